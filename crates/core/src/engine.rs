@@ -1,0 +1,237 @@
+//! The guest as a state machine, and what an engine owes it.
+//!
+//! **A guest runs until it can go no further, then hands out calls; it is handed answers, and goes
+//! on.** An [`Engine`] starts a [`Program`] as a [`Guest`]; a driver polls the guest, carries its
+//! [`Event`]s out and answers in, until the guest is done. Inline execution, workers, processes and
+//! remote runners are drivers of this one machine.
+//!
+//! ```text
+//!            ┌──────────── poll_turn: Pending ── gave the thread back; poll again when woken
+//!   start ──►│  computes  ├── poll_turn: Waiting ── nothing to do until `answer`
+//!            └──────────── poll_turn: Done(Outcome) ── over; drop it
+//!   after every poll: take_events → logs and calls, in the order they happened
+//! ```
+//!
+//! What the shape leaves room for:
+//! - *A guest that computes for long* answers `Pending` every few milliseconds and wakes its task, so
+//!   it never holds up the thread that polls it.
+//! - *Synchronous host functions* ([`Call::now`]): the guest stands still inside the call, and
+//!   `Waiting` means that this call must be answered first.
+//! - *An engine bound to a thread* runs there and wakes the task when it has news.
+//! - *An image of a waiting guest* ([`Guest::image`]): between turns no native frame is alive, and
+//!   every pending call is known by its id on this side.
+//!
+//! Nothing here keeps time: a driver that has waited long enough [interrupts](Interrupt) the guest or
+//! drops it.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll};
+
+use crate::error::ExecuteError;
+use crate::language::Position;
+use crate::program::Program;
+use crate::value::Value;
+
+/// Runs programs. One value serves any number of guests, one after another or at once.
+pub trait Engine: Send + Sync {
+    /// What it is, for people: for example `quickjs`.
+    fn name(&self) -> &str;
+
+    /// A fresh guest for `program`. Nothing of it runs before the first [`poll_turn`](Guest::poll_turn).
+    fn start(&self, program: Program) -> Result<Box<dyn Guest>, StartError>;
+}
+
+/// Why an engine did not start a program.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The engine runs as many guests as it can at once.
+    #[error("{0} guests are running in this process already, which is as many as it has room for")]
+    Full(usize),
+    /// The engine cannot run programs of this kind.
+    #[error("the engine cannot run {0}")]
+    Unsupported(&'static str),
+    /// The engine itself failed.
+    #[error("the engine failed to start a guest: {0}")]
+    Failed(String),
+}
+
+/// One program being run. Dropping it ends it, wherever it stands.
+pub trait Guest: Send {
+    /// Lets the guest compute until it can go no further, or until it should give the thread back.
+    ///
+    /// `Pending`: it only gave the thread back, and has woken (or will wake) the task of `cx`.
+    /// After [`Turn::Done`] the guest is over, and further polls repeat that it was interrupted.
+    fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Turn>;
+
+    /// Moves what the guest said since the last time into `events`, in order. Useful after every poll.
+    fn take_events(&mut self, events: &mut Vec<Event>);
+
+    /// Hands in the answer to a call. It takes effect at the next poll; answers keep their order. An
+    /// answer to a call that is not pending is ignored.
+    fn answer(&mut self, call: CallId, answer: Answer);
+
+    /// A handle that stops the guest from anywhere, even while it computes.
+    fn interrupt(&self) -> Interrupt;
+
+    /// The most memory that the program had in use so far, in bytes, where the engine can tell.
+    fn peak_memory_bytes(&mut self) -> Option<u64> {
+        None
+    }
+
+    /// The waiting guest as bytes, from which the engine could go on elsewhere. `None` where the engine
+    /// has no images, or the guest is not [waiting](Turn::Waiting) or stands inside a synchronous call.
+    fn image(&mut self) -> Option<Vec<u8>> {
+        None
+    }
+}
+
+/// How a guest stands when it can go no further.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Turn {
+    /// It waits for answers. If no call is pending, nothing will ever move it again.
+    Waiting,
+    /// It is over. Calls still pending are nobody's business any more: cancel them.
+    Done(Outcome),
+}
+
+/// Names one call within one guest: counted from 1, never used twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CallId(pub u64);
+
+impl fmt::Display for CallId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "call-{}", self.0)
+    }
+}
+
+/// Something that a guest said.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// A console line, within the program's log limits.
+    Log(LogLine),
+    /// A call of a host function, to be answered by its id.
+    Call(Call),
+}
+
+/// One console line (runner specification, "Logs").
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogLine {
+    /// Which console function.
+    pub level: LogLevel,
+    /// The line, already formatted, and cut where the limits say so.
+    pub text: String,
+}
+
+/// The console functions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)] // each is the function of that name
+pub enum LogLevel {
+    Log,
+    Info,
+    Warn,
+    Error,
+    Debug,
+}
+
+/// A call of a host function.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Call {
+    /// To answer it by.
+    pub id: CallId,
+    /// Which function: counted over the functions of the program's namespaces, in order.
+    pub function: usize,
+    /// Its first argument.
+    pub input: Value,
+    /// The guest stands still until this is answered.
+    pub now: bool,
+}
+
+/// The answer to a call: a value for the guest, or a failure that its promise rejects with.
+pub type Answer = Result<Value, ExecuteError>;
+
+/// What a program came to.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Outcome {
+    /// The program's value.
+    Returned(Value),
+    /// Guest code threw, and nobody caught it.
+    Threw(Thrown),
+    /// A call that the host failed was never caught: *that very error* ended the program.
+    Failed(ExecuteError),
+    /// The program was refused memory.
+    OutOfMemory,
+    /// The program ran out of stack where its engine could not turn that into an exception.
+    StackOverflow,
+    /// Its [`Interrupt`] was pulled.
+    Interrupted,
+    /// The engine broke, or broke its side of this interface. The guest is at fault or the engine is;
+    /// the host goes on.
+    Fault(String),
+}
+
+/// An uncaught guest error, as the engine saw it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Thrown {
+    /// The error's name, for example `TypeError`; empty for a thrown value that is no error.
+    pub name: String,
+    /// The error's message, or the thrown value as text.
+    pub message: String,
+    /// Innermost first; only frames of the program's own code, at their positions in it.
+    pub frames: Vec<Frame>,
+}
+
+/// One frame of a stack.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Frame {
+    /// The function's name, if it has one.
+    pub function: Option<String>,
+    /// Where in the program's code it stood.
+    pub position: Position,
+}
+
+/// Stops a guest: from any thread, at any time, once and for all. No guest code can catch it.
+#[derive(Clone, Default)]
+pub struct Interrupt(Arc<InterruptState>);
+
+#[derive(Default)]
+struct InterruptState {
+    pulled: AtomicBool,
+    hook: OnceLock<Box<dyn Fn() + Send + Sync>>,
+}
+
+impl Interrupt {
+    /// One that an engine looks at by itself.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// One that also calls `hook` when it is pulled, for engines that must be told.
+    pub fn with_hook(hook: impl Fn() + Send + Sync + 'static) -> Self {
+        let interrupt = Self::default();
+        let _ = interrupt.0.hook.set(Box::new(hook));
+        interrupt
+    }
+
+    /// Stops the guest. Its next turn is [`Outcome::Interrupted`], unless it was done before.
+    pub fn pull(&self) {
+        if !self.0.pulled.swap(true, Ordering::Relaxed)
+            && let Some(hook) = self.0.hook.get()
+        {
+            hook();
+        }
+    }
+
+    /// Whether it was pulled.
+    pub fn is_pulled(&self) -> bool {
+        self.0.pulled.load(Ordering::Relaxed)
+    }
+}
+
+impl fmt::Debug for Interrupt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Interrupt(pulled: {})", self.is_pulled())
+    }
+}

@@ -1,0 +1,227 @@
+//! The script contract: `execute(code, providers)` as functions over programs and outcomes (runner
+//! specification).
+//!
+//! [`Script::start`] makes a [`Program`] of a request; while the guest runs, its driver hands every
+//! [`Event`] to [`Script::event`], which keeps the log and turns calls into tool calls; at the end,
+//! [`Script::finish`] makes the [`ExecuteResult`]. Nothing here runs, waits, or knows what a tool does.
+//!
+//! Who may claim what, in a result:
+//! - `timeout` comes from the driver that stopped the guest, never from the guest;
+//! - `memory_limit` comes from the engine's allocator;
+//! - `tool_error` and `validation_error` come from a call that the host failed and that *that error*
+//!   carried to the program's end ([`Outcome::Failed`]);
+//! - `serialization_error` comes from the boundary in this module;
+//! - everything else that a guest throws is a `runtime_error`, whatever it says.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value as Json;
+
+use crate::engine::{Answer, Call, CallId, Event, LogLine, Outcome, Thrown};
+use crate::error::{ErrorCode, ExecuteError, ExecuteResult};
+use crate::language::{Language, Position, SyntaxError};
+use crate::manifest::ProviderManifest;
+use crate::names;
+use crate::program::{Limits, Program, Source};
+use crate::value::Value;
+
+/// What stands for the source in stack frames: `at <script>:3:7`.
+const SCRIPT_NAME: &str = "<script>";
+
+/// How many frames of a stack a message shows.
+const MAX_FRAMES: usize = 8;
+
+/// One execution under the script contract, from request to result.
+pub struct Script {
+    code: String,
+    language: Arc<dyn Language>,
+    limits: Limits,
+    /// For every function of the program: which provider, and which of its tools.
+    targets: Vec<(usize, usize)>,
+    logs: Vec<String>,
+}
+
+/// A call of a tool by the guest, narrowed to JSON.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolCall {
+    /// To answer it by.
+    pub id: CallId,
+    /// Which of the request's providers.
+    pub provider: usize,
+    /// Which of that provider's tools.
+    pub tool: usize,
+    /// The call's first argument; `None` is `undefined`.
+    pub input: Option<Json>,
+}
+
+/// What a driver has to do about an event.
+#[derive(Debug, PartialEq)]
+pub enum Action {
+    /// Show the line, if anybody watches. It is in the result already.
+    Show(LogLine),
+    /// Have the tool called, and answer.
+    CallTool(ToolCall),
+    /// Answer the call at once.
+    Answer(CallId, Answer),
+}
+
+/// Why a driver stopped a guest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stop {
+    /// Its time was up.
+    TimedOut {
+        /// It was waiting with no call pending: nothing could ever have moved it.
+        stuck: bool,
+    },
+    /// The caller cancelled it.
+    Cancelled,
+}
+
+impl Script {
+    /// Makes a program of a request.
+    ///
+    /// # Errors
+    /// `runtime_error` for code that is not a program, with the place; `internal_error` for providers
+    /// whose names cannot stand.
+    pub fn start(
+        language: Arc<dyn Language>,
+        code: &str,
+        providers: &[impl AsRef<ProviderManifest>],
+        limits: Limits,
+    ) -> Result<(Program, Self), ExecuteError> {
+        let providers = || providers.iter().map(AsRef::as_ref);
+        names::check_provider_names(providers().map(|provider| provider.name.as_str()))
+            .map_err(|error| ExecuteError::internal(error.to_string()))?;
+        let function = language.script(code).map_err(|error| syntax_error(&error))?;
+        let program = Program {
+            source: Source::Function { name: SCRIPT_NAME.to_owned(), code: function },
+            namespaces: providers().map(ProviderManifest::namespace).collect(),
+            limits,
+        };
+        let targets = providers()
+            .enumerate()
+            .flat_map(|(number, provider)| (0..provider.tools.len()).map(move |tool| (number, tool)))
+            .collect();
+        Ok((program, Self { code: code.to_owned(), language, limits, targets, logs: Vec::new() }))
+    }
+
+    /// Takes in something that the guest said.
+    pub fn event(&mut self, event: Event) -> Action {
+        match event {
+            Event::Log(line) => {
+                self.logs.push(line.text.clone());
+                Action::Show(line)
+            }
+            Event::Call(call) => self.call(&call),
+        }
+    }
+
+    /// "Non-serializable tool inputs must not be surfaced to the host": such a call fails here.
+    fn call(&self, call: &Call) -> Action {
+        let Some(&(provider, tool)) = self.targets.get(call.function) else {
+            let unknown = ExecuteError::internal("the guest called a function that it was not given");
+            return Action::Answer(call.id, Err(unknown));
+        };
+        match call.input.to_json("input", self.limits.memory_len()) {
+            Ok(input) => Action::CallTool(ToolCall { id: call.id, provider, tool, input }),
+            Err(refusal) => {
+                let refused = ExecuteError::new(ErrorCode::SerializationError, format!("tool {refusal}"));
+                Action::Answer(call.id, Err(refused))
+            }
+        }
+    }
+
+    /// The answer that a tool's result makes. A result that cannot cross becomes `serialization_error`.
+    pub fn answer(result: Result<Option<Json>, ExecuteError>) -> Answer {
+        let result = result?;
+        Value::from_json(result.as_ref(), "tool result")
+            .map_err(|refusal| ExecuteError::new(ErrorCode::SerializationError, refusal.to_string()))
+    }
+
+    /// The result of a program that came to its own end, `duration` after it was accepted.
+    pub fn finish(self, outcome: Outcome, duration: Duration) -> ExecuteResult {
+        let outcome = match outcome {
+            Outcome::Returned(value) => value
+                .to_json("result", self.limits.memory_len())
+                .map_err(|refusal| ExecuteError::new(ErrorCode::SerializationError, refusal.to_string())),
+            Outcome::Threw(thrown) => Err(self.uncaught(&thrown)),
+            Outcome::Failed(error) => Err(error),
+            Outcome::OutOfMemory => Err(self.out_of_memory()),
+            Outcome::StackOverflow => Err(runtime_error("RangeError: Maximum call stack size exceeded")),
+            Outcome::Interrupted => Err(cancelled()),
+            Outcome::Fault(fault) => Err(ExecuteError::internal(fault)),
+        };
+        ExecuteResult { outcome, logs: self.logs, duration }
+    }
+
+    /// The result of a program that was stopped.
+    pub fn stopped(self, stop: Stop, duration: Duration) -> ExecuteResult {
+        let error = match stop {
+            Stop::Cancelled => cancelled(),
+            Stop::TimedOut { stuck } => {
+                let limit = self.limits.timeout.as_secs_f64() * 1000.0;
+                let why = if stuck { ": it waits for a promise that no pending tool call can settle" } else { "" };
+                ExecuteError::new(ErrorCode::Timeout, format!("Execution timed out after {limit} ms{why}"))
+            }
+        };
+        ExecuteResult { outcome: Err(error), logs: self.logs, duration }
+    }
+
+    /// What a program would fail with whose engine could not start it.
+    pub fn out_of_memory(&self) -> ExecuteError {
+        let limit = bytes_text(self.limits.memory_bytes);
+        ExecuteError::new(ErrorCode::MemoryLimit, format!("Execution exceeded its memory limit of {limit}"))
+    }
+
+    /// An uncaught error: name and message, then the stack in terms of the source as it was given.
+    fn uncaught(&self, thrown: &Thrown) -> ExecuteError {
+        let mut text = match (thrown.name.as_str(), thrown.message.as_str()) {
+            ("", message) => message.to_owned(),
+            (name, "") => name.to_owned(),
+            (name, message) => format!("{name}: {message}"),
+        };
+        let compiled: Vec<Position> = thrown.frames.iter().map(|frame| frame.position).collect();
+        let positions = self.language.original_positions(&self.code, &compiled);
+        for (frame, position) in thrown.frames.iter().zip(positions).take(MAX_FRAMES) {
+            match (position, &frame.function) {
+                (Some(at), Some(function)) => text += &format!("\n    at {function} ({SCRIPT_NAME}:{at})"),
+                (Some(at), None) => text += &format!("\n    at {SCRIPT_NAME}:{at}"),
+                (None, _) => {}
+            }
+        }
+        runtime_error(text)
+    }
+}
+
+/// The place in the source that an uncaught error's message names first, if it names one. For
+/// showing the line to people, wherever the error came from; nothing else may rest on it.
+pub fn error_position(error: &ExecuteError) -> Option<Position> {
+    error.message.lines().skip(1).find_map(|line| {
+        let (_, place) = line.trim_start().strip_prefix("at ")?.rsplit_once(SCRIPT_NAME)?;
+        let (line, column) = place.strip_prefix(':')?.trim_end_matches(')').split_once(':')?;
+        Some(Position { line: line.parse().ok()?, column: column.parse().ok()? })
+    })
+}
+
+fn syntax_error(error: &SyntaxError) -> ExecuteError {
+    let place = error.position.map(|at| format!("\n    at {SCRIPT_NAME}:{at}")).unwrap_or_default();
+    runtime_error(format!("SyntaxError: {}{place}", error.message))
+}
+
+fn runtime_error(message: impl Into<String>) -> ExecuteError {
+    ExecuteError::new(ErrorCode::RuntimeError, message)
+}
+
+fn cancelled() -> ExecuteError {
+    ExecuteError::new(ErrorCode::Timeout, "Execution was cancelled")
+}
+
+/// `64 MiB`, `1.5 KiB`, `100 bytes`.
+fn bytes_text(bytes: u64) -> String {
+    let units = [("GiB", 1_u64 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
+    match units.into_iter().find(|(_, size)| bytes >= *size) {
+        Some((unit, size)) => format!("{} {unit}", (bytes as f64 / size as f64 * 100.0).round() / 100.0),
+        None => format!("{bytes} bytes"),
+    }
+}

@@ -1,0 +1,134 @@
+//! The byte format of values: tags, and reading and writing its smallest parts.
+//!
+//! Nothing here knows what a whole value looks like; see [`super::json`].
+
+pub(super) const UNDEFINED: u8 = 0;
+pub(super) const NULL: u8 = 1;
+pub(super) const FALSE: u8 = 2;
+pub(super) const TRUE: u8 = 3;
+pub(super) const INT: u8 = 4;
+pub(super) const F64: u8 = 5;
+pub(super) const STRING: u8 = 6;
+pub(super) const ARRAY: u8 = 7;
+pub(super) const OBJECT: u8 = 8;
+pub(super) const HOLE: u8 = 9;
+pub(super) const REFERENCE: u8 = 10;
+pub(super) const FOREIGN: u8 = 11;
+
+/// Key numbers: the end of an object, a key not seen before, and the first one that was.
+pub(super) const KEY_END: u32 = 0;
+pub(super) const KEY_NEW: u32 = 1;
+pub(super) const KEY_KNOWN: u32 = 2;
+
+/// The bytes end early, or say something that is not in the format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Malformed;
+
+/// Reads the parts of a value; never past the end, never allocating by a length it has not seen.
+#[derive(Clone, Copy)]
+pub(super) struct Reader<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(bytes: &'a [u8]) -> Self {
+        Self { rest: bytes }
+    }
+
+    pub(super) fn is_at_end(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    /// How many bytes are left: no list can have more elements.
+    pub(super) fn left(&self) -> usize {
+        self.rest.len()
+    }
+
+    pub(super) fn byte(&mut self) -> Result<u8, Malformed> {
+        let (&first, rest) = self.rest.split_first().ok_or(Malformed)?;
+        self.rest = rest;
+        Ok(first)
+    }
+
+    pub(super) fn varint(&mut self) -> Result<u32, Malformed> {
+        let mut value = 0_u32;
+        for shift in (0..35).step_by(7) {
+            let byte = self.byte()?;
+            let bits = u32::from(byte & 0x7f);
+            value |= bits.checked_shl(shift).filter(|v| v >> shift == bits).ok_or(Malformed)?;
+            if byte & 0x80 == 0 {
+                return Ok(value);
+            }
+        }
+        Err(Malformed)
+    }
+
+    pub(super) fn int(&mut self) -> Result<i32, Malformed> {
+        let zigzag = self.varint()?;
+        Ok((zigzag >> 1).cast_signed() ^ -(zigzag & 1).cast_signed())
+    }
+
+    pub(super) fn f64(&mut self) -> Result<f64, Malformed> {
+        let (bytes, rest) = self.rest.split_first_chunk::<8>().ok_or(Malformed)?;
+        self.rest = rest;
+        Ok(f64::from_le_bytes(*bytes))
+    }
+
+    pub(super) fn string(&mut self) -> Result<&'a str, Malformed> {
+        let len = self.varint()? as usize;
+        let (bytes, rest) = self.rest.split_at_checked(len).ok_or(Malformed)?;
+        self.rest = rest;
+        std::str::from_utf8(bytes).map_err(|_| Malformed)
+    }
+}
+
+pub(super) fn put_varint(out: &mut Vec<u8>, mut value: u32) {
+    while value >= 0x80 {
+        out.push((value & 0x7f) as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+pub(super) fn put_int(out: &mut Vec<u8>, value: i32) {
+    out.push(INT);
+    put_varint(out, (value << 1 ^ value >> 31).cast_unsigned());
+}
+
+pub(super) fn put_f64(out: &mut Vec<u8>, value: f64) {
+    out.push(F64);
+    out.extend_from_slice(&value.to_le_bytes());
+}
+
+/// The length prefix and the bytes, without a tag. Host strings of 4 GiB do not exist here: the
+/// caller's value would never fit a guest.
+pub(super) fn put_text(out: &mut Vec<u8>, text: &str) {
+    put_varint(out, u32::try_from(text.len()).unwrap_or(u32::MAX));
+    out.extend_from_slice(text.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_survive() {
+        for value in [0, 1, -1, 63, 64, -64, -65, i32::MAX, i32::MIN] {
+            let mut out = Vec::new();
+            put_int(&mut out, value);
+            assert_eq!(Reader::new(&out[1..]).int(), Ok(value));
+        }
+    }
+
+    #[test]
+    fn a_varint_of_more_than_32_bits_is_malformed() {
+        assert_eq!(Reader::new(&[0xff, 0xff, 0xff, 0xff, 0x0f]).varint(), Ok(u32::MAX));
+        assert_eq!(Reader::new(&[0xff, 0xff, 0xff, 0xff, 0x1f]).varint(), Err(Malformed));
+        assert_eq!(Reader::new(&[0x80, 0x80, 0x80, 0x80, 0x80, 0x00]).varint(), Err(Malformed));
+    }
+
+    #[test]
+    fn a_length_beyond_the_end_is_malformed() {
+        assert_eq!(Reader::new(&[0xff, 0xff, 0xff, 0xff, 0x0f, b'x']).string(), Err(Malformed));
+    }
+}

@@ -1,0 +1,113 @@
+//! TypeScript declarations from JSON Schemas: what a language model reads before it writes a call.
+//!
+//! ```text
+//!   JSON Schema ──schema──▶ Document ──names──▶ names ──print──▶ TypeScript
+//!   (an outsider's)   │     (types and named    (unique in the
+//!                   hints    definitions)        namespace)
+//! ```
+//!
+//! - Reading gives a tree of types; a `$ref` becomes a named definition, read once, so no schema is ever expanded
+//!   and recursion costs nothing.
+//! - Names are given per namespace: identical definitions of two tools are one type, different ones of one
+//!   name are `Node` and `Node__2`.
+//! - Printing is deterministic: the same catalogue gives the same bytes.
+//!
+//! What comes out always parses and always type-checks, whatever the schema was, and accepts at least what the
+//! schema accepts wherever TypeScript cannot say it exactly. Three readings follow what authors mean and not the
+//! letter of JSON Schema: an object without `additionalProperties` is closed, a tuple without `items` is closed,
+//! and a tuple without `minItems` is complete.
+//!
+//! What this does *not* do:
+//!
+//! - It does not validate, neither schemas nor values. What it cannot read is `unknown`.
+//! - It fetches nothing: a `$ref` out of its own document is `unknown`, and so are `$anchor` and `$dynamicRef`.
+//! - It does not express `not`, `if`/`then`/`else`, `dependent…`, `unevaluated…`, `contains` or `propertyNames`.
+//!
+//! Schemas and descriptions are written by outsiders. They cannot leave their comment or string literal, cannot
+//! hide text from a person who reads along, and cannot make the output long: see the constants in `schema.rs` and
+//! `text.rs` for every limit. Where a limit cuts, the type becomes wider and a comment says how much is missing.
+
+mod hints;
+mod names;
+mod print;
+mod schema;
+mod text;
+mod types;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+
+use names::Names;
+use print::Printer;
+use schema::Document;
+
+/// What the generator needs of one tool.
+#[derive(Debug, Clone, Copy)]
+pub struct ToolSignature<'a> {
+    /// The name guest code calls: an identifier already.
+    pub safe_name: &'a str,
+    /// What the tool does, in its author's words.
+    pub description: Option<&'a str>,
+    /// The JSON Schema of the tool's one argument.
+    pub input: Option<&'a Value>,
+    /// The JSON Schema of what the tool answers.
+    pub output: Option<&'a Value>,
+}
+
+/// `declare namespace NAME { … }` for a whole provider. `name` must be an identifier.
+///
+/// Each tool is followed by the types that it is the first to use.
+pub fn namespace(name: &str, description: Option<&str>, tools: &[ToolSignature<'_>]) -> String {
+    let doc = text::comment(&description.map(text::prose).unwrap_or_default(), 0);
+    let mut names = Names::default();
+    let tools: String = tools.iter().map(|tool| tool_declarations(tool, &mut names, 1)).collect();
+    let open = if tools.is_empty() { "" } else { "\n" };
+    format!("{doc}declare namespace {name} {{{open}{tools}}}")
+}
+
+/// One tool on its own: its doc comment, its `function` line, and the types that line names.
+pub fn signature(tool: &ToolSignature<'_>) -> String {
+    let mut text = tool_declarations(tool, &mut Names::default(), 0);
+    text.truncate(text.trim_end().len());
+    text
+}
+
+/// A schema as one TypeScript type expression, complete in itself: what a `$ref` points to is written out in its
+/// place, and `unknown` where it would contain itself.
+pub fn type_of(schema: &Value) -> String {
+    Printer::new(&HashMap::new()).type_text(&schema::inlined(schema), 0)
+}
+
+/// One tool's function and the types it is the first to use, as whole lines.
+fn tool_declarations(tool: &ToolSignature<'_>, names: &mut Names, indent: usize) -> String {
+    let pad = text::pad(indent);
+    let mut types = String::new();
+    let input = tool.input.map(|schema| {
+        let document = Document::read(schema, &format!("{}_input", tool.safe_name));
+        let (text, declared) = declare(&document, names, indent);
+        types += &declared;
+        if schema::takes_nothing(schema) { ("?", "{}".to_owned()) } else { (document.optional_mark(), text) }
+    });
+    let (mark, input) = input.unwrap_or(("?", "unknown".to_owned()));
+    let output = tool.output.map(|schema| {
+        let document = Document::read(schema, &format!("{}_output", tool.safe_name));
+        let (text, declared) = declare(&document, names, indent);
+        types += &declared;
+        text
+    });
+    let output = output.unwrap_or_else(|| "unknown".to_owned());
+    let doc = text::comment(&hints::tool_doc(tool), indent);
+    format!("{doc}{pad}function {}(input{mark}: {input}): Promise<{output}>;\n{types}", tool.safe_name)
+}
+
+/// The expression for a document's root, and the declarations of its types that nobody declared before.
+fn declare(document: &Document, names: &mut Names, indent: usize) -> (String, String) {
+    let (known, new) = names.assign(document);
+    let printer = Printer::new(&known);
+    let declared = new.iter().map(|pointer| printer.declaration(pointer, &document.definitions[pointer], indent));
+    (printer.type_text(&document.root, indent), declared.collect())
+}

@@ -1,0 +1,564 @@
+//! From a JSON Schema to types.
+//!
+//! A schema says several things at once: a reference, a shape of its own (`type`, `enum`, `const`, `properties` …),
+//! and combinators. Each is read for itself and the type is the intersection, so siblings of `$ref`, `allOf` and
+//! `anyOf` need no rule of their own; a part that says nothing is `unknown` and falls out.
+//!
+//! Everything is paid from a purse of characters, about as many as the text will have. When it is empty every
+//! further schema is `unknown` and every list ends, so the work is bounded too, whatever the schema. Comments have
+//! a purse of their own: when that is empty, comments end and types go on.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::rc::Rc;
+
+use serde_json::{Map, Value};
+
+use super::hints;
+use super::text::{property_name, string_literal, type_name};
+use super::types::{Member, NEVER, NULL, Object, Pointer, Tuple, Type, UNKNOWN, intersection, record, union};
+
+type Schema = Map<String, Value>;
+
+/// A whole schema: its type, and the definitions that type mentions.
+pub(super) struct Document {
+    pub(super) root: Type,
+    pub(super) definitions: HashMap<Pointer, Rc<Definition>>,
+}
+
+/// What a `$ref` points to.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(super) struct Definition {
+    /// The name it would like to have.
+    pub(super) base_name: String,
+    /// Lines of its doc comment, safe to print.
+    pub(super) doc: Vec<String>,
+    pub(super) body: Type,
+}
+
+/// A schema as one type without names.
+pub(super) fn inlined(schema: &Value) -> Type {
+    Reader::new(schema, Refs::Inlined(Vec::new())).read(schema, 0)
+}
+
+/// Whether `schema` is the one generators write for a tool without parameters.
+pub(super) fn takes_nothing(schema: &Value) -> bool {
+    let Some(schema) = schema.as_object() else { return false };
+    let closed = |key: &str| matches!(schema.get(key), None | Some(Value::Bool(false)));
+    let empty = |key: &str| schema.get(key).is_none_or(|value| value.as_object().is_some_and(Map::is_empty));
+    let none = |key: &str| schema.get(key).is_none_or(|value| value.as_array().is_some_and(Vec::is_empty));
+    schema.get("type").is_some_and(|name| name == "object")
+        && empty("properties")
+        && none("required")
+        && closed("additionalProperties")
+        && ["patternProperties", "enum", "const", "nullable", "allOf", "anyOf", "oneOf", "$ref"]
+            .iter()
+            .all(|key| !schema.contains_key(*key))
+}
+
+impl Document {
+    /// Reads `schema`. A reference to the schema as a whole is named by its title, or else by `fallback_name`.
+    pub(super) fn read(schema: &Value, fallback_name: &str) -> Self {
+        let mut reader = Reader::new(schema, Refs::Named { seen: HashSet::new(), waiting: VecDeque::new() });
+        let mut root = reader.read(schema, 0);
+        let mut definitions = HashMap::new();
+        let mut order = Vec::new();
+        while let Some((pointer, target)) = reader.next_waiting() {
+            let base_name = base_name(&pointer, schema, fallback_name);
+            let doc = reader.doc(&base_name, target, 0);
+            let body = reader.read(target, 0);
+            order.push(pointer.clone());
+            definitions.insert(pointer, Definition { base_name, doc, body });
+        }
+        break_cycles(&mut definitions, &order);
+        if definitions.contains_key("") {
+            root = Type::Named("".into());
+        }
+        let definitions = definitions.into_iter().map(|(pointer, definition)| (pointer, Rc::new(definition))).collect();
+        Self { root, definitions }
+    }
+
+    /// Every definition that `from` mentions, directly or through others, in order of first mention.
+    pub(super) fn reachable(&self, from: &Type) -> Vec<Pointer> {
+        let mut found: Vec<Pointer> = Vec::new();
+        let mut seen = HashSet::new();
+        let mut next = Some(from);
+        let mut read = 0;
+        while let Some(ty) = next {
+            found.extend(ty.names().into_iter().filter(|name| seen.insert((*name).clone())).cloned());
+            next = found.get(read).map(|pointer| &self.definitions[pointer].body);
+            read += 1;
+        }
+        found
+    }
+
+    /// `?` if a call without argument says as much as one with.
+    pub(super) fn optional_mark(&self) -> &'static str {
+        if self.needs_nothing(&self.root, &mut HashMap::new()) { "?" } else { "" }
+    }
+
+    /// Whether `ty` admits an object without properties. Answers are kept per name, for names can be mentioned by
+    /// more paths than anybody can walk.
+    fn needs_nothing(&self, ty: &Type, known: &mut HashMap<Pointer, bool>) -> bool {
+        match ty {
+            Type::Object(object) => object.members.iter().all(|member| member.optional),
+            Type::Union(members) => members.iter().any(|member| self.needs_nothing(member, known)),
+            Type::Intersection(members) => members.iter().all(|member| self.needs_nothing(member, known)),
+            Type::Named(pointer) => {
+                if let Some(answer) = known.get(pointer) {
+                    return *answer;
+                }
+                let answer = self.needs_nothing(&self.definitions[pointer].body, known);
+                known.insert(pointer.clone(), answer);
+                answer
+            }
+            ty => *ty == UNKNOWN,
+        }
+    }
+}
+
+/// The name that a definition would like to have: the last word of its pointer that is not a keyword.
+fn base_name(pointer: &str, root: &Value, fallback: &str) -> String {
+    let title = || root.get("title")?.as_str().filter(|title| title.len() <= 40 && title.is_ascii());
+    let telling = |segment: &&str| !KEYWORDS.contains(segment) && !segment.bytes().all(|b| b.is_ascii_digit());
+    let wish = if pointer.is_empty() { title() } else { pointer.rsplit('/').find(telling) };
+    wish.and_then(type_name).or_else(|| type_name(fallback)).unwrap_or_else(|| "Type".to_owned())
+}
+
+/// Puts `unknown` where a definition would be made of itself with no property or element between: such a schema
+/// says nothing, and tsc refuses it.
+fn break_cycles(definitions: &mut HashMap<Pointer, Definition>, order: &[Pointer]) {
+    for pointer in order {
+        let targets: Vec<Pointer> = definitions[pointer].body.bare_names().into_iter().cloned().collect();
+        for target in targets {
+            if leads_to(definitions, &target, pointer)
+                && let Some(definition) = definitions.get_mut(pointer)
+            {
+                definition.body = std::mem::replace(&mut definition.body, UNKNOWN).without_bare(&target);
+            }
+        }
+    }
+}
+
+fn leads_to(definitions: &HashMap<Pointer, Definition>, from: &Pointer, to: &Pointer) -> bool {
+    let mut seen = HashSet::from([from]);
+    let mut waiting = vec![from];
+    while let Some(pointer) = waiting.pop() {
+        if pointer == to {
+            return true;
+        }
+        waiting.extend(definitions[pointer].body.bare_names().into_iter().filter(|name| seen.insert(*name)));
+    }
+    false
+}
+
+struct Reader<'a> {
+    root: &'a Value,
+    refs: Refs<'a>,
+    /// Characters left for types.
+    purse: usize,
+    /// Characters left for comments.
+    comments: usize,
+}
+
+/// What becomes of a `$ref`.
+enum Refs<'a> {
+    /// A name; what it points to is read later.
+    Named { seen: HashSet<Pointer>, waiting: VecDeque<(Pointer, &'a Value)> },
+    /// What it points to. The stack holds the references being followed.
+    Inlined(Vec<Pointer>),
+}
+
+impl<'a> Reader<'a> {
+    fn new(root: &'a Value, refs: Refs<'a>) -> Self {
+        Self { root, refs, purse: MAX_CHARS, comments: MAX_COMMENT_CHARS }
+    }
+
+    fn read(&mut self, schema: &'a Value, depth: usize) -> Type {
+        if depth > MAX_DEPTH || !self.spend(COST) {
+            return UNKNOWN;
+        }
+        match schema {
+            Value::Bool(false) => NEVER,
+            Value::Object(schema) => self.schema(schema, depth),
+            _ => UNKNOWN,
+        }
+    }
+
+    fn schema(&mut self, schema: &'a Schema, depth: usize) -> Type {
+        let parts = [
+            self.reference(schema, depth),
+            self.shape(schema, depth),
+            self.all_of(schema, depth),
+            self.one_of(schema.get("anyOf"), depth),
+            self.one_of(schema.get("oneOf"), depth),
+        ];
+        let ty = intersection(parts);
+        if flag(schema, "nullable") { union([ty, NULL]) } else { ty }
+    }
+
+    fn reference(&mut self, schema: &'a Schema, depth: usize) -> Type {
+        let Some((pointer, target)) = schema.get("$ref").and_then(|reference| self.resolve(reference.as_str()?)) else {
+            return UNKNOWN;
+        };
+        match &mut self.refs {
+            Refs::Named { seen, waiting } => {
+                if !seen.contains(&pointer) {
+                    if seen.len() == MAX_DEFINITIONS {
+                        return UNKNOWN;
+                    }
+                    seen.insert(pointer.clone());
+                    waiting.push_back((pointer.clone(), target));
+                }
+                Type::Named(pointer)
+            }
+            Refs::Inlined(following) if following.contains(&pointer) => UNKNOWN,
+            Refs::Inlined(following) => {
+                following.push(pointer);
+                let ty = self.read(target, depth + 1);
+                self.leave();
+                ty
+            }
+        }
+    }
+
+    fn leave(&mut self) {
+        if let Refs::Inlined(following) = &mut self.refs {
+            following.pop();
+        }
+    }
+
+    fn next_waiting(&mut self) -> Option<(Pointer, &'a Value)> {
+        match &mut self.refs {
+            Refs::Named { waiting, .. } => waiting.pop_front(),
+            Refs::Inlined(_) => None,
+        }
+    }
+
+    /// The schema that `reference` points to, inside this document only.
+    fn resolve(&self, reference: &str) -> Option<(Pointer, &'a Value)> {
+        let own = self.root.get("$id").and_then(|id| reference.strip_prefix(id.as_str()?.trim_end_matches('#')));
+        let fragment = own.unwrap_or(reference).strip_prefix('#').filter(|text| text.len() <= MAX_POINTER)?;
+        let pointer = percent_decoded(fragment)?;
+        let target = self.root.pointer(&pointer).filter(|target| target.is_object() || target.is_boolean())?;
+        Some((pointer.into(), target))
+    }
+
+    fn all_of(&mut self, schema: &'a Schema, depth: usize) -> Type {
+        intersection(self.each(list(schema, "allOf"), depth).0)
+    }
+
+    fn one_of(&mut self, alternatives: Option<&'a Value>, depth: usize) -> Type {
+        let Some(alternatives) = alternatives.and_then(Value::as_array).filter(|list| !list.is_empty()) else {
+            return UNKNOWN;
+        };
+        let (mut members, omitted) = self.each(alternatives, depth);
+        // Only when something was kept is it worth saying that the rest is missing.
+        if omitted > 0 && !members.contains(&UNKNOWN) {
+            members.push(Type::Cut { keyword: "unknown", omitted });
+        }
+        union(members)
+    }
+
+    /// Reads as many schemas as the limits allow; the second number is how many they do not.
+    fn each(&mut self, schemas: &'a [Value], depth: usize) -> (Vec<Type>, usize) {
+        let mut read = Vec::new();
+        for schema in schemas.iter().take(MAX_MEMBERS) {
+            if self.purse == 0 {
+                break;
+            }
+            read.push(self.read(schema, depth + 1));
+        }
+        let omitted = schemas.len() - read.len();
+        (read, omitted)
+    }
+
+    /// What the schema says without reference and combinators.
+    fn shape(&mut self, schema: &'a Schema, depth: usize) -> Type {
+        if let Some(value) = schema.get("const") {
+            return self.literal(value, depth + 1);
+        }
+        if let Some(Value::Array(values)) = schema.get("enum") {
+            return self.enumeration(values, depth);
+        }
+        match schema.get("type") {
+            Some(Value::String(name)) => self.of_type(name, schema, depth),
+            Some(Value::Array(names)) => self.of_types(names, schema, depth),
+            Some(_) => UNKNOWN,
+            None => implied_type(schema).map_or(UNKNOWN, |name| self.of_type(name, schema, depth)),
+        }
+    }
+
+    fn of_types(&mut self, names: &'a [Value], schema: &'a Schema, depth: usize) -> Type {
+        let mut seen = HashSet::new();
+        let names = names.iter().take(MAX_MEMBERS).map(|name| name.as_str().unwrap_or_default());
+        let members: Vec<Type> =
+            names.filter(|name| seen.insert(*name)).map(|name| self.of_type(name, schema, depth)).collect();
+        if members.is_empty() { UNKNOWN } else { union(members) }
+    }
+
+    fn of_type(&mut self, name: &str, schema: &'a Schema, depth: usize) -> Type {
+        match name {
+            "string" => Type::Keyword("string"),
+            "number" | "integer" => Type::Keyword("number"),
+            "boolean" => Type::Keyword("boolean"),
+            "null" => NULL,
+            "array" => self.array(schema, depth),
+            "object" => self.object(schema, depth),
+            _ => UNKNOWN,
+        }
+    }
+
+    fn enumeration(&mut self, values: &'a [Value], depth: usize) -> Type {
+        let mut members = Vec::new();
+        for value in values.iter().take(MAX_MEMBERS) {
+            if self.purse == 0 {
+                break;
+            }
+            members.push(self.literal(value, depth + 1));
+        }
+        let cut = &values[members.len()..];
+        if !cut.is_empty() {
+            self.spend(cut.len() / FREE_LOOKS);
+            members.push(Type::Cut { keyword: common_keyword(cut), omitted: cut.len() });
+        }
+        union(members)
+    }
+
+    /// The type whose only value is `value`, or the type of such values if that would be long or deep.
+    fn literal(&mut self, value: &'a Value, depth: usize) -> Type {
+        let keyword = keyword_of(value);
+        if depth > MAX_DEPTH || !self.spend(COST) {
+            return Type::Keyword(keyword);
+        }
+        match value {
+            Value::Null => NULL,
+            Value::Bool(_) | Value::Number(_) => Type::Literal { text: value.to_string(), keyword },
+            Value::String(text) if text.len() <= MAX_LITERAL && self.spend(text.len()) => {
+                Type::Literal { text: string_literal(text), keyword }
+            }
+            Value::String(_) => Type::Keyword(keyword),
+            Value::Array(items) => self.literal_tuple(items, depth),
+            Value::Object(map) => self.literal_object(map, depth),
+        }
+    }
+
+    fn literal_tuple(&mut self, items: &'a [Value], depth: usize) -> Type {
+        if items.len() > MAX_MEMBERS {
+            return Type::Array(Box::new(UNKNOWN));
+        }
+        let elements: Vec<Type> = items.iter().map(|item| self.literal(item, depth + 1)).collect();
+        Type::Tuple(Tuple { required: elements.len(), elements, rest: None })
+    }
+
+    fn literal_object(&mut self, map: &'a Schema, depth: usize) -> Type {
+        let mut object = Object::default();
+        for (name, value) in map.iter().take(MAX_MEMBERS) {
+            if !self.pays_for(name, depth) {
+                break;
+            }
+            let value = self.literal(value, depth + 1);
+            object.members.push(Member { doc: Vec::new(), readonly: false, name: name.clone(), optional: false, value });
+        }
+        object.omitted = map.len() - object.members.len();
+        if object.omitted > 0 {
+            object.index = Some(Box::new(UNKNOWN));
+        }
+        if map.is_empty() { record(NEVER) } else { Type::Object(object) }
+    }
+
+    fn array(&mut self, schema: &'a Schema, depth: usize) -> Type {
+        match (schema.get("prefixItems"), schema.get("items")) {
+            (Some(Value::Array(prefix)), rest) => self.tuple(prefix, rest, schema, depth),
+            // Before 2020 the row stood in `items` and what follows it in `additionalItems`.
+            (_, Some(Value::Array(prefix))) => self.tuple(prefix, schema.get("additionalItems"), schema, depth),
+            (_, Some(Value::Bool(false))) => self.tuple(&[], None, schema, depth),
+            (_, items) => {
+                let item = items.map_or(UNKNOWN, |items| self.read(items, depth + 1));
+                Type::Array(Box::new(item))
+            }
+        }
+    }
+
+    fn tuple(&mut self, prefix: &'a [Value], rest: Option<&'a Value>, schema: &'a Schema, depth: usize) -> Type {
+        let longest = count(schema, "maxItems").unwrap_or(usize::MAX);
+        let prefix = &prefix[..prefix.len().min(longest)];
+        let (elements, omitted) = self.each(prefix, depth);
+        let rest = if omitted > 0 {
+            Some(UNKNOWN)
+        } else {
+            rest.filter(|rest| **rest != Value::Bool(false) && longest > elements.len())
+                .map(|rest| self.read(rest, depth + 1))
+        };
+        let required = count(schema, "minItems").unwrap_or(elements.len()).min(elements.len());
+        Type::Tuple(Tuple { elements, required, rest: rest.map(Box::new) })
+    }
+
+    fn object(&mut self, schema: &'a Schema, depth: usize) -> Type {
+        let mut object = self.members(schema, depth);
+        object.index = if object.omitted > 0 { Some(Box::new(UNKNOWN)) } else { self.index(schema, depth).map(Box::new) };
+        if object.members.is_empty() && object.index.is_none() {
+            let closed = schema.get("additionalProperties") == Some(&Value::Bool(false));
+            return record(if closed { NEVER } else { UNKNOWN });
+        }
+        object.reconcile();
+        Type::Object(object)
+    }
+
+    /// The properties, and those that are required without being described.
+    fn members(&mut self, schema: &'a Schema, depth: usize) -> Object {
+        let listed = list(schema, "required");
+        self.spend(listed.len() / FREE_LOOKS);
+        let required: HashSet<&str> = listed.iter().filter_map(Value::as_str).collect();
+        let properties = schema.get("properties").and_then(Value::as_object);
+        let described = properties.into_iter().flatten().map(|(name, value)| (name.as_str(), value));
+        let mut named = HashSet::new();
+        let undescribed = listed.iter().filter_map(Value::as_str).filter(|name| {
+            properties.is_none_or(|properties| !properties.contains_key(*name)) && named.insert(*name)
+        });
+        let mut object = Object::default();
+        for (name, value) in described.chain(undescribed.map(|name| (name, &ANYTHING))) {
+            let full = object.members.len() == MAX_MEMBERS || self.purse == 0 || object.omitted > 0;
+            match (!full).then(|| self.member(name, value, required.contains(name), depth)).flatten() {
+                Some(member) => object.members.push(member),
+                None => object.omitted += 1,
+            }
+        }
+        object
+    }
+
+    fn member(&mut self, name: &str, schema: &'a Value, required: bool, depth: usize) -> Option<Member> {
+        if !self.pays_for(name, depth) {
+            return None;
+        }
+        let doc = self.doc(name, schema, depth);
+        let readonly = schema.as_object().is_some_and(|schema| flag(schema, "readOnly"));
+        let value = self.read(schema, depth + 1);
+        Some(Member { doc, readonly, name: name.to_owned(), optional: !required, value })
+    }
+
+    /// The type behind keys that are not described, if there may be any.
+    fn index(&mut self, schema: &'a Schema, depth: usize) -> Option<Type> {
+        let additional = schema.get("additionalProperties").filter(|value| **value != Value::Bool(false));
+        let patterns = schema.get("patternProperties").and_then(Value::as_object);
+        let schemas: Vec<&Value> =
+            additional.into_iter().chain(patterns.into_iter().flat_map(Map::values)).take(MAX_MEMBERS).collect();
+        let parts: Vec<Type> = schemas.into_iter().map(|schema| self.read(schema, depth + 1)).collect();
+        (!parts.is_empty()).then(|| union(parts))
+    }
+
+    /// The comment of `schema`, or nothing if there is no room for it.
+    fn doc(&mut self, name: &str, schema: &Value, depth: usize) -> Vec<String> {
+        if self.comments == 0 {
+            return Vec::new();
+        }
+        let doc = hints::doc(name, schema);
+        let cost = doc.iter().map(|text| text.len() + COST + 2 * depth).sum();
+        let left = self.comments.checked_sub(cost);
+        self.comments = left.unwrap_or(0);
+        if left.is_some() { doc } else { Vec::new() }
+    }
+
+    /// Pays for a name and the indentation in front of it.
+    fn pays_for(&mut self, name: &str, depth: usize) -> bool {
+        name.len() <= MAX_LITERAL && self.spend(property_name(name).len() + COST + 2 * depth)
+    }
+
+    /// Takes `chars` from the purse. What it cannot pay empties it, so that nothing later gets in either.
+    fn spend(&mut self, chars: usize) -> bool {
+        let left = self.purse.checked_sub(chars);
+        self.purse = left.unwrap_or(0);
+        left.is_some()
+    }
+}
+
+/// The type that a schema without `type` means by its other keywords.
+fn implied_type(schema: &Schema) -> Option<&'static str> {
+    let has = |keys: &[&str]| keys.iter().any(|key| schema.contains_key(*key));
+    if has(&["properties", "additionalProperties", "patternProperties"]) || !list(schema, "required").is_empty() {
+        Some("object")
+    } else if has(&["items", "prefixItems"]) {
+        Some("array")
+    } else {
+        None
+    }
+}
+
+fn list<'a>(schema: &'a Schema, key: &str) -> &'a [Value] {
+    schema.get(key).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+fn flag(schema: &Schema, key: &str) -> bool {
+    schema.get(key) == Some(&Value::Bool(true))
+}
+
+fn count(schema: &Schema, key: &str) -> Option<usize> {
+    schema.get(key)?.as_u64().map(|count| usize::try_from(count).unwrap_or(usize::MAX))
+}
+
+fn keyword_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) | Value::Object(_) => "unknown",
+    }
+}
+
+fn common_keyword(values: &[Value]) -> &'static str {
+    let first = values.first().map_or("unknown", keyword_of);
+    if values.iter().all(|value| keyword_of(value) == first) { first } else { "unknown" }
+}
+
+/// `text` with its `%XX` decoded, as a URI fragment asks.
+fn percent_decoded(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, tail)) = rest.split_first() {
+        rest = tail;
+        let hex = (*first == b'%').then(|| tail.get(..2)).flatten().and_then(|hex| std::str::from_utf8(hex).ok());
+        if let Some(byte) = hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
+            bytes.push(byte);
+            rest = &tail[2..];
+        } else {
+            bytes.push(*first);
+        }
+    }
+    String::from_utf8(bytes).ok()
+}
+
+/// About how many characters the types of one schema may become. A tool has two schemas.
+const MAX_CHARS: usize = 20_000;
+
+/// About how many characters the comments in one schema may become.
+const MAX_COMMENT_CHARS: usize = 20_000;
+
+/// The deepest nesting that is read; what lies below is `unknown`.
+const MAX_DEPTH: usize = 32;
+
+/// The most members of one object, union, intersection or tuple.
+const MAX_MEMBERS: usize = 200;
+
+/// The most definitions of one schema.
+const MAX_DEFINITIONS: usize = 200;
+
+/// The longest string literal and property name, in bytes. A longer literal becomes `string`.
+const MAX_LITERAL: usize = 200;
+
+/// The longest `$ref`, in bytes.
+const MAX_POINTER: usize = 1_024;
+
+/// What any type costs, in characters.
+const COST: usize = 8;
+
+/// What a property is that is required and not described.
+static ANYTHING: Value = Value::Bool(true);
+
+/// How many values may be looked at for the price of one character.
+const FREE_LOOKS: usize = 8;
+
+/// Words of JSON Schema that name no definition.
+const KEYWORDS: &[&str] = &[
+    "", "$defs", "additionalItems", "additionalProperties", "allOf", "anyOf", "components", "definitions", "else", "if",
+    "items", "not", "oneOf", "patternProperties", "prefixItems", "properties", "schemas", "then",
+];

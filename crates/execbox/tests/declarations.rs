@@ -1,0 +1,65 @@
+//! Every catalogue in `tests/declarations` gives the declarations beside it.
+//!
+//! `NAME.json` is a catalogue as an MCP server could send it, `NAME.d.ts` what guest code is told about it. After a
+//! change that is meant, `UPDATE=1 cargo test -p execbox --test declarations` rewrites them; read the difference.
+
+use std::path::Path;
+use std::{env, fs};
+
+use execbox::declarations::{ToolSignature, namespace, signature, type_of};
+use serde_json::{Value, json};
+
+#[test]
+fn catalogues_give_the_declarations_beside_them() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/declarations");
+    let mut cases: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    cases.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
+    cases.sort();
+    let wrong: Vec<String> = cases.iter().filter_map(|case| difference(case)).collect();
+    assert!(cases.len() >= 35, "only {} cases were found in {}", cases.len(), folder.display());
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+fn difference(case: &Path) -> Option<String> {
+    let catalogue: Value = serde_json::from_str(&fs::read_to_string(case).unwrap()).unwrap();
+    let expected_path = case.with_extension("d.ts");
+    let actual = declarations(&catalogue);
+    if env::var_os("UPDATE").is_some() {
+        fs::write(&expected_path, &actual).unwrap();
+    }
+    let expected = fs::read_to_string(&expected_path).unwrap_or_default();
+    (actual != expected).then(|| format!("{}:\n--- expected\n{expected}--- actual\n{actual}", case.display()))
+}
+
+fn declarations(catalogue: &Value) -> String {
+    let name = catalogue["name"].as_str().unwrap();
+    let tools: Vec<_> = catalogue["tools"].as_array().unwrap().iter().map(tool).collect();
+    namespace(name, catalogue["description"].as_str(), &tools) + "\n"
+}
+
+fn tool(tool: &Value) -> ToolSignature<'_> {
+    ToolSignature {
+        safe_name: tool["name"].as_str().unwrap(),
+        description: tool["description"].as_str(),
+        input: tool.get("input"),
+        output: tool.get("output"),
+    }
+}
+
+#[test]
+fn a_signature_brings_its_types_along() {
+    let input = json!({ "type": "object", "properties": { "q": { "type": "string" } }, "required": ["q"] });
+    let output = json!({ "$ref": "#/$defs/Hit", "$defs": { "Hit": { "properties": { "url": { "type": "string" } } } } });
+    let tool =
+        ToolSignature { safe_name: "search", description: Some("Finds."), input: Some(&input), output: Some(&output) };
+    let expected = "/** Finds. */\nfunction search(input: { q: string }): Promise<Hit>;\ntype Hit = { url?: string };";
+    assert_eq!(signature(&tool), expected);
+}
+
+#[test]
+fn a_type_alone_is_one_expression() {
+    assert_eq!(type_of(&json!({ "type": ["array", "null"], "items": { "enum": ["a", 1] } })), "(\"a\" | 1)[] | null");
+    assert_eq!(type_of(&json!(true)), "unknown");
+    assert_eq!(type_of(&json!(false)), "never");
+    assert_eq!(type_of(&json!(7)), "unknown");
+}

@@ -1,0 +1,32 @@
+declare namespace demo {
+  function f(input?: T0): Promise<unknown>;
+  type T0 = { left?: T1; right?: T1 };
+  type T1 = { left?: T2; right?: T2 };
+  type T2 = { left?: T3; right?: T3 };
+  type T3 = { left?: T4; right?: T4 };
+  type T4 = { left?: T5; right?: T5 };
+  type T5 = { left?: T6; right?: T6 };
+  type T6 = { left?: T7; right?: T7 };
+  type T7 = { left?: T8; right?: T8 };
+  type T8 = string;
+  function unions(input: U0): Promise<unknown>;
+  type U0 = U1 | U1[];
+  type U1 = U2 | U2[];
+  type U2 = U3 | U3[];
+  type U3 = U4 | U4[];
+  type U4 = U5 | U5[];
+  type U5 = U6 | U6[];
+  type U6 = U7 | U7[];
+  type U7 = U8 | U8[];
+  type U8 = string;
+  function inputs(input?: I0): Promise<unknown>;
+  type I0 = I1;
+  type I1 = I2;
+  type I2 = I3;
+  type I3 = I4;
+  type I4 = I5;
+  type I5 = I6;
+  type I6 = I7;
+  type I7 = I8;
+  type I8 = { a?: string };
+}

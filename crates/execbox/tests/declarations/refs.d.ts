@@ -1,0 +1,17 @@
+declare namespace demo {
+  function f(input?: {
+    a?: Thing;
+    b?: OldThing;
+    c?: A;
+    d?: With1slash0tilde;
+    e?: PerCent;
+    f?: Any;
+    g?: Thing;
+  }): Promise<unknown>;
+  type Thing = { id?: string };
+  type OldThing = { old?: Thing };
+  type A = Thing;
+  type With1slash0tilde = "x";
+  type PerCent = number;
+  type Any = unknown;
+}

@@ -1,0 +1,123 @@
+//! The guest: an [`Instance`] as the state machine of `execbox_core::engine`.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use execbox_core::engine::{Answer, CallId, Event, Guest, Interrupt, Outcome, Turn};
+use execbox_core::program::{Program, Source};
+
+use crate::engine::Loaded;
+use crate::instance::{Instance, SharedMailbox, lock};
+use crate::message;
+
+pub(crate) struct QuickJsGuest {
+    loaded: Arc<Loaded>,
+    mailbox: SharedMailbox,
+    interrupt: Interrupt,
+    /// Answers that came since the guest last computed, as the message that brings them in.
+    answers: Vec<u8>,
+    state: State,
+}
+
+enum State {
+    /// Nothing of the program has run.
+    Fresh(Box<Instance>, Program),
+    /// It computes, or gave its thread back while it did.
+    Computing(Pin<Box<dyn Future<Output = (Box<Instance>, Option<Outcome>)> + Send>>),
+    /// It waits for answers.
+    Waiting(Box<Instance>),
+    /// It has ended.
+    Over { peak_memory_bytes: Option<u64> },
+}
+
+impl QuickJsGuest {
+    pub(crate) fn new(loaded: Arc<Loaded>, instance: Instance, program: Program) -> Self {
+        let (mailbox, interrupt) = (instance.mailbox(), instance.interrupt());
+        Self { loaded, mailbox, interrupt, answers: Vec::new(), state: State::Fresh(Box::new(instance), program) }
+    }
+}
+
+impl Guest for QuickJsGuest {
+    fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Turn> {
+        if self.interrupt.is_pulled() {
+            self.state = State::Over { peak_memory_bytes: None };
+        }
+        loop {
+            match std::mem::replace(&mut self.state, State::Over { peak_memory_bytes: None }) {
+                State::Fresh(instance, program) => {
+                    let message = self.first_message(&program);
+                    self.state = State::Computing(Box::pin(start(instance, message)));
+                }
+                State::Waiting(instance) if self.answers.is_empty() => {
+                    self.state = State::Waiting(instance);
+                    return Poll::Ready(Turn::Waiting);
+                }
+                State::Waiting(instance) => {
+                    let message = std::mem::take(&mut self.answers);
+                    self.state = State::Computing(Box::pin(advance(instance, message)));
+                }
+                State::Computing(mut computing) => {
+                    let polled = self.loaded.ticker.while_ticking(|| computing.as_mut().poll(cx));
+                    match polled {
+                        Poll::Pending => {
+                            self.state = State::Computing(computing);
+                            return Poll::Pending;
+                        }
+                        Poll::Ready((instance, None)) => self.state = State::Waiting(instance),
+                        Poll::Ready((instance, Some(outcome))) => {
+                            self.state = State::Over { peak_memory_bytes: instance.peak_memory_bytes() };
+                            return Poll::Ready(Turn::Done(outcome));
+                        }
+                    }
+                }
+                over @ State::Over { .. } => {
+                    self.state = over;
+                    return Poll::Ready(Turn::Done(Outcome::Interrupted));
+                }
+            }
+        }
+    }
+
+    fn take_events(&mut self, events: &mut Vec<Event>) {
+        lock(&self.mailbox).take_events(events);
+    }
+
+    fn answer(&mut self, call: CallId, answer: Answer) {
+        if let Some(slot) = lock(&self.mailbox).settle(call) {
+            message::put_answer(&mut self.answers, slot, &answer);
+        }
+    }
+
+    fn interrupt(&self) -> Interrupt {
+        self.interrupt.clone()
+    }
+
+    fn peak_memory_bytes(&mut self) -> Option<u64> {
+        match self.state {
+            State::Over { peak_memory_bytes } => peak_memory_bytes,
+            _ => None,
+        }
+    }
+}
+
+impl QuickJsGuest {
+    fn first_message(&self, program: &Program) -> Vec<u8> {
+        let Source::Function { name, code } = &program.source else {
+            unreachable!("`QuickJs::start` takes functions only");
+        };
+        let log_units = lock(&self.mailbox).log_units_left();
+        message::start(name, code, &program.namespaces, program.limits.memory_bytes, log_units)
+    }
+}
+
+async fn start(mut instance: Box<Instance>, message: Vec<u8>) -> (Box<Instance>, Option<Outcome>) {
+    let outcome = instance.start(&message).await;
+    (instance, outcome)
+}
+
+async fn advance(mut instance: Box<Instance>, message: Vec<u8>) -> (Box<Instance>, Option<Outcome>) {
+    let outcome = instance.advance(&message).await;
+    (instance, outcome)
+}

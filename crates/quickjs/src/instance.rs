@@ -1,0 +1,289 @@
+//! One WebAssembly instance: what goes in, what it may ask of the host, and how it ends.
+//!
+//! Everything that comes out is hostile, as if the C engine inside had been taken over: addresses and
+//! lengths are checked against linear memory, and what the bytes say is for others to check.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use execbox_core::engine::{Interrupt, LogLevel, Outcome, Thrown};
+use execbox_core::error::{ErrorCode, ExecuteError};
+use execbox_core::mailbox::Mailbox;
+use execbox_core::program::Limits;
+use execbox_core::value::Value;
+use serde_json::Value as Json;
+use wasmtime::{
+    AsContextMut, Caller, Linker, Memory, ResourceLimiter, Store, Trap, TypedFunc, UpdateDeadline,
+};
+
+use crate::engine::Loaded;
+use crate::stack;
+
+/// What the guest and its driver both reach: the driver between polls, the guest inside them.
+pub(crate) type SharedMailbox = Arc<Mutex<Mailbox>>;
+
+/// Nothing that holds this lock can panic half-way, so a poisoned one is as good as new.
+pub(crate) fn lock(mailbox: &Mutex<Mailbox>) -> MutexGuard<'_, Mailbox> {
+    mailbox.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub(crate) struct Instance {
+    store: Store<Host>,
+    memory: Memory,
+    alloc: TypedFunc<u32, u32>,
+    start: TypedFunc<(u32, u32), ()>,
+    advance: TypedFunc<(u32, u32), ()>,
+}
+
+/// Where the guest's inbox is, and how long: messages that fit go there (see guest.c and build.rs).
+const INBOX: usize = parse(env!("GUEST_INBOX"));
+const INBOX_LEN: usize = 4096;
+
+const fn parse(number: &str) -> usize {
+    match usize::from_str_radix(number, 10) {
+        Ok(value) => value,
+        Err(_) => panic!("the build script says where the inbox is"),
+    }
+}
+
+/// The host's side of an instance.
+pub(crate) struct Host {
+    mailbox: SharedMailbox,
+    interrupt: Interrupt,
+    memory: Option<Memory>,
+    memory_limiter: MemoryLimiter,
+    /// What stands for the program's code in stacks.
+    program_name: String,
+    /// Set once, by whatever ended the guest.
+    outcome: Option<Outcome>,
+    peak_memory_bytes: Option<u64>,
+}
+
+impl Instance {
+    pub(crate) fn new(loaded: &Loaded, limits: &Limits, program_name: &str) -> wasmtime::Result<Self> {
+        let mut store = Store::new(loaded.code.module().engine(), Host::new(limits, program_name));
+        store.limiter(|host| &mut host.memory_limiter);
+        store.set_epoch_deadline(1);
+        store.epoch_deadline_callback(|context| {
+            if context.data().interrupt.is_pulled() { Err(Stopped.into()) } else { Ok(UpdateDeadline::Yield(1)) }
+        });
+        let instance = loaded.code.instantiate(&mut store)?;
+        let exports = &loaded.exports;
+        let mut function = |export| {
+            let export = instance.get_module_export(&mut store, export);
+            export.and_then(wasmtime::Extern::into_func).ok_or_else(|| wasmtime::Error::msg("not a function"))
+        };
+        let (alloc, start, advance) =
+            (function(&exports.alloc)?, function(&exports.start)?, function(&exports.advance)?);
+        let memory = instance.get_module_export(&mut store, &exports.memory);
+        let memory = memory.and_then(wasmtime::Extern::into_memory);
+        let memory = memory.ok_or_else(|| wasmtime::Error::msg("not a memory"))?;
+        store.data_mut().memory = Some(memory);
+        Ok(Self {
+            memory,
+            alloc: alloc.typed(&store)?,
+            start: start.typed(&store)?,
+            advance: advance.typed(&store)?,
+            store,
+        })
+    }
+
+    pub(crate) fn mailbox(&self) -> SharedMailbox {
+        Arc::clone(&self.store.data().mailbox)
+    }
+
+    pub(crate) fn interrupt(&self) -> Interrupt {
+        self.store.data().interrupt.clone()
+    }
+
+    /// Runs the program until it can go no further. `Some` when that was its end.
+    pub(crate) async fn start(&mut self, message: &[u8]) -> Option<Outcome> {
+        let entry = self.start.clone();
+        self.enter(&entry, message).await
+    }
+
+    /// Hands in answers and runs on until the program can go no further. `Some` when that was its end.
+    pub(crate) async fn advance(&mut self, message: &[u8]) -> Option<Outcome> {
+        let entry = self.advance.clone();
+        self.enter(&entry, message).await
+    }
+
+    async fn enter(&mut self, entry: &TypedFunc<(u32, u32), ()>, message: &[u8]) -> Option<Outcome> {
+        let ran = match self.put(message).await {
+            Ok(address) => entry.call_async(&mut self.store, (address, message.len() as u32)).await,
+            Err(error) => Err(error),
+        };
+        let outcome = self.store.data_mut().outcome.take();
+        match ran {
+            Ok(()) => outcome,
+            Err(error) => Some(outcome.unwrap_or_else(|| classify(&error))),
+        }
+    }
+
+    /// Copies a message into the guest and says where it is.
+    async fn put(&mut self, message: &[u8]) -> wasmtime::Result<u32> {
+        let address = match message.len() {
+            0..=INBOX_LEN => INBOX as u32,
+            len => self.alloc.call_async(&mut self.store, u32::try_from(len)?).await?,
+        };
+        self.memory.write(&mut self.store, address as usize, message)?;
+        Ok(address)
+    }
+
+    /// The most memory that the program had in use, in bytes; known once it has ended by itself.
+    pub(crate) fn peak_memory_bytes(&self) -> Option<u64> {
+        self.store.data().peak_memory_bytes
+    }
+}
+
+/// What a trap comes to when nothing has set the outcome.
+fn classify(error: &wasmtime::Error) -> Outcome {
+    if error.is::<Stopped>() {
+        return Outcome::Interrupted;
+    }
+    match error.downcast_ref::<Trap>() {
+        Some(Trap::StackOverflow) => Outcome::StackOverflow,
+        Some(trap) => Outcome::Fault(format!("the guest's engine failed: {trap}")),
+        None => Outcome::Fault(format!("the guest's engine failed: {error}")),
+    }
+}
+
+impl Host {
+    fn new(limits: &Limits, program_name: &str) -> Self {
+        Self {
+            mailbox: Arc::new(Mutex::new(Mailbox::new(limits))),
+            interrupt: Interrupt::new(),
+            memory: None,
+            memory_limiter: MemoryLimiter::new(limits),
+            program_name: program_name.to_owned(),
+            outcome: None,
+            peak_memory_bytes: None,
+        }
+    }
+}
+
+/// Bounds linear memory. The program's own limit is kept exactly, inside, by the engine's allocator; this is the wall
+/// behind it, with room for the image, for fragmentation, and for messages on their way in.
+struct MemoryLimiter {
+    most: usize,
+}
+
+impl MemoryLimiter {
+    fn new(limits: &Limits) -> Self {
+        let limit = limits.memory_len();
+        Self { most: limit.saturating_add(limit / 2).saturating_add(16 << 20) }
+    }
+}
+
+impl ResourceLimiter for MemoryLimiter {
+    fn memory_growing(&mut self, _: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
+        Ok(desired <= self.most)
+    }
+
+    fn table_growing(&mut self, current: usize, _: usize, _: Option<usize>) -> wasmtime::Result<bool> {
+        Ok(current == 0) // as the instance is made; the guest's one table never grows
+    }
+}
+
+// ---- What the guest may ask of the host -----------------------------------------------------------
+
+/// The guest was interrupted.
+#[derive(Debug, thiserror::Error)]
+#[error("the guest was stopped")]
+struct Stopped;
+
+/// The guest has ended, and its outcome is set: unwinds out of it.
+#[derive(Debug, thiserror::Error)]
+#[error("the guest has ended")]
+struct Ended;
+
+type Guest<'a> = Caller<'a, Host>;
+
+/// The five imports of guest.c.
+pub(crate) fn define_imports(linker: &mut Linker<Host>) -> wasmtime::Result<()> {
+    linker.func_wrap("host", "call", call)?;
+    linker.func_wrap("host", "log", log)?;
+    linker.func_wrap("host", "done", done)?;
+    linker.func_wrap("host", "memory_refused", memory_refused)?;
+    linker.func_wrap("host", "now_us", |_: Guest<'_>| now_us())?;
+    Ok(())
+}
+
+fn call(mut guest: Guest<'_>, function: u32, slot: u32, at: u32, len: u32) -> wasmtime::Result<()> {
+    let (input, host) = memory_and_host(&mut guest, at, len)?;
+    let taken = lock(&host.mailbox).call(function as usize, slot, input, false);
+    if taken.is_err() {
+        host.outcome = Some(Outcome::OutOfMemory);
+        return Err(Ended.into());
+    }
+    Ok(())
+}
+
+fn log(mut guest: Guest<'_>, level: u32, at: u32, len: u32) -> wasmtime::Result<u32> {
+    let (text, host) = memory_and_host(&mut guest, at, len)?;
+    let level = match level {
+        1 => LogLevel::Info,
+        2 => LogLevel::Warn,
+        3 => LogLevel::Error,
+        4 => LogLevel::Debug,
+        _ => LogLevel::Log,
+    };
+    let left = lock(&host.mailbox).log(level, text);
+    Ok(u32::try_from(left).unwrap_or(u32::MAX))
+}
+
+fn done(mut guest: Guest<'_>, kind: u32, peak: u32, at: u32, len: u32) -> wasmtime::Result<()> {
+    let (message, host) = memory_and_host(&mut guest, at, len)?;
+    let value = Value::from_bytes(message);
+    let outcome = match kind {
+        0 => Outcome::Returned(value),
+        1 => thrown(&value, &host.program_name),
+        _ => failed(&value),
+    };
+    host.outcome.get_or_insert(outcome);
+    host.peak_memory_bytes = Some(u64::from(peak));
+    Ok(())
+}
+
+fn memory_refused(mut guest: Guest<'_>) -> wasmtime::Result<()> {
+    guest.data_mut().outcome = Some(Outcome::OutOfMemory);
+    Err(Ended.into())
+}
+
+fn now_us() -> f64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0.0, |elapsed| elapsed.as_micros() as f64)
+}
+
+/// `len` bytes of guest memory at `at`, and the host's side.
+fn memory_and_host<'a>(guest: &'a mut Guest<'_>, at: u32, len: u32) -> wasmtime::Result<(&'a [u8], &'a mut Host)> {
+    let memory = guest.data().memory.ok_or(Ended)?;
+    let (bytes, host) = memory.data_and_store_mut(guest.as_context_mut());
+    let bytes = bytes.get(at as usize..).and_then(|rest| rest.get(..len as usize)).ok_or(Trap::MemoryOutOfBounds)?;
+    Ok((bytes, host))
+}
+
+/// An array of strings, as guest.c writes the two kinds of failure.
+fn strings<const N: usize>(value: &Value) -> Option<[String; N]> {
+    let Ok(Some(Json::Array(items))) = value.to_json("end", 1 << 20) else { return None };
+    let texts: Option<Vec<String>> = items.into_iter().map(|item| item.as_str().map(str::to_owned)).collect();
+    texts?.try_into().ok()
+}
+
+fn thrown(value: &Value, name_of_program: &str) -> Outcome {
+    match strings(value) {
+        Some([name, message, stack]) => {
+            Outcome::Threw(Thrown { name, message, frames: stack::frames(&stack, name_of_program) })
+        }
+        None => Outcome::Fault("the guest's engine reported an error that cannot be read".to_owned()),
+    }
+}
+
+fn failed(value: &Value) -> Outcome {
+    match strings(value) {
+        Some([code, message]) => {
+            let code = ErrorCode::from_name(&code).unwrap_or(ErrorCode::ToolError);
+            Outcome::Failed(ExecuteError::new(code, message))
+        }
+        None => Outcome::Fault("the guest's engine reported a failure that cannot be read".to_owned()),
+    }
+}

@@ -1,0 +1,399 @@
+//! The engine by itself: turns, values, limits and stops, without any contract.
+
+use std::task::{Context, Poll, Waker};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use execbox_core::engine::{CallId, Engine, Event, Guest, Outcome, Turn};
+use execbox_core::error::{ErrorCode, ExecuteError};
+use execbox_core::program::{Limits, Namespace, Program, Source};
+use execbox_core::value::Value;
+use execbox_quickjs::QuickJs;
+use serde_json::{Value as Json, json};
+
+fn engine() -> &'static QuickJs {
+    static ENGINE: std::sync::OnceLock<QuickJs> = std::sync::OnceLock::new();
+    ENGINE.get_or_init(|| QuickJs::new().unwrap())
+}
+
+fn start(body: &str, limits: Limits) -> Box<dyn Guest> {
+    let namespace = Namespace { name: "tools".into(), functions: vec!["echo".into(), "other".into()] };
+    let program = Program {
+        source: Source::Function { name: "<script>".into(), code: format!("(async () => {{\n{body}\n}})") },
+        namespaces: vec![namespace.into()],
+        limits,
+    };
+    engine().start(program).unwrap()
+}
+
+/// Polls until the guest can go no further.
+fn turn(guest: &mut dyn Guest) -> Turn {
+    loop {
+        if let Poll::Ready(turn) = guest.poll_turn(&mut Context::from_waker(Waker::noop())) {
+            return turn;
+        }
+    }
+}
+
+fn events(guest: &mut dyn Guest) -> Vec<Event> {
+    let mut events = Vec::new();
+    guest.take_events(&mut events);
+    events
+}
+
+fn calls(guest: &mut dyn Guest) -> Vec<(CallId, usize, Option<Json>)> {
+    let calls = events(guest).into_iter().filter_map(|event| match event {
+        Event::Call(call) => Some((call.id, call.function, call.input.to_json("input", 1 << 20).unwrap())),
+        Event::Log(_) => None,
+    });
+    calls.collect()
+}
+
+fn run(body: &str) -> Outcome {
+    run_within(body, Limits::default())
+}
+
+fn run_within(body: &str, limits: Limits) -> Outcome {
+    match turn(&mut *start(body, limits)) {
+        Turn::Done(outcome) => outcome,
+        Turn::Waiting => panic!("waits: {body}"),
+    }
+}
+
+fn value(body: &str) -> Json {
+    match run(body) {
+        Outcome::Returned(value) => value.to_json("result", 1 << 26).unwrap().unwrap_or(json!("undefined")),
+        other => panic!("{body}: {other:?}"),
+    }
+}
+
+fn message(body: &str) -> String {
+    match run(body) {
+        Outcome::Threw(thrown) => format!("{}: {}", thrown.name, thrown.message),
+        other => panic!("{body}: {other:?}"),
+    }
+}
+
+#[test]
+fn a_program_returns_its_value() {
+    assert_eq!(value("return 1 + 1"), json!(2));
+    assert_eq!(value("return await Promise.resolve({ a: [1, 2.5, 'x', null, true] })"), json!({"a": [1, 2.5, "x", null, true]}));
+    assert_eq!(value("return"), json!("undefined"));
+    assert_eq!(value("return 'häß 😀 \\ud800'"), json!("häß 😀 \u{fffd}"));
+}
+
+#[test]
+fn a_call_waits_for_its_answer() {
+    let mut guest = start("const r = await tools.echo({ a: 1 }); return r.b + 1", Limits::default());
+    assert_eq!(turn(&mut *guest), Turn::Waiting);
+    let calls = calls(&mut *guest);
+    assert_eq!(calls, [(CallId(1), 0, Some(json!({"a": 1})))]);
+    assert_eq!(turn(&mut *guest), Turn::Waiting, "polling again changes nothing");
+    guest.answer(CallId(7), Ok(Value::undefined()));
+    assert_eq!(turn(&mut *guest), Turn::Waiting, "an answer to nothing changes nothing");
+    guest.answer(CallId(1), Ok(Value::from_json(Some(&json!({"b": 41})), "r").unwrap()));
+    assert_eq!(turn(&mut *guest), Turn::Done(Outcome::Returned(Value::from_json(Some(&json!(42)), "r").unwrap())));
+    assert!(guest.peak_memory_bytes().is_some_and(|bytes| bytes > 100 && bytes < 100_000));
+}
+
+#[test]
+fn values_survive_the_way_in_and_out() {
+    let deep = (0..90).fold(json!({"leaf": [1.5, -0.25, "é😀\u{2028}", null]}), |inner, _| json!([inner, {"k": {}}]));
+    let wide = json!((0..5000).map(|i| json!({"id": i, "name": format!("item {i}"), "0": [], "": {}, "__proto__": {"x": i}})).collect::<Vec<_>>());
+    for given in [json!(null), json!([]), json!({}), json!([[], {}, [[]]]), deep, wide, json!(i32::MIN), json!(4_294_967_296_u64)] {
+        let mut guest = start("return await tools.echo()", Limits::default());
+        turn(&mut *guest);
+        guest.answer(CallId(1), Ok(Value::from_json(Some(&given), "given").unwrap()));
+        let Turn::Done(Outcome::Returned(back)) = turn(&mut *guest) else { panic!("{given}") };
+        assert_eq!(back.to_json("back", 1 << 26), Ok(Some(given)));
+    }
+}
+
+#[test]
+fn an_own_proto_key_is_only_a_name() {
+    let mut guest = start(
+        "const r = await tools.echo(); return [Object.getPrototypeOf(r) === Object.prototype, r.x === undefined, Object.keys(r)]",
+        Limits::default(),
+    );
+    turn(&mut *guest);
+    guest.answer(CallId(1), Ok(Value::from_json(Some(&json!({"__proto__": {"x": 1}})), "r").unwrap()));
+    let Turn::Done(Outcome::Returned(back)) = turn(&mut *guest) else { panic!() };
+    assert_eq!(back.to_json("back", 1 << 20), Ok(Some(json!([true, true, ["__proto__"]]))));
+}
+
+#[test]
+fn many_calls_at_once_are_matched_by_id() {
+    let mut guest = start(
+        "const all = await Promise.all(Array.from({ length: 1000 }, (_, i) => tools.echo(i))); return all.every((v, i) => v === i * 2)",
+        Limits::default(),
+    );
+    turn(&mut *guest);
+    let mut calls = calls(&mut *guest);
+    assert_eq!(calls.len(), 1000);
+    calls.reverse();
+    for (id, _, input) in calls {
+        let doubled = json!(input.unwrap().as_i64().unwrap() * 2);
+        guest.answer(id, Ok(Value::from_json(Some(&doubled), "r").unwrap()));
+    }
+    assert_eq!(turn(&mut *guest), Turn::Done(Outcome::Returned(Value::from_json(Some(&json!(true)), "r").unwrap())));
+}
+
+fn answered_with_failure(body: &str) -> Outcome {
+    let mut guest = start(body, Limits::default());
+    assert_eq!(turn(&mut *guest), Turn::Waiting, "{body}");
+    for (id, ..) in calls(&mut *guest) {
+        guest.answer(id, Err(ExecuteError::new(ErrorCode::ValidationError, "no such issue")));
+    }
+    match turn(&mut *guest) {
+        Turn::Done(outcome) => outcome,
+        Turn::Waiting => panic!("waits: {body}"),
+    }
+}
+
+#[test]
+fn only_the_very_error_of_a_failed_call_is_trusted() {
+    let trusted = Outcome::Failed(ExecuteError::new(ErrorCode::ValidationError, "no such issue"));
+    for body in [
+        "await tools.echo()",
+        "try { await tools.echo() } catch (e) { throw e }",
+        "try { await tools.echo() } catch (e) { e.message = 'x'; e.code = 'timeout'; delete e.stack; throw e }",
+        "try { await tools.echo() } catch (e) { Object.setPrototypeOf(e, null); throw e }",
+        "await Promise.all([tools.echo(), tools.other()])",
+    ] {
+        assert_eq!(answered_with_failure(body), trusted, "{body}");
+    }
+    for body in [
+        "try { await tools.echo() } catch (e) { throw { code: e.code, message: e.message } }",
+        "try { await tools.echo() } catch (e) { throw Object.assign(new Error(), e) }",
+        "try { await tools.echo() } catch (e) { throw structuredClone(e) }",
+        "try { await tools.echo() } catch (e) { throw new Proxy(e, {}) }",
+        "try { await tools.echo() } catch (e) { throw Object.create(e) }",
+        "try { await tools.echo() } catch (e) { const f = new Error(e.message); for (const k of Reflect.ownKeys(e)) \
+           Object.defineProperty(f, k, Object.getOwnPropertyDescriptor(e, k)); throw f }",
+    ] {
+        assert!(matches!(answered_with_failure(body), Outcome::Threw(_)), "{body}");
+    }
+}
+
+#[test]
+fn a_failed_call_rejects_with_message_and_code() {
+    let body = "try { await tools.echo() } catch (e) { return [e instanceof Error, e.message, e.code] }";
+    let Outcome::Returned(value) = answered_with_failure(body) else { panic!() };
+    assert_eq!(value.to_json("v", 1 << 20), Ok(Some(json!([true, "no such issue", "validation_error"]))));
+}
+
+#[test]
+fn uncaught_errors_carry_name_message_and_place() {
+    let Outcome::Threw(thrown) = run("function f() {\n  null.x\n}\nf()") else { panic!() };
+    assert_eq!(thrown.name, "TypeError");
+    assert!(thrown.frames[0].function.as_deref() == Some("f") && thrown.frames[0].position.line == 3, "{thrown:?}");
+    assert!(thrown.frames[1].function.is_none() && thrown.frames[1].position.line == 5, "{thrown:?}");
+    for (body, expected) in [
+        ("throw 'text'", ": text"),
+        ("throw 7", ": 7"),
+        ("throw undefined", ": undefined"),
+        ("throw Symbol('s')", ": Symbol(s)"),
+        ("throw { message: 'm' }", ": m"),
+        ("throw { a: 1 }", ": {\"a\":1}"),
+        ("throw { get message() { throw 1 } }", ": [object Object]"),
+        ("throw Object.create(null)", ": {}"),
+        ("class E extends Error { name = 'E' } throw new E('m')", "E: m"),
+    ] {
+        assert_eq!(message(body), expected, "{body}");
+    }
+}
+
+#[test]
+fn what_is_not_there_is_said_so() {
+    let available = "is not available in this sandbox, which has the ECMAScript built-ins, console, tools";
+    assert_eq!(message("setTimeout(() => {}, 1)"), format!("ReferenceError: setTimeout {available}"));
+    assert_eq!(message("return await fetch('x')"), format!("ReferenceError: fetch {available}"));
+    assert_eq!(message("eval('1')"), format!("ReferenceError: eval {available}"));
+    assert_eq!(message("nothing"), "ReferenceError: nothing is not defined");
+    assert_eq!(value("return typeof process"), json!("undefined"));
+}
+
+#[test]
+fn code_from_strings_does_not_run() {
+    let refused = "TypeError: code from strings cannot run in this sandbox";
+    for body in [
+        "new Function('return 1')",
+        "Function('return 1')",
+        "(async () => {}).constructor('return 1')",
+        "(function* () {}).constructor('return 1')",
+        "(async function* () {}).constructor('return 1')",
+        "Reflect.construct(Function, ['return 1'])",
+        "[].map.constructor('return 1')()",
+    ] {
+        assert_eq!(message(body), refused, "{body}");
+    }
+    assert!(matches!(run("await import('x')"), Outcome::Threw(_)));
+}
+
+#[test]
+fn the_realm_is_exactly_this() {
+    let expected = "AggregateError Array ArrayBuffer AsyncDisposableStack BigInt BigInt64Array BigUint64Array Boolean \
+        DataView Date DisposableStack Error EvalError FinalizationRegistry Float16Array Float32Array Float64Array \
+        Function Infinity Int16Array Int32Array Int8Array Iterator JSON Map Math NaN Number Object Promise Proxy \
+        RangeError ReferenceError Reflect RegExp Set String SuppressedError Symbol SyntaxError TypeError URIError \
+        Uint16Array Uint32Array Uint8Array Uint8ClampedArray WeakMap WeakRef WeakSet console decodeURI \
+        decodeURIComponent encodeURI encodeURIComponent escape globalThis isFinite isNaN parseFloat parseInt \
+        queueMicrotask structuredClone tools undefined unescape";
+    let found = value("return Reflect.ownKeys(globalThis).map(String).filter(k => !k.startsWith('Symbol(')).sort().join(' ')");
+    let expected: Vec<_> = expected.split_whitespace().collect();
+    assert_eq!(found, json!(expected.join(" ")));
+    assert_eq!(value("return Object.keys(globalThis)"), json!(["tools"]));
+}
+
+#[test]
+fn namespaces_are_frozen_and_have_no_prototype() {
+    let body = "'use strict'; const refused = (f) => { try { f(); return false } catch { return true } };
+        return [Object.getPrototypeOf(tools), Object.keys(tools), refused(() => { tools.echo = 1 }),
+                refused(() => { delete tools.echo }), refused(() => { tools.x = 1 }), refused(() => { globalThis.tools = 1 }),
+                typeof tools.then, typeof tools.toString, typeof tools.echo, tools.echo.name]";
+    let expected = json!([null, ["echo", "other"], true, true, true, true, "undefined", "undefined", "function", "echo"]);
+    assert_eq!(value(body), expected);
+}
+
+#[test]
+fn memory_is_limited_exactly_and_uncatchably() {
+    let limits = Limits { memory_bytes: 1 << 20, ..Limits::default() };
+    for body in [
+        "const a = []; for (;;) a.push({})",
+        "try { const a = []; for (;;) a.push('x'.repeat(1000) + a.length) } catch { return 'caught' }",
+        "try { new ArrayBuffer(1 << 30) } catch { return 'caught' } finally { return 'finally' }",
+        "let s = 'x'; try { for (;;) { s += s; s.charCodeAt(0) } } catch { return 'caught' }",
+        "const m = new Map(); for (let i = 0; ; i++) m.set(i, () => i)",
+        "const a = []; for (let x = 3n; ; x *= 3n) a.push(x)",
+        "await Promise.all(Array.from({ length: 1e6 }, () => tools.echo({})))",
+        "for (;;) tools.echo('x'.repeat(10000))",
+    ] {
+        assert_eq!(run_within(body, limits), Outcome::OutOfMemory, "{body}");
+    }
+    assert!(matches!(run_within("return new ArrayBuffer(1 << 19).byteLength", limits), Outcome::Returned(_)));
+    assert_eq!(run_within("return 1", Limits { memory_bytes: 0, ..limits }), Outcome::OutOfMemory);
+}
+
+#[test]
+fn deep_recursion_ends_in_an_error_and_never_in_the_host() {
+    for body in [
+        "const f = () => f() + 1; f()",
+        "let a = []; for (let i = 0; i < 200000; i++) a = [a]; return JSON.stringify(a)",
+        "let a = []; for (let i = 0; i < 200000; i++) a = [a]; return String(a)",
+        "return JSON.parse('['.repeat(500000))",
+        "return new RegExp('('.repeat(500000) + ')'.repeat(500000))",
+        "const o = { get a() { return this.a } }; return o.a",
+        "let p = {}; for (let i = 0; i < 200000; i++) p = new Proxy(p, {}); return p.x",
+        "const f = () => [2, 1].sort(f); f()",
+        "const f = () => 'a'.replace(/a/, f); f()",
+        "let f = () => 1; for (let i = 0; i < 5000; i++) f = f.bind(null); return f()",
+        "function* g(n) { if (n > 0) yield* g(n - 1); else yield 1 } return [...g(50000)].length",
+        "let it = [1].values(); for (let i = 0; i < 100000; i++) it = it.map((x) => x); return [...it]",
+        "let it = [1].values(); for (let i = 0; i < 100000; i++) it = Iterator.from({ next: () => it.next() }); return [...it]",
+        "let s = 'a'; for (let i = 0; i < 300000; i++) s = s + 'bcd' + i; return s.charCodeAt(5) + s.length",
+        "let a = null; for (let i = 0; i < 1000000; i++) a = { a }; a = null; return 'freed'",
+        "let a = []; for (let i = 0; i < 200000; i++) a = [a]; return structuredClone(a).length",
+        "let a = []; for (let i = 0; i < 200000; i++) a = [a]; console.log(a); return 1",
+    ] {
+        let outcome = run_within(body, Limits { memory_bytes: 256 << 20, ..Limits::default() });
+        assert!(
+            matches!(&outcome, Outcome::Returned(_) | Outcome::StackOverflow)
+                || matches!(&outcome, Outcome::Threw(t) if ["RangeError", "InternalError", "SyntaxError"].contains(&t.name.as_str())),
+            "{body}: {outcome:?}"
+        );
+    }
+    assert_eq!(value("return 'still here'"), json!("still here"));
+}
+
+#[test]
+fn nothing_escapes_an_interrupt() {
+    for body in [
+        "for (;;);",
+        "for (;;) { try { for (;;); } catch {} finally { continue } }",
+        "const spin = () => Promise.resolve().then(spin); spin(); await new Promise(() => {})",
+        "await { then() { for (;;); } }",
+        "/^(a+)+$/.test('a'.repeat(40) + 'b')",
+        "let x = (7n ** 20000n) ** 4n; for (;;) x = x * x % (10n ** 10000n)",
+        "const u = new Uint8Array(1 << 24); for (;;) u.fill(1)",
+        "const a = Array.from({ length: 20000 }, (_, i) => ({ i })); for (;;) JSON.stringify(a)",
+        "for (;;) [3, 1, 2].sort()",
+        "const s = 'a'.repeat(2e6); for (;;) s.indexOf('a'.repeat(100) + 'b')",
+        "return { get a() { for (;;); } }",
+        "throw { get message() { for (;;); } }",
+        "console.log({ toJSON() { for (;;); } })",
+    ] {
+        let mut guest = start(body, Limits { memory_bytes: 200 << 20, ..Limits::default() });
+        let interrupt = guest.interrupt();
+        let puller = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(20));
+            interrupt.pull();
+        });
+        let started = Instant::now();
+        assert_eq!(turn(&mut *guest), Turn::Done(Outcome::Interrupted), "{body}");
+        assert!(started.elapsed() < Duration::from_secs(10), "{body}");
+        puller.join().unwrap();
+    }
+}
+
+#[test]
+fn a_guest_dropped_while_it_computes_is_gone() {
+    for _ in 0..50 {
+        let mut guest = start("for (;;);", Limits::default());
+        assert!(guest.poll_turn(&mut Context::from_waker(Waker::noop())).is_pending());
+        drop(guest);
+    }
+    assert_eq!(value("return 1"), json!(1));
+}
+
+#[test]
+fn logs_are_cut_as_they_come_and_getters_are_not_run_for_nothing() {
+    let limits = Limits { max_log_lines: 2, max_log_chars: 5, ..Limits::default() };
+    let mut guest = start("for (let i = 0; i < 1e5; i++) console.log('abc', i); let ran = false; console.log({ get a() { ran = true } }); return ran", limits);
+    let Turn::Done(Outcome::Returned(ran)) = turn(&mut *guest) else { panic!() };
+    assert_eq!(ran.to_json("ran", 100), Ok(Some(json!(false))));
+    let lines: Vec<_> = events(&mut *guest).into_iter().map(|e| if let Event::Log(l) = e { l.text } else { panic!() }).collect();
+    assert_eq!(lines, ["abc 0"]);
+}
+
+#[test]
+fn randomness_differs_between_guests_and_time_is_the_hosts() {
+    assert_ne!(value("return Math.random()"), value("return Math.random()"));
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis() as i64;
+    assert!((value("return Date.now()").as_i64().unwrap() - now).abs() < 60_000);
+    assert_eq!(value("return new Date(0).getTimezoneOffset()"), json!(0));
+    assert_eq!(value("return new Date(0).toString()"), json!("Thu Jan 01 1970 00:00:00 GMT+0000"));
+}
+
+#[test]
+fn structured_clone_copies_what_it_should() {
+    assert_eq!(
+        value(
+            "const o = { d: new Date(5), m: new Map([['k', new Set([1])]]), r: /a/gi, u: new Uint8Array([1, 2]).subarray(1), e: new TypeError('t') };
+             o.self = o;
+             Map.prototype.get = Map.prototype.set = Array.isArray = () => { throw new Error('poisoned') };
+             const c = structuredClone(o);
+             return [c !== o, c.self === c, c.d.getTime(), [...c.m.keys()], [...[...c.m.values()][0]], String(c.r), c.u[0], c.u.byteOffset, c.e instanceof TypeError, c.e.message]"
+        ),
+        json!([true, true, 5, ["k"], [1], "/a/gi", 2, 1, true, "t"])
+    );
+    assert_eq!(message("structuredClone({ f() {} })"), "DataCloneError: a function could not be cloned");
+}
+
+#[test]
+fn nothing_carries_over_to_the_next_guest() {
+    value("globalThis.x = 1; Array.prototype.map = null; Object.prototype.y = 2; return 1");
+    assert_eq!(value("return [typeof x, typeof [].map, 'y' in {}]"), json!(["undefined", "function", false]));
+}
+
+#[test]
+fn poisoned_intrinsics_forge_nothing() {
+    let mut guest = start(
+        "Object.prototype.then = (f) => f('forged'); Promise.prototype.then = () => 'forged'; JSON.stringify = () => 'forged';
+         Object.prototype.toJSON = () => 'forged'; Array.prototype[Symbol.iterator] = null;
+         const r = await tools.echo({ a: 1 }); return r",
+        Limits::default(),
+    );
+    assert_eq!(turn(&mut *guest), Turn::Waiting);
+    let calls = calls(&mut *guest);
+    assert_eq!(calls, [(CallId(1), 0, Some(json!({"a": 1})))]);
+}
