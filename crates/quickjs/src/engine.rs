@@ -47,6 +47,7 @@ pub(crate) struct Loaded {
 /// Where the guest's exports are, looked up once.
 pub(crate) struct Exports {
     pub(crate) memory: ModuleExport,
+    pub(crate) stack_pointer: ModuleExport,
     pub(crate) alloc: ModuleExport,
     pub(crate) start: ModuleExport,
     pub(crate) advance: ModuleExport,
@@ -112,6 +113,7 @@ impl Exports {
         };
         Ok(Self {
             memory: export("memory")?,
+            stack_pointer: export("__stack_pointer")?,
             alloc: export("guest_alloc")?,
             start: export("guest_start")?,
             advance: export("guest_advance")?,

@@ -12,7 +12,7 @@ use execbox_core::program::Limits;
 use execbox_core::value::Value;
 use serde_json::Value as Json;
 use wasmtime::{
-    AsContextMut, Caller, Linker, Memory, ResourceLimiter, Store, Trap, TypedFunc, UpdateDeadline,
+    AsContextMut, Caller, Global, Linker, Memory, ResourceLimiter, Store, Trap, TypedFunc, UpdateDeadline,
 };
 
 use crate::engine::Loaded;
@@ -29,6 +29,7 @@ pub(crate) fn lock(mailbox: &Mutex<Mailbox>) -> MutexGuard<'_, Mailbox> {
 pub(crate) struct Instance {
     store: Store<Host>,
     memory: Memory,
+    stack_pointer: Global,
     alloc: TypedFunc<u32, u32>,
     start: TypedFunc<(u32, u32), ()>,
     advance: TypedFunc<(u32, u32), ()>,
@@ -77,9 +78,13 @@ impl Instance {
         let memory = instance.get_module_export(&mut store, &exports.memory);
         let memory = memory.and_then(wasmtime::Extern::into_memory);
         let memory = memory.ok_or_else(|| wasmtime::Error::msg("not a memory"))?;
+        let stack_pointer = instance.get_module_export(&mut store, &exports.stack_pointer);
+        let stack_pointer = stack_pointer.and_then(wasmtime::Extern::into_global);
+        let stack_pointer = stack_pointer.ok_or_else(|| wasmtime::Error::msg("not a global"))?;
         store.data_mut().memory = Some(memory);
         Ok(Self {
             memory,
+            stack_pointer,
             alloc: alloc.typed(&store)?,
             start: start.typed(&store)?,
             advance: advance.typed(&store)?,
@@ -115,8 +120,28 @@ impl Instance {
         let outcome = self.store.data_mut().outcome.take();
         match ran {
             Ok(()) => outcome,
-            Err(error) => Some(outcome.unwrap_or_else(|| classify(&error))),
+            Err(error) => Some(outcome.unwrap_or_else(|| self.classify(&error))),
         }
+    }
+
+    /// What a trap comes to when nothing has set the outcome.
+    fn classify(&mut self, error: &wasmtime::Error) -> Outcome {
+        if error.is::<Stopped>() {
+            return Outcome::Interrupted;
+        }
+        match error.downcast_ref::<Trap>() {
+            Some(Trap::StackOverflow) => Outcome::StackOverflow,
+            // Where the C engine recurses without a check of its own, the stack in linear memory runs out at address 0.
+            Some(Trap::MemoryOutOfBounds) if self.stack_has_run_out() => Outcome::StackOverflow,
+            Some(trap) => Outcome::Fault(format!("the guest's engine failed: {trap}")),
+            None => Outcome::Fault(format!("the guest's engine failed: {error}")),
+        }
+    }
+
+    fn stack_has_run_out(&mut self) -> bool {
+        const NEARLY_NOTHING: i32 = 16 << 10;
+        let pointer = self.stack_pointer.get(&mut self.store);
+        pointer.i32().is_some_and(|at| at < NEARLY_NOTHING)
     }
 
     /// Copies a message into the guest and says where it is.
@@ -132,18 +157,6 @@ impl Instance {
     /// The most memory that the program had in use, in bytes; known once it has ended by itself.
     pub(crate) fn peak_memory_bytes(&self) -> Option<u64> {
         self.store.data().peak_memory_bytes
-    }
-}
-
-/// What a trap comes to when nothing has set the outcome.
-fn classify(error: &wasmtime::Error) -> Outcome {
-    if error.is::<Stopped>() {
-        return Outcome::Interrupted;
-    }
-    match error.downcast_ref::<Trap>() {
-        Some(Trap::StackOverflow) => Outcome::StackOverflow,
-        Some(trap) => Outcome::Fault(format!("the guest's engine failed: {trap}")),
-        None => Outcome::Fault(format!("the guest's engine failed: {error}")),
     }
 }
 
