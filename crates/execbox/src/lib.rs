@@ -1,1 +1,54 @@
+//! Runs code written by language models, next to real tools and secrets.
+//!
+//! A model writes JavaScript or TypeScript; an [`Executor`] runs it in a fresh sandbox; the code calls
+//! the [tools](Tool) of the [providers](Provider) that you grant it, and nothing else; its answer comes back.
+//!
+//! ```
+//! use execbox::{Execution, Executor, InlineExecutor, Provider, Tool};
+//! use serde_json::{Value, json};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let weather = Tool::new("get-weather", async |input: Value, _| Ok(json!({ "city": input["city"], "celsius": 21 })))
+//!     .description("The weather in a city, now")
+//!     .input_schema(json!({ "type": "object", "properties": { "city": { "type": "string" } }, "required": ["city"] }));
+//! let tools = Provider::builder("tools").tool(weather).build()?;
+//!
+//! let executor = InlineExecutor::new()?;
+//! let code = "const { celsius } = await tools.get_weather({ city: 'Lyon' }); celsius > 20 ? 'warm' : 'cool'";
+//! let result = executor.execute(Execution::new(code).provider(tools)).await;
+//! assert_eq!(result.outcome, Ok(Some(json!("warm"))));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! What each part does:
+//! - [`Tool`], [`Provider`]: host functions with names and schemas, checked on the way in and out, and
+//!   described to models as TypeScript ([`Provider::types`]).
+//! - [`Execution`]: code, the providers granted to it, its limits. [`ExecuteResult`]: what it came to.
+//! - [`Executor`]: where the wall stands. [`InlineExecutor`] runs the guest in this process, on the
+//!   task that awaits it; a guest that computes for long yields to the other tasks of its thread.
+//!
+//! What it does not do: it starts no threads of its own beside the engine's ticker, opens no files and
+//! no sockets, and grants a guest nothing by default. An inline guest shares its host's process: see
+//! `SECURITY.md` in the repository for what that does not stop.
 
+pub mod declarations;
+mod dispatch;
+mod executor;
+mod inline;
+mod provider;
+mod schema;
+mod tool;
+
+pub use execbox_core::engine::{LogLevel, LogLine};
+pub use execbox_core::error::{ErrorCode, ExecuteError, ExecuteResult};
+pub use execbox_core::manifest::{ProviderManifest, ToolManifest};
+pub use execbox_core::program::Limits;
+pub use executor::{Execution, Executor};
+pub use inline::InlineExecutor;
+pub use provider::{Provider, ProviderBuilder, ProviderError};
+pub use tokio_util::sync::CancellationToken;
+pub use tool::{Tool, ToolContext, ToolError};
+
+pub use execbox_core as core;

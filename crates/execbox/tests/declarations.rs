@@ -49,7 +49,8 @@ fn tool(tool: &Value) -> ToolSignature<'_> {
 #[test]
 fn a_signature_brings_its_types_along() {
     let input = json!({ "type": "object", "properties": { "q": { "type": "string" } }, "required": ["q"] });
-    let output = json!({ "$ref": "#/$defs/Hit", "$defs": { "Hit": { "properties": { "url": { "type": "string" } } } } });
+    let output =
+        json!({ "$ref": "#/$defs/Hit", "$defs": { "Hit": { "properties": { "url": { "type": "string" } } } } });
     let tool =
         ToolSignature { safe_name: "search", description: Some("Finds."), input: Some(&input), output: Some(&output) };
     let expected = "/** Finds. */\nfunction search(input: { q: string }): Promise<Hit>;\ntype Hit = { url?: string };";

@@ -1,1 +1,52 @@
-fn main(){}
+//! How long scripts take to compile: medians of many runs, printed.
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use execbox_core::language::{Language, Position};
+use execbox_typescript::TypeScript;
+
+const FIVE_LINES: &str = "\
+const { hits } = await search.find({ query: 'rust sandbox', limit: 10 });
+const names = hits.filter((hit) => hit.score > 0.5).map((hit) => hit.name);
+const pages = await Promise.all(names.map((name) => wiki.page({ name })));
+console.log(`found ${pages.length} pages`);
+pages.map(({ title, url }) => ({ title, url }))
+";
+
+const TEN_LINES_OF_TYPESCRIPT: &str = "\
+interface HitN { id: string; score: number; tags?: string[] }
+enum KindN { Page, File = 4, Other }
+async function findN<T extends HitN>(query: string, limit: number = 10): Promise<T[]> {
+  const hits: T[] = await search.find({ query, limit });
+  const best = hits.filter((hit): hit is T => hit.score > 0.5 && hit.tags !== undefined);
+  if (best.length === 0) {
+    throw new Error(`nothing found for ${query}`);
+  }
+  return best.map(({ id, ...rest }) => ({ id: id as string, kind: KindN.Page, ...rest }) as unknown as T);
+}
+";
+
+fn main() {
+    let long: String = (0..30).map(|n| TEN_LINES_OF_TYPESCRIPT.replace('N', &n.to_string())).collect();
+    let long = long + "await find0('x')\n";
+    report("1+1", 20_000, || TypeScript.script("1+1"));
+    report("5 lines of JavaScript", 10_000, || TypeScript.script(FIVE_LINES));
+    report("10 lines of TypeScript", 5_000, || TypeScript.script(TEN_LINES_OF_TYPESCRIPT));
+    report("300 lines of TypeScript", 500, || TypeScript.script(&long));
+    let places = [Position { line: 200, column: 10 }];
+    report("300 lines of TypeScript, back", 500, || TypeScript.original_positions(&long, &places));
+}
+
+/// Prints the median time of `run`.
+fn report<T>(name: &str, times: usize, mut run: impl FnMut() -> T) {
+    let mut taken: Vec<_> = (0..times)
+        .map(|_| {
+            let started = Instant::now();
+            black_box(run());
+            started.elapsed()
+        })
+        .collect();
+    taken.sort();
+    println!("{name:32} {:>10.1?}", taken[times / 2]);
+}

@@ -22,12 +22,13 @@ pub(super) fn tool_doc(tool: &ToolSignature<'_>) -> Vec<String> {
 pub(super) fn doc(name: &str, schema: &Value) -> Vec<String> {
     let sources = sources(schema);
     let mut lines = description(name, &sources);
+    lines.extend(sources.iter().flat_map(|schema| described_constants(schema)));
     let tags = tags(&sources);
     if tags.is_empty() {
         return lines;
     }
     match lines.as_mut_slice() {
-        [line] if line.len() + tags.len() < ONE_LINE => {
+        [line] if line.len() + tags.len() < ONE_LINE && !line.starts_with("- ") => {
             line.push(' ');
             line.push_str(&tags);
         }
@@ -58,12 +59,32 @@ fn description(name: &str, sources: &[&Map<String, Value>]) -> Vec<String> {
     title.filter(|title| letters(title) != letters(name)).map(prose).unwrap_or_default()
 }
 
+/// A line for each alternative that is one constant and says what it means.
+fn described_constants(schema: &Map<String, Value>) -> Vec<String> {
+    let lists = ["oneOf", "anyOf"].iter().filter_map(|key| schema.get(*key)?.as_array());
+    let described = lists.flatten().take(MAX_CONSTANTS).filter_map(|one| {
+        let constant = one.get("const").or_else(|| only(one.get("enum")?.as_array()?))?;
+        let meaning = one.get("description").or_else(|| one.get("title"))?.as_str().map(prose_line)?;
+        Some(format!("- {}: {meaning}", short_json(constant)?))
+    });
+    described.collect()
+}
+
+fn only(values: &[Value]) -> Option<&Value> {
+    if let [value] = values { Some(value) } else { None }
+}
+
 fn letters(text: &str) -> String {
     text.chars().filter(|c| c.is_alphanumeric()).take(100).flat_map(char::to_lowercase).collect()
 }
 
 fn tags(sources: &[&Map<String, Value>]) -> String {
-    let tags = TAGS.iter().filter_map(|tag| sources.iter().find_map(|schema| tag_text(tag, schema.get(*tag)?)));
+    // How long a tuple is, its type says.
+    let tuple = sources
+        .iter()
+        .any(|schema| schema.contains_key("prefixItems") || schema.get("items").is_some_and(Value::is_array));
+    let told = TAGS.iter().filter(|tag| !(tuple && matches!(**tag, "minItems" | "maxItems")));
+    let tags = told.filter_map(|tag| sources.iter().find_map(|schema| tag_text(tag, schema.get(*tag)?)));
     tags.collect::<Vec<_>>().join(" ")
 }
 
@@ -72,7 +93,9 @@ fn tag_text(tag: &str, value: &Value) -> Option<String> {
         ("deprecated" | "uniqueItems" | "writeOnly", _) => return value.as_bool()?.then(|| format!("@{tag}")),
         ("format" | "pattern" | "contentEncoding" | "contentMediaType", _) => short_text(value.as_str()?)?,
         ("default" | "example", value) => short_json(value)?,
-        ("examples", Value::Array(examples)) => return short_json(examples.first()?).map(|text| format!("@example {text}")),
+        ("examples", Value::Array(examples)) => {
+            return short_json(examples.first()?).map(|text| format!("@example {text}"));
+        }
         (_, Value::Number(number)) if !is_limit_of_numbers(value) => number.to_string(),
         _ => return None,
     };
@@ -105,7 +128,8 @@ fn json(value: &Value, depth: usize) -> Option<String> {
             Some(format!("[{}]", items?.join(",")))
         }
         Value::Object(map) if small(map.len(), depth) => {
-            let pairs = map.iter().map(|(key, value)| Some(format!("{}:{}", string_literal(key), json(value, depth - 1)?)));
+            let pairs =
+                map.iter().map(|(key, value)| Some(format!("{}:{}", string_literal(key), json(value, depth - 1)?)));
             Some(format!("{{{}}}", pairs.collect::<Option<Vec<_>>>()?.join(",")))
         }
         Value::Array(_) | Value::Object(_) => None,
@@ -117,11 +141,15 @@ fn small(len: usize, depth: usize) -> bool {
 }
 
 /// The keywords that become tags, in their order in a comment.
+#[rustfmt::skip]
 const TAGS: &[&str] = &[
-    "deprecated", "writeOnly", "format", "pattern", "contentEncoding", "contentMediaType", "minimum", "exclusiveMinimum",
-    "maximum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "minItems", "maxItems", "uniqueItems",
-    "minProperties", "maxProperties", "default", "example", "examples",
+    "deprecated", "writeOnly", "format", "pattern", "contentEncoding", "contentMediaType", "minimum",
+    "exclusiveMinimum", "maximum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "minItems", "maxItems",
+    "uniqueItems", "minProperties", "maxProperties", "default", "example", "examples",
 ];
+
+/// How many alternatives of one value may be described.
+const MAX_CONSTANTS: usize = 50;
 
 /// The longest hint, in bytes; longer ones are left out.
 const MAX_HINT: usize = 100;

@@ -24,9 +24,10 @@
 //! - It does not express `not`, `if`/`then`/`else`, `dependent…`, `unevaluated…`, `contains` or `propertyNames`.
 //!
 //! Schemas and descriptions are written by outsiders. They cannot leave their comment or string literal, cannot
-//! hide text from a person who reads along, and cannot make the output long: see the constants in `schema.rs` and
+//! hide text from a person who reads along, and cannot make the output long: see the constants in `schema.rs`, `hints.rs` and
 //! `text.rs` for every limit. Where a limit cuts, the type becomes wider and a comment says how much is missing.
 
+mod document;
 mod hints;
 mod names;
 mod print;
@@ -41,9 +42,9 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
+use document::Document;
 use names::Names;
 use print::Printer;
-use schema::Document;
 
 /// What the generator needs of one tool.
 #[derive(Debug, Clone, Copy)]
@@ -79,7 +80,7 @@ pub fn signature(tool: &ToolSignature<'_>) -> String {
 /// A schema as one TypeScript type expression, complete in itself: what a `$ref` points to is written out in its
 /// place, and `unknown` where it would contain itself.
 pub fn type_of(schema: &Value) -> String {
-    Printer::new(&HashMap::new()).type_text(&schema::inlined(schema), 0)
+    Printer::new(&HashMap::new()).type_text(&document::inlined(schema), 0)
 }
 
 /// One tool's function and the types it is the first to use, as whole lines.
@@ -90,7 +91,7 @@ fn tool_declarations(tool: &ToolSignature<'_>, names: &mut Names, indent: usize)
         let document = Document::read(schema, &format!("{}_input", tool.safe_name));
         let (text, declared) = declare(&document, names, indent);
         types += &declared;
-        if schema::takes_nothing(schema) { ("?", "{}".to_owned()) } else { (document.optional_mark(), text) }
+        if document::takes_nothing(schema) { ("?", "{}".to_owned()) } else { (document.optional_mark(), text) }
     });
     let (mark, input) = input.unwrap_or(("?", "unknown".to_owned()));
     let output = tool.output.map(|schema| {

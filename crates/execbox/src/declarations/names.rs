@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use super::schema::{Definition, Document};
+use super::document::{Definition, Document};
 use super::types::Pointer;
 
 /// The type names of one namespace.

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use super::schema::Definition;
+use super::document::Definition;
 use super::text::{comment, pad, property_name};
 use super::types::{Member, Object, Pointer, Tuple, Type};
 
@@ -96,7 +96,8 @@ impl<'a> Printer<'a> {
 
 fn broken(object: &Object, parts: &[String], indent: usize) -> String {
     let pad = pad(indent + 1);
-    let docs = object.members.iter().map(|member| comment(&member.doc, indent + 1)).chain(std::iter::once(String::new()));
+    let docs =
+        object.members.iter().map(|member| comment(&member.doc, indent + 1)).chain(std::iter::once(String::new()));
     let lines: Vec<String> = docs.zip(parts).map(|(doc, part)| format!("{doc}{pad}{part};\n")).collect();
     format!("{{\n{}{}}}", lines.concat(), super::text::pad(indent))
 }

@@ -8,150 +8,18 @@
 //! further schema is `unknown` and every list ends, so the work is bounded too, whatever the schema. Comments have
 //! a purse of their own: when that is empty, comments end and types go on.
 
-use std::collections::{HashMap, HashSet, VecDeque};
-use std::rc::Rc;
+use std::collections::{HashSet, VecDeque};
 
 use serde_json::{Map, Value};
 
 use super::hints;
-use super::text::{property_name, string_literal, type_name};
+use super::text::{property_name, string_literal};
 use super::types::{Member, NEVER, NULL, Object, Pointer, Tuple, Type, UNKNOWN, intersection, record, union};
 
 type Schema = Map<String, Value>;
 
-/// A whole schema: its type, and the definitions that type mentions.
-pub(super) struct Document {
-    pub(super) root: Type,
-    pub(super) definitions: HashMap<Pointer, Rc<Definition>>,
-}
-
-/// What a `$ref` points to.
-#[derive(Debug, PartialEq, Eq, Hash)]
-pub(super) struct Definition {
-    /// The name it would like to have.
-    pub(super) base_name: String,
-    /// Lines of its doc comment, safe to print.
-    pub(super) doc: Vec<String>,
-    pub(super) body: Type,
-}
-
-/// A schema as one type without names.
-pub(super) fn inlined(schema: &Value) -> Type {
-    Reader::new(schema, Refs::Inlined(Vec::new())).read(schema, 0)
-}
-
-/// Whether `schema` is the one generators write for a tool without parameters.
-pub(super) fn takes_nothing(schema: &Value) -> bool {
-    let Some(schema) = schema.as_object() else { return false };
-    let closed = |key: &str| matches!(schema.get(key), None | Some(Value::Bool(false)));
-    let empty = |key: &str| schema.get(key).is_none_or(|value| value.as_object().is_some_and(Map::is_empty));
-    let none = |key: &str| schema.get(key).is_none_or(|value| value.as_array().is_some_and(Vec::is_empty));
-    schema.get("type").is_some_and(|name| name == "object")
-        && empty("properties")
-        && none("required")
-        && closed("additionalProperties")
-        && ["patternProperties", "enum", "const", "nullable", "allOf", "anyOf", "oneOf", "$ref"]
-            .iter()
-            .all(|key| !schema.contains_key(*key))
-}
-
-impl Document {
-    /// Reads `schema`. A reference to the schema as a whole is named by its title, or else by `fallback_name`.
-    pub(super) fn read(schema: &Value, fallback_name: &str) -> Self {
-        let mut reader = Reader::new(schema, Refs::Named { seen: HashSet::new(), waiting: VecDeque::new() });
-        let mut root = reader.read(schema, 0);
-        let mut definitions = HashMap::new();
-        let mut order = Vec::new();
-        while let Some((pointer, target)) = reader.next_waiting() {
-            let base_name = base_name(&pointer, schema, fallback_name);
-            let doc = reader.doc(&base_name, target, 0);
-            let body = reader.read(target, 0);
-            order.push(pointer.clone());
-            definitions.insert(pointer, Definition { base_name, doc, body });
-        }
-        break_cycles(&mut definitions, &order);
-        if definitions.contains_key("") {
-            root = Type::Named("".into());
-        }
-        let definitions = definitions.into_iter().map(|(pointer, definition)| (pointer, Rc::new(definition))).collect();
-        Self { root, definitions }
-    }
-
-    /// Every definition that `from` mentions, directly or through others, in order of first mention.
-    pub(super) fn reachable(&self, from: &Type) -> Vec<Pointer> {
-        let mut found: Vec<Pointer> = Vec::new();
-        let mut seen = HashSet::new();
-        let mut next = Some(from);
-        let mut read = 0;
-        while let Some(ty) = next {
-            found.extend(ty.names().into_iter().filter(|name| seen.insert((*name).clone())).cloned());
-            next = found.get(read).map(|pointer| &self.definitions[pointer].body);
-            read += 1;
-        }
-        found
-    }
-
-    /// `?` if a call without argument says as much as one with.
-    pub(super) fn optional_mark(&self) -> &'static str {
-        if self.needs_nothing(&self.root, &mut HashMap::new()) { "?" } else { "" }
-    }
-
-    /// Whether `ty` admits an object without properties. Answers are kept per name, for names can be mentioned by
-    /// more paths than anybody can walk.
-    fn needs_nothing(&self, ty: &Type, known: &mut HashMap<Pointer, bool>) -> bool {
-        match ty {
-            Type::Object(object) => object.members.iter().all(|member| member.optional),
-            Type::Union(members) => members.iter().any(|member| self.needs_nothing(member, known)),
-            Type::Intersection(members) => members.iter().all(|member| self.needs_nothing(member, known)),
-            Type::Named(pointer) => {
-                if let Some(answer) = known.get(pointer) {
-                    return *answer;
-                }
-                let answer = self.needs_nothing(&self.definitions[pointer].body, known);
-                known.insert(pointer.clone(), answer);
-                answer
-            }
-            ty => *ty == UNKNOWN,
-        }
-    }
-}
-
-/// The name that a definition would like to have: the last word of its pointer that is not a keyword.
-fn base_name(pointer: &str, root: &Value, fallback: &str) -> String {
-    let title = || root.get("title")?.as_str().filter(|title| title.len() <= 40 && title.is_ascii());
-    let telling = |segment: &&str| !KEYWORDS.contains(segment) && !segment.bytes().all(|b| b.is_ascii_digit());
-    let wish = if pointer.is_empty() { title() } else { pointer.rsplit('/').find(telling) };
-    wish.and_then(type_name).or_else(|| type_name(fallback)).unwrap_or_else(|| "Type".to_owned())
-}
-
-/// Puts `unknown` where a definition would be made of itself with no property or element between: such a schema
-/// says nothing, and tsc refuses it.
-fn break_cycles(definitions: &mut HashMap<Pointer, Definition>, order: &[Pointer]) {
-    for pointer in order {
-        let targets: Vec<Pointer> = definitions[pointer].body.bare_names().into_iter().cloned().collect();
-        for target in targets {
-            if leads_to(definitions, &target, pointer)
-                && let Some(definition) = definitions.get_mut(pointer)
-            {
-                definition.body = std::mem::replace(&mut definition.body, UNKNOWN).without_bare(&target);
-            }
-        }
-    }
-}
-
-fn leads_to(definitions: &HashMap<Pointer, Definition>, from: &Pointer, to: &Pointer) -> bool {
-    let mut seen = HashSet::from([from]);
-    let mut waiting = vec![from];
-    while let Some(pointer) = waiting.pop() {
-        if pointer == to {
-            return true;
-        }
-        waiting.extend(definitions[pointer].body.bare_names().into_iter().filter(|name| seen.insert(*name)));
-    }
-    false
-}
-
-struct Reader<'a> {
+/// Reads schemas of one document, within the limits.
+pub(super) struct Reader<'a> {
     root: &'a Value,
     refs: Refs<'a>,
     /// Characters left for types.
@@ -169,11 +37,22 @@ enum Refs<'a> {
 }
 
 impl<'a> Reader<'a> {
+    /// A reader to whom references are names.
+    pub(super) fn naming(root: &'a Value) -> Self {
+        Self::new(root, Refs::Named { seen: HashSet::new(), waiting: VecDeque::new() })
+    }
+
+    /// A reader who follows references.
+    pub(super) fn inlining(root: &'a Value) -> Self {
+        Self::new(root, Refs::Inlined(Vec::new()))
+    }
+
     fn new(root: &'a Value, refs: Refs<'a>) -> Self {
         Self { root, refs, purse: MAX_CHARS, comments: MAX_COMMENT_CHARS }
     }
 
-    fn read(&mut self, schema: &'a Value, depth: usize) -> Type {
+    /// The type that `schema` describes.
+    pub(super) fn read(&mut self, schema: &'a Value, depth: usize) -> Type {
         if depth > MAX_DEPTH || !self.spend(COST) {
             return UNKNOWN;
         }
@@ -227,7 +106,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn next_waiting(&mut self) -> Option<(Pointer, &'a Value)> {
+    /// The next schema that a name was given to, and that nobody has read.
+    pub(super) fn next_waiting(&mut self) -> Option<(Pointer, &'a Value)> {
         match &mut self.refs {
             Refs::Named { waiting, .. } => waiting.pop_front(),
             Refs::Inlined(_) => None,
@@ -357,7 +237,13 @@ impl<'a> Reader<'a> {
                 break;
             }
             let value = self.literal(value, depth + 1);
-            object.members.push(Member { doc: Vec::new(), readonly: false, name: name.clone(), optional: false, value });
+            object.members.push(Member {
+                doc: Vec::new(),
+                readonly: false,
+                name: name.clone(),
+                optional: false,
+                value,
+            });
         }
         object.omitted = map.len() - object.members.len();
         if object.omitted > 0 {
@@ -395,7 +281,8 @@ impl<'a> Reader<'a> {
 
     fn object(&mut self, schema: &'a Schema, depth: usize) -> Type {
         let mut object = self.members(schema, depth);
-        object.index = if object.omitted > 0 { Some(Box::new(UNKNOWN)) } else { self.index(schema, depth).map(Box::new) };
+        object.index =
+            if object.omitted > 0 { Some(Box::new(UNKNOWN)) } else { self.index(schema, depth).map(Box::new) };
         if object.members.is_empty() && object.index.is_none() {
             let closed = schema.get("additionalProperties") == Some(&Value::Bool(false));
             return record(if closed { NEVER } else { UNKNOWN });
@@ -412,12 +299,13 @@ impl<'a> Reader<'a> {
         let properties = schema.get("properties").and_then(Value::as_object);
         let described = properties.into_iter().flatten().map(|(name, value)| (name.as_str(), value));
         let mut named = HashSet::new();
-        let undescribed = listed.iter().filter_map(Value::as_str).filter(|name| {
-            properties.is_none_or(|properties| !properties.contains_key(*name)) && named.insert(*name)
-        });
+        let undescribed = listed
+            .iter()
+            .filter_map(Value::as_str)
+            .filter(|name| properties.is_none_or(|properties| !properties.contains_key(*name)) && named.insert(*name));
         let mut object = Object::default();
         for (name, value) in described.chain(undescribed.map(|name| (name, &ANYTHING))) {
-            let full = object.members.len() == MAX_MEMBERS || self.purse == 0 || object.omitted > 0;
+            let full = object.members.len() == MAX_MEMBERS || self.purse == 0;
             match (!full).then(|| self.member(name, value, required.contains(name), depth)).flatten() {
                 Some(member) => object.members.push(member),
                 None => object.omitted += 1,
@@ -447,7 +335,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The comment of `schema`, or nothing if there is no room for it.
-    fn doc(&mut self, name: &str, schema: &Value, depth: usize) -> Vec<String> {
+    pub(super) fn doc(&mut self, name: &str, schema: &Value, depth: usize) -> Vec<String> {
         if self.comments == 0 {
             return Vec::new();
         }
@@ -556,9 +444,3 @@ static ANYTHING: Value = Value::Bool(true);
 
 /// How many values may be looked at for the price of one character.
 const FREE_LOOKS: usize = 8;
-
-/// Words of JSON Schema that name no definition.
-const KEYWORDS: &[&str] = &[
-    "", "$defs", "additionalItems", "additionalProperties", "allOf", "anyOf", "components", "definitions", "else", "if",
-    "items", "not", "oneOf", "patternProperties", "prefixItems", "properties", "schemas", "then",
-];

@@ -18,7 +18,8 @@ pub(super) fn comment(lines: &[String], indent: usize) -> String {
         [] => String::new(),
         [line] => format!("{pad}/** {line} */\n"),
         lines => {
-            let body: String = lines.iter().map(|line| format!("{pad} * {line}").trim_end().to_owned() + "\n").collect();
+            let body: String =
+                lines.iter().map(|line| format!("{pad} * {line}").trim_end().to_owned() + "\n").collect();
             format!("{pad}/**\n{body}{pad} */\n")
         }
     }
@@ -170,10 +171,11 @@ const MAX_SCANNED: usize = 8_000;
 const MAX_TYPE_NAME: usize = 64;
 
 /// Types every program has. A type that hid one of them would change what `Promise<…>` means, or mislead a reader.
+#[rustfmt::skip]
 const GLOBAL_TYPES: &[&str] = &[
-    "Array", "ArrayBuffer", "AsyncIterable", "AsyncIterator", "Awaited", "BigInt", "Boolean", "Capitalize", "DataView",
-    "Date", "Error", "Exclude", "Extract", "Function", "Generator", "Infinity", "Iterable", "Iterator", "JSON", "Lowercase",
-    "Map", "Math", "NaN", "NonNullable", "Number", "Object", "Omit", "Parameters", "Partial", "Pick", "Promise",
-    "PromiseLike", "PropertyKey", "Proxy", "Readonly", "ReadonlyArray", "Record", "RegExp", "Required", "ReturnType",
-    "Set", "String", "Symbol", "Uint8Array", "Uppercase", "WeakMap", "WeakSet",
+    "Array", "ArrayBuffer", "AsyncIterable", "AsyncIterator", "Awaited", "BigInt", "Boolean", "Capitalize",
+    "DataView", "Date", "Error", "Exclude", "Extract", "Function", "Generator", "Infinity", "Iterable", "Iterator",
+    "JSON", "Lowercase", "Map", "Math", "NaN", "NonNullable", "Number", "Object", "Omit", "Parameters", "Partial",
+    "Pick", "Promise", "PromiseLike", "PropertyKey", "Proxy", "Readonly", "ReadonlyArray", "Record", "RegExp",
+    "Required", "ReturnType", "Set", "String", "Symbol", "Uint8Array", "Uppercase", "WeakMap", "WeakSet",
 ];

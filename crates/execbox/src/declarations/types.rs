@@ -188,52 +188,83 @@ impl Type {
     /// Every name this type mentions, in order of appearance, repeated as it is repeated.
     pub(super) fn names(&self) -> Vec<&Pointer> {
         let mut names = Vec::new();
-        self.visit(&mut |ty| {
-            if let Type::Named(pointer) = ty {
-                names.push(pointer);
-            }
-            true
-        });
+        self.collect(Reach::Everything, &mut names);
         names
     }
 
-    /// The names that TypeScript must resolve to know what this type *is*: not those behind a property or an
-    /// element. A cycle of these is an error to tsc.
+    /// The names that TypeScript must resolve to know what this type *is*. A cycle of these is an error to tsc.
     pub(super) fn bare_names(&self) -> Vec<&Pointer> {
         let mut names = Vec::new();
-        self.visit(&mut |ty| {
-            if let Type::Named(pointer) = ty {
-                names.push(pointer);
-            }
-            matches!(ty, Type::Union(_) | Type::Intersection(_))
-        });
+        self.collect(Reach::Bare, &mut names);
         names
+    }
+
+    fn collect<'a>(&'a self, reach: Reach, names: &mut Vec<&'a Pointer>) {
+        if let Type::Named(pointer) = self {
+            names.push(pointer);
+        }
+        let Some(reach) = reach.into_parts_of(self) else { return };
+        match self {
+            Type::Keyword(_) | Type::Literal { .. } | Type::Cut { .. } | Type::Named(_) => {}
+            Type::Array(item) => item.collect(reach, names),
+            Type::Tuple(tuple) => {
+                tuple.elements.iter().chain(tuple.rest.as_deref()).for_each(|part| part.collect(reach, names));
+            }
+            Type::Object(object) => {
+                let values = object.members.iter().map(|member| &member.value);
+                values.chain(object.index.as_deref()).for_each(|part| part.collect(reach, names));
+            }
+            Type::Union(members) | Type::Intersection(members) => {
+                for part in members {
+                    part.collect(reach, names);
+                }
+            }
+        }
     }
 
     /// This type with `unknown` for the bare name `pointer`.
     pub(super) fn without_bare(self, pointer: &Pointer) -> Type {
+        self.without(Reach::Bare, pointer)
+    }
+
+    fn without(self, reach: Reach, pointer: &Pointer) -> Type {
+        let Some(inner) = reach.into_parts_of(&self) else { return self };
+        let without = |part: Type| part.without(inner, pointer);
         match self {
             Type::Named(name) if name == *pointer => UNKNOWN,
-            Type::Union(members) => union(members.into_iter().map(|member| member.without_bare(pointer))),
-            Type::Intersection(members) => intersection(members.into_iter().map(|member| member.without_bare(pointer))),
+            Type::Union(members) => union(members.into_iter().map(without)),
+            Type::Intersection(members) => intersection(members.into_iter().map(without)),
+            Type::Array(item) => Type::Array(Box::new(without(*item))),
+            Type::Tuple(Tuple { elements, required, rest }) => Type::Tuple(Tuple {
+                elements: elements.into_iter().map(without).collect(),
+                required,
+                rest: rest.map(|rest| Box::new(without(*rest))),
+            }),
             other => other,
         }
     }
+}
 
-    /// Shows every part of this type to `seen`, which answers whether to look inside.
-    fn visit<'a>(&'a self, seen: &mut impl FnMut(&'a Type) -> bool) {
-        if !seen(self) {
-            return;
-        }
-        match self {
-            Type::Keyword(_) | Type::Literal { .. } | Type::Cut { .. } | Type::Named(_) => {}
-            Type::Array(item) => item.visit(seen),
-            Type::Tuple(tuple) => tuple.elements.iter().chain(tuple.rest.as_deref()).for_each(|part| part.visit(seen)),
-            Type::Object(object) => {
-                let values = object.members.iter().map(|member| &member.value);
-                values.chain(object.index.as_deref()).for_each(|part| part.visit(seen));
-            }
-            Type::Union(members) | Type::Intersection(members) => members.iter().for_each(|part| part.visit(seen)),
+/// How far a search for names looks into a type.
+#[derive(Clone, Copy)]
+enum Reach {
+    /// Into every part.
+    Everything,
+    /// Not behind properties and elements: TypeScript resolves those later.
+    Bare,
+    /// Not behind properties. An intersection multiplies out the unions in it, and looks into their arrays and
+    /// tuples meanwhile.
+    BareInIntersection,
+}
+
+impl Reach {
+    /// How far to look into the parts of `ty`, if at all.
+    fn into_parts_of(self, ty: &Type) -> Option<Self> {
+        match (self, ty) {
+            (Reach::Everything, _) => Some(self),
+            (_, Type::Object(_)) | (Reach::Bare, Type::Array(_) | Type::Tuple(_)) => None,
+            (_, Type::Intersection(_)) => Some(Reach::BareInIntersection),
+            _ => Some(self),
         }
     }
 }

@@ -21,7 +21,6 @@ declare namespace demo {
     d?: unknown;
     e?: unknown[];
     f?: unknown[];
-    /** @minItems -1 */
     g?: [string];
     h?: { [key: string]: unknown };
     i?: { [key: string]: unknown };

@@ -5,6 +5,8 @@ declare namespace demo {
   type U = unknown;
   type I = { x?: I };
   type Ok = string | Ok[];
+  function in_an_intersection(input: F): Promise<unknown>;
+  type F = (string | null) & ([number, ...([unknown?] & number)[]] | null);
   function loop_(input?: LoopInput): Promise<unknown>;
   type LoopInput = unknown;
 }

@@ -3,7 +3,7 @@ declare namespace demo {
     a?: Thing;
     b?: OldThing;
     c?: A;
-    d?: With1slash0tilde;
+    d?: WithSlashTilde;
     e?: PerCent;
     f?: Any;
     g?: Thing;
@@ -11,7 +11,7 @@ declare namespace demo {
   type Thing = { id?: string };
   type OldThing = { old?: Thing };
   type A = Thing;
-  type With1slash0tilde = "x";
+  type WithSlashTilde = "x";
   type PerCent = number;
   type Any = unknown;
 }

@@ -1,0 +1,212 @@
+//! How fast the inline executor is: medians of many runs, beside the goals that the project has set itself.
+//!
+//! `cargo bench --bench inline` prints a table; `-- --json` one JSON object per line; `-- WORD…` only the rows whose
+//! name contains a word. Machines are shared and noisy: compare runs of one sitting.
+
+use std::hint::black_box;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use execbox::{Execution, Executor, InlineExecutor, Limits, Provider, Tool};
+use serde_json::{Value, json};
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
+    let (flags, words): (Vec<String>, Vec<String>) = arguments.into_iter().partition(|a| a.starts_with("--"));
+    let report = Report { json: flags.iter().any(|flag| flag == "--json"), words };
+    let bench = Bench::new();
+    report.head();
+    bench.latency(&report);
+    bench.values(&report);
+    bench.computing(&report);
+    bench.throughput(&report);
+    bench.memory(&report);
+    cold_start(&report);
+}
+
+struct Bench {
+    runtime: tokio::runtime::Runtime,
+    executor: InlineExecutor,
+    tools: Provider,
+}
+
+const ADD: &str = "let s = 0; for (let i = 0; i < N; i++) s += (await tools.add({ a: i, b: 1 })).sum; s";
+const ALL: &str = "(await Promise.all(Array.from({ length: 1000 }, (_, i) => tools.add({ a: i, b: 1 })))).length";
+const BUILD_1_MB: &str = "const a = []; for (let i = 0; i < 14300; i++) a.push({ id: i, name: 'item ' + i, ok: true, tags: ['a', 'b'], v: i * 1.5 }); a";
+const FIB: &str = "function fib(n) { return n < 2 ? n : fib(n - 1) + fib(n - 2) } fib(27)";
+const LOOP: &str = "let s = 0; for (let i = 0; i < 1e7; i++) s += i; s";
+const JSON_BOTH_WAYS: &str = "const a = []; for (let i = 0; i < 9000; i++) a.push({ id: i, name: 'item ' + i, tags: ['a', 'b'], v: i * 1.5, ok: true, nested: { x: i, y: null, z: 'some text here' } }); JSON.parse(JSON.stringify(a)).length";
+
+impl Bench {
+    fn new() -> Self {
+        let megabyte: Value = (0..14_300)
+            .map(|i| json!({ "id": i, "name": format!("item {i}"), "ok": true, "tags": ["a", "b"], "v": f64::from(i) * 1.5 }))
+            .collect();
+        let add = Tool::new("add", async |input: Value, _| {
+            Ok(json!({ "sum": input["a"].as_f64().unwrap_or(0.0) + input["b"].as_f64().unwrap_or(0.0) }))
+        });
+        let add = add.input_schema(json!({
+            "type": "object",
+            "properties": { "a": { "type": "number" }, "b": { "type": "number" } },
+            "required": ["a", "b"]
+        }));
+        let big = Tool::new("big", move |_: Value, _| {
+            let megabyte = megabyte.clone();
+            async move { Ok(megabyte) }
+        });
+        let take = Tool::new("take", async |input: Value, _| Ok(json!(input.as_array().map_or(0, Vec::len))));
+        let tools = Provider::builder("tools").tools([add, big, take]).build().expect("the tools are sound");
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+        Self { runtime: runtime.expect("a runtime"), executor: InlineExecutor::new().expect("an engine"), tools }
+    }
+
+    fn run(&self, code: &str) -> Duration {
+        self.runtime.block_on(run(&self.executor, &self.tools, code))
+    }
+
+    fn times(&self, count: usize, code: &str) -> Samples {
+        (0..count / 10 + 1).for_each(|_| drop(black_box(self.run(code))));
+        Samples((0..count).map(|_| self.run(code).as_secs_f64() * 1e3).collect())
+    }
+
+    fn latency(&self, report: &Report) {
+        report.row("1+1, end to end", 0.040, || self.times(5000, "1+1"));
+        report.row("one tool call, end to end", 0.060, || self.times(5000, "await tools.add({ a: 1, b: 2 })"));
+        report.row("each further sequential call", 0.008, || {
+            let calls = self.times(60, &ADD.replace('N', "1001"));
+            let one = self.times(200, &ADD.replace('N', "1")).median();
+            Samples(calls.0.into_iter().map(|total| (total - one) / 1000.0).collect())
+        });
+        report.row("1000 calls by Promise.all", 8.0, || self.times(100, ALL));
+    }
+
+    fn values(&self, report: &Report) {
+        report.row("build and return 1 MB of JSON", 30.0, || self.times(40, BUILD_1_MB));
+        report.row("a 1 MB tool result, read", 25.0, || {
+            self.times(40, "let n = 0; for (const item of await tools.big()) n += item.id; n")
+        });
+        report.row("a 1 MB tool input, built and sent", 30.0, || {
+            self.times(40, &BUILD_1_MB.replace("; a", "; await tools.take(a)"))
+        });
+    }
+
+    fn computing(&self, report: &Report) {
+        report.row("fib(27)", 28.0, || self.times(15, FIB));
+        report.row("loop of 1e7", 290.0, || self.times(7, LOOP));
+        report.row("1 MB by JSON.stringify and parse", 60.0, || self.times(15, JSON_BOTH_WAYS));
+    }
+
+    fn throughput(&self, report: &Report) {
+        for (tasks, goal) in [(1, 1.0 / 20_000.0), (8, 1.0 / 40_000.0)] {
+            report.row(&format!("per execution, {tasks} at once"), goal * 1e3, || {
+                Samples((0..5).map(|_| self.per_execution(tasks).as_secs_f64() * 1e3).collect())
+            });
+        }
+    }
+
+    fn per_execution(&self, tasks: u32) -> Duration {
+        let each = 8000 / tasks;
+        let started = Instant::now();
+        self.runtime.block_on(async {
+            let tasks: Vec<_> = (0..tasks)
+                .map(|_| {
+                    let (executor, tools) = (self.executor.clone(), self.tools.clone());
+                    tokio::spawn(async move {
+                        for _ in 0..each {
+                            run(&executor, &tools, "1+1").await;
+                        }
+                    })
+                })
+                .collect();
+            for task in tasks {
+                task.await.expect("a task");
+            }
+        });
+        started.elapsed() / (each * tasks)
+    }
+
+    /// Resident memory over 10 000 executions: the growth after the first 1000, in KiB per execution.
+    fn memory(&self, report: &Report) {
+        report.row_of("growth over 10 000 executions", "KiB", 0.1, || {
+            (0..1000).for_each(|_| drop(self.run("[1, 2, 3].map(String)")));
+            let before = resident_kib();
+            (0..10_000).for_each(|_| drop(self.run("[1, 2, 3].map(String)")));
+            Samples(vec![(resident_kib() - before).max(0.0) / 10_000.0])
+        });
+    }
+}
+
+async fn run(executor: &InlineExecutor, tools: &Provider, code: &str) -> Duration {
+    let limits = Limits { timeout: Duration::from_secs(60), ..Limits::default() };
+    let execution = Execution::new(code).provider(tools.clone()).limits(limits);
+    let started = Instant::now();
+    let result = executor.execute(execution).await;
+    let elapsed = started.elapsed();
+    assert!(result.is_ok(), "{result:?}");
+    elapsed
+}
+
+fn resident_kib() -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    line.and_then(|rest| rest.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(f64::NAN)
+}
+
+fn cold_start(report: &Report) {
+    report.row("cold start of the binary to its result", 25.0, || {
+        let start = || {
+            let started = Instant::now();
+            let output = Command::new(env!("CARGO_BIN_EXE_execbox")).args(["run", "--json", "-e", "1+1"]).output();
+            assert!(output.is_ok_and(|output| output.status.success()));
+            started.elapsed().as_secs_f64() * 1e3
+        };
+        (0..5).for_each(|_| drop(black_box(start())));
+        Samples((0..60).map(|_| start()).collect())
+    });
+}
+
+struct Samples(Vec<f64>);
+
+impl Samples {
+    fn at(&mut self, quantile: f64) -> f64 {
+        self.0.sort_by(f64::total_cmp);
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
+        let index = ((self.0.len() - 1) as f64 * quantile).round() as usize;
+        self.0[index]
+    }
+
+    fn median(mut self) -> f64 {
+        self.at(0.5)
+    }
+}
+
+struct Report {
+    json: bool,
+    words: Vec<String>,
+}
+
+impl Report {
+    fn head(&self) {
+        if !self.json {
+            println!("{:<40} {:>10} {:>10} {:>10} {:>10}", "", "p50", "p10", "p99", "goal");
+        }
+    }
+
+    fn row(&self, name: &str, goal_ms: f64, measure: impl FnOnce() -> Samples) {
+        self.row_of(name, "ms", goal_ms, measure);
+    }
+
+    fn row_of(&self, name: &str, unit: &str, goal: f64, measure: impl FnOnce() -> Samples) {
+        if !self.words.is_empty() && !self.words.iter().any(|word| name.contains(word.as_str())) {
+            return;
+        }
+        let mut samples = measure();
+        let (p50, p10, p99) = (samples.at(0.5), samples.at(0.1), samples.at(0.99));
+        if self.json {
+            println!("{}", json!({ "name": name, "unit": unit, "p50": p50, "p10": p10, "p99": p99, "goal": goal }));
+        } else {
+            let verdict = if p50 <= goal { "" } else { "  over" };
+            println!("{name:<40} {p50:>10.4} {p10:>10.4} {p99:>10.4} {goal:>10.4} {unit}{verdict}");
+        }
+    }
+}

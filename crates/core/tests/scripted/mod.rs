@@ -1,0 +1,348 @@
+//! A second engine, for tests: its programs are scripts of moves, and it has no JavaScript at all.
+//!
+//! It shows that the shape of `execbox_core::engine` fits more than one engine, and that what the
+//! contracts promise is theirs and not the engine's. One move per line:
+//!
+//! ```text
+//! log LEVEL TEXT          a console line
+//! call NAME JSON          begins a call of a host function
+//! call-now NAME JSON      calls a host function and stands still until it is answered
+//! await                   waits for every call begun; a failed one ends the program, as itself
+//! await-catch             the same, but the failure is caught and kept
+//! return JSON             ends with a value; `return it`: with the last answer; `return a Date`: with one that cannot cross
+//! throw NAME TEXT         ends with an uncaught error at line 1, column 1
+//! forge                   ends by throwing a copy of the failure that was caught
+//! compute                 computes for long, once: gives the thread back
+//! spin                    computes for ever
+//! stall                   waits for nothing that could come
+//! exhaust                 allocates until it is refused
+//! ```
+
+#![allow(dead_code)] // each test crate uses its part
+
+use std::collections::VecDeque;
+use std::sync::mpsc;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread;
+
+use execbox_core::engine::{
+    Answer, CallId, Engine, Event, Frame, Guest, Interrupt, LogLevel, Outcome, StartError, Thrown, Turn,
+};
+use execbox_core::error::ExecuteError;
+use execbox_core::language::{Language, Position, SyntaxError};
+use execbox_core::mailbox::Mailbox;
+use execbox_core::program::{Limits, Program, Source};
+use execbox_core::value::{Foreign, Value};
+
+/// The front end of the scripted engine: source is moves already.
+pub struct Moves;
+
+impl Language for Moves {
+    fn script(&self, source: &str) -> Result<String, SyntaxError> {
+        Ok(source.to_owned())
+    }
+
+    fn original_positions(&self, _: &str, compiled: &[Position]) -> Vec<Option<Position>> {
+        compiled.iter().copied().map(Some).collect()
+    }
+}
+
+/// See the [module](self).
+pub struct Scripted;
+
+impl Engine for Scripted {
+    fn name(&self) -> &'static str {
+        "scripted"
+    }
+
+    fn start(&self, program: Program) -> Result<Box<dyn Guest>, StartError> {
+        let Source::Function { code, .. } = &program.source else {
+            return Err(StartError::Unsupported("programs of this kind"));
+        };
+        let functions = program.namespaces.iter().flat_map(|space| space.functions.clone()).collect();
+        Ok(Box::new(ScriptedGuest::new(code, functions, &program.limits)))
+    }
+}
+
+pub struct ScriptedGuest {
+    moves: VecDeque<String>,
+    functions: Vec<String>,
+    mailbox: Mailbox,
+    interrupt: Interrupt,
+    /// Calls that are begun and not answered, by their handle.
+    pending: u32,
+    /// It stands inside a synchronous call.
+    stands: bool,
+    answers: Vec<Answer>,
+    it: Value,
+    caught: Option<ExecuteError>,
+}
+
+impl ScriptedGuest {
+    fn new(code: &str, functions: Vec<String>, limits: &Limits) -> Self {
+        Self {
+            moves: code.lines().map(|line| line.trim().to_owned()).filter(|line| !line.is_empty()).collect(),
+            functions,
+            mailbox: Mailbox::new(limits),
+            interrupt: Interrupt::new(),
+            pending: 0,
+            stands: false,
+            answers: Vec::new(),
+            it: Value::undefined(),
+            caught: None,
+        }
+    }
+
+    /// A guest from [`image`](Guest::image): it goes on where that one waited. Its next call has the
+    /// next number, so that calls known outside keep theirs.
+    pub fn from_image(image: &[u8], limits: &Limits) -> Self {
+        let text = String::from_utf8(image.to_vec()).unwrap();
+        let mut lines = text.lines();
+        let functions = lines.next().unwrap().split(' ').map(str::to_owned).collect();
+        let pending: u32 = lines.next().unwrap().parse().unwrap();
+        let mut guest = Self::new(&lines.collect::<Vec<_>>().join("\n"), functions, limits);
+        for handle in 0..pending {
+            guest.mailbox.call(0, handle, &[0], false).unwrap();
+        }
+        guest.mailbox.take_events(&mut Vec::new()); // they were handed out before
+        guest.pending = pending;
+        guest
+    }
+
+    fn call(&mut self, rest: &str, now: bool) -> Option<Outcome> {
+        let (name, input) = rest.split_once(' ').unwrap_or((rest, ""));
+        let function = self.functions.iter().position(|function| function == name).unwrap();
+        let input = value(input);
+        self.pending += 1;
+        self.stands = now;
+        self.mailbox.call(function, self.pending, input.as_bytes(), now).err().map(|_| Outcome::OutOfMemory)
+    }
+
+    /// The failure among the answers, if there is one.
+    fn settle(&mut self) -> Option<ExecuteError> {
+        let mut failure = None;
+        for answer in self.answers.drain(..) {
+            match answer {
+                Ok(value) => self.it = value,
+                Err(error) => {
+                    failure.get_or_insert(error);
+                }
+            }
+        }
+        failure
+    }
+
+    fn step(&mut self, line: &str, cx: &mut Context<'_>) -> Poll<Option<Outcome>> {
+        let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+        match word {
+            "log" => {
+                let (level, text) = rest.split_once(' ').unwrap_or((rest, ""));
+                let level = if level == "error" { LogLevel::Error } else { LogLevel::Log };
+                self.mailbox.log(level, text.as_bytes());
+            }
+            "call" => return Poll::Ready(self.call(rest, false)),
+            "call-now" => return Poll::Ready(self.call(rest, true)),
+            "await" => return Poll::Ready(self.settle().map(Outcome::Failed)),
+            "await-catch" => self.caught = self.settle(),
+            "return" if rest == "it" => return Poll::Ready(Some(Outcome::Returned(self.it.clone()))),
+            "return" => return Poll::Ready(Some(Outcome::Returned(value(rest)))),
+            "throw" => {
+                let (name, message) = rest.split_once(' ').unwrap();
+                return Poll::Ready(Some(threw(name, message)));
+            }
+            "forge" => {
+                let caught = self.caught.take().unwrap();
+                return Poll::Ready(Some(threw("", &format!("{}: {}", caught.code, caught.message))));
+            }
+            "compute" => {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            "spin" => {
+                self.moves.push_front("spin".into());
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            "exhaust" => return Poll::Ready(Some(Outcome::OutOfMemory)),
+            other => panic!("no such move: {other}"),
+        }
+        Poll::Ready(None)
+    }
+}
+
+impl Guest for ScriptedGuest {
+    fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Turn> {
+        loop {
+            if self.interrupt.is_pulled() {
+                return Poll::Ready(Turn::Done(Outcome::Interrupted));
+            }
+            let Some(line) = self.moves.front() else {
+                return Poll::Ready(Turn::Done(Outcome::Returned(Value::undefined())));
+            };
+            let awaits = line.starts_with("await") || self.stands;
+            if line == "stall" || (awaits && self.pending > 0) {
+                return Poll::Ready(Turn::Waiting);
+            }
+            let line = self.moves.pop_front().unwrap();
+            match self.step(&line, cx) {
+                Poll::Ready(None) => {}
+                Poll::Ready(Some(outcome)) => return Poll::Ready(Turn::Done(outcome)),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+
+    fn take_events(&mut self, events: &mut Vec<Event>) {
+        self.mailbox.take_events(events);
+    }
+
+    fn answer(&mut self, call: CallId, answer: Answer) {
+        if self.mailbox.settle(call).is_some() {
+            self.pending -= 1;
+            self.stands = false;
+            self.answers.push(answer);
+        }
+    }
+
+    fn interrupt(&self) -> Interrupt {
+        self.interrupt.clone()
+    }
+
+    fn peak_memory_bytes(&mut self) -> Option<u64> {
+        Some(4096)
+    }
+
+    fn image(&mut self) -> Option<Vec<u8>> {
+        if self.pending == 0 || self.stands {
+            return None;
+        }
+        let moves: Vec<&str> = self.moves.iter().map(String::as_str).collect();
+        Some(format!("{}\n{}\n{}", self.functions.join(" "), self.pending, moves.join("\n")).into_bytes())
+    }
+}
+
+fn value(text: &str) -> Value {
+    match text {
+        "" | "undefined" => Value::undefined(),
+        "a Date" => Value::from_bytes([11, Foreign::Date as u8]),
+        json => Value::from_json(Some(&serde_json::from_str(json).unwrap()), "value").unwrap(),
+    }
+}
+
+fn threw(name: &str, message: &str) -> Outcome {
+    let position = Position { line: 1, column: 1 };
+    Outcome::Threw(Thrown {
+        name: name.into(),
+        message: message.into(),
+        frames: vec![Frame { function: None, position }],
+    })
+}
+
+/// Any engine, bound to a thread: each guest lives on a thread of its own from its first turn to its last,
+/// and the task that drives it is woken when there is news. What a V8 engine would have to be.
+pub struct ThreadBound<E>(pub Arc<E>);
+
+impl<E: Engine + 'static> Engine for ThreadBound<E> {
+    fn name(&self) -> &'static str {
+        "thread-bound"
+    }
+
+    fn start(&self, program: Program) -> Result<Box<dyn Guest>, StartError> {
+        let (to_guest, orders) = mpsc::channel();
+        let shared = Arc::new(Mutex::new(Shared::default()));
+        let (seen, engine, interrupt) = (Arc::clone(&shared), Arc::clone(&self.0), Interrupt::new());
+        let pulled = interrupt.clone();
+        thread::spawn(move || live(&*engine, program, &orders, &seen, &pulled));
+        Ok(Box::new(Remote { to_guest, shared, interrupt, asked: false }))
+    }
+}
+
+#[derive(Default)]
+struct Shared {
+    turn: Option<Turn>,
+    events: Vec<Event>,
+    waker: Option<Waker>,
+}
+
+enum Order {
+    Turn,
+    Answer(CallId, Answer),
+}
+
+struct Remote {
+    to_guest: mpsc::Sender<Order>,
+    shared: Arc<Mutex<Shared>>,
+    interrupt: Interrupt,
+    asked: bool,
+}
+
+struct Unpark(thread::Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// The guest's thread.
+fn live(
+    engine: &dyn Engine,
+    program: Program,
+    orders: &mpsc::Receiver<Order>,
+    shared: &Mutex<Shared>,
+    pulled: &Interrupt,
+) {
+    let mut guest = engine.start(program).unwrap();
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    for order in orders {
+        let Order::Turn = order else {
+            let Order::Answer(call, answer) = order else { unreachable!() };
+            guest.answer(call, answer);
+            continue;
+        };
+        let turn = loop {
+            if pulled.is_pulled() {
+                guest.interrupt().pull();
+            }
+            match guest.poll_turn(&mut Context::from_waker(&waker)) {
+                Poll::Ready(turn) => break turn,
+                Poll::Pending => thread::park_timeout(std::time::Duration::from_millis(1)),
+            }
+        };
+        let mut shared = shared.lock().unwrap();
+        guest.take_events(&mut shared.events);
+        shared.turn = Some(turn);
+        if let Some(waker) = shared.waker.take() {
+            waker.wake();
+        }
+    }
+}
+
+impl Guest for Remote {
+    fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Turn> {
+        let mut shared = self.shared.lock().unwrap();
+        if let Some(turn) = shared.turn.take() {
+            self.asked = false;
+            return Poll::Ready(turn);
+        }
+        shared.waker = Some(cx.waker().clone());
+        if !self.asked {
+            self.asked = true;
+            self.to_guest.send(Order::Turn).unwrap();
+        }
+        Poll::Pending
+    }
+
+    fn take_events(&mut self, events: &mut Vec<Event>) {
+        events.append(&mut self.shared.lock().unwrap().events);
+    }
+
+    fn answer(&mut self, call: CallId, answer: Answer) {
+        self.to_guest.send(Order::Answer(call, answer)).unwrap();
+    }
+
+    fn interrupt(&self) -> Interrupt {
+        self.interrupt.clone()
+    }
+}

@@ -1,0 +1,193 @@
+//! The shape of `Engine` and `Guest`, tried with engines that have nothing to do with JavaScript.
+
+mod scripted;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use execbox_core::engine::{Call, CallId, Engine, Event, Guest, Outcome, Turn};
+use execbox_core::error::{ErrorCode, ExecuteError};
+use execbox_core::language::Language;
+use execbox_core::manifest::{ProviderManifest, ToolManifest};
+use execbox_core::program::{Limits, Namespace, Program, Source};
+use execbox_core::script::{Action, Script, Stop};
+use execbox_core::value::Value;
+use scripted::{Moves, Scripted, ScriptedGuest, ThreadBound};
+use serde_json::json;
+
+fn program(moves: &str) -> Program {
+    let namespace = Namespace { name: "tools".into(), functions: vec!["echo".into(), "other".into()] };
+    Program {
+        source: Source::Function { name: "<script>".into(), code: moves.replace("; ", "\n") },
+        namespaces: vec![namespace.into()],
+        limits: Limits::default(),
+    }
+}
+
+fn start(moves: &str) -> Box<dyn Guest> {
+    Scripted.start(program(moves)).unwrap()
+}
+
+fn turn(guest: &mut dyn Guest) -> Turn {
+    loop {
+        match guest.poll_turn(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(turn) => return turn,
+            Poll::Pending => std::thread::sleep(Duration::from_micros(100)),
+        }
+    }
+}
+
+fn calls(guest: &mut dyn Guest) -> Vec<Call> {
+    let mut events = Vec::new();
+    guest.take_events(&mut events);
+    events.into_iter().filter_map(|event| if let Event::Call(call) = event { Some(call) } else { None }).collect()
+}
+
+fn returned(json: &serde_json::Value) -> Turn {
+    Turn::Done(Outcome::Returned(Value::from_json(Some(json), "v").unwrap()))
+}
+
+#[test]
+fn a_guest_that_computes_gives_the_thread_back_and_wakes_its_task() {
+    struct Count(AtomicUsize);
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    let woken = Arc::new(Count(AtomicUsize::new(0)));
+    let waker = Waker::from(Arc::clone(&woken));
+    let mut guest = start("compute; compute; return 1");
+    for times in 1..=2 {
+        assert!(guest.poll_turn(&mut Context::from_waker(&waker)).is_pending());
+        assert_eq!(woken.0.load(Ordering::Relaxed), times);
+    }
+    assert_eq!(turn(&mut *guest), returned(&json!(1)));
+}
+
+#[test]
+fn a_synchronous_call_stands_until_it_is_answered_and_has_no_image() {
+    let mut guest = start("call-now echo 1; return it");
+    assert_eq!(turn(&mut *guest), Turn::Waiting);
+    let calls = calls(&mut *guest);
+    assert!(calls[0].now && calls.len() == 1);
+    assert_eq!(guest.image(), None);
+    guest.answer(calls[0].id, Ok(Value::undefined()));
+    assert_eq!(turn(&mut *guest), Turn::Done(Outcome::Returned(Value::undefined())));
+}
+
+#[test]
+fn a_waiting_guest_is_bytes_that_go_on_elsewhere() {
+    let mut guest = start("call echo 1; call other 2; await; return it");
+    assert_eq!(turn(&mut *guest), Turn::Waiting);
+    let ids: Vec<CallId> = calls(&mut *guest).iter().map(|call| call.id).collect();
+    let image = guest.image().unwrap();
+    drop(guest);
+    let mut guest = ScriptedGuest::from_image(&image, &Limits::default());
+    assert_eq!(turn(&mut guest), Turn::Waiting);
+    assert!(calls(&mut guest).is_empty(), "its calls were handed out before");
+    for id in ids {
+        guest.answer(id, Ok(Value::from_json(Some(&json!("late")), "v").unwrap()));
+    }
+    assert_eq!(turn(&mut guest), returned(&json!("late")));
+}
+
+#[test]
+fn an_engine_bound_to_a_thread_looks_the_same() {
+    let mut guest = ThreadBound(Arc::new(Scripted)).start(program("log log hi; call echo 1; await; return it")).unwrap();
+    assert_eq!(turn(&mut *guest), Turn::Waiting);
+    let calls = calls(&mut *guest);
+    guest.answer(calls[0].id, Ok(Value::from_json(Some(&json!(7)), "v").unwrap()));
+    assert_eq!(turn(&mut *guest), returned(&json!(7)));
+
+    let mut spinning = ThreadBound(Arc::new(Scripted)).start(program("spin")).unwrap();
+    assert!(spinning.poll_turn(&mut Context::from_waker(Waker::noop())).is_pending());
+    spinning.interrupt().pull();
+    assert_eq!(turn(&mut *spinning), Turn::Done(Outcome::Interrupted));
+}
+
+// ---- The script contract, as functions -----------------------------------------------------------
+
+fn manifest() -> ProviderManifest {
+    let tool = |name: &str| ToolManifest { safe_name: name.into(), original_name: name.into(), description: None };
+    ProviderManifest::new("tools", vec![tool("echo"), tool("other")], "")
+}
+
+struct Shared(ProviderManifest);
+
+impl AsRef<ProviderManifest> for Shared {
+    fn as_ref(&self) -> &ProviderManifest {
+        &self.0
+    }
+}
+
+fn script(moves: &str) -> (Box<dyn Guest>, Script) {
+    let language: Arc<dyn Language> = Arc::new(Moves);
+    let (program, script) =
+        Script::start(language, &moves.replace("; ", "\n"), &[Shared(manifest())], Limits::default()).unwrap();
+    (Scripted.start(program).unwrap(), script)
+}
+
+#[test]
+fn an_input_that_cannot_cross_is_answered_and_never_reaches_the_host() {
+    let (mut guest, mut script) = script("call echo a Date; await");
+    turn(&mut *guest);
+    let mut events = Vec::new();
+    guest.take_events(&mut events);
+    let Action::Answer(call, answer) = script.event(events.remove(0)) else { panic!("it reached the host") };
+    let refused = ExecuteError::new(
+        ErrorCode::SerializationError,
+        "tool input is a Date; use a string (toISOString) or a number (getTime)",
+    );
+    assert_eq!(answer, Err(refused.clone()));
+    guest.answer(call, answer);
+    let Turn::Done(outcome) = turn(&mut *guest) else { panic!() };
+    assert_eq!(script.finish(outcome, Duration::ZERO).outcome, Err(refused));
+}
+
+#[test]
+fn a_call_of_a_function_that_was_not_given_is_answered_with_an_internal_error() {
+    let (_, mut script) = script("return 1");
+    let call = Call { id: CallId(1), function: 2, input: Value::undefined(), now: false };
+    let Action::Answer(_, Err(error)) = script.event(Event::Call(call)) else { panic!() };
+    assert_eq!(error.code, ErrorCode::InternalError);
+}
+
+#[test]
+fn what_stopped_a_run_is_told_by_who_stopped_it() {
+    for (stop, message) in [
+        (Stop::Cancelled, "Execution was cancelled"),
+        (Stop::TimedOut { stuck: false }, "Execution timed out after 5000 ms"),
+        (
+            Stop::TimedOut { stuck: true },
+            "Execution timed out after 5000 ms: it waits for a promise that no pending tool call can settle",
+        ),
+    ] {
+        let (mut guest, mut script) = script("log log before; stall");
+        assert_eq!(turn(&mut *guest), Turn::Waiting);
+        let mut events = Vec::new();
+        guest.take_events(&mut events);
+        events.into_iter().for_each(|event| drop(script.event(event)));
+        let result = script.stopped(stop, Duration::from_millis(5));
+        assert_eq!(result.outcome, Err(ExecuteError::new(ErrorCode::Timeout, message)));
+        assert_eq!(result.logs, ["before"], "what was logged is kept");
+    }
+}
+
+#[test]
+fn every_outcome_has_its_code() {
+    let failed = ExecuteError::new(ErrorCode::ToolError, "full");
+    for (outcome, code, message) in [
+        (Outcome::OutOfMemory, ErrorCode::MemoryLimit, "Execution exceeded its memory limit of 64 MiB"),
+        (Outcome::StackOverflow, ErrorCode::RuntimeError, "RangeError: Maximum call stack size exceeded"),
+        (Outcome::Interrupted, ErrorCode::Timeout, "Execution was cancelled"),
+        (Outcome::Fault("it broke".into()), ErrorCode::InternalError, "it broke"),
+        (Outcome::Failed(failed), ErrorCode::ToolError, "full"),
+    ] {
+        let (_, script) = script("return 1");
+        let result = script.finish(outcome, Duration::ZERO);
+        assert_eq!(result.outcome, Err(ExecuteError::new(code, message)));
+    }
+}

@@ -1,0 +1,87 @@
+//! What is executed, and by what.
+
+use std::fmt;
+use std::sync::Arc;
+
+use execbox_core::engine::LogLine;
+use execbox_core::error::ExecuteResult;
+use execbox_core::program::Limits;
+use futures_util::future::BoxFuture;
+use tokio_util::sync::CancellationToken;
+
+use crate::provider::Provider;
+
+/// Runs code: behind which wall, is for the executor to say.
+pub trait Executor: Send + Sync {
+    /// Runs `execution` to its end. Every way in which it can end is an [`ExecuteResult`].
+    ///
+    /// Dropping the future stops the guest and cancels its tool calls.
+    fn execute(&self, execution: Execution) -> BoxFuture<'_, ExecuteResult>;
+}
+
+/// Code with what is granted to it: the request of the script contract.
+#[derive(Clone)]
+#[must_use = "an execution does nothing until an executor is given it"]
+pub struct Execution {
+    pub(crate) code: Arc<str>,
+    pub(crate) providers: Vec<Provider>,
+    pub(crate) limits: Limits,
+    pub(crate) cancellation: Option<CancellationToken>,
+    pub(crate) on_log: Option<LogSink>,
+}
+
+pub(crate) type LogSink = Arc<dyn Fn(&LogLine) + Send + Sync>;
+
+impl Execution {
+    /// Code, with no tools, under the default limits.
+    pub fn new(code: impl Into<Arc<str>>) -> Self {
+        Self {
+            code: code.into(),
+            providers: Vec::new(),
+            limits: Limits::default(),
+            cancellation: None,
+            on_log: None,
+        }
+    }
+
+    /// Grants a provider's tools.
+    pub fn provider(mut self, provider: Provider) -> Self {
+        self.providers.push(provider);
+        self
+    }
+
+    /// Grants several providers' tools.
+    pub fn providers(mut self, providers: impl IntoIterator<Item = Provider>) -> Self {
+        self.providers.extend(providers);
+        self
+    }
+
+    /// Sets the limits.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// A token that cancels the execution: it ends as `timeout`, and its tool calls are cancelled.
+    pub fn cancellation(mut self, token: CancellationToken) -> Self {
+        self.cancellation = Some(token);
+        self
+    }
+
+    /// Called with every console line as it comes; the result carries them all the same. It runs on the
+    /// executing task: it should be quick and not block.
+    pub fn on_log(mut self, sink: impl Fn(&LogLine) + Send + Sync + 'static) -> Self {
+        self.on_log = Some(Arc::new(sink));
+        self
+    }
+}
+
+impl fmt::Debug for Execution {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Execution")
+            .field("code", &self.code)
+            .field("providers", &self.providers)
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,202 @@
+//! The inline executor: the guest runs in this process, on the task that awaits it.
+//!
+//! A driver of the machine in `execbox_core::engine`: poll the guest, carry its events out, answers
+//! in, look at the clock.
+
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use execbox_core::engine::{CallId, Engine, Event, Guest, Outcome, Turn};
+use execbox_core::error::{ExecuteError, ExecuteResult};
+use execbox_core::language::Language;
+use execbox_core::script::{Action, Script, Stop, ToolCall};
+use futures_util::future::{BoxFuture, OptionFuture};
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use serde_json::Value as Json;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::dispatch;
+use crate::executor::{Execution, Executor};
+
+/// Runs guests in this process, each on the task that awaits it.
+///
+/// A guest that computes gives its thread back every few milliseconds, so it never holds up other
+/// tasks for long. Needs a tokio runtime with time enabled.
+#[derive(Clone)]
+pub struct InlineExecutor {
+    engine: Arc<dyn Engine>,
+    language: Arc<dyn Language>,
+}
+
+impl InlineExecutor {
+    /// With the standard parts: QuickJS, and TypeScript accepted.
+    #[cfg(feature = "standard")]
+    pub fn new() -> Result<Self, execbox_quickjs::LoadError> {
+        let engine = execbox_quickjs::QuickJs::new()?;
+        Ok(Self::with(Arc::new(engine), Arc::new(execbox_typescript::TypeScript)))
+    }
+
+    /// With parts of your own.
+    pub fn with(engine: Arc<dyn Engine>, language: Arc<dyn Language>) -> Self {
+        Self { engine, language }
+    }
+
+    async fn run(&self, execution: Execution) -> ExecuteResult {
+        let accepted = Instant::now();
+        if tokio::runtime::Handle::try_current().is_err() {
+            let error = ExecuteError::internal("the inline executor needs a tokio runtime with time enabled");
+            return ExecuteResult::failed(error, accepted.elapsed());
+        }
+        let started = Script::start(Arc::clone(&self.language), &execution.code, &execution.providers, execution.limits);
+        let (program, script) = match started {
+            Ok(started) => started,
+            Err(error) => return ExecuteResult::failed(error, accepted.elapsed()),
+        };
+        let guest = match self.engine.start(program) {
+            Ok(guest) => guest,
+            Err(error) => return ExecuteResult::failed(ExecuteError::internal(error.to_string()), accepted.elapsed()),
+        };
+        Run::new(guest, script, execution, accepted).drive().await
+    }
+}
+
+impl Executor for InlineExecutor {
+    fn execute(&self, execution: Execution) -> BoxFuture<'_, ExecuteResult> {
+        Box::pin(self.run(execution))
+    }
+}
+
+impl std::fmt::Debug for InlineExecutor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("InlineExecutor").field("engine", &self.engine.name()).finish_non_exhaustive()
+    }
+}
+
+type ToolResult = Result<Option<Json>, ExecuteError>;
+type ToolFuture = Pin<Box<dyn Future<Output = (CallId, ToolResult)> + Send>>;
+
+/// One execution under way.
+struct Run {
+    guest: Box<dyn Guest>,
+    script: Script,
+    execution: Execution,
+    accepted: Instant,
+    /// Tool calls that did not finish at once.
+    calls: FuturesUnordered<ToolFuture>,
+    events: Vec<Event>,
+    /// The guest stands and waits for answers.
+    waiting: bool,
+    /// Fires for the tools when the run is over, however it ends; also when it is dropped.
+    tools_cancellation: CancelOnDrop,
+}
+
+struct CancelOnDrop(CancellationToken);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
+}
+
+/// How a run ends: by itself, or stopped.
+enum End {
+    Done(Outcome),
+    Stopped(Stop),
+}
+
+impl Run {
+    fn new(guest: Box<dyn Guest>, script: Script, execution: Execution, accepted: Instant) -> Self {
+        Self {
+            guest,
+            script,
+            execution,
+            accepted,
+            calls: FuturesUnordered::new(),
+            events: Vec::new(),
+            waiting: false,
+            tools_cancellation: CancelOnDrop(CancellationToken::new()),
+        }
+    }
+
+    async fn drive(mut self) -> ExecuteResult {
+        let cancellation = self.execution.cancellation.take();
+        let mut cancelled = pin!(OptionFuture::from(cancellation.as_ref().map(CancellationToken::cancelled)));
+        // A timeout too long to be a time is none.
+        let deadline = self.accepted.checked_add(self.execution.limits.timeout);
+        let mut time_up = pin!(OptionFuture::from(deadline.map(tokio::time::sleep_until)));
+        let end = poll_fn(|cx| {
+            if let Poll::Ready(Some(())) = cancelled.as_mut().poll(cx) {
+                return Poll::Ready(End::Stopped(Stop::Cancelled));
+            }
+            if let Poll::Ready(Some(())) = time_up.as_mut().poll(cx) {
+                let stuck = self.waiting && self.calls.is_empty();
+                return Poll::Ready(End::Stopped(Stop::TimedOut { stuck }));
+            }
+            self.poll_outcome(cx).map(End::Done)
+        })
+        .await;
+        let duration = self.accepted.elapsed();
+        match end {
+            End::Done(outcome) => self.script.finish(outcome, duration),
+            End::Stopped(stop) => self.script.stopped(stop, duration),
+        }
+    }
+
+    /// Lets the guest and its tools go on until neither can.
+    fn poll_outcome(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
+        loop {
+            while let Poll::Ready(Some((call, result))) = self.calls.poll_next_unpin(cx) {
+                self.guest.answer(call, Script::answer(result));
+            }
+            let turn = self.guest.poll_turn(cx);
+            self.waiting = matches!(turn, Poll::Ready(Turn::Waiting));
+            let moved = self.carry_events_out(cx);
+            match turn {
+                Poll::Ready(Turn::Done(outcome)) => return Poll::Ready(outcome),
+                // It answered calls, or has new ones under way that are yet to be watched.
+                Poll::Ready(Turn::Waiting) if moved => {}
+                Poll::Ready(Turn::Waiting) | Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+
+    /// Shows log lines and begins calls. Whether there was a call.
+    fn carry_events_out(&mut self, cx: &mut Context<'_>) -> bool {
+        let mut events = std::mem::take(&mut self.events);
+        self.guest.take_events(&mut events);
+        let mut called = false;
+        for event in events.drain(..) {
+            match self.script.event(event) {
+                Action::Show(line) => {
+                    if let Some(show) = &self.execution.on_log {
+                        show(&line);
+                    }
+                }
+                Action::Answer(call, answer) => {
+                    called = true;
+                    self.guest.answer(call, answer);
+                }
+                Action::CallTool(call) => {
+                    called = true;
+                    self.begin(call, cx);
+                }
+            }
+        }
+        self.events = events;
+        called
+    }
+
+    /// Begins a call. Many finish at once, and are answered here.
+    fn begin(&mut self, call: ToolCall, cx: &mut Context<'_>) {
+        let provider = self.execution.providers[call.provider].clone();
+        let result = dispatch::call_tool(provider, call.tool, call.input, self.tools_cancellation.0.clone());
+        let mut tool: ToolFuture = Box::pin(async move { (call.id, result.await) });
+        match tool.as_mut().poll(cx) {
+            Poll::Ready((call, result)) => self.guest.answer(call, Script::answer(result)),
+            Poll::Pending => self.calls.push(tool),
+        }
+    }
+}

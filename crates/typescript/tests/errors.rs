@@ -1,0 +1,81 @@
+//! What is not a script, what is said about it, and where.
+
+use std::fmt::Write;
+
+use execbox_core::language::Language;
+use execbox_typescript::TypeScript;
+
+const NOT_SCRIPTS: &[(&str, &str)] = &[
+    ("closes the wrapper", "}); evil(); (() => {"),
+    ("closes the wrapper of an object", "{}); evil(); ({}"),
+    ("one bracket too many", "const a = f(1));"),
+    ("one bracket too few", "const a = f(1;\n"),
+    ("a block that does not end", "if (a) {\n  b();\n"),
+    ("an operand is missing", "const a = 1 +;"),
+    ("a name is missing", "const = 1;"),
+    ("a string that does not end", "const a = 'abc;\n1"),
+    ("a template that does not end", "const a = `abc;\n1"),
+    ("a comment that does not end", "1 /* abc"),
+    ("an object that is almost one", "{ a: 1, b: }"),
+    ("an object with a statement", "{ a: 1, b; }"),
+    ("after non-ASCII text", "const ä = '😀'; ="),
+    ("on a later line", "const a = 1;\n\n  const b == 2;\n"),
+    ("after Windows line ends", "a;\r\nb;\r\nc c;\r\n"),
+    ("after a line separator", "a;\u{2028}b b"),
+    ("wrong in both languages, far into TypeScript", "const a: number = 1;\nconst b: string = ;\n"),
+    ("TypeScript that JavaScript reads further", "let a = 1 +* 2"),
+    ("an enum without end", "enum A { X, Y"),
+    ("a type that is none", "type A = ;"),
+    ("an import", "import fs from 'fs';\nfs.readFileSync('x')"),
+    ("an import of names", "const a = 1;\nimport { b } from 'b';"),
+    ("an import for its effects", "import 'b';"),
+    ("an import of nothing", "import {} from 'b';"),
+    ("an import in TypeScript", "const a: number = 1;\n  import { b } from 'b';"),
+    ("an import of values and types", "import { type A, b } from 'b';"),
+    ("an import with require", "import b = require('b');"),
+    ("an export from elsewhere", "export { a } from 'a';"),
+    ("an export of everything", "export * from 'a';"),
+    ("an export of all types and then some", "export type * from 'a';\nexport * as b from 'b';"),
+    ("two default exports", "export default 1;\nexport default 2;"),
+    ("two default exports by name", "const a = 1;\nexport { a as default };\nexport = a;"),
+    ("import.meta", "const here = import.meta.url;"),
+    ("import.meta in TypeScript", "const here: string = import.meta.url;"),
+    ("import.meta in an object", "{ here: import.meta.url }"),
+    ("a decorator", "@logged\nclass A {}"),
+    ("a decorator on a method", "class A {\n  @logged go() {}\n}"),
+    ("a decorator in TypeScript", "class A {\n  constructor(@inject() private x: X) {}\n}"),
+    ("JSX", "const a = <div>hello</div>;"),
+    ("an error in a fence", "```js\nconst a = 1;\n  const b = ;\n```"),
+    ("an error in a fence amid prose", "Here it is:\n\n```js\nawait f(;\n```\nDone."),
+    ("two fences", "```js\n1\n```\nand\n```js\n2\n```\n"),
+    ("prose", "I'm sorry, I cannot do that."),
+    ("prose with two fences", "First:\n```js\n1\n```\nthen:\n```js\n2\n```\n"),
+    ("await in a plain function", "function f() { await g(); }"),
+    ("an invalid assignment", "1 = 2;"),
+    ("break outside of a loop", "const a = 1;\nbreak;"),
+    ("a merge conflict", "<<<<<<< HEAD\na\n=======\nb\n>>>>>>> c\n"),
+];
+
+#[test]
+fn what_is_not_a_script_is_explained() {
+    let mut explained = String::new();
+    for (name, source) in NOT_SCRIPTS {
+        let said = match TypeScript.script(source) {
+            Ok(compiled) => format!("compiles to {compiled:?}"),
+            Err(error) => match error.position {
+                Some(position) => format!("{position} {}", error.message),
+                None => error.message,
+            },
+        };
+        writeln!(explained, "{name}\n  {source:?}\n  {said}\n").expect("a string takes text");
+    }
+    insta::assert_snapshot!("not_scripts", explained);
+}
+
+#[test]
+fn a_source_that_is_too_long_is_refused() {
+    let source = " ".repeat(execbox_typescript::MAX_SOURCE_BYTES + 1);
+    let error = TypeScript.script(&source).expect_err("it is too long");
+    assert_eq!(error.message, "the source is 1048577 bytes long; the limit is 1048576");
+    assert_eq!(error.position, None);
+}

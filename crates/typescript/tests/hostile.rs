@@ -1,0 +1,417 @@
+//! Source that tries to overflow the host's stack, or to keep its parser busy.
+//!
+//! All of it runs in threads with one megabyte of stack. A stack overflow would end the process, and
+//! so the test.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use execbox_core::language::{Language, Position, SyntaxError};
+use execbox_typescript::TypeScript;
+use oxc_allocator::Allocator;
+use oxc_ast::ast::{Expression, Statement};
+use oxc_parser::Parser;
+use oxc_span::SourceType;
+use proptest::prelude::*;
+
+/// Runs `test` where there is little stack.
+fn on_a_small_stack(test: impl FnOnce() + Send + 'static) {
+    thread::Builder::new().stack_size(1024 * 1024).spawn(test).expect("a thread").join().expect("it does not panic");
+}
+
+/// Compiles `source` in the time that a host can afford, whatever comes of it.
+fn compiles_or_not(name: &str, source: &str) -> Result<String, SyntaxError> {
+    let started = Instant::now();
+    let compiled = TypeScript.script(source);
+    let taken = started.elapsed();
+    assert!(taken < Duration::from_secs(10), "{name} of {} bytes took {taken:?}", source.len());
+    if source.len() < 100_000 {
+        let place = Position { line: 2, column: 20 };
+        assert_eq!(TypeScript.original_positions(source, &[place]).len(), 1);
+    }
+    compiled
+}
+
+/// Text before, what is repeated, text in the middle, what is repeated after it, text at the end.
+type Nest = (&'static str, &'static str, &'static str, &'static str, &'static str);
+
+/// Everything that contains itself.
+const JAVASCRIPT: &[Nest] = &[
+    ("", "(", "1", ")", ""),
+    ("", "(", "", "", ""),
+    ("", "[", "1", "]", ""),
+    ("", "[", "", "", ""),
+    ("x=", "{a:", "1", "}", ""),
+    ("x=", "{[({", "a:1", "})]:1}", ""),
+    ("", "{", "1", "}", ""),
+    ("", "!", "1", "", ""),
+    ("", "- ", "1", "", ""),
+    ("", "typeof ", "1", "", ""),
+    ("", "await ", "1", "", ""),
+    ("", "new ", "a", "", ""),
+    ("a", "+a", "", "", ""),
+    ("a", "\n+\na", "", "", ""),
+    ("'a'", "+'a'", "", "", ""),
+    ("a", "&&a", "", "", ""),
+    ("a", "??a", "", "", ""),
+    ("", "a**", "a", "", ""),
+    ("a", " in a", "", "", ""),
+    ("", "x=>", "a", "", ""),
+    ("", "(x)=>", "a", "", ""),
+    ("", "(x=", "a", ")=>1", ""),
+    ("", "async x=>", "a", "", ""),
+    ("", "a=", "a", "", ""),
+    ("", "a?b:", "a", "", ""),
+    ("", "a?", "a", ":b", ""),
+    ("", "if(a);else ", ";", "", ""),
+    ("", "if(a)b,c;else ", ";", "", ""),
+    ("", "if(a)if(b)if(c)do x;while(1);else ", ";", "", ""),
+    ("", "if(a){}else ", "{}", "", ""),
+    ("", "if(a)", ";", "", ""),
+    ("", "for(;;)", ";", "", ""),
+    ("", "while(1)", ";", "", ""),
+    ("", "do ", ";", "while(1)", ""),
+    ("", "with(a)", ";", "", ""),
+    ("", "a:", ";", "", ""),
+    ("a", ".b", "", "", ""),
+    ("a", "?.b", "", "", ""),
+    ("a", "()", "", "", ""),
+    ("a", "[0]", "", "", ""),
+    ("", "a(", "", ")", ""),
+    ("a", "`b`", "", "", ""),
+    ("", "`${", "a", "}`", ""),
+    ("", "function f(){", "", "}", ""),
+    ("x=", "function(){return ", "1", "}", ""),
+    ("x=", "class extends ", "a", "{}", ""),
+    ("x=", "class{a=", "1", "}", ""),
+    ("x=", "class{static{x=", "1", "}}", ""),
+    ("", "try{", "", "}catch{}", ""),
+    ("", "switch(a){case 1:", "", "}", ""),
+    ("x=", "[...", "1", "]", ""),
+    ("let ", "[", "a", "]", "=1"),
+    ("let ", "{a:", "a", "}", "=1"),
+    ("let ", "[a=", "a", "]", "=1"),
+    ("", "[", "a", "]", "=1"),
+    ("(", "{a:", "a", "}", "=1)"),
+    ("function*f(){", "yield ", "1", "", "}"),
+    ("", "import(", "a", ")", ""),
+    ("a", ",a", "", "", ""),
+    ("", "a;", "", "", ""),
+    ("", "a\n", "", "", ""),
+    ("", "(a=b?(", "1", "", ""),
+    ("", "({a=", "1", "})", ""),
+    ("", "async({a=", "1", "})", ""),
+    ("", "([{a=(", "1", ")}])", ""),
+    ("", "(a,", "1", ")", ""),
+    ("", "é=>", "1", "", ""),
+    ("", "!\u{a0}", "1", "", ""),
+    ("a", "/a", "", "", ""),
+    ("", "/(/;", "1", "", ""),
+    ("a++", "/'/b++", "1", "", ""),
+    ("", "{}/(/*", "1", "", ""),
+    ("", "!/[/]/.x+(", "1", ")", ""),
+    ("", "export default ", "1", "", ""),
+    ("", "await using a=", "1", "", ""),
+    ("", "\\u0061=>", "1", "", ""),
+    ("", "<!--\n(", "1", "", ""),
+    ("", "/*", "", "", ""),
+    ("", "//\u{2028}(", "1", "", ""),
+    ("", "```js\n", "1", "\n```", ""),
+];
+
+const TYPES: &[Nest] = &[
+    ("let x:", "(", "a", ")", ""),
+    ("let x:", "(", "", "", ""),
+    ("let x:", "A<", "a", ">", ""),
+    ("let x:", "A<a,", "a", ">", ""),
+    ("let x:a", "[]", "", "", ""),
+    ("let x:a", "[0]", "", "", ""),
+    ("let x:", "[", "a", "]", ""),
+    ("let x:", "[", "a", "?]", ""),
+    ("let x:", "{a:", "a", "}", ""),
+    ("let x:", "{a:1;b:", "a", "}", ""),
+    ("let x:", "keyof ", "a", "", ""),
+    ("let x:a", "|a", "", "", ""),
+    ("let x:", "a extends b?c:", "a", "", ""),
+    ("let x:", "a extends b?", "a", ":c", ""),
+    ("let x:", "a extends (infer U extends ", "a", ")?1:0", ""),
+    ("let x:", "infer U extends (", "a", ")?b:c", ""),
+    ("let x:", "()=>", "a", "", ""),
+    ("let x:", "new()=>", "a", "", ""),
+    ("let x:", "`${", "a", "}`", ""),
+    ("a", " as a", "", "", ""),
+    ("a", " as const", "", "", ""),
+    ("a", " satisfies a", "", "", ""),
+    ("", "<T>", "a", "", ""),
+    ("let x:T=a", "!", "", "", ""),
+    ("", "namespace a{", "let x=1", "}", ""),
+    ("namespace a", ".b", "{let x=1}", "", ""),
+    ("let x:a", ".b", "", "", ""),
+    ("let y:T=1;", "f<", "a", ">", ""),
+    ("let y:T=1;", "f<T>(", "a", ")", ""),
+    ("let y:T=1;", "<T>(x:T=>", "a", ")=>1", ""),
+    ("let y:T=1;", "(x:T=", "a", "):T=>1", ""),
+    ("let y:T=1;", "async(x:T=", "a", "):T=>1", ""),
+    ("let y:T=1;", "a?(b", "1", "):c=>d:e", ""),
+    ("let y:T=1;", "a?(b):c=>", "1", "", ""),
+    ("let y:T=1;", "a?(b=c?", "1", "", ""),
+    ("let y:T=1;", "({a=", "1", "})", ""),
+    ("let y:T=1;", "a<", "1", "", ""),
+    ("let y:T=1;", "a<(", "1", ")>(1)", ""),
+    ("let y:T=1;", "a<b<", "1", "", ""),
+    ("let y:T=1;", "(f<", "1", "", ""),
+    ("let y:T=1;", "f<{a:", "1", "", ""),
+    ("let y:T=1;", "f<(a:", "1", "", ""),
+    ("let y:T=1;", "(a=b<", "1", "", ""),
+    ("let y:T=1;", "(a=<b>", "1", "", ""),
+    ("let y:T=1;", "(a=b as(", "1", "", ""),
+    ("let y:", "({a=b as ", "1", "", ""),
+    ("let y:", "({a=<", "1", "", ""),
+    ("let y:", "({[b as ", "1", "", ""),
+    ("let y:", "([a=b as ", "1", "", ""),
+    ("let y:", "({a:[b=c as ", "1", "", ""),
+    ("let y:", "{[b as ", "1", "", ""),
+    ("let y:T=1;", "f<{[", "1", "", ""),
+    ("let y:T=1;", "f<{a:1\n[", "1", "", ""),
+    ("let y:T=1;", "f<import('a',{with:{a:", "1", "", ""),
+    ("let y:T=1;", "f<(@a(", "1", "", ""),
+    ("let y:T=1;", "f<(a=function(){ interface X extends Y<", "1", "", ""),
+    ("let y:T=1;", "a?({b=(c):d=>", "1", "", ""),
+    ("let y:T=1;", "a?(b=1,c=", "1", "):d=>1", ""),
+    ("let y:T=1;", "<T>(a=", "1", ")", ""),
+    ("let y:T=1;", "(a:T=(b)?", "1", ":1)=>1", ""),
+    ("enum A {a=", "(", "1", ")", "}"),
+    ("enum A {a=1", "+1", "", "", "}"),
+    ("", "enum A {a=(()=>{", "1", "})()}", ""),
+    ("let x:T=", "@(", "a", ") class{}", ""),
+    ("let x:", "{[k in ", "a", "]:1}", ""),
+    ("let x:", "{[k in T]:", "a", "}", ""),
+];
+
+#[test]
+fn nests_of_javascript_are_no_danger() {
+    on_a_small_stack(|| compile_all(JAVASCRIPT));
+}
+
+#[test]
+fn nests_of_types_are_no_danger() {
+    on_a_small_stack(|| compile_all(TYPES));
+}
+
+fn compile_all(nests: &[Nest]) {
+    for (before, open, middle, close, after) in nests {
+        for times in [10, 30, 120, 250, 2_000, 10_000, 200_000] {
+            let length = before.len() + middle.len() + after.len() + times * (open.len() + close.len());
+            if length <= execbox_typescript::MAX_SOURCE_BYTES {
+                let source = format!("{before}{}{middle}{}{after}", open.repeat(times), close.repeat(times));
+                let _ = compiles_or_not(&format!("{before}{open}… × {times}"), &source);
+            }
+        }
+    }
+}
+
+#[test]
+fn deep_nesting_is_refused_with_its_place() {
+    let error = compiles_or_not("brackets", &"(".repeat(100_000)).expect_err("it is too deep");
+    assert_eq!(error.message, "more than 256 brackets are open here");
+    assert_eq!(error.position, Some(Position { line: 1, column: 257 }));
+
+    let error = compiles_or_not("a sum", &("a".to_owned() + &"+a".repeat(200_000))).expect_err("it is too long");
+    assert_eq!(error.message, "this is nested too deeply, or one statement is too long (a semicolon may be missing)");
+}
+
+#[test]
+fn guesses_that_multiply_are_refused() {
+    let source = format!("let y:T=1;{}1", "(a=b<".repeat(40));
+    let error = compiles_or_not("guesses", &source).expect_err("it would take for ever");
+    assert_eq!(error.message, "types and brackets are nested too deeply here");
+}
+
+#[test]
+fn long_source_that_is_not_deep_is_accepted() {
+    on_a_small_stack(|| {
+        let record = "{ id: 12345, name: 'somebody', tags: ['a', 'b'], size: 1 / 2, ok: true, at: null },\n";
+        let data = format!("const data = [\n{}];\ndata.length\n", record.repeat(10_000));
+        assert!(compiles_or_not("data", &data).is_ok());
+
+        let statement = "const a: Map<string, Array<number>> = f<string>(b, (c) => ({ ...c })) / 2; // it's half\n\
+                         if (a.size < 3 && b.x) { g(`${a} of ${b}`) } else if (c) { h(/[/'\"]/g) }\n";
+        let statements = format!("{}a\n", statement.repeat(2_000));
+        compiles_or_not("statements", &statements).expect("it is long, and no more");
+
+        let function = "async function find(query: string): Promise<Hit[]> {\n  const hits = await search({ query })\n  \
+                        return hits.filter((hit) => hit.score < 3).map(({ id, ...rest }) => ({ id, rest }))\n}\n";
+        let functions = format!("{}find('x')\n", function.repeat(1_500));
+        compiles_or_not("functions", &functions).expect("it is long, and no more");
+
+        let sum = format!("'a'{}", " +\n  'b'".repeat(5_000));
+        assert!(compiles_or_not("a sum", &sum).is_ok());
+    });
+}
+
+/// Pieces of source that random text would hardly ever be.
+const PIECES: &[&str] = &[
+    "(",
+    ")",
+    "[",
+    "]",
+    "{",
+    "}",
+    "<",
+    ">",
+    "=>",
+    "=",
+    ",",
+    ";",
+    ":",
+    "?",
+    "?.",
+    ".",
+    "...",
+    "+",
+    "++",
+    "!",
+    "/",
+    "/g",
+    "*",
+    "**",
+    "&&",
+    "|",
+    "@",
+    "#a",
+    "`",
+    "${",
+    "'",
+    "\"",
+    "\\",
+    "\n",
+    "//",
+    "/*",
+    "*/",
+    "```",
+    "~~~",
+    " ",
+    "\u{2028}",
+    "a",
+    "b ",
+    "é",
+    "😀",
+    "\\u0061",
+    "1",
+    "0x",
+    "1n",
+    ".5",
+    "'s'",
+    "`t`",
+    "if",
+    "else ",
+    "for",
+    "of ",
+    "in ",
+    "while",
+    "do ",
+    "try",
+    "catch",
+    "finally",
+    "switch",
+    "case ",
+    "return ",
+    "throw ",
+    "function ",
+    "async ",
+    "await ",
+    "yield ",
+    "new ",
+    "typeof ",
+    "class ",
+    "extends ",
+    "static ",
+    "get ",
+    "let ",
+    "const ",
+    "var ",
+    "import ",
+    "export ",
+    "default ",
+    "from ",
+    "as ",
+    "type ",
+    "interface ",
+    "enum ",
+    "namespace ",
+    "declare ",
+    "abstract ",
+    "infer ",
+    "keyof ",
+    "is ",
+    "satisfies ",
+    "this",
+    "super",
+    "import.meta",
+    "using ",
+    "accessor ",
+    "implements ",
+    "private ",
+    "module ",
+    "global ",
+    "require",
+    "'use strict'",
+    "<T>",
+    "<T,>",
+    ":T",
+    "!:",
+    "(a=",
+    "({a=",
+    "(a)=>",
+    "b<",
+    "as(",
+];
+
+fn pieces(count: std::ops::Range<usize>) -> impl Strategy<Value = String> {
+    prop::collection::vec(prop::sample::select(PIECES), count).prop_map(|pieces| pieces.concat())
+}
+
+/// Whether `compiled` is an arrow function and nothing else. True also of what does not parse: the
+/// engine has the last word on that.
+fn is_one_function(compiled: &str) -> bool {
+    let arena = Allocator::new();
+    let parsed = Parser::new(&arena, compiled, SourceType::mjs()).parse();
+    match parsed.program.body.as_slice() {
+        _ if !parsed.diagnostics.is_empty() => compiled.starts_with("(async () => {") && compiled.ends_with("})"),
+        [Statement::ExpressionStatement(only)] => {
+            matches!(only.expression.without_parentheses(), Expression::ArrowFunctionExpression(_))
+        }
+        _ => false,
+    }
+}
+
+#[test]
+fn nesting_does_not_make_the_compiled_text_much_longer() {
+    let source = format!("{}{}{}", "{".repeat(250), "a;\n".repeat(10_000), "}".repeat(250));
+    let compiled = compiles_or_not("nested statements", &source).expect("it is not too deep");
+    assert!(compiled.len() < 2 * source.len(), "{} bytes became {}", source.len(), compiled.len());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 4000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn garbage_is_no_danger(source in any::<String>()) {
+        let _ = compiles_or_not("garbage", &source);
+    }
+
+    #[test]
+    fn pieces_of_source_are_no_danger(source in pieces(0..40)) {
+        if let Ok(compiled) = compiles_or_not("pieces", &source) {
+            prop_assert!(is_one_function(&compiled), "{}", compiled);
+        }
+    }
+
+    #[test]
+    fn repeated_pieces_of_source_are_no_danger(
+        before in pieces(0..4), open in pieces(1..6), middle in pieces(0..2), close in pieces(0..4), times in 1..300usize
+    ) {
+        let source = format!("{before}{}{middle}{}", open.repeat(times), close.repeat(times));
+        let _ = compiles_or_not("repeated pieces", &source);
+    }
+}

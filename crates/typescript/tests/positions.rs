@@ -1,0 +1,97 @@
+//! Every `MARK` in a compiled script leads back to the `MARK` it was in the source.
+
+use execbox_core::language::{Language, Position};
+use execbox_typescript::TypeScript;
+
+/// The lines of `text`, as ECMAScript ends them.
+fn lines(text: &str) -> Vec<String> {
+    text.replace("\r\n", "\n").split(['\n', '\r', '\u{2028}', '\u{2029}']).map(str::to_owned).collect()
+}
+
+/// Where `MARK` and a number stand in `text`, in the order of the numbers.
+fn marks(text: &str) -> Vec<(String, Position)> {
+    let mut marks = Vec::new();
+    for (line, content) in (1..).zip(lines(text)) {
+        for (byte, _) in content.match_indices("MARK") {
+            let digits = content[byte + 4..].chars().take_while(char::is_ascii_digit).count();
+            let name = content[byte..byte + 4 + digits].to_owned();
+            let column = content[..byte].encode_utf16().count() + 1;
+            marks.push((name, Position { line, column: column.try_into().expect("a short line") }));
+        }
+    }
+    marks.sort();
+    marks
+}
+
+#[track_caller]
+fn leads_back(source: &str) {
+    let compiled = TypeScript.script(source).expect("it compiles");
+    let (names, places): (Vec<_>, Vec<_>) = marks(&compiled).into_iter().unzip();
+    assert!(!names.is_empty(), "nothing is marked in {compiled}");
+    let originals = TypeScript.original_positions(source, &places);
+    let found: Vec<_> = names.into_iter().zip(originals).collect();
+    let expected: Vec<_> = marks(source).into_iter().map(|(name, position)| (name, Some(position))).collect();
+    assert_eq!(found, expected, "compiled to\n{compiled}");
+}
+
+#[test]
+fn in_javascript() {
+    leads_back("const a = MARK1;\n\n\n   if (a) { f(1,   MARK2) }\n/* gone */ g(a + MARK3.x[MARK4])\n");
+    leads_back("'use strict';\nMARK1()");
+    leads_back("throw    new MARK1(MARK2, `${ MARK3 }`)");
+}
+
+#[test]
+fn in_a_lone_function() {
+    leads_back("\n\nasync () => {\n      await MARK1();\n  return  MARK2\n}");
+    leads_back("async function () {\n      await MARK1();\n  return  MARK2\n};");
+    leads_back("export default async function main() { MARK1() }");
+}
+
+#[test]
+fn in_an_object() {
+    leads_back("\n  { a: MARK1,\n\n b: f(MARK2) }");
+}
+
+#[test]
+fn after_enums_and_types() {
+    leads_back(
+        "enum Color {\n  Red,\n  Green = 'g',\n}\n\ninterface Hit {\n  id: string;\n}\ntype A = {\n  a: 1\n};\n\
+         const a: Hit = MARK1 as Hit; namespace N { export const x = 1 }\n\
+         class B { constructor(private x: number, public y = MARK2) { MARK3() } }\n\
+         f<Hit>(a!, (MARK4 as unknown) satisfies Hit)\n",
+    );
+    leads_back("enum A { X = MARK1, Y =\n  MARK2.length }\nMARK3");
+}
+
+#[test]
+fn in_fences() {
+    leads_back("```js\nconst a = 1;\n  MARK1(a)\n```");
+    leads_back("Schön 😀, here it is:\n\n```ts\nconst a: number = 1;\n  MARK1(a)\n```\nDone.");
+    leads_back("  ``` f(MARK1)```");
+    leads_back("\u{feff}f(MARK1)");
+}
+
+#[test]
+fn on_lines_that_are_not_ascii() {
+    leads_back("const ä = '😀😀', b = MARK1; f('ß', MARK2)\n/* 😀 */ g('é', MARK3)");
+    leads_back("const a: string = '😀😀', b = MARK1; f('ß' as string, MARK2)");
+}
+
+#[test]
+fn after_every_kind_of_line_end() {
+    leads_back("a;\r\nb;\rc;\u{2028}d;\u{2029}f(1, MARK1);\r\n\r\n  MARK2");
+}
+
+#[test]
+fn text_of_the_wrapper_leads_nowhere() {
+    let source = "\n\nMARK";
+    let place = |line, column| Position { line, column };
+    let places = [place(1, 1), place(1, 15), place(3, 1), place(3, 2), place(99, 1)];
+    assert_eq!(TypeScript.original_positions(source, &places), [None; 5]);
+}
+
+#[test]
+fn a_source_that_does_not_compile_leads_nowhere() {
+    assert_eq!(TypeScript.original_positions("(", &[Position { line: 1, column: 1 }]), [None]);
+}

@@ -1,0 +1,29 @@
+//! What scripts become: each `tests/scripts/NAME.ts` is a script as somebody might write it, the
+//! `NAME.snap` beside it is what the engine gets.
+
+use std::fs;
+use std::path::Path;
+
+use execbox_core::language::Language;
+use execbox_typescript::TypeScript;
+use insta::Settings;
+
+#[test]
+fn scripts_become_expressions() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scripts");
+    let mut settings = Settings::clone_current();
+    settings.set_snapshot_path(&directory);
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    let mut names: Vec<String> = fs::read_dir(&directory)
+        .expect("the scripts are there")
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok()?.strip_suffix(".ts").map(str::to_owned))
+        .collect();
+    names.sort();
+    assert!(names.len() >= 100, "only {} scripts", names.len());
+    for name in names {
+        let source = fs::read_to_string(directory.join(format!("{name}.ts"))).expect("a script is text");
+        let compiled = TypeScript.script(&source).unwrap_or_else(|error| panic!("{name}: {error:?}"));
+        settings.bind(|| insta::assert_snapshot!(name, compiled));
+    }
+}

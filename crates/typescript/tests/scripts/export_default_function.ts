@@ -1,0 +1,2 @@
+export default async function main() { return helper(); }
+function helper() { return 1; }

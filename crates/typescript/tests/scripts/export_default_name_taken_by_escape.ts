@@ -1,0 +1,2 @@
+const \u005fdefault = 1;
+export default 2;

@@ -1,0 +1,3 @@
+export default await f();
+const late = 1;
+late;

@@ -1,0 +1,2 @@
+function main() { return 1; }
+export { main as default };

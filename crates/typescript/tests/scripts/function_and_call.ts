@@ -1,0 +1,2 @@
+async function main() { return 1; }
+main();

@@ -1,0 +1,1 @@
+({ get a() { return 1 }, ...b, ['c' + d]: e, async *f() {} })

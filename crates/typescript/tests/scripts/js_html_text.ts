@@ -1,0 +1,1 @@
+'</script>' + `</script>` + String.raw`</script>`

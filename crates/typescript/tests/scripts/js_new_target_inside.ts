@@ -1,0 +1,2 @@
+function F() { return new.target }
+new F()

@@ -1,0 +1,3 @@
+var arguments_ = 010;
+with (o) { x }
+delete y;

@@ -1,0 +1,4 @@
+{
+  using x = f();
+  await using y = g();
+}

@@ -1,0 +1,2 @@
+const who = 'you';
+`hello ${who}`

@@ -1,0 +1,5 @@
+const a = 1;
+{
+  const b = 2;
+  a + b;
+}

@@ -1,0 +1,2 @@
+main();
+function main() { return 1; }

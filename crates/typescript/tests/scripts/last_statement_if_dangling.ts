@@ -1,0 +1,1 @@
+if (a) if (b) 1; else 2

@@ -1,0 +1,4 @@
+out: {
+  if (x) break out;
+  5;
+}

@@ -1,0 +1,3 @@
+out: for (;;) {
+  break out;
+}

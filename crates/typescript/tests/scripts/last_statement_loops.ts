@@ -1,0 +1,3 @@
+for (const x of [1, 2]) {
+  x;
+}

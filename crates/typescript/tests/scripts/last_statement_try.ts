@@ -1,0 +1,7 @@
+try {
+  await risky();
+} catch (error) {
+  ({ failed: error.message });
+} finally {
+  cleanUp();
+}

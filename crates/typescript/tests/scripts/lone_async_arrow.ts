@@ -1,0 +1,4 @@
+async () => {
+  const x = await a.b();
+  return x;
+}

@@ -1,0 +1,6 @@
+// Get the thing.
+'use strict';
+(async () => {
+  return 1;
+});
+// done

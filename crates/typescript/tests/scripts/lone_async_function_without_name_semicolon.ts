@@ -1,0 +1,2 @@
+// why not
+async function () { return 1; }; // ok

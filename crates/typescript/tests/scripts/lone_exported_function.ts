@@ -1,0 +1,1 @@
+export async function run() { return 1; }

@@ -1,0 +1,3 @@
+interface Hit { id: string }
+type Hits = Hit[];
+async function main(): Promise<Hits> { return []; }

@@ -1,0 +1,3 @@
+function f(a: string): string;
+function f(a: number): number;
+function f(a: any) { return a; }

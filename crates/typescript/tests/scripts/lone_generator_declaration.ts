@@ -1,0 +1,1 @@
+function* numbers() { yield 1; }

@@ -1,0 +1,1 @@
+function* () { yield 1; }

@@ -1,0 +1,1 @@
+{ hits: await search.find({ q: 1 }) }

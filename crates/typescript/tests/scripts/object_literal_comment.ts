@@ -1,0 +1,2 @@
+// the answer
+{ answer: 42 } // there

@@ -1,0 +1,3 @@
+const a = await f();
+if (!a) return null;
+a.value

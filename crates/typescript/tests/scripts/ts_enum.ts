@@ -1,0 +1,2 @@
+enum Color { Red, Green = 'g', Blue = 1 << 2, Next }
+Color.Red

@@ -1,0 +1,2 @@
+const id = <T,>(x: T): T => x;
+id<number>(1)

@@ -1,0 +1,3 @@
+namespace N { export const x = 1 }
+import y = N.x;
+y

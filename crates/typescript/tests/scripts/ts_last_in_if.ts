@@ -1,0 +1,1 @@
+if (x as boolean) { y as number } else { <any>z }

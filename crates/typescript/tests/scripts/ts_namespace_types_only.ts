@@ -1,0 +1,2 @@
+5;
+namespace T { export interface A {} type B = A }
