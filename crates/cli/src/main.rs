@@ -1,0 +1,43 @@
+//! The binary `execbox`: runs code written by language models from the command line.
+//!
+//! What happens where:
+//! - [`args`]: the command line as it was typed. [`units`]: what durations and sizes in it mean.
+//! - [`run`]: `execbox run`. It reads the program ([`source`]) and the stub tools ([`stub`]), has the
+//!   library execute it, and shows the result ([`report`], with [`frame`] and [`terminal`]).
+//!
+//! What is not here: rules. What a program may do, what a limit means and what an error is called is
+//! the library's to say; this crate puts its parts together, and reads and prints.
+//!
+//! # Exit codes
+//! | code | meaning |
+//! |---|---|
+//! | 0 | the program succeeded |
+//! | 1 | the program failed: `runtime_error`, `tool_error`, `validation_error`, `serialization_error` |
+//! | 2 | bad usage or bad input; nothing was run |
+//! | 3 | the program was stopped by a limit: `timeout`, `memory_limit` |
+//! | 4 | execbox failed: `internal_error`, or the result could not be written |
+//! | 130 | interrupted by Ctrl-C |
+
+mod args;
+mod exit;
+mod frame;
+mod report;
+mod run;
+mod source;
+mod stub;
+mod terminal;
+mod units;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use crate::args::{Arguments, Command};
+
+fn main() -> ExitCode {
+    let Arguments { command } = Arguments::parse();
+    let code = match command {
+        Command::Run(arguments) => run::run(arguments),
+    };
+    code.into()
+}

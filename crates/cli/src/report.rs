@@ -1,0 +1,151 @@
+//! What is printed: the program's log as it comes, its result, its error.
+//!
+//! The result goes to standard output, everything else to standard error. All of it is made safe to
+//! look at first. A reader that has gone away is no error: whoever closes a pipe has read enough.
+
+use std::borrow::Cow;
+use std::fmt::Display;
+use std::io::{self, IsTerminal as _, Write as _};
+
+use annotate_snippets::{Annotation, AnnotationKind, Group, Level, Renderer, Snippet};
+use execbox::core::script::error_position;
+use execbox::{ErrorCode, ExecuteError, ExecuteResult, LogLevel, LogLine};
+use serde_json::Value as Json;
+
+use crate::frame::Frame;
+use crate::source::Source;
+use crate::terminal::{colours, safe, safe_json, safe_line};
+
+/// What the library calls the program in stack lines.
+const SCRIPT_NAME: &str = "<script>";
+
+/// Shows log lines, one write for each.
+pub(crate) fn log_sink() -> impl Fn(&LogLine) + Send + Sync + 'static {
+    let coloured = colours(io::stderr().is_terminal());
+    move |line| {
+        let text = safe(&line.text);
+        write_error(&match colour(line.level) {
+            Some(colour) if coloured => format!("{colour}{text}\x1b[0m\n"),
+            _ => format!("{text}\n"),
+        });
+    }
+}
+
+fn colour(level: LogLevel) -> Option<&'static str> {
+    match level {
+        LogLevel::Warn => Some("\x1b[33m"),
+        LogLevel::Error => Some("\x1b[31m"),
+        LogLevel::Log | LogLevel::Info | LogLevel::Debug => None,
+    }
+}
+
+/// Says in one line why nothing was run.
+pub(crate) fn complain(error: &impl Display) {
+    write_error(&format!("execbox: {}\n", safe_line(&error.to_string())));
+}
+
+/// Prints the whole result as one line of JSON.
+pub(crate) fn print_json(result: &ExecuteResult) -> io::Result<()> {
+    let json = serde_json::to_string(result).map_err(io::Error::other)?;
+    print(&json)
+}
+
+/// Prints a result for people: its value, or its error.
+pub(crate) fn print_human(result: &ExecuteResult, source: &Source) -> io::Result<()> {
+    match &result.outcome {
+        Ok(Some(value)) => print_value(value),
+        Ok(None) => {
+            hint_at_undefined();
+            Ok(())
+        }
+        Err(error) => {
+            let coloured = colours(io::stderr().is_terminal());
+            write_error(&error_text(error, source, coloured));
+            Ok(())
+        }
+    }
+}
+
+fn print_value(value: &Json) -> io::Result<()> {
+    let json = serde_json::to_string_pretty(value).map_err(io::Error::other)?;
+    print(&json)
+}
+
+/// Somebody who looks on wonders why nothing is printed; a pipe does not.
+fn hint_at_undefined() {
+    if io::stdout().is_terminal() && io::stderr().is_terminal() {
+        write_error("(undefined: end the program with an expression or a `return` to print something)\n");
+    }
+}
+
+/// An error, the place in the source that it comes from, and the rest of its stack.
+fn error_text(error: &ExecuteError, source: &Source, coloured: bool) -> String {
+    let (message, stack) = split_stack(error);
+    let name = safe_line(&source.name);
+    let message = safe(&message);
+    let title = Level::ERROR.primary_title(&*message).id(error.code.as_str());
+    let frame = if stack.is_empty() { None } else { frame(error, &source.code) };
+    let (group, callers) = match &frame {
+        Some(frame) => (title.element(snippet(frame, &name, function(stack[0]))), &stack[1..]),
+        None => (Group::with_title(title), &stack[..]),
+    };
+    let renderer = if coloured { Renderer::styled() } else { Renderer::plain() };
+    let mut text = renderer.render(&[group]) + "\n";
+    for line in callers {
+        text += &format!("{}\n", safe_line(&with_name(line, &source.name)));
+    }
+    text
+}
+
+/// An error's message, and the stack lines that end it: innermost first.
+fn split_stack(error: &ExecuteError) -> (String, Vec<&str>) {
+    let lines: Vec<&str> = error.message.split('\n').collect();
+    let is_stack_line = |line: &&&str| line.starts_with("    at ") && line.contains(SCRIPT_NAME);
+    let count = lines.iter().skip(1).rev().take_while(is_stack_line).count();
+    let (message, stack) = lines.split_at(lines.len() - count);
+    (message.join("\n"), stack.to_vec())
+}
+
+/// Where in its code a guest threw. No other error says.
+fn frame(error: &ExecuteError, code: &str) -> Option<Frame> {
+    match error.code {
+        ErrorCode::RuntimeError => Frame::around(code, error_position(error)?),
+        _ => None,
+    }
+}
+
+fn snippet<'a>(frame: &'a Frame, name: &'a str, function: Option<&str>) -> Snippet<'a, Annotation<'a>> {
+    let label = function.map(|function| format!("in {}", safe_line(function)));
+    Snippet::source(frame.text.as_str())
+        .line_start(frame.first_line)
+        .path(name)
+        .fold(false)
+        .annotation(AnnotationKind::Primary.span(frame.span.clone()).label(label))
+}
+
+/// The function that a stack line names: `    at total (<script>:3:7)`.
+fn function(stack_line: &str) -> Option<&str> {
+    let (function, _) = stack_line.rsplit_once(SCRIPT_NAME)?;
+    function.strip_prefix("    at ")?.strip_suffix(" (")
+}
+
+/// A stack line that calls the program what its user calls it.
+fn with_name(stack_line: &str, name: &str) -> String {
+    match stack_line.rsplit_once(SCRIPT_NAME) {
+        Some((function, place)) => format!("{function}{name}{place}"),
+        None => stack_line.to_owned(),
+    }
+}
+
+/// Writes a line to standard output.
+fn print(line: &str) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    let line = if stdout.is_terminal() { safe_json(line) } else { Cow::Borrowed(line) };
+    let written = writeln!(stdout, "{line}").and_then(|()| stdout.flush());
+    written.or_else(|error| if error.kind() == io::ErrorKind::BrokenPipe { Ok(()) } else { Err(error) })
+}
+
+/// Writes to standard error, in one piece. If that fails there is nobody left to tell.
+fn write_error(text: &str) {
+    let _ = io::stderr().lock().write_all(text.as_bytes());
+}

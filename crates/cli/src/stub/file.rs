@@ -1,0 +1,112 @@
+//! The format of tools files, as it stands in them. `execbox run --help` shows an example.
+//!
+//! Keys that the format does not know are refused, and so are two entries of one name, which JSON
+//! parsers are wont to pass over. Errors say where: the path of keys, then line and column.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::de::{Error as _, IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::Value as Json;
+
+/// The providers of a file.
+///
+/// # Errors
+/// What is wrong, and where, as one line.
+pub(super) fn parse(text: &str) -> Result<Vec<(String, ProviderEntry)>, String> {
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let parsed: Result<ToolsFile, _> = serde_path_to_error::deserialize(&mut deserializer);
+    let file = parsed.map_err(|error| match error.path().to_string().as_str() {
+        "." => error.inner().to_string(),
+        path => format!("{path}: {}", error.inner()),
+    })?;
+    deserializer.end().map_err(|error| error.to_string())?;
+    Ok(file.providers.0)
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "an object with `providers`")]
+struct ToolsFile {
+    #[serde(rename = "$comment", default)]
+    _comment: IgnoredAny,
+    providers: Entries<ProviderEntry>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a provider: an object with `tools`")]
+pub(super) struct ProviderEntry {
+    #[serde(rename = "$comment", default)]
+    _comment: IgnoredAny,
+    pub(super) description: Option<String>,
+    pub(super) tools: Entries<ToolEntry>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a tool: an object with `answers`")]
+pub(super) struct ToolEntry {
+    #[serde(rename = "$comment", default)]
+    _comment: IgnoredAny,
+    pub(super) description: Option<String>,
+    /// JSON Schema.
+    #[serde(default, deserialize_with = "present")]
+    pub(super) input: Option<Json>,
+    /// JSON Schema.
+    #[serde(default, deserialize_with = "present")]
+    pub(super) output: Option<Json>,
+    pub(super) answers: Vec<AnswerEntry>,
+    /// Before every answer; a duration as on the command line.
+    pub(super) delay: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "an answer: an object with `returns` or `fails`")]
+pub(super) struct AnswerEntry {
+    #[serde(rename = "$comment", default)]
+    _comment: IgnoredAny,
+    /// What the input must contain for this answer to be given.
+    #[serde(default, deserialize_with = "present")]
+    pub(super) when: Option<Json>,
+    #[serde(default, deserialize_with = "present")]
+    pub(super) returns: Option<Json>,
+    /// The message of a `tool_error`.
+    pub(super) fails: Option<String>,
+}
+
+/// A `null` that is there is a null, and not left out.
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Json>, D::Error> {
+    Json::deserialize(deserializer).map(Some)
+}
+
+/// A JSON object of things by name: in order, and no name twice.
+#[derive(Debug)]
+pub(super) struct Entries<T>(pub(super) Vec<(String, T)>);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Entries<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(EntriesVisitor(PhantomData))
+    }
+}
+
+struct EntriesVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for EntriesVisitor<T> {
+    type Value = Entries<T>;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("an object of named entries")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut names = HashSet::new();
+        let mut entries = Vec::new();
+        while let Some(name) = map.next_key::<String>()? {
+            if !names.insert(name.clone()) {
+                return Err(A::Error::custom(format_args!("{name:?} is there twice: give each its own name")));
+            }
+            entries.push((name, map.next_value()?));
+        }
+        Ok(Entries(entries))
+    }
+}

@@ -1,0 +1,241 @@
+//! Stub tools: a host made of canned answers, for trying programs and prompts without the real one.
+//!
+//! Everything that can be checked is checked when the files are loaded: their shape, the schemas, and
+//! every canned result against its tool's output schema. Inputs are checked by the library, call by
+//! call, as for any tool. Nothing here calls anything.
+
+mod file;
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use execbox::{Provider, ProviderError, Tool, ToolError};
+use jsonschema::Validator;
+use serde_json::Value as Json;
+
+use self::file::{AnswerEntry, ProviderEntry, ToolEntry};
+use crate::source::{self, TextError};
+use crate::units::{self, UnitError};
+
+/// How much of a value a message shows.
+const MOST_CHARS: usize = 200;
+
+/// Why there are no stub tools.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StubError {
+    #[error(transparent)]
+    Text(#[from] TextError),
+    #[error("{file}: {fault}")]
+    File { file: String, fault: Box<Fault> },
+    #[error("{file}: provider {name:?} is in {earlier} already: rename one of the two")]
+    Duplicate { file: String, earlier: String, name: String },
+}
+
+/// What is wrong with a tools file.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Fault {
+    /// It is not JSON, or JSON of another shape.
+    #[error("{0}")]
+    Format(String),
+    #[error("providers.{provider}: {error}")]
+    Provider { provider: String, error: ProviderError },
+    #[error("providers.{provider}.tools.{tool}.{fault}")]
+    Tool { provider: String, tool: String, fault: ToolFault },
+}
+
+/// What is wrong with one tool.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ToolFault {
+    #[error("delay: {0}")]
+    Delay(#[from] UnitError),
+    #[error("output: this is not a valid JSON Schema: {0}")]
+    OutputSchema(String),
+    #[error("answers[{0}]: give either `returns` or `fails`")]
+    Answer(usize),
+    #[error("answers[{answer}].returns{pointer}: {failure} (by the output schema of the tool)")]
+    Returns { answer: usize, pointer: String, failure: String },
+}
+
+/// The providers of several files.
+pub(crate) fn load(paths: &[PathBuf]) -> Result<Vec<Provider>, StubError> {
+    let mut providers = Vec::new();
+    let mut files: HashMap<String, String> = HashMap::new();
+    for path in paths {
+        let file = path.display().to_string();
+        for provider in load_file(path)? {
+            if let Some(earlier) = files.insert(provider.name().to_owned(), file.clone()) {
+                return Err(StubError::Duplicate { file, earlier, name: provider.name().to_owned() });
+            }
+            providers.push(provider);
+        }
+    }
+    Ok(providers)
+}
+
+fn load_file(path: &Path) -> Result<Vec<Provider>, StubError> {
+    let text = source::read_file(path)?;
+    let in_file = |fault| StubError::File { file: path.display().to_string(), fault: Box::new(fault) };
+    let providers = file::parse(&text).map_err(|message| in_file(Fault::Format(message)))?;
+    providers.into_iter().map(|(name, entry)| provider(name, entry)).collect::<Result<_, _>>().map_err(in_file)
+}
+
+fn provider(name: String, entry: ProviderEntry) -> Result<Provider, Fault> {
+    let mut builder = Provider::builder(&name);
+    if let Some(description) = entry.description {
+        builder = builder.description(description);
+    }
+    for (tool_name, entry) in entry.tools.0 {
+        let in_tool = |fault| Fault::Tool { provider: name.clone(), tool: tool_name.clone(), fault };
+        builder = builder.tool(tool(&tool_name, entry).map_err(in_tool)?);
+    }
+    builder.build().map_err(|error| Fault::Provider { provider: name, error })
+}
+
+fn tool(name: &str, entry: ToolEntry) -> Result<Tool, ToolFault> {
+    let delay = entry.delay.as_deref().map(units::duration).transpose()?;
+    let answers = canned_answers(entry.answers)?;
+    if let Some(schema) = &entry.output {
+        check_answers(&answers, schema)?;
+    }
+    let mut tool = stub(name, answers.into(), delay);
+    if let Some(description) = entry.description {
+        tool = tool.description(description);
+    }
+    if let Some(schema) = entry.input {
+        tool = tool.input_schema(schema);
+    }
+    if let Some(schema) = entry.output {
+        tool = tool.output_schema(schema);
+    }
+    Ok(tool)
+}
+
+/// The host function: the first answer that fits, after the delay.
+fn stub(name: &str, answers: Arc<[Answer]>, delay: Option<Duration>) -> Tool {
+    Tool::new(name, move |input: Json, context| {
+        let answers = Arc::clone(&answers);
+        async move {
+            if let Some(delay) = delay {
+                tokio::time::sleep(delay).await;
+            }
+            match answers.iter().find(|answer| answer.fits(&input)) {
+                Some(Answer { outcome, .. }) => outcome.clone().map_err(ToolError::new),
+                None => Err(ToolError::new(format!(
+                    "{}.{} has no canned answer for the input {}",
+                    context.provider,
+                    context.safe_name,
+                    shown(&input.to_string())
+                ))),
+            }
+        }
+    })
+}
+
+/// One canned answer.
+#[derive(Debug)]
+struct Answer {
+    /// What the input must contain; `None` is anything.
+    when: Option<Json>,
+    /// What is returned, or the message it fails with.
+    outcome: Result<Json, String>,
+}
+
+impl Answer {
+    fn fits(&self, input: &Json) -> bool {
+        self.when.as_ref().is_none_or(|when| contains(input, when))
+    }
+}
+
+fn canned_answers(entries: Vec<AnswerEntry>) -> Result<Vec<Answer>, ToolFault> {
+    let answers = entries.into_iter().enumerate().map(|(number, entry)| {
+        let outcome = match (entry.returns, entry.fails) {
+            (Some(value), None) => Ok(value),
+            (None, Some(message)) => Err(message),
+            (Some(_), Some(_)) | (None, None) => return Err(ToolFault::Answer(number)),
+        };
+        Ok(Answer { when: entry.when, outcome })
+    });
+    answers.collect()
+}
+
+fn check_answers(answers: &[Answer], schema: &Json) -> Result<(), ToolFault> {
+    let validator: Validator =
+        jsonschema::validator_for(schema).map_err(|error| ToolFault::OutputSchema(shown(&error.to_string())))?;
+    for (answer, canned) in answers.iter().enumerate() {
+        let Ok(value) = &canned.outcome else { continue };
+        validator.validate(value).map_err(|failure| ToolFault::Returns {
+            answer,
+            pointer: failure.instance_path().to_string(),
+            failure: shown(&failure.to_string()),
+        })?;
+    }
+    Ok(())
+}
+
+/// Whether `value` has everything that `part` has: every key of an object, at any depth. Arrays match
+/// item by item and must be of one length; numbers match by value, so `1.0` is `1`.
+fn contains(value: &Json, part: &Json) -> bool {
+    match (value, part) {
+        (Json::Object(value), Json::Object(part)) => {
+            part.iter().all(|(key, part)| value.get(key).is_some_and(|value| contains(value, part)))
+        }
+        (Json::Array(value), Json::Array(part)) => {
+            value.len() == part.len() && value.iter().zip(part).all(|(value, part)| contains(value, part))
+        }
+        (Json::Number(value), Json::Number(part)) => value == part || value.as_f64() == part.as_f64(),
+        (value, part) => value == part,
+    }
+}
+
+/// The beginning of a long text.
+fn shown(text: &str) -> String {
+    match text.char_indices().nth(MOST_CHARS) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn an_input_contains_what_it_has_at_any_depth() {
+        let input = json!({"status": "open", "page": {"size": 10, "at": 1}, "tags": ["a", {"b": 1, "c": 2}]});
+        for part in [
+            json!({}),
+            json!({"status": "open"}),
+            json!({"page": {"at": 1.0}}),
+            json!({"tags": ["a", {"c": 2}]}),
+            input.clone(),
+        ] {
+            assert!(contains(&input, &part), "{part}");
+        }
+        for part in [
+            json!({"status": "closed"}),
+            json!({"missing": null}),
+            json!({"page": {"at": "1"}}),
+            json!({"tags": ["a"]}),
+            json!(["open"]),
+            json!(null),
+        ] {
+            assert!(!contains(&input, &part), "{part}");
+        }
+    }
+
+    #[test]
+    fn an_input_that_is_no_object_is_compared_whole() {
+        assert!(contains(&json!("x"), &json!("x")));
+        assert!(!contains(&json!("x"), &json!({})));
+        assert!(contains(&json!(9_007_199_254_740_993_u64), &json!(9_007_199_254_740_993_u64)));
+    }
+
+    #[test]
+    fn an_answer_without_when_fits_every_input() {
+        let answer = Answer { when: None, outcome: Ok(json!(1)) };
+        assert!(answer.fits(&json!(null)) && answer.fits(&json!({"a": 1})));
+    }
+}

@@ -1,0 +1,86 @@
+//! Text that is safe to show, and whether to colour it.
+//!
+//! Logs, results and error messages come from hostile code. A terminal obeys control characters, so
+//! none of theirs reaches one: neither as a command (ESC, C1) nor as a trick on the reader's eye
+//! (bidirectional controls, a carriage return that overwrites its line).
+
+use std::borrow::Cow;
+use std::env;
+use std::fmt::Write as _;
+
+/// Lines for people: every control character but the line feed and the tab becomes `\uXXXX`.
+pub(crate) fn safe(text: &str) -> Cow<'_, str> {
+    escape(text, |character| is_unsafe(character) && !matches!(character, '\n' | '\t'))
+}
+
+/// The same for text that has to stay one line.
+pub(crate) fn safe_line(text: &str) -> Cow<'_, str> {
+    escape(text, is_unsafe)
+}
+
+/// JSON text for a terminal. What is escaped can only stand inside of strings, where the escape
+/// means the same.
+pub(crate) fn safe_json(json: &str) -> Cow<'_, str> {
+    escape(json, |character| is_unsafe(character) && character != '\n')
+}
+
+/// Source text, character by character: what is unsafe is replaced, and nothing moves.
+pub(crate) fn safe_source(line: &str) -> String {
+    line.chars()
+        .map(|character| if is_unsafe(character) && character != '\t' { '\u{fffd}' } else { character })
+        .collect()
+}
+
+/// Whether a stream that is a terminal, or is not, gets colours.
+pub(crate) fn colours(is_terminal: bool) -> bool {
+    let set = |name| env::var_os(name).is_some_and(|value| !value.is_empty());
+    is_terminal && !set("NO_COLOR") && env::var_os("TERM").is_none_or(|term| term != "dumb")
+}
+
+/// C0, DEL, C1, the separators that some programs take for line ends, and the bidirectional controls.
+fn is_unsafe(character: char) -> bool {
+    character.is_control()
+        || matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+fn escape(text: &str, is_escaped: impl Fn(char) -> bool) -> Cow<'_, str> {
+    if !text.contains(&is_escaped) {
+        return Cow::Borrowed(text);
+    }
+    let mut escaped = String::with_capacity(text.len() + 16);
+    for character in text.chars() {
+        if is_escaped(character) {
+            let _ = write!(escaped, "\\u{:04x}", u32::from(character));
+        } else {
+            escaped.push(character);
+        }
+    }
+    Cow::Owned(escaped)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_that_drives_a_terminal_is_left() {
+        assert_eq!(safe("a\x1b[2Jb\rc\u{9b}d\u{7f}\te\nf"), "a\\u001b[2Jb\\u000dc\\u009bd\\u007f\te\nf");
+        assert_eq!(safe("\u{202e}evil\u{2069} \u{2028}"), "\\u202eevil\\u2069 \\u2028");
+        assert_eq!(safe_line("a\nb\tc"), "a\\u000ab\\u0009c");
+        assert_eq!(safe("plain – ünïcødé 🦀"), "plain – ünïcødé 🦀");
+    }
+
+    #[test]
+    fn escaped_json_means_the_same() {
+        let value = serde_json::json!({"a": "\u{9b}31m\u{202e}\u{2028}\u{7f}\x1b"});
+        let text = serde_json::to_string_pretty(&value).unwrap();
+        let safe = safe_json(&text);
+        assert!(safe.chars().all(|character| character == '\n' || !is_unsafe(character)), "{safe}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&safe).unwrap(), value);
+    }
+
+    #[test]
+    fn source_keeps_its_columns() {
+        assert_eq!(safe_source("a\x1b\u{202e}b\tc"), "a\u{fffd}\u{fffd}b\tc");
+    }
+}
