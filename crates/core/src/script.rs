@@ -23,7 +23,7 @@ use crate::error::{ErrorCode, ExecuteError, ExecuteResult};
 use crate::language::{Language, Position, SyntaxError};
 use crate::manifest::ProviderManifest;
 use crate::names;
-use crate::program::{Limits, Program, Source};
+use crate::program::{Limits, Namespace, Program, Source};
 use crate::value::Value;
 
 /// What stands for the source in stack frames: `at <script>:3:7`.
@@ -37,6 +37,7 @@ pub struct Script {
     code: String,
     language: Arc<dyn Language>,
     limits: Limits,
+    namespaces: Vec<Arc<Namespace>>,
     /// For every function of the program: which provider, and which of its tools.
     targets: Vec<(usize, usize)>,
     logs: Vec<String>,
@@ -94,16 +95,14 @@ impl Script {
         names::check_provider_names(providers().map(|provider| provider.name.as_str()))
             .map_err(|error| ExecuteError::internal(error.to_string()))?;
         let function = language.script(code).map_err(|error| syntax_error(&error))?;
-        let program = Program {
-            source: Source::Function { name: SCRIPT_NAME.to_owned(), code: function },
-            namespaces: providers().map(ProviderManifest::namespace).collect(),
-            limits,
-        };
+        let namespaces: Vec<_> = providers().map(ProviderManifest::namespace).collect();
+        let source = Source::Function { name: SCRIPT_NAME.to_owned(), code: function };
+        let program = Program { source, namespaces: namespaces.clone(), limits };
         let targets = providers()
             .enumerate()
             .flat_map(|(number, provider)| (0..provider.tools.len()).map(move |tool| (number, tool)))
             .collect();
-        Ok((program, Self { code: code.to_owned(), language, limits, targets, logs: Vec::new() }))
+        Ok((program, Self { code: code.to_owned(), language, limits, namespaces, targets, logs: Vec::new() }))
     }
 
     /// Takes in something that the guest said.
@@ -176,13 +175,14 @@ impl Script {
 
     /// An uncaught error: name and message, then the stack in terms of the source as it was given.
     fn uncaught(&self, thrown: &Thrown) -> ExecuteError {
-        let mut text = match (thrown.name.as_str(), thrown.message.as_str()) {
+        let compiled: Vec<Position> = thrown.frames.iter().map(|frame| frame.position).collect();
+        let positions = self.language.original_positions(&self.code, &compiled);
+        let message = self.name_the_callee(thrown, positions.first().copied().flatten());
+        let mut text = match (thrown.name.as_str(), message.as_str()) {
             ("", message) => message.to_owned(),
             (name, "") => name.to_owned(),
             (name, message) => format!("{name}: {message}"),
         };
-        let compiled: Vec<Position> = thrown.frames.iter().map(|frame| frame.position).collect();
-        let positions = self.language.original_positions(&self.code, &compiled);
         for (frame, position) in thrown.frames.iter().zip(positions).take(MAX_FRAMES) {
             match (position, &frame.function) {
                 (Some(at), Some(function)) => text += &format!("\n    at {function} ({SCRIPT_NAME}:{at})"),
@@ -192,6 +192,48 @@ impl Script {
         }
         runtime_error(text)
     }
+
+    /// The message of an uncaught error. Engines say `not a function` without saying what is not: the
+    /// source at that place does, and a mistyped tool is best answered with the tools that there are.
+    fn name_the_callee(&self, thrown: &Thrown, position: Option<Position>) -> String {
+        let callee = position.and_then(|at| callee_at(&self.code, at));
+        let (Some(callee), "TypeError", "not a function") = (callee, thrown.name.as_str(), thrown.message.as_str())
+        else {
+            return thrown.message.clone();
+        };
+        let namespace = callee.split_once('.').and_then(|(name, tool)| {
+            let namespace = self.namespaces.iter().find(|namespace| namespace.name == name)?;
+            (!namespace.functions.iter().any(|function| function == tool)).then_some(namespace)
+        });
+        let Some(namespace) = namespace else { return format!("{callee} is not a function") };
+        const MOST: usize = 20;
+        let some: Vec<&str> = namespace.functions.iter().take(MOST).map(String::as_str).collect();
+        let more = if namespace.functions.len() > MOST { ", …" } else { "" };
+        format!("{callee} is not a function; {} has {}{more}", namespace.name, some.join(", "))
+    }
+}
+
+/// The names and dots that are called at a place in source text: `tools.nope` for a place inside
+/// `await tools.nope({})` at `nope` or just behind its parenthesis.
+fn callee_at(source: &str, at: Position) -> Option<&str> {
+    let line = source.lines().nth(at.line.checked_sub(1)? as usize)?;
+    let mut units = at.column.checked_sub(1)? as usize;
+    let place = line.char_indices().find_map(|(byte, c)| match units.checked_sub(c.len_utf16()) {
+        Some(rest) => {
+            units = rest;
+            None
+        }
+        None => Some(byte),
+    });
+    let (before, after) = line.split_at(place.unwrap_or(line.len()));
+    let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$');
+    let end = match before.strip_suffix('(') {
+        Some(callee) => callee.len(),
+        None => before.len() + after.find(|c| !is_name(c)).unwrap_or(after.len()),
+    };
+    let start = line[..end].rfind(|c| !(is_name(c) || c == '.')).map_or(0, |i| i + line[i..].chars().next().map_or(1, char::len_utf8));
+    let callee = line[start..end].trim_start_matches('.');
+    (callee.starts_with(|c: char| c.is_alphabetic() || matches!(c, '_' | '$')) && callee.len() <= 200).then_some(callee)
 }
 
 /// The place in the source that an uncaught error's message names first, if it names one. For
@@ -223,5 +265,40 @@ fn bytes_text(bytes: u64) -> String {
     match units.into_iter().find(|(_, size)| bytes >= *size) {
         Some((unit, size)) => format!("{} {unit}", (bytes as f64 / size as f64 * 100.0).round() / 100.0),
         None => format!("{bytes} bytes"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_callee_is_found_at_its_name_or_behind_its_parenthesis() {
+        let found = |source, column| callee_at(source, Position { line: 1, column });
+        let source = "const r = await tools.nope({ é: f('x') });";
+        assert_eq!(found(source, 23), Some("tools.nope"));
+        assert_eq!(found(source, 28), Some("tools.nope"));
+        assert_eq!(found(source, 35), Some("f"));
+        assert_eq!(found("(() => 1)()()", 12), None);
+        assert_eq!(found("", 1), None);
+        assert_eq!(callee_at("x", Position { line: 9, column: 9 }), None);
+        assert_eq!(callee_at("x", Position { line: 0, column: 0 }), None);
+    }
+
+    #[test]
+    fn the_place_of_an_error_is_read_from_its_stack_and_not_from_its_words() {
+        let place = |message: &str| error_position(&runtime_error(message));
+        let at = |line, column| Some(Position { line, column });
+        assert_eq!(place("Error: x\n    at f (<script>:3:12)\n    at <script>:7:1"), at(3, 12));
+        assert_eq!(place("SyntaxError: x\n    at <script>:7:1"), at(7, 1));
+        assert_eq!(place("Error: at <script>:1:1"), None);
+        assert_eq!(place("Error: x\n    at <script>:a:b"), None);
+    }
+
+    #[test]
+    fn limits_are_told_in_their_own_units() {
+        for (bytes, text) in [(0, "0 bytes"), (1 << 10, "1 KiB"), (64 << 20, "64 MiB"), (3 << 29, "1.5 GiB")] {
+            assert_eq!(bytes_text(bytes), text);
+        }
     }
 }

@@ -131,7 +131,9 @@ impl Run {
             if let Poll::Ready(Some(())) = cancelled.as_mut().poll(cx) {
                 return Poll::Ready(End::Stopped(Stop::Cancelled));
             }
-            if let Poll::Ready(Some(())) = time_up.as_mut().poll(cx) {
+            // Timers count whole milliseconds; no time at all must not depend on theirs.
+            let no_time = self.execution.limits.timeout.is_zero();
+            if no_time || matches!(time_up.as_mut().poll(cx), Poll::Ready(Some(()))) {
                 let stuck = self.waiting && self.calls.is_empty();
                 return Poll::Ready(End::Stopped(Stop::TimedOut { stuck }));
             }

@@ -52,3 +52,8 @@ pub use tokio_util::sync::CancellationToken;
 pub use tool::{Tool, ToolContext, ToolError};
 
 pub use execbox_core as core;
+
+/// The example of the README, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -99,8 +99,8 @@ mod tests {
         assert_eq!(schema.check(&json!({"q": "x"}), "input"), Ok(()));
         assert_eq!(
             schema.check(&json!({"items": [{}, 5, {"at": 1}]}), "input").unwrap_err(),
-            "input.items[0]: \"at\" is a required property; input.items[1]: 5 is not of type \"object\"; \
-             input: \"q\" is a required property"
+            "input: \"q\" is a required property; input.items[0]: \"at\" is a required property; \
+             input.items[1]: 5 is not of type \"object\""
         );
     }
 

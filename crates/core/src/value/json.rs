@@ -100,6 +100,7 @@ pub(super) fn narrow(bytes: &[u8], what: &str, budget: usize) -> Result<Option<J
         containers: Vec::new(),
         keys: Vec::new(),
         path: Vec::new(),
+        members_hint: 0,
         budget,
     };
     let outcome = narrower.value().and_then(|value| match value {
@@ -142,6 +143,8 @@ struct Narrower<'a> {
     containers: Vec<Container<'a>>,
     keys: Vec<&'a str>,
     path: Vec<Step<'a>>,
+    /// How many members the last object had: the next one is likely of its kind.
+    members_hint: usize,
     budget: usize,
 }
 
@@ -211,7 +214,7 @@ impl<'a> Narrower<'a> {
 
     fn object(&mut self) -> Result<Json, Reason> {
         self.spend(OBJECT_COST)?;
-        let mut members = Map::new();
+        let mut members = Map::with_capacity(self.members_hint.min(16));
         while let Some(key) = self.key()? {
             self.path.push(Step::Key(key));
             match self.value()? {
@@ -224,6 +227,7 @@ impl<'a> Narrower<'a> {
             }
             self.path.pop();
         }
+        self.members_hint = members.len();
         Ok(Json::Object(members))
     }
 

@@ -36,7 +36,7 @@ use execbox_core::program::{Limits, Program, Source};
 use execbox_core::value::{Foreign, Value};
 
 /// The front end of the scripted engine: source is moves already.
-pub struct Moves;
+pub(crate) struct Moves;
 
 impl Language for Moves {
     fn script(&self, source: &str) -> Result<String, SyntaxError> {
@@ -49,7 +49,7 @@ impl Language for Moves {
 }
 
 /// See the [module](self).
-pub struct Scripted;
+pub(crate) struct Scripted;
 
 impl Engine for Scripted {
     fn name(&self) -> &'static str {
@@ -65,7 +65,7 @@ impl Engine for Scripted {
     }
 }
 
-pub struct ScriptedGuest {
+pub(crate) struct ScriptedGuest {
     moves: VecDeque<String>,
     functions: Vec<String>,
     mailbox: Mailbox,
@@ -96,7 +96,7 @@ impl ScriptedGuest {
 
     /// A guest from [`image`](Guest::image): it goes on where that one waited. Its next call has the
     /// next number, so that calls known outside keep theirs.
-    pub fn from_image(image: &[u8], limits: &Limits) -> Self {
+    pub(crate) fn from_image(image: &[u8], limits: &Limits) -> Self {
         let text = String::from_utf8(image.to_vec()).unwrap();
         let mut lines = text.lines();
         let functions = lines.next().unwrap().split(' ').map(str::to_owned).collect();
@@ -241,7 +241,7 @@ fn threw(name: &str, message: &str) -> Outcome {
 
 /// Any engine, bound to a thread: each guest lives on a thread of its own from its first turn to its last,
 /// and the task that drives it is woken when there is news. What a V8 engine would have to be.
-pub struct ThreadBound<E>(pub Arc<E>);
+pub(crate) struct ThreadBound<E>(pub(crate) Arc<E>);
 
 impl<E: Engine + 'static> Engine for ThreadBound<E> {
     fn name(&self) -> &'static str {
