@@ -11,6 +11,10 @@ use std::time::{Duration, Instant};
 use execbox::{Execution, Executor, InlineExecutor, Limits, Provider, Tool};
 use serde_json::{Value, json};
 
+/// The binary's allocator: figures are those of the binary.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
     let (flags, words): (Vec<String>, Vec<String>) = arguments.into_iter().partition(|a| a.starts_with("--"));

@@ -34,6 +34,10 @@ use clap::Parser as _;
 
 use crate::args::{Arguments, Command};
 
+/// Values cross between guest and host as many small allocations; this allocator makes that twice as fast as glibc's.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let Arguments { command } = Arguments::parse();
     let code = match command {

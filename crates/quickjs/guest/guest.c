@@ -331,6 +331,7 @@ static int encode_object(Encoder *e, JSObject *p) {
     return encode_container(e, p, is_array);
 }
 
+/* Runs no guest code, so the caller need not hold on to `v`. */
 static int encode_one(Encoder *e, JSValueConst v) {
     Out *o = e->out;
     switch (JS_VALUE_GET_NORM_TAG(v)) {
@@ -361,12 +362,7 @@ static void encode_key(Encoder *e, JSAtom atom) {
 }
 
 static int encode_element(Encoder *e, JSObject *p, uint32_t i) {
-    if (p->fast_array && i < p->u.array.count) {
-        JSValue v = js_dup(p->u.array.u.values[i]);
-        int ret = encode_one(e, v);
-        JS_FreeValue(ctx, v);
-        return ret;
-    }
+    if (p->fast_array && i < p->u.array.count) return encode_one(e, p->u.array.u.values[i]);
     JSValueConst array = JS_MKPTR(JS_TAG_OBJECT, p);
     JSAtom atom = JS_NewAtomUInt32(ctx, i);
     int has = JS_GetOwnProperty(ctx, NULL, array, atom);
@@ -388,10 +384,7 @@ static int encode_laid_out(Encoder *e, JSObject *p, uint32_t i) {
     if (prs->atom == JS_ATOM_NULL || !(prs->flags & JS_PROP_ENUMERABLE)) return 0;
     if ((prs->flags & JS_PROP_TMASK) != JS_PROP_NORMAL || JS_AtomGetKind(ctx, prs->atom) != JS_ATOM_KIND_STRING) return 0;
     encode_key(e, prs->atom);
-    JSValue v = js_dup(p->prop[i].u.value);
-    int ret = encode_one(e, v);
-    JS_FreeValue(ctx, v);
-    return ret;
+    return encode_one(e, p->prop[i].u.value);
 }
 
 static int encode_named(Encoder *e, JSObject *p, JSAtom atom) {
@@ -403,27 +396,33 @@ static int encode_named(Encoder *e, JSObject *p, JSAtom atom) {
     return ret;
 }
 
+/* Writes what the innermost container still has, up to where another one opens, or its end. */
+static int encode_rest(Encoder *e) {
+    uint32_t depth = e->depth;
+    for (;;) {
+        Frame *f = &e->frames[depth - 1];
+        bool is_array = f->obj->class_id == JS_CLASS_ARRAY;
+        if (f->next == f->count) {
+            if (!is_array) out_u8(e->out, 0);
+            if (f->names) js_free_prop_enum(ctx, f->names, f->count);
+            e->depth--;
+            return 0;
+        }
+        uint32_t i = f->next++;
+        int ret = is_array ? encode_element(e, f->obj, i)
+                : f->names ? encode_named(e, f->obj, f->names[i].atom)
+                : encode_laid_out(e, f->obj, i);
+        if (ret || e->depth != depth) return ret;
+    }
+}
+
 /* Writes `v`, without recursion. -1 with an exception pending if guest code (a getter) threw. */
 static int encode(Out *out, JSValueConst v) {
     Encoder e;
     e.out = out; e.frames = e.small; e.cap = countof(e.small); e.depth = 0;
     seen_init(&e.objects); seen_init(&e.keys);
     int ret = encode_one(&e, v);
-    while (ret == 0 && e.depth) {
-        uint32_t top = e.depth - 1;
-        Frame *f = &e.frames[top];
-        bool is_array = f->obj->class_id == JS_CLASS_ARRAY;
-        if (f->next == f->count) {
-            if (!is_array) out_u8(out, 0);
-            if (f->names) js_free_prop_enum(ctx, f->names, f->count);
-            e.depth--;
-            continue;
-        }
-        uint32_t i = f->next++;
-        if (is_array) ret = encode_element(&e, f->obj, i);
-        else if (f->names) ret = encode_named(&e, f->obj, f->names[i].atom);
-        else ret = encode_laid_out(&e, f->obj, i);
-    }
+    while (ret == 0 && e.depth) ret = encode_rest(&e);
     encoder_free(&e);
     return ret;
 }
