@@ -151,7 +151,7 @@ impl Bench {
 }
 
 async fn run(executor: &InlineExecutor, tools: &Provider, code: &str) -> Duration {
-    let limits = Limits { timeout: Duration::from_secs(60), ..Limits::default() };
+    let limits = Limits { timeout: Duration::from_mins(1), ..Limits::default() };
     let execution = Execution::new(code).provider(tools.clone()).limits(limits);
     let started = Instant::now();
     let result = executor.execute(execution).await;

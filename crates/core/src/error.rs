@@ -172,11 +172,8 @@ mod tests {
 
     #[test]
     fn results_serialise_as_the_specification_has_them() {
-        let result = |outcome| ExecuteResult {
-            outcome,
-            logs: vec!["a".into()],
-            duration: Duration::from_nanos(1_234_567_890),
-        };
+        let result =
+            |outcome| ExecuteResult { outcome, logs: vec!["a".into()], duration: Duration::from_nanos(1_234_567_890) };
         let error = ExecuteError::new(ErrorCode::MemoryLimit, "too much");
         for (outcome, wire) in [
             (Ok(Some(json!(6))), json!({"ok": true, "durationMs": 1234.567, "logs": ["a"], "result": 6})),

@@ -6,6 +6,7 @@
 use std::collections::{HashMap, HashSet};
 
 /// Words that cannot be an identifier in strict-mode module code, sorted.
+#[rustfmt::skip] // one word a line says no more
 const RESERVED: &[&str] = &[
     "arguments", "await", "break", "case", "catch", "class", "const", "continue", "debugger", "default", "delete",
     "do", "else", "enum", "eval", "export", "extends", "false", "finally", "for", "function", "if", "implements",
@@ -18,6 +19,7 @@ const RESERVED: &[&str] = &[
 const MAGIC: &[&str] = &["__proto__", "constructor", "prototype", "then", "toString"];
 
 /// Global names of the realm and the console, sorted: a provider must not hide them.
+#[rustfmt::skip] // one word a line says no more
 const GLOBALS: &[&str] = &[
     "AggregateError", "Array", "ArrayBuffer", "AsyncDisposableStack", "Atomics", "BigInt", "BigInt64Array",
     "BigUint64Array", "Boolean", "DataView", "Date", "DisposableStack", "Error", "EvalError", "FinalizationRegistry",

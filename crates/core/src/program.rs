@@ -58,12 +58,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self {
-            timeout: Duration::from_secs(5),
-            memory_bytes: 64 << 20,
-            max_log_lines: 100,
-            max_log_chars: 64_000,
-        }
+        Self { timeout: Duration::from_secs(5), memory_bytes: 64 << 20, max_log_lines: 100, max_log_chars: 64_000 }
     }
 }
 

@@ -32,6 +32,9 @@ const SCRIPT_NAME: &str = "<script>";
 /// How many frames of a stack a message shows.
 const MAX_FRAMES: usize = 8;
 
+/// How many tools of a namespace a message names.
+const MOST_NAMES: usize = 20;
+
 /// One execution under the script contract, from request to result.
 pub struct Script {
     code: String,
@@ -206,9 +209,8 @@ impl Script {
             (!namespace.functions.iter().any(|function| function == tool)).then_some(namespace)
         });
         let Some(namespace) = namespace else { return format!("{callee} is not a function") };
-        const MOST: usize = 20;
-        let some: Vec<&str> = namespace.functions.iter().take(MOST).map(String::as_str).collect();
-        let more = if namespace.functions.len() > MOST { ", …" } else { "" };
+        let some: Vec<&str> = namespace.functions.iter().take(MOST_NAMES).map(String::as_str).collect();
+        let more = if namespace.functions.len() > MOST_NAMES { ", …" } else { "" };
         format!("{callee} is not a function; {} has {}{more}", namespace.name, some.join(", "))
     }
 }
@@ -231,7 +233,9 @@ fn callee_at(source: &str, at: Position) -> Option<&str> {
         Some(callee) => callee.len(),
         None => before.len() + after.find(|c| !is_name(c)).unwrap_or(after.len()),
     };
-    let start = line[..end].rfind(|c| !(is_name(c) || c == '.')).map_or(0, |i| i + line[i..].chars().next().map_or(1, char::len_utf8));
+    let start = line[..end]
+        .rfind(|c| !(is_name(c) || c == '.'))
+        .map_or(0, |i| i + line[i..].chars().next().map_or(1, char::len_utf8));
     let callee = line[start..end].trim_start_matches('.');
     (callee.starts_with(|c: char| c.is_alphabetic() || matches!(c, '_' | '$')) && callee.len() <= 200).then_some(callee)
 }

@@ -96,7 +96,8 @@ fn a_waiting_guest_is_bytes_that_go_on_elsewhere() {
 
 #[test]
 fn an_engine_bound_to_a_thread_looks_the_same() {
-    let mut guest = ThreadBound(Arc::new(Scripted)).start(program("log log hi; call echo 1; await; return it")).unwrap();
+    let mut guest =
+        ThreadBound(Arc::new(Scripted)).start(program("log log hi; call echo 1; await; return it")).unwrap();
     assert_eq!(turn(&mut *guest), Turn::Waiting);
     let calls = calls(&mut *guest);
     guest.answer(calls[0].id, Ok(Value::from_json(Some(&json!(7)), "v").unwrap()));
@@ -169,7 +170,9 @@ fn what_stopped_a_run_is_told_by_who_stopped_it() {
         assert_eq!(turn(&mut *guest), Turn::Waiting);
         let mut events = Vec::new();
         guest.take_events(&mut events);
-        events.into_iter().for_each(|event| drop(script.event(event)));
+        for event in events {
+            script.event(event);
+        }
         let result = script.stopped(stop, Duration::from_millis(5));
         assert_eq!(result.outcome, Err(ExecuteError::new(ErrorCode::Timeout, message)));
         assert_eq!(result.logs, ["before"], "what was logged is kept");

@@ -52,9 +52,9 @@ fn check(
     what: &str,
     sentence: impl FnOnce() -> String,
 ) -> Result<(), ExecuteError> {
-    schema.map_or(Ok(()), |schema| schema.check(value, what)).map_err(|failures| {
-        ExecuteError::new(ErrorCode::ValidationError, format!("{}: {failures}", sentence()))
-    })
+    schema
+        .map_or(Ok(()), |schema| schema.check(value, what))
+        .map_err(|failures| ExecuteError::new(ErrorCode::ValidationError, format!("{}: {failures}", sentence())))
 }
 
 fn name_of(provider: &Provider, tool: &HostTool) -> String {

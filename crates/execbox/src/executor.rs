@@ -35,13 +35,7 @@ pub(crate) type LogSink = Arc<dyn Fn(&LogLine) + Send + Sync>;
 impl Execution {
     /// Code, with no tools, under the default limits.
     pub fn new(code: impl Into<Arc<str>>) -> Self {
-        Self {
-            code: code.into(),
-            providers: Vec::new(),
-            limits: Limits::default(),
-            cancellation: None,
-            on_log: None,
-        }
+        Self { code: code.into(), providers: Vec::new(), limits: Limits::default(), cancellation: None, on_log: None }
     }
 
     /// Grants a provider's tools.

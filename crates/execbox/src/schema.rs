@@ -23,7 +23,8 @@ impl Schema {
     /// What is wrong with it, as the end of a sentence.
     pub(crate) fn compile(schema: &Json) -> Result<Self, String> {
         let validator = jsonschema::validator_for(schema).map_err(|error| cut(&error.to_string()))?;
-        let describes_object = schema.get("type").is_some_and(|kind| kind == "object") || schema.get("properties").is_some();
+        let describes_object =
+            schema.get("type").is_some_and(|kind| kind == "object") || schema.get("properties").is_some();
         Ok(Self { validator, describes_object })
     }
 

@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use execbox::{
-    CancellationToken, ErrorCode, Execution, ExecuteResult, Executor, InlineExecutor, Limits, Provider, Tool, ToolError,
+    CancellationToken, ErrorCode, ExecuteResult, Execution, Executor, InlineExecutor, Limits, Provider, Tool, ToolError,
 };
 use scripted::{Moves, Scripted, ThreadBound};
 use serde_json::{Value as Json, json};
@@ -52,7 +52,8 @@ fn cases() -> Vec<Case> {
         .flat_map(|file| {
             let text = std::fs::read_to_string(file).unwrap();
             let section = file.file_stem().unwrap().to_string_lossy().into_owned();
-            let cases: Vec<Case> = format!("\n{text}").split("\n=== ").skip(1).map(|text| parse(&section, text)).collect();
+            let cases: Vec<Case> =
+                format!("\n{text}").split("\n=== ").skip(1).map(|text| parse(&section, text)).collect();
             assert!(!cases.is_empty(), "{section} has no case");
             cases
         })
@@ -66,7 +67,8 @@ fn parse(section: &str, text: &str) -> Case {
     let mut case = Case { name, code: code.trim_end_matches('\n').to_owned(), ..Case::default() };
     for line in lines {
         let (key, value) = line.split_once(": ").unwrap_or_else(|| panic!("{}: {line}", case.name));
-        let json = || serde_json::from_str::<Json>(value).unwrap_or_else(|error| panic!("{}: {line}: {error}", case.name));
+        let json =
+            || serde_json::from_str::<Json>(value).unwrap_or_else(|error| panic!("{}: {line}: {error}", case.name));
         match key {
             "result" => case.result = Some(value.to_owned()),
             "error" => case.error = Some(value.to_owned()),
@@ -85,11 +87,12 @@ fn limits(json: &Json) -> Limits {
     let mut limits = Limits::default();
     for (key, value) in json.as_object().unwrap() {
         let value = value.as_u64().unwrap();
+        let count = || usize::try_from(value).unwrap();
         match key.as_str() {
             "timeoutMs" => limits.timeout = Duration::from_millis(value),
             "memoryLimitBytes" => limits.memory_bytes = value,
-            "maxLogLines" => limits.max_log_lines = value as usize,
-            "maxLogChars" => limits.max_log_chars = value as usize,
+            "maxLogLines" => limits.max_log_lines = count(),
+            "maxLogChars" => limits.max_log_chars = count(),
             _ => panic!("no such limit: {key}"),
         }
     }
@@ -301,7 +304,8 @@ async fn tools_are_cancelled_however_the_execution_ends() {
     for (code, how) in [(hanging, "timeout"), (hanging, "cancel"), (hanging, "drop"), (done_without_it, "done")] {
         let (provider, mut told) = watched();
         let token = CancellationToken::new();
-        let limits = Limits { timeout: Duration::from_millis(if how == "timeout" { 50 } else { 10_000 }), ..Limits::default() };
+        let limits =
+            Limits { timeout: Duration::from_millis(if how == "timeout" { 50 } else { 10_000 }), ..Limits::default() };
         let execution = Execution::new(code).provider(provider).limits(limits).cancellation(token.clone());
         let task = tokio::spawn(async move { quickjs().execute(execution).await });
         assert_eq!(told.recv().await, Some("called"), "{how}");
@@ -351,7 +355,9 @@ async fn logs_stream_while_the_guest_runs() {
 async fn many_executions_at_once_do_not_meet() {
     let tasks: Vec<_> = (0..200)
         .map(|i| {
-            let code = format!("globalThis.mine = {i}; const r = await tools.later(1); console.log(mine); [mine, r, typeof other]");
+            let code = format!(
+                "globalThis.mine = {i}; const r = await tools.later(1); console.log(mine); [mine, r, typeof other]"
+            );
             let execution = Execution::new(code).provider(tools(&Calls::default()));
             tokio::spawn(async move { (i, quickjs().execute(execution).await) })
         })
@@ -397,7 +403,9 @@ async fn ten_thousand_executions_leave_memory_flat() {
     let provider = tools(&Calls::default());
     let mut after_warm_up = None;
     for i in 0..10_000 {
-        let execution = Execution::new("const a = Array.from({ length: 100 }, (_, i) => ({ i })); (await tools.fail().catch(String)).length + a.length");
+        let execution = Execution::new(
+            "const a = Array.from({ length: 100 }, (_, i) => ({ i })); (await tools.fail().catch(String)).length + a.length",
+        );
         assert!(executor.execute(execution.provider(provider.clone())).await.is_ok());
         if i == 1000 {
             after_warm_up = resident_kib();

@@ -109,7 +109,9 @@ impl std::fmt::Debug for QuickJs {
 impl Exports {
     fn find(module: &Module) -> wasmtime::Result<Self> {
         let export = |name: &str| {
-            module.get_export_index(name).ok_or_else(|| wasmtime::Error::msg(format!("the guest does not export {name}")))
+            module
+                .get_export_index(name)
+                .ok_or_else(|| wasmtime::Error::msg(format!("the guest does not export {name}")))
         };
         Ok(Self {
             memory: export("memory")?,

@@ -21,11 +21,14 @@ pub(crate) struct QuickJsGuest {
     state: State,
 }
 
+/// Gives the instance back when it can go no further, with the outcome if that was the end.
+type Computing = Pin<Box<dyn Future<Output = (Box<Instance>, Option<Outcome>)> + Send>>;
+
 enum State {
     /// Nothing of the program has run.
     Fresh(Box<Instance>, Program),
     /// It computes, or gave its thread back while it did.
-    Computing(Pin<Box<dyn Future<Output = (Box<Instance>, Option<Outcome>)> + Send>>),
+    Computing(Computing),
     /// It waits for answers.
     Waiting(Box<Instance>),
     /// It has ended.

@@ -11,9 +11,7 @@ use execbox_core::mailbox::Mailbox;
 use execbox_core::program::Limits;
 use execbox_core::value::Value;
 use serde_json::Value as Json;
-use wasmtime::{
-    AsContextMut, Caller, Global, Linker, Memory, ResourceLimiter, Store, Trap, TypedFunc, UpdateDeadline,
-};
+use wasmtime::{AsContextMut, Caller, Global, Linker, Memory, ResourceLimiter, Store, Trap, TypedFunc, UpdateDeadline};
 
 use crate::engine::Loaded;
 use crate::stack;
@@ -262,6 +260,7 @@ fn memory_refused(mut guest: Guest<'_>) -> wasmtime::Result<()> {
     Err(Ended.into())
 }
 
+#[allow(clippy::cast_precision_loss)] // exact until the year 2255
 fn now_us() -> f64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     since.map_or(0.0, |elapsed| elapsed.as_micros() as f64)

@@ -19,6 +19,9 @@
 //!
 //! It knows nothing of providers, contracts or the protocol, and needs no async runtime.
 
+// Lengths that a guest is told are 32 bits wide; a message that is longer is refused as a whole (`Instance::put`).
+#![allow(clippy::cast_possible_truncation)]
+
 mod engine;
 mod guest;
 mod instance;

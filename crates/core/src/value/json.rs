@@ -175,11 +175,7 @@ impl<'a> Narrower<'a> {
     }
 
     /// Reads an array or object whose tag is at `start`, for the first time or again.
-    fn container(
-        &mut self,
-        start: Cursor<'a>,
-        read: fn(&mut Self) -> Result<Json, Reason>,
-    ) -> Result<Json, Reason> {
+    fn container(&mut self, start: Cursor<'a>, read: fn(&mut Self) -> Result<Json, Reason>) -> Result<Json, Reason> {
         if self.path.len() == MAX_JSON_DEPTH {
             return Err(Reason::TooDeep);
         }
@@ -410,7 +406,7 @@ mod tests {
     #[test]
     fn doubling_by_reference_is_stopped_by_the_budget() {
         // let a = []; for (…) a = [a, a]: 60 levels name 2^60 arrays in some 200 bytes.
-        let mut bytes = vec![wire::ARRAY, 2].repeat(60);
+        let mut bytes = [wire::ARRAY, 2].repeat(60);
         bytes.extend([wire::ARRAY, 0]);
         for level in (1..=60).rev() {
             bytes.extend([wire::REFERENCE, level]);
@@ -420,7 +416,7 @@ mod tests {
 
     #[test]
     fn depth_is_capped_both_ways() {
-        let deep = [vec![wire::ARRAY, 1].repeat(1_000_000), vec![wire::NULL]].concat();
+        let deep = [[wire::ARRAY, 1].repeat(1_000_000), vec![wire::NULL]].concat();
         assert!(narrowed(&deep).is_err_and(|e| e.ends_with("nests deeper than 100 levels")));
         let nest = |levels| (0..levels).fold(json!(1), |inner, _| json!([inner]));
         let most = nest(MAX_JSON_DEPTH);
