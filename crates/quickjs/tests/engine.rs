@@ -1,5 +1,6 @@
 //! The engine by itself: turns, values, limits and stops, without any contract.
 
+use std::collections::HashSet;
 use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -9,6 +10,7 @@ use execbox_core::error::{ErrorCode, ExecuteError};
 use execbox_core::program::{Limits, Namespace, Program, Source};
 use execbox_core::value::Value;
 use execbox_quickjs::QuickJs;
+use proptest::prelude::*;
 use serde_json::{Value as Json, json};
 
 fn engine() -> &'static QuickJs {
@@ -125,6 +127,35 @@ fn values_survive_the_way_in_and_out() {
     }
 }
 
+fn any_json() -> impl Strategy<Value = Json> {
+    let leaf = prop_oneof![
+        Just(Json::Null),
+        any::<bool>().prop_map(Json::from),
+        any::<i32>().prop_map(Json::from),
+        any::<i32>().prop_map(|n| Json::from(f64::from(n) / 8.0 + 0.0625)),
+        ".*".prop_map(Json::from),
+    ];
+    leaf.prop_recursive(8, 200, 12, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..12).prop_map(Json::from),
+            prop::collection::vec(("[a-z_]{0,2}|[0-9]{1,2}|.{0,3}", inner), 0..40)
+                .prop_map(|members| Json::Object(members.into_iter().collect())),
+        ]
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+    #[test]
+    fn any_json_survives_the_way_in_and_out(given in any_json()) {
+        let mut guest = start("const v = await tools.echo(); return [v, JSON.parse(JSON.stringify(v)), structuredClone(v)]", Limits::default());
+        turn(&mut *guest);
+        guest.answer(CallId(1), Ok(Value::from_json(Some(&given), "given").unwrap()));
+        let Turn::Done(Outcome::Returned(back)) = turn(&mut *guest) else { panic!("{given}") };
+        prop_assert_eq!(back.to_json("back", 1 << 26), Ok(Some(json!([given, given, given]))));
+    }
+}
+
 #[test]
 fn an_own_proto_key_is_only_a_name() {
     let mut guest = start(
@@ -145,7 +176,7 @@ fn many_calls_at_once_are_matched_by_id() {
     );
     turn(&mut *guest);
     let mut calls = calls(&mut *guest);
-    assert_eq!(calls.len(), 1000);
+    assert_eq!(calls.iter().map(|(id, ..)| id).collect::<HashSet<_>>().len(), 1000, "no id twice");
     calls.reverse();
     for (id, _, input) in calls {
         let doubled = json!(input.unwrap().as_i64().unwrap() * 2);

@@ -5,6 +5,7 @@
 //! This file holds the memory the phases share, and turns byte offsets into positions.
 
 use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use execbox_core::language::SyntaxError;
 use oxc_allocator::Allocator;
@@ -39,7 +40,12 @@ pub(crate) fn compile(source: &str, map: Map) -> Result<Printed, SyntaxError> {
 /// Compiles `text`, in which only code is left.
 fn compile_text(text: &str, map: Map) -> Result<Printed, Fault> {
     let weight = if text.len() <= weigh::SMALL { Weight::unweighed(text) } else { weigh::weigh(text)? };
-    stack::with_room_for(weight.steps, || with_arena(|arena| run_phases(arena, text, &weight, map)))
+    let phases = || with_arena(|arena| run_phases(arena, text, &weight, map));
+    // The parser is a library, and its input is hostile: should it panic, that source is refused and the host goes on.
+    let outcome = stack::with_room_for(weight.steps, || catch_unwind(AssertUnwindSafe(phases)));
+    outcome.unwrap_or_else(|_panic| {
+        Err(Fault { message: "the parser fails on this source; write it in another way".to_owned(), offset: 0 })
+    })
 }
 
 /// Everything that recurses.

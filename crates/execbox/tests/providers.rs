@@ -1,0 +1,152 @@
+//! Providers and tools as people build them: names, schemas, typed tools, what a tool learns of its call.
+
+use std::sync::{Arc, Mutex};
+
+use execbox::{
+    ErrorCode, ExecuteResult, Execution, Executor, InlineExecutor, Provider, ProviderError, Tool, ToolContext,
+    ToolError,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value as Json, json};
+
+async fn run(providers: impl IntoIterator<Item = Provider>, code: &str) -> ExecuteResult {
+    let executor = InlineExecutor::new().unwrap();
+    executor.execute(Execution::new(code).providers(providers)).await
+}
+
+fn failure(result: &ExecuteResult) -> (ErrorCode, &str) {
+    let error = result.error().unwrap();
+    (error.code, &error.message)
+}
+
+/// A range of whole numbers.
+#[derive(Deserialize, JsonSchema)]
+struct Range {
+    /// The first one.
+    from: u32,
+    to: Option<u32>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Sum {
+    sum: u32,
+}
+
+fn typed() -> Provider {
+    let sum = Tool::typed("sum-up", async |range: Range, _| {
+        let to = range.to.unwrap_or(10);
+        if range.from > to {
+            return Err(ToolError::invalid("`from` is greater than `to`"));
+        }
+        Ok(Sum { sum: (range.from..=to).sum() })
+    });
+    let parse = Tool::typed("parse", async |text: String, _| Ok(text.parse::<u32>()?));
+    Provider::builder("math").tool(sum.description("Adds up a range")).tool(parse).build().unwrap()
+}
+
+#[tokio::test]
+async fn a_typed_tool_takes_and_gives_what_its_types_say() {
+    let result = run(
+        [typed()],
+        "[await math.sum_up({ from: 1, to: 3 }), await math.sum_up({ from: 9 }), await math.parse('7')]",
+    );
+    assert_eq!(result.await.outcome, Ok(Some(json!([{ "sum": 6 }, { "sum": 19 }, 7]))));
+}
+
+#[tokio::test]
+async fn a_typed_tools_input_is_checked_against_its_types() {
+    let result = run([typed()], "await math.sum_up({ to: 'x' })").await;
+    let (code, message) = failure(&result);
+    assert_eq!(code, ErrorCode::ValidationError);
+    assert!(message.starts_with("Invalid input for math.sum_up: "), "{message}");
+    assert!(message.contains("\"from\" is a required property") && message.contains("input.to"), "{message}");
+
+    let result = run([typed()], "await math.sum_up({ from: -1 })").await;
+    assert_eq!(failure(&result).0, ErrorCode::ValidationError);
+}
+
+#[tokio::test]
+async fn any_error_of_a_host_function_becomes_a_tool_error_with_its_message_alone() {
+    let result = run([typed()], "await math.parse('seven')").await;
+    assert_eq!(failure(&result), (ErrorCode::ToolError, "invalid digit found in string"));
+    let result = run([typed()], "await math.sum_up({ from: 5, to: 1 })").await;
+    assert_eq!(failure(&result), (ErrorCode::ValidationError, "`from` is greater than `to`"));
+}
+
+#[test]
+fn a_typed_tool_is_declared_as_its_types_say() {
+    let types = typed().types().to_owned();
+    for part in [
+        "declare namespace math {",
+        "Adds up a range",
+        "function sum_up(input: {",
+        "from: number",
+        "to?: number | null",
+        "Promise<{",
+    ] {
+        assert!(types.contains(part), "{part:?} is not in\n{types}");
+    }
+}
+
+#[tokio::test]
+async fn a_call_reaches_the_provider_and_the_tool_that_it_names() {
+    let answering = |text: &'static str| Tool::new("who", move |_: Json, _| async move { Ok(json!(text)) });
+    let first = Provider::builder("first")
+        .tool(Tool::new("other", async |_, _| Ok(json!("first.other"))))
+        .tool(answering("first.who"));
+    let second = Provider::builder("second").tool(answering("second.who"));
+    let providers = [first.build().unwrap(), second.build().unwrap()];
+    let result = run(providers, "[await second.who(), await first.other(), await first.who()]").await;
+    assert_eq!(result.outcome, Ok(Some(json!(["second.who", "first.other", "first.who"]))));
+}
+
+#[tokio::test]
+async fn a_tool_learns_who_was_called_and_by_which_name() {
+    let seen: Arc<Mutex<Option<ToolContext>>> = Arc::default();
+    let keep = Arc::clone(&seen);
+    let tool = Tool::new("scrape-url", move |_: Json, context| {
+        *keep.lock().unwrap() = Some(context);
+        async { Ok(json!(null)) }
+    });
+    let provider = Provider::builder("web").tool(tool).build().unwrap();
+    assert!(run([provider], "await web.scrape_url({})").await.is_ok());
+    let context = seen.lock().unwrap().take().unwrap();
+    assert_eq!((&*context.provider, &*context.safe_name, &*context.original_name), ("web", "scrape_url", "scrape-url"));
+    assert!(context.cancellation.is_cancelled(), "the execution is over");
+}
+
+#[test]
+fn names_map_both_ways() {
+    let tool = |name: &str| Tool::new(name, async |_, _| Ok(json!(null)));
+    let provider = Provider::builder("p").tools(["a-b", "a.b", "delete"].map(tool)).build().unwrap();
+    for (original, safe) in [("a-b", "a_b"), ("a.b", "a_b__2"), ("delete", "delete_")] {
+        assert_eq!(provider.safe_name(original), Some(safe));
+        assert_eq!(provider.original_name(safe), Some(original));
+    }
+    assert_eq!((provider.safe_name("a_b"), provider.original_name("a-b")), (None, None));
+    let manifest = provider.manifest();
+    assert_eq!(manifest.tools[1].original_name, "a.b");
+    assert_eq!(manifest.types, provider.types());
+}
+
+#[test]
+fn what_cannot_be_built_says_why() {
+    let tool = || Tool::new("t", async |_, _| Ok(json!(null)));
+    let reason = |built: Result<Provider, ProviderError>| built.unwrap_err().to_string();
+    assert_eq!(
+        reason(Provider::builder("my-tools").build()),
+        "provider name \"my-tools\" is not an identifier: use letters, digits, `_` and `$`, not starting with a digit, \
+         and no reserved word"
+    );
+    assert_eq!(
+        reason(Provider::builder("Math").build()),
+        "provider name \"Math\" would hide the global `Math` from guest code: choose another"
+    );
+    assert_eq!(
+        reason(Provider::builder("p").tool(tool()).tool(tool()).build()),
+        "two tools of provider \"p\" are named \"t\": give each its own name"
+    );
+    let schema = reason(Provider::builder("p").tool(tool().output_schema(json!({ "type": 5 }))).build());
+    assert!(schema.starts_with("the output schema of tool \"t\" is not a valid JSON Schema: "), "{schema}");
+}
