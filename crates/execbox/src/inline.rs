@@ -32,10 +32,11 @@ pub struct InlineExecutor {
 }
 
 impl InlineExecutor {
-    /// With the standard parts: QuickJS, and TypeScript accepted.
+    /// With the standard parts: QuickJS, and TypeScript accepted. Every executor made so shares the
+    /// process's one engine.
     #[cfg(feature = "standard")]
     pub fn new() -> Result<Self, execbox_quickjs::LoadError> {
-        let engine = execbox_quickjs::QuickJs::new()?;
+        let engine = execbox_quickjs::QuickJs::shared()?;
         Ok(Self::with(Arc::new(engine), Arc::new(execbox_typescript::TypeScript)))
     }
 

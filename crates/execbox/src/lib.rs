@@ -48,6 +48,7 @@ pub use execbox_core::program::Limits;
 pub use executor::{Execution, Executor};
 pub use inline::InlineExecutor;
 pub use provider::{Provider, ProviderBuilder, ProviderError};
+pub use schema::Schema;
 pub use tokio_util::sync::CancellationToken;
 pub use tool::{Tool, ToolContext, ToolError};
 

@@ -9,9 +9,12 @@ use serde_json::Value as Json;
 const MOST_FAILURES: usize = 8;
 const MOST_CHARS: usize = 240;
 
-/// A compiled schema.
+/// A compiled JSON Schema.
+///
+/// Tools need none of this: their schemas are compiled and checked by their
+/// [`Provider`](crate::Provider).
 #[derive(Debug)]
-pub(crate) struct Schema {
+pub struct Schema {
     validator: Validator,
     describes_object: bool,
 }
@@ -21,7 +24,7 @@ impl Schema {
     ///
     /// # Errors
     /// What is wrong with it, as the end of a sentence.
-    pub(crate) fn compile(schema: &Json) -> Result<Self, String> {
+    pub fn compile(schema: &Json) -> Result<Self, String> {
         let validator = jsonschema::validator_for(schema).map_err(|error| cut(&error.to_string()))?;
         let describes_object =
             schema.get("type").is_some_and(|kind| kind == "object") || schema.get("properties").is_some();
@@ -40,7 +43,7 @@ impl Schema {
     ///
     /// # Errors
     /// Every failure with its path, as one line.
-    pub(crate) fn check(&self, value: &Json, what: &str) -> Result<(), String> {
+    pub fn check(&self, value: &Json, what: &str) -> Result<(), String> {
         if self.validator.is_valid(value) {
             return Ok(());
         }

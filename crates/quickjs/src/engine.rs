@@ -1,6 +1,6 @@
 //! The engine: compiled code, loaded once, and room for instances.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use execbox_core::engine::{Engine, Guest, StartError};
 use execbox_core::program::{Program, Source};
@@ -60,7 +60,18 @@ pub(crate) struct Exports {
 pub struct LoadError(String);
 
 impl QuickJs {
-    /// Loads the engine: under a millisecond, once per process.
+    /// The process's one engine, loaded at the first call (in about a millisecond) and never unloaded. What everybody
+    /// wants: executors share code, room and ticker.
+    pub fn shared() -> Result<Self, LoadError> {
+        static SHARED: OnceLock<QuickJs> = OnceLock::new();
+        match SHARED.get() {
+            Some(engine) => Ok(engine.clone()),
+            None => Self::new().map(|engine| SHARED.get_or_init(|| engine).clone()),
+        }
+    }
+
+    /// An engine of its own: its own copy of the code, its own reservation of address space (some terabytes, and no
+    /// memory), its own ticker thread. All of it goes with the last clone.
     pub fn new() -> Result<Self, LoadError> {
         let (engine, guests) = wasmtime_engine().map_err(|error| LoadError(error.to_string()))?;
         Self::load(&engine, guests).map_err(|error| LoadError(error.to_string()))
