@@ -324,6 +324,25 @@ fn memory_is_limited_exactly_and_uncatchably() {
 }
 
 #[test]
+fn the_memory_limit_is_exact() {
+    for body in [
+        "return 1",
+        "const a = []; for (let i = 0; i < 5000; i++) a.push({ i }); return a.length",
+        "return 'x'.repeat(300000).length",
+    ] {
+        let with_limit = |memory_bytes| {
+            let mut guest = start(body, Limits { memory_bytes, ..Limits::default() });
+            (turn(&mut *guest), guest.peak_memory_bytes())
+        };
+        let (_, peak) = with_limit(64 << 20);
+        let peak = peak.unwrap();
+        assert!(matches!(with_limit(peak).0, Turn::Done(Outcome::Returned(_))), "{peak} bytes are enough: {body}");
+        // A request is checked before the allocator rounds it up, by 64 bytes at most here.
+        assert_eq!(with_limit(peak - 64).0, Turn::Done(Outcome::OutOfMemory), "{peak} bytes less 64 are not: {body}");
+    }
+}
+
+#[test]
 fn deep_recursion_ends_in_an_error_and_never_in_the_host() {
     for body in [
         "const f = () => f() + 1; f()",
