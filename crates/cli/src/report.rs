@@ -9,7 +9,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 
 use annotate_snippets::{Annotation, AnnotationKind, Group, Level, Renderer, Snippet};
 use execbox::core::script::error_position;
-use execbox::{ErrorCode, ExecuteError, ExecuteResult, LogLevel, LogLine};
+use execbox::{ExecuteError, ExecuteResult, LogLevel, LogLine};
 use serde_json::Value as Json;
 
 use crate::frame::Frame;
@@ -84,9 +84,12 @@ fn error_text(error: &ExecuteError, source: &Source, coloured: bool) -> String {
     let name = safe_line(&source.name);
     let message = safe(&message);
     let title = Level::ERROR.primary_title(&*message).id(error.code.as_str());
-    let frame = if stack.is_empty() { None } else { frame(error, &source.code) };
+    let frame = error_position(error).and_then(|position| Frame::around(&source.code, position));
     let (group, callers) = match &frame {
-        Some(frame) => (title.element(snippet(frame, &name, function(stack[0]))), &stack[1..]),
+        Some(frame) => {
+            let function = stack.first().and_then(|line| function(line));
+            (title.element(snippet(frame, &name, function)), stack.get(1..).unwrap_or_default())
+        }
         None => (Group::with_title(title), &stack[..]),
     };
     let renderer = if coloured { Renderer::styled() } else { Renderer::plain() };
@@ -104,14 +107,6 @@ fn split_stack(error: &ExecuteError) -> (String, Vec<&str>) {
     let count = lines.iter().skip(1).rev().take_while(is_stack_line).count();
     let (message, stack) = lines.split_at(lines.len() - count);
     (message.join("\n"), stack.to_vec())
-}
-
-/// Where in its code a guest threw. No other error says.
-fn frame(error: &ExecuteError, code: &str) -> Option<Frame> {
-    match error.code {
-        ErrorCode::RuntimeError => Frame::around(code, error_position(error)?),
-        _ => None,
-    }
 }
 
 fn snippet<'a>(frame: &'a Frame, name: &'a str, function: Option<&str>) -> Snippet<'a, Annotation<'a>> {

@@ -160,7 +160,12 @@ pub enum Outcome {
     /// Guest code threw, and nobody caught it.
     Threw(Thrown),
     /// A call that the host failed was never caught: *that very error* ended the program.
-    Failed(ExecuteError),
+    Failed {
+        /// What the host failed the call with.
+        error: ExecuteError,
+        /// Where the call was made, as in [`Thrown::frames`]; may be empty.
+        frames: Vec<Frame>,
+    },
     /// The program was refused memory.
     OutOfMemory,
     /// The program ran out of stack where its engine could not turn that into an exception.

@@ -7,6 +7,8 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value as Json;
 
+use crate::language::Position;
+
 /// The closed set of error codes (runner specification, "Stable Error Codes").
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -72,12 +74,16 @@ pub struct ExecuteError {
     /// For people and models. An uncaught guest error has its name and message on the first line,
     /// then its stack, one `    at …` line per frame of the guest's own source.
     pub message: String,
+    /// Where in the guest's source it came from, if that is known: for showing the line to people. Not
+    /// part of what the specification serialises.
+    #[serde(skip)]
+    pub position: Option<Position>,
 }
 
 impl ExecuteError {
     /// An error of that code and message.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
-        Self { code, message: message.into() }
+        Self { code, message: message.into(), position: None }
     }
 
     /// [`ErrorCode::InternalError`].

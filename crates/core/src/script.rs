@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use serde_json::Value as Json;
 
-use crate::engine::{Answer, Call, CallId, Event, LogLine, Outcome, Thrown};
+use crate::engine::{Answer, Call, CallId, Event, Frame, LogLine, Outcome, Thrown};
 use crate::error::{ErrorCode, ExecuteError, ExecuteResult};
 use crate::language::{Language, Position, SyntaxError};
 use crate::manifest::ProviderManifest;
@@ -148,7 +148,10 @@ impl Script {
                 .to_json("result", self.limits.memory_len())
                 .map_err(|refusal| ExecuteError::new(ErrorCode::SerializationError, refusal.to_string())),
             Outcome::Threw(thrown) => Err(self.uncaught(&thrown)),
-            Outcome::Failed(error) => Err(error),
+            Outcome::Failed { error, frames } => {
+                let position = self.original_positions(&frames).into_iter().flatten().next();
+                Err(ExecuteError { position, ..error })
+            }
             Outcome::OutOfMemory => Err(self.out_of_memory()),
             Outcome::StackOverflow => Err(runtime_error("RangeError: Maximum call stack size exceeded")),
             Outcome::Interrupted => Err(cancelled()),
@@ -178,8 +181,8 @@ impl Script {
 
     /// An uncaught error: name and message, then the stack in terms of the source as it was given.
     fn uncaught(&self, thrown: &Thrown) -> ExecuteError {
-        let compiled: Vec<Position> = thrown.frames.iter().map(|frame| frame.position).collect();
-        let positions = self.language.original_positions(&self.code, &compiled);
+        let positions = self.original_positions(&thrown.frames);
+        let position = positions.iter().copied().flatten().next();
         let message = self.name_the_callee(thrown, positions.first().copied().flatten());
         let mut text = match (thrown.name.as_str(), message.as_str()) {
             ("", message) => message.to_owned(),
@@ -193,7 +196,12 @@ impl Script {
                 (None, _) => {}
             }
         }
-        runtime_error(text)
+        ExecuteError { position, ..runtime_error(text) }
+    }
+
+    fn original_positions(&self, frames: &[Frame]) -> Vec<Option<Position>> {
+        let compiled: Vec<Position> = frames.iter().map(|frame| frame.position).collect();
+        self.language.original_positions(&self.code, &compiled)
     }
 
     /// The message of an uncaught error. Engines say `not a function` without saying what is not: the
@@ -240,10 +248,14 @@ fn callee_at(source: &str, at: Position) -> Option<&str> {
     (callee.starts_with(|c: char| c.is_alphabetic() || matches!(c, '_' | '$')) && callee.len() <= 200).then_some(callee)
 }
 
-/// The place in the source that an uncaught error's message names first, if it names one. For
-/// showing the line to people, wherever the error came from; nothing else may rest on it.
+/// The place in the source that an error came from: as it is known, or else as its message names it
+/// (the error may have come from afar). For showing the line to people; nothing else may rest on it.
 pub fn error_position(error: &ExecuteError) -> Option<Position> {
-    error.message.lines().skip(1).find_map(|line| {
+    error.position.or_else(|| stack_position(&error.message))
+}
+
+fn stack_position(message: &str) -> Option<Position> {
+    message.lines().skip(1).find_map(|line| {
         let (_, place) = line.trim_start().strip_prefix("at ")?.rsplit_once(SCRIPT_NAME)?;
         let (line, column) = place.strip_prefix(':')?.trim_end_matches(')').split_once(':')?;
         Some(Position { line: line.parse().ok()?, column: column.parse().ok()? })
@@ -252,7 +264,8 @@ pub fn error_position(error: &ExecuteError) -> Option<Position> {
 
 fn syntax_error(error: &SyntaxError) -> ExecuteError {
     let place = error.position.map(|at| format!("\n    at {SCRIPT_NAME}:{at}")).unwrap_or_default();
-    runtime_error(format!("SyntaxError: {}{place}", error.message))
+    let message = format!("SyntaxError: {}{place}", error.message);
+    ExecuteError { position: error.position, ..runtime_error(message) }
 }
 
 fn runtime_error(message: impl Into<String>) -> ExecuteError {

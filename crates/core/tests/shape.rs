@@ -187,7 +187,7 @@ fn every_outcome_has_its_code() {
         (Outcome::StackOverflow, ErrorCode::RuntimeError, "RangeError: Maximum call stack size exceeded"),
         (Outcome::Interrupted, ErrorCode::Timeout, "Execution was cancelled"),
         (Outcome::Fault("it broke".into()), ErrorCode::InternalError, "it broke"),
-        (Outcome::Failed(failed), ErrorCode::ToolError, "full"),
+        (Outcome::Failed { error: failed, frames: Vec::new() }, ErrorCode::ToolError, "full"),
     ] {
         let (_, script) = script("return 1");
         let result = script.finish(outcome, Duration::ZERO);

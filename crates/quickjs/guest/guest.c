@@ -555,8 +555,8 @@ static void add_console(JSValueConst global) {
 
 /* ---- Calls to the host ------------------------------------------------------------------------------------------- */
 
-/* Calls that wait, by slot; a free slot links to the next free one. */
-typedef struct { JSValue promise; uint32_t next_free; bool waits; } Slot;
+/* Calls that wait, by slot; a free slot links to the next free one. `caller` and `pc` are where the call was made. */
+typedef struct { JSValue promise, caller; uint32_t pc, next_free; bool waits; } Slot;
 static Slot *slots; static uint32_t slot_count, first_free = UINT32_MAX;
 
 /* On the error that a failed call rejects with: [code, message] as the host gave them. A private name, so guest code
@@ -579,7 +579,7 @@ static uint32_t take_slot(JSValueConst promise) {
         uint32_t count = slot_count ? slot_count * 2 : 8;
         slots = js_realloc_rt(rt, slots, count * sizeof(Slot));
         for (uint32_t i = count; i-- > slot_count;) {
-            slots[i] = (Slot){ .promise = JS_UNDEFINED, .next_free = first_free };
+            slots[i] = (Slot){ .promise = JS_UNDEFINED, .caller = JS_UNDEFINED, .next_free = first_free };
             first_free = i;
         }
         slot_count = count;
@@ -588,15 +588,35 @@ static uint32_t take_slot(JSValueConst promise) {
     first_free = slots[slot].next_free;
     slots[slot].promise = js_dup(promise);
     slots[slot].waits = true;
+    JSStackFrame *caller = rt->current_stack_frame->prev_frame; /* the frame on top is call_host's own */
+    if (caller && js_class_has_bytecode(JS_VALUE_GET_OBJ(caller->cur_func)->class_id) && caller->cur_pc) {
+        slots[slot].caller = js_dup(caller->cur_func);
+        slots[slot].pc = caller->cur_pc - JS_VALUE_GET_OBJ(caller->cur_func)->u.func.function_bytecode->byte_code_buf - 1;
+    }
     return slot;
 }
 
-static JSValue free_slot(uint32_t slot) {
+/* What was in the slot; its values are the caller's to free. */
+static Slot free_slot(uint32_t slot) {
     if (slot >= slot_count || !slots[slot].waits) __builtin_trap(); /* the host answers each call once */
-    JSValue promise = slots[slot].promise;
-    slots[slot] = (Slot){ .promise = JS_UNDEFINED, .next_free = first_free };
+    Slot was = slots[slot];
+    slots[slot] = (Slot){ .promise = JS_UNDEFINED, .caller = JS_UNDEFINED, .next_free = first_free };
     first_free = slot;
-    return promise;
+    return was;
+}
+
+/* The place of a call, as the engine writes a frame of a stack. */
+static JSValue stack_of(const Slot *call) {
+    if (JS_VALUE_GET_TAG(call->caller) != JS_TAG_OBJECT) return JS_UNDEFINED;
+    JSFunctionBytecode *b = JS_VALUE_GET_OBJ(call->caller)->u.func.function_bytecode;
+    int column, line = find_line_num(ctx, b, call->pc, &column);
+    const char *function = get_func_name(ctx, call->caller), *file = b->filename ? JS_AtomToCString(ctx, b->filename) : NULL;
+    DynBuf text; js_dbuf_init(ctx, &text);
+    dbuf_printf(&text, "    at %s (%s:%d:%d)\n", function && *function ? function : "<anonymous>", file ? file : "", line, column);
+    JSValue stack = JS_NewStringLen(ctx, (const char *)text.buf, text.size);
+    dbuf_free(&text);
+    JS_FreeCString(ctx, function); JS_FreeCString(ctx, file);
+    return stack;
 }
 
 /* Every host function is this one, told apart by `target`. Only the first argument crosses. */
@@ -615,26 +635,28 @@ static JSValue call_host(JSContext *c, JSValueConst this_val, int argc, JSValueC
     return promise;
 }
 
-static JSValue new_failure(JSValue code, JSValue message) {
+/* Takes over all three values. */
+static JSValue new_failure(JSValue code, JSValue message, JSValue stack) {
     JSValue error = JS_NewObjectClass(ctx, JS_CLASS_ERROR), mark = JS_NewArray(ctx);
     JS_DefinePropertyValueUint32(ctx, mark, 0, js_dup(code), JS_PROP_C_W_E);
     JS_DefinePropertyValueUint32(ctx, mark, 1, js_dup(message), JS_PROP_C_W_E);
     JS_DefinePropertyValue(ctx, error, JS_ATOM_message, message, JS_PROP_WRITABLE | JS_PROP_CONFIGURABLE);
     JS_DefinePropertyValueStr(ctx, error, "code", code, JS_PROP_C_W_E);
     JS_DefinePropertyValue(ctx, error, failure_mark, mark, 0);
+    JS_VALUE_GET_OBJ(error)->u.object_data = stack;
     return error;
 }
 
 static void take_answer(Reader *r) {
-    JSValue promise = free_slot(read_u32(r));
+    Slot call = free_slot(read_u32(r));
     bool failed = !read_u8(r);
     JSValue v;
-    if (failed) { JSValue code = decode_string(r); v = new_failure(code, decode_string(r)); }
+    if (failed) { JSValue code = decode_string(r), message = decode_string(r); v = new_failure(code, message, stack_of(&call)); }
     else v = decode(r);
     /* Settled with the value itself: no `then` of guest making is looked up on what the host sent. */
-    fulfill_or_reject_promise(ctx, promise, v, failed);
+    fulfill_or_reject_promise(ctx, call.promise, v, failed);
     JS_FreeValue(ctx, v);
-    JS_FreeValue(ctx, promise);
+    JS_FreeValue(ctx, call.promise); JS_FreeValue(ctx, call.caller);
 }
 
 /* ---- What is not there ------------------------------------------------------------------------------------------- */
@@ -730,8 +752,9 @@ static void end_with_thrown(JSValue thrown) {
     if (JS_VALUE_GET_TAG(thrown) == JS_TAG_OBJECT) mark = own_data_property(JS_VALUE_GET_OBJ(thrown), failure_mark);
     if (JS_VALUE_GET_TAG(mark) == JS_TAG_OBJECT) {
         JSValue *parts = JS_VALUE_GET_OBJ(mark)->u.array.u.values;
-        out_u8(&o, TAG_ARRAY); out_varint(&o, 2);
+        out_u8(&o, TAG_ARRAY); out_varint(&o, 3);
         out_part(&o, parts[0], UINT32_MAX); out_part(&o, parts[1], UINT32_MAX);
+        out_stack(&o, thrown);
         end(END_FAILURE, &o);
     } else {
         out_u8(&o, TAG_ARRAY); out_varint(&o, 3);

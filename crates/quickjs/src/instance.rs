@@ -248,7 +248,7 @@ fn done(mut guest: Guest<'_>, kind: u32, peak: u32, at: u32, len: u32) -> wasmti
     let outcome = match kind {
         0 => Outcome::Returned(value),
         1 => thrown(&value, &host.program_name),
-        _ => failed(&value),
+        _ => failed(&value, &host.program_name),
     };
     host.outcome.get_or_insert(outcome);
     host.peak_memory_bytes = Some(u64::from(peak));
@@ -290,11 +290,12 @@ fn thrown(value: &Value, name_of_program: &str) -> Outcome {
     }
 }
 
-fn failed(value: &Value) -> Outcome {
+fn failed(value: &Value, name_of_program: &str) -> Outcome {
     match strings(value) {
-        Some([code, message]) => {
+        Some([code, message, stack]) => {
             let code = ErrorCode::from_name(&code).unwrap_or(ErrorCode::ToolError);
-            Outcome::Failed(ExecuteError::new(code, message))
+            let frames = stack::frames(&stack, name_of_program);
+            Outcome::Failed { error: ExecuteError::new(code, message), frames }
         }
         None => Outcome::Fault("the guest's engine reported a failure that cannot be read".to_owned()),
     }

@@ -199,7 +199,6 @@ fn answered_with_failure(body: &str) -> Outcome {
 
 #[test]
 fn only_the_very_error_of_a_failed_call_is_trusted() {
-    let trusted = Outcome::Failed(ExecuteError::new(ErrorCode::ValidationError, "no such issue"));
     for body in [
         "await tools.echo()",
         "try { await tools.echo() } catch (e) { throw e }",
@@ -207,7 +206,9 @@ fn only_the_very_error_of_a_failed_call_is_trusted() {
         "try { await tools.echo() } catch (e) { Object.setPrototypeOf(e, null); throw e }",
         "await Promise.all([tools.echo(), tools.other()])",
     ] {
-        assert_eq!(answered_with_failure(body), trusted, "{body}");
+        let Outcome::Failed { error, frames } = answered_with_failure(body) else { panic!("{body}") };
+        assert_eq!(error, ExecuteError::new(ErrorCode::ValidationError, "no such issue"), "{body}");
+        assert_eq!(frames[0].position.line, 2, "where the call was made: {body}");
     }
     for body in [
         "try { await tools.echo() } catch (e) { throw { code: e.code, message: e.message } }",

@@ -143,7 +143,7 @@ impl ScriptedGuest {
             }
             "call" => return Poll::Ready(self.call(rest, false)),
             "call-now" => return Poll::Ready(self.call(rest, true)),
-            "await" => return Poll::Ready(self.settle().map(Outcome::Failed)),
+            "await" => return Poll::Ready(self.settle().map(failed)),
             "await-catch" => self.caught = self.settle(),
             "return" if rest == "it" => return Poll::Ready(Some(Outcome::Returned(self.it.clone()))),
             "return" => return Poll::Ready(Some(Outcome::Returned(value(rest)))),
@@ -220,6 +220,10 @@ impl Guest for ScriptedGuest {
         let moves: Vec<&str> = self.moves.iter().map(String::as_str).collect();
         Some(format!("{}\n{}\n{}", self.functions.join(" "), self.pending, moves.join("\n")).into_bytes())
     }
+}
+
+fn failed(error: ExecuteError) -> Outcome {
+    Outcome::Failed { error, frames: Vec::new() }
 }
 
 fn value(text: &str) -> Value {
