@@ -391,27 +391,3 @@ fn without_a_runtime_the_error_says_so() {
     let result = futures_util::FutureExt::now_or_never(quickjs().execute(Execution::new("1"))).unwrap();
     assert_eq!(result.error().unwrap().message, "the inline executor needs a tokio runtime with time enabled");
 }
-
-#[tokio::test]
-async fn ten_thousand_executions_leave_memory_flat() {
-    let resident_kib = || {
-        let status = std::fs::read_to_string("/proc/self/status").ok()?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-        line.trim().trim_end_matches(" kB").parse::<u64>().ok()
-    };
-    let executor = InlineExecutor::new().unwrap();
-    let provider = tools(&Calls::default());
-    let mut after_warm_up = None;
-    for i in 0..10_000 {
-        let execution = Execution::new(
-            "const a = Array.from({ length: 100 }, (_, i) => ({ i })); (await tools.fail().catch(String)).length + a.length",
-        );
-        assert!(executor.execute(execution.provider(provider.clone())).await.is_ok());
-        if i == 1000 {
-            after_warm_up = resident_kib();
-        }
-    }
-    if let (Some(before), Some(after)) = (after_warm_up, resident_kib()) {
-        assert!(after < before + 8 * 1024, "resident memory grew from {before} to {after} KiB");
-    }
-}

@@ -1,0 +1,33 @@
+//! Memory over many executions. Alone in its process: other tests would be measured with it.
+
+use execbox::{Execution, Executor, InlineExecutor, Provider, Tool, ToolError};
+use serde_json::{Value as Json, json};
+
+/// Resident memory of this process, in KiB, where the system tells.
+fn resident_kib() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    line.trim().trim_end_matches(" kB").parse().ok()
+}
+
+#[tokio::test]
+async fn ten_thousand_executions_leave_memory_flat() {
+    let echo = Tool::new("echo", async |input: Json, _| Ok(input));
+    let fail = Tool::new("fail", async |_: Json, _| Err::<Json, _>(ToolError::new("no")));
+    let hang = Tool::new("hang", async |_: Json, _| std::future::pending().await);
+    let tools = Provider::builder("tools").tools([echo, fail, hang]).build().unwrap();
+    let executor = InlineExecutor::new().unwrap();
+    let code = "const a = Array.from({ length: 100 }, (_, i) => ({ i })); console.log(a.length); tools.hang();
+                const b = await tools.echo(a); (await tools.fail().catch(String)).length + b.length";
+    let mut after_warm_up = None;
+    for i in 0..10_000 {
+        let result = executor.execute(Execution::new(code).provider(tools.clone())).await;
+        assert_eq!(result.outcome, Ok(Some(json!(109))));
+        if i == 1000 {
+            after_warm_up = resident_kib();
+        }
+    }
+    if let (Some(before), Some(after)) = (after_warm_up, resident_kib()) {
+        assert!(after < before + 2048, "resident memory grew from {before} to {after} KiB in 9000 executions");
+    }
+}
