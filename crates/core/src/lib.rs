@@ -14,6 +14,7 @@
 //! - [`engine`]: the guest as a state machine, and what an engine owes it. Read this first.
 //! - [`program`], [`value`], [`language`]: what goes into an engine and comes out of it.
 //! - [`script`]: the script contract as functions over those.
+//! - [`protocol`]: the runner protocol: messages, lines, and both halves of a session.
 //! - [`mailbox`]: what engines share: pending calls, log limits.
 //! - [`names`], [`manifest`], [`error`]: the vocabulary.
 //!
@@ -29,5 +30,6 @@ pub mod mailbox;
 pub mod manifest;
 pub mod names;
 pub mod program;
+pub mod protocol;
 pub mod script;
 pub mod value;
