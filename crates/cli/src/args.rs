@@ -22,7 +22,20 @@ pub(crate) enum Command {
     /// no environment: it can call the tools that it is granted, and nothing else.
     #[command(after_help = RUN_EXAMPLES, after_long_help = RUN_LONG_HELP)]
     Run(RunArguments),
+
+    /// Run programs for a host: the runner protocol on standard input and output
+    ///
+    /// Reads one JSON object per line from standard input (`execute`, `tool_result`, `cancel`) and writes
+    /// one per line to standard output (`started`, `tool_call`, `done`); nothing else is ever written
+    /// there. One program at a time, any number one after another. The tools are the host's. The end of
+    /// standard input ends the runner, and a program that still runs.
+    #[command(after_help = RUNNER_EXAMPLE)]
+    Runner,
 }
+
+const RUNNER_EXAMPLE: &str = "\
+Example (a host that has no tools, and waits a second for the answer):
+  (echo '{\"type\":\"execute\",\"id\":\"1\",\"code\":\"6 * 7\",\"options\":{},\"providers\":[]}'; sleep 1) | execbox runner";
 
 /// What `execbox run` is given.
 #[derive(Debug, Args)]

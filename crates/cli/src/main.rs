@@ -5,6 +5,8 @@
 //! - [`run`]: `execbox run`. It reads the program ([`source`]) and the stub tools ([`stub`]), has the
 //!   library execute it, and shows the result ([`report`], with [`frame`] and [`terminal`]).
 //!
+//! - [`runner`]: `execbox runner`, which connects the library's runner to standard input and output.
+//!
 //! What is not here: rules. What a program may do, what a limit means and what an error is called is
 //! the library's to say; this crate puts its parts together, and reads and prints.
 //!
@@ -23,6 +25,7 @@ mod exit;
 mod frame;
 mod report;
 mod run;
+mod runner;
 mod source;
 mod stub;
 mod terminal;
@@ -42,6 +45,7 @@ fn main() -> ExitCode {
     let Arguments { command } = Arguments::parse();
     let code = match command {
         Command::Run(arguments) => run::run(arguments),
+        Command::Runner => runner::run(),
     };
     code.into()
 }

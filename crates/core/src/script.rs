@@ -82,6 +82,20 @@ pub enum Stop {
     Cancelled,
 }
 
+impl Stop {
+    /// What an execution comes to that was stopped.
+    pub fn error(self, limits: &Limits) -> ExecuteError {
+        match self {
+            Self::Cancelled => cancelled(),
+            Self::TimedOut { stuck } => {
+                let limit = limits.timeout.as_secs_f64() * 1000.0;
+                let why = if stuck { ": it waits for a promise that no pending tool call can settle" } else { "" };
+                ExecuteError::new(ErrorCode::Timeout, format!("Execution timed out after {limit} ms{why}"))
+            }
+        }
+    }
+}
+
 impl Script {
     /// Makes a program of a request.
     ///
@@ -162,15 +176,7 @@ impl Script {
 
     /// The result of a program that was stopped.
     pub fn stopped(self, stop: Stop, duration: Duration) -> ExecuteResult {
-        let error = match stop {
-            Stop::Cancelled => cancelled(),
-            Stop::TimedOut { stuck } => {
-                let limit = self.limits.timeout.as_secs_f64() * 1000.0;
-                let why = if stuck { ": it waits for a promise that no pending tool call can settle" } else { "" };
-                ExecuteError::new(ErrorCode::Timeout, format!("Execution timed out after {limit} ms{why}"))
-            }
-        };
-        ExecuteResult { outcome: Err(error), logs: self.logs, duration }
+        ExecuteResult { outcome: Err(stop.error(&self.limits)), logs: self.logs, duration }
     }
 
     /// What a program would fail with whose engine could not start it.

@@ -28,6 +28,9 @@
 //! - [`Execution`]: code, the providers granted to it, its limits. [`ExecuteResult`]: what it came to.
 //! - [`Executor`]: where the wall stands. [`InlineExecutor`] runs the guest in this process, on the
 //!   task that awaits it; a guest that computes for long yields to the other tasks of its thread.
+//!   [`RemoteExecutor`] runs it at the far end of a connection that you bring.
+//! - [`Runner`]: the other side: executions for a host at the far end of a byte stream, by the runner
+//!   protocol ([`core::protocol`]).
 //!
 //! What it does not do: it starts no threads of its own beside the engine's ticker, opens no files and
 //! no sockets, and grants a guest nothing by default. An inline guest shares its host's process: see
@@ -38,6 +41,8 @@ mod dispatch;
 mod executor;
 mod inline;
 mod provider;
+mod remote;
+mod runner;
 mod schema;
 mod tool;
 
@@ -45,9 +50,12 @@ pub use execbox_core::engine::{LogLevel, LogLine};
 pub use execbox_core::error::{ErrorCode, ExecuteError, ExecuteResult};
 pub use execbox_core::manifest::{ProviderManifest, ToolManifest};
 pub use execbox_core::program::Limits;
+pub use execbox_core::protocol::host::HostOptions;
 pub use executor::{Execution, Executor};
 pub use inline::InlineExecutor;
 pub use provider::{Provider, ProviderBuilder, ProviderError};
+pub use remote::{Connection, RemoteExecutor};
+pub use runner::{MAX_LINE_BYTES, Runner};
 pub use schema::Schema;
 pub use tokio_util::sync::CancellationToken;
 pub use tool::{Tool, ToolContext, ToolError};

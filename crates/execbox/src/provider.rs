@@ -19,7 +19,7 @@ pub struct Provider(Arc<Inner>);
 struct Inner {
     name: Arc<str>,
     description: Option<String>,
-    manifest: ProviderManifest,
+    manifest: Arc<ProviderManifest>,
     tools: Vec<HostTool>,
     by_safe_name: HashMap<Arc<str>, usize>,
     by_original_name: HashMap<Arc<str>, usize>,
@@ -110,6 +110,10 @@ impl Provider {
         Arc::clone(&self.0.name)
     }
 
+    pub(crate) fn shared_manifest(&self) -> Arc<ProviderManifest> {
+        Arc::clone(&self.0.manifest)
+    }
+
     pub(crate) fn tool(&self, number: usize) -> Option<&HostTool> {
         self.0.tools.get(number)
     }
@@ -159,7 +163,7 @@ impl ProviderBuilder {
         let mut inner = Inner {
             name: self.name.as_str().into(),
             description: self.description,
-            manifest,
+            manifest: Arc::new(manifest),
             tools: Vec::with_capacity(self.tools.len()),
             by_safe_name: HashMap::new(),
             by_original_name: HashMap::new(),

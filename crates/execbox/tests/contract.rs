@@ -24,7 +24,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use execbox::{
-    CancellationToken, ErrorCode, ExecuteResult, Execution, Executor, InlineExecutor, Limits, Provider, Tool, ToolError,
+    CancellationToken, Connection, ErrorCode, ExecuteResult, Execution, Executor, InlineExecutor, Limits, Provider,
+    RemoteExecutor, Runner, Tool, ToolError,
 };
 use scripted::{Moves, Scripted, ThreadBound};
 use serde_json::{Value as Json, json};
@@ -181,7 +182,7 @@ fn check(case: &Case, result: &ExecuteResult, calls: &Calls) -> Result<(), Strin
     if wrong.is_empty() { Ok(()) } else { Err(format!("{}{wrong}", case.name)) }
 }
 
-async fn run_all(executor: &InlineExecutor, code_of: impl Fn(&Case) -> Option<&str>) {
+async fn run_all(executor: &dyn Executor, code_of: impl Fn(&Case) -> Option<&str>) {
     let mut failures = Vec::new();
     let mut ran = 0;
     for case in cases() {
@@ -194,6 +195,20 @@ async fn run_all(executor: &InlineExecutor, code_of: impl Fn(&Case) -> Option<&s
     }
     assert!(failures.is_empty(), "{} of {ran} cases fail:\n{}", failures.len(), failures.join("\n"));
     assert!(ran >= 10, "only {ran} cases ran");
+}
+
+/// A runner behind a pipe in memory, so narrow that every message crosses in pieces.
+fn remote(runner: Runner) -> RemoteExecutor {
+    RemoteExecutor::new(move || {
+        let runner = runner.clone();
+        async move {
+            let (here, there) = tokio::io::duplex(37);
+            let (reader, writer) = tokio::io::split(there);
+            tokio::spawn(async move { runner.serve(reader, writer).await });
+            let (reader, writer) = tokio::io::split(here);
+            Ok(Connection::new(reader, writer))
+        }
+    })
 }
 
 fn quickjs() -> InlineExecutor {
@@ -218,12 +233,27 @@ async fn the_contract_on_an_engine_bound_to_a_thread() {
     run_all(&executor, |case| case.moves.as_deref()).await;
 }
 
+#[tokio::test]
+async fn the_contract_on_quickjs_behind_the_protocol() {
+    run_all(&remote(Runner::new().unwrap()), |case| Some(&case.code)).await;
+}
+
+#[tokio::test]
+async fn the_contract_on_a_scripted_engine_behind_the_protocol() {
+    let runner = Runner::with(Arc::new(Scripted), Arc::new(Moves));
+    run_all(&remote(runner), |case| case.moves.as_deref()).await;
+}
+
 // ---- Time, cancellation, and what the host sees ---------------------------------------------------
 
 /// Programs that compute or wait for ever, for QuickJS and for the scripted engine.
-fn endless() -> Vec<(InlineExecutor, &'static str)> {
-    let scripted = InlineExecutor::with(Arc::new(Scripted), Arc::new(Moves));
-    let mut programs: Vec<_> = [
+fn endless() -> Vec<(Arc<dyn Executor>, &'static str)> {
+    let engines: [Arc<dyn Executor>; 2] = [Arc::new(quickjs()), Arc::new(remote(Runner::new().unwrap()))];
+    let scripted: [Arc<dyn Executor>; 2] = [
+        Arc::new(InlineExecutor::with(Arc::new(Scripted), Arc::new(Moves))),
+        Arc::new(remote(Runner::with(Arc::new(Scripted), Arc::new(Moves)))),
+    ];
+    let code = [
         "for (;;);",
         "for (;;) try { for (;;); } catch {} finally { continue }",
         "await new Promise(() => {})",
@@ -234,11 +264,12 @@ fn endless() -> Vec<(InlineExecutor, &'static str)> {
         "/^(a+)+$/.test('a'.repeat(40) + 'b')",
         "({ get a() { for (;;); } })",
         "throw { get message() { for (;;); } }",
-    ]
-    .map(|code| (quickjs(), code))
-    .into();
-    programs.extend(["spin", "stall", "call hang 1\nawait-catch\nreturn 1"].map(|moves| (scripted.clone(), moves)));
-    programs
+    ];
+    let moves = ["spin", "stall", "call hang 1\nawait-catch\nreturn 1"];
+    let all = |executors: &[Arc<dyn Executor>], programs: &[&'static str]| -> Vec<_> {
+        executors.iter().flat_map(|e| programs.iter().map(|code| (Arc::clone(e), *code)).collect::<Vec<_>>()).collect()
+    };
+    [all(&engines, &code), all(&scripted, &moves)].concat()
 }
 
 #[tokio::test]
@@ -301,13 +332,15 @@ fn watched() -> (Provider, tokio::sync::mpsc::UnboundedReceiver<&'static str>) {
 async fn tools_are_cancelled_however_the_execution_ends() {
     let hanging = "await tools.watch()";
     let done_without_it = "tools.watch(); 'done'";
-    for (code, how) in [(hanging, "timeout"), (hanging, "cancel"), (hanging, "drop"), (done_without_it, "done")] {
+    let executors: [Arc<dyn Executor>; 2] = [Arc::new(quickjs()), Arc::new(remote(Runner::new().unwrap()))];
+    let ends = [(hanging, "timeout"), (hanging, "cancel"), (hanging, "drop"), (done_without_it, "done")];
+    for (executor, (code, how)) in executors.iter().flat_map(|executor| ends.map(|end| (Arc::clone(executor), end))) {
         let (provider, mut told) = watched();
         let token = CancellationToken::new();
         let limits =
             Limits { timeout: Duration::from_millis(if how == "timeout" { 50 } else { 10_000 }), ..Limits::default() };
         let execution = Execution::new(code).provider(provider).limits(limits).cancellation(token.clone());
-        let task = tokio::spawn(async move { quickjs().execute(execution).await });
+        let task = tokio::spawn(async move { executor.execute(execution).await });
         assert_eq!(told.recv().await, Some("called"), "{how}");
         match how {
             "cancel" => token.cancel(),

@@ -1,0 +1,175 @@
+//! `execbox runner` as a host sees it: lines in, lines out.
+
+use std::io::{BufRead as _, BufReader, Lines, Write as _};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value as Json, json};
+
+struct Runner {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: Lines<BufReader<ChildStdout>>,
+}
+
+impl Runner {
+    fn start() -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_execbox"))
+            .arg("runner")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .unwrap();
+        let input = child.stdin.take();
+        let output = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self { child, input, output }
+    }
+
+    fn say(&mut self, line: &str) {
+        let input = self.input.as_mut().unwrap();
+        writeln!(input, "{line}").unwrap();
+        input.flush().unwrap();
+    }
+
+    fn execute(&mut self, id: &str, code: &str, options: &Json) {
+        let tool = |name: &str| json!({ "safeName": name, "originalName": name });
+        let tools = json!({ "echo": tool("echo"), "hang": tool("hang") });
+        let providers = json!([{ "name": "tools", "tools": tools, "types": "" }]);
+        let message = json!({ "type": "execute", "id": id, "code": code, "options": options, "providers": providers });
+        self.say(&message.to_string());
+    }
+
+    fn hear_line(&mut self) -> Option<String> {
+        self.output.next().map(Result::unwrap)
+    }
+
+    fn hear(&mut self) -> Json {
+        let line = self.hear_line().expect("the runner has ended");
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
+    }
+
+    /// Everything until this execution's `done`; the last message.
+    fn done(&mut self, id: &str) -> Json {
+        loop {
+            let message = self.hear();
+            if message["type"] == "done" && message["id"] == id {
+                return message;
+            }
+        }
+    }
+
+    fn end(mut self) -> (Vec<String>, ExitStatus) {
+        drop(self.input.take());
+        let rest = std::iter::from_fn(|| self.hear_line()).collect();
+        (rest, self.child.wait().unwrap())
+    }
+}
+
+/// A line with its duration set to 3, as in the specification's transcript.
+fn without_duration(line: &str) -> String {
+    let (before, rest) = line.split_once("\"durationMs\":").unwrap();
+    let (_, after) = rest.split_once(',').unwrap();
+    format!("{before}\"durationMs\":3,{after}")
+}
+
+#[test]
+fn minimal_success_transcript() {
+    let mut runner = Runner::start();
+    runner.say(r#"{"type":"execute","id":"exec-1","code":"const value = await tools.echo({\"ok\":true}); value.ok","options":{"timeoutMs":1000,"memoryLimitBytes":67108864,"maxLogLines":100,"maxLogChars":64000},"providers":[{"name":"tools","tools":{"echo":{"safeName":"echo","originalName":"echo","description":"Echo input"}},"types":"declare namespace tools { ... }"}]}"#);
+    assert_eq!(runner.hear_line().unwrap(), r#"{"type":"started","id":"exec-1"}"#);
+    assert_eq!(
+        runner.hear_line().unwrap(),
+        r#"{"type":"tool_call","callId":"call-1","providerName":"tools","safeToolName":"echo","input":{"ok":true}}"#
+    );
+    runner.say(r#"{"type":"tool_result","callId":"call-1","ok":true,"result":{"ok":true}}"#);
+    let done = without_duration(&runner.hear_line().unwrap());
+    assert_eq!(done, r#"{"type":"done","id":"exec-1","ok":true,"durationMs":3,"logs":[],"result":true}"#);
+    let (rest, status) = runner.end();
+    assert!(rest.is_empty() && status.success(), "{rest:?} {status}");
+}
+
+#[test]
+fn minimal_cancellation_transcript() {
+    let mut runner = Runner::start();
+    runner.execute("exec-2", "await tools.hang({})", &json!({ "timeoutMs": 10_000 }));
+    assert_eq!(runner.hear(), json!({ "type": "started", "id": "exec-2" }));
+    assert_eq!(runner.hear()["safeToolName"], "hang");
+    runner.say(r#"{"type":"cancel","id":"exec-2"}"#);
+    let done = runner.hear();
+    assert_eq!((&done["ok"], &done["error"]["code"]), (&json!(false), &json!("timeout")));
+}
+
+#[test]
+fn executions_one_after_another_share_nothing() {
+    let mut runner = Runner::start();
+    for i in 0..50 {
+        let id = format!("exec-{i}");
+        runner.execute(&id, &format!("globalThis.n = (globalThis.n ?? 0) + 1; console.log({i}); n"), &json!({}));
+        let done = runner.done(&id);
+        assert_eq!((&done["result"], &done["logs"]), (&json!(1), &json!([i.to_string()])));
+    }
+}
+
+#[test]
+fn a_second_execute_is_refused_and_the_first_goes_on() {
+    let mut runner = Runner::start();
+    runner.execute("first", "(await tools.echo({})).x", &json!({}));
+    runner.execute("second", "1", &json!({}));
+    assert_eq!(runner.done("second")["error"]["code"], "internal_error");
+    runner.say(r#"{"type":"tool_result","callId":"call-1","ok":true,"result":{"x":7}}"#);
+    assert_eq!(runner.done("first")["result"], 7);
+}
+
+#[test]
+fn a_loop_is_stopped_by_its_timeout_and_by_a_cancel() {
+    let mut runner = Runner::start();
+    runner.execute("slow", "for (;;);", &json!({ "timeoutMs": 50 }));
+    assert_eq!(runner.done("slow")["error"]["code"], "timeout");
+    runner.execute("slower", "for (;;);", &json!({ "timeoutMs": 60_000 }));
+    assert_eq!(runner.hear()["type"], "started");
+    let started = Instant::now();
+    runner.say(r#"{"type":"cancel","id":"slower"}"#);
+    assert_eq!(runner.done("slower")["error"]["code"], "timeout");
+    assert!(started.elapsed() < Duration::from_secs(10));
+}
+
+#[test]
+fn garbage_is_survived() {
+    let mut runner = Runner::start();
+    for line in
+        ["", "not json", "[]", "{}", r#"{"type":"nonsense"}"#, r#"{"type":"tool_result"}"#, "\u{2028}", "\0\0\0"]
+    {
+        runner.say(line);
+    }
+    runner.input.as_mut().unwrap().write_all(b"\xff\xfe\n").unwrap();
+    runner.say(&"[".repeat(1_000_000));
+    runner.say(r#"{"type":"execute","id":"bad","code":5}"#);
+    assert_eq!(runner.done("bad")["error"]["code"], "internal_error");
+    runner.execute("good", "1", &json!({}));
+    assert_eq!(runner.done("good")["result"], 1);
+}
+
+#[test]
+fn large_values_cross_both_ways() {
+    let mut runner = Runner::start();
+    runner.execute("big", "(await tools.echo('x'.repeat(3e6))).length", &json!({ "timeoutMs": 60_000 }));
+    assert_eq!(runner.hear()["type"], "started");
+    let call = runner.hear();
+    assert_eq!(call["input"].as_str().unwrap().len(), 3_000_000);
+    runner.say(
+        &json!({ "type": "tool_result", "callId": call["callId"], "ok": true, "result": call["input"] }).to_string(),
+    );
+    assert_eq!(runner.done("big")["result"], 3_000_000);
+}
+
+#[test]
+fn the_end_of_standard_input_ends_the_runner_and_its_guest() {
+    let mut runner = Runner::start();
+    runner.execute("endless", "for (;;);", &json!({ "timeoutMs": 600_000 }));
+    assert_eq!(runner.hear()["type"], "started");
+    let started = Instant::now();
+    let (rest, status) = runner.end();
+    assert!(rest.is_empty() && status.success(), "{rest:?} {status}");
+    assert!(started.elapsed() < Duration::from_secs(10));
+}

@@ -1,0 +1,387 @@
+//! The host's half of a session (protocol reference, "Session Lifecycle" and "Cancellation And Failure
+//! Semantics"; runner specification, "Cancellation And Transport Failure").
+//!
+//! ```text
+//!               cancel() · timeout + backstop               done · close · grace is over
+//!   Running ─────────────────────────────────► Cancelling ──────────────────────────────► Finished
+//!      │ ► CallTool …   ► cancel, CancelTools                   ► (Terminate) Finished        ▲
+//!      └───────────────────── done · close · misbehaviour ────────────────────────────────────┘
+//! ```
+//!
+//! One value is one execution. It knows which calls are whose, when to lose patience, and what an
+//! execution comes to. It calls no tool, carries no bytes, and believes a runner nothing that it can
+//! check itself: the calls, the time, the logs' limits, and whether a tool ever failed.
+//!
+//! `started` says nothing that the result depends on, and the specification only recommends it: a runner
+//! may leave it out or repeat it.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value as Json;
+
+use super::line::{LineError, TooLong};
+use super::message::{self, Done, Execute, HostMessage, MessageError, RunnerMessage, ToolResult, WireCall};
+use crate::engine::{CallId, Event, LogLevel};
+use crate::error::{ErrorCode, ExecuteError, ExecuteResult};
+use crate::mailbox::Mailbox;
+use crate::manifest::ProviderManifest;
+use crate::program::Limits;
+use crate::script::{Script, Stop, ToolCall};
+use crate::value::MAX_JSON_DEPTH;
+
+/// How patient a host is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HostOptions {
+    /// How long beyond the execution's timeout the runner may take to say so itself. Default 100 ms.
+    pub backstop: Duration,
+    /// How long after `cancel` the runner may take to be done. Default 25 ms.
+    pub cancel_grace: Duration,
+}
+
+impl Default for HostOptions {
+    fn default() -> Self {
+        Self { backstop: Duration::from_millis(100), cancel_grace: Duration::from_millis(25) }
+    }
+}
+
+/// What a driver of a [`HostSession`] has to do, in the order in which it is told.
+#[derive(Debug, PartialEq)]
+pub enum Output {
+    /// Send this to the runner.
+    Send(HostMessage),
+    /// Call this tool, and hand its result to [`HostSession::handle_tool_result`].
+    CallTool(ToolCall),
+    /// Cancel the tools that are under way, at once. May come twice.
+    CancelTools,
+    /// Close the transport, or kill what is behind it: the runner is not to be used again.
+    Terminate,
+    /// The execution is over, and this is what it came to. The last output, and the only one of its kind.
+    Finished(ExecuteResult),
+}
+
+/// How a transport ended.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CloseReason {
+    /// Cleanly, between two messages.
+    #[error("the runner closed the connection before it was done")]
+    Closed,
+    /// In the middle of a message.
+    #[error("the connection to the runner was cut off in the middle of a message")]
+    CutOff,
+    /// It broke, and this is what is known about it.
+    #[error("the connection to the runner failed: {0}")]
+    Failed(String),
+}
+
+/// What a runner must not do. Each ends the session with `internal_error`.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Misbehaviour {
+    /// A line that is no JSON object.
+    #[error("the runner sent what is no message: {0}")]
+    Line(#[from] LineError),
+    /// A message that is not as specified.
+    #[error("the runner sent {0}")]
+    Message(#[from] MessageError),
+    /// "The runner must not emit a second `tool_call` with the same `callId`": an answer could be for either.
+    #[error("the runner sent a second tool_call with callId {0:?}")]
+    DuplicateCall(String),
+    /// More calls wait for their tools than a guest of these limits can have under way.
+    #[error("the runner has more than {0} tool calls under way")]
+    TooManyCalls(usize),
+}
+
+/// The host's half: one execution.
+///
+/// The methods come in families:
+/// - getters: [`is_finished`](Self::is_finished), [`next_timeout`](Self::next_timeout),
+///   [`close_reason`](Self::close_reason), [`misbehaviour`](Self::misbehaviour);
+/// - `handle_*` take in what happened, with the time at which it did;
+/// - commands of the caller: [`cancel`](Self::cancel);
+/// - [`poll_output`](Self::poll_output) says what to do.
+///
+/// Poll outputs until there are none, at the beginning and after every `handle_*` and command; then wait
+/// for bytes, for a tool, for the caller, or for [`next_timeout`](Self::next_timeout), and hand in which
+/// came. What comes after [`Output::Finished`] changes nothing.
+#[derive(Debug)]
+pub struct HostSession {
+    id: String,
+    limits: Limits,
+    providers: Vec<Arc<ProviderManifest>>,
+    options: HostOptions,
+    began: Duration,
+    state: State,
+    calls: Calls,
+    /// Codes that this host failed calls with: what a runner may say that a tool ended the guest with.
+    failures: HashSet<ErrorCode>,
+    close_reason: Option<CloseReason>,
+    misbehaviour: Option<Misbehaviour>,
+    outputs: VecDeque<Output>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum State {
+    Running {
+        /// The timeout and the backstop; `None` for a timeout too long to be a time.
+        patience_ends: Option<Duration>,
+    },
+    Cancelling {
+        why: Stop,
+        grace_ends: Duration,
+    },
+    Finished,
+}
+
+/// The calls of one execution.
+#[derive(Debug, Default)]
+struct Calls {
+    /// Every `callId` that there was.
+    known: HashSet<String>,
+    /// Calls that are not answered, by the host's own count.
+    pending: HashMap<CallId, String>,
+}
+
+impl HostSession {
+    /// Begins an execution: [`Output::Send`] of `execute` is due first.
+    pub fn new(execute: Execute, options: HostOptions, now: Duration) -> Self {
+        let patience_ends =
+            execute.limits.timeout.checked_add(options.backstop).and_then(|patience| now.checked_add(patience));
+        Self {
+            id: execute.id.clone(),
+            limits: execute.limits,
+            providers: execute.providers.clone(),
+            options,
+            began: now,
+            state: State::Running { patience_ends },
+            calls: Calls::default(),
+            failures: HashSet::new(),
+            close_reason: None,
+            misbehaviour: None,
+            outputs: VecDeque::from([Output::Send(HostMessage::Execute(execute))]),
+        }
+    }
+
+    /// Whether it is over.
+    pub fn is_finished(&self) -> bool {
+        matches!(self.state, State::Finished)
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is due, if nothing else happens before.
+    pub fn next_timeout(&self) -> Option<Duration> {
+        match self.state {
+            State::Running { patience_ends } => patience_ends,
+            State::Cancelling { grace_ends, .. } => Some(grace_ends),
+            State::Finished => None,
+        }
+    }
+
+    /// How the transport ended: the first reason that was handed in, also after the execution was over.
+    pub fn close_reason(&self) -> Option<&CloseReason> {
+        self.close_reason.as_ref()
+    }
+
+    /// What the runner did that it must not, if it did.
+    pub fn misbehaviour(&self) -> Option<&Misbehaviour> {
+        self.misbehaviour.as_ref()
+    }
+
+    /// What to do next.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// Takes in what the runner says. Messages with the id of another execution are ignored.
+    pub fn handle_message(&mut self, message: RunnerMessage, now: Duration) {
+        match message {
+            RunnerMessage::ToolCall(call) => self.call(call, now),
+            RunnerMessage::Done(Done { id, result }) if id == self.id => self.done(result, now),
+            RunnerMessage::Started { .. } | RunnerMessage::Done(_) => {}
+        }
+    }
+
+    /// Takes in what a runner must not do: whatever the codec or the reading of a message refused.
+    pub fn handle_misbehaviour(&mut self, misbehaviour: impl Into<Misbehaviour>, now: Duration) {
+        if self.is_finished() {
+            return;
+        }
+        let misbehaviour = misbehaviour.into();
+        let text = misbehaviour.to_string();
+        self.misbehaviour = Some(misbehaviour);
+        self.terminate(&text, now);
+    }
+
+    /// Takes in what a tool came to. A result that cannot cross is the call's `serialization_error`.
+    pub fn handle_tool_result(&mut self, call: CallId, result: Result<Option<Json>, ExecuteError>) {
+        let State::Running { .. } = self.state else { return };
+        if let Some(call_id) = self.calls.pending.remove(&call) {
+            self.answer(call_id, transportable(result));
+        }
+    }
+
+    /// Loses patience, if it is time to: with an execution that should have timed out, by cancelling it;
+    /// with one that was cancelled, by terminating it.
+    pub fn handle_timeout(&mut self, now: Duration) {
+        match self.state {
+            State::Running { patience_ends: Some(end) } if now >= end => {
+                self.begin_cancelling(Stop::TimedOut { stuck: false }, now);
+            }
+            State::Cancelling { grace_ends, .. } if now >= grace_ends => {
+                self.terminate("the runner was not done in time", now);
+            }
+            _ => {}
+        }
+    }
+
+    /// A message was too long to be sent. For a `tool_result`, the guest gets a `serialization_error` in
+    /// its place, or its error without the words; without its `execute`, the execution is over.
+    pub fn handle_too_long(&mut self, message: HostMessage, error: TooLong, now: Duration) {
+        match message {
+            HostMessage::Execute(_) => self.fail(&format!("the execution cannot be sent to the runner: {error}"), now),
+            HostMessage::Cancel { .. } => {} // The grace ends it.
+            HostMessage::ToolResult(ToolResult { call_id, result }) => {
+                // A `callId` that fills a line by itself is not answered.
+                if let Some(shorter) = message::shorter(&result, "tool result", error) {
+                    self.answer(call_id, Err(shorter));
+                }
+            }
+        }
+    }
+
+    /// The transport ended. Before `done`, that is `internal_error`, or `timeout` where cancelling had begun.
+    pub fn handle_close(&mut self, reason: CloseReason, now: Duration) {
+        let reason = self.close_reason.get_or_insert(reason).to_string();
+        self.fail(&reason, now);
+    }
+
+    /// The caller wants it stopped.
+    pub fn cancel(&mut self, now: Duration) {
+        if let State::Running { .. } = self.state {
+            self.begin_cancelling(Stop::Cancelled, now);
+        }
+    }
+
+    /// The guest calls a tool. While cancelling, no call begins any more.
+    fn call(&mut self, call: WireCall, now: Duration) {
+        let State::Running { .. } = self.state else { return };
+        if !self.calls.known.insert(call.call_id.clone()) {
+            return self.handle_misbehaviour(Misbehaviour::DuplicateCall(call.call_id), now);
+        }
+        let most = most_calls(&self.limits);
+        if self.calls.pending.len() >= most {
+            return self.handle_misbehaviour(Misbehaviour::TooManyCalls(most), now);
+        }
+        let Some((provider, tool)) = self.find(&call) else {
+            let WireCall { provider_name, safe_tool_name, .. } = &call;
+            let text = format!("there is no tool {provider_name}.{safe_tool_name} in this execution");
+            return self.answer(call.call_id, Err(ExecuteError::internal(text)));
+        };
+        let id = CallId(self.calls.known.len() as u64);
+        self.calls.pending.insert(id, call.call_id);
+        self.outputs.push_back(Output::CallTool(ToolCall { id, provider, tool, input: call.input }));
+    }
+
+    /// Which provider a call is for, and which of its tools.
+    fn find(&self, call: &WireCall) -> Option<(usize, usize)> {
+        let provider = self.providers.iter().position(|provider| provider.name == call.provider_name)?;
+        let tools = &self.providers[provider].tools;
+        Some((provider, tools.iter().position(|tool| tool.safe_name == call.safe_tool_name)?))
+    }
+
+    fn answer(&mut self, call_id: String, result: Result<Option<Json>, ExecuteError>) {
+        let State::Running { .. } = self.state else { return };
+        self.failures.extend(result.as_ref().err().map(|error| error.code));
+        self.outputs.push_back(Output::Send(HostMessage::ToolResult(ToolResult { call_id, result })));
+    }
+
+    fn begin_cancelling(&mut self, why: Stop, now: Duration) {
+        self.state = State::Cancelling { why, grace_ends: now.saturating_add(self.options.cancel_grace) };
+        self.outputs.push_back(Output::CancelTools);
+        self.outputs.push_back(Output::Send(HostMessage::Cancel { id: self.id.clone() }));
+    }
+
+    /// The runner is done. What cancelling had begun for decides, whatever the runner says.
+    fn done(&mut self, result: ExecuteResult, now: Duration) {
+        let outcome = match self.state {
+            State::Running { .. } => result.outcome.map_err(|error| self.believe(error)),
+            State::Cancelling { why, .. } => Err(why.error(&self.limits)),
+            State::Finished => return,
+        };
+        let logs = cut(result.logs, &self.limits);
+        let duration = result.duration.min(now.saturating_sub(self.began));
+        self.finish(ExecuteResult { outcome, logs, duration });
+    }
+
+    /// Only a call that this host failed can end a guest with the code of a failed tool.
+    fn believe(&self, error: ExecuteError) -> ExecuteError {
+        match error.code {
+            ErrorCode::ToolError | ErrorCode::ValidationError if !self.failures.contains(&error.code) => {
+                ExecuteError::new(ErrorCode::RuntimeError, error.message)
+            }
+            _ => error,
+        }
+    }
+
+    /// The end without a `done`, by a runner that still has to be stopped.
+    fn terminate(&mut self, text: &str, now: Duration) {
+        self.fail(text, now);
+        self.outputs.insert(1, Output::Terminate); // Behind CancelTools, before Finished.
+    }
+
+    /// The end without a `done`.
+    fn fail(&mut self, text: &str, now: Duration) {
+        let error = match self.state {
+            State::Running { .. } => ExecuteError::internal(text),
+            State::Cancelling { why, .. } => why.error(&self.limits),
+            State::Finished => return,
+        };
+        self.finish(ExecuteResult::failed(error, now.saturating_sub(self.began)));
+    }
+
+    /// What was to be said or called until now is nobody's business any more.
+    fn finish(&mut self, result: ExecuteResult) {
+        self.state = State::Finished;
+        self.calls = Calls::default();
+        self.outputs.clear();
+        self.outputs.push_back(Output::CancelTools);
+        self.outputs.push_back(Output::Finished(result));
+    }
+}
+
+/// How many calls may be under way at once: as many as have room in the guest's memory by the count of
+/// [`mailbox`](crate::mailbox), and some, for runners that count in another way.
+fn most_calls(limits: &Limits) -> usize {
+    (limits.memory_len() / 512).max(1024)
+}
+
+/// "Non-serializable host values are rejected before they are sent": what nests too deep would not even be
+/// read as a line. Its error is the one that a guest in this process would get.
+fn transportable(result: Result<Option<Json>, ExecuteError>) -> Result<Option<Json>, ExecuteError> {
+    match &result {
+        Ok(Some(json)) if nests_deeper(json, MAX_JSON_DEPTH) => Script::answer(result).map(|_| None),
+        _ => result,
+    }
+}
+
+fn nests_deeper(json: &Json, levels: usize) -> bool {
+    match json {
+        Json::Array(_) | Json::Object(_) if levels == 0 => true,
+        Json::Array(items) => items.iter().any(|item| nests_deeper(item, levels - 1)),
+        Json::Object(members) => members.values().any(|member| nests_deeper(member, levels - 1)),
+        _ => false,
+    }
+}
+
+/// Cuts logs to the limits once more, by the rule that the runner should have cut them by.
+fn cut(logs: Vec<String>, limits: &Limits) -> Vec<String> {
+    let mut kept = Mailbox::new(limits);
+    for line in logs {
+        if kept.log(LogLevel::Log, line.as_bytes()) == 0 {
+            break;
+        }
+    }
+    let mut events = Vec::new();
+    kept.take_events(&mut events);
+    let text = |event| if let Event::Log(line) = event { Some(line.text) } else { None };
+    events.into_iter().filter_map(text).collect()
+}

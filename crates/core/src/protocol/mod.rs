@@ -1,0 +1,27 @@
+//! The runner protocol: what a host and a runner say to each other, and both halves of the
+//! conversation as state machines (runner specification; protocol reference).
+//!
+//! ```text
+//!   host                                                                        runner
+//!   HostSession ──► HostMessage ──► line ~~ any transport ~~ line ──► RunnerSession ──► Guest
+//!               ◄── RunnerMessage ◄─                        ◄─                      ◄──
+//! ```
+//!
+//! - [`message`]: the six messages, typed, and their JSON.
+//! - [`line`](mod@line): one JSON object per line, and back.
+//! - [`runner`]: the runner's half of a session.
+//! - [`host`]: the host's half.
+//!
+//! Nothing here reads, writes, waits or asks for the time. A driver carries bytes, polls the guest or
+//! calls the tools, and hands in the time as a [`Duration`](std::time::Duration) since an epoch of its
+//! own choosing, which must stay the same for a session. Each half takes the other for hostile.
+
+pub mod host;
+pub mod line;
+pub mod message;
+pub mod runner;
+
+pub use host::{CloseReason, HostOptions, HostSession, Misbehaviour};
+pub use line::{LineDecoder, LineError, StreamEnd, TooLong, encode_line};
+pub use message::{Done, Execute, Fault, HostMessage, MessageError, Object, RunnerMessage, ToolResult, WireCall};
+pub use runner::RunnerSession;

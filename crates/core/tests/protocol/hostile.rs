@@ -1,0 +1,406 @@
+//! Each half against a peer that does what it must not.
+
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use execbox_core::engine::{Call, CallId, Event, Outcome, StartError, Turn};
+use execbox_core::error::{ErrorCode, ExecuteError, ExecuteResult};
+use execbox_core::program::Limits;
+use execbox_core::protocol::host::Output as HostOutput;
+use execbox_core::protocol::runner::Output as RunnerOutput;
+use execbox_core::protocol::{
+    CloseReason, Done, Execute, HostMessage, HostOptions, HostSession, LineError, Misbehaviour, RunnerMessage,
+    RunnerSession, TooLong, ToolResult, WireCall,
+};
+use execbox_core::value::Value;
+use serde_json::{Value as Json, json};
+
+use crate::pair::{execute, ms};
+use crate::scripted::Moves;
+
+// ---- A hostile runner ---------------------------------------------------------------------------
+
+fn host() -> HostSession {
+    let mut host = HostSession::new(execute("exec-1", "return 1"), HostOptions::default(), Duration::ZERO);
+    assert!(matches!(host.poll_output(), Some(HostOutput::Send(HostMessage::Execute(_)))));
+    assert_eq!(host.poll_output(), None);
+    host
+}
+
+fn outputs(host: &mut HostSession) -> Vec<HostOutput> {
+    std::iter::from_fn(|| host.poll_output()).collect()
+}
+
+fn runner_says(message: Json) -> RunnerMessage {
+    let Json::Object(object) = message else { panic!() };
+    RunnerMessage::from_object(object).unwrap().unwrap()
+}
+
+fn call(call_id: &str, tool: &str) -> RunnerMessage {
+    let (provider_name, safe_tool_name) = tool.split_once('.').unwrap();
+    RunnerMessage::ToolCall(WireCall {
+        call_id: call_id.into(),
+        provider_name: provider_name.into(),
+        safe_tool_name: safe_tool_name.into(),
+        input: None,
+    })
+}
+
+fn done(id: &str, outcome: Result<Option<Json>, ExecuteError>) -> RunnerMessage {
+    let result = ExecuteResult { outcome, logs: vec!["line".into()], duration: ms(1) };
+    RunnerMessage::Done(Done { id: id.into(), result })
+}
+
+fn finished(host: &mut HostSession) -> ExecuteResult {
+    match outputs(host).pop() {
+        Some(HostOutput::Finished(result)) => result,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_runner_may_leave_started_out_or_repeat_it() {
+    for times in 0..3 {
+        let mut host = host();
+        for _ in 0..times {
+            host.handle_message(RunnerMessage::Started { id: "exec-1".into() }, ms(1));
+        }
+        host.handle_message(done("exec-1", Ok(None)), ms(2));
+        assert_eq!(finished(&mut host).outcome, Ok(None));
+    }
+}
+
+#[test]
+fn foreign_ids_are_ignored() {
+    let mut host = host();
+    host.handle_message(RunnerMessage::Started { id: "exec-2".into() }, ms(1));
+    host.handle_message(done("exec-2", Ok(Some(json!("forged")))), ms(1));
+    assert!(outputs(&mut host).is_empty() && !host.is_finished());
+}
+
+#[test]
+fn the_first_done_counts_and_nothing_after_it_does() {
+    let mut host = host();
+    host.handle_message(call("call-1", "tools.hang"), ms(1));
+    host.handle_message(done("exec-1", Ok(Some(json!(1)))), ms(2));
+    host.handle_message(done("exec-1", Ok(Some(json!(2)))), ms(2));
+    host.handle_message(call("call-2", "tools.echo"), ms(2));
+    host.handle_tool_result(CallId(1), Ok(None));
+    host.cancel(ms(3));
+    host.handle_misbehaviour(LineError::NotUtf8, ms(3));
+    let outputs = outputs(&mut host);
+    let [HostOutput::CancelTools, HostOutput::Finished(result)] = &outputs[..] else { panic!("{outputs:?}") };
+    assert_eq!(result.outcome, Ok(Some(json!(1))));
+    assert_eq!((host.next_timeout(), host.misbehaviour()), (None, None));
+}
+
+#[test]
+fn a_tool_that_was_not_given_is_answered_and_the_session_goes_on() {
+    let mut host = host();
+    for (call_id, tool) in [("call-1", "tools.nope"), ("call-2", "nope.echo"), ("call-3", "tools.__proto__")] {
+        host.handle_message(call(call_id, tool), ms(1));
+        let outputs = outputs(&mut host);
+        let [HostOutput::Send(HostMessage::ToolResult(result))] = &outputs[..] else { panic!("{outputs:?}") };
+        let error = result.result.as_ref().unwrap_err();
+        assert_eq!((result.call_id.as_str(), error.code), (call_id, ErrorCode::InternalError));
+        assert!(error.message.contains(tool), "{error}");
+    }
+    host.handle_message(done("exec-1", Ok(None)), ms(2));
+    assert_eq!(finished(&mut host).outcome, Ok(None));
+}
+
+#[test]
+fn each_misbehaviour_ends_the_session_by_its_name() {
+    let malformed = json!({"type": "done", "id": "exec-1"});
+    let Json::Object(malformed) = malformed else { panic!() };
+    let malformed = RunnerMessage::from_object(malformed).unwrap_err();
+    for misbehaviour in [
+        Misbehaviour::Line(LineError::Oversized(9)),
+        Misbehaviour::Line(LineError::NotUtf8),
+        Misbehaviour::Line(LineError::NotJson("?".into())),
+        Misbehaviour::Line(LineError::NotAnObject),
+        Misbehaviour::Message(malformed),
+    ] {
+        let mut host = host();
+        host.handle_misbehaviour(misbehaviour.clone(), ms(1));
+        assert_eq!(host.misbehaviour(), Some(&misbehaviour));
+        let outputs = outputs(&mut host);
+        assert!(outputs.contains(&HostOutput::Terminate) && outputs.contains(&HostOutput::CancelTools));
+        let Some(HostOutput::Finished(result)) = outputs.last() else { panic!() };
+        assert_eq!(result.outcome, Err(ExecuteError::internal(misbehaviour.to_string())));
+    }
+}
+
+#[test]
+fn a_call_id_is_used_once_answered_or_not() {
+    for answered in [false, true] {
+        let mut host = host();
+        host.handle_message(call("call-1", "tools.echo"), ms(1));
+        if answered {
+            host.handle_tool_result(CallId(1), Ok(None));
+        }
+        host.handle_message(call("call-1", "tools.echo"), ms(1));
+        assert_eq!(host.misbehaviour(), Some(&Misbehaviour::DuplicateCall("call-1".into())));
+        assert_eq!(finished(&mut host).error().unwrap().code, ErrorCode::InternalError);
+    }
+}
+
+#[test]
+fn calls_under_way_are_bounded() {
+    let limits = Limits { memory_bytes: 1 << 20, ..Limits::default() };
+    let execute = Execute { limits, ..execute("exec-1", "") };
+    let mut host = HostSession::new(execute, HostOptions::default(), Duration::ZERO);
+    for number in 1..=5000 {
+        host.handle_message(call(&format!("call-{number}"), "tools.hang"), ms(1));
+    }
+    assert_eq!(host.misbehaviour(), Some(&Misbehaviour::TooManyCalls(2048)));
+    assert_eq!(outputs(&mut host).len(), 3, "what was not begun yet never is");
+}
+
+#[test]
+fn a_call_id_that_fills_a_line_is_not_answered_for_ever() {
+    let mut host = host();
+    let too_long = TooLong { len: 2, cap: 1 };
+    let mut answer = ToolResult { call_id: "x".repeat(1000), result: Err(ExecuteError::tool("y".repeat(1000))) };
+    for message in ["tool_error: a message is 2 bytes long, and the transport takes at most 1", ""] {
+        host.handle_too_long(HostMessage::ToolResult(answer.clone()), too_long, ms(1));
+        match host.poll_output() {
+            Some(HostOutput::Send(HostMessage::ToolResult(shorter))) => answer = shorter,
+            other => assert_eq!((other, message), (None, "")),
+        }
+        assert!(message.is_empty() || answer.result.as_ref().unwrap_err().to_string() == message);
+    }
+}
+
+#[test]
+fn a_tool_answers_once_and_only_while_somebody_waits() {
+    let mut host = host();
+    host.handle_message(call("x", "tools.echo"), ms(1));
+    host.handle_message(call("y", "tools.echo"), ms(1));
+    assert_eq!(outputs(&mut host).len(), 2);
+    host.handle_tool_result(CallId(2), Ok(Some(json!(2))));
+    host.handle_tool_result(CallId(2), Ok(Some(json!("again"))));
+    host.handle_tool_result(CallId(9), Ok(None));
+    let answer = ToolResult { call_id: "y".into(), result: Ok(Some(json!(2))) };
+    assert_eq!(outputs(&mut host), [HostOutput::Send(HostMessage::ToolResult(answer))]);
+    host.cancel(ms(2));
+    host.handle_tool_result(CallId(1), Ok(None));
+    host.handle_message(call("z", "tools.echo"), ms(2));
+    let cancel = HostMessage::Cancel { id: "exec-1".into() };
+    assert_eq!(outputs(&mut host), [HostOutput::CancelTools, HostOutput::Send(cancel)]);
+}
+
+#[test]
+fn the_codes_of_failed_tools_are_believed_where_a_tool_failed() {
+    let ends_with = |code, failed: bool| {
+        let mut host = host();
+        if failed {
+            host.handle_message(call("call-1", "tools.echo"), ms(1));
+            host.handle_tool_result(CallId(1), Err(ExecuteError::new(code, "m")));
+        }
+        host.handle_message(done("exec-1", Err(ExecuteError::new(code, "m"))), ms(1));
+        finished(&mut host).error().unwrap().code
+    };
+    for code in [ErrorCode::ToolError, ErrorCode::ValidationError] {
+        assert_eq!(ends_with(code, true), code);
+        assert_eq!(ends_with(code, false), ErrorCode::RuntimeError, "forged");
+    }
+    for code in [ErrorCode::Timeout, ErrorCode::MemoryLimit, ErrorCode::SerializationError, ErrorCode::InternalError] {
+        assert_eq!(ends_with(code, false), code);
+    }
+}
+
+#[test]
+fn logs_and_time_are_cut_to_what_they_can_be() {
+    let limits = Limits { max_log_lines: 3, max_log_chars: 6, ..Limits::default() };
+    let execute = Execute { limits, ..execute("exec-1", "") };
+    let mut host = HostSession::new(execute, HostOptions::default(), ms(5));
+    let logs = json!(["ab", "", "c😀defg", "h"]);
+    let done = json!({"type": "done", "id": "exec-1", "ok": true, "durationMs": 1e30, "logs": logs});
+    host.handle_message(runner_says(done), ms(7));
+    let result = finished(&mut host);
+    assert_eq!(result.logs, ["ab", "", "c😀d"]);
+    assert_eq!(result.duration, ms(2));
+}
+
+#[test]
+fn done_within_the_grace_is_still_a_timeout_with_its_logs() {
+    for outcome in [Ok(Some(json!("too late"))), Err(ExecuteError::internal("broken"))] {
+        let mut host = host();
+        host.handle_timeout(ms(1099));
+        assert!(outputs(&mut host).is_empty());
+        host.handle_timeout(ms(1100));
+        assert_eq!(host.next_timeout(), Some(ms(1125)));
+        host.handle_timeout(ms(1124));
+        host.handle_message(done("exec-1", outcome), ms(1124));
+        let result = finished(&mut host);
+        assert_eq!(result.error().unwrap().to_string(), "timeout: Execution timed out after 1000 ms");
+        assert_eq!(result.logs, ["line"]);
+    }
+}
+
+#[test]
+fn the_first_reason_of_the_end_is_kept() {
+    let mut host = host();
+    let broken = CloseReason::Failed("reset".into());
+    host.handle_close(broken.clone(), ms(1));
+    host.handle_close(CloseReason::Closed, ms(2));
+    assert_eq!(host.close_reason(), Some(&broken));
+    let error = finished(&mut host).outcome.unwrap_err();
+    assert_eq!(error, ExecuteError::internal("the connection to the runner failed: reset"));
+
+    let mut host = self::host();
+    host.handle_message(done("exec-1", Ok(None)), ms(1));
+    host.handle_close(CloseReason::CutOff, ms(2));
+    assert_eq!(host.close_reason(), Some(&CloseReason::CutOff), "for whoever listens late");
+    assert_eq!(finished(&mut host).outcome, Ok(None));
+}
+
+// ---- A hostile host -----------------------------------------------------------------------------
+
+fn runner() -> RunnerSession {
+    RunnerSession::new(Arc::new(Moves))
+}
+
+fn active() -> RunnerSession {
+    let mut runner = runner();
+    runner.handle_message(HostMessage::Execute(execute("exec-1", "return 1")), ms(10));
+    let outputs = told(&mut runner);
+    assert!(matches!(&outputs[..], [RunnerOutput::Send(RunnerMessage::Started { .. }), RunnerOutput::Start(_)]));
+    runner
+}
+
+fn told(runner: &mut RunnerSession) -> Vec<RunnerOutput> {
+    std::iter::from_fn(|| runner.poll_output()).collect()
+}
+
+fn host_says(runner: &mut RunnerSession, message: Json) {
+    let Json::Object(object) = message else { panic!() };
+    match HostMessage::from_object(object) {
+        Ok(message) => runner.handle_message(message.unwrap(), ms(10)),
+        Err(error) => runner.handle_malformed(&error),
+    }
+}
+
+fn last_done(runner: &mut RunnerSession) -> Done {
+    match told(runner).pop() {
+        Some(RunnerOutput::Send(RunnerMessage::Done(done))) => done,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_is_not_due_changes_nothing() {
+    let mut runner = runner();
+    host_says(&mut runner, json!({"type": "cancel", "id": "exec-1"}));
+    host_says(&mut runner, json!({"type": "tool_result", "callId": "call-1", "ok": true}));
+    runner.handle_turn(Poll::Ready(Turn::Done(Outcome::Interrupted)), ms(10));
+    runner.handle_timeout(ms(1 << 40));
+    assert!(told(&mut runner).is_empty() && runner.next_timeout().is_none());
+}
+
+#[test]
+fn a_malformed_execute_is_answered_by_its_id() {
+    for mut runner in [runner(), active()] {
+        host_says(&mut runner, json!({"type": "execute", "id": "exec-2", "code": "", "options": {"timeoutMs": -1}}));
+        let done = last_done(&mut runner);
+        let error = done.result.outcome.unwrap_err();
+        assert_eq!((done.id.as_str(), error.code), ("exec-2", ErrorCode::InternalError));
+        assert_eq!(error.message, "a malformed execute message: `options.timeoutMs` is not a number of at least 0");
+    }
+    let mut runner = runner();
+    host_says(&mut runner, json!({"type": "execute", "code": ""}));
+    assert!(told(&mut runner).is_empty(), "nobody to answer");
+}
+
+#[test]
+fn an_outcome_behind_the_deadline_comes_too_late() {
+    let mut runner = active();
+    assert_eq!(runner.next_timeout(), Some(ms(1010)));
+    runner.handle_turn(Poll::Ready(Turn::Done(Outcome::Returned(Value::undefined()))), ms(1010));
+    assert_eq!(last_done(&mut runner).result.error().unwrap().code, ErrorCode::Timeout);
+}
+
+#[test]
+fn without_any_time_the_guest_is_stopped_before_it_runs() {
+    let limits = Limits { timeout: Duration::ZERO, ..Limits::default() };
+    let mut runner = runner();
+    runner.handle_message(HostMessage::Execute(Execute { limits, ..execute("exec-1", "return 1") }), ms(10));
+    let outputs = told(&mut runner);
+    let [_, RunnerOutput::Start(_), RunnerOutput::StopGuest, RunnerOutput::Send(RunnerMessage::Done(done))] =
+        &outputs[..]
+    else {
+        panic!("{outputs:?}")
+    };
+    assert_eq!(done.result.error().unwrap().code, ErrorCode::Timeout);
+}
+
+#[test]
+fn a_call_is_answered_by_the_first_result_and_by_no_other() {
+    let mut runner = active();
+    for number in 1..=2 {
+        let call = Call { id: CallId(number), function: 0, input: Value::undefined(), now: false };
+        runner.handle_event(Event::Call(call));
+    }
+    assert_eq!(told(&mut runner).len(), 2);
+    for call_id in ["call-2", "call-2", "call-3", "call-02"] {
+        host_says(&mut runner, json!({"type": "tool_result", "callId": call_id, "ok": true}));
+    }
+    assert!(matches!(told(&mut runner)[..], [RunnerOutput::Answer(CallId(2), Ok(_))]));
+    host_says(&mut runner, json!({"type": "tool_result", "callId": "call-1", "ok": false, "error": "none"}));
+    let outputs = told(&mut runner);
+    let [RunnerOutput::Answer(CallId(1), Err(error))] = &outputs[..] else { panic!("{outputs:?}") };
+    assert_eq!(error.to_string(), "internal_error: a malformed tool_result message: `error` is not an object");
+}
+
+#[test]
+fn an_engine_that_does_not_start_is_an_internal_error() {
+    let mut runner = active();
+    runner.handle_start_error(&StartError::Full(3), ms(11));
+    let result = last_done(&mut runner).result;
+    assert_eq!((result.error().unwrap().code, result.duration), (ErrorCode::InternalError, ms(1)));
+    assert!(!runner.is_active());
+}
+
+#[test]
+fn executions_follow_one_another() {
+    let mut runner = active();
+    host_says(&mut runner, json!({"type": "cancel", "id": "exec-1"}));
+    assert!(matches!(told(&mut runner)[0], RunnerOutput::StopGuest), "first of all");
+    runner.handle_message(HostMessage::Execute(execute("exec-1", "return 1")), ms(20));
+    assert_eq!((told(&mut runner).len(), runner.next_timeout()), (2, Some(ms(1020))));
+}
+
+#[test]
+fn a_transport_that_closes_stops_the_guest_and_nothing_is_due_any_more() {
+    let mut runner = active();
+    runner.handle_close();
+    assert!(matches!(told(&mut runner)[..], [RunnerOutput::StopGuest]));
+    runner.handle_message(HostMessage::Execute(execute("exec-2", "return 1")), ms(20));
+    host_says(&mut runner, json!({"type": "execute", "id": "exec-3"}));
+    runner.handle_close();
+    assert!(told(&mut runner).is_empty());
+}
+
+#[test]
+fn a_done_that_is_too_long_is_sent_without_what_made_it_so() {
+    let long = TooLong { len: 9, cap: 5 };
+    let mut runner = runner();
+    let mut result = ExecuteResult { outcome: Ok(Some(json!(1))), logs: vec!["a".into()], duration: ms(1) };
+    let mut resend = |result: &ExecuteResult| {
+        runner.handle_too_long(RunnerMessage::Done(Done { id: "e".into(), result: result.clone() }), long);
+        told(&mut runner).pop().map(|output| match output {
+            RunnerOutput::Send(RunnerMessage::Done(done)) => done.result,
+            other => panic!("{other:?}"),
+        })
+    };
+    result = resend(&result).unwrap();
+    assert_eq!((result.error().unwrap().code, result.logs.len()), (ErrorCode::SerializationError, 1));
+    result = resend(&result).unwrap();
+    assert!(result.logs.is_empty());
+    assert_eq!(resend(&result), None, "not even an error fits");
+    result.outcome = Err(ExecuteError::new(ErrorCode::RuntimeError, "x".repeat(1000)));
+    result = resend(&result).unwrap();
+    assert_eq!(result.error().unwrap().to_string(), format!("runtime_error: {long}"));
+}

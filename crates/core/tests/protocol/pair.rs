@@ -1,0 +1,352 @@
+//! Both halves of a session, joined by a pretend network under a pretend clock.
+//!
+//! Messages cross as lines of bytes, through the codec, and take the network's delay. Time stands still
+//! while anybody has something to do, and then leaps to the next moment at which something happens.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use execbox_core::engine::{CallId, Engine as _, Guest};
+use execbox_core::error::{ExecuteError, ExecuteResult};
+use execbox_core::manifest::{ProviderManifest, ToolManifest};
+use execbox_core::program::Limits;
+use execbox_core::protocol::host::Output as HostOutput;
+use execbox_core::protocol::runner::Output as RunnerOutput;
+use execbox_core::protocol::{
+    CloseReason, Execute, HostMessage, HostOptions, HostSession, LineDecoder, RunnerMessage, RunnerSession, StreamEnd,
+    encode_line,
+};
+use serde::Serialize;
+use serde_json::{Value as Json, json};
+
+use crate::scripted::{Moves, Scripted};
+
+pub(crate) const CAP: usize = 4096;
+
+/// How long the pretend guest computes between two polls.
+const SLICE: Duration = Duration::from_millis(1);
+
+pub(crate) fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+/// One provider `tools`: `echo` answers its input, `fail` fails, `deep` answers what cannot cross, `large`
+/// what is too long for a line, and `hang` nothing, ever.
+pub(crate) fn tools() -> Arc<ProviderManifest> {
+    let tool = |name: &str| ToolManifest { safe_name: name.into(), original_name: name.into(), description: None };
+    let tools = ["echo", "fail", "deep", "large", "hang"].map(tool);
+    Arc::new(ProviderManifest::new("tools", tools.into(), ""))
+}
+
+pub(crate) fn execute(id: &str, moves: &str) -> Execute {
+    let limits = Limits { timeout: ms(1000), ..Limits::default() };
+    Execute { id: id.into(), code: moves.replace("; ", "\n"), limits, providers: vec![tools()] }
+}
+
+fn call_tool(tool: usize, input: Option<Json>) -> Option<Result<Option<Json>, ExecuteError>> {
+    match tool {
+        0 => Some(Ok(input)),
+        1 => Some(Err(ExecuteError::tool("full"))),
+        2 => Some(Ok(Some((0..200).fold(json!(0), |inner, _| json!([inner]))))),
+        3 => Some(Ok(Some(json!("x".repeat(CAP))))),
+        _ => None,
+    }
+}
+
+/// What crosses the network.
+enum Parcel {
+    Bytes(Vec<u8>),
+    End,
+}
+
+type Wire = VecDeque<(Duration, Parcel)>;
+
+/// Where the network breaks.
+#[derive(Clone, Copy)]
+pub(crate) enum Cut {
+    /// Before the message of that number, counted over both directions.
+    Before(usize),
+    /// In the middle of that message.
+    Within(usize),
+}
+
+/// See the [module](self).
+pub(crate) struct Pair {
+    // What a test may set.
+    pub(crate) delay: Duration,
+    pub(crate) tool_delay: Duration,
+    pub(crate) cut: Option<Cut>,
+    pub(crate) cancel_at: Option<Duration>,
+    /// The runner's half hears and says nothing from then on.
+    pub(crate) mute_runner_at: Option<Duration>,
+    /// Sent past the host's half, once so many messages were sent.
+    pub(crate) injections: VecDeque<(usize, HostMessage)>,
+    // What a test may look at.
+    pub(crate) now: Duration,
+    pub(crate) host: HostSession,
+    pub(crate) runner: RunnerSession,
+    /// What was sent, in order: `> ` from the host, `< ` from the runner.
+    pub(crate) transcript: Vec<String>,
+    pub(crate) results: Vec<ExecuteResult>,
+    pub(crate) tools_cancelled_at: Option<Duration>,
+    pub(crate) guest_stopped_at: Option<Duration>,
+    pub(crate) terminated_at: Option<Duration>,
+
+    guest: Option<Box<dyn Guest>>,
+    guest_computes: bool,
+    tools: Vec<(Duration, CallId, Result<Option<Json>, ExecuteError>)>,
+    to_runner: Wire,
+    to_host: Wire,
+    runner_decoder: LineDecoder,
+    host_decoder: LineDecoder,
+    broken: bool,
+}
+
+impl Pair {
+    pub(crate) fn new(moves: &str) -> Self {
+        Self::with(execute("exec-1", moves))
+    }
+
+    pub(crate) fn with(execute: Execute) -> Self {
+        Self {
+            delay: ms(1),
+            tool_delay: ms(2),
+            cut: None,
+            cancel_at: None,
+            mute_runner_at: None,
+            injections: VecDeque::new(),
+            now: Duration::ZERO,
+            host: HostSession::new(execute, HostOptions::default(), Duration::ZERO),
+            runner: RunnerSession::new(Arc::new(Moves)),
+            transcript: Vec::new(),
+            results: Vec::new(),
+            tools_cancelled_at: None,
+            guest_stopped_at: None,
+            terminated_at: None,
+            guest: None,
+            guest_computes: false,
+            tools: Vec::new(),
+            to_runner: Wire::new(),
+            to_host: Wire::new(),
+            runner_decoder: LineDecoder::new(CAP),
+            host_decoder: LineDecoder::new(CAP),
+            broken: false,
+        }
+    }
+
+    /// Runs until nothing more can happen, and says what the execution came to.
+    pub(crate) fn run(&mut self) -> ExecuteResult {
+        for moment in 0.. {
+            self.settle();
+            let Some(next) = self.next_moment() else { break };
+            assert!(moment < 10_000, "it goes on for ever");
+            self.now = self.now.max(next);
+            self.happen();
+        }
+        assert_eq!(self.results.len(), 1, "finished exactly once");
+        assert!(self.host.is_finished() && (!self.runner.is_active() || self.is_mute()));
+        self.results[0].clone()
+    }
+
+    /// The types and ids of what was sent: `> execute exec-1`.
+    pub(crate) fn outline(&self) -> Vec<String> {
+        let outline = |line: &String| {
+            let json: Json = serde_json::from_str(&line[2..]).unwrap();
+            let id = json.get("id").or(json.get("callId")).unwrap();
+            format!("{}{} {}", &line[..2], json["type"].as_str().unwrap(), id.as_str().unwrap())
+        };
+        self.transcript.iter().map(outline).collect()
+    }
+
+    fn is_mute(&self) -> bool {
+        self.mute_runner_at.is_some_and(|at| self.now >= at)
+    }
+
+    /// Everybody does what there is to do now.
+    fn settle(&mut self) {
+        loop {
+            while let Some((_, message)) = self.injections.pop_front_if(|(after, _)| *after <= self.transcript.len()) {
+                self.send(&message, true).unwrap();
+            }
+            let moved = self.carry_out_host() | (!self.is_mute() && (self.carry_out_runner() | self.drive_guest()));
+            if !moved {
+                return;
+            }
+        }
+    }
+
+    fn carry_out_host(&mut self) -> bool {
+        let mut moved = false;
+        while let Some(output) = self.host.poll_output() {
+            moved = true;
+            assert!(self.results.is_empty(), "nothing after the end: {output:?}");
+            match output {
+                HostOutput::Send(message) => {
+                    if let Err(error) = self.send(&message, true) {
+                        self.host.handle_too_long(message, error, self.now);
+                    }
+                }
+                HostOutput::CallTool(call) => {
+                    let result = call_tool(call.tool, call.input);
+                    self.tools.extend(result.map(|result| (self.now + self.tool_delay, call.id, result)));
+                }
+                HostOutput::CancelTools => {
+                    self.tools_cancelled_at.get_or_insert(self.now);
+                }
+                HostOutput::Terminate => {
+                    self.terminated_at = Some(self.now);
+                    self.break_network();
+                }
+                HostOutput::Finished(result) => self.results.push(result),
+            }
+        }
+        moved
+    }
+
+    fn carry_out_runner(&mut self) -> bool {
+        let mut moved = false;
+        while let Some(output) = self.runner.poll_output() {
+            moved = true;
+            match output {
+                RunnerOutput::Send(message) => {
+                    if let Err(error) = self.send(&message, false) {
+                        self.runner.handle_too_long(message, error);
+                    }
+                }
+                RunnerOutput::Start(program) => match Scripted.start(program) {
+                    Ok(guest) => self.guest = Some(guest),
+                    Err(error) => self.runner.handle_start_error(&error, self.now),
+                },
+                RunnerOutput::Answer(call, answer) => {
+                    if let Some(guest) = &mut self.guest {
+                        guest.answer(call, answer);
+                    }
+                    self.guest_computes = true;
+                }
+                RunnerOutput::StopGuest => {
+                    self.guest_stopped_at = Some(self.now);
+                    self.guest = None;
+                }
+            }
+            self.guest_computes |= self.guest.is_some();
+        }
+        moved
+    }
+
+    /// One turn of the guest, where it has something to do.
+    fn drive_guest(&mut self) -> bool {
+        let Some(guest) = self.guest.as_mut().filter(|_| self.guest_computes) else { return false };
+        let turn = guest.poll_turn(&mut Context::from_waker(Waker::noop()));
+        let mut events = Vec::new();
+        guest.take_events(&mut events);
+        self.guest_computes = turn.is_pending();
+        if matches!(turn, Poll::Ready(execbox_core::engine::Turn::Done(_))) {
+            self.guest = None;
+        }
+        for event in events {
+            self.runner.handle_event(event);
+        }
+        self.runner.handle_turn(turn, self.now);
+        self.carry_out_runner()
+    }
+
+    fn send(&mut self, message: &impl Serialize, from_host: bool) -> Result<(), execbox_core::protocol::TooLong> {
+        let mut line = Vec::new();
+        encode_line(message, CAP, &mut line)?;
+        if self.broken {
+            return Ok(());
+        }
+        let number = self.transcript.len();
+        let (arrow, wire) = if from_host { ("> ", &mut self.to_runner) } else { ("< ", &mut self.to_host) };
+        let at = self.now + self.delay;
+        match self.cut {
+            Some(Cut::Before(cut)) if cut == number => self.break_network(),
+            Some(Cut::Within(cut)) if cut == number => {
+                line.truncate(line.len() / 2);
+                wire.push_back((at, Parcel::Bytes(line)));
+                self.break_network();
+            }
+            _ => {
+                self.transcript.push(format!("{arrow}{}", String::from_utf8_lossy(line.trim_ascii_end())));
+                wire.push_back((at, Parcel::Bytes(line)));
+            }
+        }
+        Ok(())
+    }
+
+    fn break_network(&mut self) {
+        if !std::mem::replace(&mut self.broken, true) {
+            let at = self.now + self.delay;
+            self.to_runner.push_back((at, Parcel::End));
+            self.to_host.push_back((at, Parcel::End));
+        }
+    }
+
+    fn next_moment(&self) -> Option<Duration> {
+        let runner_timer = self.runner.next_timeout().filter(|_| !self.is_mute());
+        let guest = (self.guest_computes && self.guest.is_some() && !self.is_mute()).then(|| self.now + SLICE);
+        let wires = [&self.to_runner, &self.to_host].map(|wire| wire.front().map(|(at, _)| *at));
+        let tools = self.tools.iter().map(|(at, ..)| *at).min();
+        let moments = [self.host.next_timeout(), runner_timer, guest, wires[0], wires[1], tools, self.cancel_at];
+        moments.into_iter().flatten().min()
+    }
+
+    /// What the present moment brings.
+    fn happen(&mut self) {
+        let now = self.now;
+        while let Some((_, parcel)) = self.to_runner.pop_front_if(|(at, _)| *at <= now) {
+            self.reach_runner(parcel);
+        }
+        while let Some((_, parcel)) = self.to_host.pop_front_if(|(at, _)| *at <= now) {
+            self.reach_host(parcel);
+        }
+        for (_, call, result) in self.tools.extract_if(.., |(at, ..)| *at <= now) {
+            self.host.handle_tool_result(call, result);
+        }
+        if self.cancel_at.take_if(|at| *at <= now).is_some() {
+            self.host.cancel(now);
+        }
+        self.host.handle_timeout(now);
+        if !self.is_mute() {
+            self.runner.handle_timeout(now);
+        }
+    }
+
+    fn reach_runner(&mut self, parcel: Parcel) {
+        if self.is_mute() {
+            return;
+        }
+        match parcel {
+            Parcel::Bytes(bytes) => self.runner_decoder.push(&bytes),
+            Parcel::End => self.runner.handle_close(),
+        }
+        for object in self.runner_decoder.by_ref().flatten() {
+            match HostMessage::from_object(object) {
+                Ok(message) => message.into_iter().for_each(|message| self.runner.handle_message(message, self.now)),
+                Err(error) => self.runner.handle_malformed(&error),
+            }
+        }
+    }
+
+    fn reach_host(&mut self, parcel: Parcel) {
+        match parcel {
+            Parcel::Bytes(bytes) => self.host_decoder.push(&bytes),
+            Parcel::End => {
+                let reason = match self.host_decoder.end() {
+                    StreamEnd::Clean => CloseReason::Closed,
+                    StreamEnd::CutOff => CloseReason::CutOff,
+                };
+                self.host.handle_close(reason, self.now);
+            }
+        }
+        for line in self.host_decoder.by_ref() {
+            match line.map(RunnerMessage::from_object) {
+                Ok(Ok(message)) => message.into_iter().for_each(|message| self.host.handle_message(message, self.now)),
+                Ok(Err(error)) => self.host.handle_misbehaviour(error, self.now),
+                Err(error) => self.host.handle_misbehaviour(error, self.now),
+            }
+        }
+    }
+}

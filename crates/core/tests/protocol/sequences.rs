@@ -1,0 +1,299 @@
+//! Random sequences of whatever can happen to a half: none panics, and what each half promises holds
+//! in all of them.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use execbox_core::engine::{CallId, Engine as _, Guest};
+use execbox_core::error::{ExecuteError, ExecuteResult};
+use execbox_core::protocol::host::Output as HostOutput;
+use execbox_core::protocol::runner::Output as RunnerOutput;
+use execbox_core::protocol::{
+    CloseReason, Done, HostMessage, HostOptions, HostSession, LineDecoder, LineError, RunnerMessage, RunnerSession,
+    TooLong, ToolResult, WireCall,
+};
+use proptest::prelude::*;
+use serde_json::{Value as Json, json};
+
+use crate::pair::{execute, ms};
+use crate::scripted::{Moves, Scripted};
+
+const TOO_LONG: TooLong = TooLong { len: 2, cap: 1 };
+
+// ---- The host's half ----------------------------------------------------------------------------
+
+#[derive(Debug, Clone)]
+enum ToHost {
+    Message(RunnerMessage),
+    Garbage,
+    ToolResult(u64, Result<Option<Json>, ExecuteError>),
+    Cancel,
+    Close,
+    Wait(u64),
+    /// Nobody polls outputs for a while.
+    Look,
+}
+
+fn id() -> impl Strategy<Value = String> {
+    prop_oneof![4 => Just("exec-1".to_owned()), 1 => Just("exec-2".to_owned())]
+}
+
+fn call_id() -> impl Strategy<Value = String> {
+    (0_u64..5).prop_map(|number| format!("call-{number}"))
+}
+
+fn outcome() -> impl Strategy<Value = Result<Option<Json>, ExecuteError>> {
+    prop_oneof![Just(Ok(None)), Just(Ok(Some(json!([1])))), Just(Err(ExecuteError::tool("full")))]
+}
+
+fn to_host() -> impl Strategy<Value = ToHost> {
+    let tool = prop_oneof![3 => Just("echo"), 1 => Just("nope")];
+    let call = (call_id(), tool).prop_map(|(call_id, tool)| {
+        let (provider_name, safe_tool_name) = ("tools".into(), tool.into());
+        RunnerMessage::ToolCall(WireCall { call_id, provider_name, safe_tool_name, input: None })
+    });
+    let done = (id(), outcome()).prop_map(|(id, outcome)| {
+        RunnerMessage::Done(Done { id, result: ExecuteResult { outcome, logs: vec![], duration: ms(1) } })
+    });
+    prop_oneof![
+        2 => id().prop_map(|id| ToHost::Message(RunnerMessage::Started { id })),
+        6 => call.prop_map(ToHost::Message),
+        1 => done.prop_map(ToHost::Message),
+        1 => Just(ToHost::Garbage),
+        4 => (0_u64..5, outcome()).prop_map(|(call, result)| ToHost::ToolResult(call, result)),
+        1 => Just(ToHost::Cancel),
+        1 => Just(ToHost::Close),
+        2 => (0_u64..600).prop_map(ToHost::Wait),
+        8 => Just(ToHost::Look),
+    ]
+}
+
+/// What a host's half said so far, checked as it comes.
+#[derive(Default)]
+struct HostLog {
+    executed: bool,
+    cancelled: bool,
+    finished: bool,
+    calls: HashSet<CallId>,
+    answered: HashSet<String>,
+}
+
+impl HostLog {
+    fn look(&mut self, host: &mut HostSession, now: Duration, too_long: bool) {
+        while let Some(output) = host.poll_output() {
+            assert!(!self.finished, "after the end: {output:?}");
+            match output {
+                HostOutput::Send(HostMessage::Execute(_)) => assert!(!std::mem::replace(&mut self.executed, true)),
+                HostOutput::Send(HostMessage::Cancel { .. }) => {
+                    assert!(self.executed && !std::mem::replace(&mut self.cancelled, true));
+                }
+                HostOutput::Send(HostMessage::ToolResult(result)) => {
+                    assert!(!self.cancelled);
+                    if too_long {
+                        host.handle_too_long(HostMessage::ToolResult(result), TOO_LONG, now);
+                    } else {
+                        assert!(self.answered.insert(result.call_id), "each call is answered once");
+                    }
+                }
+                HostOutput::CallTool(call) => assert!(!self.cancelled && self.calls.insert(call.id)),
+                HostOutput::CancelTools | HostOutput::Terminate => {}
+                HostOutput::Finished(_) => self.finished = true,
+            }
+        }
+        assert_eq!(host.is_finished(), self.finished);
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_host_finishes_exactly_once(happenings in prop::collection::vec(to_host(), 0..40), too_long: bool) {
+        let mut host = HostSession::new(execute("exec-1", ""), HostOptions::default(), Duration::ZERO);
+        let mut log = HostLog::default();
+        let mut now = Duration::ZERO;
+        for happening in happenings {
+            match happening {
+                ToHost::Message(message) => host.handle_message(message, now),
+                ToHost::Garbage => host.handle_misbehaviour(LineError::NotUtf8, now),
+                ToHost::ToolResult(call, result) => host.handle_tool_result(CallId(call), result),
+                ToHost::Cancel => host.cancel(now),
+                ToHost::Close => host.handle_close(CloseReason::Closed, now),
+                ToHost::Wait(time) => {
+                    now += ms(time);
+                    host.handle_timeout(now);
+                }
+                ToHost::Look => log.look(&mut host, now, too_long),
+            }
+        }
+        // Its patience ends, and then its grace does.
+        for _ in 0..2 {
+            now = host.next_timeout().map_or(now, |timeout| now.max(timeout));
+            host.handle_timeout(now);
+        }
+        log.look(&mut host, now, too_long);
+        prop_assert!(log.finished);
+    }
+}
+
+// ---- The runner's half --------------------------------------------------------------------------
+
+#[derive(Debug, Clone)]
+enum ToRunner {
+    Message(HostMessage),
+    Malformed(Json),
+    Wait(u64),
+    Close,
+    /// The guest takes a turn.
+    Turn,
+}
+
+fn to_runner() -> impl Strategy<Value = ToRunner> {
+    let moves = prop::sample::select(vec![
+        "call echo 1; call echo 2; await; return it",
+        "call echo 1; await-catch; call echo 2; await",
+        "call echo a Date; await",
+        "log log a; spin",
+        "stall",
+        "return 1",
+    ]);
+    let execute = (id(), moves).prop_map(|(id, moves)| HostMessage::Execute(execute(&id, moves)));
+    let answer =
+        (call_id(), outcome()).prop_map(|(call_id, result)| HostMessage::ToolResult(ToolResult { call_id, result }));
+    let malformed = prop::sample::select(vec![
+        json!({"type": "execute", "id": "exec-1"}),
+        json!({"type": "execute", "id": "exec-3"}),
+        json!({"type": "tool_result", "callId": "call-1"}),
+        json!({"type": "cancel"}),
+    ]);
+    prop_oneof![
+        20 => execute.prop_map(ToRunner::Message),
+        5 => id().prop_map(|id| ToRunner::Message(HostMessage::Cancel { id })),
+        30 => answer.prop_map(ToRunner::Message),
+        5 => malformed.prop_map(ToRunner::Malformed),
+        10 => (0_u64..600).prop_map(ToRunner::Wait),
+        1 => Just(ToRunner::Close),
+        40 => Just(ToRunner::Turn),
+    ]
+}
+
+/// A driver that checks what it is told.
+struct RunnerLog {
+    runner: RunnerSession,
+    guest: Option<Box<dyn Guest>>,
+    active: Option<String>,
+    calls: HashSet<String>,
+    closed: bool,
+    too_long: bool,
+}
+
+impl RunnerLog {
+    fn look(&mut self) {
+        while let Some(output) = self.runner.poll_output() {
+            match output {
+                RunnerOutput::Send(message) => {
+                    assert!(!self.closed, "nobody listens: {message:?}");
+                    self.sent(message);
+                }
+                RunnerOutput::Start(program) => {
+                    assert!(self.guest.is_none() && self.active.is_some());
+                    self.guest = Some(Scripted.start(program).unwrap());
+                }
+                RunnerOutput::Answer(call, answer) => self.guest.as_mut().unwrap().answer(call, answer),
+                RunnerOutput::StopGuest => assert!(self.guest.take().is_some()),
+            }
+        }
+        assert!(self.closed || self.runner.is_active() == self.active.is_some());
+    }
+
+    fn sent(&mut self, message: RunnerMessage) {
+        match message {
+            RunnerMessage::Started { id } => {
+                assert_eq!(self.active.replace(id), None);
+                self.calls.clear();
+            }
+            RunnerMessage::ToolCall(call) => {
+                assert!(self.active.is_some() && self.calls.insert(call.call_id.clone()));
+                if self.too_long {
+                    self.runner.handle_too_long(RunnerMessage::ToolCall(call), TOO_LONG);
+                }
+            }
+            RunnerMessage::Done(done) if self.too_long && (done.result.is_ok() || !done.result.logs.is_empty()) => {
+                self.runner.handle_too_long(RunnerMessage::Done(done), TOO_LONG);
+            }
+            // What is done and not active was refused.
+            RunnerMessage::Done(done) => {
+                self.active.take_if(|active| *active == done.id);
+            }
+        }
+    }
+
+    fn turn(&mut self, now: Duration) {
+        let Some(guest) = &mut self.guest else { return };
+        let turn = guest.poll_turn(&mut Context::from_waker(Waker::noop()));
+        let mut events = Vec::new();
+        guest.take_events(&mut events);
+        for event in events {
+            self.runner.handle_event(event);
+        }
+        let over = matches!(turn, std::task::Poll::Ready(execbox_core::engine::Turn::Done(_)));
+        self.runner.handle_turn(turn, now);
+        self.look();
+        if over {
+            self.guest = None;
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_runner_is_done_exactly_once_with_all_that_it_started(
+        happenings in prop::collection::vec(to_runner(), 0..60), too_long: bool,
+    ) {
+        let runner = RunnerSession::new(Arc::new(Moves));
+        let (guest, active, calls) = (None, None, HashSet::new());
+        let mut log = RunnerLog { runner, guest, active, calls, closed: false, too_long };
+        let mut now = Duration::ZERO;
+        for happening in happenings {
+            match happening {
+                ToRunner::Message(message) => log.runner.handle_message(message, now),
+                ToRunner::Malformed(Json::Object(object)) => {
+                    log.runner.handle_malformed(&HostMessage::from_object(object).unwrap_err());
+                }
+                ToRunner::Malformed(_) => unreachable!(),
+                ToRunner::Wait(time) => {
+                    now += ms(time);
+                    log.runner.handle_timeout(now);
+                }
+                ToRunner::Close => {
+                    log.runner.handle_close();
+                    log.closed = true;
+                }
+                ToRunner::Turn => log.turn(now),
+            }
+            log.look();
+        }
+        if let Some(timeout) = log.runner.next_timeout() {
+            log.runner.handle_timeout(timeout);
+            log.look();
+        }
+        prop_assert!(!log.runner.is_active() && log.guest.is_none());
+        prop_assert!(log.closed || log.active.is_none());
+    }
+
+    /// Whatever a peer writes, a half only ever gets messages or typed errors of it.
+    #[test]
+    fn bytes_never_break_a_session(bytes in prop::collection::vec(any::<u8>(), 0..200), text in "[{}\\[\\]\":,a-z0-9\n]{0,80}") {
+        let mut decoder = LineDecoder::new(64);
+        decoder.push(&bytes);
+        decoder.push(text.as_bytes());
+        let mut host = HostSession::new(execute("exec-1", ""), HostOptions::default(), Duration::ZERO);
+        for line in decoder {
+            match line.map(RunnerMessage::from_object) {
+                Ok(Ok(message)) => message.into_iter().for_each(|message| host.handle_message(message, ms(1))),
+                Ok(Err(error)) => host.handle_misbehaviour(error, ms(1)),
+                Err(error) => host.handle_misbehaviour(error, ms(1)),
+            }
+        }
+    }
+}
