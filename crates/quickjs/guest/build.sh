@@ -8,6 +8,10 @@
 # Needs cargo, git and python3; installs zig into a virtual environment under target/ unless PYTHON names a python
 # that has it (`pip install ziglang==0.15.2`). zig 0.16 and later bring another allocator: stay.
 set -euo pipefail
+case "${1:-}" in
+  '' | --check) ;;
+  *) sed -n '2,8p' "$0" | cut -c3- >&2; exit 2 ;;
+esac
 here=$(cd "$(dirname "$0")" && pwd)
 work=${GUEST_BUILD_DIR:-$here/../../../target/guest}
 mkdir -p "$work" && work=$(cd "$work" && pwd)
