@@ -97,3 +97,24 @@ fn sleep(state: &State) {
     }
     state.asleep.store(false, Ordering::SeqCst);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn becomes(ticker: &Ticker, asleep: bool) -> bool {
+        (0..5000).any(|_| {
+            thread::sleep(Duration::from_millis(1));
+            ticker.state.asleep.load(Ordering::SeqCst) == asleep
+        })
+    }
+
+    #[test]
+    fn the_thread_sleeps_while_no_guest_computes_and_wakes_when_one_does() {
+        let engine = wasmtime::Engine::default();
+        let ticker = Ticker::new(&engine);
+        assert!(becomes(&ticker, true), "it sleeps when nothing computes");
+        assert!(ticker.while_ticking(|| becomes(&ticker, false)), "it is awake while something does");
+        assert!(becomes(&ticker, true), "and sleeps again");
+    }
+}

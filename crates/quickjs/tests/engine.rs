@@ -5,7 +5,7 @@ use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use execbox_core::engine::{CallId, Engine, Event, Guest, Outcome, Turn};
+use execbox_core::engine::{CallId, Engine, Event, Guest, Outcome, StartError, Turn};
 use execbox_core::error::{ErrorCode, ExecuteError};
 use execbox_core::program::{Limits, Namespace, Program, Source};
 use execbox_core::value::Value;
@@ -402,6 +402,29 @@ fn nothing_escapes_an_interrupt() {
         assert!(started.elapsed() < Duration::from_secs(10), "{body}");
         puller.join().unwrap();
     }
+}
+
+#[test]
+fn a_full_engine_says_so_and_has_room_again_when_guests_end() {
+    let engine = QuickJs::new().unwrap();
+    let program = || Program {
+        source: Source::Function { name: "<script>".into(), code: "(async () => 1)".into() },
+        namespaces: Vec::new(),
+        limits: Limits::default(),
+    };
+    let mut guests = Vec::new();
+    let refused = loop {
+        match engine.start(program()) {
+            Ok(guest) => guests.push(guest),
+            Err(error) => break error,
+        }
+        if guests.len() > 2000 {
+            return; // The system grants no pool of address space, so there is no number of ours.
+        }
+    };
+    assert_eq!(refused, StartError::Full(guests.len()));
+    guests.pop();
+    assert!(matches!(turn(&mut *engine.start(program()).unwrap()), Turn::Done(Outcome::Returned(_))));
 }
 
 #[test]
