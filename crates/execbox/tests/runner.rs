@@ -1,0 +1,141 @@
+//! The runner's driver and the remote executor's, where the stream itself is at fault. What they say is tested in
+//! `execbox-core` (the sessions) and by the contract's cases; here it is about who reads, who waits, and how it ends.
+
+use std::io::ErrorKind;
+use std::time::{Duration, Instant};
+
+use execbox::{Connection, ErrorCode, Execution, Executor, Limits, RemoteExecutor, Runner};
+use serde_json::{Value as Json, json};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
+use tokio::task::JoinHandle;
+
+struct Host {
+    reader: BufReader<ReadHalf<DuplexStream>>,
+    writer: WriteHalf<DuplexStream>,
+    runner: JoinHandle<std::io::Result<()>>,
+}
+
+/// A runner behind a pipe that holds 1 KiB.
+fn host() -> Host {
+    let (here, there) = tokio::io::duplex(1024);
+    let (reader, writer) = tokio::io::split(there);
+    let runner = tokio::spawn(async move { Runner::new().unwrap().serve(reader, writer).await });
+    let (reader, writer) = tokio::io::split(here);
+    Host { reader: BufReader::new(reader), writer, runner }
+}
+
+impl Host {
+    async fn execute(&mut self, code: &str, timeout_ms: u32) {
+        let echo = json!({ "echo": { "safeName": "echo", "originalName": "echo" } });
+        let message = json!({
+            "type": "execute", "id": "e", "code": code, "options": { "timeoutMs": timeout_ms },
+            "providers": [{ "name": "tools", "tools": echo, "types": "" }]
+        });
+        self.writer.write_all(format!("{message}\n").as_bytes()).await.unwrap();
+    }
+
+    async fn hear(&mut self) -> Json {
+        let mut line = String::new();
+        self.reader.read_line(&mut line).await.unwrap();
+        serde_json::from_str(&line).unwrap()
+    }
+}
+
+#[tokio::test]
+async fn a_host_that_does_not_read_holds_the_guest_up_and_its_timeout_still_comes() {
+    let mut host = host();
+    host.execute("for (let i = 0; ; i++) { tools.echo('x'.repeat(10_000)); await null }", 300).await;
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    let mut calls = 0;
+    let done = loop {
+        let message = host.hear().await;
+        match message["type"].as_str() {
+            Some("tool_call") => calls += 1,
+            Some("done") => break message,
+            _ => {}
+        }
+    };
+    assert_eq!(done["error"]["code"], "timeout");
+    assert!((50..2000).contains(&calls), "{calls} calls of 10 kB were said; about a megabyte waits");
+}
+
+#[tokio::test]
+async fn the_end_between_lines_is_clean_and_the_end_inside_a_line_is_not() {
+    for (bytes, expected) in [(&b"{}\n"[..], None), (b"{\"type\":", Some(ErrorKind::UnexpectedEof))] {
+        let mut host = host();
+        host.writer.write_all(bytes).await.unwrap();
+        host.writer.shutdown().await.unwrap();
+        assert_eq!(host.runner.await.unwrap().err().map(|error| error.kind()), expected);
+    }
+}
+
+#[tokio::test]
+async fn what_was_said_before_the_end_is_still_written() {
+    let mut host = host();
+    host.execute("'x'.repeat(100_000)", 5_000).await;
+    assert_eq!(host.hear().await["type"], "started");
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    host.writer.shutdown().await.unwrap();
+    assert_eq!(host.hear().await["result"].as_str().map(str::len), Some(100_000));
+    assert!(host.runner.await.unwrap().is_ok());
+}
+
+/// What an executor answers whose connections do `peer`.
+async fn with_peer<F, Fut>(peer: F, timeout_ms: u64) -> (ErrorCode, String)
+where
+    F: Fn(DuplexStream) -> Fut + Clone + Send + Sync + 'static,
+    Fut: Future<Output = ()> + Send + 'static,
+{
+    let executor = RemoteExecutor::new(move || {
+        let peer = peer.clone();
+        async move {
+            let (here, there) = tokio::io::duplex(1024);
+            tokio::spawn(peer(there));
+            let (reader, writer) = tokio::io::split(here);
+            Ok(Connection::new(reader, writer))
+        }
+    });
+    let limits = Limits { timeout: Duration::from_millis(timeout_ms), ..Limits::default() };
+    let started = Instant::now();
+    let result = executor.execute(Execution::new("1").limits(limits)).await;
+    assert!(started.elapsed() < Duration::from_secs(5));
+    let error = result.error().unwrap();
+    (error.code, error.message.clone())
+}
+
+#[tokio::test]
+async fn a_runner_that_goes_away_lies_or_is_silent_ends_the_execution_once() {
+    let gone = with_peer(|_| async {}, 5_000).await;
+    assert_eq!(gone, (ErrorCode::InternalError, "the runner closed the connection before it was done".into()));
+
+    let cut_off = |mut peer: DuplexStream| async move {
+        peer.write_all(b"{\"type\":\"started\",\"id\"").await.unwrap();
+    };
+    assert_eq!(with_peer(cut_off, 5_000).await.0, ErrorCode::InternalError);
+
+    let garbage = |mut peer: DuplexStream| async move {
+        peer.write_all(b"hello\n").await.unwrap();
+        let _ = peer.read_to_end(&mut Vec::new()).await;
+    };
+    assert_eq!(with_peer(garbage, 5_000).await.0, ErrorCode::InternalError);
+
+    let silent = |mut peer: DuplexStream| async move { drop(peer.read_to_end(&mut Vec::new()).await) };
+    assert_eq!(with_peer(silent, 50).await, (ErrorCode::Timeout, "Execution timed out after 50 ms".into()));
+
+    let deaf = |peer: DuplexStream| async move {
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        drop(peer);
+    };
+    assert_eq!(with_peer(deaf, 50).await.0, ErrorCode::Timeout);
+}
+
+#[tokio::test]
+async fn a_connection_that_cannot_be_opened_tells_no_address() {
+    let executor = RemoteExecutor::new(|| async {
+        Err(std::io::Error::new(ErrorKind::ConnectionRefused, "192.0.2.1:4000 with token s3cret"))
+    });
+    let result = executor.execute(Execution::new("1")).await;
+    let error = result.error().unwrap();
+    assert_eq!(error.message, "cannot connect to the runner: connection refused");
+    assert_eq!(error.code, ErrorCode::InternalError);
+}
