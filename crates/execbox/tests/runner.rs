@@ -123,7 +123,7 @@ async fn a_runner_that_goes_away_lies_or_is_silent_ends_the_execution_once() {
     assert_eq!(with_peer(silent, 50).await, (ErrorCode::Timeout, "Execution timed out after 50 ms".into()));
 
     let deaf = |peer: DuplexStream| async move {
-        tokio::time::sleep(Duration::from_secs(60)).await;
+        tokio::time::sleep(Duration::from_mins(1)).await;
         drop(peer);
     };
     assert_eq!(with_peer(deaf, 50).await.0, ErrorCode::Timeout);
