@@ -22,6 +22,7 @@ fn main() {
     let bench = Bench::new();
     report.head();
     bench.latency(&report);
+    bench.catalogue(&report);
     bench.values(&report);
     bench.computing(&report);
     bench.throughput(&report);
@@ -87,6 +88,16 @@ impl Bench {
             Samples(calls.0.into_iter().map(|total| (total - one) / 1000.0).collect())
         });
         report.row("1000 calls by Promise.all", 8.0, || self.times(100, ALL));
+    }
+
+    /// What tools cost that are granted and not called.
+    fn catalogue(&self, report: &Report) {
+        let tools = (0..1000).map(|i| Tool::new(format!("tool-{i}"), async |input: Value, _| Ok(input)));
+        let many = Provider::builder("many").tools(tools).build().expect("the tools are sound");
+        report.row("1+1, granted 1000 tools", 1.0, || {
+            let once = || self.runtime.block_on(run(&self.executor, &many, "1+1")).as_secs_f64() * 1e3;
+            Samples((0..500).map(|_| once()).collect())
+        });
     }
 
     fn values(&self, report: &Report) {
