@@ -1,11 +1,18 @@
-//! One tool call on the host: check the input, call the function, check the result.
+//! Tool calls on the host: check the input, call the function, check the result.
 //!
 //! The only place where host functions are called, whatever executor the call comes through.
 
+use std::future::Future;
 use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use execbox_core::engine::CallId;
 
 use execbox_core::error::{ErrorCode, ExecuteError};
+use execbox_core::script::ToolCall;
 use futures_util::FutureExt as _;
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use serde_json::Value as Json;
 use tokio_util::sync::CancellationToken;
 
@@ -13,8 +20,62 @@ use crate::provider::{HostTool, Provider};
 use crate::schema::Schema;
 use crate::tool::ToolContext;
 
+/// What a call came to.
+pub(crate) type Finished = (CallId, Result<Option<Json>, ExecuteError>);
+
+/// The calls of one execution that are under way. Their cancellation token fires when this is dropped.
+pub(crate) struct ToolCalls {
+    under_way: FuturesUnordered<Pin<Box<dyn Future<Output = Finished> + Send>>>,
+    cancellation: CancellationToken,
+}
+
+impl ToolCalls {
+    pub(crate) fn new() -> Self {
+        Self { under_way: FuturesUnordered::new(), cancellation: CancellationToken::new() }
+    }
+
+    /// Begins a call of one of `providers`. Many finish at once, and are given back; the others are
+    /// watched by [`poll_finished`](Self::poll_finished).
+    pub(crate) fn begin(&mut self, providers: &[Provider], call: ToolCall, cx: &mut Context<'_>) -> Option<Finished> {
+        let ToolCall { id, provider, tool, input } = call;
+        let result = call_tool(providers[provider].clone(), tool, input, self.cancellation.clone());
+        let mut call = Box::pin(async move { (id, result.await) });
+        match call.as_mut().poll(cx) {
+            Poll::Ready(finished) => Some(finished),
+            Poll::Pending => {
+                self.under_way.push(call);
+                None
+            }
+        }
+    }
+
+    /// The next call that has finished, if one has.
+    pub(crate) fn poll_finished(&mut self, cx: &mut Context<'_>) -> Option<Finished> {
+        match self.under_way.poll_next_unpin(cx) {
+            Poll::Ready(finished) => finished,
+            Poll::Pending => None,
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.under_way.is_empty()
+    }
+
+    /// Cancels every call, and forgets it.
+    pub(crate) fn cancel(&mut self) {
+        self.cancellation.cancel();
+        self.under_way.clear();
+    }
+}
+
+impl Drop for ToolCalls {
+    fn drop(&mut self) {
+        self.cancellation.cancel();
+    }
+}
+
 /// Calls tool number `tool` of `provider`. `None` is an omitted argument.
-pub(crate) async fn call_tool(
+async fn call_tool(
     provider: Provider,
     tool: usize,
     input: Option<Json>,

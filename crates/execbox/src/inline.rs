@@ -4,21 +4,19 @@
 //! in, look at the clock.
 
 use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use execbox_core::engine::{CallId, Engine, Event, Guest, Outcome, Turn};
+use execbox_core::engine::{Engine, Event, Guest, Outcome, Turn};
 use execbox_core::error::{ExecuteError, ExecuteResult};
 use execbox_core::language::Language;
-use execbox_core::script::{Action, Script, Stop, ToolCall};
+use execbox_core::script::{Action, Script, Stop};
 use futures_util::future::{BoxFuture, OptionFuture};
-use futures_util::stream::{FuturesUnordered, StreamExt as _};
-use serde_json::Value as Json;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::dispatch;
+use crate::dispatch::ToolCalls;
 use crate::executor::{Execution, Executor};
 
 /// Runs guests in this process, each on the task that awaits it.
@@ -77,30 +75,17 @@ impl std::fmt::Debug for InlineExecutor {
     }
 }
 
-type ToolResult = Result<Option<Json>, ExecuteError>;
-type ToolFuture = Pin<Box<dyn Future<Output = (CallId, ToolResult)> + Send>>;
-
 /// One execution under way.
 struct Run {
     guest: Box<dyn Guest>,
     script: Script,
     execution: Execution,
     accepted: Instant,
-    /// Tool calls that did not finish at once.
-    calls: FuturesUnordered<ToolFuture>,
+    /// Cancelled when the run is over, however it ends; also when it is dropped.
+    calls: ToolCalls,
     events: Vec<Event>,
     /// The guest stands and waits for answers.
     waiting: bool,
-    /// Fires for the tools when the run is over, however it ends; also when it is dropped.
-    tools_cancellation: CancelOnDrop,
-}
-
-struct CancelOnDrop(CancellationToken);
-
-impl Drop for CancelOnDrop {
-    fn drop(&mut self) {
-        self.0.cancel();
-    }
 }
 
 /// How a run ends: by itself, or stopped.
@@ -111,16 +96,7 @@ enum End {
 
 impl Run {
     fn new(guest: Box<dyn Guest>, script: Script, execution: Execution, accepted: Instant) -> Self {
-        Self {
-            guest,
-            script,
-            execution,
-            accepted,
-            calls: FuturesUnordered::new(),
-            events: Vec::new(),
-            waiting: false,
-            tools_cancellation: CancelOnDrop(CancellationToken::new()),
-        }
+        Self { guest, script, execution, accepted, calls: ToolCalls::new(), events: Vec::new(), waiting: false }
     }
 
     async fn drive(mut self) -> ExecuteResult {
@@ -152,7 +128,7 @@ impl Run {
     /// Lets the guest and its tools go on until neither can.
     fn poll_outcome(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
         loop {
-            while let Poll::Ready(Some((call, result))) = self.calls.poll_next_unpin(cx) {
+            while let Some((call, result)) = self.calls.poll_finished(cx) {
                 self.guest.answer(call, Script::answer(result));
             }
             let turn = self.guest.poll_turn(cx);
@@ -185,22 +161,13 @@ impl Run {
                 }
                 Action::CallTool(call) => {
                     called = true;
-                    self.begin(call, cx);
+                    if let Some((call, result)) = self.calls.begin(&self.execution.providers, call, cx) {
+                        self.guest.answer(call, Script::answer(result));
+                    }
                 }
             }
         }
         self.events = events;
         called
-    }
-
-    /// Begins a call. Many finish at once, and are answered here.
-    fn begin(&mut self, call: ToolCall, cx: &mut Context<'_>) {
-        let provider = self.execution.providers[call.provider].clone();
-        let result = dispatch::call_tool(provider, call.tool, call.input, self.tools_cancellation.0.clone());
-        let mut tool: ToolFuture = Box::pin(async move { (call.id, result.await) });
-        match tool.as_mut().poll(cx) {
-            Poll::Ready((call, result)) => self.guest.answer(call, Script::answer(result)),
-            Poll::Pending => self.calls.push(tool),
-        }
     }
 }

@@ -11,20 +11,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use execbox_core::engine::{CallId, LogLevel, LogLine};
+use execbox_core::engine::{LogLevel, LogLine};
 use execbox_core::error::{ErrorCode, ExecuteError, ExecuteResult};
 use execbox_core::protocol::host::{CloseReason, HostOptions, HostSession, Output};
 use execbox_core::protocol::line::{LineDecoder, StreamEnd, encode_line};
 use execbox_core::protocol::message::{Execute, HostMessage, RunnerMessage};
-use execbox_core::script::ToolCall;
 use futures_util::future::{BoxFuture, FutureExt as _};
-use futures_util::stream::{FuturesUnordered, StreamExt as _};
-use serde_json::Value as Json;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::CancellationToken;
 
-use crate::dispatch;
+use crate::dispatch::ToolCalls;
 use crate::executor::{Execution, Executor};
 use crate::runner::MAX_LINE_BYTES;
 
@@ -139,8 +136,6 @@ impl std::fmt::Debug for RemoteExecutor {
     }
 }
 
-type ToolFuture = Pin<Box<dyn Future<Output = (CallId, Result<Option<Json>, ExecuteError>)> + Send>>;
-
 /// One execution under way.
 struct Run<'a> {
     session: HostSession,
@@ -149,22 +144,13 @@ struct Run<'a> {
     /// What the session's times count from.
     epoch: Instant,
     deadline: Pin<Box<Sleep>>,
-    calls: FuturesUnordered<ToolFuture>,
-    tools_cancellation: CancelOnDrop,
+    calls: ToolCalls,
     lines: LineDecoder,
     chunk: Box<[u8]>,
     /// Bytes for the runner, and how many of them are written.
     out: Vec<u8>,
     written: usize,
     result: Option<ExecuteResult>,
-}
-
-struct CancelOnDrop(CancellationToken);
-
-impl Drop for CancelOnDrop {
-    fn drop(&mut self) {
-        self.0.cancel();
-    }
 }
 
 impl<'a> Run<'a> {
@@ -182,8 +168,7 @@ impl<'a> Run<'a> {
             connection,
             epoch: Instant::now(),
             deadline: Box::pin(tokio::time::sleep(Duration::ZERO)),
-            calls: FuturesUnordered::new(),
-            tools_cancellation: CancelOnDrop(CancellationToken::new()),
+            calls: ToolCalls::new(),
             lines: LineDecoder::new(MAX_LINE_BYTES),
             chunk: vec![0; READ_CHUNK].into(),
             out: Vec::new(),
@@ -268,7 +253,7 @@ impl<'a> Run<'a> {
     /// Whether a tool has finished.
     fn poll_calls(&mut self, cx: &mut Context<'_>) -> bool {
         let mut finished = false;
-        while let Poll::Ready(Some((call, result))) = self.calls.poll_next_unpin(cx) {
+        while let Some((call, result)) = self.calls.poll_finished(cx) {
             finished = true;
             self.session.handle_tool_result(call, result);
             self.follow_outputs(cx);
@@ -280,11 +265,12 @@ impl<'a> Run<'a> {
         while let Some(output) = self.session.poll_output() {
             match output {
                 Output::Send(message) => self.send(message),
-                Output::CallTool(call) => self.begin(call, cx),
-                Output::CancelTools => {
-                    self.tools_cancellation.0.cancel();
-                    self.calls.clear();
+                Output::CallTool(call) => {
+                    if let Some((call, result)) = self.calls.begin(&self.execution.providers, call, cx) {
+                        self.session.handle_tool_result(call, result);
+                    }
                 }
+                Output::CancelTools => self.calls.cancel(),
                 Output::Terminate => {} // Dropping the connection does it: `Finished` follows.
                 Output::Finished(result) => self.result = Some(result),
             }
@@ -294,17 +280,6 @@ impl<'a> Run<'a> {
     fn send(&mut self, message: HostMessage) {
         if let Err(error) = encode_line(&message, MAX_LINE_BYTES, &mut self.out) {
             self.session.handle_too_long(message, error, self.epoch.elapsed());
-        }
-    }
-
-    /// Begins a call. Many finish at once, and are answered here.
-    fn begin(&mut self, call: ToolCall, cx: &mut Context<'_>) {
-        let provider = self.execution.providers[call.provider].clone();
-        let result = dispatch::call_tool(provider, call.tool, call.input, self.tools_cancellation.0.clone());
-        let mut tool: ToolFuture = Box::pin(async move { (call.id, result.await) });
-        match tool.as_mut().poll(cx) {
-            Poll::Ready((call, result)) => self.session.handle_tool_result(call, result),
-            Poll::Pending => self.calls.push(tool),
         }
     }
 
