@@ -240,3 +240,24 @@ impl fmt::Debug for Interrupt {
         write!(f, "Interrupt(pulled: {})", self.is_pulled())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicUsize;
+
+    #[test]
+    fn an_interrupt_is_pulled_once_by_whoever_comes_first() {
+        let told = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&told);
+        let interrupt = Interrupt::with_hook(move || {
+            count.fetch_add(1, Ordering::Relaxed);
+        });
+        let other = interrupt.clone();
+        assert!(!interrupt.is_pulled());
+        other.pull();
+        interrupt.pull();
+        assert!(interrupt.is_pulled());
+        assert_eq!(told.load(Ordering::Relaxed), 1);
+    }
+}

@@ -179,8 +179,7 @@ impl Script {
         ExecuteResult { outcome: Err(stop.error(&self.limits)), logs: self.logs, duration }
     }
 
-    /// What a program would fail with whose engine could not start it.
-    pub fn out_of_memory(&self) -> ExecuteError {
+    fn out_of_memory(&self) -> ExecuteError {
         let limit = bytes_text(self.limits.memory_bytes);
         ExecuteError::new(ErrorCode::MemoryLimit, format!("Execution exceeded its memory limit of {limit}"))
     }
