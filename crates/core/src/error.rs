@@ -126,16 +126,29 @@ impl ExecuteResult {
     }
 }
 
-/// The fields as they are spelled on the wire.
-#[derive(Serialize, Deserialize)]
+/// The fields as they are spelled on the wire, to be written.
+#[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct WireResult {
+struct WrittenResult<'a> {
+    ok: bool,
+    duration_ms: f64,
+    logs: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<&'a Json>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a ExecuteError>,
+}
+
+/// The same, as they are read.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ReadResult {
     ok: bool,
     duration_ms: f64,
     logs: Vec<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+    #[serde(default, deserialize_with = "present")]
     result: Option<Json>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     error: Option<ExecuteError>,
 }
 
@@ -146,19 +159,17 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Json>, D
 
 impl Serialize for ExecuteResult {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let (result, error) = match &self.outcome {
-            Ok(result) => (result.clone(), None),
-            Err(error) => (None, Some(error.clone())),
-        };
+        let result = self.outcome.as_ref().ok().and_then(Option::as_ref);
         let duration_ms = self.duration.as_micros() as f64 / 1000.0;
-        WireResult { ok: self.is_ok(), duration_ms, logs: self.logs.clone(), result, error }.serialize(serializer)
+        let (ok, logs, error) = (self.is_ok(), &self.logs, self.error());
+        WrittenResult { ok, duration_ms, logs, result, error }.serialize(serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for ExecuteResult {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         use serde::de::Error as _;
-        let wire = WireResult::deserialize(deserializer)?;
+        let wire = ReadResult::deserialize(deserializer)?;
         let outcome = match (wire.ok, wire.error) {
             (true, None) => Ok(wire.result),
             (false, Some(error)) => Err(error),
