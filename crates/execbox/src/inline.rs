@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::dispatch::ToolCalls;
 use crate::executor::{Execution, Executor};
+use crate::parts::Parts;
 
 /// Runs guests in this process, each on the task that awaits it.
 ///
@@ -25,8 +26,7 @@ use crate::executor::{Execution, Executor};
 /// tasks for long. Needs a tokio runtime with time enabled.
 #[derive(Clone)]
 pub struct InlineExecutor {
-    engine: Arc<dyn Engine>,
-    language: Arc<dyn Language>,
+    parts: Parts,
 }
 
 impl InlineExecutor {
@@ -34,13 +34,12 @@ impl InlineExecutor {
     /// process's one engine.
     #[cfg(feature = "standard")]
     pub fn new() -> Result<Self, execbox_quickjs::LoadError> {
-        let engine = execbox_quickjs::QuickJs::shared()?;
-        Ok(Self::with(Arc::new(engine), Arc::new(execbox_typescript::TypeScript)))
+        Ok(Self { parts: Parts::standard()? })
     }
 
     /// With parts of your own.
     pub fn with(engine: Arc<dyn Engine>, language: Arc<dyn Language>) -> Self {
-        Self { engine, language }
+        Self { parts: Parts { engine, language } }
     }
 
     async fn run(&self, execution: Execution) -> ExecuteResult {
@@ -50,12 +49,12 @@ impl InlineExecutor {
             return ExecuteResult::failed(error, accepted.elapsed());
         }
         let started =
-            Script::start(Arc::clone(&self.language), &execution.code, &execution.providers, execution.limits);
+            Script::start(Arc::clone(&self.parts.language), &execution.code, &execution.providers, execution.limits);
         let (program, script) = match started {
             Ok(started) => started,
             Err(error) => return ExecuteResult::failed(error, accepted.elapsed()),
         };
-        let guest = match self.engine.start(program) {
+        let guest = match self.parts.engine.start(program) {
             Ok(guest) => guest,
             Err(error) => return ExecuteResult::failed(ExecuteError::internal(error.to_string()), accepted.elapsed()),
         };
@@ -71,7 +70,7 @@ impl Executor for InlineExecutor {
 
 impl std::fmt::Debug for InlineExecutor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("InlineExecutor").field("engine", &self.engine.name()).finish_non_exhaustive()
+        f.debug_struct("InlineExecutor").field("engine", &self.parts.engine.name()).finish_non_exhaustive()
     }
 }
 

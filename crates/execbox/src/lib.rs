@@ -40,6 +40,7 @@ pub mod declarations;
 mod dispatch;
 mod executor;
 mod inline;
+mod parts;
 mod provider;
 mod remote;
 mod runner;

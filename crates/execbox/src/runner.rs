@@ -18,6 +18,8 @@ use execbox_core::protocol::runner::{Output, RunnerSession};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
+use crate::parts::Parts;
+
 /// The longest line that is read or written, in bytes. Parsed, a line takes tens of times its length at worst.
 pub const MAX_LINE_BYTES: usize = 16 << 20;
 
@@ -36,21 +38,19 @@ const READ_CHUNK: usize = 64 << 10;
 /// Needs a tokio runtime with time enabled.
 #[derive(Clone)]
 pub struct Runner {
-    engine: Arc<dyn Engine>,
-    language: Arc<dyn Language>,
+    parts: Parts,
 }
 
 impl Runner {
     /// With the standard parts: QuickJS, and TypeScript accepted.
     #[cfg(feature = "standard")]
     pub fn new() -> Result<Self, execbox_quickjs::LoadError> {
-        let engine = execbox_quickjs::QuickJs::shared()?;
-        Ok(Self::with(Arc::new(engine), Arc::new(execbox_typescript::TypeScript)))
+        Ok(Self { parts: Parts::standard()? })
     }
 
     /// With parts of your own.
     pub fn with(engine: Arc<dyn Engine>, language: Arc<dyn Language>) -> Self {
-        Self { engine, language }
+        Self { parts: Parts { engine, language } }
     }
 
     /// Speaks the runner protocol, one JSON object per line, until `reader` ends: one execution at a
@@ -78,7 +78,7 @@ impl Runner {
 
 impl std::fmt::Debug for Runner {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Runner").field("engine", &self.engine.name()).finish_non_exhaustive()
+        f.debug_struct("Runner").field("engine", &self.parts.engine.name()).finish_non_exhaustive()
     }
 }
 
@@ -102,7 +102,7 @@ impl<'a> Connection<'a> {
     fn new(runner: &'a Runner) -> Self {
         Self {
             runner,
-            session: RunnerSession::new(Arc::clone(&runner.language)),
+            session: RunnerSession::new(Arc::clone(&runner.parts.language)),
             epoch: Instant::now(),
             guest: None,
             events: Vec::new(),
@@ -200,7 +200,7 @@ impl<'a> Connection<'a> {
         while let Some(output) = self.session.poll_output() {
             match output {
                 Output::Send(message) => self.send(message),
-                Output::Start(program) => match self.runner.engine.start(program) {
+                Output::Start(program) => match self.runner.parts.engine.start(program) {
                     Ok(guest) => self.guest = Some(guest),
                     Err(error) => self.session.handle_start_error(&error, self.epoch.elapsed()),
                 },
