@@ -30,6 +30,25 @@ pub enum Source {
         /// The expression.
         code: String,
     },
+    /// ES modules. They are linked and evaluated, and one export of the entry is the program's outcome.
+    /// An engine without modules refuses to [start](crate::engine::StartError::Unsupported) it.
+    Modules {
+        /// Where it begins: the name of one of the modules.
+        entry: String,
+        /// The whole graph. Nothing else can be imported.
+        modules: Vec<Module>,
+        /// The export that is the outcome.
+        export: String,
+    },
+}
+
+/// One ES module.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Module {
+    /// What it is imported by, and what stands for it in stack frames.
+    pub name: String,
+    /// Its source, as the engine runs it.
+    pub code: String,
 }
 
 /// A global object of the guest whose members are asynchronous host functions. Frozen, and without a

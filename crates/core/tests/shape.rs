@@ -11,7 +11,7 @@ use execbox_core::engine::{Call, CallId, Engine, Event, Guest, Outcome, Turn};
 use execbox_core::error::{ErrorCode, ExecuteError};
 use execbox_core::language::Language;
 use execbox_core::manifest::{ProviderManifest, ToolManifest};
-use execbox_core::program::{Limits, Namespace, Program, Source};
+use execbox_core::program::{Limits, Module, Namespace, Program, Source};
 use execbox_core::script::{Action, Script, Stop};
 use execbox_core::value::Value;
 use scripted::{Moves, Scripted, ScriptedGuest, ThreadBound};
@@ -92,6 +92,44 @@ fn a_waiting_guest_is_bytes_that_go_on_elsewhere() {
         guest.answer(id, Ok(Value::from_json(Some(&json!("late")), "v").unwrap()));
     }
     assert_eq!(turn(&mut guest), returned(&json!("late")));
+}
+
+#[test]
+fn es_modules_are_a_graph_and_an_export() {
+    let module = |name: &str, moves: &str| Module { name: name.into(), code: moves.replace("; ", "\n") };
+    let run = |entry: &str, export: &str| {
+        let modules = vec![
+            module("main", "import ./helper; log log main; export default 1; export other [2]"),
+            module("./helper", "log log helper; call echo 7; await; export default 3"),
+            module("broken", "import ./missing; export default 1"),
+        ];
+        let source = Source::Modules { entry: entry.into(), modules, export: export.into() };
+        let mut guest = Scripted.start(Program { source, ..program("") }).unwrap();
+        let mut said = Vec::new();
+        loop {
+            let turn = turn(&mut *guest);
+            let mut events = Vec::new();
+            guest.take_events(&mut events);
+            for event in events {
+                match event {
+                    Event::Log(line) => said.push(line.text),
+                    Event::Call(call) => guest.answer(call.id, Ok(Value::undefined())),
+                }
+            }
+            if let Turn::Done(outcome) = turn {
+                return (outcome, said);
+            }
+        }
+    };
+    let (outcome, said) = run("main", "other");
+    assert_eq!(Turn::Done(outcome), returned(&json!([2])));
+    assert_eq!(said, ["helper", "main"]);
+    for (entry, export, message) in
+        [("main", "nope", "main has no export nope"), ("broken", "default", "there is no module ./missing")]
+    {
+        let (Outcome::Threw(thrown), _) = run(entry, export) else { panic!("{entry} {export}") };
+        assert_eq!((thrown.name.as_str(), thrown.message.as_str()), ("SyntaxError", message));
+    }
 }
 
 #[test]

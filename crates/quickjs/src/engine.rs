@@ -10,7 +10,8 @@ use wasmtime::{
 };
 
 use crate::guest::QuickJsGuest;
-use crate::instance::{self, Host, Instance};
+use crate::instance::{self, Host, Instance, lock};
+use crate::message;
 use crate::ticker::Ticker;
 
 include!("config.rs");
@@ -97,17 +98,22 @@ impl Engine for QuickJs {
     }
 
     fn start(&self, program: Program) -> Result<Box<dyn Guest>, StartError> {
-        let Source::Function { name, .. } = &program.source else {
-            return Err(StartError::Unsupported("programs of this kind"));
+        let Program { source, namespaces, limits } = program;
+        let (name, code) = match source {
+            Source::Function { name, code } => (name, code),
+            Source::Modules { .. } => return Err(StartError::Unsupported("ES modules")),
+            _ => return Err(StartError::Unsupported("programs of this kind")),
         };
-        let instance = Instance::new(&self.0, &program.limits, name).map_err(|error| {
+        let instance = Instance::new(&self.0, &limits, &name).map_err(|error| {
             if error.is::<PoolConcurrencyLimitError>() {
                 StartError::Full(self.0.guests as usize)
             } else {
                 StartError::Failed(error.to_string())
             }
         })?;
-        Ok(Box::new(QuickJsGuest::new(Arc::clone(&self.0), instance, program)))
+        let log_units = lock(&instance.mailbox()).log_units_left();
+        let first_message = message::start(&name, &code, &namespaces, limits.memory_bytes, log_units);
+        Ok(Box::new(QuickJsGuest::new(Arc::clone(&self.0), instance, first_message)))
     }
 }
 

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use execbox_core::engine::{Answer, CallId, Event, Guest, Interrupt, Outcome, Turn};
-use execbox_core::program::{Program, Source};
 
 use crate::engine::Loaded;
 use crate::instance::{Instance, SharedMailbox, lock};
@@ -25,8 +24,8 @@ pub(crate) struct QuickJsGuest {
 type Computing = Pin<Box<dyn Future<Output = (Box<Instance>, Option<Outcome>)> + Send>>;
 
 enum State {
-    /// Nothing of the program has run.
-    Fresh(Box<Instance>, Program),
+    /// Nothing of the program has run; the message starts it.
+    Fresh(Box<Instance>, Vec<u8>),
     /// It computes, or gave its thread back while it did.
     Computing(Computing),
     /// It waits for answers.
@@ -36,9 +35,9 @@ enum State {
 }
 
 impl QuickJsGuest {
-    pub(crate) fn new(loaded: Arc<Loaded>, instance: Instance, program: Program) -> Self {
+    pub(crate) fn new(loaded: Arc<Loaded>, instance: Instance, first_message: Vec<u8>) -> Self {
         let (mailbox, interrupt) = (instance.mailbox(), instance.interrupt());
-        Self { loaded, mailbox, interrupt, answers: Vec::new(), state: State::Fresh(Box::new(instance), program) }
+        Self { loaded, mailbox, interrupt, answers: Vec::new(), state: State::Fresh(Box::new(instance), first_message) }
     }
 }
 
@@ -49,8 +48,7 @@ impl Guest for QuickJsGuest {
         }
         loop {
             match std::mem::replace(&mut self.state, State::Over { peak_memory_bytes: None }) {
-                State::Fresh(instance, program) => {
-                    let message = self.first_message(&program);
+                State::Fresh(instance, message) => {
                     self.state = State::Computing(Box::pin(start(instance, message)));
                 }
                 State::Waiting(instance) if self.answers.is_empty() => {
@@ -102,16 +100,6 @@ impl Guest for QuickJsGuest {
             State::Over { peak_memory_bytes } => peak_memory_bytes,
             _ => None,
         }
-    }
-}
-
-impl QuickJsGuest {
-    fn first_message(&self, program: &Program) -> Vec<u8> {
-        let Source::Function { name, code } = &program.source else {
-            unreachable!("`QuickJs::start` takes functions only");
-        };
-        let log_units = lock(&self.mailbox).log_units_left();
-        message::start(name, code, &program.namespaces, program.limits.memory_bytes, log_units)
     }
 }
 

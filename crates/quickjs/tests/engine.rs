@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use execbox_core::engine::{CallId, Engine, Event, Guest, Outcome, StartError, Turn};
 use execbox_core::error::{ErrorCode, ExecuteError};
-use execbox_core::program::{Limits, Namespace, Program, Source};
+use execbox_core::program::{Limits, Module, Namespace, Program, Source};
 use execbox_core::value::Value;
 use execbox_quickjs::QuickJs;
 use proptest::prelude::*;
@@ -402,6 +402,15 @@ fn nothing_escapes_an_interrupt() {
         assert!(started.elapsed() < Duration::from_secs(10), "{body}");
         puller.join().unwrap();
     }
+}
+
+#[test]
+fn es_modules_are_refused_by_name() {
+    let modules = vec![Module { name: "main".into(), code: "export default 1".into() }];
+    let source = Source::Modules { entry: "main".into(), modules, export: "default".into() };
+    let program = Program { source, namespaces: Vec::new(), limits: Limits::default() };
+    let refused = engine().start(program).err();
+    assert_eq!(refused.map(|error| error.to_string()).as_deref(), Some("the engine cannot run ES modules"));
 }
 
 #[test]

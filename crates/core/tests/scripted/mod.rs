@@ -16,6 +16,8 @@
 //! spin                    computes for ever
 //! stall                   waits for nothing that could come
 //! exhaust                 allocates until it is refused
+//! import NAME             (in modules) the moves of that module come first
+//! export NAME JSON        (in modules) what the program may end with
 //! ```
 
 #![allow(dead_code)] // each test crate uses its part
@@ -32,7 +34,7 @@ use execbox_core::engine::{
 use execbox_core::error::ExecuteError;
 use execbox_core::language::{Language, Position, SyntaxError};
 use execbox_core::mailbox::Mailbox;
-use execbox_core::program::{Limits, Program, Source};
+use execbox_core::program::{Limits, Module, Program, Source};
 use execbox_core::value::{Foreign, Value};
 
 /// The front end of the scripted engine: source is moves already.
@@ -57,12 +59,48 @@ impl Engine for Scripted {
     }
 
     fn start(&self, program: Program) -> Result<Box<dyn Guest>, StartError> {
-        let Source::Function { code, .. } = &program.source else {
-            return Err(StartError::Unsupported("programs of this kind"));
+        let code = match &program.source {
+            Source::Function { code, .. } => code.clone(),
+            Source::Modules { entry, modules, export } => link(entry, modules, export),
+            _ => return Err(StartError::Unsupported("programs of this kind")),
         };
         let functions = program.namespaces.iter().flat_map(|space| space.functions.clone()).collect();
-        Ok(Box::new(ScriptedGuest::new(code, functions, &program.limits)))
+        Ok(Box::new(ScriptedGuest::new(&code, functions, &program.limits)))
     }
+}
+
+/// The moves of a module graph: each module's where it is first imported, and in the end the export.
+fn link(entry: &str, modules: &[Module], export: &str) -> String {
+    let mut moves = Vec::new();
+    let mut value = format!("throw SyntaxError {entry} has no export {export}");
+    let mut linked = Vec::new();
+    let mut open = vec![entry];
+    while let Some(name) = open.pop() {
+        if linked.contains(&name) {
+            continue;
+        }
+        linked.push(name);
+        let Some(module) = modules.iter().find(|module| module.name == name) else {
+            return format!("throw SyntaxError there is no module {name}");
+        };
+        let mut own = Vec::new();
+        for line in module.code.lines() {
+            match line.trim().split_once(' ') {
+                Some(("import", imported)) => open.push(imported),
+                Some(("export", what)) => {
+                    if let (true, Some((name, json))) = (name == entry, what.split_once(' '))
+                        && name == export
+                    {
+                        value = format!("return {json}");
+                    }
+                }
+                _ => own.push(line.to_owned()),
+            }
+        }
+        moves.splice(0..0, own); // what is imported runs first
+    }
+    moves.push(value);
+    moves.join("\n")
 }
 
 pub(crate) struct ScriptedGuest {
