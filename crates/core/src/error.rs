@@ -8,6 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value as Json;
 
 use crate::language::Position;
+use crate::pool::Refusal;
 
 /// The closed set of error codes (runner specification, "Stable Error Codes").
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -78,12 +79,22 @@ pub struct ExecuteError {
     /// part of what the specification serialises.
     #[serde(skip)]
     pub position: Option<Position>,
+    /// Where an executor turned the execution away before anything of it ran: why. To try again later is
+    /// safe then. Not part of what the specification serialises.
+    #[serde(skip)]
+    pub refusal: Option<Refusal>,
+}
+
+impl From<Refusal> for ExecuteError {
+    fn from(refusal: Refusal) -> Self {
+        Self { refusal: Some(refusal), ..Self::internal(refusal.to_string()) }
+    }
 }
 
 impl ExecuteError {
     /// An error of that code and message.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), position: None }
+        Self { code, message: message.into(), position: None, refusal: None }
     }
 
     /// [`ErrorCode::InternalError`].

@@ -15,6 +15,7 @@
 //! - [`program`], [`value`], [`language`]: what goes into an engine and comes out of it.
 //! - [`script`]: the script contract as functions over those.
 //! - [`protocol`]: the runner protocol: messages, lines, and both halves of a session.
+//! - [`pool`]: who gets the next warm worker or process, and who waits.
 //! - [`mailbox`]: what engines share: pending calls, log limits.
 //! - [`names`], [`manifest`], [`error`]: the vocabulary.
 //!
@@ -29,6 +30,7 @@ pub mod language;
 pub mod mailbox;
 pub mod manifest;
 pub mod names;
+pub mod pool;
 pub mod program;
 pub mod protocol;
 pub mod script;

@@ -95,8 +95,9 @@ pub enum Misbehaviour {
 /// The host's half: one execution.
 ///
 /// The methods come in families:
-/// - getters: [`is_finished`](Self::is_finished), [`next_timeout`](Self::next_timeout),
-///   [`close_reason`](Self::close_reason), [`misbehaviour`](Self::misbehaviour);
+/// - getters: [`is_finished`](Self::is_finished), [`is_reusable`](Self::is_reusable),
+///   [`next_timeout`](Self::next_timeout), [`close_reason`](Self::close_reason),
+///   [`misbehaviour`](Self::misbehaviour);
 /// - `handle_*` take in what happened, with the time at which it did;
 /// - commands of the caller: [`cancel`](Self::cancel);
 /// - [`poll_output`](Self::poll_output) says what to do.
@@ -117,6 +118,7 @@ pub struct HostSession {
     failures: HashSet<ErrorCode>,
     close_reason: Option<CloseReason>,
     misbehaviour: Option<Misbehaviour>,
+    reusable: bool,
     outputs: VecDeque<Output>,
 }
 
@@ -158,6 +160,7 @@ impl HostSession {
             failures: HashSet::new(),
             close_reason: None,
             misbehaviour: None,
+            reusable: false,
             outputs: VecDeque::from([Output::Send(HostMessage::Execute(execute))]),
         }
     }
@@ -174,6 +177,12 @@ impl HostSession {
             State::Cancelling { grace_ends, .. } => Some(grace_ends),
             State::Finished => None,
         }
+    }
+
+    /// Whether the runner may be given another execution: it was done by itself, and with no result that
+    /// leaves a doubt about it (`timeout`, `internal_error`).
+    pub fn is_reusable(&self) -> bool {
+        self.reusable
     }
 
     /// How the transport ended: the first reason that was handed in, also after the execution was over.
@@ -307,6 +316,8 @@ impl HostSession {
             State::Cancelling { why, .. } => Err(why.error(&self.limits)),
             State::Finished => return,
         };
+        let doubtful = |error: &ExecuteError| matches!(error.code, ErrorCode::Timeout | ErrorCode::InternalError);
+        self.reusable = self.close_reason.is_none() && !outcome.as_ref().is_err_and(doubtful);
         let logs = cut(result.logs, &self.limits);
         let duration = result.duration.min(now.saturating_sub(self.began));
         self.finish(ExecuteResult { outcome, logs, duration });

@@ -40,8 +40,9 @@ pub enum StreamEnd {
 
 /// Takes lines out of bytes as they come.
 ///
-/// Call [`push`](Self::push) with what was read, iterate over what became whole, and so on; at the end of the
-/// stream, [`end`](Self::end). It keeps at most the cap of an unfinished line; lines that are whole it
+/// Call [`push`](Self::push) with what was read, take what became whole, either as it is
+/// ([`next_line`](Self::next_line)) or decoded (as an iterator), and so on; at the end of the stream,
+/// [`end`](Self::end). It keeps at most the cap of an unfinished line; lines that are whole it
 /// keeps until they are taken. As an iterator it is empty *for now*, not for good.
 #[derive(Debug)]
 pub struct LineDecoder {
@@ -93,6 +94,22 @@ impl LineDecoder {
         }
     }
 
+    /// The next line that is whole, its end not included. Empty lines are skipped.
+    pub fn next_line(&mut self) -> Option<Result<Vec<u8>, LineError>> {
+        loop {
+            match self.whole.pop_front()? {
+                Whole::Oversized => return Some(Err(LineError::Oversized(self.cap))),
+                Whole::Line(line) if line.trim_ascii().is_empty() => {}
+                Whole::Line(line) => return Some(Ok(line)),
+            }
+        }
+    }
+
+    /// Whether nothing is kept: no line that is whole, and no part of one.
+    pub fn is_empty(&self) -> bool {
+        self.whole.is_empty() && self.end() == StreamEnd::Clean
+    }
+
     /// How the stream ended, given that no more bytes come.
     pub fn end(&self) -> StreamEnd {
         if self.dropping || !self.unfinished.is_empty() { StreamEnd::CutOff } else { StreamEnd::Clean }
@@ -107,21 +124,15 @@ impl LineDecoder {
 impl Iterator for LineDecoder {
     type Item = Result<Object, LineError>;
 
-    /// The next line that is whole. Empty lines are skipped.
+    /// The next line that is whole, decoded.
     fn next(&mut self) -> Option<Self::Item> {
-        loop {
-            match self.whole.pop_front()? {
-                Whole::Oversized => return Some(Err(LineError::Oversized(self.cap))),
-                Whole::Line(line) if line.trim_ascii().is_empty() => {}
-                Whole::Line(line) => return Some(decode(line)),
-            }
-        }
+        self.next_line().map(|line| line.and_then(decode_line))
     }
 }
 
 /// Reads one line. Duplicate keys are as in `JSON.parse` (the last one counts), `__proto__` is a key
 /// like any other, and nesting is bounded by the parser (128).
-fn decode(line: Vec<u8>) -> Result<Object, LineError> {
+pub fn decode_line(line: Vec<u8>) -> Result<Object, LineError> {
     let mut line = String::from_utf8(line).map_err(|_| LineError::NotUtf8)?;
     let json = serde_json::from_str(&line).or_else(|error| {
         line = mend_surrogates(&line).ok_or(error)?;

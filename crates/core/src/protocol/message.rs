@@ -137,9 +137,14 @@ pub enum Fault {
     OkWithError,
 }
 
-impl HostMessage {
-    /// Reads a host's message; `None` for a type that is none of a host's.
-    pub fn from_object(object: Object) -> Result<Option<Self>, MessageError> {
+/// One direction of the conversation: what one side says and the other reads.
+pub trait Message: Serialize + Sized {
+    /// Reads a message; `None` for a type that is none of this direction's.
+    fn from_object(object: Object) -> Result<Option<Self>, MessageError>;
+}
+
+impl Message for HostMessage {
+    fn from_object(object: Object) -> Result<Option<Self>, MessageError> {
         read_message(object, |kind| {
             Some(match kind {
                 "execute" => |fields| Execute::read(fields).map(Self::Execute),
@@ -151,9 +156,8 @@ impl HostMessage {
     }
 }
 
-impl RunnerMessage {
-    /// Reads a runner's message; `None` for a type that is none of a runner's.
-    pub fn from_object(object: Object) -> Result<Option<Self>, MessageError> {
+impl Message for RunnerMessage {
+    fn from_object(object: Object) -> Result<Option<Self>, MessageError> {
         read_message(object, |kind| {
             Some(match kind {
                 "started" => |fields| Ok(Self::Started { id: fields.string("id")? }),

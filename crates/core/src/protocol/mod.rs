@@ -22,6 +22,8 @@ pub mod message;
 pub mod runner;
 
 pub use host::{CloseReason, HostOptions, HostSession, Misbehaviour};
-pub use line::{LineDecoder, LineError, StreamEnd, TooLong, encode_line};
-pub use message::{Done, Execute, Fault, HostMessage, MessageError, Object, RunnerMessage, ToolResult, WireCall};
+pub use line::{LineDecoder, LineError, StreamEnd, TooLong, decode_line, encode_line};
+pub use message::{
+    Done, Execute, Fault, HostMessage, Message, MessageError, Object, RunnerMessage, ToolResult, WireCall,
+};
 pub use runner::RunnerSession;

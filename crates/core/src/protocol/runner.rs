@@ -8,6 +8,9 @@
 //!                          └──────────────── the transport closes ──────────────┴──► Closed
 //! ```
 //!
+//! A runner that is to stop [drains](RunnerSession::drain) in any state: no execution begins any more, and
+//! one that runs has until the grace is over.
+//!
 //! It knows what is due now, what each call is named, and when time is up. It runs no guest, carries no
 //! bytes, and never learns what a tool does.
 
@@ -41,8 +44,10 @@ pub enum Output {
 /// The runner's half: one execution at a time, any number one after another.
 ///
 /// The methods come in families:
-/// - getters: [`is_active`](Self::is_active), [`next_timeout`](Self::next_timeout);
+/// - getters: [`is_active`](Self::is_active), [`is_drained`](Self::is_drained),
+///   [`next_timeout`](Self::next_timeout);
 /// - `handle_*` take in what happened, with the time at which it did;
+/// - commands of whoever runs it: [`drain`](Self::drain);
 /// - [`poll_output`](Self::poll_output) says what to do about it.
 ///
 /// After every `handle_*`, poll outputs until there are none; then wait for bytes, for the guest, or for
@@ -59,6 +64,8 @@ pub enum Output {
 pub struct RunnerSession {
     language: Arc<dyn Language>,
     state: State,
+    /// When the grace of a draining runner is over.
+    drained_by: Option<Duration>,
     outputs: VecDeque<Output>,
 }
 
@@ -88,7 +95,7 @@ struct Active {
 impl RunnerSession {
     /// An idle one, for code in `language`.
     pub fn new(language: Arc<dyn Language>) -> Self {
-        Self { language, state: State::Idle, outputs: VecDeque::new() }
+        Self { language, state: State::Idle, drained_by: None, outputs: VecDeque::new() }
     }
 
     /// Whether a guest runs.
@@ -98,7 +105,13 @@ impl RunnerSession {
 
     /// When [`handle_timeout`](Self::handle_timeout) is due, if nothing else happens before.
     pub fn next_timeout(&self) -> Option<Duration> {
-        if let State::Active(active) = &self.state { active.deadline } else { None }
+        let State::Active(active) = &self.state else { return None };
+        active.deadline.into_iter().chain(self.drained_by).min()
+    }
+
+    /// Whether it was told to drain, and has nothing more to do. The transport may be closed then.
+    pub fn is_drained(&self) -> bool {
+        self.drained_by.is_some() && !self.is_active()
     }
 
     /// What to do next.
@@ -156,12 +169,14 @@ impl RunnerSession {
         self.finish(now, |script, duration| script.finish(outcome, duration));
     }
 
-    /// Ends the execution with `timeout` if its deadline has come.
+    /// Ends the execution with `timeout` if its deadline has come, or the end of a draining runner's grace.
     pub fn handle_timeout(&mut self, now: Duration) {
         let State::Active(active) = &self.state else { return };
         if active.deadline.is_some_and(|deadline| now >= deadline) {
             let stuck = active.waiting && active.pending.is_empty();
             self.stop(Stop::TimedOut { stuck }, now);
+        } else if self.drained_by.is_some_and(|end| now >= end) {
+            self.stop(Stop::Cancelled, now);
         }
     }
 
@@ -184,6 +199,14 @@ impl RunnerSession {
         }
     }
 
+    /// Begins no execution from here on, and cancels one that still runs when `grace` is over. Draining
+    /// again may only shorten the grace.
+    pub fn drain(&mut self, grace: Duration, now: Duration) {
+        let end = now.saturating_add(grace);
+        self.drained_by = Some(self.drained_by.map_or(end, |earlier| earlier.min(end)));
+        self.handle_timeout(now);
+    }
+
     /// The transport closed or broke: the guest is stopped, and nobody is told.
     pub fn handle_close(&mut self) {
         self.outputs.clear();
@@ -198,6 +221,9 @@ impl RunnerSession {
         if !matches!(self.state, State::Idle) {
             let failure = ExecuteError::internal("the runner runs another execution, and one at a time");
             return self.refuse(&execute.id, failure);
+        }
+        if self.drained_by.is_some() {
+            return self.refuse(&execute.id, ExecuteError::internal("the runner is shutting down"));
         }
         let Execute { id, code, limits, providers } = execute;
         self.send(RunnerMessage::Started { id: id.clone() });

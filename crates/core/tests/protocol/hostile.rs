@@ -10,8 +10,8 @@ use execbox_core::program::Limits;
 use execbox_core::protocol::host::Output as HostOutput;
 use execbox_core::protocol::runner::Output as RunnerOutput;
 use execbox_core::protocol::{
-    CloseReason, Done, Execute, HostMessage, HostOptions, HostSession, LineError, Misbehaviour, RunnerMessage,
-    RunnerSession, TooLong, ToolResult, WireCall,
+    CloseReason, Done, Execute, HostMessage, HostOptions, HostSession, LineError, Message as _, Misbehaviour,
+    RunnerMessage, RunnerSession, TooLong, ToolResult, WireCall,
 };
 use execbox_core::value::Value;
 use serde_json::{Value as Json, json};
@@ -108,6 +108,29 @@ fn a_tool_that_was_not_given_is_answered_and_the_session_goes_on() {
     }
     host.handle_message(done("exec-1", Ok(None)), ms(2));
     assert_eq!(finished(&mut host).outcome, Ok(None));
+}
+
+#[test]
+fn a_runner_is_used_again_only_if_its_done_leaves_no_doubt() {
+    let error = |code| Err(ExecuteError::new(code, "x"));
+    for (outcome, reusable) in [
+        (Ok(None), true),
+        (error(ErrorCode::RuntimeError), true),
+        (error(ErrorCode::MemoryLimit), true),
+        (error(ErrorCode::Timeout), false),
+        (error(ErrorCode::InternalError), false),
+    ] {
+        let mut host = host();
+        host.handle_message(done("exec-1", outcome.clone()), ms(2));
+        assert_eq!(host.is_reusable(), reusable, "{outcome:?}");
+    }
+    let mut cancelled = host();
+    cancelled.cancel(ms(1));
+    cancelled.handle_message(done("exec-1", Ok(None)), ms(2));
+    assert!(!cancelled.is_reusable(), "what was cancelled came to a timeout");
+    let mut closed = host();
+    closed.handle_close(CloseReason::Closed, ms(1));
+    assert!(!closed.is_reusable());
 }
 
 #[test]
@@ -269,6 +292,43 @@ fn active() -> RunnerSession {
     let outputs = told(&mut runner);
     assert!(matches!(&outputs[..], [RunnerOutput::Send(RunnerMessage::Started { .. }), RunnerOutput::Start(_)]));
     runner
+}
+
+#[test]
+fn a_runner_that_drains_begins_nothing_and_cancels_what_outlasts_the_grace() {
+    let mut idle = runner();
+    idle.drain(ms(100), ms(0));
+    assert!(idle.is_drained());
+
+    let mut runner = active();
+    runner.drain(ms(100), ms(20));
+    assert!(runner.is_active() && !runner.is_drained());
+    assert_eq!(runner.next_timeout(), Some(ms(120)));
+    runner.drain(ms(500), ms(30));
+    assert_eq!(runner.next_timeout(), Some(ms(120)), "draining again gives no more time");
+    runner.handle_timeout(ms(119));
+    assert!(told(&mut runner).is_empty());
+    runner.handle_timeout(ms(120));
+    let outputs = told(&mut runner);
+    let [RunnerOutput::StopGuest, RunnerOutput::Send(RunnerMessage::Done(done))] = &outputs[..] else { panic!() };
+    let error = done.result.error().unwrap();
+    assert_eq!((error.code, error.message.as_str()), (ErrorCode::Timeout, "Execution was cancelled"));
+    assert!(runner.is_drained());
+
+    runner.handle_message(HostMessage::Execute(execute("exec-2", "return 1")), ms(130));
+    let outputs = told(&mut runner);
+    let [RunnerOutput::Send(RunnerMessage::Done(done))] = &outputs[..] else { panic!("{outputs:?}") };
+    assert_eq!((done.id.as_str(), done.result.error().unwrap().code), ("exec-2", ErrorCode::InternalError));
+}
+
+#[test]
+fn a_guest_that_is_done_within_the_grace_is_not_disturbed() {
+    let mut runner = active();
+    runner.drain(ms(100), ms(20));
+    runner.handle_turn(Poll::Ready(Turn::Done(Outcome::Returned(Value::undefined()))), ms(119));
+    let outputs = told(&mut runner);
+    let [RunnerOutput::Send(RunnerMessage::Done(done))] = &outputs[..] else { panic!("{outputs:?}") };
+    assert!(done.result.is_ok() && runner.is_drained());
 }
 
 fn told(runner: &mut RunnerSession) -> Vec<RunnerOutput> {

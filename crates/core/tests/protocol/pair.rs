@@ -15,8 +15,8 @@ use execbox_core::program::Limits;
 use execbox_core::protocol::host::Output as HostOutput;
 use execbox_core::protocol::runner::Output as RunnerOutput;
 use execbox_core::protocol::{
-    CloseReason, Execute, HostMessage, HostOptions, HostSession, LineDecoder, RunnerMessage, RunnerSession, StreamEnd,
-    encode_line,
+    CloseReason, Execute, HostMessage, HostOptions, HostSession, LineDecoder, Message as _, RunnerMessage,
+    RunnerSession, StreamEnd, encode_line,
 };
 use serde::Serialize;
 use serde_json::{Value as Json, json};

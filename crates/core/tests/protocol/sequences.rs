@@ -11,8 +11,8 @@ use execbox_core::error::{ExecuteError, ExecuteResult};
 use execbox_core::protocol::host::Output as HostOutput;
 use execbox_core::protocol::runner::Output as RunnerOutput;
 use execbox_core::protocol::{
-    CloseReason, Done, HostMessage, HostOptions, HostSession, LineDecoder, LineError, RunnerMessage, RunnerSession,
-    TooLong, ToolResult, WireCall,
+    CloseReason, Done, HostMessage, HostOptions, HostSession, LineDecoder, LineError, Message as _, RunnerMessage,
+    RunnerSession, TooLong, ToolResult, WireCall,
 };
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};
