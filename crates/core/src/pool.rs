@@ -81,7 +81,10 @@ pub enum Acquired<S> {
     /// At once.
     Granted(Grant<S>),
     /// Not yet: the waiter is in the queue, and an [`Output`] will name it.
-    Waiting,
+    Waiting {
+        /// When its patience is over; `None` for a patience too long to be a time.
+        until: Option<Duration>,
+    },
     /// Not at all.
     Refused(Refusal),
 }
@@ -175,7 +178,7 @@ impl<S, W> Pool<S, W> {
             return Acquired::Refused(Refusal::QueueFull { busy: self.busy, waiting: self.waiting.len() });
         }
         self.waiting.push_back(Waiting { waiter: waiter(), since: now });
-        Acquired::Waiting
+        Acquired::Waiting { until: now.checked_add(self.options.max_wait) }
     }
 
     /// The right to make shells until there are `count`, as far as there may be: how many to make.
@@ -277,8 +280,8 @@ mod tests {
         let mut pool = pool(options());
         assert_eq!(pool.acquire(|| "a", ms(0)), Acquired::Granted(Grant::Make));
         assert_eq!(pool.acquire(|| "b", ms(0)), Acquired::Granted(Grant::Make));
-        assert_eq!(pool.acquire(|| "c", ms(1)), Acquired::Waiting);
-        assert_eq!(pool.acquire(|| "d", ms(2)), Acquired::Waiting);
+        assert_eq!(pool.acquire(|| "c", ms(1)), Acquired::Waiting { until: Some(ms(51)) });
+        assert_eq!(pool.acquire(|| "d", ms(2)), Acquired::Waiting { until: Some(ms(52)) });
         let refusal = Refusal::QueueFull { busy: 2, waiting: 2 };
         assert_eq!(pool.acquire(|| "e", ms(3)), Acquired::Refused(refusal));
         pool.put_back(7, ms(4));
@@ -376,7 +379,7 @@ mod tests {
                         next += 1;
                         match pool.acquire(|| next, now) {
                             Acquired::Granted(grant) => granted.push(grant),
-                            Acquired::Waiting => waiting.push(next),
+                            Acquired::Waiting { .. } => waiting.push(next),
                             Acquired::Refused(_) => {}
                         }
                     }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use execbox_core::engine::LogLine;
-use execbox_core::error::ExecuteResult;
+use execbox_core::error::{ExecuteError, ExecuteResult};
 use execbox_core::program::Limits;
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
@@ -17,6 +17,24 @@ pub trait Executor: Send + Sync {
     ///
     /// Dropping the future stops the guest and cancels its tool calls.
     fn execute(&self, execution: Execution) -> BoxFuture<'_, ExecuteResult>;
+
+    /// Gets ready for `count` executions at once, as far as it may, so that the first ones need not wait:
+    /// starts workers or children, and has each execute a program that does nothing. An executor that
+    /// keeps nothing ready has nothing to do.
+    ///
+    /// # Errors
+    /// That program failed, as every other would.
+    fn prewarm(&self, count: usize) -> BoxFuture<'_, Result<(), ExecuteError>> {
+        let _ = count;
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// Lets go what it keeps ready, and waits for the executions under way. Those that wait for their turn
+    /// are woken, and all from here on refused, with an error whose [`refusal`](ExecuteError::refusal) is
+    /// [`Refusal::Closed`](crate::Refusal::Closed). An executor that keeps nothing ready goes on.
+    fn dispose(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
 }
 
 /// Code with what is granted to it: the request of the script contract.

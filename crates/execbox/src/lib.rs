@@ -36,30 +36,45 @@
 //! no sockets, and grants a guest nothing by default. An inline guest shares its host's process: see
 //! `SECURITY.md` in the repository for what that does not stop.
 
+mod child;
 pub mod declarations;
 mod dispatch;
 mod executor;
+mod host;
 mod inline;
+mod link;
 mod parts;
+mod pool;
+mod pooled;
+mod process;
 mod provider;
 mod remote;
 mod runner;
 mod schema;
+mod serve;
 mod tool;
+pub mod transport;
+mod worker;
 
 pub use execbox_core::engine::{LogLevel, LogLine};
 pub use execbox_core::error::{ErrorCode, ExecuteError, ExecuteResult};
 pub use execbox_core::manifest::{ProviderManifest, ToolManifest};
+pub use execbox_core::pool::{PoolOptions, Refusal};
 pub use execbox_core::program::Limits;
 pub use execbox_core::protocol::host::HostOptions;
 pub use executor::{Execution, Executor};
 pub use inline::InlineExecutor;
+pub use process::{CommandError, ProcessExecutor, ProcessExecutorBuilder, RunnerCommand};
 pub use provider::{Provider, ProviderBuilder, ProviderError};
-pub use remote::{Connection, RemoteExecutor};
-pub use runner::{MAX_LINE_BYTES, Runner};
+pub use remote::RemoteExecutor;
+pub use runner::Runner;
 pub use schema::Schema;
+#[cfg(feature = "standard")]
+pub use serve::serve_if_runner;
+pub use serve::{be_a_runner, serve_if_runner_with};
 pub use tokio_util::sync::CancellationToken;
 pub use tool::{Tool, ToolContext, ToolError};
+pub use worker::{WorkerExecutor, WorkerExecutorBuilder};
 
 pub use execbox_core as core;
 

@@ -1,7 +1,7 @@
-//! A runner: executions for a host at the other end of a byte stream (runner specification).
+//! A runner: executions for a host at the other end of a transport (runner specification).
 //!
-//! A driver of [`RunnerSession`]: bytes in, guest, clock, bytes out. The rules are the session's. It
-//! opens nothing: whoever calls [`Runner::serve`] brings the stream.
+//! A driver of [`RunnerSession`]: messages in, guest, clock, messages out. The rules are the session's. It
+//! opens nothing: whoever calls [`Runner::serve`] brings the transport.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -12,67 +12,90 @@ use std::time::Duration;
 
 use execbox_core::engine::{Engine, Event, Guest};
 use execbox_core::language::Language;
-use execbox_core::protocol::line::{LineDecoder, StreamEnd, encode_line};
 use execbox_core::protocol::message::{HostMessage, RunnerMessage};
 use execbox_core::protocol::runner::{Output, RunnerSession};
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
+use futures_util::future::FutureExt as _;
 use tokio::time::{Instant, Sleep};
+use tokio_util::sync::CancellationToken;
 
+use crate::link::{Heard, JsonLink, Link};
 use crate::parts::Parts;
+use crate::transport::Transport;
 
-/// The longest line that is read or written, in bytes. Parsed, a line takes tens of times its length at worst.
-pub const MAX_LINE_BYTES: usize = 16 << 20;
-
-/// How much may wait to be written before the guest must wait too: a host that does not read gets no
+/// How much may wait to be carried off before the guest must wait too: a host that does not read gets no
 /// more said to it.
-const MOST_UNWRITTEN: usize = 1 << 20;
+const MOST_UNSENT: usize = 1 << 20;
 
 /// How long a host that has ended may take to read what was said before.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// How much is read at once.
-const READ_CHUNK: usize = 64 << 10;
-
-/// Runs executions for hosts. Cheap to clone; serves any number of streams at once.
+/// Runs executions for hosts. Cheap to clone; serves any number of transports at once.
 ///
 /// Needs a tokio runtime with time enabled.
 #[derive(Clone)]
 pub struct Runner {
     parts: Parts,
+    drain: Option<Drain>,
+}
+
+/// When to take no more executions, and what those that run have left then.
+#[derive(Clone)]
+struct Drain {
+    when: CancellationToken,
+    grace: Duration,
 }
 
 impl Runner {
     /// With the standard parts: QuickJS, and TypeScript accepted.
     #[cfg(feature = "standard")]
     pub fn new() -> Result<Self, execbox_quickjs::LoadError> {
-        Ok(Self { parts: Parts::standard()? })
+        Ok(Self { parts: Parts::standard()?, drain: None })
     }
 
     /// With parts of your own.
     pub fn with(engine: Arc<dyn Engine>, language: Arc<dyn Language>) -> Self {
-        Self { parts: Parts { engine, language } }
+        Self { parts: Parts { engine, language }, drain: None }
     }
 
-    /// Speaks the runner protocol, one JSON object per line, until `reader` ends: one execution at a
-    /// time, any number one after another. A guest that still runs then is stopped.
+    /// Drains when the token fires: no execution begins any more, one that runs is cancelled after
+    /// `grace`, and a transport whose execution is over is closed.
+    #[must_use]
+    pub fn drain_when(mut self, when: CancellationToken, grace: Duration) -> Self {
+        self.drain = Some(Drain { when, grace });
+        self
+    }
+
+    /// Fires when it is to drain.
+    pub(crate) fn drain_token(&self) -> CancellationToken {
+        self.drain.as_ref().map(|drain| drain.when.clone()).unwrap_or_default()
+    }
+
+    /// Speaks the runner protocol until the host has nothing more to say: one execution at a time, any
+    /// number one after another. A guest that still runs then is stopped.
     ///
     /// # Errors
-    /// When the stream breaks, or ends in the middle of a line (`UnexpectedEof`).
-    pub async fn serve(&self, reader: impl AsyncRead, writer: impl AsyncWrite) -> io::Result<()> {
-        let (mut reader, mut writer) = (pin!(reader), pin!(writer));
-        let mut connection = Connection::new(self);
-        let end = poll_fn(|cx| connection.poll(reader.as_mut(), writer.as_mut(), cx)).await?;
-        // What was said before the end is worth a moment. A host that has gone away does not miss it.
-        let rest = connection.out.split_off(connection.written);
-        let _ = tokio::time::timeout(LAST_WORDS, async {
-            writer.write_all(&rest).await?;
-            writer.flush().await
+    /// When the transport breaks, or ends in the middle of a message (`UnexpectedEof`).
+    pub async fn serve(&self, transport: impl Transport) -> io::Result<()> {
+        self.serve_link(JsonLink::new(transport)).await
+    }
+
+    pub(crate) async fn serve_link(&self, mut link: impl Link<RunnerMessage, HostMessage>) -> io::Result<()> {
+        let drain = self.drain_token();
+        let mut draining = pin!(drain.cancelled().fuse());
+        let mut conversation = Conversation::new(self, &mut link);
+        let ended = poll_fn(|cx| {
+            if draining.as_mut().poll(cx).is_ready() {
+                conversation.drain();
+            }
+            conversation.poll(cx)
         })
         .await;
-        match end {
-            StreamEnd::Clean => Ok(()),
-            StreamEnd::CutOff => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the host's last line has no end")),
+        drop(conversation);
+        // What was said before the end is worth a moment. A host that has gone away does not miss it.
+        if ended.is_ok() {
+            let _ = tokio::time::timeout(LAST_WORDS, poll_fn(|cx| link.poll_close(cx))).await;
         }
+        ended
     }
 }
 
@@ -82,55 +105,54 @@ impl std::fmt::Debug for Runner {
     }
 }
 
-/// One stream being served.
-struct Connection<'a> {
+/// One host being served.
+struct Conversation<'a, L> {
     runner: &'a Runner,
     session: RunnerSession,
+    link: &'a mut L,
     /// What the session's times count from.
     epoch: Instant,
     guest: Option<Box<dyn Guest>>,
     events: Vec<Event>,
     deadline: Pin<Box<Sleep>>,
-    lines: LineDecoder,
-    chunk: Box<[u8]>,
-    /// Bytes for the host, and how many of them are written.
-    out: Vec<u8>,
-    written: usize,
 }
 
-impl<'a> Connection<'a> {
-    fn new(runner: &'a Runner) -> Self {
+impl<'a, L: Link<RunnerMessage, HostMessage>> Conversation<'a, L> {
+    fn new(runner: &'a Runner, link: &'a mut L) -> Self {
         Self {
             runner,
             session: RunnerSession::new(Arc::clone(&runner.parts.language)),
+            link,
             epoch: Instant::now(),
             guest: None,
             events: Vec::new(),
             deadline: Box::pin(tokio::time::sleep(Duration::ZERO)),
-            lines: LineDecoder::new(MAX_LINE_BYTES),
-            chunk: vec![0; READ_CHUNK].into(),
-            out: Vec::new(),
-            written: 0,
         }
     }
 
-    /// Goes on until nothing can; ready when the host's side has ended.
-    fn poll(
-        &mut self,
-        mut reader: Pin<&mut impl AsyncRead>,
-        mut writer: Pin<&mut impl AsyncWrite>,
-        cx: &mut Context<'_>,
-    ) -> Poll<io::Result<StreamEnd>> {
+    fn drain(&mut self) {
+        let grace = self.runner.drain.as_ref().map_or(Duration::ZERO, |drain| drain.grace);
+        self.session.drain(grace, self.epoch.elapsed());
+        self.follow_outputs();
+    }
+
+    /// Goes on until nothing can; ready when the host's side has ended, or all is drained.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
-            if let Poll::Ready(end) = self.poll_read(reader.as_mut(), cx)? {
+            if let Poll::Ready(end) = self.poll_receive(cx) {
                 self.session.handle_close();
                 self.follow_outputs();
-                return Poll::Ready(Ok(end));
+                return Poll::Ready(end);
             }
             self.poll_deadline(cx);
             let held_up = self.is_held_up();
             let answered = !held_up && self.poll_guest(cx);
-            self.poll_write(writer.as_mut(), cx)?;
+            if let Poll::Ready(Err(error)) = self.link.poll_flush(cx) {
+                return Poll::Ready(Err(error));
+            }
+            if self.session.is_drained() {
+                return Poll::Ready(Ok(()));
+            }
             let freed = held_up && !self.is_held_up();
             if !answered && !freed {
                 return Poll::Pending;
@@ -138,25 +160,17 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// Takes in everything that the host has said. Ready at the end of the stream.
-    fn poll_read(&mut self, mut reader: Pin<&mut impl AsyncRead>, cx: &mut Context<'_>) -> Poll<io::Result<StreamEnd>> {
+    /// Takes in everything that the host has said. Ready when it has nothing more to say.
+    fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
-            let mut buffer = ReadBuf::new(&mut self.chunk);
-            std::task::ready!(reader.as_mut().poll_read(cx, &mut buffer))?;
-            if buffer.filled().is_empty() {
-                return Poll::Ready(Ok(self.lines.end()));
+            match std::task::ready!(self.link.poll_receive(cx))? {
+                None => return Poll::Ready(Ok(())),
+                Some(Heard::Message(message)) => self.session.handle_message(message, self.epoch.elapsed()),
+                Some(Heard::Malformed(error)) => self.session.handle_malformed(&error),
+                // What is no object names nothing that could be answered.
+                Some(Heard::Garbage(_)) => {}
             }
-            self.lines.push(buffer.filled());
-            while let Some(line) = self.lines.next() {
-                // A line that is no object names nothing that could be answered.
-                let Ok(object) = line else { continue };
-                match HostMessage::from_object(object) {
-                    Ok(Some(message)) => self.session.handle_message(message, self.epoch.elapsed()),
-                    Ok(None) => {}
-                    Err(error) => self.session.handle_malformed(&error),
-                }
-                self.follow_outputs();
-            }
+            self.follow_outputs();
         }
     }
 
@@ -171,9 +185,9 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// Whether the guest must wait for the host to read; `poll_write` wakes this task when it has.
+    /// Whether the guest must wait for the host to read; `poll_flush` wakes this task when it has.
     fn is_held_up(&self) -> bool {
-        self.out.len() - self.written > MOST_UNWRITTEN
+        self.link.unsent() > MOST_UNSENT
     }
 
     /// Lets the guest compute. Whether it was answered meanwhile, and can go on.
@@ -199,7 +213,11 @@ impl<'a> Connection<'a> {
         let mut answered = false;
         while let Some(output) = self.session.poll_output() {
             match output {
-                Output::Send(message) => self.send(message),
+                Output::Send(message) => {
+                    if let Err((message, error)) = self.link.send(message) {
+                        self.session.handle_too_long(message, error);
+                    }
+                }
                 Output::Start(program) => match self.runner.parts.engine.start(program) {
                     Ok(guest) => self.guest = Some(guest),
                     Err(error) => self.session.handle_start_error(&error, self.epoch.elapsed()),
@@ -214,28 +232,5 @@ impl<'a> Connection<'a> {
             }
         }
         answered
-    }
-
-    fn send(&mut self, message: RunnerMessage) {
-        if let Err(error) = encode_line(&message, MAX_LINE_BYTES, &mut self.out) {
-            self.session.handle_too_long(message, error);
-        }
-    }
-
-    fn poll_write(&mut self, mut writer: Pin<&mut impl AsyncWrite>, cx: &mut Context<'_>) -> io::Result<()> {
-        while self.written < self.out.len() {
-            match writer.as_mut().poll_write(cx, &self.out[self.written..]) {
-                Poll::Ready(Ok(0)) => return Err(io::ErrorKind::WriteZero.into()),
-                Poll::Ready(Ok(count)) => self.written += count,
-                Poll::Ready(Err(error)) => return Err(error),
-                Poll::Pending => return Ok(()),
-            }
-        }
-        self.out.clear();
-        self.written = 0;
-        match writer.poll_flush(cx) {
-            Poll::Ready(flushed) => flushed,
-            Poll::Pending => Ok(()),
-        }
     }
 }

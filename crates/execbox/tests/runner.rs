@@ -4,7 +4,8 @@
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
-use execbox::{Connection, ErrorCode, Execution, Executor, Limits, RemoteExecutor, Runner};
+use execbox::transport::StreamTransport;
+use execbox::{ErrorCode, Execution, Executor, Limits, RemoteExecutor, Runner};
 use serde_json::{Value as Json, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
 use tokio::task::JoinHandle;
@@ -19,7 +20,7 @@ struct Host {
 fn host() -> Host {
     let (here, there) = tokio::io::duplex(1024);
     let (reader, writer) = tokio::io::split(there);
-    let runner = tokio::spawn(async move { Runner::new().unwrap().serve(reader, writer).await });
+    let runner = tokio::spawn(async move { Runner::new().unwrap().serve(StreamTransport::new(reader, writer)).await });
     let (reader, writer) = tokio::io::split(here);
     Host { reader: BufReader::new(reader), writer, runner }
 }
@@ -92,7 +93,7 @@ where
             let (here, there) = tokio::io::duplex(1024);
             tokio::spawn(peer(there));
             let (reader, writer) = tokio::io::split(here);
-            Ok(Connection::new(reader, writer))
+            Ok(StreamTransport::new(reader, writer))
         }
     });
     let limits = Limits { timeout: Duration::from_millis(timeout_ms), ..Limits::default() };
@@ -132,7 +133,10 @@ async fn a_runner_that_goes_away_lies_or_is_silent_ends_the_execution_once() {
 #[tokio::test]
 async fn a_connection_that_cannot_be_opened_tells_no_address() {
     let executor = RemoteExecutor::new(|| async {
-        Err(std::io::Error::new(ErrorKind::ConnectionRefused, "192.0.2.1:4000 with token s3cret"))
+        Err::<execbox::transport::CommandTransport, _>(std::io::Error::new(
+            ErrorKind::ConnectionRefused,
+            "192.0.2.1:4000 with token s3cret",
+        ))
     });
     let result = executor.execute(Execution::new("1")).await;
     let error = result.error().unwrap();

@@ -185,21 +185,16 @@ pub struct TooLong {
     pub cap: usize,
 }
 
-/// Appends a message as one line.
+/// A message as the text of its line, the end not included.
 ///
 /// # Errors
-/// A message of more than `cap` bytes is refused whole, and `out` is as it was. What to do then is for
-/// the session to say (`handle_too_long`).
-pub fn encode_line(message: &impl Serialize, cap: usize, out: &mut Vec<u8>) -> Result<(), TooLong> {
-    let start = out.len();
-    serde_json::to_writer(&mut *out, message).expect("a message is plain data, and memory takes every write");
-    let len = out.len() - start;
-    if len > cap {
-        out.truncate(start);
-        return Err(TooLong { len, cap });
+/// One of more than `cap` bytes is refused. What to do then is for the session to say (`handle_too_long`).
+pub fn encode_message(message: &impl Serialize, cap: usize) -> Result<Vec<u8>, TooLong> {
+    let text = serde_json::to_vec(message).expect("a message is plain data, and memory takes every write");
+    if text.len() > cap {
+        return Err(TooLong { len: text.len(), cap });
     }
-    out.push(b'\n');
-    Ok(())
+    Ok(text)
 }
 
 #[cfg(test)]
@@ -294,12 +289,9 @@ mod tests {
     }
 
     #[test]
-    fn a_message_beyond_the_cap_is_refused_whole() {
-        let mut out = b"before\n".to_vec();
-        assert_eq!(encode_line(&json!({"a": 1}), 6, &mut out), Err(TooLong { len: 7, cap: 6 }));
-        assert_eq!(out, b"before\n");
-        assert_eq!(encode_line(&json!({"a": 1}), 7, &mut out), Ok(()));
-        assert_eq!(out, b"before\n{\"a\":1}\n");
+    fn a_message_beyond_the_cap_is_refused() {
+        assert_eq!(encode_message(&json!({"a": 1}), 6), Err(TooLong { len: 7, cap: 6 }));
+        assert_eq!(encode_message(&json!({"a": 1}), 7), Ok(b"{\"a\":1}".to_vec()));
     }
 
     /// Bytes that look like the protocol often enough to get somewhere.

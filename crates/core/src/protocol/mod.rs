@@ -22,7 +22,7 @@ pub mod message;
 pub mod runner;
 
 pub use host::{CloseReason, HostOptions, HostSession, Misbehaviour};
-pub use line::{LineDecoder, LineError, StreamEnd, TooLong, decode_line, encode_line};
+pub use line::{LineDecoder, LineError, StreamEnd, TooLong, decode_line, encode_message};
 pub use message::{
     Done, Execute, Fault, HostMessage, Message, MessageError, Object, RunnerMessage, ToolResult, WireCall,
 };

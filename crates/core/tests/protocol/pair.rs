@@ -16,7 +16,7 @@ use execbox_core::protocol::host::Output as HostOutput;
 use execbox_core::protocol::runner::Output as RunnerOutput;
 use execbox_core::protocol::{
     CloseReason, Execute, HostMessage, HostOptions, HostSession, LineDecoder, Message as _, RunnerMessage,
-    RunnerSession, StreamEnd, encode_line,
+    RunnerSession, StreamEnd, encode_message,
 };
 use serde::Serialize;
 use serde_json::{Value as Json, json};
@@ -253,8 +253,8 @@ impl Pair {
     }
 
     fn send(&mut self, message: &impl Serialize, from_host: bool) -> Result<(), execbox_core::protocol::TooLong> {
-        let mut line = Vec::new();
-        encode_line(message, CAP, &mut line)?;
+        let mut line = encode_message(message, CAP)?;
+        line.push(b'\n');
         if self.broken {
             return Ok(());
         }

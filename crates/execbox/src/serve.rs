@@ -1,0 +1,126 @@
+//! Processes that are runners: this program's children, the binary, and whatever listens for hosts.
+
+use std::io::{self, stdin};
+use std::os::fd::AsFd as _;
+use std::time::Duration;
+use std::{env, fs, process, thread};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use tokio::task::JoinSet;
+
+use crate::runner::Runner;
+use crate::transport::{Arrival, Listener, stdio};
+
+/// What a program that [is its own runner](crate::RunnerCommand::this_program) is started with.
+pub(crate) const ARGUMENT: &str = "execbox-runner";
+
+/// How long a process outlives its host, at most. Longer than the runner's last words take.
+const AFTERLIFE: Duration = Duration::from_millis(1500);
+
+/// How long to wait before the next connection where the last one could not be accepted: the system may be
+/// out of descriptors for a while.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
+
+/// Whether this process was started as this program's own runner.
+pub(crate) fn is_runner() -> bool {
+    let mut arguments = env::args_os().skip(1);
+    arguments.next().is_some_and(|first| first == ARGUMENT) && arguments.next().is_none()
+}
+
+/// Serves and exits if this process was started as a runner of its own program
+/// ([`RunnerCommand::this_program`](crate::RunnerCommand::this_program)); else does nothing.
+///
+/// Call it first in `main`, before anything is opened or started:
+///
+/// ```no_run
+/// # #[allow(clippy::needless_doctest_main)]
+/// fn main() {
+///     execbox::serve_if_runner();
+///     // … the program
+/// }
+/// ```
+#[cfg(feature = "standard")]
+pub fn serve_if_runner() {
+    serve_if_runner_with(|| Runner::new().map_err(io::Error::other));
+}
+
+/// [`serve_if_runner`], with a runner of your own parts.
+pub fn serve_if_runner_with(runner: impl FnOnce() -> io::Result<Runner>) {
+    if is_runner() {
+        be_a_runner();
+        process::exit(i32::from(runner().and_then(serve_stdio).is_err()));
+    }
+}
+
+fn serve_stdio(runner: Runner) -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let served = runtime.block_on(async { runner.serve(stdio()?).await });
+    // Where standard input is a file, reading it occupies a thread that nothing can interrupt.
+    runtime.shutdown_background();
+    served
+}
+
+/// Makes this process one that is there for its host alone: it keeps no descriptor but the three standard
+/// ones, and ends soon after its standard input does, whatever it is doing.
+///
+/// Only for processes that are runners on standard input and output, first in `main`: it closes descriptors
+/// without asking whose they are.
+pub fn be_a_runner() {
+    close_inherited();
+    let watch = thread::Builder::new().name("execbox-host-watch".into()).spawn(|| {
+        let stdin = stdin();
+        let mut ends = [PollFd::new(stdin.as_fd(), PollFlags::empty())];
+        // Woken by nothing but the end of the other side.
+        if poll(&mut ends, PollTimeout::NONE).is_ok() {
+            thread::sleep(AFTERLIFE);
+            process::exit(0);
+        }
+    });
+    // Without the thread, the end of standard input still ends the runner, if only as soon as it reads.
+    drop(watch);
+}
+
+/// Closes what the starting process had open and left to this one.
+fn close_inherited() {
+    let folder = if cfg!(target_os = "linux") { "/proc/self/fd" } else { "/dev/fd" };
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    let open: Vec<i32> = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect();
+    for descriptor in open.into_iter().filter(|descriptor| *descriptor > 2) {
+        // One of them was the folder's own, and is closed already.
+        let _ = nix::unistd::close(descriptor);
+    }
+}
+
+impl Runner {
+    /// Serves the hosts that come to `listener`, at most `max_connections` at once; more have to wait. Comes
+    /// to an end when it is [drained](Self::drain_when); without that, never.
+    ///
+    /// A host that breaks off or misbehaves ends its own connection only.
+    pub async fn listen(&self, listener: Listener, max_connections: usize) {
+        let mut connections = JoinSet::new();
+        let drained = self.drain_token();
+        let accepting = async {
+            loop {
+                while connections.len() >= max_connections.max(1) {
+                    connections.join_next().await;
+                }
+                match listener.accept().await {
+                    Ok(arrival) => drop(connections.spawn(self.clone().serve_arrival(arrival))),
+                    Err(_) => tokio::time::sleep(ACCEPT_AGAIN).await,
+                }
+                while connections.try_join_next().is_some() {}
+            }
+        };
+        drained.run_until_cancelled(accepting).await;
+        drop(listener);
+        connections.join_all().await;
+    }
+
+    async fn serve_arrival(self, arrival: Arrival) {
+        let welcome = self.drain_token();
+        if let Some(Ok(transport)) = welcome.run_until_cancelled(arrival.welcome()).await {
+            // However it ends, it ends for that host.
+            let _ = self.serve(transport).await;
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! A child process as a peer.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::process::Command;
+use std::task::{Context, Poll};
+
+use tokio::net::unix::pipe;
+
+use super::{Received, StreamTransport, Transport};
+use crate::child::Child;
+
+/// A [`Transport`] to a child process, by its standard input and output, one message per line. Dropping it
+/// kills the child.
+#[derive(Debug)]
+pub struct CommandTransport {
+    stream: StreamTransport<pipe::Receiver, pipe::Sender>,
+    child: Child,
+}
+
+impl CommandTransport {
+    /// Starts `command`. Arguments, environment, folder and standard error are as the command says.
+    ///
+    /// Needs a tokio runtime with I/O enabled.
+    pub fn spawn(command: &mut Command) -> io::Result<Self> {
+        IdleCommand::spawn(command)?.open()
+    }
+
+    /// The same child, of no runtime, if nothing is under way in either direction.
+    pub(crate) fn into_idle(self) -> Option<IdleCommand> {
+        let (receiver, sender) = self.stream.into_quiet_parts()?;
+        let (stdout, stdin) = (receiver.into_nonblocking_fd().ok()?, sender.into_nonblocking_fd().ok()?);
+        Some(IdleCommand { child: self.child, stdin, stdout })
+    }
+}
+
+impl Transport for CommandTransport {
+    fn send(&mut self, message: Vec<u8>) -> io::Result<()> {
+        self.stream.send(message)
+    }
+
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stream.poll_flush(cx)
+    }
+
+    fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Received>> {
+        self.stream.poll_receive(cx)
+    }
+}
+
+/// A child that nobody talks to just now: registered with no runtime, so that any may go on with it.
+#[derive(Debug)]
+pub(crate) struct IdleCommand {
+    child: Child,
+    stdin: OwnedFd,
+    stdout: OwnedFd,
+}
+
+impl IdleCommand {
+    pub(crate) fn spawn(command: &mut Command) -> io::Result<Self> {
+        let (child, stdin, stdout) = Child::spawn(command)?;
+        Ok(Self { child, stdin, stdout })
+    }
+
+    /// To talk to on this runtime; an error where the child has ended.
+    pub(crate) fn open(mut self) -> io::Result<CommandTransport> {
+        if self.child.has_ended() {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        let (receiver, sender) =
+            (pipe::Receiver::from_owned_fd(self.stdout)?, pipe::Sender::from_owned_fd(self.stdin)?);
+        Ok(CommandTransport { stream: StreamTransport::new(receiver, sender), child: self.child })
+    }
+}

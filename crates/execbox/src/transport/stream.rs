@@ -1,0 +1,94 @@
+//! Messages over a byte stream: one per line.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use execbox_core::protocol::line::{LineDecoder, LineError, StreamEnd};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::{MAX_MESSAGE_BYTES, Received, Transport};
+
+/// How much is read at once.
+const READ_CHUNK: usize = 64 << 10;
+
+/// A [`Transport`] over the two directions of a byte stream. Whatever must end with the connection (a
+/// child process, say) is kept alive by one of them.
+#[derive(Debug)]
+pub struct StreamTransport<R, W> {
+    reader: R,
+    writer: W,
+    lines: LineDecoder,
+    chunk: Vec<u8>,
+    /// Lines for the peer, and how many of their bytes are written.
+    out: Vec<u8>,
+    written: usize,
+}
+
+impl<R, W> StreamTransport<R, W> {
+    /// Over these two. Wrap what is not `Unpin` in `Box::pin`.
+    pub fn new(reader: R, writer: W) -> Self {
+        Self {
+            reader,
+            writer,
+            lines: LineDecoder::new(MAX_MESSAGE_BYTES),
+            chunk: Vec::with_capacity(READ_CHUNK),
+            out: Vec::new(),
+            written: 0,
+        }
+    }
+
+    /// The two directions again, if nothing is under way in either: no message half sent, and none
+    /// received that was not taken.
+    pub fn into_quiet_parts(self) -> Option<(R, W)> {
+        (self.out.is_empty() && self.lines.is_empty()).then_some((self.reader, self.writer))
+    }
+}
+
+impl<R, W> Transport for StreamTransport<R, W>
+where
+    R: AsyncRead + Send + Unpin,
+    W: AsyncWrite + Send + Unpin,
+{
+    fn send(&mut self, message: Vec<u8>) -> io::Result<()> {
+        if self.out.is_empty() {
+            self.out = message;
+        } else {
+            self.out.extend_from_slice(&message);
+        }
+        self.out.push(b'\n');
+        Ok(())
+    }
+
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while self.written < self.out.len() {
+            match ready!(Pin::new(&mut self.writer).poll_write(cx, &self.out[self.written..]))? {
+                0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                count => self.written += count,
+            }
+        }
+        self.out.clear();
+        self.written = 0;
+        Pin::new(&mut self.writer).poll_flush(cx)
+    }
+
+    fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Received>> {
+        loop {
+            match self.lines.next_line() {
+                Some(Ok(line)) => return Poll::Ready(Ok(Received::Message(line))),
+                Some(Err(LineError::Oversized(cap))) => return Poll::Ready(Ok(Received::TooLong(cap))),
+                Some(Err(error)) => return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, error))),
+                None => {}
+            }
+            let mut buffer = ReadBuf::uninit(self.chunk.spare_capacity_mut());
+            ready!(Pin::new(&mut self.reader).poll_read(cx, &mut buffer))?;
+            if buffer.filled().is_empty() {
+                return Poll::Ready(match self.lines.end() {
+                    StreamEnd::Clean => Ok(Received::End),
+                    StreamEnd::CutOff => Err(io::ErrorKind::UnexpectedEof.into()),
+                });
+            }
+            self.lines.push(buffer.filled());
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Cases from files, and the tools that they call.
+//!
+//! A case reads
+//!
+//! ```text
+//! === what it shows
+//! result: JSON | undefined          what the execution comes to …
+//! error: CODE, part of the message  … or this
+//! logs: ["…"]                       the log, if it matters
+//! calls: [["tool", JSON], …]        what reached the host, if it matters
+//! limits: {"maxLogLines": 2}        other limits than the default
+//! moves: log log hi | return 1      the same program for the scripted engine, if it can be told there
+//! ---
+//! the program
+//! ```
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use execbox::{ExecuteResult, Limits, Provider, Tool, ToolError};
+use serde_json::{Value as Json, json};
+
+/// See the [module](self).
+#[derive(Clone, Default)]
+pub(crate) struct Case {
+    pub(crate) name: String,
+    result: Option<String>,
+    error: Option<String>,
+    logs: Option<Json>,
+    calls: Option<Json>,
+    pub(crate) limits: Limits,
+    pub(crate) moves: Option<String>,
+    pub(crate) code: String,
+}
+
+/// All of them, named after their file and themselves.
+pub(crate) fn cases() -> Vec<Case> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/contract");
+    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.retain(|file| file.extension().is_some_and(|extension| extension == "cases"));
+    files.sort();
+    files
+        .iter()
+        .flat_map(|file| {
+            let text = std::fs::read_to_string(file).unwrap();
+            let section = file.file_stem().unwrap().to_string_lossy().into_owned();
+            let cases: Vec<Case> =
+                format!("\n{text}").split("\n=== ").skip(1).map(|text| parse(&section, text)).collect();
+            assert!(!cases.is_empty(), "{section} has no case");
+            cases
+        })
+        .collect()
+}
+
+fn parse(section: &str, text: &str) -> Case {
+    let (head, code) = text.split_once("\n---\n").unwrap_or_else(|| panic!("{section}: no `---` in {text}"));
+    let mut lines = head.lines();
+    let name = format!("{section}: {}", lines.next().unwrap());
+    let mut case = Case { name, code: code.trim_end_matches('\n').to_owned(), ..Case::default() };
+    for line in lines {
+        let (key, value) = line.split_once(": ").unwrap_or_else(|| panic!("{}: {line}", case.name));
+        let json =
+            || serde_json::from_str::<Json>(value).unwrap_or_else(|error| panic!("{}: {line}: {error}", case.name));
+        match key {
+            "result" => case.result = Some(value.to_owned()),
+            "error" => case.error = Some(value.to_owned()),
+            "logs" => case.logs = Some(json()),
+            "calls" => case.calls = Some(json()),
+            "limits" => case.limits = limits(&json()),
+            "moves" => case.moves = Some(value.replace(" | ", "\n")),
+            _ => panic!("{}: no such key: {key}", case.name),
+        }
+    }
+    assert!(case.result.is_some() != case.error.is_some(), "{}: a result or an error", case.name);
+    case
+}
+
+fn limits(json: &Json) -> Limits {
+    let mut limits = Limits::default();
+    for (key, value) in json.as_object().unwrap() {
+        let value = value.as_u64().unwrap();
+        let count = || usize::try_from(value).unwrap();
+        match key.as_str() {
+            "timeoutMs" => limits.timeout = Duration::from_millis(value),
+            "memoryLimitBytes" => limits.memory_bytes = value,
+            "maxLogLines" => limits.max_log_lines = count(),
+            "maxLogChars" => limits.max_log_chars = count(),
+            _ => panic!("no such limit: {key}"),
+        }
+    }
+    limits
+}
+
+/// What reached the host.
+pub(crate) type Calls = Arc<Mutex<Vec<Json>>>;
+
+/// The tools of every case.
+pub(crate) fn tools(calls: &Calls) -> Provider {
+    let record = |name: &'static str| {
+        let calls = Arc::clone(calls);
+        move |input: &Json| calls.lock().unwrap().push(json!([name, input]))
+    };
+    let (echo, add, later) = (record("echo"), record("add"), record("later"));
+    let echo = Tool::new("echo", move |input, _| {
+        echo(&input);
+        async move { Ok(input) }
+    });
+    let add = Tool::new("add-numbers", move |input: Json, _| {
+        add(&input);
+        async move { Ok(json!(input["a"].as_i64().unwrap() + input["b"].as_i64().unwrap())) }
+    });
+    let later = Tool::new("later", move |input: Json, _| {
+        later(&input);
+        async move {
+            tokio::time::sleep(Duration::from_millis(input.as_u64().unwrap_or(1))).await;
+            Ok(input)
+        }
+    });
+    let fail = Tool::new("fail", async |_, _| Err(ToolError::new("the disk is full")));
+    let crash = Tool::new("crash", async |_, _| panic!("at /home/secret/tool.rs"));
+    let wrong = Tool::new("wrong", async |_, _| Ok(json!({ "count": "many" })));
+    let deep = Tool::new("deep", async |_, _| Ok((0..200).fold(json!(1), |inner, _| json!([inner]))));
+    let proto = Tool::new("proto", async |_, _| Ok(json!({ "__proto__": { "admin": true }, "then": "a word" })));
+    let hang = Tool::new("hang", async |_, _| std::future::pending().await);
+    Provider::builder("tools")
+        .tools([
+            echo,
+            add.input_schema(json!({
+                "type": "object",
+                "properties": { "a": { "type": "integer" }, "b": { "type": "integer" } },
+                "required": ["a", "b"]
+            })),
+            later,
+            fail,
+            crash,
+            wrong.output_schema(json!({ "type": "object", "properties": { "count": { "type": "integer" } } })),
+            deep,
+            proto,
+            hang,
+            Tool::new("then", async |_, _| Ok(json!("then_"))),
+            Tool::new("scrape-url", async |_, _| Ok(json!("scraped"))),
+            Tool::new("scrape url", async |_, _| Ok(json!("scraped, the second"))),
+        ])
+        .build()
+        .unwrap()
+}
+
+/// Whether it came to what the case says.
+pub(crate) fn check(case: &Case, result: &ExecuteResult, calls: &Calls) -> Result<(), String> {
+    let outcome = match &result.outcome {
+        Ok(None) => "undefined".to_owned(),
+        Ok(Some(json)) => json.to_string(),
+        Err(error) => format!("{}, {}", error.code, error.message),
+    };
+    let as_expected = match (&case.result, &case.error, &result.outcome) {
+        (Some(expected), _, Ok(_)) if expected == "undefined" => outcome == "undefined",
+        (Some(expected), _, Ok(actual)) => actual.as_ref() == serde_json::from_str::<Json>(expected).ok().as_ref(),
+        (_, Some(expected), Err(error)) => {
+            let (code, part) = expected.split_once(", ").unwrap_or((expected, ""));
+            error.code.as_str() == code && error.message.contains(&part.replace("\\n", "\n"))
+        }
+        _ => false,
+    };
+    let mut wrong = String::new();
+    if !as_expected {
+        let _ = write!(wrong, "\n  came to {outcome}");
+    }
+    if case.logs.as_ref().is_some_and(|logs| *logs != json!(result.logs)) {
+        let _ = write!(wrong, "\n  logged {:?}", result.logs);
+    }
+    let calls = json!(*calls.lock().unwrap());
+    if case.calls.as_ref().is_some_and(|expected| *expected != calls) {
+        let _ = write!(wrong, "\n  called {calls}");
+    }
+    if wrong.is_empty() { Ok(()) } else { Err(format!("{}{wrong}", case.name)) }
+}

@@ -1,0 +1,166 @@
+//! Time, cancellation, and what the host sees, behind every wall.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use execbox::{CancellationToken, ErrorCode, Execution, Executor, Limits, Provider, Tool, ToolContext};
+use libtest_mimic::Trial;
+use serde_json::{Value as Json, json};
+
+use crate::cases::{Calls, tools};
+use crate::walls::{RUNTIME, Speaks, Wall};
+
+type Test = fn(Arc<dyn Executor>, Speaks);
+
+pub(crate) fn trials(walls: &[Wall]) -> Vec<Trial> {
+    let tests: [(&str, Test); 6] = [
+        ("error-mapping: timeout is for real timeouts, and nothing swallows it", timeouts),
+        ("cancellation: a cancelled execution ends at once, as a timeout", cancellation),
+        ("cancellation: before the start, nothing runs", cancelled_before),
+        ("tool calls: tools are cancelled however the execution ends", tools_are_cancelled),
+        ("session: many executions at once do not meet", many_at_once),
+        ("final result: duration is wall time", duration),
+    ];
+    let trials = walls.iter().flat_map(|wall| {
+        tests.map(|(name, test)| {
+            let (executor, speaks) = (Arc::clone(&wall.executor), wall.speaks);
+            Trial::test(format!("{} · {name}", wall.name), move || {
+                test(executor, speaks);
+                Ok(())
+            })
+        })
+    });
+    trials.collect()
+}
+
+/// Programs that compute or wait for ever.
+fn endless(speaks: Speaks) -> &'static [&'static str] {
+    match speaks {
+        Speaks::JavaScript => &[
+            "for (;;);",
+            "for (;;) try { for (;;); } catch {} finally { continue }",
+            "let n = 3n; for (;;) n = n * n",
+            "await new Promise(() => {})",
+            "await { then() {} }",
+            "const spin = () => Promise.resolve().then(spin); spin(); await tools.hang()",
+            "try { await tools.hang() } catch { return 'caught' } finally { return 'finally' }",
+            "for (;;) { try { await tools.hang() } catch {} }",
+            "/^(a+)+$/.test('a'.repeat(40) + 'b')",
+            "({ get a() { for (;;); } })",
+            "throw { get message() { for (;;); } }",
+        ],
+        Speaks::Moves => &["spin", "stall", "call hang 1\nawait-catch\nreturn 1"],
+    }
+}
+
+fn timeouts(executor: Arc<dyn Executor>, speaks: Speaks) {
+    for code in endless(speaks) {
+        let limits = Limits { timeout: Duration::from_millis(60), ..Limits::default() };
+        let started = Instant::now();
+        let execution = Execution::new(*code).provider(tools(&Calls::default())).limits(limits);
+        let result = RUNTIME.block_on(executor.execute(execution));
+        assert_eq!(result.error().map(|error| error.code), Some(ErrorCode::Timeout), "{code}: {result:?}");
+        assert!(started.elapsed() < Duration::from_secs(5), "{code}: {:?}", started.elapsed());
+        assert!(result.duration >= limits.timeout, "{code}: {:?}", result.duration);
+    }
+}
+
+fn cancellation(executor: Arc<dyn Executor>, speaks: Speaks) {
+    for code in endless(speaks) {
+        let token = CancellationToken::new();
+        let (cancel, started) = (token.clone(), Instant::now());
+        RUNTIME.spawn(async move {
+            tokio::time::sleep(Duration::from_millis(30)).await;
+            cancel.cancel();
+        });
+        let execution = Execution::new(*code).provider(tools(&Calls::default())).cancellation(token);
+        let result = RUNTIME.block_on(executor.execute(execution));
+        let error = result.error().unwrap();
+        assert_eq!((error.code, error.message.as_str()), (ErrorCode::Timeout, "Execution was cancelled"), "{code}");
+        assert!(started.elapsed() < Duration::from_secs(4), "{code}");
+    }
+}
+
+fn cancelled_before(executor: Arc<dyn Executor>, speaks: Speaks) {
+    let (token, calls) = (CancellationToken::new(), Calls::default());
+    token.cancel();
+    let code = if speaks == Speaks::Moves { "call echo 1" } else { "await tools.echo(1)" };
+    let execution = Execution::new(code).provider(tools(&calls)).cancellation(token);
+    let result = RUNTIME.block_on(executor.execute(execution));
+    assert_eq!(result.error().unwrap().code, ErrorCode::Timeout);
+    assert!(calls.lock().unwrap().is_empty());
+}
+
+/// A tool that reports when its cancellation token fires or its call is dropped.
+fn watched() -> (Provider, tokio::sync::mpsc::UnboundedReceiver<&'static str>) {
+    let (tell, told) = tokio::sync::mpsc::unbounded_channel();
+    let watch = Tool::new("watch", move |_: Json, context: ToolContext| {
+        let tell = tell.clone();
+        let _ = tell.send("called");
+        let (cancellation, told) = (context.cancellation, tell.clone());
+        tokio::spawn(async move {
+            cancellation.cancelled().await;
+            let _ = told.send("cancelled");
+        });
+        async move { std::future::pending().await }
+    });
+    (Provider::builder("tools").tool(watch).build().unwrap(), told)
+}
+
+fn tools_are_cancelled(executor: Arc<dyn Executor>, speaks: Speaks) {
+    if speaks == Speaks::Moves {
+        return; // The scripted engine's programs know the tools of the cases only.
+    }
+    let hanging = "await tools.watch()";
+    let done_without_it = "tools.watch(); 'done'";
+    let ends = [(hanging, "timeout"), (hanging, "cancel"), (hanging, "drop"), (done_without_it, "done")];
+    for (code, how) in ends {
+        let (provider, mut told) = watched();
+        let token = CancellationToken::new();
+        let limits =
+            Limits { timeout: Duration::from_millis(if how == "timeout" { 50 } else { 10_000 }), ..Limits::default() };
+        let execution = Execution::new(code).provider(provider).limits(limits).cancellation(token.clone());
+        let executor = Arc::clone(&executor);
+        RUNTIME.block_on(async {
+            let task = tokio::spawn(async move { executor.execute(execution).await });
+            assert_eq!(told.recv().await, Some("called"), "{how}");
+            match how {
+                "cancel" => token.cancel(),
+                "drop" => task.abort(),
+                _ => {}
+            }
+            let cancelled = tokio::time::timeout(Duration::from_secs(5), told.recv()).await;
+            assert_eq!(cancelled, Ok(Some("cancelled")), "{how}");
+        });
+    }
+}
+
+fn many_at_once(executor: Arc<dyn Executor>, speaks: Speaks) {
+    if speaks == Speaks::Moves {
+        return; // Nothing that its programs could meet in.
+    }
+    let tasks: Vec<_> = (0..50)
+        .map(|i| {
+            let code = format!(
+                "globalThis.mine = {i}; const r = await tools.later(1); console.log(mine); [mine, r, typeof other]"
+            );
+            let execution = Execution::new(code).provider(tools(&Calls::default()));
+            let executor = Arc::clone(&executor);
+            RUNTIME.spawn(async move { (i, executor.execute(execution).await) })
+        })
+        .collect();
+    for task in tasks {
+        let (i, result) = RUNTIME.block_on(task).unwrap();
+        assert_eq!(result.outcome, Ok(Some(json!([i, 1, "undefined"]))));
+        assert_eq!(result.logs, [i.to_string()]);
+    }
+}
+
+fn duration(executor: Arc<dyn Executor>, speaks: Speaks) {
+    let code = if speaks == Speaks::Moves { "call later 20\nawait\nreturn 1" } else { "await tools.later(20)" };
+    let result = RUNTIME.block_on(executor.execute(Execution::new(code).provider(tools(&Calls::default()))));
+    assert!(result.is_ok(), "{result:?}");
+    assert!(result.duration >= Duration::from_millis(20) && result.duration < Duration::from_secs(5));
+    let wire = serde_json::to_value(&result).unwrap();
+    assert!(wire["durationMs"].as_f64().is_some_and(|ms| ms >= 20.0 && (ms * 1000.0).fract().abs() < 1e-6));
+}

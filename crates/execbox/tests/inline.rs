@@ -1,0 +1,72 @@
+//! The inline executor: what only it does, or what needs no other wall.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use execbox::{ErrorCode, Execution, Executor, InlineExecutor, Limits, Provider, Tool};
+use serde_json::Value as Json;
+
+fn later() -> Provider {
+    let later = Tool::new("later", async |input: Json, _| {
+        tokio::time::sleep(Duration::from_millis(input.as_u64().unwrap_or(1))).await;
+        Ok(input)
+    });
+    Provider::builder("tools").tool(later).build().unwrap()
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_guest_that_computes_does_not_stop_the_other_tasks_of_its_thread() {
+    let ticks = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&ticks);
+    let ticker = tokio::spawn(async move {
+        loop {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+            seen.lock().unwrap().push(Instant::now());
+        }
+    });
+    let limits = Limits { timeout: Duration::from_millis(600), ..Limits::default() };
+    let result = InlineExecutor::new().unwrap().execute(Execution::new("for (;;);").limits(limits)).await;
+    ticker.abort();
+    assert_eq!(result.error().unwrap().code, ErrorCode::Timeout);
+    let ticks = ticks.lock().unwrap();
+    assert!(ticks.len() > 30, "the other task ran only {} times in 600 ms", ticks.len());
+}
+
+#[tokio::test]
+async fn logs_stream_while_the_guest_runs() {
+    let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let sink = move |line: &execbox::LogLine| drop(tell.send(line.text.clone()));
+    let code = "console.log('one'); await tools.later(1); console.warn('two'); for (;;);";
+    let limits = Limits { timeout: Duration::from_millis(300), ..Limits::default() };
+    let execution = Execution::new(code).provider(later()).limits(limits).on_log(sink);
+    let task = tokio::spawn(async move { InlineExecutor::new().unwrap().execute(execution).await });
+    assert_eq!(told.recv().await.as_deref(), Some("one"));
+    assert_eq!(told.recv().await.as_deref(), Some("two"));
+    assert!(!task.is_finished(), "the lines came before the end");
+    assert_eq!(task.await.unwrap().logs, ["one", "two"]);
+}
+
+#[tokio::test]
+async fn inputs_to_the_runner_provider_names_are_checked_before_anything_runs() {
+    let provider = || Provider::builder("tools").build().unwrap();
+    let result =
+        InlineExecutor::new().unwrap().execute(Execution::new("1").provider(provider()).provider(provider())).await;
+    let error = result.error().unwrap();
+    assert_eq!(error.code, ErrorCode::InternalError);
+    assert_eq!(error.message, "two providers are named \"tools\": give each its own name");
+}
+
+#[test]
+fn without_a_runtime_the_error_says_so() {
+    let result =
+        futures_util::FutureExt::now_or_never(InlineExecutor::new().unwrap().execute(Execution::new("1"))).unwrap();
+    assert_eq!(result.error().unwrap().message, "the inline executor needs a tokio runtime with time enabled");
+}
+
+#[tokio::test]
+async fn prewarming_runs_something_and_disposing_changes_nothing() {
+    let executor = InlineExecutor::new().unwrap();
+    assert_eq!(executor.prewarm(3).await, Ok(()));
+    executor.dispose().await;
+    assert!(executor.execute(Execution::new("1")).await.is_ok());
+}
