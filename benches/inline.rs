@@ -3,22 +3,21 @@
 //! `cargo bench --bench inline` prints a table; `-- --json` one JSON object per line; `-- WORD…` only the rows whose
 //! name contains a word. Machines are shared and noisy: compare runs of one sitting.
 
+#[path = "support/mod.rs"]
+mod support;
+
 use std::hint::black_box;
 use std::process::Command;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use execbox::{Execution, Executor, InlineExecutor, Limits, Provider, Tool};
+use execbox::{InlineExecutor, Provider, Tool};
 use serde_json::{Value, json};
 
-/// The binary's allocator: figures are those of the binary.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+use support::{ADD, Report, Samples, add, resident_kib, run};
 
 fn main() {
-    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
-    let (flags, words): (Vec<String>, Vec<String>) = arguments.into_iter().partition(|a| a.starts_with("--"));
-    let report = Report { json: flags.iter().any(|flag| flag == "--json"), words };
+    let report = Report::from_arguments();
     let bench = Bench::new();
     report.head();
     bench.latency(&report);
@@ -36,7 +35,6 @@ struct Bench {
     tools: Provider,
 }
 
-const ADD: &str = "let s = 0; for (let i = 0; i < N; i++) s += (await tools.add({ a: i, b: 1 })).sum; s";
 const ALL: &str = "(await Promise.all(Array.from({ length: 1000 }, (_, i) => tools.add({ a: i, b: 1 })))).length";
 const BUILD_1_MB: &str = "const a = []; for (let i = 0; i < 14300; i++) a.push({ id: i, name: 'item ' + i, ok: true, tags: ['a', 'b'], v: i * 1.5 }); a";
 const FIB: &str = "function fib(n) { return n < 2 ? n : fib(n - 1) + fib(n - 2) } fib(27)";
@@ -48,14 +46,6 @@ impl Bench {
         let megabyte: Value = (0..14_300)
             .map(|i| json!({ "id": i, "name": format!("item {i}"), "ok": true, "tags": ["a", "b"], "v": f64::from(i) * 1.5 }))
             .collect();
-        let add = Tool::new("add", async |input: Value, _| {
-            Ok(json!({ "sum": input["a"].as_f64().unwrap_or(0.0) + input["b"].as_f64().unwrap_or(0.0) }))
-        });
-        let add = add.input_schema(json!({
-            "type": "object",
-            "properties": { "a": { "type": "number" }, "b": { "type": "number" } },
-            "required": ["a", "b"]
-        }));
         // Copies made beforehand: making the megabyte is the tool's own work, not the executor's.
         let stock: Mutex<Vec<Value>> = Mutex::new(vec![megabyte; 60]);
         let big = Tool::new("big", move |_: Value, _| {
@@ -63,7 +53,7 @@ impl Bench {
             async move { Ok(megabyte.unwrap_or_default()) }
         });
         let take = Tool::new("take", async |input: Value, _| Ok(json!(input.as_array().map_or(0, Vec::len))));
-        let tools = Provider::builder("tools").tools([add, big, take]).build().expect("the tools are sound");
+        let tools = Provider::builder("tools").tools([add(), big, take]).build().expect("the tools are sound");
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
         Self { runtime: runtime.expect("a runtime"), executor: InlineExecutor::new().expect("an engine"), tools }
     }
@@ -154,27 +144,11 @@ impl Bench {
                 }
             };
             run_times(1000);
-            let before = resident_kib();
+            let before = resident_kib(std::process::id());
             run_times(10_000);
-            Samples(vec![(resident_kib() - before).max(0.0) / 10_000.0])
+            Samples(vec![(resident_kib(std::process::id()) - before).max(0.0) / 10_000.0])
         });
     }
-}
-
-async fn run(executor: &InlineExecutor, tools: &Provider, code: &str) -> Duration {
-    let limits = Limits { timeout: Duration::from_mins(1), ..Limits::default() };
-    let execution = Execution::new(code).provider(tools.clone()).limits(limits);
-    let started = Instant::now();
-    let result = executor.execute(execution).await;
-    let elapsed = started.elapsed();
-    assert!(result.is_ok(), "{result:?}");
-    elapsed
-}
-
-fn resident_kib() -> f64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    line.and_then(|rest| rest.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(f64::NAN)
 }
 
 fn cold_start(report: &Report) {
@@ -190,50 +164,4 @@ fn cold_start(report: &Report) {
         }
         Samples((0..60).map(|_| start()).collect())
     });
-}
-
-struct Samples(Vec<f64>);
-
-impl Samples {
-    fn at(&mut self, quantile: f64) -> f64 {
-        self.0.sort_by(f64::total_cmp);
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
-        let index = ((self.0.len() - 1) as f64 * quantile).round() as usize;
-        self.0[index]
-    }
-
-    fn median(mut self) -> f64 {
-        self.at(0.5)
-    }
-}
-
-struct Report {
-    json: bool,
-    words: Vec<String>,
-}
-
-impl Report {
-    fn head(&self) {
-        if !self.json {
-            println!("{:<40} {:>10} {:>10} {:>10} {:>10}", "", "p50", "p10", "p99", "goal");
-        }
-    }
-
-    fn row(&self, name: &str, goal_ms: f64, measure: impl FnOnce() -> Samples) {
-        self.row_of(name, "ms", goal_ms, measure);
-    }
-
-    fn row_of(&self, name: &str, unit: &str, goal: f64, measure: impl FnOnce() -> Samples) {
-        if !self.words.is_empty() && !self.words.iter().any(|word| name.contains(word.as_str())) {
-            return;
-        }
-        let mut samples = measure();
-        let (p50, p10, p99) = (samples.at(0.5), samples.at(0.1), samples.at(0.99));
-        if self.json {
-            println!("{}", json!({ "name": name, "unit": unit, "p50": p50, "p10": p10, "p99": p99, "goal": goal }));
-        } else {
-            let verdict = if p50 <= goal { "" } else { "  over" };
-            println!("{name:<40} {p50:>10.4} {p10:>10.4} {p99:>10.4} {goal:>10.4} {unit}{verdict}");
-        }
-    }
 }

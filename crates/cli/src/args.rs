@@ -23,18 +23,45 @@ pub(crate) enum Command {
     #[command(after_help = RUN_EXAMPLES, after_long_help = RUN_LONG_HELP)]
     Run(RunArguments),
 
-    /// Run programs for a host: the runner protocol on standard input and output
+    /// Run programs for hosts: the runner protocol
     ///
-    /// Reads one JSON object per line from standard input (`execute`, `tool_result`, `cancel`) and writes
-    /// one per line to standard output (`started`, `tool_call`, `done`); nothing else is ever written
-    /// there. One program at a time, any number one after another. The tools are the host's. The end of
-    /// standard input ends the runner, and a program that still runs.
-    #[command(after_help = RUNNER_EXAMPLE)]
-    Runner,
+    /// On standard input and output, or for everybody who connects to where it listens. It reads one JSON
+    /// object per line (`execute`, `tool_result`, `cancel`) and writes one per line (`started`,
+    /// `tool_call`, `done`); nothing else is ever written to standard output. One program at a time on a
+    /// connection, any number one after another. The tools are the host's.
+    ///
+    /// The end of standard input ends the runner, and a program that still runs. SIGTERM and Ctrl-C drain
+    /// it: no program begins any more, and those that run have `--drain` left; a second one ends it at once.
+    #[command(after_help = RUNNER_EXAMPLES)]
+    Runner(RunnerArguments),
 }
 
-const RUNNER_EXAMPLE: &str = "\
-Example (a host that has no tools, and waits a second for the answer):
+/// What `execbox runner` is given.
+#[derive(Debug, Args)]
+pub(crate) struct RunnerArguments {
+    /// Listen there instead: `tcp:127.0.0.1:7000`, `unix:PATH`, `ws://127.0.0.1:7000`; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) listen: Option<String>,
+
+    /// Serve hosts that show the token in this file (or in EXECBOX_TOKEN), and nobody else
+    #[arg(long, value_name = "FILE", requires = "listen")]
+    pub(crate) token_file: Option<PathBuf>,
+
+    /// Serve at most so many hosts at once; more have to wait [default: 256]
+    #[arg(long, value_name = "COUNT", allow_negative_numbers = true, requires = "listen")]
+    pub(crate) max_connections: Option<String>,
+
+    /// How long running programs have left when the runner is to stop [default: 5s]
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
+    pub(crate) drain: Option<String>,
+}
+
+const RUNNER_EXAMPLES: &str = "\
+Examples:
+  execbox runner --listen unix:/run/user/1000/execbox.sock
+  execbox runner --listen ws://0.0.0.0:7000 --token-file token.txt
+
+A host that has no tools, and waits a second for the answer:
   (echo '{\"type\":\"execute\",\"id\":\"1\",\"code\":\"6 * 7\",\"options\":{},\"providers\":[]}'; sleep 1) | execbox runner";
 
 /// What `execbox run` is given.
@@ -51,6 +78,14 @@ pub(crate) struct RunArguments {
     /// Grant the stub tools of this file, which give canned answers (may be repeated)
     #[arg(long, value_name = "FILE")]
     pub(crate) tools: Vec<PathBuf>,
+
+    /// Where it runs: `inline`, `worker`, `process`, or `remote=ADDRESS` of a runner that listens [default: inline]
+    #[arg(long, value_name = "WHERE")]
+    pub(crate) executor: Option<String>,
+
+    /// Show a remote runner the token in this file (or in EXECBOX_TOKEN)
+    #[arg(long, value_name = "FILE", requires = "executor")]
+    pub(crate) token_file: Option<PathBuf>,
 
     /// Print the whole result (outcome, logs, duration) as one line of JSON
     #[arg(long)]
@@ -88,6 +123,7 @@ Examples:
   execbox run program.ts --tools tools.json
   execbox run -e '[1, 2, 3].map(x => x * x)'
   echo '6 * 7' | execbox run --json --timeout 500ms --memory 16MiB
+  execbox run program.ts --executor remote=tcp:127.0.0.1:7000
 
 `--help` also tells the exit codes and the format of tools files.";
 
@@ -95,6 +131,12 @@ const RUN_LONG_HELP: &str = r#"Examples:
   execbox run program.ts --tools tools.json
   execbox run -e '[1, 2, 3].map(x => x * x)'
   echo '6 * 7' | execbox run --json --timeout 500ms --memory 16MiB
+
+Executors:
+  inline            in this process, on its one thread
+  worker            in this process, on a thread of its own
+  process           in a child process that is killed if it does not stop
+  remote=ADDRESS    at a runner that listens there: tcp:HOST:PORT, unix:PATH or ws://HOST:PORT
 
 Programs:
   Whatever models write is run: an expression, statements (the last expression is the result), a

@@ -21,6 +21,7 @@
 //! | 130 | interrupted by Ctrl-C |
 
 mod args;
+mod executor;
 mod exit;
 mod frame;
 mod report;
@@ -29,6 +30,7 @@ mod runner;
 mod source;
 mod stub;
 mod terminal;
+mod token;
 mod units;
 
 use std::process::ExitCode;
@@ -45,7 +47,7 @@ fn main() -> ExitCode {
     let Arguments { command } = Arguments::parse();
     let code = match command {
         Command::Run(arguments) => run::run(arguments),
-        Command::Runner => runner::run(),
+        Command::Runner(arguments) => runner::run(arguments),
     };
     code.into()
 }

@@ -44,6 +44,11 @@ pub(crate) fn complain(error: &impl Display) {
     write_error(&format!("execbox: {}\n", safe_line(&error.to_string())));
 }
 
+/// Says something in one line that is no complaint.
+pub(crate) fn note(text: &impl Display) {
+    write_error(&format!("execbox: {}\n", safe_line(&text.to_string())));
+}
+
 /// Prints the whole result as one line of JSON.
 pub(crate) fn print_json(result: &ExecuteResult) -> io::Result<()> {
     let json = serde_json::to_string(result).map_err(io::Error::other)?;

@@ -4,15 +4,16 @@ use std::io;
 use std::process;
 
 use execbox::core::error::ExecuteError;
-use execbox::{
-    CancellationToken, ErrorCode, ExecuteResult, Execution, Executor as _, InlineExecutor, Limits, Provider,
-};
+use execbox::transport::Token;
+use execbox::{CancellationToken, ErrorCode, ExecuteResult, Execution, Limits, Provider};
 
 use crate::args::RunArguments;
+use crate::executor::{Wall, WallError};
 use crate::exit::Exit;
 use crate::report;
 use crate::source::{self, Source, SourceError};
 use crate::stub::{self, StubError};
+use crate::token::{self, NoToken};
 use crate::units::{self, UnitError};
 
 /// Does what the command line asks for.
@@ -31,6 +32,8 @@ struct Job {
     source: Source,
     providers: Vec<Provider>,
     limits: Limits,
+    wall: Wall,
+    token: Option<Token>,
     json: bool,
     quiet: bool,
 }
@@ -40,6 +43,10 @@ struct Job {
 enum BadInput {
     #[error("{option}: {error}")]
     Unit { option: &'static str, error: UnitError },
+    #[error("--executor: {0}")]
+    Wall(#[from] WallError),
+    #[error(transparent)]
+    Token(#[from] NoToken),
     #[error(transparent)]
     Stub(#[from] StubError),
     #[error(transparent)]
@@ -50,15 +57,21 @@ impl Job {
     /// Reads the program last: it may be typed in by hand, and for nothing if something else is wrong.
     fn new(arguments: RunArguments) -> Result<Self, BadInput> {
         let limits = limits(&arguments)?;
+        let wall = arguments.executor.as_deref().map_or(Ok(Wall::Inline), Wall::parse)?;
+        let token = match wall {
+            Wall::Remote(_) => token::read(arguments.token_file.as_deref())?,
+            Wall::Inline | Wall::Worker | Wall::Process => None,
+        };
         let providers = stub::load(&arguments.tools)?;
         let source = Source::read(arguments.file, arguments.eval)?;
-        Ok(Self { source, providers, limits, json: arguments.json, quiet: arguments.quiet })
+        let (json, quiet) = (arguments.json, arguments.quiet);
+        Ok(Self { source, providers, limits, wall, token, json, quiet })
     }
 
     fn run(self) -> Exit {
         let cancellation = CancellationToken::new();
         cancel_on_interrupt(cancellation.clone());
-        let result = execute(self.execution(cancellation.clone()));
+        let result = self.execute(cancellation.clone());
         let interrupted = cancellation.is_cancelled();
         // From here on, Ctrl-C ends the process at once, also while nobody reads what it writes.
         cancellation.cancel();
@@ -71,6 +84,21 @@ impl Job {
         match result.error() {
             Some(error) if interrupted && error.code == ErrorCode::Timeout => Exit::Interrupted,
             _ => Exit::of(&result),
+        }
+    }
+
+    /// Has the library execute it, in this thread or from it.
+    fn execute(&self, cancellation: CancellationToken) -> ExecuteResult {
+        let failed = |error| ExecuteResult::failed(error, std::time::Duration::ZERO);
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = if self.wall == Wall::Inline { runtime.enable_time() } else { runtime.enable_all() };
+        let runtime = match runtime.build() {
+            Ok(runtime) => runtime,
+            Err(error) => return failed(ExecuteError::internal(error.to_string())),
+        };
+        match self.wall.executor(self.token.clone()) {
+            Ok(executor) => runtime.block_on(executor.execute(self.execution(cancellation))),
+            Err(error) => failed(error),
         }
     }
 
@@ -119,19 +147,4 @@ fn cancel_on_interrupt(cancellation: CancellationToken) {
     };
     // Where no handler can be set, Ctrl-C ends the process as it does by default.
     let _ = ctrlc::set_handler(handler);
-}
-
-/// Has the library execute it, in this thread.
-fn execute(execution: Execution) -> ExecuteResult {
-    let failed = |error: &dyn std::error::Error| {
-        ExecuteResult::failed(ExecuteError::internal(error.to_string()), std::time::Duration::ZERO)
-    };
-    let executor = match InlineExecutor::new() {
-        Ok(executor) => executor,
-        Err(error) => return failed(&error),
-    };
-    match tokio::runtime::Builder::new_current_thread().enable_time().build() {
-        Ok(runtime) => runtime.block_on(executor.execute(execution)),
-        Err(error) => failed(&error),
-    }
 }

@@ -69,7 +69,7 @@ impl Executor for InlineExecutor {
 
     /// The engine is warm once it has run anything: `count` does not matter.
     fn prewarm(&self, _count: usize) -> BoxFuture<'_, Result<(), ExecuteError>> {
-        Box::pin(async { self.run(Execution::new("undefined")).await.outcome.map(drop) })
+        Box::pin(async { self.run(Execution::new("")).await.outcome.map(drop) })
     }
 }
 

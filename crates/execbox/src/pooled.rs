@@ -78,7 +78,7 @@ impl<S: Shells> Pooled<S> {
 
     async fn warm(&self, lease: Lease<S::Shell>) -> Result<(), ExecuteError> {
         let mut link = self.make().await?;
-        let nothing = Execution::new("undefined");
+        let nothing = Execution::new("");
         let conversation = converse(&mut link, &nothing, self.options, &CancellationToken::new()).await;
         conversation.result.outcome?;
         if conversation.reusable {

@@ -1,0 +1,180 @@
+//! What the walls cost: workers, child processes and remote runners, beside the goals that the project has set itself.
+//!
+//! `cargo bench --bench executors` prints a table; `-- --json` one JSON object per line; `-- WORD…` only the rows whose
+//! name contains a word. Machines are shared and noisy: compare runs of one sitting.
+
+#[path = "support/mod.rs"]
+mod support;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use execbox::transport::Listener;
+use execbox::{
+    Execution, Executor, InlineExecutor, Limits, PoolOptions, ProcessExecutor, Provider, RemoteExecutor, Runner,
+    RunnerCommand, Tool, WorkerExecutor,
+};
+use serde_json::Value;
+
+use support::{ADD, Report, Samples, add, resident_kib, run};
+
+fn main() {
+    let report = Report::from_arguments();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let bench = Bench { runtime: runtime.expect("a runtime"), tools: tools() };
+    report.head();
+    let _runtime = bench.runtime.enter();
+    for wall in bench.walls() {
+        bench.latency(&report, &wall);
+        bench.cancellation(&report, &wall);
+    }
+    bench.memory(&report);
+}
+
+struct Bench {
+    runtime: tokio::runtime::Runtime,
+    tools: Provider,
+}
+
+/// An executor, with its goals for `1+1` and for each further call, in milliseconds.
+struct Wall {
+    name: &'static str,
+    executor: Arc<dyn Executor>,
+    once: f64,
+    call: f64,
+}
+
+fn tools() -> Provider {
+    let hang = Tool::new("hang", async |_: Value, _| std::future::pending().await);
+    Provider::builder("tools").tools([add(), hang]).build().expect("the tools are sound")
+}
+
+fn process(max_size: usize) -> ProcessExecutor {
+    let command = RunnerCommand::new(env!("CARGO_BIN_EXE_execbox")).arg("runner");
+    ProcessExecutor::builder(command).pool(PoolOptions { max_size, ..PoolOptions::for_cores(2) }).build()
+}
+
+impl Bench {
+    fn walls(&self) -> Vec<Wall> {
+        let wall = |name, executor, once, call| Wall { name, executor, once, call };
+        vec![
+            wall("inline", Arc::new(InlineExecutor::new().expect("an engine")), 0.040, 0.008),
+            wall("worker", Arc::new(WorkerExecutor::new().expect("an engine")), 0.070, 0.015),
+            wall("process", Arc::new(process(2)), 0.150, 0.030),
+            wall("unix", Arc::new(self.listening("unix:/tmp/execbox-bench.sock")), f64::NAN, f64::NAN),
+            wall("tcp", Arc::new(self.listening("tcp:127.0.0.1:0")), f64::NAN, f64::NAN),
+            wall("websocket", Arc::new(self.listening("ws://127.0.0.1:0")), f64::NAN, f64::NAN),
+        ]
+    }
+
+    /// A runner of this process that listens there.
+    fn listening(&self, address: &str) -> RemoteExecutor {
+        let address = address.parse().expect("an address");
+        let listener = self.runtime.block_on(Listener::bind(&address, None)).expect("a listener");
+        let address = listener.address().clone();
+        self.runtime.spawn(async { Runner::new().expect("an engine").listen(listener, 100).await });
+        RemoteExecutor::to(address, None)
+    }
+
+    fn times(&self, wall: &Wall, count: usize, code: &str) -> Samples {
+        let once = || self.runtime.block_on(run(&*wall.executor, &self.tools, code)).as_secs_f64() * 1e3;
+        for _ in 0..=count / 10 {
+            once();
+        }
+        Samples((0..count).map(|_| once()).collect())
+    }
+
+    fn latency(&self, report: &Report, wall: &Wall) {
+        report.row(&format!("{}: 1+1", wall.name), wall.once, || self.times(wall, 3000, "1+1"));
+        report.row(&format!("{}: each further call", wall.name), wall.call, || {
+            let calls = self.times(wall, 40, &ADD.replace('N', "1001"));
+            let one = self.times(wall, 200, &ADD.replace('N', "1")).median();
+            Samples(calls.0.into_iter().map(|total| (total - one) / 1000.0).collect())
+        });
+        let small = "({ id: 7, name: 'a result as tools give it', tags: ['a', 'b'], total: 12.5 })";
+        report.row(&format!("{}: per execution, 8 at once", wall.name), f64::NAN, || {
+            Samples((0..5).map(|_| self.per_execution(wall, small).as_secs_f64() * 1e3).collect())
+        });
+    }
+
+    fn per_execution(&self, wall: &Wall, code: &'static str) -> Duration {
+        let started = Instant::now();
+        self.runtime.block_on(async {
+            let tasks: Vec<_> = (0..8)
+                .map(|_| {
+                    let (executor, tools) = (Arc::clone(&wall.executor), self.tools.clone());
+                    tokio::spawn(async move {
+                        for _ in 0..250 {
+                            run(&*executor, &tools, code).await;
+                        }
+                    })
+                })
+                .collect();
+            for task in tasks {
+                task.await.expect("a task");
+            }
+        });
+        started.elapsed() / 2000
+    }
+
+    /// How long after its timeout an execution is over.
+    fn cancellation(&self, report: &Report, wall: &Wall) {
+        for (what, code) in [
+            ("an endless loop", "for (;;);"),
+            ("a BigInt loop", "let n = 3n; for (;;) n = n * n"),
+            ("a tool that never answers", "await tools.hang()"),
+        ] {
+            report.row(&format!("{}: over the timeout, {what}", wall.name), 150.0, || {
+                Samples((0..10).map(|_| self.over_timeout(wall, code)).collect())
+            });
+        }
+    }
+
+    fn over_timeout(&self, wall: &Wall, code: &str) -> f64 {
+        let limits = Limits { timeout: Duration::from_millis(100), memory_bytes: 1 << 30, ..Limits::default() };
+        let execution = Execution::new(code).provider(self.tools.clone()).limits(limits);
+        let started = Instant::now();
+        let result = self.runtime.block_on(wall.executor.execute(execution));
+        assert!(!result.is_ok(), "{code}");
+        (started.elapsed().as_secs_f64() - 0.1) * 1e3
+    }
+
+    /// Ten thousand executions over one child: the growth of parent and child after the first thousand.
+    fn memory(&self, report: &Report) {
+        let executor = process(1);
+        let run_times = |count| {
+            for _ in 0..count {
+                self.runtime.block_on(run(&executor, &self.tools, "(await tools.add({ a: 1, b: 2 })).sum"));
+            }
+        };
+        for (whose, child) in [("parent", false), ("child", true)] {
+            report.row_of(&format!("process: growth of the {whose} over 10 000"), "KiB", 0.1, || {
+                let resident = || {
+                    let process = if child { children()[0] } else { std::process::id() };
+                    resident_kib(process)
+                };
+                run_times(1000);
+                let before = resident();
+                run_times(10_000);
+                Samples(vec![(resident() - before).max(0.0) / 10_000.0])
+            });
+        }
+        self.runtime.block_on(executor.dispose());
+    }
+}
+
+/// The child processes of this one, the youngest first.
+fn children() -> Vec<u32> {
+    let mut children: Vec<u32> = std::fs::read_dir("/proc")
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| {
+            let id: u32 = entry.ok()?.file_name().to_str()?.parse().ok()?;
+            let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+            let parent: u32 = stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()?;
+            (parent == std::process::id()).then_some(id)
+        })
+        .collect();
+    children.sort_unstable_by(|a, b| b.cmp(a));
+    children
+}

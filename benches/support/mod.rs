@@ -1,0 +1,99 @@
+//! What the benchmarks share: the table, a tool, one execution.
+
+use std::time::{Duration, Instant};
+
+use execbox::{Execution, Executor, Limits, Provider, Tool};
+use serde_json::{Value, json};
+
+/// The binary's allocator: figures are those of the binary.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// `N` calls, one after another.
+pub(crate) const ADD: &str = "let s = 0; for (let i = 0; i < N; i++) s += (await tools.add({ a: i, b: 1 })).sum; s";
+
+/// A tool that adds two numbers, with a schema for them.
+pub(crate) fn add() -> Tool {
+    let add = Tool::new("add", async |input: Value, _| {
+        Ok(json!({ "sum": input["a"].as_f64().unwrap_or(0.0) + input["b"].as_f64().unwrap_or(0.0) }))
+    });
+    add.input_schema(json!({
+        "type": "object",
+        "properties": { "a": { "type": "number" }, "b": { "type": "number" } },
+        "required": ["a", "b"]
+    }))
+}
+
+/// How long one execution takes, which must succeed.
+pub(crate) async fn run(executor: &dyn Executor, tools: &Provider, code: &str) -> Duration {
+    let limits = Limits { timeout: Duration::from_mins(1), ..Limits::default() };
+    let execution = Execution::new(code).provider(tools.clone()).limits(limits);
+    let started = Instant::now();
+    let result = executor.execute(execution).await;
+    let elapsed = started.elapsed();
+    assert!(result.is_ok(), "{result:?}");
+    elapsed
+}
+
+/// What a process has in memory.
+pub(crate) fn resident_kib(process: u32) -> f64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    line.and_then(|rest| rest.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(f64::NAN)
+}
+
+/// Measurements of one thing.
+pub(crate) struct Samples(pub(crate) Vec<f64>);
+
+impl Samples {
+    fn at(&mut self, quantile: f64) -> f64 {
+        self.0.sort_by(f64::total_cmp);
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
+        let index = ((self.0.len() - 1) as f64 * quantile).round() as usize;
+        self.0[index]
+    }
+
+    pub(crate) fn median(mut self) -> f64 {
+        self.at(0.5)
+    }
+}
+
+/// The table, or one JSON object per row.
+pub(crate) struct Report {
+    json: bool,
+    words: Vec<String>,
+}
+
+impl Report {
+    /// `--json`, and words that the names of rows must contain one of.
+    pub(crate) fn from_arguments() -> Self {
+        let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
+        let (flags, words): (Vec<String>, Vec<String>) = arguments.into_iter().partition(|a| a.starts_with("--"));
+        Self { json: flags.iter().any(|flag| flag == "--json"), words }
+    }
+
+    pub(crate) fn head(&self) {
+        if !self.json {
+            println!("{:<46} {:>10} {:>10} {:>10} {:>10}", "", "p50", "p10", "p99", "goal");
+        }
+    }
+
+    pub(crate) fn row(&self, name: &str, goal_ms: f64, measure: impl FnOnce() -> Samples) {
+        self.row_of(name, "ms", goal_ms, measure);
+    }
+
+    pub(crate) fn row_of(&self, name: &str, unit: &str, goal: f64, measure: impl FnOnce() -> Samples) {
+        if !self.words.is_empty() && !self.words.iter().any(|word| name.contains(word.as_str())) {
+            return;
+        }
+        let mut samples = measure();
+        let (p50, p10, p99) = (samples.at(0.5), samples.at(0.1), samples.at(0.99));
+        if self.json {
+            println!("{}", json!({ "name": name, "unit": unit, "p50": p50, "p10": p10, "p99": p99, "goal": goal }));
+        } else {
+            let verdict = if p50 > goal { "  over" } else { "" };
+            let goal = if goal.is_nan() { String::new() } else { format!("{goal:.4}") };
+            println!("{name:<46} {p50:>10.4} {p10:>10.4} {p99:>10.4} {goal:>10} {unit}{verdict}");
+        }
+    }
+}
