@@ -23,11 +23,6 @@ impl Child {
         let (Some(stdin), Some(stdout)) = (stdin, stdout) else { return Err(io::ErrorKind::BrokenPipe.into()) };
         Ok((child, stdin, stdout))
     }
-
-    /// Whether it is over, by itself or killed from outside.
-    pub(crate) fn has_ended(&mut self) -> bool {
-        self.process.as_mut().is_none_or(|process| !matches!(process.try_wait(), Ok(None)))
-    }
 }
 
 impl Drop for Child {

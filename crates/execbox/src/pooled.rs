@@ -30,11 +30,11 @@ pub(crate) trait Shells: Send + Sync + 'static {
     /// What it is, for errors: `runner process`.
     const NAME: &'static str;
 
-    /// Starts one.
-    fn make(&self) -> BoxFuture<'_, io::Result<Self::Shell>>;
+    /// Starts one, to serve an execution.
+    fn make(&self) -> BoxFuture<'_, io::Result<Self::Link>>;
 
-    /// To serve an execution; an error where it has ended since it was last used.
-    fn open(&self, shell: Self::Shell) -> io::Result<Self::Link>;
+    /// To serve another execution; an error where it has ended since the last one.
+    fn reopen(&self, shell: Self::Shell) -> io::Result<Self::Link>;
 
     /// To wait for the next execution, where nothing of the last one is left in it.
     fn close(&self, link: Self::Link) -> Option<Self::Shell>;
@@ -96,7 +96,7 @@ impl<S: Shells> Pooled<S> {
     async fn acquire(&self) -> Result<(Lease<S::Shell>, S::Link), ExecuteError> {
         let (lease, shell) = self.pool.acquire().await?;
         // One that has ended while it was idle is nobody's failure.
-        let link = match shell.map(|shell| self.shells.open(shell)) {
+        let link = match shell.map(|shell| self.shells.reopen(shell)) {
             Some(Ok(link)) => link,
             Some(Err(_)) | None => self.make().await?,
         };
@@ -104,9 +104,11 @@ impl<S: Shells> Pooled<S> {
     }
 
     async fn make(&self) -> Result<S::Link, ExecuteError> {
-        let made = self.shells.make().await.and_then(|shell| self.shells.open(shell));
         // The kind alone: an error's words may name paths of the host.
-        made.map_err(|error| ExecuteError::internal(format!("cannot start a {}: {}", S::NAME, error.kind())))
+        self.shells
+            .make()
+            .await
+            .map_err(|error| ExecuteError::internal(format!("cannot start a {}: {}", S::NAME, error.kind())))
     }
 
     fn give_back(&self, lease: Lease<S::Shell>, link: S::Link) {

@@ -186,14 +186,15 @@ impl Shells for Processes {
 
     const NAME: &'static str = "runner process";
 
-    fn make(&self) -> BoxFuture<'_, io::Result<IdleCommand>> {
+    fn make(&self) -> BoxFuture<'_, io::Result<Self::Link>> {
         let command = self.command.clone();
         // To start a process may take a millisecond, for all of which the thread stands still.
-        Box::pin(async move { tokio::task::spawn_blocking(move || command.spawn()).await? })
+        let spawning = tokio::task::spawn_blocking(move || command.spawn());
+        Box::pin(async move { spawning.await??.open().map(JsonLink::new) })
     }
 
-    fn open(&self, shell: IdleCommand) -> io::Result<Self::Link> {
-        shell.open().map(JsonLink::new)
+    fn reopen(&self, shell: IdleCommand) -> io::Result<Self::Link> {
+        shell.reopen().map(JsonLink::new)
     }
 
     fn close(&self, link: Self::Link) -> Option<IdleCommand> {

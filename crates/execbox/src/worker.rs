@@ -125,7 +125,7 @@ impl Shells for Workers {
 
     const NAME: &'static str = "worker thread";
 
-    fn make(&self) -> BoxFuture<'_, io::Result<Self::Shell>> {
+    fn make(&self) -> BoxFuture<'_, io::Result<Self::Link>> {
         Box::pin(async {
             let (here, there) = channel();
             let runner = self.runner.clone();
@@ -137,7 +137,7 @@ impl Shells for Workers {
         })
     }
 
-    fn open(&self, shell: Self::Shell) -> io::Result<Self::Link> {
+    fn reopen(&self, shell: Self::Shell) -> io::Result<Self::Link> {
         if shell.sender.is_closed() { Err(io::ErrorKind::BrokenPipe.into()) } else { Ok(shell) }
     }
 

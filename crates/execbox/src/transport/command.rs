@@ -1,10 +1,11 @@
 //! A child process as a peer.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::process::Command;
 use std::task::{Context, Poll};
 
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use tokio::net::unix::pipe;
 
 use super::{Received, StreamTransport, Transport};
@@ -62,11 +63,17 @@ impl IdleCommand {
         Ok(Self { child, stdin, stdout })
     }
 
-    /// To talk to on this runtime; an error where the child has ended.
-    pub(crate) fn open(mut self) -> io::Result<CommandTransport> {
-        if self.child.has_ended() {
+    /// The same child again, unless it has ended meanwhile, or has said something unasked.
+    pub(crate) fn reopen(self) -> io::Result<CommandTransport> {
+        let mut output = [PollFd::new(self.stdout.as_fd(), PollFlags::POLLIN)];
+        if poll(&mut output, PollTimeout::ZERO)? > 0 {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
+        self.open()
+    }
+
+    /// To talk to on this runtime.
+    pub(crate) fn open(self) -> io::Result<CommandTransport> {
         let (receiver, sender) =
             (pipe::Receiver::from_owned_fd(self.stdout)?, pipe::Sender::from_owned_fd(self.stdin)?);
         Ok(CommandTransport { stream: StreamTransport::new(receiver, sender), child: self.child })

@@ -1,0 +1,232 @@
+//! Child processes as runners: what they are given, how they end, and what a pool makes of those that misbehave.
+
+mod support;
+
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use execbox::{
+    ErrorCode, ExecuteResult, Execution, Executor, Limits, PoolOptions, ProcessExecutor, Provider, RunnerCommand, Tool,
+};
+use serde_json::{Value as Json, json};
+
+use support::{Signal, children, exists, processes, send, wait_until};
+
+/// A tool for a look at the child that calls it.
+fn look(at: impl Fn() + Send + Sync + 'static) -> Provider {
+    let look = Tool::new("look", move |_: Json, _| {
+        at();
+        async { Ok(json!(null)) }
+    });
+    Provider::builder("tools").tool(look).build().unwrap()
+}
+
+/// Held by every test here: each wants to know which children are its own.
+static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
+fn only_child() -> u32 {
+    let children = children(std::process::id());
+    assert_eq!(children.len(), 1, "{children:?}");
+    children[0]
+}
+
+async fn run(executor: &ProcessExecutor, code: &str) -> ExecuteResult {
+    executor.execute(Execution::new(code)).await
+}
+
+async fn end(executor: ProcessExecutor) {
+    executor.dispose().await;
+    wait_until("the end of every child", || children(std::process::id()).is_empty());
+}
+
+fn code(result: &ExecuteResult) -> Option<ErrorCode> {
+    result.error().map(|error| error.code)
+}
+
+#[tokio::test]
+async fn a_child_serves_again_until_its_execution_leaves_a_doubt() {
+    let _alone = ALONE.lock().await;
+    let executor = processes(1).build();
+    assert!(run(&executor, "1").await.is_ok());
+    let first = only_child();
+    assert_eq!(code(&run(&executor, "throw 1").await), Some(ErrorCode::RuntimeError));
+    let hungry = Execution::new("const a = []; for (;;) a.push('x'.repeat(1e6) + a.length)");
+    assert_eq!(code(&executor.execute(hungry).await), Some(ErrorCode::MemoryLimit));
+    assert!(run(&executor, "1").await.is_ok());
+    assert_eq!(only_child(), first, "the same one all along");
+    let limits = Limits { timeout: Duration::from_millis(30), ..Limits::default() };
+    let result = executor.execute(Execution::new("for (;;);").limits(limits)).await;
+    assert_eq!(code(&result), Some(ErrorCode::Timeout));
+    wait_until("the end of the first child", || !exists(first));
+    assert!(run(&executor, "1").await.is_ok());
+    assert_ne!(only_child(), first);
+    end(executor).await;
+}
+
+#[tokio::test]
+async fn an_ephemeral_executor_uses_no_child_twice() {
+    let _alone = ALONE.lock().await;
+    let executor = processes(1).ephemeral().build();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    for _ in 0..3 {
+        let note = Arc::clone(&seen);
+        let tools = look(move || note.lock().unwrap().push(only_child()));
+        assert!(executor.execute(Execution::new("await tools.look()").provider(tools)).await.is_ok());
+        wait_until("the end of the child", || children(std::process::id()).is_empty());
+    }
+    let mut seen = seen.lock().unwrap().clone();
+    seen.dedup();
+    assert_eq!(seen.len(), 3);
+}
+
+#[tokio::test]
+async fn a_child_that_was_killed_fails_its_execution_only() {
+    let _alone = ALONE.lock().await;
+    let executor = processes(1).build();
+    let tools = look(|| send(Signal::SIGKILL, only_child()));
+    let hit = executor.execute(Execution::new("await tools.look(); 1").provider(tools)).await;
+    assert_eq!(code(&hit), Some(ErrorCode::InternalError));
+    assert!(run(&executor, "1").await.is_ok());
+
+    // One that is killed while it idles is not even noticed.
+    send(Signal::SIGKILL, only_child());
+    wait_until("the end of the idle child", || children(std::process::id()).is_empty());
+    assert!(run(&executor, "1").await.is_ok());
+    end(executor).await;
+}
+
+#[tokio::test]
+async fn a_child_that_hangs_is_killed() {
+    let _alone = ALONE.lock().await;
+    let executor = processes(1).build();
+    let limits = Limits { timeout: Duration::from_millis(100), ..Limits::default() };
+    let stopped = Arc::new(Mutex::new(0));
+    let note = Arc::clone(&stopped);
+    let tools = look(move || {
+        *note.lock().unwrap() = only_child();
+        send(Signal::SIGSTOP, only_child());
+    });
+    let hung = executor.execute(Execution::new("await tools.look(); 1").provider(tools).limits(limits)).await;
+    assert_eq!(code(&hung), Some(ErrorCode::Timeout));
+    assert!(hung.duration < Duration::from_secs(5), "{:?}", hung.duration);
+    let stopped = *stopped.lock().unwrap();
+    wait_until("the end of the hung child", || !exists(stopped));
+    assert!(run(&executor, "1").await.is_ok());
+    end(executor).await;
+}
+
+#[tokio::test]
+async fn what_is_no_runner_fails_clearly_every_time() {
+    let _alone = ALONE.lock().await;
+    let shell = |script: &str| RunnerCommand::new("/bin/sh").arg("-c").arg(script);
+    for (command, message) in [
+        (shell("echo hello; cat > /dev/null"), "the runner sent what is no message: a line is not JSON"),
+        (shell("exit 3"), "the runner closed the connection before it was done"),
+        (shell("read line; printf '{\"type\"'"), "the connection to the runner was cut off in the middle of a message"),
+        (RunnerCommand::new("/nowhere/execbox"), "cannot start a runner process: entity not found"),
+    ] {
+        let executor = ProcessExecutor::builder(command.clone()).pool(PoolOptions::for_cores(1)).build();
+        for _ in 0..3 {
+            let result = run(&executor, "1").await;
+            let error = result.error().unwrap();
+            assert_eq!(error.code, ErrorCode::InternalError);
+            assert!(error.message.contains(message) && !error.message.contains("nowhere"), "{command:?}: {error}");
+        }
+        assert!(executor.prewarm(1).await.is_err());
+        end(executor).await;
+    }
+}
+
+#[tokio::test]
+async fn a_child_has_no_environment_and_no_descriptor_of_its_parent() {
+    let _alone = ALONE.lock().await;
+    // As a C library in this process might hold one: open across exec.
+    let file = tempfile("secret");
+    let flags = nix::fcntl::OFlag::O_RDONLY;
+    let leaked = nix::fcntl::open(&file, flags, nix::sys::stat::Mode::empty()).unwrap();
+    let executor = processes(1).build();
+    let found = Arc::new(Mutex::new((Vec::new(), Vec::new())));
+    let note = Arc::clone(&found);
+    let tools = look(move || {
+        let child = only_child();
+        let descriptors = fs::read_dir(format!("/proc/{child}/fd")).unwrap();
+        let targets = descriptors.map(|entry| fs::read_link(entry.unwrap().path()).unwrap());
+        *note.lock().unwrap() = (fs::read(format!("/proc/{child}/environ")).unwrap(), targets.collect());
+        assert_eq!(fs::read_link(format!("/proc/{child}/cwd")).unwrap().to_str(), Some("/"));
+    });
+    assert!(executor.execute(Execution::new("await tools.look()").provider(tools)).await.is_ok());
+    let (environment, descriptors) = found.lock().unwrap().clone();
+    assert_eq!(environment, b"");
+    // Its pipes, and what its own runtime and engine have opened.
+    let own = |target: &std::path::PathBuf| {
+        let target = target.to_string_lossy();
+        let kinds = ["pipe:", "anon_inode:", "socket:", "/dev/null", "/memfd:wasm", "/proc/"];
+        kinds.iter().any(|kind| target.starts_with(kind))
+    };
+    assert!(descriptors.len() >= 3 && descriptors.iter().all(own), "{descriptors:?}");
+    drop(leaked);
+    fs::remove_file(file).unwrap();
+    end(executor).await;
+}
+
+fn tempfile(name: &str) -> std::path::PathBuf {
+    let path = std::env::temp_dir().join(format!("execbox-{name}-{}", std::process::id()));
+    fs::File::create(&path).unwrap().write_all(b"secret").unwrap();
+    path
+}
+
+#[tokio::test]
+async fn children_end_with_a_parent_that_is_killed_even_while_they_compute() {
+    let _alone = ALONE.lock().await;
+    let mut parent = Command::new(env!("CARGO_BIN_EXE_execbox"))
+        .args(["run", "--executor", "process", "--timeout", "10m", "-e", "for (;;);"])
+        .stdin(Stdio::null())
+        .process_group(0)
+        .spawn()
+        .unwrap();
+    wait_until("the child", || children(parent.id()).len() == 1);
+    let child = children(parent.id())[0];
+    std::thread::sleep(Duration::from_millis(200)); // It computes by now.
+    parent.kill().unwrap();
+    parent.wait().unwrap();
+    wait_until("the end of the child", || !exists(child));
+}
+
+#[tokio::test]
+async fn ctrl_c_reaches_the_host_and_not_its_children() {
+    let _alone = ALONE.lock().await;
+    let parent = Command::new(env!("CARGO_BIN_EXE_execbox"))
+        .args(["run", "--executor", "process", "--timeout", "10m", "--json", "-e", "console.log('ran'); for (;;);"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .spawn()
+        .unwrap();
+    wait_until("the child", || children(parent.id()).len() == 1);
+    std::thread::sleep(Duration::from_millis(300));
+    // A terminal sends it to the whole group.
+    let group = nix::unistd::Pid::from_raw(parent.id().try_into().unwrap());
+    nix::sys::signal::killpg(group, Signal::SIGINT).unwrap();
+    let output = parent.wait_with_output().unwrap();
+    let result: Json = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&result["error"]["message"], &result["logs"]), (&json!("Execution was cancelled"), &json!(["ran"])));
+}
+
+/// Pools outlive runtimes: a child is registered with the runtime of each execution anew.
+#[test]
+fn an_executor_serves_several_runtimes() {
+    let alone = ALONE.blocking_lock();
+    let executor = processes(1).build();
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    assert!(runtime().block_on(run(&executor, "1")).is_ok());
+    let first = only_child();
+    assert!(runtime().block_on(run(&executor, "1")).is_ok());
+    assert_eq!(only_child(), first);
+    runtime().block_on(end(executor));
+    drop(alone);
+}

@@ -1,0 +1,57 @@
+//! What tests of processes share: who is whose child, and signals.
+
+#![allow(dead_code)] // each test crate uses its part
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use execbox::{PoolOptions, ProcessExecutor, ProcessExecutorBuilder, RunnerCommand};
+pub(crate) use nix::sys::signal::Signal;
+use nix::unistd::Pid;
+
+/// An executor over children of the binary under test.
+pub(crate) fn processes(max_size: usize) -> ProcessExecutorBuilder {
+    let command = RunnerCommand::new(env!("CARGO_BIN_EXE_execbox")).arg("runner");
+    ProcessExecutor::builder(command).pool(PoolOptions { max_size, ..PoolOptions::for_cores(2) })
+}
+
+/// The children of a process that have not ended, the youngest last.
+pub(crate) fn children(of: u32) -> Vec<u32> {
+    let processes = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let mut children: Vec<u32> = processes.filter(|id| parent(*id) == Some(of)).collect();
+    children.sort_unstable();
+    children
+}
+
+/// The parent of a process, unless that has ended and only its status is left.
+fn parent(id: u32) -> Option<u32> {
+    let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+    let mut fields = stat.rsplit_once(") ")?.1.split(' ');
+    let state = fields.next()?;
+    // Its first thread may be over while others still are on their way.
+    let ended = state == "Z" && fs::read_dir(format!("/proc/{id}/task")).ok()?.count() <= 1;
+    if ended { None } else { fields.next()?.parse().ok() }
+}
+
+/// Whether there is a process of that number that has not ended.
+pub(crate) fn is_alive(id: u32) -> bool {
+    parent(id).is_some()
+}
+
+/// Whether there is a process of that number, be it only what is left of one.
+pub(crate) fn exists(id: u32) -> bool {
+    fs::exists(format!("/proc/{id}")).unwrap()
+}
+
+pub(crate) fn send(signal: Signal, to: u32) {
+    let _ = nix::sys::signal::kill(Pid::from_raw(to.try_into().unwrap()), signal);
+}
+
+/// Waits for something that must come, for as long as machines may take.
+pub(crate) fn wait_until(what: &str, come: impl Fn() -> bool) {
+    let started = Instant::now();
+    while !come() {
+        assert!(started.elapsed() < Duration::from_secs(20), "{what} never came");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
