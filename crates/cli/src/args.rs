@@ -79,7 +79,7 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "FILE")]
     pub(crate) tools: Vec<PathBuf>,
 
-    /// Where it runs: `inline`, `worker`, `process`, or `remote=ADDRESS` of a runner that listens [default: inline]
+    /// Where it runs: inline, worker, process or remote=ADDRESS [default: inline]
     #[arg(long, value_name = "WHERE")]
     pub(crate) executor: Option<String>,
 

@@ -21,7 +21,7 @@ async fn every_execution_is_answered_once_while_children_are_killed_at_random() 
     let tools = Provider::builder("tools").tool(nap).build().unwrap();
     let over = Arc::new(AtomicBool::new(false));
     let seen = Arc::clone(&over);
-    let killer = std::thread::spawn(move || {
+    let killing = std::thread::spawn(move || {
         let mut killed = Vec::new();
         while !seen.load(Ordering::Relaxed) {
             // Moments and victims that nothing in the executions is in step with.
@@ -57,7 +57,7 @@ async fn every_execution_is_answered_once_while_children_are_killed_at_random() 
         }
     }
     over.store(true, Ordering::Relaxed);
-    let killed = killer.join().unwrap();
+    let killed = killing.join().unwrap();
     assert_eq!(succeeded + hit, 200);
     assert!(hit > 0 && succeeded > 0 && killed.len() >= hit, "{} killed, {hit} hit", killed.len());
     wait_until("the end of the last victim", || !killed.iter().any(|victim| is_alive(*victim)));

@@ -204,10 +204,36 @@ fn bad_tools_files() {
 }
 
 #[test]
+fn executors() {
+    let dir = directory("executors");
+    let tools = r#"{ "say": { "answers": [{ "when": "no", "fails": "it says no" }, { "returns": "yes" }] } }"#;
+    fs::write(dir.join("tools.json"), stub_file("tools", tools)).unwrap();
+    let mut commands = Vec::new();
+    for executor in ["inline", "worker", "process"] {
+        let run = |code| run(&["--executor", executor, "--tools", "tools.json", "-e", code]);
+        commands.push(run("console.log('up'); await tools.say('hello')"));
+        commands.push(run("const a = 1;\nnothing.here"));
+        commands.push(run("await tools.say('no')"));
+    }
+    commands.push(run(&["-e", "1", "--executor", "thread"]));
+    commands.push(run(&["-e", "1", "--executor", "remote=localhost:7000"]));
+    commands.push(run(&["-e", "1", "--executor", "remote=wss://localhost:7000"]));
+    commands.push(run(&["-e", "1", "--executor", "remote=unix:nobody.sock"]));
+    commands.push(run(&["-e", "1", "--executor", "remote=unix:nobody.sock", "--token-file", "no.txt"]));
+    commands.push(run(&["-e", "1", "--token-file", "no.txt"]));
+    insta::assert_snapshot!(transcript(&dir, &commands));
+}
+
+#[test]
 fn help() {
     let dir = directory("help");
-    let commands =
-        [Typed::new(&[]), Typed::new(&["--version"]), Typed::new(&["run", "-h"]), Typed::new(&["run", "--help"])];
+    let commands = [
+        Typed::new(&[]),
+        Typed::new(&["--version"]),
+        Typed::new(&["run", "-h"]),
+        Typed::new(&["run", "--help"]),
+        Typed::new(&["runner", "--help"]),
+    ];
     insta::assert_snapshot!(transcript(&dir, &commands));
 }
 

@@ -48,11 +48,11 @@ pub fn serve_if_runner() {
 pub fn serve_if_runner_with(runner: impl FnOnce() -> io::Result<Runner>) {
     if is_runner() {
         be_a_runner();
-        process::exit(i32::from(runner().and_then(serve_stdio).is_err()));
+        process::exit(i32::from(runner().and_then(|runner| serve_stdio(&runner)).is_err()));
     }
 }
 
-fn serve_stdio(runner: Runner) -> io::Result<()> {
+fn serve_stdio(runner: &Runner) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let served = runtime.block_on(async { runner.serve(stdio()?).await });
     // Where standard input is a file, reading it occupies a thread that nothing can interrupt.

@@ -154,9 +154,9 @@ struct Channel<Out, In> {
 
 /// Both ends.
 fn channel<A, B>() -> (Channel<A, B>, Channel<B, A>) {
-    let (to_there, from_here) = unbounded_channel();
-    let (to_here, from_there) = unbounded_channel();
-    (Channel { sender: to_there, receiver: from_there }, Channel { sender: to_here, receiver: from_here })
+    let (ask, asked) = unbounded_channel();
+    let (answer, answered) = unbounded_channel();
+    (Channel { sender: ask, receiver: answered }, Channel { sender: answer, receiver: asked })
 }
 
 impl<Out: Send, In: Send> Link<Out, In> for Channel<Out, In> {

@@ -17,14 +17,14 @@ const HANDSHAKE: Duration = Duration::from_secs(5);
 /// Waits for hosts at an [`Address`].
 #[derive(Debug)]
 pub struct Listener {
-    socket: Socket,
+    door: Door,
     address: Address,
     token: Option<Token>,
     _file: Option<SocketFile>,
 }
 
 #[derive(Debug)]
-enum Socket {
+enum Door {
     Tcp(TcpListener),
     Unix(UnixListener),
     WebSocket(TcpListener),
@@ -69,7 +69,7 @@ impl Listener {
         match address {
             Address::Unix(path) => {
                 let (listener, file) = bind_unix(path).await.map_err(failed)?;
-                Ok(Self { socket: Socket::Unix(listener), address: address.clone(), token, _file: Some(file) })
+                Ok(Self { door: Door::Unix(listener), address: address.clone(), token, _file: Some(file) })
             }
             Address::Tcp(authority) | Address::WebSocket { authority, .. } => {
                 let reachable: Vec<SocketAddr> = lookup_host(authority).await.map_err(failed)?.collect();
@@ -78,13 +78,13 @@ impl Listener {
                 }
                 let listener = TcpListener::bind(&reachable[..]).await.map_err(failed)?;
                 let authority = listener.local_addr().map_err(failed)?.to_string();
-                let (socket, address) = match address {
+                let (door, address) = match address {
                     Address::WebSocket { path, .. } => {
-                        (Socket::WebSocket(listener), Address::WebSocket { authority, path: path.clone() })
+                        (Door::WebSocket(listener), Address::WebSocket { authority, path: path.clone() })
                     }
-                    _ => (Socket::Tcp(listener), Address::Tcp(authority)),
+                    _ => (Door::Tcp(listener), Address::Tcp(authority)),
                 };
-                Ok(Self { socket, address, token, _file: None })
+                Ok(Self { door, address, token, _file: None })
             }
         }
     }
@@ -96,10 +96,10 @@ impl Listener {
 
     /// The next host.
     pub async fn accept(&self) -> io::Result<Arrival> {
-        let stream = match &self.socket {
-            Socket::Tcp(listener) => Stream::Tcp(listener.accept().await?.0),
-            Socket::Unix(listener) => Stream::Unix(listener.accept().await?.0),
-            Socket::WebSocket(listener) => Stream::WebSocket(listener.accept().await?.0),
+        let stream = match &self.door {
+            Door::Tcp(listener) => Stream::Tcp(listener.accept().await?.0),
+            Door::Unix(listener) => Stream::Unix(listener.accept().await?.0),
+            Door::WebSocket(listener) => Stream::WebSocket(listener.accept().await?.0),
         };
         Ok(Arrival { stream, token: self.token.clone() })
     }
@@ -161,7 +161,7 @@ async fn bind_unix(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
     let listener = UnixListener::bind(&file.0)?;
     fs::set_permissions(&file.0, fs::Permissions::from_mode(0o600))?;
     fs::rename(&file.0, path)?;
-    file.0 = path.to_owned();
+    path.clone_into(&mut file.0);
     Ok((listener, file))
 }
 

@@ -1,0 +1,287 @@
+//! `execbox runner --listen`: hosts that come, with and without a token, and the signal to stop.
+
+mod support;
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use execbox::transport::{Address, Token};
+use execbox::{ErrorCode, ExecuteResult, Execution, Executor, Limits, Provider, RemoteExecutor, Tool};
+use serde_json::{Value as Json, json};
+
+use support::{Signal, send};
+
+struct Listening {
+    runner: Child,
+    address: Address,
+    errors: BufReader<ChildStderr>,
+}
+
+/// A runner that listens, started with these arguments.
+fn listen(address: &str, more: &[&str]) -> Listening {
+    let mut runner = command(&["--listen", address]).args(more).stderr(Stdio::piped()).spawn().unwrap();
+    let mut errors = BufReader::new(runner.stderr.take().unwrap());
+    let mut line = String::new();
+    errors.read_line(&mut line).unwrap();
+    let address = line.trim().strip_prefix("execbox: listening on ").unwrap_or_else(|| panic!("{line}"));
+    Listening { runner, address: address.parse().unwrap(), errors }
+}
+
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_execbox"));
+    command.arg("runner").args(arguments).env_remove("EXECBOX_TOKEN").stdin(Stdio::null()).stdout(Stdio::piped());
+    command
+}
+
+impl Listening {
+    fn executor(&self, token: Option<&str>) -> RemoteExecutor {
+        RemoteExecutor::to(self.address.clone(), token.map(|token| Token::new(token).unwrap()))
+    }
+
+    fn end(mut self) -> (ExitStatus, String) {
+        let status = self.runner.wait().unwrap();
+        let mut said = String::new();
+        self.runner.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+        assert_eq!(said, "", "standard output is for the protocol");
+        self.errors.read_to_string(&mut said).unwrap();
+        (status, said)
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        let _ = self.runner.kill();
+        let _ = self.runner.wait();
+    }
+}
+
+/// A name that no other test has.
+fn path(name: &str) -> PathBuf {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    std::env::temp_dir().join(format!("execbox-{}-{count}-{name}", std::process::id()))
+}
+
+fn addresses() -> [String; 3] {
+    let unix = format!("unix:{}", path("runner.sock").display());
+    ["tcp:127.0.0.1:0".into(), "ws://127.0.0.1:0/runner".into(), unix]
+}
+
+async fn run(executor: &RemoteExecutor, code: &str) -> ExecuteResult {
+    let nap = Tool::new("nap", async |input: Json, _| {
+        tokio::time::sleep(Duration::from_millis(input.as_u64().unwrap_or(1))).await;
+        Ok(input)
+    });
+    let tools = Provider::builder("tools").tool(nap).build().unwrap();
+    let limits = Limits { timeout: Duration::from_mins(1), ..Limits::default() };
+    executor.execute(Execution::new(code).provider(tools).limits(limits)).await
+}
+
+#[tokio::test]
+async fn many_hosts_are_served_at_once() {
+    for address in addresses() {
+        let runner = listen(&address, &[]);
+        let executor = runner.executor(None);
+        let tasks: Vec<_> = (0..40)
+            .map(|i| {
+                let executor = executor.clone();
+                tokio::spawn(async move { run(&executor, &format!("await tools.nap({i})")).await })
+            })
+            .collect();
+        for (i, task) in tasks.into_iter().enumerate() {
+            assert_eq!(task.await.unwrap().outcome, Ok(Some(json!(i))), "{address}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn beyond_the_most_connections_hosts_wait() {
+    let runner = listen("tcp:127.0.0.1:0", &["--max-connections", "1"]);
+    let executor = Arc::new(runner.executor(None));
+    let started = Instant::now();
+    let naps = (0..3).map(|_| run(&executor, "await tools.nap(100)"));
+    for result in futures_util::future::join_all(naps).await {
+        assert!(result.is_ok(), "{result:?}");
+    }
+    assert!(started.elapsed() >= Duration::from_millis(300), "one after another");
+}
+
+#[tokio::test]
+async fn a_runner_with_a_token_serves_those_who_show_it_and_nobody_else() {
+    let file = path("token");
+    fs::write(&file, "s3cret\n").unwrap();
+    for address in addresses() {
+        let runner = listen(&address, &["--token-file", file.to_str().unwrap()]);
+        assert!(run(&runner.executor(Some("s3cret")), "1").await.is_ok(), "{address}");
+        for wrong in [None, Some("secret"), Some("s3cret!")] {
+            let result = run(&runner.executor(wrong), "1").await;
+            let error = result.error().unwrap();
+            assert_eq!(error.code, ErrorCode::InternalError, "{address} {wrong:?}");
+            assert!(!error.message.contains("s3cret"), "{error}");
+        }
+    }
+    fs::remove_file(file).unwrap();
+}
+
+#[tokio::test]
+async fn who_needs_no_token_may_show_one() {
+    for address in addresses() {
+        let runner = listen(&address, &[]);
+        assert!(run(&runner.executor(Some("any")), "1").await.is_ok(), "{address}");
+    }
+}
+
+#[tokio::test]
+async fn sigterm_lets_programs_finish_and_begins_none() {
+    for address in addresses() {
+        let runner = listen(&address, &["--drain", "20s"]);
+        let executor = runner.executor(None);
+        let running = executor.clone();
+        let running = tokio::spawn(async move { run(&running, "console.log('began'); await tools.nap(300)").await });
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        send(Signal::SIGTERM, runner.runner.id());
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let refused = run(&executor, "1").await;
+        assert_eq!(refused.error().unwrap().code, ErrorCode::InternalError, "{address}");
+        assert_eq!(running.await.unwrap().outcome, Ok(Some(json!(300))), "{address}");
+        let (status, said) = runner.end();
+        assert!(status.success() && said.is_empty(), "{address}: {status} {said}");
+        if let Some(socket) = address.strip_prefix("unix:") {
+            assert!(!fs::exists(socket).unwrap(), "the socket's file is removed");
+        }
+    }
+}
+
+#[tokio::test]
+async fn sigterm_cancels_what_outlasts_the_grace() {
+    let runner = listen("tcp:127.0.0.1:0", &["--drain", "100ms"]);
+    let executor = runner.executor(None);
+    let running = tokio::spawn(async move { run(&executor, "console.log('began'); for (;;);").await });
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let started = Instant::now();
+    send(Signal::SIGTERM, runner.runner.id());
+    let result = running.await.unwrap();
+    assert_eq!((result.error().unwrap().code, result.logs), (ErrorCode::Timeout, vec!["began".to_owned()]));
+    assert!(runner.end().0.success() && started.elapsed() < Duration::from_secs(10));
+}
+
+#[test]
+fn sigterm_ends_a_runner_on_standard_input_when_it_is_done() {
+    let mut runner = Command::new(env!("CARGO_BIN_EXE_execbox"))
+        .args(["runner", "--drain", "200ms"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = runner.stdin.take().unwrap();
+    writeln!(
+        input,
+        r#"{{"type":"execute","id":"a","code":"for(;;);","options":{{"timeoutMs":60000}},"providers":[]}}"#
+    )
+    .unwrap();
+    let mut output = BufReader::new(runner.stdout.take().unwrap()).lines();
+    assert!(output.next().unwrap().unwrap().contains("started"));
+    send(Signal::SIGTERM, runner.id());
+    let done: Json = serde_json::from_str(&output.next().unwrap().unwrap()).unwrap();
+    assert_eq!((&done["id"], &done["error"]["code"]), (&json!("a"), &json!("timeout")));
+    assert!(runner.wait().unwrap().success());
+}
+
+#[test]
+fn web_pages_are_turned_away() {
+    let runner = listen("ws://127.0.0.1:0", &[]);
+    let Address::WebSocket { authority, .. } = &runner.address else { panic!() };
+    for (header, status) in [("Origin: https://example.com\r\n", "403"), ("", "101")] {
+        let mut stream = TcpStream::connect(authority).unwrap();
+        write!(
+            stream,
+            "GET / HTTP/1.1\r\nHost: {authority}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+             Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n{header}\r\n"
+        )
+        .unwrap();
+        let mut answer = [0; 12];
+        stream.read_exact(&mut answer).unwrap();
+        assert_eq!(answer, format!("HTTP/1.1 {status}").as_bytes(), "{header}");
+    }
+}
+
+#[tokio::test]
+async fn garbage_ends_nobody_elses_connection() {
+    for address in addresses() {
+        let runner = listen(&address, &[]);
+        let garbage = b"GET / HTTP/1.0\r\n\r\n\xff\xfe{\"type\":\n".repeat(100);
+        match &runner.address {
+            Address::Tcp(authority) | Address::WebSocket { authority, .. } => {
+                let _ = TcpStream::connect(authority).unwrap().write_all(&garbage);
+            }
+            Address::Unix(path) => {
+                let _ = std::os::unix::net::UnixStream::connect(path).unwrap().write_all(&garbage);
+            }
+        }
+        assert!(run(&runner.executor(None), "1").await.is_ok(), "{address}");
+    }
+}
+
+#[test]
+fn a_socket_is_its_owners_alone_and_takes_no_others_place() {
+    let path = path("owned.sock");
+    let address = format!("unix:{}", path.display());
+    let first = listen(&address, &[]);
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    let second = command(&["--listen", &address]).output().unwrap();
+    let said = String::from_utf8(second.stderr).unwrap();
+    assert!(second.status.code() == Some(2) && said.contains("address in use"), "{said}");
+
+    // What a killed runner leaves behind is taken over.
+    send(Signal::SIGKILL, first.runner.id());
+    drop(first);
+    assert!(fs::exists(&path).unwrap());
+    drop(listen(&address, &[]));
+    fs::remove_file(&path).unwrap();
+
+    fs::write(&path, "precious").unwrap();
+    let refused = command(&["--listen", &address]).output().unwrap();
+    assert_eq!(refused.status.code(), Some(2));
+    assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
+    fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn what_cannot_be_listened_on_is_told_in_one_line() {
+    let empty = path("empty");
+    fs::write(&empty, " \n").unwrap();
+    let empty = empty.to_str().unwrap();
+    for (arguments, expected) in [
+        (
+            &["--listen", "7000"][..],
+            "--listen: \"7000\" is no address: write tcp:HOST:PORT, unix:PATH or ws://HOST:PORT",
+        ),
+        (
+            &["--listen", "tcp:0.0.0.0:0"],
+            "--listen: tcp:0.0.0.0:0 can be reached from other machines: listen on 127.0.0.1 or [::1], or ask for a token",
+        ),
+        (
+            &["--listen", "tcp:127.0.0.1:0", "--token-file", "/nowhere"],
+            "--token-file /nowhere: no such file or directory",
+        ),
+        (
+            &["--listen", "tcp:127.0.0.1:0", "--token-file", empty],
+            "is 1 to 1024 visible ASCII characters, without spaces",
+        ),
+        (&["--drain", "soon"], "--drain: "),
+        (&["--listen", "tcp:127.0.0.1:0", "--max-connections", "-1"], "--max-connections: "),
+    ] {
+        let output = command(arguments).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+        assert!(said.starts_with("execbox: ") && said.contains(expected) && said.lines().count() == 1, "{said}");
+    }
+    fs::remove_file(empty).unwrap();
+}
