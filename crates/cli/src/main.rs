@@ -6,6 +6,7 @@
 //!   library execute it, and shows the result ([`report`], with [`frame`] and [`terminal`]).
 //!
 //! - [`runner`]: `execbox runner`, which connects the library's runner to standard input and output.
+//! - [`conform`]: `execbox conform`, which tests runners, in whatever language, by the cases of `conformance/`.
 //!
 //! What is not here: rules. What a program may do, what a limit means and what an error is called is
 //! the library's to say; this crate puts its parts together, and reads and prints.
@@ -21,6 +22,7 @@
 //! | 130 | interrupted by Ctrl-C |
 
 mod args;
+mod conform;
 mod exit;
 mod frame;
 mod report;
@@ -46,6 +48,7 @@ fn main() -> ExitCode {
     let code = match command {
         Command::Run(arguments) => run::run(arguments),
         Command::Runner => runner::run(),
+        Command::Conform(arguments) => conform::run(&arguments),
     };
     code.into()
 }
