@@ -71,7 +71,8 @@ fn name_of(path: &Path) -> String {
 fn entries(directory: &Path) -> Result<Vec<PathBuf>, CasesError> {
     let unreadable = |error| CasesError::Directory { name: directory.display().to_string(), reason: reason(&error) };
     let entries = fs::read_dir(directory).map_err(unreadable)?;
-    let mut paths: Vec<_> = entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>().map_err(unreadable)?;
+    let mut paths: Vec<_> =
+        entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>().map_err(unreadable)?;
     paths.sort();
     Ok(paths)
 }

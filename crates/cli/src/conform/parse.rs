@@ -2,7 +2,6 @@
 //!
 //! Loops are unrolled here, so that a case is a plain list of steps. Every complaint names its line.
 
-
 use std::time::Duration;
 
 use serde_json::{Map, Value as Json};
@@ -259,8 +258,7 @@ fn split_code<'a>(line: &Line, after: &'a [Line]) -> (String, &'a [Line]) {
     let margin = line.indent + CODE_INDENT;
     let is_code = |line: &&Line| line.indent >= margin && !line.text.is_empty();
     let count = after.iter().take_while(is_code).count();
-    let code: Vec<_> =
-        after[..count].iter().map(|line| " ".repeat(line.indent - margin) + &line.text).collect();
+    let code: Vec<_> = after[..count].iter().map(|line| " ".repeat(line.indent - margin) + &line.text).collect();
     (code.join("\n"), &after[count..])
 }
 

@@ -361,7 +361,11 @@ mod tests {
         for (pattern, value, verdict) in [
             (json!(3), json!("3"), r#"`result` should be 3, and is "3""#),
             (json!(0), json!(false), "`result` should be 0, and is false"),
-            (json!(9_007_199_254_740_993_u64), json!(9_007_199_254_740_992_u64), "`result` should be 9007199254740993, and is 9007199254740992"),
+            (
+                json!(9_007_199_254_740_993_u64),
+                json!(9_007_199_254_740_992_u64),
+                "`result` should be 9007199254740993, and is 9007199254740992",
+            ),
             (json!({}), json!([]), "`result` should be an object with {}, and is []"),
             (json!({ "a": [1, 2] }), json!({ "a": [1, 5] }), "`result.a[1]` should be 2, and is 5"),
             (json!({ "a": 1 }), json!({}), "`result.a` should be 1, and is missing"),
