@@ -12,6 +12,7 @@ fn main() -> io::Result<()> {
     for section in sorted_entries(&root)?.iter().filter(|path| path.is_dir()) {
         for file in sorted_entries(section)?.iter().filter(|path| path.extension().is_some_and(|ext| ext == "case")) {
             let path = file.strip_prefix(&root).expect("an entry is below its directory");
+            let [path, file] = [path, file].map(|path| path.to_str().expect("a name of a case is text"));
             writeln!(table, "    ({path:?}, include_str!({file:?})),").expect("a string takes every write");
         }
     }

@@ -87,6 +87,7 @@ pub(crate) struct RunArguments {
 
 /// What `execbox conform` is given.
 #[derive(Debug, Args)]
+#[allow(clippy::struct_excessive_bools)] // Each is a flag of its own.
 pub(crate) struct ConformArguments {
     /// Start the runner by this command, anew for each case; it speaks on its standard input and output
     #[arg(value_name = "COMMAND", last = true, conflicts_with = "connect")]

@@ -15,6 +15,9 @@ pub(crate) struct Case {
     /// What it shows, in a sentence.
     pub(crate) title: String,
     pub(crate) level: Level,
+    /// Whether it fails a runner that leaves `started` out or repeats it, which the specification only
+    /// recommends not to.
+    pub(crate) needs_started: bool,
     pub(crate) steps: Vec<Step>,
 }
 

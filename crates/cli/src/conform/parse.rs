@@ -76,13 +76,13 @@ enum Fault {
 pub(crate) fn parse(name: &str, file: &str, text: &str) -> Result<Case, CaseError> {
     let lines: Vec<Line> = text.lines().enumerate().map(|(at, text)| Line::new(at + 1, text)).collect();
     let at = |(line, fault)| CaseError { file: file.to_owned(), line, fault };
-    let (title, level, rest) = head(&lines).map_err(at)?;
+    let (Head { title, level, needs_started }, rest) = parse_head(&lines).map_err(at)?;
     let mut steps = Vec::new();
     parse_steps(rest, &mut steps).map_err(at)?;
     if steps.is_empty() {
         return Err(at((lines.len().max(1), Fault::NoSteps)));
     }
-    Ok(Case { name: name.to_owned(), file: file.to_owned(), title, level, steps })
+    Ok(Case { name: name.to_owned(), file: file.to_owned(), title, level, needs_started, steps })
 }
 
 /// A fault and its line.
@@ -112,24 +112,33 @@ impl Line {
     }
 }
 
-/// The title and the level, and the lines behind them.
-fn head(lines: &[Line]) -> Result<(String, Level, &[Line])> {
+/// What stands before the steps.
+struct Head {
+    title: String,
+    level: Level,
+    needs_started: bool,
+}
+
+/// The head, and the lines behind it.
+fn parse_head(lines: &[Line]) -> Result<(Head, &[Line])> {
     let title = lines.first().and_then(|line| line.text.strip_prefix('#')).map(str::trim).unwrap_or_default();
     if title.is_empty() {
         return Err((1, Fault::NoTitle));
     }
-    let mut level = Level::Must;
+    let mut head = Head { title: title.to_owned(), level: Level::Must, needs_started: false };
     let mut rest = lines;
     while let Some((line, after)) = rest.split_first() {
         if let Some(word) = line.text.strip_prefix("level:") {
             let found = Level::ALL.into_iter().find(|level| level.word() == word.trim());
-            level = found.map_or_else(|| line.fault(Fault::Level(word.trim().to_owned())), Ok)?;
+            head.level = found.map_or_else(|| line.fault(Fault::Level(word.trim().to_owned())), Ok)?;
+        } else if line.text == "started: required" {
+            head.needs_started = true;
         } else if !line.says_nothing() {
             break;
         }
         rest = after;
     }
-    Ok((title.to_owned(), level, rest))
+    Ok((head, rest))
 }
 
 fn parse_steps(mut lines: &[Line], steps: &mut Vec<Step>) -> Result<()> {
@@ -263,13 +272,11 @@ fn split_code<'a>(line: &Line, after: &'a [Line]) -> (String, &'a [Line]) {
 }
 
 fn short_message(line: &Line, kind: &str, fields: Map<String, Json>) -> Result<Vec<Piece>> {
-    match message::from_host(kind, fields) {
-        Some(message) => Ok(with_call_id(&format!("{}\n", Json::Object(message)))),
-        None => {
-            let expected = format!("a host sends `{}`, or `text`, `bytes`, `close`", message::FROM_HOST.join("`, `"));
-            line.fault(Fault::Message(kind.to_owned(), expected))
-        }
-    }
+    let Some(message) = message::from_host(kind, fields) else {
+        let expected = format!("a host sends `{}`, or `text`, `bytes`, `close`", message::FROM_HOST.join("`, `"));
+        return line.fault(Fault::Message(kind.to_owned(), expected));
+    };
+    Ok(with_call_id(&format!("{}\n", Json::Object(message))))
 }
 
 /// A message to send, where the name of a call stands for the `callId` that the runner gave to it: the
@@ -374,14 +381,12 @@ fn parse_expected(line: &Line, text: &str) -> Result<Expected> {
         parse_json(line, text, "")?
     } else {
         let (kind, rest) = split_word(text);
-        match message::from_runner(kind, parse_fields(line, rest)?) {
-            Some(message) => message,
-            None => {
-                let kinds = message::FROM_RUNNER.join("`, `");
-                let expected = format!("a runner sends `{kinds}`; or `nothing for 200ms`, `closed`");
-                return line.fault(Fault::Message(kind.to_owned(), expected));
-            }
-        }
+        let Some(message) = message::from_runner(kind, parse_fields(line, rest)?) else {
+            let kinds = message::FROM_RUNNER.join("`, `");
+            let expected = format!("a runner sends `{kinds}`; or `nothing for 200ms`, `closed`");
+            return line.fault(Fault::Message(kind.to_owned(), expected));
+        };
+        message
     };
     Expected::new(&message).or_else(|error| line.fault(error))
 }
@@ -408,4 +413,132 @@ fn parse_fields(line: &Line, text: &str) -> Result<Map<String, Json>> {
 
 fn parse_json(line: &Line, text: &str, hint: &'static str) -> Result<Map<String, Json>> {
     serde_json::from_str(text).or_else(|error| line.fault(Fault::Json(error, hint)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn steps(text: &str) -> Vec<Step> {
+        parse("section/name", "case", &format!("# title\n{text}")).unwrap_or_else(|error| panic!("{error}")).steps
+    }
+
+    /// What a case sends, as text; `<…>` stands for the id of a call.
+    fn sent(text: &str) -> String {
+        let mut sent = String::new();
+        for step in steps(text) {
+            let Action::Send(pieces) = step.action else { continue };
+            for piece in pieces {
+                match piece {
+                    Piece::Bytes(bytes) => sent += &String::from_utf8_lossy(&bytes),
+                    Piece::CallId(name) => sent += &format!("<{name}>"),
+                }
+            }
+        }
+        sent
+    }
+
+    fn error(text: &str) -> String {
+        parse("section/name", "file", text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn the_head_says_what_and_how_much() {
+        let case =
+            parse("logs/one", "file", "# What it shows\n#\n# more\n\nlevel: should\nstarted: required\n\n< started");
+        let case = case.unwrap();
+        assert_eq!((case.title.as_str(), case.section(), case.level), ("What it shows", "logs", Level::Should));
+        assert!(case.needs_started);
+        assert_eq!(case.steps[0].line, 8);
+    }
+
+    #[test]
+    fn whole_messages_are_sent_as_they_stand() {
+        assert_eq!(sent(r#"> { "type":"cancel",  "id":"\u0061" }"#), "{ \"type\":\"cancel\",  \"id\":\"\\u0061\" }\n");
+        let result = r#"> {"type":"tool_result", "callId" : "a\n", "ok":true}"#;
+        assert_eq!(sent(result), "{\"type\":\"tool_result\", \"callId\" : <a\n>, \"ok\":true}\n");
+        assert_eq!(sent(r#"> {"callId":5}"#), "{\"callId\":5}\n");
+    }
+
+    #[test]
+    fn messages_in_short_have_the_usual_fields() {
+        assert_eq!(sent("> cancel"), "{\"type\":\"cancel\",\"id\":\"exec-1\"}\n");
+        assert_eq!(
+            sent("> tool_result {\"result\": 1}"),
+            "{\"type\":\"tool_result\",\"callId\":<call-1>,\"ok\":true,\"result\":1}\n"
+        );
+        let execute = sent("> execute {\"options\": {\"timeoutMs\": 5}}\n    if (a) {\n      b;\n    }\n< started");
+        assert!(
+            execute.contains(r#""code":"if (a) {\n  b;\n}","options":{"timeoutMs":5,"memoryLimitBytes":67108864"#),
+            "{execute}"
+        );
+    }
+
+    #[test]
+    fn bytes_and_text() {
+        assert_eq!(sent(r#"> bytes "[" * 3 0a "a\n" callId:x"#), "[[[\na\n<x>");
+        assert_eq!(sent("> text  {\"not\": json"), "{\"not\": json\n");
+        assert_eq!(sent("> text"), "\n");
+    }
+
+    #[test]
+    fn loops_are_unrolled() {
+        assert_eq!(sent("for %i from 1 to 2\n  for %j from 3 to 2\n    > text %i%j\n  end\nend"), "13\n12\n23\n22\n");
+        let steps = steps("in any order within 2s\n  for %i from 1 to 5\n    < tool_call {\"input\": %i}\n  end\nend");
+        let Action::HearAll { group, within } = &steps[0].action else { panic!("{steps:?}") };
+        assert_eq!((group.len(), group[4].0, *within), (5, 4, Some(Duration::from_secs(2))));
+    }
+
+    #[test]
+    fn what_is_heard() {
+        let steps = steps("< within 2s eventually done\n< nothing for 200ms\n< closed\n< maybe started");
+        let Action::Hear(Hear { within, eventually, expected }) = &steps[0].action else { panic!("{steps:?}") };
+        assert_eq!((*within, *eventually), (Some(Duration::from_secs(2)), true));
+        assert_eq!(expected.text, r#"{"type":"done","id":"exec-1","ok":true,"durationMs":0,"logs":[]}"#);
+        assert!(matches!(steps[1].action, Action::HearNothing(time) if time == Duration::from_millis(200)));
+        assert!(matches!(steps[2].action, Action::HearEnd { within: None }));
+        assert!(matches!(&steps[3].action, Action::Allow(expected) if expected.is_started()));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_line() {
+        assert_eq!(error(""), "file:1: a case begins with a line `# what it shows`");
+        assert_eq!(error("# a\n\n"), "file:2: a case has steps, and this one has none");
+        assert_eq!(error("# a\nlevel: may"), "file:2: there is no level \"may\": `must`, `should` or `extension`");
+        assert!(error("# a\nexecute").starts_with("file:2: there is no step \"execute\": lines begin with `>`, `<`"));
+        assert_eq!(
+            error("# a\n> done"),
+            "file:2: there is no message \"done\": a host sends `execute`, `tool_result`, `cancel`, or `text`, `bytes`, `close`"
+        );
+        assert_eq!(
+            error("# a\n< cancel"),
+            "file:2: there is no message \"cancel\": a runner sends `started`, `tool_call`, `done`; or `nothing for 200ms`, `closed`"
+        );
+        assert_eq!(
+            error("# a\n> {\"type\": cancel}"),
+            "file:2: not JSON: expected value at line 1 column 10 (a line that is no JSON is sent by `> text`)"
+        );
+        assert_eq!(error("# a\n< done []"), "file:2: the fields of a message are a JSON object, `{…}`");
+        assert!(error("# a\n< done {\"result\": \"$strin\"}").starts_with("file:2: there is no matcher \"$strin\""));
+        assert_eq!(
+            error("# a\n< within"),
+            "file:2: `within` and a time stand before what is heard: `< within 2s done {…}`"
+        );
+        assert!(error("# a\n< within soon done").starts_with("file:2: \"soon\" is no"));
+        assert_eq!(error("# a\nfor %i in 1..2\nend"), "file:2: a loop reads `for %i from 1 to 10`");
+        assert_eq!(error("# a\nfor %i from 1 to 2\n> close"), "file:2: the block has no `end`");
+        assert_eq!(error("# a\nend"), "file:2: there is no block that ends here");
+        assert_eq!(
+            error("# a\nin any order\n  < started\n  > close\nend"),
+            "file:4: only messages can be heard in any order: `< tool_call {…}`"
+        );
+        assert_eq!(
+            error("# a\n> execute {\"code\": \"1\"}\n    2"),
+            "file:2: the code is given twice: as `code`, and in the lines below"
+        );
+        assert!(error("# a\n> bytes \"a\" 0x").starts_with("file:2: bytes are texts, times and hexadecimal pairs"));
+        assert_eq!(error("# a\n> bytes \"a\" * 1000000000"), "file:2: a step sends at most 268435456 bytes");
+        let loops = "for %i from 1 to 300\nfor %j from 1 to 300\n> close\nend\nend";
+        assert_eq!(error(&format!("# a\n{loops}")), "file:4: the case has more than 20000 steps");
+    }
 }

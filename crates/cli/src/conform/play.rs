@@ -1,7 +1,7 @@
 //! Playing a case: the host's half of its conversation, and what comes of it.
 //!
 //! Every line that a runner says has to be one that the case expects. `started` is recommended only, so
-//! cases of level `must` pass over those that are missing and those that are too many.
+//! but for the cases about it, one that is missing and one too many are passed over.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::{Map, Value as Json};
 use tokio::time::Instant;
 
-use super::case::{Action, Case, Hear, Level, Piece};
+use super::case::{Action, Case, Hear, Piece};
 use super::line::{Heard, Lines};
 use super::pattern::{Expected, Kind, clip};
 use super::peer::Target;
@@ -66,7 +66,7 @@ pub(crate) async fn play(case: &Case, target: &Target, patience: f64) -> Result<
     let mut player = Player {
         lines: Lines::new(peer),
         patience,
-        is_lenient: case.level == Level::Must,
+        is_lenient: !case.needs_started,
         allowed: Vec::new(),
         calls: HashMap::new(),
         call_ids: HashSet::new(),
@@ -109,7 +109,7 @@ impl Fault {
         Self { line: None, expected: expected.into(), came: came.into(), because: None }
     }
 
-    fn because(self, reason: impl ToString) -> Self {
+    fn because(self, reason: &impl ToString) -> Self {
         Self { because: Some(reason.to_string()), ..self }
     }
 }
@@ -170,7 +170,7 @@ impl Player {
                 Ok(()) => return self.settle(expected, &message),
                 Err(_) if *eventually && Kind::of(&message) == Some(Kind::ToolCall) => {}
                 Err(_) if self.may_come(&message)? => {}
-                Err(mismatch) => return Err(Fault::new(&expected.text, text(&message)).because(mismatch)),
+                Err(mismatch) => return Err(Fault::new(&expected.text, text(&message)).because(&mismatch)),
             }
         }
     }
@@ -179,7 +179,7 @@ impl Player {
         let deadline = Deadline::new(self.bound(within));
         let mut left: VecDeque<_> = group.iter().collect();
         while let Some((line, first)) = left.front() {
-            let others = if left.len() > 1 { format!(", or one of {} others", left.len() - 1) } else { String::new() };
+            let others = if left.len() > 1 { ", or another of this group" } else { "" };
             let wanted = format!("{}{others}", first.text);
             let at_line = |fault: Fault| Fault { line: Some(*line), ..fault };
             let message = self.message(&wanted, &deadline).await.map_err(at_line)?;
@@ -208,8 +208,8 @@ impl Player {
     }
 
     async fn hear_end(&mut self, within: Option<Duration>) -> Result<(), Fault> {
-        let deadline = Deadline::new(self.bound(within));
         const EXPECTED: &str = "the runner to end the connection";
+        let deadline = Deadline::new(self.bound(within));
         loop {
             match self.heard(&deadline).await {
                 Some(Heard::End) => return Ok(()),
@@ -290,7 +290,7 @@ impl Player {
             (Some(Kind::ToolCall), Some(Json::String(id))) => {
                 if !self.call_ids.insert(id.clone()) {
                     let reason = format!("there was a call with the callId {id:?} before");
-                    return Err(Fault::new(&expected.text, text(message)).because(reason));
+                    return Err(Fault::new(&expected.text, text(message)).because(&reason));
                 }
                 if let Some(name) = &expected.call {
                     self.calls.insert(name.clone(), id.clone());
@@ -308,7 +308,7 @@ impl Player {
 }
 
 fn garbage(expected: &str, fault: &str, line: String) -> Fault {
-    Fault::new(expected, clip(line, KEPT_CHARACTERS)).because(fault)
+    Fault::new(expected, clip(line, KEPT_CHARACTERS)).because(&fault)
 }
 
 fn text(message: &Map<String, Json>) -> String {

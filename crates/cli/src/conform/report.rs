@@ -107,31 +107,15 @@ impl Report {
             let passed = section.iter().filter(|played| played.verdict == Verdict::Passed).count();
             let (mark, name) = (paint.mark(section), section[0].case.section());
             let _ = writeln!(text, "{mark} {} {passed}/{}", safe_line(name), section.len());
-            for played in section {
-                text += &self.played_text(played, paint);
+            let blocks: Vec<_> = section.iter().filter_map(|played| played_text(played, paint)).collect();
+            for block in &blocks {
+                text += &format!("\n{block}");
+            }
+            if !blocks.is_empty() {
+                text.push('\n');
             }
         }
-        text + "\n" + &self.sum(paint)
-    }
-
-    fn played_text(&self, played: &Played, paint: Paint) -> String {
-        let Played { case, verdict, failure, reason } = played;
-        let reason = safe_line(reason.as_deref().unwrap_or_default());
-        let (name, title, level) = (safe_line(&case.name), safe_line(&case.title), case.level.word());
-        let head = |word: &str| format!("\n  {word} ({level}) {name}\n    {title}\n");
-        match (verdict, failure) {
-            (Verdict::Passed, _) | (_, None) if *verdict != Verdict::UnexpectedPass => String::new(),
-            (Verdict::KnownFailure, _) => format!("  known to fail: {name}: {reason}\n"),
-            (Verdict::UnexpectedPass, _) => {
-                let word = paint.red("passed, and is listed as a known failure");
-                format!("\n  {word}: {name}\n    take it off the list: {reason}\n\n")
-            }
-            (verdict, Some(failure)) => {
-                let word = if *verdict == Verdict::Failed { paint.red("failed") } else { paint.yellow("fell short") };
-                head(&word) + &failure_text(&case.file, failure) + "\n"
-            }
-            (_, None) => String::new(),
-        }
+        format!("{}\n\n{}", text.trim_end(), self.sum(paint))
     }
 
     fn sum(&self, paint: Paint) -> String {
@@ -139,7 +123,7 @@ impl Report {
         for (verdict, words) in [
             (Verdict::Failed, "failed"),
             (Verdict::FellShort, "fell short of what is recommended"),
-            (Verdict::KnownFailure, "are known to fail"),
+            (Verdict::KnownFailure, "known to fail"),
             (Verdict::UnexpectedPass, "passed against the list"),
         ] {
             let count = self.count(verdict);
@@ -150,6 +134,26 @@ impl Report {
         let sum = parts.join(", ");
         if self.exit() == Exit::Success { paint.green(&sum) } else { paint.red(&sum) }
     }
+}
+
+/// What there is to say about a case: nothing, if it passed as it should.
+fn played_text(played: &Played, paint: Paint) -> Option<String> {
+    let Played { case, verdict, failure, reason } = played;
+    let (name, title) = (safe_line(&case.name), safe_line(&case.title));
+    let reason = safe_line(reason.as_deref().unwrap_or_default());
+    let word = match verdict {
+        Verdict::Passed => return None,
+        Verdict::KnownFailure => return Some(format!("  known to fail: {name}: {reason}\n")),
+        Verdict::UnexpectedPass => {
+            let word = paint.red("passed, and is listed as a known failure");
+            return Some(format!("  {word}: {name}\n    take it off the list: {reason}\n"));
+        }
+        Verdict::Failed => paint.red("failed"),
+        Verdict::FellShort => paint.yellow("fell short"),
+    };
+    let level = case.level.word();
+    let failure = failure.as_ref().map(|failure| failure_text(&case.file, failure)).unwrap_or_default();
+    Some(format!("  {word} ({level}) {name}\n    {title}\n{failure}"))
 }
 
 /// Where it failed, and how.
