@@ -20,6 +20,8 @@
 //! | 3 | the program was stopped by a limit: `timeout`, `memory_limit` |
 //! | 4 | execbox failed: `internal_error`, or the result could not be written |
 //! | 130 | interrupted by Ctrl-C |
+//!
+//! For `execbox conform`, 0 and 1 say whether the runner does what is demanded.
 
 mod args;
 mod conform;

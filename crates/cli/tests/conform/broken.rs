@@ -58,7 +58,7 @@ const USUAL: &[&str] = &[
 ];
 
 /// How many broken runners are tested at once.
-const AT_ONCE: usize = 3;
+const AT_ONCE: usize = 4;
 
 static RUNTIME: LazyLock<Runtime> =
     LazyLock::new(|| tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap());
@@ -102,6 +102,19 @@ pub(crate) fn report(fault: &'static str, arguments: &[&str]) -> Json {
         .unwrap();
     server.abort();
     serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)))
+}
+
+/// Listens at a path, with a runner that is not broken.
+#[cfg(unix)]
+pub(crate) fn listen_at(path: &std::path::Path) {
+    let _guard = RUNTIME.enter();
+    let listener = tokio::net::UnixListener::bind(path).unwrap();
+    RUNTIME.spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let (reader, writer) = stream.into_split();
+            tokio::spawn(async move { RUNNER.serve(reader, writer).await });
+        }
+    });
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

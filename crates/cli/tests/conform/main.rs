@@ -46,7 +46,7 @@ fn our_runner_passes_every_case() {
 #[test]
 fn broken_runners_fail_where_they_are_broken() {
     let mut text = String::new();
-    for (fault, report) in broken::reports(&["--strict", "--jobs", "8", "--json"]) {
+    for (fault, report) in broken::reports(&["--strict", "--jobs", "16", "--json"]) {
         text += &format!("a runner that breaks this: {fault}\n{}\n", failures(&report));
     }
     insta::assert_snapshot!(text);
@@ -75,6 +75,18 @@ fn what_is_only_recommended_fails_no_run() {
     let count = |name: &str| report[name].as_u64().unwrap();
     assert_eq!((&report["conforms"], count("failed"), count("fellShort")), (&Json::Bool(true), 0, 4));
     assert!(count("passed") > 0, "{report}");
+}
+
+#[cfg(unix)]
+#[test]
+fn runners_are_reached_at_unix_sockets() {
+    // The path of a socket must be short.
+    let path = std::env::temp_dir().join(format!("execbox-conform-{}", std::process::id()));
+    broken::listen_at(&path);
+    let address = format!("unix:{}", path.display());
+    let output = conform(&["--connect", &address, "--only", "minimal-transcripts"]);
+    let _ = fs::remove_file(&path);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 #[test]
