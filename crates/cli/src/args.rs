@@ -1,6 +1,7 @@
 //! The command line, as it was typed. What the words mean is for [`crate::run`] to find out, so that
 //! every complaint about them is one line of the same kind.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
@@ -34,6 +35,13 @@ pub(crate) enum Command {
     /// it: no program begins any more, and those that run have `--drain` left; a second one ends it at once.
     #[command(after_help = RUNNER_EXAMPLES)]
     Runner(RunnerArguments),
+
+    /// Test a runner, written in whatever language, against the specification
+    ///
+    /// Plays the host in short conversations with the runner, each with a process or a connection of its
+    /// own, and reports where the runner does not say what the specification demands.
+    #[command(after_help = CONFORM_EXAMPLES)]
+    Conform(ConformArguments),
 }
 
 /// What `execbox runner` is given.
@@ -111,6 +119,71 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "COUNT", allow_negative_numbers = true, help_heading = "Limits")]
     pub(crate) max_log_chars: Option<String>,
 }
+
+/// What `execbox conform` is given.
+#[derive(Debug, Args)]
+#[allow(clippy::struct_excessive_bools)] // Each is a flag of its own.
+pub(crate) struct ConformArguments {
+    /// Start the runner by this command, anew for each case; it speaks on its standard input and output
+    #[arg(value_name = "COMMAND", last = true, conflicts_with = "connect")]
+    pub(crate) command: Vec<OsString>,
+
+    /// Connect to the runner at `tcp:HOST:PORT`, `unix:PATH` or `ws://HOST:PORT`, anew for each case
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) connect: Option<String>,
+
+    /// Show the runner the token in this file (or in EXECBOX_TOKEN)
+    #[arg(long, value_name = "FILE", requires = "connect")]
+    pub(crate) token_file: Option<PathBuf>,
+
+    /// Play the cases of this directory instead of the built-in ones
+    #[arg(long, value_name = "DIR", help_heading = "Cases")]
+    pub(crate) cases: Option<PathBuf>,
+
+    /// Play only cases with this text in their names (may be repeated)
+    #[arg(long, value_name = "TEXT", help_heading = "Cases")]
+    pub(crate) only: Vec<String>,
+
+    /// Also play the cases of what Execbox does beyond the specification
+    #[arg(long, help_heading = "Cases")]
+    pub(crate) extensions: bool,
+
+    /// List the cases, and play none
+    #[arg(long, help_heading = "Cases")]
+    pub(crate) list: bool,
+
+    /// Fail by what is recommended, too, and not only by what is demanded
+    #[arg(long, help_heading = "Verdict")]
+    pub(crate) strict: bool,
+
+    /// Pass over the failures in this file, one case and its reason a line; fail if one of them passes
+    #[arg(long, value_name = "FILE", help_heading = "Verdict")]
+    pub(crate) known: Option<PathBuf>,
+
+    /// Print the report as one line of JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Play this many cases at once
+    #[arg(long, value_name = "COUNT", default_value = "4", allow_negative_numbers = true)]
+    pub(crate) jobs: String,
+
+    /// Multiply the times that the runner is given by this factor: `3` for a slow one
+    #[arg(long, value_name = "FACTOR", default_value = "1", allow_negative_numbers = true)]
+    pub(crate) patience: String,
+}
+
+const CONFORM_EXAMPLES: &str = "\
+Examples:
+  execbox conform -- node my-runner.js
+  execbox conform --connect tcp:localhost:7000 --only logs --only truncation
+  execbox conform --list
+
+Exit codes:
+  0    the runner does what is demanded
+  1    it does not
+  2    bad usage, a bad case, or no runner to be reached
+  4    the report could not be written";
 
 const EXAMPLES: &str = "\
 Examples:

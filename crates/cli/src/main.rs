@@ -6,6 +6,7 @@
 //!   library execute it, and shows the result ([`report`], with [`frame`] and [`terminal`]).
 //!
 //! - [`runner`]: `execbox runner`, which connects the library's runner to standard input and output.
+//! - [`conform`]: `execbox conform`, which tests runners, in whatever language, by the cases of `conformance/`.
 //!
 //! What is not here: rules. What a program may do, what a limit means and what an error is called is
 //! the library's to say; this crate puts its parts together, and reads and prints.
@@ -19,8 +20,11 @@
 //! | 3 | the program was stopped by a limit: `timeout`, `memory_limit` |
 //! | 4 | execbox failed: `internal_error`, or the result could not be written |
 //! | 130 | interrupted by Ctrl-C |
+//!
+//! For `execbox conform`, 0 and 1 say whether the runner does what is demanded.
 
 mod args;
+mod conform;
 mod executor;
 mod exit;
 mod frame;
@@ -48,6 +52,7 @@ fn main() -> ExitCode {
     let code = match command {
         Command::Run(arguments) => run::run(arguments),
         Command::Runner(arguments) => runner::run(arguments),
+        Command::Conform(arguments) => conform::run(&arguments),
     };
     code.into()
 }

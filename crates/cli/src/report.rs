@@ -137,8 +137,8 @@ fn with_name(stack_line: &str, name: &str) -> String {
     }
 }
 
-/// Writes a line to standard output.
-fn print(line: &str) -> io::Result<()> {
+/// Writes text to standard output, as one or more lines.
+pub(crate) fn print(line: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     let line = if stdout.is_terminal() { safe_json(line) } else { Cow::Borrowed(line) };
     let written = writeln!(stdout, "{line}").and_then(|()| stdout.flush());

@@ -5,6 +5,7 @@
 //! `null` is a null (runner specification, "JSON Transport Note"). When a message is due is for
 //! [`runner`](super::runner) and [`host`](super::host).
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -126,8 +127,8 @@ pub enum Fault {
         /// What it must be.
         expected: &'static str,
     },
-    /// A tool stands under another key than its safe name.
-    #[error("`{field}.safeName` is not the key that it stands under")]
+    /// Two tools of a provider have one safe name: a call could be for either.
+    #[error("`{field}.safeName` is that of another tool, too")]
     SafeName {
         /// The tool, with the path to it.
         field: String,
@@ -214,19 +215,20 @@ fn read_limits(options: &mut Fields) -> Result<Limits, Fault> {
 fn read_provider(provider: &mut Fields) -> Result<ProviderManifest, Fault> {
     let name = provider.string("name")?;
     let tools = provider.object("tools")?;
+    let mut safe_names = HashSet::new();
     let tools = tools.object.into_iter().map(|(key, json)| {
-        let mut tool = Fields::of(json, format!("{}.{key}", tools.path))?;
-        read_tool(&key, &mut tool)
+        let mut fields = Fields::of(json, format!("{}.{key}", tools.path))?;
+        let tool = read_tool(&mut fields)?;
+        let is_new = safe_names.insert(tool.safe_name.clone());
+        if is_new { Ok(tool) } else { Err(Fault::SafeName { field: fields.path }) }
     });
     let tools = tools.collect::<Result<_, _>>()?;
     Ok(ProviderManifest::new(name, tools, provider.string("types")?))
 }
 
-fn read_tool(key: &str, tool: &mut Fields) -> Result<ToolManifest, Fault> {
+/// The key that a tool stands under says nothing: "property names are the manifest tool `safeName` values".
+fn read_tool(tool: &mut Fields) -> Result<ToolManifest, Fault> {
     let safe_name = tool.string("safeName")?;
-    if safe_name != key {
-        return Err(Fault::SafeName { field: tool.path.clone() });
-    }
     let original_name = tool.string("originalName")?;
     Ok(ToolManifest { safe_name, original_name, description: tool.optional_string("description")? })
 }
@@ -578,8 +580,10 @@ mod tests {
             (provider(json!([])), "`providers[0].tools` is not an object"),
             (provider(json!({"a": {"safeName": "a"}})), "`providers[0].tools.a.originalName` is missing"),
             (
-                provider(json!({"a": {"safeName": "b", "originalName": "a"}})),
-                "`providers[0].tools.a.safeName` is not the key that it stands under",
+                provider(
+                    json!({"a": {"safeName": "c", "originalName": "a"}, "b": {"safeName": "c", "originalName": "b"}}),
+                ),
+                "`providers[0].tools.b.safeName` is that of another tool, too",
             ),
             (
                 provider(json!({"a": {"safeName": "a", "originalName": "a", "description": 1}})),

@@ -26,8 +26,8 @@ impl Token {
         if fits { Ok(Self(text.to_owned())) } else { Err(TokenError) }
     }
 
-    /// The first line, without its end.
-    pub(super) fn to_line(&self) -> Vec<u8> {
+    /// The first line that shows it, without its end: for hosts that talk to a socket by themselves.
+    pub fn to_line(&self) -> Vec<u8> {
         json!({ "type": "authenticate", "token": self.0 }).to_string().into_bytes()
     }
 

@@ -34,8 +34,11 @@ impl<S> WebSocketTransport<S> {
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Transport for WebSocketTransport<S> {
     fn send(&mut self, message: Vec<u8>) -> io::Result<()> {
-        let text = String::from_utf8(message).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
-        self.out.push_back(Message::text(text));
+        // A text message must be text.
+        self.out.push_back(match String::from_utf8(message) {
+            Ok(text) => Message::text(text),
+            Err(error) => Message::binary(error.into_bytes()),
+        });
         Ok(())
     }
 

@@ -1,0 +1,81 @@
+//! Failures that are known, so that new ones stand out: a file with a case's name and a reason on each
+//! line. A case in it that passes fails the run, so that the file stays true.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use super::case::Case;
+use crate::source::{TextError, read_file};
+
+/// The reasons, by the names of cases.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Known(HashMap<String, String>);
+
+/// Why a file cannot be a list of known failures.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum KnownError {
+    #[error(transparent)]
+    Text(#[from] TextError),
+    #[error("{file}:{line}: there is no case {name:?}: `--list` shows them all")]
+    NoCase { file: String, line: usize, name: String },
+    #[error("{file}:{line}: why does {name} fail? Write the reason behind its name")]
+    NoReason { file: String, line: usize, name: String },
+    #[error("{file}:{line}: {name} is listed twice")]
+    Twice { file: String, line: usize, name: String },
+}
+
+impl Known {
+    pub(crate) fn read(file: &Path, cases: &[Case]) -> Result<Self, KnownError> {
+        Self::parse(&file.display().to_string(), &read_file(file)?, cases)
+    }
+
+    fn parse(file: &str, text: &str, cases: &[Case]) -> Result<Self, KnownError> {
+        let mut reasons = HashMap::new();
+        for (at, text) in text.lines().enumerate() {
+            let (name, reason) = text.trim().split_once(char::is_whitespace).unwrap_or((text.trim(), ""));
+            if name.is_empty() || name.starts_with('#') {
+                continue;
+            }
+            let (file, line, name) = (file.to_owned(), at + 1, name.to_owned());
+            if !cases.iter().any(|case| case.name == name) {
+                return Err(KnownError::NoCase { file, line, name });
+            }
+            if reason.is_empty() {
+                return Err(KnownError::NoReason { file, line, name });
+            }
+            if reasons.insert(name.clone(), reason.trim().to_owned()).is_some() {
+                return Err(KnownError::Twice { file, line, name });
+            }
+        }
+        Ok(Self(reasons))
+    }
+
+    pub(crate) fn reason(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conform::parse::parse;
+
+    fn known(text: &str) -> Result<Known, String> {
+        let case = |name| parse(name, "file", "# title\n< started").unwrap();
+        Known::parse("known.txt", text, &[case("logs/one"), case("logs/two")]).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn names_and_reasons() {
+        let known = known("# The reasons\n\nlogs/one  it has no console\n").unwrap();
+        assert_eq!((known.reason("logs/one"), known.reason("logs/two")), (Some("it has no console"), None));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_line() {
+        let error = |text| known(text).unwrap_err();
+        assert_eq!(error("\nlogs/three why"), "known.txt:2: there is no case \"logs/three\": `--list` shows them all");
+        assert_eq!(error("logs/one"), "known.txt:1: why does logs/one fail? Write the reason behind its name");
+        assert_eq!(error("logs/one a\nlogs/one b"), "known.txt:2: logs/one is listed twice");
+    }
+}

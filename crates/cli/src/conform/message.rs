@@ -1,0 +1,67 @@
+//! Messages in short: a type and the fields that differ from the usual. `conformance/README.md` has the
+//! table of what is usual.
+
+use serde_json::{Map, Value as Json, json};
+
+/// The types that a host sends.
+pub(crate) const FROM_HOST: [&str; 3] = ["execute", "tool_result", "cancel"];
+
+/// The types that a runner sends.
+pub(crate) const FROM_RUNNER: [&str; 3] = ["started", "tool_call", "done"];
+
+/// A host's message; `None` for a type that none of its has.
+pub(crate) fn from_host(kind: &str, fields: Map<String, Json>) -> Option<Map<String, Json>> {
+    Some(match kind {
+        "execute" => {
+            let mut usual = usual_execute();
+            for (name, value) in fields {
+                match (usual.get_mut(&name), value) {
+                    (Some(Json::Object(options)), Json::Object(given)) => options.extend(given),
+                    (_, value) => _ = usual.insert(name, value),
+                }
+            }
+            usual
+        }
+        "tool_result" => {
+            let ok = !fields.contains_key("error");
+            with(json!({ "type": kind, "callId": "call-1", "ok": ok }), fields)
+        }
+        "cancel" => with(json!({ "type": kind, "id": "exec-1" }), fields),
+        _ => return None,
+    })
+}
+
+/// What a runner's message should be; `None` for a type that none of its has.
+pub(crate) fn from_runner(kind: &str, mut fields: Map<String, Json>) -> Option<Map<String, Json>> {
+    Some(match kind {
+        "started" => with(json!({ "type": kind, "id": "exec-1" }), fields),
+        "tool_call" => {
+            let usual = json!({ "type": kind, "callId": "call-1", "providerName": "tools", "safeToolName": "echo" });
+            with(usual, fields)
+        }
+        "done" => {
+            let ok = !fields.contains_key("error");
+            if let Some(Json::Object(error)) = fields.get_mut("error") {
+                error.entry("message").or_insert("$string".into());
+            }
+            with(json!({ "type": kind, "id": "exec-1", "ok": ok, "durationMs": 0, "logs": [] }), fields)
+        }
+        _ => return None,
+    })
+}
+
+fn usual_execute() -> Map<String, Json> {
+    let tool = |name| json!({ "safeName": name, "originalName": name });
+    let tools = json!({ "echo": tool("echo"), "fail": tool("fail"), "hang": tool("hang") });
+    let options =
+        json!({ "timeoutMs": 10_000, "memoryLimitBytes": 67_108_864, "maxLogLines": 100, "maxLogChars": 64_000 });
+    let providers = json!([{ "name": "tools", "tools": tools, "types": "declare namespace tools { ... }" }]);
+    let usual = json!({ "type": "execute", "id": "exec-1", "code": "", "options": options, "providers": providers });
+    with(usual, Map::new())
+}
+
+fn with(usual: Json, fields: Map<String, Json>) -> Map<String, Json> {
+    let Json::Object(mut message) = usual else { return fields };
+    message.extend(fields);
+    message
+}

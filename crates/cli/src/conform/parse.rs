@@ -1,0 +1,544 @@
+//! Reading a case from its text. `conformance/README.md` describes the format.
+//!
+//! Loops are unrolled here, so that a case is a plain list of steps. Every complaint names its line.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value as Json};
+
+use super::case::{Action, Case, Hear, Level, Piece, Step};
+use super::message;
+use super::pattern::{Expected, PatternError};
+use crate::units::{self, UnitError};
+
+/// More steps than a case has when its loops are unrolled.
+const MOST_STEPS: usize = 20_000;
+
+/// More bytes than one step sends.
+const MOST_BYTES: usize = 256 << 20;
+
+/// A case's code stands this much further in than its `> execute`.
+const CODE_INDENT: usize = 4;
+
+/// What is wrong with a case's text, and where.
+#[derive(Debug, thiserror::Error)]
+#[error("{file}:{line}: {fault}")]
+pub(crate) struct CaseError {
+    file: String,
+    line: usize,
+    fault: Fault,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum Fault {
+    #[error("a case begins with a line `# what it shows`")]
+    NoTitle,
+    #[error("a case has steps, and this one has none")]
+    NoSteps,
+    #[error("there is no level {0:?}: `must`, `should` or `extension`")]
+    Level(String),
+    #[error(
+        "there is no step {0:?}: lines begin with `>`, `<`, `#`, `wait`, `stop reading`, `go on reading`, \
+         `for`, `in any order`, `end`; code stands {CODE_INDENT} spaces further in than its `> execute`"
+    )]
+    Step(String),
+    #[error("there is no message {0:?}: {1}")]
+    Message(String, String),
+    #[error("not JSON: {0}{1}")]
+    Json(serde_json::Error, &'static str),
+    #[error("the fields of a message are a JSON object, `{{…}}`")]
+    NoObject,
+    #[error(transparent)]
+    Pattern(#[from] PatternError),
+    #[error(transparent)]
+    Unit(#[from] UnitError),
+    #[error("`within` and a time stand before what is heard: `< within 2s done {{…}}`")]
+    Within,
+    #[error("the code is given twice: as `code`, and in the lines below")]
+    CodeTwice,
+    #[error("a loop reads `for %i from 1 to 10`")]
+    For,
+    #[error("the block has no `end`")]
+    NoEnd,
+    #[error("there is no block that ends here")]
+    NoBlock,
+    #[error("only messages can be heard in any order: `< tool_call {{…}}`")]
+    NotInAnyOrder,
+    #[error("the case has more than {MOST_STEPS} steps")]
+    TooManySteps,
+    #[error("bytes are texts, times and hexadecimal pairs: `> bytes \"[\" * 1000 ff 0a callId:call-1`, and not {0:?}")]
+    Bytes(String),
+    #[error("a step sends at most {MOST_BYTES} bytes")]
+    TooManyBytes,
+}
+
+/// Reads a case. `file` is its path as it is shown, `name` what it is called.
+pub(crate) fn parse(name: &str, file: &str, text: &str) -> Result<Case, CaseError> {
+    let lines: Vec<Line> = text.lines().enumerate().map(|(at, text)| Line::new(at + 1, text)).collect();
+    let at = |(line, fault)| CaseError { file: file.to_owned(), line, fault };
+    let (Head { title, level, needs_started }, rest) = parse_head(&lines).map_err(at)?;
+    let mut steps = Vec::new();
+    parse_steps(rest, &mut steps).map_err(at)?;
+    if steps.is_empty() {
+        return Err(at((lines.len().max(1), Fault::NoSteps)));
+    }
+    Ok(Case { name: name.to_owned(), file: file.to_owned(), title, level, needs_started, steps })
+}
+
+/// A fault and its line.
+type Result<T, E = (usize, Fault)> = std::result::Result<T, E>;
+
+/// One line of a case.
+#[derive(Debug, Clone)]
+struct Line {
+    number: usize,
+    indent: usize,
+    /// Without the space around it.
+    text: String,
+}
+
+impl Line {
+    fn new(number: usize, text: &str) -> Self {
+        let indent = text.len() - text.trim_start_matches(' ').len();
+        Self { number, indent, text: text.trim().to_owned() }
+    }
+
+    fn fault<T>(&self, fault: impl Into<Fault>) -> Result<T> {
+        Err((self.number, fault.into()))
+    }
+
+    fn says_nothing(&self) -> bool {
+        self.text.is_empty() || self.text.starts_with('#')
+    }
+}
+
+/// What stands before the steps.
+struct Head {
+    title: String,
+    level: Level,
+    needs_started: bool,
+}
+
+/// The head, and the lines behind it.
+fn parse_head(lines: &[Line]) -> Result<(Head, &[Line])> {
+    let title = lines.first().and_then(|line| line.text.strip_prefix('#')).map(str::trim).unwrap_or_default();
+    if title.is_empty() {
+        return Err((1, Fault::NoTitle));
+    }
+    let mut head = Head { title: title.to_owned(), level: Level::Must, needs_started: false };
+    let mut rest = lines;
+    while let Some((line, after)) = rest.split_first() {
+        if let Some(word) = line.text.strip_prefix("level:") {
+            let found = Level::ALL.into_iter().find(|level| level.word() == word.trim());
+            head.level = found.map_or_else(|| line.fault(Fault::Level(word.trim().to_owned())), Ok)?;
+        } else if line.text == "started: required" {
+            head.needs_started = true;
+        } else if !line.says_nothing() {
+            break;
+        }
+        rest = after;
+    }
+    Ok((head, rest))
+}
+
+fn parse_steps(mut lines: &[Line], steps: &mut Vec<Step>) -> Result<()> {
+    while let Some((line, mut after)) = lines.split_first() {
+        if line.text.starts_with("for ") {
+            let block;
+            (block, after) = split_block(line, after)?;
+            let (variable, values) = parse_for(line)?;
+            for value in values {
+                parse_steps(&with_value(block, variable, value), steps)?;
+            }
+        } else if let Some(rest) = line.text.strip_prefix("in any order") {
+            let block;
+            (block, after) = split_block(line, after)?;
+            let (within, rest) = parse_within(line, rest.trim())?;
+            if !rest.is_empty() {
+                return line.fault(Fault::Step(line.text.clone()));
+            }
+            let group = parse_group(block)?;
+            steps.push(Step { line: line.number, action: Action::HearAll { group, within } });
+        } else if !line.says_nothing() {
+            let action;
+            (action, after) = parse_action(line, after)?;
+            steps.push(Step { line: line.number, action });
+        }
+        if steps.len() > MOST_STEPS {
+            return line.fault(Fault::TooManySteps);
+        }
+        lines = after;
+    }
+    Ok(())
+}
+
+/// The lines of a block, and those behind its `end`.
+fn split_block<'a>(first: &Line, lines: &'a [Line]) -> Result<(&'a [Line], &'a [Line])> {
+    let mut depth = 1;
+    for (at, line) in lines.iter().enumerate() {
+        if line.text == "end" {
+            depth -= 1;
+        } else if line.text.starts_with("for ") || line.text.starts_with("in any order") {
+            depth += 1;
+        }
+        if depth == 0 {
+            return Ok((&lines[..at], &lines[at + 1..]));
+        }
+    }
+    first.fault(Fault::NoEnd)
+}
+
+/// `for %i from 1 to 10`: the variable and its values, also downwards.
+fn parse_for(line: &Line) -> Result<(&str, Vec<i64>)> {
+    let words: Vec<_> = line.text.split_whitespace().collect();
+    let ["for", variable, "from", first, "to", last] = words[..] else { return line.fault(Fault::For) };
+    let (Ok(first), Ok(last)) = (first.parse::<i32>(), last.parse::<i32>()) else { return line.fault(Fault::For) };
+    if !variable.starts_with('%') || first.abs_diff(last) as usize > MOST_STEPS {
+        return line.fault(Fault::For);
+    }
+    let (first, last) = (i64::from(first), i64::from(last));
+    let values = if first <= last { (first..=last).collect() } else { (last..=first).rev().collect() };
+    Ok((variable, values))
+}
+
+fn with_value(block: &[Line], variable: &str, value: i64) -> Vec<Line> {
+    let replaced = |line: &Line| Line { text: line.text.replace(variable, &value.to_string()), ..line.clone() };
+    block.iter().map(replaced).collect()
+}
+
+fn parse_group(block: &[Line]) -> Result<Vec<(usize, Expected)>> {
+    let mut steps = Vec::new();
+    parse_steps(block, &mut steps)?;
+    let heard = steps.into_iter().map(|Step { line, action }| match action {
+        Action::Hear(Hear { expected, within: None, eventually: false }) => Ok((line, expected)),
+        _ => Err((line, Fault::NotInAnyOrder)),
+    });
+    heard.collect()
+}
+
+/// A step of one line, and of its code's lines below.
+fn parse_action<'a>(line: &Line, after: &'a [Line]) -> Result<(Action, &'a [Line])> {
+    if let Some(sent) = line.text.strip_prefix('>') {
+        return parse_sent(line, sent.trim(), after);
+    }
+    let action = if let Some(heard) = line.text.strip_prefix('<') {
+        parse_heard(line, heard.trim())?
+    } else if let Some(time) = line.text.strip_prefix("wait ") {
+        Action::Wait(parse_time(line, time)?)
+    } else {
+        match line.text.as_str() {
+            "stop reading" => Action::Read(false),
+            "go on reading" => Action::Read(true),
+            "end" => return line.fault(Fault::NoBlock),
+            text => return line.fault(Fault::Step(text.to_owned())),
+        }
+    };
+    Ok((action, after))
+}
+
+// ---- What is sent ---------------------------------------------------------------------------------
+
+fn parse_sent<'a>(line: &Line, text: &str, after: &'a [Line]) -> Result<(Action, &'a [Line])> {
+    let (word, rest) = split_word(text);
+    let pieces = match word {
+        "close" if rest.is_empty() => return Ok((Action::Close, after)),
+        "bytes" => parse_bytes(line, rest)?,
+        "text" => vec![Piece::Bytes(format!("{rest}\n").into_bytes())],
+        "execute" => {
+            let (code, after) = split_code(line, after);
+            let mut fields = parse_fields(line, rest)?;
+            if !code.is_empty() && fields.insert("code".to_owned(), code.into()).is_some() {
+                return line.fault(Fault::CodeTwice);
+            }
+            return Ok((Action::Send(short_message(line, word, fields)?), after));
+        }
+        _ if text.starts_with('{') => {
+            const HINT: &str = " (a line that is no JSON is sent by `> text`)";
+            let _: Map<String, Json> = parse_json(line, text, HINT)?;
+            with_call_id(&format!("{text}\n"))
+        }
+        _ => short_message(line, word, parse_fields(line, rest)?)?,
+    };
+    Ok((Action::Send(pieces), after))
+}
+
+/// The code below a `> execute`: the lines that stand further in.
+fn split_code<'a>(line: &Line, after: &'a [Line]) -> (String, &'a [Line]) {
+    let margin = line.indent + CODE_INDENT;
+    let is_code = |line: &&Line| line.indent >= margin && !line.text.is_empty();
+    let count = after.iter().take_while(is_code).count();
+    let code: Vec<_> = after[..count].iter().map(|line| " ".repeat(line.indent - margin) + &line.text).collect();
+    (code.join("\n"), &after[count..])
+}
+
+fn short_message(line: &Line, kind: &str, fields: Map<String, Json>) -> Result<Vec<Piece>> {
+    let Some(message) = message::from_host(kind, fields) else {
+        let expected = format!("a host sends `{}`, or `text`, `bytes`, `close`", message::FROM_HOST.join("`, `"));
+        return line.fault(Fault::Message(kind.to_owned(), expected));
+    };
+    Ok(with_call_id(&format!("{}\n", Json::Object(message))))
+}
+
+/// A message to send, where the name of a call stands for the `callId` that the runner gave to it: the
+/// first in the text.
+fn with_call_id(text: &str) -> Vec<Piece> {
+    let bytes = |text: &str| Piece::Bytes(text.as_bytes().to_vec());
+    match find_call_id(text) {
+        Some((before, name, after)) => vec![bytes(before), Piece::CallId(name), bytes(after)],
+        None => vec![bytes(text)],
+    }
+}
+
+fn find_call_id(text: &str) -> Option<(&str, String, &str)> {
+    const KEY: &str = "\"callId\"";
+    let key = text.find(KEY)? + KEY.len();
+    let value = text[key..].trim_start().strip_prefix(':')?.trim_start();
+    let (name, after) = split_json_text(value)?;
+    Some((&text[..text.len() - value.len()], name, after))
+}
+
+/// The JSON text that a text begins with, and what is behind it.
+fn split_json_text(text: &str) -> Option<(String, &str)> {
+    let mut values = serde_json::Deserializer::from_str(text).into_iter::<String>();
+    let value = values.next()?.ok()?;
+    Some((value, &text[values.byte_offset()..]))
+}
+
+/// `"text" * 1000 ff 0a callId:call-1`.
+fn parse_bytes(line: &Line, mut text: &str) -> Result<Vec<Piece>> {
+    let mut pieces = Vec::new();
+    let mut sum = 0;
+    while !text.is_empty() {
+        let bytes = if text.starts_with('"') {
+            let Some((unit, after)) = split_json_text(text) else { return line.fault(Fault::Bytes(text.to_owned())) };
+            let (times, after) = parse_times(line, after.trim_start())?;
+            text = after;
+            sum += unit.len().saturating_mul(times);
+            if sum > MOST_BYTES {
+                return line.fault(Fault::TooManyBytes);
+            }
+            unit.repeat(times).into_bytes()
+        } else {
+            let word;
+            (word, text) = split_word(text);
+            if let Some(name) = word.strip_prefix("callId:") {
+                pieces.push(Piece::CallId(name.to_owned()));
+                continue;
+            }
+            match u8::from_str_radix(word, 16) {
+                Ok(byte) if word.len() == 2 => vec![byte],
+                _ => return line.fault(Fault::Bytes(word.to_owned())),
+            }
+        };
+        text = text.trim_start();
+        match pieces.last_mut() {
+            Some(Piece::Bytes(last)) => last.extend(bytes),
+            _ => pieces.push(Piece::Bytes(bytes)),
+        }
+    }
+    Ok(pieces)
+}
+
+/// `* 1000`, if it is there.
+fn parse_times<'a>(line: &Line, text: &'a str) -> Result<(usize, &'a str)> {
+    let Some(rest) = text.strip_prefix('*') else { return Ok((1, text)) };
+    let (word, after) = split_word(rest.trim_start());
+    Ok((units::count(word).map_err(|error| (line.number, error.into()))?, after))
+}
+
+// ---- What is heard --------------------------------------------------------------------------------
+
+fn parse_heard(line: &Line, text: &str) -> Result<Action> {
+    let (within, text) = parse_within(line, text)?;
+    let (word, rest) = split_word(text);
+    Ok(match word {
+        "closed" if rest.is_empty() => Action::HearEnd { within },
+        "nothing" => match rest.strip_prefix("for ") {
+            Some(time) if within.is_none() => Action::HearNothing(parse_time(line, time)?),
+            _ => return line.fault(Fault::Step(line.text.clone())),
+        },
+        "maybe" if within.is_none() => Action::Allow(parse_expected(line, rest)?),
+        "eventually" => Action::Hear(Hear { expected: parse_expected(line, rest)?, within, eventually: true }),
+        _ => Action::Hear(Hear { expected: parse_expected(line, text)?, within, eventually: false }),
+    })
+}
+
+/// `within 2s`, if it is there.
+fn parse_within<'a>(line: &Line, text: &'a str) -> Result<(Option<Duration>, &'a str)> {
+    let (word, rest) = split_word(text);
+    if word != "within" {
+        return Ok((None, text));
+    }
+    let (time, rest) = split_word(rest);
+    if time.is_empty() {
+        return line.fault(Fault::Within);
+    }
+    Ok((Some(parse_time(line, time)?), rest))
+}
+
+fn parse_expected(line: &Line, text: &str) -> Result<Expected> {
+    let message = if text.starts_with('{') {
+        parse_json(line, text, "")?
+    } else {
+        let (kind, rest) = split_word(text);
+        let Some(message) = message::from_runner(kind, parse_fields(line, rest)?) else {
+            let kinds = message::FROM_RUNNER.join("`, `");
+            let expected = format!("a runner sends `{kinds}`; or `nothing for 200ms`, `closed`");
+            return line.fault(Fault::Message(kind.to_owned(), expected));
+        };
+        message
+    };
+    Expected::new(&message).or_else(|error| line.fault(error))
+}
+
+// ---- Words, times, JSON ---------------------------------------------------------------------------
+
+fn split_word(text: &str) -> (&str, &str) {
+    let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+    (word, rest.trim_start())
+}
+
+fn parse_time(line: &Line, text: &str) -> Result<Duration> {
+    units::duration(text).or_else(|error| line.fault(error))
+}
+
+/// The fields behind a message's type; none, if there is nothing.
+fn parse_fields(line: &Line, text: &str) -> Result<Map<String, Json>> {
+    match text.chars().next() {
+        None => Ok(Map::new()),
+        Some('{') => parse_json(line, text, ""),
+        Some(_) => line.fault(Fault::NoObject),
+    }
+}
+
+fn parse_json(line: &Line, text: &str, hint: &'static str) -> Result<Map<String, Json>> {
+    serde_json::from_str(text).or_else(|error| line.fault(Fault::Json(error, hint)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn steps(text: &str) -> Vec<Step> {
+        parse("section/name", "case", &format!("# title\n{text}")).unwrap_or_else(|error| panic!("{error}")).steps
+    }
+
+    /// What a case sends, as text; `<…>` stands for the id of a call.
+    fn sent(text: &str) -> String {
+        let mut sent = String::new();
+        for step in steps(text) {
+            let Action::Send(pieces) = step.action else { continue };
+            for piece in pieces {
+                match piece {
+                    Piece::Bytes(bytes) => sent += &String::from_utf8_lossy(&bytes),
+                    Piece::CallId(name) => sent += &format!("<{name}>"),
+                }
+            }
+        }
+        sent
+    }
+
+    fn error(text: &str) -> String {
+        parse("section/name", "file", text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn the_head_says_what_and_how_much() {
+        let case =
+            parse("logs/one", "file", "# What it shows\n#\n# more\n\nlevel: should\nstarted: required\n\n< started");
+        let case = case.unwrap();
+        assert_eq!((case.title.as_str(), case.section(), case.level), ("What it shows", "logs", Level::Should));
+        assert!(case.needs_started);
+        assert_eq!(case.steps[0].line, 8);
+    }
+
+    #[test]
+    fn whole_messages_are_sent_as_they_stand() {
+        assert_eq!(sent(r#"> { "type":"cancel",  "id":"\u0061" }"#), "{ \"type\":\"cancel\",  \"id\":\"\\u0061\" }\n");
+        let result = r#"> {"type":"tool_result", "callId" : "a\n", "ok":true}"#;
+        assert_eq!(sent(result), "{\"type\":\"tool_result\", \"callId\" : <a\n>, \"ok\":true}\n");
+        assert_eq!(sent(r#"> {"callId":5}"#), "{\"callId\":5}\n");
+    }
+
+    #[test]
+    fn messages_in_short_have_the_usual_fields() {
+        assert_eq!(sent("> cancel"), "{\"type\":\"cancel\",\"id\":\"exec-1\"}\n");
+        assert_eq!(
+            sent("> tool_result {\"result\": 1}"),
+            "{\"type\":\"tool_result\",\"callId\":<call-1>,\"ok\":true,\"result\":1}\n"
+        );
+        let execute = sent("> execute {\"options\": {\"timeoutMs\": 5}}\n    if (a) {\n      b;\n    }\n< started");
+        assert!(
+            execute.contains(r#""code":"if (a) {\n  b;\n}","options":{"timeoutMs":5,"memoryLimitBytes":67108864"#),
+            "{execute}"
+        );
+    }
+
+    #[test]
+    fn bytes_and_text() {
+        assert_eq!(sent(r#"> bytes "[" * 3 0a "a\n" callId:x"#), "[[[\na\n<x>");
+        assert_eq!(sent("> text  {\"not\": json"), "{\"not\": json\n");
+        assert_eq!(sent("> text"), "\n");
+    }
+
+    #[test]
+    fn loops_are_unrolled() {
+        assert_eq!(sent("for %i from 1 to 2\n  for %j from 3 to 2\n    > text %i%j\n  end\nend"), "13\n12\n23\n22\n");
+        let steps = steps("in any order within 2s\n  for %i from 1 to 5\n    < tool_call {\"input\": %i}\n  end\nend");
+        let Action::HearAll { group, within } = &steps[0].action else { panic!("{steps:?}") };
+        assert_eq!((group.len(), group[4].0, *within), (5, 4, Some(Duration::from_secs(2))));
+    }
+
+    #[test]
+    fn what_is_heard() {
+        let steps = steps("< within 2s eventually done\n< nothing for 200ms\n< closed\n< maybe started");
+        let Action::Hear(Hear { within, eventually, expected }) = &steps[0].action else { panic!("{steps:?}") };
+        assert_eq!((*within, *eventually), (Some(Duration::from_secs(2)), true));
+        assert_eq!(expected.text, r#"{"type":"done","id":"exec-1","ok":true,"durationMs":0,"logs":[]}"#);
+        assert!(matches!(steps[1].action, Action::HearNothing(time) if time == Duration::from_millis(200)));
+        assert!(matches!(steps[2].action, Action::HearEnd { within: None }));
+        assert!(matches!(&steps[3].action, Action::Allow(expected) if expected.is_started()));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_line() {
+        assert_eq!(error(""), "file:1: a case begins with a line `# what it shows`");
+        assert_eq!(error("# a\n\n"), "file:2: a case has steps, and this one has none");
+        assert_eq!(error("# a\nlevel: may"), "file:2: there is no level \"may\": `must`, `should` or `extension`");
+        assert!(error("# a\nexecute").starts_with("file:2: there is no step \"execute\": lines begin with `>`, `<`"));
+        assert_eq!(
+            error("# a\n> done"),
+            "file:2: there is no message \"done\": a host sends `execute`, `tool_result`, `cancel`, or `text`, `bytes`, `close`"
+        );
+        assert_eq!(
+            error("# a\n< cancel"),
+            "file:2: there is no message \"cancel\": a runner sends `started`, `tool_call`, `done`; or `nothing for 200ms`, `closed`"
+        );
+        assert_eq!(
+            error("# a\n> {\"type\": cancel}"),
+            "file:2: not JSON: expected value at line 1 column 10 (a line that is no JSON is sent by `> text`)"
+        );
+        assert_eq!(error("# a\n< done []"), "file:2: the fields of a message are a JSON object, `{…}`");
+        assert!(error("# a\n< done {\"result\": \"$strin\"}").starts_with("file:2: there is no matcher \"$strin\""));
+        assert_eq!(
+            error("# a\n< within"),
+            "file:2: `within` and a time stand before what is heard: `< within 2s done {…}`"
+        );
+        assert!(error("# a\n< within soon done").starts_with("file:2: \"soon\" is no"));
+        assert_eq!(error("# a\nfor %i in 1..2\nend"), "file:2: a loop reads `for %i from 1 to 10`");
+        assert_eq!(error("# a\nfor %i from 1 to 2\n> close"), "file:2: the block has no `end`");
+        assert_eq!(error("# a\nend"), "file:2: there is no block that ends here");
+        assert_eq!(
+            error("# a\nin any order\n  < started\n  > close\nend"),
+            "file:4: only messages can be heard in any order: `< tool_call {…}`"
+        );
+        assert_eq!(
+            error("# a\n> execute {\"code\": \"1\"}\n    2"),
+            "file:2: the code is given twice: as `code`, and in the lines below"
+        );
+        assert!(error("# a\n> bytes \"a\" 0x").starts_with("file:2: bytes are texts, times and hexadecimal pairs"));
+        assert_eq!(error("# a\n> bytes \"a\" * 1000000000"), "file:2: a step sends at most 268435456 bytes");
+        let loops = "for %i from 1 to 300\nfor %j from 1 to 300\n> close\nend\nend";
+        assert_eq!(error(&format!("# a\n{loops}")), "file:4: the case has more than 20000 steps");
+    }
+}

@@ -1,0 +1,443 @@
+//! What a message of the runner must be: JSON with matchers in it, and the comparison.
+//!
+//! What the specification leaves to the runner is never compared: what a `callId` is made of, how long an
+//! execution took, and the words of the error that ends it (`conformance/README.md`, "What is not compared").
+
+use std::fmt;
+
+use serde_json::{Map, Value as Json};
+
+/// A message that is expected.
+#[derive(Debug, Clone)]
+pub(crate) struct Expected {
+    /// As the case has it, defaults included.
+    pub(crate) text: String,
+    /// The name that the case gives to a tool call.
+    pub(crate) call: Option<String>,
+    kind: Kind,
+    fields: Vec<(String, Pattern)>,
+}
+
+/// What a runner says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Started,
+    ToolCall,
+    Done,
+}
+
+impl Kind {
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
+        match name {
+            "started" => Some(Self::Started),
+            "tool_call" => Some(Self::ToolCall),
+            "done" => Some(Self::Done),
+            _ => None,
+        }
+    }
+
+    /// Of a message.
+    pub(crate) fn of(message: &Map<String, Json>) -> Option<Self> {
+        Self::from_name(message.get("type")?.as_str()?)
+    }
+
+    /// The fields that the specification gives it. Others say nothing.
+    fn fields(self) -> &'static [&'static str] {
+        match self {
+            Self::Started => &["type", "id"],
+            Self::ToolCall => &["type", "callId", "providerName", "safeToolName", "input"],
+            Self::Done => &["type", "id", "ok", "durationMs", "logs", "result", "error"],
+        }
+    }
+}
+
+/// What a value must be.
+#[derive(Debug, Clone, PartialEq)]
+enum Pattern {
+    Any,
+    String,
+    Number,
+    Boolean,
+    /// This number or text, this boolean, or null.
+    Literal(Json),
+    Array(Vec<Pattern>),
+    Object(Vec<(String, Pattern)>),
+    /// At least these fields.
+    ObjectWith(Vec<(String, Pattern)>),
+    OneOf(Vec<Pattern>),
+    /// An array of these, in any order.
+    AnyOrder(Vec<Pattern>),
+    /// A text of that many UTF-16 units, or an array of that many elements.
+    Length(usize),
+    /// A number of at least this.
+    Min(f64),
+    Contains(String),
+}
+
+/// Why an expected message cannot be.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum PatternError {
+    #[error("a runner says `started`, `tool_call` and `done`, and never {0}")]
+    Kind(String),
+    #[error("there is no matcher {0:?}; there are {MATCHERS}; a text that begins with `$` is written with `$$`")]
+    Matcher(String),
+    #[error("a matcher stands alone in its object, and {0:?} does not")]
+    NotAlone(String),
+    #[error("{0:?} takes {1}")]
+    Operand(String, &'static str),
+}
+
+const MATCHERS: &str = "\"$any\", \"$string\", \"$number\", \"$boolean\", {\"$oneOf\": […]}, {\"$anyOrder\": […]}, \
+     {\"$with\": {…}}, {\"$length\": 3}, {\"$min\": 0}, {\"$contains\": \"…\"}";
+
+/// How a value is not what it must be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Mismatch {
+    /// The way to the value, from the message.
+    path: String,
+    fault: String,
+}
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` {}", self.path, self.fault)
+    }
+}
+
+impl Expected {
+    pub(crate) fn new(object: &Map<String, Json>) -> Result<Self, PatternError> {
+        let name = object.get("type").unwrap_or(&Json::Null);
+        let kind = name.as_str().and_then(Kind::from_name).ok_or_else(|| PatternError::Kind(name.to_string()))?;
+        let call = object.get("callId").and_then(Json::as_str).filter(|name| !name.starts_with('$'));
+        let fields = object.iter().map(|(name, json)| Ok((name.clone(), field(kind, name, json)?)));
+        Ok(Self {
+            text: Json::Object(object.clone()).to_string(),
+            call: call.map(str::to_owned),
+            kind,
+            fields: fields.collect::<Result<_, _>>()?,
+        })
+    }
+
+    pub(crate) fn is_started(&self) -> bool {
+        self.kind == Kind::Started
+    }
+
+    /// Compares a message. Fields that the specification does not give to such a message say nothing;
+    /// those that it gives and the case does not name must not be there.
+    pub(crate) fn check(&self, message: &Map<String, Json>) -> Result<(), Mismatch> {
+        for (name, pattern) in &self.fields {
+            check_field(pattern, message, name, name)?;
+        }
+        for (name, json) in message {
+            let is_named = self.fields.iter().any(|(field, _)| field == name);
+            if !is_named && self.kind.fields().contains(&name.as_str()) {
+                return Err(superfluous(name, json));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The pattern of a message's field, where what the runner may choose becomes a matcher.
+fn field(kind: Kind, name: &str, json: &Json) -> Result<Pattern, PatternError> {
+    match (kind, name, json) {
+        (Kind::ToolCall, "callId", Json::String(name)) if !name.starts_with('$') => Ok(Pattern::String),
+        (Kind::Done, "durationMs", Json::Number(_)) => Ok(Pattern::Min(0.0)),
+        (Kind::Done, "error", Json::Object(error)) if matcher_in(error).is_none() => {
+            let fields = error.iter().map(|(name, json)| match (name.as_str(), json) {
+                ("message", Json::String(text)) if !text.starts_with('$') => Ok((name.clone(), Pattern::String)),
+                _ => Ok((name.clone(), Pattern::new(json)?)),
+            });
+            Ok(Pattern::ObjectWith(fields.collect::<Result<_, _>>()?))
+        }
+        _ => Pattern::new(json),
+    }
+}
+
+impl Pattern {
+    fn new(json: &Json) -> Result<Self, PatternError> {
+        match json {
+            Json::String(text) => match text.strip_prefix('$') {
+                None => Ok(Self::Literal(json.clone())),
+                Some("any") => Ok(Self::Any),
+                Some("string") => Ok(Self::String),
+                Some("number") => Ok(Self::Number),
+                Some("boolean") => Ok(Self::Boolean),
+                Some(escaped) if escaped.starts_with('$') => Ok(Self::Literal(Json::String(escaped.to_owned()))),
+                Some(_) => Err(PatternError::Matcher(text.clone())),
+            },
+            Json::Array(items) => Ok(Self::Array(patterns(items)?)),
+            Json::Object(object) => match matcher_in(object) {
+                Some((name, operand)) if object.len() == 1 => Self::matcher(name, operand),
+                Some((name, _)) => Err(PatternError::NotAlone(name.clone())),
+                None => Ok(Self::Object(fields(object)?)),
+            },
+            _ => Ok(Self::Literal(json.clone())),
+        }
+    }
+
+    fn matcher(name: &str, operand: &Json) -> Result<Self, PatternError> {
+        let takes = |operand| Err(PatternError::Operand(name.to_owned(), operand));
+        match (name, operand) {
+            ("$oneOf", Json::Array(items)) => Ok(Self::OneOf(patterns(items)?)),
+            ("$anyOrder", Json::Array(items)) => Ok(Self::AnyOrder(patterns(items)?)),
+            ("$oneOf" | "$anyOrder", _) => takes("an array of patterns"),
+            ("$with", Json::Object(object)) => Ok(Self::ObjectWith(fields(object)?)),
+            ("$with", _) => takes("an object"),
+            ("$length", operand) => match operand.as_u64().map(usize::try_from) {
+                Some(Ok(length)) => Ok(Self::Length(length)),
+                _ => takes("a whole number"),
+            },
+            ("$min", operand) => operand.as_f64().map(Self::Min).map_or_else(|| takes("a number"), Ok),
+            ("$contains", Json::String(text)) => Ok(Self::Contains(text.clone())),
+            ("$contains", _) => takes("a text"),
+            _ => Err(PatternError::Matcher(name.to_owned())),
+        }
+    }
+
+    /// Compares a value. `path` is the way to it.
+    fn check(&self, json: &Json, path: &str) -> Result<(), Mismatch> {
+        let holds = match (self, json) {
+            (Self::Any, _)
+            | (Self::String, Json::String(_))
+            | (Self::Number, Json::Number(_))
+            | (Self::Boolean, Json::Bool(_)) => true,
+            (Self::Literal(expected), json) => is_same(expected, json),
+            (Self::Min(min), Json::Number(number)) => number.as_f64().is_some_and(|number| number >= *min),
+            (Self::Contains(part), Json::String(text)) => text.contains(part),
+            (Self::Length(length), Json::String(text)) => text.encode_utf16().count() == *length,
+            (Self::Length(length), Json::Array(items)) => items.len() == *length,
+            (Self::OneOf(patterns), json) => patterns.iter().any(|pattern| pattern.check(json, path).is_ok()),
+            (Self::AnyOrder(patterns), Json::Array(items)) => are_in_any_order(patterns, items),
+            (Self::Array(patterns), Json::Array(items)) if patterns.len() == items.len() => {
+                let mut pairs = patterns.iter().zip(items).enumerate();
+                return pairs.try_for_each(|(at, (pattern, item))| pattern.check(item, &format!("{path}[{at}]")));
+            }
+            (Self::Object(fields), Json::Object(object)) => {
+                check_fields(fields, object, path)?;
+                let extra = object.iter().find(|(name, _)| !fields.iter().any(|(field, _)| field == *name));
+                return extra.map_or(Ok(()), |(name, json)| Err(superfluous(&join(path, name), json)));
+            }
+            (Self::ObjectWith(fields), Json::Object(object)) => return check_fields(fields, object, path),
+            _ => false,
+        };
+        let fault = || format!("should be {self}, and is {}", clipped(json));
+        if holds { Ok(()) } else { Err(Mismatch { path: path.to_owned(), fault: fault() }) }
+    }
+}
+
+fn patterns(items: &[Json]) -> Result<Vec<Pattern>, PatternError> {
+    items.iter().map(Pattern::new).collect()
+}
+
+fn fields(object: &Map<String, Json>) -> Result<Vec<(String, Pattern)>, PatternError> {
+    let unescaped = |name: &str| name.strip_prefix('$').unwrap_or(name).to_owned();
+    object.iter().map(|(name, json)| Ok((unescaped(name), Pattern::new(json)?))).collect()
+}
+
+/// The field of an object that makes it a matcher, if one does.
+fn matcher_in(object: &Map<String, Json>) -> Option<(&String, &Json)> {
+    object.iter().find(|(name, _)| name.starts_with('$') && !name.starts_with("$$"))
+}
+
+fn check_fields(fields: &[(String, Pattern)], object: &Map<String, Json>, path: &str) -> Result<(), Mismatch> {
+    fields.iter().try_for_each(|(name, pattern)| check_field(pattern, object, name, &join(path, name)))
+}
+
+fn check_field(pattern: &Pattern, object: &Map<String, Json>, name: &str, path: &str) -> Result<(), Mismatch> {
+    match object.get(name) {
+        Some(json) => pattern.check(json, path),
+        None => Err(Mismatch { path: path.to_owned(), fault: format!("should be {pattern}, and is missing") }),
+    }
+}
+
+fn superfluous(path: &str, json: &Json) -> Mismatch {
+    Mismatch { path: path.to_owned(), fault: format!("should not be there, and is {}", clipped(json)) }
+}
+
+/// Whether two values are the same number or text, the same boolean, or both null. `3` and `3.0` are.
+fn is_same(expected: &Json, json: &Json) -> bool {
+    match (expected, json) {
+        (Json::Number(expected), Json::Number(number)) => {
+            expected == number || (expected.is_f64() || number.is_f64()) && expected.as_f64() == number.as_f64()
+        }
+        _ => expected == json,
+    }
+}
+
+/// Each value takes the first pattern that fits and is left.
+fn are_in_any_order(patterns: &[Pattern], items: &[Json]) -> bool {
+    let mut left: Vec<_> = patterns.iter().collect();
+    patterns.len() == items.len()
+        && items.iter().all(|item| {
+            let at = left.iter().position(|pattern| pattern.check(item, "").is_ok());
+            at.map(|at| left.remove(at)).is_some()
+        })
+}
+
+fn join(path: &str, name: &str) -> String {
+    format!("{path}.{name}")
+}
+
+/// A value as text that is not too long for a line.
+pub(crate) fn clipped(json: &Json) -> String {
+    clip(json.to_string(), 200)
+}
+
+/// A text of at most about `most` characters.
+pub(crate) fn clip(mut text: String, most: usize) -> String {
+    if let Some((end, _)) = text.char_indices().nth(most) {
+        let left = text[end..].chars().count();
+        text.truncate(end);
+        text += &format!(" … ({left} more)");
+    }
+    text
+}
+
+/// As in a case.
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Any => f.write_str("anything"),
+            Self::String => f.write_str("a text"),
+            Self::Number => f.write_str("a number"),
+            Self::Boolean => f.write_str("true or false"),
+            Self::Literal(json) => f.write_str(&clipped(json)),
+            Self::Array(items) => write!(f, "an array of {}", items.len()),
+            Self::Object(fields) | Self::ObjectWith(fields) => {
+                let names: Vec<_> = fields.iter().map(|(name, _)| name.as_str()).collect();
+                write!(f, "an object with {{{}}}", clip(names.join(", "), 100))
+            }
+            Self::OneOf(patterns) => {
+                let patterns: Vec<_> = patterns.iter().map(ToString::to_string).collect();
+                f.write_str(&patterns.join(" or "))
+            }
+            Self::AnyOrder(patterns) => {
+                let patterns: Vec<_> = patterns.iter().map(ToString::to_string).collect();
+                write!(f, "in any order: {}", clip(patterns.join(", "), 200))
+            }
+            Self::Length(length) => write!(f, "of length {length}"),
+            Self::Min(min) => write!(f, "a number of at least {min}"),
+            Self::Contains(text) => write!(f, "a text that contains {text:?}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn expected(json: &Json) -> Result<Expected, PatternError> {
+        Expected::new(json.as_object().unwrap())
+    }
+
+    fn done(result: &Json) -> Json {
+        json!({ "type": "done", "id": "1", "ok": true, "durationMs": 0, "logs": [], "result": result })
+    }
+
+    /// What comparing says: empty for a match.
+    fn verdict(pattern: &Json, message: &Json) -> String {
+        let verdict = expected(pattern).unwrap().check(message.as_object().unwrap());
+        verdict.map_or_else(|mismatch| mismatch.to_string(), |()| String::new())
+    }
+
+    fn result_verdict(pattern: &Json, result: &Json) -> String {
+        verdict(&done(pattern), &done(result))
+    }
+
+    #[test]
+    fn values_are_compared_as_json_has_them() {
+        for (pattern, value) in [
+            (json!(3), json!(3.0)),
+            (json!(1e21), json!(1e21)),
+            (json!({ "a": 1, "b": [null, true, "x"] }), json!({ "b": [null, true, "x"], "a": 1 })),
+            (json!("$$any"), json!("$any")),
+            (json!({ "$$length": 1 }), json!({ "$length": 1 })),
+            (json!(9_007_199_254_740_993_u64), json!(9_007_199_254_740_993_u64)),
+        ] {
+            assert_eq!(result_verdict(&pattern, &value), "", "{pattern}");
+        }
+        for (pattern, value, verdict) in [
+            (json!(3), json!("3"), r#"`result` should be 3, and is "3""#),
+            (json!(0), json!(false), "`result` should be 0, and is false"),
+            (
+                json!(9_007_199_254_740_993_u64),
+                json!(9_007_199_254_740_992_u64),
+                "`result` should be 9007199254740993, and is 9007199254740992",
+            ),
+            (json!({}), json!([]), "`result` should be an object with {}, and is []"),
+            (json!({ "a": [1, 2] }), json!({ "a": [1, 5] }), "`result.a[1]` should be 2, and is 5"),
+            (json!({ "a": 1 }), json!({}), "`result.a` should be 1, and is missing"),
+            (json!({}), json!({ "a": 1 }), "`result.a` should not be there, and is 1"),
+            (json!([1]), json!([1, 2]), "`result` should be an array of 1, and is [1,2]"),
+        ] {
+            assert_eq!(result_verdict(&pattern, &value), verdict);
+        }
+    }
+
+    #[test]
+    fn matchers() {
+        for (pattern, fits, fits_not) in [
+            (json!("$any"), json!(null), None),
+            (json!("$string"), json!(""), Some(json!(1))),
+            (json!("$number"), json!(0.5), Some(json!("0.5"))),
+            (json!("$boolean"), json!(false), Some(json!(null))),
+            (json!({ "$oneOf": [1, "$string"] }), json!("x"), Some(json!(2))),
+            (json!({ "$anyOrder": [1, 2, "$any"] }), json!([2, 3, 1]), Some(json!([2, 2, 3]))),
+            (json!({ "$anyOrder": [1, 1] }), json!([1, 1]), Some(json!([1, 1, 1]))),
+            (json!({ "$with": { "a": 1 } }), json!({ "a": 1, "b": 2 }), Some(json!({ "b": 2 }))),
+            (json!({ "$length": 2 }), json!("🦀"), Some(json!("é"))),
+            (json!({ "$length": 2 }), json!([1, 2]), Some(json!({ "length": 2 }))),
+            (json!({ "$min": 5 }), json!(5), Some(json!(4.9))),
+            (json!({ "$contains": "b" }), json!("abc"), Some(json!("ac"))),
+        ] {
+            assert_eq!(result_verdict(&pattern, &fits), "", "{pattern}");
+            if let Some(value) = fits_not {
+                assert_ne!(result_verdict(&pattern, &value), "", "{pattern}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_a_runner_chooses_is_not_compared() {
+        let mut message = done(&json!(1));
+        message["durationMs"] = json!(70.5);
+        assert_eq!(verdict(&done(&json!(1)), &message), "");
+        message["durationMs"] = json!(-1);
+        assert_eq!(verdict(&done(&json!(1)), &message), "`durationMs` should be a number of at least 0, and is -1");
+
+        let failed = |message: &Json| {
+            let error = json!({ "code": "timeout", "message": message });
+            json!({ "type": "done", "id": "1", "ok": false, "durationMs": 0, "logs": [], "error": error })
+        };
+        assert_eq!(verdict(&failed(&json!("slow")), &failed(&json!("too late"))), "");
+        assert_eq!(verdict(&failed(&json!("slow")), &failed(&json!(5))), "`error.message` should be a text, and is 5");
+        assert_ne!(verdict(&failed(&json!({ "$contains": "slow" })), &failed(&json!("too late"))), "");
+
+        let call = |id: &str| json!({ "type": "tool_call", "callId": id, "providerName": "p", "safeToolName": "t" });
+        assert_eq!(verdict(&call("call-1"), &call("f6a1")), "");
+    }
+
+    #[test]
+    fn fields_that_the_specification_does_not_have_say_nothing() {
+        let mut message = done(&json!(1));
+        message["memoryUsedBytes"] = json!(1);
+        assert_eq!(verdict(&done(&json!(1)), &message), "");
+        message["error"] = json!(null);
+        assert_eq!(verdict(&done(&json!(1)), &message), "`error` should not be there, and is null");
+    }
+
+    #[test]
+    fn wrong_patterns_are_told_so() {
+        let error = |result: &Json| expected(&done(result)).unwrap_err().to_string();
+        assert!(error(&json!("$sting")).starts_with("there is no matcher \"$sting\"; there are \"$any\", \"$string\""));
+        assert!(error(&json!({ "$legnth": 1 })).starts_with("there is no matcher \"$legnth\""));
+        assert_eq!(error(&json!({ "$min": 1, "a": 2 })), "a matcher stands alone in its object, and \"$min\" does not");
+        assert_eq!(error(&json!({ "$length": "1" })), "\"$length\" takes a whole number");
+        assert_eq!(
+            expected(&json!({ "type": "cancel" })).unwrap_err().to_string(),
+            "a runner says `started`, `tool_call` and `done`, and never \"cancel\""
+        );
+    }
+}

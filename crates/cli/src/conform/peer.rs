@@ -1,0 +1,159 @@
+//! The runner under test, and how to reach it: a command that is started, or an address.
+//!
+//! Every case gets a peer of its own. What is said and heard is for [`line`](super::line).
+
+use std::ffi::OsString;
+use std::future::poll_fn;
+use std::io;
+use std::process::Stdio;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use execbox::transport::{Address, Received, Token, Transport};
+use tokio::io::{
+    AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader, DuplexStream,
+};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::process::{Child, Command};
+
+/// How much of a command's standard error is kept: the last of it.
+const KEPT_STDERR: usize = 4 << 10;
+
+/// Where the runner is.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// A program and its arguments, which speaks on its standard input and output.
+    Command(Vec<OsString>),
+    /// It listens.
+    Address(Address, Option<Token>),
+}
+
+/// A connection to a runner. Dropping it kills the command that was started for it.
+pub(crate) struct Peer {
+    pub(crate) reader: Box<dyn AsyncRead + Send + Unpin>,
+    pub(crate) writer: Box<dyn AsyncWrite + Send + Unpin>,
+    pub(crate) stderr: Stderr,
+    _child: Option<Child>,
+}
+
+impl Target {
+    pub(crate) async fn connect(&self) -> io::Result<Peer> {
+        let (address, token) = match self {
+            Self::Command(command) => return start(command),
+            Self::Address(address, token) => (address, token.as_ref()),
+        };
+        let mut peer = match address {
+            Address::Tcp(authority) => {
+                let stream = TcpStream::connect(authority).await?;
+                stream.set_nodelay(true)?;
+                Peer::over(stream.into_split())
+            }
+            Address::Unix(path) => Peer::over(UnixStream::connect(path).await?.into_split()),
+            Address::WebSocket { .. } => {
+                return Ok(Peer::over(tokio::io::split(bridge(address.connect(token).await?))));
+            }
+        };
+        if let Some(token) = token {
+            peer.writer.write_all(&[&token.to_line()[..], b"\n"].concat()).await?;
+        }
+        Ok(peer)
+    }
+}
+
+/// Lines of bytes, to somebody who talks in messages: each line is one.
+fn bridge(mut transport: Box<dyn Transport>) -> DuplexStream {
+    let (here, there) = tokio::io::duplex(64 << 10);
+    let (reader, mut writer) = tokio::io::split(there);
+    tokio::spawn(async move {
+        let mut reader = BufReader::new(reader);
+        let mut line = Vec::new();
+        loop {
+            tokio::select! {
+                received = poll_fn(|cx| transport.poll_receive(cx)) => match received {
+                    Ok(Received::Message(mut message)) => {
+                        message.push(b'\n');
+                        writer.write_all(&message).await?;
+                    }
+                    Ok(Received::TooLong(_)) => {}
+                    Ok(Received::End) | Err(_) => break,
+                },
+                // What was read of a line stays in it when the other side is faster.
+                read = reader.read_until(b'\n', &mut line) => {
+                    read?;
+                    if line.pop_if(|end| *end == b'\n').is_none() {
+                        // The end. Between two lines, with a goodbye; within one, without.
+                        if line.is_empty() {
+                            poll_fn(|cx| transport.poll_close(cx)).await?;
+                        }
+                        break;
+                    }
+                    if !line.trim_ascii().is_empty() {
+                        transport.send(std::mem::take(&mut line))?;
+                        poll_fn(|cx| transport.poll_flush(cx)).await?;
+                    }
+                    line.clear();
+                }
+            }
+        }
+        io::Result::Ok(())
+    });
+    here
+}
+
+/// As it was given.
+impl std::fmt::Display for Target {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Command(command) => {
+                let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
+                f.write_str(&words.join(" "))
+            }
+            Self::Address(address, _) => address.fmt(f),
+        }
+    }
+}
+
+impl Peer {
+    fn over<R, W>((reader, writer): (R, W)) -> Self
+    where
+        R: AsyncRead + Send + Unpin + 'static,
+        W: AsyncWrite + Send + Unpin + 'static,
+    {
+        Self { reader: Box::new(reader), writer: Box::new(writer), stderr: Stderr::default(), _child: None }
+    }
+}
+
+fn start(command: &[OsString]) -> io::Result<Peer> {
+    let (program, arguments) = command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
+    let mut child = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()?;
+    let piped = "it was asked for above";
+    let (stdin, stdout) = (child.stdin.take().expect(piped), child.stdout.take().expect(piped));
+    let peer = Peer { _child: None, ..Peer::over((stdout, stdin)) };
+    tokio::spawn(peer.stderr.clone().keep(child.stderr.take().expect(piped)));
+    Ok(Peer { _child: Some(child), ..peer })
+}
+
+/// The end of what a command wrote to its standard error.
+#[derive(Clone, Default)]
+pub(crate) struct Stderr(Arc<Mutex<Vec<u8>>>);
+
+impl Stderr {
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.0.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
+    }
+
+    async fn keep(self, mut reader: impl AsyncRead + Unpin) {
+        let mut chunk = [0; 1024];
+        while let Ok(count @ 1..) = reader.read(&mut chunk).await {
+            let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            kept.extend(&chunk[..count]);
+            let excess = kept.len().saturating_sub(KEPT_STDERR);
+            kept.drain(..excess);
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! What is printed: how far it is, and what came of it.
+//!
+//! What a runner said is made safe to look at first.
+
+use std::fmt::Write as _;
+use std::io::{self, IsTerminal as _, Write as _};
+
+use serde_json::{Value as Json, json};
+
+use super::case::Case;
+use super::play::Failure;
+use super::{Played, Verdict};
+use crate::exit::Exit;
+use crate::report::print;
+use crate::terminal::{colours, safe, safe_line};
+
+/// How many lines of standard error are shown.
+const STDERR_LINES: usize = 8;
+
+/// Tells somebody who looks on how far it is, in one line that is written over again.
+pub(crate) struct Progress {
+    is_shown: bool,
+    done: usize,
+    all: usize,
+}
+
+impl Progress {
+    pub(crate) fn new(all: usize) -> Self {
+        let is_shown = io::stderr().is_terminal() && io::stdout().is_terminal();
+        Self { is_shown, done: 0, all }
+    }
+
+    /// One more is done.
+    pub(crate) fn show(&mut self, name: &str) {
+        self.done += 1;
+        if self.is_shown {
+            let Self { done, all, .. } = self;
+            let _ = write!(io::stderr(), "\r\x1b[K{done}/{all} {}", safe_line(name));
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if self.is_shown {
+            let _ = write!(io::stderr(), "\r\x1b[K");
+        }
+    }
+}
+
+/// Prints the cases' names, levels and titles.
+pub(crate) fn print_list(cases: &[Case], json: bool) -> io::Result<()> {
+    if json {
+        return print(&Json::Array(cases.iter().map(case_json).collect()).to_string());
+    }
+    let width = cases.iter().map(|case| case.name.len()).max().unwrap_or_default();
+    let mut text = String::new();
+    for case in cases {
+        let _ = writeln!(text, "{:width$}  {:9}  {}", safe_line(&case.name), case.level.word(), safe_line(&case.title));
+    }
+    print(text.trim_end())
+}
+
+/// How a runner did.
+pub(crate) struct Report {
+    runner: String,
+    played: Vec<Played>,
+}
+
+impl Report {
+    pub(crate) fn new(runner: String, played: Vec<Played>) -> Self {
+        Self { runner, played }
+    }
+
+    pub(crate) fn exit(&self) -> Exit {
+        let fails = self.played.iter().any(|played| played.verdict.fails());
+        if fails { Exit::ProgramFailed } else { Exit::Success }
+    }
+
+    pub(crate) fn print(&self, json: bool) -> io::Result<()> {
+        if json { print(&self.json().to_string()) } else { print(self.text().trim_end()) }
+    }
+
+    fn count(&self, verdict: Verdict) -> usize {
+        self.played.iter().filter(|played| played.verdict == verdict).count()
+    }
+
+    fn json(&self) -> Json {
+        let cases: Vec<_> = self.played.iter().map(played_json).collect();
+        json!({
+            "runner": self.runner,
+            "conforms": self.exit() == Exit::Success,
+            "passed": self.count(Verdict::Passed),
+            "failed": self.count(Verdict::Failed),
+            "fellShort": self.count(Verdict::FellShort),
+            "knownFailures": self.count(Verdict::KnownFailure),
+            "unexpectedPasses": self.count(Verdict::UnexpectedPass),
+            "cases": cases,
+        })
+    }
+
+    /// For people: each section, in it what did not pass, and the sum.
+    fn text(&self) -> String {
+        let paint = Paint(colours(io::stdout().is_terminal()));
+        let mut text = String::new();
+        for section in self.played.chunk_by(|a, b| a.case.section() == b.case.section()) {
+            let passed = section.iter().filter(|played| played.verdict == Verdict::Passed).count();
+            let (mark, name) = (paint.mark(section), section[0].case.section());
+            let _ = writeln!(text, "{mark} {} {passed}/{}", safe_line(name), section.len());
+            let blocks: Vec<_> = section.iter().filter_map(|played| played_text(played, paint)).collect();
+            for block in &blocks {
+                text += &format!("\n{block}");
+            }
+            if !blocks.is_empty() {
+                text.push('\n');
+            }
+        }
+        format!("{}\n\n{}", text.trim_end(), self.sum(paint))
+    }
+
+    fn sum(&self, paint: Paint) -> String {
+        let mut parts = vec![format!("{} of {} cases passed", self.count(Verdict::Passed), self.played.len())];
+        for (verdict, words) in [
+            (Verdict::Failed, "failed"),
+            (Verdict::FellShort, "fell short of what is recommended"),
+            (Verdict::KnownFailure, "known to fail"),
+            (Verdict::UnexpectedPass, "passed against the list"),
+        ] {
+            let count = self.count(verdict);
+            if count > 0 {
+                parts.push(format!("{count} {words}"));
+            }
+        }
+        let sum = parts.join(", ");
+        if self.exit() == Exit::Success { paint.green(&sum) } else { paint.red(&sum) }
+    }
+}
+
+/// What there is to say about a case: nothing, if it passed as it should.
+fn played_text(played: &Played, paint: Paint) -> Option<String> {
+    let Played { case, verdict, failure, reason } = played;
+    let (name, title) = (safe_line(&case.name), safe_line(&case.title));
+    let reason = safe_line(reason.as_deref().unwrap_or_default());
+    let word = match verdict {
+        Verdict::Passed => return None,
+        Verdict::KnownFailure => return Some(format!("  known to fail: {name}: {reason}\n")),
+        Verdict::UnexpectedPass => {
+            let word = paint.red("passed, and is listed as a known failure");
+            return Some(format!("  {word}: {name}\n    take it off the list: {reason}\n"));
+        }
+        Verdict::Failed => paint.red("failed"),
+        Verdict::FellShort => paint.yellow("fell short"),
+    };
+    let level = case.level.word();
+    let failure = failure.as_ref().map(|failure| failure_text(&case.file, failure)).unwrap_or_default();
+    Some(format!("  {word} ({level}) {name}\n    {title}\n{failure}"))
+}
+
+/// Where it failed, and how.
+fn failure_text(file: &str, failure: &Failure) -> String {
+    let mut text = format!("    {}:{}\n", safe_line(file), failure.line);
+    let _ = writeln!(text, "      expected  {}", safe_line(&failure.expected));
+    let _ = writeln!(text, "      came      {}", safe_line(&failure.came));
+    if let Some(because) = &failure.because {
+        let _ = writeln!(text, "      because   {}", safe_line(because));
+    }
+    for (at, line) in failure.exchange.iter().enumerate() {
+        let label = if at == 0 { "exchange" } else { "" };
+        let _ = writeln!(text, "      {label:8}  {}", safe_line(line));
+    }
+    let stderr: Vec<_> = failure.stderr.lines().collect();
+    for (at, line) in stderr[stderr.len().saturating_sub(STDERR_LINES)..].iter().enumerate() {
+        let label = if at == 0 { "stderr" } else { "" };
+        let _ = writeln!(text, "      {label:8}  {}", safe(line));
+    }
+    text
+}
+
+fn case_json(case: &Case) -> Json {
+    json!({ "name": case.name, "level": case.level, "title": case.title, "file": case.file })
+}
+
+fn played_json(played: &Played) -> Json {
+    let mut json = case_json(&played.case);
+    json["verdict"] = json!(played.verdict);
+    if let Some(failure) = &played.failure {
+        json["failure"] = json!(failure);
+    }
+    if let Some(reason) = &played.reason {
+        json["knownBecause"] = json!(reason);
+    }
+    json
+}
+
+/// Colours, or none.
+#[derive(Clone, Copy)]
+struct Paint(bool);
+
+impl Paint {
+    fn with(self, colour: &str, text: &str) -> String {
+        if self.0 { format!("\x1b[{colour}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+
+    fn red(self, text: &str) -> String {
+        self.with("31", text)
+    }
+
+    fn yellow(self, text: &str) -> String {
+        self.with("33", text)
+    }
+
+    fn green(self, text: &str) -> String {
+        self.with("32", text)
+    }
+
+    /// Of a section: whether all of it is well.
+    fn mark(self, section: &[Played]) -> String {
+        if section.iter().any(|played| played.verdict.fails()) {
+            self.red("✗")
+        } else if section.iter().all(|played| played.verdict == Verdict::Passed) {
+            self.green("✓")
+        } else {
+            self.yellow("~")
+        }
+    }
+}

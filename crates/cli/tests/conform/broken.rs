@@ -1,0 +1,328 @@
+//! Runners that each break one rule: our own, behind a go-between that changes what is said.
+
+use std::io;
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{LazyLock, Mutex};
+use std::thread;
+
+use execbox::Runner;
+use execbox::transport::StreamTransport;
+use serde_json::{Value as Json, json};
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWriteExt as _, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Runtime;
+use tokio::sync::mpsc;
+
+/// What is broken, and cases that are played to see it, beside the [`USUAL`] ones.
+const FAULTS: &[(&str, &[&str])] = &[
+    ("nothing", &["cancellation-and-transport-failure/", "error-mapping-rules/", "logs/", "truncation/"]),
+    ("leaves out started", &["cancellation-and-transport-failure/"]),
+    ("repeats started", &[]),
+    ("is done twice", &[]),
+    ("is done for another execution", &[]),
+    ("goes on after done", &[]),
+    ("reuses callIds", &[]),
+    ("makes one call at a time", &["tool-call-contract/"]),
+    ("takes any answer for the oldest call", &["tool-call-contract/"]),
+    ("takes a second answer for the next call", &[]),
+    ("forgets cancel", &["cancellation-and-transport-failure/"]),
+    ("obeys any cancel", &["cancellation-and-transport-failure/"]),
+    ("drops logs", &["logs/"]),
+    ("forgets the limits of logs", &["truncation/"]),
+    ("writes to standard output", &[]),
+    ("ends at the first call", &[]),
+    ("ends by garbage", &["hostile-hosts/garbage", "hostile-hosts/invalid-utf-8", "hostile-hosts/a-line"]),
+    ("does not end with its host", &["cancellation-and-transport-failure/", "hostile-hosts/a-line-that-is-cut-off"]),
+    ("believes what errors say of themselves", &["error-mapping-rules/"]),
+    ("takes every failure for a tool's", &["error-mapping-rules/"]),
+    ("sends null for an omitted input", &[]),
+    ("sends null for an undefined result", &["serialization-contract/results"]),
+    ("sends an error with a result", &[]),
+    ("measures no time", &[]),
+    ("passes over a second execute", &[]),
+    ("refuses a second execute by ending the first", &[]),
+    ("makes null of what cannot cross", &["serialization-contract/"]),
+];
+
+/// What is played with every broken runner.
+const USUAL: &[&str] = &[
+    "session-model/",
+    "state-machine/",
+    "guest-namespace-contract/",
+    "pause-resume-semantics/",
+    "json-transport-note/",
+    "final-result-contract/",
+    "stable-error-codes/",
+    "execution-id-and-message-correlation/",
+    "minimal-transcripts/",
+];
+
+/// How many broken runners are tested at once.
+const AT_ONCE: usize = 4;
+
+static RUNTIME: LazyLock<Runtime> =
+    LazyLock::new(|| tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap());
+static RUNNER: LazyLock<Runner> = LazyLock::new(|| Runner::new().unwrap());
+
+/// The reports on all broken runners.
+pub(crate) fn reports(arguments: &[&str]) -> Vec<(&'static str, Json)> {
+    let next = AtomicUsize::new(0);
+    let reports = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(|| {
+                while let Some((fault, more)) = FAULTS.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let only = USUAL.iter().chain(*more).flat_map(|text| ["--only", text]);
+                    let arguments: Vec<_> = arguments.iter().copied().chain(only).collect();
+                    let report = report(fault, &arguments);
+                    reports.lock().unwrap().push((*fault, report));
+                }
+            });
+        }
+    });
+    let mut reports = reports.into_inner().unwrap();
+    reports.sort_by_key(|(fault, _)| FAULTS.iter().position(|(name, _)| name == fault));
+    reports
+}
+
+/// The report on a runner with this fault.
+pub(crate) fn report(fault: &'static str, arguments: &[&str]) -> Json {
+    assert!(FAULTS.iter().any(|(name, _)| *name == fault), "{fault}");
+    let listener = RUNTIME.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+    let address = format!("tcp:{}", listener.local_addr().unwrap());
+    let server = RUNTIME.spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(serve(fault, stream));
+        }
+    });
+    let output = Command::new(env!("CARGO_BIN_EXE_execbox"))
+        .args(["conform", "--connect", &address])
+        .args(arguments)
+        .output()
+        .unwrap();
+    server.abort();
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)))
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Host,
+    Runner,
+}
+
+/// The go-between: what either side says goes through [`Between::pass`].
+async fn serve(fault: &'static str, stream: TcpStream) -> io::Result<()> {
+    let (from_host, mut to_host) = stream.into_split();
+    let (near, far) = tokio::io::duplex(1 << 20);
+    let (from_runner, mut to_runner) = tokio::io::split(near);
+    let (reader, writer) = tokio::io::split(far);
+    let runner = tokio::spawn(async move { RUNNER.serve(StreamTransport::new(reader, writer)).await });
+
+    let (heard, mut hearing) = mpsc::unbounded_channel();
+    tokio::spawn(listen(Side::Host, from_host, heard.clone()));
+    tokio::spawn(listen(Side::Runner, from_runner, heard));
+    let mut between = Between { fault, ..Between::default() };
+    while let Some((side, line)) = hearing.recv().await {
+        let (mut host, mut runner) = (Vec::new(), Vec::new());
+        if line.is_empty() && side == Side::Host && fault == "does not end with its host" {
+            continue;
+        }
+        if line.is_empty() && side == Side::Host {
+            to_runner.shutdown().await?;
+            continue;
+        }
+        if line.is_empty() || between.pass(side, line, &mut host, &mut runner).is_none() {
+            break;
+        }
+        to_host.write_all(&host).await?;
+        to_runner.write_all(&runner).await?;
+    }
+    runner.abort();
+    Ok(())
+}
+
+/// Lines, as bytes; the end is an empty one.
+async fn listen(side: Side, reader: impl AsyncRead + Unpin, heard: mpsc::UnboundedSender<(Side, Vec<u8>)>) {
+    let mut reader = BufReader::new(reader);
+    loop {
+        let mut line = Vec::new();
+        let read = reader.read_until(b'\n', &mut line).await;
+        let is_end = !read.is_ok_and(|count| count > 0);
+        if heard.send((side, line)).is_err() || is_end {
+            return;
+        }
+    }
+}
+
+#[derive(Default)]
+struct Between {
+    fault: &'static str,
+    /// The id of the execution that runs.
+    active: Option<String>,
+    /// The callIds of calls that are not answered.
+    pending: Vec<String>,
+    /// Calls that are held back.
+    held: Vec<Json>,
+}
+
+impl Between {
+    /// Passes a line on, changed or not; `None` to hang up.
+    fn pass(&mut self, side: Side, line: Vec<u8>, host: &mut Vec<u8>, runner: &mut Vec<u8>) -> Option<()> {
+        let Ok(mut message) = serde_json::from_slice::<Json>(&line) else {
+            if self.fault == "ends by garbage" && side == Side::Host && line != b"\n" {
+                return None;
+            }
+            let to = if side == Side::Host { runner } else { host };
+            to.extend(line);
+            return Some(());
+        };
+        match side {
+            Side::Host => self.pass_to_runner(&mut message, host).then(|| say(runner, &message)),
+            Side::Runner => self.pass_to_host(&mut message, host)?.then(|| say(host, &message)),
+        };
+        Some(())
+    }
+
+    /// Whether to pass it on.
+    fn pass_to_runner(&mut self, message: &mut Json, host: &mut Vec<u8>) -> bool {
+        let kind = message["type"].as_str().unwrap_or_default().to_owned();
+        match (kind.as_str(), self.fault) {
+            ("execute", "passes over a second execute") if self.active.is_some() => return false,
+            ("execute", "refuses a second execute by ending the first") if self.active.is_some() => {
+                let error = json!({ "code": "internal_error", "message": "busy" });
+                let id = &self.active;
+                say(
+                    host,
+                    &json!({ "type": "done", "id": id, "ok": false, "durationMs": 0, "logs": [], "error": error }),
+                );
+                return false;
+            }
+            ("execute", "forgets the limits of logs") => {
+                message["options"]["maxLogLines"] = json!(1_000_000);
+                message["options"]["maxLogChars"] = json!(1_000_000);
+            }
+            ("cancel", "forgets cancel") => return false,
+            ("cancel", "obeys any cancel") => message["id"] = json!(self.active),
+            ("tool_result", "reuses callIds") if message["callId"] == "call" && !self.pending.is_empty() => {
+                message["callId"] = json!(self.pending.remove(0));
+            }
+            ("tool_result", "takes any answer for the oldest call") if !self.pending.is_empty() => {
+                message["callId"] = json!(self.pending.remove(0));
+            }
+            ("tool_result", "takes a second answer for the next call") if !self.pending.is_empty() => {
+                let at = self.pending.iter().position(|id| message["callId"] == **id).unwrap_or_default();
+                let is_pending = message["callId"] == *self.pending[at];
+                let known = message["callId"].as_str().is_some_and(|id| id.starts_with("call-"));
+                if is_pending || known {
+                    message["callId"] = json!(self.pending.remove(at));
+                }
+            }
+            ("tool_result", "makes one call at a time")
+                if self.pending.first().is_some_and(|id| message["callId"] == **id) =>
+            {
+                self.pending.clear();
+                self.release(host);
+            }
+            _ => {}
+        }
+        if kind == "execute" && self.active.is_none() {
+            self.active = message["id"].as_str().map(str::to_owned);
+        }
+        true
+    }
+
+    /// Whether to pass it on; `None` to hang up.
+    fn pass_to_host(&mut self, message: &mut Json, host: &mut Vec<u8>) -> Option<bool> {
+        let kind = message["type"].as_str().unwrap_or_default().to_owned();
+        match kind.as_str() {
+            "started" => match self.fault {
+                "leaves out started" => return Some(false),
+                "repeats started" => say(host, message),
+                "writes to standard output" => host.extend(b"starting ...\n"),
+                _ => {}
+            },
+            "tool_call" => return self.pass_call(message, host),
+            "done" => {
+                let is_active = self.active.as_deref().is_some_and(|id| message["id"] == id);
+                self.change_done(message, host);
+                if is_active {
+                    self.active = None;
+                    self.pending.clear();
+                }
+            }
+            _ => {}
+        }
+        Some(true)
+    }
+
+    fn pass_call(&mut self, message: &mut Json, host: &mut Vec<u8>) -> Option<bool> {
+        let id = message["callId"].as_str().unwrap().to_owned();
+        match self.fault {
+            "ends at the first call" => return None,
+            "makes one call at a time" => {
+                self.held.push(message.clone());
+                if self.pending.is_empty() {
+                    self.release(host);
+                }
+                return Some(false);
+            }
+            "reuses callIds" => message["callId"] = json!("call"),
+            "sends null for an omitted input" if message.get("input").is_none() => message["input"] = Json::Null,
+            _ => {}
+        }
+        self.pending.push(id);
+        Some(true)
+    }
+
+    /// Says the call that is due.
+    fn release(&mut self, host: &mut Vec<u8>) {
+        if !self.held.is_empty() {
+            let call = self.held.remove(0);
+            self.pending.push(call["callId"].as_str().unwrap().to_owned());
+            say(host, &call);
+        }
+    }
+
+    fn change_done(&mut self, message: &mut Json, host: &mut Vec<u8>) {
+        let ok = message["ok"] == true;
+        let code = message["error"]["code"].as_str().unwrap_or_default().to_owned();
+        let text = message["error"]["message"].as_str().unwrap_or_default().to_lowercase();
+        match self.fault {
+            "is done twice" => say(host, message),
+            "is done for another execution" => message["id"] = json!("another"),
+            "goes on after done" => {
+                say(host, message);
+                *message =
+                    json!({ "type": "tool_call", "callId": "late", "providerName": "tools", "safeToolName": "echo" });
+            }
+            "drops logs" => message["logs"] = json!([]),
+            "believes what errors say of themselves" if text.contains("timed out") || text.contains("timeout") => {
+                message["error"]["code"] = json!("timeout");
+            }
+            "believes what errors say of themselves" if text.contains("memory") => {
+                message["error"]["code"] = json!("memory_limit");
+            }
+            "takes every failure for a tool's" if code == "runtime_error" => {
+                message["error"]["code"] = json!("tool_error");
+            }
+            "sends null for an undefined result" if ok && message.get("result").is_none() => {
+                message["result"] = Json::Null;
+            }
+            "sends an error with a result" if ok => message["error"] = Json::Null,
+            "measures no time" => message["durationMs"] = json!(0),
+            "makes null of what cannot cross" if code == "serialization_error" => {
+                let logs = message["logs"].take();
+                let id = message["id"].take();
+                *message =
+                    json!({ "type": "done", "id": id, "ok": true, "durationMs": 0, "logs": logs, "result": null });
+            }
+            _ => {}
+        }
+    }
+}
+
+fn say(to: &mut Vec<u8>, message: &Json) {
+    serde_json::to_writer(&mut *to, message).unwrap();
+    to.push(b'\n');
+}

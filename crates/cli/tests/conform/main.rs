@@ -1,0 +1,196 @@
+//! `execbox conform`, by the real binary: our runner passes every case, and each of the broken runners
+//! fails those that are about what it breaks, and no other.
+
+mod broken;
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value as Json;
+
+const EXECBOX: &str = env!("CARGO_BIN_EXE_execbox");
+
+fn conform(arguments: &[&str]) -> Output {
+    let output = Command::new(EXECBOX).arg("conform").args(arguments).env_remove("NO_COLOR").output().unwrap();
+    assert_ne!(output.status.code(), Some(101), "it panicked: {}", String::from_utf8_lossy(&output.stderr));
+    output
+}
+
+/// Exit code, standard output and standard error, as a person sees them. `runner` is what is tested.
+fn transcript(arguments: &[&str]) -> String {
+    let output = conform(arguments);
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+    format!("{stdout}{stderr}exit code {}\n", output.status.code().unwrap())
+}
+
+/// A directory with cases, and nothing else.
+fn cases(test: &str, files: &[(&str, &str)]) -> PathBuf {
+    let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join("conform").join(test);
+    let _ = fs::remove_dir_all(&root);
+    for (name, text) in files {
+        let file = root.join(name);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, text).unwrap();
+    }
+    root
+}
+
+#[test]
+fn our_runner_passes_every_case() {
+    let output = conform(&["--strict", "--extensions", "--jobs", "8", "--", EXECBOX, "runner"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+#[test]
+fn broken_runners_fail_where_they_are_broken() {
+    let mut text = String::new();
+    for (fault, report) in broken::reports(&["--strict", "--jobs", "16", "--json"]) {
+        text += &format!("a runner that breaks this: {fault}\n{}\n", failures(&report));
+    }
+    insta::assert_snapshot!(text);
+}
+
+/// What did not pass: cases, or whole sections.
+fn failures(report: &Json) -> String {
+    let section = |case: &Json| case["name"].as_str().unwrap().split_once('/').unwrap().0.to_owned();
+    let mut text = String::new();
+    for cases in report["cases"].as_array().unwrap().chunk_by(|a, b| section(a) == section(b)) {
+        let failed: Vec<_> = cases.iter().filter(|case| case["verdict"] != "passed").collect();
+        if failed.len() == cases.len() && failed.len() > 1 {
+            text += &format!("    {}: all\n", section(&cases[0]));
+            continue;
+        }
+        for case in failed {
+            text += &format!("    {} ({})\n", case["name"].as_str().unwrap(), case["level"].as_str().unwrap());
+        }
+    }
+    text
+}
+
+#[test]
+fn what_is_only_recommended_fails_no_run() {
+    let report = broken::report("leaves out started", &["--json", "--only", "state-machine"]);
+    let count = |name: &str| report[name].as_u64().unwrap();
+    assert_eq!((&report["conforms"], count("failed"), count("fellShort")), (&Json::Bool(true), 0, 4));
+    assert!(count("passed") > 0, "{report}");
+}
+
+#[test]
+fn our_runner_passes_every_case_over_every_transport() {
+    // The path of a socket must be short.
+    let socket = std::env::temp_dir().join(format!("execbox-conform-{}", std::process::id()));
+    let token = cases("token", &[("token.txt", "s3cret\n")]).join("token.txt");
+    let token = ["--token-file", token.to_str().unwrap()];
+    for (address, token) in [
+        ("tcp:127.0.0.1:0".to_owned(), &token[..]),
+        (format!("unix:{}", socket.display()), &[]),
+        ("ws://127.0.0.1:0".to_owned(), &token),
+    ] {
+        let mut runner = Command::new(EXECBOX)
+            .args(["runner", "--listen", &address])
+            .args(token)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(runner.stderr.take().unwrap()).read_line(&mut line).unwrap();
+        let address = line.trim().strip_prefix("execbox: listening on ").unwrap();
+        let arguments = ["--strict", "--extensions", "--jobs", "8", "--connect", address];
+        let output = conform(&[&arguments, token].concat());
+        let _ = runner.kill();
+        let _ = runner.wait();
+        assert!(output.status.success(), "{address}: {}", String::from_utf8_lossy(&output.stdout));
+    }
+    let _ = fs::remove_file(socket);
+}
+
+#[test]
+fn reports_for_people() {
+    let dir = cases(
+        "reports",
+        &[
+            ("first/passes.case", "# One and one are two\n\n> execute\n    1 + 1\n< started\n< done {\"result\": 2}\n"),
+            (
+                "first/fails.case",
+                "# One and one are three\n\n> execute\n    1 + 1\n< started\n< done {\"result\": 3}\n",
+            ),
+            (
+                "second/falls-short.case",
+                "# The guest paints the terminal\nlevel: should\n\n> execute\n    await tools.echo('\\u001b[2J\\u202e')\n\
+                 < started\n< done\n",
+            ),
+            ("second/silent.case", "# It says something\n\n< within 50ms done\n"),
+            (
+                "third/calls.case",
+                "# It calls twice\n\n> execute\n    await tools.echo(1)\n< started\nin any order\n  < tool_call {\"input\": 2}\n  \
+                 < tool_call {\"input\": 3}\nend\n",
+            ),
+            ("third/extension.case", "# It sings\nlevel: extension\n\n< done\n"),
+            ("third/ends.case", "# It ends\n\n> close\n< closed\n"),
+        ],
+    );
+    fs::write(dir.join("known.txt"), "# Why\nsecond/silent  it says nothing\nthird/ends  it does not end\n").unwrap();
+    let dir = dir.to_str().unwrap().to_owned();
+    let (known, runner) = (format!("{dir}/known.txt"), ["--", EXECBOX, "runner"]);
+    let run = |arguments: &[&str]| {
+        let arguments: Vec<_> = ["--cases", &dir].iter().chain(arguments).chain(&runner).copied().collect();
+        transcript(&arguments)
+    };
+    let text = [
+        run(&[]),
+        run(&["--only", "second", "--strict", "--known", &known]),
+        run(&["--only", "ends", "--known", &known]),
+        run(&["--only", "passes", "--json"]),
+        run(&["--list", "--extensions"]),
+    ];
+    insta::assert_snapshot!(without_paths(&text.join("\n════\n\n"), &dir));
+}
+
+#[test]
+fn bad_usage() {
+    let dir = cases("bad", &[("a/b.case", "# It has a fault\n\n> execute\n< don\n"), ("known.txt", "a/b\n")]);
+    let empty = cases("empty", &[("README.md", "no case")]);
+    let (dir, empty) = (dir.to_str().unwrap(), empty.to_str().unwrap());
+    let known = format!("{dir}/known.txt");
+    let mut text = String::new();
+    for arguments in [
+        &[] as &[&str],
+        &["--", "./no-such-runner"],
+        &["--connect", "localhost:7000"],
+        &["--connect", "tcp:127.0.0.1:1"],
+        &["--jobs", "0", "--", "true"],
+        &["--jobs", "many", "--", "true"],
+        &["--patience", "-1", "--", "true"],
+        &["--only", "no such case", "--", "true"],
+        &["--cases", dir, "--", "true"],
+        &["--cases", empty, "--", "true"],
+        &["--cases", "no/such/directory", "--", "true"],
+        &["--known", &known, "--", "true"],
+        &["--known", "no/such/file", "--", "true"],
+        &["--connect", "tcp:127.0.0.1:1", "--", "true"],
+    ] {
+        text += &format!("$ execbox conform {}\n{}\n", arguments.join(" "), transcript(arguments));
+    }
+    insta::assert_snapshot!(without_paths(&text, Path::new(dir).parent().unwrap().to_str().unwrap()));
+}
+
+#[test]
+fn a_runner_s_last_words_are_shown() {
+    let text =
+        transcript(&["--only", "session-model/tool", "--", "sh", "-c", "read line; echo 'no module' >&2; exit 1"]);
+    insta::assert_snapshot!(text);
+}
+
+/// With nothing in it that differs between machines and runs.
+fn without_paths(text: &str, dir: &str) -> String {
+    let text = text.replace(EXECBOX, "execbox").replace(dir, "DIR");
+    let mut parts = text.split("\"durationMs\":");
+    let first = parts.next().unwrap().to_owned();
+    parts.fold(first, |text, part| {
+        let digits = part.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+        if part.starts_with("0,") { text + "\"durationMs\":" + part } else { text + "\"durationMs\":#" + digits }
+    })
+}
