@@ -51,7 +51,7 @@ pub(crate) struct RunnerArguments {
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Option<String>,
 
-    /// Serve hosts that show the token in this file (or in EXECBOX_TOKEN), and nobody else
+    /// Serve hosts that show the token in this file (or in `EXECBOX_TOKEN`), and nobody else
     #[arg(long, value_name = "FILE", requires = "listen")]
     pub(crate) token_file: Option<PathBuf>,
 
@@ -91,7 +91,7 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "WHERE")]
     pub(crate) executor: Option<String>,
 
-    /// Show a remote runner the token in this file (or in EXECBOX_TOKEN)
+    /// Show a remote runner the token in this file (or in `EXECBOX_TOKEN`)
     #[arg(long, value_name = "FILE", requires = "executor")]
     pub(crate) token_file: Option<PathBuf>,
 
@@ -132,7 +132,7 @@ pub(crate) struct ConformArguments {
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) connect: Option<String>,
 
-    /// Show the runner the token in this file (or in EXECBOX_TOKEN)
+    /// Show the runner the token in this file (or in `EXECBOX_TOKEN`)
     #[arg(long, value_name = "FILE", requires = "connect")]
     pub(crate) token_file: Option<PathBuf>,
 

@@ -51,7 +51,7 @@ fn main() -> ExitCode {
     let Arguments { command } = Arguments::parse();
     let code = match command {
         Command::Run(arguments) => run::run(arguments),
-        Command::Runner(arguments) => runner::run(arguments),
+        Command::Runner(arguments) => runner::run(&arguments),
         Command::Conform(arguments) => conform::run(&arguments),
     };
     code.into()

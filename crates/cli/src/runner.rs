@@ -17,11 +17,11 @@ use crate::units::{self, UnitError};
 use crate::{report, source};
 
 /// Serves until there is nobody to serve, or until it is told to stop.
-pub(crate) fn run(arguments: RunnerArguments) -> Exit {
+pub(crate) fn run(arguments: &RunnerArguments) -> Exit {
     if arguments.listen.is_none() {
         execbox::be_a_runner();
     }
-    match Job::new(&arguments).and_then(Job::run) {
+    match Job::new(arguments).and_then(Job::run) {
         Ok(()) => Exit::Success,
         Err(error) => {
             report::complain(&error);

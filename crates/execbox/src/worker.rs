@@ -129,9 +129,11 @@ impl Shells for Workers {
         Box::pin(async {
             let (here, there) = channel();
             let runner = self.runner.clone();
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
-            // The thread ends when the other end of the channel is dropped.
-            let work = move || drop(runtime.block_on(runner.serve_link(there)));
+            // The thread ends when the other end of the channel is dropped; and without a runtime, at once.
+            let work = move || {
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+                runtime.block_on(runner.serve_link(there))
+            };
             thread::Builder::new().name("execbox-worker".into()).spawn(work)?;
             Ok(here)
         })

@@ -10,7 +10,7 @@ use serde_json::{Value as Json, json};
 use crate::cases::{Calls, tools};
 use crate::walls::{RUNTIME, Speaks, Wall};
 
-type Test = fn(Arc<dyn Executor>, Speaks);
+type Test = fn(&Arc<dyn Executor>, Speaks);
 
 pub(crate) fn trials(walls: &[Wall]) -> Vec<Trial> {
     let tests: [(&str, Test); 6] = [
@@ -25,7 +25,7 @@ pub(crate) fn trials(walls: &[Wall]) -> Vec<Trial> {
         tests.map(|(name, test)| {
             let (executor, speaks) = (Arc::clone(&wall.executor), wall.speaks);
             Trial::test(format!("{} · {name}", wall.name), move || {
-                test(executor, speaks);
+                test(&executor, speaks);
                 Ok(())
             })
         })
@@ -53,7 +53,7 @@ fn endless(speaks: Speaks) -> &'static [&'static str] {
     }
 }
 
-fn timeouts(executor: Arc<dyn Executor>, speaks: Speaks) {
+fn timeouts(executor: &Arc<dyn Executor>, speaks: Speaks) {
     for code in endless(speaks) {
         let limits = Limits { timeout: Duration::from_millis(60), ..Limits::default() };
         let started = Instant::now();
@@ -65,7 +65,7 @@ fn timeouts(executor: Arc<dyn Executor>, speaks: Speaks) {
     }
 }
 
-fn cancellation(executor: Arc<dyn Executor>, speaks: Speaks) {
+fn cancellation(executor: &Arc<dyn Executor>, speaks: Speaks) {
     for code in endless(speaks) {
         let token = CancellationToken::new();
         let (cancel, started) = (token.clone(), Instant::now());
@@ -81,7 +81,7 @@ fn cancellation(executor: Arc<dyn Executor>, speaks: Speaks) {
     }
 }
 
-fn cancelled_before(executor: Arc<dyn Executor>, speaks: Speaks) {
+fn cancelled_before(executor: &Arc<dyn Executor>, speaks: Speaks) {
     let (token, calls) = (CancellationToken::new(), Calls::default());
     token.cancel();
     let code = if speaks == Speaks::Moves { "call echo 1" } else { "await tools.echo(1)" };
@@ -107,7 +107,7 @@ fn watched() -> (Provider, tokio::sync::mpsc::UnboundedReceiver<&'static str>) {
     (Provider::builder("tools").tool(watch).build().unwrap(), told)
 }
 
-fn tools_are_cancelled(executor: Arc<dyn Executor>, speaks: Speaks) {
+fn tools_are_cancelled(executor: &Arc<dyn Executor>, speaks: Speaks) {
     if speaks == Speaks::Moves {
         return; // The scripted engine's programs know the tools of the cases only.
     }
@@ -120,7 +120,7 @@ fn tools_are_cancelled(executor: Arc<dyn Executor>, speaks: Speaks) {
         let limits =
             Limits { timeout: Duration::from_millis(if how == "timeout" { 50 } else { 10_000 }), ..Limits::default() };
         let execution = Execution::new(code).provider(provider).limits(limits).cancellation(token.clone());
-        let executor = Arc::clone(&executor);
+        let executor = Arc::clone(executor);
         RUNTIME.block_on(async {
             let task = tokio::spawn(async move { executor.execute(execution).await });
             assert_eq!(told.recv().await, Some("called"), "{how}");
@@ -135,7 +135,7 @@ fn tools_are_cancelled(executor: Arc<dyn Executor>, speaks: Speaks) {
     }
 }
 
-fn many_at_once(executor: Arc<dyn Executor>, speaks: Speaks) {
+fn many_at_once(executor: &Arc<dyn Executor>, speaks: Speaks) {
     if speaks == Speaks::Moves {
         return; // Nothing that its programs could meet in.
     }
@@ -145,7 +145,7 @@ fn many_at_once(executor: Arc<dyn Executor>, speaks: Speaks) {
                 "globalThis.mine = {i}; const r = await tools.later(1); console.log(mine); [mine, r, typeof other]"
             );
             let execution = Execution::new(code).provider(tools(&Calls::default()));
-            let executor = Arc::clone(&executor);
+            let executor = Arc::clone(executor);
             RUNTIME.spawn(async move { (i, executor.execute(execution).await) })
         })
         .collect();
@@ -156,7 +156,7 @@ fn many_at_once(executor: Arc<dyn Executor>, speaks: Speaks) {
     }
 }
 
-fn duration(executor: Arc<dyn Executor>, speaks: Speaks) {
+fn duration(executor: &Arc<dyn Executor>, speaks: Speaks) {
     let code = if speaks == Speaks::Moves { "call later 20\nawait\nreturn 1" } else { "await tools.later(20)" };
     let result = RUNTIME.block_on(executor.execute(Execution::new(code).provider(tools(&Calls::default()))));
     assert!(result.is_ok(), "{result:?}");

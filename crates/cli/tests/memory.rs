@@ -1,0 +1,44 @@
+//! Memory over many executions of one pooled child, in parent and child. Alone in its process: other tests would
+//! be measured with it.
+
+mod support;
+
+use execbox::{Execution, Executor, Provider, Tool, ToolError};
+use serde_json::{Value as Json, json};
+
+use support::{children, processes};
+
+/// Resident memory of a process, in KiB.
+fn resident_kib(process: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+#[tokio::test]
+async fn ten_thousand_executions_of_one_child_leave_parent_and_child_flat() {
+    let echo = Tool::new("echo", async |input: Json, _| Ok(input));
+    let fail = Tool::new("fail", async |_: Json, _| Err::<Json, _>(ToolError::new("no")));
+    let hang = Tool::new("hang", async |_: Json, _| std::future::pending().await);
+    let tools = Provider::builder("tools").tools([echo, fail, hang]).build().unwrap();
+    let executor = processes(1).build();
+    let code = "const a = Array.from({ length: 100 }, (_, i) => ({ i })); console.log(a.length); tools.hang();
+                const b = await tools.echo(a); (await tools.fail().catch(String)).length + b.length";
+    executor.prewarm(1).await.unwrap();
+    let parent = std::process::id();
+    let child = children(parent)[0];
+    let mut after_warm_up = (0, 0);
+    for i in 0..10_000 {
+        let result = executor.execute(Execution::new(code).provider(tools.clone())).await;
+        assert_eq!(result.outcome, Ok(Some(json!(109))));
+        if i == 1000 {
+            after_warm_up = (resident_kib(parent), resident_kib(child));
+        }
+    }
+    assert_eq!(children(parent), [child], "it is one child all along");
+    for (whose, before, after) in
+        [("the parent", after_warm_up.0, resident_kib(parent)), ("the child", after_warm_up.1, resident_kib(child))]
+    {
+        assert!(after < before + 2048, "{whose} grew from {before} to {after} KiB in 9000 executions");
+    }
+}
