@@ -3,7 +3,12 @@
 //! A [`Language`] turns what a model wrote into what an engine runs, and finds the way back from
 //! positions in the latter to positions in the former. The one that ships is the crate
 //! `execbox-typescript`. Nothing here parses anything.
+//!
+//! The module contract also has to know how modules refer to each other, before any of them runs:
+//! [`Module`] says it in the terms of the ECMAScript specification (`ModuleRequest`, `ImportEntry`,
+//! `ExportEntry`), and [`link`](crate::link) is what reads it.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 /// A place in source text. Both numbers are 1-based; columns count UTF-16 code units, as JavaScript does.
@@ -43,4 +48,136 @@ pub trait Language: Send + Sync {
     /// `source`. `None` for places that have no counterpart. Called only when something failed, so
     /// it may do the work of `script` again.
     fn original_positions(&self, source: &str, compiled: &[Position]) -> Vec<Option<Position>>;
+
+    /// Compiles one ES module (module contract, §7) to what the engine runs, and says what linking must
+    /// know. Whether a specifier leads anywhere is not its business.
+    ///
+    /// `work` is how much of all modules together may still be read, in bytes; what is read more than
+    /// once counts more than once. The front end takes from it what it uses, and refuses a source that
+    /// needs more.
+    ///
+    /// A front end for scripts alone refuses every module, which is the default.
+    fn module(&self, source: ModuleSource<'_>, work: &mut u64) -> Result<Module, SyntaxError> {
+        let _ = (source, work);
+        Err(SyntaxError { message: "this language has no modules".to_owned(), position: None })
+    }
+
+    /// [`original_positions`](Self::original_positions), for what [`module`](Self::module) returned for `source`.
+    fn original_module_positions(&self, source: ModuleSource<'_>, compiled: &[Position]) -> Vec<Option<Position>> {
+        let _ = source;
+        vec![None; compiled.len()]
+    }
+}
+
+/// What the source of a module is written in (module contract, §3, `language`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub enum Dialect {
+    /// Standard ECMAScript. Types are a syntax error.
+    JavaScript,
+    /// TypeScript, whose types are erased and not checked. Nearly all JavaScript means the same in it.
+    #[default]
+    TypeScript,
+}
+
+/// The source of one module, and what bears on its meaning.
+#[derive(Debug, Clone, Copy)]
+pub struct ModuleSource<'a> {
+    /// The source, as it was given.
+    pub text: &'a str,
+    /// What it is written in.
+    pub dialect: Dialect,
+    /// The names of the globals that every module sees at module scope (§3.4). The front end imports those
+    /// that the module uses and does not declare from [`GLOBALS_MODULE`]; that import is in no record of
+    /// [`Module`].
+    pub globals: &'a BTreeSet<String>,
+}
+
+/// The specifier of the module whose exports are the globals (§3.4). The engine has it as a synthetic
+/// module. Being a URL, it is nothing that a guest or a caller could name.
+pub const GLOBALS_MODULE: &str = "execbox:globals";
+
+/// One module: what the engine runs, and how it is tied to others. Positions are in the source as given.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Module {
+    /// What the engine runs: a standard ES module.
+    pub code: String,
+    /// The modules that it asks for, statically, in the order of the source. Those that only types were
+    /// imported from are gone. One specifier may be there more than once.
+    pub requests: Vec<Request>,
+    /// What it imports by name or as a namespace.
+    pub imports: Vec<Import>,
+    /// What it exports.
+    pub exports: Vec<Export>,
+    /// Names under which it exports types and nothing else: gone when it runs, and good to know for who
+    /// imports one as a value.
+    pub types: Vec<String>,
+}
+
+/// One `from "specifier"` or `import "specifier"`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    /// The specifier's value.
+    pub specifier: String,
+    /// Where its string begins.
+    pub position: Position,
+}
+
+/// One imported binding: `local` in `import { imported as local } from "specifier"`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Import {
+    /// Which of [`requests`](Module::requests) it is from.
+    pub request: usize,
+    /// What it is there.
+    pub imported: Imported,
+    /// What it is here.
+    pub local: String,
+    /// Where `imported` stands; for defaults and namespaces, where `local` does.
+    pub position: Position,
+}
+
+/// What is imported of a module.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Imported {
+    /// The export of this name; `default` among them.
+    Name(String),
+    /// The module's namespace: `* as local`.
+    Namespace,
+}
+
+/// One export.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Export {
+    /// `export const name`, `export { local as name }`, `export default`. `local` may be an import.
+    Local {
+        /// What it is exported as.
+        name: String,
+        /// The binding here; `*default*` for a default export without a name.
+        local: String,
+    },
+    /// `export { imported as name } from "specifier"`, `export * as name from "specifier"`.
+    From {
+        /// What it is exported as.
+        name: String,
+        /// Which of [`requests`](Module::requests) it is from.
+        request: usize,
+        /// What it is there.
+        imported: Imported,
+        /// Where `imported` stands.
+        position: Position,
+    },
+    /// `export * from "specifier"`: every name but `default`.
+    All {
+        /// Which of [`requests`](Module::requests) it is from.
+        request: usize,
+    },
+}
+
+impl Export {
+    /// The name that it adds to the module's exports; `None` if it adds all of another module's.
+    pub fn name(&self) -> Option<&str> {
+        match self {
+            Self::Local { name, .. } | Self::From { name, .. } => Some(name),
+            Self::All { .. } => None,
+        }
+    }
 }

@@ -14,6 +14,7 @@
 //! - [`engine`]: the guest as a state machine, and what an engine owes it. Read this first.
 //! - [`program`], [`value`], [`language`]: what goes into an engine and comes out of it.
 //! - [`script`]: the script contract as functions over those.
+//! - [`link`]: the modules of the module contract, from sources to a graph that is known to link.
 //! - [`protocol`]: the runner protocol: messages, lines, and both halves of a session.
 //! - [`pool`]: who gets the next warm worker or process, and who waits.
 //! - [`mailbox`]: what engines share: pending calls, log limits.
@@ -27,6 +28,7 @@
 pub mod engine;
 pub mod error;
 pub mod language;
+pub mod link;
 pub mod mailbox;
 pub mod manifest;
 pub mod names;

@@ -1,9 +1,11 @@
-//! How long scripts take to compile: medians of many runs, printed.
+//! How long scripts and modules take to compile, and graphs to link: medians of many runs, printed.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::hint::black_box;
 use std::time::Instant;
 
-use execbox_core::language::{Language, Position};
+use execbox_core::language::{Dialect, Language, ModuleSource, Position};
+use execbox_core::link::{Sources, link};
 use execbox_typescript::TypeScript;
 
 const FIVE_LINES: &str = "\
@@ -36,6 +38,29 @@ fn main() {
     report("300 lines of TypeScript", 500, || TypeScript.script(&long));
     let places = [Position { line: 200, column: 10 }];
     report("300 lines of TypeScript, back", 500, || TypeScript.original_positions(&long, &places));
+
+    let globals = BTreeSet::from(["console", "search", "report"].map(str::to_owned));
+    let module = |text| ModuleSource { text, dialect: Dialect::TypeScript, globals: &globals };
+    report("a module of 5 lines", 10_000, || TypeScript.module(module(FIVE_LINES), &mut u64::MAX.clone()));
+    let exported = long.replace("\nasync function", "\nexport async function");
+    report("a module of 300 lines", 500, || TypeScript.module(module(&exported), &mut u64::MAX.clone()));
+
+    let chain = graph(100, 10);
+    report("100 modules, 1 000 imports", 100, || link(&chain, &TypeScript).expect("it links"));
+    let chain = graph(10_000, 10);
+    report("10 000 modules, 100 000 imports", 3, || link(&chain, &TypeScript).expect("it links"));
+}
+
+/// Modules, each of which imports as many names from others.
+fn graph(modules: usize, names: usize) -> Sources {
+    let module = |at: usize| {
+        let imports =
+            (0..names).map(|n| format!("import {{ x{n} as y{n} }} from './m{}.ts';\n", (at * 7 + n + 1) % modules));
+        let exports = (0..names).map(|n| format!("export const x{n}: number = {n};\n"));
+        (format!("./m{at}.ts"), imports.chain(exports).collect::<String>())
+    };
+    let modules: BTreeMap<_, _> = (0..modules).map(module).collect();
+    Sources { entry: "export * from './m0.ts';".to_owned(), modules, ..Sources::default() }
 }
 
 /// Prints the median time of `run`.

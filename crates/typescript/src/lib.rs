@@ -1,14 +1,22 @@
-//! Turns what a language model wrote into one expression an engine can run.
+//! Turns what a language model wrote into what an engine can run: a script into one expression, a module
+//! into a standard ES module.
 //!
 //! Models write scripts as people type into a notebook: fenced in Markdown, TypeScript or
 //! JavaScript, with `await` and `return` where they please, the answer on the last line, or the whole
 //! thing wrapped into one async function. [`TypeScript::script`](Language::script) makes all of that
 //! the same thing: `(async () => { … })`, whose promise settles with the script's result.
 //!
+//! Modules come from programs, and are what they say. [`TypeScript::module`](Language::module) erases types,
+//! imports the globals that a module uses, and records how it is tied to others.
+//!
 //! ```text
-//!  source ──► fences ──► weigh ──► parse ──► shape ──► erase ──► print ──► (async () => { … })
+//!  script ──► fences ──► weigh ──► parse ──► shape ──► erase ──► print ──► (async () => { … })
 //!             blank      bound     JS, then  what the  TypeScript          tree to text
 //!             Markdown   the work  TS        result is only
+//!
+//!  module ─────────────► weigh ──► parse ──► erase ──► globals ──► records ──► print ──► import … export …
+//!                                  TS or JS            what is     what is asked
+//!                                                      free        for and given
 //! ```
 //!
 //! The result is decided and written **in the syntax tree**, and the tree is printed. No piece of the
@@ -17,9 +25,16 @@
 //!
 //! # What this crate does not do
 //!
-//! It does not check types, resolve modules, rewrite newer JavaScript into older, or report the early
-//! errors that the engine reports anyway (a name declared twice, an invalid regular expression). It
-//! does no I/O and knows no engine.
+//! It does not check types, rewrite newer JavaScript into older, or report the early errors of scripts that
+//! the engine reports anyway (a name declared twice); of modules it reports them, except in regular
+//! expressions. Where a specifier leads is for `execbox_core::link`. It does no I/O and knows no engine.
+//!
+//! # Imports in TypeScript
+//!
+//! TypeScript's own compiler drops an import that is never used as a value, for it may be a type. Here one
+//! that is used *as a type* and never as a value is dropped, and with the last of its names the declaration.
+//! One that is *never used* stays: the module contract (§3.2) says that importing what is not there is an
+//! error, and a source that is plain JavaScript means the same in both dialects.
 //!
 //! # Hostile source
 //!
@@ -42,20 +57,24 @@
 
 mod erase;
 mod fences;
+mod globals;
+mod guard;
+mod module;
 mod parse;
 mod positions;
 mod print;
+mod records;
 mod script;
 mod shape;
 mod stack;
 mod weigh;
 
-use execbox_core::language::{Language, Position, SyntaxError};
+use execbox_core::language::{Language, Module, ModuleSource, Position, SyntaxError};
 
-pub use script::MAX_SOURCE_BYTES;
+pub use guard::MAX_SOURCE_BYTES;
 pub use weigh::{MAX_NESTING, MAX_STEPS, MAX_WORK};
 
-/// The language of scripts: TypeScript, and so JavaScript.
+/// The language of scripts and modules: TypeScript, and so JavaScript.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TypeScript;
 
@@ -70,11 +89,22 @@ impl Language for TypeScript {
             Err(_) => vec![None; compiled.len()],
         }
     }
+
+    fn module(&self, source: ModuleSource<'_>, work: &mut u64) -> Result<Module, SyntaxError> {
+        module::compile(source, print::Map::Omit, work).map(|compiled| compiled.module)
+    }
+
+    fn original_module_positions(&self, source: ModuleSource<'_>, compiled: &[Position]) -> Vec<Option<Position>> {
+        match module::compile(source, print::Map::Keep, &mut u64::MAX.clone()) {
+            Ok(found) => compiled.iter().map(|position| found.map.original(*position)).collect(),
+            Err(_) => vec![None; compiled.len()],
+        }
+    }
 }
 
 /// Why a source is refused, and where: a byte offset into the text being compiled.
 ///
-/// Becomes a [`SyntaxError`] at the edge of the crate, in [`script`].
+/// Becomes a [`SyntaxError`] at the edge of the crate, in [`script`] and [`module`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Fault {
     message: String,
@@ -84,5 +114,10 @@ struct Fault {
 impl Fault {
     fn new(message: impl Into<String>, offset: usize) -> Self {
         Self { message: message.into(), offset }
+    }
+
+    /// What is told of it; `text` is the text that it is in.
+    fn within(self, text: &str) -> SyntaxError {
+        SyntaxError { position: Some(positions::position(text, self.offset)), message: self.message }
     }
 }

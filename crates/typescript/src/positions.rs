@@ -7,23 +7,42 @@ use execbox_core::language::Position;
 /// The position of byte `offset` in `text`. An offset inside a character counts as its start, one
 /// past the end as the end.
 pub(crate) fn position(text: &str, offset: usize) -> Position {
-    let mut position = Position { line: 1, column: 1 };
-    let mut characters = text.char_indices().peekable();
-    while let Some((at, character)) = characters.next() {
-        if at + character.len_utf8() > offset {
-            break;
-        }
-        let crlf = character == '\r' && characters.peek().is_some_and(|(_, next)| *next == '\n');
-        match character {
-            '\n' | '\r' | '\u{2028}' | '\u{2029}' if !crlf => {
-                position.line = position.line.saturating_add(1);
-                position.column = 1;
-            }
-            _ if crlf => {}
-            _ => position.column += if character.len_utf16() == 2 { 2 } else { 1 },
-        }
+    Cursor::new(text).position(offset)
+}
+
+/// Finds positions of offsets that grow, in one pass over the text for all of them.
+#[derive(Debug)]
+pub(crate) struct Cursor<'t> {
+    text: &'t str,
+    at: usize,
+    position: Position,
+}
+
+impl<'t> Cursor<'t> {
+    pub(crate) fn new(text: &'t str) -> Self {
+        Self { text, at: 0, position: Position { line: 1, column: 1 } }
     }
-    position
+
+    /// The position of `offset`, or where the cursor is if that is further on.
+    pub(crate) fn position(&mut self, offset: usize) -> Position {
+        let mut characters = self.text[self.at..].chars().peekable();
+        while let Some(character) = characters.next() {
+            if self.at + character.len_utf8() > offset {
+                break;
+            }
+            self.at += character.len_utf8();
+            let crlf = character == '\r' && characters.peek() == Some(&'\n');
+            match character {
+                '\n' | '\r' | '\u{2028}' | '\u{2029}' if !crlf => {
+                    self.position.line = self.position.line.saturating_add(1);
+                    self.position.column = 1;
+                }
+                _ if crlf => {}
+                _ => self.position.column += if character.len_utf16() == 2 { 2 } else { 1 },
+            }
+        }
+        self.position
+    }
 }
 
 /// One place that was printed, and where it came from.

@@ -1,4 +1,4 @@
-//! From the finished syntax tree to text, and the function around it.
+//! From the finished syntax tree to text, and the function around it if it is a script's.
 //!
 //! The statements are printed from the tree; only the wrapper's two lines are text. The printer
 //! closes every bracket it opens and prints no comments, so nothing from the source can reach past
@@ -27,7 +27,18 @@ pub(crate) struct Printed {
 }
 
 /// Prints `program` as the body of an async arrow function.
-pub(crate) fn print(program: &Program<'_>, map: Map) -> Printed {
+pub(crate) fn script(program: &Program<'_>, map: Map) -> Printed {
+    let mut printed = print("(async () => {\n", program, map);
+    printed.code.push_str("})");
+    printed
+}
+
+/// Prints `program` as it is.
+pub(crate) fn module(program: &Program<'_>, map: Map) -> Printed {
+    print("", program, map)
+}
+
+fn print(before: &str, program: &Program<'_>, map: Map) -> Printed {
     let mut codegen = Codegen::new().with_options(CodegenOptions {
         comments: CommentOptions::disabled(),
         // Indented, deeply nested source would become hundreds of times its size. The printer maps
@@ -38,10 +49,8 @@ pub(crate) fn print(program: &Program<'_>, map: Map) -> Printed {
         source_map_path: (map == Map::Keep).then(PathBuf::new),
         ..CodegenOptions::default()
     });
-    codegen.print_str("(async () => {\n");
+    codegen.print_str(before);
     let printed = codegen.build(program);
-    let mut code = printed.code;
-    code.push_str("})");
     let mut mappings = Vec::new();
     if let Some(map) = printed.map {
         mappings.extend(map.get_tokens().map(|token| Mapping {
@@ -49,7 +58,7 @@ pub(crate) fn print(program: &Program<'_>, map: Map) -> Printed {
             original: from_zero(token.get_src_line(), token.get_src_col()),
         }));
     }
-    Printed { code, map: SourceMap::new(mappings) }
+    Printed { code: printed.code, map: SourceMap::new(mappings) }
 }
 
 /// A position from numbers that count from zero.

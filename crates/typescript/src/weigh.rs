@@ -49,6 +49,8 @@ pub const MAX_WORK: u64 = 16 * 1024 * 1024;
 pub(crate) struct Weight {
     /// How many tokens of unfinished constructs there are at the worst place.
     pub(crate) steps: usize,
+    /// How many bytes the parser may come to read, counting again what it reads again.
+    pub(crate) work: u64,
     pub(crate) guesses: Guesses,
 }
 
@@ -63,7 +65,8 @@ pub(crate) enum Guesses {
 impl Weight {
     /// What is true of every text of its length.
     pub(crate) fn unweighed(text: &str) -> Self {
-        Self { steps: text.len(), guesses: Guesses::NotWeighed }
+        let length = text.len() as u64;
+        Self { steps: text.len(), work: length * length, guesses: Guesses::NotWeighed }
     }
 }
 
@@ -71,8 +74,11 @@ impl Weight {
 pub(crate) fn weigh(text: &str) -> Result<Weight, Fault> {
     let mut pass = Pass::new(text.as_bytes());
     pass.run()?;
-    let guesses = pass.too_many_guesses.map_or(Guesses::Few, |at| Guesses::TooMany { at });
-    Ok(Weight { steps: pass.most_steps, guesses })
+    let (guesses, work) = match pass.too_many_guesses {
+        Some(at) => (Guesses::TooMany { at }, pass.work),
+        None => (Guesses::Few, pass.work_with_types),
+    };
+    Ok(Weight { steps: pass.most_steps, work, guesses })
 }
 
 /// What the token before was, as far as the next one depends on it.

@@ -3,10 +3,11 @@
 //! All of it runs in threads with one megabyte of stack. A stack overflow would end the process, and
 //! so the test.
 
+use std::collections::BTreeSet;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use execbox_core::language::{Language, Position, SyntaxError};
+use execbox_core::language::{Dialect, GLOBALS_MODULE, Language, Module, ModuleSource, Position, SyntaxError};
 use execbox_typescript::TypeScript;
 use oxc_allocator::Allocator;
 use oxc_ast::ast::{Expression, Statement};
@@ -30,6 +31,23 @@ fn compiles_or_not(name: &str, source: &str) -> Result<String, SyntaxError> {
         assert_eq!(TypeScript.original_positions(source, &[place]).len(), 1);
     }
     compiled
+}
+
+/// The same for a module in both dialects.
+fn compiles_or_not_as_module(name: &str, text: &str) -> [Result<Module, SyntaxError>; 2] {
+    let globals = BTreeSet::from(["a", "x"].map(str::to_owned));
+    [Dialect::TypeScript, Dialect::JavaScript].map(|dialect| {
+        let source = ModuleSource { text, dialect, globals: &globals };
+        let started = Instant::now();
+        let compiled = TypeScript.module(source, &mut u64::MAX.clone());
+        let taken = started.elapsed();
+        assert!(taken < Duration::from_secs(10), "{name} of {} bytes took {taken:?}", text.len());
+        if text.len() < 10_000 {
+            let place = Position { line: 2, column: 20 };
+            assert_eq!(TypeScript.original_module_positions(source, &[place]).len(), 1);
+        }
+        compiled
+    })
 }
 
 /// Text before, what is repeated, text in the middle, what is repeated after it, text at the end.
@@ -198,6 +216,66 @@ fn nests_of_types_are_no_danger() {
     on_a_small_stack(|| compile_all(TYPES));
 }
 
+/// What only modules have and contains itself, or is long.
+const MODULES: &[Nest] = &[
+    ("", "export const a=()=>{", "1", "}", ""),
+    ("", "export default (", "1", ")", ""),
+    ("", "export let a;", "", "", ""),
+    ("", "export{a};", "", "", ""),
+    ("", "export*from'a';", "", "", ""),
+    ("", "import'a';", "", "", ""),
+    ("", "import a from'a';", "", "", ""),
+    ("import{", "a,", "", "", "}from'a'"),
+    ("let a;export{", "a,", "", "", "}"),
+    ("", "export let[", "a", "]=1", ""),
+    ("", "export namespace a{", "export let x=1", "}", ""),
+    ("", "import a=", "b", "", ""),
+    ("import a=b", ".b", "", "", ""),
+    ("", "export import a=", "b", "", ""),
+    ("", "import(", "'a'", ")", ""),
+    ("", "import.meta.", "a", "", ""),
+    ("", "import type a=", "b", "", ""),
+    ("", "<a>", "b", "</a>", ""),
+    ("", "<a b={", "c", "}/>", ""),
+    ("enum A{", "a,", "", "", "}"),
+    ("enum A{", "a=(", "1", ")", "}"),
+    ("", "enum A{a=1}", "", "", ""),
+    ("", "export enum A{a=A.b}", "", "", ""),
+    ("", "class a{static{", "a", "}}", ""),
+    ("class a{", "#a;", "", "", "}"),
+    ("class a{constructor(", "public a,", "", "", "){}}"),
+    ("", "declare module 'a'{", "", "}", ""),
+    ("", "a:{", "break a", "}", ""),
+    ("let ", "a,", "b", "", ""),
+];
+
+#[test]
+fn nests_in_modules_are_no_danger() {
+    on_a_small_stack(|| compile_all_as_modules(MODULES));
+}
+
+#[test]
+fn nests_of_javascript_in_modules_are_no_danger() {
+    on_a_small_stack(|| compile_all_as_modules(JAVASCRIPT));
+}
+
+#[test]
+fn nests_of_types_in_modules_are_no_danger() {
+    on_a_small_stack(|| compile_all_as_modules(TYPES));
+}
+
+fn compile_all_as_modules(nests: &[Nest]) {
+    for (before, open, middle, close, after) in nests {
+        for times in [10, 120, 250, 2_000, 10_000, 50_000, 200_000] {
+            let length = before.len() + middle.len() + after.len() + times * (open.len() + close.len());
+            if length <= execbox_typescript::MAX_SOURCE_BYTES {
+                let source = format!("{before}{}{middle}{}{after}", open.repeat(times), close.repeat(times));
+                let _ = compiles_or_not_as_module(&format!("{before}{open}… × {times}"), &source);
+            }
+        }
+    }
+}
+
 fn compile_all(nests: &[Nest]) {
     for (before, open, middle, close, after) in nests {
         for times in [10, 30, 120, 250, 2_000, 10_000, 200_000] {
@@ -225,6 +303,17 @@ fn guesses_that_multiply_are_refused() {
     let source = format!("let y:T=1;{}1", "(a=b<".repeat(40));
     let error = compiles_or_not("guesses", &source).expect_err("it would take for ever");
     assert_eq!(error.message, "types and brackets are nested too deeply here");
+}
+
+#[test]
+fn an_enum_is_not_declared_again_and_again() {
+    let source = |times| "enum A{a=A.b}\n".repeat(times);
+    assert!(compiles_or_not("some enums", &source(256)).is_ok());
+    let error = compiles_or_not("enums", &source(50_000)).expect_err("it would take long");
+    assert_eq!(error.message, "an enum of this name is declared more than 256 times");
+    assert_eq!(error.position, Some(Position { line: 257, column: 6 }));
+    let [error, _] = compiles_or_not_as_module("enums", &source(50_000));
+    assert_eq!(error.expect_err("it would take long").position, Some(Position { line: 257, column: 6 }));
 }
 
 #[test]
@@ -371,6 +460,39 @@ fn pieces(count: std::ops::Range<usize>) -> impl Strategy<Value = String> {
     prop::collection::vec(prop::sample::select(PIECES), count).prop_map(|pieces| pieces.concat())
 }
 
+/// Whole items of modules among the pieces, so that some of it parses.
+fn module_pieces() -> impl Strategy<Value = String> {
+    const ITEMS: &[&str] = &[
+        "import{a}from'a'\n",
+        "import a,*as b from'b'\n",
+        "import{type a,b as x}from'./c'\n",
+        "import type b from'd'\n",
+        "import'e'\n",
+        "export*from'a'\n",
+        "export*as a from'b'\n",
+        "export{a as default,b}from'./c'\n",
+        "export{a as b}\n",
+        "export default a\n",
+        "export const a=1\n",
+        "export let{b,x:[y]}=a\n",
+        "export enum a{x,b='b'}\n",
+        "enum a{y=1}\n",
+        "export namespace b{export let a=1}\n",
+        "export class x<T>extends a<T>{constructor(private b){super()}}\n",
+        "export interface y{a:b}\n",
+        "type b=typeof a\n",
+        "declare const x:b\n",
+        "import y=a.b\n",
+        "function a():void\n",
+        "function a(b:x){}\n",
+        "var b\n",
+        "a\n",
+        "x\n",
+    ];
+    let item = prop_oneof![4 => prop::sample::select(ITEMS), 1 => prop::sample::select(PIECES)];
+    prop::collection::vec(item, 0..8).prop_map(|pieces| pieces.concat())
+}
+
 /// Whether `compiled` is an arrow function and nothing else. True also of what does not parse: the
 /// engine has the last word on that.
 fn is_one_function(compiled: &str) -> bool {
@@ -392,6 +514,26 @@ fn nesting_does_not_make_the_compiled_text_much_longer() {
     assert!(compiled.len() < 2 * source.len(), "{} bytes became {}", source.len(), compiled.len());
 }
 
+/// Whether `module` is one still, and asks for nothing that its records do not have.
+fn is_as_recorded(module: &Module) -> bool {
+    let arena = Allocator::new();
+    let parsed = Parser::new(&arena, &module.code, SourceType::mjs()).parse();
+    let asked: Vec<_> = parsed
+        .program
+        .body
+        .iter()
+        .filter_map(|item| match item {
+            Statement::ImportDeclaration(import) => Some(import.source.value.to_string()),
+            Statement::ExportAllDeclaration(export) => Some(export.source.value.to_string()),
+            Statement::ExportFromDeclaration(export) => Some(export.source.value.to_string()),
+            _ => None,
+        })
+        .filter(|specifier| specifier != GLOBALS_MODULE)
+        .collect();
+    let recorded = module.requests.iter().map(|request| &request.specifier);
+    !parsed.diagnostics.is_empty() || asked.iter().eq(recorded)
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 4000, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -408,10 +550,18 @@ proptest! {
     }
 
     #[test]
+    fn pieces_of_modules_are_no_danger(source in module_pieces()) {
+        for module in compiles_or_not_as_module("pieces", &source).into_iter().flatten() {
+            prop_assert!(is_as_recorded(&module), "{:?}", module);
+        }
+    }
+
+    #[test]
     fn repeated_pieces_of_source_are_no_danger(
         before in pieces(0..4), open in pieces(1..6), middle in pieces(0..2), close in pieces(0..4), times in 1..300usize
     ) {
         let source = format!("{before}{}{middle}{}", open.repeat(times), close.repeat(times));
         let _ = compiles_or_not("repeated pieces", &source);
+        let _ = compiles_or_not_as_module("repeated pieces", &source);
     }
 }

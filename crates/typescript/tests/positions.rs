@@ -1,6 +1,8 @@
-//! Every `MARK` in a compiled script leads back to the `MARK` it was in the source.
+//! Every `MARK` in a compiled script or module leads back to the `MARK` it was in the source.
 
-use execbox_core::language::{Language, Position};
+use std::collections::BTreeSet;
+
+use execbox_core::language::{Dialect, Language, ModuleSource, Position};
 use execbox_typescript::TypeScript;
 
 /// The lines of `text`, as ECMAScript ends them.
@@ -26,9 +28,22 @@ fn marks(text: &str) -> Vec<(String, Position)> {
 #[track_caller]
 fn leads_back(source: &str) {
     let compiled = TypeScript.script(source).expect("it compiles");
-    let (names, places): (Vec<_>, Vec<_>) = marks(&compiled).into_iter().unzip();
+    marks_lead_back(source, &compiled, |places| TypeScript.original_positions(source, places));
+}
+
+#[track_caller]
+fn module_leads_back(dialect: Dialect, text: &str) {
+    let globals = BTreeSet::from(["console".to_owned()]);
+    let source = ModuleSource { text, dialect, globals: &globals };
+    let compiled = TypeScript.module(source, &mut u64::MAX.clone()).expect("it compiles").code;
+    marks_lead_back(text, &compiled, |places| TypeScript.original_module_positions(source, places));
+}
+
+#[track_caller]
+fn marks_lead_back(source: &str, compiled: &str, back: impl Fn(&[Position]) -> Vec<Option<Position>>) {
+    let (names, places): (Vec<_>, Vec<_>) = marks(compiled).into_iter().unzip();
     assert!(!names.is_empty(), "nothing is marked in {compiled}");
-    let originals = TypeScript.original_positions(source, &places);
+    let originals = back(&places);
     let found: Vec<_> = names.into_iter().zip(originals).collect();
     let expected: Vec<_> = marks(source).into_iter().map(|(name, position)| (name, Some(position))).collect();
     assert_eq!(found, expected, "compiled to\n{compiled}");
@@ -94,4 +109,48 @@ fn text_of_the_wrapper_leads_nowhere() {
 #[test]
 fn a_source_that_does_not_compile_leads_nowhere() {
     assert_eq!(TypeScript.original_positions("(", &[Position { line: 1, column: 1 }]), [None]);
+}
+
+#[test]
+fn in_modules_of_javascript() {
+    for dialect in [Dialect::JavaScript, Dialect::TypeScript] {
+        let leads_back = |source| module_leads_back(dialect, source);
+        leads_back(
+            "import { a } from 'a';\n\n\n   if (a) { f(1,   MARK1) }\n/* gone */ export const b = MARK2.x[MARK3];\n",
+        );
+        leads_back("'use strict';\n  console.log(MARK1);\nexport default    function () {\n  throw   MARK2;\n}");
+        leads_back("#!/usr/bin/env node\n  MARK1();\nexport default async (x) => {\n\n  await MARK2(x) }");
+        leads_back("\u{feff}a;\r\nb;\rc;\u{2028}export const d = f('😀', MARK1);\r\n\r\n  MARK2");
+    }
+}
+
+#[test]
+fn in_modules_after_enums_and_types() {
+    module_leads_back(
+        Dialect::TypeScript,
+        "import type { A } from './a';\nimport {\n  B,\n  type C,\n} from './b';\n\nexport enum Color {\n  Red,\n  Green = MARK1,\n}\n\n\
+         export interface Hit {\n  id: string;\n  tags?: Array<{\n    name: string;\n  }>;\n}\n\n\
+         const a: Hit = console.log(MARK2) as Hit; export namespace N {\n  export const x = MARK3;\n}\n\
+         export class D<T> extends B<T> {\n  declare gone: string;\n  field: number = MARK4;\n\n  \
+         constructor(\n    private readonly x: number,\n    public y = MARK5,\n  ) {\n    super();\n    MARK6();\n  }\n\n  \
+         abstract go(): void;\n\n  async run(): Promise<void> {\n    await MARK7<Hit>(a!, (MARK8 as unknown) satisfies Hit);\n  }\n}\n\
+         export default (x: number, y: string): void => { MARK9(x,\n    y, MARK10) };\n",
+    );
+}
+
+#[test]
+fn the_import_of_globals_leads_nowhere() {
+    let globals = BTreeSet::from(["console".to_owned()]);
+    let source = ModuleSource { text: "\n\n  console;", dialect: Dialect::TypeScript, globals: &globals };
+    let place = |line, column| Position { line, column };
+    let originals =
+        TypeScript.original_module_positions(source, &[place(1, 1), place(1, 10), place(2, 1), place(9, 9)]);
+    assert_eq!(originals, [None, None, Some(place(3, 3)), None]);
+}
+
+#[test]
+fn a_module_that_does_not_compile_leads_nowhere() {
+    let globals = BTreeSet::new();
+    let source = ModuleSource { text: "(", dialect: Dialect::TypeScript, globals: &globals };
+    assert_eq!(TypeScript.original_module_positions(source, &[Position { line: 1, column: 1 }]), [None]);
 }

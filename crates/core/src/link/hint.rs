@@ -1,0 +1,78 @@
+//! What a wrong name could have meant.
+
+use super::error::Quoted;
+
+/// How many known names are compared, and how long they may be. Most graphs have fewer and shorter ones.
+const MAX_COMPARED: usize = 256;
+const MAX_COMPARED_CHARS: usize = 64;
+
+/// How many known names are listed.
+const MAX_LISTED: usize = 8;
+
+/// `; did you mean 'x'?`, if one of `known` is `name` but for a few letters; else what is `listed`.
+pub(super) fn hint<'a>(name: &str, known: impl Iterator<Item = &'a str> + Clone, listed: &str) -> String {
+    near(name, known.clone()).map_or_else(|| list(known, listed), did_you_mean)
+}
+
+pub(super) fn did_you_mean(name: &str) -> String {
+    format!("; did you mean {}?", Quoted(name))
+}
+
+/// Which of `known` is `name` but for a few letters.
+pub(super) fn near<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let others = known.filter(|other| *other != name).take(MAX_COMPARED);
+    others.filter_map(|other| Some((distance(name, other)?, other))).min().map(|(_, other)| other)
+}
+
+/// The first of `known`, and how many more there are.
+pub(super) fn list(mut known: impl Iterator<Item = impl AsRef<str>>, listed: &str) -> String {
+    let names: Vec<_> = known.by_ref().take(MAX_LISTED).map(|name| Quoted(name.as_ref()).to_string()).collect();
+    match (names.len(), known.count()) {
+        (0, _) => format!("; {listed} nothing"),
+        (_, 0) => format!("; {listed} {}", names.join(", ")),
+        (_, rest) => format!("; {listed} {} and {rest} more", names.join(", ")),
+    }
+}
+
+/// How many letters must be added, removed or replaced to get from `a` to `b`, in upper case or lower;
+/// `None` if that makes it another word.
+fn distance(a: &str, b: &str) -> Option<usize> {
+    let letters =
+        |text: &str| text.chars().take(MAX_COMPARED_CHARS + 1).flat_map(char::to_lowercase).collect::<Vec<_>>();
+    let (a, b) = (letters(a), letters(b));
+    let most = a.len().max(b.len());
+    if most > MAX_COMPARED_CHARS {
+        return None;
+    }
+    // The classic table, one row at a time.
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, left) in a.iter().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, right) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(left != right);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    let distance = row[b.len()];
+    (distance <= most / 3 && distance < 5).then_some(distance)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn near_names_are_meant_and_others_are_listed() {
+        let hint = |name, known: &[&str]| hint(name, known.iter().copied(), "known:");
+        assert_eq!(hint("readfile", &["writeFile", "readFile"]), "; did you mean 'readFile'?");
+        assert_eq!(hint("lodash", &["fs", "path"]), "; known: 'fs', 'path'");
+        assert_eq!(hint("x", &["y"]), "; known: 'y'");
+        assert_eq!(hint("x", &[]), "; known: nothing");
+        assert_eq!(
+            hint("q", &["a", "b", "c", "d", "e", "f", "g", "h", "i"]),
+            "; known: 'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h' and 1 more"
+        );
+    }
+}

@@ -1,0 +1,473 @@
+//! The phases of linking: modules are loaded, then their names are bound.
+//!
+//! What the entry reaches must link; what it does not reach is linked as far as it can be.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::bind::{Binding, Goal, NameId, Names, Provider, Resolution, Resolver};
+use super::error::{LinkError, LinkFailure, Quoted};
+use super::specifier::{self, Unresolved, resolve};
+use super::{Graph, LinkedModule, MAX_SOURCE_WORK, Sources, hint};
+use crate::language::{Export, Imported, Language, Module, Position, Request};
+
+/// A module of the graph while it is being linked: an index into [`Linker::nodes`].
+pub(super) type NodeId = usize;
+
+#[derive(Debug)]
+pub(super) struct Node<'a> {
+    name: &'a str,
+    pub(super) kind: Kind<'a>,
+}
+
+#[derive(Debug)]
+pub(super) enum Kind<'a> {
+    /// A module that has a source, not looked at yet.
+    Unloaded,
+    Loaded(Loaded),
+    /// A module that cannot link, and why.
+    Broken(LinkError),
+    /// A module of `imports`, with what it exports.
+    Bridge(&'a BTreeSet<String>),
+}
+
+/// A compiled module, whose specifiers all lead somewhere.
+#[derive(Debug)]
+pub(super) struct Loaded {
+    code: String,
+    requests: Vec<Request>,
+    /// What each of `requests` leads to.
+    targets: Vec<NodeId>,
+    /// The names that must be there for it to link, in the order of the source.
+    wanted: Vec<Wanted>,
+    pub(super) exported: HashMap<NameId, Provider>,
+    /// What `export *` leads to.
+    pub(super) stars: Vec<NodeId>,
+    types: BTreeSet<String>,
+}
+
+/// A name that a module imports or re-exports.
+#[derive(Debug)]
+struct Wanted {
+    request: usize,
+    name: NameId,
+    position: Position,
+}
+
+/// A graph while it is being linked.
+pub(super) struct Linker<'a> {
+    sources: &'a Sources,
+    language: &'a dyn Language,
+    nodes: Vec<Node<'a>>,
+    by_name: HashMap<&'a str, NodeId>,
+    /// Modules with a source, in the order in which they are reached.
+    order: Vec<NodeId>,
+    names: Names,
+    resolver: Resolver,
+    /// What [`Language::module`] may still read.
+    work: u64,
+    /// How many more errors get a hint that takes comparing names.
+    hints: usize,
+}
+
+impl<'a> Linker<'a> {
+    pub(super) fn new(sources: &'a Sources, language: &'a dyn Language) -> Self {
+        Self {
+            sources,
+            language,
+            nodes: Vec::new(),
+            by_name: HashMap::new(),
+            order: Vec::new(),
+            names: Names::default(),
+            resolver: Resolver::new(),
+            work: MAX_SOURCE_WORK,
+            hints: MAX_HINTS,
+        }
+    }
+
+    pub(super) fn link(mut self) -> Result<Graph, LinkError> {
+        let entry = self.node(self.sources.entry_name());
+        self.load_reachable(entry)?;
+        for id in self.dependencies_first(entry) {
+            self.check_names(id)?;
+        }
+        self.load_rest();
+        self.finish(entry)
+    }
+
+    /// The node named `name`: the one that is there, or a new one.
+    fn node(&mut self, name: &'a str) -> NodeId {
+        if let Some(id) = self.by_name.get(name) {
+            return *id;
+        }
+        let kind = self.sources.imports.get(name).map_or(Kind::Unloaded, Kind::Bridge);
+        self.nodes.push(Node { name, kind });
+        self.by_name.insert(name, self.nodes.len() - 1);
+        self.nodes.len() - 1
+    }
+
+    // ---- loading
+
+    /// Loads `entry` and what it reaches by static imports, in the order of their first mention.
+    fn load_reachable(&mut self, entry: NodeId) -> Result<(), LinkError> {
+        let mut open = vec![entry];
+        while let Some(id) = open.pop() {
+            if matches!(self.nodes[id].kind, Kind::Unloaded) {
+                let loaded = self.load(id)?;
+                open.extend(loaded.targets.iter().rev());
+                self.nodes[id].kind = Kind::Loaded(loaded);
+                self.order.push(id);
+            }
+        }
+        Ok(())
+    }
+
+    /// Loads the modules that the entry does not reach. Those that cannot link are broken, and with them
+    /// those that import them. What it does reach is known to link.
+    fn load_rest(&mut self) {
+        let reachable = self.order.len();
+        for key in self.sources.modules.keys() {
+            let id = self.node(key);
+            if matches!(self.nodes[id].kind, Kind::Unloaded) {
+                self.nodes[id].kind = self.load(id).map_or_else(Kind::Broken, Kind::Loaded);
+                self.order.push(id);
+            }
+        }
+        let rest = self.order[reachable..].to_vec();
+        let importers = self.importers();
+        for id in &rest {
+            if matches!(self.nodes[*id].kind, Kind::Broken(_)) {
+                self.break_importers(*id, &importers);
+            }
+        }
+        for id in rest {
+            if let Err(error) = self.check_names(id) {
+                self.nodes[id].kind = Kind::Broken(error);
+                self.break_importers(id, &importers);
+            }
+        }
+    }
+
+    /// What `entry` reaches, each module after those that it imports, as far as circles let it: who exports
+    /// again what is not there is to blame, and not who imports it from there.
+    fn dependencies_first(&self, entry: NodeId) -> Vec<NodeId> {
+        let mut ordered = Vec::with_capacity(self.order.len());
+        let mut entered = vec![false; self.nodes.len()];
+        // Modules on the way from the entry, each with how many of its targets are done.
+        let mut way = vec![(entry, 0)];
+        while let Some((id, done)) = way.last_mut() {
+            let Kind::Loaded(loaded) = &self.nodes[*id].kind else {
+                way.pop();
+                continue;
+            };
+            entered[*id] = true;
+            if let Some(target) = loaded.targets.get(*done) {
+                *done += 1;
+                if !entered[*target] {
+                    way.push((*target, 0));
+                }
+            } else {
+                ordered.push(*id);
+                way.pop();
+            }
+        }
+        ordered
+    }
+
+    /// Which modules import each module.
+    fn importers(&self) -> Vec<Vec<NodeId>> {
+        let mut importers = vec![Vec::new(); self.nodes.len()];
+        for (id, node) in self.nodes.iter().enumerate() {
+            if let Kind::Loaded(loaded) = &node.kind {
+                loaded.targets.iter().for_each(|target| importers[*target].push(id));
+            }
+        }
+        importers
+    }
+
+    /// Breaks what imports the broken module `id`, and what imports that.
+    fn break_importers(&mut self, id: NodeId, importers: &[Vec<NodeId>]) {
+        let Kind::Broken(error) = &self.nodes[id].kind else { return };
+        let error = error.clone();
+        let mut open = importers[id].clone();
+        while let Some(id) = open.pop() {
+            if matches!(self.nodes[id].kind, Kind::Loaded(_)) {
+                self.nodes[id].kind = Kind::Broken(error.clone());
+                open.extend(&importers[id]);
+            }
+        }
+    }
+
+    /// Compiles a module, and finds what its specifiers lead to.
+    fn load(&mut self, id: NodeId) -> Result<Loaded, LinkError> {
+        let name = self.nodes[id].name;
+        let source = self.sources.source(name).expect("only modules with a source are loaded");
+        let module = self.language.module(source, &mut self.work).map_err(|error| LinkError {
+            failure: Box::new(LinkFailure::Syntax(error.message)),
+            specifier: (name != self.sources.entry_name()).then(|| name.to_owned()),
+            filename: Some(name.to_owned()),
+            position: error.position,
+        })?;
+        let targets =
+            module.requests.iter().map(|request| self.target(name, request)).collect::<Result<Vec<_>, _>>()?;
+        Ok(self.loaded(module, targets))
+    }
+
+    fn loaded(&mut self, module: Module, targets: Vec<NodeId>) -> Loaded {
+        let mut wanted = Vec::new();
+        let mut imported = HashMap::new();
+        for import in &module.imports {
+            let provider = self.provider(&targets, import.request, &import.imported);
+            if let Provider::Other((_, name)) = provider {
+                wanted.push(Wanted { request: import.request, name, position: import.position });
+            }
+            imported.insert(import.local.as_str(), provider);
+        }
+        let mut exported = HashMap::new();
+        let mut stars = Vec::new();
+        for export in &module.exports {
+            match export {
+                Export::Local { name, local } => {
+                    // What is imported and exported is not this module's, but where it is from.
+                    let here = Provider::Local(self.names.id(local));
+                    let provider = imported.get(local.as_str()).copied().unwrap_or(here);
+                    exported.insert(self.names.id(name), provider);
+                }
+                Export::From { name, request, imported, position } => {
+                    let provider = self.provider(&targets, *request, imported);
+                    if let Provider::Other((_, name)) = provider {
+                        wanted.push(Wanted { request: *request, name, position: *position });
+                    }
+                    exported.insert(self.names.id(name), provider);
+                }
+                Export::All { request } => stars.push(targets[*request]),
+            }
+        }
+        wanted.sort_by_key(|wanted| wanted.position);
+        let types = module.types.into_iter().collect();
+        Loaded { code: module.code, requests: module.requests, targets, wanted, exported, stars, types }
+    }
+
+    fn provider(&mut self, targets: &[NodeId], request: usize, imported: &Imported) -> Provider {
+        match imported {
+            Imported::Name(name) => Provider::Other((targets[request], self.names.id(name))),
+            Imported::Namespace => Provider::Namespace(targets[request]),
+        }
+    }
+
+    /// What `request`, made by the module named `importer`, leads to.
+    fn target(&mut self, importer: &str, request: &Request) -> Result<NodeId, LinkError> {
+        let specifier = &request.specifier;
+        let sources = self.sources;
+        let failure = match resolve(importer, specifier) {
+            Err(reason) => self.unresolved(importer, specifier, reason),
+            Ok(name) => {
+                let module = sources.modules.get_key_value(&name).map(|(key, _)| key);
+                match module.or_else(|| sources.imports.get_key_value(&name).map(|(key, _)| key)) {
+                    Some(known) => return Ok(self.node(known)),
+                    None if name.starts_with("./") => self.unknown_module(importer, name, specifier),
+                    None => self.unknown_import(name),
+                }
+            }
+        };
+        Err(LinkError {
+            failure: Box::new(failure),
+            specifier: Some(specifier.clone()),
+            filename: Some(importer.to_owned()),
+            position: Some(request.position),
+        })
+    }
+
+    fn unresolved(&self, importer: &str, specifier: &str, reason: Unresolved) -> LinkFailure {
+        let without_scheme = specifier.split_once(':').map_or("", |(_, rest)| rest);
+        let hint = match reason {
+            Unresolved::Url if self.sources.imports.contains_key(without_scheme) => hint::did_you_mean(without_scheme),
+            Unresolved::OutsideRoot => format!("; it is relative to {}", Quoted(importer)),
+            _ => String::new(),
+        };
+        LinkFailure::Unresolved { specifier: specifier.to_owned(), reason, hint }
+    }
+
+    fn unknown_import(&mut self, specifier: String) -> LinkFailure {
+        let known = self.sources.imports.keys().map(String::as_str);
+        let relative = format!("./{specifier}");
+        let hint = if self.sources.modules.contains_key(&relative) {
+            hint::did_you_mean(&relative)
+        } else if self.sources.imports.is_empty() {
+            "; no imports were given".to_owned()
+        } else {
+            self.hint(&specifier, known, "known:")
+        };
+        LinkFailure::UnknownImport { specifier, hint }
+    }
+
+    fn unknown_module(&mut self, importer: &str, name: String, specifier: &str) -> LinkFailure {
+        let sources = self.sources;
+        let known = sources.modules.keys().map(String::as_str);
+        let written = if name == specifier { String::new() } else { format!(", which {} leads to", Quoted(specifier)) };
+        let entry = specifier::path(sources.entry_name()).map(|path| format!("./{}", path.join("/")));
+        let meant = |name: &str| hint::did_you_mean(&specifier::relative(importer, name));
+        let hint = if entry.as_ref() == Some(&name) {
+            "; the entry cannot be imported".to_owned()
+        } else if sources.modules.is_empty() {
+            "; no modules were given".to_owned()
+        } else if let Some(other) = other_extension(&name).find(|other| sources.modules.contains_key(other)) {
+            meant(&other)
+        } else if sources.modules.contains_key(specifier) {
+            // `./lib/b.js` in `./lib/a.js`: it was written as from the root.
+            meant(specifier)
+        } else if self.take_hint().is_none() {
+            String::new()
+        } else if let Some(near) = hint::near(&name, known.clone()) {
+            meant(near)
+        } else {
+            hint::list(known.map(|key| specifier::relative(importer, key)), "known:")
+        };
+        LinkFailure::UnknownModule { hint: format!("{written}{hint}"), name }
+    }
+
+    // ---- binding names
+
+    /// Checks that everything which `id` imports or re-exports by name is there.
+    fn check_names(&mut self, id: NodeId) -> Result<(), LinkError> {
+        let Kind::Loaded(loaded) = &self.nodes[id].kind else { return Ok(()) };
+        for wanted in &loaded.wanted {
+            let target = loaded.targets[wanted.request];
+            let failure = match self.resolver.resolve(&self.nodes, &self.names, (target, wanted.name)) {
+                Some(Resolution::Bound(_)) => continue,
+                Some(Resolution::Ambiguous(first, second)) => LinkFailure::AmbiguousExport {
+                    module: self.nodes[target].name.to_owned(),
+                    name: self.names.text(wanted.name).to_owned(),
+                    first: self.origin(first),
+                    second: self.origin(second),
+                },
+                Some(Resolution::Missing) => {
+                    let (module, name) = (self.nodes[target].name.to_owned(), self.names.text(wanted.name).to_owned());
+                    LinkFailure::NoExport { module, name, hint: String::new() }
+                }
+                None => LinkFailure::TooTangled,
+            };
+            let specifier = Some(loaded.requests[wanted.request].specifier.clone());
+            let (filename, position) = (Some(self.nodes[id].name.to_owned()), Some(wanted.position));
+            let mut error = LinkError { failure: Box::new(failure), specifier, filename, position };
+            if let LinkFailure::NoExport { name, hint, .. } = &mut *error.failure {
+                *hint = self.hint_for_export(target, name);
+            }
+            return Err(error);
+        }
+        Ok(())
+    }
+
+    /// What a binding is, in a message.
+    fn origin(&self, binding: Binding) -> String {
+        let module = Quoted(self.nodes[binding.node].name);
+        match binding.name.map(|name| self.names.text(name)) {
+            None => format!("the namespace of {module}"),
+            Some("*default*") => format!("the default of {module}"),
+            Some(name) => format!("{} of {module}", Quoted(name)),
+        }
+    }
+
+    fn hint_for_export(&mut self, target: NodeId, name: &str) -> String {
+        if self.hints == 0 {
+            return String::new();
+        }
+        let is_type = match &self.nodes[target].kind {
+            Kind::Loaded(loaded) => loaded.types.contains(name),
+            _ => false,
+        };
+        if is_type {
+            return "; the type of that name is gone when it runs: write `import type` or `export type`".to_owned();
+        }
+        let known: Vec<_> = self.candidates(target).into_iter().map(|name| self.names.text(name).to_owned()).collect();
+        if known.iter().any(|known| known == name) {
+            return "; it only exports that name again, and nothing declares it".to_owned();
+        }
+        self.hint(name, known.iter().map(String::as_str), "it exports")
+    }
+
+    /// The hint about a `name`, as long as there are any left.
+    fn hint<'n>(&mut self, name: &str, known: impl Iterator<Item = &'n str> + Clone, listed: &str) -> String {
+        self.take_hint().map_or_else(String::new, |()| hint::hint(name, known, listed))
+    }
+
+    fn take_hint(&mut self) -> Option<()> {
+        self.hints = self.hints.checked_sub(1)?;
+        Some(())
+    }
+
+    // ---- the result
+
+    /// The names that `id` may export, in order: its own, and those of the modules that `export *` leads to.
+    fn candidates(&mut self, id: NodeId) -> Vec<NameId> {
+        let mut found = BTreeMap::new();
+        let mut seen = vec![false; self.nodes.len()];
+        let mut open = vec![id];
+        while let Some(at) = open.pop() {
+            if std::mem::replace(&mut seen[at], true) {
+                continue;
+            }
+            let names: Vec<NameId> = match &self.nodes[at].kind {
+                Kind::Loaded(loaded) => {
+                    open.extend(&loaded.stars);
+                    loaded.exported.keys().copied().collect()
+                }
+                Kind::Bridge(exports) => exports.iter().map(|name| self.names.id(name)).collect(),
+                Kind::Unloaded | Kind::Broken(_) => Vec::new(),
+            };
+            for name in names {
+                let text = self.names.text(name);
+                if at == id || text != "default" {
+                    found.insert(text.to_owned(), name);
+                }
+            }
+        }
+        found.into_values().collect()
+    }
+
+    fn finish(mut self, entry: NodeId) -> Result<Graph, LinkError> {
+        let (mut exports, mut ambiguous) = (BTreeSet::new(), BTreeSet::new());
+        for name in self.candidates(entry) {
+            let goal: Goal = (entry, name);
+            match self.resolver.resolve(&self.nodes, &self.names, goal) {
+                Some(Resolution::Bound(_)) => exports.insert(self.names.text(name).to_owned()),
+                Some(Resolution::Ambiguous(..)) => ambiguous.insert(self.names.text(name).to_owned()),
+                Some(Resolution::Missing) => false,
+                None => return Err(LinkError::new(LinkFailure::TooTangled)),
+            };
+        }
+        let mut types = BTreeSet::new();
+        let mut modules = Vec::with_capacity(self.order.len());
+        for id in self.order {
+            let node = &mut self.nodes[id];
+            let code = match &mut node.kind {
+                Kind::Loaded(loaded) => {
+                    if id == entry {
+                        types = std::mem::take(&mut loaded.types);
+                    }
+                    std::mem::take(&mut loaded.code)
+                }
+                Kind::Broken(error) => throwing(error),
+                Kind::Unloaded | Kind::Bridge(_) => continue,
+            };
+            modules.push(LinkedModule { name: node.name.to_owned(), code });
+        }
+        Ok(Graph { entry: self.nodes[entry].name.to_owned(), modules, exports, ambiguous, types })
+    }
+}
+
+/// How many errors get a hint that takes comparing names. More than one is told only of modules that the
+/// entry does not reach.
+const MAX_HINTS: usize = 64;
+
+/// `name` as it would be with another extension, or none, or one.
+fn other_extension(name: &str) -> impl Iterator<Item = String> {
+    const EXTENSIONS: [&str; 8] = [".js", ".ts", ".mjs", ".mts", "", "/index.js", "/index.ts", ".json"];
+    let stem = EXTENSIONS.iter().filter(|one| !one.is_empty()).find_map(|one| name.strip_suffix(one)).unwrap_or(name);
+    EXTENSIONS.iter().map(move |extension| format!("{stem}{extension}")).filter(move |other| other != name)
+}
+
+/// A module that throws `error` when it is imported.
+fn throwing(error: &LinkError) -> String {
+    let message = serde_json::Value::String(error.on_one_line());
+    format!("throw new SyntaxError({message});")
+}

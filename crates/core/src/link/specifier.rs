@@ -1,0 +1,107 @@
+//! Where a specifier leads, as a function of two texts. The engine goes by the same one.
+
+/// Where `specifier` leads from the module named `importer` (§3.2, §3.3): the name of the module that it
+/// means. Whether there is one of that name is not looked at. Total: any two texts have an answer.
+///
+/// - A specifier is *relative* if it is `.` or `..`, or begins with `./` or `../`. It is joined to the
+///   directory of `importer`: split at `/`, a segment `.` is dropped, a segment `..` drops the one before
+///   it, and if there is none, leads out of the graph. The name is `./` and the remaining segments.
+/// - It is a *URL* if it begins with a scheme (a letter, then letters, digits, `+`, `-`, `.`) and a colon.
+/// - It is *absolute* if it begins with `/`.
+/// - Any other, if it is not empty, is *bare*, and is the name itself.
+///
+/// The directory of a name is all but the last segment of its path. A name that is no path below the root
+/// (a URL, an absolute path, one that `..` leads out) is but a label, and its directory is the root.
+///
+/// Text is taken as it is: nothing is decoded, no extension is added, upper and lower case differ.
+pub fn resolve(importer: &str, specifier: &str) -> Result<String, Unresolved> {
+    let is_relative = matches!(specifier, "." | "..") || specifier.starts_with("./") || specifier.starts_with("../");
+    if is_relative {
+        let mut path = path(importer).unwrap_or_default();
+        path.pop();
+        join(&mut path, specifier).ok_or(Unresolved::OutsideRoot)?;
+        return Ok(format!("./{}", path.join("/")));
+    }
+    match specifier {
+        "" => Err(Unresolved::Empty),
+        _ if specifier.starts_with('/') => Err(Unresolved::Absolute),
+        _ if is_url(specifier) => Err(Unresolved::Url),
+        _ => Ok(specifier.to_owned()),
+    }
+}
+
+/// The shortest specifier that leads from `importer` to the module `name`.
+pub(super) fn relative(importer: &str, name: &str) -> String {
+    let (mut from, to) = (path(importer).unwrap_or_default(), path(name).unwrap_or_default());
+    from.pop();
+    let common = from.iter().zip(&to).take_while(|(one, other)| one == other).count();
+    let up = match from.len() - common {
+        0 => "./".to_owned(),
+        up => "../".repeat(up),
+    };
+    up + &to[common..].join("/")
+}
+
+/// Why a specifier leads nowhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Unresolved {
+    /// It is a URL.
+    #[error("is a URL, and nothing is loaded from URLs")]
+    Url,
+    /// It begins with `/`.
+    #[error("is an absolute path; modules are imported relative to the importer, as './x.js'")]
+    Absolute,
+    /// It has more `..` than there are directories.
+    #[error("leads out of the modules that were given")]
+    OutsideRoot,
+    /// It is the empty text.
+    #[error("names no module")]
+    Empty,
+}
+
+/// The segments of a name, if it is a path below the root.
+pub(super) fn path(name: &str) -> Option<Vec<&str>> {
+    if name.starts_with('/') || is_url(name) {
+        return None;
+    }
+    let mut segments = Vec::new();
+    join(&mut segments, name).map(|()| segments)
+}
+
+/// Follows `relative` from `path`; `None` if that leads out.
+fn join<'a>(path: &mut Vec<&'a str>, relative: &'a str) -> Option<()> {
+    for segment in relative.split('/') {
+        match segment {
+            "." => {}
+            ".." => drop(path.pop()?),
+            _ => path.push(segment),
+        }
+    }
+    Some(())
+}
+
+fn is_url(text: &str) -> bool {
+    let Some((scheme, _)) = text.split_once(':') else { return false };
+    scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+        && scheme.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_a_specifier_from_everywhere_to_everywhere() {
+        for (importer, name, specifier) in [
+            ("<runCode>", "./a.js", "./a.js"),
+            ("<runCode>", "./lib/a.js", "./lib/a.js"),
+            ("./lib/b.js", "./lib/a.js", "./a.js"),
+            ("./lib/b.js", "./a.js", "../a.js"),
+            ("lib/deep/b.js", "./lib/other/a.js", "../other/a.js"),
+            ("/home/me/b.js", "./a.js", "./a.js"),
+        ] {
+            assert_eq!(relative(importer, name), specifier);
+            assert_eq!(resolve(importer, specifier), Ok(name.to_owned()));
+        }
+    }
+}

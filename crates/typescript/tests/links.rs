@@ -1,0 +1,139 @@
+//! What links and what does not, and what is said about it and where.
+//!
+//! `tests/links/NAME.cases` holds cases, `NAME.snap` beside it what comes of them. A case is
+//!
+//! ```text
+//! === what it is about
+//! language: javascript            (default typescript)
+//! filename: src/main.ts
+//! import fs: readFile, default    (a bridged module and what it exports)
+//! globals: console, input
+//! export: scan                    (the selected export)
+//! --- entry
+//! the entry's source
+//! --- ./lib/math.js
+//! a further module's source
+//! ```
+//!
+//! What stands before the first case of a file comes before each entry's source.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+
+use execbox_core::language::{Dialect, Position};
+use execbox_core::link::{LinkError, Sources, link};
+use execbox_typescript::TypeScript;
+use insta::Settings;
+
+#[derive(Default)]
+struct Case {
+    title: String,
+    sources: Sources,
+    export: Option<String>,
+}
+
+#[test]
+fn failures_are_told_with_their_places() {
+    let failed: usize = ["specifiers", "names", "syntax", "typescript", "options"].map(snapshot).iter().sum();
+    assert!(failed >= 60, "only {failed} cases fail to link");
+}
+
+#[test]
+fn what_links_is_a_graph() {
+    assert_eq!(snapshot("graphs"), 0);
+}
+
+/// Links every case of a file, and gives how many failed.
+fn snapshot(name: &str) -> usize {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/links");
+    let file = fs::read_to_string(directory.join(format!("{name}.cases"))).expect("the cases are there");
+    let mut told = String::new();
+    let mut failed = 0;
+    for case in cases(&file) {
+        let linked = link(&case.sources, &TypeScript).and_then(|graph| {
+            case.export.as_ref().map_or(Ok(()), |name| graph.check_export(name))?;
+            Ok(graph)
+        });
+        write!(told, "=== {}\n\n", case.title).expect("a string takes text");
+        match linked {
+            Ok(graph) => {
+                let exports: Vec<_> = graph.exports().collect();
+                writeln!(told, "exports: {}", exports.join(", ")).expect("a string takes text");
+                for module in &graph.modules {
+                    writeln!(told, "--- {}\n{}", module.name, module.code.trim_end()).expect("a string takes text");
+                }
+                told.push('\n');
+            }
+            Err(error) => {
+                failed += 1;
+                tell(&mut told, &case.sources, &error);
+            }
+        }
+    }
+    let mut settings = Settings::clone_current();
+    settings.set_snapshot_path(&directory);
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    settings.bind(|| insta::assert_snapshot!(name, told));
+    failed
+}
+
+fn tell(told: &mut String, sources: &Sources, error: &LinkError) {
+    let mut line = |text: String| writeln!(told, "{text}").expect("a string takes text");
+    line(format!("{}: {error}", error.name()));
+    if let Some(specifier) = &error.specifier {
+        line(format!("specifier {specifier}"));
+    }
+    match (&error.filename, error.position) {
+        (Some(filename), Some(Position { line: at, column })) => {
+            line(format!("at {filename}:{at}:{column}"));
+            let source = if filename == sources.entry_name() { &sources.entry } else { &sources.modules[filename] };
+            let excerpt = source.lines().nth(at as usize - 1).unwrap_or_default();
+            line(format!("    {excerpt}\n    {}^", " ".repeat(column as usize - 1)));
+        }
+        (Some(filename), None) => line(format!("in {filename}")),
+        _ => {}
+    }
+    told.push('\n');
+}
+
+fn cases(file: &str) -> Vec<Case> {
+    let file = format!("\n{file}");
+    let mut parts = file.split("\n=== ");
+    let prelude = parts.next().expect("splitting gives at least one part").trim_start();
+    parts.map(|part| case(prelude, part)).collect()
+}
+
+fn case(prelude: &str, text: &str) -> Case {
+    let (title, text) = text.split_once('\n').expect("a case has a title");
+    let text = format!("\n{text}\n");
+    let mut parts = text.split("\n--- ");
+    let mut case = Case { title: title.to_owned(), ..Case::default() };
+    for option in parts.next().unwrap_or_default().lines() {
+        let nothing = option.strip_suffix(':').map(|key| (key, ""));
+        let Some((key, value)) = nothing.or_else(|| option.rsplit_once(": ")) else { continue };
+        let names = || value.split(", ").filter(|name| !name.is_empty()).map(str::to_owned).collect::<BTreeSet<_>>();
+        match key {
+            "language" => {
+                case.sources.dialect = if value == "javascript" { Dialect::JavaScript } else { Dialect::TypeScript }
+            }
+            "filename" => case.sources.filename = Some(value.to_owned()),
+            "globals" => case.sources.globals = names(),
+            "export" => case.export = Some(value.to_owned()),
+            _ => {
+                let specifier = key.strip_prefix("import ").unwrap_or_else(|| panic!("{title}: what is {key:?}?"));
+                case.sources.imports.insert(specifier.to_owned(), names());
+            }
+        }
+    }
+    let modules: BTreeMap<_, _> = parts.map(|part| part.split_once('\n').unwrap_or((part, ""))).collect();
+    for (name, source) in modules {
+        match name {
+            "entry" => case.sources.entry = format!("{prelude}{source}"),
+            _ => drop(case.sources.modules.insert(name.to_owned(), source.to_owned())),
+        }
+    }
+    case
+}

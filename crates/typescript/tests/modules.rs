@@ -1,0 +1,83 @@
+//! What modules become: each `tests/modules/NAME.ts` is a module as somebody might write it, the `NAME.snap`
+//! beside it is what the engine gets, and below it what linking is told. There are three globals.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::fs;
+use std::path::Path;
+
+use execbox_core::language::{Dialect, Language, Module, ModuleSource, SyntaxError};
+use execbox_typescript::TypeScript;
+use insta::Settings;
+
+fn compile(text: &str, dialect: Dialect) -> Result<Module, SyntaxError> {
+    let globals = BTreeSet::from(["console", "getMessage", "input"].map(str::to_owned));
+    TypeScript.module(ModuleSource { text, dialect, globals: &globals }, &mut u64::MAX.clone())
+}
+
+#[test]
+fn modules_are_erased_and_read() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/modules");
+    let mut settings = Settings::clone_current();
+    settings.set_snapshot_path(&directory);
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    let mut names: Vec<String> = fs::read_dir(&directory)
+        .expect("the modules are there")
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok()?.strip_suffix(".ts").map(str::to_owned))
+        .collect();
+    names.sort();
+    assert!(names.len() >= 40, "only {} modules", names.len());
+    for name in names {
+        let source = fs::read_to_string(directory.join(format!("{name}.ts"))).expect("a module is text");
+        let module = compile(&source, Dialect::TypeScript).unwrap_or_else(|error| panic!("{name}: {error:?}"));
+        settings.bind(|| insta::assert_snapshot!(name.as_str(), shown(&module)));
+        if name.starts_with("js_") {
+            assert_eq!(compile(&source, Dialect::JavaScript), Ok(module), "{name} means the same in both dialects");
+        }
+    }
+}
+
+fn shown(module: &Module) -> String {
+    let mut shown = module.code.clone();
+    let mut line = |text: String| write!(shown, "\n{text}").expect("a string takes text");
+    line("---".to_owned());
+    module.requests.iter().for_each(|request| line(format!("asks for {} at {}", request.specifier, request.position)));
+    module.imports.iter().for_each(|import| {
+        let from = &module.requests[import.request].specifier;
+        line(format!("imports {:?} as {} from {from} at {}", import.imported, import.local, import.position));
+    });
+    module.exports.iter().for_each(|export| line(format!("exports {export:?}")));
+    if !module.types.is_empty() {
+        line(format!("exports types {}", module.types.join(", ")));
+    }
+    shown
+}
+
+#[test]
+fn the_dialect_decides_what_can_be_read_in_two_ways() {
+    let compiled = |dialect| compile("export default f<a>(b);", dialect).expect("it is both").code;
+    assert_eq!(compiled(Dialect::TypeScript), "export default f(b);\n");
+    assert_eq!(compiled(Dialect::JavaScript), "export default f < a > b;\n");
+}
+
+#[test]
+fn reading_takes_from_what_is_left() {
+    let text: Vec<_> = (0..100).map(|at| format!("export const a{at} = {at};")).collect();
+    let text = text.join("\n");
+    let globals = BTreeSet::new();
+    let source = ModuleSource { text: &text, dialect: Dialect::TypeScript, globals: &globals };
+    let mut work = 2 * text.len() as u64;
+    assert!(TypeScript.module(source, &mut work).is_ok());
+    assert_eq!(work, text.len() as u64, "plain source is read once");
+    assert!(TypeScript.module(source, &mut work).is_ok());
+    let error = TypeScript.module(source, &mut work).expect_err("nothing is left");
+    assert!(error.message.starts_with("the modules are too long together"), "{}", error.message);
+}
+
+#[test]
+fn a_source_that_is_too_long_is_refused() {
+    let source = " ".repeat(execbox_typescript::MAX_SOURCE_BYTES + 1);
+    let error = compile(&source, Dialect::TypeScript).expect_err("it is too long");
+    assert_eq!(error.message, "the source is 1048577 bytes long; the limit is 1048576");
+}

@@ -1,0 +1,3 @@
+console.log(input);
+var input = 1;
+function console() {}

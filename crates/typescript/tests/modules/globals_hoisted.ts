@@ -1,0 +1,2 @@
+if (a) { var input = 1; }
+input;

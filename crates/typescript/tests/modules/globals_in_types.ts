@@ -1,0 +1,4 @@
+type A = typeof console;
+let x: typeof input;
+interface getMessage {}
+export default x;

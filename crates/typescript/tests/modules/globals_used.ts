@@ -1,0 +1,2 @@
+console.log(input);
+export default () => getMessage();

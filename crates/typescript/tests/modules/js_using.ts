@@ -1,0 +1,2 @@
+using a = open();
+await using b = open();

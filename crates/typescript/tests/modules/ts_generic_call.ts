@@ -1,0 +1,2 @@
+const first = pick<string>('a');
+export default new Map<string, Array<number>>([[first, [1]]]);

@@ -1,0 +1,2 @@
+namespace N { export const a = 1 }
+export import b = N.a;

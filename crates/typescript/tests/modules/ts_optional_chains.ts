@@ -1,0 +1,1 @@
+export default a?.b!.c?.[0]!(1 as any);

@@ -1,0 +1,8 @@
+class A {}
+export class B extends A {
+  y = this.x;
+  constructor(public x: number) {
+    super();
+    use(this.x);
+  }
+}
