@@ -137,7 +137,7 @@ pub enum Event {
 /// A call without an answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Notification {
-    /// Which function: the number in its [node](crate::value::HostFunction).
+    /// Which function, as in [`Call::function`].
     pub function: u32,
     /// Its arguments, an array.
     pub args: Value,
@@ -169,7 +169,7 @@ pub struct Call {
     /// To answer it by.
     pub id: CallId,
     /// Which function: counted over the functions of the program's namespaces, in order; in module programs, the number
-    /// in its [node](crate::value::HostFunction).
+    /// in its [node](crate::value::HostFunction). An engine that was taken over may say any number: look it up.
     pub function: usize,
     /// Its first argument; in module programs an array of all of them.
     pub input: Value,

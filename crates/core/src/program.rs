@@ -13,7 +13,7 @@ use crate::value::Value;
 pub struct Program {
     /// What to run.
     pub source: Source,
-    /// Global objects whose members are host functions.
+    /// Global objects whose members are host functions. Programs of modules have none: what they may use, they import.
     pub namespaces: Vec<Arc<Namespace>>,
     /// What the engine must hold it to.
     pub limits: Limits,
@@ -112,9 +112,11 @@ pub struct Limits {
     /// What the program may have in use at once, in bytes, beyond the realm that it starts with. The
     /// host keeps no more than that for it either (calls in flight; each value that crosses). Default 64 MiB.
     pub memory_bytes: u64,
-    /// How many console lines are kept: the earliest. Default 100.
+    /// How many console lines are kept: the earliest. In programs of modules, each call of a
+    /// [log function](crate::value::FunctionKind::Log) is a line. Default 100.
     pub max_log_lines: usize,
-    /// How many UTF-16 code units the kept lines may have together. Default 64 000.
+    /// How many UTF-16 code units the kept lines may have together; of calls of log functions, how many bytes.
+    /// Default 64 000.
     pub max_log_chars: usize,
 }
 

@@ -363,11 +363,6 @@ static int encode_regexp(Encoder *e, JSObject *p) {
 
 static int encode_buffer(Encoder *e, JSObject *p) {
     JSArrayBuffer *b = p->u.array_buffer;
-    if (b->detached) {
-        if (e->mode == WHOLE) return throw_uncopied(e, "is a detached ArrayBuffer, which cannot be copied");
-        describe(e, F_BUFFER, p);
-        return 0;
-    }
     out_u8(e->out, TAG_BUFFER); out_varint(e->out, b->byte_length);
     out_varint(e->out, b->max_byte_length < 0 ? 0 : (uint32_t)b->max_byte_length + 1);
     out_bytes(e->out, b->data, b->byte_length);
@@ -401,47 +396,64 @@ static void encode_bridged(Encoder *e, JSObject *p) {
 
 static int encode_one(Encoder *e, JSValueConst v);
 
-/* Whether it can be copied, by its class; what it holds may still not be. */
-static bool is_copied(Encoder *e, JSObject *p) {
+static bool is_plain_object(Encoder *e, JSObject *p) {
+    if (p->class_id != JS_CLASS_OBJECT && p->class_id != JS_CLASS_ARGUMENTS && p->class_id != JS_CLASS_MAPPED_ARGUMENTS) return false;
+    JSObject *proto = p->shape->proto;
+    return !proto || proto == JS_VALUE_GET_OBJ(ctx->class_proto[JS_CLASS_OBJECT]) || e->mode == DESCRIBED;
+}
+
+static bool is_view(JSObject *p) { return p->class_id >= JS_CLASS_UINT8C_ARRAY && p->class_id <= JS_CLASS_DATAVIEW; }
+
+/* Whether it can be copied whole, by its class. */
+static bool is_rich(JSObject *p) {
     switch (p->class_id) {
-    case JS_CLASS_ARRAY: return true;
-    case JS_CLASS_OBJECT: case JS_CLASS_ARGUMENTS: case JS_CLASS_MAPPED_ARGUMENTS:
-        return e->mode == DESCRIBED || !p->shape->proto || p->shape->proto == JS_VALUE_GET_OBJ(ctx->class_proto[JS_CLASS_OBJECT]);
     case JS_CLASS_DATE: case JS_CLASS_MAP: case JS_CLASS_SET: case JS_CLASS_REGEXP: case JS_CLASS_ERROR: case JS_CLASS_ARRAY_BUFFER:
     case JS_CLASS_NUMBER: case JS_CLASS_STRING: case JS_CLASS_BOOLEAN: case JS_CLASS_BIG_INT:
-        return e->mode != NARROW;
-    case JS_CLASS_C_FUNCTION_DATA: return is_bridged(p);
-    default: return e->mode != NARROW && p->class_id >= JS_CLASS_UINT8C_ARRAY && p->class_id <= JS_CLASS_DATAVIEW;
+        return true;
+    default: return is_view(p) || is_bridged(p);
     }
 }
 
-static int encode_object(Encoder *e, JSObject *p) {
-    Seen *seen = seen_slot(&e->objects, (uint32_t)(uintptr_t)p);
-    if (seen->key) { out_u8(e->out, TAG_REF); out_varint(e->out, e->first + seen->index); return 0; }
-    if (!is_copied(e, p)) return encode_foreign(e, foreign_kind(p), p);
-    bool is_view = p->class_id >= JS_CLASS_UINT8C_ARRAY && p->class_id <= JS_CLASS_DATAVIEW;
-    if (is_view && is_out_of_bounds(p)) {
-        if (e->mode == WHOLE) return throw_uncopied(e, "shows an ArrayBuffer that is detached or too short, and cannot be copied");
-        describe(e, F_TYPED_ARRAY, p);
-        return 0;
-    }
-    js_dup(JS_MKPTR(JS_TAG_OBJECT, p));
-    seen_add(&e->objects, seen, (uint32_t)(uintptr_t)p);
-    if (is_view) return encode_view(e, p);
+static int encode_rich(Encoder *e, JSObject *p) {
     switch (p->class_id) {
-    case JS_CLASS_ARRAY: return encode_array(e, p);
     case JS_CLASS_DATE: out_u8(e->out, TAG_DATE); out_f64(e->out, date_value(p)); return 0;
     case JS_CLASS_MAP: return encode_collection(e, p, true);
     case JS_CLASS_SET: return encode_collection(e, p, false);
     case JS_CLASS_REGEXP: return encode_regexp(e, p);
     case JS_CLASS_ERROR: return encode_error(e, p);
     case JS_CLASS_ARRAY_BUFFER: return encode_buffer(e, p);
+    case JS_CLASS_C_FUNCTION_DATA: encode_bridged(e, p); return 0;
     case JS_CLASS_NUMBER: case JS_CLASS_STRING: case JS_CLASS_BOOLEAN: case JS_CLASS_BIG_INT:
         out_u8(e->out, TAG_BOXED);
         return encode_one(e, p->u.object_data);
-    case JS_CLASS_C_FUNCTION_DATA: encode_bridged(e, p); return 0;
-    default: out_u8(e->out, TAG_OBJECT); return encode_members(e, p);
+    default: return encode_view(e, p);
     }
+}
+
+/* Why what it held is not there any more; NULL if it is. */
+static const char *why_lost(JSObject *p) {
+    if (is_view(p) && is_out_of_bounds(p)) return "shows an ArrayBuffer that is detached or too short, and cannot be copied";
+    if (p->class_id == JS_CLASS_ARRAY_BUFFER && p->u.array_buffer->detached) return "is a detached ArrayBuffer, which cannot be copied";
+    return NULL;
+}
+
+/* Numbers the object, and holds it until all is written. */
+static void note_object(Encoder *e, Seen *seen, JSObject *p) {
+    js_dup(JS_MKPTR(JS_TAG_OBJECT, p));
+    seen_add(&e->objects, seen, (uint32_t)(uintptr_t)p);
+}
+
+static int encode_object(Encoder *e, JSObject *p) {
+    Seen *seen = seen_slot(&e->objects, (uint32_t)(uintptr_t)p);
+    if (seen->key) { out_u8(e->out, TAG_REF); out_varint(e->out, e->first + seen->index); return 0; }
+    if (p->class_id == JS_CLASS_ARRAY) { note_object(e, seen, p); return encode_array(e, p); }
+    if (is_plain_object(e, p)) { note_object(e, seen, p); out_u8(e->out, TAG_OBJECT); return encode_members(e, p); }
+    if (e->mode == NARROW || !is_rich(p)) return encode_foreign(e, foreign_kind(p), p);
+    const char *lost = why_lost(p);
+    if (lost && e->mode == WHOLE) return throw_uncopied(e, lost);
+    if (lost) { describe(e, foreign_kind(p), p); return 0; }
+    note_object(e, seen, p);
+    return encode_rich(e, p);
 }
 
 static void out_bigint(Out *o, JSValueConst v) {

@@ -218,6 +218,16 @@ fn what_cannot_be_copied_is_an_error_with_its_path() {
         "args[1][0].deep.f is a function of the program, which cannot be copied; pass the value that it returns"
     );
     assert_eq!((thrown.frames[0].module.as_deref(), thrown.frames[0].position.line), (Some("main"), 3));
+    for hook in ["() => ({})", "() => { throw 1 }", "null", "(e, frames) => { e.name = 'forged'; return frames }"] {
+        let code = format!(
+            "import {{ later }} from 'host'; Error.prepareStackTrace = {hook}; let e; try {{ later(() => 1) }} catch (error) {{ e = error }} export default Error.isError(e) && e.message"
+        );
+        assert_eq!(
+            result(&code),
+            json!("args[0] is a function of the program, which cannot be copied; pass the value that it returns"),
+            "{hook}"
+        );
+    }
     let deep = "let a = () => 1; for (let i = 0; i < 100000; i++) a = [a]; export default a";
     let nested = "[0]".repeat(8);
     assert_eq!(
@@ -289,6 +299,14 @@ fn depth_costs_no_stack() {
     back.limits = Limits { memory_bytes: 512 << 20, ..Limits::default() };
     let Outcome::Returned(back) = run(back) else { panic!() };
     assert_eq!(back.as_bytes(), made.as_bytes());
+}
+
+#[test]
+fn the_last_value_of_a_key_counts_and_references_hold_what_it_replaced() {
+    let given =
+        json!([{"$map": [["k", {"$id": 1, "$value": ["first"]}], ["k", 2], [{"$ref": 1}, {"$ref": 1}]]}, {"$ref": 1}]);
+    let code = "export default ([m, first]) => [[...m.keys()].length, m.get('k'), m.get(first), first]";
+    assert_eq!(returned(through(code, &value(&given))), json!([2, 2, {"$id": 1, "$value": ["first"]}, {"$ref": 1}]));
 }
 
 #[test]
@@ -510,6 +528,10 @@ fn logs_take_anything_and_are_cut_and_notifications_are_paid_for() {
         .collect();
     let anything = json!([{"a": "[getter threw]"}, "[Function named]", "[Promise]", "[Weak]", "[Proxy]", "[object]"]);
     assert_eq!(told, [anything, json!([0]), json!([1])]);
+    let described = "import { log } from 'host'; const b = new ArrayBuffer(1), u = new Uint8Array(b), o = {}; b.transfer(); log([b, u, o], o)";
+    let told = with_limits(&format!("{described}; export default 1")).1;
+    let Some(Event::Notify(told)) = told.first() else { panic!() };
+    assert_eq!(tagged(&told.args), json!([["[object]", "[object]", {"$id": 2, "$value": {}}], {"$ref": 2}]));
     assert_eq!(with_limits("import { tell } from 'host'; for (;;) tell('x')").0, Outcome::OutOfMemory);
     assert_eq!(with_limits("import { later } from 'host'; for (;;) later('x')").0, Outcome::OutOfMemory);
     assert_eq!(
@@ -562,4 +584,112 @@ fn malformed_values_break_the_guest_and_not_the_host() {
         });
         assert!(matches!(outcome, Outcome::Fault(_)), "{bytes:?}: {outcome:?}");
     }
+}
+
+// ---- Hostile values at random --------------------------------------------------------------------------
+
+/// Expressions whose getters change what is being copied: the array `a`, the object `o`, the map `m`, the buffer `b`.
+fn any_expression() -> impl Strategy<Value = String> {
+    let leaf = prop_oneof![
+        Just("a"),
+        Just("o"),
+        Just("m"),
+        Just("b"),
+        Just("view"),
+        Just("1"),
+        Just("'x'"),
+        Just("2n"),
+        Just("undefined"),
+        Just("later"),
+        Just("[,1]"),
+        Just("new Date(1)"),
+        Just("/x/g"),
+        Just("new Uint8Array(b)"),
+        Just("new Error('e', { cause: o })"),
+        Just("Object('s')"),
+        Just("new Float64Array(2)"),
+        Just("Symbol()"),
+        Just("() => 1"),
+        Just("new Proxy(a, {})"),
+        Just("Promise.resolve(1)"),
+    ]
+    .prop_map(str::to_owned);
+    leaf.prop_recursive(5, 40, 4, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(|items| format!("[{}]", items.join(", "))),
+            (any_change(), inner.clone(), inner.clone()).prop_map(|(change, x, y)| format!("{{ get g() {{ {change}; return {x} }}, z: {y} }}")),
+            (inner.clone(), inner.clone()).prop_map(|(x, y)| format!("new Map([[{x}, {y}], [{y}, 1]])")),
+            (any_change(), inner.clone()).prop_map(|(change, x)| format!("new Set([{{ get g() {{ {change}; return 1 }} }}, {x}])")),
+            (any_change(), inner.clone()).prop_map(|(change, x)| {
+                format!("Object.defineProperty(new Error('m', {{ cause: {x} }}), 'name', {{ get() {{ {change}; return 'N' }} }})")
+            }),
+            (any_change(), inner).prop_map(|(change, x)| {
+                format!("Object.defineProperty([{x}, 2, 3], 1, {{ get() {{ {change}; return 1 }}, enumerable: true }})")
+            }),
+        ]
+    })
+    .prop_map(|expression| format!("({expression})"))
+}
+
+fn any_change() -> impl Strategy<Value = &'static str> {
+    prop_oneof![
+        Just("a.length = 0"),
+        Just("a.push({}, o)"),
+        Just("a[1e6] = 1"),
+        Just("a.k = m"),
+        Just("delete o.x"),
+        Just("o.y = [b]; o.x = 1"),
+        Just("Object.setPrototypeOf(o, null)"),
+        Just("Object.defineProperty(o, 'x', { get() { throw 1 }, enumerable: true })"),
+        Just("m.clear()"),
+        Just("m.set(m, o)"),
+        Just("m.delete(1)"),
+        Just("b.resize(1)"),
+        Just("b.resize(16)"),
+        Just("b.transfer()"),
+        Just("o = { x: 1 }"),
+        Just("later(a, o, m)"),
+        Just("log(a, o, m, b, view)"),
+        Just("Error.prepareStackTrace = () => ({})"),
+        Just("Error.prepareStackTrace = () => { throw 1 }"),
+        Just("Array.prototype[0] = 1"),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(500))]
+    #[test]
+    fn whatever_getters_do_a_value_is_copied_or_an_error_is_thrown(x in any_expression(), y in any_expression()) {
+        let code = format!(
+            "import {{ later, log }} from 'host'; let a = [1, 2, {{}}], o = {{ x: 1, y: {{}} }}, m = new Map([[1, o], [a, 2]]),
+             b = new ArrayBuffer(8, {{ maxByteLength: 16 }}), view = new Int16Array(b, 2, 2);
+             try {{ log({x}, a, o, m); later({y}, {x}) }} catch (e) {{ log(e) }} export default () => {x}"
+        );
+        let (outcome, told) = run_with(program(&code, vec![]), |_, call| { check_value(&call.input); });
+        match outcome {
+            Outcome::Returned(value) => check_value(&value),
+            Outcome::Threw(_) => {}
+            other => panic!("{code}: {other:?}"),
+        }
+        for event in told {
+            if let Event::Notify(told) = event { check_value(&told.args) }
+        }
+    }
+
+    #[test]
+    fn any_bytes_break_no_host(bytes in prop::collection::vec(0_u8..26, 0..64)) {
+        let code = "import { later } from 'host'; export default await later()";
+        let mut guest = engine().start(program(code, vec![])).unwrap();
+        prop_assert_eq!(turn(&mut *guest), Turn::Waiting);
+        guest.settle(Pending::Call(CallId(1)), Ok(Value::from_bytes(bytes)));
+        // It may be a promise that nobody settles.
+        let turn = turn(&mut *guest);
+        prop_assert!(!matches!(turn, Turn::Done(Outcome::Unlinked(_) | Outcome::Interrupted)), "{:?}", turn);
+    }
+}
+
+/// It is a value: taken apart, put together and taken apart again it is the same.
+fn check_value(value: &Value) {
+    let graph = value.to_graph("value", BUDGET).unwrap();
+    assert_eq!(graph.to_value("value").unwrap().to_graph("value", BUDGET).unwrap(), graph);
 }

@@ -140,7 +140,7 @@ impl Value {
     }
 
     /// Takes the whole value apart. `what` and `budget` as in [`to_json`](Self::to_json); no value takes more than some
-    /// forty times its length.
+    /// fifty times its length.
     ///
     /// # Errors
     /// Refused where it exceeds `budget`, where it holds what only JSON's narrowing knows (tag 11), and where the bytes
