@@ -17,6 +17,8 @@
 //!   it never holds up the thread that polls it.
 //! - *Synchronous host functions* ([`Call::now`]): the guest stands still inside the call, and
 //!   `Waiting` means that this call must be answered first.
+//! - *Values with functions and promises in them* (module programs): a guest calls a function by the number that the host
+//!   gave it in a value, and the host settles a promise by its number.
 //! - *An engine bound to a thread* runs there and wakes the task when it has news.
 //! - *An image of a waiting guest* ([`Guest::image`]): between turns no native frame is alive, and
 //!   every pending call is known by its id on this side.
@@ -73,6 +75,11 @@ pub trait Guest: Send {
     /// answer to a call that is not pending is ignored.
     fn answer(&mut self, call: CallId, answer: Answer);
 
+    /// In module programs: settles a call or a promise of the host with a value, or with what it rejects with (for a
+    /// synchronous call: throws). Takes effect as [`answer`](Self::answer) does, and in order with it. A promise that was
+    /// settled, or that no value has brought to the guest, is ignored.
+    fn settle(&mut self, pending: Pending, result: Result<Value, Value>);
+
     /// A handle that stops the guest from anywhere, even while it computes.
     fn interrupt(&self) -> Interrupt;
 
@@ -107,6 +114,15 @@ impl fmt::Display for CallId {
     }
 }
 
+/// What a host can [settle](Guest::settle).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Pending {
+    /// A call that the guest made.
+    Call(CallId),
+    /// A promise that the host made: the number in its [node](crate::value::Node::Promise).
+    Promise(u32),
+}
+
 /// Something that a guest said.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
@@ -114,6 +130,17 @@ pub enum Event {
     Log(LogLine),
     /// A call of a host function, to be answered by its id.
     Call(Call),
+    /// A call of a host function that has no answer: see [`FunctionKind`](crate::value::FunctionKind).
+    Notify(Notification),
+}
+
+/// A call without an answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Notification {
+    /// Which function, as in [`Call::function`].
+    pub function: u32,
+    /// Its arguments, an array.
+    pub args: Value,
 }
 
 /// One console line (runner specification, "Logs").
@@ -141,9 +168,10 @@ pub enum LogLevel {
 pub struct Call {
     /// To answer it by.
     pub id: CallId,
-    /// Which function: counted over the functions of the program's namespaces, in order.
+    /// Which function: counted over the functions of the program's namespaces, in order; in module programs, the number
+    /// in its [node](crate::value::HostFunction). An engine that was taken over may say any number: look it up.
     pub function: usize,
-    /// Its first argument.
+    /// Its first argument; in module programs an array of all of them.
     pub input: Value,
     /// The guest stands still until this is answered.
     pub now: bool,
@@ -157,8 +185,11 @@ pub type Answer = Result<Value, ExecuteError>;
 pub enum Outcome {
     /// The program's value.
     Returned(Value),
-    /// Guest code threw, and nobody caught it.
+    /// Guest code threw, and nobody caught it. Also a module program's result that cannot be copied, as an error of the
+    /// name `SerializationError`, and arguments for an export that is no function.
     Threw(Thrown),
+    /// The modules do not make a program. Nothing of them ran, except before [`LinkError::Export`].
+    Unlinked(LinkError),
     /// A call that the host failed was never caught: *that very error* ended the program.
     Failed {
         /// What the host failed the call with.
@@ -177,6 +208,42 @@ pub enum Outcome {
     Fault(String),
 }
 
+/// Why modules do not make a program (code-execution specification §4.1, `link_error`). What goes wrong with `import(…)`
+/// is none of these: it is thrown in the guest.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LinkError {
+    /// A module's source is none.
+    #[error("{message}")]
+    Syntax {
+        /// Which module.
+        module: Arc<str>,
+        /// What is wrong, without the place.
+        message: String,
+        /// Where in its code.
+        position: Option<Position>,
+    },
+    /// A module imports what the program does not have.
+    #[error("there is no module {specifier:?} for {module} to import")]
+    Specifier {
+        /// The importing module.
+        module: Arc<str>,
+        /// What it asked for.
+        specifier: String,
+    },
+    /// A name that is imported or exported again is not there, or is ambiguous; or the graph is too deep.
+    #[error("{message}")]
+    Binding {
+        /// What is wrong, in the engine's words.
+        message: String,
+    },
+    /// The entry was evaluated and does not have the export that is the outcome.
+    #[error("the module has no export {export}")]
+    Export {
+        /// What was asked for.
+        export: String,
+    },
+}
+
 /// An uncaught guest error, as the engine saw it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Thrown {
@@ -193,7 +260,9 @@ pub struct Thrown {
 pub struct Frame {
     /// The function's name, if it has one.
     pub function: Option<String>,
-    /// Where in the program's code it stood.
+    /// In module programs, the name of the module.
+    pub module: Option<Arc<str>>,
+    /// Where in the program's code, or that module's, it stood.
     pub position: Position,
 }
 

@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 
-use crate::engine::{Call, CallId, Event, LogLevel, LogLine};
+use crate::engine::{Call, CallId, Event, LogLevel, LogLine, Notification};
 use crate::program::Limits;
 use crate::value::Value;
 
@@ -61,6 +61,32 @@ impl Mailbox {
         self.pending.insert(id, Pending { handle, cost });
         self.events.push(Event::Call(Call { id, function, input: Value::from_bytes(input), now }));
         Ok(id)
+    }
+
+    /// Takes in a call that has no answer. The host keeps what it is told, so its cost is never given back.
+    ///
+    /// # Errors
+    /// As [`call`](Self::call).
+    pub fn notify(&mut self, function: u32, args: &[u8]) -> Result<(), NoRoom> {
+        self.room = self.room.checked_sub(CALL_COST + args.len()).ok_or(NoRoom)?;
+        self.events.push(Event::Notify(Notification { function, args: Value::from_bytes(args) }));
+        Ok(())
+    }
+
+    /// Takes in a log record, a call that has no answer, and says how many more bytes of records will be kept: one line
+    /// of the limits a record, one unit a byte. A record that is too long is dropped, and with it all that come later.
+    pub fn log_record(&mut self, function: u32, args: &[u8]) -> usize {
+        if self.log_lines_left > 0 {
+            match self.log_units_left.checked_sub(args.len()) {
+                Some(left) => {
+                    self.log_lines_left -= 1;
+                    self.log_units_left = left;
+                    self.events.push(Event::Notify(Notification { function, args: Value::from_bytes(args) }));
+                }
+                None => self.log_units_left = 0,
+            }
+        }
+        self.log_units_left()
     }
 
     /// Takes in a log line as UTF-8 and says how many more UTF-16 units will be kept. At 0 the engine
@@ -187,6 +213,20 @@ mod tests {
         assert_eq!(mailbox.settle(ids[2]), Some(2));
         assert_eq!(mailbox.settle(ids[2]), None, "once");
         assert!(mailbox.call(0, 9, &input, false).is_ok());
+    }
+
+    #[test]
+    fn notifications_are_paid_for_for_good_and_records_are_dropped() {
+        let mut told = mailbox(0, 0);
+        assert_eq!((0..8).find(|_| told.notify(3, &[0; 512]) == Err(NoRoom)), Some(4));
+        let mut logged = mailbox(9, 10);
+        assert_eq!([4, 4, 4, 1].map(|len| logged.log_record(3, &vec![0; len])), [6, 2, 0, 0]);
+        let mut events = Vec::new();
+        logged.take_events(&mut events);
+        assert_eq!(events.len(), 2);
+        assert_eq!([1, 1, 1].map(|len| mailbox(2, 10).log_record(3, &vec![0; len])), [9, 9, 9]);
+        let mut few = mailbox(1, 10);
+        assert_eq!([few.log_record(3, &[0]), few.log_record(3, &[0])], [0, 0]);
     }
 
     proptest! {

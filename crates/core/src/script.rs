@@ -130,14 +130,15 @@ impl Script {
                 Action::Show(line)
             }
             Event::Call(call) => self.call(&call),
+            // A script is given no such function, and nobody waits for the answer: no call has the number 0.
+            Event::Notify(_) => Action::Answer(CallId(0), Err(unknown_function())),
         }
     }
 
     /// "Non-serializable tool inputs must not be surfaced to the host": such a call fails here.
     fn call(&self, call: &Call) -> Action {
         let Some(&(provider, tool)) = self.targets.get(call.function) else {
-            let unknown = ExecuteError::internal("the guest called a function that it was not given");
-            return Action::Answer(call.id, Err(unknown));
+            return Action::Answer(call.id, Err(unknown_function()));
         };
         match call.input.to_json("input", self.limits.memory_len()) {
             Ok(input) => Action::CallTool(ToolCall { id: call.id, provider, tool, input }),
@@ -162,6 +163,7 @@ impl Script {
                 .to_json("result", self.limits.memory_len())
                 .map_err(|refusal| ExecuteError::new(ErrorCode::SerializationError, refusal.to_string())),
             Outcome::Threw(thrown) => Err(self.uncaught(&thrown)),
+            Outcome::Unlinked(error) => Err(ExecuteError::internal(error.to_string())), // a script has no modules
             Outcome::Failed { error, frames } => {
                 let position = self.original_positions(&frames).into_iter().flatten().next();
                 Err(ExecuteError { position, ..error })
@@ -271,6 +273,10 @@ fn syntax_error(error: &SyntaxError) -> ExecuteError {
     let place = error.position.map(|at| format!("\n    at {SCRIPT_NAME}:{at}")).unwrap_or_default();
     let message = format!("SyntaxError: {}{place}", error.message);
     ExecuteError { position: error.position, ..runtime_error(message) }
+}
+
+fn unknown_function() -> ExecuteError {
+    ExecuteError::internal("the guest called a function that it was not given")
 }
 
 fn runtime_error(message: impl Into<String>) -> ExecuteError {

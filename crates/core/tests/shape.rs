@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use execbox_core::engine::{Call, CallId, Engine, Event, Guest, Outcome, Turn};
+use execbox_core::engine::{Call, CallId, Engine, Event, Guest, LinkError, Notification, Outcome, Pending, Turn};
 use execbox_core::error::{ErrorCode, ExecuteError};
 use execbox_core::language::Language;
 use execbox_core::manifest::{ProviderManifest, ToolManifest};
-use execbox_core::program::{Limits, Module, Namespace, Program, Source};
+use execbox_core::program::{Limits, Module, Modules, Namespace, Program, Source};
 use execbox_core::script::{Action, Script, Stop};
 use execbox_core::value::Value;
 use scripted::{Moves, Scripted, ScriptedGuest, ThreadBound};
@@ -94,42 +94,55 @@ fn a_waiting_guest_is_bytes_that_go_on_elsewhere() {
     assert_eq!(turn(&mut guest), returned(&json!("late")));
 }
 
-#[test]
-fn es_modules_are_a_graph_and_an_export() {
-    let module = |name: &str, moves: &str| Module { name: name.into(), code: moves.replace("; ", "\n") };
-    let run = |entry: &str, export: &str| {
-        let modules = vec![
-            module("main", "import ./helper; log log main; export default 1; export other [2]"),
-            module("./helper", "log log helper; call echo 7; await; export default 3"),
+/// Runs a program of three modules, answering its calls and settling promise 4, and what it said.
+fn run_modules(entry: &str, export: &str) -> (Outcome, Vec<String>) {
+    let module = |name: &str, moves: &str| Module::source(name, moves.replace("; ", "\n"));
+    let modules = Modules {
+        entry: entry.into(),
+        modules: vec![
+            module("main", "import ./helper; log log main; notify 9 [1]; export default 1; export other [2]"),
+            module("./helper", "import data; log log helper; call echo 7; await; await-promise 4; export default 3"),
             module("broken", "import ./missing; export default 1"),
-        ];
-        let source = Source::Modules { entry: entry.into(), modules, export: export.into() };
-        let mut guest = Scripted.start(Program { source, ..program("") }).unwrap();
-        let mut said = Vec::new();
-        loop {
-            let turn = turn(&mut *guest);
-            let mut events = Vec::new();
-            guest.take_events(&mut events);
-            for event in events {
-                match event {
-                    Event::Log(line) => said.push(line.text),
-                    Event::Call(call) => guest.answer(call.id, Ok(Value::undefined())),
-                }
-            }
-            if let Turn::Done(outcome) = turn {
-                return (outcome, said);
+            Module::synthetic("data", Value::undefined()),
+        ],
+        export: export.into(),
+        args: Value::from_json(Some(&json!([])), "args").unwrap(),
+    };
+    let mut guest = Scripted.start(Program { source: Source::Modules(modules), ..program("") }).unwrap();
+    let mut said = Vec::new();
+    loop {
+        let turn = turn(&mut *guest);
+        let mut events = Vec::new();
+        guest.take_events(&mut events);
+        for event in events {
+            match event {
+                Event::Log(line) => said.push(line.text),
+                Event::Call(call) => guest.settle(Pending::Call(call.id), Ok(Value::undefined())),
+                Event::Notify(told) => said.push(format!("{}{:?}", told.function, told.args)),
             }
         }
-    };
-    let (outcome, said) = run("main", "other");
-    assert_eq!(Turn::Done(outcome), returned(&json!([2])));
-    assert_eq!(said, ["helper", "main"]);
-    for (entry, export, message) in
-        [("main", "nope", "main has no export nope"), ("broken", "default", "there is no module ./missing")]
-    {
-        let (Outcome::Threw(thrown), _) = run(entry, export) else { panic!("{entry} {export}") };
-        assert_eq!((thrown.name.as_str(), thrown.message.as_str()), ("SyntaxError", message));
+        if let Turn::Done(outcome) = turn {
+            return (outcome, said);
+        }
+        guest.settle(Pending::Promise(4), Ok(Value::undefined()));
     }
+}
+
+#[test]
+fn es_modules_are_a_graph_and_an_export() {
+    let (outcome, said) = run_modules("main", "other");
+    assert_eq!(Turn::Done(outcome), returned(&json!([2])));
+    assert_eq!(said, ["helper", "main", "9[1]"]);
+}
+
+#[test]
+fn what_does_not_link_is_told_by_what_is_missing() {
+    let (outcome, said) = run_modules("main", "nope");
+    assert_eq!(outcome, Outcome::Unlinked(LinkError::Export { export: "nope".into() }));
+    assert_eq!(said, ["helper", "main", "9[1]"], "the export is looked for after the module was evaluated");
+    let (outcome, _) = run_modules("broken", "default");
+    let missing = LinkError::Specifier { module: "broken".into(), specifier: "./missing".into() };
+    assert_eq!(outcome, Outcome::Unlinked(missing));
 }
 
 #[test]
@@ -192,6 +205,8 @@ fn a_call_of_a_function_that_was_not_given_is_answered_with_an_internal_error() 
     let call = Call { id: CallId(1), function: 2, input: Value::undefined(), now: false };
     let Action::Answer(_, Err(error)) = script.event(Event::Call(call)) else { panic!() };
     assert_eq!(error.code, ErrorCode::InternalError);
+    let told = Event::Notify(Notification { function: 2, args: Value::undefined() });
+    assert!(matches!(script.event(told), Action::Answer(CallId(0), Err(_))), "an answer that nobody waits for");
 }
 
 #[test]

@@ -10,8 +10,9 @@ use std::task::{Context, Poll};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
-use execbox::core::engine::{Answer, CallId, Engine, Event, Guest, Interrupt, StartError, Turn};
+use execbox::core::engine::{Answer, CallId, Engine, Event, Guest, Interrupt, Pending, StartError, Turn};
 use execbox::core::program::{Program, Source};
+use execbox::core::value::Value;
 use execbox::{
     CancellationToken, ErrorCode, ExecuteResult, Execution, Executor, Limits, PoolOptions, Refusal, WorkerExecutor,
 };
@@ -49,6 +50,8 @@ impl Guest for Stuck {
     fn take_events(&mut self, _: &mut Vec<Event>) {}
 
     fn answer(&mut self, _: CallId, _: Answer) {}
+
+    fn settle(&mut self, _: Pending, _: Result<Value, Value>) {}
 
     fn interrupt(&self) -> Interrupt {
         Interrupt::new()

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds guest.wasm from pinned sources: quickjs-ng as shipped in a crate (source/Cargo.lock), quickjs.patch, guest.c,
-# and zig 0.15.2's C compiler. The same bytes come out on every machine.
+# Builds guest.wasm from pinned sources: quickjs-ng as shipped in a crate (source/Cargo.lock), quickjs.patch, guest.c and
+# what it includes, and zig 0.15.2's C compiler. The same bytes come out on every machine.
 #
 #   build.sh            rebuild guest.wasm and guest.wasm.sha256
 #   build.sh --check    rebuild elsewhere and compare with the committed sha256
@@ -33,7 +33,7 @@ rm -rf "$work/src" && mkdir -p "$work/src"
 cp "$(dirname "$crate")"/quickjs/*.{c,h} "$work/src/"
 cd "$work/src"
 GIT_CEILING_DIRECTORIES=$work git apply "$here/quickjs.patch"
-cp "$here/guest.c" .
+cp "$here"/{guest,encode,decode,modules}.c .
 
 "$PYTHON" -m ziglang cc --target=wasm32-wasi -mexec-model=reactor -O2 -fno-sanitize=undefined -D_GNU_SOURCE -DNDEBUG \
   -DGUEST_JS_STACK=768*1024 -Wno-everything guest.c libregexp.c libunicode.c dtoa.c -o guest.wasm \

@@ -1,15 +1,16 @@
 /*
- * The guest: QuickJS-ng and what Execbox puts around it, in one translation unit.
+ * The guest: QuickJS-ng and what Execbox puts around it, in one translation unit with encode.c, decode.c and modules.c.
  *
- * The host drives it through four exports and sees it through five imports (both below). It does no I/O, keeps no
+ * The host drives it through four exports and sees it through eight imports (both below). It does no I/O, keeps no
  * clock, and knows nothing of contracts: it evaluates one program, hands out calls, takes answers, and ends once.
  *
  *   guest_init     at build time: makes the realm, runs bootstrap.js; its memory becomes the image of every guest
  *   guest_alloc    room for a message that does not fit in `guest_inbox`
- *   guest_start    one message: limits, seed, code, namespaces; runs until the program can go no further
+ *   guest_start    one message: limits, seed, code and what it may use; runs until the program can go no further
  *   guest_advance  one message: answers to calls; runs on until the program can go no further
  *
- * No native frame is alive while the program waits: between two calls from the host, linear memory is the whole state.
+ * No native frame is alive while the program waits: between two calls from the host, linear memory is the whole state. Only
+ * inside host_call_now does it stand still with frames on its stack.
  *
  * Values cross as bytes; the format is described in crates/core/src/value/mod.rs, which is also its other end.
  */
@@ -21,6 +22,11 @@
 
 /* A call of the host function `target`, to be answered later under `slot`. */
 IMPORT(call) extern void host_call(uint32_t target, uint32_t slot, const uint8_t *input, size_t len);
+/* The same, answered before it returns: the answer's length, which is in `room` if it fits, and else fetched next. */
+IMPORT(call_now) extern size_t host_call_now(uint32_t target, const uint8_t *input, size_t len, uint8_t *room, size_t room_len);
+IMPORT(answer) extern void host_answer(uint8_t *room);
+/* A call that has no answer. For logs, the number of bytes of them that the host will still keep; 0: stop telling. */
+IMPORT(notify) extern uint32_t host_notify(uint32_t target, uint32_t is_log, const uint8_t *input, size_t len);
 /* One console line. Answers how many more UTF-16 units the host will keep; 0: stop telling. */
 IMPORT(log) extern uint32_t host_log(uint32_t level, const uint8_t *text, size_t len);
 /* The program's end, exactly once. `kind` is one of END_*; `peak` is the most bytes that it had in use. */
@@ -33,10 +39,14 @@ IMPORT(memory_refused) extern void host_memory_refused(void) __attribute__((nore
 /* What quickjs.patch makes the engine call. */
 static size_t used_peak;
 static JSValue throw_not_defined(JSContext *c, JSAtom name);
+struct JSModuleDef;
+static int resolve_imports(struct JSModuleDef *first);
+static struct JSModuleDef *import_dynamically(const char *importer, const char *specifier, JSValueConst attributes);
+static JSValue new_import_meta(struct JSModuleDef *def);
 
 #include "quickjs.c"
 
-enum { END_VALUE = 0, END_THROWN = 1, END_FAILURE = 2 };
+enum { END_VALUE, END_THROWN, END_FAILURE, END_UNLINKED };
 
 static JSRuntime *rt;
 static JSContext *ctx;
@@ -173,333 +183,18 @@ static void out_string(Out *o, JSValueConst v, uint32_t max_units) {
 }
 static void out_ascii(Out *o, const char *s) { size_t n = strlen(s); out_varint(o, n); out_bytes(o, s, n); }
 
-/* ---- Values to bytes --------------------------------------------------------------------------------------------- */
+/* What host functions are, which both of these need. */
+enum { CALL_ASYNC, CALL_SYNC, CALL_NOTIFY, CALL_LOG }; /* `FunctionKind` in crates/core/src/value/graph.rs */
+static JSValue call_bridged(JSContext *c, JSValueConst this_val, int argc, JSValueConst *argv, int kind, JSValueConst *number);
+static JSValue new_promise(void);
+static void keep_host_promise(uint32_t number, JSValueConst promise);
 
-enum {
-    TAG_UNDEFINED, TAG_NULL, TAG_FALSE, TAG_TRUE, TAG_INT, TAG_F64, TAG_STRING, TAG_ARRAY, TAG_OBJECT, TAG_HOLE,
-    TAG_REF, TAG_FOREIGN,
-};
-/* Kinds of TAG_FOREIGN, in the order of `Foreign` in crates/core/src/value/mod.rs. */
-enum {
-    F_FUNCTION, F_SYMBOL, F_BIGINT, F_DATE, F_MAP, F_SET, F_WEAK, F_REGEXP, F_ERROR, F_PROMISE, F_BUFFER, F_TYPED_ARRAY,
-    F_PROXY, F_BOXED, F_SPARSE, F_OTHER, F_INSTANCE,
-};
+/* The program is made of modules: values cross whole, both ways, and console is not there. */
+static bool has_modules;
 
-/* What was seen already, by identity: an open-addressing table from address (or atom) to index. */
-typedef struct { uint32_t key, index; } Seen;
-typedef struct { Seen *slots; uint32_t mask, count; Seen small[32]; } SeenTable;
-
-static void seen_init(SeenTable *t) {
-    t->slots = t->small; t->mask = countof(t->small) - 1; t->count = 0;
-    memset(t->small, 0, sizeof t->small);
-}
-static Seen *seen_slot(SeenTable *t, uint32_t key) {
-    uint32_t i = key * 2654435769u >> 7;
-    for (;; i++) {
-        Seen *s = &t->slots[i & t->mask];
-        if (s->key == key || s->key == 0) return s;
-    }
-}
-static void seen_add(SeenTable *t, Seen *slot, uint32_t key) {
-    slot->key = key; slot->index = t->count++;
-    if (t->count * 2 <= t->mask) return;
-    SeenTable grown = { .mask = t->mask * 4 + 3, .count = t->count };
-    grown.slots = js_calloc_rt(rt, grown.mask + 1, sizeof(Seen));
-    for (uint32_t i = 0; i <= t->mask; i++)
-        if (t->slots[i].key) *seen_slot(&grown, t->slots[i].key) = t->slots[i];
-    if (t->slots != t->small) js_free_rt(rt, t->slots);
-    t->slots = grown.slots; t->mask = grown.mask;
-}
-
-/* One container whose elements are being written. `names` is NULL for arrays and for plainly laid out objects. */
-typedef struct { JSObject *obj; JSPropertyEnum *names; uint32_t next, count; } Frame;
-
-typedef struct {
-    Out *out;
-    SeenTable objects, keys;
-    Frame *frames; uint32_t depth, cap;
-    Frame small[8];
-} Encoder;
-
-static void encoder_free(Encoder *e) {
-    for (uint32_t i = 0; i < e->depth; i++)
-        if (e->frames[i].names) js_free_prop_enum(ctx, e->frames[i].names, e->frames[i].count);
-    /* Both tables hold a reference to what they name, so that an address or atom cannot come to mean something else. */
-    if (e->objects.count)
-        for (uint32_t i = 0; i <= e->objects.mask; i++)
-            if (e->objects.slots[i].key)
-                JS_FreeValue(ctx, JS_MKPTR(JS_TAG_OBJECT, (JSObject *)(uintptr_t)e->objects.slots[i].key));
-    if (e->keys.count)
-        for (uint32_t i = 0; i <= e->keys.mask; i++)
-            if (e->keys.slots[i].key) JS_FreeAtom(ctx, e->keys.slots[i].key - 1);
-    if (e->objects.slots != e->objects.small) js_free_rt(rt, e->objects.slots);
-    if (e->keys.slots != e->keys.small) js_free_rt(rt, e->keys.slots);
-    if (e->frames != e->small) js_free_rt(rt, e->frames);
-}
-
-static void encode_foreign(Encoder *e, uint8_t kind) { out_u8(e->out, TAG_FOREIGN); out_u8(e->out, kind); }
-
-/* The own data property `name` of `p`, or undefined; runs no guest code. */
-static JSValueConst own_data_property(JSObject *p, JSAtom name) {
-    JSProperty *pr;
-    JSShapeProperty *prs = find_own_property(&pr, p, name);
-    return prs && (prs->flags & JS_PROP_TMASK) == JS_PROP_NORMAL ? pr->u.value : JS_UNDEFINED;
-}
-
-/* An object whose prototype is neither Object.prototype nor null, with its class's name if that is plain to see. */
-static void encode_instance(Encoder *e, JSObject *p) {
-    encode_foreign(e, F_INSTANCE);
-    JSObject *proto = p->shape->proto;
-    JSValueConst name = JS_UNDEFINED, maker = proto->is_exotic ? JS_UNDEFINED : own_data_property(proto, JS_ATOM_constructor);
-    if (JS_VALUE_GET_TAG(maker) == JS_TAG_OBJECT) name = own_data_property(JS_VALUE_GET_OBJ(maker), JS_ATOM_name);
-    if (JS_IsString(name)) out_string(e->out, name, 64); else out_ascii(e->out, "");
-}
-
-static int foreign_kind(JSObject *p) {
-    switch (p->class_id) {
-    case JS_CLASS_ERROR: case JS_CLASS_DOM_EXCEPTION: return F_ERROR;
-    case JS_CLASS_NUMBER: case JS_CLASS_STRING: case JS_CLASS_BOOLEAN: case JS_CLASS_SYMBOL: case JS_CLASS_BIG_INT:
-        return F_BOXED;
-    case JS_CLASS_DATE: return F_DATE;
-    case JS_CLASS_REGEXP: return F_REGEXP;
-    case JS_CLASS_ARRAY_BUFFER: case JS_CLASS_SHARED_ARRAY_BUFFER: return F_BUFFER;
-    case JS_CLASS_MAP: return F_MAP;
-    case JS_CLASS_SET: return F_SET;
-    case JS_CLASS_WEAKMAP: case JS_CLASS_WEAKSET: case JS_CLASS_WEAK_REF: return F_WEAK;
-    case JS_CLASS_PROXY: return F_PROXY;
-    case JS_CLASS_PROMISE: return F_PROMISE;
-    default:
-        if (p->class_id >= JS_CLASS_UINT8C_ARRAY && p->class_id <= JS_CLASS_DATAVIEW) return F_TYPED_ARRAY;
-        return F_OTHER;
-    }
-}
-
-/* Whether the object's enumerable string-keyed properties can be read straight off its shape, in order. */
-static bool is_plainly_laid_out(JSObject *p) {
-    if (p->is_exotic) return false;
-    JSShapeProperty *prs = get_shape_prop(p->shape);
-    for (int i = 0; i < p->shape->prop_count; i++, prs++) {
-        if (prs->atom == JS_ATOM_NULL || !(prs->flags & JS_PROP_ENUMERABLE)) continue;
-        if ((prs->flags & JS_PROP_TMASK) != JS_PROP_NORMAL || __JS_AtomIsTaggedInt(prs->atom)) return false;
-    }
-    return true;
-}
-
-/* Opens a container: writes its head and pushes its frame. -1 with an exception pending if guest code threw. */
-static int encode_container(Encoder *e, JSObject *p, bool is_array) {
-    Frame f = { .obj = p };
-    if (is_array) {
-        uint32_t len;
-        if (js_get_length32(ctx, &len, JS_MKPTR(JS_TAG_OBJECT, p))) return -1;
-        if (len > 1000000 && (!p->fast_array || len > p->u.array.count)) { /* would be written as holes without end */
-            encode_foreign(e, F_SPARSE);
-            return 0;
-        }
-        f.count = len;
-        out_u8(e->out, TAG_ARRAY); out_varint(e->out, len);
-    } else {
-        out_u8(e->out, TAG_OBJECT);
-        if (is_plainly_laid_out(p)) f.count = p->shape->prop_count;
-        else if (JS_GetOwnPropertyNames(ctx, &f.names, &f.count, JS_MKPTR(JS_TAG_OBJECT, p), JS_GPN_STRING_MASK | JS_GPN_ENUM_ONLY))
-            return -1;
-    }
-    if (e->depth == e->cap) {
-        uint32_t cap = e->cap * 2;
-        Frame *grown = js_realloc_rt(rt, e->frames == e->small ? NULL : e->frames, cap * sizeof(Frame));
-        if (e->frames == e->small) memcpy(grown, e->small, sizeof e->small);
-        e->frames = grown; e->cap = cap;
-    }
-    e->frames[e->depth++] = f;
-    return 0;
-}
-
-static int encode_object(Encoder *e, JSObject *p) {
-    Seen *seen = seen_slot(&e->objects, (uint32_t)(uintptr_t)p);
-    if (seen->key) { out_u8(e->out, TAG_REF); out_varint(e->out, seen->index); return 0; }
-    if (JS_IsFunction(ctx, JS_MKPTR(JS_TAG_OBJECT, p))) { encode_foreign(e, F_FUNCTION); return 0; }
-    bool is_array = p->class_id == JS_CLASS_ARRAY;
-    if (!is_array && p->class_id != JS_CLASS_OBJECT && p->class_id != JS_CLASS_ARGUMENTS && p->class_id != JS_CLASS_MAPPED_ARGUMENTS) {
-        encode_foreign(e, foreign_kind(p));
-        return 0;
-    }
-    if (!is_array && p->shape->proto && p->shape->proto != JS_VALUE_GET_OBJ(ctx->class_proto[JS_CLASS_OBJECT])) {
-        encode_instance(e, p);
-        return 0;
-    }
-    js_dup(JS_MKPTR(JS_TAG_OBJECT, p));
-    seen_add(&e->objects, seen, (uint32_t)(uintptr_t)p);
-    return encode_container(e, p, is_array);
-}
-
-/* Runs no guest code, so the caller need not hold on to `v`. */
-static int encode_one(Encoder *e, JSValueConst v) {
-    Out *o = e->out;
-    switch (JS_VALUE_GET_NORM_TAG(v)) {
-    case JS_TAG_INT: {
-        int32_t i = JS_VALUE_GET_INT(v);
-        out_u8(o, TAG_INT); out_varint(o, (uint32_t)i << 1 ^ (uint32_t)(i >> 31));
-        return 0; }
-    case JS_TAG_FLOAT64: out_u8(o, TAG_F64); out_f64(o, JS_VALUE_GET_FLOAT64(v)); return 0;
-    case JS_TAG_BOOL: out_u8(o, JS_VALUE_GET_BOOL(v) ? TAG_TRUE : TAG_FALSE); return 0;
-    case JS_TAG_NULL: out_u8(o, TAG_NULL); return 0;
-    case JS_TAG_STRING: case JS_TAG_STRING_ROPE: out_u8(o, TAG_STRING); out_string(o, v, UINT32_MAX); return 0;
-    case JS_TAG_OBJECT: return encode_object(e, JS_VALUE_GET_OBJ(v));
-    case JS_TAG_SYMBOL: encode_foreign(e, F_SYMBOL); return 0;
-    case JS_TAG_BIG_INT: case JS_TAG_SHORT_BIG_INT: encode_foreign(e, F_BIGINT); return 0;
-    default: out_u8(o, TAG_UNDEFINED); return 0;
-    }
-}
-
-/* Keys are written once and then named by number; 0 ends an object. */
-static void encode_key(Encoder *e, JSAtom atom) {
-    Seen *seen = seen_slot(&e->keys, atom + 1);
-    if (seen->key) { out_varint(e->out, seen->index + 2); return; }
-    seen_add(&e->keys, seen, JS_DupAtom(ctx, atom) + 1);
-    out_varint(e->out, 1);
-    JSValue name = JS_AtomToString(ctx, atom);
-    out_string(e->out, name, UINT32_MAX);
-    JS_FreeValue(ctx, name);
-}
-
-static int encode_element(Encoder *e, JSObject *p, uint32_t i) {
-    if (p->fast_array && i < p->u.array.count) return encode_one(e, p->u.array.u.values[i]);
-    JSValueConst array = JS_MKPTR(JS_TAG_OBJECT, p);
-    JSAtom atom = JS_NewAtomUInt32(ctx, i);
-    int has = JS_GetOwnProperty(ctx, NULL, array, atom);
-    JS_FreeAtom(ctx, atom);
-    if (has < 0) return -1;
-    if (!has) { out_u8(e->out, TAG_HOLE); return 0; }
-    JSValue v = JS_GetPropertyUint32(ctx, array, i);
-    if (JS_IsException(v)) return -1;
-    int ret = encode_one(e, v);
-    JS_FreeValue(ctx, v);
-    return ret;
-}
-
-/* Property `i` read straight off the shape. Guest code that runs for a sibling (a getter further down) may have
-   changed the object since the frame was pushed, so everything is looked at afresh. */
-static int encode_laid_out(Encoder *e, JSObject *p, uint32_t i) {
-    if ((int)i >= p->shape->prop_count || p->is_exotic) return 0;
-    JSShapeProperty *prs = &get_shape_prop(p->shape)[i];
-    if (prs->atom == JS_ATOM_NULL || !(prs->flags & JS_PROP_ENUMERABLE)) return 0;
-    if ((prs->flags & JS_PROP_TMASK) != JS_PROP_NORMAL || JS_AtomGetKind(ctx, prs->atom) != JS_ATOM_KIND_STRING) return 0;
-    encode_key(e, prs->atom);
-    return encode_one(e, p->prop[i].u.value);
-}
-
-static int encode_named(Encoder *e, JSObject *p, JSAtom atom) {
-    JSValue v = JS_GetProperty(ctx, JS_MKPTR(JS_TAG_OBJECT, p), atom);
-    if (JS_IsException(v)) return -1;
-    encode_key(e, atom);
-    int ret = encode_one(e, v);
-    JS_FreeValue(ctx, v);
-    return ret;
-}
-
-/* Writes what the innermost container still has, up to where another one opens, or its end. */
-static int encode_rest(Encoder *e) {
-    uint32_t depth = e->depth;
-    for (;;) {
-        Frame *f = &e->frames[depth - 1];
-        bool is_array = f->obj->class_id == JS_CLASS_ARRAY;
-        if (f->next == f->count) {
-            if (!is_array) out_u8(e->out, 0);
-            if (f->names) js_free_prop_enum(ctx, f->names, f->count);
-            e->depth--;
-            return 0;
-        }
-        uint32_t i = f->next++;
-        int ret = is_array ? encode_element(e, f->obj, i)
-                : f->names ? encode_named(e, f->obj, f->names[i].atom)
-                : encode_laid_out(e, f->obj, i);
-        if (ret || e->depth != depth) return ret;
-    }
-}
-
-/* Writes `v`, without recursion. -1 with an exception pending if guest code (a getter) threw. */
-static int encode(Out *out, JSValueConst v) {
-    Encoder e;
-    e.out = out; e.frames = e.small; e.cap = countof(e.small); e.depth = 0;
-    seen_init(&e.objects); seen_init(&e.keys);
-    int ret = encode_one(&e, v);
-    while (ret == 0 && e.depth) ret = encode_rest(&e);
-    encoder_free(&e);
-    return ret;
-}
-
-/* ---- Bytes to values --------------------------------------------------------------------------------------------- */
-
-typedef struct { JSValue value; uint32_t next, count; JSAtom key; } Nest;
-
-typedef struct { JSAtom *items; uint32_t count, cap; } Keys;
-
-/* The next key, which stays owned by `keys`; JS_ATOM_NULL at the object's end. */
-static JSAtom decode_key(Reader *r, Keys *keys) {
-    uint32_t n = read_varint(r);
-    if (n == 0) return JS_ATOM_NULL;
-    if (n > 1) { if (n - 2 >= keys->count) __builtin_trap(); return keys->items[n - 2]; }
-    uint32_t len = read_varint(r);
-    JSAtom atom = JS_NewAtomLen(ctx, (const char *)read_bytes(r, len), len);
-    if (keys->count == keys->cap) {
-        keys->cap = keys->cap ? keys->cap * 2 : 16;
-        keys->items = js_realloc_rt(rt, keys->items, keys->cap * sizeof(JSAtom));
-    }
-    return keys->items[keys->count++] = atom;
-}
-
-static JSValue decode_string(Reader *r) {
-    uint32_t len = read_varint(r);
-    return JS_NewStringLen(ctx, (const char *)read_bytes(r, len), len);
-}
-
-static void set_own(JSValue obj, JSAtom key, JSValue v) {
-    JSObject *p = JS_VALUE_GET_OBJ(obj);
-    JSProperty *pr;
-    if (find_own_property(&pr, p, key)) { set_value(ctx, &pr->u.value, v); return; }
-    add_property(ctx, p, key, JS_PROP_C_W_E)->u.value = v; /* own, whatever its name: `__proto__` is only a name here */
-}
-
-/* Reads one value, without recursion. The host is the other end, so what is malformed is a trap, not an error. */
-static JSValue decode(Reader *r) {
-    Nest *stack = NULL; uint32_t depth = 0, cap = 0;
-    Keys keys = { 0 };
-    for (;;) {
-        JSValue v; bool opens = false; uint32_t count = 0;
-        switch (read_u8(r)) {
-        case TAG_UNDEFINED: v = JS_UNDEFINED; break;
-        case TAG_NULL: v = JS_NULL; break;
-        case TAG_FALSE: v = JS_FALSE; break;
-        case TAG_TRUE: v = JS_TRUE; break;
-        case TAG_INT: { uint32_t z = read_varint(r); v = js_int32((int32_t)(z >> 1 ^ -(z & 1))); break; }
-        case TAG_F64: v = js_float64(read_f64(r)); break;
-        case TAG_STRING: v = decode_string(r); break;
-        case TAG_ARRAY: count = read_varint(r); v = js_allocate_fast_array(ctx, count); opens = count > 0; break;
-        case TAG_OBJECT: v = JS_NewObject(ctx); opens = true; break;
-        default: __builtin_trap();
-        }
-        if (opens) {
-            if (depth == cap) { cap = cap ? cap * 2 : 8; stack = js_realloc_rt(rt, stack, cap * sizeof(Nest)); }
-            stack[depth++] = (Nest){ .value = v, .count = count, .key = JS_ATOM_NULL };
-        }
-        /* Place finished values until something still wants one. */
-        for (bool placed = opens;; placed = false) {
-            if (!placed) {
-                if (depth == 0) {
-                    for (uint32_t i = 0; i < keys.count; i++) JS_FreeAtom(ctx, keys.items[i]);
-                    js_free_rt(rt, keys.items); js_free_rt(rt, stack);
-                    return v;
-                }
-                Nest *n = &stack[depth - 1];
-                if (n->count) JS_VALUE_GET_OBJ(n->value)->u.array.u.values[n->next++] = v;
-                else set_own(n->value, n->key, v);
-            }
-            Nest *n = &stack[depth - 1];
-            if (n->count ? n->next < n->count : (n->key = decode_key(r, &keys)) != JS_ATOM_NULL) break;
-            v = n->value;
-            depth--;
-        }
-    }
-}
+#include "encode.c"
+#include "decode.c"
+#include "modules.c"
 
 /* ---- Console ----------------------------------------------------------------------------------------------------- */
 
@@ -619,11 +314,11 @@ static JSValue stack_of(const Slot *call) {
     return stack;
 }
 
-/* Every host function is this one, told apart by `target`. Only the first argument crosses. */
+/* Every function of a namespace is this one, told apart by `target`. Only the first argument crosses. */
 static JSValue call_host(JSContext *c, JSValueConst this_val, int argc, JSValueConst *argv, int target, JSValueConst *data) {
     JSValue promise = new_promise();
     Out input; out_init(&input);
-    if (encode(&input, argc > 0 ? argv[0] : JS_UNDEFINED) == 0) {
+    if (encode(&input, argc > 0 ? argv[0] : JS_UNDEFINED, NARROW, "input") == 0) {
         uint32_t slot = take_slot(promise);
         host_call(target, slot, input.data, input.len);
     } else {
@@ -647,21 +342,72 @@ static JSValue new_failure(JSValue code, JSValue message, JSValue stack) {
     return error;
 }
 
+/* How a call or a promise is settled. */
+enum { SETTLE_FAILED, SETTLE_FULFILLED, SETTLE_REJECTED };
+
+/* The value that settles something, and whether it rejects. `call` is where that was asked for, if it was a call. */
+static JSValue take_settlement(Reader *r, const Slot *call, bool *rejects) {
+    uint8_t how = read_u8(r);
+    *rejects = how != SETTLE_FULFILLED;
+    if (how == SETTLE_FAILED) {
+        JSValue code = decode_string(r), message = decode_string(r);
+        return new_failure(code, message, call ? stack_of(call) : JS_UNDEFINED);
+    }
+    JSValue v = decode(r);
+    if (JS_IsException(v)) { *rejects = true; return JS_GetException(ctx); }
+    /* An error of the host has no stack of its own: it gets the place of the call. */
+    if (how == SETTLE_REJECTED && call && JS_VALUE_GET_TAG(v) == JS_TAG_OBJECT && JS_VALUE_GET_OBJ(v)->class_id == JS_CLASS_ERROR &&
+        JS_IsUndefined(JS_VALUE_GET_OBJ(v)->u.object_data))
+        JS_VALUE_GET_OBJ(v)->u.object_data = stack_of(call);
+    return v;
+}
+
 static void take_answer(Reader *r) {
-    Slot call = free_slot(read_u32(r));
-    bool failed = !read_u8(r);
-    JSValue v;
-    if (failed) { JSValue code = decode_string(r), message = decode_string(r); v = new_failure(code, message, stack_of(&call)); }
-    else v = decode(r);
+    bool is_call = read_u8(r), rejects;
+    uint32_t number = read_u32(r);
+    Slot call = { .promise = JS_UNDEFINED, .caller = JS_UNDEFINED };
+    if (is_call) call = free_slot(number); else call.promise = take_host_promise(number);
+    JSValue v = take_settlement(r, is_call ? &call : NULL, &rejects);
     /* Settled with the value itself: no `then` of guest making is looked up on what the host sent. */
-    fulfill_or_reject_promise(ctx, call.promise, v, failed);
+    if (!JS_IsUndefined(call.promise)) fulfill_or_reject_promise(ctx, call.promise, v, rejects);
     JS_FreeValue(ctx, v);
     JS_FreeValue(ctx, call.promise); JS_FreeValue(ctx, call.caller);
 }
 
+static JSValue call_sync(uint32_t target, const Out *input) {
+    uint8_t room[512], *answer = room;
+    size_t len = host_call_now(target, input->data, input->len, room, sizeof room);
+    if (len > sizeof room) {
+        answer = guest_alloc(len);
+        host_answer(answer);
+    }
+    Reader r = { answer, answer + len };
+    bool throws;
+    JSValue v = take_settlement(&r, NULL, &throws);
+    if (answer != room) free(answer);
+    if (!throws) return v;
+    if (is_error_object(v) && JS_IsUndefined(JS_VALUE_GET_OBJ(v)->u.object_data)) build_backtrace(ctx, v, JS_UNDEFINED, NULL, 0, 0, 0);
+    return JS_Throw(ctx, v);
+}
+
+/* Every host function that came in a value is this one, told apart by its number. All arguments cross. */
+static JSValue call_bridged(JSContext *c, JSValueConst this_val, int argc, JSValueConst *argv, int kind, JSValueConst *number) {
+    if (kind == CALL_LOG && !log_units_left) return JS_UNDEFINED; /* the host keeps no more: not even copied */
+    uint32_t target = (uint32_t)JS_VALUE_GET_FLOAT64(number[0]);
+    Out input; out_init(&input);
+    JSValue result = JS_UNDEFINED;
+    if (encode_args(&input, argc, argv, kind == CALL_LOG ? DESCRIBED : WHOLE)) result = JS_EXCEPTION;
+    else if (kind == CALL_ASYNC) { result = new_promise(); host_call(target, take_slot(result), input.data, input.len); }
+    else if (kind == CALL_SYNC) result = call_sync(target, &input);
+    else if (kind == CALL_NOTIFY) host_notify(target, false, input.data, input.len);
+    else if (log_units_left) log_units_left = host_notify(target, true, input.data, input.len); /* a getter may have logged meanwhile */
+    out_free(&input);
+    return result;
+}
+
 /* ---- What is not there ------------------------------------------------------------------------------------------- */
 
-static char *available; /* ", tools, github": what the program was given, for the message below */
+static const char *available = ""; /* ", console, tools, github": what the program was given, for the message below */
 
 static bool is_host_name(const char *name) {
     static const char *const names[] = {
@@ -680,8 +426,7 @@ static JSValue throw_not_defined(JSContext *c, JSAtom atom) {
     char buf[ATOM_GET_STR_BUF_SIZE];
     const char *name = JS_AtomGetStr(c, buf, sizeof buf, atom);
     if (!is_host_name(name)) return JS_ThrowReferenceError(c, "%s is not defined", name);
-    return JS_ThrowReferenceError(c, "%s is not available in this sandbox, which has the ECMAScript built-ins, console%s",
-                                  name, available ? available : "");
+    return JS_ThrowReferenceError(c, "%s is not available in this sandbox, which has the ECMAScript built-ins%s", name, available);
 }
 
 /* Stands in for the compiler once the program is compiled: `new Function('…')` and its like end here. */
@@ -692,8 +437,11 @@ static JSValue refuse_code(JSContext *c, JSValueConst this_obj, const char *inpu
 
 /* ---- Running ----------------------------------------------------------------------------------------------------- */
 
-static JSValue program = JS_UNDEFINED; /* the promise of the program's end */
+static JSValue program = JS_UNDEFINED; /* the promise of the program's end, or of its next step */
 static bool ended;
+
+/* Of modules: what comes when the entry has been evaluated. */
+static struct { JSModuleDef *entry; JSAtom export; JSValue args; bool evaluated; } selected;
 
 /* The parts of a failure are the strings of an array. */
 static void out_part(Out *o, JSValueConst text, uint32_t max_units) {
@@ -768,22 +516,101 @@ static void end_with_thrown(JSValue thrown) {
 
 static void end_with_value(JSValueConst v) {
     Out o; out_init(&o);
-    if (encode(&o, v) == 0) end(END_VALUE, &o);
+    if (encode(&o, v, has_modules ? WHOLE : NARROW, "result") == 0) end(END_VALUE, &o);
     else end_with_thrown(JS_GetException(ctx));
     out_free(&o);
 }
 
+static void out_atom(Out *o, JSAtom atom) {
+    JSValue name = atom == JS_ATOM_NULL ? JS_UNDEFINED : JS_AtomToString(ctx, atom);
+    out_part(o, name, 1024);
+    JS_FreeValue(ctx, name);
+}
+
+/* Says why the modules make no program; what was thrown for it is pending, except for a missing export. */
+static void end_unlinked(void) {
+    JSValue thrown = link_error.kind == LINK_EXPORT ? JS_UNDEFINED : JS_GetException(ctx);
+    JSValueConst message = JS_VALUE_GET_TAG(thrown) == JS_TAG_OBJECT ? own_data_property(JS_VALUE_GET_OBJ(thrown), JS_ATOM_message) : JS_UNDEFINED;
+    static const char *const kinds[] = { "binding", "syntax", "specifier", "export" };
+    Out o; out_init(&o);
+    out_u8(&o, TAG_ARRAY); out_varint(&o, 5);
+    out_u8(&o, TAG_STRING); out_ascii(&o, kinds[link_error.kind]);
+    out_atom(&o, link_error.module);
+    out_atom(&o, link_error.specifier);
+    out_part(&o, message, 16384);
+    out_stack(&o, thrown);
+    end(END_UNLINKED, &o);
+    out_free(&o);
+    JS_FreeValue(ctx, thrown);
+}
+
+/* The next step is the promise that `v` is or becomes; at once, what is no object is the end. Takes `v`. */
+static void await_value(JSValue v) {
+    if (JS_VALUE_GET_TAG(v) != JS_TAG_OBJECT) { end_with_value(v); return; }
+    if (JS_VALUE_GET_OBJ(v)->class_id == JS_CLASS_PROMISE) { program = v; return; }
+    JSValue settle[2];
+    program = new_promise();
+    js_create_resolving_functions(ctx, settle, program);
+    JS_FreeValue(ctx, JS_Call(ctx, settle[0], JS_UNDEFINED, 1, vc(&v)));
+    JS_FreeValue(ctx, settle[0]); JS_FreeValue(ctx, settle[1]);
+    JS_FreeValue(ctx, v);
+}
+
+/* Reads the export that was asked for and calls it if it is a function (code-execution specification §5.1, 1 and 2). */
+static void go_on_with_export(void) {
+    selected.evaluated = true;
+    JSValue space = JS_GetModuleNamespace(ctx, selected.entry);
+    if (JS_IsException(space)) { end_with_thrown(JS_GetException(ctx)); return; }
+    if (!find_own_property1(JS_VALUE_GET_OBJ(space), selected.export)) {
+        fail_to_link(LINK_EXPORT, selected.entry->module_name, selected.export);
+        end_unlinked();
+        JS_FreeValue(ctx, space);
+        return;
+    }
+    JSValue v = JS_GetProperty(ctx, space, selected.export);
+    JS_FreeValue(ctx, space);
+    JSObject *args = JS_VALUE_GET_OBJ(selected.args);
+    if (JS_IsFunction(ctx, v)) {
+        JSValue result = JS_Call(ctx, v, JS_UNDEFINED, args->u.array.count, vc(args->u.array.u.values));
+        JS_FreeValue(ctx, v);
+        v = result;
+    } else if (!JS_IsException(v) && args->u.array.count) {
+        char buf[ATOM_GET_STR_BUF_SIZE];
+        JS_FreeValue(ctx, v);
+        v = JS_ThrowTypeError(ctx, "the export %s is not a function, so it takes no arguments", JS_AtomGetStr(ctx, buf, sizeof buf, selected.export));
+    }
+    if (JS_IsException(v)) end_with_thrown(JS_GetException(ctx)); else await_value(v);
+}
+
+/* A result that is a thenable is awaited again (§5.1, 3). Takes `v`. */
+static void go_on_with_result(JSValue v) {
+    if (JS_VALUE_GET_TAG(v) == JS_TAG_OBJECT) {
+        JSValue then = JS_GetProperty(ctx, v, JS_ATOM_then);
+        bool is_thenable = JS_IsFunction(ctx, then), threw = JS_IsException(then);
+        JS_FreeValue(ctx, then);
+        if (threw) { JS_FreeValue(ctx, v); end_with_thrown(JS_GetException(ctx)); return; }
+        if (is_thenable) { await_value(v); return; }
+    }
+    end_with_value(v);
+    JS_FreeValue(ctx, v);
+}
+
+/* What comes after `program` was settled: the program's end or another step. */
+static void go_on(JSPromiseStateEnum state) {
+    JSValue result = JS_PromiseResult(ctx, program), settled = program;
+    program = JS_UNDEFINED;
+    if (state == JS_PROMISE_REJECTED) end_with_thrown(result);
+    else if (!has_modules) { end_with_value(result); JS_FreeValue(ctx, result); }
+    else if (!selected.evaluated) { JS_FreeValue(ctx, result); go_on_with_export(); }
+    else go_on_with_result(result);
+    JS_FreeValue(ctx, settled);
+}
+
 /* Runs jobs until the program has ended or can go no further. What a job throws on its own (a microtask) concerns nobody. */
 static void run_jobs(void) {
-    for (;;) {
+    while (!ended) {
         JSPromiseStateEnum state = JS_PromiseState(ctx, program);
-        if (state != JS_PROMISE_PENDING) {
-            JSValue result = JS_PromiseResult(ctx, program);
-            if (state == JS_PROMISE_REJECTED) { end_with_thrown(result); return; }
-            end_with_value(result);
-            JS_FreeValue(ctx, result);
-            return;
-        }
+        if (state != JS_PROMISE_PENDING) { go_on(state); continue; }
         JSContext *c;
         int ran = JS_ExecutePendingJob(rt, &c);
         if (ran == 0) return;
@@ -809,14 +636,95 @@ static void add_namespace(Reader *r, JSValueConst global, uint32_t *target, Out 
 static void add_namespaces(Reader *r) {
     JSValue global = JS_GetGlobalObject(ctx);
     Out names; out_init(&names);
+    out_text(&names, ", console");
     uint32_t target = 0;
     for (uint32_t n = read_u32(r); n > 0; n--) add_namespace(r, global, &target, &names);
     out_u8(&names, 0);
-    available = js_malloc_rt(rt, names.len);
-    memcpy(available, names.data, names.len);
+    char *text = js_malloc_rt(rt, names.len);
+    memcpy(text, names.data, names.len);
+    available = text;
     out_free(&names);
     JS_FreeValue(ctx, global);
 }
+
+/* A script: one expression, an async function that is called. */
+static void start_function(Reader *r) {
+    size_t name_len, code_len;
+    const char *name = read_text(r, &name_len), *code = read_text(r, &code_len);
+    add_namespaces(r);
+    JSValue function = JS_Eval(ctx, code, code_len, name, JS_EVAL_TYPE_GLOBAL);
+    ctx->eval_internal = refuse_code;
+    if (!JS_IsException(function)) {
+        program = JS_Call(ctx, function, JS_UNDEFINED, 0, NULL);
+        JS_FreeValue(ctx, function);
+    }
+    if (JS_IsException(function) || JS_IsException(program)) { program = JS_UNDEFINED; end_with_thrown(JS_GetException(ctx)); }
+}
+
+/* A value in a message: its length, for the host's sake, and its bytes. */
+static JSValue read_value(Reader *r) {
+    read_u32(r);
+    return decode(r);
+}
+
+enum { MODULE_SYNTHETIC = 1, MODULE_IMPORTABLE = 2 };
+
+/* False with an exception pending. */
+static bool read_module(Reader *r, Module *m) {
+    size_t len;
+    uint8_t flags = read_u8(r);
+    const char *name = read_text(r, &len);
+    *m = (Module){ .name = JS_NewAtomLen(ctx, name, len), .exports = JS_UNDEFINED,
+                   .is_synthetic = flags & MODULE_SYNTHETIC, .is_importable = flags & MODULE_IMPORTABLE };
+    Seen *seen = seen_slot(&module_numbers, m->name + 1);
+    if (seen->key) __builtin_trap(); /* the host sends each name once */
+    seen_add(&module_numbers, seen, m->name + 1);
+    if (m->is_synthetic) m->exports = read_value(r);
+    else { m->code = read_text(r, &len); m->len = len; }
+    if (m->is_synthetic && !JS_IsException(m->exports) && JS_VALUE_GET_TAG(m->exports) != JS_TAG_OBJECT) __builtin_trap();
+    return !JS_IsException(m->exports);
+}
+
+/* Source that is not compiled yet has to outlive the message that it came in. */
+static void keep_sources(void) {
+    for (Module *m = modules; m < modules + module_count; m++) {
+        if (m->is_synthetic || m->def) continue;
+        char *code = js_malloc_rt(rt, m->len + 1);
+        memcpy(code, m->code, m->len + 1);
+        m->code = code;
+    }
+}
+
+static void start_modules(Reader *r) {
+    has_modules = true;
+    available = " and what the program imports";
+    ctx->eval_internal = refuse_code;
+    JSAtom console = JS_NewAtom(ctx, "console");
+    JS_DeleteProperty(ctx, ctx->global_obj, console, 0);
+    JS_FreeAtom(ctx, console);
+    size_t len;
+    uint32_t entry = read_u32(r);
+    const char *export = read_text(r, &len);
+    selected.export = JS_NewAtomLen(ctx, export, len);
+    module_count = read_u32(r);
+    modules = js_malloc_rt(rt, module_count * sizeof(Module));
+    seen_init(&module_numbers);
+    for (uint32_t i = 0; i < module_count; i++)
+        if (!read_module(r, &modules[i])) { end_with_thrown(JS_GetException(ctx)); return; }
+    selected.args = read_value(r);
+    if (JS_IsException(selected.args)) { end_with_thrown(JS_GetException(ctx)); return; }
+    if (JS_VALUE_GET_TAG(selected.args) != JS_TAG_OBJECT || !JS_VALUE_GET_OBJ(selected.args)->fast_array) __builtin_trap();
+
+    selected.entry = module_def(&modules[entry]);
+    if (!selected.entry || resolve_imports(selected.entry)) { end_unlinked(); return; }
+    link_error.kind = LINK_BINDING;
+    if (js_create_module_function(ctx, selected.entry) || js_link_module(ctx, selected.entry)) { end_unlinked(); return; }
+    keep_sources();
+    program = js_evaluate_module(ctx, selected.entry);
+    if (JS_IsException(program)) end_with_thrown(JS_GetException(ctx));
+}
+
+enum { START_FUNCTION, START_MODULES };
 
 EXPORT(guest_start) void guest_start(uint8_t *message, size_t len) {
     Reader r = { message, message + len };
@@ -826,18 +734,9 @@ EXPORT(guest_start) void guest_start(uint8_t *message, size_t len) {
     uint32_t limit = read_u32(&r);
     rt->malloc_state.malloc_limit = used_by_image + limit + 1;
     log_units_left = read_u32(&r);
-    size_t name_len, code_len;
-    const char *name = read_text(&r, &name_len), *code = read_text(&r, &code_len);
-    add_namespaces(&r);
-    JSValue function = JS_Eval(ctx, code, code_len, name, JS_EVAL_TYPE_GLOBAL);
-    ctx->eval_internal = refuse_code;
+    if (read_u8(&r) == START_MODULES) start_modules(&r); else start_function(&r);
     release_message(message);
-    if (!JS_IsException(function)) {
-        program = JS_Call(ctx, function, JS_UNDEFINED, 0, NULL);
-        JS_FreeValue(ctx, function);
-    }
-    if (JS_IsException(function) || JS_IsException(program)) { program = JS_UNDEFINED; end_with_thrown(JS_GetException(ctx)); return; }
-    run_jobs();
+    if (!ended) run_jobs();
 }
 
 EXPORT(guest_advance) void guest_advance(uint8_t *message, size_t len) {

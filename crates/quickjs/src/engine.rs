@@ -1,9 +1,10 @@
 //! The engine: compiled code, loaded once, and room for instances.
 
+use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 
 use execbox_core::engine::{Engine, Guest, StartError};
-use execbox_core::program::{Program, Source};
+use execbox_core::program::{self, ModuleBody, Modules, Program, Source};
 use wasmtime::{
     Enabled, InstanceAllocationStrategy, InstancePre, Linker, Module, ModuleExport, PoolConcurrencyLimitError,
     PoolingAllocationConfig,
@@ -98,22 +99,40 @@ impl Engine for QuickJs {
     }
 
     fn start(&self, program: Program) -> Result<Box<dyn Guest>, StartError> {
-        let Program { source, namespaces, limits } = program;
-        let (name, code) = match source {
-            Source::Function { name, code } => (name, code),
-            Source::Modules { .. } => return Err(StartError::Unsupported("ES modules")),
-            _ => return Err(StartError::Unsupported("programs of this kind")),
-        };
-        let instance = Instance::new(&self.0, &limits, &name).map_err(|error| {
+        if let Source::Modules(modules) = &program.source {
+            check(modules).map_err(StartError::Failed)?;
+        }
+        let instance = Instance::new(&self.0, &program).map_err(|error| {
             if error.is::<PoolConcurrencyLimitError>() {
                 StartError::Full(self.0.guests as usize)
             } else {
                 StartError::Failed(error.to_string())
             }
         })?;
-        let log_units = lock(&instance.mailbox()).log_units_left();
-        let first_message = message::start(&name, &code, &namespaces, limits.memory_bytes, log_units);
+        let log_units = lock(&instance.shared()).mailbox.log_units_left();
+        let first_message =
+            message::start(&program, log_units).ok_or(StartError::Unsupported("programs of this kind"))?;
         Ok(Box::new(QuickJsGuest::new(Arc::clone(&self.0), instance, first_message)))
+    }
+}
+
+/// What [`Modules`] promises about its names: the guest relies on it.
+fn check(modules: &Modules) -> Result<(), String> {
+    let mut names = HashSet::new();
+    for module in &modules.modules {
+        if module.name.contains('\0') {
+            return Err(format!("the module name {:?} has a NUL", module.name));
+        }
+        if !names.insert(&module.name) {
+            return Err(format!("two modules have the name {:?}", module.name));
+        }
+    }
+    let is_entry =
+        |module: &program::Module| module.name == modules.entry && matches!(module.body, ModuleBody::Source(_));
+    if modules.modules.iter().any(is_entry) {
+        Ok(())
+    } else {
+        Err(format!("there is no source of the entry {:?}", modules.entry))
     }
 }
 

@@ -5,15 +5,16 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use execbox_core::engine::{Answer, CallId, Event, Guest, Interrupt, Outcome, Turn};
+use execbox_core::engine::{Answer, CallId, Event, Guest, Interrupt, Outcome, Pending, Turn};
+use execbox_core::value::Value;
 
 use crate::engine::Loaded;
-use crate::instance::{Instance, SharedMailbox, lock};
-use crate::message;
+use crate::instance::{Inside, Instance, SharedState, lock};
+use crate::message::{self, Settled};
 
 pub(crate) struct QuickJsGuest {
     loaded: Arc<Loaded>,
-    mailbox: SharedMailbox,
+    shared: SharedState,
     interrupt: Interrupt,
     /// Answers that came since the guest last computed, as the message that brings them in.
     answers: Vec<u8>,
@@ -26,7 +27,7 @@ type Computing = Pin<Box<dyn Future<Output = (Box<Instance>, Option<Outcome>)> +
 enum State {
     /// Nothing of the program has run; the message starts it.
     Fresh(Box<Instance>, Vec<u8>),
-    /// It computes, or gave its thread back while it did.
+    /// It computes, or gave its thread back while it did, or stands inside a synchronous call.
     Computing(Computing),
     /// It waits for answers.
     Waiting(Box<Instance>),
@@ -36,8 +37,30 @@ enum State {
 
 impl QuickJsGuest {
     pub(crate) fn new(loaded: Arc<Loaded>, instance: Instance, first_message: Vec<u8>) -> Self {
-        let (mailbox, interrupt) = (instance.mailbox(), instance.interrupt());
-        Self { loaded, mailbox, interrupt, answers: Vec::new(), state: State::Fresh(Box::new(instance), first_message) }
+        let (shared, interrupt) = (instance.shared(), instance.interrupt());
+        Self { loaded, shared, interrupt, answers: Vec::new(), state: State::Fresh(Box::new(instance), first_message) }
+    }
+
+    /// Whether it stands inside a synchronous call that is not answered yet.
+    fn stands(&self) -> bool {
+        matches!(lock(&self.shared).inside, Inside::Call)
+    }
+
+    /// Hands in how a call is settled, which `put` writes.
+    fn settle_call(&mut self, call: CallId, put: impl FnOnce(&mut Vec<u8>)) {
+        let mut shared = lock(&self.shared);
+        match shared.mailbox.settle(call) {
+            Some(Inside::HANDLE) => {
+                let mut answer = Vec::new();
+                put(&mut answer);
+                shared.inside = Inside::Answered(answer);
+            }
+            Some(slot) => {
+                message::put_settled(&mut self.answers, Settled::Slot(slot));
+                put(&mut self.answers);
+            }
+            None => {}
+        }
     }
 }
 
@@ -59,12 +82,16 @@ impl Guest for QuickJsGuest {
                     let message = std::mem::take(&mut self.answers);
                     self.state = State::Computing(Box::pin(advance(instance, message)));
                 }
+                State::Computing(computing) if self.stands() => {
+                    self.state = State::Computing(computing);
+                    return Poll::Ready(Turn::Waiting);
+                }
                 State::Computing(mut computing) => {
                     let polled = self.loaded.ticker.while_ticking(|| computing.as_mut().poll(cx));
                     match polled {
                         Poll::Pending => {
                             self.state = State::Computing(computing);
-                            return Poll::Pending;
+                            return if self.stands() { Poll::Ready(Turn::Waiting) } else { Poll::Pending };
                         }
                         Poll::Ready((instance, None)) => self.state = State::Waiting(instance),
                         Poll::Ready((instance, Some(outcome))) => {
@@ -82,12 +109,21 @@ impl Guest for QuickJsGuest {
     }
 
     fn take_events(&mut self, events: &mut Vec<Event>) {
-        lock(&self.mailbox).take_events(events);
+        lock(&self.shared).mailbox.take_events(events);
     }
 
     fn answer(&mut self, call: CallId, answer: Answer) {
-        if let Some(slot) = lock(&self.mailbox).settle(call) {
-            message::put_answer(&mut self.answers, slot, &answer);
+        self.settle_call(call, |message| message::put_answer(message, &answer));
+    }
+
+    fn settle(&mut self, pending: Pending, result: Result<Value, Value>) {
+        let result = result.as_ref();
+        match pending {
+            Pending::Call(call) => self.settle_call(call, |message| message::put_result(message, result)),
+            Pending::Promise(number) => {
+                message::put_settled(&mut self.answers, Settled::Promise(number));
+                message::put_result(&mut self.answers, result);
+            }
         }
     }
 

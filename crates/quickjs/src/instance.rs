@@ -3,25 +3,48 @@
 //! Everything that comes out is hostile, as if the C engine inside had been taken over: addresses and
 //! lengths are checked against linear memory, and what the bytes say is for others to check.
 
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
 
-use execbox_core::engine::{Interrupt, LogLevel, Outcome, Thrown};
+use execbox_core::engine::{Interrupt, LinkError, LogLevel, Outcome, Thrown};
 use execbox_core::error::{ErrorCode, ExecuteError};
-use execbox_core::mailbox::Mailbox;
-use execbox_core::program::Limits;
+use execbox_core::mailbox::{Mailbox, NoRoom};
+use execbox_core::program::{Limits, Program};
 use execbox_core::value::Value;
 use serde_json::Value as Json;
 use wasmtime::{AsContextMut, Caller, Global, Linker, Memory, ResourceLimiter, Store, Trap, TypedFunc, UpdateDeadline};
 
 use crate::engine::Loaded;
-use crate::stack;
+use crate::stack::Files;
 
 /// What the guest and its driver both reach: the driver between polls, the guest inside them.
-pub(crate) type SharedMailbox = Arc<Mutex<Mailbox>>;
+pub(crate) type SharedState = Arc<Mutex<Shared>>;
+
+pub(crate) struct Shared {
+    pub(crate) mailbox: Mailbox,
+    pub(crate) inside: Inside,
+}
+
+/// Where the guest stands: a synchronous call keeps it there, with its frames on its stack.
+pub(crate) enum Inside {
+    /// In no synchronous call.
+    Nothing,
+    /// In one that is not answered yet.
+    Call,
+    /// In one that is, with the answer as it goes in.
+    Answered(Vec<u8>),
+}
+
+impl Inside {
+    /// Stands for the one synchronous call in the mailbox; slots never have this number.
+    pub(crate) const HANDLE: u32 = u32::MAX;
+}
 
 /// Nothing that holds this lock can panic half-way, so a poisoned one is as good as new.
-pub(crate) fn lock(mailbox: &Mutex<Mailbox>) -> MutexGuard<'_, Mailbox> {
-    mailbox.lock().unwrap_or_else(PoisonError::into_inner)
+pub(crate) fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 pub(crate) struct Instance {
@@ -46,26 +69,27 @@ const fn parse(number: &str) -> usize {
 
 /// The host's side of an instance.
 pub(crate) struct Host {
-    mailbox: SharedMailbox,
+    shared: SharedState,
     interrupt: Interrupt,
     memory: Option<Memory>,
     memory_limiter: MemoryLimiter,
-    /// What stands for the program's code in stacks.
-    program_name: String,
+    files: Files,
+    /// An answer to a synchronous call that the guest is yet to fetch.
+    answer: Vec<u8>,
     /// Set once, by whatever ended the guest.
     outcome: Option<Outcome>,
     peak_memory_bytes: Option<u64>,
 }
 
 impl Instance {
-    pub(crate) fn new(loaded: &Loaded, limits: &Limits, program_name: &str) -> wasmtime::Result<Self> {
-        let mut store = Store::new(loaded.code.module().engine(), Host::new(limits, program_name));
+    pub(crate) fn new(loaded: &Loaded, program: &Program) -> wasmtime::Result<Self> {
+        let mut store = Store::new(loaded.code.module().engine(), Host::new(program));
         store.limiter(|host| &mut host.memory_limiter);
         store.set_epoch_deadline(1);
         store.epoch_deadline_callback(|context| {
             if context.data().interrupt.is_pulled() { Err(Stopped.into()) } else { Ok(UpdateDeadline::Yield(1)) }
         });
-        let instance = loaded.code.instantiate(&mut store)?;
+        let instance = at_once(loaded.code.instantiate_async(&mut store))?;
         let exports = &loaded.exports;
         let mut function = |export| {
             let export = instance.get_module_export(&mut store, export);
@@ -90,8 +114,8 @@ impl Instance {
         })
     }
 
-    pub(crate) fn mailbox(&self) -> SharedMailbox {
-        Arc::clone(&self.store.data().mailbox)
+    pub(crate) fn shared(&self) -> SharedState {
+        Arc::clone(&self.store.data().shared)
     }
 
     pub(crate) fn interrupt(&self) -> Interrupt {
@@ -158,14 +182,24 @@ impl Instance {
     }
 }
 
+/// What a future gives that has nothing to wait for: the guest has no start function.
+fn at_once<T>(future: impl Future<Output = wasmtime::Result<T>>) -> wasmtime::Result<T> {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(result) => result,
+        Poll::Pending => Err(wasmtime::Error::msg("the guest waits before it has begun")),
+    }
+}
+
 impl Host {
-    fn new(limits: &Limits, program_name: &str) -> Self {
+    fn new(program: &Program) -> Self {
+        let shared = Shared { mailbox: Mailbox::new(&program.limits), inside: Inside::Nothing };
         Self {
-            mailbox: Arc::new(Mutex::new(Mailbox::new(limits))),
+            shared: Arc::new(Mutex::new(shared)),
             interrupt: Interrupt::new(),
             memory: None,
-            memory_limiter: MemoryLimiter::new(limits),
-            program_name: program_name.to_owned(),
+            memory_limiter: MemoryLimiter::new(&program.limits),
+            files: Files::of(program),
+            answer: Vec::new(),
             outcome: None,
             peak_memory_bytes: None,
         }
@@ -209,9 +243,12 @@ struct Ended;
 
 type Guest<'a> = Caller<'a, Host>;
 
-/// The five imports of guest.c.
+/// The eight imports of guest.c.
 pub(crate) fn define_imports(linker: &mut Linker<Host>) -> wasmtime::Result<()> {
     linker.func_wrap("host", "call", call)?;
+    linker.func_wrap_async("host", "call_now", |guest: Guest<'_>, args| Box::new(call_now(guest, args)))?;
+    linker.func_wrap("host", "answer", answer)?;
+    linker.func_wrap("host", "notify", notify)?;
     linker.func_wrap("host", "log", log)?;
     linker.func_wrap("host", "done", done)?;
     linker.func_wrap("host", "memory_refused", memory_refused)?;
@@ -221,12 +258,62 @@ pub(crate) fn define_imports(linker: &mut Linker<Host>) -> wasmtime::Result<()> 
 
 fn call(mut guest: Guest<'_>, function: u32, slot: u32, at: u32, len: u32) -> wasmtime::Result<()> {
     let (input, host) = memory_and_host(&mut guest, at, len)?;
-    let taken = lock(&host.mailbox).call(function as usize, slot, input, false);
-    if taken.is_err() {
-        host.outcome = Some(Outcome::OutOfMemory);
-        return Err(Ended.into());
+    let taken = lock(&host.shared).mailbox.call(function as usize, slot, input, false);
+    taken.map(|_| ()).map_err(|NoRoom| out_of_memory(host))
+}
+
+/// The guest stands in here until its call is answered: its fiber is suspended, and the driver polls it again once there
+/// is an answer. Says how long the answer is; one that fits is in `room` already.
+async fn call_now(
+    mut guest: Guest<'_>,
+    (function, at, len, room, room_len): (u32, u32, u32, u32, u32),
+) -> wasmtime::Result<u32> {
+    let (input, host) = memory_and_host(&mut guest, at, len)?;
+    let shared = Arc::clone(&host.shared);
+    let taken = lock(&shared).mailbox.call(function as usize, Inside::HANDLE, input, true);
+    taken.map_err(|NoRoom| out_of_memory(host))?;
+    lock(&shared).inside = Inside::Call;
+    let answer = poll_fn(|_| take_answer(&mut lock(&shared).inside)).await;
+    let answer_len = u32::try_from(answer.len())?;
+    if answer_len <= room_len {
+        write(&mut guest, room, &answer)?;
+    } else {
+        guest.data_mut().answer = answer;
     }
-    Ok(())
+    Ok(answer_len)
+}
+
+fn take_answer(inside: &mut Inside) -> Poll<Vec<u8>> {
+    match inside {
+        Inside::Answered(answer) => {
+            let answer = std::mem::take(answer);
+            *inside = Inside::Nothing;
+            Poll::Ready(answer)
+        }
+        Inside::Nothing | Inside::Call => Poll::Pending,
+    }
+}
+
+/// Fetches an answer that was too long for the room that was offered first.
+fn answer(mut guest: Guest<'_>, room: u32) -> wasmtime::Result<()> {
+    let answer = std::mem::take(&mut guest.data_mut().answer);
+    write(&mut guest, room, &answer)
+}
+
+fn notify(mut guest: Guest<'_>, function: u32, is_log: u32, at: u32, len: u32) -> wasmtime::Result<u32> {
+    let (args, host) = memory_and_host(&mut guest, at, len)?;
+    if is_log != 0 {
+        let left = lock(&host.shared).mailbox.log_record(function, args);
+        return Ok(u32::try_from(left).unwrap_or(u32::MAX));
+    }
+    let taken = lock(&host.shared).mailbox.notify(function, args);
+    taken.map(|()| 0).map_err(|NoRoom| out_of_memory(host))
+}
+
+/// Ends the guest: it takes more of the host's memory than it may have of its own.
+fn out_of_memory(host: &mut Host) -> wasmtime::Error {
+    host.outcome = Some(Outcome::OutOfMemory);
+    Ended.into()
 }
 
 fn log(mut guest: Guest<'_>, level: u32, at: u32, len: u32) -> wasmtime::Result<u32> {
@@ -238,7 +325,7 @@ fn log(mut guest: Guest<'_>, level: u32, at: u32, len: u32) -> wasmtime::Result<
         4 => LogLevel::Debug,
         _ => LogLevel::Log,
     };
-    let left = lock(&host.mailbox).log(level, text);
+    let left = lock(&host.shared).mailbox.log(level, text);
     Ok(u32::try_from(left).unwrap_or(u32::MAX))
 }
 
@@ -247,8 +334,9 @@ fn done(mut guest: Guest<'_>, kind: u32, peak: u32, at: u32, len: u32) -> wasmti
     let value = Value::from_bytes(message);
     let outcome = match kind {
         0 => Outcome::Returned(value),
-        1 => thrown(&value, &host.program_name),
-        _ => failed(&value, &host.program_name),
+        1 => thrown(&value, &host.files),
+        2 => failed(&value, &host.files),
+        _ => unlinked(&value, &host.files),
     };
     host.outcome.get_or_insert(outcome);
     host.peak_memory_bytes = Some(u64::from(peak));
@@ -256,8 +344,7 @@ fn done(mut guest: Guest<'_>, kind: u32, peak: u32, at: u32, len: u32) -> wasmti
 }
 
 fn memory_refused(mut guest: Guest<'_>) -> wasmtime::Result<()> {
-    guest.data_mut().outcome = Some(Outcome::OutOfMemory);
-    Err(Ended.into())
+    Err(out_of_memory(guest.data_mut()))
 }
 
 #[allow(clippy::cast_precision_loss)] // exact until the year 2255
@@ -274,27 +361,47 @@ fn memory_and_host<'a>(guest: &'a mut Guest<'_>, at: u32, len: u32) -> wasmtime:
     Ok((bytes, host))
 }
 
-/// An array of strings, as guest.c writes the two kinds of failure.
+fn write(guest: &mut Guest<'_>, at: u32, bytes: &[u8]) -> wasmtime::Result<()> {
+    let memory = guest.data().memory.ok_or(Ended)?;
+    Ok(memory.write(guest.as_context_mut(), at as usize, bytes)?)
+}
+
+/// An array of strings, as guest.c writes the kinds of failure.
 fn strings<const N: usize>(value: &Value) -> Option<[String; N]> {
     let Ok(Some(Json::Array(items))) = value.to_json("end", 1 << 20) else { return None };
     let texts: Option<Vec<String>> = items.into_iter().map(|item| item.as_str().map(str::to_owned)).collect();
     texts?.try_into().ok()
 }
 
-fn thrown(value: &Value, name_of_program: &str) -> Outcome {
+fn thrown(value: &Value, files: &Files) -> Outcome {
     match strings(value) {
-        Some([name, message, stack]) => {
-            Outcome::Threw(Thrown { name, message, frames: stack::frames(&stack, name_of_program) })
-        }
+        Some([name, message, stack]) => Outcome::Threw(Thrown { name, message, frames: files.frames(&stack) }),
         None => Outcome::Fault("the guest's engine reported an error that cannot be read".to_owned()),
     }
 }
 
-fn failed(value: &Value, name_of_program: &str) -> Outcome {
+/// A guest's engine that was taken over may name a module that there is not: it stays nameless.
+fn unlinked(value: &Value, files: &Files) -> Outcome {
+    let Some([kind, module, name, message, stack]) = strings(value) else {
+        return Outcome::Fault("the guest's engine reported a failure to link that cannot be read".to_owned());
+    };
+    let module = || files.module(&module).unwrap_or_default();
+    Outcome::Unlinked(match kind.as_str() {
+        "syntax" => {
+            let position = files.frames(&stack).first().map(|frame| frame.position);
+            LinkError::Syntax { module: module(), message, position }
+        }
+        "specifier" => LinkError::Specifier { module: module(), specifier: name },
+        "export" => LinkError::Export { export: name },
+        _ => LinkError::Binding { message },
+    })
+}
+
+fn failed(value: &Value, files: &Files) -> Outcome {
     match strings(value) {
         Some([code, message, stack]) => {
             let code = ErrorCode::from_name(&code).unwrap_or(ErrorCode::ToolError);
-            let frames = stack::frames(&stack, name_of_program);
+            let frames = files.frames(&stack);
             Outcome::Failed { error: ExecuteError::new(code, message), frames }
         }
         None => Outcome::Fault("the guest's engine reported a failure that cannot be read".to_owned()),

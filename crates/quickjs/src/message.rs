@@ -8,50 +8,138 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use execbox_core::engine::Answer;
-use execbox_core::program::Namespace;
+use execbox_core::program::{Module, ModuleBody, Modules, Namespace, Program, Source};
+use execbox_core::value::Value;
 
 /// The most that a guest can address, less what its image takes: larger memory limits come to this.
 const MOST_MEMORY: u32 = 0xf000_0000;
 
-/// What to run, with what, within what.
-pub(crate) fn start(
-    name: &str,
-    code: &str,
-    namespaces: &[impl AsRef<Namespace>],
-    memory_bytes: u64,
-    log_units: usize,
-) -> Vec<u8> {
-    let mut message = Vec::with_capacity(64 + name.len() + code.len());
+const START_FUNCTION: u8 = 0;
+const START_MODULES: u8 = 1;
+
+const MODULE_SYNTHETIC: u8 = 1;
+const MODULE_IMPORTABLE: u8 = 2;
+
+const SETTLE_FAILED: u8 = 0;
+const SETTLE_FULFILLED: u8 = 1;
+const SETTLE_REJECTED: u8 = 2;
+
+/// What to run, with what, within what. `None` for a source of another kind.
+pub(crate) fn start(program: &Program, log_units: usize) -> Option<Vec<u8>> {
+    let mut message = Vec::with_capacity(256 + code_len(&program.source));
     message.extend_from_slice(&seed().to_le_bytes());
-    put_u32(&mut message, u32::try_from(memory_bytes).unwrap_or(u32::MAX).min(MOST_MEMORY));
+    put_u32(&mut message, u32::try_from(program.limits.memory_bytes).unwrap_or(u32::MAX).min(MOST_MEMORY));
     put_u32(&mut message, u32::try_from(log_units).unwrap_or(u32::MAX));
-    put_text(&mut message, name);
-    put_text(&mut message, code);
-    put_u32(&mut message, namespaces.len() as u32);
-    for namespace in namespaces.iter().map(AsRef::as_ref) {
-        put_text(&mut message, &namespace.name);
-        put_u32(&mut message, namespace.functions.len() as u32);
-        for function in &namespace.functions {
-            put_text(&mut message, function);
+    match &program.source {
+        Source::Function { name, code } => {
+            message.push(START_FUNCTION);
+            put_text(&mut message, name);
+            put_text(&mut message, code);
+            put_namespaces(&mut message, &program.namespaces);
         }
+        Source::Modules(modules) => {
+            message.push(START_MODULES);
+            put_modules(&mut message, modules);
+        }
+        _ => return None,
     }
-    message
+    Some(message)
 }
 
-/// Appends the answer to the call that waits in `slot`.
-pub(crate) fn put_answer(message: &mut Vec<u8>, slot: u32, answer: &Answer) {
-    put_u32(message, slot);
-    match answer {
-        Ok(value) => {
-            message.push(1);
-            message.extend_from_slice(value.as_bytes());
+fn code_len(source: &Source) -> usize {
+    match source {
+        Source::Function { code, .. } => code.len(),
+        Source::Modules(modules) => {
+            modules.modules.iter().map(|module| 32 + module.name.len() + body_len(module)).sum()
         }
+        _ => 0,
+    }
+}
+
+fn body_len(module: &Module) -> usize {
+    match &module.body {
+        ModuleBody::Source(code) => code.len(),
+        ModuleBody::Synthetic(exports) => exports.as_bytes().len(),
+    }
+}
+
+fn put_namespaces(message: &mut Vec<u8>, namespaces: &[impl AsRef<Namespace>]) {
+    put_u32(message, namespaces.len() as u32);
+    for namespace in namespaces.iter().map(AsRef::as_ref) {
+        put_text(message, &namespace.name);
+        put_u32(message, namespace.functions.len() as u32);
+        for function in &namespace.functions {
+            put_text(message, function);
+        }
+    }
+}
+
+fn put_modules(message: &mut Vec<u8>, program: &Modules) {
+    let entry = program.modules.iter().position(|module| module.name == program.entry);
+    put_u32(message, entry.unwrap_or_default() as u32);
+    put_text(message, &program.export);
+    put_u32(message, program.modules.len() as u32);
+    for module in &program.modules {
+        let importable = if module.importable { MODULE_IMPORTABLE } else { 0 };
+        match &module.body {
+            ModuleBody::Source(code) => {
+                message.push(importable);
+                put_text(message, &module.name);
+                put_text(message, code);
+            }
+            ModuleBody::Synthetic(exports) => {
+                message.push(importable | MODULE_SYNTHETIC);
+                put_text(message, &module.name);
+                put_value(message, exports);
+            }
+        }
+    }
+    put_value(message, &program.args);
+}
+
+/// What is settled, in the message that settles it.
+#[derive(Clone, Copy)]
+pub(crate) enum Settled {
+    /// The call that waits in this slot.
+    Slot(u32),
+    /// The host's promise of this number.
+    Promise(u32),
+}
+
+pub(crate) fn put_settled(message: &mut Vec<u8>, settled: Settled) {
+    let (is_call, number) = match settled {
+        Settled::Slot(slot) => (1, slot),
+        Settled::Promise(number) => (0, number),
+    };
+    message.push(is_call);
+    put_u32(message, number);
+}
+
+/// How it is settled: with the answer to a call.
+pub(crate) fn put_answer(message: &mut Vec<u8>, answer: &Answer) {
+    match answer {
+        Ok(value) => put_result(message, Ok(value)),
         Err(error) => {
-            message.push(0);
+            message.push(SETTLE_FAILED);
             put_string(message, error.code.as_str());
             put_string(message, &error.message);
         }
     }
+}
+
+/// How it is settled: with a value, or with what it rejects with.
+pub(crate) fn put_result(message: &mut Vec<u8>, result: Result<&Value, &Value>) {
+    let (how, value) = match result {
+        Ok(value) => (SETTLE_FULFILLED, value),
+        Err(error) => (SETTLE_REJECTED, error),
+    };
+    message.push(how);
+    message.extend_from_slice(value.as_bytes());
+}
+
+fn put_value(message: &mut Vec<u8>, value: &Value) {
+    put_u32(message, value.as_bytes().len() as u32);
+    message.extend_from_slice(value.as_bytes());
 }
 
 fn put_u32(message: &mut Vec<u8>, value: u32) {

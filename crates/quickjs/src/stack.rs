@@ -1,39 +1,95 @@
 //! Reads the stacks that QuickJS records, keeping the frames of the program's own code.
 
+use std::sync::Arc;
+
 use execbox_core::engine::Frame;
 use execbox_core::language::Position;
+use execbox_core::program::{Program, Source};
 
-/// The frames of a stack whose place is in the file `name`, innermost first.
-///
-/// A line reads `    at function (file:line:column)`, or `    at file:line:column` for a syntax error.
-pub(crate) fn frames(stack: &str, name: &str) -> Vec<Frame> {
-    stack.lines().filter_map(|line| frame(line, name)).collect()
+/// What stands for the program's own code in stacks.
+pub(crate) enum Files {
+    /// One name for all of it.
+    One(String),
+    /// The modules' names.
+    Modules(Vec<Arc<str>>),
 }
 
-fn frame(line: &str, name: &str) -> Option<Frame> {
-    let at = line.strip_prefix("    at ")?;
-    let (function, place) = match at.strip_suffix(')') {
-        Some(inner) => inner.rsplit_once(" (")?,
-        None => ("<anonymous>", at),
-    };
-    let (line, column) = place.strip_prefix(name)?.strip_prefix(':')?.split_once(':')?;
-    let position = Position { line: line.parse().ok()?, column: column.parse().ok()? };
-    let function = (!matches!(function, "<anonymous>" | "<eval>")).then(|| function.to_owned());
-    Some(Frame { function, position })
+impl Files {
+    pub(crate) fn of(program: &Program) -> Self {
+        match &program.source {
+            Source::Function { name, .. } => Self::One(name.clone()),
+            Source::Modules(modules) => {
+                Self::Modules(modules.modules.iter().map(|module| Arc::clone(&module.name)).collect())
+            }
+            _ => Self::Modules(Vec::new()),
+        }
+    }
+
+    /// The frames of a stack that are in these files, innermost first.
+    ///
+    /// A line reads `    at function (file:line:column)`, or `    at file:line:column` for a syntax error.
+    pub(crate) fn frames(&self, stack: &str) -> Vec<Frame> {
+        stack.lines().filter_map(|line| self.frame(line)).collect()
+    }
+
+    fn frame(&self, line: &str) -> Option<Frame> {
+        let at = line.strip_prefix("    at ")?;
+        let (function, (module, position)) = match at.strip_suffix(')') {
+            // Functions and files may have any name, also one with a parenthesis.
+            Some(inner) => {
+                inner.rmatch_indices(" (").find_map(|(i, _)| Some((&inner[..i], self.place(&inner[i + 2..])?)))?
+            }
+            None => ("<anonymous>", self.place(at)?),
+        };
+        let function = (!matches!(function, "<anonymous>" | "<eval>")).then(|| function.to_owned());
+        Some(Frame { function, module, position })
+    }
+
+    fn place(&self, place: &str) -> Option<(Option<Arc<str>>, Position)> {
+        let mut parts = place.rsplitn(3, ':');
+        let (column, line, file) = (parts.next()?, parts.next()?, parts.next()?);
+        let position = Position { line: line.parse().ok()?, column: column.parse().ok()? };
+        match self {
+            Self::One(name) => (name == file).then_some((None, position)),
+            Self::Modules(names) => {
+                let name = names.iter().find(|name| &***name == file)?;
+                Some((Some(Arc::clone(name)), position))
+            }
+        }
+    }
+
+    /// The module of that name.
+    pub(crate) fn module(&self, name: &str) -> Option<Arc<str>> {
+        let Self::Modules(names) = self else { return None };
+        names.iter().find(|known| &***known == name).cloned()
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn frame(function: Option<&str>, module: Option<&str>, line: u32, column: u32) -> Frame {
+        Frame {
+            function: function.map(str::to_owned),
+            module: module.map(Arc::from),
+            position: Position { line, column },
+        }
+    }
+
     #[test]
     fn only_frames_of_the_program_are_kept() {
         let stack = "    at total (<script>:3:12)\n    at map (native)\n    at <anonymous> (<script>:7:1)\n    \
                      at <eval> (bootstrap.js:1:1)\n    at odd (missing)\nnoise\n    at <script>:9:2\n";
-        let frame = |function: Option<&str>, line, column| Frame {
-            function: function.map(str::to_owned),
-            position: Position { line, column },
-        };
-        assert_eq!(frames(stack, "<script>"), [frame(Some("total"), 3, 12), frame(None, 7, 1), frame(None, 9, 2)]);
+        let expected = [frame(Some("total"), None, 3, 12), frame(None, None, 7, 1), frame(None, None, 9, 2)];
+        assert_eq!(Files::One("<script>".into()).frames(stack), expected);
+    }
+
+    #[test]
+    fn frames_say_which_module_they_are_in_whatever_its_name() {
+        let files = Files::Modules(vec!["./a (1).js".into(), "b:2:3".into()]);
+        let stack = "    at f (./a (1).js:3:12)\n    at g (h) (b:2:3:4:5)\n    at f (./c.js:1:1)\n";
+        let expected = [frame(Some("f"), Some("./a (1).js"), 3, 12), frame(Some("g (h)"), Some("b:2:3"), 4, 5)];
+        assert_eq!(files.frames(stack), expected);
     }
 }

@@ -1,22 +1,20 @@
 //! The engine by itself: turns, values, limits and stops, without any contract.
 
+mod harness;
+
 use std::collections::HashSet;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use execbox_core::engine::{CallId, Engine, Event, Guest, Outcome, StartError, Turn};
 use execbox_core::error::{ErrorCode, ExecuteError};
-use execbox_core::program::{Limits, Module, Namespace, Program, Source};
+use execbox_core::program::{Limits, Namespace, Program, Source};
 use execbox_core::value::Value;
 use execbox_quickjs::QuickJs;
+use harness::{engine, events, turn};
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};
-
-fn engine() -> &'static QuickJs {
-    static ENGINE: std::sync::OnceLock<QuickJs> = std::sync::OnceLock::new();
-    ENGINE.get_or_init(|| QuickJs::new().unwrap())
-}
 
 fn start(body: &str, limits: Limits) -> Box<dyn Guest> {
     let namespace = Namespace { name: "tools".into(), functions: vec!["echo".into(), "other".into()] };
@@ -28,25 +26,10 @@ fn start(body: &str, limits: Limits) -> Box<dyn Guest> {
     engine().start(program).unwrap()
 }
 
-/// Polls until the guest can go no further.
-fn turn(guest: &mut dyn Guest) -> Turn {
-    loop {
-        if let Poll::Ready(turn) = guest.poll_turn(&mut Context::from_waker(Waker::noop())) {
-            return turn;
-        }
-    }
-}
-
-fn events(guest: &mut dyn Guest) -> Vec<Event> {
-    let mut events = Vec::new();
-    guest.take_events(&mut events);
-    events
-}
-
 fn calls(guest: &mut dyn Guest) -> Vec<(CallId, usize, Option<Json>)> {
     let calls = events(guest).into_iter().filter_map(|event| match event {
         Event::Call(call) => Some((call.id, call.function, call.input.to_json("input", 1 << 20).unwrap())),
-        Event::Log(_) => None,
+        Event::Log(_) | Event::Notify(_) => None,
     });
     calls.collect()
 }
@@ -402,15 +385,6 @@ fn nothing_escapes_an_interrupt() {
         assert!(started.elapsed() < Duration::from_secs(10), "{body}");
         puller.join().unwrap();
     }
-}
-
-#[test]
-fn es_modules_are_refused_by_name() {
-    let modules = vec![Module { name: "main".into(), code: "export default 1".into() }];
-    let source = Source::Modules { entry: "main".into(), modules, export: "default".into() };
-    let program = Program { source, namespaces: Vec::new(), limits: Limits::default() };
-    let refused = engine().start(program).err();
-    assert_eq!(refused.map(|error| error.to_string()).as_deref(), Some("the engine cannot run ES modules"));
 }
 
 #[test]

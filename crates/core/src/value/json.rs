@@ -68,7 +68,8 @@ fn encode_one<'j>(
     Ok(())
 }
 
-fn encode_key<'j>(key: &'j str, out: &mut Vec<u8>, keys: &mut HashMap<&'j str, u32>) {
+/// A key that comes in `keys` the first time is written out.
+pub(super) fn encode_key<'j>(key: &'j str, out: &mut Vec<u8>, keys: &mut HashMap<&'j str, u32>) {
     let next = keys.len() as u32;
     if let Some(known) = keys.get(key) {
         put_varint(out, wire::KEY_KNOWN + known);
@@ -170,7 +171,7 @@ impl<'a> Narrower<'a> {
             wire::OBJECT => self.container(start, Self::object)?,
             wire::REFERENCE => return self.referred(),
             wire::FOREIGN => return Err(self.foreign()?),
-            _ => return Err(Reason::Malformed),
+            tag => return Err(rich(tag).map_or(Reason::Malformed, |kind| Reason::Foreign(kind, String::new()))),
         }))
     }
 
@@ -268,6 +269,25 @@ impl<'a> Narrower<'a> {
         self.budget = self.budget.checked_sub(cost).ok_or(Reason::TooLarge)?;
         Ok(())
     }
+}
+
+/// What a tag stands for that JSON has no counterpart of. What it holds does not matter.
+fn rich(tag: u8) -> Option<Foreign> {
+    Some(match tag {
+        wire::BIGINT => Foreign::BigInt,
+        wire::DATE => Foreign::Date,
+        wire::MAP => Foreign::Map,
+        wire::SET => Foreign::Set,
+        wire::REGEXP => Foreign::RegExp,
+        wire::ERROR => Foreign::Error,
+        wire::BUFFER => Foreign::ArrayBuffer,
+        wire::VIEW => Foreign::TypedArray,
+        wire::BOXED => Foreign::BoxedPrimitive,
+        wire::SPARSE => Foreign::SparseArray,
+        wire::FUNCTION => Foreign::Function,
+        wire::PROMISE => Foreign::Promise,
+        _ => return None,
+    })
 }
 
 /// As `JSON.stringify` writes it: whole numbers without a fraction, negative zero as zero.
@@ -382,6 +402,20 @@ mod tests {
             narrowed(&instance),
             Err("result[0].a is an instance of Foo; use a plain object ({ ...value })".into())
         );
+    }
+
+    #[test]
+    fn what_crosses_whole_elsewhere_is_refused_in_the_same_words() {
+        for (bytes, words) in [
+            (&[wire::BIGINT, 1, 7][..], "is a bigint; use a number, or a string for more than 2^53"),
+            (&[wire::DATE, 0, 0, 0, 0, 0, 0, 0, 0], "is a Date; use a string (toISOString) or a number (getTime)"),
+            (&[wire::SET, 1, wire::NULL], "is a Set; use an array ([...set])"),
+            (&[wire::VIEW, 2, 0, 1, wire::BUFFER, 0, 0], "is a typed array; use an array (Array.from)"),
+            (&[wire::FUNCTION, 7, 0, 0], "is a function; pass the value that it returns"),
+            (&[wire::PROMISE, 7], "is a Promise; await it"),
+        ] {
+            assert_eq!(narrowed(&nested(bytes)), Err(format!("result[0].a {words}")));
+        }
     }
 
     #[test]

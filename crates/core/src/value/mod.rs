@@ -2,35 +2,90 @@
 //!
 //! A [`Value`] is the bytes that cross the wall, in the format below, not yet taken apart. Whoever
 //! knows what it may contain takes it apart: the script contract [narrows](Value::to_json) it to
-//! JSON and says exactly what it refused. Bytes from a guest are hostile: every length is checked
-//! against what is there before anything is allocated, and nothing recurses on depth that the
-//! guest chose.
+//! JSON and says exactly what it refused; the module contract takes all of it, as a [`Graph`]. Bytes
+//! from a guest are hostile: every length is checked against what is there before anything is
+//! allocated, and nothing recurses on depth that the guest chose.
 //!
 //! # Format
 //!
-//! One tag byte, then what the tag says. `varint` is LEB128 of at most 32 bits.
+//! What the structured clone algorithm of the web platform copies, and functions and promises of the
+//! host. One tag byte, then what the tag says. `varint` is LEB128 of at most 32 bits; `text` is a varint
+//! length and UTF-8.
 //!
 //! | tag | | payload |
 //! |---|---|---|
 //! | 0–3 | `undefined`, `null`, `false`, `true` | |
 //! | 4 | integer | varint, zigzag, fits in 32 bits |
 //! | 5 | number | 8 bytes, IEEE 754, little-endian |
-//! | 6 | string | varint length, UTF-8 |
+//! | 6 | string | text; a lone surrogate was made U+FFFD |
 //! | 7 | array | varint length, that many values (or holes) |
 //! | 8 | object | key, value, key, value, …, varint 0 |
 //! | 9 | hole | (only inside arrays) |
-//! | 10 | reference | varint: the array or object of that number, counted from 0 as they open |
-//! | 11 | foreign | kind byte, see [`Foreign`]; a class instance adds a string, its class's name |
+//! | 10 | reference | varint: the object of that number |
+//! | 11 | foreign | kind byte, see [`Foreign`]; a class instance adds a text, its class's name |
+//! | 12 | bigint | varint length, that many bytes, two's complement, little-endian |
+//! | 13 | `Date` | 8 bytes as in 5: milliseconds since 1970, or NaN |
+//! | 14 | `Map` | varint count, that many times key and value |
+//! | 15 | `Set` | varint count, that many values |
+//! | 16 | `RegExp` | text: its source; text: its flags |
+//! | 17 | `Error` | text: its name; a byte, the sum of 1: message, 2: stack, 4: cause; those: text, text, value |
+//! | 18 | `ArrayBuffer` | varint length; varint 0, or 1 + the length that it can be resized to; the bytes |
+//! | 19 | view | kind byte, see [`ViewKind`]; varint offset in bytes; varint 0 where its length follows its buffer's, or 1 + its length in elements; its buffer (18, or 10) |
+//! | 20 | boxed primitive | boolean, number, bigint or string |
+//! | 21 | sparse array | varint length, then as 8 |
+//! | 22 | host function | varint number, kind byte, see [`FunctionKind`]; text: its name |
+//! | 23 | host promise | varint number |
 //!
-//! A key is varint 1 and a string the first time, and varint 2 + n when it is the n-th distinct key again.
+//! A key is varint 1 and a text the first time, and varint 2 + n when it is the n-th distinct key again.
+//!
+//! References count what has an identity (7, 8 and 13–23) from 0, in the order in which it begins.
+//!
+//! Tag 11 is what the script contract's guests write for all that JSON cannot say, so that nothing is copied only to be
+//! refused. Guests of the module contract write no 9 (except where a getter removed an element meanwhile) and no 11: what
+//! cannot be copied is an error in the guest, at once. Tags 22 and 23 are made by the host alone; a guest may hand
+//! functions back.
+//!
+//! # Tagged JSON
+//!
+//! A [`Graph`] as JSON, for command lines and for protocols that speak JSON
+//! ([`to_tagged_json`](Graph::to_tagged_json), [`from_tagged_json`](Graph::from_tagged_json)).
+//! What JSON can say is said plainly. Everything else is an object with one *tag*, a key that begins with `$`; a key of the
+//! program's that begins with `$` gets another `$` in front.
+//!
+//! | JSON | value |
+//! |---|---|
+//! | `{"$undefined": true}` | `undefined` |
+//! | `{"$number": "NaN"}`; `"Infinity"`, `"-Infinity"`, `"-0"` | that number |
+//! | `{"$bigint": "123"}`; `"-0xff"` | a bigint; beyond a kilobyte it is written in hexadecimal |
+//! | `{"$date": 1700000000000}`; `null` | a `Date`: milliseconds since 1970; an invalid one |
+//! | `{"$map": [[key, value], …]}` | a `Map` |
+//! | `{"$set": [value, …]}` | a `Set` |
+//! | `{"$regexp": "source", "flags": "g"}` | a `RegExp` |
+//! | `{"$error": "TypeError", "message": "…", "stack": "…", "cause": value}` | an `Error`; all but its name may be left out |
+//! | `{"$bytes": "base64"}` | a `Uint8Array` that shows the whole of a buffer that nothing else shows |
+//! | `{"$buffer": "base64", "max": 64}` | an `ArrayBuffer`; `max` where it can be resized |
+//! | `{"$view": "Int16Array", "of": buffer, "offset": 0, "length": 4}` | a typed array or `DataView`; without `length` it follows its buffer |
+//! | `{"$boxed": primitive}` | `Object(primitive)` |
+//! | `{"$sparse": 9, "items": {"3": value}}` | an array of that length, with holes or further members |
+//! | `{"$function": 5, "kind": "async", "name": "f"}` | a function of the host; `sync`, `notify` or `log` |
+//! | `{"$promise": 5}` | a promise of the host |
+//! | `{"$id": 1, "$value": object}` | the object, with a name for references: only where there are any |
+//! | `{"$ref": 1}` | that same object; it may come before the object |
 
+mod bigint;
+mod decode;
+mod encode;
+mod graph;
 mod json;
+mod tagged;
 mod wire;
 
 use std::fmt;
 
 use serde_json::Value as Json;
 
+pub use bigint::BigInt;
+pub use graph::{Datum, ErrorNode, FunctionKind, Graph, HostFunction, Node, NodeId, ViewKind};
 pub use json::Refusal;
 
 /// The deepest nesting of arrays and objects that the script contract lets across, either way.
@@ -83,6 +138,16 @@ impl Value {
     pub fn to_json(&self, what: &str, budget: usize) -> Result<Option<Json>, Refusal> {
         json::narrow(&self.0, what, budget)
     }
+
+    /// Takes the whole value apart. `what` and `budget` as in [`to_json`](Self::to_json); no value takes more than some
+    /// fifty times its length.
+    ///
+    /// # Errors
+    /// Refused where it exceeds `budget`, where it holds what only JSON's narrowing knows (tag 11), and where the bytes
+    /// are not in this format.
+    pub fn to_graph(&self, what: &str, budget: usize) -> Result<Graph, Refusal> {
+        decode::decode(&self.0, budget).map_err(|reason| Refusal { path: what.to_owned(), reason: reason.to_string() })
+    }
 }
 
 impl fmt::Debug for Value {
@@ -90,7 +155,10 @@ impl fmt::Debug for Value {
         match self.to_json("value", 1 << 20) {
             Ok(None) => f.write_str("undefined"),
             Ok(Some(json)) => write!(f, "{json}"),
-            Err(refusal) => write!(f, "<{refusal}>"),
+            Err(refusal) => match self.to_graph("value", 1 << 20).and_then(|graph| graph.to_tagged_json("value")) {
+                Ok(json) => write!(f, "{json}"),
+                Err(_) => write!(f, "<{refusal}>"),
+            },
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The byte format of values: tags, and reading and writing its smallest parts.
 //!
-//! Nothing here knows what a whole value looks like; see [`super::json`].
+//! Nothing here knows what a whole value looks like; see [`super::json`], [`super::decode`] and [`super::encode`].
 
 pub(super) const UNDEFINED: u8 = 0;
 pub(super) const NULL: u8 = 1;
@@ -14,6 +14,23 @@ pub(super) const OBJECT: u8 = 8;
 pub(super) const HOLE: u8 = 9;
 pub(super) const REFERENCE: u8 = 10;
 pub(super) const FOREIGN: u8 = 11;
+pub(super) const BIGINT: u8 = 12;
+pub(super) const DATE: u8 = 13;
+pub(super) const MAP: u8 = 14;
+pub(super) const SET: u8 = 15;
+pub(super) const REGEXP: u8 = 16;
+pub(super) const ERROR: u8 = 17;
+pub(super) const BUFFER: u8 = 18;
+pub(super) const VIEW: u8 = 19;
+pub(super) const BOXED: u8 = 20;
+pub(super) const SPARSE: u8 = 21;
+pub(super) const FUNCTION: u8 = 22;
+pub(super) const PROMISE: u8 = 23;
+
+/// Which parts an error has: see [`ERROR`].
+pub(super) const ERROR_MESSAGE: u8 = 1;
+pub(super) const ERROR_STACK: u8 = 2;
+pub(super) const ERROR_CAUSE: u8 = 4;
 
 /// Key numbers: the end of an object, a key not seen before, and the first one that was.
 pub(super) const KEY_END: u32 = 0;
@@ -74,11 +91,15 @@ impl<'a> Reader<'a> {
         Ok(f64::from_le_bytes(*bytes))
     }
 
-    pub(super) fn string(&mut self) -> Result<&'a str, Malformed> {
-        let len = self.varint()? as usize;
+    pub(super) fn bytes(&mut self, len: usize) -> Result<&'a [u8], Malformed> {
         let (bytes, rest) = self.rest.split_at_checked(len).ok_or(Malformed)?;
         self.rest = rest;
-        std::str::from_utf8(bytes).map_err(|_| Malformed)
+        Ok(bytes)
+    }
+
+    pub(super) fn string(&mut self) -> Result<&'a str, Malformed> {
+        let len = self.varint()? as usize;
+        std::str::from_utf8(self.bytes(len)?).map_err(|_| Malformed)
     }
 }
 
@@ -98,6 +119,16 @@ pub(super) fn put_int(out: &mut Vec<u8>, value: i32) {
 pub(super) fn put_f64(out: &mut Vec<u8>, value: f64) {
     out.push(F64);
     out.extend_from_slice(&value.to_le_bytes());
+}
+
+/// As an integer where it is one of 32 bits; negative zero is none.
+pub(super) fn put_number(out: &mut Vec<u8>, value: f64) {
+    let integer = value as i32;
+    if f64::from(integer).to_bits() == value.to_bits() {
+        put_int(out, integer);
+    } else {
+        put_f64(out, value);
+    }
 }
 
 /// The length prefix and the bytes, without a tag. Host strings of 4 GiB do not exist here: the

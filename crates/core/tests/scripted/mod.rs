@@ -9,6 +9,8 @@
 //! call-now NAME JSON      calls a host function and stands still until it is answered
 //! await                   waits for every call begun; a failed one ends the program, as itself
 //! await-catch             the same, but the failure is caught and kept
+//! notify NUMBER JSON      tells the host, which does not answer
+//! await-promise NUMBER    waits until the host has settled that promise
 //! return JSON             ends with a value; `return it`: with the last answer; `return a Date`: with one that cannot cross
 //! throw NAME TEXT         ends with an uncaught error at line 1, column 1
 //! forge                   ends by throwing a copy of the failure that was caught
@@ -29,12 +31,13 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 
 use execbox_core::engine::{
-    Answer, CallId, Engine, Event, Frame, Guest, Interrupt, LogLevel, Outcome, StartError, Thrown, Turn,
+    Answer, CallId, Engine, Event, Frame, Guest, Interrupt, LinkError, LogLevel, Outcome, Pending, StartError, Thrown,
+    Turn,
 };
 use execbox_core::error::ExecuteError;
 use execbox_core::language::{Language, Position, SyntaxError};
 use execbox_core::mailbox::Mailbox;
-use execbox_core::program::{Limits, Module, Program, Source};
+use execbox_core::program::{Limits, ModuleBody, Modules, Program, Source};
 use execbox_core::value::{Foreign, Value};
 
 /// The front end of the scripted engine: source is moves already.
@@ -59,48 +62,57 @@ impl Engine for Scripted {
     }
 
     fn start(&self, program: Program) -> Result<Box<dyn Guest>, StartError> {
-        let code = match &program.source {
-            Source::Function { code, .. } => code.clone(),
-            Source::Modules { entry, modules, export } => link(entry, modules, export),
-            _ => return Err(StartError::Unsupported("programs of this kind")),
-        };
         let functions = program.namespaces.iter().flat_map(|space| space.functions.clone()).collect();
-        Ok(Box::new(ScriptedGuest::new(&code, functions, &program.limits)))
+        let mut guest = ScriptedGuest::new("", functions, &program.limits);
+        match &program.source {
+            Source::Function { code, .. } => guest.moves = moves(code),
+            Source::Modules(modules) => match link(modules) {
+                Ok((moves, end)) => (guest.moves, guest.end) = (moves.into(), end),
+                Err(error) => guest.end = Outcome::Unlinked(error),
+            },
+            _ => return Err(StartError::Unsupported("programs of this kind")),
+        }
+        Ok(Box::new(guest))
     }
 }
 
-/// The moves of a module graph: each module's where it is first imported, and in the end the export.
-fn link(entry: &str, modules: &[Module], export: &str) -> String {
+fn moves(code: &str) -> VecDeque<String> {
+    code.lines().map(|line| line.trim().to_owned()).filter(|line| !line.is_empty()).collect()
+}
+
+/// The moves of a module graph: each module's where it is first imported; and the outcome, from the export.
+fn link(program: &Modules) -> Result<(Vec<String>, Outcome), LinkError> {
     let mut moves = Vec::new();
-    let mut value = format!("throw SyntaxError {entry} has no export {export}");
+    let mut end = Outcome::Unlinked(LinkError::Export { export: program.export.clone() });
     let mut linked = Vec::new();
-    let mut open = vec![entry];
-    while let Some(name) = open.pop() {
+    let mut open = vec![(&*program.entry, &program.entry)];
+    while let Some((name, importer)) = open.pop() {
         if linked.contains(&name) {
             continue;
         }
         linked.push(name);
-        let Some(module) = modules.iter().find(|module| module.name == name) else {
-            return format!("throw SyntaxError there is no module {name}");
+        let Some(module) = program.modules.iter().find(|module| &*module.name == name) else {
+            return Err(LinkError::Specifier { module: Arc::clone(importer), specifier: name.to_owned() });
         };
+        let ModuleBody::Source(code) = &module.body else { continue };
         let mut own = Vec::new();
-        for line in module.code.lines() {
+        for line in code.lines() {
             match line.trim().split_once(' ') {
-                Some(("import", imported)) => open.push(imported),
+                Some(("import", imported)) => open.push((imported, &module.name)),
                 Some(("export", what)) => {
-                    if let (true, Some((name, json))) = (name == entry, what.split_once(' '))
-                        && name == export
+                    if let (true, Some((export, json))) = (module.name == program.entry, what.split_once(' '))
+                        && export == program.export
                     {
-                        value = format!("return {json}");
+                        end = Outcome::Returned(value(json));
                     }
                 }
-                _ => own.push(line.to_owned()),
+                _ => own.push(line.trim().to_owned()),
             }
         }
         moves.splice(0..0, own); // what is imported runs first
     }
-    moves.push(value);
-    moves.join("\n")
+    moves.retain(|line| !line.is_empty());
+    Ok((moves, end))
 }
 
 pub(crate) struct ScriptedGuest {
@@ -113,22 +125,28 @@ pub(crate) struct ScriptedGuest {
     /// It stands inside a synchronous call.
     stands: bool,
     answers: Vec<Answer>,
+    /// Promises of the host that it has settled.
+    settled: Vec<u32>,
     it: Value,
     caught: Option<ExecuteError>,
+    /// What it comes to when it has no more moves.
+    end: Outcome,
 }
 
 impl ScriptedGuest {
     fn new(code: &str, functions: Vec<String>, limits: &Limits) -> Self {
         Self {
-            moves: code.lines().map(|line| line.trim().to_owned()).filter(|line| !line.is_empty()).collect(),
+            moves: moves(code),
             functions,
             mailbox: Mailbox::new(limits),
             interrupt: Interrupt::new(),
             pending: 0,
             stands: false,
             answers: Vec::new(),
+            settled: Vec::new(),
             it: Value::undefined(),
             caught: None,
+            end: Outcome::Returned(Value::undefined()),
         }
     }
 
@@ -158,7 +176,7 @@ impl ScriptedGuest {
     }
 
     /// The failure among the answers, if there is one.
-    fn settle(&mut self) -> Option<ExecuteError> {
+    fn settle_answers(&mut self) -> Option<ExecuteError> {
         let mut failure = None;
         for answer in self.answers.drain(..) {
             match answer {
@@ -181,8 +199,13 @@ impl ScriptedGuest {
             }
             "call" => return Poll::Ready(self.call(rest, false)),
             "call-now" => return Poll::Ready(self.call(rest, true)),
-            "await" => return Poll::Ready(self.settle().map(failed)),
-            "await-catch" => self.caught = self.settle(),
+            "notify" => {
+                let (function, args) = rest.split_once(' ').unwrap();
+                let told = self.mailbox.notify(function.parse().unwrap(), value(args).as_bytes());
+                return Poll::Ready(told.err().map(|_| Outcome::OutOfMemory));
+            }
+            "await" => return Poll::Ready(self.settle_answers().map(failed)),
+            "await-catch" => self.caught = self.settle_answers(),
             "return" if rest == "it" => return Poll::Ready(Some(Outcome::Returned(self.it.clone()))),
             "return" => return Poll::Ready(Some(Outcome::Returned(value(rest)))),
             "throw" => {
@@ -216,8 +239,18 @@ impl Guest for ScriptedGuest {
                 return Poll::Ready(Turn::Done(Outcome::Interrupted));
             }
             let Some(line) = self.moves.front() else {
-                return Poll::Ready(Turn::Done(Outcome::Returned(Value::undefined())));
+                return Poll::Ready(Turn::Done(self.end.clone()));
             };
+            if let Some(promise) = line.strip_prefix("await-promise ") {
+                if !self.settled.contains(&promise.parse().unwrap()) {
+                    return Poll::Ready(Turn::Waiting);
+                }
+                self.moves.pop_front();
+                if let Some(error) = self.settle_answers() {
+                    return Poll::Ready(Turn::Done(failed(error)));
+                }
+                continue;
+            }
             let awaits = line.starts_with("await") || self.stands;
             if line == "stall" || (awaits && self.pending > 0) {
                 return Poll::Ready(Turn::Waiting);
@@ -240,6 +273,17 @@ impl Guest for ScriptedGuest {
             self.pending -= 1;
             self.stands = false;
             self.answers.push(answer);
+        }
+    }
+
+    fn settle(&mut self, pending: Pending, result: Result<Value, Value>) {
+        let answer = result.map_err(|error| ExecuteError::tool(format!("{error:?}")));
+        match pending {
+            Pending::Call(call) => self.answer(call, answer),
+            Pending::Promise(promise) => {
+                self.settled.push(promise);
+                self.answers.push(answer);
+            }
         }
     }
 
@@ -277,7 +321,7 @@ fn threw(name: &str, message: &str) -> Outcome {
     Outcome::Threw(Thrown {
         name: name.into(),
         message: message.into(),
-        frames: vec![Frame { function: None, position }],
+        frames: vec![Frame { function: None, module: None, position }],
     })
 }
 
@@ -296,7 +340,7 @@ impl<E: Engine + 'static> Engine for ThreadBound<E> {
         let (seen, engine, interrupt) = (Arc::clone(&shared), Arc::clone(&self.0), Interrupt::new());
         let pulled = interrupt.clone();
         thread::spawn(move || live(&*engine, program, &orders, &seen, &pulled));
-        Ok(Box::new(Remote { to_guest, shared, interrupt, asked: false }))
+        Ok(Box::new(Remote { to_guest, shared, interrupt, asked: false, stale: false }))
     }
 }
 
@@ -310,6 +354,7 @@ struct Shared {
 enum Order {
     Turn,
     Answer(CallId, Answer),
+    Settle(Pending, Result<Value, Value>),
 }
 
 struct Remote {
@@ -317,6 +362,8 @@ struct Remote {
     shared: Arc<Mutex<Shared>>,
     interrupt: Interrupt,
     asked: bool,
+    /// It was answered after it was asked for its turn: that it waits is no news then.
+    stale: bool,
 }
 
 struct Unpark(thread::Thread);
@@ -338,11 +385,17 @@ fn live(
     let mut guest = engine.start(program).unwrap();
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     for order in orders {
-        let Order::Turn = order else {
-            let Order::Answer(call, answer) = order else { unreachable!() };
-            guest.answer(call, answer);
-            continue;
-        };
+        match order {
+            Order::Turn => {}
+            Order::Answer(call, answer) => {
+                guest.answer(call, answer);
+                continue;
+            }
+            Order::Settle(pending, result) => {
+                guest.settle(pending, result);
+                continue;
+            }
+        }
         let turn = loop {
             if pulled.is_pulled() {
                 guest.interrupt().pull();
@@ -366,11 +419,13 @@ impl Guest for Remote {
         let mut shared = self.shared.lock().unwrap();
         if let Some(turn) = shared.turn.take() {
             self.asked = false;
-            return Poll::Ready(turn);
+            if !(self.stale && turn == Turn::Waiting) {
+                return Poll::Ready(turn);
+            }
         }
         shared.waker = Some(cx.waker().clone());
         if !self.asked {
-            self.asked = true;
+            (self.asked, self.stale) = (true, false);
             self.to_guest.send(Order::Turn).unwrap();
         }
         Poll::Pending
@@ -381,7 +436,13 @@ impl Guest for Remote {
     }
 
     fn answer(&mut self, call: CallId, answer: Answer) {
+        self.stale = self.asked;
         self.to_guest.send(Order::Answer(call, answer)).unwrap();
+    }
+
+    fn settle(&mut self, pending: Pending, result: Result<Value, Value>) {
+        self.stale = self.asked;
+        self.to_guest.send(Order::Settle(pending, result)).unwrap();
     }
 
     fn interrupt(&self) -> Interrupt {

@@ -1,0 +1,193 @@
+//! Whole numbers of any size, as they cross: two's complement. No arithmetic.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A JavaScript `bigint`.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct BigInt(Box<[u8]>);
+
+/// Longer ones are written in hexadecimal: turning them into decimal takes time that grows with the square of their length.
+const MOST_DECIMAL_BYTES: usize = 1024;
+
+impl BigInt {
+    /// From two's complement, little-endian; no bytes are zero.
+    pub fn from_le_bytes(bytes: &[u8]) -> Self {
+        let mut bytes = if bytes.is_empty() { &[0] } else { bytes };
+        while let [rest @ .., before, last] = bytes
+            && *last == sign_extension(*before)
+        {
+            bytes = &bytes[..=rest.len()];
+        }
+        Self(bytes.into())
+    }
+
+    /// Two's complement, little-endian, as short as can be and at least one byte.
+    pub fn as_le_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// The number, if it is one of 128 bits.
+    pub fn to_i128(&self) -> Option<i128> {
+        let mut bytes = [if self.is_negative() { 0xff } else { 0 }; 16];
+        bytes.get_mut(..self.0.len())?.copy_from_slice(&self.0);
+        Some(i128::from_le_bytes(bytes))
+    }
+
+    fn is_negative(&self) -> bool {
+        self.0.last().is_some_and(|last| last >> 7 == 1)
+    }
+
+    /// The absolute value, little-endian.
+    fn magnitude(&self) -> Vec<u8> {
+        let mut bytes = self.0.to_vec();
+        if self.is_negative() {
+            negate(&mut bytes);
+        }
+        bytes
+    }
+
+    fn from_magnitude(mut bytes: Vec<u8>, negative: bool) -> Self {
+        bytes.push(0);
+        if negative {
+            negate(&mut bytes);
+        }
+        Self::from_le_bytes(&bytes)
+    }
+}
+
+fn sign_extension(byte: u8) -> u8 {
+    if byte >> 7 == 1 { 0xff } else { 0 }
+}
+
+fn negate(bytes: &mut [u8]) {
+    let mut carry = true;
+    for byte in bytes {
+        (*byte, carry) = (!*byte).overflowing_add(u8::from(carry));
+    }
+}
+
+impl From<i128> for BigInt {
+    fn from(value: i128) -> Self {
+        Self::from_le_bytes(&value.to_le_bytes())
+    }
+}
+
+impl From<i64> for BigInt {
+    fn from(value: i64) -> Self {
+        i128::from(value).into()
+    }
+}
+
+/// In decimal; beyond a kilobyte in hexadecimal, as `0x…` or `-0x…`.
+impl fmt::Display for BigInt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut rest = self.magnitude();
+        if self.is_negative() {
+            f.write_str("-")?;
+        }
+        if rest.len() > MOST_DECIMAL_BYTES {
+            f.write_str("0x")?;
+            return rest.iter().rev().try_for_each(|byte| write!(f, "{byte:02x}"));
+        }
+        let mut groups = Vec::new();
+        while groups.is_empty() || rest.iter().any(|&byte| byte != 0) {
+            let mut remainder = 0;
+            for byte in rest.iter_mut().rev() {
+                let value = remainder << 8 | u32::from(*byte);
+                *byte = (value / 1000) as u8; // below 256, because the remainder is below 1000
+                remainder = value % 1000;
+            }
+            groups.push(remainder);
+        }
+        write!(f, "{}", groups.pop().unwrap_or_default())?;
+        groups.iter().rev().try_for_each(|group| write!(f, "{group:03}"))
+    }
+}
+
+impl fmt::Debug for BigInt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}n")
+    }
+}
+
+/// The text is no whole number, or one of more decimal digits than a kilobyte holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("is not a whole number, in decimal or as 0x…")]
+pub struct NotABigInt;
+
+impl FromStr for BigInt {
+    type Err = NotABigInt;
+
+    fn from_str(text: &str) -> Result<Self, NotABigInt> {
+        let (negative, digits) = match text.strip_prefix('-') {
+            Some(digits) => (true, digits),
+            None => (false, text),
+        };
+        let magnitude = match digits.strip_prefix("0x") {
+            Some(hexadecimal) => from_hexadecimal(hexadecimal.as_bytes()),
+            None => from_decimal(digits.as_bytes()),
+        };
+        Ok(Self::from_magnitude(magnitude.ok_or(NotABigInt)?, negative))
+    }
+}
+
+fn from_hexadecimal(digits: &[u8]) -> Option<Vec<u8>> {
+    let digit = |&digit: &u8| char::from(digit).to_digit(16).map(|value| value as u8);
+    let pairs = digits.rchunks(2).map(|pair| pair.iter().try_fold(0, |value, d| Some(value << 4 | digit(d)?)));
+    pairs.collect::<Option<Vec<u8>>>().filter(|bytes| !bytes.is_empty())
+}
+
+fn from_decimal(digits: &[u8]) -> Option<Vec<u8>> {
+    const MOST_DIGITS: usize = MOST_DECIMAL_BYTES * 5 / 2;
+    if digits.is_empty() || digits.len() > MOST_DIGITS {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    for &digit in digits {
+        let mut carry = char::from(digit).to_digit(10)?;
+        for byte in &mut bytes {
+            let value = u32::from(*byte) * 10 + carry;
+            *byte = value as u8; // its low eight bits
+            carry = value >> 8;
+        }
+        if carry > 0 {
+            bytes.push(carry as u8);
+        }
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn decimal_and_hexadecimal() {
+        for text in ["0", "-1", "127", "128", "-128", "-129", "1000000", "340282366920938463463374607431768211456"] {
+            assert_eq!(text.parse::<BigInt>().unwrap().to_string(), text);
+        }
+        assert_eq!("-0xff".parse::<BigInt>(), Ok(BigInt::from(-255_i64)));
+        assert_eq!("-0".parse::<BigInt>(), Ok(BigInt::from(0_i64)));
+        for text in ["", "-", "0x", "1.5", "12n", "--1", "0xg", &"1".repeat(3000)] {
+            assert_eq!(text.parse::<BigInt>(), Err(NotABigInt), "{text}");
+        }
+        let huge = BigInt::from_le_bytes(&[1; 2000]);
+        assert!(huge.to_string().starts_with("0x0101"));
+        assert_eq!(huge.to_string().parse(), Ok(huge));
+    }
+
+    proptest! {
+        #[test]
+        fn numbers_survive(value in any::<i128>(), extension in 0_usize..4) {
+            let number = BigInt::from(value);
+            prop_assert_eq!(number.to_string(), value.to_string());
+            prop_assert_eq!(number.to_i128(), Some(value));
+            prop_assert_eq!(number.to_string().parse::<BigInt>(), Ok(number.clone()));
+            let mut longer = value.to_le_bytes().to_vec();
+            longer.extend(std::iter::repeat_n(if value < 0 { 0xff } else { 0 }, extension));
+            prop_assert_eq!(BigInt::from_le_bytes(&longer), number);
+        }
+    }
+}

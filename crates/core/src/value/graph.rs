@@ -1,0 +1,541 @@
+//! A value taken apart: a graph of objects, with cycles and shared references.
+//!
+//! Objects live in one list and name each other by their place in it, so that nothing here recurses:
+//! neither dropping nor comparing a graph depends on how deep it is. [`super::encode`] and
+//! [`super::decode`] turn graphs into bytes and back, [`super::tagged`] into JSON and back.
+
+use serde_json::Value as Json;
+
+use super::BigInt;
+
+/// A value: what `structuredClone` can copy, and functions and promises of the host.
+///
+/// ```
+/// use execbox_core::value::{Datum, Graph, Node, Value};
+///
+/// let mut graph = Graph::default();
+/// let when = graph.add(Node::Date(0.0));
+/// let row = graph.object([("id", Datum::from(7)), ("at", when)]);
+/// graph.set_root(row);
+///
+/// let value: Value = graph.to_value("row")?;
+/// let same = value.to_graph("row", 1 << 20)?;
+/// assert_eq!(same, graph);
+/// assert_eq!(same.member(same.root(), "id").and_then(Datum::as_number), Some(7.0));
+/// assert_eq!(same.to_tagged_json("row")?, serde_json::json!({"id": 7, "at": {"$date": 0}}));
+/// # Ok::<_, execbox_core::value::Refusal>(())
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Graph {
+    nodes: Vec<Node>,
+    root: Datum,
+}
+
+/// A primitive, or one of its graph's objects.
+#[derive(Debug, Clone, Default)]
+#[allow(missing_docs)] // each is what its name says
+pub enum Datum {
+    #[default]
+    Undefined,
+    Null,
+    Bool(bool),
+    Number(f64),
+    BigInt(BigInt),
+    String(String),
+    /// An object of the same graph.
+    Node(NodeId),
+}
+
+/// Names an object within its graph.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(pub(super) u32);
+
+/// An object: what has an identity.
+#[derive(Debug, Clone)]
+pub enum Node {
+    /// An array without holes.
+    Array(Vec<Datum>),
+    /// An array with holes, or with further members: its length, and its members by name, indices among them.
+    SparseArray(u32, Vec<(String, Datum)>),
+    /// A plain object: its own members, in order.
+    Object(Vec<(String, Datum)>),
+    /// Milliseconds since 1970; NaN is an invalid date.
+    Date(f64),
+    /// Keys and values, in order.
+    Map(Vec<(Datum, Datum)>),
+    /// Values, in order.
+    Set(Vec<Datum>),
+    /// A regular expression.
+    RegExp {
+        /// What stands between the slashes.
+        source: String,
+        /// Of `dgimsuvy`.
+        flags: String,
+    },
+    /// An error.
+    Error(Box<ErrorNode>),
+    /// An `ArrayBuffer`.
+    Buffer {
+        /// What it holds.
+        bytes: Vec<u8>,
+        /// How long it can be made, if it can be resized.
+        max_len: Option<u32>,
+    },
+    /// A typed array or a `DataView`.
+    View {
+        /// Which.
+        kind: ViewKind,
+        /// The [`Buffer`](Self::Buffer) that it shows.
+        buffer: NodeId,
+        /// Where in it, in bytes.
+        offset: u32,
+        /// How many elements; `None` follows a buffer that can be resized to its end.
+        len: Option<u32>,
+    },
+    /// `Object(primitive)`: of a boolean, a number, a bigint or a string.
+    Boxed(Datum),
+    /// A function of the host, callable in the guest.
+    Function(HostFunction),
+    /// A promise that the host settles: see [`Guest::settle`](crate::engine::Guest::settle). Each number is used for one
+    /// promise only. They are places in a table of the guest: count them from 0.
+    Promise(u32),
+}
+
+/// The parts of an error.
+#[derive(Debug, Clone, Default)]
+pub struct ErrorNode {
+    /// Its name: in the guest it is made of the constructor of that name if it is one of ECMAScript's, else of `Error`.
+    pub name: String,
+    /// Its message.
+    pub message: Option<String>,
+    /// Where it was made, in terms of the code as the engine ran it. A host's errors have none.
+    pub stack: Option<String>,
+    /// What caused it.
+    pub cause: Option<Datum>,
+}
+
+/// A function of the host, as a guest gets hold of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostFunction {
+    /// What stands for it in calls: the host's choice.
+    pub number: u32,
+    /// What calling it means.
+    pub kind: FunctionKind,
+    /// Its `name` in the guest.
+    pub name: String,
+}
+
+/// What calling a host function means. The discriminant is the kind byte of the format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum FunctionKind {
+    /// Returns a promise of the answer.
+    Async,
+    /// The guest stands still inside the call until it is answered.
+    Sync,
+    /// Returns nothing at once; the host is told. What it is told counts against the memory limit.
+    Notify,
+    /// The same for logs: what is beyond the log limits is dropped, and what cannot be copied is described.
+    Log,
+}
+
+impl FunctionKind {
+    pub(super) const ALL: [Self; 4] = [Self::Async, Self::Sync, Self::Notify, Self::Log];
+
+    /// Its name in tagged JSON.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Async => "async",
+            Self::Sync => "sync",
+            Self::Notify => "notify",
+            Self::Log => "log",
+        }
+    }
+}
+
+/// The kinds of views. The discriminant is the kind byte of the format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+#[allow(missing_docs)] // each is the constructor of that name; `Array` is left out
+pub enum ViewKind {
+    Uint8Clamped,
+    Int8,
+    Uint8,
+    Int16,
+    Uint16,
+    Int32,
+    Uint32,
+    BigInt64,
+    BigUint64,
+    Float16,
+    Float32,
+    Float64,
+    DataView,
+}
+
+impl ViewKind {
+    pub(super) const ALL: [Self; 13] = [
+        Self::Uint8Clamped,
+        Self::Int8,
+        Self::Uint8,
+        Self::Int16,
+        Self::Uint16,
+        Self::Int32,
+        Self::Uint32,
+        Self::BigInt64,
+        Self::BigUint64,
+        Self::Float16,
+        Self::Float32,
+        Self::Float64,
+        Self::DataView,
+    ];
+
+    /// The constructor's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Uint8Clamped => "Uint8ClampedArray",
+            Self::Int8 => "Int8Array",
+            Self::Uint8 => "Uint8Array",
+            Self::Int16 => "Int16Array",
+            Self::Uint16 => "Uint16Array",
+            Self::Int32 => "Int32Array",
+            Self::Uint32 => "Uint32Array",
+            Self::BigInt64 => "BigInt64Array",
+            Self::BigUint64 => "BigUint64Array",
+            Self::Float16 => "Float16Array",
+            Self::Float32 => "Float32Array",
+            Self::Float64 => "Float64Array",
+            Self::DataView => "DataView",
+        }
+    }
+
+    /// How many bytes one element has; 1 for a `DataView`.
+    pub fn element_len(self) -> u32 {
+        match self {
+            Self::Uint8Clamped | Self::Int8 | Self::Uint8 | Self::DataView => 1,
+            Self::Int16 | Self::Uint16 | Self::Float16 => 2,
+            Self::Int32 | Self::Uint32 | Self::Float32 => 4,
+            Self::BigInt64 | Self::BigUint64 | Self::Float64 => 8,
+        }
+    }
+
+    /// The bytes of a buffer that a view shows; `None` where there can be no such view.
+    pub(super) fn range(
+        self,
+        buffer_len: usize,
+        max_len: Option<u32>,
+        offset: u32,
+        len: Option<u32>,
+    ) -> Option<std::ops::Range<usize>> {
+        let start = offset as usize;
+        let end = match len {
+            Some(len) => start.checked_add((len as usize).checked_mul(self.element_len() as usize)?)?,
+            None if max_len.is_some() => buffer_len,
+            None => return None,
+        };
+        (offset.is_multiple_of(self.element_len()) && start <= end && end <= buffer_len).then_some(start..end)
+    }
+}
+
+// ---- Building -----------------------------------------------------------------------------------
+
+impl Graph {
+    /// A value that is one primitive.
+    pub fn of(primitive: impl Into<Datum>) -> Self {
+        Self { nodes: Vec::new(), root: primitive.into() }
+    }
+
+    /// A JSON value. Recurses as deep as it nests, as everything else does that is done with JSON.
+    pub fn from_json(json: &Json) -> Self {
+        let mut graph = Self::default();
+        graph.root = graph.add_json(json);
+        graph
+    }
+
+    /// Adds a JSON value, to become a part of another.
+    pub fn add_json(&mut self, json: &Json) -> Datum {
+        match json {
+            Json::Null => Datum::Null,
+            Json::Bool(value) => Datum::Bool(*value),
+            Json::Number(number) => Datum::Number(number.as_f64().unwrap_or(f64::NAN)),
+            Json::String(text) => Datum::String(text.clone()),
+            Json::Array(items) => {
+                let items = items.iter().map(|item| self.add_json(item)).collect();
+                self.add(Node::Array(items))
+            }
+            Json::Object(members) => {
+                let members = members.iter().map(|(key, member)| (key.clone(), self.add_json(member))).collect();
+                self.add(Node::Object(members))
+            }
+        }
+    }
+
+    /// Adds an object. Nothing refers to it yet.
+    pub fn add(&mut self, node: Node) -> Datum {
+        Datum::Node(self.add_node(node))
+    }
+
+    pub(super) fn add_node(&mut self, node: Node) -> NodeId {
+        let id = NodeId(u32::try_from(self.nodes.len()).unwrap_or(u32::MAX)); // four billion would fill the machine
+        self.nodes.push(node);
+        id
+    }
+
+    /// Adds a plain object.
+    pub fn object<K: Into<String>>(&mut self, members: impl IntoIterator<Item = (K, Datum)>) -> Datum {
+        self.add(Node::Object(members.into_iter().map(|(key, member)| (key.into(), member)).collect()))
+    }
+
+    /// Adds an array.
+    pub fn array(&mut self, items: impl IntoIterator<Item = Datum>) -> Datum {
+        self.add(Node::Array(items.into_iter().collect()))
+    }
+
+    /// Adds a `Uint8Array` with a buffer of its own.
+    pub fn bytes(&mut self, bytes: impl Into<Vec<u8>>) -> Datum {
+        let bytes = bytes.into();
+        let len = u32::try_from(bytes.len()).ok();
+        let buffer = self.add_node(Node::Buffer { bytes, max_len: None });
+        self.add(Node::View { kind: ViewKind::Uint8, buffer, offset: 0, len })
+    }
+
+    /// Adds an error.
+    pub fn error(&mut self, name: impl Into<String>, message: impl Into<String>) -> Datum {
+        let error = ErrorNode { name: name.into(), message: Some(message.into()), ..ErrorNode::default() };
+        self.add(Node::Error(Box::new(error)))
+    }
+
+    /// Adds a function of the host.
+    pub fn function(&mut self, number: u32, kind: FunctionKind, name: impl Into<String>) -> Datum {
+        self.add(Node::Function(HostFunction { number, kind, name: name.into() }))
+    }
+
+    /// Makes `root` the value that this graph is.
+    pub fn set_root(&mut self, root: Datum) {
+        self.root = root;
+    }
+
+    pub(super) fn from_parts(nodes: Vec<Node>, root: Datum) -> Self {
+        Self { nodes, root }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    // ---- Looking --------------------------------------------------------------------------------
+
+    /// What the value is.
+    pub fn root(&self) -> &Datum {
+        &self.root
+    }
+
+    /// The object of that name; `None` for one of another graph.
+    pub fn get(&self, id: NodeId) -> Option<&Node> {
+        self.nodes.get(id.0 as usize)
+    }
+
+    /// The same, to be changed: how cycles are made.
+    pub fn get_mut(&mut self, id: NodeId) -> Option<&mut Node> {
+        self.nodes.get_mut(id.0 as usize)
+    }
+
+    /// The object that `datum` is; `None` for a primitive.
+    pub fn node(&self, datum: &Datum) -> Option<&Node> {
+        if let Datum::Node(id) = datum { self.get(*id) } else { None }
+    }
+
+    /// The items of an array.
+    pub fn items(&self, datum: &Datum) -> Option<&[Datum]> {
+        if let Some(Node::Array(items)) = self.node(datum) { Some(items) } else { None }
+    }
+
+    /// A member of a plain object.
+    pub fn member(&self, datum: &Datum, key: &str) -> Option<&Datum> {
+        let Some(Node::Object(members)) = self.node(datum) else { return None };
+        members.iter().find(|(name, _)| name == key).map(|(_, member)| member)
+    }
+
+    /// The bytes of an `ArrayBuffer`, or those that a view shows.
+    pub fn bytes_of(&self, datum: &Datum) -> Option<&[u8]> {
+        match self.node(datum)? {
+            Node::Buffer { bytes, .. } => Some(bytes),
+            &Node::View { kind, buffer, offset, len } => {
+                let Node::Buffer { bytes, max_len } = self.get(buffer)? else { return None };
+                bytes.get(kind.range(bytes.len(), *max_len, offset, len)?)
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Datum {
+    /// The text of a string.
+    pub fn as_str(&self) -> Option<&str> {
+        if let Self::String(text) = self { Some(text) } else { None }
+    }
+
+    /// The number.
+    pub fn as_number(&self) -> Option<f64> {
+        if let Self::Number(number) = self { Some(*number) } else { None }
+    }
+
+    /// The boolean.
+    pub fn as_bool(&self) -> Option<bool> {
+        if let Self::Bool(value) = self { Some(*value) } else { None }
+    }
+
+    /// Whether it is `undefined`.
+    pub fn is_undefined(&self) -> bool {
+        matches!(self, Self::Undefined)
+    }
+}
+
+impl From<bool> for Datum {
+    fn from(value: bool) -> Self {
+        Self::Bool(value)
+    }
+}
+
+impl From<i32> for Datum {
+    fn from(value: i32) -> Self {
+        Self::Number(value.into())
+    }
+}
+
+impl From<f64> for Datum {
+    fn from(value: f64) -> Self {
+        Self::Number(value)
+    }
+}
+
+impl From<&str> for Datum {
+    fn from(value: &str) -> Self {
+        Self::String(value.to_owned())
+    }
+}
+
+impl From<String> for Datum {
+    fn from(value: String) -> Self {
+        Self::String(value)
+    }
+}
+
+impl From<BigInt> for Datum {
+    fn from(value: BigInt) -> Self {
+        Self::BigInt(value)
+    }
+}
+
+impl From<NodeId> for Datum {
+    fn from(id: NodeId) -> Self {
+        Self::Node(id)
+    }
+}
+
+// ---- Comparing ----------------------------------------------------------------------------------
+
+/// Two graphs are equal if no program could tell them apart: the same shape, the same sharing, the same order of members,
+/// the same primitives (NaN is itself; 0 is not -0). Objects that the root does not reach do not matter.
+impl PartialEq for Graph {
+    fn eq(&self, other: &Self) -> bool {
+        let mut comparison =
+            Comparison { left: vec![None; self.nodes.len()], right: vec![None; other.nodes.len()], open: Vec::new() };
+        if !comparison.equal(&self.root, &other.root) {
+            return false;
+        }
+        while let Some((left, right)) = comparison.open.pop() {
+            let (Some(left), Some(right)) = (self.get(left), other.get(right)) else { return false };
+            if !comparison.equal_nodes(left, right) {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+struct Comparison {
+    /// Which object of the other side each object has turned out to be.
+    left: Vec<Option<NodeId>>,
+    right: Vec<Option<NodeId>>,
+    /// Pairs whose parts are yet to be compared.
+    open: Vec<(NodeId, NodeId)>,
+}
+
+impl Comparison {
+    fn equal(&mut self, left: &Datum, right: &Datum) -> bool {
+        match (left, right) {
+            (Datum::Undefined, Datum::Undefined) | (Datum::Null, Datum::Null) => true,
+            (Datum::Bool(left), Datum::Bool(right)) => left == right,
+            (Datum::Number(left), Datum::Number(right)) => same_number(*left, *right),
+            (Datum::BigInt(left), Datum::BigInt(right)) => left == right,
+            (Datum::String(left), Datum::String(right)) => left == right,
+            (Datum::Node(left), Datum::Node(right)) => self.pair(*left, *right),
+            _ => false,
+        }
+    }
+
+    fn pair(&mut self, left: NodeId, right: NodeId) -> bool {
+        let known = (self.left.get_mut(left.0 as usize), self.right.get_mut(right.0 as usize));
+        let (Some(of_left), Some(of_right)) = known else { return false };
+        match (*of_left, *of_right) {
+            (None, None) => {
+                (*of_left, *of_right) = (Some(right), Some(left));
+                self.open.push((left, right));
+                true
+            }
+            (of_left, of_right) => of_left == Some(right) && of_right == Some(left),
+        }
+    }
+
+    fn equal_nodes(&mut self, left: &Node, right: &Node) -> bool {
+        match (left, right) {
+            (Node::Array(left), Node::Array(right)) | (Node::Set(left), Node::Set(right)) => {
+                left.len() == right.len() && left.iter().zip(right).all(|(left, right)| self.equal(left, right))
+            }
+            (Node::SparseArray(left_len, left), Node::SparseArray(right_len, right)) => {
+                left_len == right_len && self.equal_members(left, right)
+            }
+            (Node::Object(left), Node::Object(right)) => self.equal_members(left, right),
+            (Node::Date(left), Node::Date(right)) => same_number(*left, *right),
+            (Node::Map(left), Node::Map(right)) => {
+                left.len() == right.len()
+                    && left
+                        .iter()
+                        .zip(right)
+                        .all(|(left, right)| self.equal(&left.0, &right.0) && self.equal(&left.1, &right.1))
+            }
+            (Node::RegExp { source, flags }, Node::RegExp { source: other_source, flags: other_flags }) => {
+                source == other_source && flags == other_flags
+            }
+            (Node::Error(left), Node::Error(right)) => {
+                let cause = match (&left.cause, &right.cause) {
+                    (Some(left), Some(right)) => self.equal(left, right),
+                    (left, right) => left.is_none() && right.is_none(),
+                };
+                cause && left.name == right.name && left.message == right.message && left.stack == right.stack
+            }
+            (Node::Buffer { bytes, max_len }, Node::Buffer { bytes: other_bytes, max_len: other_max_len }) => {
+                bytes == other_bytes && max_len == other_max_len
+            }
+            (
+                Node::View { kind, buffer, offset, len },
+                Node::View { kind: other_kind, buffer: other_buffer, offset: other_offset, len: other_len },
+            ) => (kind, offset, len) == (other_kind, other_offset, other_len) && self.pair(*buffer, *other_buffer),
+            (Node::Boxed(left), Node::Boxed(right)) => self.equal(left, right),
+            (Node::Function(left), Node::Function(right)) => left == right,
+            (Node::Promise(left), Node::Promise(right)) => left == right,
+            _ => false,
+        }
+    }
+
+    fn equal_members(&mut self, left: &[(String, Datum)], right: &[(String, Datum)]) -> bool {
+        left.len() == right.len()
+            && left.iter().zip(right).all(|(left, right)| left.0 == right.0 && self.equal(&left.1, &right.1))
+    }
+}
+
+/// As `Object.is`.
+fn same_number(left: f64, right: f64) -> bool {
+    left.to_bits() == right.to_bits() || (left.is_nan() && right.is_nan())
+}

@@ -1,0 +1,232 @@
+//! Values taken apart and put together: graphs, their bytes, and their JSON.
+
+mod graphs;
+
+use execbox_core::value::{Datum, ErrorNode, FunctionKind, Graph, Node, Value, ViewKind};
+use graphs::any_graph;
+use proptest::prelude::*;
+use serde_json::json;
+
+const BUDGET: usize = 1 << 20;
+
+proptest! {
+    #[test]
+    fn any_graph_survives_as_bytes_and_as_json(graph in any_graph()) {
+        let value = graph.to_value("value").unwrap();
+        prop_assert_eq!(&value.to_graph("value", BUDGET).unwrap(), &graph);
+        let json = graph.to_tagged_json("value").unwrap();
+        prop_assert_eq!(&Graph::from_tagged_json(&json, "value").unwrap(), &graph);
+        let _ = value.to_json("value", BUDGET);
+    }
+
+    #[test]
+    fn any_bytes_are_a_graph_or_a_refusal(bytes in prop::collection::vec(0_u8..26, 0..64)) {
+        let value = Value::from_bytes(bytes);
+        if let Ok(graph) = value.to_graph("value", BUDGET) {
+            prop_assert_eq!(graph.to_value("value").unwrap().to_graph("value", BUDGET).unwrap(), graph);
+        }
+        let _ = value.to_json("value", BUDGET);
+    }
+
+    #[test]
+    fn a_value_that_lost_its_end_is_refused(graph in any_graph(), at in any::<prop::sample::Index>()) {
+        let value = graph.to_value("value").unwrap();
+        let cut = Value::from_bytes(&value.as_bytes()[..at.index(value.as_bytes().len())]);
+        prop_assert!(cut.to_graph("value", BUDGET).is_err());
+    }
+}
+
+fn refused(value: &Value, budget: usize) -> String {
+    value.to_graph("result", budget).unwrap_err().to_string()
+}
+
+#[test]
+fn depth_costs_no_stack() {
+    let deep = [[7, 1].repeat(1_000_000), vec![1]].concat();
+    let graph = Value::from_bytes(deep.clone()).to_graph("result", 1 << 30).unwrap();
+    assert_eq!(graph, graph.clone());
+    assert_eq!(graph.to_value("result").unwrap().as_bytes(), deep);
+    assert_eq!(graph.to_tagged_json("result").unwrap_err().to_string(), "result nests deeper than 100 levels");
+}
+
+#[test]
+fn what_is_kept_is_paid_for() {
+    let too_large = "result is too large to cross: return less, or page it";
+    let mut wide = vec![7, 0xff, 0xff, 0x03];
+    wide.resize(wide.len() + 0xffff, 1);
+    assert_eq!(refused(&Value::from_bytes(wide), 1 << 16), too_large);
+    let bytes = {
+        let mut graph = Graph::default();
+        let root = graph.bytes([0; 5000]);
+        graph.set_root(root);
+        graph
+    };
+    assert_eq!(refused(&bytes.to_value("v").unwrap(), 5000), too_large);
+}
+
+#[test]
+fn hostile_bytes_are_refused() {
+    for bytes in [
+        &[][..],
+        &[24],
+        &[10, 0],
+        &[7, 0xff, 0xff, 0xff, 0xff, 0x0f],
+        &[14, 0xff, 0xff, 0xff, 0xff, 0x0f],
+        &[18, 2, 0, 1],
+        &[18, 2, 2, 1, 1],
+        &[19, 2, 0, 3, 18, 1, 0, 9],
+        &[19, 2, 0, 0, 18, 1, 0, 9],
+        &[19, 3, 1, 1, 18, 2, 0, 9, 9],
+        &[19, 2, 0, 1, 10, 0],
+        &[19, 2, 0xff, 0xff, 0xff, 0xff, 0x0f, 0xff, 0xff, 0xff, 0xff, 0x0f, 18, 0, 0],
+        &[20, 1],
+        &[20, 8, 0],
+        &[22, 1, 4, 0],
+        &[12, 2, 1],
+        &[8, 7],
+        &[1, 1],
+    ] {
+        assert_eq!(refused(&Value::from_bytes(bytes), BUDGET), "result is not in the format of values", "{bytes:?}");
+    }
+    assert_eq!(refused(&Value::from_bytes([11, 1]), BUDGET), "result is a symbol; use a string");
+}
+
+#[test]
+fn a_graph_that_is_none_is_refused() {
+    let mut other = Graph::default();
+    let far: Vec<Datum> = (0..9).map(|_| other.array([])).collect();
+    let mut graph = Graph::default();
+    let buffer = graph.add(Node::Buffer { bytes: vec![1, 2, 3], max_len: None });
+    let Datum::Node(buffer) = buffer else { unreachable!() };
+    let array = graph.array([Datum::Null]);
+    let Datum::Node(array) = array else { unreachable!() };
+    for (node, why) in [
+        (Node::Array(far), "refers to an object that its graph does not have"),
+        (
+            Node::View { kind: ViewKind::Int8, buffer, offset: 2, len: Some(2) },
+            "has a view of what is no buffer, or of more than its buffer holds",
+        ),
+        (
+            Node::View { kind: ViewKind::Int8, buffer: array, offset: 0, len: Some(0) },
+            "has a view of what is no buffer, or of more than its buffer holds",
+        ),
+        (Node::Boxed(Datum::Null), "has a boxed value that is no boolean, number, bigint or string"),
+    ] {
+        let root = graph.add(node);
+        graph.set_root(root);
+        assert_eq!(graph.to_value("answer").unwrap_err().to_string(), format!("answer {why}"));
+    }
+}
+
+#[test]
+fn graphs_are_equal_when_no_program_could_tell() {
+    let array_of_two = |shared: bool| {
+        let mut graph = Graph::default();
+        let first = graph.array([]);
+        let second = if shared { first.clone() } else { graph.array([]) };
+        let root = graph.array([first, second]);
+        graph.set_root(root);
+        graph
+    };
+    assert_eq!(array_of_two(true), array_of_two(true));
+    assert_ne!(array_of_two(true), array_of_two(false));
+    assert_ne!(Graph::of(0.0), Graph::of(-0.0));
+    assert_eq!(Graph::of(f64::NAN), Graph::of(-f64::NAN));
+    // [[[…]]]: a cycle of one and a cycle of two cannot be the same, because their objects differ in number.
+    let mut one = Graph::default();
+    let root = one.array([]);
+    one.set_root(root.clone());
+    let Datum::Node(id) = root else { unreachable!() };
+    *one.get_mut(id).unwrap() = Node::Array(vec![root.clone()]);
+    let mut two = Graph::default();
+    let (outer, inner) = (two.array([]), two.array([]));
+    let (Datum::Node(a), Datum::Node(b)) = (&outer, &inner) else { unreachable!() };
+    let (a, b) = (*a, *b);
+    *two.get_mut(a).unwrap() = Node::Array(vec![inner]);
+    *two.get_mut(b).unwrap() = Node::Array(vec![outer.clone()]);
+    two.set_root(outer);
+    assert_ne!(one, two);
+    assert_eq!(two, two.to_value("v").unwrap().to_graph("v", BUDGET).unwrap());
+}
+
+#[test]
+fn every_kind_has_its_tagged_json() {
+    let tagged = json!({
+        "plain": [1, 2.5, "x", true, null, {"$$id": 1, "$$$ref": 2}],
+        "undefined": {"$undefined": true},
+        "numbers": [{"$number": "NaN"}, {"$number": "Infinity"}, {"$number": "-Infinity"}, {"$number": "-0"}],
+        "bigint": {"$bigint": "-170141183460469231731687303715884105729"},
+        "date": [{"$date": 1_700_000_000_000_i64}, {"$date": null}],
+        "map": {"$map": [["a", 1], [{"$set": [1]}, 2]]},
+        "regexp": {"$regexp": "a/b", "flags": "gi"},
+        "error": {"$error": "TypeError", "message": "m", "stack": "s", "cause": [1]},
+        "bytes": {"$bytes": "AQID"},
+        "buffer": {"$buffer": "AQID", "max": 8},
+        "view": {"$view": "Int16Array", "of": {"$buffer": "AQIDBA=="}, "offset": 2, "length": 1},
+        "boxed": {"$boxed": "x"},
+        "sparse": {"$sparse": 4_294_967_295_u32, "items": {"7": "seven", "further": 1}},
+        "function": {"$function": 5, "kind": "sync", "name": "f"},
+        "promise": {"$promise": 6},
+    });
+    let graph = Graph::from_tagged_json(&tagged, "value").unwrap();
+    assert_eq!(graph.to_tagged_json("value").unwrap(), tagged);
+    assert_eq!(graph.bytes_of(graph.member(graph.root(), "view").unwrap()), Some(&[3, 4][..]));
+    assert_eq!(graph.to_value("value").unwrap().to_graph("value", BUDGET).unwrap(), graph);
+}
+
+#[test]
+fn references_name_objects_before_and_after() {
+    let forward =
+        Graph::from_tagged_json(&json!([{"$ref": 7}, {"$id": 7, "$value": {"me": {"$ref": 7}}}]), "v").unwrap();
+    let items = forward.items(forward.root()).unwrap();
+    let (Datum::Node(first), Datum::Node(second)) = (&items[0], &items[1]) else { panic!() };
+    assert_eq!(first, second);
+    let json = forward.to_tagged_json("v").unwrap();
+    assert_eq!(json[1], json!({"$ref": json[0]["$id"]}));
+    // Two views of one buffer.
+    let shared = json!([
+        {"$view": "Uint8Array", "of": {"$id": 1, "$value": {"$buffer": "AQI="}}, "offset": 0, "length": 2},
+        {"$view": "DataView", "of": {"$ref": 1}, "offset": 1, "length": 1},
+    ]);
+    let graph = Graph::from_tagged_json(&shared, "v").unwrap();
+    assert_eq!(Graph::from_tagged_json(&graph.to_tagged_json("v").unwrap(), "v").unwrap(), graph);
+}
+
+#[test]
+fn bad_tags_are_told_with_their_path() {
+    for (json, why) in [
+        (
+            json!({"a": [{"$when": 1}]}),
+            "args.a[0] has the tag $when, which there is not; a key \"$when\" is written \"$$when\"",
+        ),
+        (json!([{"$date": "today"}]), "args[0] has a $date that is no number of milliseconds"),
+        (json!([{"$ref": 1}]), "args has a $ref to 1, which is no $id"),
+        (json!([{"$id": 1, "$value": []}, {"$id": 1, "$value": []}]), "args[1] has the $id 1 twice"),
+        (json!({"$id": 1, "$value": 5}), "args has a $value that is no object"),
+        (json!({"$bytes": "!"}), "args has a $bytes that is not base64"),
+        (json!({"$bigint": "1.5"}), "args has a $bigint that is not a whole number, in decimal or as 0x…"),
+        (json!({"$map": [[1]]}), "args has a $map whose entries are not [key, value]"),
+    ] {
+        assert_eq!(Graph::from_tagged_json(&json, "args").unwrap_err().to_string(), why);
+    }
+}
+
+#[test]
+fn functions_promises_and_errors_are_built() {
+    let mut graph = Graph::default();
+    let (call, later) = (graph.function(3, FunctionKind::Async, "readFile"), graph.add(Node::Promise(0)));
+    let error = graph.error("RangeError", "too far");
+    let root = graph.object([("call", call), ("later", later), ("error", error)]);
+    graph.set_root(root);
+    assert_eq!(
+        graph.to_tagged_json("v").unwrap(),
+        json!({
+            "call": {"$function": 3, "kind": "async", "name": "readFile"},
+            "later": {"$promise": 0},
+            "error": {"$error": "RangeError", "message": "too far"},
+        })
+    );
+    let json = Graph::from_json(&json!({"a": [1, {"$b": null}]}));
+    assert_eq!(json.to_value("v").unwrap(), Value::from_json(Some(&json!({"a": [1, {"$b": null}]})), "v").unwrap());
+    assert_eq!(ErrorNode::default().message, None);
+}

@@ -1,0 +1,198 @@
+/*
+ * ES modules. Part of guest.c.
+ *
+ * The program brings every module that there is. They are compiled when something imports them, and found by name: in
+ * `import` declarations by what follows, without recursion; by `import(…)` as long as the program lets it.
+ */
+
+typedef struct {
+    JSAtom name;
+    const char *code; uint32_t len; /* its source, until it is compiled */
+    JSValue exports;                /* or, of a synthetic module, the object whose members it exports */
+    JSModuleDef *def;
+    bool is_synthetic, is_importable;
+} Module;
+
+static Module *modules;
+static uint32_t module_count;
+static SeenTable module_numbers; /* by name */
+
+/* Why the last attempt to link failed, for the host; the exception that is pending says it to guest code. */
+enum { LINK_BINDING, LINK_SYNTAX, LINK_SPECIFIER, LINK_EXPORT };
+static struct { int kind; JSAtom module, specifier; } link_error;
+
+static int fail_to_link(int kind, JSAtom module, JSAtom specifier) {
+    link_error.kind = kind; link_error.module = module; link_error.specifier = specifier;
+    return -1;
+}
+
+static Module *find_module(JSAtom name) {
+    Seen *seen = seen_slot(&module_numbers, name + 1);
+    return seen->key ? &modules[seen->index] : NULL;
+}
+
+/* ---- Names ---- */
+
+/* Appends the parts of a path to `path`, which is `./` and then parts: `.` is nothing, `..` takes the last one away.
+   False above the top. */
+static bool out_path_parts(Out *path, const char *at, const char *end) {
+    while (at < end) {
+        const char *part = at;
+        while (at < end && *at != '/') at++;
+        size_t len = at - part;
+        if (at < end) at++; /* the slash */
+        if (len == 1 && part[0] == '.') continue;
+        if (len == 2 && part[0] == '.' && part[1] == '.') {
+            if (path->len == 1) return false;
+            do path->len--; while (path->data[path->len] != '/');
+            continue;
+        }
+        out_u8(path, '/'); out_bytes(path, part, len);
+    }
+    return true;
+}
+
+/* The name of the module that `specifier` means in `importer`; JS_ATOM_NULL for none. */
+static JSAtom resolve_name(const char *importer, const char *specifier, size_t len) {
+    bool is_relative = len >= 2 && specifier[0] == '.' && (specifier[1] == '/' || (len >= 3 && specifier[1] == '.' && specifier[2] == '/'));
+    if (!is_relative) return JS_NewAtomLen(ctx, specifier, len);
+    const char *folder_end = strrchr(importer, '/');
+    Out path; out_init(&path);
+    out_u8(&path, '.');
+    bool exists = out_path_parts(&path, importer, folder_end ? folder_end : importer) && out_path_parts(&path, specifier, specifier + len);
+    JSAtom name = exists ? JS_NewAtomLen(ctx, (const char *)path.data, path.len) : JS_ATOM_NULL;
+    out_free(&path);
+    return name;
+}
+
+/* ---- Modules to be linked ---- */
+
+static int init_synthetic(JSContext *c, JSModuleDef *def) {
+    for (int i = 0; i < def->export_entries_count; i++) {
+        JSExportEntry *export = &def->export_entries[i];
+        set_value(ctx, export->u.local.var_ref->pvalue, js_dup(own_data_property(JS_VALUE_GET_OBJ(def->private_value), export->export_name)));
+    }
+    return 0;
+}
+
+static JSModuleDef *make_synthetic(Module *m) {
+    JSModuleDef *def = js_new_module_def(ctx, JS_DupAtom(ctx, m->name));
+    def->init_func = init_synthetic;
+    def->private_value = js_dup(m->exports);
+    JSPropertyEnum *names; uint32_t count;
+    if (JS_GetOwnPropertyNames(ctx, &names, &count, m->exports, JS_GPN_STRING_MASK | JS_GPN_ENUM_ONLY)) __builtin_trap();
+    for (uint32_t i = 0; i < count; i++) add_export_entry2(ctx, NULL, def, JS_ATOM_NULL, names[i].atom, JS_EXPORT_TYPE_LOCAL);
+    js_free_prop_enum(ctx, names, count);
+    return def;
+}
+
+/* While a module is compiled, the engine does not look for what it imports: resolve_imports does, afterwards. */
+static bool compiling;
+
+static JSModuleDef *compile_module(Module *m) {
+    const char *name = JS_AtomToCString(ctx, m->name);
+    compiling = true;
+    JSValue module = __JS_EvalInternal(ctx, ctx->global_obj, m->code, m->len, name, 1, JS_EVAL_TYPE_MODULE | JS_EVAL_FLAG_COMPILE_ONLY, -1);
+    compiling = false;
+    JS_FreeCString(ctx, name);
+    if (JS_IsException(module)) { fail_to_link(LINK_SYNTAX, m->name, JS_ATOM_NULL); return NULL; }
+    JSModuleDef *def = JS_VALUE_GET_PTR(module);
+    JS_FreeValue(ctx, module);
+    return def;
+}
+
+static JSModuleDef *module_def(Module *m) {
+    if (!m->def) m->def = m->is_synthetic ? make_synthetic(m) : compile_module(m);
+    return m->def;
+}
+
+/* The module that `specifier` means in `importer`, compiled. NULL with an exception pending. */
+static JSModuleDef *import_module(JSAtom importer, const char *importer_name, JSAtom specifier, JSValueConst attributes, bool is_dynamic) {
+    size_t len;
+    const char *text = JS_AtomToCStringLen(ctx, &len, specifier);
+    JSAtom name = resolve_name(importer_name, text, len);
+    Module *m = name == JS_ATOM_NULL ? NULL : find_module(name);
+    JS_FreeAtom(ctx, name);
+    JSModuleDef *def = NULL;
+    if (!m || (is_dynamic && !m->is_importable)) {
+        JS_ThrowTypeError(ctx, "there is no module '%s' for '%s' to import", text, importer_name);
+        fail_to_link(LINK_SPECIFIER, importer, specifier);
+    } else if (JS_IsObject(attributes)) {
+        JS_ThrowTypeError(ctx, "import attributes are not supported: '%s' in '%s'", text, importer_name);
+        fail_to_link(LINK_BINDING, importer, specifier);
+    } else def = module_def(m);
+    JS_FreeCString(ctx, text);
+    return def;
+}
+
+/* Finds what `first` imports, and what that imports. The engine's own way recurses (see quickjs.patch). */
+static int resolve_imports(JSModuleDef *first) {
+    if (compiling || first->resolved) return 0;
+    JSModuleDef **found = js_malloc_rt(rt, 16 * sizeof(*found));
+    uint32_t count = 0, cap = 16;
+    found[count++] = first;
+    first->resolved = true;
+    int ret = 0;
+    for (uint32_t i = 0; ret == 0 && i < count; i++) {
+        JSModuleDef *importer = found[i];
+        const char *name = JS_AtomToCString(ctx, importer->module_name);
+        for (int j = 0; j < importer->req_module_entries_count; j++) {
+            JSReqModuleEntry *request = &importer->req_module_entries[j];
+            JSModuleDef *def = import_module(importer->module_name, name, request->module_name, request->attributes, false);
+            if (!def) { ret = -1; break; }
+            request->module = def;
+            if (def->resolved) continue;
+            def->resolved = true;
+            if (count == cap) { cap *= 2; found = js_realloc_rt(rt, found, cap * sizeof(*found)); }
+            found[count++] = def;
+        }
+        JS_FreeCString(ctx, name);
+    }
+    if (ret) for (uint32_t i = 0; i < count; i++) found[i]->resolved = false; /* whoever asks again is told again */
+    js_free_rt(rt, found);
+    return ret;
+}
+
+/* Called by the engine for `import(…)` (see quickjs.patch). */
+static JSModuleDef *import_dynamically(const char *importer, const char *specifier, JSValueConst attributes) {
+    if (!has_modules) { JS_ThrowReferenceError(ctx, "could not load module '%s'", specifier); return NULL; }
+    JSAtom name = JS_NewAtom(ctx, specifier);
+    JSModuleDef *def = import_module(JS_ATOM_NULL, importer, name, attributes, true);
+    JS_FreeAtom(ctx, name);
+    return def && resolve_imports(def) == 0 ? def : NULL;
+}
+
+/* Called by the engine when a module first asks for its `import.meta` (see quickjs.patch): `{ url }`, and no prototype. */
+static JSValue new_import_meta(JSModuleDef *def) {
+    JSValue meta = JS_NewObjectProto(ctx, JS_NULL);
+    const char *name = JS_AtomToCString(ctx, def->module_name);
+    Out url; out_init(&url);
+    out_text(&url, "sandbox:"); out_text(&url, name);
+    JS_DefinePropertyValueStr(ctx, meta, "url", JS_NewStringLen(ctx, (char *)url.data, url.len), JS_PROP_C_W_E);
+    out_free(&url);
+    JS_FreeCString(ctx, name);
+    return meta;
+}
+
+/* ---- Promises of the host ---- */
+
+static JSValue *host_promises; /* by number; undefined once settled */
+static uint32_t host_promise_count;
+
+static void keep_host_promise(uint32_t number, JSValueConst promise) {
+    if (number >= 1u << 28) host_memory_refused(); /* so many do not fit */
+    if (number >= host_promise_count) {
+        uint32_t count = host_promise_count * 2 > number ? host_promise_count * 2 : number + 8;
+        host_promises = js_realloc_rt(rt, host_promises, count * sizeof(JSValue));
+        while (host_promise_count < count) host_promises[host_promise_count++] = JS_UNDEFINED;
+    }
+    set_value(ctx, &host_promises[number], js_dup(promise));
+}
+
+/* The promise of that number, which is the caller's from now on; undefined if there is none. */
+static JSValue take_host_promise(uint32_t number) {
+    if (number >= host_promise_count) return JS_UNDEFINED;
+    JSValue promise = host_promises[number];
+    host_promises[number] = JS_UNDEFINED;
+    return promise;
+}

@@ -1,0 +1,424 @@
+//! Programs of ES modules: linking, evaluation, the export that is the outcome, and what is not there.
+
+mod harness;
+
+use std::thread;
+use std::time::Duration;
+
+use execbox_core::engine::{Engine, LinkError, Outcome, StartError, Turn};
+use execbox_core::program::{Limits, Module, Program};
+use harness::{engine, module, modules, outcome, program, result, returned, run, thrown, turn, value};
+use serde_json::{Value as Json, json};
+
+/// A program whose entry is called with arguments.
+fn called(code: &str, export: &str, args: &Json) -> Program {
+    let mut program = program(code, vec![]);
+    modules(&mut program).export = export.into();
+    modules(&mut program).args = value(args);
+    program
+}
+
+// ---- The export that is the outcome --------------------------------------------------------------
+
+#[test]
+fn an_export_is_read_called_and_awaited() {
+    for code in [
+        "export default 42",
+        "export default async () => 42",
+        "export default () => Promise.resolve(42)",
+        "export default Promise.resolve(42)",
+        "export default function () { return { then(resolve) { resolve({ then(r) { r(42) } }) } } }",
+        "export default await Promise.resolve(42)",
+        "const x = 40; export { y as default }; let y = 1; y = x + 2",
+    ] {
+        assert_eq!(result(code), json!(42), "{code}");
+    }
+    assert_eq!(result("export default undefined"), json!({"$undefined": true}));
+    assert_eq!(returned(run(called("export function inc(n) { return n + 1 }", "inc", &json!([100])))), json!(101));
+    assert_eq!(returned(run(called("export const other = [1]", "other", &json!([])))), json!([1]));
+    let args = json!([1, {"$map": [[{"$date": 5}, {"$undefined": true}]]}]);
+    let same = called("export default (...args) => [args.length, this, args]", "default", &args);
+    assert_eq!(returned(run(same)), json!([2, {"$undefined": true}, args]));
+}
+
+#[test]
+fn a_function_that_a_promise_gives_is_not_called() {
+    let error = thrown(outcome("export default Promise.resolve(() => 1)"));
+    assert_eq!(
+        error,
+        "SerializationError: result is a function of the program, which cannot be copied; pass the value that it returns"
+    );
+}
+
+#[test]
+fn a_missing_export_is_told_after_the_module_ran() {
+    let told =
+        harness::run_with(program("import { tell } from 'host'; tell(1); export const a = 1", vec![]), |_, _| {});
+    assert_eq!(told.0, Outcome::Unlinked(LinkError::Export { export: "default".into() }));
+    assert_eq!(told.1.len(), 1);
+    for name in ["toString", "__proto__", "then", ""] {
+        let outcome = run(called("export const a = 1", name, &json!([])));
+        assert_eq!(outcome, Outcome::Unlinked(LinkError::Export { export: name.into() }));
+    }
+}
+
+#[test]
+fn an_export_that_is_no_function_takes_no_arguments() {
+    let error = thrown(run(called("export const answer = 42", "answer", &json!([1]))));
+    assert_eq!(error, "TypeError: the export answer is not a function, so it takes no arguments");
+}
+
+#[test]
+fn what_the_program_throws_is_told_with_its_module() {
+    let helper = module("./lib/helper.js", "export function fail() {\n  throw new RangeError('too far')\n}");
+    let code = "import { fail } from './lib/helper.js'\nexport default () => fail()";
+    let Outcome::Threw(thrown) = run(program(code, vec![helper])) else { panic!() };
+    assert_eq!((thrown.name.as_str(), thrown.message.as_str()), ("RangeError", "too far"));
+    let places: Vec<_> =
+        thrown.frames.iter().map(|frame| (frame.module.as_deref().unwrap(), frame.position.line)).collect();
+    assert_eq!(places, [("./lib/helper.js", 2), ("main", 2)]);
+    for (code, error) in [
+        ("throw new TypeError('t')", "TypeError: t"),
+        ("await Promise.reject(new Error('r')); export default 1", "Error: r"),
+        ("export default () => { throw 'text' }", ": text"),
+        ("export default { then() { throw new Error('in then') } }", "Error: in then"),
+        ("export default { get then() { throw new Error('at then') } }", "Error: at then"),
+        ("export default a; let a = a", "ReferenceError: a is not initialized"),
+    ] {
+        assert_eq!(harness::thrown(outcome(code)), error, "{code}");
+    }
+}
+
+// ---- Linking ---------------------------------------------------------------------------------------
+
+#[test]
+fn specifiers_are_joined_to_the_importing_module() {
+    let others = || {
+        vec![
+            module(
+                "./lib/math.js",
+                "import { one } from '../data.js'; import { two } from './deep/../two.js'; export const three = one + two",
+            ),
+            module("./data.js", "export const one = 1"),
+            module("./lib/two.js", "export { two } from './/odd'"),
+            module("./lib//odd", "export const two = 2"),
+            module("bare/x.js", "export { one as default } from './data.js'"),
+            module("./bare/data.js", "export const one = 'bare'"),
+            Module::synthetic("fs", value(&json!({"default": "d", "read": 1}))),
+        ]
+    };
+    let code = "import { three } from './lib/math.js'; import { three as again } from './x/../lib/./math.js';
+        import bare from 'bare/x.js'; import fs, { read } from 'fs'; import * as ns from 'fs';
+        export default [three, again, bare, fs, read, Object.keys(ns), (await import('./data.js')).one]";
+    let expected = json!([3, 3, "bare", "d", 1, ["default", "read"], 1]);
+    assert_eq!(returned(run(program(code, others()))), expected);
+    // A name in a folder, with and without `./`.
+    for name in ["src/main.ts", "./src/main.ts"] {
+        let mut inside =
+            program("", vec![module("./src/a.js", "export default 1"), module("./b.js", "export default 2")]);
+        let entry =
+            module(name, "import a from './a.js'; import b from '../b.js'; export default [a, b, import.meta.url]");
+        modules(&mut inside).modules.push(entry);
+        modules(&mut inside).entry = name.into();
+        assert_eq!(returned(run(inside)), json!([1, 2, format!("sandbox:{name}")]));
+    }
+}
+
+#[test]
+fn what_is_not_in_the_program_does_not_link() {
+    for specifier in [
+        "nope",
+        "./nope.js",
+        "../data.js",
+        "./lib/../../data.js",
+        "https://x/y.js",
+        "data.js",
+        "./data",
+        ".",
+        "..",
+        "./",
+        "host/",
+        "Host",
+    ] {
+        let others = vec![module("./data.js", "export default 1")];
+        let outcome = run(program(&format!("import '{specifier}'; export default 1"), others.clone()));
+        let missing = LinkError::Specifier { module: "main".into(), specifier: specifier.into() };
+        assert_eq!(outcome, Outcome::Unlinked(missing));
+        let error = thrown(run(program(&format!("await import('{specifier}')"), others)));
+        assert_eq!(error, format!("TypeError: there is no module '{specifier}' for 'main' to import"));
+    }
+    let far = vec![module("./a.js", "import 'b'"), module("b", "import 'c'")];
+    let missing = LinkError::Specifier { module: "b".into(), specifier: "c".into() };
+    assert_eq!(run(program("import './a.js'", far)), Outcome::Unlinked(missing));
+}
+
+#[test]
+fn names_that_do_not_match_do_not_link() {
+    for (code, message) in [
+        ("import { nope } from 'host'", "Could not find export 'nope' in module 'host'"),
+        ("import nope from 'host'", "Could not find export 'default' in module 'host'"),
+        ("export { nope } from './a.js'", "Could not find export 'nope' in module './a.js'"),
+        ("import { x } from './star.js'", "export 'x' in module './star.js' is ambiguous"),
+        ("import host from 'host' with { type: 'json' }", "import attributes are not supported: 'host' in 'main'"),
+    ] {
+        let others = vec![
+            module("./a.js", "export const x = 1"),
+            module("./b.js", "export const x = 2"),
+            module("./star.js", "export * from './a.js'; export * from './b.js'"),
+        ];
+        let Outcome::Unlinked(LinkError::Binding { message: told }) = run(program(code, others)) else {
+            panic!("{code}")
+        };
+        assert_eq!(told, message, "{code}");
+    }
+}
+
+#[test]
+fn source_that_is_none_is_told_with_its_place() {
+    let broken = module("./lib/broken.js", "export const a = 1;\nexport const b = ;");
+    let Outcome::Unlinked(LinkError::Syntax { module, message, position }) =
+        run(program("import { a } from './lib/broken.js'", vec![broken.clone()]))
+    else {
+        panic!()
+    };
+    assert_eq!((&*module, message.as_str()), ("./lib/broken.js", "unexpected token in expression: ';'"));
+    assert_eq!(position.map(|at| at.line), Some(2));
+    assert!(matches!(outcome("export default 1; export default 2"), Outcome::Unlinked(LinkError::Syntax { .. })));
+    assert!(matches!(outcome("return 1"), Outcome::Unlinked(LinkError::Syntax { .. })));
+    assert_eq!(returned(run(program("export default 1", vec![broken.clone()]))), json!(1), "nothing imports it");
+    let code = "const read = () => import('./lib/broken.js').catch((e) => e.name); export default [await read(), await read()]";
+    assert_eq!(returned(run(program(code, vec![broken]))), json!(["SyntaxError", "SyntaxError"]));
+}
+
+#[test]
+fn a_program_whose_names_are_wrong_is_not_started() {
+    let refused = |change: &dyn Fn(&mut Program)| {
+        let mut program = program("export default 1", vec![]);
+        change(&mut program);
+        engine().start(program).err()
+    };
+    for (change, why) in [
+        (
+            &(|p: &mut Program| modules(p).entry = "other".into()) as &dyn Fn(&mut Program),
+            "there is no source of the entry \"other\"",
+        ),
+        (&|p: &mut Program| modules(p).entry = "host".into(), "there is no source of the entry \"host\""),
+        (&|p: &mut Program| modules(p).modules.push(module("main", "")), "two modules have the name \"main\""),
+        (&|p: &mut Program| modules(p).modules.push(module("a\0b", "")), "the module name \"a\\0b\" has a NUL"),
+    ] {
+        assert_eq!(refused(change), Some(StartError::Failed(why.into())));
+    }
+}
+
+// ---- Evaluation ------------------------------------------------------------------------------------
+
+#[test]
+fn dynamic_imports_give_the_same_module() {
+    let others = vec![module("./a.js", "export let n = 0; export const inc = () => ++n")];
+    let code = "import * as ns from './a.js'; const again = await import('./a.js'); again.inc();
+        export default [again === ns, ns.n, again.n, import('main') instanceof Promise]";
+    assert_eq!(returned(run(program(code, others))), json!([true, 1, 1, true]));
+}
+
+#[test]
+fn a_module_that_is_not_importable_is_only_declared() {
+    let reserved =
+        || Module { importable: false, ..Module::synthetic("execbox:globals", value(&json!({"secret": 7}))) };
+    let code = "import { secret } from 'execbox:globals'; export default secret";
+    assert_eq!(returned(run(program(code, vec![reserved()]))), json!(7));
+    for specifier in
+        ["'execbox:globals'", "['execbox:globals']", "{ toString: () => 'execbox:globals' }", "'execbox:globals\\0'"]
+    {
+        let code = format!("import {{ secret }} from 'execbox:globals'; await import({specifier})");
+        let error = thrown(run(program(&code, vec![reserved()])));
+        assert_eq!(error, "TypeError: there is no module 'execbox:globals' for 'main' to import", "{specifier}");
+    }
+}
+
+#[test]
+fn cycles_and_imports_of_oneself_are_modules_like_others() {
+    let others = vec![
+        module("./a.js", "import { b } from './b.js'; export const a = () => 'a'; export default () => b()"),
+        module("./b.js", "import { a } from './a.js'; export const b = () => a() + 'b'"),
+        module("./self.js", "import * as me from './self.js'; export const x = 1; export default () => me.x"),
+    ];
+    let code = "import f from './a.js'; import g from './self.js'; import { h as mine } from 'main'; export function h() { return 2 }
+        export default [f(), g(), mine()]";
+    assert_eq!(returned(run(program(code, others))), json!(["ab", 1, 2]));
+    let tdz = vec![
+        module("./a.js", "import { b } from './b.js'; export const a = b"),
+        module("./b.js", "import { a } from './a.js'; export const b = a"),
+    ];
+    assert_eq!(thrown(run(program("import './a.js'", tdz))), "ReferenceError: a is not initialized");
+}
+
+#[test]
+fn a_failed_module_fails_again() {
+    let others = vec![module("./a.js", "await null; throw new Error('once')")];
+    let code = "const e = await import('./a.js').catch((e) => e), f = await import('./a.js').catch((e) => e); export default [e === f, e.message]";
+    assert_eq!(returned(run(program(code, others))), json!([true, "once"]));
+}
+
+#[test]
+fn a_synthetic_namespace_cannot_be_changed() {
+    let data = Module::synthetic("data", value(&json!({"b": [1], "a": 2, "__proto__": 3, "default": 4})));
+    let code = "import * as data from 'data'; import { b } from 'data';
+        const refused = (f) => { try { f(); return false } catch (e) { return e instanceof TypeError } };
+        b.push(2);
+        export default [Reflect.ownKeys(data).map(String), data.b, data.__proto__, Object.getPrototypeOf(data),
+            refused(() => { data.a = 1 }), refused(() => { data.c = 1 }), refused(() => { delete data.a }),
+            refused(() => Object.defineProperty(data, 'a', { value: 9 })), Object.isExtensible(data), data.a]";
+    let keys = json!(["__proto__", "a", "b", "default", "Symbol(Symbol.toStringTag)"]);
+    assert_eq!(
+        returned(run(program(code, vec![data]))),
+        json!([keys, [1, 2], 3, null, true, true, true, true, false, 2])
+    );
+}
+
+#[test]
+fn import_meta_is_exactly_its_url() {
+    let code = "export default [Reflect.ownKeys(import.meta), import.meta.url, Object.getPrototypeOf(import.meta), import.meta === import.meta]";
+    assert_eq!(result(code), json!([["url"], "sandbox:main", null, true]));
+}
+
+// ---- The realm -------------------------------------------------------------------------------------
+
+#[test]
+fn the_global_object_is_exactly_this() {
+    let expected = "AggregateError Array ArrayBuffer AsyncDisposableStack BigInt BigInt64Array BigUint64Array Boolean \
+        DataView Date DisposableStack Error EvalError FinalizationRegistry Float16Array Float32Array Float64Array \
+        Function Infinity Int16Array Int32Array Int8Array Iterator JSON Map Math NaN Number Object Promise Proxy \
+        RangeError ReferenceError Reflect RegExp Set String SuppressedError Symbol SyntaxError TypeError URIError \
+        Uint16Array Uint32Array Uint8Array Uint8ClampedArray WeakMap WeakRef WeakSet decodeURI \
+        decodeURIComponent encodeURI encodeURIComponent escape globalThis isFinite isNaN parseFloat parseInt \
+        queueMicrotask structuredClone undefined unescape";
+    let code =
+        "export default Reflect.ownKeys(globalThis).map(String).filter(k => !k.startsWith('Symbol(')).sort().join(' ')";
+    assert_eq!(result(code), json!(expected.split_whitespace().collect::<Vec<_>>().join(" ")));
+    assert_eq!(
+        result("export default [Object.keys(globalThis), typeof console, typeof this]"),
+        json!([[], "undefined", "undefined"])
+    );
+    let error = thrown(outcome("setTimeout(() => {})"));
+    assert_eq!(
+        error,
+        "ReferenceError: setTimeout is not available in this sandbox, which has the ECMAScript built-ins and what the program imports"
+    );
+}
+
+#[test]
+fn code_from_strings_does_not_run() {
+    let refused = "TypeError: code from strings cannot run in this sandbox";
+    for code in [
+        "new Function('return 1')",
+        "Function('return 1')()",
+        "(async () => {}).constructor('return 1')",
+        "(function* () {}).constructor('return 1')",
+        "(async function* () {}).constructor('return 1')",
+        "Reflect.construct(Function, ['return 1'], Array)",
+    ] {
+        assert_eq!(thrown(outcome(code)), refused, "{code}");
+    }
+    assert!(thrown(outcome("eval('1')")).starts_with("ReferenceError: eval is not available"));
+    assert!(thrown(outcome("(0, globalThis.eval)('1')")).starts_with("TypeError: not a function"));
+    // Also after an import compiled something, and while nothing else runs.
+    let code = "await import('./a.js'); new Function('return 1')";
+    assert_eq!(thrown(run(program(code, vec![module("./a.js", "export default 1")]))), refused);
+}
+
+#[test]
+fn nothing_carries_over_to_the_next_run() {
+    result("globalThis.x = 1; Array.prototype.map = null; Object.prototype.y = 2; export default 1");
+    assert_eq!(result("export default [typeof x, typeof [].map, 'y' in {}]"), json!(["undefined", "function", false]));
+    assert_eq!(result("export default import.meta.mark ? 1 : (import.meta.mark = 0)"), json!(0));
+}
+
+#[test]
+fn poisoned_intrinsics_forge_nothing() {
+    let code = "Object.prototype.then = (f) => f('forged'); Promise.prototype.then = () => 'forged'; Promise.resolve = null;
+        Object.prototype.toJSON = () => 'forged'; Array.prototype[Symbol.iterator] = null; Function.prototype.call = null;
+        Object.defineProperty(Object.prototype, 'message', { get() { return 'forged' } });
+        export default async () => 'real'";
+    assert_eq!(result(code), json!("real"));
+}
+
+// ---- Hostile graphs ----------------------------------------------------------------------------------
+
+#[test]
+fn ten_thousand_modules_side_by_side() {
+    let others: Vec<Module> =
+        (0..10_000).map(|i| module(&format!("./m{i}.js"), &format!("export default {i}"))).collect();
+    let imports: Vec<_> = (0..10_000).map(|i| format!("import m{i} from './m{i}.js';")).collect();
+    let mut wide = program(&format!("{}\nexport default m0 + m9999", imports.join("\n")), others);
+    wide.limits = Limits { memory_bytes: 256 << 20, ..Limits::default() };
+    assert_eq!(returned(run(wide)), json!(9999));
+}
+
+#[test]
+fn a_chain_of_modules_ends_in_a_result_or_in_an_error() {
+    for (len, may_fail) in [(500, false), (10_000, true)] {
+        let link = |i: usize| match i {
+            0 => module("./m0.js", "export default 0"),
+            _ => module(&format!("./m{i}.js"), &format!("export {{ default }} from './m{}.js'", i - 1)),
+        };
+        let mut chain =
+            program(&format!("export {{ default }} from './m{}.js'", len - 1), (0..len).map(link).collect());
+        chain.limits = Limits { memory_bytes: 256 << 20, ..Limits::default() };
+        match run(chain) {
+            Outcome::Returned(value) => assert_eq!(harness::tagged(&value), json!(0)),
+            Outcome::Unlinked(LinkError::Binding { message }) if may_fail => {
+                assert_eq!(message, "Maximum call stack size exceeded");
+            }
+            Outcome::StackOverflow if may_fail => {}
+            other => panic!("{len}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn nothing_escapes_an_interrupt() {
+    for code in [
+        "for (;;);",
+        "export default () => { for (;;); }",
+        "export default { then(r) { r(this) } }",
+        "export default { get then() { for (;;); } }",
+        "const thenable = () => ({ then(r) { r(thenable()) } }); export default thenable()",
+        "const again = async () => { await import('host'); return again() }; await again()",
+        "for (let i = 0; ; i++) await import('./' + i).catch(() => {})",
+        "export default { get a() { for (;;); } }",
+        "import { later } from 'host'; later({ get a() { for (;;); } })",
+    ] {
+        let mut guest = engine().start(program(code, vec![])).unwrap();
+        let interrupt = guest.interrupt();
+        let puller = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(20));
+            interrupt.pull();
+        });
+        assert_eq!(turn(&mut *guest), Turn::Done(Outcome::Interrupted), "{code}");
+        puller.join().unwrap();
+    }
+}
+
+#[test]
+fn memory_is_limited_from_the_first_module_on() {
+    let small = |code: &str, others: Vec<Module>| {
+        let mut program = program(code, others);
+        program.limits = Limits { memory_bytes: 1 << 20, ..Limits::default() };
+        run(program)
+    };
+    assert_eq!(small("const a = []; try { for (;;) a.push({}) } catch {}", vec![]), Outcome::OutOfMemory);
+    assert_eq!(small(&format!("export default [{}]", "1,".repeat(1 << 20)), vec![]), Outcome::OutOfMemory);
+    let data = Module::synthetic("data", value(&json!({"text": "x".repeat(2 << 20)})));
+    assert_eq!(small("export default 1", vec![data]), Outcome::OutOfMemory);
+    let unused = module("./unused.js", &" ".repeat(2 << 20));
+    assert_eq!(small("export default 1", vec![unused]), Outcome::OutOfMemory, "it may yet be imported");
+}
+
+#[test]
+fn a_program_that_waits_for_nothing_says_so() {
+    // A module that awaits its own evaluation never ends, as everywhere.
+    for code in ["await new Promise(() => {})", "export default new Promise(() => {})", "await import('main')"] {
+        let mut guest = engine().start(program(code, vec![])).unwrap();
+        assert_eq!(turn(&mut *guest), Turn::Waiting);
+    }
+}
