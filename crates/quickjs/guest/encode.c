@@ -169,8 +169,9 @@ static int throw_uncopied(Encoder *e, const char *why) {
     out_u8(&text, ' ');
     out_text(&text, why);
     JSValue error = JS_NewObjectClass(ctx, JS_CLASS_ERROR);
-    JS_DefinePropertyValue(ctx, error, JS_ATOM_message, JS_NewStringLen(ctx, (char *)text.data, text.len), JS_PROP_WRITABLE | JS_PROP_CONFIGURABLE);
-    JS_DefinePropertyValue(ctx, error, JS_ATOM_name, JS_NewString(ctx, "SerializationError"), JS_PROP_WRITABLE | JS_PROP_CONFIGURABLE);
+    const int hidden = JS_PROP_WRITABLE | JS_PROP_CONFIGURABLE;
+    JS_DefinePropertyValue(ctx, error, JS_ATOM_message, JS_NewStringLen(ctx, (char *)text.data, text.len), hidden);
+    JS_DefinePropertyValue(ctx, error, JS_ATOM_name, JS_NewString(ctx, "SerializationError"), hidden);
     out_free(&text);
     build_backtrace(ctx, error, JS_UNDEFINED, NULL, 0, 0, 0);
     JS_Throw(ctx, error);

@@ -29,6 +29,8 @@ fn an_export_is_read_called_and_awaited() {
         "export default Promise.resolve(42)",
         "export default function () { return { then(resolve) { resolve({ then(r) { r(42) } }) } } }",
         "export default await Promise.resolve(42)",
+        "const p = Promise.resolve(42); p.then = null; export default p",
+        "class P extends Promise { then(f) { return super.then((x) => f(x + 1)) } } export default P.resolve(41)",
         "const x = 40; export { y as default }; let y = 1; y = x + 2",
     ] {
         assert_eq!(result(code), json!(42), "{code}");
@@ -83,6 +85,10 @@ fn what_the_program_throws_is_told_with_its_module() {
         ("export default () => { throw 'text' }", ": text"),
         ("export default { then() { throw new Error('in then') } }", "Error: in then"),
         ("export default { get then() { throw new Error('at then') } }", "Error: at then"),
+        (
+            "export default Object.defineProperty(Promise.resolve(1), 'constructor', { get() { throw new Error('c') } })",
+            "Error: c",
+        ),
         ("export default a; let a = a", "ReferenceError: a is not initialized"),
     ] {
         assert_eq!(harness::thrown(outcome(code)), error, "{code}");

@@ -340,6 +340,11 @@ impl Graph {
         self.nodes.get_mut(id.0 as usize)
     }
 
+    /// All objects, also those that the root does not reach.
+    pub fn nodes(&self) -> impl Iterator<Item = &Node> {
+        self.nodes.iter()
+    }
+
     /// The object that `datum` is; `None` for a primitive.
     pub fn node(&self, datum: &Datum) -> Option<&Node> {
         if let Datum::Node(id) = datum { self.get(*id) } else { None }
