@@ -276,6 +276,16 @@ fn getters_may_do_what_they_like() {
         thrown(outcome("const b = new ArrayBuffer(2); export default [{ get x() { b.transfer(); return 0 } }, b]")),
         "SerializationError: result[1] is a detached ArrayBuffer, which cannot be copied"
     );
+    let longer = "const b = new ArrayBuffer(1, { maxByteLength: 8 }); export default [b, { get x() { b.resize(8); return new Uint8Array(b, 0, 8) } }]";
+    assert_eq!(
+        thrown(outcome(longer)),
+        "SerializationError: result[1].x shows more of an ArrayBuffer than it had when it was copied"
+    );
+    let follows = "const b = new ArrayBuffer(1, { maxByteLength: 8 }); export default [b, { get x() { b.resize(8); return new Uint8Array(b) } }]";
+    assert_eq!(
+        result(follows),
+        json!([{"$id": 1, "$value": {"$buffer": "AA==", "max": 8}}, {"x": {"$view": "Uint8Array", "of": {"$ref": 1}, "offset": 0}}])
+    );
     let poisoned = "Object.prototype.toString = Array.prototype.map = Map.prototype.entries = Date.prototype.getTime = RegExp.prototype.exec = null;
         Object.defineProperty(RegExp.prototype, 'flags', { get() { return 'forged' } }); Object.defineProperty(RegExp.prototype, 'source', { get() { return 'forged' } });
         Object.defineProperty(Uint8Array.prototype, 'buffer', { get() { return null } });
