@@ -131,7 +131,7 @@ static JSValue decode_view(Decoder *d) {
     int class_id = JS_CLASS_UINT8C_ARRAY + read_u8(r);
     uint32_t offset = read_varint(r), len = read_varint(r);
     bool follows = len == 0;
-    if (class_id > JS_CLASS_DATAVIEW) __builtin_trap();
+    if (class_id > JS_CLASS_DATAVIEW || !has_modules) __builtin_trap();
     uint32_t number = number_object(d, JS_UNDEFINED); /* it begins before its buffer */
     JSValue buffer;
     if (read_u8(r) == TAG_REF) {

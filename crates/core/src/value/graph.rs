@@ -355,10 +355,10 @@ impl Graph {
         if let Some(Node::Array(items)) = self.node(datum) { Some(items) } else { None }
     }
 
-    /// A member of a plain object.
+    /// A member of a plain object; the last of that name, should a guest's engine have repeated one.
     pub fn member(&self, datum: &Datum, key: &str) -> Option<&Datum> {
         let Some(Node::Object(members)) = self.node(datum) else { return None };
-        members.iter().find(|(name, _)| name == key).map(|(_, member)| member)
+        members.iter().rfind(|(name, _)| name == key).map(|(_, member)| member)
     }
 
     /// The bytes of an `ArrayBuffer`, or those that a view shows.
