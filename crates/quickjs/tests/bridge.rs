@@ -487,6 +487,40 @@ fn promises_of_the_host_are_settled_by_number() {
     assert_eq!(returned(outcome), json!([true, {"then": 1}, "late", "early"]));
 }
 
+/// Code-execution specification §2.3, as a contract makes a program of it: globals are a module for the front end's use.
+#[test]
+fn the_example_of_the_specification() {
+    let globals = json!({
+        "console": {"log": {"$function": 10, "kind": "log", "name": "log"}},
+        "getMessage": {"$function": 11, "kind": "async", "name": "getMessage"},
+    });
+    let others = vec![
+        Module::synthetic("fs", value(&json!({"readFile": {"$function": 12, "kind": "async", "name": "readFile"}}))),
+        Module::synthetic("supervisor", value(&json!({"report": {"$function": 13, "kind": "sync", "name": "report"}}))),
+        Module { importable: false, ..Module::synthetic("execbox:globals", value(&globals)) },
+    ];
+    let code = "import { console, getMessage } from 'execbox:globals';
+        import { readFile } from 'fs';
+        import { report } from 'supervisor';
+        const message = await getMessage();
+        console.log('got', { message });
+        if (/username/.test(message)) report({ topic: 'username', message });
+        export async function scan() { return { scanned: true, global: globalThis.getMessage } }";
+    let mut example = program(code, others);
+    modules(&mut example).export = "scan".into();
+    let mut called = Vec::new();
+    let (outcome, told) = run_with(example, |guest, call| {
+        called.push((call.function, call.now, tagged(&call.input)));
+        let answer = if call.function == 11 { json!("my username is x") } else { json!({"$undefined": true}) };
+        guest.settle(Pending::Call(call.id), Ok(value(&answer)));
+    });
+    assert_eq!(returned(outcome), json!({"scanned": true, "global": {"$undefined": true}}));
+    let reported = json!([{"topic": "username", "message": "my username is x"}]);
+    assert_eq!(called, [(11, false, json!([])), (13, true, reported)]);
+    let [Event::Notify(logged)] = &told[..] else { panic!("{told:?}") };
+    assert_eq!((logged.function, tagged(&logged.args)), (10, json!(["got", {"message": "my username is x"}])));
+}
+
 #[test]
 fn a_promise_in_an_answer_is_settled_later() {
     let code = "import { later } from 'host'; const { p } = await later(); export default await p";
