@@ -339,11 +339,6 @@ impl Graph {
         &self.root
     }
 
-    /// All of its objects, in no order that means anything.
-    pub fn nodes(&self) -> impl Iterator<Item = &Node> {
-        self.nodes.iter()
-    }
-
     /// The object of that name; `None` for one of another graph.
     pub fn get(&self, id: NodeId) -> Option<&Node> {
         self.nodes.get(id.0 as usize)
@@ -352,6 +347,11 @@ impl Graph {
     /// The same, to be changed: how cycles are made.
     pub fn get_mut(&mut self, id: NodeId) -> Option<&mut Node> {
         self.nodes.get_mut(id.0 as usize)
+    }
+
+    /// All objects, also those that the root does not reach.
+    pub fn nodes(&self) -> impl Iterator<Item = &Node> {
+        self.nodes.iter()
     }
 
     /// The object that `datum` is; `None` for a primitive.
@@ -364,10 +364,10 @@ impl Graph {
         if let Some(Node::Array(items)) = self.node(datum) { Some(items) } else { None }
     }
 
-    /// A member of a plain object.
+    /// A member of a plain object; the last of that name, should a guest's engine have repeated one.
     pub fn member(&self, datum: &Datum, key: &str) -> Option<&Datum> {
         let Some(Node::Object(members)) = self.node(datum) else { return None };
-        members.iter().find(|(name, _)| name == key).map(|(_, member)| member)
+        members.iter().rfind(|(name, _)| name == key).map(|(_, member)| member)
     }
 
     /// The bytes of an `ArrayBuffer`, or those that a view shows.
