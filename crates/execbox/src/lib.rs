@@ -55,6 +55,7 @@ mod schema;
 mod serve;
 mod tool;
 pub mod transport;
+mod wire;
 mod worker;
 
 pub use execbox_core::engine::{LogLevel, LogLine};
