@@ -163,6 +163,19 @@ pub enum LogLevel {
     Debug,
 }
 
+impl LogLevel {
+    /// The function's name, for example `log`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Log => "log",
+            Self::Info => "info",
+            Self::Warn => "warn",
+            Self::Error => "error",
+            Self::Debug => "debug",
+        }
+    }
+}
+
 /// A call of a host function.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Call {

@@ -15,6 +15,7 @@
 //! - [`program`], [`value`], [`language`]: what goes into an engine and comes out of it.
 //! - [`script`]: the script contract as functions over those.
 //! - [`link`]: the modules of the module contract, from sources to a graph that is known to link.
+//! - [`code`]: the module contract as functions over those.
 //! - [`protocol`]: the runner protocol: messages, lines, and both halves of a session.
 //! - [`pool`]: who gets the next warm worker or process, and who waits.
 //! - [`mailbox`]: what engines share: pending calls, log limits.
@@ -25,6 +26,7 @@
 // Numbers of the wire and of JavaScript are narrower than this machine's; each cast says where it is checked.
 #![allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
 
+pub mod code;
 pub mod engine;
 pub mod error;
 pub mod language;

@@ -288,7 +288,7 @@ fn cancelled() -> ExecuteError {
 }
 
 /// `64 MiB`, `1.5 KiB`, `100 bytes`.
-fn bytes_text(bytes: u64) -> String {
+pub(crate) fn bytes_text(bytes: u64) -> String {
     let units = [("GiB", 1_u64 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
     match units.into_iter().find(|(_, size)| bytes >= *size) {
         Some((unit, size)) => format!("{} {unit}", (bytes as f64 / size as f64 * 100.0).round() / 100.0),

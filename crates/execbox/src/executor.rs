@@ -3,12 +3,14 @@
 use std::fmt;
 use std::sync::Arc;
 
+use execbox_core::code::Failure;
 use execbox_core::engine::LogLine;
 use execbox_core::error::{ExecuteError, ExecuteResult};
 use execbox_core::program::Limits;
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
+use crate::code::{CodeExecution, CodeExecutionOptions, Run};
 use crate::provider::Provider;
 
 /// Runs code: behind which wall, is for the executor to say.
@@ -17,6 +19,13 @@ pub trait Executor: Send + Sync {
     ///
     /// Dropping the future stops the guest and cancels its tool calls.
     fn execute(&self, execution: Execution) -> BoxFuture<'_, ExecuteResult>;
+
+    /// Runs `source` as an ES module (code-execution specification). The run begins at once, on the current tokio runtime.
+    fn run_code(&self, source: &str, options: CodeExecutionOptions) -> CodeExecution {
+        Run::begin(source, options, |_, run| async {
+            run.finish(Err(Failure::internal("this executor runs scripts only")), None)
+        })
+    }
 
     /// Gets ready for `count` executions at once, as far as it may, so that the first ones need not wait:
     /// starts workers or children, and has each execute a program that does nothing. An executor that

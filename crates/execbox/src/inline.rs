@@ -16,6 +16,7 @@ use futures_util::future::{BoxFuture, OptionFuture};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::code::{self, CodeExecution, CodeExecutionOptions};
 use crate::dispatch::ToolCalls;
 use crate::executor::{Execution, Executor};
 use crate::parts::Parts;
@@ -65,6 +66,11 @@ impl InlineExecutor {
 impl Executor for InlineExecutor {
     fn execute(&self, execution: Execution) -> BoxFuture<'_, ExecuteResult> {
         Box::pin(self.run(execution))
+    }
+
+    fn run_code(&self, source: &str, options: CodeExecutionOptions) -> CodeExecution {
+        let parts = self.parts.clone();
+        code::Run::begin(source, options, |request, run| code::drive(parts, request, run))
     }
 
     /// The engine is warm once it has run anything: `count` does not matter.

@@ -37,6 +37,7 @@
 //! `SECURITY.md` in the repository for what that does not stop.
 
 mod child;
+pub mod code;
 pub mod declarations;
 mod dispatch;
 mod executor;

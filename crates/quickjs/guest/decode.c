@@ -131,7 +131,7 @@ static JSValue decode_view(Decoder *d) {
     int class_id = JS_CLASS_UINT8C_ARRAY + read_u8(r);
     uint32_t offset = read_varint(r), len = read_varint(r);
     bool follows = len == 0;
-    if (class_id > JS_CLASS_DATAVIEW) __builtin_trap();
+    if (class_id > JS_CLASS_DATAVIEW || !has_modules) __builtin_trap();
     uint32_t number = number_object(d, JS_UNDEFINED); /* it begins before its buffer */
     JSValue buffer;
     if (read_u8(r) == TAG_REF) {
@@ -193,6 +193,12 @@ static JSValue decode_primitive(Reader *r, uint8_t tag) {
     }
 }
 
+static JSValue decode_boxed(Reader *r) {
+    JSValue primitive = decode_primitive(r, read_u8(r)), boxed = JS_ToObject(ctx, primitive);
+    JS_FreeValue(ctx, primitive);
+    return boxed;
+}
+
 /* An array that may have holes and further members, still empty. */
 static JSValue new_sparse_array(uint32_t len) {
     JSValue array = JS_NewArray(ctx);
@@ -222,7 +228,7 @@ static JSValue decode_one(Decoder *d, bool *opens) {
     case TAG_DATE: v = JS_NewDate(ctx, read_f64(r)); count = 0; break;
     case TAG_REGEXP: v = decode_regexp(r); count = 0; break;
     case TAG_BUFFER: v = decode_buffer(r); count = 0; break;
-    case TAG_BOXED: { JSValue primitive = decode_primitive(r, read_u8(r)); v = JS_ToObject(ctx, primitive); JS_FreeValue(ctx, primitive); count = 0; break; }
+    case TAG_BOXED: v = decode_boxed(r); count = 0; break;
     case TAG_FUNCTION: v = decode_bridged(r); count = 0; break;
     case TAG_PROMISE: v = decode_promise(r); count = 0; break;
     default: return decode_primitive(r, tag);

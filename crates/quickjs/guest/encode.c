@@ -56,6 +56,7 @@ typedef enum { NARROW, WHOLE, DESCRIBED } Mode;
 typedef struct {
     Out *out;
     SeenTable objects, keys;
+    SeenTable buffers; /* of each buffer, how long it was when it was written; made when there is one */
     Frame *frames; uint32_t depth, cap;
     Frame small[8];
     Mode mode;
@@ -84,6 +85,7 @@ static void encoder_free(Encoder *e) {
             if (e->keys.slots[i].key) JS_FreeAtom(ctx, e->keys.slots[i].key - 1);
     if (e->objects.slots != e->objects.small) js_free_rt(rt, e->objects.slots);
     if (e->keys.slots != e->keys.small) js_free_rt(rt, e->keys.slots);
+    if (e->buffers.slots && e->buffers.slots != e->buffers.small) js_free_rt(rt, e->buffers.slots);
     if (e->frames != e->small) js_free_rt(rt, e->frames);
 }
 
@@ -169,8 +171,9 @@ static int throw_uncopied(Encoder *e, const char *why) {
     out_u8(&text, ' ');
     out_text(&text, why);
     JSValue error = JS_NewObjectClass(ctx, JS_CLASS_ERROR);
-    JS_DefinePropertyValue(ctx, error, JS_ATOM_message, JS_NewStringLen(ctx, (char *)text.data, text.len), JS_PROP_WRITABLE | JS_PROP_CONFIGURABLE);
-    JS_DefinePropertyValue(ctx, error, JS_ATOM_name, JS_NewString(ctx, "SerializationError"), JS_PROP_WRITABLE | JS_PROP_CONFIGURABLE);
+    const int hidden = JS_PROP_WRITABLE | JS_PROP_CONFIGURABLE;
+    JS_DefinePropertyValue(ctx, error, JS_ATOM_message, JS_NewStringLen(ctx, (char *)text.data, text.len), hidden);
+    JS_DefinePropertyValue(ctx, error, JS_ATOM_name, JS_NewString(ctx, "SerializationError"), hidden);
     out_free(&text);
     build_backtrace(ctx, error, JS_UNDEFINED, NULL, 0, 0, 0);
     JS_Throw(ctx, error);
@@ -363,6 +366,10 @@ static int encode_regexp(Encoder *e, JSObject *p) {
 
 static int encode_buffer(Encoder *e, JSObject *p) {
     JSArrayBuffer *b = p->u.array_buffer;
+    uint32_t key = (uint32_t)(uintptr_t)p;
+    if (!e->buffers.slots) seen_init(&e->buffers);
+    seen_add(&e->buffers, seen_slot(&e->buffers, key), key);
+    seen_slot(&e->buffers, key)->index = b->byte_length;
     out_u8(e->out, TAG_BUFFER); out_varint(e->out, b->byte_length);
     out_varint(e->out, b->max_byte_length < 0 ? 0 : (uint32_t)b->max_byte_length + 1);
     out_bytes(e->out, b->data, b->byte_length);
@@ -430,10 +437,21 @@ static int encode_rich(Encoder *e, JSObject *p) {
     }
 }
 
+/* How long the copy of a buffer is, or will be. */
+static uint32_t copied_length(Encoder *e, JSObject *buffer) {
+    Seen *seen = e->buffers.slots ? seen_slot(&e->buffers, (uint32_t)(uintptr_t)buffer) : NULL;
+    return seen && seen->key ? seen->index : (uint32_t)buffer->u.array_buffer->byte_length;
+}
+
 /* Why what it held is not there any more; NULL if it is. */
-static const char *why_lost(JSObject *p) {
-    if (is_view(p) && is_out_of_bounds(p)) return "shows an ArrayBuffer that is detached or too short, and cannot be copied";
+static const char *why_lost(Encoder *e, JSObject *p) {
     if (p->class_id == JS_CLASS_ARRAY_BUFFER && p->u.array_buffer->detached) return "is a detached ArrayBuffer, which cannot be copied";
+    if (!is_view(p)) return NULL;
+    if (is_out_of_bounds(p)) return "shows an ArrayBuffer that is detached or too short, and cannot be copied";
+    JSTypedArray *view = p->u.typed_array;
+    uint64_t end = view->offset;
+    if (!view->track_rab) end += p->class_id == JS_CLASS_DATAVIEW ? view->length : (uint64_t)p->u.array.count << typed_array_size_log2(p->class_id);
+    if (end > copied_length(e, view->buffer)) return "shows more of an ArrayBuffer than it had when it was copied";
     return NULL;
 }
 
@@ -449,7 +467,7 @@ static int encode_object(Encoder *e, JSObject *p) {
     if (p->class_id == JS_CLASS_ARRAY) { note_object(e, seen, p); return encode_array(e, p); }
     if (is_plain_object(e, p)) { note_object(e, seen, p); out_u8(e->out, TAG_OBJECT); return encode_members(e, p); }
     if (e->mode == NARROW || !is_rich(p)) return encode_foreign(e, foreign_kind(p), p);
-    const char *lost = why_lost(p);
+    const char *lost = why_lost(e, p);
     if (lost && e->mode == WHOLE) return throw_uncopied(e, lost);
     if (lost) { describe(e, foreign_kind(p), p); return 0; }
     note_object(e, seen, p);
@@ -567,6 +585,7 @@ static int encode_rest(Encoder *e) {
 static void encoder_init(Encoder *e, Out *out, Mode mode, const char *root) {
     e->out = out; e->frames = e->small; e->cap = countof(e->small); e->depth = 0;
     e->mode = mode; e->root = root; e->first = 0;
+    e->buffers.slots = NULL;
     seen_init(&e->objects); seen_init(&e->keys);
 }
 

@@ -530,7 +530,8 @@ static void out_atom(Out *o, JSAtom atom) {
 /* Says why the modules make no program; what was thrown for it is pending, except for a missing export. */
 static void end_unlinked(void) {
     JSValue thrown = link_error.kind == LINK_EXPORT ? JS_UNDEFINED : JS_GetException(ctx);
-    JSValueConst message = JS_VALUE_GET_TAG(thrown) == JS_TAG_OBJECT ? own_data_property(JS_VALUE_GET_OBJ(thrown), JS_ATOM_message) : JS_UNDEFINED;
+    JSValueConst message = JS_UNDEFINED;
+    if (JS_VALUE_GET_TAG(thrown) == JS_TAG_OBJECT) message = own_data_property(JS_VALUE_GET_OBJ(thrown), JS_ATOM_message);
     static const char *const kinds[] = { "binding", "syntax", "specifier", "export" };
     Out o; out_init(&o);
     out_u8(&o, TAG_ARRAY); out_varint(&o, 5);
@@ -544,10 +545,16 @@ static void end_unlinked(void) {
     JS_FreeValue(ctx, thrown);
 }
 
-/* The next step is the promise that `v` is or becomes; at once, what is no object is the end. Takes `v`. */
+/* The next step is the promise that `v` is or becomes, as `await` has it; what is no object is the end. Takes `v`. */
 static void await_value(JSValue v) {
     if (JS_VALUE_GET_TAG(v) != JS_TAG_OBJECT) { end_with_value(v); return; }
-    if (JS_VALUE_GET_OBJ(v)->class_id == JS_CLASS_PROMISE) { program = v; return; }
+    if (JS_VALUE_GET_OBJ(v)->class_id == JS_CLASS_PROMISE) {
+        JSValue maker = JS_GetProperty(ctx, v, JS_ATOM_constructor);
+        bool is_plain = js_same_value(ctx, maker, ctx->promise_ctor), threw = JS_IsException(maker);
+        JS_FreeValue(ctx, maker);
+        if (is_plain) { program = v; return; }
+        if (threw) { JS_FreeValue(ctx, v); end_with_thrown(JS_GetException(ctx)); return; }
+    }
     JSValue settle[2];
     program = new_promise();
     js_create_resolving_functions(ctx, settle, program);
@@ -577,7 +584,8 @@ static void go_on_with_export(void) {
     } else if (!JS_IsException(v) && args->u.array.count) {
         char buf[ATOM_GET_STR_BUF_SIZE];
         JS_FreeValue(ctx, v);
-        v = JS_ThrowTypeError(ctx, "the export %s is not a function, so it takes no arguments", JS_AtomGetStr(ctx, buf, sizeof buf, selected.export));
+        v = JS_ThrowTypeError(ctx, "the export %s is not a function, so it takes no arguments",
+                              JS_AtomGetStr(ctx, buf, sizeof buf, selected.export));
     }
     if (JS_IsException(v)) end_with_thrown(JS_GetException(ctx)); else await_value(v);
 }

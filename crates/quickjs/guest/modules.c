@@ -70,7 +70,8 @@ static JSAtom resolve_name(const char *importer, const char *specifier, size_t l
 static int init_synthetic(JSContext *c, JSModuleDef *def) {
     for (int i = 0; i < def->export_entries_count; i++) {
         JSExportEntry *export = &def->export_entries[i];
-        set_value(ctx, export->u.local.var_ref->pvalue, js_dup(own_data_property(JS_VALUE_GET_OBJ(def->private_value), export->export_name)));
+        JSValueConst value = own_data_property(JS_VALUE_GET_OBJ(def->private_value), export->export_name);
+        set_value(ctx, export->u.local.var_ref->pvalue, js_dup(value));
     }
     return 0;
 }

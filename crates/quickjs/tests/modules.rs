@@ -5,9 +5,10 @@ mod harness;
 use std::thread;
 use std::time::Duration;
 
-use execbox_core::engine::{Engine, LinkError, Outcome, StartError, Turn};
+use execbox_core::engine::{Engine, Event, LinkError, Outcome, Pending, StartError, Turn};
 use execbox_core::program::{Limits, Module, Program};
 use harness::{engine, module, modules, outcome, program, result, returned, run, thrown, turn, value};
+use proptest::prelude::*;
 use serde_json::{Value as Json, json};
 
 /// A program whose entry is called with arguments.
@@ -29,6 +30,8 @@ fn an_export_is_read_called_and_awaited() {
         "export default Promise.resolve(42)",
         "export default function () { return { then(resolve) { resolve({ then(r) { r(42) } }) } } }",
         "export default await Promise.resolve(42)",
+        "const p = Promise.resolve(42); p.then = null; export default p",
+        "class P extends Promise { then(f) { return super.then((x) => f(x + 1)) } } export default P.resolve(41)",
         "const x = 40; export { y as default }; let y = 1; y = x + 2",
     ] {
         assert_eq!(result(code), json!(42), "{code}");
@@ -83,6 +86,10 @@ fn what_the_program_throws_is_told_with_its_module() {
         ("export default () => { throw 'text' }", ": text"),
         ("export default { then() { throw new Error('in then') } }", "Error: in then"),
         ("export default { get then() { throw new Error('at then') } }", "Error: at then"),
+        (
+            "export default Object.defineProperty(Promise.resolve(1), 'constructor', { get() { throw new Error('c') } })",
+            "Error: c",
+        ),
         ("export default a; let a = a", "ReferenceError: a is not initialized"),
     ] {
         assert_eq!(harness::thrown(outcome(code)), error, "{code}");
@@ -420,5 +427,77 @@ fn a_program_that_waits_for_nothing_says_so() {
     for code in ["await new Promise(() => {})", "export default new Promise(() => {})", "await import('main')"] {
         let mut guest = engine().start(program(code, vec![])).unwrap();
         assert_eq!(turn(&mut *guest), Turn::Waiting);
+    }
+}
+
+// ---- Graphs at random --------------------------------------------------------------------------------
+
+/// Statements of module number `me`; `N` stands for another module's number.
+const STATEMENTS: [&str; 20] = [
+    "import dN from './mN.js'; use(() => dN);",
+    "import { x as xN } from './mN.js'; use(() => xN);",
+    "import { f as fN } from './mN.js'; use(() => fN());",
+    "import { nope as nopeN } from './mN.js';",
+    "import * as sN from './mN.js'; use(() => Object.keys(sN)); use(() => sN.x);",
+    "import './mN.js';",
+    "export { x as yN } from './mN.js';",
+    "export * from './mN.js';",
+    "export * as starN from './mN.js';",
+    "await null;",
+    "await 0; await 0;",
+    "if (globalThis.n++ > 4) throw new Error('mN');",
+    "await import('./mN.js').catch(() => {});",
+    "import('./mN.js').then((s) => s.f(), () => {});",
+    "import('./mN.js').then((s) => { s.x = 1 }).catch(() => {});",
+    "await later(N);",
+    "now(N);",
+    "import('./nope.js').catch(() => {});",
+    "use(() => import.meta.url);",
+    "Promise.resolve().then(() => { throw 1 });",
+];
+
+fn any_modules() -> impl Strategy<Value = Vec<Vec<(usize, usize)>>> {
+    prop::collection::vec(prop::collection::vec((0..STATEMENTS.len(), 0_usize..6), 0..5), 6)
+}
+
+fn source(me: usize, statements: &[(usize, usize)]) -> String {
+    let mut statements = statements.to_vec();
+    statements.sort_unstable();
+    statements.dedup_by_key(|(statement, other)| (*statement, *other));
+    let body: Vec<_> =
+        statements.iter().map(|&(statement, other)| STATEMENTS[statement].replace('N', &other.to_string())).collect();
+    format!(
+        "import {{ later, now }} from 'host'; globalThis.n ??= 0; const use = (f) => {{ try {{ f() }} catch {{}} }};
+         export let x = {me}; export function f() {{ x++; return x }} export default {{ me: {me} }};\n{}",
+        body.join("\n")
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+    #[test]
+    fn any_graph_of_modules_comes_to_something(graph in any_modules()) {
+        let others = graph.iter().enumerate().map(|(me, statements)| module(&format!("./m{me}.js"), &source(me, statements))).collect();
+        let code = "import d, { f, x } from './m0.js'; import './m1.js'; f(); export default async () => [d, x, (await import('./m2.js')).f()]";
+        let mut guest = engine().start(program(code, others)).unwrap();
+        loop {
+            match turn(&mut *guest) {
+                Turn::Done(outcome) => {
+                    let ended = matches!(outcome, Outcome::Returned(_) | Outcome::Threw(_) | Outcome::Unlinked(_));
+                    prop_assert!(ended, "{outcome:?}");
+                    break;
+                }
+                Turn::Waiting => {
+                    let calls: Vec<_> = harness::events(&mut *guest);
+                    if calls.is_empty() {
+                        break; // a module waits for its own evaluation
+                    }
+                    for event in calls {
+                        let Event::Call(call) = event else { panic!("{event:?}") };
+                        guest.settle(Pending::Call(call.id), Ok(value(&json!(1))));
+                    }
+                }
+            }
+        }
     }
 }

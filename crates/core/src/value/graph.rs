@@ -310,6 +310,15 @@ impl Graph {
         self.add(Node::Function(HostFunction { number, kind, name: name.into() }))
     }
 
+    /// Moves another graph's value into this one, to become a part of it.
+    pub fn append(&mut self, mut other: Self) -> Datum {
+        let by = u32::try_from(self.nodes.len()).unwrap_or(u32::MAX);
+        other.nodes.iter_mut().for_each(|node| node.shift(by));
+        self.nodes.append(&mut other.nodes);
+        other.root.shift(by);
+        other.root
+    }
+
     /// Makes `root` the value that this graph is.
     pub fn set_root(&mut self, root: Datum) {
         self.root = root;
@@ -340,6 +349,11 @@ impl Graph {
         self.nodes.get_mut(id.0 as usize)
     }
 
+    /// All objects, also those that the root does not reach.
+    pub fn nodes(&self) -> impl Iterator<Item = &Node> {
+        self.nodes.iter()
+    }
+
     /// The object that `datum` is; `None` for a primitive.
     pub fn node(&self, datum: &Datum) -> Option<&Node> {
         if let Datum::Node(id) = datum { self.get(*id) } else { None }
@@ -350,10 +364,10 @@ impl Graph {
         if let Some(Node::Array(items)) = self.node(datum) { Some(items) } else { None }
     }
 
-    /// A member of a plain object.
+    /// A member of a plain object; the last of that name, should a guest's engine have repeated one.
     pub fn member(&self, datum: &Datum, key: &str) -> Option<&Datum> {
         let Some(Node::Object(members)) = self.node(datum) else { return None };
-        members.iter().find(|(name, _)| name == key).map(|(_, member)| member)
+        members.iter().rfind(|(name, _)| name == key).map(|(_, member)| member)
     }
 
     /// The bytes of an `ArrayBuffer`, or those that a view shows.
@@ -369,7 +383,33 @@ impl Graph {
     }
 }
 
+impl Node {
+    /// Makes the objects that it names those that are so much further on.
+    fn shift(&mut self, by: u32) {
+        match self {
+            Self::Array(items) | Self::Set(items) => items.iter_mut().for_each(|item| item.shift(by)),
+            Self::SparseArray(_, members) | Self::Object(members) => {
+                members.iter_mut().for_each(|(_, member)| member.shift(by));
+            }
+            Self::Map(entries) => entries.iter_mut().for_each(|(key, value)| {
+                key.shift(by);
+                value.shift(by);
+            }),
+            Self::Error(error) => error.cause.iter_mut().for_each(|cause| cause.shift(by)),
+            Self::View { buffer, .. } => buffer.0 += by,
+            Self::Boxed(primitive) => primitive.shift(by),
+            Self::Date(_) | Self::RegExp { .. } | Self::Buffer { .. } | Self::Function(_) | Self::Promise(_) => {}
+        }
+    }
+}
+
 impl Datum {
+    fn shift(&mut self, by: u32) {
+        if let Self::Node(id) = self {
+            id.0 += by;
+        }
+    }
+
     /// The text of a string.
     pub fn as_str(&self) -> Option<&str> {
         if let Self::String(text) = self { Some(text) } else { None }

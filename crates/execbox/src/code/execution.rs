@@ -1,0 +1,228 @@
+//! A run's handle (code-execution specification §2.2).
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use execbox_core::code::{CodeExecutionResult, Ending, Failure, Noted, Record, Request, Stop};
+use execbox_core::engine::Notification;
+use execbox_core::program::Limits;
+use execbox_core::value::Graph;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::calls::HostCalls;
+use super::options::{CodeExecutionOptions, ReportSink};
+
+/// A run under way: await it for its result. Dropping it terminates the run.
+///
+/// ```
+/// use execbox::code::CodeExecutionOptions;
+/// use execbox::{Executor, InlineExecutor};
+/// use std::time::Duration;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let executor = InlineExecutor::new()?;
+/// let mut run = executor.run_code("for (;;);", CodeExecutionOptions::new());
+/// // A budget of the caller's: there is no other.
+/// if tokio::time::timeout(Duration::from_millis(50), &mut run).await.is_err() {
+///     run.terminate(Some("50 ms budget"));
+/// }
+/// let result = run.await;
+/// assert_eq!(result.error.unwrap().message, "The run was terminated: 50 ms budget");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+#[must_use = "dropping a run terminates it"]
+pub struct CodeExecution {
+    control: CodeControl,
+    task: Task,
+}
+
+#[derive(Debug)]
+enum Task {
+    Running(JoinHandle<CodeExecutionResult>),
+    /// It never began.
+    Over(Option<CodeExecutionResult>),
+}
+
+/// Terminates a run and looks at it, from anywhere. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct CodeControl(Arc<Control>);
+
+#[derive(Debug)]
+struct Control {
+    running: AtomicBool,
+    stop: Mutex<Option<Stop>>,
+    stopped: CancellationToken,
+    reports: Mutex<Vec<Arc<Graph>>>,
+}
+
+impl CodeExecution {
+    /// Stops the run: it settles as `terminated`, with the reason in its error's message. Only the first call counts.
+    pub fn terminate(&self, reason: Option<&str>) {
+        self.control.terminate(reason);
+    }
+
+    /// Whether it has not settled yet.
+    pub fn running(&self) -> bool {
+        self.control.running()
+    }
+
+    /// What was reported so far, in order.
+    pub fn reports(&self) -> Vec<Arc<Graph>> {
+        self.control.reports()
+    }
+
+    /// The same, to be used elsewhere while the run is awaited.
+    pub fn control(&self) -> CodeControl {
+        self.control.clone()
+    }
+}
+
+impl CodeControl {
+    /// As [`CodeExecution::terminate`].
+    pub fn terminate(&self, reason: Option<&str>) {
+        if self.running() {
+            self.0.stop_with(Stop::Terminated(reason.map(str::to_owned)));
+        }
+    }
+
+    /// As [`CodeExecution::running`].
+    pub fn running(&self) -> bool {
+        self.0.running.load(Ordering::Acquire)
+    }
+
+    /// As [`CodeExecution::reports`].
+    pub fn reports(&self) -> Vec<Arc<Graph>> {
+        self.0.reports.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Control {
+    fn stop_with(&self, stop: Stop) {
+        self.stop.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(stop);
+        self.stopped.cancel();
+    }
+}
+
+impl Future for CodeExecution {
+    type Output = CodeExecutionResult;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<CodeExecutionResult> {
+        Poll::Ready(match &mut self.task {
+            Task::Over(result) => result.take().unwrap_or_else(|| failed(Failure::internal("the run is over"))),
+            Task::Running(task) => {
+                let result = ready!(Pin::new(task).poll(cx));
+                self.task = Task::Over(None);
+                result.unwrap_or_else(|_| failed(Failure::internal("the run was dropped by its runtime")))
+            }
+        })
+    }
+}
+
+impl Drop for CodeExecution {
+    fn drop(&mut self) {
+        self.control.terminate(None);
+    }
+}
+
+fn failed(failure: Failure) -> CodeExecutionResult {
+    Record::default().finish(Err(failure), Duration::ZERO, None, 0)
+}
+
+/// The host's side of a run, while a driver drives it.
+pub(crate) struct Run {
+    pub(crate) calls: HostCalls,
+    pub(crate) limits: Limits,
+    began: Instant,
+    record: Record,
+    report: Option<ReportSink>,
+    control: Arc<Control>,
+}
+
+impl Run {
+    /// Begins a run, which `drive` drives to its end.
+    pub(crate) fn begin<F, Fut>(source: &str, options: CodeExecutionOptions, drive: F) -> CodeExecution
+    where
+        F: FnOnce(Request, Self) -> Fut,
+        Fut: Future<Output = CodeExecutionResult> + Send + 'static,
+    {
+        let began = Instant::now();
+        let control = Arc::new(Control {
+            running: AtomicBool::new(true),
+            stop: Mutex::new(None),
+            stopped: CancellationToken::new(),
+            reports: Mutex::new(Vec::new()),
+        });
+        let over = |failure| {
+            control.running.store(false, Ordering::Release);
+            CodeExecution { control: CodeControl(Arc::clone(&control)), task: Task::Over(Some(failed(failure))) }
+        };
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+            return over(Failure::internal("a run needs a tokio runtime with time enabled"));
+        };
+        let (request, calls, report) = match options.lower(source.to_owned()) {
+            Ok(lowered) => lowered,
+            Err(failure) => return over(failure),
+        };
+        let limits = request.limits;
+        let run = Self { calls, limits, began, record: Record::default(), report, control: Arc::clone(&control) };
+        let task = Task::Running(runtime.spawn(drive(request, run)));
+        CodeExecution { control: CodeControl(control), task }
+    }
+
+    /// Fires when the run is to stop.
+    pub(crate) fn stopped(&self) -> CancellationToken {
+        self.control.stopped.clone()
+    }
+
+    /// When the safety cap is due; `None` for one too long to be a time.
+    pub(crate) fn capped_at(&self) -> Option<Instant> {
+        self.began.checked_add(self.limits.timeout)
+    }
+
+    /// The safety cap is due.
+    pub(crate) fn cap(&self) {
+        self.control.stop_with(Stop::SafetyCap);
+    }
+
+    /// How many bytes one value may take here.
+    pub(crate) fn budget(&self) -> usize {
+        // A graph takes more room than the memory that it was copied from.
+        self.limits.memory_len().saturating_mul(4)
+    }
+
+    /// The guest has said something.
+    pub(crate) fn note(&mut self, notification: &Notification) {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let timestamp = now.as_micros() as f64 / 1000.0;
+        if let Noted::Report(report) = self.record.note(notification, timestamp, self.budget()) {
+            if let Some(sink) = &self.report {
+                sink(&report);
+            }
+            self.control.reports.lock().unwrap_or_else(PoisonError::into_inner).push(report);
+        }
+    }
+
+    /// The result of a run that was stopped.
+    pub(crate) fn stopped_result(self, memory_used_bytes: Option<u64>) -> CodeExecutionResult {
+        let stop = self.control.stop.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let failure = stop.unwrap_or(Stop::Terminated(None)).failure(&self.limits);
+        self.finish(Err(failure), memory_used_bytes)
+    }
+
+    /// The result of a run that ended so.
+    pub(crate) fn finish(self, ending: Ending, memory_used_bytes: Option<u64>) -> CodeExecutionResult {
+        let budget = self.budget();
+        let result = self.record.finish(ending, self.began.elapsed(), memory_used_bytes, budget);
+        self.control.running.store(false, Ordering::Release);
+        result
+    }
+}

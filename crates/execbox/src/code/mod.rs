@@ -1,0 +1,43 @@
+//! `run_code`: ES modules, with values, functions and promises of the host (code-execution specification).
+//!
+//! ```
+//! use execbox::code::{CodeExecutionOptions, HostValue};
+//! use execbox::{Executor, InlineExecutor};
+//! use serde_json::json;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let source = "
+//!     import { readFile } from 'fs';
+//!     const rows: number[] = JSON.parse(await readFile('/data/rows.json'));
+//!     export default rows.reduce((a, b) => a + b, base);
+//! ";
+//! let read_file = HostValue::async_function("readFile", async |_| Ok(HostValue::from("[1, 2, 3]")));
+//! let options = CodeExecutionOptions::new().import("fs", [("readFile", read_file)]).global("base", 10);
+//! let result = InlineExecutor::new()?.run_code(source, options).await;
+//! assert_eq!(result.to_json()?["result"], json!(16));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! - [`CodeExecutionOptions`]: what is executed and granted. [`HostValue`]: data, functions, promises.
+//! - [`CodeExecution`]: a run under way. [`CodeExecutionResult`]: what it came to.
+//!
+//! What is not here: linking, statuses and errors, which are `execbox_core::code`'s; and anything that a run is given
+//! without being asked for.
+
+mod calls;
+mod execution;
+mod inline;
+mod options;
+mod value;
+
+pub use execbox_core::code::{CodeExecutionError, CodeExecutionLog, CodeExecutionResult, Status};
+pub use execbox_core::language::Dialect;
+pub use execbox_core::value::{Datum, Graph, Node};
+pub use execution::{CodeControl, CodeExecution};
+pub use options::{CodeExecutionOptions, OptionsError, SAFETY_CAP};
+pub use value::{Args, HostError, HostResult, HostValue};
+
+pub(crate) use execution::Run;
+pub(crate) use inline::drive;
