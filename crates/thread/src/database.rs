@@ -10,7 +10,7 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 use tokio::sync::oneshot;
 
-use crate::error::ThreadError;
+use crate::error::{StorageFailure, ThreadError};
 
 /// Each takes a database to the version that is its place in the list, from 1. What was once released is never changed.
 const MIGRATIONS: &[&str] = &[include_str!("schema/1.sql")];
@@ -99,9 +99,25 @@ fn connect(location: &Location, busy_timeout: Duration) -> Result<Connection, Th
     connection.pragma_update(None, "trusted_schema", false)?;
     connection.pragma_update(None, "foreign_keys", true)?;
     connection.pragma_update(None, "synchronous", "normal")?;
-    connection.pragma_update(None, "journal_mode", "wal")?; // a database in memory keeps its own mode
+    keep_log(&connection, busy_timeout)?;
     migrate(&mut connection, MIGRATIONS)?;
     Ok(connection)
+}
+
+/// Turns on the write-ahead log; a database in memory keeps its own mode. SQLite does not wait here for others that open
+/// the same new file.
+fn keep_log(connection: &Connection, busy_timeout: Duration) -> Result<(), ThreadError> {
+    const PAUSE: Duration = Duration::from_millis(5);
+    let mut waited = Duration::ZERO;
+    loop {
+        match connection.pragma_update(None, "journal_mode", "wal").map_err(ThreadError::from) {
+            Err(ThreadError::Storage { failure: StorageFailure::Busy, .. }) if waited < busy_timeout => {
+                thread::sleep(PAUSE);
+                waited += PAUSE;
+            }
+            result => return result,
+        }
+    }
 }
 
 fn open_file(path: &Path) -> Result<Connection, ThreadError> {

@@ -53,6 +53,9 @@ pub enum ThreadError {
     /// A value that cannot be stored as JSON.
     #[error(transparent)]
     Json(#[from] Refusal),
+    /// A bridge was granted two things by one name.
+    #[error("the bridge has two exports named {0:?}: give the provider another name")]
+    DuplicateExport(String),
     /// The file is no thread store: a database of something else.
     #[error("the file is a database, but not one of threads: choose another file")]
     Foreign,

@@ -5,6 +5,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use execbox::Executor;
+use execbox::code::{CodeExecution, CodeExecutionOptions};
 use execbox::core::value::Value;
 use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
 use serde_json::Value as Json;
@@ -27,6 +29,17 @@ impl ThreadState {
     /// The thread's id.
     pub fn id(&self) -> &str {
         &self.id
+    }
+
+    /// Runs `source` as an ES module on behalf of this thread (code-execution specification §9). The run is given what `options`
+    /// grant and nothing else: bring what it may have of the thread by a [bridge](Self::bridge).
+    pub fn run_code(
+        &self,
+        executor: &(impl Executor + ?Sized),
+        source: &str,
+        options: CodeExecutionOptions,
+    ) -> CodeExecution {
+        executor.run_code(source, options)
     }
 
     /// Makes a change in one transaction: whole or not at all. The thread is begun where there is none.
