@@ -443,6 +443,12 @@ impl From<i32> for Datum {
     }
 }
 
+impl From<u32> for Datum {
+    fn from(value: u32) -> Self {
+        Self::Number(value.into())
+    }
+}
+
 impl From<f64> for Datum {
     fn from(value: f64) -> Self {
         Self::Number(value)
