@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 use tokio::sync::oneshot;
 
 use crate::error::{StorageFailure, ThreadError};
@@ -95,7 +95,8 @@ fn connect(location: &Location, busy_timeout: Duration) -> Result<Connection, Th
         Location::File(path) => open_file(path)?,
     };
     connection.busy_timeout(busy_timeout)?;
-    identify(&connection, MIGRATIONS)?; // before anything is written
+    // Before anything is written; in a transaction, because others may make the same file meanwhile.
+    identify(&connection.transaction()?, MIGRATIONS)?;
     connection.pragma_update(None, "trusted_schema", false)?;
     connection.pragma_update(None, "foreign_keys", true)?;
     connection.pragma_update(None, "synchronous", "normal")?;
@@ -141,7 +142,7 @@ fn make_private(path: &Path) -> Result<(), ThreadError> {
 }
 
 /// The database's version; 0 is that of an empty one.
-fn identify(connection: &Connection, migrations: &[&str]) -> Result<usize, ThreadError> {
+fn identify(connection: &Transaction<'_>, migrations: &[&str]) -> Result<usize, ThreadError> {
     let number = |pragma| connection.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
     let (application, version) = (number("application_id")?, number("user_version")?);
     if application != APPLICATION_ID {
@@ -176,6 +177,10 @@ mod tests {
     const FIRST: &str = "CREATE TABLE notes (text TEXT) STRICT; INSERT INTO notes VALUES ('kept')";
     const SECOND: &str = "ALTER TABLE notes ADD COLUMN stars INTEGER NOT NULL DEFAULT 3";
 
+    fn version(connection: &mut Connection) -> usize {
+        identify(&connection.transaction().unwrap(), &[FIRST, SECOND]).unwrap()
+    }
+
     fn notes(connection: &Connection) -> (String, i64) {
         connection.query_row("SELECT text, stars FROM notes", (), |row| Ok((row.get(0)?, row.get(1)?))).unwrap()
     }
@@ -184,11 +189,11 @@ mod tests {
     fn a_database_is_taken_through_the_versions_that_it_lacks() {
         let mut connection = Connection::open_in_memory().unwrap();
         migrate(&mut connection, &[FIRST]).unwrap();
-        assert_eq!(identify(&connection, &[FIRST, SECOND]).unwrap(), 1);
+        assert_eq!(version(&mut connection), 1);
         migrate(&mut connection, &[FIRST, SECOND]).unwrap();
         assert_eq!(notes(&connection), ("kept".to_owned(), 3));
         migrate(&mut connection, &[FIRST, SECOND]).unwrap();
-        assert_eq!(identify(&connection, &[FIRST, SECOND]).unwrap(), 2, "nothing is done twice");
+        assert_eq!(version(&mut connection), 2, "nothing is done twice");
     }
 
     #[test]
@@ -197,7 +202,7 @@ mod tests {
         migrate(&mut connection, &[FIRST]).unwrap();
         let error = migrate(&mut connection, &[FIRST, SECOND, "CREATE TABLE notes (x)"]).unwrap_err();
         assert!(matches!(error, ThreadError::Storage { .. }), "{error:?}");
-        assert_eq!(identify(&connection, &[FIRST, SECOND]).unwrap(), 1);
+        assert_eq!(version(&mut connection), 1);
         migrate(&mut connection, &[FIRST, SECOND]).unwrap();
         assert_eq!(notes(&connection).1, 3);
     }

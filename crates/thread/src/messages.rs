@@ -66,15 +66,20 @@ impl ThreadState {
         let limits = self.store.limits;
         self.read(move |connection, thread| {
             let earliest_first = query.after.is_some();
+            let of_roles = if query.roles.is_empty() { "" } else { "AND role IN (SELECT value FROM json_each(?5))" };
+            let order = if earliest_first { "ASC" } else { "DESC" };
             let sql = format!(
-                "SELECT seq, role, created_at, content FROM messages WHERE thread = ?1 AND seq > ?2 AND seq < ?3 \
-                 AND (?4 = '[]' OR role IN (SELECT value FROM json_each(?4))) ORDER BY seq {} LIMIT ?5",
-                if earliest_first { "ASC" } else { "DESC" }
+                "SELECT seq, role, created_at, content FROM messages \
+                 WHERE thread = ?1 AND seq > ?2 AND seq < ?3 {of_roles} ORDER BY seq {order} LIMIT ?4"
             );
             let (after, before) = (to_db(query.after.unwrap_or(0)), to_db(query.before.unwrap_or(u64::MAX)));
-            let roles = Json::from(query.roles).to_string();
+            let (limit, roles) = (page_rows(query.limit), Json::from(query.roles).to_string());
             let mut statement = connection.prepare(&sql)?;
-            let mut rows = statement.query(params![thread, after, before, roles, page_rows(query.limit)])?;
+            let mut rows = if of_roles.is_empty() {
+                statement.query(params![thread, after, before, limit])?
+            } else {
+                statement.query(params![thread, after, before, limit, roles])?
+            };
             let (mut messages, mut budget) = (Vec::new(), PageBudget::new(&limits));
             while let Some(row) = rows.next()? {
                 let content: String = row.get(3)?;

@@ -46,7 +46,7 @@ async fn run(thread: &ThreadState, bridge: Bridge, source: &str) -> Value {
 
 /// What each of these expressions comes to: its value, or its error as text.
 async fn tries(thread: &ThreadState, bridge: Bridge, expressions: &[&str]) -> Vec<Value> {
-    let list: String = expressions.iter().map(|expression| format!("async () => {expression},")).collect();
+    let list = format!("async () => {}", expressions.join(", async () => "));
     let source = format!(
         "import * as thread from 'thread';
          const results = [];
@@ -345,20 +345,6 @@ async fn more_calls_at_once_than_are_begun_are_all_answered() {
 }
 
 #[tokio::test]
-async fn a_guest_that_does_not_come_to_take_its_answers_does_not_have_them_all_held() {
-    let thread = thread().await;
-    thread.write_file("/large", vec![b'x'; 8 << 20]).await.unwrap();
-    // Eight of the thousand files are more than it may have: the run ends there.
-    let source = "
-        import { readFile } from 'thread';
-        const files = [];
-        for (let i = 0; i < 1000; i++) files.push(readFile('/large'));
-        export default (await Promise.all(files)).length;";
-    let result = run_raw(&thread, thread.bridge().read_file("/"), source).await;
-    assert_eq!(result.status.as_str(), "memory");
-}
-
-#[tokio::test]
 async fn limits_are_told_without_telling_what_the_thread_has() {
     let mut limits = ThreadLimits::default();
     (limits.thread_bytes, limits.file_bytes) = (10_000, 5_000);
@@ -398,15 +384,15 @@ async fn failures_of_the_store_say_nothing_of_the_host() {
 #[tokio::test]
 async fn what_is_under_way_when_a_run_ends_is_dropped() {
     let thread = thread().await;
-    let (began, mut begun) = tokio::sync::mpsc::unbounded_channel();
+    let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
     let forever = Tool::new("forever", move |_, context: execbox::ToolContext| {
-        began.send(context.cancellation).unwrap();
+        tell.send(context.cancellation).unwrap();
         std::future::pending()
     });
     let provider = Provider::builder("tools").tool(forever).build().unwrap();
     let source = "import { tools } from 'thread'; tools.forever(); export default 1;";
     assert_eq!(run(&thread, thread.bridge().tools(provider), source).await, json!(1));
-    begun.recv().await.unwrap().cancelled().await;
+    told.recv().await.unwrap().cancelled().await;
 }
 
 // ---- Declarations ---------------------------------------------------------------------------------
@@ -430,4 +416,21 @@ async fn declarations_say_what_is_granted() {
         .tools(provider);
     insta::assert_snapshot!(everything.types("thread"));
     insta::assert_snapshot!(thread.bridge().get_messages_of(["user", "assistant"]).types("my-thread"));
+}
+
+// ---- Walls ----------------------------------------------------------------------------------------
+
+#[tokio::test]
+async fn bridges_cross_walls() {
+    let thread = thread().await;
+    let executor = execbox::WorkerExecutor::new().unwrap();
+    let source = "
+        import { readFile, writeFile, getMessages } from 'thread';
+        await writeFile('/out', await readFile('/data/raw.bin', 'bytes'));
+        export default (await getMessages()).map((message) => message.role);";
+    let bridge = thread.bridge().read_file("/data/").write_file("/out").get_messages();
+    let options = CodeExecutionOptions::new().import("thread", bridge.exports().unwrap());
+    let result = thread.run_code(&executor, source, options).await;
+    assert_eq!(result.to_json().unwrap()["result"], json!(["system", "user", "assistant"]), "{:?}", result.error);
+    assert_eq!(thread.read_file("/out").await.unwrap(), [255, 0]);
 }

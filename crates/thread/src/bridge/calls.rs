@@ -20,7 +20,7 @@ use crate::messages::MessageQuery;
 use crate::path::{FilePath, Scope};
 use crate::state::ThreadState;
 
-/// How many calls of one run are under way at once; the others wait. No more answers than that are held for a guest that does
+/// How many calls of the thread's functions are under way at once in one run; the others wait. No more answers than that are held for a guest that does
 /// not come to take them.
 const CALLS_AT_ONCE: usize = 8;
 
@@ -37,13 +37,18 @@ impl Calls {
         Self { thread, most, begun: AtomicU32::new(0), at_once: Semaphore::new(CALLS_AT_ONCE) }
     }
 
-    /// Counts a call, and waits for its turn.
-    async fn begin(&self) -> Result<SemaphorePermit<'_>, HostError> {
+    fn count(&self) -> Result<(), HostError> {
         let counted = |begun: u32| (begun < self.most).then(|| begun + 1);
         if self.begun.fetch_update(Ordering::Relaxed, Ordering::Relaxed, counted).is_err() {
             let message = format!("this run has used up its {} calls: do more with each of them", self.most);
             return Err(HostError::named("RangeError", message));
         }
+        Ok(())
+    }
+
+    /// Counts a call of the thread's own functions, and waits for its turn.
+    async fn begin(&self) -> Result<SemaphorePermit<'_>, HostError> {
+        self.count()?;
         self.at_once.acquire().await.map_err(|_| unavailable())
     }
 }
@@ -174,7 +179,7 @@ pub(super) fn tools(calls: &Arc<Calls>, provider: &Provider) -> HostValue {
         let function = move |args: Args| {
             let (calls, provider, name) = (Arc::clone(&calls), provider.clone(), name.clone());
             async move {
-                let _until_answered = calls.begin().await?;
+                calls.count()?; // how many are under way at once is for the tool to say
                 let input = args::json(&args, 0, "input")?;
                 provider.call(&name, input).await.map(HostValue::from).map_err(|error| tool_failure(&error))
             }
@@ -219,4 +224,28 @@ fn listed(granted: &[impl ToString]) -> String {
         list.push("…".to_owned());
     }
     list.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
+    use super::*;
+    use crate::store::ThreadStore;
+
+    #[tokio::test]
+    async fn calls_wait_while_others_are_under_way() {
+        let thread = ThreadStore::in_memory().await.unwrap().thread("t").unwrap();
+        let calls = Calls::new(thread, 100);
+        let mut under_way = Vec::new();
+        for _ in 0..CALLS_AT_ONCE {
+            under_way.push(calls.begin().await.unwrap());
+        }
+        let mut next = pin!(calls.begin());
+        let context = &mut Context::from_waker(Waker::noop());
+        assert!(next.as_mut().poll(context).is_pending());
+        under_way.pop();
+        assert!(next.as_mut().poll(context).is_ready());
+    }
 }
