@@ -5,6 +5,7 @@
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use crate::error::{Named, Stored, ThreadError};
+use crate::events::Origin;
 use crate::limits::{check_name, check_size, row_cost};
 use crate::state::{ThreadState, from_db, to_db};
 
@@ -29,7 +30,7 @@ impl ThreadState {
         let (name, value) = (name.into(), value.into());
         check_name(Named::Env, &name)?;
         check_size(Stored::Env, value.len(), self.store.limits.env_bytes)?;
-        self.write(move |transaction, row| {
+        self.write(Origin::Host, move |transaction, row| {
             let bytes = row_cost(name.len() + value.len());
             let old = counted(transaction, row.thread, &name)?.unwrap_or(0);
             row.count(old, bytes)?;
@@ -46,7 +47,7 @@ impl ThreadState {
     pub async fn remove_env(&self, name: &str) -> Result<bool, ThreadError> {
         check_name(Named::Env, name)?;
         let name = name.to_owned();
-        self.write(move |transaction, row| {
+        self.write(Origin::Host, move |transaction, row| {
             let Some(bytes) = counted(transaction, row.thread, &name)? else { return Ok(false) };
             row.count(bytes, 0)?;
             transaction.execute("DELETE FROM env WHERE thread = ?1 AND name = ?2", params![row.thread, name])?;

@@ -27,7 +27,7 @@ pub struct ThreadEvent {
     pub created_at: u64,
 }
 
-/// Who emitted an event. Nothing that guest code writes can change it.
+/// Who did something. Nothing that guest code writes can change it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Origin {
@@ -70,7 +70,7 @@ impl ThreadState {
             )?;
             Ok(ThreadEvent { seq: from_db(seq)?, name, data, origin, created_at: from_db(row.now)? })
         };
-        self.write(add).await
+        self.write(origin, add).await
     }
 
     /// Events, in the order in which they were emitted.
@@ -101,7 +101,7 @@ impl ThreadState {
 
     /// Deletes the events up to and including that number. How many there were.
     pub async fn delete_events(&self, up_to: u64) -> Result<u64, ThreadError> {
-        self.write(move |transaction, row| row.delete_up_to(transaction, "events", up_to)).await
+        self.write(Origin::Host, move |transaction, row| row.delete_up_to(transaction, "events", up_to)).await
     }
 
     /// Follows the events after that number (0: from the first), those that are there and those to come. Nobody who is slow

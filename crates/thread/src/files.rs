@@ -4,6 +4,7 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 use serde::Serialize;
 
 use crate::error::{Stored, ThreadError};
+use crate::events::Origin;
 use crate::limits::{check_size, page_rows, row_cost};
 use crate::path::{FilePath, Scope};
 use crate::state::{ThreadState, from_db, to_db};
@@ -54,12 +55,12 @@ impl ThreadState {
     /// # Errors
     /// The path is none, or the file is larger than [`file_bytes`](crate::ThreadLimits::file_bytes).
     pub async fn write_file(&self, path: &str, content: impl Into<Vec<u8>>) -> Result<(), ThreadError> {
-        self.write_at(FilePath::parse(path)?, content.into()).await
+        self.write_at(Origin::Host, FilePath::parse(path)?, content.into()).await
     }
 
-    pub(crate) async fn write_at(&self, path: FilePath, content: Vec<u8>) -> Result<(), ThreadError> {
+    pub(crate) async fn write_at(&self, origin: Origin, path: FilePath, content: Vec<u8>) -> Result<(), ThreadError> {
         check_size(Stored::File, content.len(), self.store.limits.file_bytes)?;
-        self.write(move |transaction, row| {
+        self.write(origin, move |transaction, row| {
             let bytes = row_cost(path.as_str().len() + content.len());
             let old = counted(transaction, row.thread, &path)?.unwrap_or(0);
             row.count(old, bytes)?;
@@ -76,7 +77,7 @@ impl ThreadState {
     /// Deletes a file. Whether there was one.
     pub async fn delete_file(&self, path: &str) -> Result<bool, ThreadError> {
         let path = FilePath::parse(path)?;
-        self.write(move |transaction, row| {
+        self.write(Origin::Host, move |transaction, row| {
             let Some(bytes) = counted(transaction, row.thread, &path)? else { return Ok(false) };
             row.count(bytes, 0)?;
             let sql = "DELETE FROM files WHERE thread = ?1 AND path = ?2";

@@ -63,3 +63,8 @@ pub use messages::{Message, MessageQuery};
 pub use state::ThreadState;
 pub use store::{ThreadInfo, ThreadQuery, ThreadStore, ThreadStoreBuilder};
 pub use tool::ThreadTool;
+
+/// The examples of the README, compiled and run: here, because this crate depends on all that they use.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -1,6 +1,7 @@
 //! How much a thread may hold, and how much of it is given out at once.
 
 use crate::error::{NameProblem, Named, Stored, ThreadError};
+use crate::events::Origin;
 
 /// The longest path, in bytes, normalised or not.
 pub(crate) const PATH_BYTES: usize = 1_024;
@@ -16,11 +17,13 @@ pub(crate) const MAX_PAGE_ROWS: u32 = 1_000;
 ///
 /// They hold for what is written from now on: a store that is opened with smaller limits keeps what it has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct ThreadLimits {
     /// Everything of one thread together; each file, message, event and environment value counts 256 more than its name
     /// and content. By default 256 MiB.
     pub thread_bytes: u64,
+    /// How full guest code may make a thread, at most `thread_bytes`: what is beyond is left to the application. By default
+    /// 192 MiB.
+    pub guest_bytes: u64,
     /// One file. By default 8 MiB, which crosses every wall in one message.
     pub file_bytes: u64,
     /// One message's content, as JSON. By default 1 MiB.
@@ -38,11 +41,22 @@ impl Default for ThreadLimits {
     fn default() -> Self {
         Self {
             thread_bytes: 256 << 20,
+            guest_bytes: 192 << 20,
             file_bytes: 8 << 20,
             message_bytes: 1 << 20,
             event_bytes: 256 << 10,
             env_bytes: 64 << 10,
             page_bytes: 8 << 20,
+        }
+    }
+}
+
+impl ThreadLimits {
+    /// What a thread may hold when something of that origin is added.
+    pub(crate) fn thread_limit(&self, origin: Origin) -> u64 {
+        match origin {
+            Origin::Host => self.thread_bytes,
+            Origin::Guest => self.thread_bytes.min(self.guest_bytes),
         }
     }
 }

@@ -5,6 +5,7 @@ use serde::Serialize;
 use serde_json::Value as Json;
 
 use crate::error::{Named, Stored, ThreadError};
+use crate::events::Origin;
 use crate::limits::{PageBudget, check_name, check_size, page_rows, row_cost};
 use crate::state::{ThreadRow, ThreadState, from_db, json_text, stored_json, to_db};
 
@@ -55,7 +56,7 @@ impl ThreadState {
             )?;
             Ok(Message { seq: from_db(seq)?, role, content, created_at: from_db(row.now)? })
         };
-        self.write(add).await
+        self.write(Origin::Host, add).await
     }
 
     /// Messages, in the order in which they were added.
@@ -99,6 +100,6 @@ impl ThreadState {
 
     /// Deletes the messages up to and including that number. How many there were.
     pub async fn delete_messages(&self, up_to: u64) -> Result<u64, ThreadError> {
-        self.write(move |transaction, row| row.delete_up_to(transaction, "messages", up_to)).await
+        self.write(Origin::Host, move |transaction, row| row.delete_up_to(transaction, "messages", up_to)).await
     }
 }

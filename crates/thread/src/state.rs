@@ -12,6 +12,7 @@ use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehav
 use serde_json::Value as Json;
 
 use crate::error::ThreadError;
+use crate::events::Origin;
 use crate::store::Inner;
 
 /// The state of one conversation thread: its messages, files, environment values and events. Cheap to clone; all clones,
@@ -42,9 +43,11 @@ impl ThreadState {
         executor.run_code(source, options)
     }
 
-    /// Makes a change in one transaction: whole or not at all. The thread is begun where there is none.
+    /// Makes a change in one transaction: whole or not at all. The thread is begun where there is none. Guests find a thread
+    /// full while the application still has room.
     pub(crate) async fn write<T: Send + 'static>(
         &self,
+        origin: Origin,
         change: impl FnOnce(&Transaction<'_>, &mut ThreadRow) -> Result<T, ThreadError> + Send + 'static,
     ) -> Result<T, ThreadError> {
         let Self { store, id } = self.clone();
@@ -53,7 +56,7 @@ impl ThreadState {
             let mut row = ThreadRow::find_or_begin(&transaction, &id, store.now())?;
             let (bytes, last_event) = (row.bytes, row.last_event);
             let value = change(&transaction, &mut row)?;
-            let limit = store.limits.thread_bytes;
+            let limit = store.limits.thread_limit(origin);
             if row.bytes > bytes.max(limit) {
                 let (needed, left) = (row.bytes - bytes, limit.saturating_sub(bytes));
                 return Err(ThreadError::Full { needed, left, limit });

@@ -346,8 +346,7 @@ async fn more_calls_at_once_than_are_begun_are_all_answered() {
 
 #[tokio::test]
 async fn limits_are_told_without_telling_what_the_thread_has() {
-    let mut limits = ThreadLimits::default();
-    (limits.thread_bytes, limits.file_bytes) = (10_000, 5_000);
+    let limits = ThreadLimits { thread_bytes: 10_000, file_bytes: 5_000, ..ThreadLimits::default() };
     let thread = thread_with(limits).await;
     let expressions =
         ["thread.writeFile('/x', 'x'.repeat(5001))", "thread.writeFile('/x', 'x'.repeat(4000))", WRITE_MORE];
@@ -355,6 +354,22 @@ async fn limits_are_told_without_telling_what_the_thread_has() {
     assert_eq!(results[0], "RangeError: writeFile: a file of 5001 bytes is too large: at most 5000");
     assert_eq!(results[1], json!(null));
     assert_eq!(results[2], "RangeError: writeFile: the thread has no room left for this");
+}
+
+#[tokio::test]
+async fn a_guest_cannot_fill_a_thread_against_its_application() {
+    let limits = ThreadLimits { thread_bytes: 20_000, guest_bytes: 10_000, ..ThreadLimits::default() };
+    let thread = thread_with(limits).await;
+    let flood = "import { emit, writeFile } from 'thread';
+        let refused = 0;
+        for (let i = 0; i < 100; i++) {
+            try { await emit('x', 'x'.repeat(500)); } catch { refused++; }
+            try { await writeFile('/' + i, 'x'.repeat(500)); } catch { refused++; }
+        }
+        export default refused > 100;";
+    assert_eq!(run(&thread, thread.bridge().emit().write_file("/"), flood).await, json!(true));
+    thread.add_message("user", json!("x".repeat(9_000))).await.unwrap();
+    assert!(matches!(thread.add_message("user", json!("x".repeat(9_000))).await, Err(ThreadError::Full { .. })));
 }
 
 const WRITE_MORE: &str = "thread.writeFile('/y', 'y'.repeat(4900))";

@@ -11,9 +11,7 @@ async fn thread() -> ThreadState {
     ThreadStore::in_memory().await.unwrap().thread("t").unwrap()
 }
 
-async fn thread_with(change: impl FnOnce(&mut ThreadLimits)) -> ThreadState {
-    let mut limits = ThreadLimits::default();
-    change(&mut limits);
+async fn thread_with(limits: ThreadLimits) -> ThreadState {
     ThreadStore::builder().limits(limits).in_memory().await.unwrap().thread("t").unwrap()
 }
 
@@ -63,7 +61,7 @@ async fn queries_page_through_messages_from_either_end() {
 
 #[tokio::test]
 async fn a_page_ends_before_it_is_too_large_and_is_never_empty() {
-    let thread = thread_with(|limits| limits.page_bytes = 1_000).await;
+    let thread = thread_with(ThreadLimits { page_bytes: 1_000, ..ThreadLimits::default() }).await;
     for size in [400, 400, 400, 5_000, 10] {
         thread.add_message("user", json!("x".repeat(size))).await.unwrap();
     }
@@ -153,7 +151,7 @@ const NAME_ERROR: &str = "the environment variable's name contains a control cha
 
 #[tokio::test]
 async fn environment_values_are_in_no_error_and_no_debug_text() {
-    let thread = thread_with(|limits| limits.env_bytes = 20).await;
+    let thread = thread_with(ThreadLimits { env_bytes: 20, ..ThreadLimits::default() }).await;
     thread.set_env("TOKEN", "s3cret").await.unwrap();
     thread.set_env("TOKEN", "s3cret2").await.unwrap();
     thread.set_env("URL", "").await.unwrap();
@@ -238,12 +236,8 @@ async fn a_subscription_ends_when_the_store_is_closed() {
 
 #[tokio::test]
 async fn one_thing_that_is_too_large_is_refused() {
-    let thread = thread_with(|limits| {
-        limits.file_bytes = 10;
-        limits.message_bytes = 10;
-        limits.event_bytes = 10;
-    })
-    .await;
+    let limits = ThreadLimits { file_bytes: 10, message_bytes: 10, event_bytes: 10, ..ThreadLimits::default() };
+    let thread = thread_with(limits).await;
     let error = thread.write_file("/x", "12345678901").await.unwrap_err();
     assert_eq!(error.to_string(), "a file of 11 bytes is too large: at most 10");
     assert!(matches!(thread.add_message("user", json!("123456789")).await, Err(ThreadError::TooLarge { .. })));
@@ -254,7 +248,7 @@ async fn one_thing_that_is_too_large_is_refused() {
 
 #[tokio::test]
 async fn a_full_thread_takes_no_more_until_something_is_deleted() {
-    let thread = thread_with(|limits| limits.thread_bytes = 3_000).await;
+    let thread = thread_with(ThreadLimits { thread_bytes: 3_000, ..ThreadLimits::default() }).await;
     thread.write_file("/a", [0; 2_000]).await.unwrap(); // 2 258
     let error = thread.write_file("/b", [0; 500]).await.unwrap_err();
     assert_eq!(error.to_string(), "the thread is full: this needs 758 more bytes, and 742 of 3000 are left");

@@ -94,7 +94,7 @@ pub(super) async fn write_file(thread: ThreadState, granted: Arc<Vec<Scope>>, ar
     args::at_most(&args, 2, "writeFile(path, data)")?;
     let path = granted_path(&granted, args::text(&args, 0, "path")?)?;
     let content = args::content(&args, 1)?;
-    thread.write_at(path, content).await.map_err(|error| told(&error))?;
+    thread.write_at(Origin::Guest, path, content).await.map_err(|error| told(&error))?;
     Ok(HostValue::undefined())
 }
 

@@ -121,7 +121,8 @@ impl Bridge {
         self
     }
 
-    /// Grants `emit(name, data?)`: events of any name. Their [origin](crate::Origin) says that a guest emitted them.
+    /// Grants `emit(name, data?)`: events of any name. Their [origin](crate::Origin) says that a guest emitted them. As with every
+    /// call, one that the program does not await may be left out when the program ends.
     pub fn emit(mut self) -> Self {
         self.events = Names::All;
         self
