@@ -79,8 +79,3 @@ pub use tool::{Tool, ToolContext, ToolError};
 pub use worker::{WorkerExecutor, WorkerExecutorBuilder};
 
 pub use execbox_core as core;
-
-/// The example of the README, compiled and run.
-#[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct Readme;
