@@ -30,6 +30,7 @@ mod calls;
 mod execution;
 mod inline;
 mod options;
+mod tools;
 mod value;
 
 pub use execbox_core::code::{CodeExecutionError, CodeExecutionLog, CodeExecutionResult, Status};
