@@ -305,6 +305,32 @@ fn stub_tools() {
 }
 
 #[test]
+fn executors() {
+    let dir = directory("code-executors");
+    let tools = r#"{ "say": { "answers": [{ "when": "no", "fails": "it says no" }, { "returns": "yes" }] } }"#;
+    fs::write(dir.join("tools.json"), stub_file("tools", tools)).unwrap();
+    fs::create_dir_all(dir.join("src")).unwrap();
+    fs::write(dir.join("src/fail.ts"), "export const fail = () => {\n  throw new Error('far away');\n};\n").unwrap();
+    let mut commands = Vec::new();
+    for executor in ["inline", "worker", "process"] {
+        let run = |code| {
+            let given = ["--modules", "src", "--tools", "tools.json", "--global", "since={\"$date\":0}"];
+            run_code(&[&["--executor", executor], &given[..], &["-e", code]].concat())
+        };
+        commands.extend([
+            run("import { say } from 'tools'; report(since); console.warn('up'); export default new Set([await say('hello')])"),
+            run("import { fail } from './fail.ts';\nexport default fail;"),
+            run("import { say } from 'tools'; await say('no')"),
+            run("throw Object.assign(new Error('claimed'), { name: 'InternalError' })"),
+            run("import './nowhere.ts'"),
+            run_code(&["--executor", executor, "--timeout", "50ms", "-e", "for (;;) {}"]),
+        ]);
+    }
+    commands.push(run_code(&["-e", "export default 1", "--executor", "remote=unix:nobody.sock"]));
+    insta::assert_snapshot!(transcript(&dir, &commands));
+}
+
+#[test]
 fn help() {
     let commands = [Typed::new(&["run-code", "-h"]), Typed::new(&["run-code", "--help"])];
     insta::assert_snapshot!(transcript(&directory("code-help"), &commands));

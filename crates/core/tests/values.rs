@@ -183,6 +183,8 @@ fn references_name_objects_before_and_after() {
     assert_eq!(first, second);
     let json = forward.to_tagged_json("v").unwrap();
     assert_eq!(json[1], json!({"$ref": json[0]["$id"]}));
+    let turned = Graph::from_tagged_json(&json!([{"$value": [], "$id": 7}, {"$ref": 7}]), "v").unwrap();
+    assert_eq!(turned.to_tagged_json("v").unwrap(), json!([{"$id": 1, "$value": []}, {"$ref": 1}]));
     // Two views of one buffer.
     let shared = json!([
         {"$view": "Uint8Array", "of": {"$id": 1, "$value": {"$buffer": "AQI="}}, "offset": 0, "length": 2},
@@ -199,10 +201,14 @@ fn bad_tags_are_told_with_their_path() {
             json!({"a": [{"$when": 1}]}),
             "args.a[0] has the tag $when, which there is not; a key \"$when\" is written \"$$when\"",
         ),
+        (json!({"$date": 1, "at": 2}), "args has a $date with the key \"at\", which is no part of it"),
+        (json!({"$$a": 1, "$set": []}), "args has a $set with the key \"$$a\", which is no part of it"),
+        (json!({"$value": []}), "args has the tag $value, which there is not; a key \"$value\" is written \"$$value\""),
         (json!([{"$date": "today"}]), "args[0] has a $date that is no number of milliseconds"),
         (json!([{"$ref": 1}]), "args has a $ref to 1, which is no $id"),
         (json!([{"$id": 1, "$value": []}, {"$id": 1, "$value": []}]), "args[1] has the $id 1 twice"),
         (json!({"$id": 1, "$value": 5}), "args has a $value that is no object"),
+        (json!({"$id": 1, "$value": {"$ref": 1}}), "args has a $value that is no object"),
         (json!({"$bytes": "!"}), "args has a $bytes that is not base64"),
         (json!({"$bigint": "1.5"}), "args has a $bigint that is not a whole number, in decimal or as 0x…"),
         (json!({"$map": [[1]]}), "args has a $map whose entries are not [key, value]"),

@@ -179,7 +179,7 @@ impl<'a, L: Link<HostMessage, RunnerMessage> + ?Sized> Run<'a, L> {
 }
 
 /// Only the kind of an error: its words may name paths and addresses of this host.
-fn close_reason(error: &io::Error) -> CloseReason {
+pub(crate) fn close_reason(error: &io::Error) -> CloseReason {
     match error.kind() {
         io::ErrorKind::UnexpectedEof => CloseReason::CutOff,
         kind => CloseReason::Failed(kind.to_string()),

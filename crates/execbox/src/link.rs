@@ -6,7 +6,8 @@
 use std::io;
 use std::task::{Context, Poll, ready};
 
-use execbox_core::protocol::line::{LineError, TooLong, decode_line, encode_message};
+use execbox_core::protocol::code::Attachments;
+use execbox_core::protocol::line::{LineError, MAX_ATTACHMENT_BYTES, TooLong, decode_line};
 use execbox_core::protocol::message::{Message, MessageError};
 
 use crate::transport::{Received, Transport};
@@ -38,16 +39,23 @@ pub(crate) enum Heard<M> {
     Garbage(LineError),
 }
 
+/// How many bytes of attachments may wait for their message.
+const MOST_ATTACHED: usize = 4 * MAX_ATTACHMENT_BYTES;
+
 /// Messages as JSON, through a transport.
 pub(crate) struct JsonLink<T> {
     transport: T,
     unsent: usize,
     broken: Option<io::Error>,
+    /// The other side has said that it takes attachments.
+    peer_attaches: bool,
+    /// Attachments of the next message.
+    attached: Vec<Vec<u8>>,
 }
 
 impl<T> JsonLink<T> {
     pub(crate) fn new(transport: T) -> Self {
-        Self { transport, unsent: 0, broken: None }
+        Self { transport, unsent: 0, broken: None, peer_attaches: false, attached: Vec::new() }
     }
 
     pub(crate) fn into_transport(self) -> T {
@@ -56,13 +64,21 @@ impl<T> JsonLink<T> {
 }
 
 impl<T: Transport, Out: Message, In: Message> Link<Out, In> for JsonLink<T> {
-    fn send(&mut self, message: Out) -> Result<(), (Out, TooLong)> {
-        let text = match encode_message(&message, self.transport.max_message_bytes()) {
+    fn send(&mut self, mut message: Out) -> Result<(), (Out, TooLong)> {
+        if let Some(hello) = message.greeting() {
+            hello.attachments = self.transport.attaches();
+        }
+        let mut attachments = Attachments::for_peer(self.peer_attaches);
+        let text = match message.to_text(self.transport.max_message_bytes(), &mut attachments) {
             Ok(text) => text,
             Err(error) => return Err((message, error)),
         };
-        self.unsent += text.len();
-        if let Err(error) = self.transport.send(text) {
+        if let Some(long) = attachments.bytes.iter().find(|bytes| bytes.len() > MAX_ATTACHMENT_BYTES) {
+            return Err((message, TooLong { len: long.len(), cap: MAX_ATTACHMENT_BYTES }));
+        }
+        self.unsent += text.len() + attachments.bytes.iter().map(Vec::len).sum::<usize>();
+        let attached = attachments.bytes.into_iter().try_for_each(|bytes| self.transport.attach(bytes));
+        if let Err(error) = attached.and_then(|()| self.transport.send(text)) {
             self.broken.get_or_insert(error);
         }
         Ok(())
@@ -90,14 +106,39 @@ impl<T: Transport, Out: Message, In: Message> Link<Out, In> for JsonLink<T> {
             let heard = match ready!(self.transport.poll_receive(cx))? {
                 Received::End => return Poll::Ready(Ok(None)),
                 Received::TooLong(cap) => Heard::Garbage(LineError::Oversized(cap)),
-                Received::Message(text) => match decode_line(text).map(In::from_object) {
-                    Ok(Ok(Some(message))) => Heard::Message(message),
-                    Ok(Ok(None)) => continue, // None of the types that this side knows.
-                    Ok(Err(error)) => Heard::Malformed(error),
+                Received::Attachment(bytes) => match self.keep(bytes) {
+                    Ok(()) => continue,
                     Err(error) => Heard::Garbage(error),
                 },
+                Received::Message(text) => {
+                    let attachments = Attachments::of(std::mem::take(&mut self.attached));
+                    match decode_line(text).map(|object| In::from_object(object, attachments)) {
+                        Ok(Ok(Some(mut message))) => {
+                            if let Some(hello) = message.greeting() {
+                                self.peer_attaches = hello.attachments && self.transport.attaches();
+                            }
+                            Heard::Message(message)
+                        }
+                        Ok(Ok(None)) => continue, // None of the types that this side knows.
+                        Ok(Err(error)) => Heard::Malformed(error),
+                        Err(error) => Heard::Garbage(error),
+                    }
+                }
             };
             return Poll::Ready(Ok(Some(heard)));
         }
+    }
+}
+
+impl<T> JsonLink<T> {
+    fn keep(&mut self, bytes: Vec<u8>) -> Result<(), LineError> {
+        // Each counts for something, or a host that names none of them could send them for ever.
+        let kept: usize = self.attached.iter().map(|one| one.len() + 64).sum();
+        if kept + bytes.len() > MOST_ATTACHED {
+            self.attached.clear();
+            return Err(LineError::Oversized(MOST_ATTACHED));
+        }
+        self.attached.push(bytes);
+        Ok(())
     }
 }

@@ -8,6 +8,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use execbox_core::code::{CodeExecutionResult, Failure, Request};
 use execbox_core::error::{ExecuteError, ExecuteResult};
 use execbox_core::pool::PoolOptions;
 use execbox_core::protocol::host::HostOptions;
@@ -15,6 +16,7 @@ use execbox_core::protocol::message::{HostMessage, RunnerMessage};
 use futures_util::future::{BoxFuture, try_join_all};
 use tokio_util::sync::CancellationToken;
 
+use crate::code;
 use crate::executor::Execution;
 use crate::host::{Conversation, cancelled, converse};
 use crate::link::Link;
@@ -62,6 +64,21 @@ impl<S: Shells> Pooled<S> {
             Some(Ok(acquired)) => acquired,
         };
         let Conversation { result, reusable } = converse(&mut link, &execution, self.options, &cancellation).await;
+        if reusable && !self.ephemeral {
+            self.give_back(lease, link);
+        }
+        result
+    }
+
+    /// Waiting for a shell is no part of the run, and can be terminated as it can.
+    pub(crate) async fn run_code(&self, request: Request, run: code::Run) -> CodeExecutionResult {
+        let stopped = run.stopped();
+        let (lease, mut link) = match stopped.run_until_cancelled(self.acquire()).await {
+            None => return run.stopped_result(None),
+            Some(Err(error)) => return run.finish(Err(Failure::internal(error.message)), None),
+            Some(Ok(acquired)) => acquired,
+        };
+        let (result, reusable) = code::converse(&mut link, request, run, self.options).await;
         if reusable && !self.ephemeral {
             self.give_back(lease, link);
         }

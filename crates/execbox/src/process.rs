@@ -16,6 +16,7 @@ use execbox_core::pool::PoolOptions;
 use execbox_core::protocol::host::HostOptions;
 use futures_util::future::BoxFuture;
 
+use crate::code::{self, CodeExecution, CodeExecutionOptions};
 use crate::executor::{Execution, Executor};
 use crate::link::JsonLink;
 use crate::pooled::{Pooled, Shells};
@@ -100,6 +101,11 @@ impl ProcessExecutorBuilder {
 impl Executor for ProcessExecutor {
     fn execute(&self, execution: Execution) -> BoxFuture<'_, ExecuteResult> {
         Box::pin(self.pooled.execute(execution))
+    }
+
+    fn run_code(&self, source: &str, options: CodeExecutionOptions) -> CodeExecution {
+        let pooled = Arc::clone(&self.pooled);
+        code::Run::begin(source, options, |request, run| async move { pooled.run_code(request, run).await })
     }
 
     fn prewarm(&self, count: usize) -> BoxFuture<'_, Result<(), ExecuteError>> {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::task::Context;
 use std::time::Duration;
 
+use execbox_core::code::{CodeExecutionResult, Failure, Request};
 use execbox_core::error::{ExecuteError, ExecuteResult};
 use execbox_core::protocol::host::HostOptions;
 use execbox_core::protocol::message::{HostMessage, RunnerMessage};
@@ -15,6 +16,7 @@ use execbox_core::script::Stop;
 use futures_util::future::{BoxFuture, FutureExt as _};
 use tokio::time::Instant;
 
+use crate::code::{self, CodeExecution, CodeExecutionOptions};
 use crate::executor::{Execution, Executor};
 use crate::host::{cancelled, converse};
 use crate::link::{JsonLink, Link};
@@ -90,6 +92,29 @@ impl RemoteExecutor {
         self
     }
 
+    /// Connecting counts as part of the run.
+    async fn drive_code(self, request: Request, run: code::Run) -> CodeExecutionResult {
+        let stopped = run.stopped();
+        let connecting = tokio::time::timeout(run.limits.timeout, (self.connect)());
+        match stopped.run_until_cancelled(connecting).await {
+            None => run.stopped_result(None),
+            Some(Err(_elapsed)) => {
+                run.cap();
+                run.stopped_result(None)
+            }
+            Some(Ok(Err(error))) => {
+                let failure = Failure::internal(format!("cannot connect to the runner: {}", error.kind()));
+                run.finish(Err(failure), None)
+            }
+            Some(Ok(Ok(transport))) => {
+                let mut link = JsonLink::new(transport);
+                let (result, _) = code::converse(&mut link, request, run, self.options).await;
+                goodbye(link);
+                result
+            }
+        }
+    }
+
     async fn run(&self, mut execution: Execution) -> ExecuteResult {
         let accepted = Instant::now();
         let cancellation = execution.cancellation.take().unwrap_or_default();
@@ -126,6 +151,11 @@ fn goodbye(mut link: JsonLink<Box<dyn Transport>>) {
 impl Executor for RemoteExecutor {
     fn execute(&self, execution: Execution) -> BoxFuture<'_, ExecuteResult> {
         Box::pin(self.run(execution))
+    }
+
+    fn run_code(&self, source: &str, options: CodeExecutionOptions) -> CodeExecution {
+        let executor = self.clone();
+        code::Run::begin(source, options, |request, run| executor.drive_code(request, run))
     }
 }
 

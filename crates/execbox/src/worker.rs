@@ -18,6 +18,7 @@ use execbox_core::protocol::message::{HostMessage, RunnerMessage};
 use futures_util::future::BoxFuture;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
+use crate::code::{self, CodeExecution, CodeExecutionOptions};
 use crate::executor::{Execution, Executor};
 use crate::link::{Heard, Link};
 use crate::pooled::{Pooled, Shells};
@@ -98,6 +99,11 @@ impl WorkerExecutorBuilder {
 impl Executor for WorkerExecutor {
     fn execute(&self, execution: Execution) -> BoxFuture<'_, ExecuteResult> {
         Box::pin(self.pooled.execute(execution))
+    }
+
+    fn run_code(&self, source: &str, options: CodeExecutionOptions) -> CodeExecution {
+        let pooled = Arc::clone(&self.pooled);
+        code::Run::begin(source, options, |request, run| async move { pooled.run_code(request, run).await })
     }
 
     fn prewarm(&self, count: usize) -> BoxFuture<'_, Result<(), ExecuteError>> {

@@ -140,11 +140,11 @@ impl Guest for QuickJsGuest {
 }
 
 async fn start(mut instance: Box<Instance>, message: Vec<u8>) -> (Box<Instance>, Option<Outcome>) {
-    let outcome = instance.start(&message).await;
+    let outcome = instance.start(message).await;
     (instance, outcome)
 }
 
 async fn advance(mut instance: Box<Instance>, message: Vec<u8>) -> (Box<Instance>, Option<Outcome>) {
-    let outcome = instance.advance(&message).await;
+    let outcome = instance.advance(message).await;
     (instance, outcome)
 }

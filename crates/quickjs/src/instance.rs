@@ -123,20 +123,23 @@ impl Instance {
     }
 
     /// Runs the program until it can go no further. `Some` when that was its end.
-    pub(crate) async fn start(&mut self, message: &[u8]) -> Option<Outcome> {
+    pub(crate) async fn start(&mut self, message: Vec<u8>) -> Option<Outcome> {
         let entry = self.start.clone();
         self.enter(&entry, message).await
     }
 
     /// Hands in answers and runs on until the program can go no further. `Some` when that was its end.
-    pub(crate) async fn advance(&mut self, message: &[u8]) -> Option<Outcome> {
+    pub(crate) async fn advance(&mut self, message: Vec<u8>) -> Option<Outcome> {
         let entry = self.advance.clone();
         self.enter(&entry, message).await
     }
 
-    async fn enter(&mut self, entry: &TypedFunc<(u32, u32), ()>, message: &[u8]) -> Option<Outcome> {
-        let ran = match self.put(message).await {
-            Ok(address) => entry.call_async(&mut self.store, (address, message.len() as u32)).await,
+    async fn enter(&mut self, entry: &TypedFunc<(u32, u32), ()>, message: Vec<u8>) -> Option<Outcome> {
+        let len = message.len() as u32;
+        let put = self.put(&message).await;
+        drop(message); // the guest has it, and may compute for long
+        let ran = match put {
+            Ok(address) => entry.call_async(&mut self.store, (address, len)).await,
             Err(error) => Err(error),
         };
         let outcome = self.store.data_mut().outcome.take();

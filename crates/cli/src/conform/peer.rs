@@ -73,7 +73,7 @@ fn bridge(mut transport: Box<dyn Transport>) -> DuplexStream {
                         message.push(b'\n');
                         writer.write_all(&message).await?;
                     }
-                    Ok(Received::TooLong(_)) => {}
+                    Ok(Received::TooLong(_) | Received::Attachment(_)) => {}
                     Ok(Received::End) | Err(_) => break,
                 },
                 // What was read of a line stays in it when the other side is faster.

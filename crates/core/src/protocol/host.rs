@@ -90,6 +90,9 @@ pub enum Misbehaviour {
     /// More calls wait for their tools than a guest of these limits can have under way.
     #[error("the runner has more than {0} tool calls under way")]
     TooManyCalls(usize),
+    /// A run has said more than its guest could by its memory limit.
+    #[error("the runner has said more than a guest of this memory limit can say")]
+    TooMuchSaid,
 }
 
 /// The host's half: one execution.
@@ -205,7 +208,13 @@ impl HostSession {
         match message {
             RunnerMessage::ToolCall(call) => self.call(call, now),
             RunnerMessage::Done(Done { id, result }) if id == self.id => self.done(result, now),
-            RunnerMessage::Started { .. } | RunnerMessage::Done(_) => {}
+            // What belongs to another execution, or to a run.
+            RunnerMessage::Started { .. }
+            | RunnerMessage::Done(_)
+            | RunnerMessage::Hello(_)
+            | RunnerMessage::CodeCall(_)
+            | RunnerMessage::CodeNotify(_)
+            | RunnerMessage::CodeDone(_) => {}
         }
     }
 
@@ -248,6 +257,7 @@ impl HostSession {
         match message {
             HostMessage::Execute(_) => self.fail(&format!("the execution cannot be sent to the runner: {error}"), now),
             HostMessage::Cancel { .. } => {} // The grace ends it.
+            HostMessage::Hello(_) | HostMessage::RunCode(_) | HostMessage::Settle(_) => {} // Said by none of these.
             HostMessage::ToolResult(ToolResult { call_id, result }) => {
                 // A `callId` that fills a line by itself is not answered.
                 if let Some(shorter) = message::shorter(&result, "tool result", error) {
@@ -361,7 +371,7 @@ impl HostSession {
 
 /// How many calls may be under way at once: as many as have room in the guest's memory by the count of
 /// [`mailbox`](crate::mailbox), and some, for runners that count in another way.
-fn most_calls(limits: &Limits) -> usize {
+pub(super) fn most_calls(limits: &Limits) -> usize {
     (limits.memory_len() / 512).max(1024)
 }
 

@@ -1,7 +1,8 @@
 //! The line codec: one JSON object per line (runner specification, "JSON Transport Note").
 //!
 //! Lines end with `\n` and with nothing else: U+2028 is data, and a `\r` before the end is tolerated.
-//! A line longer than the cap is dropped as it comes and never kept. What the objects mean is for
+//! A line longer than the cap is dropped as it comes and never kept. A line `*LENGTH` announces an attachment: so many bytes
+//! behind it are no lines (see [`code`](super::code)). What the objects mean is for
 //! [`message`](super::message); reading and writing the bytes is for the driver.
 
 use std::collections::VecDeque;
@@ -29,6 +30,18 @@ pub enum LineError {
     NotAnObject,
 }
 
+/// The longest attachment that is kept, in bytes. A longer one is dropped as it comes.
+pub const MAX_ATTACHMENT_BYTES: usize = 64 << 20;
+
+/// What a stream is made of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Frame {
+    /// A line, its end not included.
+    Line(Vec<u8>),
+    /// An attachment.
+    Attachment(Vec<u8>),
+}
+
 /// How a stream of lines ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamEnd {
@@ -41,7 +54,7 @@ pub enum StreamEnd {
 /// Takes lines out of bytes as they come.
 ///
 /// Call [`push`](Self::push) with what was read, take what became whole, either as it is
-/// ([`next_line`](Self::next_line)) or decoded (as an iterator), and so on; at the end of the stream,
+/// ([`next_frame`](Self::next_frame)) or decoded (as an iterator), and so on; at the end of the stream,
 /// [`end`](Self::end). It keeps at most the cap of an unfinished line; lines that are whole it
 /// keeps until they are taken. As an iterator it is empty *for now*, not for good.
 #[derive(Debug)]
@@ -50,29 +63,50 @@ pub struct LineDecoder {
     unfinished: Vec<u8>,
     /// The unfinished line was longer than the cap: what is left of it is dropped.
     dropping: bool,
-    whole: VecDeque<Whole>,
+    attachment: Option<Attachment>,
+    whole: VecDeque<Result<Frame, LineError>>,
 }
 
+/// An attachment that is not whole yet.
 #[derive(Debug)]
-enum Whole {
-    Line(Vec<u8>),
-    Oversized,
+struct Attachment {
+    left: usize,
+    /// `None` for one that is dropped as it comes.
+    bytes: Option<Vec<u8>>,
 }
 
 impl LineDecoder {
     /// For lines of at most `cap` bytes, the line's end not counted.
     pub fn new(cap: usize) -> Self {
-        Self { cap, unfinished: Vec::new(), dropping: false, whole: VecDeque::new() }
+        Self { cap, unfinished: Vec::new(), dropping: false, attachment: None, whole: VecDeque::new() }
     }
 
     /// Takes in bytes, cut anywhere.
     pub fn push(&mut self, mut bytes: &[u8]) {
-        while let Some(end) = bytes.iter().position(|&byte| byte == b'\n') {
+        loop {
+            bytes = self.attach(bytes);
+            let Some(end) = bytes.iter().position(|&byte| byte == b'\n') else { break };
             self.extend(&bytes[..end]);
             self.end_line();
             bytes = &bytes[end + 1..];
         }
         self.extend(bytes);
+    }
+
+    /// Takes what belongs to the attachment under way; what is left is lines.
+    fn attach<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
+        let Some(attachment) = &mut self.attachment else { return bytes };
+        let (mine, rest) = bytes.split_at(attachment.left.min(bytes.len()));
+        attachment.left -= mine.len();
+        if let Some(kept) = &mut attachment.bytes {
+            kept.extend_from_slice(mine);
+        }
+        if attachment.left == 0
+            && let Some(Attachment { bytes: Some(bytes), .. }) = self.attachment.take()
+        {
+            self.whole.push_back(Ok(Frame::Attachment(bytes)));
+        }
+        rest
     }
 
     fn extend(&mut self, bytes: &[u8]) {
@@ -82,25 +116,36 @@ impl LineDecoder {
         if self.unfinished.len() + bytes.len() > self.cap {
             self.unfinished = Vec::new();
             self.dropping = true;
-            self.whole.push_back(Whole::Oversized);
+            self.whole.push_back(Err(LineError::Oversized(self.cap)));
         } else {
             self.unfinished.extend_from_slice(bytes);
         }
     }
 
     fn end_line(&mut self) {
-        if !mem::take(&mut self.dropping) {
-            self.whole.push_back(Whole::Line(mem::take(&mut self.unfinished)));
+        if mem::take(&mut self.dropping) {
+            return;
         }
+        let line = mem::take(&mut self.unfinished);
+        let Some(left) = announced(&line) else {
+            return self.whole.push_back(Ok(Frame::Line(line)));
+        };
+        let bytes = if left <= MAX_ATTACHMENT_BYTES {
+            Some(Vec::new())
+        } else {
+            self.whole.push_back(Err(LineError::Oversized(MAX_ATTACHMENT_BYTES)));
+            None
+        };
+        self.attachment = Some(Attachment { left, bytes });
+        self.attach(&[]); // It may be empty.
     }
 
-    /// The next line that is whole, its end not included. Empty lines are skipped.
-    pub fn next_line(&mut self) -> Option<Result<Vec<u8>, LineError>> {
+    /// The next line or attachment that is whole. Empty lines are skipped.
+    pub fn next_frame(&mut self) -> Option<Result<Frame, LineError>> {
         loop {
             match self.whole.pop_front()? {
-                Whole::Oversized => return Some(Err(LineError::Oversized(self.cap))),
-                Whole::Line(line) if line.trim_ascii().is_empty() => {}
-                Whole::Line(line) => return Some(Ok(line)),
+                Ok(Frame::Line(line)) if line.trim_ascii().is_empty() => {}
+                frame => return Some(frame),
             }
         }
     }
@@ -112,7 +157,11 @@ impl LineDecoder {
 
     /// How the stream ended, given that no more bytes come.
     pub fn end(&self) -> StreamEnd {
-        if self.dropping || !self.unfinished.is_empty() { StreamEnd::CutOff } else { StreamEnd::Clean }
+        if self.dropping || !self.unfinished.is_empty() || self.attachment.is_some() {
+            StreamEnd::CutOff
+        } else {
+            StreamEnd::Clean
+        }
     }
 
     /// How many bytes are kept of the line that is not whole yet: never more than the cap.
@@ -124,10 +173,24 @@ impl LineDecoder {
 impl Iterator for LineDecoder {
     type Item = Result<Object, LineError>;
 
-    /// The next line that is whole, decoded.
+    /// The next line that is whole, decoded. Attachments are skipped.
     fn next(&mut self) -> Option<Self::Item> {
-        self.next_line().map(|line| line.and_then(decode_line))
+        loop {
+            match self.next_frame()? {
+                Ok(Frame::Line(line)) => return Some(decode_line(line)),
+                Ok(Frame::Attachment(_)) => {}
+                Err(error) => return Some(Err(error)),
+            }
+        }
     }
+}
+
+/// How long the attachment is that a line announces, if it does.
+fn announced(line: &[u8]) -> Option<usize> {
+    let digits = line.strip_prefix(b"*")?;
+    let digits = digits.strip_suffix(b"\r").unwrap_or(digits);
+    let all = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
+    all.then(|| std::str::from_utf8(digits).ok()?.parse().ok())?
 }
 
 /// Reads one line. Duplicate keys are as in `JSON.parse` (the last one counts), `__proto__` is a key
@@ -247,6 +310,41 @@ mod tests {
         decoder.push(b"\n{  }\n{   }\n{}\n");
         let items: Vec<_> = decoder.map(|item| item.map(Json::Object)).collect();
         assert_eq!(items, [Ok(json!({})), Err(LineError::Oversized(4)), Ok(json!({}))]);
+    }
+
+    #[test]
+    fn attachments_are_no_lines() {
+        let mut decoder = LineDecoder::new(99);
+        let bytes = b"*5\n{}\n{}{\"a\":1}\n*0\n*x\n*\n";
+        for byte in bytes {
+            decoder.push(&[*byte]);
+        }
+        let frames: Vec<_> = std::iter::from_fn(|| decoder.next_frame()).collect();
+        let line = |text: &str| Ok(Frame::Line(text.as_bytes().to_vec()));
+        let attachment = |text: &str| Ok(Frame::Attachment(text.as_bytes().to_vec()));
+        let expected = vec![attachment("{}\n{}"), line("{\"a\":1}"), attachment(""), line("*x"), line("*")];
+        assert_eq!(frames, expected);
+        decoder.push(b"*3\nab");
+        assert_eq!((decoder.end(), decoder.is_empty()), (StreamEnd::CutOff, false));
+    }
+
+    #[test]
+    fn an_attachment_beyond_the_cap_is_dropped_as_it_comes() {
+        let mut decoder = LineDecoder::new(99);
+        decoder.push(format!("*{}\n", MAX_ATTACHMENT_BYTES + 1).as_bytes());
+        assert_eq!(decoder.next_frame(), Some(Err(LineError::Oversized(MAX_ATTACHMENT_BYTES))));
+        for _ in 0..=MAX_ATTACHMENT_BYTES / (1 << 20) {
+            decoder.push(&vec![
+                b'\n';
+                if decoder.attachment.as_ref().is_some_and(|one| one.left < 1 << 20) {
+                    1
+                } else {
+                    1 << 20
+                }
+            ]);
+        }
+        decoder.push(b"{}\n");
+        assert_eq!(decoder.next_frame(), Some(Ok(Frame::Line(b"{}".to_vec()))));
     }
 
     #[test]

@@ -13,7 +13,8 @@ use serde::ser::{SerializeMap as _, SerializeStruct as _};
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value as Json};
 
-use super::line::TooLong;
+use super::code::{Attachments, CodeCall, CodeDone, CodeNotify, Hello, RunCode, Settle};
+use super::line::{TooLong, encode_message};
 use crate::error::{ErrorCode, ExecuteError, ExecuteResult};
 use crate::manifest::{ProviderManifest, ToolManifest};
 use crate::program::Limits;
@@ -34,6 +35,15 @@ pub enum HostMessage {
     },
     /// The answer to a tool call.
     ToolResult(ToolResult),
+    /// Asks what the runner knows beyond the six.
+    #[serde(skip)]
+    Hello(Hello),
+    /// Start one run of the module contract.
+    #[serde(skip)]
+    RunCode(Box<RunCode>),
+    /// The answer to a call of a run, or what a promise came to.
+    #[serde(skip)]
+    Settle(Settle),
 }
 
 /// What a runner says.
@@ -49,6 +59,18 @@ pub enum RunnerMessage {
     ToolCall(WireCall),
     /// The execution is over.
     Done(Done),
+    /// Says what the runner knows beyond the six.
+    #[serde(skip)]
+    Hello(Hello),
+    /// The guest of a run calls a function.
+    #[serde(skip)]
+    CodeCall(CodeCall),
+    /// The guest of a run calls a function that has no answer.
+    #[serde(skip)]
+    CodeNotify(CodeNotify),
+    /// The run is over.
+    #[serde(skip)]
+    CodeDone(CodeDone),
 }
 
 /// `execute` (runner specification, "Inputs To The Runner").
@@ -139,46 +161,91 @@ pub enum Fault {
 }
 
 /// One direction of the conversation: what one side says and the other reads.
-pub trait Message: Serialize + Sized {
+pub trait Message: Sized {
     /// Reads a message; `None` for a type that is none of this direction's.
-    fn from_object(object: Object) -> Result<Option<Self>, MessageError>;
+    fn from_object(object: Object, attachments: Attachments) -> Result<Option<Self>, MessageError>;
+
+    /// The message as the text of its line, the end not included. What is better not written as text goes to
+    /// `attachments`, if the peer takes them.
+    ///
+    /// # Errors
+    /// One of more than `cap` bytes is refused. What to do then is for the session to say (`handle_too_long`).
+    fn to_text(&self, cap: usize, attachments: &mut Attachments) -> Result<Vec<u8>, TooLong>;
+
+    /// The greeting, if it is one: whoever carries messages has a word in it.
+    fn greeting(&mut self) -> Option<&mut Hello>;
 }
 
 impl Message for HostMessage {
-    fn from_object(object: Object) -> Result<Option<Self>, MessageError> {
-        read_message(object, |kind| {
+    fn from_object(object: Object, mut attachments: Attachments) -> Result<Option<Self>, MessageError> {
+        read_message(object, |kind, fields| {
             Some(match kind {
-                "execute" => |fields| Execute::read(fields).map(Self::Execute),
-                "cancel" => |fields| Ok(Self::Cancel { id: fields.string("id")? }),
-                "tool_result" => |fields| ToolResult::read(fields).map(Self::ToolResult),
+                "execute" => Execute::read(fields).map(Self::Execute),
+                "cancel" => fields.string("id").map(|id| Self::Cancel { id }),
+                "tool_result" => ToolResult::read(fields).map(Self::ToolResult),
+                "hello" => Ok(Self::Hello(Hello::read(fields))),
+                "run_code" => RunCode::read(fields, &mut attachments).map(|run| Self::RunCode(Box::new(run))),
+                "settle" => Settle::read(fields, &mut attachments).map(Self::Settle),
                 _ => return None,
             })
         })
+    }
+
+    fn greeting(&mut self) -> Option<&mut Hello> {
+        if let Self::Hello(hello) = self { Some(hello) } else { None }
+    }
+
+    fn to_text(&self, cap: usize, attachments: &mut Attachments) -> Result<Vec<u8>, TooLong> {
+        match self {
+            Self::Hello(hello) => encode_message(&hello.write(), cap),
+            Self::RunCode(run) => encode_message(&run.write(attachments), cap),
+            Self::Settle(settle) => encode_message(&settle.write(attachments), cap),
+            Self::Execute(_) | Self::Cancel { .. } | Self::ToolResult(_) => encode_message(self, cap),
+        }
     }
 }
 
 impl Message for RunnerMessage {
-    fn from_object(object: Object) -> Result<Option<Self>, MessageError> {
-        read_message(object, |kind| {
+    fn from_object(object: Object, mut attachments: Attachments) -> Result<Option<Self>, MessageError> {
+        read_message(object, |kind, fields| {
             Some(match kind {
-                "started" => |fields| Ok(Self::Started { id: fields.string("id")? }),
-                "tool_call" => |fields| WireCall::read(fields).map(Self::ToolCall),
-                "done" => |fields| Done::read(fields).map(Self::Done),
+                "started" => fields.string("id").map(|id| Self::Started { id }),
+                "tool_call" => WireCall::read(fields).map(Self::ToolCall),
+                "done" => Done::read(fields).map(Self::Done),
+                "hello" => Ok(Self::Hello(Hello::read(fields))),
+                "code_call" => CodeCall::read(fields, &mut attachments).map(Self::CodeCall),
+                "code_notify" => CodeNotify::read(fields, &mut attachments).map(Self::CodeNotify),
+                "code_done" => CodeDone::read(fields, &mut attachments).map(Self::CodeDone),
                 _ => return None,
             })
         })
     }
+
+    fn greeting(&mut self) -> Option<&mut Hello> {
+        if let Self::Hello(hello) = self { Some(hello) } else { None }
+    }
+
+    fn to_text(&self, cap: usize, attachments: &mut Attachments) -> Result<Vec<u8>, TooLong> {
+        match self {
+            Self::Hello(hello) => encode_message(&hello.write(), cap),
+            Self::CodeCall(call) => encode_message(&call.write(attachments), cap),
+            Self::CodeNotify(notify) => encode_message(&notify.write(attachments), cap),
+            Self::CodeDone(done) => encode_message(&done.write(attachments), cap),
+            Self::Started { .. } | Self::ToolCall(_) | Self::Done(_) => encode_message(self, cap),
+        }
+    }
 }
 
-type Read<M> = fn(&mut Fields) -> Result<M, Fault>;
-
-fn read_message<M>(object: Object, reader: fn(&str) -> Option<Read<M>>) -> Result<Option<M>, MessageError> {
+/// Reads the fields of a type, if the reader knows it.
+fn read_message<M>(
+    object: Object,
+    read: impl FnOnce(&str, &mut Fields) -> Option<Result<M, Fault>>,
+) -> Result<Option<M>, MessageError> {
     let mut fields = Fields { object, path: String::new() };
     let malformed = |kind: &str, id, fault| MessageError { kind: kind.to_owned(), id, fault };
     let kind = fields.string("type").map_err(|fault| malformed("", None, fault))?;
-    let Some(read) = reader(&kind) else { return Ok(None) };
     let id = ["id", "callId"].into_iter().find_map(|name| fields.object.get(name)?.as_str().map(str::to_owned));
-    read(&mut fields).map(Some).map_err(|fault| malformed(&kind, id, fault))
+    read(&kind, &mut fields).transpose().map_err(|fault| malformed(&kind, id, fault))
 }
 
 impl Execute {
@@ -195,7 +262,7 @@ impl Execute {
     }
 }
 
-fn read_limits(options: &mut Fields) -> Result<Limits, Fault> {
+pub(super) fn read_limits(options: &mut Fields) -> Result<Limits, Fault> {
     let mut limits = Limits::default();
     if let Some(ms) = options.amount("timeoutMs")? {
         limits.timeout = millis(ms);
@@ -276,24 +343,24 @@ fn read_outcome(fields: &mut Fields, unknown: ErrorCode) -> Result<Result<Option
 }
 
 /// The fields of an object, taken out one by one.
-struct Fields {
-    object: Object,
+pub(super) struct Fields {
+    pub(super) object: Object,
     /// The way to the object, empty for a whole message.
     path: String,
 }
 
-const A_STRING: &str = "a string";
+pub(super) const A_STRING: &str = "a string";
 const AN_OBJECT: &str = "an object";
 
 impl Fields {
-    fn of(json: Json, path: String) -> Result<Self, Fault> {
+    pub(super) fn of(json: Json, path: String) -> Result<Self, Fault> {
         match json {
             Json::Object(object) => Ok(Self { object, path }),
             _ => Err(wrong(path, AN_OBJECT)),
         }
     }
 
-    fn string(&mut self, name: &str) -> Result<String, Fault> {
+    pub(super) fn string(&mut self, name: &str) -> Result<String, Fault> {
         self.field(name, A_STRING, string)
     }
 
@@ -301,32 +368,37 @@ impl Fields {
         self.field(name, "an array", |json| if let Json::Array(items) = json { Some(items) } else { None })
     }
 
-    fn object(&mut self, name: &str) -> Result<Self, Fault> {
+    pub(super) fn object(&mut self, name: &str) -> Result<Self, Fault> {
         let json = self.object.remove(name).ok_or_else(|| self.missing(name))?;
         Self::of(json, self.name(name))
     }
 
     /// A number of at least 0, if the field is there. `null` is what `JSON.stringify` makes of NaN.
-    fn amount(&mut self, name: &str) -> Result<Option<f64>, Fault> {
+    pub(super) fn amount(&mut self, name: &str) -> Result<Option<f64>, Fault> {
         let Some(json) = self.object.remove(name) else { return Ok(None) };
         let amount = json.as_f64().filter(|amount| *amount >= 0.0);
         amount.map(Some).ok_or_else(|| wrong(self.name(name), "a number of at least 0"))
     }
 
     /// A string, if the field is there and is not null.
-    fn optional_string(&mut self, name: &str) -> Result<Option<String>, Fault> {
+    pub(super) fn optional_string(&mut self, name: &str) -> Result<Option<String>, Fault> {
         match self.object.get(name) {
             None | Some(Json::Null) => Ok(None),
             Some(_) => self.string(name).map(Some),
         }
     }
 
-    fn field<T>(&mut self, name: &str, expected: &'static str, read: fn(Json) -> Option<T>) -> Result<T, Fault> {
+    pub(super) fn field<T>(
+        &mut self,
+        name: &str,
+        expected: &'static str,
+        read: fn(Json) -> Option<T>,
+    ) -> Result<T, Fault> {
         let json = self.object.remove(name).ok_or_else(|| self.missing(name))?;
         read(json).ok_or_else(|| wrong(self.name(name), expected))
     }
 
-    fn missing(&self, name: &str) -> Fault {
+    pub(super) fn missing(&self, name: &str) -> Fault {
         Fault::Missing(self.name(name))
     }
 
@@ -339,19 +411,19 @@ fn string(json: Json) -> Option<String> {
     if let Json::String(text) = json { Some(text) } else { None }
 }
 
-fn wrong(field: String, expected: &'static str) -> Fault {
+pub(super) fn wrong(field: String, expected: &'static str) -> Fault {
     Fault::Wrong { field, expected }
 }
 
 /// To the microsecond; what is too long for a duration is the longest.
-fn millis(ms: f64) -> Duration {
+pub(super) fn millis(ms: f64) -> Duration {
     Duration::from_micros((ms * 1000.0).round() as u64)
 }
 
 // ---- Printing -----------------------------------------------------------------------------------
 
 /// A duration in milliseconds, to the microsecond, and whole where it is whole: `3`, not `3.0`.
-struct Millis(Duration);
+pub(super) struct Millis(pub(super) Duration);
 
 impl Serialize for Millis {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -361,6 +433,11 @@ impl Serialize for Millis {
             _ => serializer.serialize_f64(micros as f64 / 1000.0),
         }
     }
+}
+
+/// Limits as `options`.
+pub(super) fn written_limits(limits: &Limits) -> Json {
+    write_limits(limits, serde_json::value::Serializer).unwrap_or_default()
 }
 
 fn write_limits<S: Serializer>(limits: &Limits, serializer: S) -> Result<S::Ok, S::Error> {
@@ -506,11 +583,11 @@ mod tests {
     }
 
     fn host(message: Json) -> Result<Option<HostMessage>, MessageError> {
-        HostMessage::from_object(members(message))
+        HostMessage::from_object(members(message), Attachments::default())
     }
 
     fn runner(message: Json) -> Result<Option<RunnerMessage>, MessageError> {
-        RunnerMessage::from_object(members(message))
+        RunnerMessage::from_object(members(message), Attachments::default())
     }
 
     fn fault<M>(read: Result<Option<M>, MessageError>) -> String {
@@ -531,11 +608,11 @@ mod tests {
     #[test]
     fn the_transcripts_of_the_specification_are_read_and_printed_as_they_are() {
         for line in FROM_HOST {
-            let message = HostMessage::from_object(object(line)).unwrap().unwrap();
+            let message = HostMessage::from_object(object(line), Attachments::default()).unwrap().unwrap();
             assert_eq!(serde_json::to_string(&message).unwrap(), *line);
         }
         for line in FROM_RUNNER {
-            let message = RunnerMessage::from_object(object(line)).unwrap().unwrap();
+            let message = RunnerMessage::from_object(object(line), Attachments::default()).unwrap().unwrap();
             assert_eq!(serde_json::to_string(&message).unwrap(), *line);
         }
     }
@@ -718,13 +795,13 @@ mod tests {
         #[test]
         fn what_a_host_says_is_what_a_runner_reads(message in host_message()) {
             let line = serde_json::to_string(&message).unwrap();
-            prop_assert_eq!(HostMessage::from_object(object(&line)), Ok(Some(message)));
+            prop_assert_eq!(HostMessage::from_object(object(&line), Attachments::default()), Ok(Some(message)));
         }
 
         #[test]
         fn what_a_runner_says_is_what_a_host_reads(message in runner_message()) {
             let line = serde_json::to_string(&message).unwrap();
-            prop_assert_eq!(RunnerMessage::from_object(object(&line)), Ok(Some(message)));
+            prop_assert_eq!(RunnerMessage::from_object(object(&line), Attachments::default()), Ok(Some(message)));
         }
     }
 }

@@ -19,14 +19,17 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use super::code::{CodeCall, CodeDone, CodeNotify, Hello, RunCode, Settle};
 use super::line::TooLong;
 use super::message::{self, Done, Execute, HostMessage, MessageError, RunnerMessage, ToolResult, WireCall};
-use crate::engine::{Answer, CallId, Event, Outcome, StartError, Turn};
+use crate::code::{Code, CodeExecutionError, Ending, Failure, Status, Stop as CodeStop};
+use crate::engine::{Answer, CallId, Event, Outcome, Pending, StartError, Turn};
 use crate::error::{ExecuteError, ExecuteResult};
 use crate::language::Language;
 use crate::manifest::ProviderManifest;
-use crate::program::Program;
+use crate::program::{Limits, Program};
 use crate::script::{Action, Script, Stop, ToolCall};
+use crate::value::{Graph, Value};
 
 /// What a driver of a [`RunnerSession`] has to do, in the order in which it is told.
 #[derive(Debug)]
@@ -37,6 +40,8 @@ pub enum Output {
     Start(Program),
     /// Hand this answer to the guest.
     Answer(CallId, Answer),
+    /// Settle this in the guest.
+    Settle(Pending, Result<Value, Value>),
     /// Interrupt the guest and drop it, with everything that it said and that was not handed in yet.
     StopGuest,
 }
@@ -78,14 +83,25 @@ enum State {
     Closed,
 }
 
-/// One execution, from its `started` to its `done`.
+/// One execution or run, from its `started` to its `done`.
 struct Active {
     id: String,
-    script: Script,
-    providers: Vec<Arc<ProviderManifest>>,
+    contract: Contract,
     accepted: Duration,
     /// `None` for a timeout too long to be a time.
     deadline: Option<Duration>,
+}
+
+/// By which contract it runs.
+enum Contract {
+    Script(Box<ScriptRun>),
+    Code { code: Box<Code>, limits: Limits, memory_used_bytes: Option<u64> },
+}
+
+/// One script.
+struct ScriptRun {
+    script: Script,
+    providers: Vec<Arc<ProviderManifest>>,
     /// Calls that the host has not answered, by the ids that it knows them by.
     pending: HashMap<String, CallId>,
     /// The guest stood and waited for answers when it was last polled.
@@ -124,7 +140,10 @@ impl RunnerSession {
         match message {
             HostMessage::Execute(execute) => self.execute(execute, now),
             HostMessage::Cancel { id } => self.cancel(&id, now),
-            HostMessage::ToolResult(ToolResult { call_id, result }) => self.settle(&call_id, result),
+            HostMessage::ToolResult(ToolResult { call_id, result }) => self.answer(&call_id, result),
+            HostMessage::Hello(_) => self.send(RunnerMessage::Hello(Hello { attachments: false })),
+            HostMessage::RunCode(run) => self.run_code(*run, now),
+            HostMessage::Settle(settle) => self.settle(settle),
         }
     }
 
@@ -134,7 +153,8 @@ impl RunnerSession {
         let failure = ExecuteError::internal(error.to_string());
         match (error.kind.as_str(), &error.id) {
             ("execute", Some(id)) => self.refuse(id, failure),
-            ("tool_result", Some(call_id)) => self.settle(call_id, Err(failure)),
+            ("tool_result", Some(call_id)) => self.answer(call_id, Err(failure)),
+            ("run_code", Some(id)) => self.refuse_code(id, Failure::internal(failure.message)),
             _ => {}
         }
     }
@@ -142,38 +162,60 @@ impl RunnerSession {
     /// Takes in something that the guest said.
     pub fn handle_event(&mut self, event: Event) {
         let State::Active(active) = &mut self.state else { return };
-        match active.script.event(event) {
-            Action::Show(_) => {}
-            Action::Answer(call, answer) => self.outputs.push_back(Output::Answer(call, answer)),
-            Action::CallTool(call) => {
-                let call = active.call(call);
-                self.outputs.push_back(Output::Send(RunnerMessage::ToolCall(call)));
+        let output = match &mut active.contract {
+            Contract::Script(run) => match run.script.event(event) {
+                Action::Show(_) => return,
+                Action::Answer(call, answer) => Output::Answer(call, answer),
+                Action::CallTool(call) => Output::Send(RunnerMessage::ToolCall(run.call(call))),
+            },
+            Contract::Code { .. } => {
+                let id = active.id.clone();
+                Output::Send(match event {
+                    Event::Call(call) => RunnerMessage::CodeCall(CodeCall { id, call }),
+                    Event::Notify(notification) => RunnerMessage::CodeNotify(CodeNotify { id, notification }),
+                    Event::Log(_) => return, // The console of runs notifies.
+                })
             }
+        };
+        self.outputs.push_back(output);
+    }
+
+    /// Takes in the most memory that the guest had in use, for its `done`. Runs are asked for it before their outcome is
+    /// handed in.
+    pub fn handle_peak_memory(&mut self, bytes: Option<u64>) {
+        if let State::Active(active) = &mut self.state
+            && let Contract::Code { memory_used_bytes, .. } = &mut active.contract
+        {
+            *memory_used_bytes = bytes;
         }
     }
 
     /// Takes in how the guest stands, as its poll said. An outcome behind the deadline comes too late.
     pub fn handle_turn(&mut self, turn: Poll<Turn>, now: Duration) {
         self.handle_timeout(now);
-        if let State::Active(active) = &mut self.state {
-            active.waiting = matches!(turn, Poll::Ready(Turn::Waiting));
+        if let State::Active(active) = &mut self.state
+            && let Contract::Script(run) = &mut active.contract
+        {
+            run.waiting = matches!(turn, Poll::Ready(Turn::Waiting));
         }
         if let Poll::Ready(Turn::Done(outcome)) = turn {
-            self.finish(now, |script, duration| script.finish(outcome, duration));
+            self.finish(End::Outcome(outcome), now);
         }
     }
 
     /// The engine did not start the program: `internal_error`.
     pub fn handle_start_error(&mut self, error: &StartError, now: Duration) {
-        let outcome = Outcome::Fault(error.to_string());
-        self.finish(now, |script, duration| script.finish(outcome, duration));
+        self.finish(End::Outcome(Outcome::Fault(error.to_string())), now);
     }
 
     /// Ends the execution with `timeout` if its deadline has come, or the end of a draining runner's grace.
     pub fn handle_timeout(&mut self, now: Duration) {
         let State::Active(active) = &self.state else { return };
         if active.deadline.is_some_and(|deadline| now >= deadline) {
-            let stuck = active.waiting && active.pending.is_empty();
+            let stuck = match &active.contract {
+                Contract::Script(run) => run.waiting && run.pending.is_empty(),
+                Contract::Code { .. } => false,
+            };
             self.stop(Stop::TimedOut { stuck }, now);
         } else if self.drained_by.is_some_and(|end| now >= end) {
             self.stop(Stop::Cancelled, now);
@@ -189,7 +231,31 @@ impl RunnerSession {
         match message {
             RunnerMessage::Started { .. } => {}
             RunnerMessage::ToolCall(call) => {
-                self.settle(&call.call_id, Err(message::cannot_cross("tool input", error)));
+                self.answer(&call.call_id, Err(message::cannot_cross("tool input", error)));
+            }
+            RunnerMessage::Hello(_) => {}
+            RunnerMessage::CodeCall(CodeCall { call, .. }) => {
+                let error = code_error(&message::cannot_cross("the arguments of a call", error).message);
+                self.outputs.push_front(Output::Settle(Pending::Call(call.id), Err(error)));
+            }
+            // Nobody waits for an answer: what cannot be told ends the run.
+            RunnerMessage::CodeNotify(CodeNotify { id, .. }) => self.too_much_for(&id, "a report", error),
+            RunnerMessage::CodeDone(CodeDone { id, ending: Ok(_), duration, memory_used_bytes }) => {
+                let ending = Err(cannot_cross("the result", error));
+                let done = CodeDone { id, ending, duration, memory_used_bytes };
+                self.outputs.push_front(Output::Send(RunnerMessage::CodeDone(done)));
+            }
+            RunnerMessage::CodeDone(CodeDone {
+                id,
+                ending: Err(Failure { status, .. }),
+                duration,
+                memory_used_bytes,
+            }) => {
+                let ending = Err(Failure::new(status, CodeExecutionError::new("Error", error.to_string())));
+                if error.len > LONGEST_PLAIN_DONE {
+                    let done = CodeDone { id, ending, duration, memory_used_bytes };
+                    self.outputs.push_front(Output::Send(RunnerMessage::CodeDone(done)));
+                }
             }
             RunnerMessage::Done(Done { id, mut result }) => {
                 if shorten(&mut result, error) {
@@ -230,26 +296,58 @@ impl RunnerSession {
         match Script::start(Arc::clone(&self.language), &code, &providers, limits) {
             Err(error) => self.done(id, ExecuteResult::failed(error, Duration::ZERO)),
             Ok((program, script)) => {
-                let deadline = now.checked_add(limits.timeout);
-                let (pending, waiting) = (HashMap::new(), false);
-                let active = Active { id, script, providers, accepted: now, deadline, pending, waiting };
-                self.state = State::Active(Box::new(active));
-                self.outputs.push_back(Output::Start(program));
-                self.handle_timeout(now); // The timeout may be zero.
+                let run = ScriptRun { script, providers, pending: HashMap::new(), waiting: false };
+                self.activate(id, Contract::Script(Box::new(run)), program, limits, now);
             }
         }
+    }
+
+    /// Accepts a run, as an execution.
+    fn run_code(&mut self, run: RunCode, now: Duration) {
+        let RunCode { id, request } = run;
+        if !matches!(self.state, State::Idle) {
+            return self.refuse_code(&id, Failure::internal("the runner runs another program, and one at a time"));
+        }
+        if self.drained_by.is_some() {
+            return self.refuse_code(&id, Failure::internal("the runner is shutting down"));
+        }
+        self.send(RunnerMessage::Started { id: id.clone() });
+        let limits = request.limits;
+        match Code::start(Arc::clone(&self.language), request) {
+            Err(failure) => self.code_done(id, Err(failure), Duration::ZERO, None),
+            Ok((program, code)) => {
+                let contract = Contract::Code { code: Box::new(code), limits, memory_used_bytes: None };
+                self.activate(id, contract, program, limits, now);
+            }
+        }
+    }
+
+    fn activate(&mut self, id: String, contract: Contract, program: Program, limits: Limits, now: Duration) {
+        let deadline = now.checked_add(limits.timeout);
+        self.state = State::Active(Box::new(Active { id, contract, accepted: now, deadline }));
+        self.outputs.push_back(Output::Start(program));
+        self.handle_timeout(now); // The timeout may be zero.
     }
 
     /// Answers an `execute` that is not accepted. One that repeats the active id is ignored: a `done`
     /// with that id would end the execution that it belongs to.
     fn refuse(&mut self, id: &str, failure: ExecuteError) {
-        let refused = match &self.state {
+        if self.is_refusable(id) {
+            self.done(id.to_owned(), ExecuteResult::failed(failure, Duration::ZERO));
+        }
+    }
+
+    fn refuse_code(&mut self, id: &str, failure: Failure) {
+        if self.is_refusable(id) {
+            self.code_done(id.to_owned(), Err(failure), Duration::ZERO, None);
+        }
+    }
+
+    fn is_refusable(&self, id: &str) -> bool {
+        match &self.state {
             State::Idle => true,
             State::Active(active) => active.id != id,
             State::Closed => false,
-        };
-        if refused {
-            self.done(id.to_owned(), ExecuteResult::failed(failure, Duration::ZERO));
         }
     }
 
@@ -260,27 +358,66 @@ impl RunnerSession {
     }
 
     /// Answers a call of the guest; one that is not pending any more, or never was, is nobody's.
-    fn settle(&mut self, call_id: &str, result: Result<Option<serde_json::Value>, ExecuteError>) {
-        let State::Active(active) = &mut self.state else { return };
-        if let Some(call) = active.pending.remove(call_id) {
+    fn answer(&mut self, call_id: &str, result: Result<Option<serde_json::Value>, ExecuteError>) {
+        if let State::Active(active) = &mut self.state
+            && let Contract::Script(run) = &mut active.contract
+            && let Some(call) = run.pending.remove(call_id)
+        {
             self.outputs.push_back(Output::Answer(call, Script::answer(result)));
+        }
+    }
+
+    /// Settles a call or a promise of a run. What is not pending is for the guest to ignore.
+    fn settle(&mut self, settle: Settle) {
+        if matches!(&self.state, State::Active(active) if active.id == settle.id) {
+            self.outputs.push_back(Output::Settle(settle.pending, settle.result));
         }
     }
 
     fn stop(&mut self, stop: Stop, now: Duration) {
         self.outputs.push_back(Output::StopGuest);
-        self.finish(now, |script, duration| script.stopped(stop, duration));
+        self.finish(End::Stopped(stop), now);
+    }
+
+    /// Ends a run that said what cannot cross.
+    fn too_much_for(&mut self, id: &str, what: &str, error: TooLong) {
+        if let State::Active(active) = &self.state
+            && active.id == id
+        {
+            self.state = State::Idle;
+            self.outputs.push_back(Output::StopGuest);
+            self.code_done(id.to_owned(), Err(cannot_cross(what, error)), Duration::ZERO, None);
+        }
     }
 
     /// Ends the execution, if there is one: `done`, once and last.
-    fn finish(&mut self, now: Duration, result: impl FnOnce(Script, Duration) -> ExecuteResult) {
-        match std::mem::replace(&mut self.state, State::Idle) {
-            State::Active(active) => {
-                let duration = now.saturating_sub(active.accepted);
-                self.done(active.id, result(active.script, duration));
+    fn finish(&mut self, end: End, now: Duration) {
+        let active = match std::mem::replace(&mut self.state, State::Idle) {
+            State::Active(active) => *active,
+            other => return self.state = other,
+        };
+        let duration = now.saturating_sub(active.accepted);
+        match active.contract {
+            Contract::Script(run) => {
+                let result = match end {
+                    End::Outcome(outcome) => run.script.finish(outcome, duration),
+                    End::Stopped(stop) => run.script.stopped(stop, duration),
+                };
+                self.done(active.id, result);
             }
-            other => self.state = other,
+            Contract::Code { code, limits, memory_used_bytes } => {
+                let ending = match end {
+                    End::Outcome(outcome) => code.finish(outcome),
+                    End::Stopped(Stop::Cancelled) => Err(CodeStop::Terminated(None).failure(&limits)),
+                    End::Stopped(Stop::TimedOut { .. }) => Err(CodeStop::SafetyCap.failure(&limits)),
+                };
+                self.code_done(active.id, ending, duration, memory_used_bytes);
+            }
         }
+    }
+
+    fn code_done(&mut self, id: String, ending: Ending, duration: Duration, memory_used_bytes: Option<u64>) {
+        self.send(RunnerMessage::CodeDone(CodeDone { id, ending, duration, memory_used_bytes }));
     }
 
     fn done(&mut self, id: String, result: ExecuteResult) {
@@ -292,7 +429,29 @@ impl RunnerSession {
     }
 }
 
-impl Active {
+/// How a program came to its end.
+enum End {
+    Outcome(Outcome),
+    Stopped(Stop),
+}
+
+/// A `code_done` without a result and with a short message is no longer than this, whatever its id.
+const LONGEST_PLAIN_DONE: usize = 4096;
+
+fn cannot_cross(what: &str, error: TooLong) -> Failure {
+    let message = message::cannot_cross(what, error).message;
+    Failure::new(Status::Error, CodeExecutionError::new("SerializationError", message))
+}
+
+/// An error for the guest of a run.
+fn code_error(message: &str) -> Value {
+    let mut graph = Graph::default();
+    let error = graph.error("SerializationError", message);
+    graph.set_root(error);
+    graph.to_value("error").unwrap_or_else(|_| Value::undefined())
+}
+
+impl ScriptRun {
     /// Names a call for the host. Guests count their calls, so no two of an execution have one id.
     fn call(&mut self, call: ToolCall) -> WireCall {
         let call_id = call.id.to_string();

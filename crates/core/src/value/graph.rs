@@ -319,6 +319,15 @@ impl Graph {
         other.root
     }
 
+    /// Takes the stacks out of its errors.
+    pub fn forget_stacks(&mut self) {
+        for node in &mut self.nodes {
+            if let Node::Error(error) = node {
+                error.stack = None;
+            }
+        }
+    }
+
     /// Makes `root` the value that this graph is.
     pub fn set_root(&mut self, root: Datum) {
         self.root = root;
@@ -439,6 +448,12 @@ impl From<bool> for Datum {
 
 impl From<i32> for Datum {
     fn from(value: i32) -> Self {
+        Self::Number(value.into())
+    }
+}
+
+impl From<u32> for Datum {
+    fn from(value: u32) -> Self {
         Self::Number(value.into())
     }
 }

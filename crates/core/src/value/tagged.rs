@@ -219,7 +219,7 @@ impl Reader {
             Json::Number(number) => Ok(Datum::Number(number.as_f64().unwrap_or(f64::NAN))),
             Json::String(text) => Ok(Datum::String(text.clone())),
             Json::Array(_) => self.object(json, None),
-            Json::Object(members) => match tag(members) {
+            Json::Object(members) => match tag(members)? {
                 Some("$undefined") => Ok(Datum::Undefined),
                 Some("$number") => special_number(&members["$number"]).map(Datum::Number),
                 Some("$bigint") => {
@@ -273,7 +273,7 @@ impl Reader {
     }
 
     fn tagged(&mut self, members: &Map<String, Json>) -> Result<Node, String> {
-        let Some(tag) = tag(members) else { return Ok(Node::Object(self.members(members)?)) };
+        let Some(tag) = tag(members)? else { return Ok(Node::Object(self.members(members)?)) };
         let content = &members[tag];
         Ok(match tag {
             "$date" if content.is_null() => Node::Date(f64::NAN),
@@ -332,11 +332,7 @@ impl Reader {
             "$promise" => {
                 Node::Promise(u32::try_from(whole(members, tag)?).map_err(|_| "has a $promise that is no number")?)
             }
-            other => {
-                return Err(format!(
-                    "has the tag {other}, which there is not; a key {other:?} is written \"${other}\""
-                ));
-            }
+            _ => return Err("has a $value that is no object".to_owned()),
         })
     }
 
@@ -362,9 +358,39 @@ impl Reader {
     }
 }
 
+/// The tags, and the keys that belong to each.
+const TAGS: [(&str, &[&str]); 17] = [
+    ("$undefined", &[]),
+    ("$number", &[]),
+    ("$bigint", &[]),
+    ("$date", &[]),
+    ("$map", &[]),
+    ("$set", &[]),
+    ("$regexp", &["flags"]),
+    ("$error", &["message", "stack", "cause"]),
+    ("$bytes", &[]),
+    ("$buffer", &["max"]),
+    ("$view", &["of", "offset", "length"]),
+    ("$boxed", &[]),
+    ("$sparse", &["items"]),
+    ("$function", &["kind", "name"]),
+    ("$promise", &[]),
+    ("$id", &["$value"]),
+    ("$ref", &[]),
+];
+
 /// The tag of an object that has one.
-fn tag(members: &Map<String, Json>) -> Option<&str> {
-    members.keys().map(String::as_str).find(|key| key.starts_with('$') && !key.starts_with("$$"))
+fn tag(members: &Map<String, Json>) -> Result<Option<&'static str>, String> {
+    let Some(first) = members.keys().find(|key| key.starts_with('$') && !key.starts_with("$$")) else {
+        return Ok(None);
+    };
+    let Some((tag, parts)) = TAGS.iter().find(|(tag, _)| members.contains_key(*tag)) else {
+        return Err(format!("has the tag {first}, which there is not; a key {first:?} is written \"${first}\""));
+    };
+    match members.keys().find(|key| key != tag && !parts.contains(&key.as_str())) {
+        Some(other) => Err(format!("has a {tag} with the key {other:?}, which is no part of it")),
+        None => Ok(Some(tag)),
+    }
 }
 
 fn text<'j>(members: &'j Map<String, Json>, key: &str) -> Result<&'j str, String> {

@@ -10,8 +10,8 @@ use execbox_core::program::Limits;
 use execbox_core::protocol::host::Output as HostOutput;
 use execbox_core::protocol::runner::Output as RunnerOutput;
 use execbox_core::protocol::{
-    CloseReason, Done, Execute, HostMessage, HostOptions, HostSession, LineError, Message as _, Misbehaviour,
-    RunnerMessage, RunnerSession, TooLong, ToolResult, WireCall,
+    Attachments, CloseReason, Done, Execute, HostMessage, HostOptions, HostSession, LineError, Message as _,
+    Misbehaviour, RunnerMessage, RunnerSession, TooLong, ToolResult, WireCall,
 };
 use execbox_core::value::Value;
 use serde_json::{Value as Json, json};
@@ -34,7 +34,7 @@ fn outputs(host: &mut HostSession) -> Vec<HostOutput> {
 
 fn runner_says(message: Json) -> RunnerMessage {
     let Json::Object(object) = message else { panic!() };
-    RunnerMessage::from_object(object).unwrap().unwrap()
+    RunnerMessage::from_object(object, Attachments::default()).unwrap().unwrap()
 }
 
 fn call(call_id: &str, tool: &str) -> RunnerMessage {
@@ -137,7 +137,7 @@ fn a_runner_is_used_again_only_if_its_done_leaves_no_doubt() {
 fn each_misbehaviour_ends_the_session_by_its_name() {
     let malformed = json!({"type": "done", "id": "exec-1"});
     let Json::Object(malformed) = malformed else { panic!() };
-    let malformed = RunnerMessage::from_object(malformed).unwrap_err();
+    let malformed = RunnerMessage::from_object(malformed, Attachments::default()).unwrap_err();
     for misbehaviour in [
         Misbehaviour::Line(LineError::Oversized(9)),
         Misbehaviour::Line(LineError::NotUtf8),
@@ -337,7 +337,7 @@ fn told(runner: &mut RunnerSession) -> Vec<RunnerOutput> {
 
 fn host_says(runner: &mut RunnerSession, message: Json) {
     let Json::Object(object) = message else { panic!() };
-    match HostMessage::from_object(object) {
+    match HostMessage::from_object(object, Attachments::default()) {
         Ok(message) => runner.handle_message(message.unwrap(), ms(10)),
         Err(error) => runner.handle_malformed(&error),
     }

@@ -15,10 +15,9 @@ use execbox_core::program::Limits;
 use execbox_core::protocol::host::Output as HostOutput;
 use execbox_core::protocol::runner::Output as RunnerOutput;
 use execbox_core::protocol::{
-    CloseReason, Execute, HostMessage, HostOptions, HostSession, LineDecoder, Message as _, RunnerMessage,
-    RunnerSession, StreamEnd, encode_message,
+    Attachments, CloseReason, Execute, HostMessage, HostOptions, HostSession, LineDecoder, Message, RunnerMessage,
+    RunnerSession, StreamEnd,
 };
-use serde::Serialize;
 use serde_json::{Value as Json, json};
 
 use crate::scripted::{Moves, Scripted};
@@ -225,6 +224,7 @@ impl Pair {
                     }
                     self.guest_computes = true;
                 }
+                RunnerOutput::Settle(pending, _) => panic!("no run was asked for: {pending:?}"),
                 RunnerOutput::StopGuest => {
                     self.guest_stopped_at = Some(self.now);
                     self.guest = None;
@@ -252,8 +252,8 @@ impl Pair {
         self.carry_out_runner()
     }
 
-    fn send(&mut self, message: &impl Serialize, from_host: bool) -> Result<(), execbox_core::protocol::TooLong> {
-        let mut line = encode_message(message, CAP)?;
+    fn send(&mut self, message: &impl Message, from_host: bool) -> Result<(), execbox_core::protocol::TooLong> {
+        let mut line = message.to_text(CAP, &mut Attachments::default())?;
         line.push(b'\n');
         if self.broken {
             return Ok(());
@@ -323,7 +323,7 @@ impl Pair {
             Parcel::End => self.runner.handle_close(),
         }
         for object in self.runner_decoder.by_ref().flatten() {
-            match HostMessage::from_object(object) {
+            match HostMessage::from_object(object, Attachments::default()) {
                 Ok(message) => message.into_iter().for_each(|message| self.runner.handle_message(message, self.now)),
                 Err(error) => self.runner.handle_malformed(&error),
             }
@@ -342,7 +342,7 @@ impl Pair {
             }
         }
         for line in self.host_decoder.by_ref() {
-            match line.map(RunnerMessage::from_object) {
+            match line.map(|object| RunnerMessage::from_object(object, Attachments::default())) {
                 Ok(Ok(message)) => message.into_iter().for_each(|message| self.host.handle_message(message, self.now)),
                 Ok(Err(error)) => self.host.handle_misbehaviour(error, self.now),
                 Err(error) => self.host.handle_misbehaviour(error, self.now),

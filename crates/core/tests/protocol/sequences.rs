@@ -11,8 +11,8 @@ use execbox_core::error::{ExecuteError, ExecuteResult};
 use execbox_core::protocol::host::Output as HostOutput;
 use execbox_core::protocol::runner::Output as RunnerOutput;
 use execbox_core::protocol::{
-    CloseReason, Done, HostMessage, HostOptions, HostSession, LineDecoder, LineError, Message as _, RunnerMessage,
-    RunnerSession, TooLong, ToolResult, WireCall,
+    Attachments, CloseReason, Done, HostMessage, HostOptions, HostSession, LineDecoder, LineError, Message as _,
+    RunnerMessage, RunnerSession, TooLong, ToolResult, WireCall,
 };
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};
@@ -97,6 +97,7 @@ impl HostLog {
                         assert!(self.answered.insert(result.call_id), "each call is answered once");
                     }
                 }
+                HostOutput::Send(other) => panic!("a host of scripts does not say {other:?}"),
                 HostOutput::CallTool(call) => assert!(!self.cancelled && self.calls.insert(call.id)),
                 HostOutput::CancelTools | HostOutput::Terminate => {}
                 HostOutput::Finished(_) => self.finished = true,
@@ -200,6 +201,7 @@ impl RunnerLog {
                     self.guest = Some(Scripted.start(program).unwrap());
                 }
                 RunnerOutput::Answer(call, answer) => self.guest.as_mut().unwrap().answer(call, answer),
+                RunnerOutput::Settle(pending, _) => panic!("no run was asked for: {pending:?}"),
                 RunnerOutput::StopGuest => assert!(self.guest.take().is_some()),
             }
         }
@@ -220,6 +222,12 @@ impl RunnerLog {
             }
             RunnerMessage::Done(done) if self.too_long && (done.result.is_ok() || !done.result.logs.is_empty()) => {
                 self.runner.handle_too_long(RunnerMessage::Done(done), TOO_LONG);
+            }
+            RunnerMessage::Hello(_)
+            | RunnerMessage::CodeCall(_)
+            | RunnerMessage::CodeNotify(_)
+            | RunnerMessage::CodeDone(_) => {
+                panic!("no run was asked for: {message:?}")
             }
             // What is done and not active was refused.
             RunnerMessage::Done(done) => {
@@ -258,7 +266,7 @@ proptest! {
             match happening {
                 ToRunner::Message(message) => log.runner.handle_message(message, now),
                 ToRunner::Malformed(Json::Object(object)) => {
-                    log.runner.handle_malformed(&HostMessage::from_object(object).unwrap_err());
+                    log.runner.handle_malformed(&HostMessage::from_object(object, Attachments::default()).unwrap_err());
                 }
                 ToRunner::Malformed(_) => unreachable!(),
                 ToRunner::Wait(time) => {
@@ -289,7 +297,7 @@ proptest! {
         decoder.push(text.as_bytes());
         let mut host = HostSession::new(execute("exec-1", ""), HostOptions::default(), Duration::ZERO);
         for line in decoder {
-            match line.map(RunnerMessage::from_object) {
+            match line.map(|object| RunnerMessage::from_object(object, Attachments::default())) {
                 Ok(Ok(message)) => message.into_iter().for_each(|message| host.handle_message(message, ms(1))),
                 Ok(Err(error)) => host.handle_misbehaviour(error, ms(1)),
                 Err(error) => host.handle_misbehaviour(error, ms(1)),

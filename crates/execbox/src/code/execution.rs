@@ -211,10 +211,14 @@ impl Run {
         }
     }
 
+    /// Why it is to stop, if it is.
+    pub(crate) fn stop(&self) -> Option<Stop> {
+        self.control.stop.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// The result of a run that was stopped.
     pub(crate) fn stopped_result(self, memory_used_bytes: Option<u64>) -> CodeExecutionResult {
-        let stop = self.control.stop.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let failure = stop.unwrap_or(Stop::Terminated(None)).failure(&self.limits);
+        let failure = self.stop().unwrap_or(Stop::Terminated(None)).failure(&self.limits);
         self.finish(Err(failure), memory_used_bytes)
     }
 

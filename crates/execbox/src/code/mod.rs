@@ -30,6 +30,7 @@ mod calls;
 mod execution;
 mod inline;
 mod options;
+mod remote;
 mod tools;
 mod value;
 
@@ -42,3 +43,4 @@ pub use value::{Args, HostError, HostResult, HostValue};
 
 pub(crate) use execution::Run;
 pub(crate) use inline::drive;
+pub(crate) use remote::converse;

@@ -40,6 +40,14 @@ impl Transport for CommandTransport {
         self.stream.send(message)
     }
 
+    fn attach(&mut self, bytes: Vec<u8>) -> io::Result<()> {
+        self.stream.attach(bytes)
+    }
+
+    fn attaches(&self) -> bool {
+        self.stream.attaches()
+    }
+
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.stream.poll_flush(cx)
     }

@@ -42,6 +42,21 @@ pub trait Transport: Send {
     /// The transport is broken.
     fn send(&mut self, message: Vec<u8>) -> io::Result<()>;
 
+    /// Takes an attachment of the message that is sent next: bytes that cross as they are. Only where
+    /// [`attaches`](Self::attaches); what crosses then is told in [`execbox_core::protocol::code`].
+    ///
+    /// # Errors
+    /// The transport is broken, or takes none.
+    fn attach(&mut self, bytes: Vec<u8>) -> io::Result<()> {
+        let _ = bytes;
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Whether it carries attachments, both ways. Default: no.
+    fn attaches(&self) -> bool {
+        false
+    }
+
     /// Carries off what was sent. Ready when all of it is gone, or when the transport is broken.
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 
@@ -66,6 +81,8 @@ pub trait Transport: Send {
 pub enum Received {
     /// A message, whole.
     Message(Vec<u8>),
+    /// An attachment of the next message.
+    Attachment(Vec<u8>),
     /// A message that was longer than this many bytes, and was dropped as it came.
     TooLong(usize),
     /// The peer has nothing more to say.
@@ -75,6 +92,14 @@ pub enum Received {
 impl<T: Transport + ?Sized> Transport for Box<T> {
     fn send(&mut self, message: Vec<u8>) -> io::Result<()> {
         (**self).send(message)
+    }
+
+    fn attach(&mut self, bytes: Vec<u8>) -> io::Result<()> {
+        (**self).attach(bytes)
+    }
+
+    fn attaches(&self) -> bool {
+        (**self).attaches()
     }
 
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

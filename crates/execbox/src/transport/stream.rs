@@ -1,10 +1,10 @@
-//! Messages over a byte stream: one per line.
+//! Messages over a byte stream: one per line. Attachments stand between lines: `*LENGTH`, and so many bytes.
 
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use execbox_core::protocol::line::{LineDecoder, LineError, StreamEnd};
+use execbox_core::protocol::line::{Frame, LineDecoder, LineError, StreamEnd};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::{MAX_MESSAGE_BYTES, Received, Transport};
@@ -60,6 +60,16 @@ where
         Ok(())
     }
 
+    fn attach(&mut self, bytes: Vec<u8>) -> io::Result<()> {
+        self.out.extend_from_slice(format!("*{}\n", bytes.len()).as_bytes());
+        self.out.extend_from_slice(&bytes);
+        Ok(())
+    }
+
+    fn attaches(&self) -> bool {
+        true
+    }
+
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.written < self.out.len() {
             match ready!(Pin::new(&mut self.writer).poll_write(cx, &self.out[self.written..]))? {
@@ -74,8 +84,9 @@ where
 
     fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Received>> {
         loop {
-            match self.lines.next_line() {
-                Some(Ok(line)) => return Poll::Ready(Ok(Received::Message(line))),
+            match self.lines.next_frame() {
+                Some(Ok(Frame::Line(line))) => return Poll::Ready(Ok(Received::Message(line))),
+                Some(Ok(Frame::Attachment(bytes))) => return Poll::Ready(Ok(Received::Attachment(bytes))),
                 Some(Err(LineError::Oversized(cap))) => return Poll::Ready(Ok(Received::TooLong(cap))),
                 Some(Err(error)) => return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, error))),
                 None => {}

@@ -1,10 +1,11 @@
-//! Messages over WebSocket: one per text message.
+//! Messages over WebSocket: one per text message. A binary message is an attachment.
 
 use std::collections::VecDeque;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
+use execbox_core::protocol::line::MAX_ATTACHMENT_BYTES;
 use futures_util::{Sink as _, Stream as _};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_tungstenite::WebSocketStream;
@@ -17,8 +18,7 @@ use tokio_tungstenite::tungstenite::{Error, Message, client::IntoClientRequest a
 
 use super::{MAX_MESSAGE_BYTES, Received, Token, Transport};
 
-/// A [`Transport`] over a WebSocket whose handshake is done. A message of more than [`MAX_MESSAGE_BYTES`]
-/// breaks it.
+/// A [`Transport`] over a WebSocket whose handshake is done. A message that is longer than an attachment may be breaks it.
 #[derive(Debug)]
 pub struct WebSocketTransport<S> {
     socket: WebSocketStream<S>,
@@ -42,6 +42,15 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Transport for WebSocketTransport<
         Ok(())
     }
 
+    fn attach(&mut self, bytes: Vec<u8>) -> io::Result<()> {
+        self.out.push_back(Message::binary(bytes));
+        Ok(())
+    }
+
+    fn attaches(&self) -> bool {
+        true
+    }
+
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut socket = Pin::new(&mut self.socket);
         while !self.out.is_empty() {
@@ -61,8 +70,11 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Transport for WebSocketTransport<
                 Some(message) => message.map_err(io_error)?,
             };
             match message {
+                Message::Text(text) if text.len() > MAX_MESSAGE_BYTES => {
+                    return Poll::Ready(Ok(Received::TooLong(MAX_MESSAGE_BYTES)));
+                }
                 Message::Text(text) => return Poll::Ready(Ok(Received::Message(text.as_bytes().to_vec()))),
-                Message::Binary(bytes) => return Poll::Ready(Ok(Received::Message(bytes.into()))),
+                Message::Binary(bytes) => return Poll::Ready(Ok(Received::Attachment(bytes.into()))),
                 Message::Close(_) => return Poll::Ready(Ok(Received::End)),
                 Message::Ping(_) | Message::Pong(_) | Message::Frame(_) => {}
             }
@@ -79,7 +91,8 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Transport for WebSocketTransport<
 }
 
 fn config() -> WebSocketConfig {
-    WebSocketConfig::default().max_message_size(Some(MAX_MESSAGE_BYTES)).max_frame_size(Some(MAX_MESSAGE_BYTES))
+    let most = MAX_MESSAGE_BYTES.max(MAX_ATTACHMENT_BYTES);
+    WebSocketConfig::default().max_message_size(Some(most)).max_frame_size(Some(most))
 }
 
 /// The host's side of the handshake.

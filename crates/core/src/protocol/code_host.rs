@@ -1,0 +1,305 @@
+//! The host's half of a run of the module contract: what [`host`](super::host) is for an execution.
+//!
+//! ```text
+//!   Greeting ── hello ──► Running ── terminate() · cap + backstop ──► Cancelling ── code_done · close · grace ──► Finished
+//!      │ ► hello             │ ► run_code, Call …, Note …                ► cancel         ► (Terminate) Finished     ▲
+//!      └── patience ─────────┴──────────── code_done · close · misbehaviour ────────────────────────────────────────┘
+//! ```
+//!
+//! One value is one run. It calls no function and carries no bytes, and believes a runner nothing that it can check
+//! itself: the calls, the time, and how much the run may say.
+
+use std::collections::{HashSet, VecDeque};
+use std::time::Duration;
+
+use super::code::{CodeCall, CodeDone, CodeNotify, Hello, RunCode, Settle};
+use super::host::{CloseReason, HostOptions, Misbehaviour};
+use super::line::TooLong;
+use super::message::{HostMessage, RunnerMessage};
+use crate::code::{CodeExecutionError, Ending, Failure, Request, Status, Stop};
+use crate::engine::{Call, CallId, Notification, Pending};
+use crate::program::Limits;
+use crate::value::{Graph, Value};
+
+/// How long a runner may take to answer a greeting. One that does not is one that does not know runs.
+pub const GREETING: Duration = Duration::from_secs(5);
+
+/// What a notification costs of the run's memory limit, beside its bytes: as [`mailbox`](crate::mailbox) counts.
+const NOTE_COST: usize = 512;
+
+/// What a driver of a [`CodeHostSession`] has to do, in the order in which it is told.
+#[derive(Debug)]
+pub enum Output {
+    /// Send this to the runner.
+    Send(HostMessage),
+    /// Call this function, and hand what it comes to to [`CodeHostSession::settle`].
+    Call(Call),
+    /// Take note of this.
+    Note(Notification),
+    /// Let go of the calls that are under way, at once. May come twice.
+    CancelCalls,
+    /// Close the transport, or kill what is behind it: the runner is not to be used again.
+    Terminate,
+    /// The run is over. The last output, and the only one of its kind.
+    Finished {
+        /// How it ended.
+        ending: Ending,
+        /// The most memory that it had in use.
+        memory_used_bytes: Option<u64>,
+    },
+}
+
+/// The host's half of one run. Its methods come in the families of [`HostSession`](super::HostSession).
+#[derive(Debug)]
+pub struct CodeHostSession {
+    id: String,
+    limits: Limits,
+    options: HostOptions,
+    state: State,
+    known: HashSet<u64>,
+    pending: HashSet<u64>,
+    /// How many bytes of notifications the run may still say.
+    room: usize,
+    reusable: bool,
+    outputs: VecDeque<Output>,
+}
+
+#[derive(Debug)]
+enum State {
+    Greeting {
+        run: Box<RunCode>,
+        patience_ends: Duration,
+    },
+    Running {
+        /// The safety cap and the backstop; `None` for one too long to be a time.
+        patience_ends: Option<Duration>,
+    },
+    Cancelling {
+        why: Stop,
+        grace_ends: Duration,
+    },
+    Finished,
+}
+
+impl CodeHostSession {
+    /// Begins a run: [`Output::Send`] of `hello` is due first.
+    pub fn new(id: String, request: Request, options: HostOptions, now: Duration) -> Self {
+        let limits = request.limits;
+        let run = Box::new(RunCode { id: id.clone(), request });
+        Self {
+            id,
+            limits,
+            options,
+            state: State::Greeting { run, patience_ends: now.saturating_add(GREETING) },
+            known: HashSet::new(),
+            pending: HashSet::new(),
+            room: limits.memory_len(),
+            reusable: false,
+            outputs: VecDeque::from([Output::Send(HostMessage::Hello(Hello { attachments: false }))]),
+        }
+    }
+
+    /// Whether it is over.
+    pub fn is_finished(&self) -> bool {
+        matches!(self.state, State::Finished)
+    }
+
+    /// Whether the runner may be given another program: it was done by itself.
+    pub fn is_reusable(&self) -> bool {
+        self.reusable
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is due, if nothing else happens before.
+    pub fn next_timeout(&self) -> Option<Duration> {
+        match self.state {
+            State::Greeting { patience_ends, .. } => Some(patience_ends),
+            State::Running { patience_ends } => patience_ends,
+            State::Cancelling { grace_ends, .. } => Some(grace_ends),
+            State::Finished => None,
+        }
+    }
+
+    /// What to do next.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// Takes in what the runner says. Messages of another run are ignored.
+    pub fn handle_message(&mut self, message: RunnerMessage, now: Duration) {
+        match message {
+            RunnerMessage::Hello(_) => self.greeted(now),
+            RunnerMessage::CodeCall(CodeCall { id, call }) if id == self.id => self.call(call, now),
+            RunnerMessage::CodeNotify(CodeNotify { id, notification }) if id == self.id => self.note(notification, now),
+            RunnerMessage::CodeDone(CodeDone { id, ending, memory_used_bytes, .. }) if id == self.id => {
+                self.done(ending, memory_used_bytes);
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes in what a runner must not do.
+    pub fn handle_misbehaviour(&mut self, misbehaviour: impl Into<Misbehaviour>, _now: Duration) {
+        self.terminate_with(&misbehaviour.into().to_string());
+    }
+
+    /// Loses patience, if it is time to.
+    pub fn handle_timeout(&mut self, now: Duration) {
+        match self.state {
+            State::Greeting { patience_ends, .. } if now >= patience_ends => {
+                self.terminate_with("the runner does not know run_code: it did not answer `hello`");
+            }
+            State::Running { patience_ends: Some(end) } if now >= end => self.begin_cancelling(Stop::SafetyCap, now),
+            State::Cancelling { grace_ends, .. } if now >= grace_ends => {
+                self.terminate_with("the runner was not done in time");
+            }
+            _ => {}
+        }
+    }
+
+    /// A message was too long to be sent.
+    pub fn handle_too_long(&mut self, message: HostMessage, error: TooLong) {
+        match message {
+            HostMessage::RunCode(_) => self.fail(&format!("the run cannot be sent to the runner: {error}")),
+            HostMessage::Settle(Settle { pending, .. }) => {
+                let mut graph = Graph::default();
+                let root = graph.error("SerializationError", format!("a value cannot cross: {error}"));
+                graph.set_root(root);
+                if let Ok(value) = graph.to_value("error") {
+                    self.send_settled(pending, Err(value));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The transport ended.
+    pub fn handle_close(&mut self, reason: &CloseReason) {
+        self.fail(&reason.to_string());
+    }
+
+    /// A function or a promise of the host has come to something.
+    pub fn settle(&mut self, pending: Pending, result: Result<Value, Value>) {
+        if let Pending::Call(CallId(number)) = pending
+            && !self.pending.remove(&number)
+        {
+            return;
+        }
+        self.send_settled(pending, result);
+    }
+
+    /// The caller wants it stopped.
+    pub fn terminate(&mut self, stop: Stop, now: Duration) {
+        match self.state {
+            State::Running { .. } => self.begin_cancelling(stop, now),
+            // Nothing of it runs yet.
+            State::Greeting { .. } => {
+                let failure = stop.failure(&self.limits);
+                self.finish(Err(failure), None);
+                self.outputs.insert(1, Output::Terminate);
+            }
+            State::Cancelling { .. } | State::Finished => {}
+        }
+    }
+
+    fn greeted(&mut self, now: Duration) {
+        if !matches!(self.state, State::Greeting { .. }) {
+            return;
+        }
+        let patience = self.limits.timeout.checked_add(self.options.backstop);
+        let patience_ends = patience.and_then(|patience| now.checked_add(patience));
+        let greeting = std::mem::replace(&mut self.state, State::Running { patience_ends });
+        if let State::Greeting { run, .. } = greeting {
+            self.outputs.push_back(Output::Send(HostMessage::RunCode(run)));
+        }
+    }
+
+    /// The guest calls a function. While cancelling, no call begins any more.
+    fn call(&mut self, call: Call, now: Duration) {
+        let State::Running { .. } = self.state else { return };
+        if !self.known.insert(call.id.0) {
+            return self.handle_misbehaviour(Misbehaviour::DuplicateCall(call.id.to_string()), now);
+        }
+        let most = super::host::most_calls(&self.limits);
+        if self.pending.len() >= most {
+            return self.handle_misbehaviour(Misbehaviour::TooManyCalls(most), now);
+        }
+        self.pending.insert(call.id.0);
+        self.outputs.push_back(Output::Call(call));
+    }
+
+    fn note(&mut self, notification: Notification, now: Duration) {
+        let State::Running { .. } = self.state else { return };
+        let cost = NOTE_COST.saturating_add(notification.args.as_bytes().len());
+        match self.room.checked_sub(cost) {
+            Some(room) => {
+                self.room = room;
+                self.outputs.push_back(Output::Note(notification));
+            }
+            None => self.handle_misbehaviour(Misbehaviour::TooMuchSaid, now),
+        }
+    }
+
+    fn send_settled(&mut self, pending: Pending, result: Result<Value, Value>) {
+        let settles = match (&self.state, pending) {
+            (State::Running { .. }, _) => true,
+            // A promise may be settled before the run is even sent: it waits for that.
+            (State::Greeting { .. } | State::Cancelling { .. } | State::Finished, _) => false,
+        };
+        if settles {
+            let id = self.id.clone();
+            self.outputs.push_back(Output::Send(HostMessage::Settle(Settle { id, pending, result })));
+        }
+    }
+
+    /// Whether the run was sent: what is settled before would be lost.
+    pub fn is_running(&self) -> bool {
+        matches!(self.state, State::Running { .. })
+    }
+
+    fn begin_cancelling(&mut self, why: Stop, now: Duration) {
+        self.state = State::Cancelling { why, grace_ends: now.saturating_add(self.options.cancel_grace) };
+        self.outputs.push_back(Output::CancelCalls);
+        self.outputs.push_back(Output::Send(HostMessage::Cancel { id: self.id.clone() }));
+    }
+
+    /// The runner is done. What cancelling had begun for decides, whatever the runner says.
+    fn done(&mut self, ending: Ending, memory_used_bytes: Option<u64>) {
+        let ending = match &self.state {
+            State::Running { .. } => ending,
+            State::Cancelling { why, .. } => Err(why.failure(&self.limits)),
+            State::Greeting { .. } | State::Finished => return,
+        };
+        let doubtful =
+            |failure: &Failure| failure.status == Status::Terminated || failure.error.name == "InternalError";
+        self.reusable = !ending.as_ref().is_err_and(doubtful);
+        self.finish(ending, memory_used_bytes);
+    }
+
+    /// The end without a `code_done`, by a runner that still has to be stopped.
+    fn terminate_with(&mut self, text: &str) {
+        if !self.is_finished() {
+            self.fail(text);
+            self.outputs.insert(1, Output::Terminate); // Behind CancelCalls, before Finished.
+        }
+    }
+
+    /// The end without a `code_done`.
+    fn fail(&mut self, text: &str) {
+        let failure = match &self.state {
+            State::Greeting { .. } | State::Running { .. } => {
+                Failure::new(Status::Error, CodeExecutionError::new("InternalError", text))
+            }
+            State::Cancelling { why, .. } => why.failure(&self.limits),
+            State::Finished => return,
+        };
+        self.finish(Err(failure), None);
+    }
+
+    fn finish(&mut self, ending: Ending, memory_used_bytes: Option<u64>) {
+        self.state = State::Finished;
+        // What was noted until now was said; what was to be called or sent is nobody's business any more.
+        self.outputs.retain(|output| matches!(output, Output::Note(_)));
+        self.outputs.push_front(Output::CancelCalls);
+        self.outputs.push_back(Output::Finished { ending, memory_used_bytes });
+    }
+}

@@ -1,0 +1,236 @@
+//! `run_code` across a wall, where the wire matters: attachments or none, runners that do not know runs, and runners that
+//! misbehave. What runs come to is tested by the cases of the module contract.
+
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use execbox::code::{Args, CodeExecutionOptions, CodeExecutionResult, Graph, HostError, HostValue, Node, Status};
+use execbox::transport::{Received, StreamTransport, Transport};
+use execbox::{Executor, InlineExecutor, RemoteExecutor, Runner, WorkerExecutor};
+use serde_json::json;
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, duplex, split};
+
+/// A transport that takes no attachments, and notes how long its messages are.
+struct Plain<T> {
+    inner: T,
+    longest: Arc<Mutex<usize>>,
+}
+
+impl<T: Transport> Transport for Plain<T> {
+    fn send(&mut self, message: Vec<u8>) -> io::Result<()> {
+        let mut longest = self.longest.lock().unwrap();
+        *longest = longest.max(message.len());
+        self.inner.send(message)
+    }
+
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.inner.poll_flush(cx)
+    }
+
+    fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Received>> {
+        self.inner.poll_receive(cx)
+    }
+}
+
+/// A runner behind a pipe, with or without attachments; and how long the longest message to it was.
+fn remote(attachments: bool) -> (RemoteExecutor, Arc<Mutex<usize>>) {
+    let longest = Arc::new(Mutex::new(0));
+    let note = Arc::clone(&longest);
+    let executor = RemoteExecutor::new(move || {
+        let longest = Arc::clone(&note);
+        async move {
+            let (here, there) = duplex(4096);
+            let (reader, writer) = split(there);
+            tokio::spawn(async move { Runner::new().unwrap().serve(StreamTransport::new(reader, writer)).await });
+            let (reader, writer) = split(here);
+            let inner = StreamTransport::new(reader, writer);
+            Ok(if attachments { Box::new(inner) as Box<dyn Transport> } else { Box::new(Plain { inner, longest }) })
+        }
+    });
+    (executor, longest)
+}
+
+fn executors() -> Vec<(&'static str, Arc<dyn Executor>)> {
+    vec![
+        ("inline", Arc::new(InlineExecutor::new().unwrap())),
+        ("worker", Arc::new(WorkerExecutor::new().unwrap())),
+        ("attachments", Arc::new(remote(true).0)),
+        ("text alone", Arc::new(remote(false).0)),
+    ]
+}
+
+const SOURCE: &str = "
+    import { add, later, fail, ready } from 'host';
+    import { twice } from './twice.ts';
+    console.warn('began', new Map([[1, 2n]]));
+    report({ sum: add(1, 2), bytes: input.length });
+    let caught;
+    try { add('x', 1) } catch (error) { caught = `${error.name}: ${error.message}` }
+    const failed = await fail().catch((error: Error) => error.message);
+    export default async (more: Uint8Array) => ({
+        caught, failed, ready: await ready, later: await later(twice(21)), all: [...more, input[99_999]], when: new Date(0),
+    });
+";
+
+fn options() -> CodeExecutionOptions {
+    let add = HostValue::function("add", |args: Args| Ok(HostValue::from(args.number(0)? + args.number(1)?)));
+    let later = HostValue::async_function("later", async |args: Args| {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+        Ok(HostValue::from(args.number(0)?))
+    });
+    let fail = HostValue::async_function("fail", async |_| Err(HostError::new("the disk is full")));
+    let ready = HostValue::promise(async { Ok(HostValue::from("ready")) });
+    CodeExecutionOptions::new()
+        .import("host", [("add", add), ("later", later), ("fail", fail), ("ready", ready)])
+        .module("./twice.ts", "export const twice = (n: number): number => n * 2;")
+        .global("input", HostValue::bytes(vec![7; 100_000]))
+        .args([HostValue::bytes([1, 2, 3])])
+        .report(|_| {})
+}
+
+#[tokio::test]
+async fn a_run_is_the_same_behind_every_wall() {
+    for (name, executor) in executors() {
+        let result = executor.run_code(SOURCE, options()).await;
+        let json = result.to_json().unwrap();
+        assert_eq!(json["status"], "success", "{name}: {json}");
+        let expected = json!({
+            "caught": "TypeError: argument 0 is not a number", "failed": "the disk is full", "ready": "ready", "later": 42,
+            "all": [1, 2, 3, 7], "when": { "$date": 0 },
+        });
+        assert_eq!(json["result"], expected, "{name}");
+        assert_eq!(json["reports"], json!([{ "sum": 3, "bytes": 100_000 }]), "{name}");
+        assert_eq!(json["logs"][0]["level"], "warn", "{name}");
+        assert_eq!(json["logs"][0]["args"], json!(["began", { "$map": [[1, { "$bigint": "2" }]] }]), "{name}");
+        assert!(json["memoryUsedBytes"].as_u64().unwrap() > 100_000, "{name}: {json}");
+    }
+}
+
+#[tokio::test]
+async fn large_values_cross_as_they_are_where_they_can() {
+    let bytes: Vec<u8> = (0..3_000_000_u32).map(|i| i.to_le_bytes()[0]).collect();
+    for attachments in [true, false] {
+        let (executor, longest) = remote(attachments);
+        let options = CodeExecutionOptions::new().global("input", HostValue::bytes(bytes.clone()));
+        let result = executor.run_code("export default input", options).await;
+        let value = result.result.unwrap();
+        assert_eq!(value.bytes_of(value.root()), Some(&bytes[..]));
+        assert_eq!(*longest.lock().unwrap() > 3_000_000, !attachments);
+    }
+}
+
+#[tokio::test]
+async fn values_too_deep_for_json_cross_without_attachments() {
+    let source = "let deep: unknown = 0; for (let i = 0; i < 5000; i++) deep = [deep]; export default deep";
+    let result = remote(false).0.run_code(source, CodeExecutionOptions::new()).await;
+    let value: Arc<Graph> = result.result.unwrap_or_else(|| panic!("{:?}", result.error));
+    assert_eq!(value.nodes().filter(|node| matches!(node, Node::Array(_))).count(), 5000);
+}
+
+#[tokio::test]
+async fn stopping_a_run_stops_it_behind_every_wall() {
+    for (name, executor) in executors() {
+        for source in ["for (;;);", "await new Promise(() => {})", "let n = 3n; for (;;) n *= n"] {
+            let run = executor.run_code(source, CodeExecutionOptions::new().memory_limit_bytes(1 << 30));
+            tokio::time::sleep(Duration::from_millis(30)).await;
+            assert!(run.running(), "{name}");
+            run.terminate(Some("enough"));
+            run.terminate(Some("too late"));
+            let result = tokio::time::timeout(Duration::from_secs(10), run).await.unwrap();
+            assert_eq!(result.status, Status::Terminated, "{name}: {source}");
+            assert_eq!(result.error.unwrap().message, "The run was terminated: enough", "{name}");
+        }
+        let capped = CodeExecutionOptions::new().safety_cap(Duration::from_millis(30));
+        let result = executor.run_code("for (;;);", capped).await;
+        let message = result.error.unwrap().message;
+        assert_eq!(
+            (result.status, message.as_str()),
+            (Status::Terminated, "The run was stopped by the safety cap of 0.03 s")
+        );
+    }
+}
+
+/// What a run comes to with a peer that does this.
+async fn with_peer<F, Fut>(peer: F) -> CodeExecutionResult
+where
+    F: Fn(DuplexStream) -> Fut + Clone + Send + Sync + 'static,
+    Fut: Future<Output = ()> + Send + 'static,
+{
+    let executor = RemoteExecutor::new(move || {
+        let peer = peer.clone();
+        async move {
+            let (here, there) = duplex(1 << 16);
+            tokio::spawn(peer(there));
+            let (reader, writer) = split(here);
+            Ok(StreamTransport::new(reader, writer))
+        }
+    });
+    executor.run_code("export default 1", CodeExecutionOptions::new()).await
+}
+
+/// Answers the greeting and says these lines once the run has come.
+async fn says(peer: DuplexStream, lines: &'static [&'static str]) {
+    let (reader, mut writer) = split(peer);
+    let mut heard = BufReader::new(reader).lines();
+    writer.write_all(b"{\"type\":\"hello\",\"runCode\":1}\n").await.unwrap();
+    while let Ok(Some(line)) = heard.next_line().await {
+        let Some(id) = line.split("\"id\":\"").nth(1).and_then(|rest| rest.split('"').next()) else { continue };
+        if line.contains("\"run_code\"") {
+            for line in lines {
+                let _ = writer.write_all(format!("{}\n", line.replace("ID", id)).as_bytes()).await;
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_runner_that_does_not_know_runs_is_told_apart() {
+    // It ignores what it does not know, as the specification has it. Time is pretended: the patience is long.
+    tokio::time::pause();
+    let deaf = |mut peer: DuplexStream| async move {
+        let mut bytes = Vec::new();
+        let _ = tokio::io::AsyncReadExt::read_to_end(&mut peer, &mut bytes).await;
+    };
+    let error = with_peer(deaf).await.error.unwrap();
+    assert_eq!(error.message, "the runner does not know run_code: it did not answer `hello`");
+}
+
+#[tokio::test]
+async fn a_runner_that_misbehaves_ends_the_run_once_and_clearly() {
+    for (lines, message) in [
+        (&["{\"type\":\"code_done\",\"id\":\"ID\",\"ok\":true,\"durationMs\":1}"][..], "`result` is missing"),
+        (&["nonsense"], "a line is not JSON"),
+        (
+            &["{\"type\":\"code_done\",\"id\":\"ID\",\"ok\":true,\"durationMs\":1,\"result\":{\"$attachment\":0}}"],
+            "`result` is not an attachment that came",
+        ),
+        (
+            &[
+                "{\"type\":\"code_call\",\"id\":\"ID\",\"call\":1,\"function\":9,\"now\":false,\"args\":[]}",
+                "{\"type\":\"code_call\",\"id\":\"ID\",\"call\":1,\"function\":9,\"now\":false,\"args\":[]}",
+            ],
+            "a second tool_call with callId",
+        ),
+    ] {
+        let error = with_peer(move |peer| says(peer, lines)).await.error.unwrap();
+        assert_eq!(error.name, "InternalError");
+        assert!(error.message.contains(message), "{error}");
+    }
+    let gone = with_peer(|_| async {}).await.error.unwrap();
+    assert!(gone.message.contains("the connection to the runner") || gone.message.contains("closed"), "{gone}");
+}
+
+#[tokio::test]
+async fn what_a_runner_says_of_other_runs_changes_nothing() {
+    let lines = &[
+        "{\"type\":\"code_done\",\"id\":\"another\",\"ok\":true,\"durationMs\":1,\"result\":\"forged\"}",
+        "{\"type\":\"hello\",\"runCode\":1}",
+        "{\"type\":\"started\",\"id\":\"ID\"}",
+        "{\"type\":\"code_done\",\"id\":\"ID\",\"ok\":true,\"durationMs\":1,\"result\":\"own\"}",
+        "{\"type\":\"code_done\",\"id\":\"ID\",\"ok\":true,\"durationMs\":1,\"result\":\"again\"}",
+    ];
+    let result = with_peer(move |peer| says(peer, lines)).await;
+    assert_eq!(result.to_json().unwrap()["result"], "own");
+}
