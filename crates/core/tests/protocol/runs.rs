@@ -207,7 +207,7 @@ fn what_cannot_be_sent_is_told() {
     let mut session = greeting();
     session.handle_message(RunnerMessage::Hello(Hello { attachments: false }), ms(1));
     let Some(Output::Send(run)) = session.poll_output() else { panic!() };
-    session.handle_too_long(run, too_long);
+    session.handle_too_long(&run, too_long);
     assert!(message(end(&mut session).0).starts_with("the run cannot be sent to the runner"));
 
     let mut session = running();
@@ -215,7 +215,7 @@ fn what_cannot_be_sent_is_told() {
     session.settle(Pending::Call(CallId(1)), Ok(Value::undefined()));
     let sent = outputs(&mut session).pop();
     let Some(Output::Send(settle)) = sent else { panic!() };
-    session.handle_too_long(settle, too_long);
+    session.handle_too_long(&settle, too_long);
     let sent = outputs(&mut session).pop();
     assert!(matches!(sent, Some(Output::Send(HostMessage::Settle(Settle { result: Err(_), .. })))), "{sent:?}");
 }

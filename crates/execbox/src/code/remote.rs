@@ -138,7 +138,7 @@ impl<L: Link<HostMessage, RunnerMessage>> Conversation<'_, L> {
             match output {
                 Output::Send(message) => {
                     if let Err((message, error)) = self.link.send(message) {
-                        self.session.handle_too_long(message, error);
+                        self.session.handle_too_long(&message, error);
                     }
                 }
                 Output::Call(call) => {
