@@ -90,7 +90,7 @@ impl Provider {
 }
 
 /// Calls tool number `tool` of `provider`. `None` is an omitted argument.
-async fn call_tool(
+pub(crate) async fn call_tool(
     provider: Provider,
     tool: usize,
     input: Option<Json>,
