@@ -89,9 +89,7 @@ impl CodeExecution {
 impl CodeControl {
     /// As [`CodeExecution::terminate`].
     pub fn terminate(&self, reason: Option<&str>) {
-        if self.running() {
-            self.0.stop_with(Stop::Terminated(reason.map(str::to_owned)));
-        }
+        self.0.stop_with(Stop::Terminated(reason.map(str::to_owned)));
     }
 
     /// As [`CodeExecution::running`].
@@ -107,8 +105,18 @@ impl CodeControl {
 
 impl Control {
     fn stop_with(&self, stop: Stop) {
-        self.stop.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(stop);
-        self.stopped.cancel();
+        let mut first = self.stop.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.running.load(Ordering::Acquire) {
+            first.get_or_insert(stop);
+            self.stopped.cancel();
+        }
+    }
+
+    /// The run settles now: with the stop, if there was one, whatever the guest went on to do after it.
+    fn settle(&self) -> Option<Stop> {
+        let stop = self.stop.lock().unwrap_or_else(PoisonError::into_inner);
+        self.running.store(false, Ordering::Release);
+        stop.clone()
     }
 }
 
@@ -230,9 +238,8 @@ impl Run {
 
     /// The result of a run that ended so.
     pub(crate) fn finish(self, ending: Ending, memory_used_bytes: Option<u64>) -> CodeExecutionResult {
+        let ending = self.control.settle().map_or(ending, |stop| Err(stop.failure(&self.limits)));
         let budget = self.budget();
-        let result = self.record.finish(ending, self.began.elapsed(), memory_used_bytes, budget);
-        self.control.running.store(false, Ordering::Release);
-        result
+        self.record.finish(ending, self.began.elapsed(), memory_used_bytes, budget)
     }
 }

@@ -1,0 +1,208 @@
+//! Cases from files.
+//!
+//! A case reads
+//!
+//! ```text
+//! === what it shows
+//! options: {"execute": {"fn": "scan"}}     options as data (§3), if any; values in tagged JSON
+//! host: fs, terminate                      what is granted of `host.rs`, if anything
+//! result: tagged JSON | undefined          what the selected export comes to …
+//! status: link_error                       … or how else it ends (`error` where nothing is said)
+//! error: NAME, part of the message         with its name, and some of its message
+//! at: FILENAME:LINE:COLUMN                 its place, if it matters; `nowhere`
+//! specifier: ./a.js                        its specifier, if it matters
+//! reports: [tagged JSON, …]                what was reported, if it matters
+//! logs: [["LEVEL", [argument, …]], …]      what the console captured, if it matters
+//! calls: [["FUNCTION", [argument, …]], …]  what reached the host, if it matters
+//! ---
+//! the entry's source
+//! --- ./lib/math.js
+//! a further module's source (§3.3)
+//! --- then
+//! the entry of a further run, with the same options: what is said above is about the last one
+//! ```
+//!
+//! A line that begins with two spaces continues the one above it.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use execbox::Executor;
+use execbox::code::{CodeExecutionOptions, CodeExecutionResult, Status};
+use serde_json::{Value as Json, json};
+
+use crate::host::Host;
+use crate::walls::RUNTIME;
+
+/// When a run of a case is taken for stuck.
+const CAP: Duration = Duration::from_secs(60);
+
+/// See the [module](self).
+#[derive(Debug, Clone)]
+pub(crate) struct Case {
+    /// After its file and itself.
+    pub(crate) name: String,
+    pub(crate) file: String,
+    options: Json,
+    grants: Vec<String>,
+    expected: Expected,
+    /// Entries of one run after the other.
+    pub(crate) runs: Vec<String>,
+    modules: Vec<(String, String)>,
+}
+
+/// What a case says of its last run; what it does not say does not matter.
+#[derive(Debug, Clone, Default)]
+struct Expected {
+    /// `undefined` is `None`.
+    result: Option<Option<Json>>,
+    status: Option<Status>,
+    error: Option<(String, String)>,
+    at: Option<String>,
+    specifier: Option<String>,
+    reports: Option<Json>,
+    logs: Option<Json>,
+    calls: Option<Json>,
+}
+
+/// All cases of a folder.
+pub(crate) fn cases(folder: &str) -> Vec<Arc<Case>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+    let mut files: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.retain(|file| file.extension().is_some_and(|extension| extension == "cases"));
+    files.sort();
+    let cases: Vec<_> = files.iter().flat_map(|file| file_of_cases(file)).collect();
+    assert!(!cases.is_empty(), "{} has only {} cases", folder.display(), cases.len());
+    cases
+}
+
+fn file_of_cases(file: &Path) -> Vec<Arc<Case>> {
+    let text = std::fs::read_to_string(file).unwrap();
+    let name = file.file_stem().unwrap().to_string_lossy();
+    let cases = format!("\n{text}");
+    cases.split("\n=== ").skip(1).map(|text| Arc::new(Case::parse(&name, text))).collect()
+}
+
+impl Case {
+    fn parse(file: &str, text: &str) -> Self {
+        let (head, sources) = text.split_once("\n---\n").unwrap_or_else(|| panic!("{file}: no `---` in {text}"));
+        let (title, head) = head.split_once('\n').unwrap_or((head, ""));
+        let name = format!("{file}: {title}");
+        let (mut options, mut grants, mut expected) = (json!({}), Vec::new(), Expected::default());
+        for line in head.replace("\n  ", " ").lines() {
+            let (key, value) = line.split_once(": ").unwrap_or_else(|| panic!("{name}: {line}"));
+            let json = || serde_json::from_str::<Json>(value).unwrap_or_else(|error| panic!("{name}: {line}: {error}"));
+            match key {
+                "options" => options = json(),
+                "host" => grants = value.split(", ").map(str::to_owned).collect(),
+                "result" => expected.result = Some((value != "undefined").then(json)),
+                "status" => expected.status = Some(Status::from_name(value).expect("a status")),
+                "error" => {
+                    let (error, message) = value.split_once(", ").unwrap_or((value, ""));
+                    expected.error = Some((error.to_owned(), message.to_owned()));
+                }
+                "at" => expected.at = Some(value.to_owned()),
+                "specifier" => expected.specifier = Some(value.to_owned()),
+                "reports" => expected.reports = Some(json()),
+                "logs" => expected.logs = Some(json()),
+                "calls" => expected.calls = Some(json()),
+                _ => panic!("{name}: no such key: {key}"),
+            }
+        }
+        let mut parts = sources.trim_end_matches('\n').split("\n--- ");
+        let mut runs = vec![parts.next().unwrap().to_owned()];
+        let mut modules = Vec::new();
+        for part in parts {
+            let (title, source) = part.split_once('\n').unwrap_or((part, ""));
+            match title {
+                "then" => runs.push(source.to_owned()),
+                specifier => modules.push((specifier.to_owned(), source.to_owned())),
+            }
+        }
+        Self { name, file: file.to_owned(), options, grants, expected, runs, modules }
+    }
+
+    /// Runs it: the result of the last run, and what reached the host.
+    pub(crate) fn run(&self, executor: &Arc<dyn Executor>) -> (CodeExecutionResult, Json) {
+        let mut last = None;
+        for entry in &self.runs {
+            let host = Host::default();
+            let run = {
+                let _runtime = RUNTIME.enter();
+                executor.run_code(entry, self.options(&host))
+            };
+            host.hand_control(run.control());
+            last = Some((RUNTIME.block_on(run), host.calls()));
+        }
+        last.expect("a case has a run")
+    }
+
+    fn options(&self, host: &Host) -> CodeExecutionOptions {
+        let mut options = self.options.clone();
+        let capped = options.as_object_mut().and_then(|options| options.remove("safetyCapMs"));
+        let cap = capped.map_or(CAP, |capped| Duration::from_millis(capped.as_u64().unwrap()));
+        let options =
+            CodeExecutionOptions::from_json(&options).unwrap_or_else(|error| panic!("{}: {error}", self.name));
+        let options = self.grants.iter().fold(options.safety_cap(cap), |options, name| host.grant(name, options));
+        self.modules.iter().fold(options, |options, (specifier, source)| options.module(specifier, source))
+    }
+
+    /// Runs it, and panics unless it came to what the case says.
+    pub(crate) fn check(&self, executor: &Arc<dyn Executor>) {
+        let (result, calls) = self.run(executor);
+        let wrong = self.expected.differences(&result, &calls);
+        assert!(wrong.is_empty(), "{}{wrong}\nof {result:#?}", self.name);
+    }
+}
+
+impl Expected {
+    /// How the result differs, a line for each way.
+    fn differences(&self, result: &CodeExecutionResult, calls: &Json) -> String {
+        let told = result.to_json().unwrap();
+        let mut wrong = String::new();
+        let status = match (&self.result, &self.error) {
+            (Some(_), None) => Status::Success,
+            (None, Some(_)) => self.status.unwrap_or(Status::Error),
+            _ => panic!("a case has a result, or an error"),
+        };
+        if result.status != status {
+            let _ = write!(wrong, "\n  ended as {}", told["status"]);
+        }
+        if let Some(expected) = &self.result
+            && expected.as_ref() != told.get("result")
+        {
+            let actual = told.get("result").map_or_else(|| "undefined".to_owned(), Json::to_string);
+            let _ = write!(wrong, "\n  came to {actual}");
+        }
+        if let Some((name, part)) = &self.error {
+            let same =
+                result.error.as_ref().is_some_and(|error| error.name == *name && error.message.contains(part.as_str()));
+            if !same {
+                let _ = write!(wrong, "\n  failed with {}", told["error"]);
+            }
+        }
+        let error = result.error.clone().unwrap_or_default();
+        let at = match (&error.filename, error.line, error.column) {
+            (Some(filename), Some(line), Some(column)) => format!("{filename}:{line}:{column}"),
+            (Some(filename), None, None) => filename.clone(),
+            (None, None, None) => "nowhere".to_owned(),
+            half => format!("{half:?}"),
+        };
+        let logs: Json =
+            told["logs"].as_array().unwrap().iter().map(|log| json!([log["level"], log["args"]])).collect();
+        for (what, expected, actual) in [
+            ("is at", self.at.as_ref().map(|at| json!(at)), json!(at)),
+            ("has the specifier", self.specifier.as_ref().map(|specifier| json!(specifier)), json!(error.specifier)),
+            ("reported", self.reports.clone(), told["reports"].clone()),
+            ("logged", self.logs.clone(), logs),
+            ("called", self.calls.clone(), calls.clone()),
+        ] {
+            if expected.is_some_and(|expected| expected != actual) {
+                let _ = write!(wrong, "\n  {what} {actual}");
+            }
+        }
+        wrong
+    }
+}

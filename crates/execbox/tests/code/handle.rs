@@ -1,0 +1,394 @@
+//! A run's handle (§2.2), and its time (§6.4), behind every wall.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use execbox::code::{Args, CodeControl, CodeExecution, CodeExecutionOptions, HostError, HostValue, Status};
+use execbox::{Execution, Executor, Provider, Tool, ToolError};
+use serde_json::{Value as Json, json};
+use tokio::sync::{Notify, mpsc};
+
+use crate::Test;
+use crate::walls::RUNTIME;
+
+pub(crate) const TESTS: &[(&str, Test)] = &[
+    ("2.2-handle: a run begins by itself, and is running until it settles", running),
+    ("2.2-handle: it is awaited by value, or by reference", awaited),
+    ("2.2-handle: it is terminated whatever it does", terminated),
+    ("2.2-handle: it is terminated during a synchronous call", terminated_in_a_call),
+    ("2.2-handle: the first reason counts", first_reason),
+    ("2.2-handle: terminating it when it is over changes nothing", terminated_late),
+    ("2.2-handle: its reports are there while it runs, and in the result", reports),
+    ("2.2-handle: what was said before the termination is kept", said_before),
+    ("2.2-handle: dropping it terminates it", dropped),
+    ("2.2-handle: what the host has under way is dropped with it", host_futures),
+    ("2.2-handle: many runs at once do not meet", many),
+    ("2.2-handle: the caller's own budget, as in the specification", budget),
+    ("4-result: the duration is wall time, the memory is what was used", measured),
+    ("6.4-deadline: a run that nobody terminates meets the safety cap", safety_cap),
+    ("10.4-tools: a tool is a thin wrapper around a run", tool),
+];
+
+fn options() -> CodeExecutionOptions {
+    CodeExecutionOptions::new()
+}
+
+/// A function that tells, and one that never answers.
+fn reached() -> (CodeExecutionOptions, Arc<Notify>) {
+    let notify = Arc::new(Notify::new());
+    let told = Arc::clone(&notify);
+    let reached = HostValue::function("reached", move |_| {
+        told.notify_one();
+        Ok(HostValue::undefined())
+    });
+    let hang = HostValue::async_function("hang", |_| std::future::pending());
+    (options().global("reached", reached).global("hang", hang), notify)
+}
+
+/// What a terminated run tells.
+async fn message(run: CodeExecution) -> String {
+    let result = run.await;
+    assert_eq!(result.status, Status::Terminated, "{result:?}");
+    assert!(result.result.is_none());
+    result.error.expect("a run that was terminated says so").message
+}
+
+fn running(executor: &Arc<dyn Executor>) {
+    RUNTIME.block_on(async {
+        let (options, reached) = reached();
+        let run = executor.run_code("reached(); await hang()", options);
+        assert!(run.running());
+        let control = run.control();
+        reached.notified().await;
+        assert!(run.running() && control.running());
+        run.terminate(None);
+        assert_eq!(message(run).await, "The run was terminated");
+        assert!(!control.running());
+
+        let mut run = executor.run_code("export default 1", self::options());
+        assert_eq!((&mut run).await.status, Status::Success);
+        assert!(!run.running());
+        // Some runs are over before they begin.
+        let nameless = self::options().filename("");
+        let mut run = executor.run_code("export default 1", nameless);
+        assert_eq!((&mut run).await.status, Status::LinkError);
+        assert!(!run.running());
+    });
+}
+
+fn awaited(executor: &Arc<dyn Executor>) {
+    RUNTIME.block_on(async {
+        let source = "export default 42";
+        assert_eq!(executor.run_code(source, options()).await.to_json().unwrap()["result"], json!(42));
+        let mut run = executor.run_code(source, options());
+        assert_eq!((&mut run).await.to_json().unwrap()["result"], json!(42));
+        // Its result was taken. Awaiting it again is a mistake that is told.
+        assert_eq!(run.await.error.unwrap().message, "the run is over");
+        let runs = (0..4).map(|_| executor.run_code(source, options()));
+        let results = futures_util::future::join_all(runs).await;
+        assert!(results.iter().all(|result| result.status == Status::Success));
+    });
+}
+
+/// Programs that compute, wait, or do both, for ever.
+const ENDLESS: [&str; 16] = [
+    "reached(); for (;;);",
+    "reached(); for (;;) reached();",
+    "for (;;) await reached();",
+    "reached(); await hang()",
+    "reached(); await new Promise(() => {})",
+    "reached(); await { then() {} }",
+    "reached(); try { await hang() } catch { } finally { for (;;); }",
+    "reached(); for (;;) try { for (;;); } catch {} finally { continue }",
+    "reached(); const spin = () => Promise.resolve().then(spin); spin(); await hang()",
+    "reached(); const spin = () => queueMicrotask(spin); spin(); await hang()",
+    "reached(); /^(a+)+$/.test('a'.repeat(40) + 'b')",
+    "reached(); let n = 3n; for (;;) n = n * n % 1000003n",
+    "export default () => { reached(); for (;;); }",
+    "export default { get a() { reached(); for (;;); } }",
+    "export default { get then() { reached(); for (;;); } }",
+    "reached(); throw { get message() { for (;;); } }",
+];
+
+fn terminated(executor: &Arc<dyn Executor>) {
+    for source in ENDLESS {
+        RUNTIME.block_on(async {
+            let (options, reached) = reached();
+            let run = executor.run_code(source, options);
+            reached.notified().await;
+            run.terminate(Some("enough"));
+            assert_eq!(message(run).await, "The run was terminated: enough", "{source}");
+        });
+    }
+    // Whatever came of a run before, the next one runs.
+    let result = RUNTIME.block_on(async { executor.run_code("export default 1", options()).await });
+    assert_eq!(result.status, Status::Success);
+}
+
+/// The host's function terminates the run that called it, which then goes on as if nothing were.
+fn terminated_in_a_call(executor: &Arc<dyn Executor>) {
+    for after in ["", "for (;;);", "for (;;) terminate('again');", "await new Promise(() => {})", "throw 1"] {
+        let control: Arc<OnceLock<CodeControl>> = Arc::default();
+        let reached = Arc::clone(&control);
+        let terminate = HostValue::function("terminate", move |args: Args| {
+            reached.wait().terminate(Some(args.str(0)?));
+            Ok(HostValue::undefined())
+        });
+        let source = format!("terminate('from inside'); {after}; export default 'went on'");
+        RUNTIME.block_on(async {
+            let run = executor.run_code(&source, options().global("terminate", terminate));
+            control.set(run.control()).unwrap();
+            assert_eq!(message(run).await, "The run was terminated: from inside", "{after}");
+        });
+    }
+}
+
+fn first_reason(executor: &Arc<dyn Executor>) {
+    RUNTIME.block_on(async {
+        for (first, expected) in
+            [(Some("the first"), "The run was terminated: the first"), (None, "The run was terminated")]
+        {
+            let run = executor.run_code("for (;;);", options());
+            let control = run.control();
+            control.terminate(first);
+            run.terminate(Some("the second"));
+            control.terminate(None);
+            drop(control);
+            assert_eq!(message(run).await, expected);
+        }
+        // Before it has begun, too.
+        let run = executor.run_code("export default 1", options());
+        run.terminate(Some("never mind"));
+        let result = run.await;
+        if result.status != Status::Success {
+            assert_eq!(result.error.unwrap().message, "The run was terminated: never mind");
+        }
+    });
+}
+
+fn terminated_late(executor: &Arc<dyn Executor>) {
+    RUNTIME.block_on(async {
+        let run = executor.run_code("export default 1", options());
+        let control = run.control();
+        while control.running() {
+            tokio::task::yield_now().await;
+        }
+        control.terminate(Some("too late"));
+        run.terminate(Some("too late"));
+        let result = run.await;
+        assert_eq!(result.status, Status::Success);
+        control.terminate(Some("far too late"));
+        assert_eq!(result.to_json().unwrap()["result"], json!(1));
+    });
+}
+
+fn reports(executor: &Arc<dyn Executor>) {
+    RUNTIME.block_on(async {
+        let (tell, mut told) = mpsc::unbounded_channel();
+        let next = Arc::new(Notify::new());
+        let wait = Arc::clone(&next);
+        let go_on = HostValue::async_function("goOn", move |_| {
+            let wait = Arc::clone(&wait);
+            async move {
+                wait.notified().await;
+                Ok(HostValue::undefined())
+            }
+        });
+        let options = options().global("goOn", go_on).report(move |report| {
+            drop(tell.send(report.to_tagged_json("report").unwrap()));
+        });
+        let source = "for (const part of [1, { two: 2n }, 'three']) { report(part); await goOn(); }";
+        let mut run = executor.run_code(&format!("{source} export default 4"), options);
+        let expected = [json!(1), json!({ "two": { "$bigint": "2" } }), json!("three")];
+        for count in 1..=3 {
+            assert_eq!(told.recv().await.as_ref(), Some(&expected[count - 1]));
+            // The sink is called first, then the report is in the view.
+            while run.reports().len() < count {
+                tokio::task::yield_now().await;
+            }
+            let seen: Vec<Json> = run.reports().iter().map(|one| one.to_tagged_json("report").unwrap()).collect();
+            assert_eq!(seen, expected[..count]);
+            assert!(run.running());
+            next.notify_one();
+        }
+        let result = (&mut run).await;
+        assert_eq!(result.to_json().unwrap()["reports"], json!(expected));
+        assert_eq!(run.reports(), result.reports, "the view stays when the run is over");
+    });
+}
+
+fn said_before(executor: &Arc<dyn Executor>) {
+    RUNTIME.block_on(async {
+        let (options, reached) = reached();
+        let source = "report('before'); console.warn('before', 1); reached(); for (;;);";
+        let run = executor.run_code(source, options.report(|_| ()));
+        reached.notified().await;
+        run.terminate(None);
+        let result = run.await.to_json().unwrap();
+        assert_eq!((&result["status"], &result["reports"]), (&json!("terminated"), &json!(["before"])));
+        assert_eq!((&result["logs"][0]["level"], &result["logs"][0]["args"]), (&json!("warn"), &json!(["before", 1])));
+    });
+}
+
+fn dropped(executor: &Arc<dyn Executor>) {
+    RUNTIME.block_on(async {
+        for source in ["reached(); for (;;);", "reached(); await hang()"] {
+            let (options, reached) = reached();
+            let run = executor.run_code(source, options);
+            let control = run.control();
+            reached.notified().await;
+            drop(run);
+            while control.running() {
+                tokio::task::yield_now().await;
+            }
+        }
+    });
+}
+
+/// Tells when it is dropped.
+struct Guard(mpsc::UnboundedSender<&'static str>, &'static str);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let _ = self.0.send(self.1);
+    }
+}
+
+fn host_futures(executor: &Arc<dyn Executor>) {
+    let sources = [
+        ("await call()", "the caller terminates it"),
+        ("call(); for (;;);", "it is dropped"),
+        ("call(); export default 1", "it ends without it"),
+        ("call(); throw 1", "it fails without it"),
+    ];
+    for (source, how) in sources {
+        RUNTIME.block_on(async {
+            let (tell, mut told) = mpsc::unbounded_channel();
+            let begun = Arc::new(Notify::new());
+            let (called, in_call) = (Arc::clone(&begun), tell.clone());
+            let call = HostValue::async_function("call", move |_| {
+                let guard = Guard(in_call.clone(), "call");
+                called.notify_one();
+                async move {
+                    let _guard = guard;
+                    std::future::pending().await
+                }
+            });
+            let guard = Guard(tell, "promise");
+            let promise = HostValue::promise(async move {
+                let _guard = guard;
+                std::future::pending().await
+            });
+            let run = executor.run_code(source, options().global("call", call).global("promise", promise));
+            begun.notified().await;
+            match how {
+                "the caller terminates it" => run.terminate(None),
+                "it is dropped" => drop(run),
+                _ => drop(run.await),
+            }
+            let mut dropped = [told.recv().await.unwrap(), told.recv().await.unwrap()];
+            dropped.sort_unstable();
+            assert_eq!(dropped, ["call", "promise"], "{how}");
+        });
+    }
+}
+
+fn many(executor: &Arc<dyn Executor>) {
+    RUNTIME.block_on(async {
+        let runs = (0..24).map(|number| {
+            let echo = HostValue::async_function("echo", async |args: Args| {
+                tokio::task::yield_now().await;
+                Ok(HostValue::from(args.number(0)?))
+            });
+            let source = "
+                export default async function (mine) {
+                    for (let i = 0; i < 5; i++) {
+                        globalThis.mine = mine;
+                        const back = await echo(mine);
+                        if (back !== mine || globalThis.mine !== mine || number !== mine) throw new Error('we met');
+                        report(back);
+                    }
+                    return mine;
+                }";
+            let options =
+                options().args([HostValue::from(number)]).global("number", number).global("echo", echo).report(|_| ());
+            executor.run_code(source, options)
+        });
+        let results = futures_util::future::join_all(runs).await;
+        for (number, result) in results.iter().enumerate() {
+            let result = result.to_json().unwrap();
+            assert_eq!((&result["result"], &result["reports"]), (&json!(number), &json!(vec![number; 5])), "{result}");
+        }
+    });
+}
+
+/// §2.2 and §10.3: a timer of the caller's, and `terminate`.
+fn budget(executor: &Arc<dyn Executor>) {
+    RUNTIME.block_on(async {
+        let options = options()
+            .memory_limit_bytes(64 * 1024 * 1024)
+            .global("input", HostValue::from("the contents of /data/input.json"));
+        let run = executor.run_code("let n = 0; for (;;) n += input.length;", options);
+        let control = run.control();
+        let deadline = tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            control.terminate(Some("20 ms budget"));
+        });
+        let result = run.await;
+        deadline.abort();
+        assert_eq!(result.status, Status::Terminated);
+        assert_eq!(result.error.unwrap().message, "The run was terminated: 20 ms budget");
+    });
+}
+
+fn measured(executor: &Arc<dyn Executor>) {
+    RUNTIME.block_on(async {
+        let wait = HostValue::async_function("wait", async |_| {
+            tokio::time::sleep(Duration::from_millis(30)).await;
+            Ok(HostValue::undefined())
+        });
+        let source = "await wait(); export default new Uint8Array(2 ** 20).length";
+        let result = executor.run_code(source, options().global("wait", wait)).await;
+        assert_eq!(result.status, Status::Success);
+        assert!(result.duration >= Duration::from_millis(30), "{:?}", result.duration);
+        let used = result.memory_used_bytes.expect("the engine can tell");
+        assert!((1 << 20..16 << 20).contains(&used), "{used} bytes");
+    });
+}
+
+fn safety_cap(executor: &Arc<dyn Executor>) {
+    for source in ENDLESS {
+        RUNTIME.block_on(async {
+            let (options, _) = reached();
+            let run = executor.run_code(source, options.safety_cap(Duration::from_millis(60)));
+            assert_eq!(message(run).await, "The run was stopped by the safety cap of 0.06 s", "{source}");
+        });
+    }
+}
+
+/// §10.4: `execute` of a custom tool runs what a model wrote.
+fn tool(executor: &Arc<dyn Executor>) {
+    let inner = Arc::clone(executor);
+    let evaluate = Tool::new("evaluate", move |input: Json, _| {
+        let inner = Arc::clone(&inner);
+        async move {
+            let read_file = HostValue::async_function("readFile", async |args: Args| Ok(HostValue::from(args.str(0)?)));
+            let code = input["code"].as_str().unwrap_or_default();
+            let run = inner.run_code(code, options().import("thread", [("readFile", read_file)]));
+            let result = run.await.to_json().map_err(|refusal| ToolError::new(refusal.to_string()))?;
+            match result["status"].as_str() {
+                Some("success") => Ok(result["result"].clone()),
+                _ => Err(ToolError::new(result["error"]["message"].as_str().unwrap_or("run failed"))),
+            }
+        }
+    });
+    let provider = Provider::builder("tools").tool(evaluate).build().unwrap();
+    let script = "
+        const good = await tools.evaluate({ code: `import { readFile } from 'thread'; export default (await readFile('/a')) + '!'` });
+        const bad = await tools.evaluate({ code: `export default missing` }).catch((error) => error.message);
+        [good, bad]";
+    let result = RUNTIME.block_on(executor.execute(Execution::new(script).provider(provider)));
+    let told = result.outcome.unwrap().unwrap();
+    assert_eq!(told[0], json!("/a!"));
+    assert!(told[1].as_str().unwrap().starts_with("missing is not defined"), "{told}");
+}

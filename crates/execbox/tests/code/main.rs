@@ -1,0 +1,58 @@
+//! The module contract (code-execution specification), over every wall.
+//!
+//! - `*.cases`, one file per section of the specification: what runs come to. The format is told in `cases.rs`.
+//! - `failures/*.cases` and the snapshots beside them: the whole error of every kind of failure.
+//! - `handle.rs`: §2.2, what a run's handle does. `values.rs`: §3.5, values at random. `options.rs`: §3, options as data.
+//!
+//! Every case behind every wall is a test of its own: `cargo test --test code -- worker` runs those of the worker executor.
+
+mod cases;
+mod failures;
+#[path = "../../../core/tests/graphs/mod.rs"]
+mod graphs;
+mod handle;
+mod host;
+mod options;
+#[path = "../../../core/tests/scripted/mod.rs"]
+mod scripted;
+mod values;
+#[path = "../contract/walls.rs"]
+mod walls;
+
+use std::sync::Arc;
+
+use execbox::Executor;
+use libtest_mimic::{Arguments, Trial};
+
+use walls::{Speaks, Wall};
+
+/// A test of one wall.
+type Test = fn(&Arc<dyn Executor>);
+
+fn main() {
+    execbox::serve_if_runner();
+    let walls = walls::walls();
+    let cases = cases::cases("tests/code");
+    let failures = cases::cases("tests/code/failures");
+    let tests = [handle::TESTS, values::TESTS].concat();
+    let mut trials = options::trials();
+    for wall in walls.iter().filter(|wall| wall.speaks == Speaks::JavaScript) {
+        trials.extend(cases.iter().map(|case| {
+            let case = Arc::clone(case);
+            trial(wall, &case.name.clone(), move |executor| case.check(executor))
+        }));
+        trials.extend(failures::files(&failures).into_iter().map(|(file, cases)| {
+            trial(wall, &format!("failures: {file}"), move |executor| failures::check(executor, &file, &cases))
+        }));
+        trials.extend(tests.iter().map(|(name, test)| trial(wall, name, *test)));
+    }
+    libtest_mimic::run(&Arguments::from_args(), trials).exit();
+}
+
+fn trial(wall: &Wall, name: &str, test: impl FnOnce(&Arc<dyn Executor>) + Send + 'static) -> Trial {
+    let executor = Arc::clone(&wall.executor);
+    Trial::test(format!("{} · {name}", wall.name), move || {
+        test(&executor);
+        Ok(())
+    })
+}
