@@ -19,8 +19,10 @@ use std::time::Duration;
 use serde_json::{Map, Value as Json, json};
 
 use crate::engine::{Frame, LinkError as EngineError, LogLevel, Notification, Outcome};
+use crate::error::ExecuteError;
 use crate::language::{Dialect, GLOBALS_MODULE, Language, Position};
 use crate::link::{self, LinkError, Sources};
+use crate::pool::Refusal as PoolRefusal;
 use crate::program::{Limits, Module, Modules, Program, Source};
 use crate::script::bytes_text;
 use crate::value::{Datum, FunctionKind, Graph, Node, Refusal, Value};
@@ -175,7 +177,15 @@ impl Failure {
 
     /// Something between host and guest broke.
     pub fn internal(message: impl Into<String>) -> Self {
-        Self::new(Status::Error, CodeExecutionError::new("InternalError", message))
+        let error = CodeExecutionError { is_internal: true, ..CodeExecutionError::new("InternalError", message) };
+        Self::new(Status::Error, error)
+    }
+
+    /// The executor turned the run away, or could not begin it.
+    pub fn refused(error: ExecuteError) -> Self {
+        let mut failure = Self::internal(error.message);
+        failure.error.refusal = error.refusal;
+        failure
     }
 
     /// A value cannot cross.
@@ -441,6 +451,11 @@ pub struct CodeExecutionError {
     pub line: Option<u32>,
     /// 1-based, in UTF-16 units.
     pub column: Option<u32>,
+    /// Something between host and guest broke. Never so for what a guest threw, whatever it is called. Not part of what
+    /// the specification serialises.
+    pub is_internal: bool,
+    /// Where an executor turned the run away before anything of it ran: why. Not part of what the specification serialises.
+    pub refusal: Option<PoolRefusal>,
 }
 
 impl CodeExecutionError {

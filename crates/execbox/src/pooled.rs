@@ -75,7 +75,7 @@ impl<S: Shells> Pooled<S> {
         let stopped = run.stopped();
         let (lease, mut link) = match stopped.run_until_cancelled(self.acquire()).await {
             None => return run.stopped_result(None),
-            Some(Err(error)) => return run.finish(Err(Failure::internal(error.message)), None),
+            Some(Err(error)) => return run.finish(Err(Failure::refused(error)), None),
             Some(Ok(acquired)) => acquired,
         };
         let (result, reusable) = code::converse(&mut link, request, run, self.options).await;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use execbox::code::{Args, CodeExecutionOptions, CodeExecutionResult, Graph, HostError, HostValue, Node, Status};
 use execbox::transport::{Received, StreamTransport, Transport};
-use execbox::{Executor, InlineExecutor, RemoteExecutor, Runner, WorkerExecutor};
+use execbox::{Executor, InlineExecutor, PoolOptions, Refusal, RemoteExecutor, Runner, WorkerExecutor};
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, duplex, split};
 
@@ -215,11 +215,27 @@ async fn a_runner_that_misbehaves_ends_the_run_once_and_clearly() {
         ),
     ] {
         let error = with_peer(move |peer| says(peer, lines)).await.error.unwrap();
-        assert_eq!(error.name, "InternalError");
+        assert!(error.is_internal);
         assert!(error.message.contains(message), "{error}");
     }
     let gone = with_peer(|_| async {}).await.error.unwrap();
     assert!(gone.message.contains("the connection to the runner") || gone.message.contains("closed"), "{gone}");
+}
+
+#[tokio::test]
+async fn a_run_that_is_turned_away_says_so_by_its_own_name() {
+    let pool = PoolOptions { max_size: 1, max_waiting: 0, ..PoolOptions::for_cores(1) };
+    let executor = WorkerExecutor::builder().unwrap().pool(pool).build();
+    let busy = executor.run_code("for (;;);", CodeExecutionOptions::new());
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let refused = executor.run_code("export default 1", CodeExecutionOptions::new()).await.error.unwrap();
+    assert_eq!((refused.is_internal, refused.refusal), (true, Some(Refusal::QueueFull { busy: 1, waiting: 0 })));
+    busy.terminate(None);
+    assert_eq!(busy.await.status, Status::Terminated);
+    // What a guest throws is never taken for it.
+    let source = "throw Object.assign(new Error('x'), { name: 'InternalError', is_internal: true, internal: true })";
+    let thrown = executor.run_code(source, CodeExecutionOptions::new()).await.error.unwrap();
+    assert_eq!((thrown.name.as_str(), thrown.is_internal), ("InternalError", false));
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@
 //! | `settle` | host → runner | `id`, `call` or `promise`: its number, `ok`, `value` |
 //! | `code_call` | runner → host | `id`, `call`: its number, `function`: its number, `now`, `args`: value |
 //! | `code_notify` | runner → host | `id`, `function`: its number, `args`: value |
-//! | `code_done` | runner → host | `id`, `ok`, `durationMs`, `memoryUsedBytes?`, `result`: value, or `status` and `error` |
+//! | `code_done` | runner → host | `id`, `ok`, `durationMs`, `memoryUsedBytes?`, `result`: value, or `status`, `error` and `internal?`: whether something between host and guest broke |
 //!
 //! `started` and `cancel` are used as they are. A `code_call` with `now` is one that the guest stands still in.
 //!
@@ -316,6 +316,9 @@ impl CodeDone {
             Err(Failure { status, error }) => {
                 json.insert("status".to_owned(), json!(status.as_str()));
                 json.insert("error".to_owned(), error.to_json());
+                if error.is_internal {
+                    json.insert("internal".to_owned(), json!(true));
+                }
             }
         }
         Json::Object(json)
@@ -348,6 +351,8 @@ fn read_failure(fields: &mut Fields) -> Result<Failure, Fault> {
         filename: error.optional_string("filename")?,
         line: number(&mut error, "line")?,
         column: number(&mut error, "column")?,
+        is_internal: fields.object.get("internal") == Some(&Json::Bool(true)),
+        refusal: None,
     };
     Ok(Failure::new(status.unwrap_or(Status::Error), told))
 }

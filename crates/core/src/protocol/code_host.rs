@@ -16,7 +16,7 @@ use super::code::{CodeCall, CodeDone, CodeNotify, Hello, RunCode, Settle};
 use super::host::{CloseReason, HostOptions, Misbehaviour};
 use super::line::TooLong;
 use super::message::{HostMessage, RunnerMessage};
-use crate::code::{CodeExecutionError, Ending, Failure, Request, Status, Stop};
+use crate::code::{Ending, Failure, Request, Status, Stop};
 use crate::engine::{Call, CallId, Notification, Pending};
 use crate::program::Limits;
 use crate::value::{Graph, Value};
@@ -269,8 +269,7 @@ impl CodeHostSession {
             State::Cancelling { why, .. } => Err(why.failure(&self.limits)),
             State::Greeting { .. } | State::Finished => return,
         };
-        let doubtful =
-            |failure: &Failure| failure.status == Status::Terminated || failure.error.name == "InternalError";
+        let doubtful = |failure: &Failure| failure.status == Status::Terminated || failure.error.is_internal;
         self.reusable = !ending.as_ref().is_err_and(doubtful);
         self.finish(ending, memory_used_bytes);
     }
@@ -286,9 +285,7 @@ impl CodeHostSession {
     /// The end without a `code_done`.
     fn fail(&mut self, text: &str) {
         let failure = match &self.state {
-            State::Greeting { .. } | State::Running { .. } => {
-                Failure::new(Status::Error, CodeExecutionError::new("InternalError", text))
-            }
+            State::Greeting { .. } | State::Running { .. } => Failure::internal(text),
             State::Cancelling { why, .. } => why.failure(&self.limits),
             State::Finished => return,
         };
