@@ -216,7 +216,7 @@ impl Run {
     /// The guest has said something.
     pub(crate) fn note(&mut self, notification: &Notification) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let timestamp = now.as_secs_f64() * 1000.0;
+        let timestamp = (now.as_secs_f64() * 1000.0).floor();
         if let Noted::Report(report) = self.record.note(notification, timestamp, self.budget()) {
             if let Some(sink) = &self.report {
                 sink(&report);
