@@ -1,4 +1,4 @@
-//! `--executor`: which wall.
+//! `--executor` and `--token-file`: behind which wall programs run.
 
 use std::env;
 use std::io;
@@ -7,9 +7,49 @@ use execbox::core::error::ExecuteError;
 use execbox::transport::{Address, AddressError, Token};
 use execbox::{Executor, InlineExecutor, ProcessExecutor, RemoteExecutor, RunnerCommand, WorkerExecutor};
 
+use crate::args::PlaceArguments;
+use crate::token::{self, NoToken};
+
+/// Where programs run.
+pub(crate) struct Place {
+    wall: Wall,
+    /// What a remote runner is shown.
+    token: Option<Token>,
+}
+
+/// Why there is no place for programs.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NoPlace {
+    #[error("--executor: {0}")]
+    Wall(#[from] WallError),
+    #[error(transparent)]
+    Token(#[from] NoToken),
+}
+
+impl Place {
+    /// The place that the command line says.
+    pub(crate) fn read(arguments: &PlaceArguments) -> Result<Self, NoPlace> {
+        let wall = arguments.executor.as_deref().map_or(Ok(Wall::Inline), Wall::parse)?;
+        let token = match wall {
+            Wall::Remote(_) => token::read(arguments.token_file.as_deref())?,
+            Wall::Inline | Wall::Worker | Wall::Process => None,
+        };
+        Ok(Self { wall, token })
+    }
+
+    /// Does work with an executor, in this thread or from it.
+    pub(crate) fn run<T>(&self, work: impl AsyncFnOnce(&dyn Executor) -> T) -> Result<T, ExecuteError> {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = if self.wall == Wall::Inline { runtime.enable_time() } else { runtime.enable_all() };
+        let runtime = runtime.build().map_err(|error| ExecuteError::internal(error.to_string()))?;
+        let executor = self.wall.executor(self.token.clone())?;
+        Ok(runtime.block_on(work(&*executor)))
+    }
+}
+
 /// A wall that there is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Wall {
+enum Wall {
     Inline,
     Worker,
     Process,
@@ -26,7 +66,7 @@ pub(crate) enum WallError {
 }
 
 impl Wall {
-    pub(crate) fn parse(text: &str) -> Result<Self, WallError> {
+    fn parse(text: &str) -> Result<Self, WallError> {
         match (text, text.strip_prefix("remote=")) {
             ("inline", _) => Ok(Self::Inline),
             ("worker", _) => Ok(Self::Worker),
@@ -37,7 +77,7 @@ impl Wall {
     }
 
     /// The executor behind this wall.
-    pub(crate) fn executor(&self, token: Option<Token>) -> Result<Box<dyn Executor>, ExecuteError> {
+    fn executor(&self, token: Option<Token>) -> Result<Box<dyn Executor>, ExecuteError> {
         let internal = |error: &dyn std::error::Error| ExecuteError::internal(error.to_string());
         Ok(match self {
             Self::Inline => Box::new(InlineExecutor::new().map_err(|error| internal(&error))?),

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use execbox::code::{CodeExecutionError, CodeExecutionResult, Status};
 use execbox::{ErrorCode, ExecuteResult};
 
 /// What the process tells its parent.
@@ -28,6 +29,21 @@ impl Exit {
                 | ErrorCode::ValidationError
                 | ErrorCode::SerializationError,
             ) => Self::ProgramFailed,
+        }
+    }
+
+    /// The same for a run of modules.
+    pub(crate) fn of_code(result: &CodeExecutionResult) -> Self {
+        // What a program throws has a stack, whatever it calls itself; what the library says of itself has none.
+        let is_internal = |error: &CodeExecutionError| error.name == "InternalError" && error.stack.is_none();
+        // Programs do not name errors of linking: this one is about what the caller gave.
+        let is_of_options = |error: &CodeExecutionError| error.name == "TypeError";
+        match result.status {
+            Status::Success => Self::Success,
+            Status::Error if result.error.as_ref().is_some_and(is_internal) => Self::ExecboxFailed,
+            Status::LinkError if result.error.as_ref().is_some_and(is_of_options) => Self::BadInput,
+            Status::Error | Status::LinkError => Self::ProgramFailed,
+            Status::Memory | Status::Terminated => Self::LimitReached,
         }
     }
 }

@@ -2,9 +2,10 @@
 //!
 //! What happens where:
 //! - [`args`]: the command line as it was typed. [`units`]: what durations and sizes in it mean.
-//! - [`run`]: `execbox run`. It reads the program ([`source`]) and the stub tools ([`stub`]), has the
-//!   library execute it, and shows the result ([`report`], with [`frame`] and [`terminal`]).
-//!
+//! - [`run`]: `execbox run`. It reads the program ([`source`]), the stub tools ([`stub`]) and the [`limits`], has the
+//!   library execute it ([`executor`], [`interrupt`]), and shows the result ([`report`], with [`diagnostic`], [`frame`] and
+//!   [`terminal`]).
+//! - [`run_code`]: `execbox run-code`, the same for ES modules and whole values.
 //! - [`runner`]: `execbox runner`, which connects the library's runner to standard input and output.
 //! - [`conform`]: `execbox conform`, which tests runners, in whatever language, by the cases of `conformance/`.
 //!
@@ -21,15 +22,19 @@
 //! | 4 | execbox failed: `internal_error`, or the result could not be written |
 //! | 130 | interrupted by Ctrl-C |
 //!
-//! For `execbox conform`, 0 and 1 say whether the runner does what is demanded.
+//! For `execbox run-code`, 1 is `error` and `link_error`, 3 is `memory` and `terminated`. For `execbox conform`, 0 and 1 say whether the runner does what is demanded.
 
 mod args;
 mod conform;
+mod diagnostic;
 mod executor;
 mod exit;
 mod frame;
+mod interrupt;
+mod limits;
 mod report;
 mod run;
+mod run_code;
 mod runner;
 mod source;
 mod stub;
@@ -51,6 +56,7 @@ fn main() -> ExitCode {
     let Arguments { command } = Arguments::parse();
     let code = match command {
         Command::Run(arguments) => run::run(arguments),
+        Command::RunCode(arguments) => run_code::run(arguments),
         Command::Runner(arguments) => runner::run(&arguments),
         Command::Conform(arguments) => conform::run(&arguments),
     };

@@ -1,4 +1,5 @@
-//! What is printed: the program's log as it comes, its result, its error.
+//! What is printed: the program's log as it comes, its result, its error. What `execbox run-code` prints is also in
+//! [`crate::run_code`].
 //!
 //! The result goes to standard output, everything else to standard error. All of it is made safe to
 //! look at first. A reader that has gone away is no error: whoever closes a pipe has read enough.
@@ -7,13 +8,13 @@ use std::borrow::Cow;
 use std::fmt::Display;
 use std::io::{self, IsTerminal as _, Write as _};
 
-use annotate_snippets::{Annotation, AnnotationKind, Group, Level, Renderer, Snippet};
 use execbox::core::script::error_position;
 use execbox::{ExecuteError, ExecuteResult, LogLevel, LogLine};
 use serde_json::Value as Json;
 
-use crate::frame::Frame;
-use crate::source::Source;
+use crate::diagnostic::{Diagnostic, Place};
+use crate::exit::Exit;
+use crate::source::{self, Source};
 use crate::terminal::{colours, safe, safe_json, safe_line};
 
 /// What the library calls the program in stack lines.
@@ -22,12 +23,15 @@ const SCRIPT_NAME: &str = "<script>";
 /// Shows log lines, one write for each.
 pub(crate) fn log_sink() -> impl Fn(&LogLine) + Send + Sync + 'static {
     let coloured = colours(io::stderr().is_terminal());
-    move |line| {
-        let text = safe(&line.text);
-        write_error(&match colour(line.level) {
-            Some(colour) if coloured => format!("{colour}{text}\x1b[0m\n"),
-            _ => format!("{text}\n"),
-        });
+    move |line| write_error(&log_line(line.level, &line.text, coloured))
+}
+
+/// What a program logged, for standard error.
+pub(crate) fn log_line(level: LogLevel, text: &str, coloured: bool) -> String {
+    let text = safe(text);
+    match colour(level) {
+        Some(colour) if coloured => format!("{colour}{text}\x1b[0m\n"),
+        _ => format!("{text}\n"),
     }
 }
 
@@ -42,6 +46,12 @@ fn colour(level: LogLevel) -> Option<&'static str> {
 /// Says in one line why nothing was run.
 pub(crate) fn complain(error: &impl Display) {
     write_error(&format!("execbox: {}\n", safe_line(&error.to_string())));
+}
+
+/// Says why there is no result to be seen.
+pub(crate) fn unwritten(error: &io::Error) -> Exit {
+    complain(&format_args!("cannot write the result to standard output: {}", source::reason(error)));
+    Exit::ExecboxFailed
 }
 
 /// Says something in one line that is no complaint.
@@ -60,7 +70,7 @@ pub(crate) fn print_human(result: &ExecuteResult, source: &Source) -> io::Result
     match &result.outcome {
         Ok(Some(value)) => print_value(value),
         Ok(None) => {
-            hint_at_undefined();
+            hint_at_undefined("end the program with an expression or a `return`");
             Ok(())
         }
         Err(error) => {
@@ -77,32 +87,18 @@ fn print_value(value: &Json) -> io::Result<()> {
 }
 
 /// Somebody who looks on wonders why nothing is printed; a pipe does not.
-fn hint_at_undefined() {
+pub(crate) fn hint_at_undefined(instead: &str) {
     if io::stdout().is_terminal() && io::stderr().is_terminal() {
-        write_error("(undefined: end the program with an expression or a `return` to print something)\n");
+        write_error(&format!("(undefined: {instead} to print something)\n"));
     }
 }
 
 /// An error, the place in the source that it comes from, and the rest of its stack.
 fn error_text(error: &ExecuteError, source: &Source, coloured: bool) -> String {
     let (message, stack) = split_stack(error);
-    let name = safe_line(&source.name);
-    let message = safe(&message);
-    let title = Level::ERROR.primary_title(&*message).id(error.code.as_str());
-    let frame = error_position(error).and_then(|position| Frame::around(&source.code, position));
-    let (group, callers) = match &frame {
-        Some(frame) => {
-            let function = stack.first().and_then(|line| function(line));
-            (title.element(snippet(frame, &name, function)), stack.get(1..).unwrap_or_default())
-        }
-        None => (Group::with_title(title), &stack[..]),
-    };
-    let renderer = if coloured { Renderer::styled() } else { Renderer::plain() };
-    let mut text = renderer.render(&[group]) + "\n";
-    for line in callers {
-        text += &format!("{}\n", safe_line(&with_name(line, &source.name)));
-    }
-    text
+    let place = error_position(error).map(|position| Place { name: &source.name, code: &source.code, position });
+    let stack = stack.iter().map(|line| with_name(line, &source.name)).collect();
+    Diagnostic { code: Some(error.code.as_str()), message: &message, place, stack }.text(coloured)
 }
 
 /// An error's message, and the stack lines that end it: innermost first.
@@ -112,21 +108,6 @@ fn split_stack(error: &ExecuteError) -> (String, Vec<&str>) {
     let count = lines.iter().skip(1).rev().take_while(is_stack_line).count();
     let (message, stack) = lines.split_at(lines.len() - count);
     (message.join("\n"), stack.to_vec())
-}
-
-fn snippet<'a>(frame: &'a Frame, name: &'a str, function: Option<&str>) -> Snippet<'a, Annotation<'a>> {
-    let label = function.map(|function| format!("in {}", safe_line(function)));
-    Snippet::source(frame.text.as_str())
-        .line_start(frame.first_line)
-        .path(name)
-        .fold(false)
-        .annotation(AnnotationKind::Primary.span(frame.span.clone()).label(label))
-}
-
-/// The function that a stack line names: `    at total (<script>:3:7)`.
-fn function(stack_line: &str) -> Option<&str> {
-    let (function, _) = stack_line.rsplit_once(SCRIPT_NAME)?;
-    function.strip_prefix("    at ")?.strip_suffix(" (")
 }
 
 /// A stack line that calls the program what its user calls it.
@@ -146,6 +127,6 @@ pub(crate) fn print(line: &str) -> io::Result<()> {
 }
 
 /// Writes to standard error, in one piece. If that fails there is nobody left to tell.
-fn write_error(text: &str) {
+pub(crate) fn write_error(text: &str) {
     let _ = io::stderr().lock().write_all(text.as_bytes());
 }

@@ -1,20 +1,17 @@
 //! `execbox run`: one program, from the command line to its result.
 
 use std::io;
-use std::process;
+use std::time::Duration;
 
-use execbox::core::error::ExecuteError;
-use execbox::transport::Token;
 use execbox::{CancellationToken, ErrorCode, ExecuteResult, Execution, Limits, Provider};
 
 use crate::args::RunArguments;
-use crate::executor::{Wall, WallError};
+use crate::executor::{NoPlace, Place};
 use crate::exit::Exit;
-use crate::report;
-use crate::source::{self, Source, SourceError};
+use crate::limits::{self, LimitError};
+use crate::source::{Source, SourceError};
 use crate::stub::{self, StubError};
-use crate::token::{self, NoToken};
-use crate::units::{self, UnitError};
+use crate::{interrupt, report};
 
 /// Does what the command line asks for.
 pub(crate) fn run(arguments: RunArguments) -> Exit {
@@ -32,8 +29,7 @@ struct Job {
     source: Source,
     providers: Vec<Provider>,
     limits: Limits,
-    wall: Wall,
-    token: Option<Token>,
+    place: Place,
     json: bool,
     quiet: bool,
 }
@@ -41,12 +37,10 @@ struct Job {
 /// Why nothing can be run.
 #[derive(Debug, thiserror::Error)]
 enum BadInput {
-    #[error("{option}: {error}")]
-    Unit { option: &'static str, error: UnitError },
-    #[error("--executor: {0}")]
-    Wall(#[from] WallError),
     #[error(transparent)]
-    Token(#[from] NoToken),
+    Limit(#[from] LimitError),
+    #[error(transparent)]
+    Place(#[from] NoPlace),
     #[error(transparent)]
     Stub(#[from] StubError),
     #[error(transparent)]
@@ -56,30 +50,18 @@ enum BadInput {
 impl Job {
     /// Reads the program last: it may be typed in by hand, and for nothing if something else is wrong.
     fn new(arguments: RunArguments) -> Result<Self, BadInput> {
-        let limits = limits(&arguments)?;
-        let wall = arguments.executor.as_deref().map_or(Ok(Wall::Inline), Wall::parse)?;
-        let token = match wall {
-            Wall::Remote(_) => token::read(arguments.token_file.as_deref())?,
-            Wall::Inline | Wall::Worker | Wall::Process => None,
-        };
+        let limits = limits::read(&arguments.limits)?;
+        let place = Place::read(&arguments.place)?;
         let providers = stub::load(&arguments.tools)?;
-        let source = Source::read(arguments.file, arguments.eval)?;
+        let source = Source::read(arguments.program)?;
         let (json, quiet) = (arguments.json, arguments.quiet);
-        Ok(Self { source, providers, limits, wall, token, json, quiet })
+        Ok(Self { source, providers, limits, place, json, quiet })
     }
 
     fn run(self) -> Exit {
-        let cancellation = CancellationToken::new();
-        cancel_on_interrupt(cancellation.clone());
-        let result = self.execute(cancellation.clone());
-        let interrupted = cancellation.is_cancelled();
-        // From here on, Ctrl-C ends the process at once, also while nobody reads what it writes.
-        cancellation.cancel();
-
-        let printed = self.print(&result);
-        if let Err(error) = printed {
-            report::complain(&format_args!("cannot write the result to standard output: {}", source::reason(&error)));
-            return Exit::ExecboxFailed;
+        let (result, interrupted) = interrupt::cancels(|cancellation| self.execute(cancellation));
+        if let Err(error) = self.print(&result) {
+            return report::unwritten(&error);
         }
         match result.error() {
             Some(error) if interrupted && error.code == ErrorCode::Timeout => Exit::Interrupted,
@@ -87,19 +69,10 @@ impl Job {
         }
     }
 
-    /// Has the library execute it, in this thread or from it.
+    /// Has the library execute it.
     fn execute(&self, cancellation: CancellationToken) -> ExecuteResult {
-        let failed = |error| ExecuteResult::failed(error, std::time::Duration::ZERO);
-        let mut runtime = tokio::runtime::Builder::new_current_thread();
-        let runtime = if self.wall == Wall::Inline { runtime.enable_time() } else { runtime.enable_all() };
-        let runtime = match runtime.build() {
-            Ok(runtime) => runtime,
-            Err(error) => return failed(ExecuteError::internal(error.to_string())),
-        };
-        match self.wall.executor(self.token.clone()) {
-            Ok(executor) => runtime.block_on(executor.execute(self.execution(cancellation))),
-            Err(error) => failed(error),
-        }
+        let result = self.place.run(async |executor| executor.execute(self.execution(cancellation)).await);
+        result.unwrap_or_else(|error| ExecuteResult::failed(error, Duration::ZERO))
     }
 
     fn execution(&self, cancellation: CancellationToken) -> Execution {
@@ -113,38 +86,4 @@ impl Job {
     fn print(&self, result: &ExecuteResult) -> io::Result<()> {
         if self.json { report::print_json(result) } else { report::print_human(result, &self.source) }
     }
-}
-
-fn limits(arguments: &RunArguments) -> Result<Limits, BadInput> {
-    let mut limits = Limits::default();
-    set(&mut limits.timeout, "--timeout", arguments.timeout.as_deref(), units::duration)?;
-    set(&mut limits.memory_bytes, "--memory", arguments.memory.as_deref(), units::bytes)?;
-    set(&mut limits.max_log_lines, "--max-log-lines", arguments.max_log_lines.as_deref(), units::count)?;
-    set(&mut limits.max_log_chars, "--max-log-chars", arguments.max_log_chars.as_deref(), units::count)?;
-    Ok(limits)
-}
-
-/// Sets a limit if its option was given.
-fn set<T>(
-    limit: &mut T,
-    option: &'static str,
-    text: Option<&str>,
-    parse: fn(&str) -> Result<T, UnitError>,
-) -> Result<(), BadInput> {
-    if let Some(text) = text {
-        *limit = parse(text).map_err(|error| BadInput::Unit { option, error })?;
-    }
-    Ok(())
-}
-
-/// The first Ctrl-C cancels the execution, whose result is still printed; the next one ends the process.
-fn cancel_on_interrupt(cancellation: CancellationToken) {
-    let handler = move || {
-        if cancellation.is_cancelled() {
-            process::exit(Exit::Interrupted as i32);
-        }
-        cancellation.cancel();
-    };
-    // Where no handler can be set, Ctrl-C ends the process as it does by default.
-    let _ = ctrlc::set_handler(handler);
 }

@@ -4,7 +4,9 @@
 
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use crate::args::ProgramArguments;
 
 /// Longer inputs are not read to their end, so that an endless one is refused too. Far above the
 /// limit that the library sets for programs, and reports itself.
@@ -21,7 +23,7 @@ pub(crate) struct Source {
 /// Why there is no program.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SourceError {
-    #[error("there is no program: name a file, pipe one in, or give code by `-e CODE` (see `execbox run --help`)")]
+    #[error("there is no program: name a file, pipe one in, or give code by `-e CODE` (see `--help`)")]
     Missing,
     #[error("{name} is empty: there is nothing to run")]
     Empty { name: String },
@@ -46,8 +48,8 @@ pub(crate) enum TextError {
 
 impl Source {
     /// The program that the command line asks for.
-    pub(crate) fn read(file: Option<PathBuf>, eval: Option<String>) -> Result<Self, SourceError> {
-        let source = match (eval, file) {
+    pub(crate) fn read(program: ProgramArguments) -> Result<Self, SourceError> {
+        let source = match (program.eval, program.file) {
             (Some(code), _) => Self { name: "<eval>".to_owned(), code },
             (None, Some(path)) if path.as_os_str() != "-" => {
                 Self { name: path.display().to_string(), code: read_file(&path)? }

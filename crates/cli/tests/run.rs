@@ -1,11 +1,15 @@
 //! `execbox run`, by the real binary: what is typed, what is printed where, and the exit code.
 //!
-//! Every snapshot is a transcript of commands. Durations are replaced by `#`.
+//! Every snapshot is a transcript of commands.
+
+mod support;
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::io::Read as _;
+use std::path::Path;
+use std::process::Command;
+
+use support::transcript::{BINARY, Typed, directory, interrupt, stub_file, text, transcript, wait_for_line};
 
 /// The newcomer's first command, exactly as the README has it.
 #[test]
@@ -313,124 +317,7 @@ fn ctrl_c_ends_a_process_that_cannot_write() {
     assert_eq!(child.wait().unwrap().code(), Some(130));
 }
 
-const BINARY: &str = env!("CARGO_BIN_EXE_execbox");
-
-/// A command as it is typed.
-struct Typed {
-    arguments: Vec<String>,
-    stdin: String,
-}
-
 /// `execbox run …`
 fn run(arguments: &[&str]) -> Typed {
     Typed::new(&[&["run"], arguments].concat())
-}
-
-impl Typed {
-    fn new(arguments: &[&str]) -> Self {
-        Self { arguments: arguments.iter().map(ToString::to_string).collect(), stdin: String::new() }
-    }
-
-    fn stdin(self, text: &str) -> Self {
-        Self { stdin: text.to_owned(), ..self }
-    }
-
-    fn start(&self, dir: &Path) -> Child {
-        Command::new(BINARY)
-            .args(&self.arguments)
-            .current_dir(dir)
-            .env("NO_COLOR", "1")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap()
-    }
-
-    fn output(&self, dir: &Path) -> Output {
-        let mut child = self.start(dir);
-        // A command that does not read its input may be gone before it is written.
-        let _ = child.stdin.take().unwrap().write_all(self.stdin.as_bytes());
-        child.wait_with_output().unwrap()
-    }
-
-    /// As a shell would have it.
-    fn line(&self) -> String {
-        let mut line = match self.stdin.as_str() {
-            "" => "$ execbox".to_owned(),
-            text => format!("$ printf {} | execbox", quoted(&text.escape_default().to_string())),
-        };
-        for argument in &self.arguments {
-            line += &format!(" {}", quoted(&argument.replace('\x1b', "␛")));
-        }
-        line
-    }
-}
-
-fn quoted(argument: &str) -> String {
-    let plain = |character: char| character.is_ascii_alphanumeric() || "-_./".contains(character);
-    match argument {
-        "" => "''".to_owned(),
-        _ if argument.chars().all(plain) => argument.to_owned(),
-        _ if argument.contains('\'') => format!("\"{argument}\""),
-        _ => format!("'{argument}'"),
-    }
-}
-
-/// What a person would see who types the commands: line, standard error, standard output, exit code.
-fn transcript(dir: &Path, commands: &[Typed]) -> String {
-    let mut transcript = String::new();
-    for command in commands {
-        let output = command.output(dir);
-        let stderr = marked(&text(output.stderr));
-        let stdout = without_duration(&text(output.stdout));
-        let code = output.status.code().expect("no signal ends it");
-        transcript += &format!("{}\n{stderr}{stdout}[exit {code}]\n\n", command.line());
-    }
-    transcript
-}
-
-/// Standard error, so that it can be told from standard output.
-fn marked(stderr: &str) -> String {
-    let mut marked = String::new();
-    for line in stderr.lines() {
-        marked += format!("2> {line}").trim_end();
-        marked.push('\n');
-    }
-    marked
-}
-
-fn without_duration(text: &str) -> String {
-    match text.split_once(r#""durationMs":"#) {
-        Some((before, after)) => format!("{before}\"durationMs\":#{}", &after[after.find(',').unwrap()..]),
-        None => text.to_owned(),
-    }
-}
-
-fn text(bytes: Vec<u8>) -> String {
-    String::from_utf8(bytes).unwrap()
-}
-
-/// An empty directory of the test's own.
-fn directory(name: &str) -> PathBuf {
-    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    let _ = fs::remove_dir_all(&dir);
-    fs::create_dir_all(&dir).unwrap();
-    dir
-}
-
-/// A tools file with one provider.
-fn stub_file(provider: &str, tools: &str) -> String {
-    format!("{{ \"providers\": {{ \"{provider}\": {{ \"tools\": {tools} }} }} }}")
-}
-
-/// Until the program has logged a line. Logs come while it runs.
-#[cfg(unix)]
-fn wait_for_line(child: &mut Child) {
-    BufReader::new(child.stderr.as_mut().unwrap()).read_line(&mut String::new()).unwrap();
-}
-
-#[cfg(unix)]
-fn interrupt(child: &Child) {
-    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
 }

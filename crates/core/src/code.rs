@@ -286,6 +286,17 @@ fn unlinked(error: &LinkError) -> Failure {
     Failure::new(Status::LinkError, told)
 }
 
+/// A guest's value, taken apart for the host. Errors among it lose their stacks: those are in terms of the code as the
+/// engine ran it, which nobody has written.
+///
+/// # Errors
+/// As [`Value::to_graph`].
+pub fn take_apart(value: &Value, what: &str, budget: usize) -> Result<Graph, Refusal> {
+    let mut graph = value.to_graph(what, budget)?;
+    graph.forget_stacks();
+    Ok(graph)
+}
+
 // ---- The host's side --------------------------------------------------------------------------------
 
 /// What a run has said so far: its reports and its captured log, in order.
@@ -311,7 +322,7 @@ pub enum Noted {
 impl Record {
     /// Takes in a notification, at `timestamp` milliseconds since 1970. `budget` is how many bytes it may take.
     pub fn note(&mut self, notification: &Notification, timestamp: f64, budget: usize) -> Noted {
-        let Ok(args) = notification.args.to_graph("args", budget) else { return Noted::Unknown };
+        let Ok(args) = take_apart(&notification.args, "args", budget) else { return Noted::Unknown };
         match notification.function {
             REPORT => {
                 let mut report = args;
@@ -340,7 +351,7 @@ impl Record {
         budget: usize,
     ) -> CodeExecutionResult {
         let outcome = ending.and_then(|value| {
-            value.to_graph("result", budget).map(Arc::new).map_err(|refusal| Failure::serialization(&refusal))
+            take_apart(&value, "result", budget).map(Arc::new).map_err(|refusal| Failure::serialization(&refusal))
         });
         let (status, result, error) = match outcome {
             Ok(value) => (Status::Success, Some(value), None),

@@ -74,8 +74,23 @@ impl Drop for ToolCalls {
     }
 }
 
+impl Provider {
+    /// Calls a tool as guest code does, by the name that it has there: input checked, called, result checked. `None` is an
+    /// omitted argument. For hosts that lead calls to tools on ways of their own.
+    ///
+    /// Dropping the future cancels the call.
+    pub async fn call(&self, safe_name: &str, input: Option<Json>) -> Result<Json, ExecuteError> {
+        let Some(tool) = self.number_of(safe_name) else {
+            return Err(ExecuteError::tool(format!("{} has no tool {safe_name:?}", self.name())));
+        };
+        let cancellation = CancellationToken::new();
+        let _cancelled_when_dropped = cancellation.clone().drop_guard();
+        Ok(call_tool(self.clone(), tool, input, cancellation).await?.unwrap_or(Json::Null))
+    }
+}
+
 /// Calls tool number `tool` of `provider`. `None` is an omitted argument.
-async fn call_tool(
+pub(crate) async fn call_tool(
     provider: Provider,
     tool: usize,
     input: Option<Json>,

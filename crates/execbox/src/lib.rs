@@ -55,6 +55,7 @@ mod schema;
 mod serve;
 mod tool;
 pub mod transport;
+mod wire;
 mod worker;
 
 pub use execbox_core::engine::{LogLevel, LogLine};
@@ -78,8 +79,3 @@ pub use tool::{Tool, ToolContext, ToolError};
 pub use worker::{WorkerExecutor, WorkerExecutorBuilder};
 
 pub use execbox_core as core;
-
-/// The example of the README, compiled and run.
-#[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct Readme;

@@ -114,6 +114,10 @@ impl Provider {
         Arc::clone(&self.0.manifest)
     }
 
+    pub(crate) fn number_of(&self, safe_name: &str) -> Option<usize> {
+        self.0.by_safe_name.get(safe_name).copied()
+    }
+
     pub(crate) fn tool(&self, number: usize) -> Option<&HostTool> {
         self.0.tools.get(number)
     }

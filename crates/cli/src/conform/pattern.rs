@@ -24,6 +24,8 @@ pub(crate) enum Kind {
     Started,
     ToolCall,
     Done,
+    /// One of the further messages, for runs.
+    Further,
 }
 
 impl Kind {
@@ -32,6 +34,7 @@ impl Kind {
             "started" => Some(Self::Started),
             "tool_call" => Some(Self::ToolCall),
             "done" => Some(Self::Done),
+            "hello" | "code_call" | "code_notify" | "code_done" => Some(Self::Further),
             _ => None,
         }
     }
@@ -47,6 +50,7 @@ impl Kind {
             Self::Started => &["type", "id"],
             Self::ToolCall => &["type", "callId", "providerName", "safeToolName", "input"],
             Self::Done => &["type", "id", "ok", "durationMs", "logs", "result", "error"],
+            Self::Further => &["type", "id", "call", "function", "now", "args", "ok", "result", "status", "error"],
         }
     }
 }

@@ -1,6 +1,8 @@
-//! What tests of processes share: who is whose child, and signals.
+//! What tests of the binary share: [`transcript`]; and of processes, who is whose child, and signals.
 
 #![allow(dead_code)] // each test crate uses its part
+
+pub(crate) mod transcript;
 
 use std::fs;
 use std::time::{Duration, Instant};

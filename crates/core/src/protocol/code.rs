@@ -175,6 +175,11 @@ impl Hello {
         json!({ "type": "hello", "runCode": 1, "attachments": self.attachments })
     }
 
+    /// Others may greet each other with the same word.
+    pub(super) fn is_ours(fields: &Fields) -> bool {
+        fields.object.get("runCode").and_then(Json::as_u64) == Some(1)
+    }
+
     pub(super) fn read(fields: &mut Fields) -> Self {
         Self { attachments: fields.boolean("attachments").unwrap_or(false) }
     }

@@ -157,7 +157,7 @@ impl CodeHostSession {
     }
 
     /// A message was too long to be sent.
-    pub fn handle_too_long(&mut self, message: HostMessage, error: TooLong) {
+    pub fn handle_too_long(&mut self, message: &HostMessage, error: TooLong) {
         match message {
             HostMessage::RunCode(_) => self.fail(&format!("the run cannot be sent to the runner: {error}")),
             HostMessage::Settle(Settle { pending, .. }) => {
@@ -165,7 +165,7 @@ impl CodeHostSession {
                 let root = graph.error("SerializationError", format!("a value cannot cross: {error}"));
                 graph.set_root(root);
                 if let Ok(value) = graph.to_value("error") {
-                    self.send_settled(pending, Err(value));
+                    self.send_settled(*pending, Err(value));
                 }
             }
             _ => {}

@@ -256,8 +256,8 @@ impl HostSession {
     pub fn handle_too_long(&mut self, message: HostMessage, error: TooLong, now: Duration) {
         match message {
             HostMessage::Execute(_) => self.fail(&format!("the execution cannot be sent to the runner: {error}"), now),
-            HostMessage::Cancel { .. } => {} // The grace ends it.
-            HostMessage::Hello(_) | HostMessage::RunCode(_) | HostMessage::Settle(_) => {} // Said by none of these.
+            // The grace ends it; the others are none of this session's.
+            HostMessage::Cancel { .. } | HostMessage::Hello(_) | HostMessage::RunCode(_) | HostMessage::Settle(_) => {}
             HostMessage::ToolResult(ToolResult { call_id, result }) => {
                 // A `callId` that fills a line by itself is not answered.
                 if let Some(shorter) = message::shorter(&result, "tool result", error) {

@@ -229,11 +229,10 @@ impl RunnerSession {
     /// Call it where the message was polled, before the next poll.
     pub fn handle_too_long(&mut self, message: RunnerMessage, error: TooLong) {
         match message {
-            RunnerMessage::Started { .. } => {}
+            RunnerMessage::Started { .. } | RunnerMessage::Hello(_) => {}
             RunnerMessage::ToolCall(call) => {
                 self.answer(&call.call_id, Err(message::cannot_cross("tool input", error)));
             }
-            RunnerMessage::Hello(_) => {}
             RunnerMessage::CodeCall(CodeCall { call, .. }) => {
                 let error = code_error(&message::cannot_cross("the arguments of a call", error).message);
                 self.outputs.push_front(Output::Settle(Pending::Call(call.id), Err(error)));

@@ -319,6 +319,15 @@ impl Graph {
         other.root
     }
 
+    /// Takes the stacks out of its errors.
+    pub fn forget_stacks(&mut self) {
+        for node in &mut self.nodes {
+            if let Node::Error(error) = node {
+                error.stack = None;
+            }
+        }
+    }
+
     /// Makes `root` the value that this graph is.
     pub fn set_root(&mut self, root: Datum) {
         self.root = root;
@@ -389,12 +398,16 @@ impl Node {
         match self {
             Self::Array(items) | Self::Set(items) => items.iter_mut().for_each(|item| item.shift(by)),
             Self::SparseArray(_, members) | Self::Object(members) => {
-                members.iter_mut().for_each(|(_, member)| member.shift(by));
+                for (_, member) in members {
+                    member.shift(by);
+                }
             }
-            Self::Map(entries) => entries.iter_mut().for_each(|(key, value)| {
-                key.shift(by);
-                value.shift(by);
-            }),
+            Self::Map(entries) => {
+                for (key, value) in entries {
+                    key.shift(by);
+                    value.shift(by);
+                }
+            }
             Self::Error(error) => error.cause.iter_mut().for_each(|cause| cause.shift(by)),
             Self::View { buffer, .. } => buffer.0 += by,
             Self::Boxed(primitive) => primitive.shift(by),

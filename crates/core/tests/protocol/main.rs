@@ -7,4 +7,5 @@ mod scripted;
 mod hostile;
 mod joined;
 mod pair;
+mod runs;
 mod sequences;

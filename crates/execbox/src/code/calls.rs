@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use execbox_core::code::FIRST_FUNCTION;
+use execbox_core::code::{FIRST_FUNCTION, take_apart};
 use execbox_core::engine::{CallId, Pending};
 use execbox_core::value::{Datum, FunctionKind, Graph, Node, Refusal, Value};
 use futures_util::FutureExt as _;
@@ -96,7 +96,7 @@ impl HostCalls {
         let Some(function) = number.and_then(|number| self.functions.get(number)).cloned() else {
             return Some((pending, Err(thrown(&HostError::new("the host gave no such function")))));
         };
-        let args = match args.to_graph("args", budget) {
+        let args = match take_apart(args, "args", budget) {
             Ok(args) => Args::new(args),
             Err(refusal) => return Some((pending, Err(thrown(&serialization(&refusal))))),
         };

@@ -49,7 +49,7 @@ pub struct CodeExecution {
 enum Task {
     Running(JoinHandle<CodeExecutionResult>),
     /// It never began.
-    Over(Option<CodeExecutionResult>),
+    Over(Option<Box<CodeExecutionResult>>),
 }
 
 /// Terminates a run and looks at it, from anywhere. Cheap to clone.
@@ -125,7 +125,10 @@ impl Future for CodeExecution {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<CodeExecutionResult> {
         Poll::Ready(match &mut self.task {
-            Task::Over(result) => result.take().unwrap_or_else(|| failed(Failure::internal("the run is over"))),
+            Task::Over(result) => match result.take() {
+                Some(result) => *result,
+                None => failed(Failure::internal("the run is over")),
+            },
             Task::Running(task) => {
                 let result = ready!(Pin::new(task).poll(cx));
                 self.task = Task::Over(None);
@@ -171,7 +174,10 @@ impl Run {
         });
         let over = |failure| {
             control.running.store(false, Ordering::Release);
-            CodeExecution { control: CodeControl(Arc::clone(&control)), task: Task::Over(Some(failed(failure))) }
+            CodeExecution {
+                control: CodeControl(Arc::clone(&control)),
+                task: Task::Over(Some(Box::new(failed(failure)))),
+            }
         };
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
             return over(Failure::internal("a run needs a tokio runtime with time enabled"));
@@ -210,7 +216,7 @@ impl Run {
     /// The guest has said something.
     pub(crate) fn note(&mut self, notification: &Notification) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let timestamp = now.as_micros() as f64 / 1000.0;
+        let timestamp = now.as_secs_f64() * 1000.0;
         if let Noted::Report(report) = self.record.note(notification, timestamp, self.budget()) {
             if let Some(sink) = &self.report {
                 sink(&report);

@@ -31,6 +31,7 @@ mod execution;
 mod inline;
 mod options;
 mod remote;
+mod tools;
 mod value;
 
 pub use execbox_core::code::{CodeExecutionError, CodeExecutionLog, CodeExecutionResult, Status};

@@ -168,6 +168,9 @@ impl HostError {
     }
 }
 
+/// What one argument may take as JSON.
+const JSON_BYTES: usize = 64 << 20;
+
 /// The arguments of a call. They come from a guest: check them.
 #[derive(Debug, Clone)]
 pub struct Args {
@@ -215,16 +218,35 @@ impl Args {
         self.graph.bytes_of(self.get(index)).ok_or_else(|| Self::wrong(index, "an ArrayBuffer or a view of one"))
     }
 
-    /// One that must be JSON; `undefined` is `None`.
+    /// One that must be JSON; `undefined` is `None`. As JSON it is at most 64 MiB, roughly counted: few objects that name each
+    /// other again and again would be more than fits any memory.
     pub fn json(&self, index: usize) -> Result<Option<Json>, HostError> {
         let mut graph = self.graph.clone();
         graph.set_root(self.get(index).clone());
         let what = format!("argument {index}");
-        let json = graph.to_value(&what).and_then(|value| value.to_json(&what, usize::MAX));
+        let json = graph.to_value(&what).and_then(|value| value.to_json(&what, JSON_BYTES));
         json.map_err(|refusal: Refusal| HostError::named("TypeError", refusal.to_string()))
     }
 
     fn wrong(index: usize, expected: &str) -> HostError {
         HostError::named("TypeError", format!("argument {index} is not {expected}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_argument_that_is_too_much_as_json_is_refused() {
+        let mut graph = Graph::default();
+        let mut doubled = graph.array([]);
+        for _ in 0..40 {
+            doubled = graph.array([doubled.clone(), doubled]);
+        }
+        let args = graph.array([doubled]);
+        graph.set_root(args);
+        let error = Args::new(graph).json(0).unwrap_err();
+        assert!(error.message.starts_with("argument 0[0]") && error.message.contains("too large"), "{error}");
     }
 }

@@ -1,10 +1,15 @@
-//! The command line, as it was typed. What the words mean is for [`crate::run`] to find out, so that
+//! The command line, as it was typed. What the words mean is for the commands to find out, so that
 //! every complaint about them is one line of the same kind.
+
+mod run_code;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+
+pub(crate) use self::run_code::RunCodeArguments;
+use self::run_code::{RUN_CODE_EXAMPLES, RUN_CODE_LONG_HELP};
 
 /// Runs JavaScript and TypeScript written by language models, in a sandbox, next to real tools.
 #[derive(Debug, Parser)]
@@ -23,6 +28,15 @@ pub(crate) enum Command {
     /// no environment: it can call the tools that it is granted, and nothing else.
     #[command(after_help = RUN_EXAMPLES, after_long_help = RUN_LONG_HELP)]
     Run(RunArguments),
+
+    /// Run one ES module, with further modules and values that it is given, and print its result
+    ///
+    /// The program is a module; its result is one of its exports, called if it is a function. The result is
+    /// printed to standard output; what the program reports goes to standard error as it comes, and what it
+    /// logs, and its error if it fails, when it is over. The program has no files, no network, no timers and
+    /// no environment: it can use what the command line gives it, and nothing else.
+    #[command(after_help = RUN_CODE_EXAMPLES, after_long_help = RUN_CODE_LONG_HELP)]
+    RunCode(RunCodeArguments),
 
     /// Run programs for hosts: the runner protocol
     ///
@@ -75,25 +89,15 @@ A host that has no tools, and waits a second for the answer:
 /// What `execbox run` is given.
 #[derive(Debug, Args)]
 pub(crate) struct RunArguments {
-    /// The program; `-`, or nothing in a pipe, reads standard input
-    #[arg(value_name = "FILE", conflicts_with = "eval")]
-    pub(crate) file: Option<PathBuf>,
-
-    /// Run this code instead of a file
-    #[arg(short, long, value_name = "CODE", allow_hyphen_values = true)]
-    pub(crate) eval: Option<String>,
+    #[command(flatten)]
+    pub(crate) program: ProgramArguments,
 
     /// Grant the stub tools of this file, which give canned answers (may be repeated)
     #[arg(long, value_name = "FILE")]
     pub(crate) tools: Vec<PathBuf>,
 
-    /// Where it runs: inline, worker, process or remote=ADDRESS [default: inline]
-    #[arg(long, value_name = "WHERE")]
-    pub(crate) executor: Option<String>,
-
-    /// Show a remote runner the token in this file (or in `EXECBOX_TOKEN`)
-    #[arg(long, value_name = "FILE", requires = "executor")]
-    pub(crate) token_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) place: PlaceArguments,
 
     /// Print the whole result (outcome, logs, duration) as one line of JSON
     #[arg(long)]
@@ -103,6 +107,37 @@ pub(crate) struct RunArguments {
     #[arg(short, long)]
     pub(crate) quiet: bool,
 
+    #[command(flatten)]
+    pub(crate) limits: LimitArguments,
+}
+
+/// Which program.
+#[derive(Debug, Args)]
+pub(crate) struct ProgramArguments {
+    /// The program; `-`, or nothing in a pipe, reads standard input
+    #[arg(value_name = "FILE", conflicts_with = "eval")]
+    pub(crate) file: Option<PathBuf>,
+
+    /// Run this code instead of a file
+    #[arg(short, long, value_name = "CODE", allow_hyphen_values = true)]
+    pub(crate) eval: Option<String>,
+}
+
+/// Where it runs.
+#[derive(Debug, Args)]
+pub(crate) struct PlaceArguments {
+    /// Where it runs: inline, worker, process or remote=ADDRESS [default: inline]
+    #[arg(long, value_name = "WHERE")]
+    pub(crate) executor: Option<String>,
+
+    /// Show a remote runner the token in this file (or in `EXECBOX_TOKEN`)
+    #[arg(long, value_name = "FILE", requires = "executor")]
+    pub(crate) token_file: Option<PathBuf>,
+}
+
+/// What it is held to.
+#[derive(Debug, Args)]
+pub(crate) struct LimitArguments {
     /// Stop the program after this time: `2s`, `500ms`; a plain number is milliseconds [default: 5s]
     #[arg(long, value_name = "TIME", allow_negative_numbers = true, help_heading = "Limits")]
     pub(crate) timeout: Option<String>,

@@ -1,0 +1,70 @@
+//! An error for people: what is wrong, the place in the source, and how the program got there.
+
+use annotate_snippets::{Annotation, AnnotationKind, Group, Level, Renderer, Snippet};
+use execbox::core::language::Position;
+
+use crate::frame::Frame;
+use crate::terminal::{safe, safe_line};
+
+/// An error. Nothing in it need be safe to show.
+#[derive(Debug)]
+pub(crate) struct Diagnostic<'a> {
+    /// Stands beside the word `error`.
+    pub(crate) code: Option<&'a str>,
+    pub(crate) message: &'a str,
+    pub(crate) place: Option<Place<'a>>,
+    /// Stack lines, innermost first: `    at total (orders.ts:3:7)`.
+    pub(crate) stack: Vec<String>,
+}
+
+/// Where an error arose.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place<'a> {
+    /// What the source is called.
+    pub(crate) name: &'a str,
+    pub(crate) code: &'a str,
+    pub(crate) position: Position,
+}
+
+impl Diagnostic<'_> {
+    /// As one or more lines. The innermost stack line is not among them if the frame shows what it says.
+    pub(crate) fn text(&self, coloured: bool) -> String {
+        let message = safe(self.message);
+        let mut title = Level::ERROR.primary_title(&*message);
+        if let Some(code) = self.code {
+            title = title.id(code);
+        }
+        let frame = self.place.and_then(|place| Some((place, Frame::around(place.code, place.position)?)));
+        let (group, callers) = match &frame {
+            Some((place, frame)) => {
+                let function = self.stack.first().and_then(|line| function(line, place));
+                (
+                    title.element(snippet(frame, &safe_line(place.name), function)),
+                    self.stack.get(1..).unwrap_or_default(),
+                )
+            }
+            None => (Group::with_title(title), &self.stack[..]),
+        };
+        let renderer = if coloured { Renderer::styled() } else { Renderer::plain() };
+        let mut text = renderer.render(&[group]) + "\n";
+        for line in callers {
+            text += &format!("{}\n", safe_line(line));
+        }
+        text
+    }
+}
+
+fn snippet<'a>(frame: &'a Frame, name: &str, function: Option<&str>) -> Snippet<'a, Annotation<'a>> {
+    let label = function.map(|function| format!("in {}", safe_line(function)));
+    Snippet::source(frame.text.as_str())
+        .line_start(frame.first_line)
+        .path(name.to_owned())
+        .fold(false)
+        .annotation(AnnotationKind::Primary.span(frame.span.clone()).label(label))
+}
+
+/// The function that a stack line at that place names.
+fn function<'a>(stack_line: &'a str, place: &Place<'_>) -> Option<&'a str> {
+    let at = format!(" ({}:{})", place.name, place.position);
+    stack_line.strip_prefix("    at ")?.strip_suffix(&at)
+}

@@ -1,0 +1,121 @@
+//! A directory as source modules, keyed as they are imported: `./lib/math.ts`.
+//!
+//! Only regular files whose names end as modules do are opened. Nothing outside of the directory is: symbolic links are
+//! not followed.
+
+use std::collections::BTreeMap;
+use std::fs::{self, DirEntry};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use execbox::core::link::{MAX_MODULES, MAX_SOURCE_WORK};
+
+use crate::source::{self, TextError, reason};
+
+/// How a module's name ends.
+const EXTENSIONS: [&str; 4] = ["js", "ts", "mjs", "mts"];
+
+/// How many files and directories are looked at, so that the wrong directory is told from a large one.
+const MAX_ENTRIES: usize = 100_000;
+
+/// The modules of a directory.
+#[derive(Debug, Default)]
+pub(super) struct Modules {
+    /// Where each is, and its text.
+    pub(super) files: BTreeMap<String, (PathBuf, String)>,
+    /// The program's name among them, if it is one of the directory's files. It is not among `files`.
+    pub(super) program: Option<String>,
+}
+
+/// Why there are no modules.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ModulesError {
+    #[error("--modules: cannot read {dir}: {}", reason(error))]
+    Unreadable { dir: String, error: io::Error },
+    #[error("--modules: {dir} is no directory: name the one that the modules are in")]
+    NoDirectory { dir: String },
+    #[error("--modules: {0}")]
+    Text(#[from] TextError),
+    #[error("--modules: {file} has a name that is not UTF-8: rename it")]
+    Name { file: String },
+    #[error("--modules: {dir} has more than {MAX_MODULES} modules: name a smaller directory")]
+    TooMany { dir: String },
+    #[error("--modules: {dir} has more than {MAX_ENTRIES} files and directories: name a smaller one")]
+    TooLarge { dir: String },
+    #[error("--modules: the modules in {dir} are longer than {} MiB together: name a smaller directory", MAX_SOURCE_WORK >> 20)]
+    TooLong { dir: String },
+}
+
+/// The modules below `dir`, without `program`, the path of a file that may lie there.
+pub(super) fn read(dir: &Path, program: Option<&Path>) -> Result<Modules, ModulesError> {
+    let name = dir.display().to_string();
+    let root = fs::canonicalize(dir).map_err(|error| ModulesError::Unreadable { dir: name.clone(), error })?;
+    if !root.is_dir() {
+        return Err(ModulesError::NoDirectory { dir: name });
+    }
+    let program = program.and_then(|path| fs::canonicalize(path).ok());
+    let program = program.as_deref().and_then(|path| path.strip_prefix(&root).ok());
+    let mut modules = Modules::default();
+    let mut len = 0;
+    for below in walk(dir)? {
+        let path = dir.join(&below);
+        let specifier = specifier(&below).ok_or_else(|| ModulesError::Name { file: path.display().to_string() })?;
+        if program == Some(&below) {
+            modules.program = Some(specifier);
+            continue;
+        }
+        let text = source::read_file(&path)?;
+        len += text.len() as u64;
+        modules.files.insert(specifier, (path, text));
+        if modules.files.len() > MAX_MODULES {
+            return Err(ModulesError::TooMany { dir: name });
+        }
+        if len > MAX_SOURCE_WORK {
+            return Err(ModulesError::TooLong { dir: name });
+        }
+    }
+    Ok(modules)
+}
+
+/// The paths of all modules below `dir`, from there.
+fn walk(dir: &Path) -> Result<Vec<PathBuf>, ModulesError> {
+    let mut found = Vec::new();
+    let mut open = vec![PathBuf::new()];
+    let mut seen = 0;
+    while let Some(below) = open.pop() {
+        let here = dir.join(&below);
+        let unreadable = |error| ModulesError::Unreadable { dir: here.display().to_string(), error };
+        for entry in fs::read_dir(&here).map_err(unreadable)? {
+            let entry = entry.map_err(unreadable)?;
+            seen += 1;
+            if seen > MAX_ENTRIES {
+                return Err(ModulesError::TooLarge { dir: dir.display().to_string() });
+            }
+            let kind = entry.file_type().map_err(unreadable)?;
+            let path = below.join(entry.file_name());
+            if is_passed_over(&entry) {
+            } else if kind.is_dir() {
+                open.push(path);
+            } else if kind.is_file() && is_module(&path) {
+                found.push(path);
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// What tools keep beside sources.
+fn is_passed_over(entry: &DirEntry) -> bool {
+    let name = entry.file_name();
+    name.as_encoded_bytes().starts_with(b".") || name == "node_modules"
+}
+
+fn is_module(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| EXTENSIONS.iter().any(|one| extension == *one))
+}
+
+/// How a path below the directory is imported from its root.
+fn specifier(below: &Path) -> Option<String> {
+    let segments: Option<Vec<_>> = below.iter().map(|segment| segment.to_str()).collect();
+    Some(format!("./{}", segments?.join("/")))
+}

@@ -1,0 +1,382 @@
+//! Values for people: what JSON can say is JSON, as `execbox run` prints it; the rest is written as JavaScript would make
+//! it, and what no literal makes stands in brackets.
+//!
+//! An object that comes again is named: `<ref *1> {…}` where it stands, `<ref *1>` where it comes again. So a text is never
+//! longer than its value, whatever the value shares. Of bytes, and beyond the nesting that JSON may have, only the beginning
+//! is shown: `--json` gives the whole.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt::Write as _;
+use std::time::{Duration, UNIX_EPOCH};
+
+use execbox::code::{Datum, Graph, Node};
+use execbox::core::value::{ErrorNode, MAX_JSON_DEPTH, NodeId, ViewKind};
+use serde_json::Number;
+
+use crate::terminal::safe_line;
+
+/// How many elements of bytes and typed arrays are shown.
+const MOST_ELEMENTS: usize = 100;
+
+/// Beyond it, not every whole number is a number.
+const EXACT: f64 = 9_007_199_254_740_992.0;
+
+/// The last moment that has four digits for its year, in milliseconds.
+const LAST_YEAR: f64 = 253_402_300_799_999.0;
+
+/// A value on lines of its own.
+pub(super) fn block(graph: &Graph, value: &Datum) -> String {
+    Printer::new(graph, true).print(value)
+}
+
+/// A value on one line.
+pub(super) fn line(graph: &Graph, value: &Datum) -> String {
+    Printer::new(graph, false).print(value)
+}
+
+/// Recurses as deep as JSON may nest.
+struct Printer<'g> {
+    graph: &'g Graph,
+    is_block: bool,
+    depth: usize,
+    text: String,
+    /// Where in the text each object begins.
+    begins: HashMap<NodeId, usize>,
+    /// Where in the text objects come again.
+    repeats: Vec<(usize, NodeId)>,
+}
+
+impl<'g> Printer<'g> {
+    fn new(graph: &'g Graph, is_block: bool) -> Self {
+        Self { graph, is_block, depth: 0, text: String::new(), begins: HashMap::new(), repeats: Vec::new() }
+    }
+
+    fn print(mut self, value: &'g Datum) -> String {
+        self.datum(value);
+        self.with_marks()
+    }
+
+    /// The text with the names of the objects that come again, numbered in order.
+    fn with_marks(&self) -> String {
+        let repeated: HashSet<NodeId> = self.repeats.iter().map(|(_, id)| *id).collect();
+        let mut begins: Vec<(usize, NodeId)> = repeated.into_iter().map(|id| (self.begins[&id], id)).collect();
+        begins.sort_unstable();
+        let numbers: HashMap<NodeId, usize> = begins.iter().map(|(_, id)| *id).zip(1..).collect();
+        let begins = begins.iter().map(|(at, id)| (*at, format!("<ref *{}> ", numbers[id])));
+        let repeats = self.repeats.iter().map(|(at, id)| (*at, format!("<ref *{}>", numbers[id])));
+        let mut marks: Vec<(usize, String)> = begins.chain(repeats).collect();
+        marks.sort_unstable();
+        let mut text = String::with_capacity(self.text.len() + marks.len() * 10);
+        let mut done = 0;
+        for (at, mark) in marks {
+            text += &self.text[done..at];
+            text += &mark;
+            done = at;
+        }
+        text + &self.text[done..]
+    }
+
+    fn datum(&mut self, datum: &'g Datum) {
+        match datum {
+            Datum::Undefined => self.text += "undefined",
+            Datum::Null => self.text += "null",
+            Datum::Bool(value) => self.text += if *value { "true" } else { "false" },
+            Datum::Number(value) => self.text += &number(*value),
+            Datum::BigInt(value) => {
+                let _ = write!(self.text, "{value}n");
+            }
+            Datum::String(text) => self.string(text),
+            Datum::Node(id) => self.object(*id),
+        }
+    }
+
+    fn string(&mut self, text: &str) {
+        self.text += &serde_json::Value::from(text).to_string();
+    }
+
+    fn object(&mut self, id: NodeId) {
+        let graph: &'g Graph = self.graph;
+        let Some(node) = graph.get(id) else { return };
+        if self.begins.contains_key(&id) {
+            self.repeats.push((self.text.len(), id));
+        } else if self.depth == MAX_JSON_DEPTH {
+            self.text.push('…');
+        } else {
+            self.begins.insert(id, self.text.len());
+            self.node(node, id);
+        }
+    }
+
+    fn node(&mut self, node: &'g Node, id: NodeId) {
+        match node {
+            Node::Array(items) => self.list("[", items, "]", Self::datum),
+            Node::Object(members) => self.list("{", members, "}", Self::member),
+            Node::Set(items) => self.list("new Set([", items, "])", Self::datum),
+            Node::Map(entries) => self.list("new Map([", entries, "])", Self::entry),
+            Node::SparseArray(len, members) => {
+                let opening = format!("Object.assign(new Array({len}), {{");
+                self.list(&opening, members, "})", Self::member);
+            }
+            Node::Date(time) => self.text += &date(*time),
+            Node::RegExp { source, flags } => {
+                let _ = write!(self.text, "/{}/{}", safe_line(source), safe_line(flags));
+            }
+            Node::Error(error) => self.error(error),
+            Node::Buffer { bytes, .. } => self.buffer("ArrayBuffer", bytes),
+            Node::View { kind, .. } => {
+                let bytes = self.graph.bytes_of(&Datum::Node(id)).unwrap_or_default();
+                self.view(*kind, bytes);
+            }
+            Node::Boxed(primitive) => {
+                self.text += "Object(";
+                self.datum(primitive);
+                self.text += ")";
+            }
+            Node::Function(function) => {
+                let _ = write!(self.text, "[function {}]", safe_line(&function.name));
+            }
+            Node::Promise(_) => self.text += "[promise]",
+        }
+    }
+
+    /// The parts of an object, each on a line of its own in a block.
+    fn list<T>(&mut self, opening: &str, parts: &'g [T], closing: &str, part: fn(&mut Self, &'g T)) {
+        self.text += opening;
+        self.depth += 1;
+        for (number, one) in parts.iter().enumerate() {
+            if number > 0 {
+                self.text.push(',');
+            }
+            self.next_line();
+            part(self, one);
+        }
+        self.depth -= 1;
+        if !parts.is_empty() {
+            self.next_line();
+        }
+        self.text += closing;
+    }
+
+    fn next_line(&mut self) {
+        if self.is_block {
+            let _ = write!(self.text, "\n{:width$}", "", width = 2 * self.depth);
+        }
+    }
+
+    fn member(&mut self, (key, value): &'g (String, Datum)) {
+        self.string(key);
+        self.text += if self.is_block { ": " } else { ":" };
+        self.datum(value);
+    }
+
+    fn entry(&mut self, (key, value): &'g (Datum, Datum)) {
+        self.text += "[";
+        self.datum(key);
+        self.text += if self.is_block { ", " } else { "," };
+        self.datum(value);
+        self.text += "]";
+    }
+
+    fn error(&mut self, error: &'g ErrorNode) {
+        let _ = write!(self.text, "[{}", safe_line(&error.name));
+        if let Some(message) = &error.message {
+            self.text += ": ";
+            self.string(message);
+        }
+        if let Some(cause) = &error.cause {
+            self.text += ", cause: ";
+            self.depth += 1;
+            self.datum(cause);
+            self.depth -= 1;
+        }
+        self.text += "]";
+    }
+
+    fn buffer(&mut self, name: &str, bytes: &[u8]) {
+        let _ = write!(self.text, "[{name} of {} bytes", bytes.len());
+        let mut before = ": ";
+        for byte in bytes.iter().take(MOST_ELEMENTS) {
+            let _ = write!(self.text, "{before}{byte:02x}");
+            before = " ";
+        }
+        self.text += if bytes.len() > MOST_ELEMENTS { " …]" } else { "]" };
+    }
+
+    fn view(&mut self, kind: ViewKind, bytes: &[u8]) {
+        if kind == ViewKind::DataView {
+            return self.buffer("DataView", bytes);
+        }
+        let elements = bytes.chunks_exact(kind.element_len() as usize);
+        let more = elements.len().saturating_sub(MOST_ELEMENTS);
+        let shown: Vec<String> = elements.take(MOST_ELEMENTS).map(|bytes| element(kind, bytes)).collect();
+        let _ = write!(self.text, "new {}([{}", kind.name(), shown.join(", "));
+        if more > 0 {
+            let _ = write!(self.text, ", … {more} more");
+        }
+        self.text += "])";
+    }
+}
+
+/// A number as JavaScript writes it in JSON; what JSON has no word for, by JavaScript's.
+fn number(value: f64) -> String {
+    match value {
+        _ if value.is_nan() => "NaN".to_owned(),
+        f64::INFINITY => "Infinity".to_owned(),
+        f64::NEG_INFINITY => "-Infinity".to_owned(),
+        _ if value == 0.0 && value.is_sign_negative() => "-0".to_owned(),
+        _ if value.fract() == 0.0 && value.abs() <= EXACT => format!("{value:.0}"),
+        _ => Number::from_f64(value).map(|number| number.to_string()).unwrap_or_default(),
+    }
+}
+
+fn date(time: f64) -> String {
+    if !(0.0..=LAST_YEAR).contains(&time) {
+        return format!("new Date({})", number(time));
+    }
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // it is in the range that was looked at
+    let moment = UNIX_EPOCH + Duration::from_millis(time as u64);
+    format!("new Date(\"{}\")", humantime::format_rfc3339_millis(moment))
+}
+
+/// One element of a typed array, of little-endian bytes.
+fn element(kind: ViewKind, bytes: &[u8]) -> String {
+    let mut padded = [0; 8];
+    padded[..bytes.len()].copy_from_slice(bytes);
+    let bits = u64::from_le_bytes(padded);
+    let unused = 64 - 8 * bytes.len();
+    let signed = (bits << unused).cast_signed() >> unused;
+    match kind {
+        ViewKind::Uint8 | ViewKind::Uint8Clamped | ViewKind::Uint16 | ViewKind::Uint32 => bits.to_string(),
+        ViewKind::Int8 | ViewKind::Int16 | ViewKind::Int32 => signed.to_string(),
+        ViewKind::BigUint64 => format!("{bits}n"),
+        ViewKind::BigInt64 => format!("{signed}n"),
+        ViewKind::Float16 => number(half(bits)),
+        ViewKind::Float32 => number(f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]).into()),
+        ViewKind::Float64 => number(f64::from_bits(bits)),
+        ViewKind::DataView => String::new(),
+    }
+}
+
+/// A number of 16 bits: 1 of sign, 5 of exponent, 10 of fraction.
+fn half(bits: u64) -> f64 {
+    let sign = if bits & 0x8000 == 0 { 1.0 } else { -1.0 };
+    let exponent = i32::try_from(bits >> 10 & 0x1f).unwrap_or_default();
+    let fraction = f64::from(u16::try_from(bits & 0x3ff).unwrap_or_default()) / 1024.0;
+    sign * match exponent {
+        0 => fraction * 2f64.powi(-14),
+        31 if fraction == 0.0 => f64::INFINITY,
+        31 => f64::NAN,
+        _ => (1.0 + fraction) * 2f64.powi(exponent - 15),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value as Json, json};
+
+    fn shown(tagged: &Json) -> String {
+        let graph = Graph::from_tagged_json(tagged, "value").unwrap();
+        line(&graph, graph.root())
+    }
+
+    #[test]
+    fn what_json_can_say_is_json() {
+        let value =
+            json!({"list": [1, -2.5, {"deep": "te\"xt\u{1b}"}], "none": null, "empty": [], "nothing": {}, "yes": true});
+        let graph = Graph::from_json(&value);
+        assert_eq!(block(&graph, graph.root()), serde_json::to_string_pretty(&value).unwrap());
+        assert_eq!(line(&graph, graph.root()), value.to_string());
+    }
+
+    #[test]
+    fn the_rest_is_written_as_javascript_makes_it() {
+        for (tagged, expected) in [
+            (json!({"$undefined": true}), "undefined"),
+            (
+                json!([{"$number": "NaN"}, {"$number": "-0"}, {"$number": "-Infinity"}, 1e300]),
+                "[NaN,-0,-Infinity,1e+300]",
+            ),
+            (json!({"$bigint": "-123"}), "-123n"),
+            (json!({"$date": 1_700_000_000_123_i64}), "new Date(\"2023-11-14T22:13:20.123Z\")"),
+            (
+                json!([{"$date": null}, {"$date": -1}, {"$date": 8.64e15}]),
+                "[new Date(NaN),new Date(-1),new Date(8640000000000000)]",
+            ),
+            (
+                json!({"$map": [["a", 1], [{"b": 1}, {"$set": [1, "2"]}]]}),
+                r#"new Map([["a",1],[{"b":1},new Set([1,"2"])]])"#,
+            ),
+            (json!({"$regexp": "a\u{1b}/", "flags": "g"}), r"/a\u001b//g"),
+            (
+                json!({"$error": "TypeError", "message": "no", "stack": "…", "cause": {"$error": "odd\n"}}),
+                r#"[TypeError: "no", cause: [odd\u000a]]"#,
+            ),
+            (json!({"$boxed": "a"}), r#"Object("a")"#),
+            (json!({"$sparse": 3, "items": {"1": 2}}), r#"Object.assign(new Array(3), {"1":2})"#),
+            (json!({"$function": 7, "name": "f"}), "[function f]"),
+            (json!({"$promise": 1}), "[promise]"),
+        ] {
+            assert_eq!(shown(&tagged), expected, "{tagged}");
+        }
+    }
+
+    #[test]
+    fn bytes_are_numbers_by_their_kind() {
+        let buffer = json!({"$buffer": "AAH+/wA8APz/gAB+"}); // 00 01 fe ff 00 3c 00 fc ff 80 00 7e
+        let view = |kind: &str, length: u32| shown(&json!({"$view": kind, "of": buffer.clone(), "length": length}));
+        assert_eq!(view("Uint8Array", 4), "new Uint8Array([0, 1, 254, 255])");
+        assert_eq!(view("Int8Array", 4), "new Int8Array([0, 1, -2, -1])");
+        assert_eq!(view("Int16Array", 2), "new Int16Array([256, -2])");
+        assert_eq!(view("Uint32Array", 1), "new Uint32Array([4294836480])");
+        assert_eq!(
+            view("BigInt64Array", 1),
+            format!("new BigInt64Array([{}n])", i64::from_le_bytes([0, 1, 254, 255, 0, 60, 0, 252]))
+        );
+        assert_eq!(
+            view("Float16Array", 6),
+            "new Float16Array([0.0000152587890625, NaN, 1, -Infinity, -0.00001519918441772461, NaN])"
+        );
+        assert_eq!(shown(&buffer), "[ArrayBuffer of 12 bytes: 00 01 fe ff 00 3c 00 fc ff 80 00 7e]");
+        assert_eq!(view("DataView", 1), "[DataView of 1 bytes: 00]");
+    }
+
+    #[test]
+    fn what_is_long_is_cut() {
+        let mut graph = Graph::default();
+        let bytes = graph.bytes(vec![7; 1000]);
+        graph.set_root(bytes);
+        let text = block(&graph, graph.root());
+        assert!(text.starts_with("new Uint8Array([7, 7, ") && text.ends_with(" 7, … 900 more])"), "{text}");
+    }
+
+    #[test]
+    fn an_object_that_comes_again_is_named() {
+        let cycle =
+            json!({"$id": 0, "$value": {"self": {"$ref": 0}, "one": {"$id": 1, "$value": []}, "two": {"$ref": 1}}});
+        assert_eq!(shown(&cycle), r#"<ref *1> {"self":<ref *1>,"one":<ref *2> [],"two":<ref *2>}"#);
+    }
+
+    /// Each of thirty arrays holds the one before twice.
+    #[test]
+    fn sharing_does_not_make_a_text_long() {
+        let mut graph = Graph::default();
+        let mut value = graph.array([]);
+        for _ in 0..30 {
+            value = graph.array([value.clone(), value]);
+        }
+        graph.set_root(value);
+        assert!(line(&graph, graph.root()).len() < 1000);
+    }
+
+    #[test]
+    fn depth_does_no_harm() {
+        let mut graph = Graph::default();
+        let mut value = graph.array([]);
+        for _ in 0..100_000 {
+            value = graph.array([value]);
+        }
+        graph.set_root(value);
+        assert_eq!(line(&graph, graph.root()), format!("{}…{}", "[".repeat(100), "]".repeat(100)));
+    }
+}

@@ -1,0 +1,175 @@
+//! The options of a run: those of the options file, and over them those of the command line.
+//!
+//! All are laid into one JSON object with the keys of the specification, which the library reads. What it says of a value is
+//! said as it says it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use execbox::code::{CodeExecutionOptions, OptionsError};
+use serde_json::{Map, Value as Json, json};
+
+use super::BadInput;
+use super::modules::{self, Modules};
+use crate::args::RunCodeArguments;
+use crate::source::{self, Source, TextError};
+
+/// The sources of a run, for errors that point into them.
+pub(super) struct Sources {
+    pub(super) entry: Source,
+    /// What the program calls the entry.
+    filename: String,
+    /// Other sources by what the program calls them.
+    modules: BTreeMap<String, Source>,
+}
+
+impl Sources {
+    /// The source that the program calls so, and which its `name` says where to find.
+    pub(super) fn get(&self, filename: &str) -> Option<&Source> {
+        if filename == self.filename { Some(&self.entry) } else { self.modules.get(filename) }
+    }
+}
+
+/// The options that were read.
+pub(super) struct Options {
+    pub(super) options: CodeExecutionOptions,
+    /// Whether there is a global `report` among them, which takes the place of the built-in one.
+    pub(super) has_report: bool,
+}
+
+/// What is wrong with options.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum OptionsFault {
+    #[error(transparent)]
+    Text(#[from] TextError),
+    #[error("{file}: {error}")]
+    File { file: String, error: serde_json::Error },
+    #[error("{file}: {error}")]
+    Options { file: String, error: OptionsError },
+    #[error("{option} {text:?}: write NAME=JSON, for example rows=[1,2] or rows=@rows.json")]
+    NoValue { option: &'static str, text: String },
+    #[error("{option}: the value is not JSON: {error}{}", hint_at_quotes(text))]
+    NoJson { option: String, text: String, error: serde_json::Error },
+    #[error("--args: write a JSON array of arguments, for example [1,\"two\"]")]
+    NoArray,
+    /// The library says what is wrong with a value of the command line.
+    #[error("{0}")]
+    Value(OptionsError),
+}
+
+/// Reads everything. The program comes last: it may be typed in by hand, and for nothing if something else is wrong.
+pub(super) fn read(arguments: RunCodeArguments, memory_bytes: u64) -> Result<(Sources, Options), BadInput> {
+    let mut options = arguments.options.as_deref().map_or_else(|| Ok(Map::new()), read_file)?;
+    lay_over(&mut options, &arguments, memory_bytes)?;
+    let path = arguments.program.file.clone().filter(|path| path.as_os_str() != "-");
+    let modules = arguments.modules.as_deref().map(|dir| modules::read(dir, path.as_deref())).transpose()?;
+    let modules = modules.unwrap_or_default();
+    let entry = Source::read(arguments.program)?;
+    let sources = gather(&mut options, entry, path.as_deref(), modules);
+    let has_report = options.get("globals").and_then(|globals| globals.get("report")).is_some();
+    let options = CodeExecutionOptions::from_json(&Json::Object(options)).map_err(OptionsFault::Value)?;
+    Ok((sources, Options { options, has_report }))
+}
+
+/// The options of a file, as the library would take them.
+fn read_file(path: &Path) -> Result<Map<String, Json>, OptionsFault> {
+    let options = read_json(path)?;
+    let read = CodeExecutionOptions::from_json(&options);
+    drop(read.map_err(|error| OptionsFault::Options { file: path.display().to_string(), error })?);
+    Ok(if let Json::Object(options) = options { options } else { Map::new() })
+}
+
+fn lay_over(
+    options: &mut Map<String, Json>,
+    arguments: &RunCodeArguments,
+    memory_bytes: u64,
+) -> Result<(), OptionsFault> {
+    let mut set = |path: &[&str], value: Json| {
+        let (last, path) = path.split_last().expect("a path has a key");
+        let object = path.iter().fold(&mut *options, |object, key| {
+            let member = object.entry(*key).or_insert_with(|| json!({}));
+            member.as_object_mut().expect("the library has looked at it")
+        });
+        object.insert((*last).to_owned(), value);
+    };
+    if let Some(function) = &arguments.function {
+        set(&["execute", "fn"], json!(function));
+    }
+    if let Some(args) = &arguments.args {
+        let args = value("--args", args)?;
+        if !args.is_array() {
+            return Err(OptionsFault::NoArray);
+        }
+        set(&["execute", "args"], args);
+    }
+    for text in &arguments.global {
+        let (name, value) = named_value("--global", text)?;
+        set(&["globals", name], value);
+    }
+    for text in &arguments.import {
+        let (name, value) = named_value("--import", text)?;
+        set(&["imports", name], value);
+    }
+    if arguments.limits.memory.is_some() {
+        set(&["memoryLimitBytes"], json!(memory_bytes));
+    }
+    let texts = [("filename", &arguments.filename), ("language", &arguments.language)];
+    for (key, text) in texts.into_iter().filter_map(|(key, text)| Some((key, text.as_ref()?))) {
+        set(&[key], json!(text));
+    }
+    Ok(())
+}
+
+/// Puts the modules of the directory and the program's own name among the options, and remembers all sources.
+fn gather(options: &mut Map<String, Json>, entry: Source, path: Option<&Path>, directory: Modules) -> Sources {
+    let mut modules = BTreeMap::new();
+    let given = options.get("modules").and_then(Json::as_object).into_iter().flatten();
+    for (specifier, code) in given.filter_map(|(specifier, code)| Some((specifier, code.as_str()?))) {
+        modules.insert(specifier.clone(), Source { name: specifier.clone(), code: code.to_owned() });
+    }
+    for (specifier, (path, code)) in directory.files {
+        modules.insert(specifier, Source { name: path.display().to_string(), code });
+    }
+    let filename = options.get("filename").and_then(Json::as_str).map(str::to_owned);
+    let filename = filename.unwrap_or_else(|| match (directory.program, path.and_then(Path::file_name)) {
+        (Some(below), _) => below,
+        (None, Some(name)) => name.display().to_string(),
+        (None, None) => entry.name.clone(),
+    });
+    let texts: Map<_, _> = modules.iter().map(|(specifier, source)| (specifier.clone(), json!(source.code))).collect();
+    options.insert("modules".to_owned(), Json::Object(texts));
+    options.insert("filename".to_owned(), json!(filename));
+    Sources { entry, filename, modules }
+}
+
+// ---- Values -----------------------------------------------------------------------------------------
+
+/// `NAME=JSON`, or `NAME=@FILE`.
+fn named_value<'a>(option: &'static str, text: &'a str) -> Result<(&'a str, Json), OptionsFault> {
+    let no_value = || OptionsFault::NoValue { option, text: text.to_owned() };
+    let (name, json) = text.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(no_value)?;
+    Ok((name, value(&format!("{option} {name}"), json)?))
+}
+
+/// JSON, or `@FILE`: no JSON begins with that.
+fn value(option: &str, text: &str) -> Result<Json, OptionsFault> {
+    if let Some(file) = text.strip_prefix('@') {
+        return read_json(&PathBuf::from(file));
+    }
+    serde_json::from_str(text).map_err(|error| OptionsFault::NoJson {
+        option: option.to_owned(),
+        text: text.to_owned(),
+        error,
+    })
+}
+
+fn read_json(path: &Path) -> Result<Json, OptionsFault> {
+    let text = source::read_file(path)?;
+    serde_json::from_str(&text).map_err(|error| OptionsFault::File { file: path.display().to_string(), error })
+}
+
+/// For a word where a text in quotes belongs.
+fn hint_at_quotes(text: &str) -> &'static str {
+    let looks_like_words = text.starts_with(char::is_alphabetic);
+    if looks_like_words { r#" (a text is in double quotes: '"text"')"# } else { "" }
+}

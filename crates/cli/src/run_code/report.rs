@@ -1,0 +1,111 @@
+//! What is printed of a run of modules: reports as they come; then its log, its result or error, and its status.
+//!
+//! As for [`crate::report`]: the result goes to standard output, everything else to standard error, and all of it is made
+//! safe to look at first.
+
+use std::io::{self, IsTerminal as _};
+
+use bytesize::ByteSize;
+use execbox::code::{CodeExecutionError, CodeExecutionLog, CodeExecutionResult, Graph, Status};
+use execbox::core::code::Failure;
+use execbox::core::language::Position;
+
+use super::options::Sources;
+use super::{failed, notation};
+use crate::diagnostic::{Diagnostic, Place};
+use crate::report::{hint_at_undefined, log_line, print, write_error};
+use crate::terminal::{colours, safe_line};
+
+/// Shows reports as they come, or does not.
+pub(super) fn report_sink(silent: bool) -> impl Fn(&Graph) + Send + Sync + 'static {
+    let coloured = colours(io::stderr().is_terminal());
+    move |report| {
+        if !silent {
+            let value = notation::line(report, report.root());
+            let value = safe_line(&value);
+            write_error(&if coloured {
+                format!("\x1b[36mreport\x1b[0m {value}\n")
+            } else {
+                format!("report {value}\n")
+            });
+        }
+    }
+}
+
+/// The result as one line of JSON can give it: a value that nests too deep for JSON is a failure.
+pub(super) fn as_json_allows(result: CodeExecutionResult) -> CodeExecutionResult {
+    match result.to_json() {
+        Ok(_) => result,
+        Err(refusal) => CodeExecutionResult {
+            duration: result.duration,
+            memory_used_bytes: result.memory_used_bytes,
+            ..failed(Failure::serialization(&refusal))
+        },
+    }
+}
+
+/// Prints the whole result as one line of JSON.
+pub(super) fn print_json(result: &CodeExecutionResult) -> io::Result<()> {
+    let json = result.to_json().map_err(io::Error::other)?;
+    print(&json.to_string())
+}
+
+/// Prints a result for people.
+pub(super) fn print_human(result: &CodeExecutionResult, sources: &Sources, quiet: bool) -> io::Result<()> {
+    let coloured = colours(io::stderr().is_terminal());
+    if !quiet {
+        write_error(&result.logs.iter().map(|log| log_text(log, coloured)).collect::<String>());
+    }
+    match (&result.result, &result.error) {
+        (Some(value), _) if value.root().is_undefined() => hint_at_undefined("export a value, or return one"),
+        (Some(value), _) => print(&notation::block(value, value.root()))?,
+        (None, Some(error)) => write_error(&error_text(result.status, error, sources, coloured)),
+        (None, None) => {}
+    }
+    if !quiet {
+        let status = status_text(result);
+        write_error(&if coloured { format!("\x1b[2m{status}\x1b[0m\n") } else { format!("{status}\n") });
+    }
+    Ok(())
+}
+
+/// A call of the console: texts as they are, other values as reports are shown.
+fn log_text(log: &CodeExecutionLog, coloured: bool) -> String {
+    let args = log.args.items(log.args.root()).unwrap_or_default();
+    let words = args.iter().map(|arg| arg.as_str().map_or_else(|| notation::line(&log.args, arg), str::to_owned));
+    log_line(log.level, &words.collect::<Vec<_>>().join(" "), coloured)
+}
+
+fn error_text(status: Status, error: &CodeExecutionError, sources: &Sources, coloured: bool) -> String {
+    let source = error.filename.as_deref().and_then(|filename| sources.get(filename));
+    let place = source.and_then(|source| {
+        let position = Position { line: error.line?, column: error.column? };
+        Some(Place { name: &source.name, code: &source.code, position })
+    });
+    let message = if error.message.is_empty() { error.name.clone() } else { error.to_string() };
+    let stack = error.stack.as_deref().and_then(|stack| stack.strip_prefix(&*message)).unwrap_or_default();
+    let stack = stack.split('\n').skip(1).map(|line| with_path(line, sources)).collect();
+    // That an error is an error goes without saying.
+    let code = (status != Status::Error).then(|| status.as_str());
+    Diagnostic { code, message: &message, place, stack }.text(coloured)
+}
+
+/// A stack line, `    at total (./lib/math.ts:3:7)`, with the path of the file that it names.
+fn with_path(line: &str, sources: &Sources) -> String {
+    let path = || {
+        let (before, place) = line.split_once(" (").or_else(|| line.split_once("at "))?;
+        let opening = &line[before.len()..line.len() - place.len()];
+        let mut parts = place.rsplitn(3, ':');
+        let (column, number, name) = (parts.next()?, parts.next()?, parts.next()?);
+        let source = sources.get(name)?;
+        Some(format!("{before}{opening}{}:{number}:{column}", source.name))
+    };
+    path().unwrap_or_else(|| line.to_owned())
+}
+
+/// How it ended, in what time, and in how much memory.
+fn status_text(result: &CodeExecutionResult) -> String {
+    let milliseconds = result.duration.as_secs_f64() * 1000.0;
+    let memory = result.memory_used_bytes.map(|bytes| format!(", {}", ByteSize(bytes).display().iec()));
+    format!("{} in {milliseconds:.1} ms{}", result.status.as_str(), memory.unwrap_or_default())
+}

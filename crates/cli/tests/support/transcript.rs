@@ -1,0 +1,165 @@
+//! Commands as they are typed, and transcripts of them: what is printed where, and the exit code.
+//!
+//! Durations, times and amounts of memory are replaced by `#`.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_execbox");
+
+/// A command as it is typed.
+#[derive(Debug)]
+pub(crate) struct Typed {
+    arguments: Vec<String>,
+    stdin: String,
+}
+
+impl Typed {
+    pub(crate) fn new(arguments: &[&str]) -> Self {
+        Self { arguments: arguments.iter().map(ToString::to_string).collect(), stdin: String::new() }
+    }
+
+    pub(crate) fn stdin(self, text: &str) -> Self {
+        Self { stdin: text.to_owned(), ..self }
+    }
+
+    pub(crate) fn start(&self, dir: &Path) -> Child {
+        Command::new(BINARY)
+            .args(&self.arguments)
+            .current_dir(dir)
+            .env("NO_COLOR", "1")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+    }
+
+    pub(crate) fn output(&self, dir: &Path) -> Output {
+        let mut child = self.start(dir);
+        // A command that does not read its input may be gone before it is written.
+        let _ = child.stdin.take().unwrap().write_all(self.stdin.as_bytes());
+        child.wait_with_output().unwrap()
+    }
+
+    /// What a terminal is given, by standard output and standard error, without its own line ends and without colours;
+    /// and the exit code.
+    pub(crate) fn on_a_terminal(&self, dir: &Path) -> (String, Option<i32>) {
+        let terminal = nix::pty::openpty(None, None).unwrap();
+        let end = || Stdio::from(terminal.slave.try_clone().unwrap());
+        let mut command = Command::new(BINARY);
+        command.args(&self.arguments).current_dir(dir).env("NO_COLOR", "1");
+        let mut child = command.stdin(Stdio::null()).stdout(end()).stderr(end()).spawn().unwrap();
+        drop((command, terminal.slave));
+        let mut seen = Vec::new();
+        // Once the child is gone, reading is an error on Linux, and the end elsewhere.
+        let _ = fs::File::from(terminal.master).read_to_end(&mut seen);
+        let code = child.wait().unwrap().code();
+        (text(seen).replace("\r\n", "\n"), code)
+    }
+
+    /// As a shell would have it.
+    fn line(&self) -> String {
+        let mut line = match self.stdin.as_str() {
+            "" => "$ execbox".to_owned(),
+            text => format!("$ printf {} | execbox", quoted(&text.escape_default().to_string())),
+        };
+        for argument in &self.arguments {
+            line += &format!(" {}", quoted(&argument.replace('\x1b', "␛")));
+        }
+        line
+    }
+}
+
+fn quoted(argument: &str) -> String {
+    let plain = |character: char| character.is_ascii_alphanumeric() || "-_./".contains(character);
+    match argument {
+        "" => "''".to_owned(),
+        _ if argument.chars().all(plain) => argument.to_owned(),
+        _ if argument.contains('\'') => format!("\"{argument}\""),
+        _ => format!("'{argument}'"),
+    }
+}
+
+/// What a person would see who types the commands: line, standard error, standard output, exit code.
+pub(crate) fn transcript(dir: &Path, commands: &[Typed]) -> String {
+    let mut transcript = String::new();
+    for command in commands {
+        let output = command.output(dir);
+        let stderr = settled(&marked(&text(output.stderr)));
+        let stdout = settled(&text(output.stdout));
+        let code = output.status.code().expect("no signal ends it");
+        transcript += &format!("{}\n{stderr}{stdout}[exit {code}]\n\n", command.line());
+    }
+    transcript
+}
+
+/// Standard error, so that it can be told from standard output.
+fn marked(stderr: &str) -> String {
+    let mut marked = String::new();
+    for line in stderr.lines() {
+        marked += format!("2> {line}").trim_end();
+        marked.push('\n');
+    }
+    marked
+}
+
+/// A text without what differs from run to run: how long it took, when it was, how much memory that needed.
+fn settled(text: &str) -> String {
+    let keys = ["\"durationMs\":", "\"timestamp\":", "\"memoryUsedBytes\":"];
+    let text = keys.iter().fold(text.to_owned(), |text, key| without_number(&text, key));
+    let lines = text.split_inclusive('\n').map(|line| {
+        let status = ["success", "error", "memory", "terminated", "link_error"]
+            .into_iter()
+            .find(|status| line.strip_prefix("2> ").unwrap_or(line).starts_with(&format!("{status} in ")));
+        match status {
+            Some(_) if line.contains(" ms") && line.contains("iB") => format!("{}in # ms, # MiB\n", before_in(line)),
+            Some(_) if line.contains(" ms") => format!("{}in # ms\n", before_in(line)),
+            _ => line.to_owned(),
+        }
+    });
+    lines.collect()
+}
+
+fn before_in(line: &str) -> &str {
+    line.split_once("in ").map_or("", |(before, _)| before)
+}
+
+/// Every number after `key` is `#`.
+fn without_number(text: &str, key: &str) -> String {
+    let mut parts = text.split(key);
+    let mut settled = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let rest = part.trim_start_matches(|character: char| character.is_ascii_digit() || character == '.');
+        settled += &format!("{key}#{rest}");
+    }
+    settled
+}
+
+pub(crate) fn text(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap()
+}
+
+/// An empty directory of the test's own.
+pub(crate) fn directory(name: &str) -> PathBuf {
+    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = fs::remove_dir_all(&dir);
+    fs::create_dir_all(&dir).unwrap();
+    dir
+}
+
+/// A tools file with one provider.
+pub(crate) fn stub_file(provider: &str, tools: &str) -> String {
+    format!("{{ \"providers\": {{ \"{provider}\": {{ \"tools\": {tools} }} }} }}")
+}
+
+/// Until the program has logged a line. Logs come while it runs.
+pub(crate) fn wait_for_line(child: &mut Child) {
+    BufReader::new(child.stderr.as_mut().unwrap()).read_line(&mut String::new()).unwrap();
+}
+
+pub(crate) fn interrupt(child: &Child) {
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+}

@@ -1,0 +1,283 @@
+//! The host's half of a run, under a pretend clock, against runners of every kind.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use execbox_core::code::{Bridge, CodeExecutionError, Ending, Failure, Request, Status, Stop};
+use execbox_core::engine::{Call, CallId, Notification, Pending};
+use execbox_core::language::Dialect;
+use execbox_core::program::Limits;
+use execbox_core::protocol::code_host::{CodeHostSession, GREETING, Output};
+use execbox_core::protocol::line::decode_line;
+use execbox_core::protocol::{
+    Attachments, CloseReason, CodeCall, CodeDone, CodeNotify, Hello, HostMessage, HostOptions, Message, RunnerMessage,
+    Settle,
+};
+use execbox_core::value::{Graph, Value};
+use proptest::prelude::*;
+use serde_json::json;
+
+use crate::pair::ms;
+
+fn request() -> Request {
+    let mut nothing = Graph::default();
+    let object = nothing.object(Vec::<(String, _)>::new());
+    nothing.set_root(object);
+    let limits = Limits { timeout: ms(1000), memory_bytes: 4096, ..Limits::default() };
+    Request {
+        source: "export default 1".into(),
+        filename: Some("main.ts".into()),
+        language: Dialect::TypeScript,
+        modules: BTreeMap::from([("./a.js".to_owned(), "export {}".to_owned())]),
+        imports: BTreeMap::from([("fs".to_owned(), Bridge::new(&nothing, "fs").unwrap())]),
+        globals: Bridge::new(&nothing, "globals").unwrap(),
+        function: "default".into(),
+        args: Graph::from_json(&json!([1])).to_value("args").unwrap(),
+        limits,
+    }
+}
+
+fn outputs(session: &mut CodeHostSession) -> Vec<Output> {
+    std::iter::from_fn(|| session.poll_output()).collect()
+}
+
+fn greeting() -> CodeHostSession {
+    let mut session = CodeHostSession::new("run-1".into(), request(), HostOptions::default(), ms(0));
+    assert!(matches!(&outputs(&mut session)[..], [Output::Send(HostMessage::Hello(_))]));
+    session
+}
+
+fn running() -> CodeHostSession {
+    let mut session = greeting();
+    session.handle_message(RunnerMessage::Hello(Hello { attachments: true }), ms(1));
+    let outputs = outputs(&mut session);
+    let [Output::Send(HostMessage::RunCode(run))] = &outputs[..] else { panic!("{outputs:?}") };
+    assert_eq!((run.id.as_str(), &run.request), ("run-1", &request()));
+    session
+}
+
+fn call(number: u64) -> RunnerMessage {
+    let call = Call { id: CallId(number), function: 9, input: Value::undefined(), now: false };
+    RunnerMessage::CodeCall(CodeCall { id: "run-1".into(), call })
+}
+
+fn note(bytes: usize) -> RunnerMessage {
+    let args = Value::from_bytes(vec![0; bytes]);
+    RunnerMessage::CodeNotify(CodeNotify { id: "run-1".into(), notification: Notification { function: 1, args } })
+}
+
+fn done(id: &str, ending: Ending) -> RunnerMessage {
+    RunnerMessage::CodeDone(CodeDone { id: id.into(), ending, duration: ms(1), memory_used_bytes: Some(7) })
+}
+
+/// The ending, and whether the runner has to be stopped for it.
+fn end(session: &mut CodeHostSession) -> (Ending, bool) {
+    let mut outputs = outputs(session);
+    assert!(matches!(outputs.first(), Some(Output::CancelCalls)), "{outputs:?}");
+    let Some(Output::Finished { ending, .. }) = outputs.pop() else { panic!("{outputs:?}") };
+    assert!(session.is_finished() && session.next_timeout().is_none());
+    (ending, outputs.iter().any(|output| matches!(output, Output::Terminate)))
+}
+
+fn message(ending: Ending) -> String {
+    ending.unwrap_err().error.message
+}
+
+#[test]
+fn a_runner_that_does_not_answer_the_greeting_knows_no_runs() {
+    let mut session = greeting();
+    assert_eq!(session.next_timeout(), Some(GREETING));
+    session.handle_message(RunnerMessage::Started { id: "run-1".into() }, ms(1));
+    session.handle_message(call(1), ms(1));
+    session.handle_message(done("run-1", Ok(Value::undefined())), ms(1));
+    assert!(outputs(&mut session).is_empty(), "nothing was asked for yet");
+    session.handle_timeout(GREETING);
+    let (ending, stopped) = end(&mut session);
+    assert!(stopped && !session.is_reusable());
+    assert_eq!(message(ending), "the runner does not know run_code: it did not answer `hello`");
+}
+
+#[test]
+fn a_run_is_sent_once_and_ends_once() {
+    let mut session = running();
+    session.handle_message(RunnerMessage::Hello(Hello { attachments: true }), ms(2));
+    session.handle_message(done("run-2", Ok(Value::undefined())), ms(2));
+    assert!(outputs(&mut session).is_empty());
+    session.handle_message(done("run-1", Ok(Value::undefined())), ms(3));
+    session.handle_message(done("run-1", Err(Failure::internal("forged"))), ms(3));
+    session.handle_close(&CloseReason::CutOff);
+    session.terminate(Stop::Terminated(None), ms(4));
+    let (ending, stopped) = end(&mut session);
+    assert!(ending.is_ok() && !stopped && session.is_reusable());
+}
+
+#[test]
+fn calls_are_settled_once_and_promises_as_they_come() {
+    let mut session = running();
+    session.handle_message(call(1), ms(2));
+    assert!(matches!(&outputs(&mut session)[..], [Output::Call(_)]));
+    let settled = |pending| (pending, Ok(Value::undefined()));
+    for (pending, result) in [
+        settled(Pending::Call(CallId(1))),
+        settled(Pending::Call(CallId(1))),
+        settled(Pending::Call(CallId(2))),
+        settled(Pending::Promise(0)),
+    ] {
+        session.settle(pending, result);
+    }
+    let sent = outputs(&mut session);
+    let pending = |output: &Output| match output {
+        Output::Send(HostMessage::Settle(settle)) => settle.pending,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(sent.iter().map(pending).collect::<Vec<_>>(), [Pending::Call(CallId(1)), Pending::Promise(0)]);
+}
+
+#[test]
+fn terminating_asks_first_and_then_does_not() {
+    for answered in [true, false] {
+        let mut session = running();
+        session.handle_message(call(1), ms(2));
+        session.terminate(Stop::Terminated(Some("enough".into())), ms(5));
+        session.terminate(Stop::Terminated(Some("again".into())), ms(6));
+        let asked = outputs(&mut session);
+        assert!(matches!(&asked[..], [Output::Call(_), Output::CancelCalls, Output::Send(HostMessage::Cancel { .. })]));
+        session.settle(Pending::Call(CallId(1)), Ok(Value::undefined()));
+        session.handle_message(call(2), ms(7));
+        assert!(outputs(&mut session).is_empty(), "nothing is called or settled any more");
+        if answered {
+            session.handle_message(done("run-1", Ok(Value::undefined())), ms(8));
+        } else {
+            session.handle_timeout(ms(29));
+            assert!(!session.is_finished());
+            session.handle_timeout(ms(30));
+        }
+        let (ending, stopped) = end(&mut session);
+        assert_eq!((stopped, session.is_reusable()), (!answered, false));
+        assert_eq!(message(ending), "The run was terminated: enough");
+    }
+}
+
+#[test]
+fn terminating_before_the_run_was_sent_needs_no_asking() {
+    let mut session = greeting();
+    session.terminate(Stop::Terminated(None), ms(1));
+    let (ending, stopped) = end(&mut session);
+    assert!(stopped && message(ending) == "The run was terminated");
+}
+
+#[test]
+fn the_safety_cap_is_kept_also_where_the_runner_does_not() {
+    let mut session = running();
+    assert_eq!(session.next_timeout(), Some(ms(1 + 1000 + 100)));
+    session.handle_timeout(ms(1101));
+    session.handle_timeout(ms(1126));
+    assert_eq!(message(end(&mut session).0), "The run was stopped by the safety cap of 1 s");
+}
+
+#[test]
+fn what_was_said_before_the_end_is_noted_and_no_more_than_a_guest_can_say() {
+    let mut session = running();
+    session.handle_message(note(100), ms(2));
+    session.handle_close(&CloseReason::CutOff);
+    let outputs_then = outputs(&mut session);
+    assert!(matches!(&outputs_then[..], [Output::CancelCalls, Output::Note(_), Output::Finished { .. }]));
+
+    let mut flooded = running();
+    for _ in 0..6 {
+        flooded.handle_message(note(200), ms(2)); // 712 each, of 4096
+    }
+    let outputs = outputs(&mut flooded);
+    assert_eq!(outputs.iter().filter(|output| matches!(output, Output::Note(_))).count(), 5);
+    assert!(matches!(outputs.get(1), Some(Output::Terminate)), "{outputs:?}");
+}
+
+#[test]
+fn a_call_number_is_used_once() {
+    let mut session = running();
+    session.handle_message(call(1), ms(2));
+    session.handle_message(call(1), ms(2));
+    let (ending, stopped) = end(&mut session);
+    assert!(stopped && message(ending).contains("second tool_call"));
+}
+
+#[test]
+fn what_cannot_be_sent_is_told() {
+    let too_long = execbox_core::protocol::TooLong { len: 9, cap: 8 };
+    let mut session = greeting();
+    session.handle_message(RunnerMessage::Hello(Hello { attachments: false }), ms(1));
+    let Some(Output::Send(run)) = session.poll_output() else { panic!() };
+    session.handle_too_long(&run, too_long);
+    assert!(message(end(&mut session).0).starts_with("the run cannot be sent to the runner"));
+
+    let mut session = running();
+    session.handle_message(call(1), ms(2));
+    session.settle(Pending::Call(CallId(1)), Ok(Value::undefined()));
+    let sent = outputs(&mut session).pop();
+    let Some(Output::Send(settle)) = sent else { panic!() };
+    session.handle_too_long(&settle, too_long);
+    let sent = outputs(&mut session).pop();
+    assert!(matches!(sent, Some(Output::Send(HostMessage::Settle(Settle { result: Err(_), .. })))), "{sent:?}");
+}
+
+// ---- The messages on the wire ---------------------------------------------------------------------
+
+fn values() -> impl Strategy<Value = Value> {
+    let json = prop_oneof![
+        Just(json!(null)),
+        any::<i32>().prop_map(|n| json!(n)),
+        ".{0,400}".prop_map(|text| json!([text, { "$key": 1 }])),
+    ];
+    prop_oneof![
+        Just(Value::undefined()),
+        json.prop_map(|json| Graph::from_json(&json).to_value("value").unwrap()),
+        (0_usize..600).prop_map(|depth| {
+            let mut graph = Graph::default();
+            let mut root = graph.bytes([1, 2, 3]);
+            for _ in 0..depth {
+                root = graph.array([root]);
+            }
+            graph.set_root(root);
+            graph.to_value("value").unwrap()
+        }),
+    ]
+}
+
+fn endings() -> impl Strategy<Value = Ending> {
+    let error = (any::<String>(), any::<String>(), any::<Option<String>>(), any::<Option<u32>>());
+    let error = error.prop_map(|(name, message, stack, line)| {
+        let told = CodeExecutionError { stack, line, ..CodeExecutionError::new(name, message) };
+        Err(Failure::new(Status::LinkError, told))
+    });
+    prop_oneof![values().prop_map(Ok), error]
+}
+
+fn crosses<M: Message + PartialEq + std::fmt::Debug>(message: &M, attachments: bool) {
+    let mut sent = Attachments::for_peer(attachments);
+    let text = message.to_text(usize::MAX, &mut sent).unwrap();
+    assert!(attachments || sent.bytes.is_empty());
+    let read = M::from_object(decode_line(text).unwrap(), Attachments::of(sent.bytes)).unwrap();
+    assert_eq!(read.as_ref(), Some(message));
+}
+
+proptest! {
+    #[test]
+    fn what_is_said_of_a_run_is_what_is_heard(
+        value in values(), number in 0_u32..1 << 30, ending in endings(), flag: bool, attachments: bool,
+        memory_used_bytes in proptest::option::of(0_u64..1 << 50),
+    ) {
+        let id = "run-1".to_owned();
+        let mut request = request();
+        request.args = value.clone();
+        crosses(&HostMessage::RunCode(Box::new(execbox_core::protocol::RunCode { id: id.clone(), request })), attachments);
+        let pending = if flag { Pending::Promise(number) } else { Pending::Call(CallId(number.into())) };
+        let result = if flag { Ok(value.clone()) } else { Err(value.clone()) };
+        crosses(&HostMessage::Settle(Settle { id: id.clone(), pending, result }), attachments);
+        let call = Call { id: CallId(number.into()), function: number as usize, input: value.clone(), now: flag };
+        crosses(&RunnerMessage::CodeCall(CodeCall { id: id.clone(), call }), attachments);
+        let notification = Notification { function: number, args: value };
+        crosses(&RunnerMessage::CodeNotify(CodeNotify { id: id.clone(), notification }), attachments);
+        let duration = Duration::from_micros(number.into());
+        crosses(&RunnerMessage::CodeDone(CodeDone { id, ending, duration, memory_used_bytes }), attachments);
+    }
+}

@@ -1,0 +1,34 @@
+//! Code that a model wrote, with a deadline and little memory (code-execution specification §10.3).
+
+use std::error::Error;
+use std::time::Duration;
+
+use execbox::InlineExecutor;
+use execbox::code::{CodeExecutionOptions, CodeExecutionResult};
+use execbox_thread::ThreadStore;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn Error>> {
+    for code in ["export default JSON.parse(input).rows.length;", "for (;;);"] {
+        let result = run_with_deadline(code, Duration::from_secs(2)).await?;
+        match result.error {
+            None => println!("{}", result.to_json()?["result"]),
+            Some(error) => println!("{error}"), // for the model to read, as a tool's error
+        }
+    }
+    Ok(())
+}
+
+pub(crate) async fn run_with_deadline(code: &str, budget: Duration) -> Result<CodeExecutionResult, Box<dyn Error>> {
+    let thread = ThreadStore::in_memory().await?.thread("t")?;
+    thread.write_file("/data/input.json", r#"{"rows": [1, 2, 3]}"#).await?;
+
+    let input = String::from_utf8(thread.read_file("/data/input.json").await?)?;
+    let options = CodeExecutionOptions::new().memory_limit_bytes(64 << 20).global("input", input);
+    let mut run = thread.run_code(&InlineExecutor::new()?, code, options);
+    if let Ok(result) = tokio::time::timeout(budget, &mut run).await {
+        return Ok(result);
+    }
+    run.terminate(Some(&format!("{budget:?} budget")));
+    Ok(run.await)
+}

@@ -1,0 +1,56 @@
+//! The examples do what they say.
+
+#![allow(dead_code)] // their `main` functions
+
+#[path = "../examples/deadline.rs"]
+mod deadline;
+#[path = "../examples/flagging.rs"]
+mod flagging;
+#[path = "../examples/single_value.rs"]
+mod single_value;
+#[path = "../examples/tools.rs"]
+mod tools;
+
+use std::time::Duration;
+
+use execbox::code::Status;
+use serde_json::json;
+
+#[tokio::test]
+async fn code_computes_one_value() {
+    assert_eq!(single_value::sum().await.unwrap(), Some(6.0));
+}
+
+#[tokio::test]
+async fn code_flags_several_items() {
+    let rows =
+        json!([{"id": "a", "flagged": true}, {"id": "b"}, {"id": "c", "flagged": true}, {"id": "a", "flagged": true}]);
+    assert_eq!(flagging::flagged(rows).await.unwrap(), ["a".to_owned(), "c".to_owned()].into());
+    let error = flagging::flagged(json!([{"id": 7, "flagged": true}])).await.unwrap_err();
+    assert_eq!(error.to_string(), "TypeError: argument 0 is not a string");
+}
+
+#[tokio::test]
+async fn code_is_held_to_a_deadline_and_to_a_memory_limit() {
+    let run = async |code, budget| deadline::run_with_deadline(code, budget).await.unwrap();
+    let long = Duration::from_mins(1);
+    let result = run("export default JSON.parse(input).rows.length;", long).await;
+    assert_eq!(result.to_json().unwrap()["result"], json!(3));
+    let result = run("for (;;);", Duration::from_millis(20)).await;
+    assert_eq!(result.status, Status::Terminated);
+    assert_eq!(result.error.unwrap().message, "The run was terminated: 20ms budget");
+    assert_eq!(
+        run("const all = []; for (;;) all.push('x'.repeat(1e6) + all.length);", long).await.status,
+        Status::Memory
+    );
+}
+
+#[tokio::test]
+async fn code_is_run_by_a_tool() {
+    let code = "import { readFile } from 'thread'; export default (await readFile('/notes.txt')).length;";
+    assert_eq!(tools::call_evaluate(code).await.unwrap(), json!({"status": "success", "result": 8}));
+    let code = "import { writeFile } from 'thread'; export default 1;";
+    let failed = tools::call_evaluate(code).await.unwrap();
+    assert_eq!(failed["status"], "error");
+    assert!(failed["error"].as_str().unwrap().contains("writeFile"), "{failed}");
+}
