@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use execbox::code::{Args, CodeControl, CodeExecution, CodeExecutionOptions, HostError, HostValue, Status};
+use execbox::code::{Args, CodeControl, CodeExecution, CodeExecutionOptions, HostValue, Status};
 use execbox::{Execution, Executor, Provider, Tool, ToolError};
 use serde_json::{Value as Json, json};
 use tokio::sync::{Notify, mpsc};
