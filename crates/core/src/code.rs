@@ -24,7 +24,7 @@ use crate::language::{Dialect, GLOBALS_MODULE, Language, Position};
 use crate::link::{self, LinkError, Sources};
 use crate::pool::Refusal as PoolRefusal;
 use crate::program::{Limits, Module, Modules, Program, Source};
-use crate::script::bytes_text;
+use crate::script::{bytes_text, callee_at};
 use crate::value::{Datum, FunctionKind, Graph, Node, Refusal, Value};
 
 /// The function behind the `report` global (§5.2).
@@ -236,21 +236,39 @@ impl Code {
     /// An uncaught error, in terms of the sources as they were given.
     fn uncaught(&self, name: &str, message: &str, frames: &[Frame]) -> CodeExecutionError {
         let name = if name.is_empty() { "Error" } else { name };
+        let places: Vec<_> = frames.iter().take(MAX_FRAMES).map(|frame| self.place(frame)).collect();
+        let message = self.name_the_callee(name, message, places.first().and_then(Option::as_ref));
         let mut stack = if message.is_empty() { name.to_owned() } else { format!("{name}: {message}") };
-        let mut place = None;
-        for frame in frames.iter().take(MAX_FRAMES) {
-            let module = frame.module.as_deref().unwrap_or(&self.graph.entry);
-            let Some(at) = self.original_position(module, frame.position) else { continue };
+        for (frame, place) in frames.iter().zip(&places) {
+            let Some((module, at)) = place else { continue };
             stack += &match &frame.function {
                 Some(function) => format!("\n    at {function} ({module}:{at})"),
                 None => format!("\n    at {module}:{at}"),
             };
-            place.get_or_insert((module.to_owned(), at));
         }
         let error = CodeExecutionError { stack: Some(stack), ..CodeExecutionError::new(name, message) };
-        match place {
-            Some((module, at)) => error.at(&module, at),
+        match places.into_iter().flatten().next() {
+            Some((module, at)) => error.at(module, at),
             None => error,
+        }
+    }
+
+    /// Where a frame is in the sources as they were given. A module that cannot link is where its error is.
+    fn place<'a>(&'a self, frame: &'a Frame) -> Option<(&'a str, Position)> {
+        let module = frame.module.as_deref().unwrap_or(&self.graph.entry);
+        let linked = self.graph.modules.iter().find(|linked| linked.name == module);
+        match linked.and_then(|linked| linked.broken.as_ref()) {
+            Some(error) => Some((error.filename.as_deref()?, error.position?)),
+            None => Some((module, self.original_position(module, frame.position)?)),
+        }
+    }
+
+    /// The message of an uncaught error. Engines say `not a function` without saying what is not; the source does.
+    fn name_the_callee(&self, name: &str, message: &str, place: Option<&(&str, Position)>) -> String {
+        let source = place.and_then(|(module, at)| Some((self.sources.text(module)?, *at)));
+        match (name, message, source.and_then(|(source, at)| callee_at(source, at))) {
+            ("TypeError", "not a function", Some(callee)) => format!("{callee} is not a function"),
+            _ => message.to_owned(),
         }
     }
 
@@ -265,7 +283,7 @@ impl Code {
             }
             EngineError::Syntax { module, message, position } => {
                 told = CodeExecutionError {
-                    specifier: Some(module.to_string()),
+                    specifier: (**module != *self.graph.entry).then(|| module.to_string()),
                     ..CodeExecutionError::new("SyntaxError", message)
                 };
                 told.filename = Some(module.to_string());

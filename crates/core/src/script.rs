@@ -232,7 +232,7 @@ impl Script {
 
 /// The names and dots that are called at a place in source text: `tools.nope` for a place inside
 /// `await tools.nope({})` at `nope` or just behind its parenthesis.
-fn callee_at(source: &str, at: Position) -> Option<&str> {
+pub(crate) fn callee_at(source: &str, at: Position) -> Option<&str> {
     let line = source.lines().nth(at.line.checked_sub(1)? as usize)?;
     let mut units = at.column.checked_sub(1)? as usize;
     let place = line.char_indices().find_map(|(byte, c)| match units.checked_sub(c.len_utf16()) {

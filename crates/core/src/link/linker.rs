@@ -439,6 +439,7 @@ impl<'a> Linker<'a> {
         let mut modules = Vec::with_capacity(self.order.len());
         for id in self.order {
             let node = &mut self.nodes[id];
+            let mut broken = None;
             let code = match &mut node.kind {
                 Kind::Loaded(loaded) => {
                     if id == entry {
@@ -446,10 +447,13 @@ impl<'a> Linker<'a> {
                     }
                     std::mem::take(&mut loaded.code)
                 }
-                Kind::Broken(error) => throwing(error),
+                Kind::Broken(error) => {
+                    broken = Some(error.clone());
+                    throwing(error)
+                }
                 Kind::Unloaded | Kind::Bridge(_) => continue,
             };
-            modules.push(LinkedModule { name: node.name.to_owned(), code });
+            modules.push(LinkedModule { name: node.name.to_owned(), code, broken });
         }
         Ok(Graph { entry: self.nodes[entry].name.to_owned(), modules, exports, ambiguous, types })
     }

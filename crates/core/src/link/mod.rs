@@ -108,6 +108,11 @@ impl Sources {
         }
     }
 
+    /// The source of the entry, or of a further module.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.source(name).map(|source| source.text)
+    }
+
     fn source(&self, name: &str) -> Option<ModuleSource<'_>> {
         let (text, dialect) = if name == self.entry_name() {
             (&self.entry, self.dialect)
@@ -140,6 +145,8 @@ pub struct LinkedModule {
     pub name: String,
     /// Its source, as the engine runs it.
     pub code: String,
+    /// Why it cannot link: its code throws this.
+    pub broken: Option<LinkError>,
 }
 
 impl Graph {

@@ -1,6 +1,7 @@
 //! A run's handle (code-execution specification §2.2).
 
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -132,6 +133,7 @@ impl Future for CodeExecution {
             Task::Running(task) => {
                 let result = ready!(Pin::new(task).poll(cx));
                 self.task = Task::Over(None);
+                self.control.0.settle(); // for a run that its runtime has dropped
                 result.unwrap_or_else(|_| failed(Failure::internal("the run was dropped by its runtime")))
             }
         })
@@ -219,7 +221,8 @@ impl Run {
         let timestamp = (now.as_secs_f64() * 1000.0).floor();
         if let Noted::Report(report) = self.record.note(notification, timestamp, self.budget()) {
             if let Some(sink) = &self.report {
-                sink(&report);
+                // A panic is a bug of the sink, as one in a function is the function's. The run goes on.
+                let _ = catch_unwind(AssertUnwindSafe(|| sink(&report)));
             }
             self.control.reports.lock().unwrap_or_else(PoisonError::into_inner).push(report);
         }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use execbox::code::{Args, CodeControl, CodeExecution, CodeExecutionOptions, HostError, HostValue, Status};
+use execbox::code::{Args, CodeControl, CodeExecution, CodeExecutionOptions, HostValue, Status};
 use execbox::{Execution, Executor, Provider, Tool, ToolError};
 use serde_json::{Value as Json, json};
 use tokio::sync::{Notify, mpsc};
@@ -23,6 +23,8 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
     ("2.2-handle: dropping it terminates it", dropped),
     ("2.2-handle: what the host has under way is dropped with it", host_futures),
     ("2.2-handle: many runs at once do not meet", many),
+    ("2.2-handle: a run whose runtime is gone settles", runtime_gone),
+    ("5.2-reports: a sink that panics harms nobody", sink_panics),
     ("2.2-handle: the caller's own budget, as in the specification", budget),
     ("4-result: the duration is wall time, the memory is what was used", measured),
     ("6.4-deadline: a run that nobody terminates meets the safety cap", safety_cap),
@@ -320,6 +322,29 @@ fn many(executor: &Arc<dyn Executor>) {
             assert_eq!((&result["result"], &result["reports"]), (&json!(number), &json!(vec![number; 5])), "{result}");
         }
     });
+}
+
+fn runtime_gone(executor: &Arc<dyn Executor>) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let (options, reached) = reached();
+    let run = {
+        let _runtime = runtime.enter();
+        executor.run_code("reached(); await hang()", options)
+    };
+    RUNTIME.block_on(reached.notified());
+    let control = run.control();
+    runtime.shutdown_background();
+    let result = RUNTIME.block_on(run);
+    assert_eq!(result.status, Status::Error);
+    assert_eq!(result.error.unwrap().message, "the run was dropped by its runtime");
+    assert!(!control.running());
+}
+
+fn sink_panics(executor: &Arc<dyn Executor>) {
+    let options = options().report(|_| panic!("at /home/secret/sink.rs"));
+    let result = RUNTIME.block_on(async { executor.run_code("report(1); report(2); export default 3", options).await });
+    let result = result.to_json().unwrap();
+    assert_eq!((&result["result"], &result["reports"]), (&json!(3), &json!([1, 2])));
 }
 
 /// §2.2 and §10.3: a timer of the caller's, and `terminate`.

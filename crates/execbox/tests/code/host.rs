@@ -46,7 +46,7 @@ impl Host {
                 ],
             ),
             // The globals of the specification's examples.
-            "getMessage" => self.global(options, self.later("getMessage", |_| Ok(HostValue::from("my username is x")))),
+            "getMessage" => global(options, self.later("getMessage", |_| Ok(HostValue::from("my username is x")))),
             "console" => {
                 let log = self.now("log", |_| Ok(HostValue::undefined()));
                 options.global("console", HostValue::object([log]))
@@ -72,6 +72,11 @@ impl Host {
                     HostValue::promise(async { Err(HostError::named("RangeError", "the host broke it")) }),
                 )
                 .global("never", HostValue::promise(std::future::pending())),
+            // A value as a global, and a function that gives that value.
+            "stock" => {
+                let stock = || HostValue::from(json!({ "list": [1] }));
+                global(options.global("stock", stock()), self.now("look", move |_| Ok(stock())))
+            }
             // Gives a string of that length.
             "big" => {
                 let big = HostValue::function("big", |args: Args| {
@@ -81,7 +86,7 @@ impl Host {
                 });
                 options.global("big", big)
             }
-            "timers" => self.global(options, self.later("setTimeout", |_| Ok(HostValue::undefined()))),
+            "timers" => global(options, self.later("setTimeout", |_| Ok(HostValue::undefined()))),
             // Terminates the run that calls it, with the reason that it is given.
             "terminate" => {
                 let control = Arc::clone(&self.control);
@@ -89,7 +94,7 @@ impl Host {
                     control.wait().terminate(args.get(0).as_str());
                     Ok(HostValue::undefined())
                 });
-                self.global(options, terminate)
+                global(options, terminate)
             }
             _ => panic!("the host has no {name:?}"),
         }
@@ -123,14 +128,10 @@ impl Host {
             self.later("counter", move |_| {
                 let calls = Arc::clone(&calls);
                 let count =
-                    HostValue::function("count", move |_| Ok(HostValue::from(calls.lock().unwrap().len() as f64)));
+                    HostValue::function("count", move |_| Ok(HostValue::from(json!(calls.lock().unwrap().len()))));
                 Ok(HostValue::object([("count", count), ("start", HostValue::from(0))]))
             }),
         ]
-    }
-
-    fn global(&self, options: CodeExecutionOptions, (name, value): (String, HostValue)) -> CodeExecutionOptions {
-        options.global(name, value)
     }
 
     /// A function that answers at once.
@@ -158,8 +159,12 @@ impl Host {
     }
 }
 
+fn global(options: CodeExecutionOptions, (name, value): (String, HostValue)) -> CodeExecutionOptions {
+    options.global(name, value)
+}
+
 fn record(calls: &Mutex<Vec<Json>>, name: &str, args: &Args) {
-    let args = args.graph().to_tagged_json("args").unwrap();
+    let args = args.graph().to_tagged_json("args").unwrap_or_else(|refusal| json!(refusal.to_string()));
     calls.lock().unwrap().push(json!([name, args]));
 }
 
@@ -172,6 +177,7 @@ fn fail(args: &Args) -> HostResult {
 }
 
 /// The first argument, as it came.
+#[allow(clippy::unnecessary_wraps)] // it is called as a function of the host
 fn first(args: &Args) -> HostResult {
     let mut graph = args.graph().clone();
     graph.set_root(args.get(0).clone());

@@ -1,0 +1,159 @@
+//! What a run of modules costs, behind every wall, beside the goals that the project has set itself.
+//!
+//! `cargo bench --bench code` prints a table; `-- --json` one JSON object per line; `-- WORD…` only the rows whose
+//! name contains a word. Machines are shared and noisy: compare runs of one sitting.
+
+#[allow(dead_code)] // each benchmark uses its part
+#[path = "support/mod.rs"]
+mod support;
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Instant;
+
+use execbox::code::{Args, CodeExecutionOptions, HostResult, HostValue, Status};
+use execbox::transport::Listener;
+use execbox::{
+    Executor, InlineExecutor, PoolOptions, ProcessExecutor, RemoteExecutor, Runner, RunnerCommand, WorkerExecutor,
+};
+
+use support::{Report, Samples};
+
+fn main() {
+    let report = Report::from_arguments();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = runtime.expect("a runtime");
+    report.head();
+    let _runtime = runtime.enter();
+    for wall in walls(&runtime) {
+        let bench = Bench { runtime: &runtime, wall };
+        bench.runs(&report);
+        bench.calls(&report);
+        bench.bytes(&report);
+    }
+}
+
+/// An executor. The goals are for the inline one.
+struct Wall {
+    name: &'static str,
+    executor: Arc<dyn Executor>,
+}
+
+fn walls(runtime: &tokio::runtime::Runtime) -> Vec<Wall> {
+    let command = RunnerCommand::new(env!("CARGO_BIN_EXE_execbox")).arg("runner");
+    let pool = PoolOptions { max_size: 2, ..PoolOptions::for_cores(2) };
+    let address = "unix:/tmp/execbox-bench-code.sock".parse().expect("an address");
+    let listener = runtime.block_on(Listener::bind(&address, None)).expect("a listener");
+    let address = listener.address().clone();
+    runtime.spawn(async { Runner::new().expect("an engine").listen(listener, 100).await });
+    vec![
+        Wall { name: "inline", executor: Arc::new(InlineExecutor::new().expect("an engine")) },
+        Wall { name: "worker", executor: Arc::new(WorkerExecutor::new().expect("an engine")) },
+        Wall { name: "process", executor: Arc::new(ProcessExecutor::builder(command).pool(pool).build()) },
+        Wall { name: "unix", executor: Arc::new(RemoteExecutor::to(address, None)) },
+    ]
+}
+
+struct Bench<'r> {
+    runtime: &'r tokio::runtime::Runtime,
+    wall: Wall,
+}
+
+const TEN_MIB: usize = 10 << 20;
+
+/// `N` calls, one after another, of a function that answers at once, and of one that returns a promise.
+const SYNC: &str =
+    "import { add } from 'host'; let s = 0; for (let i = 0; i < N; i++) s = add(s, i); export default s;";
+const ASYNC: &str = "import { addLater } from 'host'; let s = 0; for (let i = 0; i < N; i++) s = await addLater(s, i); export default s;";
+
+impl Bench<'_> {
+    /// How long runs take, which must succeed, in milliseconds.
+    fn times(&self, count: usize, source: &str, options: impl Fn() -> CodeExecutionOptions) -> Samples {
+        let once = || {
+            let options = options();
+            let started = Instant::now();
+            let result = self.runtime.block_on(self.wall.executor.run_code(source, options));
+            let elapsed = started.elapsed().as_secs_f64() * 1e3;
+            assert_eq!(result.status, Status::Success, "{:?}", result.error);
+            elapsed
+        };
+        for _ in 0..=count / 10 {
+            once();
+        }
+        Samples((0..count).map(|_| once()).collect())
+    }
+
+    fn row(&self, report: &Report, name: &str, goal_ms: f64, measure: impl FnOnce() -> Samples) {
+        let goal_ms = if self.wall.name == "inline" { goal_ms } else { f64::NAN };
+        report.row(&format!("{}: {name}", self.wall.name), goal_ms, measure);
+    }
+
+    fn runs(&self, report: &Report) {
+        self.row(report, "export default 42", 0.060, || {
+            self.times(3000, "export default 42", CodeExecutionOptions::new)
+        });
+        let module = three_hundred_lines();
+        self.row(report, "a module of 300 lines of TypeScript", 1.5, || {
+            self.times(300, &module, CodeExecutionOptions::new)
+        });
+    }
+
+    fn calls(&self, report: &Report) {
+        for (name, source, goal) in [("synchronous", SYNC, 0.005), ("asynchronous", ASYNC, 0.008)] {
+            self.row(report, &format!("each further {name} call"), goal, || {
+                let many = self.times(40, &source.replace('N', "1001"), host);
+                let one = self.times(200, &source.replace('N', "1"), host).median();
+                Samples(many.0.into_iter().map(|total| (total - one) / 1000.0).collect())
+            });
+        }
+    }
+
+    fn bytes(&self, report: &Report) {
+        self.row(report, "10 MiB as an argument", 30.0, || {
+            let options = || CodeExecutionOptions::new().args([HostValue::bytes(vec![7; TEN_MIB])]);
+            self.times(30, "export default (bytes) => bytes.length", options)
+        });
+        self.row(report, "10 MiB as the result", 30.0, || {
+            let source = "export default new Uint8Array(10 * 2 ** 20).fill(7)";
+            self.times(30, source, CodeExecutionOptions::new)
+        });
+    }
+}
+
+fn host() -> CodeExecutionOptions {
+    fn add(args: &Args) -> HostResult {
+        Ok(HostValue::from(args.number(0)? + args.number(1)?))
+    }
+    let now = HostValue::function("add", |args| add(&args));
+    let later = HostValue::async_function("addLater", async |args| add(&args));
+    CodeExecutionOptions::new().import("host", [("add", now), ("addLater", later)])
+}
+
+/// A module as models write them: types, an enum, classes with parameter properties, and functions.
+fn three_hundred_lines() -> String {
+    let mut source = String::new();
+    for number in 0..20 {
+        let _ = write!(
+            source,
+            "enum Level{number} {{ Low = 1, High }}
+interface Row{number} {{
+  id: string;
+  tags?: Array<{{ name: string; weight: number }}>;
+}}
+class Store{number}<T extends Row{number}> {{
+  constructor(private readonly rows: T[], public level: Level{number} = Level{number}.Low) {{}}
+  total(): number {{
+    return this.rows.reduce((sum, row) => sum + (row.tags ?? []).length, this.level as number);
+  }}
+}}
+function scan{number}(count: number): number {{
+  const rows: Row{number}[] = Array.from({{ length: count }}, (_, id) => ({{ id: `${{id}}`, tags: [] }}));
+  return new Store{number}<Row{number}>(rows, Level{number}.High).total();
+}}
+"
+        );
+    }
+    let calls: Vec<_> = (0..20).map(|number| format!("scan{number}(3)")).collect();
+    let _ = writeln!(source, "export default {};", calls.join(" + "));
+    source
+}
