@@ -98,7 +98,7 @@ impl Case {
                 "options" => options = json(),
                 "host" => grants = value.split(", ").map(str::to_owned).collect(),
                 "result" => {
-                    expected.result = Some(if value == "undefined" { value.to_owned() } else { json().to_string() })
+                    expected.result = Some(if value == "undefined" { value.to_owned() } else { json().to_string() });
                 }
                 "status" => expected.status = Some(Status::from_name(value).expect("a status")),
                 "error" => {
