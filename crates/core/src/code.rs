@@ -202,7 +202,11 @@ impl Code {
         let names = imports.iter().map(|(specifier, bridge)| (specifier.clone(), bridge.names.clone())).collect();
         let sources = Sources { entry: source, filename, dialect, modules, imports: names, globals: globals.names };
         let graph = link::link(&sources, &*language).map_err(|error| unlinked(&error))?;
-        let own = graph.modules.iter().map(|module| Module::source(module.name.as_str(), module.code.as_str()));
+        // Nothing imports the entry, `import()` neither (§6.2).
+        let own = graph.modules.iter().map(|module| Module {
+            importable: module.name != graph.entry,
+            ..Module::source(module.name.as_str(), module.code.as_str())
+        });
         let bridged = imports.into_iter().map(|(specifier, bridge)| Module::synthetic(specifier, bridge.value));
         // Only the front end's own imports lead to it.
         let globals = Module { importable: false, ..Module::synthetic(GLOBALS_MODULE, globals.value) };

@@ -172,6 +172,11 @@ impl Expected {
         if result.status != status {
             let _ = write!(wrong, "\n  ended as {}", told["status"]);
         }
+        // §4: a result if and only if it succeeded, an error if and only if it did not.
+        let succeeded = result.status == Status::Success;
+        if result.result.is_some() != succeeded || result.error.is_some() == succeeded {
+            wrong += "\n  has not what its status says";
+        }
         let came_to = told.get("result").map_or_else(|| "undefined".to_owned(), Json::to_string);
         if self.result.as_ref().is_some_and(|expected| *expected != came_to) {
             let _ = write!(wrong, "\n  came to {came_to}");

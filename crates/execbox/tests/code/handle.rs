@@ -24,6 +24,8 @@ pub(crate) const TESTS: &[(&str, Test)] = &[
     ("2.2-handle: what the host has under way is dropped with it", host_futures),
     ("2.2-handle: many runs at once do not meet", many),
     ("2.2-handle: a run whose runtime is gone settles", runtime_gone),
+    ("2.2-handle: without a runtime, the error says so", without_runtime),
+    ("4.3-logs: they have their times, and are cut at their limits", logs),
     ("5.2-reports: a sink that panics harms nobody", sink_panics),
     ("2.2-handle: the caller's own budget, as in the specification", budget),
     ("4-result: the duration is wall time, the memory is what was used", measured),
@@ -338,6 +340,31 @@ fn runtime_gone(executor: &Arc<dyn Executor>) {
     assert_eq!(result.status, Status::Error);
     assert_eq!(result.error.unwrap().message, "the run was dropped by its runtime");
     assert!(!control.running());
+}
+
+fn without_runtime(executor: &Arc<dyn Executor>) {
+    let run = executor.run_code("export default 1", options());
+    assert!(!run.running());
+    let result = RUNTIME.block_on(run);
+    assert_eq!(result.status, Status::Error);
+    assert_eq!(result.error.unwrap().message, "a run needs a tokio runtime with time enabled");
+}
+
+fn logs(executor: &Arc<dyn Executor>) {
+    let logged = |source: &'static str, options: CodeExecutionOptions| {
+        let result = RUNTIME.block_on(async { executor.run_code(source, options).await });
+        assert_eq!(result.status, Status::Success, "{result:?}");
+        result.logs
+    };
+    let source = "for (let i = 0; i < 1000; i++) console.log(i); export default 1";
+    let all = logged(source, options());
+    assert_eq!(all.len(), 100);
+    assert!(all.is_sorted_by(|one, next| one.timestamp <= next.timestamp) && all[0].timestamp > 1.7e12);
+    assert_eq!(logged(source, options().log_limits(7, 64_000)).len(), 7);
+    let source = "for (let i = 0; i < 10; i++) console.log('x'.repeat(1000)); export default 1";
+    let few = logged(source, options().log_limits(100, 3500)).len();
+    assert!((1..4).contains(&few), "{few} calls were kept");
+    assert_eq!(logged(source, options().log_limits(0, 0)).len(), 0);
 }
 
 fn sink_panics(executor: &Arc<dyn Executor>) {
