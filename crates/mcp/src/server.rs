@@ -1,0 +1,1 @@
+//! An MCP server over providers: search, and code that calls tools.
