@@ -82,7 +82,7 @@ impl<'a, L: Link<HostMessage, RunnerMessage> + ?Sized> Run<'a, L> {
             link,
             epoch: Instant::now(),
             deadline: Box::pin(tokio::time::sleep(Duration::ZERO)),
-            calls: ToolCalls::new(),
+            calls: ToolCalls::new(execution.on_call.clone()),
             result: None,
         }
     }
