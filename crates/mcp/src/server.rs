@@ -1,1 +1,0 @@
-//! An MCP server over providers: search, and code that calls tools.
