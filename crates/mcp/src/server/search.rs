@@ -59,20 +59,20 @@ impl Index {
         asked.push(joined(&query));
         asked.sort_unstable();
         asked.dedup();
-        let mut scores: HashMap<usize, f32> = HashMap::new();
+        let mut scores = vec![0.0; self.lengths.len()];
         for word in &asked {
-            for (document, score) in self.scores(word) {
-                *scores.entry(document).or_default() += score;
+            for (sum, score) in scores.iter_mut().zip(self.scores(word)) {
+                *sum += score;
             }
         }
-        let mut found: Vec<(usize, f32)> = scores.into_iter().collect();
-        found.sort_unstable_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-        found.into_iter().map(|(document, _)| document).collect()
+        let mut found: Vec<usize> = (0..scores.len()).filter(|&document| scores[document] > 0.0).collect();
+        found.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]));
+        found
     }
 
     /// What one word of a query is worth to each tool: by the best word that it is, or begins.
-    fn scores(&self, word: &str) -> HashMap<usize, f32> {
-        let mut best: HashMap<usize, f32> = HashMap::new();
+    fn scores(&self, word: &str) -> Vec<f32> {
+        let mut best = vec![0.0_f32; self.lengths.len()];
         let begins = word.chars().count() >= MIN_PREFIX;
         let candidates = self.words.range(word.to_owned()..).take_while(|(known, _)| known.starts_with(word));
         for (known, postings) in candidates.take(if begins { MAX_EXPANSIONS } else { 1 }) {
@@ -82,8 +82,8 @@ impl Index {
                 false => continue,
             };
             for posting in postings {
-                let score = best.entry(posting.document).or_default();
-                *score = score.max(factor * self.bm25(posting, postings.len()));
+                let score = factor * self.bm25(posting, postings.len());
+                best[posting.document] = best[posting.document].max(score);
             }
         }
         best

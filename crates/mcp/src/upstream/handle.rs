@@ -164,7 +164,7 @@ impl Connection {
             return Err(ToolError::new(format!("MCP server {name:?} is down; it is tried again in {pause} ms")));
         }
         let failures = self.failures.fetch_add(1, Ordering::Relaxed);
-        *retry_at = Instant::now() + FIRST_PAUSE.saturating_mul(1 << failures.min(MOST_DOUBLINGS));
+        *retry_at = Instant::now() + self.options.restart_pause.saturating_mul(1 << failures.min(MOST_DOUBLINGS));
         let again = connect(&self.source, &self.changed, self.options.connect_timeout).await;
         *service = again.map_err(|why| ToolError::new(format!("MCP server {:?} is down: {why}", self.name)))?;
         self.changed.notify_one();
@@ -223,8 +223,7 @@ impl ClientHandler for Client {
     }
 }
 
-/// The pause after the first failure, how often it doubles, and the one between listings.
-const FIRST_PAUSE: Duration = Duration::from_millis(250);
+/// How often the pause between restarts doubles, and the pause between listings.
 const MOST_DOUBLINGS: u32 = 7;
 const LIST_PAUSE: Duration = Duration::from_millis(50);
 

@@ -35,6 +35,9 @@ pub struct UpstreamOptions {
     pub call_timeout: Duration,
     /// The longest that connecting, and each page of the catalogue, may take. Default: 30 seconds.
     pub connect_timeout: Duration,
+    /// The pause after a restart, before the next one; it doubles with every restart without an answered call, up to
+    /// 128 times. Default: 250 ms.
+    pub restart_pause: Duration,
     /// The most tools that are taken; further ones are left out. Default: 10 000.
     pub max_tools: usize,
     /// The most pages of the catalogue that are asked for. Default: 1 000.
@@ -51,6 +54,7 @@ impl Default for UpstreamOptions {
             results: Results::Envelope,
             call_timeout: Duration::from_secs(120),
             connect_timeout: Duration::from_secs(30),
+            restart_pause: Duration::from_millis(250),
             max_tools: 10_000,
             max_pages: 1_000,
             max_schema_bytes: 256 * 1024,

@@ -156,6 +156,8 @@ fn rebase(schema: &mut Json, place: &str) {
 
 #[cfg(test)]
 mod tests {
+    use execbox::declarations::ToolSignature;
+
     use super::*;
 
     #[test]
@@ -171,16 +173,14 @@ mod tests {
         assert_eq!(compiled.check(&result(json!({ "at": 1, "next": { "at": 2 } })), "result"), Ok(()));
         assert!(compiled.check(&result(json!({ "at": 1, "next": { "at": "2" } })), "result").is_err());
         assert_eq!(compiled.check(&json!({ "content": [], "isError": true }), "result"), Ok(()));
+        let signature = ToolSignature { safe_name: "walk", description: None, input: None, output: Some(&schema) };
+        let types = execbox::declarations::signature(&signature);
+        let (function, declared) = types.split_once("type Content").unwrap();
         assert_eq!(
-            execbox::declarations::signature(&execbox::declarations::ToolSignature {
-                safe_name: "walk",
-                description: None,
-                input: None,
-                output: Some(&schema)
-            })
-            .lines()
-            .next(),
-            Some("")
+            function,
+            "function walk(input?: unknown): Promise<{\n  content: Content[];\n  structuredContent: \
+             { next?: StructuredContent; at: At };\n  isError?: false;\n} | CallToolFailure>;\n"
         );
+        assert!(declared.contains("type At = number;") && declared.contains("type CallToolFailure = {"), "{declared}");
     }
 }
