@@ -12,8 +12,8 @@ use crate::text::cut;
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Query {
-    #[serde(default)]
-    query: String,
+    #[serde(default, rename = "query")]
+    words: String,
     namespace: Option<String>,
     limit: Option<usize>,
     #[serde(default)]
@@ -90,7 +90,7 @@ impl Catalogue {
     }
 
     fn search(&self, query: &Query) -> Page {
-        let mut found = self.index.search(&query.query);
+        let mut found = self.index.search(&query.words);
         if let Some(namespace) = &query.namespace {
             found.retain(|&tool| self.providers[self.places[tool].0].name() == namespace);
         }

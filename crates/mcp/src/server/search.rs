@@ -44,7 +44,7 @@ impl Index {
                 index.words.entry(word).or_default().push(Posting { document: number, weight });
             }
         }
-        index.average = index.lengths.iter().sum::<f32>() / index.lengths.len().max(1) as f32;
+        index.average = index.lengths.iter().sum::<f32>() / number(index.lengths.len().max(1));
         index
     }
 
@@ -90,11 +90,16 @@ impl Index {
     }
 
     fn bm25(&self, posting: &Posting, having: usize) -> f32 {
-        let (all, having) = (self.lengths.len() as f32, having as f32);
+        let (all, having) = (number(self.lengths.len()), number(having));
         let rarity = (1.0 + (all - having + 0.5) / (having + 0.5)).ln();
         let length = self.lengths[posting.document] / self.average;
         rarity * posting.weight * (K1 + 1.0) / (posting.weight + K1 * (1.0 - B + B * length))
     }
+}
+
+#[allow(clippy::cast_precision_loss)] // There are not as many tools.
+fn number(count: usize) -> f32 {
+    count as f32
 }
 
 /// How often a tool has each word, by where it has it.
@@ -103,7 +108,7 @@ fn weights(document: &Document<'_>) -> HashMap<String, f32> {
     let mut add = |words: Vec<String>, weight: f32| {
         for word in words {
             let sum = weights.entry(word).or_default();
-            *sum = sum.max(0.0) + weight;
+            *sum += weight;
         }
     };
     // Both names are mostly the same words: those count once.

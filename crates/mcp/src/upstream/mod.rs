@@ -52,7 +52,7 @@ impl Default for UpstreamOptions {
     fn default() -> Self {
         Self {
             results: Results::Envelope,
-            call_timeout: Duration::from_secs(120),
+            call_timeout: Duration::from_mins(2),
             connect_timeout: Duration::from_secs(30),
             restart_pause: Duration::from_millis(250),
             max_tools: 10_000,
@@ -138,7 +138,7 @@ async fn wrap_over(
     let mut builder = Provider::builder(name).tools(tools);
     let instructions = peer.peer_info().and_then(|info| info.instructions.clone());
     if let Some(instructions) = instructions {
-        builder = builder.description(instructions);
+        builder = builder.description(crate::text::cut(instructions, options.max_description));
     }
     let (provider, refused) = builder.build_valid()?;
     left_out.extend(refused.iter().map(left_out_for));

@@ -105,7 +105,7 @@ async fn a_changed_catalogue_is_listed_again() {
 #[tokio::test]
 async fn a_crash_fails_its_calls_and_the_next_call_connects_again() {
     let fake = Fake::standard();
-    let options = UpstreamOptions { restart_pause: Duration::from_secs(3_600), ..UpstreamOptions::default() };
+    let options = UpstreamOptions { restart_pause: Duration::from_hours(1), ..UpstreamOptions::default() };
     let upstream = fake.open("api", options).await;
     let other = Fake::standard().open("other", UpstreamOptions::default()).await;
     let error = run(upstream.provider(), "await api.die({})").await.outcome.unwrap_err();
@@ -119,6 +119,41 @@ async fn a_crash_fails_its_calls_and_the_next_call_connects_again() {
     let error = run(upstream.provider(), code).await.outcome.unwrap_err();
     assert!(error.message.contains("tried again in"), "{error}");
     upstream.close().await;
+}
+
+/// A server in shell: `env` tells two variables, `exit` ends the process.
+const SHELL_SERVER: &str = r#"
+while read -r line; do
+  id=$(printf %s "$line" | sed 's/.*"id":\([0-9]*\).*/\1/')
+  answer() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$1"; }
+  case "$line" in
+    *'"method":"initialize"'*) answer '{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"sh","version":"1"}}' ;;
+    *'"method":"tools/list"'*) answer '{"tools":[{"name":"env","inputSchema":{}},{"name":"exit","inputSchema":{}}]}' ;;
+    *'"name":"exit"'*) exit 1 ;;
+    *'"method":"tools/call"'*) answer "{\"content\":[{\"type\":\"text\",\"text\":\"$GIVEN|$CARGO_MANIFEST_DIR\"}]}" ;;
+  esac
+done"#;
+
+#[tokio::test]
+async fn a_child_process_gets_its_environment_only_and_is_started_again() {
+    let command = ChildCommand {
+        program: "sh".into(),
+        args: vec!["-c".into(), SHELL_SERVER.into()],
+        env: vec![("GIVEN".into(), "given".into())],
+        ..ChildCommand::default()
+    };
+    let upstream = Upstream::open_child("sh", command, UpstreamOptions::default()).await.unwrap();
+    let info = upstream.server_info().unwrap();
+    assert_eq!(info.server_info.as_ref().map(|server| server.name.as_str()), Some("sh"));
+    let env = "(await sh.env()).content[0].text";
+    assert_eq!(value(upstream.provider(), env).await, "given|");
+    let error = run(upstream.provider(), "await sh.exit()").await.outcome.unwrap_err();
+    assert_eq!(error.code, ErrorCode::ToolError);
+    assert_eq!(value(upstream.provider(), env).await, "given|");
+    let provider = upstream.provider();
+    upstream.close().await;
+    let error = run(provider, env).await.outcome.unwrap_err();
+    assert!(error.message.contains("is closed"), "{error}");
 }
 
 #[tokio::test]
