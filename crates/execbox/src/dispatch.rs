@@ -16,6 +16,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use serde_json::Value as Json;
 use tokio_util::sync::CancellationToken;
 
+use crate::executor::CallSink;
 use crate::provider::{HostTool, Provider};
 use crate::schema::Schema;
 use crate::tool::ToolContext;
@@ -27,18 +28,20 @@ pub(crate) type Finished = (CallId, Result<Option<Json>, ExecuteError>);
 pub(crate) struct ToolCalls {
     under_way: FuturesUnordered<Pin<Box<dyn Future<Output = Finished> + Send>>>,
     cancellation: CancellationToken,
+    on_call: Option<CallSink>,
 }
 
 impl ToolCalls {
-    pub(crate) fn new() -> Self {
-        Self { under_way: FuturesUnordered::new(), cancellation: CancellationToken::new() }
+    pub(crate) fn new(on_call: Option<CallSink>) -> Self {
+        Self { under_way: FuturesUnordered::new(), cancellation: CancellationToken::new(), on_call }
     }
 
     /// Begins a call of one of `providers`. Many finish at once, and are given back; the others are
     /// watched by [`poll_finished`](Self::poll_finished).
     pub(crate) fn begin(&mut self, providers: &[Provider], call: ToolCall, cx: &mut Context<'_>) -> Option<Finished> {
         let ToolCall { id, provider, tool, input } = call;
-        let result = call_tool(providers[provider].clone(), tool, input, self.cancellation.clone());
+        let (cancellation, on_call) = (self.cancellation.clone(), self.on_call.clone());
+        let result = call_tool(providers[provider].clone(), tool, input, cancellation, on_call);
         let mut call = Box::pin(async move { (id, result.await) });
         match call.as_mut().poll(cx) {
             Poll::Ready(finished) => Some(finished),
@@ -85,7 +88,7 @@ impl Provider {
         };
         let cancellation = CancellationToken::new();
         let _cancelled_when_dropped = cancellation.clone().drop_guard();
-        Ok(call_tool(self.clone(), tool, input, cancellation).await?.unwrap_or(Json::Null))
+        Ok(call_tool(self.clone(), tool, input, cancellation, None).await?.unwrap_or(Json::Null))
     }
 }
 
@@ -95,20 +98,24 @@ pub(crate) async fn call_tool(
     tool: usize,
     input: Option<Json>,
     cancellation: CancellationToken,
+    on_call: Option<CallSink>,
 ) -> Result<Option<Json>, ExecuteError> {
     let Some(host_tool) = provider.tool(tool) else {
         return Err(ExecuteError::internal(format!("provider {} has no such tool", provider.name())));
     };
-    let input = input.unwrap_or_else(|| Schema::omitted_input(host_tool.input.as_ref()));
-    check(host_tool.input.as_ref(), &input, "input", || {
-        format!("Invalid input for {}", name_of(&provider, host_tool))
-    })?;
     let context = ToolContext {
         provider: provider.shared_name(),
         safe_name: host_tool.safe_name.clone(),
         original_name: host_tool.original_name.clone(),
         cancellation,
     };
+    if let Some(show) = on_call {
+        show(&context);
+    }
+    let input = input.unwrap_or_else(|| Schema::omitted_input(host_tool.input.as_ref()));
+    check(host_tool.input.as_ref(), &input, "input", || {
+        format!("Invalid input for {}", name_of(&provider, host_tool))
+    })?;
     // A panic is a bug of the tool. It stays the tool's: the guest learns that it failed, and not with what words.
     let call = AssertUnwindSafe(async { (host_tool.function)(input, context).await }).catch_unwind().await;
     let output = match call {

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::code::{CodeExecution, CodeExecutionOptions, Run};
 use crate::provider::Provider;
+use crate::tool::ToolContext;
 
 /// Runs code: behind which wall, is for the executor to say.
 pub trait Executor: Send + Sync {
@@ -55,14 +56,23 @@ pub struct Execution {
     pub(crate) limits: Limits,
     pub(crate) cancellation: Option<CancellationToken>,
     pub(crate) on_log: Option<LogSink>,
+    pub(crate) on_call: Option<CallSink>,
 }
 
 pub(crate) type LogSink = Arc<dyn Fn(&LogLine) + Send + Sync>;
+pub(crate) type CallSink = Arc<dyn Fn(&ToolContext) + Send + Sync>;
 
 impl Execution {
     /// Code, with no tools, under the default limits.
     pub fn new(code: impl Into<Arc<str>>) -> Self {
-        Self { code: code.into(), providers: Vec::new(), limits: Limits::default(), cancellation: None, on_log: None }
+        Self {
+            code: code.into(),
+            providers: Vec::new(),
+            limits: Limits::default(),
+            cancellation: None,
+            on_log: None,
+            on_call: None,
+        }
     }
 
     /// Grants a provider's tools.
@@ -93,6 +103,12 @@ impl Execution {
     /// executing task: it should be quick and not block.
     pub fn on_log(mut self, sink: impl Fn(&LogLine) + Send + Sync + 'static) -> Self {
         self.on_log = Some(Arc::new(sink));
+        self
+    }
+
+    /// Called with every tool call as it begins, before its input is checked. Like `on_log`, it should be quick.
+    pub fn on_call(mut self, sink: impl Fn(&ToolContext) + Send + Sync + 'static) -> Self {
+        self.on_call = Some(Arc::new(sink));
         self
     }
 }

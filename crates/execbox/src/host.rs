@@ -72,7 +72,7 @@ impl<'a, L: Link<HostMessage, RunnerMessage> + ?Sized> Run<'a, L> {
             providers: execution.providers.iter().map(crate::Provider::shared_manifest).collect(),
         };
         let wire = Wire::new(HostSession::new(execute, options, Duration::ZERO), link);
-        Self { wire, execution, calls: ToolCalls::new(), result: None }
+        Self { wire, execution, calls: ToolCalls::new(execution.on_call.clone()), result: None }
     }
 
     async fn drive(mut self, cancellation: &CancellationToken) -> Conversation {

@@ -106,7 +106,8 @@ enum End {
 
 impl Run {
     fn new(guest: Box<dyn Guest>, script: Script, execution: Execution, accepted: Instant) -> Self {
-        Self { guest, script, execution, accepted, calls: ToolCalls::new(), events: Vec::new(), waiting: false }
+        let calls = ToolCalls::new(execution.on_call.clone());
+        Self { guest, script, execution, accepted, calls, events: Vec::new(), waiting: false }
     }
 
     async fn drive(mut self) -> ExecuteResult {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use execbox_core::manifest::{ProviderManifest, ToolManifest};
 use execbox_core::names::{self, ProviderNameError, SafeNames};
+use serde_json::Value as Json;
 
 use crate::declarations::{self, ToolSignature};
 use crate::schema::Schema;
@@ -29,6 +30,9 @@ struct Inner {
 pub(crate) struct HostTool {
     pub(crate) safe_name: Arc<str>,
     pub(crate) original_name: Arc<str>,
+    description: Option<String>,
+    input_schema: Option<Json>,
+    output_schema: Option<Json>,
     pub(crate) input: Option<Schema>,
     pub(crate) output: Option<Schema>,
     pub(crate) function: Arc<HostFunction>,
@@ -96,6 +100,11 @@ impl Provider {
         &self.0.manifest
     }
 
+    /// What the declarations of each tool are made from, in order: for those that show or search tools one by one.
+    pub fn signatures(&self) -> impl ExactSizeIterator<Item = ToolSignature<'_>> {
+        self.0.tools.iter().map(HostTool::signature)
+    }
+
     /// The name that guest code calls a tool by, from the tool's own name.
     pub fn safe_name(&self, original: &str) -> Option<&str> {
         self.0.by_original_name.get(original).map(|&tool| &*self.0.tools[tool].safe_name)
@@ -160,57 +169,77 @@ impl ProviderBuilder {
 
     /// Checks names and schemas, assigns safe names, and writes the declarations.
     pub fn build(self) -> Result<Provider, ProviderError> {
-        names::check_provider_name(&self.name)?;
-        let mut safe_names = SafeNames::default();
-        let safe_names: Vec<Arc<str>> = self.tools.iter().map(|tool| safe_names.assign(&tool.name).into()).collect();
-        let manifest = self.manifest(&safe_names);
-        let mut inner = Inner {
-            name: self.name.as_str().into(),
-            description: self.description,
-            manifest: Arc::new(manifest),
-            tools: Vec::with_capacity(self.tools.len()),
-            by_safe_name: HashMap::new(),
-            by_original_name: HashMap::new(),
-        };
-        for (number, (tool, safe_name)) in self.tools.into_iter().zip(safe_names).enumerate() {
-            let tool = HostTool::compile(tool, safe_name)?;
-            inner.by_safe_name.insert(Arc::clone(&tool.safe_name), number);
-            if inner.by_original_name.insert(Arc::clone(&tool.original_name), number).is_some() {
-                return Err(ProviderError::DuplicateTool { provider: self.name, tool: tool.original_name.to_string() });
-            }
-            inner.tools.push(tool);
-        }
-        Ok(Provider(Arc::new(inner)))
+        let (provider, refused) = self.build_valid()?;
+        refused.into_iter().next().map_or(Ok(provider), Err)
     }
 
-    fn manifest(&self, safe_names: &[Arc<str>]) -> ProviderManifest {
-        let tools = || self.tools.iter().zip(safe_names);
-        let signatures: Vec<ToolSignature<'_>> = tools()
-            .map(|(tool, safe_name)| ToolSignature {
-                safe_name,
-                description: tool.description.as_deref(),
-                input: tool.input_schema.as_ref(),
-                output: tool.output_schema.as_ref(),
-            })
-            .collect();
-        let types = declarations::namespace(&self.name, self.description.as_deref(), &signatures);
-        let tools = tools().map(|(tool, safe_name)| ToolManifest {
-            safe_name: safe_name.to_string(),
-            original_name: tool.name.clone(),
-            description: tool.description.clone(),
-        });
-        ProviderManifest::new(self.name.clone(), tools.collect(), types)
+    /// Like [`build`](Self::build), but a tool that cannot be is left out, and why is told: for catalogues that
+    /// somebody else wrote.
+    pub fn build_valid(self) -> Result<(Provider, Vec<ProviderError>), ProviderNameError> {
+        names::check_provider_name(&self.name)?;
+        let mut refused = Vec::new();
+        let mut safe_names = SafeNames::default();
+        let mut tools: Vec<HostTool> = Vec::with_capacity(self.tools.len());
+        let (mut by_safe_name, mut by_original_name) = (HashMap::new(), HashMap::new());
+        for tool in self.tools {
+            if by_original_name.contains_key(tool.name.as_str()) {
+                refused.push(ProviderError::DuplicateTool { provider: self.name.clone(), tool: tool.name });
+                continue;
+            }
+            match HostTool::compile(tool, &mut safe_names) {
+                Ok(tool) => {
+                    by_safe_name.insert(Arc::clone(&tool.safe_name), tools.len());
+                    by_original_name.insert(Arc::clone(&tool.original_name), tools.len());
+                    tools.push(tool);
+                }
+                Err(error) => refused.push(error),
+            }
+        }
+        let manifest = Arc::new(manifest(&self.name, self.description.as_deref(), &tools));
+        let (name, description) = (self.name.into(), self.description);
+        let inner = Inner { name, description, manifest, tools, by_safe_name, by_original_name };
+        Ok((Provider(Arc::new(inner)), refused))
     }
 }
 
+fn manifest(name: &str, description: Option<&str>, tools: &[HostTool]) -> ProviderManifest {
+    let signatures: Vec<ToolSignature<'_>> = tools.iter().map(HostTool::signature).collect();
+    let types = declarations::namespace(name, description, &signatures);
+    let tools = tools.iter().map(|tool| ToolManifest {
+        safe_name: tool.safe_name.to_string(),
+        original_name: tool.original_name.to_string(),
+        description: tool.description.clone(),
+    });
+    ProviderManifest::new(name, tools.collect(), types)
+}
+
 impl HostTool {
-    fn compile(tool: Tool, safe_name: Arc<str>) -> Result<Self, ProviderError> {
-        let compile = |schema: Option<&serde_json::Value>, which| {
+    /// A tool that cannot be takes no safe name.
+    fn compile(tool: Tool, safe_names: &mut SafeNames) -> Result<Self, ProviderError> {
+        let compile = |schema: Option<&Json>, which| {
             let compiled = schema.map(Schema::compile).transpose();
             compiled.map_err(|reason| ProviderError::Schema { tool: tool.name.clone(), which, reason })
         };
         let input = compile(tool.input_schema.as_ref(), "input")?;
         let output = compile(tool.output_schema.as_ref(), "output")?;
-        Ok(Self { safe_name, original_name: tool.name.into(), input, output, function: tool.function })
+        Ok(Self {
+            safe_name: safe_names.assign(&tool.name).into(),
+            original_name: tool.name.into(),
+            description: tool.description,
+            input_schema: tool.input_schema,
+            output_schema: tool.output_schema,
+            input,
+            output,
+            function: tool.function,
+        })
+    }
+
+    fn signature(&self) -> ToolSignature<'_> {
+        ToolSignature {
+            safe_name: &self.safe_name,
+            description: self.description.as_deref(),
+            input: self.input_schema.as_ref(),
+            output: self.output_schema.as_ref(),
+        }
     }
 }

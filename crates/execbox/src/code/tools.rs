@@ -44,7 +44,7 @@ fn function(provider: &Provider, number: usize) -> HostValue {
             let cancellation = CancellationToken::new();
             // Whatever ends the call, or drops it, cancels what is left of it.
             let _cancels = cancellation.clone().drop_guard();
-            let output = call_tool(provider, number, input, cancellation).await.map_err(thrown)?;
+            let output = call_tool(provider, number, input, cancellation, None).await.map_err(thrown)?;
             Ok(output.map_or_else(HostValue::undefined, HostValue::from))
         }
     })

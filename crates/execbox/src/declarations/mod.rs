@@ -83,6 +83,12 @@ pub fn type_of(schema: &Value) -> String {
     Printer::new(&HashMap::new()).type_text(&document::inlined(schema), 0)
 }
 
+/// A description as declarations show it, without the comment around it: capped, without characters that a person
+/// would not see, and without `*/`.
+pub fn prose(description: &str) -> String {
+    text::prose(description).join("\n")
+}
+
 /// One tool's function and the types it is the first to use, as whole lines.
 fn tool_declarations(tool: &ToolSignature<'_>, names: &mut Names, indent: usize) -> String {
     let pad = text::pad(indent);

@@ -1,0 +1,176 @@
+//! The tools of all providers: found, shown in pages, and described.
+
+use execbox::Provider;
+use execbox::declarations::{self, ToolSignature};
+use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
+
+use super::search::{Document, Index};
+use crate::text::cut;
+
+/// What a model asks for.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct Query {
+    #[serde(default, rename = "query")]
+    words: String,
+    namespace: Option<String>,
+    limit: Option<usize>,
+    #[serde(default)]
+    offset: usize,
+    /// Tools to describe in full, as `namespace.tool`.
+    #[serde(default)]
+    describe: Vec<String>,
+}
+
+/// What it is told.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Page {
+    total: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_offset: Option<usize>,
+    tools: Vec<Found>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unknown: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Found {
+    namespace: String,
+    name: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    description: String,
+    signature: String,
+}
+
+/// Providers with an index over their tools.
+pub(super) struct Catalogue {
+    providers: Vec<Provider>,
+    index: Index,
+    /// Where each tool of the index is.
+    places: Vec<(usize, usize)>,
+}
+
+impl Catalogue {
+    pub(super) fn new(providers: Vec<Provider>) -> Self {
+        let places = providers
+            .iter()
+            .enumerate()
+            .flat_map(|(at, provider)| (0..provider.manifest().tools.len()).map(move |tool| (at, tool)));
+        let places = places.collect();
+        let index = Index::new(providers.iter().flat_map(|provider| {
+            provider.signatures().zip(&provider.manifest().tools).map(|(signature, tool)| Document {
+                namespace: provider.name(),
+                names: [signature.safe_name, &tool.original_name],
+                description: signature.description.unwrap_or_default(),
+                parameters: parameters(&signature),
+            })
+        }));
+        Self { providers, index, places }
+    }
+
+    pub(super) fn providers(&self) -> &[Provider] {
+        &self.providers
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Whether it was made of just these.
+    pub(super) fn is_of(&self, providers: &[Provider]) -> bool {
+        // The manifests that it keeps alive are where they are: one place is one provider.
+        let same = |(a, b): (&Provider, &Provider)| std::ptr::eq(a.manifest(), b.manifest());
+        self.providers.len() == providers.len() && self.providers.iter().zip(providers).all(same)
+    }
+
+    pub(super) fn answer(&self, query: &Query) -> Page {
+        if query.describe.is_empty() { self.search(query) } else { self.describe(&query.describe) }
+    }
+
+    fn search(&self, query: &Query) -> Page {
+        let mut found = self.index.search(&query.words);
+        if let Some(namespace) = &query.namespace {
+            found.retain(|&tool| self.providers[self.places[tool].0].name() == namespace);
+        }
+        let limit = query.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
+        let tools = found.iter().skip(query.offset).take(limit).map(|&tool| self.found(tool, false)).collect();
+        let next = query.offset.saturating_add(limit);
+        let next_offset = (next < found.len()).then_some(next);
+        Page { total: found.len(), next_offset, tools, unknown: Vec::new() }
+    }
+
+    fn describe(&self, names: &[String]) -> Page {
+        let (mut tools, mut unknown) = (Vec::new(), Vec::new());
+        for name in names.iter().take(MAX_LIMIT) {
+            match self.place(name) {
+                Some(tool) => tools.push(self.found(tool, true)),
+                None => unknown.push(cut(name.clone(), MAX_SUMMARY)),
+            }
+        }
+        Page { total: tools.len(), next_offset: None, tools, unknown }
+    }
+
+    fn place(&self, name: &str) -> Option<usize> {
+        let (namespace, tool) = name.split_once('.')?;
+        self.places.iter().position(|&(at, number)| {
+            let provider = &self.providers[at];
+            provider.name() == namespace && provider.manifest().tools[number].safe_name == tool
+        })
+    }
+
+    fn found(&self, tool: usize, full: bool) -> Found {
+        let (at, number) = self.places[tool];
+        let provider = &self.providers[at];
+        let signature = provider.signatures().nth(number).expect("places are those of the providers");
+        let description = declarations::prose(signature.description.unwrap_or_default());
+        let types = declarations::signature(&ToolSignature { description: None, ..signature });
+        Found {
+            namespace: provider.name().to_owned(),
+            name: signature.safe_name.to_owned(),
+            description: if full { description } else { cut(description, MAX_SUMMARY) },
+            signature: if full { types } else { cut(types, MAX_SIGNATURE) },
+        }
+    }
+}
+
+impl Page {
+    /// As text, for clients that show a model nothing else.
+    pub(super) fn text(&self) -> String {
+        let mut text = match self.tools.len() {
+            0 => "No tool found. Other words may find one; an empty query lists all.\n".to_owned(),
+            shown => format!("{shown} of {} tools:\n", self.total),
+        };
+        for tool in &self.tools {
+            let Found { namespace, name, description, signature } = tool;
+            text += &format!("\n## {namespace}.{name}\n");
+            if !description.is_empty() {
+                text += &format!("{description}\n");
+            }
+            text += &format!("```ts\n{signature}\n```\n");
+        }
+        for name in &self.unknown {
+            text += &format!("\nThere is no tool {name:?}: search for it, and write `namespace.name` as found.\n");
+        }
+        if let Some(next) = self.next_offset {
+            text += &format!("\nMore with `offset: {next}`.\n");
+        }
+        text
+    }
+}
+
+fn parameters<'a>(signature: &ToolSignature<'a>) -> Vec<&'a str> {
+    let properties = signature.input.and_then(|schema| schema.get("properties")).and_then(Json::as_object);
+    properties
+        .map(|properties| properties.keys().take(MAX_PARAMETERS).map(String::as_str).collect())
+        .unwrap_or_default()
+}
+
+const DEFAULT_LIMIT: usize = 10;
+const MAX_LIMIT: usize = 50;
+const MAX_PARAMETERS: usize = 64;
+
+/// How much of a tool a list shows, in characters; `describe` shows all.
+const MAX_SUMMARY: usize = 300;
+const MAX_SIGNATURE: usize = 1_500;

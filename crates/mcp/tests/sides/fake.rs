@@ -1,0 +1,165 @@
+//! MCP servers with tools that tests choose, and clients that note what they are told.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use execbox::{InlineExecutor, Provider};
+use execbox_mcp::server::{CodeServer, ServerOptions};
+use execbox_mcp::upstream::{Upstream, UpstreamOptions};
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData, ListToolsResult,
+    PaginatedRequestParams, ProgressNotificationParam, ServerCapabilities, ServerConfig, Tool,
+};
+use rmcp::service::{NotificationContext, Peer, RequestContext, RoleClient, RoleServer, RunningService};
+use rmcp::{ClientHandler, ServerHandler, ServiceExt as _};
+use serde_json::{Value as Json, json};
+use tokio::io::DuplexStream;
+use tokio::sync::Notify;
+
+/// A tool of that name, description and input schema.
+pub(crate) fn tool(name: &str, description: &str, input: Json) -> Tool {
+    let Json::Object(input) = input else { panic!("a schema is an object") };
+    Tool::new_with_raw(name.to_owned(), Some(description.to_owned().into()), input)
+}
+
+/// A server. `echo` gives back its arguments as structured content, `fail` fails, `slow` waits until it is cancelled,
+/// `die` ends the connection, every other tool answers with a text.
+#[derive(Clone, Default)]
+pub(crate) struct Fake {
+    pub(crate) tools: Arc<Mutex<Vec<Tool>>>,
+    pub(crate) page: usize,
+    pub(crate) started: Arc<Notify>,
+    pub(crate) cancelled: Arc<Notify>,
+    pub(crate) connections: Arc<AtomicUsize>,
+    pub(crate) kill: Arc<Notify>,
+    pub(crate) peer: Arc<Mutex<Option<Peer<RoleServer>>>>,
+}
+
+impl Fake {
+    pub(crate) fn new(tools: Vec<Tool>) -> Self {
+        Self { tools: Arc::new(Mutex::new(tools)), page: 1_000, ..Self::default() }
+    }
+
+    /// With the tools that do something.
+    pub(crate) fn standard() -> Self {
+        let any = || json!({ "type": "object" });
+        Self::new(vec![
+            tool("echo", "Gives back what it gets", json!({ "type": "object", "properties": { "text": {} } })),
+            tool("fail", "Fails", any()),
+            tool("slow", "Takes for ever", any()),
+            tool("die", "Ends", any()),
+        ])
+    }
+
+    /// A stream to a new instance of it.
+    pub(crate) fn connect(&self) -> DuplexStream {
+        let (near, mut client_end) = tokio::io::duplex(1 << 16);
+        let (mut server_end, far) = tokio::io::duplex(1 << 16);
+        let (fake, kill) = (self.clone(), Arc::clone(&self.kill));
+        tokio::spawn(async move {
+            // Both ends are cut at once, as when a process dies.
+            tokio::select! {
+                _ = tokio::io::copy_bidirectional(&mut client_end, &mut server_end) => {}
+                () = kill.notified() => {}
+            }
+        });
+        self.connections.fetch_add(1, Ordering::SeqCst);
+        tokio::spawn(async move {
+            let peer = Arc::clone(&fake.peer);
+            let service = fake.serve(far).await.unwrap();
+            *peer.lock().unwrap() = Some(service.peer().clone());
+            service.waiting().await
+        });
+        near
+    }
+
+    pub(crate) async fn open(&self, name: &str, options: UpstreamOptions) -> Upstream {
+        let fake = self.clone();
+        Upstream::open_stream(name, move || fake.connect(), options).await.unwrap()
+    }
+
+    /// Says that its tools changed.
+    pub(crate) async fn changed(&self) {
+        let peer = self.peer.lock().unwrap().clone().unwrap();
+        peer.notify_tool_list_changed().await.unwrap();
+    }
+}
+
+impl ServerHandler for Fake {
+    fn get_info(&self) -> ServerConfig {
+        ServerConfig::new(ServerCapabilities::builder().enable_tools().enable_tool_list_changed().build())
+    }
+
+    async fn list_tools(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let from: usize = request.and_then(|page| page.cursor).map_or(0, |cursor| cursor.parse().unwrap());
+        let tools = self.tools.lock().unwrap();
+        let page: Vec<Tool> = tools.iter().skip(from).take(self.page).cloned().collect();
+        let next = (from + page.len() < tools.len()).then(|| (from + page.len()).to_string());
+        let mut result = ListToolsResult::with_all_items(page);
+        result.next_cursor = next;
+        Ok(result)
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        Ok(match &*request.name {
+            "echo" => CallToolResult::structured(Json::Object(request.arguments.unwrap_or_default())),
+            "fail" => CallToolResult::error(vec![ContentBlock::text("no such thing")]),
+            "slow" => {
+                self.started.notify_one();
+                context.ct.cancelled().await;
+                self.cancelled.notify_one();
+                CallToolResult::success(vec![])
+            }
+            "die" => {
+                self.kill.notify_one();
+                std::future::pending().await
+            }
+            "huge" => CallToolResult::success(vec![ContentBlock::text("x".repeat(1 << 20))]),
+            name => CallToolResult::success(vec![ContentBlock::text(format!("called {name}"))]),
+        }
+        .into())
+    }
+}
+
+/// A client that keeps the progress it is told of.
+#[derive(Clone, Default)]
+pub(crate) struct Listener {
+    pub(crate) progress: Arc<Mutex<Vec<String>>>,
+}
+
+impl ClientHandler for Listener {
+    async fn on_progress(&self, params: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
+        self.progress.lock().unwrap().push(params.message.unwrap_or_default());
+    }
+}
+
+/// A client of a code server over these providers, which are asked for anew every time.
+pub(crate) async fn client(
+    providers: impl Fn() -> Vec<Provider> + Send + Sync + 'static,
+    options: ServerOptions,
+) -> (RunningService<RoleClient, Listener>, Listener) {
+    let (near, far) = tokio::io::duplex(1 << 16);
+    let server = CodeServer::new(Arc::new(InlineExecutor::new().unwrap()), providers, options);
+    tokio::spawn(async move { server.serve(far).await.unwrap().waiting().await });
+    let listener = Listener::default();
+    (listener.clone().serve(near).await.unwrap(), listener)
+}
+
+/// Calls a tool of the server.
+pub(crate) async fn call(client: &Peer<RoleClient>, name: &str, arguments: Json) -> CallToolResult {
+    let Json::Object(arguments) = arguments else { panic!("arguments are an object") };
+    client.call_tool(CallToolRequestParams::new(name.to_owned()).with_arguments(arguments)).await.unwrap()
+}
+
+/// The text of a result.
+pub(crate) fn text(result: &CallToolResult) -> &str {
+    &result.content[0].as_text().unwrap().text
+}

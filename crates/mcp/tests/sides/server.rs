@@ -1,0 +1,148 @@
+//! The MCP server over providers.
+
+use std::sync::{Arc, Mutex};
+
+use execbox::{Provider, Tool};
+use execbox_mcp::server::{Layout, ServerOptions};
+use execbox_mcp::upstream::UpstreamOptions;
+use rmcp::model::{CallToolRequest, CallToolRequestParams, ClientRequest};
+use rmcp::service::PeerRequestOptions;
+use serde_json::json;
+
+use crate::fake::{Fake, call, client, text};
+
+#[tokio::test]
+async fn code_calls_tools_of_two_servers() {
+    let (one, two) = (Fake::standard(), Fake::standard());
+    let one = one.open("one", UpstreamOptions::default()).await;
+    let two = two.open("two", UpstreamOptions::default()).await;
+    let (client, _) = client(move || vec![one.provider(), two.provider()], ServerOptions::default()).await;
+    let found = call(&client, "mcp_search_tools", json!({ "query": "gives back", "namespace": "two" })).await;
+    let tool = &found.structured_content.as_ref().unwrap()["tools"][0];
+    assert_eq!((&tool["namespace"], &tool["name"]), (&json!("two"), &json!("echo")));
+    assert!(tool["signature"].as_str().unwrap().contains("function echo(input?: { text?: unknown }): Promise<"));
+    let code = "const [a, b] = await Promise.all([one.echo({ n: 1 }), two.echo({ n: 2 })]);
+        console.log('both'); return a.structuredContent.n + b.structuredContent.n";
+    for name in ["mcp_execute_code", "mcp_code"] {
+        let result = call(&client, name, json!({ "code": code })).await;
+        assert_eq!(result.is_error, Some(false));
+        assert_eq!(text(&result), "3\n\nLogs:\nboth");
+        let content = result.structured_content.unwrap();
+        assert_eq!((&content["ok"], &content["result"]), (&json!(true), &json!(3)));
+    }
+}
+
+#[tokio::test]
+async fn failures_are_errors_that_models_can_read() {
+    let (client, _) = client(Vec::new, ServerOptions::default()).await;
+    let result = call(&client, "mcp_execute_code", json!({ "code": "throw new TypeError('no')" })).await;
+    assert_eq!(result.is_error, Some(true));
+    assert!(text(&result).starts_with("runtime_error: TypeError: no"), "{}", text(&result));
+    assert_eq!(result.structured_content.unwrap()["error"]["code"], "runtime_error");
+    for arguments in [json!({}), json!({ "code": 1 }), json!({ "code": "1", "cod": 2 })] {
+        let result = call(&client, "mcp_execute_code", arguments).await;
+        assert!(result.is_error == Some(true) && text(&result).contains("do not fit"));
+    }
+    let unknown = client.call_tool(CallToolRequestParams::new("other")).await;
+    assert!(unknown.is_err());
+}
+
+#[tokio::test]
+async fn text_is_cut_and_structured_content_is_whole() {
+    let (client, _) = client(Vec::new, ServerOptions::default()).await;
+    let result = call(&client, "mcp_execute_code", json!({ "code": "'ä'.repeat(30_000)" })).await;
+    assert!(text(&result).ends_with("… [cut here: 6000 more characters]"));
+    assert_eq!(result.structured_content.unwrap()["result"].as_str().unwrap().chars().count(), 30_000);
+}
+
+#[tokio::test]
+async fn progress_tells_of_lines_and_calls() {
+    let provider = Provider::builder("api").tool(Tool::new("echo", async |input, _| Ok(input))).build().unwrap();
+    let (client, listener) = client(move || vec![provider.clone()], ServerOptions::default()).await;
+    let code = "console.log('before'); await api.echo(1); console.log('after')";
+    call(&client, "mcp_execute_code", json!({ "code": code })).await;
+    while listener.progress.lock().unwrap().len() < 3 {
+        tokio::task::yield_now().await;
+    }
+    let mut told = listener.progress.lock().unwrap().clone();
+    told.sort_unstable(); // Handlers of notifications run side by side.
+    assert_eq!(told, ["after", "before", "calls api.echo"]);
+}
+
+#[tokio::test]
+async fn a_client_that_cancels_cancels_the_guest_and_its_tools() {
+    let fake = Fake::standard();
+    let upstream = fake.open("api", UpstreamOptions::default()).await;
+    let (client, _) = client(move || vec![upstream.provider()], ServerOptions::default()).await;
+    let arguments = json!({ "code": "await api.slow({})" }).as_object().unwrap().clone();
+    let request = CallToolRequest::new(CallToolRequestParams::new("mcp_execute_code").with_arguments(arguments));
+    let request = ClientRequest::CallToolRequest(request);
+    let handle = client.send_request_with_option(request, PeerRequestOptions::no_options()).await.unwrap();
+    fake.started.notified().await;
+    handle.cancel(None).await.unwrap();
+    fake.cancelled.notified().await;
+}
+
+#[tokio::test]
+async fn layouts_and_names_are_the_caller_s() {
+    for (layout, names) in [
+        (Layout::Both, &["find", "mcp_execute_code", "mcp_code"][..]),
+        (Layout::Split, &["find", "mcp_execute_code"]),
+        (Layout::Single, &["mcp_code"]),
+    ] {
+        let options = ServerOptions { layout, search_name: "find".into(), ..ServerOptions::default() };
+        let (client, _) = client(Vec::new, options).await;
+        let tools = client.list_all_tools().await.unwrap();
+        assert_eq!(tools.iter().map(|tool| &*tool.name).collect::<Vec<_>>(), names);
+        let absent = client.call_tool(CallToolRequestParams::new("mcp_search_tools")).await;
+        assert!(absent.is_err(), "it is called `find`");
+    }
+}
+
+#[tokio::test]
+async fn descriptions_stay_short_and_pages_follow_one_another() {
+    let echo = |n: usize| {
+        Tool::new(format!("tool_number_{n}"), async |input, _| Ok(input))
+            .description("Does one of a thousand things")
+            .input_schema(json!({ "type": "object", "properties": { "value": { "type": "string" } } }))
+    };
+    let provider = Provider::builder("many").tools((0..1_000).map(echo)).build().unwrap();
+    let (client, _) = client(move || vec![provider.clone()], ServerOptions::default()).await;
+    let tools = client.list_all_tools().await.unwrap();
+    let length: usize = tools.iter().map(|tool| tool.description.as_ref().unwrap().chars().count()).sum();
+    assert!(length <= 6_000, "{length}");
+    assert!(tools[2].description.as_ref().unwrap().ends_with("more tools"));
+
+    let mut seen = std::collections::HashSet::new();
+    let mut offset = json!(0);
+    while offset.is_number() {
+        let arguments = json!({ "query": "number", "offset": offset, "limit": 50 });
+        let page = call(&client, "mcp_search_tools", arguments).await.structured_content.unwrap();
+        assert_eq!(page["total"], 1_000);
+        seen.extend(page["tools"].as_array().unwrap().iter().map(|tool| tool["name"].to_string()));
+        offset = page["nextOffset"].clone();
+    }
+    assert_eq!(seen.len(), 1_000);
+    let exact = call(&client, "mcp_search_tools", json!({ "query": "toolNumber77" })).await;
+    assert_eq!(exact.structured_content.unwrap()["tools"][0]["name"], "tool_number_77");
+}
+
+#[tokio::test]
+async fn tools_are_described_in_full_and_the_list_is_live() {
+    let provider = |name: &str| {
+        let tool = Tool::new("long", async |input, _| Ok(input)).description("word ".repeat(100));
+        Provider::builder(name).tool(tool).build().unwrap()
+    };
+    let live = Arc::new(Mutex::new(vec![provider("first")]));
+    let providers = Arc::clone(&live);
+    let (client, _) = client(move || providers.lock().unwrap().clone(), ServerOptions::default()).await;
+    let describe = async || {
+        let answer = call(&client, "mcp_search_tools", json!({ "describe": ["first.long", "second.long"] })).await;
+        answer.structured_content.unwrap()
+    };
+    let before = describe().await;
+    assert_eq!(before["tools"][0]["description"].as_str().unwrap().len(), 499);
+    assert_eq!(before["unknown"], json!(["second.long"]));
+    live.lock().unwrap().push(provider("second"));
+    assert_eq!(describe().await["tools"].as_array().unwrap().len(), 2);
+}
