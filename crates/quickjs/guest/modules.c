@@ -52,14 +52,29 @@ static bool out_path_parts(Out *path, const char *at, const char *end) {
     return true;
 }
 
-/* The name of the module that `specifier` means in `importer`; JS_ATOM_NULL for none. */
+/* `.` and `..`, and what begins with `./` or `../`. */
+static bool is_relative(const char *specifier, size_t len) {
+    size_t dots = len >= 1 && specifier[0] == '.' ? (len >= 2 && specifier[1] == '.' ? 2 : 1) : 0;
+    return dots && (len == dots || specifier[dots] == '/');
+}
+
+/* Whether a name is absolute or a URL: no path below the root, but a label. */
+static bool is_mere_label(const char *name) {
+    if (*name == '/') return true;
+    if (!((*name | 32) >= 'a' && (*name | 32) <= 'z')) return false;
+    while (((*name | 32) >= 'a' && (*name | 32) <= 'z') || (*name >= '0' && *name <= '9') || *name == '+' || *name == '-' || *name == '.') name++;
+    return *name == ':';
+}
+
+/* The name of the module that `specifier` means in `importer`; JS_ATOM_NULL for none. The folder of a label, and of a name
+   that leads out of the root, is the root. */
 static JSAtom resolve_name(const char *importer, const char *specifier, size_t len) {
-    bool is_relative = len >= 2 && specifier[0] == '.' && (specifier[1] == '/' || (len >= 3 && specifier[1] == '.' && specifier[2] == '/'));
-    if (!is_relative) return JS_NewAtomLen(ctx, specifier, len);
+    if (!is_relative(specifier, len)) return JS_NewAtomLen(ctx, specifier, len);
     const char *folder_end = strrchr(importer, '/');
     Out path; out_init(&path);
     out_u8(&path, '.');
-    bool exists = out_path_parts(&path, importer, folder_end ? folder_end : importer) && out_path_parts(&path, specifier, specifier + len);
+    if (is_mere_label(importer) || !out_path_parts(&path, importer, folder_end ? folder_end : importer)) path.len = 1;
+    bool exists = out_path_parts(&path, specifier, specifier + len);
     JSAtom name = exists ? JS_NewAtomLen(ctx, (const char *)path.data, path.len) : JS_ATOM_NULL;
     out_free(&path);
     return name;

@@ -29,6 +29,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Map, Value as Json, json};
 
+use super::line::MAX_ATTACHMENT_BYTES;
 use super::message::{A_STRING, Fault, Fields, Millis, Object, millis, read_limits, written_limits, wrong};
 use crate::code::{Bridge, CodeExecutionError, Ending, Failure, Request, Status};
 use crate::engine::{Call, CallId, Notification, Pending};
@@ -37,6 +38,10 @@ use crate::value::{Graph, Value};
 
 /// Values of at most so many bytes are written as text also where attachments are taken.
 const TEXT_BYTES: usize = 256;
+
+/// How many bytes the imports and globals of a run may take, one by one, while their names are read: enough for the largest
+/// attachment. Whether the guest has room for them is found out there.
+const BRIDGE_BUDGET: usize = 4 * MAX_ATTACHMENT_BYTES;
 
 /// Greets, and says what one takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -222,10 +227,9 @@ impl RunCode {
         });
         let modules = modules.collect::<Result<BTreeMap<_, _>, _>>()?;
         let limits = read_limits(&mut fields.object("options")?)?;
-        let budget = limits.memory_len().saturating_mul(4);
         let mut bridge = |json: &Json, field: &str| {
             let value = attachments.read(json, field)?;
-            Bridge::from_value(value, field, budget).map_err(|_| wrong(field.to_owned(), "an object of values"))
+            Bridge::from_value(value, field, BRIDGE_BUDGET).map_err(|_| wrong(field.to_owned(), "an object of values"))
         };
         let imports = fields.object("imports")?.object;
         let imports = imports.iter().map(|(specifier, json)| Ok((specifier.clone(), bridge(json, "imports")?)));

@@ -4,7 +4,7 @@
 //! - [`Upstream`] keeps a connection itself: it follows changes of the catalogue and connects again after a crash.
 //!
 //! An MCP server is an outsider: its catalogue is capped before it is looked at, a tool that cannot be is left out
-//! and the others work, and its failures are [`ToolError`](execbox::ToolError)s of the calls that meet them.
+//! and the others work, and its failures are [`ToolError`]s of the calls that meet them.
 //!
 //! What this does not do: it offers servers nothing (no sampling, no roots, no elicitation), and it knows neither
 //! resources nor prompts.
