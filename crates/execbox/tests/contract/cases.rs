@@ -58,8 +58,7 @@ fn parse(section: &str, text: &str) -> Case {
     let (head, code) = text.split_once("\n---\n").unwrap_or_else(|| panic!("{section}: no `---` in {text}"));
     let mut lines = head.lines();
     let name = format!("{section}: {}", lines.next().unwrap());
-    let code = code.trim_end_matches('\n').to_owned();
-    let mut case = Case { name, code, limits: patient(), ..Case::default() };
+    let mut case = Case { name, code: code.trim_end_matches('\n').to_owned(), ..Case::default() };
     for line in lines {
         let (key, value) = line.split_once(": ").unwrap_or_else(|| panic!("{}: {line}", case.name));
         let json =
@@ -78,13 +77,8 @@ fn parse(section: &str, text: &str) -> Case {
     case
 }
 
-/// The default limits, with time enough for a machine that has much else to do.
-fn patient() -> Limits {
-    Limits { timeout: Duration::from_mins(1), ..Limits::default() }
-}
-
 fn limits(json: &Json) -> Limits {
-    let mut limits = patient();
+    let mut limits = Limits::default();
     for (key, value) in json.as_object().unwrap() {
         let value = value.as_u64().unwrap();
         let count = || usize::try_from(value).unwrap();
