@@ -152,8 +152,8 @@ impl HostHalf for CodeHostSession {
         self.handle_message(message, now);
     }
 
-    fn handle_misbehaviour(&mut self, misbehaviour: Misbehaviour, now: Duration) {
-        self.handle_misbehaviour(misbehaviour, now);
+    fn handle_misbehaviour(&mut self, misbehaviour: Misbehaviour, _: Duration) {
+        self.handle_misbehaviour(misbehaviour);
     }
 
     fn handle_close(&mut self, reason: CloseReason, _: Duration) {

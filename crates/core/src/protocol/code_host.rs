@@ -128,8 +128,8 @@ impl CodeHostSession {
     pub fn handle_message(&mut self, message: RunnerMessage, now: Duration) {
         match message {
             RunnerMessage::Hello(_) => self.greeted(now),
-            RunnerMessage::CodeCall(CodeCall { id, call }) if id == self.id => self.call(call, now),
-            RunnerMessage::CodeNotify(CodeNotify { id, notification }) if id == self.id => self.note(notification, now),
+            RunnerMessage::CodeCall(CodeCall { id, call }) if id == self.id => self.call(call),
+            RunnerMessage::CodeNotify(CodeNotify { id, notification }) if id == self.id => self.note(notification),
             RunnerMessage::CodeDone(CodeDone { id, ending, memory_used_bytes, .. }) if id == self.id => {
                 self.done(ending, memory_used_bytes);
             }
@@ -138,7 +138,7 @@ impl CodeHostSession {
     }
 
     /// Takes in what a runner must not do.
-    pub fn handle_misbehaviour(&mut self, misbehaviour: impl Into<Misbehaviour>, _now: Duration) {
+    pub fn handle_misbehaviour(&mut self, misbehaviour: impl Into<Misbehaviour>) {
         self.terminate_with(&misbehaviour.into().to_string());
     }
 
@@ -214,20 +214,20 @@ impl CodeHostSession {
     }
 
     /// The guest calls a function. While cancelling, no call begins any more.
-    fn call(&mut self, call: Call, now: Duration) {
+    fn call(&mut self, call: Call) {
         let State::Running { .. } = self.state else { return };
         if !self.known.insert(call.id.0) {
-            return self.handle_misbehaviour(Misbehaviour::DuplicateCall(call.id.to_string()), now);
+            return self.handle_misbehaviour(Misbehaviour::DuplicateCall(call.id.to_string()));
         }
         let most = super::host::most_calls(&self.limits);
         if self.pending.len() >= most {
-            return self.handle_misbehaviour(Misbehaviour::TooManyCalls(most), now);
+            return self.handle_misbehaviour(Misbehaviour::TooManyCalls(most));
         }
         self.pending.insert(call.id.0);
         self.outputs.push_back(Output::Call(call));
     }
 
-    fn note(&mut self, notification: Notification, now: Duration) {
+    fn note(&mut self, notification: Notification) {
         let State::Running { .. } = self.state else { return };
         let cost = NOTE_COST.saturating_add(notification.args.as_bytes().len());
         match self.room.checked_sub(cost) {
@@ -235,23 +235,18 @@ impl CodeHostSession {
                 self.room = room;
                 self.outputs.push_back(Output::Note(notification));
             }
-            None => self.handle_misbehaviour(Misbehaviour::TooMuchSaid, now),
+            None => self.handle_misbehaviour(Misbehaviour::TooMuchSaid),
         }
     }
 
     fn send_settled(&mut self, pending: Pending, result: Result<Value, Value>) {
-        let settles = match (&self.state, pending) {
-            (State::Running { .. }, _) => true,
-            // A promise may be settled before the run is even sent: it waits for that.
-            (State::Greeting { .. } | State::Cancelling { .. } | State::Finished, _) => false,
-        };
-        if settles {
+        if self.is_running() {
             let id = self.id.clone();
             self.outputs.push_back(Output::Send(HostMessage::Settle(Settle { id, pending, result })));
         }
     }
 
-    /// Whether the run was sent: what is settled before would be lost.
+    /// Whether the run was sent and goes on: what is settled at other times is lost.
     pub fn is_running(&self) -> bool {
         matches!(self.state, State::Running { .. })
     }
