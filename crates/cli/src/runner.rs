@@ -49,7 +49,9 @@ enum Failure {
     #[error("--listen: {0}")]
     Address(#[from] AddressError),
     #[error("--listen: {0}")]
-    Listen(#[from] ListenError),
+    Listen(ListenError),
+    #[error("--listen: cannot listen on {address}: {}", source::reason(.error))]
+    Socket { address: Address, error: io::Error },
     #[error(transparent)]
     Token(#[from] NoToken),
     #[error("{0}")]
@@ -60,10 +62,21 @@ enum Failure {
     System(io::Error),
 }
 
+impl From<ListenError> for Failure {
+    fn from(error: ListenError) -> Self {
+        match error {
+            ListenError::Io { address, error } => Self::Socket { address, error },
+            error @ ListenError::NeedsToken(_) => Self::Listen(error),
+        }
+    }
+}
+
 impl Failure {
     fn exit(&self) -> Exit {
         match self {
-            Self::Unit { .. } | Self::Address(_) | Self::Listen(_) | Self::Token(_) => Exit::BadInput,
+            Self::Unit { .. } | Self::Address(_) | Self::Listen(_) | Self::Socket { .. } | Self::Token(_) => {
+                Exit::BadInput
+            }
             Self::Engine(_) | Self::Host(_) | Self::System(_) => Exit::ExecboxFailed,
         }
     }

@@ -130,6 +130,32 @@ async fn a_runner_with_a_token_serves_those_who_show_it_and_nobody_else() {
     fs::remove_file(file).unwrap();
 }
 
+#[test]
+fn programs_and_modules_are_run_there_from_the_command_line() {
+    let file = path("token");
+    fs::write(&file, "s3cret").unwrap();
+    for address in addresses() {
+        let runner = listen(&address, &["--token-file", file.to_str().unwrap()]);
+        let executor = format!("remote={}", runner.address);
+        for (command, code) in [("run", "6 * 7"), ("run-code", "export default 6 * 7")] {
+            let execbox = || {
+                let mut execbox = Command::new(env!("CARGO_BIN_EXE_execbox"));
+                execbox.args([command, "-e", code, "--executor", &executor]).env_remove("EXECBOX_TOKEN");
+                execbox
+            };
+            let output = |execbox: &mut Command| {
+                let output = execbox.stdin(Stdio::null()).output().unwrap();
+                (output.status.code(), String::from_utf8(output.stdout).unwrap())
+            };
+            let expected = (Some(0), "42\n".to_owned());
+            assert_eq!(output(execbox().arg("--token-file").arg(&file)), expected, "{address} {command}");
+            assert_eq!(output(execbox().env("EXECBOX_TOKEN", "s3cret")), expected, "{address} {command}");
+            assert_eq!(output(&mut execbox()).0, Some(4), "{address} {command}: without the token");
+        }
+    }
+    fs::remove_file(file).unwrap();
+}
+
 #[tokio::test]
 async fn who_needs_no_token_may_show_one() {
     for address in addresses() {
@@ -275,6 +301,7 @@ fn what_cannot_be_listened_on_is_told_in_one_line() {
             &["--listen", "tcp:127.0.0.1:0", "--token-file", empty],
             "is 1 to 1024 visible ASCII characters, without spaces",
         ),
+        (&["--listen", "unix:/nowhere/x.sock"], "cannot listen on unix:/nowhere/x.sock: no such file or directory\n"),
         (&["--drain", "soon"], "--drain: "),
         (&["--listen", "tcp:127.0.0.1:0", "--max-connections", "-1"], "--max-connections: "),
     ] {

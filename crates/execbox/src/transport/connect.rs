@@ -2,7 +2,7 @@
 
 use std::io;
 
-use tokio::net::{TcpStream, UnixStream};
+use tokio::net::{TcpStream, UnixStream, lookup_host};
 
 use super::{Address, StreamTransport, Token, Transport, websocket};
 
@@ -30,7 +30,10 @@ impl Address {
 
 /// Small messages go at once: each side waits for the other's.
 async fn tcp(authority: &str) -> io::Result<TcpStream> {
-    let stream = TcpStream::connect(authority).await?;
+    // The system has no kind of error for a name that nobody knows.
+    let unknown = |error| io::Error::new(io::ErrorKind::HostUnreachable, error);
+    let addresses: Vec<_> = lookup_host(authority).await.map_err(unknown)?.collect();
+    let stream = TcpStream::connect(&addresses[..]).await?;
     stream.set_nodelay(true)?;
     Ok(stream)
 }
