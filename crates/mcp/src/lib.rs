@@ -4,8 +4,10 @@
 //! It names no engine: executors are given. It knows no rule of executions: what a provider, a limit or an error
 //! is, is the library's.
 
+mod secrets;
 pub mod server;
 mod text;
 pub mod upstream;
 
 pub use rmcp;
+pub use secrets::Secrets;

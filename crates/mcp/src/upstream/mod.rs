@@ -23,6 +23,8 @@ use execbox::{Provider, ToolError};
 use futures_util::future::BoxFuture;
 use rmcp::service::{Peer, RoleClient, ServiceError};
 
+use crate::Secrets;
+
 pub use handle::Upstream;
 pub use source::{ChildCommand, Duplex};
 
@@ -46,6 +48,8 @@ pub struct UpstreamOptions {
     pub max_schema_bytes: usize,
     /// The longest description, in characters; a longer one is cut. Default: 8 000.
     pub max_description: usize,
+    /// What the server knows and must not tell. Default: nothing.
+    pub secrets: Secrets,
 }
 
 impl Default for UpstreamOptions {
@@ -59,6 +63,7 @@ impl Default for UpstreamOptions {
             max_pages: 1_000,
             max_schema_bytes: 256 * 1024,
             max_description: 8_000,
+            secrets: Secrets::default(),
         }
     }
 }

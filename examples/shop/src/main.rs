@@ -1,0 +1,2 @@
+//! A shop.
+fn main() {}
