@@ -5,8 +5,11 @@ mod figures;
 #[path = "../examples/compare/play.rs"]
 mod play;
 
-use execbox::{Execution, Executor as _, InlineExecutor};
+use std::time::Duration;
+
+use execbox::{Execution, Executor as _, InlineExecutor, Limits};
 use execbox_mcp::upstream::{ChildCommand, Upstream, UpstreamOptions};
+use serde_json::Value as Json;
 
 #[tokio::test]
 async fn both_ways_come_to_the_same_answer_and_the_page_shows_what_they_take() {
@@ -20,9 +23,14 @@ async fn both_ways_come_to_the_same_answer_and_the_page_shows_what_they_take() {
 }
 
 #[test]
-fn the_page_shows_the_program_as_it_is() {
+fn the_page_shows_the_program_and_its_answer_as_they_are() {
     let page = include_str!("../README.md");
     assert!(page.contains(&format!("```ts\n{}```\n", include_str!("../late-orders.ts"))), "late-orders.ts");
+    let answer: Json = serde_json::from_str(include_str!("../late-orders.json")).unwrap();
+    let (customers, cents) =
+        (answer["customers"].as_array().unwrap().len(), answer["shipping_cents"].as_u64().unwrap());
+    let sentence = format!("{customers} customers, who paid {}.{:02} euros", cents / 100, cents % 100);
+    assert!(page.contains(&sentence), "{sentence}");
 }
 
 /// What `execbox run --config examples/shop/mcp.json examples/shop/late-orders.ts` prints.
@@ -30,7 +38,9 @@ fn the_page_shows_the_program_as_it_is() {
 async fn late_orders_come_out_of_the_server_as_a_program() {
     let command = ChildCommand { program: env!("CARGO_BIN_EXE_shop").into(), ..ChildCommand::default() };
     let upstream = Upstream::open_child("shop", command, UpstreamOptions::default()).await.unwrap();
-    let execution = Execution::new(include_str!("../late-orders.ts")).provider(upstream.provider());
+    // A busy machine must not change what comes out.
+    let limits = Limits { timeout: Duration::from_mins(2), ..Limits::default() };
+    let execution = Execution::new(include_str!("../late-orders.ts")).provider(upstream.provider()).limits(limits);
     let result = InlineExecutor::new().unwrap().execute(execution).await;
     upstream.close().await;
     let answer = serde_json::to_string_pretty(&result.outcome.unwrap()).unwrap();

@@ -120,6 +120,18 @@ async fn pages_follow_one_another_and_have_everything_once() {
 }
 
 #[tokio::test]
+async fn the_page_says_how_much_there_is() {
+    let client = client().await;
+    let total = async |tool| data(&client, tool, json!({})).await["total"].clone();
+    let tools = client.list_all_tools().await.unwrap().len();
+    let (products, customers) = (total("search_products").await, total("list_customers").await);
+    let orders = total("list_orders").await;
+    let sentence = format!("{tools} tools, {products} products, {customers} customers, {orders} orders");
+    let page = include_str!("../README.md").replace('\n', " ");
+    assert!(page.contains(&sentence), "{sentence}");
+}
+
+#[tokio::test]
 async fn bad_input_is_told_what_is_wrong_and_what_to_do() {
     let client = client().await;
     let mut told = String::new();
