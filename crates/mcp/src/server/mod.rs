@@ -29,7 +29,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 
-use catalogue::Catalogue;
+pub use catalogue::{Catalogue, Found, Page, Query};
 
 /// Which tools a server has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -14,6 +14,8 @@ use tokio::sync::{Mutex, Notify};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
+use crate::Secrets;
+
 use super::source::{ChildCommand, Duplex, Source};
 use super::{LeftOut, Link, UpstreamError, UpstreamOptions, Wrapped, wrap_over};
 
@@ -60,9 +62,10 @@ impl Upstream {
     async fn open(name: &str, source: Source, options: UpstreamOptions) -> Result<Self, UpstreamError> {
         let changed = Arc::new(Notify::new());
         let failed = |reason| UpstreamError::Connect { name: name.to_owned(), reason };
-        let service = connect(&source, &changed, options.connect_timeout).await.map_err(failed)?;
+        let service = connect(&source, &changed, options.connect_timeout, &options.secrets).await.map_err(failed)?;
         let peer = service.peer().clone();
-        let empty = Wrapped { provider: Provider::builder(name).build_valid()?.0, left_out: Vec::new() };
+        let provider = Provider::builder(name).build_valid()?.0;
+        let empty = Wrapped { provider, left_out: Vec::new(), withheld: 0 };
         let connection = Arc::new(Connection {
             name: name.to_owned(),
             source,
@@ -87,6 +90,11 @@ impl Upstream {
     /// The tools that were left out of it, and why.
     pub fn left_out(&self) -> Vec<LeftOut> {
         self.catalogue.wrapped.read().unwrap_or_else(PoisonError::into_inner).left_out.clone()
+    }
+
+    /// How many tools the filter does not let pass.
+    pub fn withheld(&self) -> usize {
+        self.catalogue.wrapped.read().unwrap_or_else(PoisonError::into_inner).withheld
     }
 
     /// What the server says of itself.
@@ -165,7 +173,7 @@ impl Connection {
         }
         let failures = self.failures.fetch_add(1, Ordering::Relaxed);
         *retry_at = Instant::now() + self.options.restart_pause.saturating_mul(1 << failures.min(MOST_DOUBLINGS));
-        let again = connect(&self.source, &self.changed, self.options.connect_timeout).await;
+        let again = connect(&self.source, &self.changed, self.options.connect_timeout, &self.options.secrets).await;
         *service = again.map_err(|why| ToolError::new(format!("MCP server {:?} is down: {why}", self.name)))?;
         self.changed.notify_one();
         Ok(service.peer().clone())
@@ -186,9 +194,11 @@ async fn connect(
     source: &Source,
     changed: &Arc<Notify>,
     timeout: Duration,
+    secrets: &Secrets,
 ) -> Result<RunningService<RoleClient, Client>, String> {
     let client = Client { changed: Arc::clone(changed) };
     let connected = tokio::time::timeout(timeout, source.connect(client)).await;
+    let connected = connected.map(|connected| connected.map_err(|reason| secrets.hide(reason)));
     connected.unwrap_or_else(|_| Err(format!("it did not answer within {} ms", timeout.as_millis())))
 }
 

@@ -23,7 +23,7 @@ use execbox::{Provider, ToolError};
 use futures_util::future::BoxFuture;
 use rmcp::service::{Peer, RoleClient, ServiceError};
 
-use crate::Secrets;
+use crate::{Secrets, ToolFilter};
 
 pub use handle::Upstream;
 pub use source::{ChildCommand, Duplex};
@@ -48,6 +48,8 @@ pub struct UpstreamOptions {
     pub max_schema_bytes: usize,
     /// The longest description, in characters; a longer one is cut. Default: 8 000.
     pub max_description: usize,
+    /// Which of its tools there are. Default: all.
+    pub filter: ToolFilter,
     /// What the server knows and must not tell. Default: nothing.
     pub secrets: Secrets,
 }
@@ -63,6 +65,7 @@ impl Default for UpstreamOptions {
             max_pages: 1_000,
             max_schema_bytes: 256 * 1024,
             max_description: 8_000,
+            filter: ToolFilter::default(),
             secrets: Secrets::default(),
         }
     }
@@ -94,6 +97,8 @@ pub struct Wrapped {
     pub provider: Provider,
     /// Those that do not.
     pub left_out: Vec<LeftOut>,
+    /// How many there are that [`UpstreamOptions::filter`] does not let pass.
+    pub withheld: usize,
 }
 
 /// Why an MCP server is no provider.
@@ -136,18 +141,18 @@ async fn wrap_over(
     link: Arc<dyn Link>,
     options: &UpstreamOptions,
 ) -> Result<Wrapped, UpstreamError> {
-    let (tools, mut left_out) = list::tools(peer, options)
+    let list::Listed { tools, mut left_out, withheld } = list::tools(peer, options)
         .await
-        .map_err(|error| UpstreamError::List { name: name.to_owned(), reason: reason(&error) })?;
+        .map_err(|error| UpstreamError::List { name: name.to_owned(), reason: reason(&error, &options.secrets) })?;
     let tools = tools.into_iter().map(|tool| tool::wrapped(tool, &link, options));
     let mut builder = Provider::builder(name).tools(tools);
     let instructions = peer.peer_info().and_then(|info| info.instructions.clone());
     if let Some(instructions) = instructions {
-        builder = builder.description(crate::text::cut(instructions, options.max_description));
+        builder = builder.description(crate::text::cut(options.secrets.hide(instructions), options.max_description));
     }
     let (provider, refused) = builder.build_valid()?;
     left_out.extend(refused.iter().map(left_out_for));
-    Ok(Wrapped { provider, left_out })
+    Ok(Wrapped { provider, left_out, withheld })
 }
 
 fn left_out_for(error: &execbox::ProviderError) -> LeftOut {
@@ -175,9 +180,9 @@ impl Link for Peer<RoleClient> {
 }
 
 /// What failed, without the words of system errors: they may name paths and addresses of this host.
-fn reason(error: &ServiceError) -> String {
+fn reason(error: &ServiceError, secrets: &Secrets) -> String {
     match error {
-        ServiceError::McpError(error) => crate::text::cut(error.message.to_string(), MAX_MESSAGE),
+        ServiceError::McpError(error) => crate::text::cut(secrets.hide(error.message.to_string()), MAX_MESSAGE),
         ServiceError::TransportSend(_) | ServiceError::TransportClosed => "the connection is lost".to_owned(),
         ServiceError::Timeout { .. } => "it did not answer in time".to_owned(),
         ServiceError::Cancelled { .. } => "the request was cancelled".to_owned(),

@@ -1,0 +1,298 @@
+//! Configurations of MCP servers, in the format that MCP clients have: text in, servers out. No I/O.
+//!
+//! ```json
+//! { "mcpServers": {
+//!     "github": {
+//!         "command": "npx", "args": ["-y", "some-github-server"],
+//!         "env": { "GITHUB_TOKEN": "${GITHUB_TOKEN}" }, "cwd": "/work",
+//!         "allow": ["get_*", "list_*"], "deny": ["*_secret"], "timeout": "30s", "results": "unwrapped"
+//!     },
+//!     "tickets": { "url": "https://tickets.example.com/mcp", "headers": { "Authorization": "Bearer ${TICKETS}" } }
+//! } }
+//! ```
+//!
+//! - **Files of clients** are read as they are: `mcpServers` (Claude Desktop, Claude Code, Cursor, Windsurf and others),
+//!   `servers` and `mcp.servers` (VS Code), with comments and trailing commas. Keys that are not known are the
+//!   client's. `disabled`, `enabled`, `includeTools`, `excludeTools` and their like mean here what they mean there; a
+//!   `timeout` that is a number is passed over, since clients differ on its unit.
+//! - **Our own keys**: `allow` and `deny` ([`ToolFilter`]), `timeout` of each call as text with a unit, `results`
+//!   ([`Results`]).
+//! - **Variables**: `${NAME}` and `${NAME:-default}` in `command`, `args`, `env`, `cwd`, `url` and `headers`; `$${` is
+//!   `${`.
+//! - **Trouble with one server** (a variable that is not set, SSE) is told, and the others work; a wrong shape is an
+//!   error of the whole file, with its place.
+//!
+//! # What is a secret
+//! A server is to repeat none of: the variables that its entry uses, the values of `env` and `headers`, the values of
+//! arguments like `--api-key`, passwords and keys in addresses. Of these, a value is hidden ([`Secrets`]) if its name says
+//! so (it has `auth`, `cookie`, `credential`, `key`, `pass`, `private`, `pwd`, `secret` or `token` in it), or if it does
+//! not look plain. Plain are: numbers of up to eight digits, words, lists and names made of words, paths, and addresses of
+//! the web without a password or a query.
+
+mod entry;
+mod node;
+mod secret;
+mod variables;
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::Secrets;
+use crate::filter::ToolFilter;
+use crate::upstream::{ChildCommand, Results};
+
+/// The servers of one or more files.
+#[derive(Debug, Default)]
+pub struct Config {
+    /// In the order of their files.
+    pub servers: Vec<ServerConfig>,
+    /// Those that are not used, and why.
+    pub skipped: Vec<Skipped>,
+}
+
+/// One MCP server, and what of it is used.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ServerConfig {
+    /// Its name in the file.
+    pub name: String,
+    /// Where it is.
+    pub place: Place,
+    /// Which of its tools there are. Default: all.
+    pub filter: ToolFilter,
+    /// The longest a call may take. Default: that of the options.
+    pub call_timeout: Option<Duration>,
+    /// What guest code gets from a call.
+    pub results: Results,
+    /// What it is given and must not tell.
+    pub secrets: Secrets,
+}
+
+/// Where a server is.
+#[derive(Clone, PartialEq)]
+pub enum Place {
+    /// A program that is started.
+    Child(ChildCommand),
+    /// An address that speaks streamable HTTP.
+    Http {
+        /// The address.
+        url: String,
+        /// They go with every request.
+        headers: Vec<(String, String)>,
+    },
+}
+
+/// Without values: they may be secrets.
+impl fmt::Debug for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Child(command) => f.debug_tuple("Child").field(&command.program).finish(),
+            Self::Http { .. } => f.debug_tuple("Http").finish(),
+        }
+    }
+}
+
+/// A server that is not used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Skipped {
+    /// Its name in the file.
+    pub name: String,
+    /// Why.
+    pub trouble: Trouble,
+}
+
+/// Why a server is not used. No value is told: it may be a secret.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Trouble {
+    /// The file says so.
+    #[error("it is disabled")]
+    Disabled,
+    /// It is this program.
+    #[error("it is execbox itself")]
+    Itself,
+    /// Another file has the very same.
+    #[error("it is there already, just the same")]
+    Again,
+    /// A transport that MCP has given up.
+    #[error(
+        "it speaks SSE, the transport before streamable HTTP, which execbox does not: take the server's address for \
+         streamable HTTP (often `/mcp` instead of `/sse`), and write no `type`"
+    )]
+    Sse,
+    /// No server can be there.
+    #[error("{key} is no address: write `https://HOST/PATH`")]
+    Url {
+        /// The path of keys.
+        key: String,
+    },
+    /// A variable has no value.
+    #[error("{key} needs the environment variable {name}, which is not set: set it, or write `${{{name}:-default}}`")]
+    Variable {
+        /// The path of keys.
+        key: String,
+        /// The variable.
+        name: String,
+    },
+    /// A value that a client asks its user for.
+    #[error(
+        "{key} has `${{{name}}}`, which only an editor can ask for: set an environment variable, and write `${{NAME}}`"
+    )]
+    Input {
+        /// The path of keys.
+        key: String,
+        /// `input:` and its name.
+        name: String,
+    },
+    /// `${` without a name.
+    #[error(
+        "{key} has a `${{` that begins no variable: write `${{NAME}}` or `${{NAME:-default}}`, or `$${{` for `${{` itself"
+    )]
+    NoVariable {
+        /// The path of keys.
+        key: String,
+    },
+}
+
+impl Trouble {
+    /// Whether somebody should do something about it.
+    pub fn is_failure(&self) -> bool {
+        !matches!(self, Self::Disabled | Self::Itself | Self::Again)
+    }
+}
+
+/// A file that is no configuration: what is wrong, where, and what to write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigError {
+    /// The path of keys; empty for the file as a whole.
+    pub path: String,
+    /// From 1.
+    pub line: usize,
+    /// In characters, from 1.
+    pub column: usize,
+    /// What is wrong there.
+    pub problem: Problem,
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.path.is_empty() {
+            write!(f, "{}: ", self.path)?;
+        }
+        write!(f, "{} at line {} column {}", self.problem, self.line, self.column)
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+/// What can be wrong with a file.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Problem {
+    /// Not JSON.
+    #[error("this is not JSON: {0}")]
+    Syntax(String),
+    /// Nothing at all.
+    #[error("there is nothing in it: write {EXAMPLE}")]
+    Empty,
+    /// No key that servers stand under.
+    #[error("there is no `mcpServers`: write {EXAMPLE}")]
+    NoServers,
+    /// The servers of Claude Code stand under its projects only.
+    #[error(
+        "there is no `mcpServers` at the top, only under `projects`, where execbox does not look: copy what you need \
+         into a file of its own"
+    )]
+    ProjectsOnly,
+    /// A value of another type.
+    #[error("this is {found}; write {expected}")]
+    Shape {
+        /// What is there.
+        found: &'static str,
+        /// What belongs there.
+        expected: String,
+    },
+    /// A text that means nothing.
+    #[error("write {expected}")]
+    Word {
+        /// What belongs there.
+        expected: &'static str,
+    },
+    /// A name that is there twice.
+    #[error("this is there twice: give each its own name")]
+    Twice,
+    /// A server that is nowhere.
+    #[error("there is no `command` and no `url`: write \"command\": \"PROGRAM\" or \"url\": \"https://…\"")]
+    NoCommand,
+    /// A server that is in two places.
+    #[error("there is a `command` beside this: a server is either started or connected to; leave one of them out")]
+    CommandAndUrl,
+}
+
+/// The shortest configuration.
+const EXAMPLE: &str = r#"{ "mcpServers": { "NAME": { "command": "PROGRAM", "args": ["…"] } } }"#;
+
+impl Config {
+    /// Adds the servers of a file. `variables` gives the value of an environment variable.
+    pub fn read(&mut self, text: &str, variables: &dyn Fn(&str) -> Option<String>) -> Result<(), ConfigError> {
+        for (name, server) in node::parse(text, |file| servers(&file, variables))? {
+            match server {
+                Ok(server) if self.servers.contains(&server) => self.skip(name, Trouble::Again),
+                Ok(server) => self.servers.push(server),
+                Err(trouble) => self.skip(name, trouble),
+            }
+        }
+        Ok(())
+    }
+
+    fn skip(&mut self, name: String, trouble: Trouble) {
+        self.skipped.push(Skipped { name, trouble });
+    }
+}
+
+type Read = Vec<(String, Result<ServerConfig, Trouble>)>;
+
+fn servers(file: &node::Node<'_>, variables: &dyn Fn(&str) -> Option<String>) -> Result<Read, ConfigError> {
+    let (mut tables, mut has_projects) = (Vec::new(), false);
+    for (key, value) in file.members()? {
+        match key {
+            "mcpServers" | "servers" => tables.push(value),
+            "mcp" => tables.extend(value.members()?.into_iter().filter(|(key, _)| *key == "servers").map(|(_, v)| v)),
+            "projects" => has_projects = true,
+            _ => {}
+        }
+    }
+    if tables.is_empty() {
+        return Err(file.error(if has_projects { Problem::ProjectsOnly } else { Problem::NoServers }));
+    }
+    let mut servers = Read::new();
+    for (name, node) in tables.iter().map(node::Node::members).collect::<Result<Vec<_>, _>>()?.into_iter().flatten() {
+        servers.push((name.to_owned(), entry::read(name, &node, variables)?));
+    }
+    Ok(servers)
+}
+
+impl ServerConfig {
+    /// All tools of a server.
+    pub fn new(name: impl Into<String>, place: Place, secrets: Secrets) -> Self {
+        let (filter, results) = (ToolFilter::default(), Results::default());
+        Self { name: name.into(), place, filter, call_timeout: None, results, secrets }
+    }
+
+    /// A server as it is named on a command line: an address, or a program with its arguments.
+    pub fn from_words(name: impl Into<String>, words: &[String]) -> Result<Self, Trouble> {
+        let mut given = secret::Given::default();
+        let place = match words {
+            [url] if url.starts_with("http://") || url.starts_with("https://") => {
+                entry::check_url(url).map_err(|()| Trouble::Url { key: "the address".to_owned() })?;
+                given.add_address(url);
+                Place::Http { url: url.clone(), headers: Vec::new() }
+            }
+            [] => return Err(Trouble::Url { key: "the address".to_owned() }),
+            [program, args @ ..] if entry::is_execbox(program, args) => return Err(Trouble::Itself),
+            [program, args @ ..] => {
+                given.add_arguments(args);
+                let args = args.iter().map(Into::into).collect();
+                Place::Child(ChildCommand { program: program.into(), args, ..ChildCommand::default() })
+            }
+        };
+        Ok(Self::new(name, place, given.into_secrets()))
+    }
+}
