@@ -115,10 +115,20 @@ fn envelope_schema(structured: Option<Map<String, Json>>) -> Json {
             "type": "object",
             "properties": {
                 "type": { "type": "string" }, "text": { "type": "string" },
-                "data": { "type": "string" }, "mimeType": { "type": "string" }
+                "data": { "type": "string" }, "mimeType": { "type": "string" },
+                "uri": { "type": "string" }, "name": { "type": "string" },
+                "resource": { "$ref": "#/$defs/Resource" }
             },
             "required": ["type"],
             "additionalProperties": true
+        },
+        "Resource": {
+            "type": "object",
+            "properties": {
+                "uri": { "type": "string" }, "mimeType": { "type": "string" },
+                "text": { "type": "string" }, "blob": { "type": "string" }
+            },
+            "required": ["uri"]
         },
         "CallToolFailure": {
             "type": "object",

@@ -8,7 +8,8 @@ use execbox_mcp::server::{CodeServer, ServerOptions};
 use execbox_mcp::upstream::{Upstream, UpstreamOptions};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData, ListToolsResult,
-    PaginatedRequestParams, ProgressNotificationParam, ServerCapabilities, ServerConfig, Tool,
+    PaginatedRequestParams, ProgressNotificationParam, Resource, ResourceContents, ServerCapabilities, ServerConfig,
+    Tool,
 };
 use rmcp::service::{NotificationContext, Peer, RequestContext, RoleClient, RoleServer, RunningService};
 use rmcp::{ClientHandler, ServerHandler, ServiceExt as _};
@@ -23,7 +24,7 @@ pub(crate) fn tool(name: &str, description: &str, input: Json) -> Tool {
 }
 
 /// A server. `echo` gives back its arguments as structured content, `fail` fails, `slow` waits until it is cancelled,
-/// `die` ends the connection, every other tool answers with a text.
+/// `die` ends the connection, `media` answers with no text, every other tool answers with a text.
 #[derive(Clone, Default)]
 pub(crate) struct Fake {
     pub(crate) tools: Arc<Mutex<Vec<Tool>>>,
@@ -122,6 +123,11 @@ impl ServerHandler for Fake {
                 self.kill.notify_one();
                 std::future::pending().await
             }
+            "media" => CallToolResult::success(vec![
+                ContentBlock::image("aW1hZ2U=", "image/png"),
+                ContentBlock::resource(ResourceContents::text("words", "demo://text")),
+                ContentBlock::resource_link(Resource::new("demo://link", "linked")),
+            ]),
             "huge" => CallToolResult::success(vec![ContentBlock::text("x".repeat(1 << 20))]),
             name => CallToolResult::success(vec![ContentBlock::text(format!("called {name}"))]),
         }

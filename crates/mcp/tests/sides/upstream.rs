@@ -30,6 +30,19 @@ async fn results_are_envelopes() {
 }
 
 #[tokio::test]
+async fn content_that_is_no_text_is_read_as_it_is() {
+    let fake = Fake::new(vec![tool("media", "", json!({ "type": "object" }))]);
+    let upstream = fake.open("api", UpstreamOptions::default()).await;
+    let code = "const [image, embedded, link] = (await api.media()).content;
+        return [image.data, image.mimeType, embedded.resource.text, embedded.resource.uri, link.type, link.uri]";
+    let read = json!(["aW1hZ2U=", "image/png", "words", "demo://text", "resource_link", "demo://link"]);
+    assert_eq!(value(upstream.provider(), code).await, read);
+    let provider = upstream.provider();
+    let types = provider.types();
+    assert!(types.contains("resource?: Resource") && types.contains("type Resource = {"), "{types}");
+}
+
+#[tokio::test]
 async fn results_are_unwrapped_on_request() {
     let options = UpstreamOptions { results: Results::Unwrapped, ..UpstreamOptions::default() };
     let upstream = Fake::standard().open("api", options).await;

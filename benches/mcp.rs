@@ -1,0 +1,317 @@
+//! What MCP on both sides costs: a thousand tools of a server in this process, searched and called through a server in
+//! this process, beside the goals that the project has set itself.
+//!
+//! `cargo bench --bench mcp` prints a table; `-- --json` one JSON object per line; `-- WORD…` only the rows whose name
+//! contains a word. Machines are shared and noisy: compare runs of one sitting.
+
+#[allow(dead_code)] // each benchmark uses its part
+#[path = "support/mod.rs"]
+mod support;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use execbox::{Executor, InlineExecutor, ProcessExecutor, RunnerCommand, WorkerExecutor};
+use execbox_mcp::rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ErrorData, ListToolsResult, PaginatedRequestParams,
+    ServerCapabilities, ServerConfig, Tool,
+};
+use execbox_mcp::rmcp::service::{RequestContext, RoleClient, RoleServer, RunningService};
+use execbox_mcp::rmcp::{ServerHandler, ServiceExt as _};
+use execbox_mcp::server::{CodeServer, ServerOptions};
+use execbox_mcp::upstream::{Upstream, UpstreamOptions};
+use serde_json::{Value, json};
+use tokio::io::DuplexStream;
+use tokio::runtime::Runtime;
+
+use support::{Report, Samples};
+
+fn main() {
+    let report = Report::from_arguments();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let bench = Bench { runtime: runtime.expect("a runtime") };
+    report.head();
+    let _runtime = bench.runtime.enter();
+    bench.start(&report);
+    bench.search(&report);
+    bench.calls(&report);
+}
+
+/// A client of some server.
+type Client = RunningService<RoleClient, ()>;
+
+struct Bench {
+    runtime: Runtime,
+}
+
+impl Bench {
+    /// From nothing to what a client waits for first.
+    fn start(&self, report: &Report) {
+        let server = ThousandTools::new();
+        report.row("1 000 tools: listed by a bare client", f64::NAN, || {
+            self.times(20, async || {
+                let client = client(server.serve_one()).await;
+                assert_eq!(client.list_all_tools().await.expect("a list").len(), TOOLS);
+            })
+        });
+        let executor = inline();
+        report.row("1 000 tools: from nothing to the first list", 200.0, || {
+            self.times(20, async || {
+                let client = self::wrapped(&server, &executor).await;
+                assert_eq!(client.list_all_tools().await.expect("a list").len(), 3);
+            })
+        });
+        report.row("1 000 tools: from nothing to the first result", 200.0, || {
+            self.times(20, async || {
+                let client = self::wrapped(&server, &inline()).await;
+                execute(&client, "1").await;
+            })
+        });
+    }
+
+    /// What a model does before it writes code.
+    fn search(&self, report: &Report) {
+        let client = self.runtime.block_on(wrapped(&ThousandTools::new(), &inline()));
+        report.row_of("1 000 tools: all three descriptions", "characters", 6_000.0, || {
+            let tools = self.runtime.block_on(client.list_all_tools()).expect("a list");
+            let characters = |tool: &Tool| tool.description.as_ref().map_or(0, |text| text.chars().count());
+            #[allow(clippy::cast_precision_loss)] // There are not as many.
+            Samples(vec![tools.iter().map(characters).sum::<usize>() as f64])
+        });
+        for (what, arguments) in [
+            ("a search of one word", json!({ "query": "webhook" })),
+            ("a search of a sentence", json!({ "query": "create an issue in a repository of the team" })),
+            ("a page of 50", json!({ "limit": 50, "offset": 900 })),
+            ("one tool described", json!({ "describe": ["api.delete_webhook_31"] })),
+            ("50 tools described", json!({ "describe": vec!["api.delete_webhook_31"; 50] })),
+        ] {
+            report.row(&format!("1 000 tools: {what}"), 5.0, || {
+                self.times(200, async || _ = call(&client, "mcp_search_tools", arguments.clone()).await)
+            });
+        }
+    }
+
+    /// Code that calls tools: guest → execbox → server upstream, and back.
+    fn calls(&self, report: &Report) {
+        let server = ThousandTools::new();
+        let bare = self.runtime.block_on(client(server.serve_one()));
+        let call_bare = || self.times(2_000, async || _ = call(&bare, "create_issue_0", arguments()).await);
+        report.row("a bare call of a tool", f64::NAN, call_bare);
+        for (name, executor) in walls() {
+            report.row(&format!("{name}: the first code after a start"), f64::NAN, || {
+                self.samples(10, async || {
+                    let executor = walls().into_iter().find(|wall| wall.0 == name).expect("a wall").1;
+                    let client = self::wrapped(&server, &executor).await;
+                    let started = Instant::now();
+                    execute(&client, &calling(1)).await;
+                    milliseconds(started)
+                })
+            });
+            let client = self.runtime.block_on(wrapped(&server, &executor));
+            report.row(&format!("{name}: code without calls"), f64::NAN, || {
+                self.times(1_000, async || execute(&client, "1").await)
+            });
+            report.row(&format!("{name}: each call, over a bare one"), 0.1, || {
+                let bare = call_bare().median();
+                let one = self.times(100, async || execute(&client, &calling(1)).await).median();
+                let many = self.times(20, async || execute(&client, &calling(501)).await);
+                Samples(many.0.into_iter().map(|total| (total - one) / 500.0 - bare).collect())
+            });
+        }
+    }
+
+    /// How long something takes, so many times; the first ones are not counted.
+    fn times(&self, count: usize, once: impl AsyncFn()) -> Samples {
+        self.samples(count, async || {
+            let started = Instant::now();
+            once().await;
+            milliseconds(started)
+        })
+    }
+
+    fn samples(&self, count: usize, once: impl AsyncFn() -> f64) -> Samples {
+        self.runtime.block_on(async {
+            for _ in 0..=count / 10 {
+                once().await;
+            }
+            let mut samples = Vec::with_capacity(count);
+            for _ in 0..count {
+                samples.push(once().await);
+            }
+            Samples(samples)
+        })
+    }
+}
+
+fn milliseconds(started: Instant) -> f64 {
+    started.elapsed().as_secs_f64() * 1e3
+}
+
+fn inline() -> Arc<dyn Executor> {
+    Arc::new(InlineExecutor::new().expect("an engine"))
+}
+
+fn walls() -> [(&'static str, Arc<dyn Executor>); 3] {
+    let command = RunnerCommand::new(env!("CARGO_BIN_EXE_execbox")).arg("runner");
+    [
+        ("inline", inline()),
+        ("worker", Arc::new(WorkerExecutor::new().expect("an engine"))),
+        ("process", Arc::new(ProcessExecutor::builder(command).build())),
+    ]
+}
+
+async fn client(stream: DuplexStream) -> Client {
+    ().serve(stream).await.expect("a connection")
+}
+
+/// A client of a code server over that server.
+async fn wrapped(server: &ThousandTools, executor: &Arc<dyn Executor>) -> Client {
+    let connect = server.clone();
+    let upstream = Upstream::open_stream("api", move || connect.serve_one(), UpstreamOptions::default()).await;
+    let upstream = upstream.expect("a connection");
+    assert_eq!(upstream.left_out(), []);
+    let providers = move || vec![upstream.provider()];
+    client(served(CodeServer::new(Arc::clone(executor), providers, ServerOptions::default()))).await
+}
+
+async fn call(client: &Client, name: &'static str, arguments: Value) -> CallToolResult {
+    let Value::Object(arguments) = arguments else { panic!("arguments are an object") };
+    let request = CallToolRequestParams::new(name).with_arguments(arguments);
+    let result = client.call_tool(request).await.expect("an answer");
+    assert_ne!(result.is_error, Some(true), "{result:?}");
+    result
+}
+
+async fn execute(client: &Client, code: &str) {
+    call(client, "mcp_execute_code", json!({ "code": code })).await;
+}
+
+/// Code that calls a tool so many times, one after another.
+fn calling(count: usize) -> String {
+    format!("for (let i = 0; i < {count}; i++) await api.create_issue_0({})", arguments())
+}
+
+fn arguments() -> Value {
+    json!({ "owner": "somebody", "repository": "something", "title": "A title", "labels": ["bug"], "limit": 10 })
+}
+
+/// A stream to a server in this process.
+fn served(server: impl ServerHandler) -> DuplexStream {
+    let (near, far) = tokio::io::duplex(1 << 16);
+    tokio::spawn(async move { server.serve(far).await.expect("a connection").waiting().await });
+    near
+}
+
+/// A server of tools with schemas as published servers have them. Every call gives back its arguments.
+#[derive(Clone)]
+struct ThousandTools(Arc<Vec<Tool>>);
+
+const TOOLS: usize = 1_000;
+
+const VERBS: [&str; 5] = ["create", "list", "update", "delete", "search"];
+
+const NOUNS: [&str; 10] = [
+    "issue",
+    "webhook",
+    "pull_request",
+    "branch",
+    "release",
+    "calendar_event",
+    "invoice",
+    "customer",
+    "message",
+    "file",
+];
+
+impl ThousandTools {
+    fn new() -> Self {
+        Self(Arc::new((0..TOOLS).map(tool).collect()))
+    }
+
+    fn serve_one(&self) -> DuplexStream {
+        served(self.clone())
+    }
+}
+
+impl ServerHandler for ThousandTools {
+    fn get_info(&self) -> ServerConfig {
+        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        Ok(ListToolsResult::with_all_items(self.0.to_vec()))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        Ok(CallToolResult::structured(Value::Object(request.arguments.unwrap_or_default())).into())
+    }
+}
+
+/// Every combination of a verb and a noun, numbered; each second one promises what it answers.
+fn tool(number: usize) -> Tool {
+    let (verb, noun) = (VERBS[number % VERBS.len()], NOUNS[number / VERBS.len() % NOUNS.len()]);
+    let name = format!("{verb}_{noun}_{}", number / (VERBS.len() * NOUNS.len()));
+    let description = format!(
+        "{verb} {noun}s of a repository that the caller may see. Use this when the number of the {noun} is known, and \
+         search first when it is not. The answer has the {noun} as it is afterwards. Fails when the repository is archived."
+    );
+    let Value::Object(input) = input(noun) else { unreachable!("it is written as an object") };
+    let tool = Tool::new_with_raw(name, Some(description.into()), input);
+    match output() {
+        Value::Object(output) if number % 2 == 1 => tool.with_raw_output_schema(Arc::new(output)),
+        _ => tool,
+    }
+}
+
+fn input(noun: &str) -> Value {
+    json!({
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "type": "object",
+        "properties": {
+            "owner": { "type": "string", "description": "The account that owns the repository. Not case sensitive." },
+            "repository": { "type": "string", "description": "The name of the repository without its extension." },
+            "title": { "type": "string", "minLength": 1, "description": format!("The title of the {noun}") },
+            "body": { "type": "string", "description": "Its contents, in Markdown" },
+            "state": { "type": "string", "enum": ["open", "closed", "all"], "default": "open" },
+            "labels": { "type": "array", "items": { "type": "string" }, "description": "Labels to set" },
+            "limit": { "type": "integer", "minimum": 1, "maximum": 100, "description": "Results per page" },
+            "since": { "type": "string", "format": "date-time", "description": "Only what changed since then" },
+            "filter": {
+                "type": "object",
+                "properties": {
+                    "author": { "type": "string" },
+                    "milestone": { "anyOf": [{ "type": "integer" }, { "type": "null" }] },
+                    "sort": { "type": "string", "enum": ["created", "updated", "comments"] }
+                },
+                "additionalProperties": false
+            }
+        },
+        "required": ["owner", "repository"],
+        "additionalProperties": false
+    })
+}
+
+fn output() -> Value {
+    json!({
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "type": "object",
+        "properties": {
+            "number": { "type": "integer", "description": "The number" },
+            "url": { "type": "string", "format": "uri" },
+            "author": {
+                "type": "object",
+                "properties": { "login": { "type": "string" }, "id": { "type": "integer" } },
+                "required": ["login"]
+            },
+            "labels": { "type": "array", "items": { "type": "string" } }
+        }
+    })
+}

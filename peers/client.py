@@ -1,0 +1,227 @@
+"""Drives `execbox mcp` with the client of the published Python SDK, over every generation of the protocol.
+
+    client.py stdio EXECBOX ARGUMENTS...     starts it
+    client.py http URL                       connects to one that runs
+
+It must have been started with the servers of `servers.json`. Prints a line per check; the first that fails ends it.
+"""
+
+import os
+import sys
+import traceback
+from functools import partial
+
+import anyio
+from jsonschema import Draft202012Validator
+from mcp import Client, StdioServerParameters
+from mcp.types import CallToolResult
+
+CHECKS = []
+
+
+def check(function):
+    CHECKS.append(function)
+    return function
+
+
+async def execute(client: Client, code: str, **options) -> CallToolResult:
+    return await client.call_tool("mcp_execute_code", {"code": code}, **options)
+
+
+async def value(client: Client, code: str):
+    """What code gives. The client has compared it with the tool's output schema."""
+    result = await execute(client, code)
+    assert not result.is_error, result.content
+    return result.structured_content.get("result")
+
+
+def equal(found, expected):
+    assert found == expected, f"\n  found:    {found!r}\n  expected: {expected!r}"
+
+
+@check
+async def it_says_who_it_is(client: Client):
+    equal(client.server_info.name, "execbox")
+    assert client.server_capabilities.tools is not None
+
+
+@check
+async def it_lists_three_tools_with_sound_schemas(client: Client):
+    tools = (await client.list_tools()).tools
+    equal([tool.name for tool in tools], ["mcp_search_tools", "mcp_execute_code", "mcp_code"])
+    for tool in tools:
+        for schema in filter(None, [tool.input_schema, tool.output_schema]):
+            Draft202012Validator.check_schema(schema)
+    assert sum(len(tool.description) for tool in tools) <= 6_000
+
+
+@check
+async def tools_of_all_servers_are_found(client: Client):
+    for query, namespace, name in [
+        ("sum of two numbers", "everything", "get_sum"),
+        ("contents of a text file", "files", "read_text_file"),
+        ("knowledge graph entities", "memory", "create_entities"),
+        ("waits for ever", "patient", "wait"),
+        ("tiny image", "far", "get_tiny_image"),
+    ]:
+        found = await client.call_tool("mcp_search_tools", {"query": query, "namespace": namespace})
+        equal(found.structured_content["tools"][0]["name"], name)
+    described = await client.call_tool("mcp_search_tools", {"describe": ["everything.get_sum"]})
+    assert "function get_sum(input: {" in described.content[0].text, described.content
+
+
+@check
+async def code_calls_tools_of_two_servers(client: Client):
+    code = """
+        const [sum, file] = await Promise.all([
+            everything.get_sum({ a: 2, b: 40 }),
+            files.read_text_file({ path: 'greeting.txt' }),
+        ]);
+        const greeting: string = file.structuredContent.content;
+        return `${greeting.trim()} ${sum.content[0].text}`;
+    """
+    equal(await value(client, code), "hello The sum of 2 and 40 is 42.")
+    result = await client.call_tool("mcp_code", {"code": code})
+    equal(result.structured_content["result"], "hello The sum of 2 and 40 is 42.")
+
+
+@check
+async def structured_results_keep_their_structure(client: Client):
+    code = """
+        await memory.delete_entities({ entityNames: ['Ada'] });
+        await memory.create_entities({ entities: [{ name: 'Ada', entityType: 'person', observations: ['counts'] }] });
+        const graph = (await memory.search_nodes({ query: 'Ada' })).structuredContent;
+        const weather = (await far.get_structured_content({ location: 'Chicago' })).structuredContent;
+        return [graph.entities[0].observations, Object.keys(weather)];
+    """
+    equal(await value(client, code), [["counts"], ["temperature", "conditions", "humidity"]])
+
+
+@check
+async def content_that_is_no_text_can_be_used(client: Client):
+    code = """
+        const of = (result, type) => result.content.find(block => block.type === type);
+        const image = of(await everything.get_tiny_image(), 'image');
+        const blob = of(await everything.get_resource_reference({ resourceType: 'Blob' }), 'resource').resource;
+        const text = of(await far.get_resource_reference({ resourceType: 'Text' }), 'resource').resource;
+        const link = of(await everything.get_resource_links({ count: 1 }), 'resource_link');
+        const packed = of(await everything.gzip_file_as_resource(
+            { name: 'a.gz', data: 'data:text/plain,hello', outputType: 'resource' }), 'resource').resource;
+        const annotated = (await everything.get_annotated_message({ messageType: 'error' })).content[0];
+        return [image.mimeType, image.data.slice(0, 4), blob.blob.length > 0, text.text.startsWith('Resource 1'),
+            link.uri, packed.blob.slice(0, 4), annotated.annotations.priority];
+    """
+    equal(
+        await value(client, code),
+        ["image/png", "iVBO", True, True, "demo://resource/dynamic/blob/1", "H4sI", 1],
+    )
+
+
+@check
+async def every_tool_of_a_server_answers(client: Client):
+    page = await client.call_tool("mcp_search_tools", {"namespace": "everything", "limit": 50})
+    names = {tool["name"] for tool in page.structured_content["tools"]}
+    calls = {
+        "echo": "{ message: 'x' }",
+        "get_annotated_message": "{ messageType: 'success', includeImage: true }",
+        "get_structured_content": "{ location: 'New York' }",
+        "get_sum": "{ a: 1, b: 2 }",
+        "gzip_file_as_resource": "{ data: 'data:text/plain,hello' }",
+        "simulate_research_query": "{ topic: 'x' }",
+        "trigger_long_running_operation": "{ duration: 0.2, steps: 2 }",
+    }
+    calls = ", ".join(f"{name}: everything.{name}({calls.get(name, '')})" for name in sorted(names))
+    code = f"""
+        const calls = {{ {calls} }};
+        const failed = [];
+        for (const [name, call] of Object.entries(calls)) if ((await call).isError) failed.push(name);
+        return [Object.keys(calls).length, failed];
+    """
+    # That one can only be called as a task, which is no part of the protocol any more; it says so.
+    equal(await value(client, code), [len(names), ["simulate_research_query"]])
+    assert len(names) >= 13, names
+
+
+@check
+async def failures_are_told_and_caught(client: Client):
+    result = await execute(client, "console.log('so far'); null.x")
+    assert result.is_error and result.content[0].text.startswith("runtime_error: TypeError"), result.content
+    equal(result.structured_content["logs"], ["so far"])
+    result = await execute(client, "await everything.get_sum({ a: 1, b: 'two' })")
+    equal(result.structured_content["error"]["code"], "validation_error")
+    assert 'input.b: "two" is not of type "number"' in result.content[0].text, result.content
+    code = """
+        const outside = await files.read_text_file({ path: '/etc/hostname' });
+        let caught;
+        try { await everything.echo({}) } catch (error) { caught = error.code }
+        return [outside.isError, outside.content[0].text.startsWith('Access denied'), caught];
+    """
+    equal(await value(client, code), [True, True, "validation_error"])
+    result = await client.call_tool("mcp_execute_code", {"kode": "1"})
+    assert result.is_error, result
+
+
+@check
+async def progress_is_told(client: Client):
+    told = []
+
+    async def on_progress(progress: float, total: float | None, message: str | None):
+        told.append(message)
+
+    code = "console.log('a line'); await far.trigger_long_running_operation({ duration: 0.2, steps: 2 }); 1"
+    await execute(client, code, progress_callback=on_progress)
+    with anyio.fail_after(20):
+        while len(told) < 2:
+            await anyio.sleep(0.01)
+    equal(sorted(told), ["a line", "calls far.trigger_long_running_operation"])
+
+
+@check
+async def a_cancelled_call_cancels_the_guest_and_its_tool(client: Client):
+    async def seen():
+        return await value(client, "(await patient.seen()).structuredContent")
+
+    before = await seen()
+    async with anyio.create_task_group() as group:
+        group.start_soon(partial(execute, client, "await patient.wait()"))
+        while (await seen())["started"] == before["started"]:
+            await anyio.sleep(0.01)
+        group.cancel_scope.cancel()
+    with anyio.fail_after(20):  # The execution itself may take a minute.
+        while (await seen())["cancelled"] == before["cancelled"]:
+            await anyio.sleep(0.01)
+
+
+@check
+async def twenty_at_once_do_not_meet(client: Client):
+    answers = {}
+
+    async def one(number: int):
+        answers[number] = await value(client, f"(await everything.echo({{ message: '{number}' }})).content[0].text")
+
+    async with anyio.create_task_group() as group:
+        for number in range(20):
+            group.start_soon(one, number)
+    equal(answers, {number: f"Echo: {number}" for number in range(20)})
+
+
+async def main(kind: str, *target: str) -> int:
+    for mode in ["auto", "legacy"]:
+        # Clients give the servers that they start little of their environment.
+        stdio = partial(StdioServerParameters, args=list(target[1:]), env=dict(os.environ))
+        server = target[0] if kind == "http" else stdio(command=target[0])
+        with anyio.fail_after(120):
+            async with Client(server, mode=mode) as client:
+                for run in CHECKS:
+                    title = f"Python client, {kind}, {client.protocol_version}: {run.__name__.replace('_', ' ')}"
+                    try:
+                        await run(client)
+                    except Exception as error:
+                        print("FAIL ", title, flush=True)
+                        traceback.print_exception(error)
+                        return 1
+                    print("ok   ", title, flush=True)
+    return 0
+
+
+sys.exit(anyio.run(main, *sys.argv[1:]))
