@@ -83,23 +83,31 @@ fn tags(sources: &[&Map<String, Value>]) -> String {
     let tuple = sources
         .iter()
         .any(|schema| schema.contains_key("prefixItems") || schema.get("items").is_some_and(Value::is_array));
+    // That a count is not negative need not be said.
+    let unsigned = sources.iter().any(|schema| schema.get("format").and_then(Value::as_str).is_some_and(is_unsigned));
     let told = TAGS.iter().filter(|tag| !(tuple && matches!(**tag, "minItems" | "maxItems")));
-    let tags = told.filter_map(|tag| sources.iter().find_map(|schema| tag_text(tag, schema.get(*tag)?)));
+    let tags = told.filter_map(|tag| sources.iter().find_map(|schema| tag_text(tag, schema.get(*tag)?, unsigned)));
     tags.collect::<Vec<_>>().join(" ")
 }
 
-fn tag_text(tag: &str, value: &Value) -> Option<String> {
+fn tag_text(tag: &str, value: &Value, unsigned: bool) -> Option<String> {
     let text = match (tag, value) {
+        ("format", Value::String(format)) if NUMBERS.contains(&format.as_str()) => return None,
         ("deprecated" | "uniqueItems" | "writeOnly", _) => return value.as_bool()?.then(|| format!("@{tag}")),
         ("format" | "pattern" | "contentEncoding" | "contentMediaType", _) => short_text(value.as_str()?)?,
         ("default" | "example", value) => short_json(value)?,
         ("examples", Value::Array(examples)) => {
             return short_json(examples.first()?).map(|text| format!("@example {text}"));
         }
+        ("minimum", Value::Number(number)) if number.as_u64() == Some(0) && unsigned => return None,
         (_, Value::Number(number)) if !is_limit_of_numbers(value) => number.to_string(),
         _ => return None,
     };
     Some(format!("@{tag} {text}"))
+}
+
+fn is_unsigned(format: &str) -> bool {
+    NUMBERS.contains(&format) && format.starts_with('u')
 }
 
 /// A text that is short enough to repeat whole; half of a pattern would mislead.
@@ -146,6 +154,12 @@ const TAGS: &[&str] = &[
     "deprecated", "writeOnly", "format", "pattern", "contentEncoding", "contentMediaType", "minimum",
     "exclusiveMinimum", "maximum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "minItems", "maxItems",
     "uniqueItems", "minProperties", "maxProperties", "default", "example", "examples",
+];
+
+/// Formats that say how a number is stored at the other end: JavaScript has one kind.
+#[rustfmt::skip]
+const NUMBERS: &[&str] = &[
+    "double", "float", "int", "int8", "int16", "int32", "int64", "uint", "uint8", "uint16", "uint32", "uint64",
 ];
 
 /// How many alternatives of one value may be described.

@@ -72,9 +72,25 @@ pub fn namespace(name: &str, description: Option<&str>, tools: &[ToolSignature<'
 
 /// One tool on its own: its doc comment, its `function` line, and the types that line names.
 pub fn signature(tool: &ToolSignature<'_>) -> String {
-    let mut text = tool_declarations(tool, &mut Names::default(), 0);
-    text.truncate(text.trim_end().len());
-    text
+    Signatures::default().add(tool, usize::MAX).unwrap_or_default()
+}
+
+/// Signatures of tools that are read together: each type is declared once, with the first tool that uses it.
+#[derive(Debug, Default)]
+pub struct Signatures(Names);
+
+impl Signatures {
+    /// The signature of one more tool, as [`signature`] has it, but for the types that are there already. `None` if it
+    /// has more than `room` bytes; then it is as if it had never been added.
+    pub fn add(&mut self, tool: &ToolSignature<'_>, room: usize) -> Option<String> {
+        let mut names = self.0.clone();
+        let mut text = tool_declarations(tool, &mut names, 0);
+        text.truncate(text.trim_end().len());
+        (text.len() <= room).then(|| {
+            self.0 = names;
+            text
+        })
+    }
 }
 
 /// A schema as one TypeScript type expression, complete in itself: what a `$ref` points to is written out in its

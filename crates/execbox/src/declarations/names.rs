@@ -11,7 +11,7 @@ use super::document::{Definition, Document};
 use super::types::Pointer;
 
 /// The type names of one namespace.
-#[derive(Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Names {
     numbers: HashMap<(Pointer, Rc<Definition>), usize>,
     shared: HashMap<Vec<usize>, String>,

@@ -1,7 +1,7 @@
 //! The tools of all providers: found, shown in pages, and described.
 
 use execbox::Provider;
-use execbox::declarations::{self, ToolSignature};
+use execbox::declarations::{self, Signatures, ToolSignature};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
@@ -53,7 +53,7 @@ pub struct Found {
     /// What it does.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// Its TypeScript signature.
+    /// Its TypeScript signature, with the types that no tool before it on the page has declared.
     pub signature: String,
 }
 
@@ -111,7 +111,8 @@ impl Catalogue {
             found.retain(|&tool| self.providers[self.places[tool].0].name() == namespace);
         }
         let limit = query.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
-        let tools = found.iter().skip(query.offset).take(limit).map(|&tool| self.found(tool, false)).collect();
+        let mut shown = Shown { signatures: Signatures::default(), room: MAX_PAGE };
+        let tools = found.iter().skip(query.offset).take(limit).map(|&tool| self.found(tool, &mut shown)).collect();
         let next = query.offset.saturating_add(limit);
         let next_offset = (next < found.len()).then_some(next);
         Page { total: found.len(), next_offset, tools, unknown: Vec::new() }
@@ -119,9 +120,10 @@ impl Catalogue {
 
     fn describe(&self, names: &[String]) -> Page {
         let (mut tools, mut unknown) = (Vec::new(), Vec::new());
+        let mut whole = Shown { signatures: Signatures::default(), room: usize::MAX };
         for name in names.iter().take(MAX_LIMIT) {
             match self.place(name) {
-                Some(tool) => tools.push(self.found(tool, true)),
+                Some(tool) => tools.push(self.found(tool, &mut whole)),
                 None => unknown.push(cut(name.clone(), MAX_SUMMARY)),
             }
         }
@@ -136,18 +138,41 @@ impl Catalogue {
         })
     }
 
-    fn found(&self, tool: usize, full: bool) -> Found {
+    fn found(&self, tool: usize, shown: &mut Shown) -> Found {
         let (at, number) = self.places[tool];
         let provider = &self.providers[at];
         let signature = provider.signatures().nth(number).expect("places are those of the providers");
         let description = declarations::prose(signature.description.unwrap_or_default());
-        let types = declarations::signature(&ToolSignature { description: None, ..signature });
         Found {
             namespace: provider.name().to_owned(),
             name: signature.safe_name.to_owned(),
-            description: if full { description } else { cut(description, MAX_SUMMARY) },
-            signature: if full { types } else { cut(types, MAX_SIGNATURE) },
+            description: if shown.whole() { description } else { cut(description, MAX_SUMMARY) },
+            signature: shown.signature(&ToolSignature { description: None, ..signature }),
         }
+    }
+}
+
+/// What a page shows so far.
+struct Shown {
+    signatures: Signatures,
+    /// How many bytes of signatures there is room for.
+    room: usize,
+}
+
+impl Shown {
+    fn whole(&self) -> bool {
+        self.room == usize::MAX
+    }
+
+    /// All of it while there is room, then only how it begins.
+    fn signature(&mut self, tool: &ToolSignature<'_>) -> String {
+        let Some(text) = self.signatures.add(tool, self.room) else {
+            return cut(declarations::signature(tool), MAX_BEGINNING);
+        };
+        if !self.whole() {
+            self.room -= text.len();
+        }
+        text
     }
 }
 
@@ -189,4 +214,7 @@ const MAX_PARAMETERS: usize = 64;
 
 /// How much of a tool a list shows, in characters; `describe` shows all.
 const MAX_SUMMARY: usize = 300;
-const MAX_SIGNATURE: usize = 1_500;
+
+/// How many bytes of signatures a page shows whole, best first, and how many characters of each further one.
+const MAX_PAGE: usize = 8_000;
+const MAX_BEGINNING: usize = 200;

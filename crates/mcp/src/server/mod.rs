@@ -57,8 +57,8 @@ pub struct ServerOptions {
     /// The longest text of an answer, in characters; a longer one is cut and says so. Default: 24 000.
     pub max_text: usize,
     /// The longest description of the tool that carries the types, in characters: where they do not fit, names
-    /// stand for them. Default: 3 500.
-    pub max_types: usize,
+    /// stand for them. Default: 3 500; 20 000 in the single layout, where nothing else tells of tools.
+    pub max_types: Option<usize>,
     /// The limits of every execution.
     pub limits: Limits,
 }
@@ -71,9 +71,15 @@ impl Default for ServerOptions {
             execute_name: "mcp_execute_code".to_owned(),
             code_name: "mcp_code".to_owned(),
             max_text: 24_000,
-            max_types: 3_500,
+            max_types: None,
             limits: Limits::default(),
         }
+    }
+}
+
+impl ServerOptions {
+    fn max_types(&self) -> usize {
+        self.max_types.unwrap_or(if self.layout == Layout::Single { 20_000 } else { 3_500 })
     }
 }
 

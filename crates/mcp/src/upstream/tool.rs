@@ -141,13 +141,20 @@ fn envelope_schema(structured: Option<Map<String, Json>>) -> Json {
             "required": ["content"]
         }
     });
+    let Json::Object(mut definitions) = definitions else { unreachable!("it is written above") };
     let Some(mut structured) = structured else {
         return json!({ "$ref": "#/$defs/CallToolResult", "$defs": definitions });
     };
     let dialect = structured.remove("$schema");
     structured.remove("$id");
+    // Where the input schema has its definitions, too: a type that is in both is one then.
+    let own = structured.get("$defs").and_then(Json::as_object);
+    let shared = own.is_some_and(|own| !own.keys().any(|name| definitions.contains_key(name)));
     let mut structured = Json::Object(structured);
-    rebase(&mut structured, "#/anyOf/0/properties/structuredContent");
+    rebase(&mut structured, "#/anyOf/0/properties/structuredContent", shared);
+    if shared && let Some(Json::Object(own)) = structured.as_object_mut().and_then(|schema| schema.remove("$defs")) {
+        definitions.extend(own);
+    }
     let success = json!({
         "type": "object",
         "properties": { "content": content, "structuredContent": structured, "isError": { "const": false } },
@@ -160,8 +167,9 @@ fn envelope_schema(structured: Option<Map<String, Json>>) -> Json {
     schema
 }
 
-/// Makes the references of a schema that is moved to `place` of another one point to where their targets are now.
-fn rebase(schema: &mut Json, place: &str) {
+/// Makes the references of a schema that is moved to `place` of another one point to where their targets are now. Shared
+/// definitions are where they were.
+fn rebase(schema: &mut Json, place: &str, shared: bool) {
     let mut rest = vec![schema];
     while let Some(value) = rest.pop() {
         match value {
@@ -169,6 +177,7 @@ fn rebase(schema: &mut Json, place: &str) {
             Json::Object(members) => {
                 for (name, member) in members {
                     match (name.as_str(), member) {
+                        ("$ref", Json::String(target)) if shared && target.starts_with("#/$defs/") => {}
                         ("$ref", Json::String(target)) if target == "#" || target.starts_with("#/") => {
                             target.replace_range(..1, place);
                         }
@@ -193,7 +202,7 @@ mod tests {
     fn references_of_structured_content_still_point_where_they_did() {
         let output = json!({
             "type": "object", "properties": { "next": { "$ref": "#" }, "at": { "$ref": "#/$defs/At" } },
-            "$defs": { "At": { "type": "integer" } }, "required": ["at"]
+            "$defs": { "At": { "type": "integer" }, "Up": { "$ref": "#" } }, "required": ["at"]
         });
         let Json::Object(output) = output else { unreachable!() };
         let schema = envelope_schema(Some(output));
@@ -210,6 +219,7 @@ mod tests {
             "function walk(input?: unknown): Promise<{\n  content: Content[];\n  structuredContent: \
              { next?: StructuredContent; at: At };\n  isError?: false;\n} | CallToolFailure>;\n"
         );
+        assert!(schema["$defs"]["At"].is_object(), "an input schema has its definitions there, too");
         assert!(declared.contains("type At = number;") && declared.contains("type CallToolFailure = {"), "{declared}");
     }
 }

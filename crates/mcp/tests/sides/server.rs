@@ -7,7 +7,7 @@ use execbox_mcp::server::{Layout, ServerOptions};
 use execbox_mcp::upstream::UpstreamOptions;
 use rmcp::model::{CallToolRequest, CallToolRequestParams, ClientRequest};
 use rmcp::service::PeerRequestOptions;
-use serde_json::json;
+use serde_json::{Value as Json, json};
 
 use crate::fake::{Fake, call, client, text};
 
@@ -145,4 +145,56 @@ async fn tools_are_described_in_full_and_the_list_is_live() {
     assert_eq!(before["unknown"], json!(["second.long"]));
     live.lock().unwrap().push(provider("second"));
     assert_eq!(describe().await["tools"].as_array().unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn a_page_declares_a_type_once_and_shows_the_best_hits_whole() {
+    let address = json!({ "type": "object", "properties": { "city": { "type": "string" } } });
+    let input = json!({
+        "type": "object", "properties": { "to": { "$ref": "#/$defs/Address" } }, "$defs": { "Address": address }
+    });
+    let long: serde_json::Map<_, _> =
+        (0..190).map(|n| (format!("parameter{n}"), json!({ "type": "string" }))).collect();
+    let long = json!({ "type": "object", "properties": long });
+    let tool = |name: &str, input: &Json| Tool::new(name, async |input, _| Ok(input)).input_schema(input.clone());
+    let tools = [tool("send", &input), tool("return", &input), tool("long1", &long), tool("long2", &long)];
+    let provider = Provider::builder("post").tools(tools).build().unwrap();
+    let (client, _) = client(move || vec![provider.clone()], ServerOptions::default()).await;
+    let page = call(&client, "mcp_search_tools", json!({})).await.structured_content.unwrap();
+    let signatures: Vec<&str> =
+        page["tools"].as_array().unwrap().iter().map(|tool| tool["signature"].as_str().unwrap()).collect();
+    assert_eq!(
+        signatures[0],
+        "function send(input?: { to?: Address }): Promise<unknown>;\ntype Address = { city?: string };"
+    );
+    assert_eq!(signatures[1], "function return_(input?: { to?: Address }): Promise<unknown>;");
+    assert!(signatures[2].ends_with("Promise<unknown>;"), "there is room for one of these");
+    assert!(signatures[3].contains("[cut here:"), "and not for two");
+    let one = call(&client, "mcp_search_tools", json!({ "describe": ["post.long2"] })).await;
+    assert!(text(&one).contains("parameter189"), "described, it is whole");
+}
+
+#[tokio::test]
+async fn what_has_no_room_for_types_tells_parameters_or_names() {
+    let input = json!({
+        "type": "object", "properties": { "id": { "type": "string" }, "x y": {}, "limit": { "type": "integer" } },
+        "required": ["id"]
+    });
+    let tool = |n: usize| {
+        let tool = Tool::new(format!("t{n}"), async |input, _| Ok(input)).input_schema(input.clone());
+        tool.description("Does what its number says, and nothing else in the world")
+    };
+    let provider = Provider::builder("api").tools((0..40).map(tool)).build().unwrap();
+    for (max_types, shown, not_shown) in [
+        (12_000, "function t39(input: {", "For want of room"),
+        (3_000, "parameters only:\n\napi: t0(id, limit?), t1(id, limit?), t2", "function"),
+        (1_200, "names only:\n\napi: t0, t1, t2", "limit?"),
+    ] {
+        let provider = provider.clone();
+        let options = ServerOptions { layout: Layout::Single, max_types: Some(max_types), ..ServerOptions::default() };
+        let (client, _) = client(move || vec![provider.clone()], options).await;
+        let text = client.list_all_tools().await.unwrap()[0].description.clone().unwrap();
+        assert!(text.contains(shown) && text.contains("t39") && !text.contains(not_shown), "{max_types}: {text}");
+        assert!(text.chars().count() <= max_types, "{max_types}");
+    }
 }
