@@ -187,7 +187,7 @@ async fn what_has_no_room_for_types_tells_parameters_or_names() {
     let provider = Provider::builder("api").tools((0..40).map(tool)).build().unwrap();
     for (max_types, shown, not_shown) in [
         (12_000, "function t39(input: {", "For want of room"),
-        (3_000, "parameters only:\n\napi: t0(id, limit?), t1(id, limit?), t2", "function"),
+        (3_000, "parameters only:\n\napi: t0(id, limit?), t1(id, limit?), t2", "function t0"),
         (1_200, "names only:\n\napi: t0, t1, t2", "limit?"),
     ] {
         let provider = provider.clone();
