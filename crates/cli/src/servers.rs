@@ -7,7 +7,7 @@ use std::path::Path;
 
 use execbox::Provider;
 use execbox_mcp::Pattern;
-use execbox_mcp::config::{Config, ConfigError, Place, ServerConfig, Skipped, Trouble};
+use execbox_mcp::config::{Config, ConfigError, ServerConfig, Skipped, Trouble};
 use execbox_mcp::servers::{Servers, Standing, Status, namespaces};
 use execbox_mcp::upstream::UpstreamOptions;
 
@@ -20,7 +20,7 @@ use crate::source::{self, TextError};
 pub(crate) enum ServersError {
     #[error(transparent)]
     Text(#[from] TextError),
-    #[error("{file}: {error}")]
+    #[error("{file}:{error}")]
     Config { file: String, error: ConfigError },
     #[error("--server {0:?}: write NAME=COMMAND or NAME=URL, for example 'files=npx -y some-server /work'")]
     NoName(String),
@@ -65,7 +65,12 @@ fn server(text: &str) -> Result<ServerConfig, ServersError> {
     let (name, rest) = named.ok_or_else(|| ServersError::NoName(text.to_owned()))?;
     let name = name.trim();
     let words = shlex::split(rest).ok_or_else(|| ServersError::Quotes(text.to_owned()))?;
-    ServerConfig::from_words(name, &words).map_err(|trouble| ServersError::Server { name: name.to_owned(), trouble })
+    let server = match &words[..] {
+        [url] if url.contains("://") => ServerConfig::at(name, url),
+        [command, args @ ..] => ServerConfig::started(name, command, args),
+        [] => return Err(ServersError::NoName(text.to_owned())),
+    };
+    server.map_err(|trouble| ServersError::Server { name: name.to_owned(), trouble })
 }
 
 /// Adds patterns to the servers that they begin with, by name or namespace.
@@ -94,13 +99,7 @@ fn restrict(
 
 /// Begins to open the servers.
 pub(crate) fn start(config: &Config, verbose: bool) -> Servers {
-    let mut configs = config.servers.clone();
-    for server in &mut configs {
-        if let Place::Child(command) = &mut server.place {
-            command.inherit_stderr = verbose;
-        }
-    }
-    Servers::start(configs, &UpstreamOptions::default())
+    Servers::start(config.servers.clone(), &UpstreamOptions::default(), verbose)
 }
 
 /// Says what has failed, and else nothing. Tells whether anything has.
