@@ -9,7 +9,7 @@ use std::process::Stdio;
 use execbox_mcp::rmcp::model::{CallToolRequest, CallToolRequestParams, CallToolResult, ClientRequest};
 use execbox_mcp::rmcp::service::{PeerRequestOptions, RoleClient, RunningService, ServiceExt as _};
 use serde_json::{Value as Json, json};
-use support::transcript::{BINARY, Typed, directory, text, transcript};
+use support::transcript::{BINARY, Typed, directory, stub_file, text, transcript};
 use support::{Signal, children, exists, send, wait_until};
 use tokio::process::{Child, Command};
 
@@ -23,7 +23,7 @@ fn shop(name: &str) -> PathBuf {
     fs::copy(FAKE, dir.join("fake.sh")).unwrap();
     let config = json!({ "mcpServers": {
         "one": { "command": "sh", "args": ["fake.sh", "one"], "env": { "TOKEN": SECRET } },
-        "server-two": { "command": "sh", "args": ["fake.sh", "two"], "env": { "TOKEN": SECRET }, "deny": ["die"] },
+        "server-two": { "command": "sh", "args": ["fake.sh", "two"], "env": { "TOKEN": SECRET }, "deny": ["die", "delete_*"] },
         "gone": { "command": "/nonexistent/server", "args": [SECRET] },
         "itself": { "command": "execbox", "args": ["mcp", "--config", "servers.json"] },
         "off": { "command": "x", "disabled": true }
@@ -72,6 +72,7 @@ fn bad_input() {
     ] {
         fs::write(dir.join(name), text).unwrap();
     }
+    fs::write(dir.join("tools.json"), stub_file("shop", "{}")).unwrap();
     let mcp = |words: &[&str]| Typed::new(&[&["mcp"], words].concat());
     let commands = [
         mcp(&[]),
@@ -92,6 +93,7 @@ fn bad_input() {
         mcp(&["--server", "a=b", "--search-name", "mcp_code"]),
         mcp(&["--server", "a=b", "--executor", "cloud"]),
         mcp(&["--server", "a=b", "--timeout", "soon"]),
+        mcp(&["--server", "shop=b", "--tools", "tools.json"]),
         Typed::new(&["tools"]),
         Typed::new(&["tools", "--server", "a=b", "--limit", "all"]),
         Typed::new(&["types"]),
@@ -236,4 +238,16 @@ async fn a_server_that_does_not_answer_holds_up_nobody_for_long() {
     let (stderr, code) = session.end().await;
     assert!(stderr.contains("server \"silent\" is still starting"), "{stderr}");
     assert_eq!(code, Some(0));
+}
+
+/// By a way that the configuration does not show.
+#[test]
+fn a_configuration_that_starts_itself_comes_to_an_end() {
+    let dir = directory("mcp-itself");
+    fs::write(dir.join("wrapper.sh"), format!("p=mcp; exec {BINARY} $p --config servers.json")).unwrap();
+    let config = json!({ "mcpServers": { "again": { "command": "sh", "args": ["wrapper.sh"] } } });
+    fs::write(dir.join("servers.json"), config.to_string()).unwrap();
+    let output = Typed::new(&["tools", "--config", "servers.json"]).output(&dir);
+    let stdout = text(output.stdout);
+    assert!(stdout.contains("again.mcp_code"), "{stdout}{}", text(output.stderr));
 }

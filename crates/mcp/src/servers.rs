@@ -15,8 +15,9 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
+use crate::Pattern;
 use crate::config::{Place, ServerConfig};
-use crate::upstream::{ChildCommand, LeftOut, Upstream, UpstreamError, UpstreamOptions};
+use crate::upstream::{ChildCommand, LeftOut, Upstream, UpstreamError, UpstreamOptions, Wrapped};
 
 /// MCP servers that are kept connected. Cheap to clone; [`close`](Self::close) ends them for all.
 #[derive(Clone)]
@@ -67,6 +68,8 @@ pub enum Standing {
         left_out: Vec<LeftOut>,
         /// How many are not allowed.
         withheld: usize,
+        /// Patterns that no tool fits.
+        unused: Vec<Pattern>,
     },
     /// They are not.
     Failed {
@@ -197,11 +200,10 @@ impl Member {
     fn status(&self) -> Status {
         let standing = match &*self.lock() {
             State::Opening(_) => Standing::Opening,
-            State::Open(upstream) => Standing::Open {
-                tools: upstream.provider().manifest().tools.len(),
-                left_out: upstream.left_out(),
-                withheld: upstream.withheld(),
-            },
+            State::Open(upstream) => {
+                let Wrapped { provider, left_out, withheld, unused } = upstream.wrapped();
+                Standing::Open { tools: provider.manifest().tools.len(), left_out, withheld, unused }
+            }
             State::Failed { reason, .. } => Standing::Failed { reason: reason.clone() },
             State::Closed => Standing::Closed,
         };

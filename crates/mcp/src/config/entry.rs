@@ -155,7 +155,9 @@ impl Reader<'_> {
 /// `execbox mcp`, however it is started (`npx execbox mcp`, `/opt/bin/execbox mcp`): to start it from itself would
 /// never end.
 pub(super) fn is_execbox(program: &str, args: &[String]) -> bool {
-    let words: Vec<&str> = std::iter::once(program).chain(args.iter().map(String::as_str)).collect();
+    let arguments = std::iter::once(program).chain(args.iter().map(String::as_str));
+    // An argument may be a command itself: `sh -c 'execbox mcp'`.
+    let words: Vec<&str> = arguments.flat_map(str::split_whitespace).collect();
     let is_name = |word: &str| {
         let name = word.rsplit(['/', '\\']).next().unwrap_or_default();
         name.strip_suffix(".exe").unwrap_or(name) == "execbox"
@@ -208,6 +210,7 @@ mod tests {
             let mut words = line.split(' ').map(str::to_owned);
             is_execbox(&words.next().unwrap(), &words.collect::<Vec<_>>())
         };
+        assert!(is_execbox("sh", &["-c".to_owned(), "exec execbox mcp --config x".to_owned()]));
         for line in ["execbox mcp", "/usr/bin/execbox mcp --config x", "npx -y execbox mcp", "C:\\b\\execbox.exe mcp"] {
             assert!(is(line), "{line}");
         }

@@ -309,3 +309,24 @@ impl ServerConfig {
         Ok(Self::new(name, Place::Program { command, args, env, directory: None }, given.into_secrets()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::Config;
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_configuration_or_an_error_with_its_place(
+            text in "\\PC{0,60}", members in r#"(["{}\[\]:,a$ ]|"mcpServers"|"command"|"url"|"env"|\$\{|//|\n){0,24}"#,
+        ) {
+            for text in [text, format!("{{ \"mcpServers\": {{ \"a\": {{ {members} }} }} }}"), members] {
+                if let Err(error) = Config::default().read(&text, &|_| Some("x".to_owned())) {
+                    let line = text.lines().nth(error.line - 1).unwrap_or_default();
+                    prop_assert!(error.column <= line.chars().count() + 1, "{error}: {text:?}");
+                }
+            }
+        }
+    }
+}

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use execbox::{Execution, Executor as _, InlineExecutor};
+use execbox_mcp::Pattern;
 use execbox_mcp::config::Config;
 use execbox_mcp::servers::{Servers, Standing};
 use execbox_mcp::upstream::UpstreamOptions;
@@ -78,7 +79,7 @@ async fn a_server_that_fails_is_told_and_the_others_work() {
         let Standing::Failed { reason } = &status[at].standing else { panic!("{:?}", status[at]) };
         assert!(!reason.is_empty() && !reason.contains(SECRET), "{reason}");
     }
-    let Standing::Open { tools, left_out, withheld } = &status[1].standing else { panic!("{:?}", status[1]) };
+    let Standing::Open { tools, left_out, withheld, .. } = &status[1].standing else { panic!("{:?}", status[1]) };
     assert_eq!((*tools, left_out.len(), *withheld), (6, 1, 0));
     let result = run(&servers, "(await my_server.hello({})).content[0].text").await;
     assert_eq!(result["result"], "hello from it");
@@ -90,14 +91,14 @@ async fn a_server_that_fails_is_told_and_the_others_work() {
 #[tokio::test]
 async fn a_tool_that_is_not_allowed_is_not_there() {
     let mut one = fake("one");
-    (one["allow"], one["deny"]) = (json!(["h*", "en*", "slow"]), json!(["slow"]));
+    (one["allow"], one["deny"]) = (json!(["h*", "en*", "slow"]), json!(["slow", "delete"]));
     let servers = servers(&json!({ "mcpServers": { "one": one } })).await;
     let provider = &servers.providers()[0];
     let tools: Vec<&str> = provider.manifest().tools.iter().map(|tool| tool.safe_name.as_str()).collect();
     assert_eq!(tools, ["hello", "env"]);
     assert!(!provider.types().contains("slow") && !provider.types().contains("die"));
-    let Standing::Open { withheld, left_out, .. } = &servers.status()[0].standing else { panic!() };
-    assert_eq!((*withheld, left_out.len()), (5, 0));
+    let Standing::Open { withheld, left_out, unused, .. } = &servers.status()[0].standing else { panic!() };
+    assert_eq!((*withheld, left_out.len(), &unused[..]), (5, 0, &[Pattern::new("delete")][..]));
     let result = run(&servers, "[typeof one.slow, typeof one.die]").await;
     assert_eq!(result["result"], json!(["undefined", "undefined"]));
     servers.close().await;
