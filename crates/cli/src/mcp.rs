@@ -124,9 +124,9 @@ impl Job {
             () = stop.cancelled() => {}
         }
         let (stubs, live) = (self.stubs, servers.clone());
-        let providers = move || servers::all(&stubs, &live);
-        let server = CodeServer::new(Arc::clone(&executor), providers, self.options);
-        let served = serve(server, stop).await;
+        let tools = move || servers::all(&stubs, &live);
+        let code_server = CodeServer::new(Arc::clone(&executor), tools, self.options);
+        let served = serve(code_server, stop).await;
         tokio::join!(servers.close(), executor.dispose());
         served
     }
@@ -136,9 +136,10 @@ impl Job {
         let settled = tokio::time::timeout(PATIENCE, servers.settled());
         // The first program need not wait for its child.
         let _ = tokio::join!(settled, executor.prewarm(1));
-        match self.quiet {
-            true => _ = servers::report_failures(&self.config, servers),
-            false => servers::report(&self.config, servers),
+        if self.quiet {
+            servers::report_failures(&self.config, servers);
+        } else {
+            servers::report(&self.config, servers);
         }
     }
 }

@@ -128,13 +128,17 @@ pub(crate) fn depth() -> usize {
 pub(crate) fn report_failures(config: &Config, servers: &Servers) -> bool {
     let failures: Vec<String> =
         skipped(config, Trouble::is_failure).chain(servers.status().iter().filter_map(failure)).collect();
-    failures.iter().for_each(|failure| report::note(failure));
+    for failure in &failures {
+        report::note(failure);
+    }
     !failures.is_empty()
 }
 
 /// Says what there is.
 pub(crate) fn report(config: &Config, servers: &Servers) {
-    skipped(config, |_| true).for_each(|line| report::note(&line));
+    for line in skipped(config, |_| true) {
+        report::note(&line);
+    }
     for status in servers.status() {
         report::note(&line(&status));
         if let Standing::Open { left_out, unused, .. } = &status.standing {

@@ -67,13 +67,19 @@ fn server(server: &ServerConfig, namespace: &str) -> String {
     let mut line = |key: &str, value: &str| text += &format!("  {key}: {value}\n");
     match &server.place {
         Place::Program { command, args, env, directory } => {
-            line("command", &[&[command.clone()], &args[..]].concat().join(" "));
-            env.iter().for_each(|(name, value)| line("env", &format!("{name}={value}")));
-            directory.iter().for_each(|directory| line("cwd", &directory.display().to_string()));
+            line("command", &[std::slice::from_ref(command), args].concat().join(" "));
+            for (name, value) in env {
+                line("env", &format!("{name}={value}"));
+            }
+            if let Some(directory) = directory {
+                line("cwd", &directory.display().to_string());
+            }
         }
         Place::Http { url, headers } => {
             line("url", url);
-            headers.iter().for_each(|(name, value)| line("header", &format!("{name}: {value}")));
+            for (name, value) in headers {
+                line("header", &format!("{name}: {value}"));
+            }
         }
     }
     let patterns = |patterns: &[Pattern]| patterns.iter().map(Pattern::as_str).collect::<Vec<_>>().join(" ");

@@ -55,15 +55,15 @@ pub(crate) struct McpArguments {
     #[arg(long, value_name = "LAYOUT", help_heading = "The client's tools")]
     pub(crate) layout: Option<String>,
 
-    /// The name of the tool that searches [default: mcp_search_tools]
+    /// The name of the tool that searches [default: `mcp_search_tools`]
     #[arg(long, value_name = "NAME", help_heading = "The client's tools")]
     pub(crate) search_name: Option<String>,
 
-    /// The name of the tool that runs code [default: mcp_execute_code]
+    /// The name of the tool that runs code [default: `mcp_execute_code`]
     #[arg(long, value_name = "NAME", help_heading = "The client's tools")]
     pub(crate) execute_name: Option<String>,
 
-    /// The name of the tool that runs code and carries the types [default: mcp_code]
+    /// The name of the tool that runs code and carries the types [default: `mcp_code`]
     #[arg(long, value_name = "NAME", help_heading = "The client's tools")]
     pub(crate) code_name: Option<String>,
 
