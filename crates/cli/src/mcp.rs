@@ -65,6 +65,8 @@ enum Failure {
     NoServer,
     #[error("no MCP server is left: every one of the configuration is disabled, or is execbox itself")]
     NoneLeft,
+    #[error("its configuration starts itself again and again: take the server out that starts `execbox mcp`")]
+    Itself,
     #[error("{0}")]
     Engine(String),
     #[error("cannot serve: {}", source::reason(.0))]
@@ -86,11 +88,17 @@ impl Failure {
 
 impl Job {
     fn new(arguments: &McpArguments) -> Result<Self, Failure> {
-        let limits = limits::read(&arguments.limits)?;
+        if servers::depth() > DEEPEST {
+            return Err(Failure::Itself);
+        }
+        let mut limits = limits::read(&arguments.limits)?;
+        if arguments.limits.timeout.is_none() {
+            limits.timeout = TIMEOUT;
+        }
         let options = options(arguments, limits)?;
         let place = Place::of(arguments.executor.as_deref().unwrap_or("process"), None)?;
         let stubs = stub::load(&arguments.tools)?;
-        let config = servers::read(&arguments.servers)?;
+        let config = servers::read(&arguments.servers, &stubs)?;
         if config.servers.is_empty() && stubs.is_empty() && !config.skipped.iter().any(|s| s.trouble.is_failure()) {
             return Err(if config.skipped.is_empty() { Failure::NoServer } else { Failure::NoneLeft });
         }
@@ -116,9 +124,9 @@ impl Job {
             () = stop.cancelled() => {}
         }
         let (stubs, live) = (self.stubs, servers.clone());
-        let providers = move || servers::all(&stubs, &live);
-        let server = CodeServer::new(Arc::clone(&executor), providers, self.options);
-        let served = serve(server, stop).await;
+        let tools = move || servers::all(&stubs, &live);
+        let code_server = CodeServer::new(Arc::clone(&executor), tools, self.options);
+        let served = serve(code_server, stop).await;
         tokio::join!(servers.close(), executor.dispose());
         served
     }
@@ -128,9 +136,10 @@ impl Job {
         let settled = tokio::time::timeout(PATIENCE, servers.settled());
         // The first program need not wait for its child.
         let _ = tokio::join!(settled, executor.prewarm(1));
-        match self.quiet {
-            true => _ = servers::report_failures(&self.config, servers),
-            false => servers::report(&self.config, servers),
+        if self.quiet {
+            servers::report_failures(&self.config, servers);
+        } else {
+            servers::report(&self.config, servers);
         }
     }
 }
@@ -192,6 +201,12 @@ fn stop_on_signals(stop: CancellationToken) -> io::Result<()> {
     });
     Ok(())
 }
+
+/// How long code may take where the command line says nothing: tools may be far away.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How many of these may be started by one another.
+const DEEPEST: usize = 2;
 
 /// How long the client waits for slow servers; theirs are tools that come later.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -58,7 +58,7 @@ impl Job {
         let limits = limits::read(&arguments.limits)?;
         let place = Place::read(&arguments.place)?;
         let stubs = stub::load(&arguments.tools)?;
-        let config = servers::read(&arguments.servers)?;
+        let config = servers::read(&arguments.servers, &stubs)?;
         let source = Source::read(arguments.program)?;
         let (json, quiet) = (arguments.json, arguments.quiet);
         Ok(Self { source, stubs, config, limits, place, json, quiet })

@@ -78,7 +78,7 @@ impl Loaded {
 /// Asks the servers, and says which are not there.
 pub(crate) fn load(arguments: &ServerArguments, stubs: &[PathBuf]) -> Result<Loaded, NoTools> {
     let stubs = stub::load(stubs)?;
-    let config = servers::read(arguments)?;
+    let config = servers::read(arguments, &stubs)?;
     if config.servers.is_empty() && config.skipped.is_empty() && stubs.is_empty() {
         return Err(NoTools::NoServer);
     }

@@ -29,10 +29,8 @@ pub(crate) struct ServerArguments {
 
 /// What `execbox mcp` is given.
 #[derive(Debug, Args)]
+#[command(mut_arg("timeout", |argument| argument.help(TIMEOUT)))]
 pub(crate) struct McpArguments {
-    #[command(flatten)]
-    pub(crate) servers: ServerArguments,
-
     /// Also grant the stub tools of this file, which give canned answers (may be repeated)
     #[arg(long, value_name = "FILE")]
     pub(crate) tools: Vec<PathBuf>,
@@ -41,23 +39,6 @@ pub(crate) struct McpArguments {
     #[arg(long, value_name = "WHERE")]
     pub(crate) executor: Option<String>,
 
-    /// Which tools the client has: `split` (search, and run code), `single` (run code, with the types in its
-    /// description) or `both` [default: both]
-    #[arg(long, value_name = "LAYOUT", help_heading = "The client's tools")]
-    pub(crate) layout: Option<String>,
-
-    /// The name of the tool that searches [default: mcp_search_tools]
-    #[arg(long, value_name = "NAME", help_heading = "The client's tools")]
-    pub(crate) search_name: Option<String>,
-
-    /// The name of the tool that runs code [default: mcp_execute_code]
-    #[arg(long, value_name = "NAME", help_heading = "The client's tools")]
-    pub(crate) execute_name: Option<String>,
-
-    /// The name of the tool that runs code and carries the types [default: mcp_code]
-    #[arg(long, value_name = "NAME", help_heading = "The client's tools")]
-    pub(crate) code_name: Option<String>,
-
     /// Say on standard error only what has failed
     #[arg(short, long)]
     pub(crate) quiet: bool,
@@ -65,6 +46,26 @@ pub(crate) struct McpArguments {
     /// Let the servers that are started write to standard error, too
     #[arg(short, long, conflicts_with = "quiet")]
     pub(crate) verbose: bool,
+
+    #[command(flatten)]
+    pub(crate) servers: ServerArguments,
+
+    /// Which tools the client has: `split` (search, and run code), `single` (run code, with the types in its
+    /// description) or `both` [default: both]
+    #[arg(long, value_name = "LAYOUT", help_heading = "The client's tools")]
+    pub(crate) layout: Option<String>,
+
+    /// The name of the tool that searches [default: `mcp_search_tools`]
+    #[arg(long, value_name = "NAME", help_heading = "The client's tools")]
+    pub(crate) search_name: Option<String>,
+
+    /// The name of the tool that runs code [default: `mcp_execute_code`]
+    #[arg(long, value_name = "NAME", help_heading = "The client's tools")]
+    pub(crate) execute_name: Option<String>,
+
+    /// The name of the tool that runs code and carries the types [default: `mcp_code`]
+    #[arg(long, value_name = "NAME", help_heading = "The client's tools")]
+    pub(crate) code_name: Option<String>,
 
     #[command(flatten)]
     pub(crate) limits: LimitArguments,
@@ -111,6 +112,10 @@ pub(crate) struct TypesArguments {
     #[command(flatten)]
     pub(crate) servers: ServerArguments,
 }
+
+/// The same option as elsewhere, with another default: tools may be far away.
+const TIMEOUT: &str = "Stop code after this time, that of its tools included: `2s`, `1m`; a plain number is \
+    milliseconds [default: 30s]";
 
 pub(super) const MCP_EXAMPLES: &str = "\
 Examples:

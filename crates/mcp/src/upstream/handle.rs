@@ -65,7 +65,7 @@ impl Upstream {
         let service = connect(&source, &changed, options.connect_timeout, &options.secrets).await.map_err(failed)?;
         let peer = service.peer().clone();
         let provider = Provider::builder(name).build_valid()?.0;
-        let empty = Wrapped { provider, left_out: Vec::new(), withheld: 0 };
+        let empty = Wrapped { provider, left_out: Vec::new(), withheld: 0, unused: Vec::new() };
         let connection = Arc::new(Connection {
             name: name.to_owned(),
             source,
@@ -87,14 +87,14 @@ impl Upstream {
         self.catalogue.wrapped.read().unwrap_or_else(PoisonError::into_inner).provider.clone()
     }
 
-    /// The tools that were left out of it, and why.
-    pub fn left_out(&self) -> Vec<LeftOut> {
-        self.catalogue.wrapped.read().unwrap_or_else(PoisonError::into_inner).left_out.clone()
+    /// The same, with what became of the other tools.
+    pub fn wrapped(&self) -> Wrapped {
+        self.catalogue.wrapped.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// How many tools the filter does not let pass.
-    pub fn withheld(&self) -> usize {
-        self.catalogue.wrapped.read().unwrap_or_else(PoisonError::into_inner).withheld
+    /// The tools that were left out of it, and why.
+    pub fn left_out(&self) -> Vec<LeftOut> {
+        self.wrapped().left_out
     }
 
     /// What the server says of itself.

@@ -23,7 +23,7 @@ use execbox::{Provider, ToolError};
 use futures_util::future::BoxFuture;
 use rmcp::service::{Peer, RoleClient, ServiceError};
 
-use crate::{Secrets, ToolFilter};
+use crate::{Pattern, Secrets, ToolFilter};
 
 pub use handle::Upstream;
 pub use source::{ChildCommand, Duplex};
@@ -99,6 +99,8 @@ pub struct Wrapped {
     pub left_out: Vec<LeftOut>,
     /// How many there are that [`UpstreamOptions::filter`] does not let pass.
     pub withheld: usize,
+    /// Those of its patterns that no tool fits: they may be misspelt.
+    pub unused: Vec<Pattern>,
 }
 
 /// Why an MCP server is no provider.
@@ -141,7 +143,7 @@ async fn wrap_over(
     link: Arc<dyn Link>,
     options: &UpstreamOptions,
 ) -> Result<Wrapped, UpstreamError> {
-    let list::Listed { tools, mut left_out, withheld } = list::tools(peer, options)
+    let list::Listed { tools, mut left_out, withheld, unused } = list::tools(peer, options)
         .await
         .map_err(|error| UpstreamError::List { name: name.to_owned(), reason: reason(&error, &options.secrets) })?;
     let tools = tools.into_iter().map(|tool| tool::wrapped(tool, &link, options));
@@ -152,7 +154,7 @@ async fn wrap_over(
     }
     let (provider, refused) = builder.build_valid()?;
     left_out.extend(refused.iter().map(left_out_for));
-    Ok(Wrapped { provider, left_out, withheld })
+    Ok(Wrapped { provider, left_out, withheld, unused })
 }
 
 fn left_out_for(error: &execbox::ProviderError) -> LeftOut {

@@ -23,7 +23,7 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 ///
 /// Of this process's environment it gets what programs need to run at all (`PATH`, `HOME` and the like), and no
 /// secrets: what else it needs is named in `env`.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default)]
 pub struct ChildCommand {
     /// The program.
     pub program: OsString,

@@ -2,5 +2,6 @@
 
 mod fake;
 mod hostile;
+mod kept;
 mod server;
 mod upstream;
