@@ -3,5 +3,8 @@
 mod children;
 mod fake;
 mod hostile;
+mod http;
+mod live;
+mod remote;
 mod server;
 mod upstream;
