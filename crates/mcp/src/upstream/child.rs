@@ -110,9 +110,13 @@ impl Child {
         self.gone.cancelled().await;
     }
 
-    /// The last lines of its standard error. Waits a moment for those that are on their way.
+    /// The last lines of its standard error. Waits a moment for its end, and for lines that are on their way.
     pub(super) async fn last_words(&self) -> Vec<String> {
-        let _ = tokio::time::timeout(LINGER, self.silent.cancelled()).await;
+        let end = async {
+            self.gone().await;
+            self.silent.cancelled().await;
+        };
+        let _ = tokio::time::timeout(LINGER, end).await;
         self.words.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
 }
@@ -157,15 +161,17 @@ async fn keep(mut process: Process, group: Group, lost: Lost, gone: Cancellation
     lost.set();
 }
 
-/// Ends a process whose input has ended.
+/// Ends a process whose input has ended. The status is that of one that needed no signal.
 async fn end(process: &mut Process, group: &Group) -> Option<ExitStatus> {
-    for signal in [Signal::SIGTERM, Signal::SIGKILL] {
-        if let Ok(status) = tokio::time::timeout(GRACE, process.wait()).await {
-            return status.ok();
-        }
-        group.signal(signal);
+    if let Ok(status) = tokio::time::timeout(GRACE, process.wait()).await {
+        return status.ok();
     }
-    process.wait().await.ok()
+    group.signal(Signal::SIGTERM);
+    if tokio::time::timeout(GRACE, process.wait()).await.is_err() {
+        group.signal(Signal::SIGKILL);
+        let _ = process.wait().await;
+    }
+    None
 }
 
 /// What a child says on its standard error: all of it is read, little is kept.

@@ -220,15 +220,17 @@ async fn connect(source: &Source, changed: &Arc<Notify>, options: &UpstreamOptio
 
 /// Servers of the newest protocol tell of changes only who asks for it. Ends with the connection.
 async fn subscribe(peer: Peer<RoleClient>, changed: Arc<Notify>) {
-    while !peer.is_transport_closed() {
+    loop {
         let wanted = SubscriptionFilter::builder().tools_list_changed().build();
         let Ok(mut subscription) = peer.listen(wanted).await else { return };
         while let Ok(Some(_)) = subscription.next().await {
             changed.notify_one();
         }
-        // What was told in between is lost.
         tokio::time::sleep(SUBSCRIBE_PAUSE).await;
-        changed.notify_one();
+        if peer.is_transport_closed() {
+            return;
+        }
+        changed.notify_one(); // Nobody heard what was told in between.
     }
 }
 

@@ -123,4 +123,4 @@ impl<R: AsyncRead + Send + Unpin, W: AsyncWrite + Send + Unpin + 'static> Transp
 const MAX_UNREAD: usize = 1024;
 
 /// How long the calls under way wait to be told how the process ended.
-const OBITUARY: Duration = Duration::from_millis(100);
+const OBITUARY: Duration = Duration::from_millis(250);

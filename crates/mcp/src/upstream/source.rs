@@ -43,6 +43,8 @@ pub(super) struct Failure {
     words: Vec<String>,
     /// Whether the server may speak MCP, and not this handshake.
     is_refusal: bool,
+    /// Whether it was there, and is not any more.
+    is_loss: bool,
 }
 
 impl Source {
@@ -87,13 +89,13 @@ impl Source {
                 Ok(Live { service, lost, child })
             }
             Err(mut failure) => {
-                if lost.is_explained() {
-                    failure.reason = lost.why();
-                }
-                failure.reason = options.secrets.hide(failure.reason);
                 if let Some(child) = &child {
                     failure.words = child.last_words().await;
                 }
+                if failure.is_loss && lost.is_explained() {
+                    failure.reason = lost.why();
+                }
+                failure.reason = options.secrets.hide(failure.reason);
                 Err(failure)
             }
         }
@@ -116,9 +118,12 @@ where
             Err(Failure { is_refusal: REFUSALS.contains(&error.code), ..Failure::from(reason) })
         }
         Ok(Err(ClientInitializeError::TransportError { error, .. })) => {
-            Err(Failure::from(transport_reason(&error, &Lost::default())))
+            Err(Failure { is_loss: true, ..Failure::from(transport_reason(&error, &Lost::default())) })
         }
-        Ok(Err(_)) => Err(Failure::from("it does not complete the handshake".to_owned())),
+        Ok(Err(_)) => {
+            let reason = "it does not complete the handshake".to_owned();
+            Err(Failure { is_loss: true, ..Failure::from(reason) })
+        }
         Err(_) => Err(Failure::from(format!("it did not answer within {} ms", timeout.as_millis()))),
     }
 }
@@ -144,7 +149,7 @@ impl Live {
 
 impl From<String> for Failure {
     fn from(reason: String) -> Self {
-        Self { reason, words: Vec::new(), is_refusal: false }
+        Self { reason, words: Vec::new(), is_refusal: false, is_loss: false }
     }
 }
 

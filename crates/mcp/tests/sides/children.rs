@@ -173,7 +173,7 @@ async fn a_child_that_does_not_start_has_last_words() {
         "cannot connect to MCP server \"sh\": it did not answer within 1000 ms; the last that it said:\n  waiting for a key"
     );
     assert_eq!(
-        open("exec >&-; sleep 1", long).await,
+        open("exec >&-; sleep 1000", long).await,
         "cannot connect to MCP server \"sh\": it does not complete the handshake"
     );
     let error =
