@@ -118,7 +118,7 @@ impl Job {
         let stop = CancellationToken::new();
         stop_on_signals(stop.clone())?;
         let executor = self.place.executor().map_err(|error| Failure::Engine(error.message))?;
-        let servers = servers::start(&self.config, self.verbose);
+        let servers = servers::start(&self.config, self.verbose, self.options.changes.clone());
         tokio::select! {
             () = self.announce(&servers, &executor) => {}
             () = stop.cancelled() => {}

@@ -4,6 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use execbox::{CancellationToken, ErrorCode, ExecuteResult, Execution, Limits, Provider};
+use execbox_mcp::Changes;
 use execbox_mcp::config::Config;
 
 use crate::args::RunArguments;
@@ -79,7 +80,7 @@ impl Job {
     fn execute(&self, cancellation: CancellationToken) -> ExecuteResult {
         let has_servers = !self.config.servers.is_empty();
         let result = self.place.run(has_servers, async |executor| {
-            let servers = servers::start(&self.config, false);
+            let servers = servers::start(&self.config, false, Changes::default());
             tokio::select! {
                 () = servers.settled() => {}
                 () = cancellation.cancelled() => {}

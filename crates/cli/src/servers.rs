@@ -6,10 +6,10 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use execbox::Provider;
-use execbox_mcp::Pattern;
 use execbox_mcp::config::{Config, ConfigError, Place, ServerConfig, Skipped, Trouble};
 use execbox_mcp::servers::{Servers, Standing, Status, namespaces};
-use execbox_mcp::upstream::UpstreamOptions;
+use execbox_mcp::upstream::{OnLine, UpstreamOptions};
+use execbox_mcp::{Changes, Pattern};
 
 use crate::args::ServerArguments;
 use crate::report;
@@ -108,15 +108,19 @@ fn restrict(
     Ok(())
 }
 
-/// Begins to open the servers.
-pub(crate) fn start(config: &Config, verbose: bool) -> Servers {
+/// Begins to open the servers. `changes` hears when their tools may have changed.
+pub(crate) fn start(config: &Config, verbose: bool, changes: Changes) -> Servers {
     let mut configs = config.servers.clone();
     for config in &mut configs {
         if let Place::Program { env, .. } = &mut config.place {
             env.push((DEPTH.to_owned(), (depth() + 1).to_string()));
         }
     }
-    Servers::start(configs, &UpstreamOptions::default(), verbose)
+    let options = UpstreamOptions { changes, ..UpstreamOptions::default() };
+    Servers::start(configs, &options, |name| {
+        let name = name.to_owned();
+        verbose.then(|| OnLine::new(move |line| report::note(&format_args!("{name}: {line}"))))
+    })
 }
 
 /// How many of execbox started one another until this one.

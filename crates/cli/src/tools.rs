@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use execbox::{CancellationToken, Provider};
+use execbox_mcp::Changes;
 use execbox_mcp::server::{Catalogue, Found, Query};
 
 use crate::args::{ServerArguments, ToolsArguments};
@@ -84,7 +85,7 @@ pub(crate) fn load(arguments: &ServerArguments, stubs: &[PathBuf]) -> Result<Loa
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ask = async |cancellation: CancellationToken| {
-        let servers = servers::start(&config, false);
+        let servers = servers::start(&config, false, Changes::default());
         tokio::select! {
             () = servers.settled() => {}
             () = cancellation.cancelled() => return Err(NoTools::Interrupted),

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use crate::Pattern;
 use crate::config::{Place, ServerConfig};
-use crate::upstream::{ChildCommand, LeftOut, Upstream, UpstreamError, UpstreamOptions, Wrapped};
+use crate::upstream::{ChildCommand, LeftOut, OnLine, Upstream, UpstreamError, UpstreamOptions, Wrapped};
 
 /// MCP servers that are kept connected. Cheap to clone; [`close`](Self::close) ends them for all.
 #[derive(Clone)]
@@ -33,7 +33,7 @@ struct Member {
     config: ServerConfig,
     namespace: String,
     options: UpstreamOptions,
-    inherit_stderr: bool,
+    on_stderr: Option<OnLine>,
     state: Mutex<State>,
 }
 
@@ -82,8 +82,12 @@ pub enum Standing {
 
 impl Servers {
     /// Begins to open all of them, on the current tokio runtime. `options` are those of each, but for what its own
-    /// configuration says. Programs write to this process's standard error if `inherit_stderr`.
-    pub fn start(configs: Vec<ServerConfig>, options: &UpstreamOptions, inherit_stderr: bool) -> Self {
+    /// configuration says. `on_stderr` gives whoever is told what the server of a name says on its standard error.
+    pub fn start(
+        configs: Vec<ServerConfig>,
+        options: &UpstreamOptions,
+        on_stderr: impl Fn(&str) -> Option<OnLine>,
+    ) -> Self {
         let namespaces = namespaces(configs.iter().map(|config| config.name.as_str()));
         let members = configs.into_iter().zip(namespaces).map(|(config, namespace)| {
             let options = UpstreamOptions {
@@ -93,7 +97,8 @@ impl Servers {
                 secrets: config.secrets.clone(),
                 ..options.clone()
             };
-            Member { config, namespace, options, inherit_stderr, state: Mutex::new(State::Closed) }
+            let on_stderr = on_stderr(&config.name);
+            Member { config, namespace, options, on_stderr, state: Mutex::new(State::Closed) }
         });
         let servers = Self(Arc::new(Inner { members: members.collect(), changes: watch::Sender::new(0) }));
         for (at, member) in servers.0.members.iter().enumerate() {
@@ -159,6 +164,7 @@ impl Servers {
             let broken = |_| UpstreamError::Connect { name: String::new(), reason: "execbox is at fault".to_owned() };
             member.arrive(opened.map_err(broken).flatten(), failures);
             inner.changes.send_modify(|changes| *changes += 1);
+            member.options.changes.tell();
         });
         *state = State::Opening(task.abort_handle());
     }
@@ -174,7 +180,7 @@ impl Member {
                     args: args.iter().map(Into::into).collect(),
                     env: env.iter().map(|(name, value)| (name.into(), value.into())).collect(),
                     directory: directory.clone(),
-                    inherit_stderr: self.inherit_stderr,
+                    on_stderr: self.on_stderr.clone(),
                 };
                 Upstream::open_child(name, command, options).await
             }

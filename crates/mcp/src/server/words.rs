@@ -99,7 +99,8 @@ fn parameters(tool: &ToolSignature<'_>) -> String {
         let required = input.get("required").and_then(Json::as_array);
         required.is_some_and(|names| names.iter().take(MAX_PARAMETERS).any(|required| required == name))
     };
-    let is_code = |name: &&String| name.len() <= MAX_NAME && name.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_');
+    let is_code =
+        |name: &&String| name.len() <= MAX_NAME && name.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_');
     let names = input.get("properties").and_then(Json::as_object).into_iter().flat_map(|all| all.keys());
     let names = names.take(MAX_PARAMETERS).filter(is_code);
     let marked = names.map(|name| format!("{name}{}", if required(name) { "" } else { "?" }));

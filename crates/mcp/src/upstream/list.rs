@@ -113,9 +113,9 @@ fn without(secrets: &Secrets, schema: Arc<JsonObject>) -> Arc<JsonObject> {
     }
 }
 
-/// Whether `schema` is longer than that as JSON. Nothing is kept of it.
-fn longer_than(schema: &JsonObject, most: usize) -> bool {
-    serde_json::to_writer(Room(most), schema).is_err()
+/// Whether `value` is longer than that as JSON. Nothing is kept of it.
+pub(super) fn longer_than(value: &impl serde::Serialize, most: usize) -> bool {
+    serde_json::to_writer(Room(most), value).is_err()
 }
 
 /// So many bytes, then no more.

@@ -19,7 +19,7 @@ async fn servers(config: &Json) -> Servers {
     read.read(&config.to_string(), &|name| (name == "TOKEN").then(|| SECRET.to_owned())).unwrap();
     assert_eq!(read.skipped, []);
     let options = UpstreamOptions { restart_pause: Duration::from_millis(1), ..UpstreamOptions::default() };
-    let servers = Servers::start(read.servers, &options, false);
+    let servers = Servers::start(read.servers, &options, |_| None);
     servers.settled().await;
     servers
 }
