@@ -403,7 +403,9 @@ fn no_line_is_streamed_behind_one_that_was_too_long() {
     runner.handle_message(HostMessage::Execute(execute), ms(10));
     told(&mut runner);
     let line = |text: &str| Event::Log(LogLine { level: LogLevel::Log, text: text.into() });
-    ["a", "b", "c"].into_iter().for_each(|text| runner.handle_event(line(text)));
+    for text in ["a", "b", "c"] {
+        runner.handle_event(line(text));
+    }
     assert!(matches!(runner.poll_output(), Some(RunnerOutput::Send(RunnerMessage::Log(_)))));
     let Some(RunnerOutput::Send(too_long)) = runner.poll_output() else { panic!() };
     runner.handle_too_long(too_long, TooLong { len: 9, cap: 5 });

@@ -81,8 +81,8 @@ fn to_host() -> impl Strategy<Value = ToHost> {
 /// What a host's half said so far, checked as it comes.
 #[derive(Default)]
 struct HostLog {
-    streams_logs: bool,
-    shown: Vec<String>,
+    /// Lines of the log, where they are asked for.
+    shown: Option<Vec<String>>,
     executed: bool,
     cancelled: bool,
     finished: bool,
@@ -110,15 +110,12 @@ impl HostLog {
                 HostOutput::Send(other) => panic!("a host of scripts does not say {other:?}"),
                 HostOutput::CallTool(call) => assert!(!self.cancelled && self.calls.insert(call.id)),
                 HostOutput::CancelTools | HostOutput::Terminate => {}
-                HostOutput::Show(line) => {
-                    assert!(self.streams_logs);
-                    self.shown.push(line.text);
-                }
+                HostOutput::Show(line) => self.shown.as_mut().expect("asked for").push(line.text),
                 HostOutput::Finished(result) => {
                     self.finished = true;
                     let units: usize = result.logs.iter().map(|line| line.encode_utf16().count()).sum();
                     assert!(result.logs.len() <= LOG_LIMITS.0 && units <= LOG_LIMITS.1, "{:?}", result.logs);
-                    assert!(!self.streams_logs || self.shown == result.logs, "each line is shown once");
+                    assert!(self.shown.as_ref().is_none_or(|shown| *shown == result.logs), "each line is shown once");
                 }
             }
         }
@@ -136,7 +133,7 @@ proptest! {
         let limits = Limits { max_log_lines, max_log_chars, ..plain.limits };
         let execute = Execute { limits, stream_logs, ..plain };
         let mut host = HostSession::new(execute, HostOptions::default(), Duration::ZERO);
-        let mut log = HostLog { streams_logs: stream_logs, ..HostLog::default() };
+        let mut log = HostLog { shown: stream_logs.then(Vec::new), ..HostLog::default() };
         let mut now = Duration::ZERO;
         for happening in happenings {
             match happening {

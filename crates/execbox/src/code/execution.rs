@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::calls::HostCalls;
-use super::options::{CodeExecutionOptions, Sinks};
+use super::options::{CodeExecutionOptions, Sink, Sinks};
 
 /// A run under way: await it for its result. Dropping it terminates the run.
 ///
@@ -221,12 +221,12 @@ impl Run {
         let timestamp = (now.as_secs_f64() * 1000.0).floor();
         match self.record.note(notification, timestamp, self.budget()) {
             Noted::Report(report) => {
-                show(self.sinks.report.as_deref(), &report);
+                show(self.sinks.report.as_ref(), &report);
                 self.control.reports.lock().unwrap_or_else(PoisonError::into_inner).push(report);
             }
             Noted::Log => {
                 if let Some(log) = self.record.logs.last() {
-                    show(self.sinks.log.as_deref(), log);
+                    show(self.sinks.log.as_ref(), log);
                 }
             }
             Noted::Unknown => {}
@@ -253,7 +253,7 @@ impl Run {
 }
 
 /// A panic is a bug of the sink, as one in a function is the function's. The run goes on.
-fn show<T: ?Sized>(sink: Option<&(dyn Fn(&T) + Send + Sync)>, what: &T) {
+fn show<T>(sink: Option<&Sink<T>>, what: &T) {
     if let Some(sink) = sink {
         let _ = catch_unwind(AssertUnwindSafe(|| sink(what)));
     }

@@ -16,9 +16,11 @@ use super::value::{HostError, HostValue};
 /// What is called with what a run says, as it comes.
 #[derive(Clone, Default)]
 pub(crate) struct Sinks {
-    pub(crate) report: Option<Arc<dyn Fn(&Graph) + Send + Sync>>,
-    pub(crate) log: Option<Arc<dyn Fn(&CodeExecutionLog) + Send + Sync>>,
+    pub(crate) report: Option<Sink<Graph>>,
+    pub(crate) log: Option<Sink<CodeExecutionLog>>,
 }
+
+pub(crate) type Sink<T> = Arc<dyn Fn(&T) + Send + Sync>;
 
 /// How a run is executed, and what is granted to it (§3). By default: the default export of a TypeScript module, without
 /// arguments, and nothing granted.
