@@ -14,9 +14,9 @@ use execbox::{
     Execution, Executor, InlineExecutor, Limits, PoolOptions, ProcessExecutor, Provider, RemoteExecutor, Runner,
     RunnerCommand, Tool, WorkerExecutor,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use support::{ADD, Report, Samples, add, resident_kib, run};
+use support::{ADD, Report, Samples, add, resident_kib, run, run_with};
 
 fn main() {
     let report = Report::from_arguments();
@@ -27,6 +27,7 @@ fn main() {
     for wall in bench.walls() {
         bench.latency(&report, &wall);
         bench.cancellation(&report, &wall);
+        bench.many_tools(&report, &wall);
     }
     bench.memory(&report);
 }
@@ -47,6 +48,30 @@ struct Wall {
 fn tools() -> Provider {
     let hang = Tool::new("hang", async |_: Value, _| std::future::pending().await);
     Provider::builder("tools").tools([add(), hang]).build().expect("the tools are sound")
+}
+
+/// Tools as MCP servers have them, a hundred of each server.
+fn catalogue(count: usize) -> Vec<Provider> {
+    let tool = |number: usize| {
+        let name = format!("{}_invoice_{number}", ["list", "create", "update", "get"][number % 4]);
+        let description = "Looks an invoice up by its number or by the customer that it was sent to. Gives at most 50 \
+                           of them, the newest first; say `after` for more.";
+        let tool = Tool::new(name, async |_: Value, _| Ok(json!({ "ok": true })));
+        tool.description(description).input_schema(json!({
+            "type": "object",
+            "properties": {
+                "id": { "type": "string", "description": "The number on the invoice" },
+                "customer": { "type": "string", "description": "The customer's name or part of it" },
+                "state": { "enum": ["open", "paid", "overdue"] },
+                "after": { "type": "integer", "minimum": 0 },
+            },
+        }))
+    };
+    let servers = (0..count / 100).map(|server| {
+        let tools = (0..100).map(tool);
+        Provider::builder(format!("server_{server}")).tools(tools).build().expect("the tools are sound")
+    });
+    servers.collect()
 }
 
 fn process(max_size: usize) -> ProcessExecutor {
@@ -123,6 +148,18 @@ impl Bench {
             }
         });
         started.elapsed() / 2000
+    }
+
+    /// What tools cost that are granted and hardly used.
+    fn many_tools(&self, report: &Report, wall: &Wall) {
+        let catalogue = catalogue(1000);
+        for (what, code) in [("1+1", "1+1"), ("one call", "await server_0.get_invoice_7({ id: 'x' })")] {
+            report.row(&format!("{}: {what} with 1000 tools", wall.name), f64::NAN, || {
+                let once = || self.runtime.block_on(run_with(&*wall.executor, &catalogue, code)).as_secs_f64() * 1e3;
+                (0..20).for_each(|_| _ = once());
+                Samples((0..300).map(|_| once()).collect())
+            });
+        }
     }
 
     /// How long after its timeout an execution is over.

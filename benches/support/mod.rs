@@ -26,8 +26,13 @@ pub(crate) fn add() -> Tool {
 
 /// How long one execution takes, which must succeed.
 pub(crate) async fn run(executor: &dyn Executor, tools: &Provider, code: &str) -> Duration {
+    run_with(executor, std::slice::from_ref(tools), code).await
+}
+
+/// The same, with several providers granted.
+pub(crate) async fn run_with(executor: &dyn Executor, tools: &[Provider], code: &str) -> Duration {
     let limits = Limits { timeout: Duration::from_mins(1), ..Limits::default() };
-    let execution = Execution::new(code).provider(tools.clone()).limits(limits);
+    let execution = Execution::new(code).providers(tools.iter().cloned()).limits(limits);
     let started = Instant::now();
     let result = executor.execute(execution).await;
     let elapsed = started.elapsed();

@@ -174,6 +174,11 @@ impl LogLevel {
             Self::Debug => "debug",
         }
     }
+
+    /// The function of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Log, Self::Info, Self::Warn, Self::Error, Self::Debug].into_iter().find(|level| level.as_str() == name)
+    }
 }
 
 /// A call of a host function.

@@ -76,7 +76,7 @@ pub struct ExecuteError {
     /// then its stack, one `    at …` line per frame of the guest's own source.
     pub message: String,
     /// Where in the guest's source it came from, if that is known: for showing the line to people. Not
-    /// part of what the specification serialises.
+    /// part of what the specification serialises; a runner of Execbox tells it beside that.
     #[serde(skip)]
     pub position: Option<Position>,
     /// Where an executor turned the execution away before anything of it ran: why. To try again later is

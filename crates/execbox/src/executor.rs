@@ -99,8 +99,8 @@ impl Execution {
         self
     }
 
-    /// Called with every console line as it comes; the result carries them all the same. It runs on the
-    /// executing task: it should be quick and not block.
+    /// Called with every console line as it comes, and before the calls that the guest makes after it; the result
+    /// carries them all the same. It runs on the executing task: it should be quick and not block.
     pub fn on_log(mut self, sink: impl Fn(&LogLine) + Send + Sync + 'static) -> Self {
         self.on_log = Some(Arc::new(sink));
         self

@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use execbox_core::engine::{LogLevel, LogLine};
 use execbox_core::error::ExecuteResult;
 use execbox_core::program::Limits;
 use execbox_core::protocol::host::{HostOptions, HostSession, Output};
@@ -40,13 +39,7 @@ pub(crate) async fn converse<L>(
 where
     L: Link<HostMessage, RunnerMessage> + ?Sized,
 {
-    let conversation = Run::new(link, execution, options).drive(cancellation).await;
-    if let Some(show) = &execution.on_log {
-        for text in &conversation.result.logs {
-            show(&LogLine { level: LogLevel::Log, text: text.clone() });
-        }
-    }
-    conversation
+    Run::new(link, execution, options).drive(cancellation).await
 }
 
 /// The result of an execution that was cancelled before a runner had it.
@@ -70,6 +63,7 @@ impl<'a, L: Link<HostMessage, RunnerMessage> + ?Sized> Run<'a, L> {
             code: execution.code.to_string(),
             limits: execution.limits,
             providers: execution.providers.iter().map(crate::Provider::shared_manifest).collect(),
+            stream_logs: execution.on_log.is_some(),
         };
         let wire = Wire::new(HostSession::new(execute, options, Duration::ZERO), link);
         Self { wire, execution, calls: ToolCalls::new(execution.on_call.clone()), result: None }
@@ -115,6 +109,11 @@ impl<'a, L: Link<HostMessage, RunnerMessage> + ?Sized> Run<'a, L> {
                 Output::CallTool(call) => {
                     if let Some((call, result)) = self.calls.begin(&self.execution.providers, call, cx) {
                         self.wire.session.handle_tool_result(call, result);
+                    }
+                }
+                Output::Show(line) => {
+                    if let Some(show) = &self.execution.on_log {
+                        show(&line);
                     }
                 }
                 Output::CancelTools => self.calls.cancel(),

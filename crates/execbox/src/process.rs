@@ -29,7 +29,7 @@ use crate::transport::command::IdleCommand;
 /// A child that does not stop when its execution is cancelled or times out is killed, after
 /// [`HostOptions::cancel_grace`]. One that is killed from outside, prints garbage or exits fails its execution
 /// with `internal_error`, and another takes its place. Children end with this process, however it ends.
-/// Log lines come with the result, and are shown then.
+/// Log lines come as they are logged, from a runner that knows how (`log` in `conformance/README.md`), and else with the result.
 ///
 /// Cheap to clone; clones share their children. Needs a tokio runtime with time and I/O enabled.
 ///

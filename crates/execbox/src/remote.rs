@@ -28,7 +28,7 @@ type Connect = dyn Fn() -> BoxFuture<'static, io::Result<Box<dyn Transport>>> + 
 /// opened when it is executed and closed when it is over.
 ///
 /// The tools run here; code, limits, names and words go over. Opening the transport counts as part of the
-/// execution. Log lines come with the result, and are shown then. Needs a tokio runtime with time enabled.
+/// execution. Log lines come as they are logged, from a runner that knows how, and else with the result. Needs a tokio runtime with time enabled.
 ///
 /// ```
 /// use execbox::transport::StreamTransport;

@@ -29,7 +29,7 @@ use crate::runner::Runner;
 ///
 /// A worker that does not stop when its execution is cancelled or times out is abandoned, and another
 /// takes its place; its caller is answered after [`HostOptions::cancel_grace`]. (The engine that ships stops
-/// at once; this is for engines that do not.) Log lines come with the result, and are shown then.
+/// at once; this is for engines that do not.)
 ///
 /// Cheap to clone; clones share their workers. Needs a tokio runtime with time enabled.
 #[derive(Clone)]

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use execbox::code::{Args, CodeExecutionOptions, CodeExecutionResult, Graph, HostError, HostValue, Node, Status};
 use execbox::transport::{Received, StreamTransport, Transport};
-use execbox::{Executor, InlineExecutor, PoolOptions, Refusal, RemoteExecutor, Runner, WorkerExecutor};
+use execbox::{
+    CancellationToken, Executor, InlineExecutor, LogLevel, PoolOptions, Refusal, RemoteExecutor, Runner, WorkerExecutor,
+};
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, duplex, split};
 
@@ -88,6 +90,33 @@ fn options() -> CodeExecutionOptions {
         .global("input", HostValue::bytes(vec![7; 100_000]))
         .args([HostValue::bytes([1, 2, 3])])
         .report(|_| {})
+}
+
+#[tokio::test]
+async fn reports_and_lines_are_shown_as_they_come_and_in_order() {
+    let source = "console.log('a'); report('b'); console.warn('c', 1); await pause(); console.error('d'); for (;;);";
+    for (name, executor) in executors() {
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let seen = CancellationToken::new();
+        let (reports, lines, last) = (Arc::clone(&told), Arc::clone(&told), seen.clone());
+        let pause = HostValue::async_function("pause", async |_| Ok(HostValue::undefined()));
+        let options = CodeExecutionOptions::new()
+            .global("pause", pause)
+            .report(move |report| reports.lock().unwrap().push(report.to_tagged_json("report").unwrap()))
+            .on_log(move |line| {
+                let args = line.args.to_tagged_json("args").unwrap();
+                lines.lock().unwrap().push(json!([line.level.as_str(), args]));
+                if line.level == LogLevel::Error {
+                    last.cancel();
+                }
+            });
+        let run = executor.run_code(source, options);
+        seen.cancelled().await; // while the run goes on
+        run.terminate(None);
+        assert_eq!(run.await.logs.len(), 3, "{name}");
+        let expected = json!([["log", ["a"]], "b", ["warn", ["c", 1]], ["error", ["d"]]]);
+        assert_eq!(json!(*told.lock().unwrap()), expected, "{name}");
+    }
 }
 
 #[tokio::test]

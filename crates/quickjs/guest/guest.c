@@ -39,6 +39,7 @@ IMPORT(memory_refused) extern void host_memory_refused(void) __attribute__((nore
 /* What quickjs.patch makes the engine call. */
 static size_t used_peak;
 static JSValue throw_not_defined(JSContext *c, JSAtom name);
+static JSValue make_host_property(const JSCFunctionListEntry *what);
 struct JSModuleDef;
 static int resolve_imports(struct JSModuleDef *first);
 static struct JSModuleDef *import_dynamically(const char *importer, const char *specifier, JSValueConst attributes);
@@ -626,27 +627,58 @@ static void run_jobs(void) {
     }
 }
 
-static void add_namespace(Reader *r, JSValueConst global, uint32_t *target, Out *names) {
-    size_t len;
-    const char *name = read_text(r, &len);
-    out_bytes(names, ", ", 2); out_bytes(names, name, len);
-    JSValue space = JS_NewObjectProto(ctx, JS_NULL);
-    for (uint32_t n = read_u32(r); n > 0; n--) {
-        const char *tool = read_text(r, &len);
-        JSAtom atom = JS_NewAtomLen(ctx, tool, len);
-        JS_DefinePropertyValue(ctx, space, atom, JS_NewCFunctionData2(ctx, call_host, tool, 1, (*target)++, 0, NULL), JS_PROP_ENUMERABLE);
-        JS_FreeAtom(ctx, atom);
-    }
-    JS_PreventExtensions(ctx, space);
-    JS_DefinePropertyValueStr(ctx, global, name, space, JS_PROP_ENUMERABLE);
+/* Programs are given many functions and use few: a namespace is made when it is first touched, and so is each function.
+   Until then the engine keeps the property as it keeps built-in ones that nobody has touched, with one of these. */
+enum { HOST_NAMESPACE = 128, HOST_FUNCTION };
+
+static void add_host_property(JSValueConst object, const char *name, size_t len, const JSCFunctionListEntry *what) {
+    JSAtom atom = JS_NewAtomLen(ctx, name, len);
+    JS_DefineAutoInitProperty(ctx, object, atom, JS_AUTOINIT_ID_PROP, (void *)what, JS_PROP_ENUMERABLE);
+    JS_FreeAtom(ctx, atom);
 }
 
-static void add_namespaces(Reader *r) {
+static JSValue new_namespace(Reader names, uint32_t count, uint32_t target) {
+    JSValue space = JS_NewObjectProto(ctx, JS_NULL);
+    JSCFunctionListEntry *functions = js_malloc_rt(rt, (count + 1) * sizeof *functions);
+    for (uint32_t i = 0; i < count; i++) {
+        size_t len;
+        const char *name = read_text(&names, &len);
+        functions[i] = (JSCFunctionListEntry){ .name = name, .def_type = HOST_FUNCTION, .u.i32 = target + i };
+        add_host_property(space, name, len, &functions[i]);
+    }
+    JS_PreventExtensions(ctx, space);
+    return space;
+}
+
+typedef struct { JSCFunctionListEntry entry; Reader names; uint32_t count, target; } Namespace;
+
+/* Called by the engine when a property is first touched (see quickjs.patch). */
+static JSValue make_host_property(const JSCFunctionListEntry *what) {
+    if (what->def_type == HOST_FUNCTION) return JS_NewCFunctionData2(ctx, call_host, what->name, 1, what->u.i32, 0, NULL);
+    const Namespace *space = (const Namespace *)what;
+    return new_namespace(space->names, space->count, space->target);
+}
+
+static void add_namespaces(Reader *message) {
+    /* The names have to outlive the message that they came in. */
+    size_t kept = message->end - message->at, len;
+    uint8_t *bytes = js_malloc_rt(rt, kept);
+    memcpy(bytes, read_bytes(message, kept), kept);
+    Reader r = { bytes, bytes + kept };
     JSValue global = JS_GetGlobalObject(ctx);
     Out names; out_init(&names);
     out_text(&names, ", console");
-    uint32_t target = 0;
-    for (uint32_t n = read_u32(r); n > 0; n--) add_namespace(r, global, &target, &names);
+    uint32_t count = read_u32(&r), target = 0;
+    Namespace *spaces = js_malloc_rt(rt, (count + 1) * sizeof *spaces);
+    for (Namespace *space = spaces; space < spaces + count; space++) {
+        const char *name = read_text(&r, &len);
+        out_bytes(&names, ", ", 2); out_bytes(&names, name, len);
+        add_host_property(global, name, len, &space->entry);
+        *space = (Namespace){ .entry.def_type = HOST_NAMESPACE, .count = read_u32(&r), .target = target };
+        target += space->count;
+        len = read_u32(&r);
+        space->names.at = read_bytes(&r, len); space->names.end = r.at;
+    }
     out_u8(&names, 0);
     char *text = js_malloc_rt(rt, names.len);
     memcpy(text, names.data, names.len);

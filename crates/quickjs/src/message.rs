@@ -68,6 +68,8 @@ fn put_namespaces(message: &mut Vec<u8>, namespaces: &[impl AsRef<Namespace>]) {
     for namespace in namespaces.iter().map(AsRef::as_ref) {
         put_text(message, &namespace.name);
         put_u32(message, namespace.functions.len() as u32);
+        // How long their names are, for the guest to pass them over until it needs them.
+        put_u32(message, namespace.functions.iter().map(|function| text_len(function)).sum::<usize>() as u32);
         for function in &namespace.functions {
             put_text(message, function);
         }
@@ -144,6 +146,11 @@ fn put_value(message: &mut Vec<u8>, value: &Value) {
 
 fn put_u32(message: &mut Vec<u8>, value: u32) {
     message.extend_from_slice(&value.to_le_bytes());
+}
+
+/// How long [`put_text`] makes it.
+fn text_len(text: &str) -> usize {
+    4 + text.len() + 1
 }
 
 fn put_text(message: &mut Vec<u8>, text: &str) {

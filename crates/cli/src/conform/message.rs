@@ -7,7 +7,7 @@ use serde_json::{Map, Value as Json, json};
 pub(crate) const FROM_HOST: [&str; 3] = ["execute", "tool_result", "cancel"];
 
 /// The types that a runner sends.
-pub(crate) const FROM_RUNNER: [&str; 3] = ["started", "tool_call", "done"];
+pub(crate) const FROM_RUNNER: [&str; 4] = ["started", "tool_call", "log", "done"];
 
 /// A host's message; `None` for a type that none of its has.
 pub(crate) fn from_host(kind: &str, fields: Map<String, Json>) -> Option<Map<String, Json>> {
@@ -39,6 +39,7 @@ pub(crate) fn from_runner(kind: &str, mut fields: Map<String, Json>) -> Option<M
             let usual = json!({ "type": kind, "callId": "call-1", "providerName": "tools", "safeToolName": "echo" });
             with(usual, fields)
         }
+        "log" => with(json!({ "type": kind, "id": "exec-1", "level": "log" }), fields),
         "done" => {
             let ok = !fields.contains_key("error");
             if let Some(Json::Object(error)) = fields.get_mut("error") {

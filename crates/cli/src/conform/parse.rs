@@ -512,7 +512,7 @@ mod tests {
         );
         assert_eq!(
             error("# a\n< cancel"),
-            "file:2: there is no message \"cancel\": a runner sends `started`, `tool_call`, `done`; or `nothing for 200ms`, `closed`"
+            "file:2: there is no message \"cancel\": a runner sends `started`, `tool_call`, `log`, `done`; or `nothing for 200ms`, `closed`"
         );
         assert_eq!(
             error("# a\n> {\"type\": cancel}"),

@@ -24,6 +24,8 @@ pub(crate) enum Kind {
     Started,
     ToolCall,
     Done,
+    /// A line of the log, of its own.
+    Log,
     /// One of the further messages, for runs.
     Further,
 }
@@ -34,6 +36,7 @@ impl Kind {
             "started" => Some(Self::Started),
             "tool_call" => Some(Self::ToolCall),
             "done" => Some(Self::Done),
+            "log" => Some(Self::Log),
             "hello" | "code_call" | "code_notify" | "code_done" => Some(Self::Further),
             _ => None,
         }
@@ -50,6 +53,7 @@ impl Kind {
             Self::Started => &["type", "id"],
             Self::ToolCall => &["type", "callId", "providerName", "safeToolName", "input"],
             Self::Done => &["type", "id", "ok", "durationMs", "logs", "result", "error"],
+            Self::Log => &["type", "id", "level", "text"],
             Self::Further => &["type", "id", "call", "function", "now", "args", "ok", "result", "status", "error"],
         }
     }
@@ -81,7 +85,7 @@ enum Pattern {
 /// Why an expected message cannot be.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PatternError {
-    #[error("a runner says `started`, `tool_call` and `done`, and never {0}")]
+    #[error("a runner says `started`, `tool_call`, `log` and `done`, and never {0}")]
     Kind(String),
     #[error("there is no matcher {0:?}; there are {MATCHERS}; a text that begins with `$` is written with `$$`")]
     Matcher(String),
@@ -441,7 +445,7 @@ mod tests {
         assert_eq!(error(&json!({ "$length": "1" })), "\"$length\" takes a whole number");
         assert_eq!(
             expected(&json!({ "type": "cancel" })).unwrap_err().to_string(),
-            "a runner says `started`, `tool_call` and `done`, and never \"cancel\""
+            "a runner says `started`, `tool_call`, `log` and `done`, and never \"cancel\""
         );
     }
 }

@@ -83,6 +83,7 @@ impl Job {
             let sink = report::report_sink(json || quiet);
             options = options.report(sink);
         }
+        options = options.on_log(report::log_sink(json || quiet));
         Ok((Self { sources, budget, place, json, quiet }, options))
     }
 

@@ -1,4 +1,4 @@
-//! What is printed of a run of modules: reports as they come; then its log, its result or error, and its status.
+//! What is printed of a run of modules: its reports and its log as they come; then its result or error, and its status.
 //!
 //! As for [`crate::report`]: the result goes to standard output, everything else to standard error, and all of it is made
 //! safe to look at first.
@@ -32,6 +32,16 @@ pub(super) fn report_sink(silent: bool) -> impl Fn(&Graph) + Send + Sync + 'stat
     }
 }
 
+/// Shows calls of the console as they come, or does not.
+pub(super) fn log_sink(silent: bool) -> impl Fn(&CodeExecutionLog) + Send + Sync + 'static {
+    let coloured = colours(io::stderr().is_terminal());
+    move |log| {
+        if !silent {
+            write_error(&log_text(log, coloured));
+        }
+    }
+}
+
 /// The result as one line of JSON can give it: a value that nests too deep for JSON is a failure.
 pub(super) fn as_json_allows(result: CodeExecutionResult) -> CodeExecutionResult {
     match result.to_json() {
@@ -53,9 +63,6 @@ pub(super) fn print_json(result: &CodeExecutionResult) -> io::Result<()> {
 /// Prints a result for people.
 pub(super) fn print_human(result: &CodeExecutionResult, sources: &Sources, quiet: bool) -> io::Result<()> {
     let coloured = colours(io::stderr().is_terminal());
-    if !quiet {
-        write_error(&result.logs.iter().map(|log| log_text(log, coloured)).collect::<String>());
-    }
     match (&result.result, &result.error) {
         (Some(value), _) if value.root().is_undefined() => hint_at_undefined("export a value, or return one"),
         (Some(value), _) => print(&notation::block(value, value.root()))?,

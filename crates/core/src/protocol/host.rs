@@ -4,13 +4,16 @@
 //! ```text
 //!               cancel() · timeout + backstop               done · close · grace is over
 //!   Running ─────────────────────────────────► Cancelling ──────────────────────────────► Finished
-//!      │ ► CallTool …   ► cancel, CancelTools                   ► (Terminate) Finished        ▲
+//!      │ ► CallTool … ► Show …   ► cancel, CancelTools         ► (Terminate) Finished        ▲
 //!      └───────────────────── done · close · misbehaviour ────────────────────────────────────┘
 //! ```
 //!
 //! One value is one execution. It knows which calls are whose, when to lose patience, and what an
 //! execution comes to. It calls no tool, carries no bytes, and believes a runner nothing that it can
 //! check itself: the calls, the time, the logs' limits, and whether a tool ever failed.
+//!
+//! There is one log. Lines come into it by `log`, if the host asked for that, as the guest logs them, and what is left of
+//! them comes with `done`, so none comes twice. Each is cut as it comes in: lines beyond the limits are never kept.
 //!
 //! `started` says nothing that the result depends on, and the specification only recommends it: a runner
 //! may leave it out or repeat it.
@@ -22,8 +25,8 @@ use std::time::Duration;
 use serde_json::Value as Json;
 
 use super::line::{LineError, TooLong};
-use super::message::{self, Done, Execute, HostMessage, MessageError, RunnerMessage, ToolResult, WireCall};
-use crate::engine::{CallId, Event, LogLevel};
+use super::message::{self, Done, Execute, HostMessage, MessageError, RunnerMessage, ToolResult, WireCall, WireLog};
+use crate::engine::{CallId, Event, LogLevel, LogLine};
 use crate::error::{ErrorCode, ExecuteError, ExecuteResult};
 use crate::mailbox::Mailbox;
 use crate::manifest::ProviderManifest;
@@ -53,6 +56,8 @@ pub enum Output {
     Send(HostMessage),
     /// Call this tool, and hand its result to [`HostSession::handle_tool_result`].
     CallTool(ToolCall),
+    /// Show this line of the log; told only of executions that [ask](Execute::stream_logs) for it, once for each line.
+    Show(LogLine),
     /// Cancel the tools that are under way, at once. May come twice.
     CancelTools,
     /// Close the transport, or kill what is behind it: the runner is not to be used again.
@@ -119,6 +124,9 @@ pub struct HostSession {
     calls: Calls,
     /// Codes that this host failed calls with: what a runner may say that a tool ended the guest with.
     failures: HashSet<ErrorCode>,
+    /// No place in the code has a line or a column beyond this.
+    farthest: usize,
+    log: Log,
     close_reason: Option<CloseReason>,
     misbehaviour: Option<Misbehaviour>,
     reusable: bool,
@@ -147,6 +155,32 @@ struct Calls {
     pending: HashMap<CallId, String>,
 }
 
+/// The log of one execution, as far as it came.
+#[derive(Debug)]
+struct Log {
+    /// The caller wants to see lines as they come.
+    shows: bool,
+    /// Cuts lines to the limits, by the rule that the runner should have cut them by.
+    cutter: Mailbox,
+    lines: Vec<String>,
+}
+
+impl Log {
+    fn new(execute: &Execute) -> Self {
+        Self { shows: execute.stream_logs, cutter: Mailbox::new(&execute.limits), lines: Vec::new() }
+    }
+
+    /// Takes a line in, and tells what there is to show.
+    fn take(&mut self, line: &LogLine) -> Option<Output> {
+        self.cutter.log(line.level, line.text.as_bytes());
+        let mut kept = Vec::new();
+        self.cutter.take_events(&mut kept);
+        let Some(Event::Log(line)) = kept.pop() else { return None };
+        self.lines.push(line.text.clone());
+        self.shows.then_some(Output::Show(line))
+    }
+}
+
 impl HostSession {
     /// Begins an execution: [`Output::Send`] of `execute` is due first.
     pub fn new(execute: Execute, options: HostOptions, now: Duration) -> Self {
@@ -161,6 +195,8 @@ impl HostSession {
             state: State::Running { patience_ends },
             calls: Calls::default(),
             failures: HashSet::new(),
+            farthest: execute.code.len() + 1,
+            log: Log::new(&execute),
             close_reason: None,
             misbehaviour: None,
             reusable: false,
@@ -207,9 +243,11 @@ impl HostSession {
     pub fn handle_message(&mut self, message: RunnerMessage, now: Duration) {
         match message {
             RunnerMessage::ToolCall(call) => self.call(call, now),
+            RunnerMessage::Log(WireLog { id, line }) if id == self.id => self.log(&line),
             RunnerMessage::Done(Done { id, result }) if id == self.id => self.done(result, now),
             // What belongs to another execution, or to a run.
             RunnerMessage::Started { .. }
+            | RunnerMessage::Log(_)
             | RunnerMessage::Done(_)
             | RunnerMessage::Hello(_)
             | RunnerMessage::CodeCall(_)
@@ -300,6 +338,13 @@ impl HostSession {
         self.outputs.push_back(Output::CallTool(ToolCall { id, provider, tool, input: call.input }));
     }
 
+    /// The guest has logged a line. Nobody asked a runner that says so of its own accord: it all comes with `done`.
+    fn log(&mut self, line: &LogLine) {
+        if self.log.shows && !self.is_finished() {
+            self.outputs.extend(self.log.take(line));
+        }
+    }
+
     /// Which provider a call is for, and which of its tools.
     fn find(&self, call: &WireCall) -> Option<(usize, usize)> {
         let provider = self.providers.iter().position(|provider| provider.name == call.provider_name)?;
@@ -328,16 +373,22 @@ impl HostSession {
         };
         let doubtful = |error: &ExecuteError| matches!(error.code, ErrorCode::Timeout | ErrorCode::InternalError);
         self.reusable = self.close_reason.is_none() && !outcome.as_ref().is_err_and(doubtful);
-        let logs = cut(result.logs, &self.limits);
-        let duration = result.duration.min(now.saturating_sub(self.began));
-        self.finish(ExecuteResult { outcome, logs, duration });
+        // How many lines of its log the runner has told already: it tells them in order.
+        let told = self.log.lines.len();
+        for text in result.logs.into_iter().skip(told).take(self.limits.max_log_lines) {
+            self.outputs.extend(self.log.take(&LogLine { level: LogLevel::Log, text }));
+        }
+        self.finish(outcome, result.duration.min(now.saturating_sub(self.began)));
     }
 
-    /// Only a call that this host failed can end a guest with the code of a failed tool.
-    fn believe(&self, error: ExecuteError) -> ExecuteError {
+    /// Only a call that this host failed can end a guest with the code of a failed tool; and an error comes from a place in
+    /// the code, if from any.
+    fn believe(&self, mut error: ExecuteError) -> ExecuteError {
+        let reaches = |number: u32| (1..=self.farthest).contains(&(number as usize));
+        error.position = error.position.filter(|at| reaches(at.line) && reaches(at.column));
         match error.code {
             ErrorCode::ToolError | ErrorCode::ValidationError if !self.failures.contains(&error.code) => {
-                ExecuteError::new(ErrorCode::RuntimeError, error.message)
+                ExecuteError { code: ErrorCode::RuntimeError, ..error }
             }
             _ => error,
         }
@@ -356,16 +407,17 @@ impl HostSession {
             State::Cancelling { why, .. } => why.error(&self.limits),
             State::Finished => return,
         };
-        self.finish(ExecuteResult::failed(error, now.saturating_sub(self.began)));
+        self.finish(Err(error), now.saturating_sub(self.began));
     }
 
-    /// What was to be said or called until now is nobody's business any more.
-    fn finish(&mut self, result: ExecuteResult) {
+    /// What was to be said or called until now is nobody's business any more; what was logged was logged.
+    fn finish(&mut self, outcome: Result<Option<Json>, ExecuteError>, duration: Duration) {
         self.state = State::Finished;
         self.calls = Calls::default();
-        self.outputs.clear();
-        self.outputs.push_back(Output::CancelTools);
-        self.outputs.push_back(Output::Finished(result));
+        self.outputs.retain(|output| matches!(output, Output::Show(_)));
+        self.outputs.push_front(Output::CancelTools);
+        let logs = std::mem::take(&mut self.log.lines);
+        self.outputs.push_back(Output::Finished(ExecuteResult { outcome, logs, duration }));
     }
 }
 
@@ -391,18 +443,4 @@ fn nests_deeper(json: &Json, levels: usize) -> bool {
         Json::Object(members) => members.values().any(|member| nests_deeper(member, levels - 1)),
         _ => false,
     }
-}
-
-/// Cuts logs to the limits once more, by the rule that the runner should have cut them by.
-fn cut(logs: Vec<String>, limits: &Limits) -> Vec<String> {
-    let mut kept = Mailbox::new(limits);
-    for line in logs {
-        if kept.log(LogLevel::Log, line.as_bytes()) == 0 {
-            break;
-        }
-    }
-    let mut events = Vec::new();
-    kept.take_events(&mut events);
-    let text = |event| if let Event::Log(line) = event { Some(line.text) } else { None };
-    events.into_iter().filter_map(text).collect()
 }

@@ -85,7 +85,7 @@ impl LineDecoder {
     pub fn push(&mut self, mut bytes: &[u8]) {
         loop {
             bytes = self.attach(bytes);
-            let Some(end) = bytes.iter().position(|&byte| byte == b'\n') else { break };
+            let Some(end) = memchr::memchr(b'\n', bytes) else { break };
             self.extend(&bytes[..end]);
             self.end_line();
             bytes = &bytes[end + 1..];

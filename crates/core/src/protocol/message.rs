@@ -1,4 +1,4 @@
-//! The six messages, typed, and their JSON (protocol reference, "Message Catalog").
+//! The six messages, typed, and their JSON (protocol reference, "Message Catalog"); and `log`, which is Execbox's own.
 //!
 //! Printing gives the fields in the specification's order. Reading ignores unknown message types and
 //! fields, and names the field that is missing or wrong. `undefined` is a field that is left out, and
@@ -15,7 +15,9 @@ use serde_json::{Map, Value as Json};
 
 use super::code::{Attachments, CodeCall, CodeDone, CodeNotify, Hello, RunCode, Settle};
 use super::line::{TooLong, encode_message};
+use crate::engine::{LogLevel, LogLine};
 use crate::error::{ErrorCode, ExecuteError, ExecuteResult};
+use crate::language::Position;
 use crate::manifest::{ProviderManifest, ToolManifest};
 use crate::program::Limits;
 
@@ -57,6 +59,8 @@ pub enum RunnerMessage {
     },
     /// The guest calls a tool.
     ToolCall(WireCall),
+    /// The guest has logged a line; said only where the host [asked](Execute::stream_logs) for it.
+    Log(WireLog),
     /// The execution is over.
     Done(Done),
     /// Says what the runner knows beyond the six.
@@ -86,6 +90,10 @@ pub struct Execute {
     /// What the guest may call: names and words, no capability.
     #[serde(serialize_with = "write_providers")]
     pub providers: Vec<Arc<ProviderManifest>>,
+    /// Asks for every log line as it comes, in a [`log`](WireLog), beside `done`. No part of the specification: a runner
+    /// that does not know it ignores it. On the wire `streamLogs`, left out where it is false.
+    #[serde(rename = "streamLogs", skip_serializing_if = "std::ops::Not::not")]
+    pub stream_logs: bool,
 }
 
 /// `tool_call` (runner specification, "Tool Call Contract").
@@ -101,6 +109,15 @@ pub struct WireCall {
     /// The call's first argument; `None` is `undefined`, and is left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<Json>,
+}
+
+/// `log`: a line of the guest's console, within the limits, when it comes. `done` carries it all the same.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WireLog {
+    /// The execution.
+    pub id: String,
+    /// The line. On reading, a level that there is not is taken for `log`.
+    pub line: LogLine,
 }
 
 /// `tool_result` (runner specification, "Tool Call Contract").
@@ -211,6 +228,8 @@ impl Message for RunnerMessage {
             Some(match kind {
                 "started" => fields.string("id").map(|id| Self::Started { id }),
                 "tool_call" => WireCall::read(fields).map(Self::ToolCall),
+                // No message of the specification: one of another shape is somebody else's, and unknown.
+                "log" => Ok(Self::Log(WireLog::read(fields)?)),
                 "done" => Done::read(fields).map(Self::Done),
                 "hello" if Hello::is_ours(fields) => Ok(Self::Hello(Hello::read(fields))),
                 "code_call" => CodeCall::read(fields, &mut attachments).map(Self::CodeCall),
@@ -231,7 +250,7 @@ impl Message for RunnerMessage {
             Self::CodeCall(call) => encode_message(&call.write(attachments), cap),
             Self::CodeNotify(notify) => encode_message(&notify.write(attachments), cap),
             Self::CodeDone(done) => encode_message(&done.write(attachments), cap),
-            Self::Started { .. } | Self::ToolCall(_) | Self::Done(_) => encode_message(self, cap),
+            Self::Started { .. } | Self::ToolCall(_) | Self::Log(_) | Self::Done(_) => encode_message(self, cap),
         }
     }
 }
@@ -258,7 +277,9 @@ impl Execute {
             let mut provider = Fields::of(json, format!("providers[{number}]"))?;
             read_provider(&mut provider).map(Arc::new)
         });
-        Ok(Self { id, code, limits, providers: providers.collect::<Result<_, _>>()? })
+        let providers = providers.collect::<Result<_, _>>()?;
+        let stream_logs = fields.object.get("streamLogs") == Some(&Json::Bool(true));
+        Ok(Self { id, code, limits, providers, stream_logs })
     }
 }
 
@@ -311,6 +332,14 @@ impl WireCall {
     }
 }
 
+impl WireLog {
+    fn read(fields: &mut Fields) -> Option<Self> {
+        let mut text = |name| fields.string(name).ok();
+        let (id, level, text) = (text("id")?, text("level")?, text("text")?);
+        Some(Self { id, line: LogLine { level: LogLevel::from_name(&level).unwrap_or(LogLevel::Log), text } })
+    }
+}
+
 impl ToolResult {
     fn read(fields: &mut Fields) -> Result<Self, Fault> {
         Ok(Self { call_id: fields.string("callId")?, result: read_outcome(fields, ErrorCode::ToolError)? })
@@ -337,9 +366,17 @@ fn read_outcome(fields: &mut Fields, unknown: ErrorCode) -> Result<Result<Option
         (false, _) => {
             let mut error = fields.object("error")?;
             let code = ErrorCode::from_name(&error.string("code")?).unwrap_or(unknown);
-            Ok(Err(ExecuteError::new(code, error.string("message")?)))
+            let message = error.string("message")?;
+            Ok(Err(ExecuteError { position: read_position(&error), ..ExecuteError::new(code, message) }))
         }
     }
+}
+
+/// Where the error came from. No part of the specification: what is no position is none.
+fn read_position(error: &Fields) -> Option<Position> {
+    let position = error.object.get("position")?;
+    let number = |name| position.get(name)?.as_u64()?.try_into().ok();
+    Some(Position { line: number("line")?, column: number("column")? })
 }
 
 /// The fields of an object, taken out one by one.
@@ -485,6 +522,16 @@ struct WireTool<'a> {
     description: &'a Option<String>,
 }
 
+impl Serialize for WireLog {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut fields = serializer.serialize_struct("WireLog", 3)?;
+        fields.serialize_field("id", &self.id)?;
+        fields.serialize_field("level", self.line.level.as_str())?;
+        fields.serialize_field("text", &self.line.text)?;
+        fields.end()
+    }
+}
+
 impl Serialize for ToolResult {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut fields = serializer.serialize_struct("ToolResult", 3)?;
@@ -515,8 +562,25 @@ fn write_outcome<S: serde::ser::SerializeStruct>(
     match outcome {
         Ok(None) => Ok(()),
         Ok(Some(result)) => fields.serialize_field("result", result),
-        Err(error) => fields.serialize_field("error", error),
+        Err(ExecuteError { code, message, position, .. }) => {
+            let position = position.map(|Position { line, column }| WirePosition { line, column });
+            fields.serialize_field("error", &WireError { code: *code, message, position })
+        }
     }
+}
+
+#[derive(Serialize)]
+struct WireError<'a> {
+    code: ErrorCode,
+    message: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    position: Option<WirePosition>,
+}
+
+#[derive(Serialize)]
+struct WirePosition {
+    line: u32,
+    column: u32,
 }
 
 // ---- What is too long to be printed -------------------------------------------------------------
@@ -572,6 +636,8 @@ mod tests {
         r#"{"type":"tool_call","callId":"call-1","providerName":"tools","safeToolName":"echo","input":null}"#,
         r#"{"type":"done","id":"exec-1","ok":true,"durationMs":0.001,"logs":["a"]}"#,
         r#"{"type":"done","id":"exec-1","ok":true,"durationMs":1234.567,"logs":[],"result":null}"#,
+        r#"{"type":"log","id":"exec-1","level":"warn","text":"half done"}"#,
+        r#"{"type":"done","id":"exec-1","ok":false,"durationMs":3,"logs":[],"error":{"code":"tool_error","message":"full","position":{"line":3,"column":7}}}"#,
     ];
 
     fn object(line: &str) -> Object {
@@ -707,6 +773,13 @@ mod tests {
     fn unknown_types_fields_and_codes_are_tolerated() {
         assert_eq!(host(json!({"type": "started", "id": "e"})), Ok(None));
         assert_eq!(runner(json!({"type": "hello"})), Ok(None));
+        assert_eq!(runner(json!({"type": "log", "id": "e", "message": "another's"})), Ok(None));
+        let Ok(Some(RunnerMessage::Log(log))) =
+            runner(json!({"type": "log", "id": "e", "level": "trace", "text": "t"}))
+        else {
+            panic!()
+        };
+        assert_eq!(log.line.level, LogLevel::Log);
         assert_eq!(
             host(json!({"type": "cancel", "id": "e", "__proto__": 1})),
             Ok(Some(HostMessage::Cancel { id: "e".into() }))
@@ -724,6 +797,22 @@ mod tests {
             panic!()
         };
         assert_eq!(done.result.outcome, Err(ExecuteError::internal("m")));
+    }
+
+    #[test]
+    fn what_is_no_position_is_none() {
+        for nonsense in [
+            json!(null),
+            json!("3:7"),
+            json!({"line": 1}),
+            json!({"line": -1, "column": 1}),
+            json!({"line": 1, "column": 1e10}),
+        ] {
+            let error = json!({"code": "tool_error", "message": "m", "position": nonsense});
+            let done = json!({"type": "done", "id": "e", "ok": false, "durationMs": 1, "logs": [], "error": error});
+            let Ok(Some(RunnerMessage::Done(done))) = runner(done) else { panic!() };
+            assert_eq!(done.result.outcome, Err(ExecuteError::tool("m")));
+        }
     }
 
     fn json_value() -> impl Strategy<Value = Json> {
@@ -752,7 +841,7 @@ mod tests {
     prop_compose! {
         fn execute_message()(
             id in any::<String>(), code in any::<String>(), micros in 0_u64..1 << 50, memory_bytes in 0_u64..1 << 53,
-            lines in 0_usize..1 << 50, chars in 0_usize..1 << 50, name in any::<String>(),
+            lines in 0_usize..1 << 50, chars in 0_usize..1 << 50, name in any::<String>(), stream_logs in any::<bool>(),
             tools in prop::collection::btree_map(any::<String>(), prop::option::of(any::<String>()), 0..4),
         ) -> HostMessage {
             let limits = Limits {
@@ -762,7 +851,7 @@ mod tests {
                 ToolManifest { original_name: format!("{safe_name}!"), safe_name, description }
             });
             let provider = Arc::new(ProviderManifest::new(name, tools.collect(), code.clone()));
-            HostMessage::Execute(Execute { id, code, limits, providers: vec![provider] })
+            HostMessage::Execute(Execute { id, code, limits, providers: vec![provider], stream_logs })
         }
     }
 
@@ -781,8 +870,12 @@ mod tests {
             RunnerMessage::ToolCall(WireCall { call_id, provider_name, safe_tool_name, input })
         });
         let done = (any::<String>(), outcome(), any::<Vec<String>>(), 0_u64..1 << 50);
+        let level =
+            prop::sample::select(vec![LogLevel::Log, LogLevel::Info, LogLevel::Warn, LogLevel::Error, LogLevel::Debug]);
         prop_oneof![
             any::<String>().prop_map(|id| RunnerMessage::Started { id }),
+            (any::<[String; 2]>(), level)
+                .prop_map(|([id, text], level)| { RunnerMessage::Log(WireLog { id, line: LogLine { level, text } }) }),
             call,
             done.prop_map(|(id, outcome, logs, micros)| {
                 let result = ExecuteResult { outcome, logs, duration: Duration::from_micros(micros) };

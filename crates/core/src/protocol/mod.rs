@@ -7,7 +7,7 @@
 //!               ◄── RunnerMessage ◄─                        ◄─                      ◄──
 //! ```
 //!
-//! - [`message`]: the six messages, typed, and their JSON; [`code`]: those for `run_code`.
+//! - [`message`]: the six messages and `log`, typed, and their JSON; [`code`]: those for `run_code`.
 //! - [`line`](mod@line): one JSON object per line, and back.
 //! - [`runner`]: the runner's half of a session.
 //! - [`host`]: the host's half; [`code_host`]: the same for `run_code`.
@@ -28,6 +28,6 @@ pub use code_host::CodeHostSession;
 pub use host::{CloseReason, HostOptions, HostSession, Misbehaviour};
 pub use line::{Frame, LineDecoder, LineError, StreamEnd, TooLong, decode_line, encode_message};
 pub use message::{
-    Done, Execute, Fault, HostMessage, Message, MessageError, Object, RunnerMessage, ToolResult, WireCall,
+    Done, Execute, Fault, HostMessage, Message, MessageError, Object, RunnerMessage, ToolResult, WireCall, WireLog,
 };
 pub use runner::RunnerSession;

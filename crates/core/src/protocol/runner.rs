@@ -4,7 +4,7 @@
 //! ```text
 //!            execute                    the guest is done · cancel · deadline
 //!   Idle ──────────────► Active ─────────────────────────────────────────────► Idle
-//!          ► started       │ ► tool_call …      ► done                          │
+//!          ► started       │ ► tool_call … ► log …    ► done                    │
 //!                          └──────────────── the transport closes ──────────────┴──► Closed
 //! ```
 //!
@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use super::code::{CodeCall, CodeDone, CodeNotify, Hello, RunCode, Settle};
 use super::line::TooLong;
-use super::message::{self, Done, Execute, HostMessage, MessageError, RunnerMessage, ToolResult, WireCall};
+use super::message::{self, Done, Execute, HostMessage, MessageError, RunnerMessage, ToolResult, WireCall, WireLog};
 use crate::code::{Code, CodeExecutionError, Ending, Failure, Status, Stop as CodeStop};
 use crate::engine::{Answer, CallId, Event, Outcome, Pending, StartError, Turn};
 use crate::error::{ExecuteError, ExecuteResult};
@@ -106,6 +106,8 @@ struct ScriptRun {
     pending: HashMap<String, CallId>,
     /// The guest stood and waited for answers when it was last polled.
     waiting: bool,
+    /// The host asked for log lines as they come, and none was too long for that.
+    streams_logs: bool,
 }
 
 impl RunnerSession {
@@ -164,6 +166,9 @@ impl RunnerSession {
         let State::Active(active) = &mut self.state else { return };
         let output = match &mut active.contract {
             Contract::Script(run) => match run.script.event(event) {
+                Action::Show(line) if run.streams_logs => {
+                    Output::Send(RunnerMessage::Log(WireLog { id: active.id.clone(), line }))
+                }
                 Action::Show(_) => return,
                 Action::Answer(call, answer) => Output::Answer(call, answer),
                 Action::CallTool(call) => Output::Send(RunnerMessage::ToolCall(run.call(call))),
@@ -222,7 +227,8 @@ impl RunnerSession {
         }
     }
 
-    /// A message was too long to be sent. A `tool_call` fails in the guest with `serialization_error`; a
+    /// A message was too long to be sent. A `tool_call` fails in the guest with `serialization_error`; a `log` is
+    /// dropped, and with it all that come later, so that the host has the log's beginning without a gap; a
     /// `done` is sent again with that error in the place of its result, then without its logs, then
     /// without its error's message.
     ///
@@ -230,6 +236,7 @@ impl RunnerSession {
     pub fn handle_too_long(&mut self, message: RunnerMessage, error: TooLong) {
         match message {
             RunnerMessage::Started { .. } | RunnerMessage::Hello(_) => {}
+            RunnerMessage::Log(_) => self.stop_streaming_logs(),
             RunnerMessage::ToolCall(call) => {
                 self.answer(&call.call_id, Err(message::cannot_cross("tool input", error)));
             }
@@ -290,12 +297,12 @@ impl RunnerSession {
         if self.drained_by.is_some() {
             return self.refuse(&execute.id, ExecuteError::internal("the runner is shutting down"));
         }
-        let Execute { id, code, limits, providers } = execute;
+        let Execute { id, code, limits, providers, stream_logs: streams_logs } = execute;
         self.send(RunnerMessage::Started { id: id.clone() });
         match Script::start(Arc::clone(&self.language), &code, &providers, limits) {
             Err(error) => self.done(id, ExecuteResult::failed(error, Duration::ZERO)),
             Ok((program, script)) => {
-                let run = ScriptRun { script, providers, pending: HashMap::new(), waiting: false };
+                let run = ScriptRun { script, providers, pending: HashMap::new(), waiting: false, streams_logs };
                 self.activate(id, Contract::Script(Box::new(run)), program, limits, now);
             }
         }
@@ -376,6 +383,15 @@ impl RunnerSession {
     fn stop(&mut self, stop: Stop, now: Duration) {
         self.outputs.push_back(Output::StopGuest);
         self.finish(End::Stopped(stop), now);
+    }
+
+    fn stop_streaming_logs(&mut self) {
+        self.outputs.retain(|output| !matches!(output, Output::Send(RunnerMessage::Log(_))));
+        if let State::Active(active) = &mut self.state
+            && let Contract::Script(run) = &mut active.contract
+        {
+            run.streams_logs = false;
+        }
     }
 
     /// Ends a run that said what cannot cross.

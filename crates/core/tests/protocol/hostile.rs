@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use execbox_core::engine::{Call, CallId, Event, Outcome, StartError, Turn};
+use execbox_core::engine::{Call, CallId, Event, LogLevel, LogLine, Outcome, StartError, Turn};
 use execbox_core::error::{ErrorCode, ExecuteError, ExecuteResult};
+use execbox_core::language::Position;
 use execbox_core::program::Limits;
 use execbox_core::protocol::host::Output as HostOutput;
 use execbox_core::protocol::runner::Output as RunnerOutput;
@@ -248,6 +249,70 @@ fn logs_and_time_are_cut_to_what_they_can_be() {
 }
 
 #[test]
+fn a_position_is_a_place_in_the_code_or_none() {
+    let code = "return 1"; // of eight characters
+    for (line, column, is_kept) in
+        [(1, 9, true), (9, 1, true), (0, 1, false), (1, 0, false), (10, 1, false), (1, 10, false)]
+    {
+        let mut host = HostSession::new(execute("exec-1", code), HostOptions::default(), ms(5));
+        let position = Some(Position { line, column });
+        let error = ExecuteError { position, ..ExecuteError::new(ErrorCode::RuntimeError, "no") };
+        host.handle_message(done("exec-1", Err(error)), ms(7));
+        assert_eq!(finished(&mut host).error().unwrap().position, position.filter(|_| is_kept), "{line}:{column}");
+    }
+}
+
+fn log(id: &str, text: &str) -> RunnerMessage {
+    runner_says(json!({"type": "log", "id": id, "level": "warn", "text": text}))
+}
+
+/// What is shown of an execution of at most three lines and six characters.
+fn shown(messages: impl IntoIterator<Item = RunnerMessage>, stream_logs: bool) -> (Vec<String>, ExecuteResult) {
+    let limits = Limits { max_log_lines: 3, max_log_chars: 6, ..Limits::default() };
+    let execute = Execute { limits, stream_logs, ..execute("exec-1", "") };
+    let mut host = HostSession::new(execute, HostOptions::default(), ms(5));
+    messages.into_iter().for_each(|message| host.handle_message(message, ms(7)));
+    let mut outputs = outputs(&mut host);
+    let Some(HostOutput::Finished(result)) = outputs.pop() else { panic!("{outputs:?}") };
+    let line = |output| match output {
+        HostOutput::Show(line) => Some(format!("{} {}", line.level.as_str(), line.text)),
+        _ => None,
+    };
+    (outputs.into_iter().filter_map(line).collect(), result)
+}
+
+#[test]
+fn streamed_lines_are_cut_to_what_they_can_be() {
+    let flood = (0..10_000).map(|_| log("exec-1", &"x".repeat(1000))).chain([done("exec-1", Ok(None))]);
+    let (lines, result) = shown(flood, true);
+    assert_eq!((lines, result.logs), (vec!["warn xxxxxx".to_owned()], vec!["xxxxxx".to_owned()]));
+    let many = (0..10_000).map(|_| log("exec-1", "")).chain([done("exec-1", Ok(None))]);
+    assert_eq!(shown(many, true).1.logs.len(), 3);
+}
+
+#[test]
+fn lines_count_once_whether_they_came_by_log_or_by_done() {
+    let done =
+        |logs: &[&str]| runner_says(json!({"type": "done", "id": "exec-1", "ok": true, "durationMs": 1, "logs": logs}));
+    let (lines, result) = shown([log("exec-1", "a"), done(&["a", "b"])], true);
+    assert_eq!(
+        (lines, result.logs),
+        (vec!["warn a".to_owned(), "log b".to_owned()], vec!["a".to_owned(), "b".to_owned()])
+    );
+    let (lines, result) = shown([log("exec-1", "a"), done(&[])], true);
+    assert_eq!((lines.len(), result.logs), (1, vec!["a".to_owned()]), "what was shown stays said");
+}
+
+#[test]
+fn lines_that_nobody_asked_for_or_that_come_late_or_are_foreign_are_ignored() {
+    let line = || log("exec-1", "forged");
+    let (lines, result) = shown([line(), done("exec-1", Ok(None)), line()], false);
+    assert_eq!((lines.len(), result.logs), (0, vec!["line".to_owned()]));
+    let (lines, result) = shown([log("exec-2", "forged"), done("exec-1", Ok(None)), line()], true);
+    assert_eq!((lines, result.logs), (vec!["log line".to_owned()], vec!["line".to_owned()]));
+}
+
+#[test]
 fn done_within_the_grace_is_still_a_timeout_with_its_logs() {
     for outcome in [Ok(Some(json!("too late"))), Err(ExecuteError::internal("broken"))] {
         let mut host = host();
@@ -329,6 +394,25 @@ fn a_guest_that_is_done_within_the_grace_is_not_disturbed() {
     let outputs = told(&mut runner);
     let [RunnerOutput::Send(RunnerMessage::Done(done))] = &outputs[..] else { panic!("{outputs:?}") };
     assert!(done.result.is_ok() && runner.is_drained());
+}
+
+#[test]
+fn no_line_is_streamed_behind_one_that_was_too_long() {
+    let mut runner = runner();
+    let execute = Execute { stream_logs: true, ..execute("exec-1", "return 1") };
+    runner.handle_message(HostMessage::Execute(execute), ms(10));
+    told(&mut runner);
+    let line = |text: &str| Event::Log(LogLine { level: LogLevel::Log, text: text.into() });
+    for text in ["a", "b", "c"] {
+        runner.handle_event(line(text));
+    }
+    assert!(matches!(runner.poll_output(), Some(RunnerOutput::Send(RunnerMessage::Log(_)))));
+    let Some(RunnerOutput::Send(too_long)) = runner.poll_output() else { panic!() };
+    runner.handle_too_long(too_long, TooLong { len: 9, cap: 5 });
+    runner.handle_event(line("d"));
+    assert!(told(&mut runner).is_empty(), "or the host would take a gap for the order");
+    runner.handle_turn(Poll::Ready(Turn::Done(Outcome::Returned(Value::undefined()))), ms(20));
+    assert_eq!(last_done(&mut runner).result.logs, ["a", "b", "c", "d"]);
 }
 
 fn told(runner: &mut RunnerSession) -> Vec<RunnerOutput> {

@@ -82,6 +82,52 @@ fn what_cannot_cross_is_a_serialization_error() {
     }
 }
 
+/// An execution whose host asks for lines as they come.
+fn watched(moves: &str) -> Pair {
+    Pair::with(Execute { stream_logs: true, ..execute("exec-1", moves) })
+}
+
+#[test]
+fn log_lines_come_as_they_are_logged_and_before_the_calls_behind_them() {
+    let mut pair = watched("log warn a; call echo 1; log log b; await; log error c; return it");
+    let result = pair.run();
+    assert_eq!(result.logs, ["a", "b", "c"]);
+    assert_eq!(pair.shown, ["2 ms warn a", "2 ms log b", "6 ms error c"], "before `done`, and none twice");
+    assert_eq!(
+        pair.outline(),
+        [
+            "> execute exec-1",
+            "< started exec-1",
+            "< log exec-1",
+            "< tool_call call-1",
+            "< log exec-1",
+            "> tool_result call-1",
+            "< log exec-1",
+            "< done exec-1",
+        ]
+    );
+    let done = pair.transcript.last().unwrap();
+    assert!(done.contains(r#""logs":["a","b","c"]"#), "`done` is complete: {done}");
+}
+
+#[test]
+fn lines_are_streamed_within_the_limits() {
+    let plain = execute("exec-1", "log log abc; log log def; log log g; return 1");
+    let limits = Limits { max_log_chars: 4, ..plain.limits };
+    let mut pair = Pair::with(Execute { limits, stream_logs: true, ..plain });
+    assert_eq!(pair.run().logs, ["abc", "d"]);
+    assert_eq!(pair.shown, ["2 ms log abc", "2 ms log d"]);
+}
+
+#[test]
+fn what_was_streamed_outlives_its_runner() {
+    let mut pair = watched("log log a; call echo 1; await; return it");
+    pair.cut = Some(Cut::Before(5));
+    let result = pair.run();
+    assert_eq!((code(&result), result.logs), (ErrorCode::InternalError, vec!["a".to_owned()]));
+    assert_eq!(pair.shown, ["2 ms log a"]);
+}
+
 #[test]
 fn an_execute_that_is_too_long_is_never_sent() {
     let mut pair = Pair::new(&format!("return \"{}\"", "x".repeat(CAP)));

@@ -41,7 +41,8 @@ pub(crate) fn tools() -> Arc<ProviderManifest> {
 
 pub(crate) fn execute(id: &str, moves: &str) -> Execute {
     let limits = Limits { timeout: ms(1000), ..Limits::default() };
-    Execute { id: id.into(), code: moves.replace("; ", "\n"), limits, providers: vec![tools()] }
+    let providers = vec![tools()];
+    Execute { id: id.into(), code: moves.replace("; ", "\n"), limits, providers, stream_logs: false }
 }
 
 fn call_tool(tool: usize, input: Option<Json>) -> Option<Result<Option<Json>, ExecuteError>> {
@@ -89,6 +90,8 @@ pub(crate) struct Pair {
     /// What was sent, in order: `> ` from the host, `< ` from the runner.
     pub(crate) transcript: Vec<String>,
     pub(crate) results: Vec<ExecuteResult>,
+    /// Lines of the log that were shown, with the time and the level.
+    pub(crate) shown: Vec<String>,
     pub(crate) tools_cancelled_at: Option<Duration>,
     pub(crate) guest_stopped_at: Option<Duration>,
     pub(crate) terminated_at: Option<Duration>,
@@ -121,6 +124,7 @@ impl Pair {
             runner: RunnerSession::new(Arc::new(Moves)),
             transcript: Vec::new(),
             results: Vec::new(),
+            shown: Vec::new(),
             tools_cancelled_at: None,
             guest_stopped_at: None,
             terminated_at: None,
@@ -190,6 +194,10 @@ impl Pair {
                 HostOutput::CallTool(call) => {
                     let result = call_tool(call.tool, call.input);
                     self.tools.extend(result.map(|result| (self.now + self.tool_delay, call.id, result)));
+                }
+                HostOutput::Show(line) => {
+                    let at = self.now.as_millis();
+                    self.shown.push(format!("{at} ms {} {}", line.level.as_str(), line.text));
                 }
                 HostOutput::CancelTools => {
                     self.tools_cancelled_at.get_or_insert(self.now);

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use execbox_core::engine::{CallId, Engine as _, Guest};
+use execbox_core::engine::{CallId, Engine as _, Guest, LogLevel, LogLine};
 use execbox_core::error::{ExecuteError, ExecuteResult};
+use execbox_core::program::Limits;
 use execbox_core::protocol::host::Output as HostOutput;
 use execbox_core::protocol::runner::Output as RunnerOutput;
 use execbox_core::protocol::{
-    Attachments, CloseReason, Done, HostMessage, HostOptions, HostSession, LineDecoder, LineError, Message as _,
-    RunnerMessage, RunnerSession, TooLong, ToolResult, WireCall,
+    Attachments, CloseReason, Done, Execute, HostMessage, HostOptions, HostSession, LineDecoder, LineError,
+    Message as _, RunnerMessage, RunnerSession, TooLong, ToolResult, WireCall, WireLog,
 };
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};
@@ -21,6 +22,9 @@ use crate::pair::{execute, ms};
 use crate::scripted::{Moves, Scripted};
 
 const TOO_LONG: TooLong = TooLong { len: 2, cap: 1 };
+
+/// How many lines the host's half keeps, and how many units of them.
+const LOG_LIMITS: (usize, usize) = (4, 6);
 
 // ---- The host's half ----------------------------------------------------------------------------
 
@@ -54,12 +58,16 @@ fn to_host() -> impl Strategy<Value = ToHost> {
         let (provider_name, safe_tool_name) = ("tools".into(), tool.into());
         RunnerMessage::ToolCall(WireCall { call_id, provider_name, safe_tool_name, input: None })
     });
-    let done = (id(), outcome()).prop_map(|(id, outcome)| {
-        RunnerMessage::Done(Done { id, result: ExecuteResult { outcome, logs: vec![], duration: ms(1) } })
+    let text = || prop::sample::select(vec!["", "a", "bc😀"]).prop_map(str::to_owned);
+    let log = (id(), text())
+        .prop_map(|(id, text)| RunnerMessage::Log(WireLog { id, line: LogLine { level: LogLevel::Warn, text } }));
+    let done = (id(), outcome(), prop::collection::vec(text(), 0..6)).prop_map(|(id, outcome, logs)| {
+        RunnerMessage::Done(Done { id, result: ExecuteResult { outcome, logs, duration: ms(1) } })
     });
     prop_oneof![
         2 => id().prop_map(|id| ToHost::Message(RunnerMessage::Started { id })),
         6 => call.prop_map(ToHost::Message),
+        6 => log.prop_map(ToHost::Message),
         1 => done.prop_map(ToHost::Message),
         1 => Just(ToHost::Garbage),
         4 => (0_u64..5, outcome()).prop_map(|(call, result)| ToHost::ToolResult(call, result)),
@@ -73,6 +81,8 @@ fn to_host() -> impl Strategy<Value = ToHost> {
 /// What a host's half said so far, checked as it comes.
 #[derive(Default)]
 struct HostLog {
+    /// Lines of the log, where they are asked for.
+    shown: Option<Vec<String>>,
     executed: bool,
     cancelled: bool,
     finished: bool,
@@ -100,7 +110,13 @@ impl HostLog {
                 HostOutput::Send(other) => panic!("a host of scripts does not say {other:?}"),
                 HostOutput::CallTool(call) => assert!(!self.cancelled && self.calls.insert(call.id)),
                 HostOutput::CancelTools | HostOutput::Terminate => {}
-                HostOutput::Finished(_) => self.finished = true,
+                HostOutput::Show(line) => self.shown.as_mut().expect("asked for").push(line.text),
+                HostOutput::Finished(result) => {
+                    self.finished = true;
+                    let units: usize = result.logs.iter().map(|line| line.encode_utf16().count()).sum();
+                    assert!(result.logs.len() <= LOG_LIMITS.0 && units <= LOG_LIMITS.1, "{:?}", result.logs);
+                    assert!(self.shown.as_ref().is_none_or(|shown| *shown == result.logs), "each line is shown once");
+                }
             }
         }
         assert_eq!(host.is_finished(), self.finished);
@@ -109,9 +125,15 @@ impl HostLog {
 
 proptest! {
     #[test]
-    fn a_host_finishes_exactly_once(happenings in prop::collection::vec(to_host(), 0..40), too_long: bool) {
-        let mut host = HostSession::new(execute("exec-1", ""), HostOptions::default(), Duration::ZERO);
-        let mut log = HostLog::default();
+    fn a_host_finishes_exactly_once(
+        happenings in prop::collection::vec(to_host(), 0..40), too_long: bool, stream_logs: bool,
+    ) {
+        let plain = execute("exec-1", "");
+        let (max_log_lines, max_log_chars) = LOG_LIMITS;
+        let limits = Limits { max_log_lines, max_log_chars, ..plain.limits };
+        let execute = Execute { limits, stream_logs, ..plain };
+        let mut host = HostSession::new(execute, HostOptions::default(), Duration::ZERO);
+        let mut log = HostLog { shown: stream_logs.then(Vec::new), ..HostLog::default() };
         let mut now = Duration::ZERO;
         for happening in happenings {
             match happening {
@@ -155,10 +177,12 @@ fn to_runner() -> impl Strategy<Value = ToRunner> {
         "call echo 1; await-catch; call echo 2; await",
         "call echo a Date; await",
         "log log a; spin",
+        "log warn a; call echo 1; await; log log b; return it",
         "stall",
         "return 1",
     ]);
-    let execute = (id(), moves).prop_map(|(id, moves)| HostMessage::Execute(execute(&id, moves)));
+    let execute = (id(), moves, any::<bool>())
+        .prop_map(|(id, moves, stream_logs)| HostMessage::Execute(Execute { stream_logs, ..execute(&id, moves) }));
     let answer =
         (call_id(), outcome()).prop_map(|(call_id, result)| HostMessage::ToolResult(ToolResult { call_id, result }));
     let malformed = prop::sample::select(vec![
@@ -184,6 +208,7 @@ struct RunnerLog {
     guest: Option<Box<dyn Guest>>,
     active: Option<String>,
     calls: HashSet<String>,
+    logged: Vec<String>,
     closed: bool,
     too_long: bool,
 }
@@ -213,11 +238,20 @@ impl RunnerLog {
             RunnerMessage::Started { id } => {
                 assert_eq!(self.active.replace(id), None);
                 self.calls.clear();
+                self.logged.clear();
             }
             RunnerMessage::ToolCall(call) => {
                 assert!(self.active.is_some() && self.calls.insert(call.call_id.clone()));
                 if self.too_long {
                     self.runner.handle_too_long(RunnerMessage::ToolCall(call), TOO_LONG);
+                }
+            }
+            RunnerMessage::Log(log) => {
+                assert_eq!(self.active.as_ref(), Some(&log.id));
+                self.logged.push(log.line.text.clone());
+                if self.too_long {
+                    assert_eq!(self.logged.len(), 1, "none comes after one that is too long");
+                    self.runner.handle_too_long(RunnerMessage::Log(log), TOO_LONG);
                 }
             }
             RunnerMessage::Done(done) if self.too_long && (done.result.is_ok() || !done.result.logs.is_empty()) => {
@@ -231,6 +265,8 @@ impl RunnerLog {
             }
             // What is done and not active was refused.
             RunnerMessage::Done(done) => {
+                let is_active = self.active.as_ref() == Some(&done.id);
+                assert!(!is_active || self.too_long || done.result.logs.starts_with(&self.logged), "{done:?}");
                 self.active.take_if(|active| *active == done.id);
             }
         }
@@ -259,8 +295,8 @@ proptest! {
         happenings in prop::collection::vec(to_runner(), 0..60), too_long: bool,
     ) {
         let runner = RunnerSession::new(Arc::new(Moves));
-        let (guest, active, calls) = (None, None, HashSet::new());
-        let mut log = RunnerLog { runner, guest, active, calls, closed: false, too_long };
+        let (guest, active, calls, logged) = (None, None, HashSet::new(), Vec::new());
+        let mut log = RunnerLog { runner, guest, active, calls, logged, closed: false, too_long };
         let mut now = Duration::ZERO;
         for happening in happenings {
             match happening {

@@ -194,8 +194,7 @@ impl ScriptedGuest {
         match word {
             "log" => {
                 let (level, text) = rest.split_once(' ').unwrap_or((rest, ""));
-                let level = if level == "error" { LogLevel::Error } else { LogLevel::Log };
-                self.mailbox.log(level, text.as_bytes());
+                self.mailbox.log(LogLevel::from_name(level).unwrap(), text.as_bytes());
             }
             "call" => return Poll::Ready(self.call(rest, false)),
             "call-now" => return Poll::Ready(self.call(rest, true)),

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::calls::HostCalls;
-use super::options::{CodeExecutionOptions, ReportSink};
+use super::options::{CodeExecutionOptions, Sink, Sinks};
 
 /// A run under way: await it for its result. Dropping it terminates the run.
 ///
@@ -156,7 +156,7 @@ pub(crate) struct Run {
     pub(crate) limits: Limits,
     began: Instant,
     record: Record,
-    report: Option<ReportSink>,
+    sinks: Sinks,
     control: Arc<Control>,
 }
 
@@ -184,12 +184,12 @@ impl Run {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
             return over(Failure::internal("a run needs a tokio runtime with time enabled"));
         };
-        let (request, calls, report) = match options.lower(source.to_owned()) {
+        let (request, calls, sinks) = match options.lower(source.to_owned()) {
             Ok(lowered) => lowered,
             Err(failure) => return over(failure),
         };
         let limits = request.limits;
-        let run = Self { calls, limits, began, record: Record::default(), report, control: Arc::clone(&control) };
+        let run = Self { calls, limits, began, record: Record::default(), sinks, control: Arc::clone(&control) };
         let task = Task::Running(runtime.spawn(drive(request, run)));
         CodeExecution { control: CodeControl(control), task }
     }
@@ -219,12 +219,17 @@ impl Run {
     pub(crate) fn note(&mut self, notification: &Notification) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let timestamp = (now.as_secs_f64() * 1000.0).floor();
-        if let Noted::Report(report) = self.record.note(notification, timestamp, self.budget()) {
-            if let Some(sink) = &self.report {
-                // A panic is a bug of the sink, as one in a function is the function's. The run goes on.
-                let _ = catch_unwind(AssertUnwindSafe(|| sink(&report)));
+        match self.record.note(notification, timestamp, self.budget()) {
+            Noted::Report(report) => {
+                show(self.sinks.report.as_ref(), &report);
+                self.control.reports.lock().unwrap_or_else(PoisonError::into_inner).push(report);
             }
-            self.control.reports.lock().unwrap_or_else(PoisonError::into_inner).push(report);
+            Noted::Log => {
+                if let Some(log) = self.record.logs.last() {
+                    show(self.sinks.log.as_ref(), log);
+                }
+            }
+            Noted::Unknown => {}
         }
     }
 
@@ -244,5 +249,12 @@ impl Run {
         let ending = self.control.settle().map_or(ending, |stop| Err(stop.failure(&self.limits)));
         let budget = self.budget();
         self.record.finish(ending, self.began.elapsed(), memory_used_bytes, budget)
+    }
+}
+
+/// A panic is a bug of the sink, as one in a function is the function's. The run goes on.
+fn show<T>(sink: Option<&Sink<T>>, what: &T) {
+    if let Some(sink) = sink {
+        let _ = catch_unwind(AssertUnwindSafe(|| sink(what)));
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use execbox_core::code::{Bridge, Failure, Request, add_own_globals};
+use execbox_core::code::{Bridge, CodeExecutionLog, Failure, Request, add_own_globals};
 use execbox_core::language::Dialect;
 use execbox_core::program::Limits;
 use execbox_core::value::{Graph, Node, Refusal};
@@ -13,8 +13,14 @@ use serde_json::{Map, Value as Json};
 use super::calls::HostCalls;
 use super::value::{HostError, HostValue};
 
-/// What is called with every report, as it comes.
-pub(crate) type ReportSink = Arc<dyn Fn(&Graph) + Send + Sync>;
+/// What is called with what a run says, as it comes.
+#[derive(Clone, Default)]
+pub(crate) struct Sinks {
+    pub(crate) report: Option<Sink<Graph>>,
+    pub(crate) log: Option<Sink<CodeExecutionLog>>,
+}
+
+pub(crate) type Sink<T> = Arc<dyn Fn(&T) + Send + Sync>;
 
 /// How a run is executed, and what is granted to it (§3). By default: the default export of a TypeScript module, without
 /// arguments, and nothing granted.
@@ -29,7 +35,7 @@ pub struct CodeExecutionOptions {
     language: Dialect,
     filename: Option<String>,
     limits: CodeLimits,
-    report: Option<Report>,
+    sinks: Sinks,
 }
 
 /// What a run is held to.
@@ -42,11 +48,10 @@ impl Default for CodeLimits {
     }
 }
 
-struct Report(ReportSink);
-
-impl std::fmt::Debug for Report {
+impl std::fmt::Debug for Sinks {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("<report>")
+        let Self { report, log } = self;
+        f.debug_struct("Sinks").field("report", &report.is_some()).field("log", &log.is_some()).finish()
     }
 }
 
@@ -131,7 +136,14 @@ impl CodeExecutionOptions {
     /// Gives the run a `report` global. Every report goes to `sink` as it comes, on the task that drives the run, and into
     /// the result.
     pub fn report(mut self, sink: impl Fn(&Graph) + Send + Sync + 'static) -> Self {
-        self.report = Some(Report(Arc::new(sink)));
+        self.sinks.report = Some(Arc::new(sink));
+        self
+    }
+
+    /// Called with every line of the captured console as it comes, on the task that drives the run; the result carries
+    /// them all the same.
+    pub fn on_log(mut self, sink: impl Fn(&CodeExecutionLog) + Send + Sync + 'static) -> Self {
+        self.sinks.log = Some(Arc::new(sink));
         self
     }
 
@@ -204,7 +216,7 @@ impl CodeExecutionOptions {
     }
 
     /// What is asked for as data, and what is kept here: the functions and promises.
-    pub(crate) fn lower(self, source: String) -> Result<(Request, HostCalls, Option<ReportSink>), Failure> {
+    pub(crate) fn lower(self, source: String) -> Result<(Request, HostCalls, Sinks), Failure> {
         let mut calls = HostCalls::default();
         let mut imports = BTreeMap::new();
         for (specifier, exports) in self.imports {
@@ -214,7 +226,7 @@ impl CodeExecutionOptions {
                 .insert(specifier, Bridge::new(&exports, &what).map_err(|refusal| Failure::serialization(&refusal))?);
         }
         let mut globals = calls.lower(HostValue::object(self.globals)).map_err(|error| refused(&error))?;
-        add_own_globals(&mut globals, self.report.is_some());
+        add_own_globals(&mut globals, self.sinks.report.is_some());
         let globals = Bridge::new(&globals, "globals").map_err(|refusal| Failure::serialization(&refusal))?;
         let args = calls.lower(HostValue::array(self.args)).map_err(|error| refused(&error))?;
         let args = args.to_value("args").map_err(|refusal| Failure::serialization(&refusal))?;
@@ -229,7 +241,7 @@ impl CodeExecutionOptions {
             args,
             limits: self.limits.0,
         };
-        Ok((request, calls, self.report.map(|report| report.0)))
+        Ok((request, calls, self.sinks))
     }
 }
 

@@ -6,6 +6,7 @@
 //! === what it shows
 //! result: JSON | undefined          what the execution comes to …
 //! error: CODE, part of the message  … or this
+//! at: LINE:COLUMN                   where the error came from, if it matters
 //! logs: ["…"]                       the log, if it matters
 //! calls: [["tool", JSON], …]        what reached the host, if it matters
 //! limits: {"maxLogLines": 2}        other limits than the default
@@ -19,6 +20,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use execbox::core::script::error_position;
 use execbox::{ExecuteResult, Limits, Provider, Tool, ToolError};
 use serde_json::{Value as Json, json};
 
@@ -28,6 +30,7 @@ pub(crate) struct Case {
     pub(crate) name: String,
     result: Option<String>,
     error: Option<String>,
+    at: Option<String>,
     logs: Option<Json>,
     calls: Option<Json>,
     pub(crate) limits: Limits,
@@ -66,6 +69,7 @@ fn parse(section: &str, text: &str) -> Case {
         match key {
             "result" => case.result = Some(value.to_owned()),
             "error" => case.error = Some(value.to_owned()),
+            "at" => case.at = Some(value.to_owned()),
             "logs" => case.logs = Some(json()),
             "calls" => case.calls = Some(json()),
             "limits" => case.limits = limits(&json()),
@@ -163,7 +167,11 @@ pub(crate) fn check(case: &Case, result: &ExecuteResult, calls: &Calls) -> Resul
         }
         _ => false,
     };
+    let at = result.error().and_then(error_position).map(|at| at.to_string());
     let mut wrong = String::new();
+    if case.at.is_some() && case.at != at {
+        let _ = write!(wrong, "\n  came from {at:?}");
+    }
     if !as_expected {
         let _ = write!(wrong, "\n  came to {outcome}");
     }

@@ -1,6 +1,6 @@
 //! Time, cancellation, and what the host sees, behind every wall.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use execbox::{CancellationToken, ErrorCode, Execution, Executor, Limits, Provider, Tool, ToolContext};
@@ -13,13 +13,14 @@ use crate::walls::{RUNTIME, Speaks, Wall};
 type Test = fn(&Arc<dyn Executor>, Speaks);
 
 pub(crate) fn trials(walls: &[Wall]) -> Vec<Trial> {
-    let tests: [(&str, Test); 6] = [
+    let tests: [(&str, Test); 7] = [
         ("error-mapping: timeout is for real timeouts, and nothing swallows it", timeouts),
         ("cancellation: a cancelled execution ends at once, as a timeout", cancellation),
         ("cancellation: before the start, nothing runs", cancelled_before),
         ("tool calls: tools are cancelled however the execution ends", tools_are_cancelled),
         ("session: many executions at once do not meet", many_at_once),
         ("final result: duration is wall time", duration),
+        ("logs: lines are shown as they come, with their levels, each once", logs_stream),
     ];
     let trials = walls.iter().flat_map(|wall| {
         tests.map(|(name, test)| {
@@ -163,4 +164,33 @@ fn duration(executor: &Arc<dyn Executor>, speaks: Speaks) {
     assert!(result.duration >= Duration::from_millis(20) && result.duration < Duration::from_secs(5));
     let micros = serde_json::to_value(&result).unwrap()["durationMs"].as_f64().unwrap() * 1000.0;
     assert!(micros >= 20_000.0 && (micros - micros.round()).abs() < 1e-6, "to the microsecond: {micros}");
+}
+
+/// The guest waits for ever behind its last line: that is seen before the end, or the execution times out.
+fn logs_stream(executor: &Arc<dyn Executor>, speaks: Speaks) {
+    let code = match speaks {
+        Speaks::JavaScript => {
+            "console.log('a', 1); console.warn('b'); await tools.echo(1); console.error('c'); await tools.hang()"
+        }
+        Speaks::Moves => "log log a 1\nlog warn b\ncall echo 1\nawait\nlog error c\ncall hang 1\nawait",
+    };
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let token = CancellationToken::new();
+    let (lines, calls, cancel) = (Arc::clone(&told), Arc::clone(&told), token.clone());
+    let execution = Execution::new(code)
+        .provider(tools(&Calls::default()))
+        .cancellation(token)
+        .on_call(move |call| calls.lock().unwrap().push(format!("call {}", call.safe_name)))
+        .on_log(move |line| {
+            lines.lock().unwrap().push(format!("{} {}", line.level.as_str(), line.text));
+            if line.text == "c" {
+                cancel.cancel();
+            }
+        });
+    let result = RUNTIME.block_on(executor.execute(execution));
+    assert_eq!(result.error().unwrap().message, "Execution was cancelled");
+    let mut told = told.lock().unwrap();
+    told.retain(|what| what != "call hang"); // it may come before the cancellation does
+    assert_eq!(*told, ["log a 1", "warn b", "call echo", "error c"]);
+    assert_eq!(result.logs, ["a 1", "b", "c"]);
 }
