@@ -1,7 +1,8 @@
 //! `--executor` and `--token-file`: behind which wall programs run.
 
-use std::env;
-use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::{env, io};
 
 use execbox::core::error::ExecuteError;
 use execbox::transport::{Address, AddressError, Token};
@@ -29,20 +30,32 @@ pub(crate) enum NoPlace {
 impl Place {
     /// The place that the command line says.
     pub(crate) fn read(arguments: &PlaceArguments) -> Result<Self, NoPlace> {
-        let wall = arguments.executor.as_deref().map_or(Ok(Wall::Inline), Wall::parse)?;
+        Self::of(arguments.executor.as_deref().unwrap_or("inline"), arguments.token_file.as_deref())
+    }
+
+    /// The place of that name. The file is that of a remote runner's token.
+    pub(crate) fn of(executor: &str, token_file: Option<&Path>) -> Result<Self, NoPlace> {
+        let wall = Wall::parse(executor)?;
         let token = match wall {
-            Wall::Remote(_) => token::read(arguments.token_file.as_deref())?,
+            Wall::Remote(_) => token::read(token_file)?,
             Wall::Inline | Wall::Worker | Wall::Process => None,
         };
         Ok(Self { wall, token })
     }
 
+    /// What runs programs there.
+    pub(crate) fn executor(&self) -> Result<Arc<dyn Executor>, ExecuteError> {
+        self.wall.executor(self.token.clone())
+    }
+
     /// Does work with an executor, in this thread or from it.
-    pub(crate) fn run<T>(&self, work: impl AsyncFnOnce(&dyn Executor) -> T) -> Result<T, ExecuteError> {
+    /// `has_io`: whether the work itself has to do with more than programs.
+    pub(crate) fn run<T>(&self, has_io: bool, work: impl AsyncFnOnce(&dyn Executor) -> T) -> Result<T, ExecuteError> {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
-        let runtime = if self.wall == Wall::Inline { runtime.enable_time() } else { runtime.enable_all() };
+        let is_small = self.wall == Wall::Inline && !has_io;
+        let runtime = if is_small { runtime.enable_time() } else { runtime.enable_all() };
         let runtime = runtime.build().map_err(|error| ExecuteError::internal(error.to_string()))?;
-        let executor = self.wall.executor(self.token.clone())?;
+        let executor = self.executor()?;
         Ok(runtime.block_on(work(&*executor)))
     }
 }
@@ -77,13 +90,13 @@ impl Wall {
     }
 
     /// The executor behind this wall.
-    fn executor(&self, token: Option<Token>) -> Result<Box<dyn Executor>, ExecuteError> {
+    fn executor(&self, token: Option<Token>) -> Result<Arc<dyn Executor>, ExecuteError> {
         let internal = |error: &dyn std::error::Error| ExecuteError::internal(error.to_string());
         Ok(match self {
-            Self::Inline => Box::new(InlineExecutor::new().map_err(|error| internal(&error))?),
-            Self::Worker => Box::new(WorkerExecutor::new().map_err(|error| internal(&error))?),
-            Self::Process => Box::new(ProcessExecutor::new(own_runner().map_err(|error| internal(&error))?)),
-            Self::Remote(address) => Box::new(RemoteExecutor::to(address.clone(), token)),
+            Self::Inline => Arc::new(InlineExecutor::new().map_err(|error| internal(&error))?),
+            Self::Worker => Arc::new(WorkerExecutor::new().map_err(|error| internal(&error))?),
+            Self::Process => Arc::new(ProcessExecutor::new(own_runner().map_err(|error| internal(&error))?)),
+            Self::Remote(address) => Arc::new(RemoteExecutor::to(address.clone(), token)),
         })
     }
 }

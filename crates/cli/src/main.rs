@@ -6,6 +6,8 @@
 //!   library execute it ([`executor`], [`interrupt`]), and shows the result ([`report`], with [`diagnostic`], [`frame`] and
 //!   [`terminal`]).
 //! - [`run_code`]: `execbox run-code`, the same for ES modules and whole values.
+//! - [`mcp`]: `execbox mcp`, the library's MCP server on standard input and output, over the MCP servers of the command line
+//!   ([`servers`]). [`tools`] and [`types`]: `execbox tools` and `execbox types`, which show what those servers have.
 //! - [`runner`]: `execbox runner`, which connects the library's runner to standard input and output.
 //! - [`conform`]: `execbox conform`, which tests runners, in whatever language, by the cases of `conformance/`.
 //!
@@ -32,14 +34,18 @@ mod exit;
 mod frame;
 mod interrupt;
 mod limits;
+mod mcp;
 mod report;
 mod run;
 mod run_code;
 mod runner;
+mod servers;
 mod source;
 mod stub;
 mod terminal;
 mod token;
+mod tools;
+mod types;
 mod units;
 
 use std::process::ExitCode;
@@ -57,6 +63,9 @@ fn main() -> ExitCode {
     let code = match command {
         Command::Run(arguments) => run::run(arguments),
         Command::RunCode(arguments) => run_code::run(arguments),
+        Command::Mcp(arguments) => mcp::run(&arguments),
+        Command::Tools(arguments) => tools::run(&arguments),
+        Command::Types(arguments) => types::run(&arguments),
         Command::Runner(arguments) => runner::run(&arguments),
         Command::Conform(arguments) => conform::run(&arguments),
     };

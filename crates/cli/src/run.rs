@@ -4,11 +4,14 @@ use std::io;
 use std::time::Duration;
 
 use execbox::{CancellationToken, ErrorCode, ExecuteResult, Execution, Limits, Provider};
+use execbox_mcp::Changes;
+use execbox_mcp::config::Config;
 
 use crate::args::RunArguments;
 use crate::executor::{NoPlace, Place};
 use crate::exit::Exit;
 use crate::limits::{self, LimitError};
+use crate::servers::{self, ServersError};
 use crate::source::{Source, SourceError};
 use crate::stub::{self, StubError};
 use crate::{interrupt, report};
@@ -27,7 +30,8 @@ pub(crate) fn run(arguments: RunArguments) -> Exit {
 /// What the command line means.
 struct Job {
     source: Source,
-    providers: Vec<Provider>,
+    stubs: Vec<Provider>,
+    config: Config,
     limits: Limits,
     place: Place,
     json: bool,
@@ -44,6 +48,8 @@ enum BadInput {
     #[error(transparent)]
     Stub(#[from] StubError),
     #[error(transparent)]
+    Servers(#[from] ServersError),
+    #[error(transparent)]
     Source(#[from] SourceError),
 }
 
@@ -52,10 +58,11 @@ impl Job {
     fn new(arguments: RunArguments) -> Result<Self, BadInput> {
         let limits = limits::read(&arguments.limits)?;
         let place = Place::read(&arguments.place)?;
-        let providers = stub::load(&arguments.tools)?;
+        let stubs = stub::load(&arguments.tools)?;
+        let config = servers::read(&arguments.servers, &stubs)?;
         let source = Source::read(arguments.program)?;
         let (json, quiet) = (arguments.json, arguments.quiet);
-        Ok(Self { source, providers, limits, place, json, quiet })
+        Ok(Self { source, stubs, config, limits, place, json, quiet })
     }
 
     fn run(self) -> Exit {
@@ -71,13 +78,25 @@ impl Job {
 
     /// Has the library execute it.
     fn execute(&self, cancellation: CancellationToken) -> ExecuteResult {
-        let result = self.place.run(async |executor| executor.execute(self.execution(cancellation)).await);
+        let has_servers = !self.config.servers.is_empty();
+        let result = self.place.run(has_servers, async |executor| {
+            let servers = servers::start(&self.config, false, &Changes::default());
+            tokio::select! {
+                () = servers.settled() => {}
+                () = cancellation.cancelled() => {}
+            }
+            servers::report_failures(&self.config, &servers);
+            let providers = servers::all(&self.stubs, &servers);
+            let result = executor.execute(self.execution(providers, cancellation)).await;
+            servers.close().await;
+            result
+        });
         result.unwrap_or_else(|error| ExecuteResult::failed(error, Duration::ZERO))
     }
 
-    fn execution(&self, cancellation: CancellationToken) -> Execution {
+    fn execution(&self, providers: Vec<Provider>, cancellation: CancellationToken) -> Execution {
         let execution = Execution::new(self.source.code.as_str())
-            .providers(self.providers.iter().cloned())
+            .providers(providers)
             .limits(self.limits)
             .cancellation(cancellation);
         if self.quiet { execution } else { execution.on_log(report::log_sink()) }

@@ -9,9 +9,10 @@ use serde_json::Value as Json;
 ///
 /// Each occurrence gives way to the secret's name, as `${NAME}`. A value is found as it is, not in another encoding
 /// of it (base64, a hash, in pieces). Cheap to clone.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Secrets(Arc<[Secret]>);
 
+#[derive(PartialEq, Eq)]
 struct Secret {
     name: String,
     value: String,
@@ -59,7 +60,13 @@ impl Secrets {
         }
     }
 
-    fn is_in(&self, text: &str) -> bool {
+    /// Whether there are any.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether any of them is in a text.
+    pub fn is_in(&self, text: &str) -> bool {
         self.0.iter().any(|secret| text.contains(&secret.value))
     }
 }

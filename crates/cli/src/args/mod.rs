@@ -2,6 +2,7 @@
 //! every complaint about them is one line of the same kind.
 
 mod run_code;
+mod servers;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -10,6 +11,8 @@ use clap::{Args, Parser, Subcommand};
 
 pub(crate) use self::run_code::RunCodeArguments;
 use self::run_code::{RUN_CODE_EXAMPLES, RUN_CODE_LONG_HELP};
+use self::servers::{MCP_EXAMPLES, MCP_LONG_HELP, TOOLS_EXAMPLES, TYPES_EXAMPLES};
+pub(crate) use self::servers::{McpArguments, ServerArguments, ToolsArguments, TypesArguments};
 
 /// Runs JavaScript and TypeScript written by language models, in a sandbox, next to real tools.
 #[derive(Debug, Parser)]
@@ -37,6 +40,22 @@ pub(crate) enum Command {
     /// no environment: it can use what the command line gives it, and nothing else.
     #[command(after_help = RUN_CODE_EXAMPLES, after_long_help = RUN_CODE_LONG_HELP)]
     RunCode(RunCodeArguments),
+
+    /// Put MCP servers behind one that runs code: an MCP server on standard input and output
+    ///
+    /// A client that is given this server instead of the others sees three tools: one searches the tools of all
+    /// servers, the others run code that calls them, in a sandbox. What the code does not return stays out of the
+    /// model's context.
+    #[command(after_help = MCP_EXAMPLES, after_long_help = MCP_LONG_HELP)]
+    Mcp(McpArguments),
+
+    /// List or search the tools of MCP servers
+    #[command(after_help = TOOLS_EXAMPLES)]
+    Tools(ToolsArguments),
+
+    /// Print the tools of MCP servers as TypeScript declarations
+    #[command(after_help = TYPES_EXAMPLES)]
+    Types(TypesArguments),
 
     /// Run programs for hosts: the runner protocol
     ///
@@ -106,6 +125,9 @@ pub(crate) struct RunArguments {
     /// Do not show what the program logs
     #[arg(short, long)]
     pub(crate) quiet: bool,
+
+    #[command(flatten)]
+    pub(crate) servers: ServerArguments,
 
     #[command(flatten)]
     pub(crate) limits: LimitArguments,
@@ -223,6 +245,7 @@ Exit codes:
 const EXAMPLES: &str = "\
 Examples:
   execbox run program.ts
+  execbox mcp --config ~/.cursor/mcp.json
   execbox run -e '[1, 2, 3].map(x => x * x)'
   execbox run --help";
 
@@ -231,6 +254,7 @@ Examples:
   execbox run program.ts --tools tools.json
   execbox run -e '[1, 2, 3].map(x => x * x)'
   echo '6 * 7' | execbox run --json --timeout 500ms --memory 16MiB
+  execbox run program.ts --config ~/.cursor/mcp.json --timeout 1m
   execbox run program.ts --executor remote=tcp:127.0.0.1:7000
 
 `--help` also tells the exit codes and the format of tools files.";
@@ -239,6 +263,7 @@ const RUN_LONG_HELP: &str = r#"Examples:
   execbox run program.ts --tools tools.json
   execbox run -e '[1, 2, 3].map(x => x * x)'
   echo '6 * 7' | execbox run --json --timeout 500ms --memory 16MiB
+  execbox run program.ts --config ~/.cursor/mcp.json --timeout 1m
 
 Executors:
   inline            in this process, on its one thread

@@ -106,7 +106,7 @@ impl Job {
             let run = executor.run_code(&self.sources.entry.code, options);
             self.see_through(run, cancellation).await
         };
-        self.place.run(work).unwrap_or_else(|error| failed(Failure::internal(error.message)))
+        self.place.run(false, work).unwrap_or_else(|error| failed(Failure::internal(error.message)))
     }
 
     /// Awaits a run, and terminates it when the budget is spent or Ctrl-C is pressed.

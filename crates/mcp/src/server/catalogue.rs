@@ -11,41 +11,55 @@ use crate::text::cut;
 /// What a model asks for.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct Query {
+pub struct Query {
+    /// Words to look for; without any, all tools are found.
     #[serde(default, rename = "query")]
-    words: String,
-    namespace: Option<String>,
-    limit: Option<usize>,
+    pub words: String,
+    /// Only tools of this one.
+    pub namespace: Option<String>,
+    /// Hits per page: 10 if left out, at most 50.
+    pub limit: Option<usize>,
+    /// Where the page begins.
     #[serde(default)]
-    offset: usize,
+    pub offset: usize,
     /// Tools to describe in full, as `namespace.tool`.
     #[serde(default)]
-    describe: Vec<String>,
+    pub describe: Vec<String>,
 }
 
 /// What it is told.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Page {
-    total: usize,
+pub struct Page {
+    /// How many tools fit.
+    pub total: usize,
+    /// Where the next page begins.
     #[serde(skip_serializing_if = "Option::is_none")]
-    next_offset: Option<usize>,
-    tools: Vec<Found>,
+    pub next_offset: Option<usize>,
+    /// Best first.
+    pub tools: Vec<Found>,
+    /// What was to be described, and is not there.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    unknown: Vec<String>,
+    pub unknown: Vec<String>,
 }
 
+/// A tool.
 #[derive(Debug, Serialize)]
-struct Found {
-    namespace: String,
-    name: String,
+pub struct Found {
+    /// Its provider's name.
+    pub namespace: String,
+    /// What guest code calls it by.
+    pub name: String,
+    /// What it does.
     #[serde(skip_serializing_if = "String::is_empty")]
-    description: String,
-    signature: String,
+    pub description: String,
+    /// Its TypeScript signature.
+    pub signature: String,
 }
 
 /// Providers with an index over their tools.
-pub(super) struct Catalogue {
+#[derive(Debug)]
+pub struct Catalogue {
     providers: Vec<Provider>,
     index: Index,
     /// Where each tool of the index is.
@@ -53,7 +67,8 @@ pub(super) struct Catalogue {
 }
 
 impl Catalogue {
-    pub(super) fn new(providers: Vec<Provider>) -> Self {
+    /// Reads the tools of providers.
+    pub fn new(providers: Vec<Provider>) -> Self {
         let places = providers
             .iter()
             .enumerate()
@@ -85,7 +100,8 @@ impl Catalogue {
         self.providers.len() == providers.len() && self.providers.iter().zip(providers).all(same)
     }
 
-    pub(super) fn answer(&self, query: &Query) -> Page {
+    /// A page of tools.
+    pub fn answer(&self, query: &Query) -> Page {
         if query.describe.is_empty() { self.search(query) } else { self.describe(&query.describe) }
     }
 

@@ -37,7 +37,7 @@ use serde_json::Value as Json;
 
 use crate::Changes;
 
-use catalogue::Catalogue;
+pub use catalogue::{Catalogue, Found, Page, Query};
 pub use http::{HttpError, HttpOptions, HttpServer};
 
 /// Which tools a server has.

@@ -68,7 +68,12 @@ impl Upstream {
         let failed = |why: Failure| UpstreamError::Connect { name: name.to_owned(), reason: why.to_string() };
         let live = connect(&source, &changed, &options).await.map_err(failed)?;
         let route = live.route();
-        let empty = Wrapped { provider: Provider::builder(name).build_valid()?.0, left_out: Vec::new() };
+        let empty = Wrapped {
+            provider: Provider::builder(name).build_valid()?.0,
+            left_out: Vec::new(),
+            withheld: 0,
+            unused: Vec::new(),
+        };
         let connection = Arc::new(Connection {
             name: name.to_owned(),
             source,
@@ -92,9 +97,14 @@ impl Upstream {
         self.catalogue.wrapped.read().unwrap_or_else(PoisonError::into_inner).provider.clone()
     }
 
+    /// The same, with what became of the other tools.
+    pub fn wrapped(&self) -> Wrapped {
+        self.catalogue.wrapped.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// The tools that were left out of it, and why.
     pub fn left_out(&self) -> Vec<LeftOut> {
-        self.catalogue.wrapped.read().unwrap_or_else(PoisonError::into_inner).left_out.clone()
+        self.wrapped().left_out
     }
 
     /// What the server says of itself.

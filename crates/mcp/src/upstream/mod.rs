@@ -34,7 +34,7 @@ use futures_util::future::BoxFuture;
 use rmcp::service::{Peer, RoleClient, ServiceError};
 use rmcp::transport::DynamicTransportError;
 
-use crate::{Changes, Secrets};
+use crate::{Changes, Pattern, Secrets, ToolFilter};
 
 pub use child::{ChildCommand, OnLine};
 pub use handle::Upstream;
@@ -69,6 +69,8 @@ pub struct UpstreamOptions {
     pub certificates: String,
     /// Whom an [`Upstream`] tells that its tools may have changed. Default: nobody.
     pub changes: Changes,
+    /// Which of its tools there are. Default: all.
+    pub filter: ToolFilter,
     /// What the server knows and must not tell. Default: nothing.
     pub secrets: Secrets,
 }
@@ -87,6 +89,7 @@ impl Default for UpstreamOptions {
             max_result_bytes: MAX_MESSAGE_BYTES,
             certificates: String::new(),
             changes: Changes::default(),
+            filter: ToolFilter::default(),
             secrets: Secrets::default(),
         }
     }
@@ -118,6 +121,10 @@ pub struct Wrapped {
     pub provider: Provider,
     /// Those that do not.
     pub left_out: Vec<LeftOut>,
+    /// How many there are that [`UpstreamOptions::filter`] does not let pass.
+    pub withheld: usize,
+    /// Those of its patterns that no tool fits: they may be misspelt.
+    pub unused: Vec<Pattern>,
 }
 
 /// Why an MCP server is no provider.
@@ -167,18 +174,18 @@ async fn wrap_over(
     link: Arc<dyn Link>,
     options: &UpstreamOptions,
 ) -> Result<Wrapped, UpstreamError> {
-    let (tools, mut left_out) = list::tools(peer, options)
-        .await
-        .map_err(|error| UpstreamError::List { name: name.to_owned(), reason: reason(&error, lost) })?;
+    let list::Listed { tools, mut left_out, withheld, unused } = list::tools(peer, options).await.map_err(|error| {
+        UpstreamError::List { name: name.to_owned(), reason: reason(&error, lost, &options.secrets) }
+    })?;
     let tools = tools.into_iter().map(|tool| tool::wrapped(tool, &link, options));
     let mut builder = Provider::builder(name).tools(tools);
     let instructions = peer.peer_info().and_then(|info| info.instructions.clone());
     if let Some(instructions) = instructions {
-        builder = builder.description(crate::text::cut(instructions, options.max_description));
+        builder = builder.description(crate::text::cut(options.secrets.hide(instructions), options.max_description));
     }
     let (provider, refused) = builder.build_valid()?;
     left_out.extend(refused.iter().map(left_out_for));
-    Ok(Wrapped { provider, left_out })
+    Ok(Wrapped { provider, left_out, withheld, unused })
 }
 
 fn left_out_for(error: &execbox::ProviderError) -> LeftOut {
@@ -216,9 +223,9 @@ impl Link for Peer<RoleClient> {
 }
 
 /// What failed, without the words of system errors: they may name paths and addresses of this host.
-fn reason(error: &ServiceError, lost: &Lost) -> String {
+fn reason(error: &ServiceError, lost: &Lost, secrets: &Secrets) -> String {
     match error {
-        ServiceError::McpError(error) => crate::text::cut(error.message.to_string(), MAX_MESSAGE),
+        ServiceError::McpError(error) => crate::text::cut(secrets.hide(error.message.to_string()), MAX_MESSAGE),
         ServiceError::TransportSend(error) => transport_reason(error, lost),
         ServiceError::TransportClosed => lost.why(),
         ServiceError::Timeout { .. } => "it did not answer in time".to_owned(),

@@ -10,6 +10,7 @@ use serde_json::{Map, Value as Json, json};
 
 use super::list::longer_than;
 use super::{Link, MAX_MESSAGE, Results, Route, UpstreamOptions, reason};
+use crate::Secrets;
 use crate::text::cut;
 
 pub(super) fn wrapped(tool: model::Tool, link: &Arc<dyn Link>, options: &UpstreamOptions) -> Tool {
@@ -17,15 +18,15 @@ pub(super) fn wrapped(tool: model::Tool, link: &Arc<dyn Link>, options: &Upstrea
     let output = tool.output_schema.map(|schema| schema.as_ref().clone());
     let has_output = output.is_some();
     let (link, called, results, timeout) = (Arc::clone(link), name.clone(), options.results, options.call_timeout);
-    let most = options.max_result_bytes;
+    let (most, secrets) = (options.max_result_bytes, options.secrets.clone());
     let mut wrapped = Tool::new(name, move |input, _| {
-        let (link, name) = (Arc::clone(&link), called.clone());
+        let (link, name, secrets) = (Arc::clone(&link), called.clone(), secrets.clone());
         async move {
-            let result = call(&*link, name, input, timeout).await?;
+            let result = call(&*link, name, input, timeout, &secrets).await?;
             if longer_than(&result, most) {
                 return Err(ToolError::new(format!("the result of the MCP server is longer than {most} bytes")));
             }
-            shaped(result, results, has_output)
+            shaped(result, results, has_output, &secrets)
         }
     })
     .input_schema(Json::Object(tool.input_schema.as_ref().clone()));
@@ -40,7 +41,13 @@ pub(super) fn wrapped(tool: model::Tool, link: &Arc<dyn Link>, options: &Upstrea
 }
 
 /// Calls the tool. Dropping the call, as an execution that ends does, cancels it at the server.
-async fn call(link: &dyn Link, name: String, input: Json, timeout: Duration) -> Result<CallToolResult, ToolError> {
+async fn call(
+    link: &dyn Link,
+    name: String,
+    input: Json,
+    timeout: Duration,
+    secrets: &Secrets,
+) -> Result<CallToolResult, ToolError> {
     let mut request = CallToolRequestParams::new(name);
     request.arguments = match input {
         Json::Object(arguments) => Some(arguments),
@@ -59,9 +66,9 @@ async fn call(link: &dyn Link, name: String, input: Json, timeout: Duration) -> 
         Ok(CallToolResponse::Complete(result)) => Ok(result),
         Ok(_) => Err(ToolError::new("the MCP server asks for something that cannot be given during a call")),
         Err(ServiceError::McpError(error)) if error.code == ErrorCode::INVALID_PARAMS => {
-            Err(ToolError::invalid(cut(error.message.into_owned(), MAX_MESSAGE)))
+            Err(ToolError::invalid(cut(secrets.hide(error.message.into_owned()), MAX_MESSAGE)))
         }
-        Err(error) => Err(ToolError::new(format!("the MCP server failed: {}", reason(&error, &lost)))),
+        Err(error) => Err(ToolError::new(format!("the MCP server failed: {}", reason(&error, &lost, secrets)))),
     }
 }
 
@@ -69,10 +76,21 @@ fn late(timeout: Duration) -> ToolError {
     ToolError::new(format!("the MCP server did not answer within {} ms", timeout.as_millis()))
 }
 
-fn shaped(result: CallToolResult, results: Results, has_output: bool) -> Result<Json, ToolError> {
+fn shaped(result: CallToolResult, results: Results, has_output: bool, secrets: &Secrets) -> Result<Json, ToolError> {
+    let mut value = shaped_with_secrets(result, results, has_output, secrets)?;
+    secrets.hide_in(&mut value);
+    Ok(value)
+}
+
+fn shaped_with_secrets(
+    result: CallToolResult,
+    results: Results,
+    has_output: bool,
+    secrets: &Secrets,
+) -> Result<Json, ToolError> {
     if results == Results::Unwrapped {
         if result.is_error == Some(true) {
-            return Err(ToolError::new(failure_text(&result)));
+            return Err(ToolError::new(cut(secrets.hide(failure_text(&result)), MAX_MESSAGE)));
         }
         if result.structured_content.is_none() && has_output {
             return Err(ToolError::new("the MCP server left out the structured content that it promises"));
@@ -95,7 +113,7 @@ fn shaped(result: CallToolResult, results: Results, has_output: bool) -> Result<
 fn failure_text(result: &CallToolResult) -> String {
     let texts: Vec<&str> =
         result.content.iter().filter_map(|block| block.as_text()).map(|text| text.text.as_str()).collect();
-    if texts.is_empty() { "the tool failed and does not say why".into() } else { cut(texts.join("\n"), MAX_MESSAGE) }
+    if texts.is_empty() { "the tool failed and does not say why".into() } else { texts.join("\n") }
 }
 
 /// The schema of an envelope whose structured content has that schema.

@@ -4,6 +4,7 @@ mod children;
 mod fake;
 mod hostile;
 mod http;
+mod kept;
 mod live;
 mod remote;
 mod server;
