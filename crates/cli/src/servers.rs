@@ -8,7 +8,7 @@ use std::path::Path;
 use execbox::Provider;
 use execbox_mcp::config::{Config, ConfigError, Place, ServerConfig, Skipped, Trouble};
 use execbox_mcp::servers::{Servers, Standing, Status, namespaces};
-use execbox_mcp::upstream::UpstreamOptions;
+use execbox_mcp::upstream::{OnLine, UpstreamOptions};
 use execbox_mcp::{Changes, Pattern};
 
 use crate::args::ServerArguments;
@@ -108,16 +108,18 @@ fn restrict(
     Ok(())
 }
 
-/// Begins to open the servers. `changes` hears of their tools.
-pub(crate) fn start(config: &Config, verbose: bool, changes: &Changes) -> Servers {
+/// Begins to open the servers. `changes` are told when their tools change. If it is to be `verbose`, what they write to
+/// standard error is shown.
+pub(crate) fn start(config: &Config, changes: Changes, verbose: bool) -> Servers {
     let mut configs = config.servers.clone();
     for config in &mut configs {
         if let Place::Program { env, .. } = &mut config.place {
             env.push((DEPTH.to_owned(), (depth() + 1).to_string()));
         }
     }
-    let options = UpstreamOptions { changes: changes.clone(), ..UpstreamOptions::default() };
-    Servers::start(configs, &options, verbose)
+    let options = UpstreamOptions { changes, ..UpstreamOptions::default() };
+    let on_stderr = verbose.then(|| OnLine::new(|line| report::note(&line)));
+    Servers::start(configs, &options, on_stderr.as_ref())
 }
 
 /// How many of execbox started one another until this one.
