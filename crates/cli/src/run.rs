@@ -80,7 +80,7 @@ impl Job {
     fn execute(&self, cancellation: CancellationToken) -> ExecuteResult {
         let has_servers = !self.config.servers.is_empty();
         let result = self.place.run(has_servers, async |executor| {
-            let servers = servers::start(&self.config, false, Changes::default());
+            let servers = servers::start(&self.config, Changes::default(), false);
             tokio::select! {
                 () = servers.settled() => {}
                 () = cancellation.cancelled() => {}

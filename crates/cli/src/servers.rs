@@ -108,8 +108,9 @@ fn restrict(
     Ok(())
 }
 
-/// Begins to open the servers. `changes` hears when their tools may have changed.
-pub(crate) fn start(config: &Config, verbose: bool, changes: Changes) -> Servers {
+/// Begins to open the servers. `changes` are told when their tools change. If it is to be `verbose`, what they write to
+/// standard error is shown.
+pub(crate) fn start(config: &Config, changes: Changes, verbose: bool) -> Servers {
     let mut configs = config.servers.clone();
     for config in &mut configs {
         if let Place::Program { env, .. } = &mut config.place {
@@ -117,10 +118,8 @@ pub(crate) fn start(config: &Config, verbose: bool, changes: Changes) -> Servers
         }
     }
     let options = UpstreamOptions { changes, ..UpstreamOptions::default() };
-    Servers::start(configs, &options, |name| {
-        let name = name.to_owned();
-        verbose.then(|| OnLine::new(move |line| report::note(&format_args!("{name}: {line}"))))
-    })
+    let on_stderr = verbose.then(|| OnLine::new(|line| report::note(&line)));
+    Servers::start(configs, &options, on_stderr.as_ref())
 }
 
 /// How many of execbox started one another until this one.

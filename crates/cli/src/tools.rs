@@ -85,7 +85,7 @@ pub(crate) fn load(arguments: &ServerArguments, stubs: &[PathBuf]) -> Result<Loa
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ask = async |cancellation: CancellationToken| {
-        let servers = servers::start(&config, false, Changes::default());
+        let servers = servers::start(&config, Changes::default(), false);
         tokio::select! {
             () = servers.settled() => {}
             () = cancellation.cancelled() => return Err(NoTools::Interrupted),

@@ -11,6 +11,7 @@ use execbox_mcp::rmcp::service::{PeerRequestOptions, RoleClient, RunningService,
 use serde_json::{Value as Json, json};
 use support::transcript::{BINARY, Typed, directory, stub_file, text, transcript};
 use support::{Signal, children, exists, send, wait_until};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 
 const FAKE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../mcp/tests/fake-server.sh");
@@ -93,6 +94,11 @@ fn bad_input() {
         mcp(&["--server", "a=b", "--search-name", "mcp_code"]),
         mcp(&["--server", "a=b", "--executor", "cloud"]),
         mcp(&["--server", "a=b", "--timeout", "soon"]),
+        mcp(&["--server", "a=b", "--token-file", "token.txt"]),
+        mcp(&["--server", "a=b", "--http", "127.0.0.1:0", "--token-file", "token.txt"]),
+        mcp(&["--server", "a=b", "--http", "0.0.0.0:0"]),
+        mcp(&["--server", "a=b", "--http", "nowhere"]),
+        mcp(&["--server", "a=b", "--http", "127.0.0.1:0", "--allow-origin", "example.com/x"]),
         mcp(&["--server", "shop=b", "--tools", "tools.json"]),
         Typed::new(&["tools"]),
         Typed::new(&["tools", "--server", "a=b", "--limit", "all"]),
@@ -238,6 +244,57 @@ async fn a_server_that_does_not_answer_holds_up_nobody_for_long() {
     let (stderr, code) = session.end().await;
     assert!(stderr.contains("server \"silent\" is still starting"), "{stderr}");
     assert_eq!(code, Some(0));
+}
+
+#[tokio::test]
+async fn what_servers_say_on_standard_error_is_shown_on_request() {
+    let arguments = ["--config", "servers.json", "--verbose"];
+    let session = Session::start(&shop("mcp-verbose"), &arguments).await;
+    let (stderr, _) = session.end().await;
+    assert!(stderr.contains("execbox: server_two: started with ${TOKEN}\n"), "{stderr}");
+}
+
+#[tokio::test]
+async fn clients_hear_of_a_server_that_comes_later() {
+    let dir = directory("mcp-later");
+    let session = Session::start(&dir, &["--server", "late=sh late.sh it"]).await;
+    assert_eq!(session.run("typeof late").await["result"], "undefined");
+    fs::copy(FAKE, dir.join("late.sh")).unwrap();
+    while session.run("typeof late").await["result"] == "undefined" {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    assert_eq!(session.run("(await late.hello()).content[0].text").await["result"], "hello from it");
+    assert_eq!(session.end().await.1, Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_come_over_http_too() {
+    let dir = shop("mcp-http");
+    fs::write(dir.join("token.txt"), "a-token-of-some-length\n").unwrap();
+    let mut command = Command::new(BINARY);
+    command.args(["mcp", "--config", "servers.json", "--quiet", "--http", "127.0.0.1:0", "--token-file", "token.txt"]);
+    let mut process = command.current_dir(&dir).stderr(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
+    let mut lines = BufReader::new(process.stderr.take().unwrap()).lines();
+    let url = loop {
+        let line = lines.next_line().await.unwrap().expect("it says where it listens");
+        if let Some(url) = line.strip_prefix("execbox: listening on ") {
+            break url.to_owned();
+        }
+    };
+    // Execbox is a client, too.
+    for (token, result, exit) in [("a-token-of-some-length", "\"hello from one\"\n", 0), ("another", "", 1)] {
+        let headers = json!({ "Authorization": format!("Bearer {token}") });
+        let far = json!({ "mcpServers": { "far": { "url": url, "headers": headers, "results": "unwrapped" } } });
+        fs::write(dir.join("far.json"), far.to_string()).unwrap();
+        let code = "(await far.mcp_execute_code({ code: '(await one.hello()).content[0].text' })).result";
+        let run = Typed::new(&["run", "--config", "far.json", "-e", code]);
+        let output = tokio::task::block_in_place(|| run.output(&dir));
+        let stderr = text(output.stderr);
+        assert_eq!((text(output.stdout).as_str(), output.status.code()), (result, Some(exit)), "{stderr}");
+        assert!(!stderr.contains("another"), "{stderr}");
+    }
+    send(Signal::SIGTERM, process.id().unwrap());
+    assert_eq!(process.wait().await.unwrap().code(), Some(0));
 }
 
 /// By a way that the configuration does not show.

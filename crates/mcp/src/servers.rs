@@ -11,13 +11,12 @@ use execbox::Provider;
 use execbox_core::names::{SafeNames, check_provider_name};
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
-use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use crate::Pattern;
 use crate::config::{Place, ServerConfig};
 use crate::upstream::{ChildCommand, LeftOut, OnLine, Upstream, UpstreamError, UpstreamOptions, Wrapped};
+use crate::{Changes, Pattern};
 
 /// MCP servers that are kept connected. Cheap to clone; [`close`](Self::close) ends them for all.
 #[derive(Clone)]
@@ -25,8 +24,8 @@ pub struct Servers(Arc<Inner>);
 
 struct Inner {
     members: Vec<Member>,
-    /// Counts how often a server came or failed.
-    changes: watch::Sender<u64>,
+    /// Told whenever a server has come or failed.
+    changes: Changes,
 }
 
 struct Member {
@@ -82,12 +81,9 @@ pub enum Standing {
 
 impl Servers {
     /// Begins to open all of them, on the current tokio runtime. `options` are those of each, but for what its own
-    /// configuration says. `on_stderr` gives whoever is told what the server of a name says on its standard error.
-    pub fn start(
-        configs: Vec<ServerConfig>,
-        options: &UpstreamOptions,
-        on_stderr: impl Fn(&str) -> Option<OnLine>,
-    ) -> Self {
+    /// configuration says; its `changes` are told when a server comes, too. `on_stderr` is told lines that started
+    /// servers write to standard error, each with the server's namespace before it.
+    pub fn start(configs: Vec<ServerConfig>, options: &UpstreamOptions, on_stderr: Option<&OnLine>) -> Self {
         let namespaces = namespaces(configs.iter().map(|config| config.name.as_str()));
         let members = configs.into_iter().zip(namespaces).map(|(config, namespace)| {
             let options = UpstreamOptions {
@@ -97,10 +93,10 @@ impl Servers {
                 secrets: config.secrets.clone(),
                 ..options.clone()
             };
-            let on_stderr = on_stderr(&config.name);
+            let on_stderr = on_stderr.map(|on_line| prefixed(&namespace, on_line));
             Member { config, namespace, options, on_stderr, state: Mutex::new(State::Closed) }
         });
-        let servers = Self(Arc::new(Inner { members: members.collect(), changes: watch::Sender::new(0) }));
+        let servers = Self(Arc::new(Inner { members: members.collect(), changes: options.changes.clone() }));
         for (at, member) in servers.0.members.iter().enumerate() {
             servers.open(at, &mut member.lock(), 0);
         }
@@ -111,7 +107,7 @@ impl Servers {
     pub async fn settled(&self) {
         let mut changes = self.0.changes.subscribe();
         while self.0.members.iter().any(|member| matches!(*member.lock(), State::Opening(_))) {
-            // The sender lives as long as `self`.
+            // Who tells lives as long as `self`.
             let _ = changes.changed().await;
         }
     }
@@ -163,8 +159,7 @@ impl Servers {
             let opened = AssertUnwindSafe(member.open()).catch_unwind().await;
             let broken = |_| UpstreamError::Connect { name: String::new(), reason: "execbox is at fault".to_owned() };
             member.arrive(opened.map_err(broken).flatten(), failures);
-            inner.changes.send_modify(|changes| *changes += 1);
-            member.options.changes.tell();
+            inner.changes.tell();
         });
         *state = State::Opening(task.abort_handle());
     }
@@ -241,6 +236,11 @@ pub fn namespaces<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
         }
     };
     names.into_iter().map(namespace).collect()
+}
+
+fn prefixed(namespace: &str, on_line: &OnLine) -> OnLine {
+    let (namespace, on_line) = (namespace.to_owned(), on_line.clone());
+    OnLine::new(move |line| on_line.tell(&format!("{namespace}: {line}")))
 }
 
 /// Without the name, which is told beside it.

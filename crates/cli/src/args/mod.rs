@@ -41,7 +41,7 @@ pub(crate) enum Command {
     #[command(after_help = RUN_CODE_EXAMPLES, after_long_help = RUN_CODE_LONG_HELP)]
     RunCode(RunCodeArguments),
 
-    /// Put MCP servers behind one that runs code: an MCP server on standard input and output
+    /// Put MCP servers behind one that runs code: an MCP server on standard input and output, or over HTTP
     ///
     /// A client that is given this server instead of the others sees three tools: one searches the tools of all
     /// servers, the others run code that calls them, in a sandbox. What the code does not return stays out of the

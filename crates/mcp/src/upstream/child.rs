@@ -50,6 +50,10 @@ impl OnLine {
     pub fn new(told: impl Fn(&str) + Send + Sync + 'static) -> Self {
         Self(Arc::new(told))
     }
+
+    pub(crate) fn tell(&self, line: &str) {
+        self.0(line);
+    }
 }
 
 /// Equal if they are clones of one.
@@ -204,8 +208,8 @@ impl Words {
         if line.is_empty() {
             return;
         }
-        if let Some(OnLine(told)) = &self.on_line {
-            told(&line);
+        if let Some(on_line) = &self.on_line {
+            on_line.tell(&line);
         }
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         last.push_back(line);

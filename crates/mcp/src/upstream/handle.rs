@@ -65,14 +65,15 @@ impl Upstream {
 
     async fn open(name: &str, source: Source, options: UpstreamOptions) -> Result<Self, UpstreamError> {
         let changed = Arc::new(Notify::new());
-        let failed = |why: Failure| {
-            let reason = options.secrets.hide(why.to_string());
-            UpstreamError::Connect { name: name.to_owned(), reason }
-        };
+        let failed = |why: Failure| UpstreamError::Connect { name: name.to_owned(), reason: why.to_string() };
         let live = connect(&source, &changed, &options).await.map_err(failed)?;
         let route = live.route();
-        let provider = Provider::builder(name).build_valid()?.0;
-        let empty = Wrapped { provider, left_out: Vec::new(), withheld: 0, unused: Vec::new() };
+        let empty = Wrapped {
+            provider: Provider::builder(name).build_valid()?.0,
+            left_out: Vec::new(),
+            withheld: 0,
+            unused: Vec::new(),
+        };
         let connection = Arc::new(Connection {
             name: name.to_owned(),
             source,
@@ -190,10 +191,7 @@ impl Connection {
         let again = Box::pin(connect(&self.source, &self.changed, &self.options));
         let again = self.closing.run_until_cancelled(again).await;
         let again = again.ok_or_else(|| self.is_closed())?;
-        *live = again.map_err(|why| {
-            let reason = self.options.secrets.hide(why.reason);
-            ToolError::new(format!("MCP server {:?} is down: {reason}", self.name))
-        })?;
+        *live = again.map_err(|why| ToolError::new(format!("MCP server {:?} is down: {}", self.name, why.reason)))?;
         self.changed.notify_one();
         Ok(live.route())
     }

@@ -62,8 +62,6 @@ pub struct UpstreamOptions {
     pub max_schema_bytes: usize,
     /// The longest description, in characters; a longer one is cut. Default: 8 000.
     pub max_description: usize,
-    /// Which of its tools there are. Default: all.
-    pub filter: ToolFilter,
     /// The longest result of a call, in bytes of JSON; a longer one is an error of the call. Default, and the most that
     /// there is: 16 MiB.
     pub max_result_bytes: usize,
@@ -71,6 +69,8 @@ pub struct UpstreamOptions {
     pub certificates: String,
     /// Whom an [`Upstream`] tells that its tools may have changed. Default: nobody.
     pub changes: Changes,
+    /// Which of its tools there are. Default: all.
+    pub filter: ToolFilter,
     /// What the server knows and must not tell. Default: nothing.
     pub secrets: Secrets,
 }
@@ -86,10 +86,10 @@ impl Default for UpstreamOptions {
             max_pages: 1_000,
             max_schema_bytes: 256 * 1024,
             max_description: 8_000,
-            filter: ToolFilter::default(),
             max_result_bytes: MAX_MESSAGE_BYTES,
             certificates: String::new(),
             changes: Changes::default(),
+            filter: ToolFilter::default(),
             secrets: Secrets::default(),
         }
     }
@@ -226,8 +226,8 @@ impl Link for Peer<RoleClient> {
 fn reason(error: &ServiceError, lost: &Lost, secrets: &Secrets) -> String {
     match error {
         ServiceError::McpError(error) => crate::text::cut(secrets.hide(error.message.to_string()), MAX_MESSAGE),
-        ServiceError::TransportSend(error) => secrets.hide(transport_reason(error, lost)),
-        ServiceError::TransportClosed => secrets.hide(lost.why()),
+        ServiceError::TransportSend(error) => transport_reason(error, lost),
+        ServiceError::TransportClosed => lost.why(),
         ServiceError::Timeout { .. } => "it did not answer in time".to_owned(),
         ServiceError::Cancelled { .. } => "the request was cancelled".to_owned(),
         _ => "it answered something else than was asked for".to_owned(),

@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use execbox::{InlineExecutor, Provider};
+use execbox::{InlineExecutor, Limits, Provider};
 use execbox_mcp::server::{CodeServer, ServerOptions};
 use execbox_mcp::upstream::{Upstream, UpstreamOptions};
 use rmcp::model::{
@@ -191,17 +192,18 @@ pub(crate) async fn client(
     (listener.clone().serve(near).await.unwrap(), listener)
 }
 
-/// A server of code over the tools of a fake.
+/// A server of code over the tools of a fake. Its guests have time: what ends them is something else.
 pub(crate) async fn code_server(fake: &Fake) -> CodeServer {
     let upstream = fake.open("api", UpstreamOptions::default()).await;
     let executor = Arc::new(InlineExecutor::new().unwrap());
-    CodeServer::new(executor, move || vec![upstream.provider()], ServerOptions::default())
+    let limits = Limits { timeout: Duration::from_hours(1), ..Limits::default() };
+    CodeServer::new(executor, move || vec![upstream.provider()], ServerOptions { limits, ..ServerOptions::default() })
 }
 
 /// Waits until it is so.
 pub(crate) async fn until(is_so: impl Fn() -> bool) {
     while !is_so() {
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 

@@ -19,7 +19,7 @@ async fn servers(config: &Json) -> Servers {
     read.read(&config.to_string(), &|name| (name == "TOKEN").then(|| SECRET.to_owned())).unwrap();
     assert_eq!(read.skipped, []);
     let options = UpstreamOptions { restart_pause: Duration::from_millis(1), ..UpstreamOptions::default() };
-    let servers = Servers::start(read.servers, &options, |_| None);
+    let servers = Servers::start(read.servers, &options, None);
     servers.settled().await;
     servers
 }
@@ -70,12 +70,13 @@ async fn nothing_that_a_server_says_has_its_secrets() {
 #[tokio::test]
 async fn a_server_that_fails_is_told_and_the_others_work() {
     let (rude, gone) = (fake("rude"), json!({ "command": "/nonexistent/server" }));
-    let config = json!({ "mcpServers": { "gone": gone, "my-server": fake("it"), "rude": rude } });
+    let away = json!({ "url": "http://127.0.0.1:1/mcp" });
+    let config = json!({ "mcpServers": { "gone": gone, "my-server": fake("it"), "rude": rude, "away": away } });
     let servers = servers(&config).await;
     let status = servers.status();
     let names: Vec<&str> = status.iter().map(|status| status.namespace.as_str()).collect();
-    assert_eq!(names, ["gone", "my_server", "rude"]);
-    for at in [0, 2] {
+    assert_eq!(names, ["gone", "my_server", "rude", "away"]);
+    for at in [0, 2, 3] {
         let Standing::Failed { reason } = &status[at].standing else { panic!("{:?}", status[at]) };
         assert!(!reason.is_empty() && !reason.contains(SECRET), "{reason}");
     }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use execbox::{CancellationToken, ErrorCode, ExecuteResult, Execution, Executor as _, InlineExecutor};
+use execbox::{CancellationToken, ErrorCode, ExecuteResult, Execution, Executor as _, InlineExecutor, Limits};
 use execbox_mcp::server::{HttpOptions, HttpServer};
 use execbox_mcp::upstream::{Upstream, UpstreamError, UpstreamOptions};
 use serde_json::{Value as Json, json};
@@ -104,7 +104,8 @@ async fn a_server_of_our_own_is_a_provider() {
     assert_eq!(run(&upstream, code).await.outcome, Ok(Some(json!(7))));
     let slow = "await far.mcp_code({ code: 'await api.slow({})' })";
     let token = CancellationToken::new();
-    let execution = Execution::new(slow).provider(upstream.provider()).cancellation(token.clone());
+    let limits = Limits { timeout: Duration::from_hours(1), ..Limits::default() };
+    let execution = Execution::new(slow).provider(upstream.provider()).limits(limits).cancellation(token.clone());
     let running = tokio::spawn(async move { InlineExecutor::new().unwrap().execute(execution).await });
     fake.started.notified().await;
     token.cancel();
