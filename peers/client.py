@@ -46,6 +46,15 @@ async def it_says_who_it_is(client: Client):
 
 
 @check
+async def all_servers_get_ready(client: Client):
+    with anyio.fail_after(30):
+        for namespace in ["everything", "files", "memory", "patient", "far"]:
+            page = {"total": 0}
+            while page["total"] == 0:
+                page = (await client.call_tool("mcp_search_tools", {"namespace": namespace})).structured_content
+
+
+@check
 async def it_lists_three_tools_with_sound_schemas(client: Client):
     tools = (await client.list_tools()).tools
     equal([tool.name for tool in tools], ["mcp_search_tools", "mcp_execute_code", "mcp_code"])
