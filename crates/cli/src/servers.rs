@@ -132,7 +132,7 @@ pub(crate) fn report_failures(config: &Config, servers: &Servers) -> bool {
     let failures: Vec<String> =
         skipped(config, Trouble::is_failure).chain(servers.status().iter().filter_map(failure)).collect();
     for failure in &failures {
-        report::note(failure);
+        note(failure);
     }
     !failures.is_empty()
 }
@@ -143,7 +143,7 @@ pub(crate) fn report(config: &Config, servers: &Servers) {
         report::note(&line);
     }
     for status in servers.status() {
-        report::note(&line(&status));
+        note(&line(&status));
         if let Standing::Open { left_out, unused, .. } = &status.standing {
             for pattern in unused {
                 report::note(&format_args!("{}: no tool fits {:?}", status.namespace, pattern.as_str()));
@@ -155,6 +155,13 @@ pub(crate) fn report(config: &Config, servers: &Servers) {
                 report::note(&format_args!("{}: and without {} more", status.namespace, more + 1));
             }
         }
+    }
+}
+
+/// The last words of a server may be more than one line.
+fn note(text: &str) {
+    for line in text.lines() {
+        report::note(&line);
     }
 }
 

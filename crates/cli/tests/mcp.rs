@@ -57,6 +57,13 @@ fn tools_and_types() {
         with(&["types", "server-two"]),
         Typed::new(&["tools", "--server", "a b=sh fake.sh 'my name'", "--allow", "a_b.hello"]),
         Typed::new(&["run", "--server", "it=sh fake.sh 'my name'", "-e", "(await it.hello()).content[0].text"]),
+        Typed::new(&[
+            "tools",
+            "--server",
+            "a='npx -y some-server'",
+            "--server",
+            "b=sh -c 'echo first >&2; echo last >&2; exit 3'",
+        ]),
         with(&["run", "-e", "(await one.env()).content[0].text.includes('TOKEN=${TOKEN}')"]),
     ];
     insta::assert_snapshot!(transcript(&dir, &commands));

@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::panic::AssertUnwindSafe;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use execbox::Provider;
@@ -191,11 +192,21 @@ impl Member {
         *state = match opened {
             Ok(upstream) => State::Open(upstream),
             Err(error) => {
-                let reason = self.config.secrets.hide(reason(error));
+                let reason = self.config.secrets.hide(reason(error)) + self.hint();
                 let pause = self.options.restart_pause.saturating_mul(1 << failures.min(MOST_DOUBLINGS));
                 State::Failed { reason, failures: failures.saturating_add(1), retry_at: Instant::now() + pause }
             }
         };
+    }
+
+    /// What many get wrong.
+    fn hint(&self) -> &'static str {
+        match &self.config.place {
+            Place::Program { command, .. } if command.contains(' ') && !Path::new(command).exists() => {
+                "; `command` is the program alone: its arguments belong in `args`"
+            }
+            _ => "",
+        }
     }
 
     fn status(&self) -> Status {

@@ -71,7 +71,7 @@ impl Source {
             Self::Child(command) => {
                 let spawned = command.spawn(&options.secrets, &lost);
                 let (pipe, process) =
-                    spawned.map_err(|error| Failure::from(format!("its program does not start: {}", error.kind())))?;
+                    spawned.map_err(|error| Failure::from(format!("its program does not start: {}", kind(&error))))?;
                 child = Some(process);
                 serve(client, pipe, lifecycle, timeout).await
             }
@@ -99,6 +99,14 @@ impl Source {
                 Err(failure)
             }
         }
+    }
+}
+
+/// What went wrong, without the words of the system.
+fn kind(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => "there is no such program, or no such directory to run it in".to_owned(),
+        kind => kind.to_string(),
     }
 }
 

@@ -181,7 +181,10 @@ async fn a_child_that_does_not_start_has_last_words() {
     assert_eq!(open(error, long).await, "cannot connect to MCP server \"sh\": no ${API_KEY} today");
     let missing = ChildCommand { program: "/nonexistent/server".into(), ..ChildCommand::default() };
     let error = Upstream::open_child("sh", missing, UpstreamOptions::default()).await.unwrap_err();
-    assert_eq!(error.to_string(), "cannot connect to MCP server \"sh\": its program does not start: entity not found");
+    assert_eq!(
+        error.to_string(),
+        "cannot connect to MCP server \"sh\": its program does not start: there is no such program, or no such directory to run it in"
+    );
 }
 
 #[tokio::test]
