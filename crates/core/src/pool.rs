@@ -397,7 +397,10 @@ mod tests {
                         pool.lost();
                     },
                     Step::Wait(time) => { now += ms(time); pool.handle_timeout(now) }
-                    Step::GrowTo(count) => for _ in 0..pool.grow_to(count) { granted.push(Grant::Make) },
+                    Step::GrowTo(count) => {
+                        for _ in 0..pool.grow_to(count) { granted.push(Grant::Make) }
+                        pool.handle_timeout(now); // What was kept for `min_size` may have been due for long.
+                    }
                     Step::Close => pool.close(),
                 }
                 while let Some(output) = pool.poll_output() {
