@@ -1,6 +1,6 @@
-//! `execbox mcp`: the library's MCP server on standard input and output, over other MCP servers.
+//! `execbox mcp`: the library's MCP server on standard input and output or over HTTP, over other MCP servers.
 //!
-//! Standard output carries the protocol and nothing else.
+//! Standard output carries the protocol and nothing else. Over HTTP, it carries nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use execbox_mcp::config::Config;
 use execbox_mcp::rmcp::ServiceExt as _;
 use execbox_mcp::rmcp::service::ServerInitializeError;
 use execbox_mcp::rmcp::transport::stdio;
-use execbox_mcp::server::{CodeServer, Layout, ServerOptions};
+use execbox_mcp::server::{CodeServer, HttpError, HttpOptions, HttpServer, Layout, ServerOptions};
 use execbox_mcp::servers::Servers;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -21,6 +21,7 @@ use crate::exit::Exit;
 use crate::limits::{self, LimitError};
 use crate::servers::{self, ServersError};
 use crate::stub::{self, StubError};
+use crate::token::{self, NoToken};
 use crate::{report, source};
 
 /// Serves until the client has gone or a signal comes.
@@ -40,6 +41,8 @@ struct Job {
     stubs: Vec<Provider>,
     place: Place,
     options: ServerOptions,
+    /// Where to listen, instead of standard input and output.
+    http: Option<(String, HttpOptions)>,
     quiet: bool,
     verbose: bool,
 }
@@ -65,6 +68,12 @@ enum Failure {
     NoServer,
     #[error("no MCP server is left: every one of the configuration is disabled, or is execbox itself")]
     NoneLeft,
+    #[error("its configuration starts itself again and again: take the server out that starts `execbox mcp`")]
+    Itself,
+    #[error(transparent)]
+    Token(#[from] NoToken),
+    #[error("--http: {}", http_reason(.0))]
+    Http(#[from] HttpError),
     #[error("{0}")]
     Engine(String),
     #[error("cannot serve: {}", source::reason(.0))]
@@ -86,16 +95,24 @@ impl Failure {
 
 impl Job {
     fn new(arguments: &McpArguments) -> Result<Self, Failure> {
-        let limits = limits::read(&arguments.limits)?;
+        if servers::depth() > DEEPEST {
+            return Err(Failure::Itself);
+        }
+        let mut limits = limits::read(&arguments.limits)?;
+        if arguments.limits.timeout.is_none() {
+            limits.timeout = TIMEOUT;
+        }
         let options = options(arguments, limits)?;
-        let place = Place::of(arguments.executor.as_deref().unwrap_or("process"), None)?;
+        let executor = arguments.executor.as_deref().unwrap_or("process");
+        let place = Place::of(executor, arguments.executor_token_file.as_deref())?;
         let stubs = stub::load(&arguments.tools)?;
-        let config = servers::read(&arguments.servers)?;
+        let config = servers::read(&arguments.servers, &stubs)?;
         if config.servers.is_empty() && stubs.is_empty() && !config.skipped.iter().any(|s| s.trouble.is_failure()) {
             return Err(if config.skipped.is_empty() { Failure::NoServer } else { Failure::NoneLeft });
         }
+        let http = arguments.http.clone().map(|address| Ok::<_, NoToken>((address, http_options(arguments)?)));
         let (quiet, verbose) = (arguments.quiet, arguments.verbose);
-        Ok(Self { config, stubs, place, options, quiet, verbose })
+        Ok(Self { config, stubs, place, options, http: http.transpose()?, quiet, verbose })
     }
 
     fn run(self) -> Result<(), Failure> {
@@ -110,15 +127,27 @@ impl Job {
         let stop = CancellationToken::new();
         stop_on_signals(stop.clone())?;
         let executor = self.place.executor().map_err(|error| Failure::Engine(error.message))?;
-        let servers = servers::start(&self.config, self.verbose);
+        // An address that cannot be had is told before anything is started.
+        let http = match &self.http {
+            Some((address, options)) => Some(HttpServer::bind(address, options.clone()).await?),
+            None => None,
+        };
+        let servers = servers::start(&self.config, self.options.changes.clone(), self.verbose);
         tokio::select! {
             () = self.announce(&servers, &executor) => {}
             () = stop.cancelled() => {}
         }
         let (stubs, live) = (self.stubs, servers.clone());
-        let providers = move || servers::all(&stubs, &live);
-        let server = CodeServer::new(Arc::clone(&executor), providers, self.options);
-        let served = serve(server, stop).await;
+        let tools = move || servers::all(&stubs, &live);
+        let code_server = CodeServer::new(Arc::clone(&executor), tools, self.options);
+        let served = match http {
+            Some(http) => {
+                report::note(&format_args!("listening on {}", http.url()));
+                http.serve(code_server, stop).await;
+                Ok(())
+            }
+            None => serve(code_server, stop).await,
+        };
         tokio::join!(servers.close(), executor.dispose());
         served
     }
@@ -128,9 +157,10 @@ impl Job {
         let settled = tokio::time::timeout(PATIENCE, servers.settled());
         // The first program need not wait for its child.
         let _ = tokio::join!(settled, executor.prewarm(1));
-        match self.quiet {
-            true => _ = servers::report_failures(&self.config, servers),
-            false => servers::report(&self.config, servers),
+        if self.quiet {
+            servers::report_failures(&self.config, servers);
+        } else {
+            servers::report(&self.config, servers);
         }
     }
 }
@@ -144,6 +174,22 @@ async fn serve(server: CodeServer, stop: CancellationToken) -> Result<(), Failur
     };
     let _ = running.waiting().await;
     Ok(())
+}
+
+fn http_options(arguments: &McpArguments) -> Result<HttpOptions, NoToken> {
+    Ok(HttpOptions {
+        token: token::read(arguments.token_file.as_deref())?,
+        hosts: arguments.allow_host.clone(),
+        origins: arguments.allow_origin.clone(),
+        ..HttpOptions::default()
+    })
+}
+
+fn http_reason(error: &HttpError) -> String {
+    match error {
+        HttpError::Io { address, error } => format!("cannot listen on {address}: {}", source::reason(error)),
+        error => error.to_string(),
+    }
 }
 
 fn options(arguments: &McpArguments, limits: Limits) -> Result<ServerOptions, Failure> {
@@ -192,6 +238,12 @@ fn stop_on_signals(stop: CancellationToken) -> io::Result<()> {
     });
     Ok(())
 }
+
+/// How long code may take where the command line says nothing: tools may be far away.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How many of these may be started by one another.
+const DEEPEST: usize = 2;
 
 /// How long the client waits for slow servers; theirs are tools that come later.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -4,6 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use execbox::{CancellationToken, ErrorCode, ExecuteResult, Execution, Limits, Provider};
+use execbox_mcp::Changes;
 use execbox_mcp::config::Config;
 
 use crate::args::RunArguments;
@@ -58,7 +59,7 @@ impl Job {
         let limits = limits::read(&arguments.limits)?;
         let place = Place::read(&arguments.place)?;
         let stubs = stub::load(&arguments.tools)?;
-        let config = servers::read(&arguments.servers)?;
+        let config = servers::read(&arguments.servers, &stubs)?;
         let source = Source::read(arguments.program)?;
         let (json, quiet) = (arguments.json, arguments.quiet);
         Ok(Self { source, stubs, config, limits, place, json, quiet })
@@ -79,7 +80,7 @@ impl Job {
     fn execute(&self, cancellation: CancellationToken) -> ExecuteResult {
         let has_servers = !self.config.servers.is_empty();
         let result = self.place.run(has_servers, async |executor| {
-            let servers = servers::start(&self.config, false);
+            let servers = servers::start(&self.config, Changes::default(), false);
             tokio::select! {
                 () = servers.settled() => {}
                 () = cancellation.cancelled() => {}

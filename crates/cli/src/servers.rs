@@ -6,10 +6,10 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use execbox::Provider;
-use execbox_mcp::Pattern;
 use execbox_mcp::config::{Config, ConfigError, Place, ServerConfig, Skipped, Trouble};
 use execbox_mcp::servers::{Servers, Standing, Status, namespaces};
-use execbox_mcp::upstream::UpstreamOptions;
+use execbox_mcp::upstream::{OnLine, UpstreamOptions};
+use execbox_mcp::{Changes, Pattern};
 
 use crate::args::ServerArguments;
 use crate::report;
@@ -19,8 +19,10 @@ use crate::source::{self, TextError};
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ServersError {
     #[error(transparent)]
-    Text(#[from] TextError),
-    #[error("{file}: {error}")]
+    Text(TextError),
+    #[error("--config: {0}; {PLACES}")]
+    NotFound(TextError),
+    #[error("{file}:{error}")]
     Config { file: String, error: ConfigError },
     #[error("--server {0:?}: write NAME=COMMAND or NAME=URL, for example 'files=npx -y some-server /work'")]
     NoName(String),
@@ -30,6 +32,8 @@ pub(crate) enum ServersError {
     Server { name: String, trouble: Trouble },
     #[error("{option} {pattern:?}: {}", no_such_server(.servers))]
     Pattern { option: &'static str, pattern: String, servers: Vec<String> },
+    #[error("{name:?} is both a provider of --tools and an MCP server: rename one of the two")]
+    Duplicate { name: String },
 }
 
 fn no_such_server(servers: &[String]) -> String {
@@ -39,8 +43,8 @@ fn no_such_server(servers: &[String]) -> String {
     }
 }
 
-/// The servers that the command line names.
-pub(crate) fn read(arguments: &ServerArguments) -> Result<Config, ServersError> {
+/// The servers that the command line names. None of them is called as one of `stubs`.
+pub(crate) fn read(arguments: &ServerArguments, stubs: &[Provider]) -> Result<Config, ServersError> {
     let mut config = Config::default();
     for path in &arguments.config {
         read_file(&mut config, path)?;
@@ -50,11 +54,18 @@ pub(crate) fn read(arguments: &ServerArguments) -> Result<Config, ServersError> 
     }
     restrict(&mut config.servers, "--allow", &arguments.allow, |server, pattern| server.filter.allow.push(pattern))?;
     restrict(&mut config.servers, "--deny", &arguments.deny, |server, pattern| server.filter.deny.push(pattern))?;
-    Ok(config)
+    let mut namespaces = namespaces(config.servers.iter().map(|server| server.name.as_str())).into_iter();
+    match namespaces.find(|name| stubs.iter().any(|stub| stub.name() == name)) {
+        Some(name) => Err(ServersError::Duplicate { name }),
+        None => Ok(config),
+    }
 }
 
 fn read_file(config: &mut Config, path: &Path) -> Result<(), ServersError> {
-    let text = source::read_file(path)?;
+    let text = source::read_file(path).map_err(|error| match error {
+        TextError::NotFound { .. } => ServersError::NotFound(error),
+        error => ServersError::Text(error),
+    })?;
     let variables = |name: &str| env::var(name).ok();
     config.read(&text, &variables).map_err(|error| ServersError::Config { file: path.display().to_string(), error })
 }
@@ -65,7 +76,12 @@ fn server(text: &str) -> Result<ServerConfig, ServersError> {
     let (name, rest) = named.ok_or_else(|| ServersError::NoName(text.to_owned()))?;
     let name = name.trim();
     let words = shlex::split(rest).ok_or_else(|| ServersError::Quotes(text.to_owned()))?;
-    ServerConfig::from_words(name, &words).map_err(|trouble| ServersError::Server { name: name.to_owned(), trouble })
+    let server = match &words[..] {
+        [url] if url.contains("://") => ServerConfig::at(name, url),
+        [command, args @ ..] => ServerConfig::started(name, command, args),
+        [] => return Err(ServersError::NoName(text.to_owned())),
+    };
+    server.map_err(|trouble| ServersError::Server { name: name.to_owned(), trouble })
 }
 
 /// Adds patterns to the servers that they begin with, by name or namespace.
@@ -92,31 +108,46 @@ fn restrict(
     Ok(())
 }
 
-/// Begins to open the servers.
-pub(crate) fn start(config: &Config, verbose: bool) -> Servers {
+/// Begins to open the servers. `changes` are told when their tools change. If it is to be `verbose`, what they write to
+/// standard error is shown.
+pub(crate) fn start(config: &Config, changes: Changes, verbose: bool) -> Servers {
     let mut configs = config.servers.clone();
-    for server in &mut configs {
-        if let Place::Child(command) = &mut server.place {
-            command.inherit_stderr = verbose;
+    for config in &mut configs {
+        if let Place::Program { env, .. } = &mut config.place {
+            env.push((DEPTH.to_owned(), (depth() + 1).to_string()));
         }
     }
-    Servers::start(configs, &UpstreamOptions::default())
+    let options = UpstreamOptions { changes, ..UpstreamOptions::default() };
+    let on_stderr = verbose.then(|| OnLine::new(|line| report::note(&line)));
+    Servers::start(configs, &options, on_stderr.as_ref())
+}
+
+/// How many of execbox started one another until this one.
+pub(crate) fn depth() -> usize {
+    env::var(DEPTH).ok().and_then(|depth| depth.parse().ok()).unwrap_or_default()
 }
 
 /// Says what has failed, and else nothing. Tells whether anything has.
 pub(crate) fn report_failures(config: &Config, servers: &Servers) -> bool {
     let failures: Vec<String> =
         skipped(config, Trouble::is_failure).chain(servers.status().iter().filter_map(failure)).collect();
-    failures.iter().for_each(|failure| report::note(failure));
+    for failure in &failures {
+        note(failure);
+    }
     !failures.is_empty()
 }
 
 /// Says what there is.
 pub(crate) fn report(config: &Config, servers: &Servers) {
-    skipped(config, |_| true).for_each(|line| report::note(&line));
+    for line in skipped(config, |_| true) {
+        report::note(&line);
+    }
     for status in servers.status() {
-        report::note(&line(&status));
-        if let Standing::Open { left_out, .. } = &status.standing {
+        note(&line(&status));
+        if let Standing::Open { left_out, unused, .. } = &status.standing {
+            for pattern in unused {
+                report::note(&format_args!("{}: no tool fits {:?}", status.namespace, pattern.as_str()));
+            }
             for tool in left_out.iter().take(MOST_LEFT_OUT) {
                 report::note(&format_args!("{}: without tool {:?}: {}", status.namespace, tool.tool, tool.reason));
             }
@@ -124,6 +155,13 @@ pub(crate) fn report(config: &Config, servers: &Servers) {
                 report::note(&format_args!("{}: and without {} more", status.namespace, more + 1));
             }
         }
+    }
+}
+
+/// The last words of a server may be more than one line.
+fn note(text: &str) {
+    for line in text.lines() {
+        report::note(&line);
     }
 }
 
@@ -162,6 +200,14 @@ fn tools_of(count: usize) -> String {
 pub(crate) fn all(stubs: &[Provider], servers: &Servers) -> Vec<Provider> {
     stubs.iter().cloned().chain(servers.providers()).collect()
 }
+
+/// Tells an execbox that is started by another how deep it is: a configuration may start itself in a way that it does not
+/// see.
+const DEPTH: &str = "EXECBOX_DEPTH";
+
+/// Where people find what they are asked for.
+const PLACES: &str = "MCP clients keep theirs in ~/.cursor/mcp.json (Cursor), ~/.claude.json and .mcp.json (Claude Code), \
+    claude_desktop_config.json (Claude Desktop: Settings, Developer), .vscode/mcp.json (VS Code)";
 
 /// How many left-out tools of a server are told one by one.
 const MOST_LEFT_OUT: usize = 20;

@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use execbox::{CancellationToken, Provider};
+use execbox_mcp::Changes;
 use execbox_mcp::server::{Catalogue, Found, Query};
 
 use crate::args::{ServerArguments, ToolsArguments};
@@ -78,13 +79,13 @@ impl Loaded {
 /// Asks the servers, and says which are not there.
 pub(crate) fn load(arguments: &ServerArguments, stubs: &[PathBuf]) -> Result<Loaded, NoTools> {
     let stubs = stub::load(stubs)?;
-    let config = servers::read(arguments)?;
+    let config = servers::read(arguments, &stubs)?;
     if config.servers.is_empty() && config.skipped.is_empty() && stubs.is_empty() {
         return Err(NoTools::NoServer);
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ask = async |cancellation: CancellationToken| {
-        let servers = servers::start(&config, false);
+        let servers = servers::start(&config, Changes::default(), false);
         tokio::select! {
             () = servers.settled() => {}
             () = cancellation.cancelled() => return Err(NoTools::Interrupted),

@@ -16,12 +16,53 @@ pub struct ToolFilter {
 impl ToolFilter {
     /// Whether there is a tool of that name. Patterns may mean its own name or the one that guest code calls.
     pub fn passes(&self, tool: &str) -> bool {
-        if self.allow.is_empty() && self.deny.is_empty() {
-            return true;
+        self.patterns().next().is_none() || {
+            let names = Names::of(tool);
+            let any = |patterns: &[Pattern]| patterns.iter().any(|pattern| names.fit(pattern));
+            (self.allow.is_empty() || any(&self.allow)) && !any(&self.deny)
         }
-        let safe = SafeNames::default().assign(tool);
-        let any = |patterns: &[Pattern]| patterns.iter().any(|pattern| pattern.fits(tool) || pattern.fits(&safe));
-        (self.allow.is_empty() || any(&self.allow)) && !any(&self.deny)
+    }
+
+    /// All patterns.
+    pub(crate) fn patterns(&self) -> impl Iterator<Item = &Pattern> {
+        self.allow.iter().chain(&self.deny)
+    }
+}
+
+/// Of the patterns of a filter, those that no tool has fitted: they may be misspelt.
+pub(crate) struct Unused<'a>(Vec<&'a Pattern>);
+
+impl<'a> Unused<'a> {
+    pub(crate) fn new(filter: &'a ToolFilter) -> Self {
+        Self(filter.patterns().collect())
+    }
+
+    /// There is a tool of that name, whether it passes or not.
+    pub(crate) fn see(&mut self, tool: &str) {
+        if !self.0.is_empty() {
+            let names = Names::of(tool);
+            self.0.retain(|pattern| !names.fit(pattern));
+        }
+    }
+
+    pub(crate) fn into_patterns(self) -> Vec<Pattern> {
+        self.0.into_iter().cloned().collect()
+    }
+}
+
+/// What a pattern may call a tool.
+struct Names<'a> {
+    own: &'a str,
+    safe: String,
+}
+
+impl<'a> Names<'a> {
+    fn of(tool: &'a str) -> Self {
+        Self { own: tool, safe: SafeNames::default().assign(tool) }
+    }
+
+    fn fit(&self, pattern: &Pattern) -> bool {
+        pattern.fits(self.own) || pattern.fits(&self.safe)
     }
 }
 
@@ -78,8 +119,9 @@ mod tests {
             ("a**b", &["ab", "axb"], &["a"]),
             ("a*bc*c", &["abcc", "axbcxc"], &["abc"]),
         ] {
-            fitting.iter().for_each(|name| assert!(Pattern::new(pattern).fits(name), "{pattern} {name}"));
-            others.iter().for_each(|name| assert!(!Pattern::new(pattern).fits(name), "{pattern} {name}"));
+            for name in fitting.iter().chain(others) {
+                assert_eq!(Pattern::new(pattern).fits(name), fitting.contains(name), "{pattern} {name}");
+            }
         }
     }
 

@@ -4,6 +4,7 @@
 //! It names no engine: executors are given. It knows no rule of executions: what a provider, a limit or an error
 //! is, is the library's.
 
+mod changes;
 pub mod config;
 mod filter;
 mod secrets;
@@ -12,6 +13,7 @@ pub mod servers;
 mod text;
 pub mod upstream;
 
+pub use changes::Changes;
 pub use filter::{Pattern, ToolFilter};
 pub use rmcp;
 pub use secrets::Secrets;

@@ -1,21 +1,23 @@
 //! The servers of a configuration, opened together and kept.
 //!
 //! One that fails takes none of the others down: its tools are missing, why is told, and it is tried again when somebody
-//! asks for [`Servers::providers`] after a pause. How a connection is kept once it is there, is [`Upstream`]'s.
+//! asks for [`Servers::providers`] after a pause, which doubles ([`UpstreamOptions::restart_pause`]). How a connection is kept once it is there, is [`Upstream`]'s.
 
 use std::fmt;
+use std::panic::AssertUnwindSafe;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use execbox::Provider;
 use execbox_core::names::{SafeNames, check_provider_name};
+use futures_util::FutureExt as _;
 use futures_util::future::join_all;
-use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use crate::config::{Place, ServerConfig};
-use crate::upstream::{LeftOut, Upstream, UpstreamError, UpstreamOptions};
+use crate::upstream::{ChildCommand, LeftOut, OnLine, Upstream, UpstreamError, UpstreamOptions, Wrapped};
+use crate::{Changes, Pattern};
 
 /// MCP servers that are kept connected. Cheap to clone; [`close`](Self::close) ends them for all.
 #[derive(Clone)]
@@ -23,21 +25,22 @@ pub struct Servers(Arc<Inner>);
 
 struct Inner {
     members: Vec<Member>,
-    /// Counts how often a server came or failed.
-    changes: watch::Sender<u64>,
+    /// Told whenever a server has come or failed.
+    changes: Changes,
 }
 
 struct Member {
     config: ServerConfig,
     namespace: String,
     options: UpstreamOptions,
+    on_stderr: Option<OnLine>,
     state: Mutex<State>,
 }
 
 enum State {
     Opening(AbortHandle),
     Open(Upstream),
-    Failed { reason: String, pause: Duration, retry_at: Instant },
+    Failed { reason: String, failures: u32, retry_at: Instant },
     Closed,
 }
 
@@ -65,6 +68,8 @@ pub enum Standing {
         left_out: Vec<LeftOut>,
         /// How many are not allowed.
         withheld: usize,
+        /// Patterns that no tool fits.
+        unused: Vec<Pattern>,
     },
     /// They are not.
     Failed {
@@ -77,8 +82,9 @@ pub enum Standing {
 
 impl Servers {
     /// Begins to open all of them, on the current tokio runtime. `options` are those of each, but for what its own
-    /// configuration says.
-    pub fn start(configs: Vec<ServerConfig>, options: &UpstreamOptions) -> Self {
+    /// configuration says; its `changes` are told when a server comes, too. `on_stderr` is told lines that started
+    /// servers write to standard error, each with the server's namespace before it.
+    pub fn start(configs: Vec<ServerConfig>, options: &UpstreamOptions, on_stderr: Option<&OnLine>) -> Self {
         let namespaces = namespaces(configs.iter().map(|config| config.name.as_str()));
         let members = configs.into_iter().zip(namespaces).map(|(config, namespace)| {
             let options = UpstreamOptions {
@@ -88,11 +94,12 @@ impl Servers {
                 secrets: config.secrets.clone(),
                 ..options.clone()
             };
-            Member { config, namespace, options, state: Mutex::new(State::Closed) }
+            let on_stderr = on_stderr.map(|on_line| prefixed(&namespace, on_line));
+            Member { config, namespace, options, on_stderr, state: Mutex::new(State::Closed) }
         });
-        let servers = Self(Arc::new(Inner { members: members.collect(), changes: watch::Sender::new(0) }));
+        let servers = Self(Arc::new(Inner { members: members.collect(), changes: options.changes.clone() }));
         for (at, member) in servers.0.members.iter().enumerate() {
-            servers.open(at, &mut member.lock(), FIRST_PAUSE);
+            servers.open(at, &mut member.lock(), 0);
         }
         servers
     }
@@ -101,7 +108,7 @@ impl Servers {
     pub async fn settled(&self) {
         let mut changes = self.0.changes.subscribe();
         while self.0.members.iter().any(|member| matches!(*member.lock(), State::Opening(_))) {
-            // The sender lives as long as `self`.
+            // Who tells lives as long as `self`.
             let _ = changes.changed().await;
         }
     }
@@ -114,9 +121,9 @@ impl Servers {
             let mut state = member.lock();
             match &*state {
                 State::Open(upstream) => providers.push(upstream.provider()),
-                State::Failed { pause, retry_at, .. } if *retry_at <= Instant::now() => {
-                    let pause = (*pause * 2).min(LONGEST_PAUSE);
-                    self.open(at, &mut state, pause);
+                State::Failed { failures, retry_at, .. } if *retry_at <= Instant::now() => {
+                    let failures = *failures;
+                    self.open(at, &mut state, failures);
                 }
                 State::Failed { .. } | State::Opening(_) | State::Closed => {}
             }
@@ -144,14 +151,16 @@ impl Servers {
         join_all(closing).await;
     }
 
-    /// Opens a server in a task of its own. `pause` is what follows if it fails.
-    fn open(&self, at: usize, state: &mut State, pause: Duration) {
+    /// Opens a server in a task of its own. `failures` is how often that failed before.
+    fn open(&self, at: usize, state: &mut State, failures: u32) {
         let inner = Arc::clone(&self.0);
         let task = tokio::spawn(async move {
             let member = &inner.members[at];
-            let opened = member.open().await;
-            member.arrive(opened, pause);
-            inner.changes.send_modify(|changes| *changes += 1);
+            // Whoever waits for it is not to wait for ever because of a mistake of ours.
+            let opened = AssertUnwindSafe(member.open()).catch_unwind().await;
+            let broken = |_| UpstreamError::Connect { name: String::new(), reason: "execbox is at fault".to_owned() };
+            member.arrive(opened.map_err(broken).flatten(), failures);
+            inner.changes.tell();
         });
         *state = State::Opening(task.abort_handle());
     }
@@ -161,12 +170,21 @@ impl Member {
     async fn open(&self) -> Result<Upstream, UpstreamError> {
         let (name, options) = (self.namespace.as_str(), self.options.clone());
         match &self.config.place {
-            Place::Child(command) => Upstream::open_child(name, command.clone(), options).await,
+            Place::Program { command, args, env, directory } => {
+                let command = ChildCommand {
+                    program: command.into(),
+                    args: args.iter().map(Into::into).collect(),
+                    env: env.iter().map(|(name, value)| (name.into(), value.into())).collect(),
+                    directory: directory.clone(),
+                    on_stderr: self.on_stderr.clone(),
+                };
+                Upstream::open_child(name, command, options).await
+            }
             Place::Http { url, headers } => Upstream::open_http(name, url, headers, options).await,
         }
     }
 
-    fn arrive(&self, opened: Result<Upstream, UpstreamError>, pause: Duration) {
+    fn arrive(&self, opened: Result<Upstream, UpstreamError>, failures: u32) {
         let mut state = self.lock();
         if matches!(*state, State::Closed) {
             return;
@@ -174,20 +192,30 @@ impl Member {
         *state = match opened {
             Ok(upstream) => State::Open(upstream),
             Err(error) => {
-                let reason = self.config.secrets.hide(reason(error));
-                State::Failed { reason, pause, retry_at: Instant::now() + pause }
+                let reason = self.config.secrets.hide(reason(error)) + self.hint();
+                let pause = self.options.restart_pause.saturating_mul(1 << failures.min(MOST_DOUBLINGS));
+                State::Failed { reason, failures: failures.saturating_add(1), retry_at: Instant::now() + pause }
             }
         };
+    }
+
+    /// What many get wrong.
+    fn hint(&self) -> &'static str {
+        match &self.config.place {
+            Place::Program { command, .. } if command.contains(' ') && !Path::new(command).exists() => {
+                "; `command` is the program alone: its arguments belong in `args`"
+            }
+            _ => "",
+        }
     }
 
     fn status(&self) -> Status {
         let standing = match &*self.lock() {
             State::Opening(_) => Standing::Opening,
-            State::Open(upstream) => Standing::Open {
-                tools: upstream.provider().manifest().tools.len(),
-                left_out: upstream.left_out(),
-                withheld: upstream.withheld(),
-            },
+            State::Open(upstream) => {
+                let Wrapped { provider, left_out, withheld, unused } = upstream.wrapped();
+                Standing::Open { tools: provider.manifest().tools.len(), left_out, withheld, unused }
+            }
             State::Failed { reason, .. } => Standing::Failed { reason: reason.clone() },
             State::Closed => Standing::Closed,
         };
@@ -221,6 +249,11 @@ pub fn namespaces<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     names.into_iter().map(namespace).collect()
 }
 
+fn prefixed(namespace: &str, on_line: &OnLine) -> OnLine {
+    let (namespace, on_line) = (namespace.to_owned(), on_line.clone());
+    OnLine::new(move |line| on_line.tell(&format!("{namespace}: {line}")))
+}
+
 /// Without the name, which is told beside it.
 fn reason(error: UpstreamError) -> String {
     match error {
@@ -230,9 +263,8 @@ fn reason(error: UpstreamError) -> String {
     }
 }
 
-/// The pause before a server that failed is tried again; it doubles each time.
-const FIRST_PAUSE: Duration = Duration::from_secs(5);
-const LONGEST_PAUSE: Duration = Duration::from_mins(5);
+/// How often the pause before a server is tried again doubles.
+const MOST_DOUBLINGS: u32 = 7;
 
 #[cfg(test)]
 mod tests {

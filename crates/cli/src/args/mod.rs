@@ -41,7 +41,7 @@ pub(crate) enum Command {
     #[command(after_help = RUN_CODE_EXAMPLES, after_long_help = RUN_CODE_LONG_HELP)]
     RunCode(RunCodeArguments),
 
-    /// Put MCP servers behind one that runs code: an MCP server on standard input and output
+    /// Put MCP servers behind one that runs code: an MCP server on standard input and output, or over HTTP
     ///
     /// A client that is given this server instead of the others sees three tools: one searches the tools of all
     /// servers, the others run code that calls them, in a sandbox. What the code does not return stays out of the
@@ -116,9 +116,6 @@ pub(crate) struct RunArguments {
     pub(crate) tools: Vec<PathBuf>,
 
     #[command(flatten)]
-    pub(crate) servers: ServerArguments,
-
-    #[command(flatten)]
     pub(crate) place: PlaceArguments,
 
     /// Print the whole result (outcome, logs, duration) as one line of JSON
@@ -128,6 +125,9 @@ pub(crate) struct RunArguments {
     /// Do not show what the program logs
     #[arg(short, long)]
     pub(crate) quiet: bool,
+
+    #[command(flatten)]
+    pub(crate) servers: ServerArguments,
 
     #[command(flatten)]
     pub(crate) limits: LimitArguments,
@@ -245,6 +245,7 @@ Exit codes:
 const EXAMPLES: &str = "\
 Examples:
   execbox run program.ts
+  execbox mcp --config ~/.cursor/mcp.json
   execbox run -e '[1, 2, 3].map(x => x * x)'
   execbox run --help";
 
@@ -253,6 +254,7 @@ Examples:
   execbox run program.ts --tools tools.json
   execbox run -e '[1, 2, 3].map(x => x * x)'
   echo '6 * 7' | execbox run --json --timeout 500ms --memory 16MiB
+  execbox run program.ts --config ~/.cursor/mcp.json --timeout 1m
   execbox run program.ts --executor remote=tcp:127.0.0.1:7000
 
 `--help` also tells the exit codes and the format of tools files.";
@@ -261,6 +263,7 @@ const RUN_LONG_HELP: &str = r#"Examples:
   execbox run program.ts --tools tools.json
   execbox run -e '[1, 2, 3].map(x => x * x)'
   echo '6 * 7' | execbox run --json --timeout 500ms --memory 16MiB
+  execbox run program.ts --config ~/.cursor/mcp.json --timeout 1m
 
 Executors:
   inline            in this process, on its one thread

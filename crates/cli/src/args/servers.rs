@@ -29,10 +29,8 @@ pub(crate) struct ServerArguments {
 
 /// What `execbox mcp` is given.
 #[derive(Debug, Args)]
+#[command(mut_arg("timeout", |argument| argument.help(TIMEOUT)))]
 pub(crate) struct McpArguments {
-    #[command(flatten)]
-    pub(crate) servers: ServerArguments,
-
     /// Also grant the stub tools of this file, which give canned answers (may be repeated)
     #[arg(long, value_name = "FILE")]
     pub(crate) tools: Vec<PathBuf>,
@@ -41,22 +39,9 @@ pub(crate) struct McpArguments {
     #[arg(long, value_name = "WHERE")]
     pub(crate) executor: Option<String>,
 
-    /// Which tools the client has: `split` (search, and run code), `single` (run code, with the types in its
-    /// description) or `both` [default: both]
-    #[arg(long, value_name = "LAYOUT", help_heading = "The client's tools")]
-    pub(crate) layout: Option<String>,
-
-    /// The name of the tool that searches [default: mcp_search_tools]
-    #[arg(long, value_name = "NAME", help_heading = "The client's tools")]
-    pub(crate) search_name: Option<String>,
-
-    /// The name of the tool that runs code [default: mcp_execute_code]
-    #[arg(long, value_name = "NAME", help_heading = "The client's tools")]
-    pub(crate) execute_name: Option<String>,
-
-    /// The name of the tool that runs code and carries the types [default: mcp_code]
-    #[arg(long, value_name = "NAME", help_heading = "The client's tools")]
-    pub(crate) code_name: Option<String>,
+    /// Show a remote runner the token in this file (or in `EXECBOX_TOKEN`)
+    #[arg(long, value_name = "FILE", requires = "executor")]
+    pub(crate) executor_token_file: Option<PathBuf>,
 
     /// Say on standard error only what has failed
     #[arg(short, long)]
@@ -65,6 +50,42 @@ pub(crate) struct McpArguments {
     /// Let the servers that are started write to standard error, too
     #[arg(short, long, conflicts_with = "quiet")]
     pub(crate) verbose: bool,
+
+    #[command(flatten)]
+    pub(crate) servers: ServerArguments,
+
+    /// Listen at this address instead, for many clients: `127.0.0.1:8080`; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS", help_heading = "HTTP")]
+    pub(crate) http: Option<String>,
+
+    /// Serve clients that show the token in this file (or in `EXECBOX_TOKEN`), and nobody else
+    #[arg(long, value_name = "FILE", requires = "http", help_heading = "HTTP")]
+    pub(crate) token_file: Option<PathBuf>,
+
+    /// Clients reach it by this name, too: `box.example.com` (may be repeated)
+    #[arg(long, value_name = "HOST", requires = "http", help_heading = "HTTP")]
+    pub(crate) allow_host: Vec<String>,
+
+    /// Serve web pages of this origin: `https://app.example.com:443` (may be repeated)
+    #[arg(long, value_name = "ORIGIN", requires = "http", help_heading = "HTTP")]
+    pub(crate) allow_origin: Vec<String>,
+
+    /// Which tools the client has: `split` (search, and run code), `single` (run code, with the types in its
+    /// description) or `both` [default: both]
+    #[arg(long, value_name = "LAYOUT", help_heading = "The client's tools")]
+    pub(crate) layout: Option<String>,
+
+    /// The name of the tool that searches [default: `mcp_search_tools`]
+    #[arg(long, value_name = "NAME", help_heading = "The client's tools")]
+    pub(crate) search_name: Option<String>,
+
+    /// The name of the tool that runs code [default: `mcp_execute_code`]
+    #[arg(long, value_name = "NAME", help_heading = "The client's tools")]
+    pub(crate) execute_name: Option<String>,
+
+    /// The name of the tool that runs code and carries the types [default: `mcp_code`]
+    #[arg(long, value_name = "NAME", help_heading = "The client's tools")]
+    pub(crate) code_name: Option<String>,
 
     #[command(flatten)]
     pub(crate) limits: LimitArguments,
@@ -112,6 +133,10 @@ pub(crate) struct TypesArguments {
     pub(crate) servers: ServerArguments,
 }
 
+/// The same option as elsewhere, with another default: tools may be far away.
+const TIMEOUT: &str = "Stop code after this time, that of its tools included: `2s`, `1m`; a plain number is \
+    milliseconds [default: 30s]";
+
 pub(super) const MCP_EXAMPLES: &str = "\
 Examples:
   execbox mcp --config ~/.cursor/mcp.json
@@ -122,7 +147,8 @@ Examples:
 pub(super) const MCP_LONG_HELP: &str = r#"Examples:
   execbox mcp --config ~/.cursor/mcp.json
   execbox mcp --server 'files=npx -y @modelcontextprotocol/server-filesystem /work' --deny 'files.write_*'
-  execbox mcp --config servers.json --layout single --timeout 30s
+  execbox mcp --config servers.json --layout single --timeout 1m
+  execbox mcp --config servers.json --http 127.0.0.1:8080
 
 In a client's own configuration, instead of all other servers:
   { "mcpServers": { "execbox": { "command": "execbox", "args": ["mcp", "--config", "/path/to/servers.json"] } } }
@@ -154,7 +180,7 @@ A server that cannot be reached is told on standard error, and takes none of the
 when the client next asks for something.
 
 Exit codes:
-  0    the client has ended the connection, or SIGTERM or Ctrl-C has
+  0    the client has ended the connection, or SIGTERM or Ctrl-C has ended it
   2    bad usage, or a bad configuration
   4    execbox failed"#;
 

@@ -44,7 +44,7 @@ impl Token {
     }
 
     /// Whether the value of an `Authorization` header shows this token.
-    pub(super) fn is_in_header(&self, value: &str) -> bool {
+    pub fn is_in_header(&self, value: &str) -> bool {
         let Some((scheme, shown)) = value.split_once(' ') else { return false };
         scheme.eq_ignore_ascii_case("bearer") && self.is(shown.trim())
     }

@@ -7,7 +7,7 @@ use super::secret::Given;
 use super::variables::{Used, expand};
 use super::{ConfigError, Place, Problem, ServerConfig, Trouble};
 use crate::filter::Pattern;
-use crate::upstream::{ChildCommand, Results};
+use crate::upstream::Results;
 
 type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
 
@@ -103,21 +103,15 @@ impl<'a> RawEntry<'a> {
     }
 
     fn program(&self, reader: &mut Reader<'_>) -> Result<Place, Trouble> {
-        let program = self.command.as_ref().map_or(Ok(String::new()), |command| reader.text(command))?;
+        let command = self.command.as_ref().map_or(Ok(String::new()), |command| reader.text(command))?;
         let args: Vec<String> = self.args.iter().map(|arg| reader.text(arg)).collect::<Result<_, _>>()?;
-        if is_execbox(&program, &args) {
+        if is_execbox(&command, &args) {
             return Err(Trouble::Itself);
         }
         reader.given.add_arguments(&args);
         let env = reader.texts(&self.env)?;
         let directory = self.directory.as_ref().map(|directory| reader.text(directory)).transpose()?;
-        Ok(Place::Child(ChildCommand {
-            program: program.into(),
-            args: args.into_iter().map(Into::into).collect(),
-            env: env.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
-            directory: directory.map(Into::into),
-            ..ChildCommand::default()
-        }))
+        Ok(Place::Program { command, args, env, directory: directory.map(Into::into) })
     }
 
     fn web(&self, url: &Node<'_>, reader: &mut Reader<'_>) -> Result<Place, Trouble> {
@@ -161,7 +155,9 @@ impl Reader<'_> {
 /// `execbox mcp`, however it is started (`npx execbox mcp`, `/opt/bin/execbox mcp`): to start it from itself would
 /// never end.
 pub(super) fn is_execbox(program: &str, args: &[String]) -> bool {
-    let words: Vec<&str> = std::iter::once(program).chain(args.iter().map(String::as_str)).collect();
+    let arguments = std::iter::once(program).chain(args.iter().map(String::as_str));
+    // An argument may be a command itself: `sh -c 'execbox mcp'`.
+    let words: Vec<&str> = arguments.flat_map(str::split_whitespace).collect();
     let is_name = |word: &str| {
         let name = word.rsplit(['/', '\\']).next().unwrap_or_default();
         name.strip_suffix(".exe").unwrap_or(name) == "execbox"
@@ -214,6 +210,7 @@ mod tests {
             let mut words = line.split(' ').map(str::to_owned);
             is_execbox(&words.next().unwrap(), &words.collect::<Vec<_>>())
         };
+        assert!(is_execbox("sh", &["-c".to_owned(), "exec execbox mcp --config x".to_owned()]));
         for line in ["execbox mcp", "/usr/bin/execbox mcp --config x", "npx -y execbox mcp", "C:\\b\\execbox.exe mcp"] {
             assert!(is(line), "{line}");
         }

@@ -35,11 +35,12 @@ mod secret;
 mod variables;
 
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::Secrets;
 use crate::filter::ToolFilter;
-use crate::upstream::{ChildCommand, Results};
+use crate::upstream::Results;
 
 /// The servers of one or more files.
 #[derive(Debug, Default)]
@@ -51,7 +52,7 @@ pub struct Config {
 }
 
 /// One MCP server, and what of it is used.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerConfig {
     /// Its name in the file.
     pub name: String,
@@ -68,10 +69,19 @@ pub struct ServerConfig {
 }
 
 /// Where a server is.
-#[derive(Clone, PartialEq)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum Place {
-    /// A program that is started.
-    Child(ChildCommand),
+    /// A program that is started, and speaks on its standard streams.
+    Program {
+        /// The program.
+        command: String,
+        /// Its arguments.
+        args: Vec<String>,
+        /// Environment variables, besides those that every server gets.
+        env: Vec<(String, String)>,
+        /// Its working directory. Default: this process's.
+        directory: Option<PathBuf>,
+    },
     /// An address that speaks streamable HTTP.
     Http {
         /// The address.
@@ -81,12 +91,14 @@ pub enum Place {
     },
 }
 
-/// Without values: they may be secrets.
+/// Without what may be a secret.
 impl fmt::Debug for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Child(command) => f.debug_tuple("Child").field(&command.program).finish(),
-            Self::Http { .. } => f.debug_tuple("Http").finish(),
+            Self::Program { command, .. } => {
+                f.debug_struct("Program").field("command", command).finish_non_exhaustive()
+            }
+            Self::Http { .. } => f.debug_struct("Http").finish_non_exhaustive(),
         }
     }
 }
@@ -172,12 +184,14 @@ pub struct ConfigError {
     pub problem: Problem,
 }
 
+/// `LINE:COLUMN: PATH: PROBLEM`, to follow the name of the file and a colon.
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: ", self.line, self.column)?;
         if !self.path.is_empty() {
             write!(f, "{}: ", self.path)?;
         }
-        write!(f, "{} at line {} column {}", self.problem, self.line, self.column)
+        self.problem.fmt(f)
     }
 }
 
@@ -216,7 +230,7 @@ pub enum Problem {
         expected: &'static str,
     },
     /// A name that is there twice.
-    #[error("this is there twice: give each its own name")]
+    #[error("this is there twice: leave one of them out, or rename it")]
     Twice,
     /// A server that is nowhere.
     #[error("there is no `command` and no `url`: write \"command\": \"PROGRAM\" or \"url\": \"https://…\"")]
@@ -276,23 +290,43 @@ impl ServerConfig {
         Self { name: name.into(), place, filter, call_timeout: None, results, secrets }
     }
 
-    /// A server as it is named on a command line: an address, or a program with its arguments.
-    pub fn from_words(name: impl Into<String>, words: &[String]) -> Result<Self, Trouble> {
+    /// A server at an address.
+    pub fn at(name: impl Into<String>, url: &str) -> Result<Self, Trouble> {
+        entry::check_url(url).map_err(|()| Trouble::Url { key: "the URL".to_owned() })?;
         let mut given = secret::Given::default();
-        let place = match words {
-            [url] if url.starts_with("http://") || url.starts_with("https://") => {
-                entry::check_url(url).map_err(|()| Trouble::Url { key: "the address".to_owned() })?;
-                given.add_address(url);
-                Place::Http { url: url.clone(), headers: Vec::new() }
+        given.add_address(url);
+        Ok(Self::new(name, Place::Http { url: url.to_owned(), headers: Vec::new() }, given.into_secrets()))
+    }
+
+    /// A server that is started.
+    pub fn started(name: impl Into<String>, command: &str, args: &[String]) -> Result<Self, Trouble> {
+        if entry::is_execbox(command, args) {
+            return Err(Trouble::Itself);
+        }
+        let mut given = secret::Given::default();
+        given.add_arguments(args);
+        let (command, args, env) = (command.to_owned(), args.to_vec(), Vec::new());
+        Ok(Self::new(name, Place::Program { command, args, env, directory: None }, given.into_secrets()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::Config;
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_configuration_or_an_error_with_its_place(
+            text in "\\PC{0,60}", members in r#"(["{}\[\]:,a$ ]|"mcpServers"|"command"|"url"|"env"|\$\{|//|\n){0,24}"#,
+        ) {
+            for text in [text, format!("{{ \"mcpServers\": {{ \"a\": {{ {members} }} }} }}"), members] {
+                if let Err(error) = Config::default().read(&text, &|_| Some("x".to_owned())) {
+                    let line = text.lines().nth(error.line - 1).unwrap_or_default();
+                    prop_assert!(error.column <= line.chars().count() + 1, "{error}: {text:?}");
+                }
             }
-            [] => return Err(Trouble::Url { key: "the address".to_owned() }),
-            [program, args @ ..] if entry::is_execbox(program, args) => return Err(Trouble::Itself),
-            [program, args @ ..] => {
-                given.add_arguments(args);
-                let args = args.iter().map(Into::into).collect();
-                Place::Child(ChildCommand { program: program.into(), args, ..ChildCommand::default() })
-            }
-        };
-        Ok(Self::new(name, place, given.into_secrets()))
+        }
     }
 }

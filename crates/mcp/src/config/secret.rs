@@ -67,7 +67,7 @@ fn is_plain(value: &str) -> bool {
     is_path(value) || is_bare_address(value) || value.split([' ', ',', ';', ':', '-', '_', '.', '/']).all(is_word)
 }
 
-/// A number, or letters as words have them: all of one case, but for the first.
+/// A number, letters as words have them (all of one case, but for the first), or next to nothing, as `v1` and `s3`.
 fn is_word(word: &str) -> bool {
     let is_number = word.len() <= MOST_DIGITS && word.bytes().all(|byte| byte.is_ascii_digit());
     let rest = word.get(1..).unwrap_or_default();
@@ -75,7 +75,7 @@ fn is_word(word: &str) -> bool {
     let is_text = word.len() <= LONGEST_WORD
         && word.chars().all(char::is_alphabetic)
         && (is_cased(char::is_lowercase) || is_cased(char::is_uppercase));
-    is_number || is_text
+    is_number || is_text || word.len() <= SHORTEST_KEY && word.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
 fn is_path(value: &str) -> bool {
@@ -106,6 +106,7 @@ const SCHEMES: &[&str] = &["Basic", "Bearer", "Token"];
 /// What passes for a word and for a number.
 const LONGEST_WORD: usize = 20;
 const MOST_DIGITS: usize = 8;
+const SHORTEST_KEY: usize = 3;
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,7 @@
 //! An MCP server over providers: models search tools, and write code that calls them.
 //!
 //! [`CodeServer`] is a handler of rmcp: serve it over whatever transport there is, once for each client.
+//! [`HttpServer`] serves it over streamable HTTP, to many.
 //!
 //! | tool | what |
 //! |---|---|
@@ -8,11 +9,15 @@
 //! | `mcp_execute_code` | runs code that calls them |
 //! | `mcp_code` | the one-tool layout: runs code, and its description carries the types |
 //!
-//! What this does not do: it opens no transport and asks nobody who they are.
+//! What this does not do: no OAuth (a bearer token is all that is asked for), no TLS (a proxy's work), and streams
+//! over HTTP are not resumed.
 
 mod catalogue;
+mod http;
+mod live;
 mod run;
 pub mod search;
+mod sessions;
 mod words;
 
 use std::fmt;
@@ -21,15 +26,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 use execbox::{Execution, Executor, Limits, Provider};
 use rmcp::ServerHandler;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData, Implementation, JsonObject,
-    ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData, Implementation,
+    InitializeRequestParams, InitializeResult, JsonObject, ListToolsResult, PaginatedRequestParams, ServerCapabilities,
+    ServerConfig, SubscriptionFilter, Tool,
 };
-use rmcp::service::{RequestContext, RoleServer};
+use rmcp::service::{RequestContext, RoleServer, SubscriptionContext};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 
+use crate::Changes;
+
 pub use catalogue::{Catalogue, Found, Page, Query};
+pub use http::{HttpError, HttpOptions, HttpServer};
 
 /// Which tools a server has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -61,6 +70,8 @@ pub struct ServerOptions {
     pub max_types: usize,
     /// The limits of every execution.
     pub limits: Limits,
+    /// Where it hears that providers may have changed, so that clients are told. Default: nobody tells.
+    pub changes: Changes,
 }
 
 impl Default for ServerOptions {
@@ -73,6 +84,7 @@ impl Default for ServerOptions {
             max_text: 24_000,
             max_types: 3_500,
             limits: Limits::default(),
+            changes: Changes::default(),
         }
     }
 }
@@ -155,7 +167,27 @@ fn read<T: DeserializeOwned>(arguments: JsonObject) -> Result<T, String> {
 impl ServerHandler for CodeServer {
     fn get_info(&self) -> ServerConfig {
         let implementation = Implementation::new("execbox", env!("CARGO_PKG_VERSION"));
-        ServerConfig::new(ServerCapabilities::builder().enable_tools().build()).with_server_info(implementation)
+        let capabilities = ServerCapabilities::builder().enable_tools().enable_tool_list_changed().build();
+        ServerConfig::new(capabilities).with_server_info(implementation)
+    }
+
+    async fn initialize(
+        &self,
+        request: InitializeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<InitializeResult, ErrorData> {
+        context.peer.set_peer_info(request.clone());
+        live::follow(self, context.peer, context.ct);
+        self.negotiate_initialize(&request)
+    }
+
+    fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        Some(requested.clone()) // rmcp takes away what the capabilities do not tell.
+    }
+
+    async fn listen(&self, subscription: SubscriptionContext) -> Result<(), ErrorData> {
+        live::serve(self, subscription).await;
+        Ok(())
     }
 
     async fn list_tools(

@@ -1,28 +1,31 @@
 //! A connection to an MCP server that follows its catalogue and comes back after a crash.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
 use execbox::{Provider, ToolError};
 use futures_util::future::BoxFuture;
 use rmcp::ClientHandler;
-use rmcp::model::{ClientCapabilities, ClientConfig, Implementation, ServerPeerInfo};
-use rmcp::service::{NotificationContext, Peer, RoleClient, RunningService};
+use rmcp::model::{
+    ClientCapabilities, ClientConfig, Implementation, ProtocolVersion, ServerPeerInfo, SubscriptionFilter,
+};
+use rmcp::service::{NotificationContext, Peer, RoleClient};
 use tokio::sync::{Mutex, Notify};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
-use crate::Secrets;
-
-use super::source::{ChildCommand, Duplex, Source};
-use super::{LeftOut, Link, UpstreamError, UpstreamOptions, Wrapped, wrap_over};
+use super::child::ChildCommand;
+use super::remote::Remote;
+use super::source::{Duplex, Failure, Live, Source};
+use super::{LeftOut, Link, Route, UpstreamError, UpstreamOptions, Wrapped, wrap_over};
 
 /// An MCP server that is kept connected.
 ///
 /// When its catalogue changes, [`provider`](Self::provider) soon gives the new one; executions under way keep
-/// theirs. When it crashes, the calls under way fail, and the next call starts it again, after a pause that
+/// theirs. When it crashes, the calls under way fail at once, and the next call starts it again, after a pause that
 /// doubles with every failure. Providers work on after this handle is dropped; [`close`](Self::close) ends it for all.
 pub struct Upstream {
     catalogue: Arc<Catalogue>,
@@ -46,7 +49,8 @@ impl Upstream {
         headers: &[(String, String)],
         options: UpstreamOptions,
     ) -> Result<Self, UpstreamError> {
-        Self::open(name, Source::http(url, headers)?, options).await
+        let remote = Remote::new(name, url, headers, &options)?;
+        Self::open(name, Source::Http(remote), options).await
     }
 
     /// Connects over a byte stream, to a server in this process for example. `connect` is called again after a
@@ -61,23 +65,29 @@ impl Upstream {
 
     async fn open(name: &str, source: Source, options: UpstreamOptions) -> Result<Self, UpstreamError> {
         let changed = Arc::new(Notify::new());
-        let failed = |reason| UpstreamError::Connect { name: name.to_owned(), reason };
-        let service = connect(&source, &changed, options.connect_timeout, &options.secrets).await.map_err(failed)?;
-        let peer = service.peer().clone();
-        let provider = Provider::builder(name).build_valid()?.0;
-        let empty = Wrapped { provider, left_out: Vec::new(), withheld: 0 };
+        let failed = |why: Failure| UpstreamError::Connect { name: name.to_owned(), reason: why.to_string() };
+        let live = connect(&source, &changed, &options).await.map_err(failed)?;
+        let route = live.route();
+        let empty = Wrapped {
+            provider: Provider::builder(name).build_valid()?.0,
+            left_out: Vec::new(),
+            withheld: 0,
+            unused: Vec::new(),
+        };
         let connection = Arc::new(Connection {
             name: name.to_owned(),
             source,
             options,
             changed,
             failures: AtomicU32::new(0),
-            state: Mutex::new(State::Open { service, retry_at: Instant::now() }),
+            was_away: AtomicBool::new(false),
+            closing: CancellationToken::new(),
+            state: Mutex::new(State::Open { live, retry_at: Instant::now() }),
         });
         let changed = Arc::clone(&connection.changed);
         let catalogue =
-            Arc::new(Catalogue { connection, wrapped: RwLock::new(empty), info: RwLock::new(peer.peer_info()) });
-        catalogue.load(&peer).await?;
+            Arc::new(Catalogue { connection, wrapped: RwLock::new(empty), info: RwLock::new(route.peer.peer_info()) });
+        catalogue.load(&route).await?;
         let follower = tokio::spawn(follow(Arc::downgrade(&catalogue), changed));
         Ok(Self { follower: follower.abort_handle(), catalogue })
     }
@@ -87,14 +97,14 @@ impl Upstream {
         self.catalogue.wrapped.read().unwrap_or_else(PoisonError::into_inner).provider.clone()
     }
 
-    /// The tools that were left out of it, and why.
-    pub fn left_out(&self) -> Vec<LeftOut> {
-        self.catalogue.wrapped.read().unwrap_or_else(PoisonError::into_inner).left_out.clone()
+    /// The same, with what became of the other tools.
+    pub fn wrapped(&self) -> Wrapped {
+        self.catalogue.wrapped.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// How many tools the filter does not let pass.
-    pub fn withheld(&self) -> usize {
-        self.catalogue.wrapped.read().unwrap_or_else(PoisonError::into_inner).withheld
+    /// The tools that were left out of it, and why.
+    pub fn left_out(&self) -> Vec<LeftOut> {
+        self.wrapped().left_out
     }
 
     /// What the server says of itself.
@@ -104,9 +114,10 @@ impl Upstream {
 
     /// Ends the connection, and a child process with it. Calls fail from here on.
     pub async fn close(self) {
+        self.catalogue.connection.closing.cancel(); // Whoever connects just now holds the lock.
         let ended = std::mem::replace(&mut *self.catalogue.connection.state.lock().await, State::Closed);
-        if let State::Open { mut service, .. } = ended {
-            let _ = service.close_with_timeout(CLOSE_TIMEOUT).await;
+        if let State::Open { live, .. } = ended {
+            live.close(CLOSE_TIMEOUT).await;
         }
     }
 }
@@ -131,11 +142,12 @@ struct Catalogue {
 }
 
 impl Catalogue {
-    async fn load(&self, peer: &Peer<RoleClient>) -> Result<(), UpstreamError> {
+    async fn load(&self, route: &Route) -> Result<(), UpstreamError> {
         let link: Arc<dyn Link> = Arc::clone(&self.connection) as Arc<dyn Link>;
-        let wrapped = wrap_over(&self.connection.name, peer, link, &self.connection.options).await?;
+        let wrapped = wrap_over(&self.connection.name, route, link, &self.connection.options).await?;
         *self.wrapped.write().unwrap_or_else(PoisonError::into_inner) = wrapped;
-        *self.info.write().unwrap_or_else(PoisonError::into_inner) = peer.peer_info();
+        *self.info.write().unwrap_or_else(PoisonError::into_inner) = route.peer.peer_info();
+        self.connection.options.changes.tell();
         Ok(())
     }
 }
@@ -148,23 +160,26 @@ struct Connection {
     changed: Arc<Notify>,
     /// Connections since the last call that was answered.
     failures: AtomicU32,
+    /// Whether the last call was not answered.
+    was_away: AtomicBool,
+    closing: CancellationToken,
     state: Mutex<State>,
 }
 
 enum State {
-    Open { service: RunningService<RoleClient, Client>, retry_at: Instant },
+    Open { live: Live, retry_at: Instant },
     Closed,
 }
 
 impl Connection {
     /// The live connection; a new one if it was lost and the pause is over.
-    async fn live(&self) -> Result<Peer<RoleClient>, ToolError> {
+    async fn live(&self) -> Result<Route, ToolError> {
         let mut state = self.state.lock().await;
-        let State::Open { service, retry_at } = &mut *state else {
-            return Err(ToolError::new(format!("MCP server {:?} is closed", self.name)));
+        let State::Open { live, retry_at } = &mut *state else {
+            return Err(self.is_closed());
         };
-        if !service.is_transport_closed() {
-            return Ok(service.peer().clone());
+        if !live.is_lost() {
+            return Ok(live.route());
         }
         let pause = retry_at.saturating_duration_since(Instant::now());
         if !pause.is_zero() {
@@ -173,33 +188,60 @@ impl Connection {
         }
         let failures = self.failures.fetch_add(1, Ordering::Relaxed);
         *retry_at = Instant::now() + self.options.restart_pause.saturating_mul(1 << failures.min(MOST_DOUBLINGS));
-        let again = connect(&self.source, &self.changed, self.options.connect_timeout, &self.options.secrets).await;
-        *service = again.map_err(|why| ToolError::new(format!("MCP server {:?} is down: {why}", self.name)))?;
+        let again = Box::pin(connect(&self.source, &self.changed, &self.options));
+        let again = self.closing.run_until_cancelled(again).await;
+        let again = again.ok_or_else(|| self.is_closed())?;
+        *live = again.map_err(|why| ToolError::new(format!("MCP server {:?} is down: {}", self.name, why.reason)))?;
         self.changed.notify_one();
-        Ok(service.peer().clone())
+        Ok(live.route())
+    }
+
+    fn is_closed(&self) -> ToolError {
+        ToolError::new(format!("MCP server {:?} is closed", self.name))
     }
 }
 
 impl Link for Connection {
-    fn peer(&self) -> BoxFuture<'_, Result<Peer<RoleClient>, ToolError>> {
+    fn route(&self) -> BoxFuture<'_, Result<Route, ToolError>> {
         Box::pin(self.live())
     }
 
     fn answered(&self) {
         self.failures.store(0, Ordering::Relaxed);
+        // One over HTTP comes back by itself, perhaps with other tools.
+        if self.was_away.swap(false, Ordering::Relaxed) {
+            self.changed.notify_one();
+        }
+    }
+
+    fn unanswered(&self) {
+        self.was_away.store(true, Ordering::Relaxed);
     }
 }
 
-async fn connect(
-    source: &Source,
-    changed: &Arc<Notify>,
-    timeout: Duration,
-    secrets: &Secrets,
-) -> Result<RunningService<RoleClient, Client>, String> {
-    let client = Client { changed: Arc::clone(changed) };
-    let connected = tokio::time::timeout(timeout, source.connect(client)).await;
-    let connected = connected.map(|connected| connected.map_err(|reason| secrets.hide(reason)));
-    connected.unwrap_or_else(|_| Err(format!("it did not answer within {} ms", timeout.as_millis())))
+async fn connect(source: &Source, changed: &Arc<Notify>, options: &UpstreamOptions) -> Result<Live, Failure> {
+    let live = source.connect(Client { changed: Arc::clone(changed) }, options).await?;
+    let peer = live.route().peer;
+    if peer.peer_info().is_some_and(|info| info.protocol_version >= ProtocolVersion::V_2026_07_28) {
+        tokio::spawn(subscribe(peer, Arc::clone(changed)));
+    }
+    Ok(live)
+}
+
+/// Servers of the newest protocol tell of changes only who asks for it. Ends with the connection.
+async fn subscribe(peer: Peer<RoleClient>, changed: Arc<Notify>) {
+    loop {
+        let wanted = SubscriptionFilter::builder().tools_list_changed().build();
+        let Ok(mut subscription) = peer.listen(wanted).await else { return };
+        while let Ok(Some(_)) = subscription.next().await {
+            changed.notify_one();
+        }
+        tokio::time::sleep(SUBSCRIBE_PAUSE).await;
+        if peer.is_transport_closed() {
+            return;
+        }
+        changed.notify_one(); // Nobody heard what was told in between.
+    }
 }
 
 /// Lists the tools again whenever they changed. However often a server says so, one listing follows another, with a
@@ -208,8 +250,8 @@ async fn follow(catalogue: Weak<Catalogue>, changed: Arc<Notify>) {
     loop {
         changed.notified().await;
         let Some(catalogue) = catalogue.upgrade() else { return };
-        if let Ok(peer) = catalogue.connection.live().await {
-            let _ = catalogue.load(&peer).await; // What was listed before stays.
+        if let Ok(route) = catalogue.connection.live().await {
+            let _ = catalogue.load(&route).await; // What was listed before stays.
         }
         drop(catalogue);
         tokio::time::sleep(LIST_PAUSE).await;
@@ -217,7 +259,7 @@ async fn follow(catalogue: Weak<Catalogue>, changed: Arc<Notify>) {
 }
 
 /// Our side of a connection: it offers nothing, and listens for one thing.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Client {
     changed: Arc<Notify>,
 }
@@ -236,6 +278,9 @@ impl ClientHandler for Client {
 /// How often the pause between restarts doubles, and the pause between listings.
 const MOST_DOUBLINGS: u32 = 7;
 const LIST_PAUSE: Duration = Duration::from_millis(50);
+
+/// The pause after a subscription that ended.
+const SUBSCRIBE_PAUSE: Duration = Duration::from_secs(5);
 
 /// How long a server may take to end.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);

@@ -9,6 +9,7 @@ use serde_json::Value as Json;
 
 use super::{LeftOut, UpstreamOptions};
 use crate::Secrets;
+use crate::filter::{Pattern, Unused};
 use crate::text::cut;
 
 /// A catalogue.
@@ -18,10 +19,23 @@ pub(super) struct Listed {
     pub(super) left_out: Vec<LeftOut>,
     /// How many the filter does not let pass.
     pub(super) withheld: usize,
+    /// Patterns of the filter that no tool fits.
+    pub(super) unused: Vec<Pattern>,
 }
 
 /// Every page. Tools that are too big are left out, descriptions that are too long are cut.
 pub(super) async fn tools(peer: &Peer<RoleClient>, options: &UpstreamOptions) -> Result<Listed, ServiceError> {
+    let mut unused = Unused::new(&options.filter);
+    let mut listed = pages(peer, options, &mut unused).await?;
+    listed.unused = unused.into_patterns();
+    Ok(listed)
+}
+
+async fn pages(
+    peer: &Peer<RoleClient>,
+    options: &UpstreamOptions,
+    unused: &mut Unused<'_>,
+) -> Result<Listed, ServiceError> {
     let mut listed = Listed::default();
     if peer.peer_info().is_some_and(|info| info.capabilities.tools.is_none()) {
         return Ok(listed);
@@ -33,6 +47,7 @@ pub(super) async fn tools(peer: &Peer<RoleClient>, options: &UpstreamOptions) ->
             .await
             .map_err(|_| ServiceError::Timeout { timeout: options.connect_timeout })??;
         for tool in page.tools {
+            unused.see(&tool.name);
             if !options.filter.passes(&tool.name) {
                 listed.withheld += 1;
                 continue;
@@ -98,9 +113,9 @@ fn without(secrets: &Secrets, schema: Arc<JsonObject>) -> Arc<JsonObject> {
     }
 }
 
-/// Whether `schema` is longer than that as JSON. Nothing is kept of it.
-fn longer_than(schema: &JsonObject, most: usize) -> bool {
-    serde_json::to_writer(Room(most), schema).is_err()
+/// Whether `value` is longer than that as JSON. Nothing is kept of it.
+pub(super) fn longer_than(value: &impl serde::Serialize, most: usize) -> bool {
+    serde_json::to_writer(Room(most), value).is_err()
 }
 
 /// So many bytes, then no more.

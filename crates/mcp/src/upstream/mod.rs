@@ -6,11 +6,21 @@
 //! An MCP server is an outsider: its catalogue is capped before it is looked at, a tool that cannot be is left out
 //! and the others work, and its failures are [`ToolError`]s of the calls that meet them.
 //!
+//! | where it is | what runs it |
+//! |---|---|
+//! | a child process on its standard streams | `child`, over `pipe` and `lines` |
+//! | streamable HTTP, old and new | `remote` |
+//! | a byte stream of the caller | `pipe` |
+//!
 //! What this does not do: it offers servers nothing (no sampling, no roots, no elicitation), and it knows neither
 //! resources nor prompts.
 
+mod child;
 mod handle;
+mod lines;
 mod list;
+mod pipe;
+mod remote;
 mod source;
 mod tool;
 
@@ -22,11 +32,15 @@ use execbox::core::names::ProviderNameError;
 use execbox::{Provider, ToolError};
 use futures_util::future::BoxFuture;
 use rmcp::service::{Peer, RoleClient, ServiceError};
+use rmcp::transport::DynamicTransportError;
 
-use crate::{Secrets, ToolFilter};
+use crate::{Changes, Pattern, Secrets, ToolFilter};
 
+pub use child::{ChildCommand, OnLine};
 pub use handle::Upstream;
-pub use source::{ChildCommand, Duplex};
+pub use source::Duplex;
+
+use pipe::Lost;
 
 /// How an MCP server becomes a provider.
 #[derive(Debug, Clone)]
@@ -48,6 +62,13 @@ pub struct UpstreamOptions {
     pub max_schema_bytes: usize,
     /// The longest description, in characters; a longer one is cut. Default: 8 000.
     pub max_description: usize,
+    /// The longest result of a call, in bytes of JSON; a longer one is an error of the call. Default, and the most that
+    /// there is: 16 MiB.
+    pub max_result_bytes: usize,
+    /// Certificates of authorities (PEM) that are trusted besides the system's. Default: none.
+    pub certificates: String,
+    /// Whom an [`Upstream`] tells that its tools may have changed. Default: nobody.
+    pub changes: Changes,
     /// Which of its tools there are. Default: all.
     pub filter: ToolFilter,
     /// What the server knows and must not tell. Default: nothing.
@@ -65,6 +86,9 @@ impl Default for UpstreamOptions {
             max_pages: 1_000,
             max_schema_bytes: 256 * 1024,
             max_description: 8_000,
+            max_result_bytes: MAX_MESSAGE_BYTES,
+            certificates: String::new(),
+            changes: Changes::default(),
             filter: ToolFilter::default(),
             secrets: Secrets::default(),
         }
@@ -99,6 +123,8 @@ pub struct Wrapped {
     pub left_out: Vec<LeftOut>,
     /// How many there are that [`UpstreamOptions::filter`] does not let pass.
     pub withheld: usize,
+    /// Those of its patterns that no tool fits: they may be misspelt.
+    pub unused: Vec<Pattern>,
 }
 
 /// Why an MCP server is no provider.
@@ -111,6 +137,12 @@ pub enum UpstreamError {
     /// A header for it is none.
     #[error("header {0:?} cannot be sent: a name has no spaces, and a value is printable text on one line")]
     Header(String),
+    /// A header that the protocol itself sends.
+    #[error("header {0:?} cannot be chosen: MCP itself sends it")]
+    ReservedHeader(String),
+    /// It is nowhere.
+    #[error("{0:?} is no address of an MCP server: write `https://host/path`, or `http://…` for one nearby")]
+    Url(String),
     /// There is no connection.
     #[error("cannot connect to MCP server {name:?}: {reason}")]
     Connect {
@@ -131,19 +163,20 @@ pub enum UpstreamError {
 
 /// A provider of the tools of a connected MCP server. The caller keeps the connection: when it ends, calls fail.
 pub async fn wrap(name: &str, peer: Peer<RoleClient>, options: &UpstreamOptions) -> Result<Wrapped, UpstreamError> {
-    wrap_over(name, &peer.clone(), Arc::new(peer), options).await
+    let route = Route { peer: peer.clone(), lost: Lost::default() };
+    wrap_over(name, &route, Arc::new(peer), options).await
 }
 
-/// The catalogue from `peer`, calls over `link`.
+/// The catalogue over `route`, calls over `link`.
 async fn wrap_over(
     name: &str,
-    peer: &Peer<RoleClient>,
+    Route { peer, lost }: &Route,
     link: Arc<dyn Link>,
     options: &UpstreamOptions,
 ) -> Result<Wrapped, UpstreamError> {
-    let list::Listed { tools, mut left_out, withheld } = list::tools(peer, options)
-        .await
-        .map_err(|error| UpstreamError::List { name: name.to_owned(), reason: reason(&error, &options.secrets) })?;
+    let list::Listed { tools, mut left_out, withheld, unused } = list::tools(peer, options).await.map_err(|error| {
+        UpstreamError::List { name: name.to_owned(), reason: reason(&error, lost, &options.secrets) }
+    })?;
     let tools = tools.into_iter().map(|tool| tool::wrapped(tool, &link, options));
     let mut builder = Provider::builder(name).tools(tools);
     let instructions = peer.peer_info().and_then(|info| info.instructions.clone());
@@ -152,7 +185,7 @@ async fn wrap_over(
     }
     let (provider, refused) = builder.build_valid()?;
     left_out.extend(refused.iter().map(left_out_for));
-    Ok(Wrapped { provider, left_out, withheld })
+    Ok(Wrapped { provider, left_out, withheld, unused })
 }
 
 fn left_out_for(error: &execbox::ProviderError) -> LeftOut {
@@ -167,28 +200,46 @@ fn left_out_for(error: &execbox::ProviderError) -> LeftOut {
 /// Where calls go: a connection that its caller keeps, or one that is made again.
 trait Link: Send + Sync {
     /// The connection to call over now.
-    fn peer(&self) -> BoxFuture<'_, Result<Peer<RoleClient>, ToolError>>;
+    fn route(&self) -> BoxFuture<'_, Result<Route, ToolError>>;
 
     /// A call was answered over it.
     fn answered(&self) {}
+
+    /// A call was not: the server did not get it, or is gone.
+    fn unanswered(&self) {}
+}
+
+/// A connection to call over.
+struct Route {
+    peer: Peer<RoleClient>,
+    /// Set when it is lost, as far as anybody notices.
+    lost: Lost,
 }
 
 impl Link for Peer<RoleClient> {
-    fn peer(&self) -> BoxFuture<'_, Result<Peer<RoleClient>, ToolError>> {
-        Box::pin(ready(Ok(self.clone())))
+    fn route(&self) -> BoxFuture<'_, Result<Route, ToolError>> {
+        Box::pin(ready(Ok(Route { peer: self.clone(), lost: Lost::default() })))
     }
 }
 
 /// What failed, without the words of system errors: they may name paths and addresses of this host.
-fn reason(error: &ServiceError, secrets: &Secrets) -> String {
+fn reason(error: &ServiceError, lost: &Lost, secrets: &Secrets) -> String {
     match error {
         ServiceError::McpError(error) => crate::text::cut(secrets.hide(error.message.to_string()), MAX_MESSAGE),
-        ServiceError::TransportSend(_) | ServiceError::TransportClosed => "the connection is lost".to_owned(),
+        ServiceError::TransportSend(error) => transport_reason(error, lost),
+        ServiceError::TransportClosed => lost.why(),
         ServiceError::Timeout { .. } => "it did not answer in time".to_owned(),
         ServiceError::Cancelled { .. } => "the request was cancelled".to_owned(),
         _ => "it answered something else than was asked for".to_owned(),
     }
 }
 
+fn transport_reason(error: &DynamicTransportError, lost: &Lost) -> String {
+    remote::reason(&*error.error).unwrap_or_else(|| lost.why())
+}
+
 /// The longest message of a server, in characters.
 const MAX_MESSAGE: usize = 4_000;
+
+/// The longest message that a server may send, in bytes.
+const MAX_MESSAGE_BYTES: usize = 16 << 20;

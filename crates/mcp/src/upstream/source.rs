@@ -1,92 +1,181 @@
 //! The ways to an MCP server, each as often as it takes.
 
-use std::collections::HashMap;
-use std::ffi::OsString;
-use std::path::PathBuf;
-use std::process::Stdio;
+use std::fmt;
+use std::time::Duration;
 
-use http::{HeaderName, HeaderValue};
-use rmcp::service::{RoleClient, RunningService, ServiceExt as _};
-use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
-use rmcp::transport::{StreamableHttpClientTransport, TokioChildProcess};
+use rmcp::model::{ErrorCode, ProtocolVersion};
+use rmcp::service::{ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _, RoleClient, RunningService};
+use rmcp::transport::IntoTransport;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::UpstreamError;
+use super::child::{Child, ChildCommand};
 use super::handle::Client;
+use super::pipe::{Lost, Pipe};
+use super::remote::{self, Remote};
+use super::{MAX_MESSAGE, Route, UpstreamOptions, transport_reason};
+use crate::text::cut;
 
 /// A byte stream in both directions, to a server in this process for example.
 pub trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 
-/// A child process that is an MCP server on its standard streams.
-///
-/// Of this process's environment it gets what programs need to run at all (`PATH`, `HOME` and the like), and no
-/// secrets: what else it needs is named in `env`.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ChildCommand {
-    /// The program.
-    pub program: OsString,
-    /// Its arguments.
-    pub args: Vec<OsString>,
-    /// Environment variables, besides those that every child gets.
-    pub env: Vec<(OsString, OsString)>,
-    /// Its working directory. Default: this process's.
-    pub directory: Option<PathBuf>,
-    /// Whether its standard error is this process's. Default: it is thrown away.
-    pub inherit_stderr: bool,
-}
-
-impl ChildCommand {
-    fn spawn(&self) -> std::io::Result<TokioChildProcess> {
-        let mut command = tokio::process::Command::new(&self.program);
-        command.args(&self.args).env_clear().kill_on_drop(true);
-        command.envs(INHERITED.iter().filter_map(|name| std::env::var_os(name).map(|value| (name, value))));
-        command.envs(self.env.iter().map(|(name, value)| (name, value)));
-        if let Some(directory) = &self.directory {
-            command.current_dir(directory);
-        }
-        let stderr = if self.inherit_stderr { Stdio::inherit() } else { Stdio::null() };
-        TokioChildProcess::builder(command).stderr(stderr).spawn().map(|(child, _)| child)
-    }
-}
-
-/// What every child gets of this process's environment.
-const INHERITED: &[&str] = &["HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER"];
-
 /// Where a server is.
 pub(super) enum Source {
     Child(ChildCommand),
-    Http { url: String, headers: HashMap<HeaderName, HeaderValue> },
+    Http(Remote),
     Stream(Box<dyn Fn() -> Box<dyn Duplex> + Send + Sync>),
 }
 
+/// A connection, past its handshake.
+pub(super) struct Live {
+    service: RunningService<RoleClient, Client>,
+    /// Set when it is lost, if it is one over bytes.
+    lost: Lost,
+    child: Option<Child>,
+}
+
+/// Why there is none.
+pub(super) struct Failure {
+    /// What failed, as the end of a sentence.
+    pub(super) reason: String,
+    /// What the child said last on its standard error.
+    words: Vec<String>,
+    /// Whether the server may speak MCP, and not this handshake.
+    is_refusal: bool,
+    /// Whether it was there, and is not any more.
+    is_loss: bool,
+}
+
 impl Source {
-    pub(super) fn http(url: &str, headers: &[(String, String)]) -> Result<Self, UpstreamError> {
-        let header = |(name, value): &(String, String)| {
-            let parsed = name.parse().ok().zip(value.parse().ok());
-            parsed.ok_or_else(|| UpstreamError::Header(name.clone()))
-        };
-        Ok(Self::Http { url: url.to_owned(), headers: headers.iter().map(header).collect::<Result<_, _>>()? })
+    /// A new connection. A server that refuses the handshake of old is asked for the newest protocol, which has none.
+    pub(super) async fn connect(&self, client: Client, options: &UpstreamOptions) -> Result<Live, Failure> {
+        match self.attempt(client.clone(), ClientLifecycleMode::Initialize, options).await {
+            Err(failure) if failure.is_refusal => {
+                let newest = ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::V_2026_07_28] };
+                self.attempt(client, newest, options).await.map_err(|_| failure)
+            }
+            outcome => outcome,
+        }
     }
 
-    /// A new connection, past its handshake. The error is what failed, as the end of a sentence.
-    pub(super) async fn connect(&self, client: Client) -> Result<RunningService<RoleClient, Client>, String> {
-        let connected = match self {
+    async fn attempt(
+        &self,
+        client: Client,
+        lifecycle: ClientLifecycleMode,
+        options: &UpstreamOptions,
+    ) -> Result<Live, Failure> {
+        let (lost, timeout) = (Lost::default(), options.connect_timeout);
+        let mut child = None;
+        let service = match self {
             Self::Child(command) => {
-                let child = command.spawn().map_err(|error| format!("its program does not start: {}", error.kind()))?;
-                client.serve(child).await
+                let spawned = command.spawn(&options.secrets, &lost);
+                let (pipe, process) =
+                    spawned.map_err(|error| Failure::from(format!("its program does not start: {}", kind(&error))))?;
+                child = Some(process);
+                serve(client, pipe, lifecycle, timeout).await
             }
-            Self::Http { url, headers } => {
-                let config =
-                    StreamableHttpClientTransportConfig::with_uri(url.as_str()).custom_headers(headers.clone());
-                client.serve(StreamableHttpClientTransport::from_config(config)).await
+            Self::Http(remote) => serve(client, remote.transport(), lifecycle, timeout).await,
+            Self::Stream(open) => {
+                let (reader, writer) = tokio::io::split(open());
+                serve(client, Pipe::new(reader, writer, &lost, None), lifecycle, timeout).await
             }
-            Self::Stream(open) => client.serve(open()).await,
         };
-        connected.map_err(|error| match error {
-            rmcp::service::ClientInitializeError::JsonRpcError(error) => error.message.into_owned(),
-            _ => "it does not complete the handshake".to_owned(),
-        })
+        match service {
+            Ok(service) => {
+                if let Self::Http(_) = self {
+                    lost.because(remote::broken());
+                }
+                Ok(Live { service, lost, child })
+            }
+            Err(mut failure) => {
+                if let Some(child) = &child {
+                    failure.words = child.last_words().await;
+                }
+                if failure.is_loss && lost.is_explained() {
+                    failure.reason = lost.why();
+                }
+                failure.reason = options.secrets.hide(failure.reason);
+                Err(failure)
+            }
+        }
     }
 }
+
+/// What went wrong, without the words of the system.
+fn kind(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => "there is no such program, or no such directory to run it in".to_owned(),
+        kind => kind.to_string(),
+    }
+}
+
+async fn serve<E, A>(
+    client: Client,
+    transport: impl IntoTransport<RoleClient, E, A>,
+    lifecycle: ClientLifecycleMode,
+    timeout: Duration,
+) -> Result<RunningService<RoleClient, Client>, Failure>
+where
+    E: std::error::Error + Send + Sync + 'static,
+{
+    match tokio::time::timeout(timeout, client.serve_with_lifecycle(transport, lifecycle)).await {
+        Ok(Ok(service)) => Ok(service),
+        Ok(Err(ClientInitializeError::JsonRpcError(error))) => {
+            let reason = cut(error.message.to_string(), MAX_MESSAGE);
+            Err(Failure { is_refusal: REFUSALS.contains(&error.code), ..Failure::from(reason) })
+        }
+        Ok(Err(ClientInitializeError::TransportError { error, .. })) => {
+            Err(Failure { is_loss: true, ..Failure::from(transport_reason(&error, &Lost::default())) })
+        }
+        Ok(Err(_)) => {
+            let reason = "it does not complete the handshake".to_owned();
+            Err(Failure { is_loss: true, ..Failure::from(reason) })
+        }
+        Err(_) => Err(Failure::from(format!("it did not answer within {} ms", timeout.as_millis()))),
+    }
+}
+
+impl Live {
+    pub(super) fn route(&self) -> Route {
+        Route { peer: self.service.peer().clone(), lost: self.lost.clone() }
+    }
+
+    pub(super) fn is_lost(&self) -> bool {
+        self.lost.is_set() || self.service.is_transport_closed()
+    }
+
+    /// Ends it, and a child process with it.
+    pub(super) async fn close(mut self, timeout: Duration) {
+        let _ = self.service.close_with_timeout(timeout).await;
+        self.lost.set();
+        if let Some(child) = self.child {
+            let _ = tokio::time::timeout(timeout, child.gone()).await;
+        }
+    }
+}
+
+impl From<String> for Failure {
+    fn from(reason: String) -> Self {
+        Self { reason, words: Vec::new(), is_refusal: false, is_loss: false }
+    }
+}
+
+/// All of it, for who runs the server: guests are told the reason alone.
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.reason)?;
+        if !self.words.is_empty() {
+            f.write_str("; the last that it said:")?;
+        }
+        self.words.iter().try_for_each(|line| write!(f, "\n  {line}"))
+    }
+}
+
+/// What a server may say to a handshake that it does not know.
+const REFUSALS: [ErrorCode; 4] = [
+    ErrorCode::METHOD_NOT_FOUND,
+    ErrorCode::UNSUPPORTED_PROTOCOL_VERSION,
+    ErrorCode::INVALID_REQUEST,
+    ErrorCode::INVALID_PARAMS,
+];

@@ -8,7 +8,8 @@ use rmcp::model::{self, CallToolRequestParams, CallToolResponse, CallToolResult,
 use rmcp::service::ServiceError;
 use serde_json::{Map, Value as Json, json};
 
-use super::{Link, MAX_MESSAGE, Results, UpstreamOptions, reason};
+use super::list::longer_than;
+use super::{Link, MAX_MESSAGE, Results, Route, UpstreamOptions, reason};
 use crate::Secrets;
 use crate::text::cut;
 
@@ -17,10 +18,16 @@ pub(super) fn wrapped(tool: model::Tool, link: &Arc<dyn Link>, options: &Upstrea
     let output = tool.output_schema.map(|schema| schema.as_ref().clone());
     let has_output = output.is_some();
     let (link, called, results, timeout) = (Arc::clone(link), name.clone(), options.results, options.call_timeout);
-    let secrets = options.secrets.clone();
+    let (most, secrets) = (options.max_result_bytes, options.secrets.clone());
     let mut wrapped = Tool::new(name, move |input, _| {
         let (link, name, secrets) = (Arc::clone(&link), called.clone(), secrets.clone());
-        async move { shaped(call(&*link, name, input, timeout, &secrets).await?, results, has_output, &secrets) }
+        async move {
+            let result = call(&*link, name, input, timeout, &secrets).await?;
+            if longer_than(&result, most) {
+                return Err(ToolError::new(format!("the result of the MCP server is longer than {most} bytes")));
+            }
+            shaped(result, results, has_output, &secrets)
+        }
     })
     .input_schema(Json::Object(tool.input_schema.as_ref().clone()));
     if let Some(description) = tool.description {
@@ -47,11 +54,13 @@ async fn call(
         Json::Null => None,
         _ => return Err(ToolError::invalid("a tool of an MCP server takes an object: `{ name: value }`")),
     };
-    let answer = tokio::time::timeout(timeout, async { link.peer().await.map(|peer| (peer.clone(), request)) });
-    let (peer, request) = answer.await.map_err(|_| late(timeout))??;
+    let route = tokio::time::timeout(timeout, link.route()).await;
+    let Route { peer, lost } = route.map_err(|_| late(timeout))??;
     let answer = tokio::time::timeout(timeout, peer.call_tool_once(request)).await.map_err(|_| late(timeout))?;
-    if !matches!(answer, Err(ServiceError::TransportClosed | ServiceError::TransportSend(_))) {
-        link.answered();
+    let is_lost = matches!(answer, Err(ServiceError::TransportClosed | ServiceError::TransportSend(_)));
+    match is_lost {
+        true => link.unanswered(),
+        false => link.answered(),
     }
     match answer {
         Ok(CallToolResponse::Complete(result)) => Ok(result),
@@ -59,7 +68,7 @@ async fn call(
         Err(ServiceError::McpError(error)) if error.code == ErrorCode::INVALID_PARAMS => {
             Err(ToolError::invalid(cut(secrets.hide(error.message.into_owned()), MAX_MESSAGE)))
         }
-        Err(error) => Err(ToolError::new(format!("the MCP server failed: {}", reason(&error, secrets)))),
+        Err(error) => Err(ToolError::new(format!("the MCP server failed: {}", reason(&error, &lost, secrets)))),
     }
 }
 

@@ -1,17 +1,21 @@
 //! MCP servers with tools that tests choose, and clients that note what they are told.
 
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use execbox::{InlineExecutor, Provider};
+use execbox::{InlineExecutor, Limits, Provider};
 use execbox_mcp::server::{CodeServer, ServerOptions};
 use execbox_mcp::upstream::{Upstream, UpstreamOptions};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData, ListToolsResult,
-    PaginatedRequestParams, ProgressNotificationParam, Resource, ResourceContents, ServerCapabilities, ServerConfig,
-    Tool,
+    PaginatedRequestParams, ProgressNotificationParam, ProtocolVersion, Resource, ResourceContents, ServerCapabilities,
+    ServerConfig, SubscriptionFilter, Tool,
 };
-use rmcp::service::{NotificationContext, Peer, RequestContext, RoleClient, RoleServer, RunningService};
+use rmcp::service::{
+    NotificationContext, Peer, RequestContext, RoleClient, RoleServer, RunningService, SubscriptionContext,
+};
 use rmcp::{ClientHandler, ServerHandler, ServiceExt as _};
 use serde_json::{Value as Json, json};
 use tokio::io::DuplexStream;
@@ -34,6 +38,11 @@ pub(crate) struct Fake {
     pub(crate) connections: Arc<AtomicUsize>,
     pub(crate) kill: Arc<Notify>,
     pub(crate) peer: Arc<Mutex<Option<Peer<RoleServer>>>>,
+    /// Whether it speaks 2026-07-28 only.
+    pub(crate) newest: bool,
+    /// Where it hears that its tools changed, if it speaks that.
+    pub(crate) news: Arc<Notify>,
+    pub(crate) listeners: Arc<Notify>,
 }
 
 impl Fake {
@@ -67,9 +76,9 @@ impl Fake {
         self.connections.fetch_add(1, Ordering::SeqCst);
         tokio::spawn(async move {
             let peer = Arc::clone(&fake.peer);
-            let service = fake.serve(far).await.unwrap();
+            let Ok(service) = fake.serve(far).await else { return };
             *peer.lock().unwrap() = Some(service.peer().clone());
-            service.waiting().await
+            let _ = service.waiting().await;
         });
         near
     }
@@ -89,6 +98,25 @@ impl Fake {
 impl ServerHandler for Fake {
     fn get_info(&self) -> ServerConfig {
         ServerConfig::new(ServerCapabilities::builder().enable_tools().enable_tool_list_changed().build())
+    }
+
+    fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
+        match self.newest {
+            true => Cow::Borrowed(&[ProtocolVersion::V_2026_07_28]),
+            false => Cow::Borrowed(ProtocolVersion::KNOWN_VERSIONS),
+        }
+    }
+
+    fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        Some(requested.clone())
+    }
+
+    async fn listen(&self, subscription: SubscriptionContext) -> Result<(), ErrorData> {
+        self.listeners.notify_one();
+        self.news.notified().await;
+        subscription.sink().notify_tool_list_changed().await.unwrap();
+        subscription.cancelled().await;
+        Ok(())
     }
 
     async fn list_tools(
@@ -139,11 +167,16 @@ impl ServerHandler for Fake {
 #[derive(Clone, Default)]
 pub(crate) struct Listener {
     pub(crate) progress: Arc<Mutex<Vec<String>>>,
+    pub(crate) changes: Arc<AtomicUsize>,
 }
 
 impl ClientHandler for Listener {
     async fn on_progress(&self, params: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
         self.progress.lock().unwrap().push(params.message.unwrap_or_default());
+    }
+
+    async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.changes.fetch_add(1, Ordering::SeqCst);
     }
 }
 
@@ -157,6 +190,21 @@ pub(crate) async fn client(
     tokio::spawn(async move { server.serve(far).await.unwrap().waiting().await });
     let listener = Listener::default();
     (listener.clone().serve(near).await.unwrap(), listener)
+}
+
+/// A server of code over the tools of a fake. Its guests have time: what ends them is something else.
+pub(crate) async fn code_server(fake: &Fake) -> CodeServer {
+    let upstream = fake.open("api", UpstreamOptions::default()).await;
+    let executor = Arc::new(InlineExecutor::new().unwrap());
+    let limits = Limits { timeout: Duration::from_hours(1), ..Limits::default() };
+    CodeServer::new(executor, move || vec![upstream.provider()], ServerOptions { limits, ..ServerOptions::default() })
+}
+
+/// Waits until it is so.
+pub(crate) async fn until(is_so: impl Fn() -> bool) {
+    while !is_so() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
 }
 
 /// Calls a tool of the server.

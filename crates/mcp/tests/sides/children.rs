@@ -1,0 +1,228 @@
+//! Child processes that crash, hang, flood and leave processes behind.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use execbox::{ErrorCode, ExecuteResult, Execution, Executor as _, InlineExecutor, Provider};
+use execbox_mcp::Secrets;
+use execbox_mcp::upstream::{ChildCommand, OnLine, Upstream, UpstreamOptions};
+use serde_json::Value as Json;
+
+use crate::fake::until;
+
+/// A server in shell with a tool for each way to misbehave.
+const SERVER: &str = r#"
+say() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$1"; }
+text() { say "{\"content\":[{\"type\":\"text\",\"text\":\"$1\"}]}"; }
+tools='exit kill garbage flood pid grandchild huge hold'
+while read -r line; do
+  id=$(printf %s "$line" | sed 's/.*"id":\([0-9]*\).*/\1/')
+  case "$line" in
+    *'"method":"initialize"'*) say '{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"sh","version":"1"}}' ;;
+    *'"method":"tools/list"'*) say "{\"tools\":[$(for tool in $tools; do printf ',{"name":"%s","inputSchema":{}}' $tool; done | cut -c2-)]}" ;;
+    *'"name":"exit"'*) exit 3 ;;
+    *'"name":"kill"'*) kill -9 $$ ;;
+    *'"name":"garbage"'*) printf 'log line\n{"level":"info"}\n[1,2\n\n\377\376\n"text"\n{"jsonrpc":"2.0","id":99,"result":{}}\n'; text fine ;;
+    *'"name":"flood"'*) head -c 5000000 /dev/zero | tr '\0' x >&2; printf '\nthe key is %s\033[31m\n\nlast' "$KEY" >&2; text fine ;;
+    *'"name":"pid"'*) text $$ ;;
+    *'"name":"grandchild"'*) sleep 1000 </dev/null >/dev/null 2>&1 & text $! ;;
+    *'"name":"huge"'*) printf '{"jsonrpc":"2.0","result":{"content":[{"type":"text","text":"'; head -c 17000000 /dev/zero | tr '\0' x; printf '"}]},"id":%s}\n' "$id" ;;
+    *'"name":"hold"'*) trap '' TERM; exec 1>&-; sleep 1000 & while :; do wait; done ;;
+  esac
+done"#;
+
+fn shell(script: &str) -> ChildCommand {
+    let args = vec!["-c".into(), script.into()];
+    ChildCommand { program: "sh".into(), args, ..ChildCommand::default() }
+}
+
+async fn open(options: UpstreamOptions) -> Upstream {
+    Upstream::open_child("sh", shell(SERVER), options).await.unwrap()
+}
+
+async fn run(provider: Provider, code: &str) -> ExecuteResult {
+    InlineExecutor::new().unwrap().execute(Execution::new(code).provider(provider)).await
+}
+
+async fn value(upstream: &Upstream, code: &str) -> Json {
+    run(upstream.provider(), code).await.outcome.unwrap().unwrap()
+}
+
+async fn failure(upstream: &Upstream, code: &str) -> String {
+    let error = run(upstream.provider(), code).await.outcome.unwrap_err();
+    assert_eq!(error.code, ErrorCode::ToolError);
+    error.message
+}
+
+async fn pid(upstream: &Upstream, tool: &str) -> String {
+    value(upstream, &format!("(await sh.{tool}()).content[0].text")).await.as_str().unwrap().to_owned()
+}
+
+/// Whether there is a process of that id that is no zombie.
+fn runs(pid: &str) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(')').next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(" Z"))
+}
+
+#[tokio::test]
+async fn a_child_that_crashes_says_how_and_is_there_for_the_next_call() {
+    let options = UpstreamOptions { restart_pause: Duration::ZERO, ..UpstreamOptions::default() };
+    let upstream = open(options).await;
+    for (tool, how) in [("exit", "exit status: 3"), ("kill", "signal: 9 (SIGKILL)")] {
+        let message = failure(&upstream, &format!("await sh.{tool}()")).await;
+        assert!(message.ends_with(&format!("the MCP server failed: its process ended ({how})")), "{message}");
+        // However soon the next call comes, it meets a new process.
+        let code = format!(
+            "for (let n = 0; n < 10; n += 1) {{ try {{ await sh.{tool}() }} catch {{}} await sh.pid() }} return 'ok'"
+        );
+        assert_eq!(value(&upstream, &code).await, "ok");
+    }
+}
+
+#[tokio::test]
+async fn a_child_that_closes_its_output_fails_its_calls_while_it_still_runs() {
+    let upstream = open(UpstreamOptions::default()).await;
+    let before = pid(&upstream, "pid").await;
+    let message = failure(&upstream, "await Promise.all([sh.hold(), sh.pid()])").await;
+    assert!(message.ends_with("the MCP server failed: the connection is lost"), "{message}");
+    assert!(runs(&before), "it does not end by itself, and nobody has waited for that");
+    assert_ne!(pid(&upstream, "pid").await, before);
+    until(|| !runs(&before)).await;
+    upstream.close().await;
+}
+
+#[tokio::test]
+async fn what_a_child_starts_ends_with_it() {
+    let options = UpstreamOptions { restart_pause: Duration::ZERO, ..UpstreamOptions::default() };
+    let upstream = open(options).await;
+    let grandchild = pid(&upstream, "grandchild").await;
+    failure(&upstream, "await sh.exit()").await;
+    until(|| !runs(&grandchild)).await;
+
+    let (child, grandchild) = (pid(&upstream, "pid").await, pid(&upstream, "grandchild").await);
+    assert!(runs(&child) && runs(&grandchild));
+    upstream.close().await;
+    assert!(!runs(&child), "gone when it is closed");
+    until(|| !runs(&grandchild)).await;
+
+    let upstream = open(UpstreamOptions::default()).await;
+    let (child, grandchild) = (pid(&upstream, "pid").await, pid(&upstream, "grandchild").await);
+    drop(upstream);
+    until(|| !runs(&child) && !runs(&grandchild)).await;
+}
+
+#[test]
+fn children_end_with_the_runtime() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let (upstream, pids) = runtime.block_on(async {
+        let upstream = open(UpstreamOptions::default()).await;
+        let pids = [pid(&upstream, "pid").await, pid(&upstream, "grandchild").await];
+        (upstream, pids)
+    });
+    drop(runtime);
+    while pids.iter().any(|pid| runs(pid)) {
+        std::thread::yield_now();
+    }
+    drop(upstream);
+}
+
+#[tokio::test]
+async fn garbage_on_standard_output_is_ignored() {
+    let upstream = open(UpstreamOptions::default()).await;
+    let before = pid(&upstream, "pid").await;
+    assert_eq!(pid(&upstream, "garbage").await, "fine");
+    assert_eq!(pid(&upstream, "pid").await, before);
+}
+
+#[tokio::test]
+async fn standard_error_is_read_and_told_without_secrets() {
+    let lines = Arc::new(Mutex::new(Vec::new()));
+    let told = Arc::clone(&lines);
+    let command = ChildCommand {
+        env: vec![("KEY".into(), "hunter22".into())],
+        on_stderr: Some(OnLine::new(move |line| told.lock().unwrap().push(line.to_owned()))),
+        ..shell(SERVER)
+    };
+    let secrets = Secrets::new([("API_KEY".to_owned(), "hunter22".to_owned())]);
+    let options = UpstreamOptions { secrets, ..UpstreamOptions::default() };
+    let upstream = Upstream::open_child("sh", command, options).await.unwrap();
+    assert_eq!(pid(&upstream, "flood").await, "fine");
+    upstream.close().await;
+    until(|| lines.lock().unwrap().len() == 3).await;
+    let lines = lines.lock().unwrap();
+    assert!(lines[0].starts_with("xxx") && lines[0].len() < 500);
+    assert_eq!(lines[1..], ["the key is ${API_KEY} [31m", "last"]);
+}
+
+#[tokio::test]
+async fn a_child_that_does_not_start_has_last_words() {
+    let open = async |script: &str, connect_timeout| {
+        let command = ChildCommand { env: vec![("KEY".into(), "hunter22".into())], ..shell(script) };
+        let secrets = Secrets::new([("API_KEY".to_owned(), "hunter22".to_owned())]);
+        let options = UpstreamOptions { secrets, connect_timeout, ..UpstreamOptions::default() };
+        Upstream::open_child("sh", command, options).await.unwrap_err().to_string()
+    };
+    let long = Duration::from_secs(30);
+    assert_eq!(
+        open("for n in $(seq 20); do echo step $n >&2; done; echo \"$KEY is no key\" >&2; exit 3", long).await,
+        "cannot connect to MCP server \"sh\": its process ended (exit status: 3); the last that it said:\n  step 12\n  \
+         step 13\n  step 14\n  step 15\n  step 16\n  step 17\n  step 18\n  step 19\n  step 20\n  ${API_KEY} is no key"
+    );
+    assert_eq!(
+        open("echo waiting for a key >&2; exec sleep 1000", Duration::from_secs(1)).await,
+        "cannot connect to MCP server \"sh\": it did not answer within 1000 ms; the last that it said:\n  waiting for a key"
+    );
+    assert_eq!(
+        open("exec >&-; sleep 1000", long).await,
+        "cannot connect to MCP server \"sh\": it does not complete the handshake"
+    );
+    let error =
+        r#"read -r line; echo '{"jsonrpc":"2.0","id":0,"error":{"code":-1,"message":"no hunter22 today"}}'; cat"#;
+    assert_eq!(open(error, long).await, "cannot connect to MCP server \"sh\": no ${API_KEY} today");
+    let missing = ChildCommand { program: "/nonexistent/server".into(), ..ChildCommand::default() };
+    let error = Upstream::open_child("sh", missing, UpstreamOptions::default()).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "cannot connect to MCP server \"sh\": its program does not start: there is no such program, or no such directory to run it in"
+    );
+}
+
+#[tokio::test]
+async fn an_answer_that_is_too_long_fails_its_call_alone() {
+    let upstream = open(UpstreamOptions { max_result_bytes: 100, ..UpstreamOptions::default() }).await;
+    let before = pid(&upstream, "pid").await;
+    let message = failure(&upstream, "await sh.huge()").await;
+    assert!(message.ends_with("the MCP server failed: its answer is longer than 16777216 bytes"), "{message}");
+    assert_eq!(pid(&upstream, "pid").await, before);
+    let options = UpstreamOptions { max_result_bytes: 10, ..UpstreamOptions::default() };
+    let message = failure(&open(options).await, "await sh.pid()").await;
+    assert!(message.ends_with("the result of the MCP server is longer than 10 bytes"), "{message}");
+}
+
+#[tokio::test]
+async fn a_child_that_asks_and_never_reads_holds_up_nobody() {
+    let endless = SERVER.replace("exec 1>&-;", r#"yes '{"jsonrpc":"2.0","id":1,"method":"roots/list"}';"#);
+    let options = UpstreamOptions { call_timeout: Duration::from_secs(1), ..UpstreamOptions::default() };
+    let upstream = Upstream::open_child("sh", shell(&endless), options).await.unwrap();
+    let child = pid(&upstream, "pid").await;
+    let message = failure(&upstream, "await sh.hold()").await;
+    assert!(message.ends_with("the MCP server did not answer within 1000 ms"), "{message}");
+    upstream.close().await;
+    assert!(!runs(&child));
+}
+
+#[tokio::test]
+async fn a_server_is_closed_while_it_starts_again() {
+    let mark = std::env::temp_dir().join(format!("execbox-{}-starts", std::process::id()));
+    let script = format!("echo >> {0}; if test $(wc -l < {0}) = 2; then exec sleep 1000; fi\n{SERVER}", mark.display());
+    let starts = || std::fs::read(&mark).unwrap().len();
+    let upstream = Upstream::open_child("sh", shell(&script), UpstreamOptions::default()).await.unwrap();
+    let provider = upstream.provider();
+    failure(&upstream, "await sh.exit()").await;
+    let waiting = tokio::spawn(async move { run(provider, "await sh.pid()").await });
+    until(|| starts() == 2).await;
+    upstream.close().await;
+    let error = waiting.await.unwrap().outcome.unwrap_err();
+    assert!(error.message.contains("is closed"), "{error}");
+    std::fs::remove_file(&mark).unwrap();
+}

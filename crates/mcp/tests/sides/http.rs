@@ -1,0 +1,365 @@
+//! The server over streamable HTTP: to clients of both generations, and to requests that mean harm.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use execbox::CancellationToken;
+use execbox::transport::Token;
+use execbox_mcp::server::{HttpError, HttpOptions, HttpServer};
+use rmcp::model::{CallToolRequest, CallToolRequestParams, ClientRequest, ProtocolVersion};
+use rmcp::service::{ClientLifecycleMode, ClientServiceExt as _, PeerRequestOptions, RoleClient, RunningService};
+use rmcp::transport::StreamableHttpClientTransport;
+use serde_json::{Value as Json, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
+
+use crate::fake::{Fake, Listener, call, code_server, text, until};
+
+struct Served {
+    address: SocketAddr,
+    ended: CancellationToken,
+    serving: JoinHandle<()>,
+}
+
+/// A server over HTTP of a server of code over the fake.
+async fn serve(fake: &Fake, options: HttpOptions) -> Served {
+    let http = HttpServer::bind("127.0.0.1:0", options).await.unwrap();
+    let (address, ended) = (http.address(), CancellationToken::new());
+    let serving = tokio::spawn(http.serve(code_server(fake).await, ended.clone()));
+    Served { address, ended, serving }
+}
+
+/// A response: status, headers in lower case, body.
+#[derive(Debug)]
+struct Answer {
+    status: u16,
+    headers: String,
+    body: String,
+}
+
+impl Answer {
+    fn header(&self, name: &str) -> Option<&str> {
+        self.headers.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
+    }
+}
+
+impl Served {
+    /// Sends a request as it is.
+    async fn raw(&self, request: &str) -> Answer {
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer).await;
+        let answer = String::from_utf8(answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {answer:?}"));
+        let (status, headers) = head.split_once("\r\n").unwrap();
+        let status = status.split(' ').nth(1).unwrap().parse().unwrap();
+        Answer { status, headers: headers.to_lowercase(), body: body.to_owned() }
+    }
+
+    /// The head of a request that is closed after its answer.
+    fn head(&self, line: &str, headers: &str) -> String {
+        let host = if headers.contains("Host:") { String::new() } else { format!("Host: {}\r\n", self.address) };
+        format!("{line} HTTP/1.1\r\n{host}Connection: close\r\n{headers}\r\n")
+    }
+
+    fn post(&self, headers: &str, body: &str) -> String {
+        let length = body.len();
+        let json = "Content-Type: application/json\r\nAccept: application/json, text/event-stream";
+        self.head("POST /mcp", &format!("{headers}{json}\r\nContent-Length: {length}\r\n")) + body
+    }
+
+    /// Opens a session of an older protocol, and gives the header that names it.
+    async fn session(&self, version: &str) -> String {
+        let client = json!({ "name": "raw", "version": "1" });
+        let params = json!({ "protocolVersion": version, "capabilities": {}, "clientInfo": client });
+        let answer = self.raw(&self.post("", &message("initialize", Some(1), &params))).await;
+        assert!(answer.body.contains(&format!(r#""protocolVersion":"{version}""#)), "{answer:?}");
+        let session = format!("Mcp-Session-Id: {}\r\n", answer.header("mcp-session-id").unwrap());
+        let initialized = message("notifications/initialized", None, &json!({}));
+        assert_eq!(self.raw(&self.post(&session, &initialized)).await.status, 202);
+        session
+    }
+}
+
+fn message(method: &str, id: Option<u32>, params: &Json) -> String {
+    let mut message = json!({ "jsonrpc": "2.0", "method": method, "params": params });
+    if let Some(id) = id {
+        message["id"] = id.into();
+    }
+    message.to_string()
+}
+
+fn run(id: u32, code: &str) -> String {
+    message("tools/call", Some(id), &json!({ "name": "mcp_code", "arguments": { "code": code } }))
+}
+
+fn both_generations() -> [ClientLifecycleMode; 2] {
+    let preferred_versions = vec![ProtocolVersion::V_2026_07_28];
+    [ClientLifecycleMode::Initialize, ClientLifecycleMode::Discover { preferred_versions }]
+}
+
+async fn connect(
+    address: SocketAddr,
+    lifecycle: ClientLifecycleMode,
+) -> (RunningService<RoleClient, Listener>, Listener) {
+    rustls::crypto::ring::default_provider().install_default().ok();
+    let (listener, transport) =
+        (Listener::default(), StreamableHttpClientTransport::from_uri(format!("http://{address}/mcp")));
+    (listener.clone().serve_with_lifecycle(transport, lifecycle).await.unwrap(), listener)
+}
+
+#[tokio::test]
+async fn clients_of_both_generations_search_and_run_code_and_hear_of_progress() {
+    let served = serve(&Fake::standard(), HttpOptions::default()).await;
+    for lifecycle in both_generations() {
+        let (client, listener) = connect(served.address, lifecycle).await;
+        assert_eq!(client.list_all_tools().await.unwrap().len(), 3);
+        let found = call(&client, "mcp_search_tools", json!({ "query": "gives back" })).await;
+        assert_eq!(found.structured_content.unwrap()["tools"][0]["name"], "echo");
+        let code = "console.log('before'); return (await api.echo({ n: 7 })).structuredContent.n";
+        let result = call(&client, "mcp_execute_code", json!({ "code": code })).await;
+        assert_eq!(text(&result), "7\n\nLogs:\nbefore");
+        until(|| listener.progress.lock().unwrap().len() == 2).await;
+    }
+}
+
+#[tokio::test]
+async fn older_protocols_have_sessions_that_end() {
+    let served = serve(&Fake::standard(), HttpOptions::default()).await;
+    for version in ["2025-03-26", "2025-06-18", "2025-11-25"] {
+        let session = served.session(version).await;
+        let answer = served.raw(&served.post(&session, &run(2, "6 * 7"))).await;
+        assert!(answer.status == 200 && answer.body.contains(r#""text":"42""#), "{answer:?}");
+        let deleted = served.raw(&served.head("DELETE /mcp", &session)).await;
+        assert_eq!(deleted.status, 202);
+        assert_eq!(served.raw(&served.post(&session, &run(3, "1"))).await.status, 404);
+    }
+    assert_eq!(served.raw(&served.post("", &run(3, "1"))).await.status, 400, "no session, and none is begun");
+    assert_eq!(served.raw(&served.post("Mcp-Session-Id: other\r\n", &run(3, "1"))).await.status, 404);
+}
+
+#[tokio::test]
+async fn who_is_not_let_in_is_told_why() {
+    let token = Some(Token::new("s3cret").unwrap());
+    let options = HttpOptions {
+        token,
+        hosts: vec!["box.example.com".into()],
+        origins: vec!["https://app.example.com:*".into()],
+        max_body: 1_000,
+        ..HttpOptions::default()
+    };
+    let served = serve(&Fake::standard(), options).await;
+    let list = message("tools/list", Some(1), &json!({}));
+    let status = async |headers: &str| served.raw(&served.post(headers, &list)).await.status;
+    let shown = "Authorization: Bearer s3cret\r\n";
+    assert_eq!(status(shown).await, 400, "let in, and told that there is no session");
+    for wrong in ["", "Authorization: Bearer s3creT\r\n", "Authorization: Basic s3cret\r\n", "X-Token: s3cret\r\n"] {
+        let answer = served.raw(&served.post(wrong, &list)).await;
+        assert_eq!((answer.status, answer.header("www-authenticate")), (401, Some("bearer")), "{wrong}");
+        assert_eq!(answer.body, "Show the token, as `Authorization: Bearer …`.\n");
+    }
+    for (headers, expected) in [
+        ("Host: localhost:1\r\n", 400),
+        ("Host: box.example.com\r\n", 400),
+        ("Host: BOX.example.com:8080\r\n", 400),
+        ("Host: evil.example.com\r\n", 403),
+        ("Host: localhost.evil.example.com\r\n", 403),
+        ("Origin: https://app.example.com\r\n", 400),
+        ("Origin: https://app.example.com:8443\r\n", 400),
+        ("Origin: http://app.example.com\r\n", 403),
+        ("Origin: https://evil.example.com\r\n", 403),
+        ("Origin: null\r\n", 403),
+        ("Origin: \r\n", 403),
+    ] {
+        assert_eq!(status(&format!("{shown}{headers}")).await, expected, "{headers}");
+    }
+    let preflight =
+        served.raw(&served.head("OPTIONS /mcp", &format!("{shown}Origin: https://evil.example.com\r\n"))).await;
+    assert_eq!((preflight.status, preflight.header("access-control-allow-origin")), (403, None));
+}
+
+#[tokio::test]
+async fn without_options_no_web_page_is_let_in() {
+    let served = serve(&Fake::standard(), HttpOptions::default()).await;
+    for headers in ["Origin: http://localhost:1\r\n", "Host: rebound.example.com\r\n", "Origin: null\r\n"] {
+        assert_eq!(served.raw(&served.post(headers, "{}")).await.status, 403, "{headers}");
+    }
+}
+
+#[tokio::test]
+async fn requests_that_are_none_are_refused() {
+    let served = serve(&Fake::standard(), HttpOptions { max_body: 1_000, ..HttpOptions::default() }).await;
+    for path in ["/", "/mcp/", "/.well-known/oauth-protected-resource", "/MCP", "/mcp/../secret"] {
+        let answer = served.raw(&served.head(&format!("GET {path}"), "")).await;
+        assert_eq!(answer.status, 404);
+        assert_eq!(answer.body, "There is nothing here: MCP clients connect to /mcp.\n");
+    }
+    let huge = served.raw(&served.post("", &"x".repeat(1_001))).await;
+    assert_eq!((huge.status, &*huge.body), (413, "A request has at most 1000 bytes.\n"));
+    let chunks = format!(
+        "Transfer-Encoding: chunked\r\nContent-Type: application/json\r\n\r\n3E9\r\n{}\r\n0\r\n\r\n",
+        "x".repeat(1_001)
+    );
+    let request = format!("POST /mcp HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{chunks}");
+    assert_eq!(served.raw(&request).await.status, 413);
+    assert_eq!(served.raw(&served.head("PUT /mcp", "")).await.status, 405);
+    assert_eq!(served.raw(&served.head("GET /mcp", "Accept: text/event-stream\r\n")).await.status, 400);
+    assert_eq!(served.raw(&served.head("DELETE /mcp", "")).await.status, 400);
+    let long = format!("X-Long: {}\r\n", "x".repeat(70_000));
+    assert_eq!(served.raw(&served.head("GET /", &long)).await.status, 431);
+    let deep = "[".repeat(900);
+    for garbage in ["", "{", "null", "[]", r#"{"jsonrpc":"2.0"}"#, &deep] {
+        let answer = served.raw(&served.post("", garbage)).await;
+        assert!((400..500).contains(&answer.status), "{garbage}: {answer:?}");
+    }
+    let session = served.session("2025-06-18").await;
+    let wrong = served.raw(&served.post(&format!("{session}MCP-Protocol-Version: 1999-01-01\r\n"), &run(2, "1"))).await;
+    assert_eq!(wrong.status, 400);
+}
+
+#[tokio::test]
+async fn only_loopback_is_listened_at_without_a_token() {
+    for address in ["0.0.0.0:0", "[::]:0"] {
+        let error = HttpServer::bind(address, HttpOptions::default()).await.unwrap_err();
+        assert!(matches!(error, HttpError::NeedsToken(_)), "{error}");
+    }
+    let error = HttpServer::bind("0.0.0.0:0", HttpOptions::default()).await.unwrap_err().to_string();
+    assert_eq!(error, "0.0.0.0:0 can be reached from other machines: listen on 127.0.0.1 or [::1], or ask for a token");
+    let token = Some(Token::new("s3cret").unwrap());
+    let open = HttpServer::bind("0.0.0.0:0", HttpOptions { token, ..HttpOptions::default() }).await.unwrap();
+    assert_ne!(open.address().port(), 0);
+    let in_use = open.address().to_string();
+    let token = Some(Token::new("s3cret").unwrap());
+    let error = HttpServer::bind(&in_use, HttpOptions { token, ..HttpOptions::default() }).await.unwrap_err();
+    assert!(matches!(error, HttpError::Io { .. }), "{error}");
+    for host in ["", "http://box.example.com", "two words"] {
+        let error = HttpServer::bind("127.0.0.1:0", HttpOptions { hosts: vec![host.into()], ..HttpOptions::default() });
+        assert!(matches!(error.await, Err(HttpError::Host(_))), "{host}");
+    }
+    for origin in ["", "app.example.com", "https://app.example.com/", "https://app.example.com/path", "*"] {
+        let options = HttpOptions { origins: vec![origin.into()], ..HttpOptions::default() };
+        assert!(matches!(HttpServer::bind("127.0.0.1:0", options).await, Err(HttpError::Origin(_))), "{origin}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_cancels_cancels_the_guest_and_its_tools() {
+    let fake = Fake::standard();
+    let served = serve(&fake, HttpOptions::default()).await;
+    for lifecycle in both_generations() {
+        let (client, _) = connect(served.address, lifecycle).await;
+        let arguments = json!({ "code": "await api.slow({})" }).as_object().unwrap().clone();
+        let request = CallToolRequest::new(CallToolRequestParams::new("mcp_code").with_arguments(arguments));
+        let request = ClientRequest::CallToolRequest(request);
+        let handle = client.send_request_with_option(request, PeerRequestOptions::no_options()).await.unwrap();
+        fake.started.notified().await;
+        handle.cancel(None).await.unwrap();
+        fake.cancelled.notified().await;
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_is_dropped_cancels_the_guest_and_its_tools() {
+    let fake = Fake::standard();
+    let served = serve(&fake, HttpOptions::default()).await;
+    let session = served.session("2025-06-18").await;
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": { "name": "raw", "version": "1" },
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    let params = json!({ "name": "mcp_code", "arguments": { "code": "await api.slow({})" }, "_meta": meta });
+    let newest = "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: mcp_code\r\n";
+    for request in [
+        served.post(&session, &run(2, "await api.slow({})")),
+        served.post(newest, &message("tools/call", Some(2), &params)),
+    ] {
+        let mut stream = TcpStream::connect(served.address).await.unwrap();
+        stream.write_all(request.as_bytes()).await.unwrap();
+        fake.started.notified().await;
+        drop(stream);
+        fake.cancelled.notified().await;
+    }
+}
+
+#[tokio::test]
+async fn the_end_of_a_session_cancels_what_runs_in_it() {
+    let fake = Fake::standard();
+    let served = serve(&fake, HttpOptions::default()).await;
+    let session = served.session("2025-06-18").await;
+    let mut stream = TcpStream::connect(served.address).await.unwrap();
+    stream.write_all(served.post(&session, &run(2, "await api.slow({})")).as_bytes()).await.unwrap();
+    fake.started.notified().await;
+    assert_eq!(served.raw(&served.post(&session, &run(2, "1"))).await.status, 500, "there is a call of that id");
+    assert_eq!(served.raw(&served.head("DELETE /mcp", &session)).await.status, 202);
+    fake.cancelled.notified().await;
+}
+
+#[tokio::test]
+async fn the_end_of_the_server_cancels_what_runs() {
+    for lifecycle in both_generations() {
+        let fake = Fake::standard();
+        let served = serve(&fake, HttpOptions::default()).await;
+        let (client, _) = connect(served.address, lifecycle).await;
+        let running = tokio::spawn(async move {
+            let arguments = json!({ "code": "await api.slow({})" }).as_object().unwrap().clone();
+            client.call_tool(CallToolRequestParams::new("mcp_code").with_arguments(arguments)).await
+        });
+        fake.started.notified().await;
+        served.ended.cancel();
+        fake.cancelled.notified().await;
+        served.serving.await.unwrap();
+        running.abort();
+    }
+}
+
+#[tokio::test]
+async fn sessions_make_room_for_further_ones() {
+    let fake = Fake::standard();
+    let served = serve(&fake, HttpOptions { max_sessions: 2, ..HttpOptions::default() }).await;
+    let (busy, idle) = (served.session("2025-06-18").await, served.session("2025-06-18").await);
+    let mut stream = TcpStream::connect(served.address).await.unwrap();
+    stream.write_all(served.post(&busy, &run(2, "await api.slow({})")).as_bytes()).await.unwrap();
+    fake.started.notified().await;
+    let one = |session: &str| served.post(session, &run(3, "1"));
+    assert_eq!(served.raw(&one(&idle)).await.status, 200);
+    let further = served.session("2025-06-18").await;
+    assert_eq!(served.raw(&one(&idle)).await.status, 404, "used last, but nothing runs in it");
+    assert_eq!(served.raw(&one(&further)).await.status, 200);
+    assert_eq!(served.raw(&one(&busy)).await.status, 200);
+    for _ in 0..20 {
+        served.session("2025-06-18").await;
+    }
+}
+
+#[tokio::test]
+async fn sessions_in_which_nothing_happens_end() {
+    let served =
+        serve(&Fake::standard(), HttpOptions { idle: Duration::from_millis(50), ..HttpOptions::default() }).await;
+    let session = served.session("2025-06-18").await;
+    loop {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        if served.raw(&served.post(&session, &run(2, "1"))).await.status == 404 {
+            break;
+        }
+    }
+}
+
+#[tokio::test]
+async fn connections_wait_for_a_place() {
+    let served = serve(&Fake::standard(), HttpOptions { max_connections: 1, ..HttpOptions::default() }).await;
+    let mut first = TcpStream::connect(served.address).await.unwrap();
+    let mut second = TcpStream::connect(served.address).await.unwrap();
+    let ask = |close: &str| format!("GET / HTTP/1.1\r\nHost: localhost\r\n{close}\r\n");
+    second.write_all(ask("Connection: close\r\n").as_bytes()).await.unwrap();
+    first.write_all(ask("").as_bytes()).await.unwrap();
+    let mut answer = [0; 12];
+    first.read_exact(&mut answer).await.unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 404");
+    assert!(second.try_read(&mut answer).is_err(), "the only place is taken");
+    drop(first);
+    second.read_exact(&mut answer).await.unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 404");
+}

@@ -1,0 +1,281 @@
+//! MCP servers over HTTP as providers: such as work, and such as do not.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use execbox::{CancellationToken, ErrorCode, ExecuteResult, Execution, Executor as _, InlineExecutor, Limits};
+use execbox_mcp::server::{HttpOptions, HttpServer};
+use execbox_mcp::upstream::{Upstream, UpstreamError, UpstreamOptions};
+use serde_json::{Value as Json, json};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::{self, ServerConfig};
+
+use crate::fake::{Fake, code_server};
+
+async fn run(upstream: &Upstream, code: &str) -> ExecuteResult {
+    InlineExecutor::new().unwrap().execute(Execution::new(code).provider(upstream.provider())).await
+}
+
+async fn failure(upstream: &Upstream, code: &str) -> String {
+    let error = run(upstream, code).await.outcome.unwrap_err();
+    assert_eq!(error.code, ErrorCode::ToolError);
+    error.message
+}
+
+async fn open(url: &str, options: UpstreamOptions) -> Result<Upstream, UpstreamError> {
+    Upstream::open_http("far", url, &[("X-Key".to_owned(), "s3cret".to_owned())], options).await
+}
+
+async fn refused(url: &str) -> String {
+    open(url, UpstreamOptions::default()).await.unwrap_err().to_string()
+}
+
+/// An HTTP server that answers each request by this function: from its head and body to status, headers and body.
+async fn canned(answer: impl Fn(&str, &str) -> (u16, String, String) + Send + Sync + 'static) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let answer = Arc::new(answer);
+    tokio::spawn(async move {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            let answer = Arc::clone(&answer);
+            tokio::spawn(async move { serve_one(stream, &*answer).await });
+        }
+    });
+    url
+}
+
+async fn serve_one(
+    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    answer: &(dyn Fn(&str, &str) -> (u16, String, String) + Send + Sync),
+) {
+    let mut request = String::new();
+    let (head, body) = loop {
+        let mut chunk = [0; 4096];
+        let Ok(length @ 1..) = stream.read(&mut chunk).await else { return };
+        request += std::str::from_utf8(&chunk[..length]).unwrap();
+        let Some((head, body)) = request.split_once("\r\n\r\n") else { continue };
+        let length = head.to_lowercase().lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
+        if body.len() >= length.unwrap_or(0) {
+            break (head, body);
+        }
+    };
+    let (status, headers, body) = answer(head, body);
+    let head = format!("HTTP/1.1 {status} X\r\nContent-Length: {}\r\nConnection: close\r\n{headers}\r\n", body.len());
+    let _ = stream.write_all(head.as_bytes()).await;
+    let _ = stream.write_all(body.as_bytes()).await;
+    let _ = stream.shutdown().await;
+}
+
+/// What a server with one tool answers, without sessions.
+fn one_tool(body: &str, result: impl FnOnce(&Json) -> Json) -> (u16, String, String) {
+    let message: Json = serde_json::from_str(body).unwrap_or_default();
+    let result = match message["method"].as_str() {
+        Some("initialize") => json!({
+            "protocolVersion": "2025-06-18", "capabilities": { "tools": {} }, "serverInfo": { "name": "c", "version": "1" }
+        }),
+        Some("tools/list") => json!({ "tools": [{ "name": "ask", "inputSchema": { "type": "object" } }] }),
+        Some("tools/call") => result(&message),
+        Some(_) => return (202, String::new(), String::new()),
+        None => return (405, String::new(), String::new()),
+    };
+    let answer = json!({ "jsonrpc": "2.0", "id": message["id"], "result": result });
+    (200, "Content-Type: application/json\r\n".to_owned(), answer.to_string())
+}
+
+fn fine() -> Json {
+    json!({ "content": [{ "type": "text", "text": "fine" }] })
+}
+
+#[tokio::test]
+async fn a_server_of_our_own_is_a_provider() {
+    let fake = Fake::standard();
+    let http = HttpServer::bind("127.0.0.1:0", HttpOptions::default()).await.unwrap();
+    let url = http.url();
+    tokio::spawn(http.serve(code_server(&fake).await, CancellationToken::new()));
+    let upstream = open(&url, UpstreamOptions::default()).await.unwrap();
+    let code =
+        "(await far.mcp_code({ code: '(await api.echo({ n: 7 })).structuredContent.n' })).structuredContent.result";
+    assert_eq!(run(&upstream, code).await.outcome, Ok(Some(json!(7))));
+    let slow = "await far.mcp_code({ code: 'await api.slow({})' })";
+    let token = CancellationToken::new();
+    let limits = Limits { timeout: Duration::from_hours(1), ..Limits::default() };
+    let execution = Execution::new(slow).provider(upstream.provider()).limits(limits).cancellation(token.clone());
+    let running = tokio::spawn(async move { InlineExecutor::new().unwrap().execute(execution).await });
+    fake.started.notified().await;
+    token.cancel();
+    fake.cancelled.notified().await;
+    running.await.unwrap();
+    upstream.close().await;
+}
+
+#[tokio::test]
+async fn headers_go_along_and_nowhere_else() {
+    let heads = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&heads);
+    let elsewhere = canned(move |head, body| {
+        seen.lock().unwrap().push(head.to_lowercase());
+        one_tool(body, |_| fine())
+    })
+    .await;
+    let upstream = open(&elsewhere, UpstreamOptions::default()).await.unwrap();
+    assert!(run(&upstream, "await far.ask({})").await.is_ok());
+    assert!(heads.lock().unwrap().iter().all(|head| head.contains("\r\nx-key: s3cret")));
+    heads.lock().unwrap().clear();
+
+    for status in [301, 302, 303, 307, 308] {
+        let target = elsewhere.clone();
+        let redirecting = canned(move |_, _| (status, format!("Location: {target}\r\n"), String::new())).await;
+        let error = refused(&redirecting).await;
+        assert!(error.contains(&format!("it answers HTTP {status}")), "{error}");
+    }
+    assert_eq!(heads.lock().unwrap().len(), 0, "nothing was sent to another origin");
+
+    let same_origin = canned(|head, body| match head.starts_with("POST /mcp ") {
+        true => (307, "Location: /other\r\n".to_owned(), String::new()),
+        false => one_tool(body, |_| fine()),
+    });
+    assert!(
+        run(&open(&same_origin.await, UpstreamOptions::default()).await.unwrap(), "await far.ask({})").await.is_ok()
+    );
+    let circle = canned(|_, _| (307, "Location: /mcp\r\n".to_owned(), String::new())).await;
+    assert!(refused(&circle).await.ends_with("it redirects in circles"));
+}
+
+#[tokio::test]
+async fn servers_that_are_none_say_so() {
+    let html = canned(|_, _| (200, "Content-Type: text/html\r\n".to_owned(), "<html>".to_owned()));
+    let broken = canned(|_, _| (200, "Content-Type: application/json\r\n".to_owned(), "{\"a\":".to_owned()));
+    let down = canned(|_, _| (503, String::new(), "no".to_owned()));
+    let unauthorized = canned(|_, _| (401, "WWW-Authenticate: Bearer\r\n".to_owned(), String::new()));
+    let forbidden = canned(|_, _| (403, String::new(), "s3cret paths".to_owned()));
+    let missing = canned(|_, _| (404, String::new(), String::new()));
+    let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let reasons = [
+        (html.await, "it answers something that is not MCP"),
+        (broken.await, "it answers something that is not MCP"),
+        (down.await, "it answers HTTP 503"),
+        (unauthorized.await, "it refuses the credentials (HTTP 401)"),
+        (forbidden.await, "it answers HTTP 403 Forbidden"),
+        (missing.await, "it answers HTTP 404 Not Found"),
+        (format!("http://{nobody}/mcp"), "nobody answers at its address"),
+    ];
+    for (url, reason) in reasons {
+        assert_eq!(refused(&url).await, format!("cannot connect to MCP server \"far\": {reason}"));
+    }
+    for url in ["", "far.example.com/mcp", "ftp://far.example.com", "file:///etc/passwd"] {
+        let error = open(url, UpstreamOptions::default()).await.unwrap_err();
+        assert!(matches!(error, UpstreamError::Url(_)), "{error}");
+    }
+    let reserved = [("MCP-Session-Id".to_owned(), "x".to_owned())];
+    let error = Upstream::open_http("far", "http://localhost", &reserved, UpstreamOptions::default()).await;
+    assert!(matches!(error, Err(UpstreamError::ReservedHeader(_))));
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_answer_is_waited_for_no_longer_than_asked() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let options = UpstreamOptions { connect_timeout: Duration::from_millis(100), ..UpstreamOptions::default() };
+    let error = open(&url, options).await.unwrap_err().to_string();
+    assert_eq!(error, "cannot connect to MCP server \"far\": it did not answer within 100 ms");
+}
+
+#[tokio::test]
+async fn a_server_that_goes_fails_its_calls_and_is_used_again_when_it_is_back() {
+    let (state, lists) = (Arc::new(AtomicUsize::new(200)), Arc::new(AtomicUsize::new(0)));
+    let (now, listed) = (Arc::clone(&state), Arc::clone(&lists));
+    let url = canned(move |_, body| match now.load(Ordering::SeqCst) {
+        200 => {
+            listed.fetch_add(usize::from(body.contains("tools/list")), Ordering::SeqCst);
+            one_tool(body, |_| fine())
+        }
+        status => (u16::try_from(status).unwrap(), "Content-Type: text/html\r\n".to_owned(), "<html>".to_owned()),
+    });
+    let upstream = open(&url.await, UpstreamOptions::default()).await.unwrap();
+    for (status, reason) in [(502, "HTTP 502"), (404, "HTTP 404"), (299, "something that is not MCP")] {
+        state.store(status, Ordering::SeqCst);
+        let message = failure(&upstream, "await far.ask({})").await;
+        assert!(message.contains(&format!("the MCP server failed: it answers {reason}")), "{message}");
+        state.store(200, Ordering::SeqCst);
+        let before = lists.load(Ordering::SeqCst);
+        assert!(run(&upstream, "await far.ask({})").await.is_ok());
+        while lists.load(Ordering::SeqCst) == before {
+            tokio::time::sleep(Duration::from_millis(5)).await; // It may have other tools now.
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_session_that_the_server_has_ended_is_begun_anew() {
+    let options = HttpOptions { max_sessions: 1, ..HttpOptions::default() };
+    let http = HttpServer::bind("127.0.0.1:0", options).await.unwrap();
+    let url = http.url();
+    tokio::spawn(http.serve(code_server(&Fake::standard()).await, CancellationToken::new()));
+    // There is one session, and each of the two takes it from the other.
+    let one = open(&url, UpstreamOptions::default()).await.unwrap();
+    let two = open(&url, UpstreamOptions::default()).await.unwrap();
+    for _ in 0..3 {
+        for upstream in [&one, &two] {
+            let result = run(upstream, "(await far.mcp_code({ code: '1' })).structuredContent.result").await;
+            assert_eq!(result.outcome, Ok(Some(json!(1))));
+        }
+    }
+}
+
+#[tokio::test]
+async fn answers_that_are_too_long_fail_their_call_alone() {
+    let url = canned(|_, body| {
+        let (status, mut headers, mut answer) =
+            one_tool(body, |message| match message["params"]["arguments"]["as"].as_str() {
+                Some("json" | "event") => json!({ "content": [{ "type": "text", "text": "x".repeat(17 << 20) }] }),
+                _ => fine(),
+            });
+        if body.contains(r#""as":"event""#) {
+            headers = "Content-Type: text/event-stream\r\n".to_owned();
+            answer = format!("data: {answer}\n\n");
+        }
+        (status, headers, answer)
+    });
+    let options = UpstreamOptions { call_timeout: Duration::from_secs(20), ..UpstreamOptions::default() };
+    let upstream = open(&url.await, options).await.unwrap();
+    for kind in ["json", "event"] {
+        let message = failure(&upstream, &format!("await far.ask({{ as: '{kind}' }})")).await;
+        assert!(message.contains("longer than 16777216 bytes"), "{kind}: {message}");
+        assert!(run(&upstream, "await far.ask({})").await.is_ok());
+    }
+}
+
+#[tokio::test]
+async fn a_certificate_is_trusted_only_if_its_authority_is() {
+    let certificate = include_str!("tls/certificate.pem");
+    let key = PrivateKeyDer::from_pem_slice(include_bytes!("tls/key.pem")).unwrap();
+    let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()];
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let config = config.with_no_client_auth().with_single_cert(chain, key).unwrap();
+    let (acceptor, listener) = (TlsAcceptor::from(Arc::new(config)), TcpListener::bind("127.0.0.1:0").await.unwrap());
+    let url = format!("https://localhost:{}/mcp", listener.local_addr().unwrap().port());
+    tokio::spawn(async move {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            let acceptor = acceptor.clone();
+            tokio::spawn(async move {
+                let Ok(stream) = acceptor.accept(stream).await else { return };
+                serve_one(stream, &|_, body| one_tool(body, |_| fine())).await;
+            });
+        }
+    });
+    assert!(refused(&url).await.ends_with("its certificate is not trusted"), "{}", refused(&url).await);
+    let options = UpstreamOptions { certificates: certificate.to_owned(), ..UpstreamOptions::default() };
+    let upstream = open(&url, options.clone()).await.unwrap();
+    assert!(run(&upstream, "await far.ask({})").await.is_ok());
+    let other_name = url.replace("localhost", "127.0.0.1");
+    let error = open(&other_name, options).await.unwrap_err().to_string();
+    assert!(error.ends_with("its certificate is not trusted"), "{error}");
+}
