@@ -188,6 +188,7 @@ fn http_options(arguments: &McpArguments) -> Result<HttpOptions, NoToken> {
 fn http_reason(error: &HttpError) -> String {
     match error {
         HttpError::Io { address, error } => format!("cannot listen on {address}: {}", source::reason(error)),
+        HttpError::NeedsToken(_) => format!("{error} (--token-file)"),
         error => error.to_string(),
     }
 }

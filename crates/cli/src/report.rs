@@ -54,9 +54,10 @@ pub(crate) fn unwritten(error: &io::Error) -> Exit {
     Exit::ExecboxFailed
 }
 
-/// Says something in one line that is no complaint.
+/// Says something that is no complaint. Further lines are indented.
 pub(crate) fn note(text: &impl Display) {
-    write_error(&format!("execbox: {}\n", safe_line(&text.to_string())));
+    let lines: Vec<String> = text.to_string().lines().map(|line| safe_line(line).into_owned()).collect();
+    write_error(&format!("execbox: {}\n", lines.join("\n    ")));
 }
 
 /// Prints the whole result as one line of JSON.
