@@ -157,7 +157,9 @@ pub(crate) fn stub_file(provider: &str, tools: &str) -> String {
 
 /// Until the program has logged a line. Logs come while it runs.
 pub(crate) fn wait_for_line(child: &mut Child) {
-    BufReader::new(child.stderr.as_mut().unwrap()).read_line(&mut String::new()).unwrap();
+    // Nothing behind the line is taken.
+    let mut stderr = BufReader::with_capacity(1, child.stderr.as_mut().unwrap());
+    stderr.read_line(&mut String::new()).unwrap();
 }
 
 pub(crate) fn interrupt(child: &Child) {

@@ -9,15 +9,18 @@ use execbox::{Provider, ToolError};
 use futures_util::future::BoxFuture;
 use rmcp::ClientHandler;
 use rmcp::model::{
-    ClientCapabilities, ClientConfig, Implementation, ProtocolVersion, ServerPeerInfo, SubscriptionFilter,
+    ClientCapabilities, ClientConfig, ClientRequest, Implementation, PingRequest, ProtocolVersion, ServerPeerInfo,
+    SubscriptionFilter,
 };
 use rmcp::service::{NotificationContext, Peer, RoleClient};
+use tokio::runtime::Handle;
 use tokio::sync::{Mutex, Notify};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::child::ChildCommand;
+use super::pipe::Lost;
 use super::remote::Remote;
 use super::source::{Duplex, Failure, Live, Source};
 use super::{LeftOut, Link, Route, UpstreamError, UpstreamOptions, Wrapped, wrap_over};
@@ -25,7 +28,7 @@ use super::{LeftOut, Link, Route, UpstreamError, UpstreamOptions, Wrapped, wrap_
 /// An MCP server that is kept connected.
 ///
 /// When its catalogue changes, [`provider`](Self::provider) soon gives the new one; executions under way keep
-/// theirs. When it crashes, the calls under way fail at once, and the next call starts it again, after a pause that
+/// theirs. When it crashes or hangs, the calls under way fail at once, and the next call starts it again, after a pause that
 /// doubles with every failure. Providers work on after this handle is dropped; [`close`](Self::close) ends it for all.
 pub struct Upstream {
     catalogue: Arc<Catalogue>,
@@ -81,6 +84,7 @@ impl Upstream {
             changed,
             failures: AtomicU32::new(0),
             was_away: AtomicBool::new(false),
+            is_probed: Arc::default(),
             closing: CancellationToken::new(),
             state: Mutex::new(State::Open { live, retry_at: Instant::now() }),
         });
@@ -162,6 +166,8 @@ struct Connection {
     failures: AtomicU32,
     /// Whether the last call was not answered.
     was_away: AtomicBool,
+    /// Whether a ping is under way.
+    is_probed: Arc<AtomicBool>,
     closing: CancellationToken,
     state: Mutex<State>,
 }
@@ -216,6 +222,28 @@ impl Link for Connection {
 
     fn unanswered(&self) {
         self.was_away.store(true, Ordering::Relaxed);
+    }
+
+    fn given_up(&self, route: &Route) {
+        let Ok(runtime) = Handle::try_current() else { return };
+        if self.is_probed.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let (peer, lost) = (route.peer.clone(), route.lost.clone());
+        let (is_probed, patience) = (Arc::clone(&self.is_probed), self.options.ping_timeout);
+        runtime.spawn(async move {
+            probe(&peer, &lost, patience).await;
+            is_probed.store(false, Ordering::Relaxed);
+        });
+    }
+}
+
+/// Gives a connection up whose server does not even answer a ping. Any answer will do: not all know what a ping is.
+async fn probe(peer: &Peer<RoleClient>, lost: &Lost, patience: Duration) {
+    let ping = peer.send_request(ClientRequest::PingRequest(PingRequest::default()));
+    if tokio::time::timeout(patience, ping).await.is_err() {
+        lost.because(format!("it hangs: it did not answer a ping within {} ms", patience.as_millis()));
+        lost.set();
     }
 }
 

@@ -51,6 +51,9 @@ pub struct UpstreamOptions {
     pub call_timeout: Duration,
     /// The longest that connecting, and each page of the catalogue, may take. Default: 30 seconds.
     pub connect_timeout: Duration,
+    /// How long a server in which a call was given up may take to answer a ping. One that takes longer hangs: it is ended, and
+    /// started again by the next call. Default: 20 seconds.
+    pub ping_timeout: Duration,
     /// The pause after a restart, before the next one; it doubles with every restart without an answered call, up to
     /// 128 times. Default: 250 ms.
     pub restart_pause: Duration,
@@ -81,6 +84,7 @@ impl Default for UpstreamOptions {
             results: Results::Envelope,
             call_timeout: Duration::from_mins(2),
             connect_timeout: Duration::from_secs(30),
+            ping_timeout: Duration::from_secs(20),
             restart_pause: Duration::from_millis(250),
             max_tools: 10_000,
             max_pages: 1_000,
@@ -207,6 +211,9 @@ trait Link: Send + Sync {
 
     /// A call was not: the server did not get it, or is gone.
     fn unanswered(&self) {}
+
+    /// Nobody waits for the answer to a call any more: it took too long, or its execution is over.
+    fn given_up(&self, _: &Route) {}
 }
 
 /// A connection to call over.

@@ -55,8 +55,10 @@ async fn call(
         _ => return Err(ToolError::invalid("a tool of an MCP server takes an object: `{ name: value }`")),
     };
     let route = tokio::time::timeout(timeout, link.route()).await;
-    let Route { peer, lost } = route.map_err(|_| late(timeout))??;
-    let answer = tokio::time::timeout(timeout, peer.call_tool_once(request)).await.map_err(|_| late(timeout))?;
+    let route = route.map_err(|_| late(timeout))??;
+    let waiting = Waiting { link, route: &route };
+    let answer = tokio::time::timeout(timeout, route.peer.call_tool_once(request)).await.map_err(|_| late(timeout))?;
+    std::mem::forget(waiting); // It was answered, or the connection is lost.
     let is_lost = matches!(answer, Err(ServiceError::TransportClosed | ServiceError::TransportSend(_)));
     match is_lost {
         true => link.unanswered(),
@@ -68,7 +70,19 @@ async fn call(
         Err(ServiceError::McpError(error)) if error.code == ErrorCode::INVALID_PARAMS => {
             Err(ToolError::invalid(cut(secrets.hide(error.message.into_owned()), MAX_MESSAGE)))
         }
-        Err(error) => Err(ToolError::new(format!("the MCP server failed: {}", reason(&error, &lost, secrets)))),
+        Err(error) => Err(ToolError::new(format!("the MCP server failed: {}", reason(&error, &route.lost, secrets)))),
+    }
+}
+
+/// A call that may be given up: when it is dropped, it is.
+struct Waiting<'a> {
+    link: &'a dyn Link,
+    route: &'a Route,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.link.given_up(self.route);
     }
 }
 

@@ -14,7 +14,7 @@ use crate::fake::until;
 const SERVER: &str = r#"
 say() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$1"; }
 text() { say "{\"content\":[{\"type\":\"text\",\"text\":\"$1\"}]}"; }
-tools='exit kill garbage flood pid grandchild huge hold'
+tools='exit kill garbage flood pid grandchild huge hold hang'
 while read -r line; do
   id=$(printf %s "$line" | sed 's/.*"id":\([0-9]*\).*/\1/')
   case "$line" in
@@ -27,6 +27,7 @@ while read -r line; do
     *'"name":"pid"'*) text $$ ;;
     *'"name":"grandchild"'*) sleep 1000 </dev/null >/dev/null 2>&1 & text $! ;;
     *'"name":"huge"'*) printf '{"jsonrpc":"2.0","result":{"content":[{"type":"text","text":"'; head -c 17000000 /dev/zero | tr '\0' x; printf '"}]},"id":%s}\n' "$id" ;;
+    *'"name":"hang"'*) sleep 1000 ;;
     *'"name":"hold"'*) trap '' TERM; exec 1>&-; sleep 1000 & while :; do wait; done ;;
   esac
 done"#;
@@ -225,4 +226,16 @@ async fn a_server_is_closed_while_it_starts_again() {
     let error = waiting.await.unwrap().outcome.unwrap_err();
     assert!(error.message.contains("is closed"), "{error}");
     std::fs::remove_file(&mark).unwrap();
+}
+
+#[tokio::test]
+async fn a_child_that_hangs_is_ended_and_started_again() {
+    let short = Duration::from_millis(200);
+    let options = UpstreamOptions { call_timeout: short, ping_timeout: short, ..UpstreamOptions::default() };
+    let upstream = open(options).await;
+    assert!(failure(&upstream, "await sh.hang()").await.contains("did not answer within"));
+    while !run(upstream.provider(), "await sh.pid()").await.is_ok() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    upstream.close().await;
 }
