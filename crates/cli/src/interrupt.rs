@@ -1,8 +1,9 @@
-//! Ctrl-C: the first stops the program, whose result is still printed; the next ends the process.
+//! Ctrl-C and SIGTERM: the first stops the program, whose result is still printed, or the server; the next ends the process.
 
-use std::process;
+use std::{io, process};
 
 use execbox::CancellationToken;
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::exit::Exit;
 
@@ -27,4 +28,22 @@ fn cancel_on_interrupt(cancellation: CancellationToken) {
     };
     // Where no handler can be set, Ctrl-C ends the process as it does by default.
     let _ = ctrlc::set_handler(handler);
+}
+
+/// Tells a server to stop by SIGTERM or Ctrl-C. Another one of these ends the process.
+pub(crate) fn stops(stop: CancellationToken) -> io::Result<()> {
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    tokio::spawn(async move {
+        for _ in 0..2 {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            if stop.is_cancelled() {
+                process::exit(Exit::Interrupted as i32);
+            }
+            stop.cancel();
+        }
+    });
+    Ok(())
 }

@@ -2,9 +2,9 @@
 //!
 //! Standard output carries the protocol and nothing else. Over HTTP, it carries nothing.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
-use std::{io, process};
 
 use execbox::{CancellationToken, Executor, Limits, Provider};
 use execbox_mcp::config::Config;
@@ -13,7 +13,6 @@ use execbox_mcp::rmcp::service::ServerInitializeError;
 use execbox_mcp::rmcp::transport::stdio;
 use execbox_mcp::server::{CodeServer, HttpError, HttpOptions, HttpServer, Layout, ServerOptions};
 use execbox_mcp::servers::Servers;
-use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::McpArguments;
 use crate::executor::{NoPlace, Place};
@@ -22,7 +21,7 @@ use crate::limits::{self, LimitError};
 use crate::servers::{self, ServersError};
 use crate::stub::{self, StubError};
 use crate::token::{self, NoToken};
-use crate::{report, source};
+use crate::{interrupt, report, source};
 
 /// Serves until the client has gone or a signal comes.
 pub(crate) fn run(arguments: &McpArguments) -> Exit {
@@ -125,7 +124,7 @@ impl Job {
 
     async fn serve(self) -> Result<(), Failure> {
         let stop = CancellationToken::new();
-        stop_on_signals(stop.clone())?;
+        interrupt::stops(stop.clone())?;
         let executor = self.place.executor().map_err(|error| Failure::Engine(error.message))?;
         // An address that cannot be had is told before anything is started.
         let http = match &self.http {
@@ -220,24 +219,6 @@ fn options(arguments: &McpArguments, limits: Limits) -> Result<ServerOptions, Fa
         }
     }
     Ok(options)
-}
-
-/// The first signal ends the connection, the second one the process.
-fn stop_on_signals(stop: CancellationToken) -> io::Result<()> {
-    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    tokio::spawn(async move {
-        for _ in 0..2 {
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = interrupt.recv() => {}
-            }
-            if stop.is_cancelled() {
-                process::exit(Exit::Interrupted as i32);
-            }
-            stop.cancel();
-        }
-    });
-    Ok(())
 }
 
 /// How long code may take where the command line says nothing: tools may be far away.

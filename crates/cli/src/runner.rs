@@ -3,18 +3,16 @@
 //! Standard output carries the protocol and nothing else.
 
 use std::io;
-use std::process;
 use std::time::Duration;
 
 use execbox::transport::{Address, AddressError, ListenError, Listener, Token, stdio};
 use execbox::{CancellationToken, Runner};
-use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::RunnerArguments;
 use crate::exit::Exit;
 use crate::token::{self, NoToken};
 use crate::units::{self, UnitError};
-use crate::{report, source};
+use crate::{interrupt, report, source};
 
 /// Serves until there is nobody to serve, or until it is told to stop.
 pub(crate) fn run(arguments: &RunnerArguments) -> Exit {
@@ -111,7 +109,7 @@ impl Job {
         };
         let runtime = runtime.enable_all().build().map_err(Failure::System)?;
         let served = runtime.block_on(async {
-            stop_on_signals(stop).map_err(Failure::System)?;
+            interrupt::stops(stop).map_err(Failure::System)?;
             self.place.serve(runner).await
         });
         // Where standard input is a file, reading it occupies a thread that nothing can interrupt.
@@ -136,22 +134,4 @@ impl Place {
             }
         }
     }
-}
-
-/// The first signal drains, the second one ends the process.
-fn stop_on_signals(stop: CancellationToken) -> io::Result<()> {
-    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    tokio::spawn(async move {
-        for _ in 0..2 {
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = interrupt.recv() => {}
-            }
-            if stop.is_cancelled() {
-                process::exit(Exit::Interrupted as i32);
-            }
-            stop.cancel();
-        }
-    });
-    Ok(())
 }
