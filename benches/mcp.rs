@@ -61,7 +61,7 @@ impl Bench {
                 assert_eq!(client.list_all_tools().await.expect("a list").len(), 3);
             })
         });
-        report.row("1 000 tools: from nothing to the first result", 200.0, || {
+        report.row("1 000 tools: from nothing to the first result", f64::NAN, || {
             self.times(20, async || {
                 let client = wrapped(&server, &inline()).await;
                 execute(&client, "1").await;
