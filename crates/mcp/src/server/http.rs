@@ -17,7 +17,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use execbox::transport::Token;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, WWW_AUTHENTICATE};
-use http::{Request, Response, StatusCode};
+use http::{Method, Request, Response, StatusCode};
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
@@ -228,7 +228,14 @@ impl Door {
         }
         let (head, body) = request.into_parts();
         match tokio::time::timeout(READ_TIMEOUT, Limited::new(body, self.max_body).collect()).await {
-            Ok(Ok(body)) => self.service.handle(Request::from_parts(head, Full::new(body.to_bytes()))).await,
+            Ok(Ok(body)) => {
+                let ends_session = head.method == Method::DELETE;
+                let mut answer = self.service.handle(Request::from_parts(head, Full::new(body.to_bytes()))).await;
+                if ends_session && answer.status() == StatusCode::ACCEPTED {
+                    *answer.status_mut() = StatusCode::NO_CONTENT; // It is done, and clients warn of anything else.
+                }
+                answer
+            }
             Ok(Err(error)) if error.is::<LengthLimitError>() => {
                 let most = format!("A request has at most {} bytes.\n", self.max_body);
                 refusal(StatusCode::PAYLOAD_TOO_LARGE, &most)

@@ -133,7 +133,7 @@ async fn older_protocols_have_sessions_that_end() {
         let answer = served.raw(&served.post(&session, &run(2, "6 * 7"))).await;
         assert!(answer.status == 200 && answer.body.contains(r#""text":"42""#), "{answer:?}");
         let deleted = served.raw(&served.head("DELETE /mcp", &session)).await;
-        assert_eq!(deleted.status, 202);
+        assert_eq!(deleted.status, 204);
         assert_eq!(served.raw(&served.post(&session, &run(3, "1"))).await.status, 404);
     }
     assert_eq!(served.raw(&served.post("", &run(3, "1"))).await.status, 400, "no session, and none is begun");
@@ -293,7 +293,7 @@ async fn the_end_of_a_session_cancels_what_runs_in_it() {
     stream.write_all(served.post(&session, &run(2, "await api.slow({})")).as_bytes()).await.unwrap();
     fake.started.notified().await;
     assert_eq!(served.raw(&served.post(&session, &run(2, "1"))).await.status, 500, "there is a call of that id");
-    assert_eq!(served.raw(&served.head("DELETE /mcp", &session)).await.status, 202);
+    assert_eq!(served.raw(&served.head("DELETE /mcp", &session)).await.status, 204);
     fake.cancelled.notified().await;
 }
 
