@@ -124,7 +124,7 @@ mod tests {
             "INFO",
             "Europe/Berlin",
             "en_US.UTF-8",
-            "/home/ann/projects",
+            "/srv/ann/projects",
             "./data",
             "C:\\Users\\Ann",
             "https://api.example.com/v1",

@@ -49,7 +49,8 @@ pub struct UpstreamOptions {
     pub results: Results,
     /// The longest a tool call may take; it is cancelled then. Default: two minutes.
     pub call_timeout: Duration,
-    /// The longest that connecting, and each page of the catalogue, may take. Default: 30 seconds.
+    /// The longest that connecting, and each page of the catalogue, may take. Default: one minute
+    /// (`npx` may have to install the server first).
     pub connect_timeout: Duration,
     /// How long a server in which a call was given up may take to answer a ping. One that takes longer hangs: it is ended, and
     /// started again by the next call. Default: 20 seconds.
@@ -83,7 +84,7 @@ impl Default for UpstreamOptions {
         Self {
             results: Results::Envelope,
             call_timeout: Duration::from_mins(2),
-            connect_timeout: Duration::from_secs(30),
+            connect_timeout: Duration::from_mins(1),
             ping_timeout: Duration::from_secs(20),
             restart_pause: Duration::from_millis(250),
             max_tools: 10_000,
