@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use execbox::declarations::{self, ToolSignature};
 use execbox::{CancellationToken, Provider};
 use execbox_mcp::Changes;
 use execbox_mcp::server::{Catalogue, Found, Query};
@@ -110,7 +111,7 @@ fn list(arguments: &ToolsArguments) -> Result<Exit, NoTools> {
     }
     let found = found(arguments, &loaded.providers, limit.unwrap_or(usize::MAX));
     let printed = match arguments.json {
-        true => print_json(&found),
+        true => print_json(found, &loaded.providers),
         false => print_table(&found),
     };
     Ok(match printed {
@@ -139,8 +140,17 @@ fn found(arguments: &ToolsArguments, providers: &[Provider], limit: usize) -> Ve
     }
 }
 
-fn print_json(found: &[Found]) -> io::Result<()> {
-    report::print(&serde_json::to_string(found).map_err(io::Error::other)?)
+/// Each by itself and whole: a model's page cuts, and declares a type once for all that use it.
+fn print_json(mut found: Vec<Found>, providers: &[Provider]) -> io::Result<()> {
+    for tool in &mut found {
+        let provider = providers.iter().find(|provider| provider.name() == tool.namespace);
+        let signature = provider.and_then(|provider| provider.signatures().find(|one| one.safe_name == tool.name));
+        if let Some(signature) = signature {
+            tool.description = declarations::prose(signature.description.unwrap_or_default());
+            tool.signature = declarations::signature(&ToolSignature { description: None, ..signature });
+        }
+    }
+    report::print(&serde_json::to_string(&found).map_err(io::Error::other)?)
 }
 
 /// A line for each: its name, and the beginning of what it does.
@@ -148,8 +158,11 @@ fn print_table(found: &[Found]) -> io::Result<()> {
     let names: Vec<String> = found.iter().map(|tool| format!("{}.{}", tool.namespace, tool.name)).collect();
     let width = names.iter().map(String::len).max().unwrap_or_default().min(WIDEST_NAME);
     let lines = names.iter().zip(found).map(|(name, tool)| {
-        let summary = tool.description.lines().next().unwrap_or_default();
-        let summary: String = summary.chars().take(WIDEST_SUMMARY).collect();
+        let summary = tool.description.split_whitespace().collect::<Vec<_>>().join(" ");
+        let summary = match summary.char_indices().nth(WIDEST_SUMMARY) {
+            Some((end, _)) => format!("{}…", &summary[..end]),
+            None => summary,
+        };
         safe_line(format!("{name:width$}  {summary}").trim_end()).into_owned()
     });
     let lines: Vec<String> = lines.collect();
@@ -165,4 +178,4 @@ const PAGE: usize = 50;
 
 /// Columns of the table.
 const WIDEST_NAME: usize = 48;
-const WIDEST_SUMMARY: usize = 120;
+const WIDEST_SUMMARY: usize = 100;

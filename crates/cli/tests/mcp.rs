@@ -70,6 +70,16 @@ fn tools_and_types() {
 }
 
 #[test]
+fn every_signature_in_json_is_complete_in_itself() {
+    let output = Typed::new(&["tools", "--config", "servers.json", "--json"]).output(&shop("mcp-json"));
+    let tools: Vec<serde_json::Value> = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(tools.len(), 11);
+    for tool in tools {
+        assert!(tool["signature"].as_str().unwrap().contains("type Content = {"), "{tool}");
+    }
+}
+
+#[test]
 fn bad_input() {
     let dir = directory("mcp-bad");
     for (name, text) in [
