@@ -82,7 +82,7 @@ impl Job {
         let result = self.place.run(has_servers, async |executor| {
             let servers = servers::start(&self.config, Changes::default(), false);
             tokio::select! {
-                () = servers.settled() => {}
+                () = servers::settled(&servers) => {}
                 () = cancellation.cancelled() => {}
             }
             servers::report_failures(&self.config, &servers);

@@ -4,6 +4,8 @@
 use std::env;
 use std::fmt::Write as _;
 use std::path::Path;
+use std::pin::pin;
+use std::time::Duration;
 
 use execbox::Provider;
 use execbox_mcp::config::{Config, ConfigError, Place, ServerConfig, Skipped, Trouble};
@@ -127,6 +129,17 @@ pub(crate) fn depth() -> usize {
     env::var(DEPTH).ok().and_then(|depth| depth.parse().ok()).unwrap_or_default()
 }
 
+/// Waits until each is there or has failed. Says whom it waits for if that takes long.
+pub(crate) async fn settled(servers: &Servers) {
+    let mut settled = pin!(servers.settled());
+    if tokio::time::timeout(QUIET_WAIT, &mut settled).await.is_err() {
+        let missing = servers.status().into_iter().filter(|status| status.standing == Standing::Opening);
+        let missing: Vec<String> = missing.map(|status| format!("{:?}", status.name)).collect();
+        report::note(&format_args!("waiting for {} to start …", missing.join(", ")));
+        settled.await;
+    }
+}
+
 /// Says what has failed, and else nothing. Tells whether anything has.
 pub(crate) fn report_failures(config: &Config, servers: &Servers) -> bool {
     let failures: Vec<String> =
@@ -208,6 +221,9 @@ const DEPTH: &str = "EXECBOX_DEPTH";
 /// Where people find what they are asked for.
 const PLACES: &str = "MCP clients keep theirs in ~/.cursor/mcp.json (Cursor), ~/.claude.json and .mcp.json (Claude Code), \
     claude_desktop_config.json (Claude Desktop: Settings, Developer), .vscode/mcp.json (VS Code)";
+
+/// How long servers may take to start before anything is said of it.
+const QUIET_WAIT: Duration = Duration::from_secs(3);
 
 /// How many left-out tools of a server are told one by one.
 const MOST_LEFT_OUT: usize = 20;

@@ -88,7 +88,7 @@ pub(crate) fn load(arguments: &ServerArguments, stubs: &[PathBuf]) -> Result<Loa
     let ask = async |cancellation: CancellationToken| {
         let servers = servers::start(&config, Changes::default(), false);
         tokio::select! {
-            () = servers.settled() => {}
+            () = servers::settled(&servers) => {}
             () = cancellation.cancelled() => return Err(NoTools::Interrupted),
         }
         let has_failures = servers::report_failures(&config, &servers);

@@ -64,6 +64,7 @@ fn tools_and_types() {
             "--server",
             "b=sh -c 'echo first >&2; echo last >&2; exit 3'",
         ]),
+        Typed::new(&["tools", "--server", "late=sh -c 'sleep 4; echo too late >&2'"]),
         with(&["run", "-e", "(await one.env()).content[0].text.includes('TOKEN=${TOKEN}')"]),
     ];
     insta::assert_snapshot!(transcript(&dir, &commands));
