@@ -112,8 +112,8 @@ pub(crate) async fn call_tool(
     if let Some(show) = on_call {
         show(&context);
     }
-    let input = input.unwrap_or_else(|| Schema::omitted_input(host_tool.input.as_ref()));
-    check(host_tool.input.as_ref(), &input, "input", || {
+    let input = input.unwrap_or_else(|| Schema::omitted_input(host_tool.input.as_deref()));
+    check(host_tool.input.as_deref(), &input, "input", || {
         format!("Invalid input for {}", name_of(&provider, host_tool))
     })?;
     // A panic is a bug of the tool. It stays the tool's: the guest learns that it failed, and not with what words.
@@ -123,7 +123,7 @@ pub(crate) async fn call_tool(
         Ok(Err(error)) => return Err(ExecuteError::new(error.code, error.message)),
         Err(_panic) => return Err(ExecuteError::tool(format!("{} crashed", name_of(&provider, host_tool)))),
     };
-    check(host_tool.output.as_ref(), &output, "result", || {
+    check(host_tool.output.as_deref(), &output, "result", || {
         format!("{} returned a result that does not match its output schema", name_of(&provider, host_tool))
     })?;
     Ok(Some(output))

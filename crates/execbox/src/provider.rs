@@ -33,8 +33,8 @@ pub(crate) struct HostTool {
     description: Option<String>,
     input_schema: Option<Json>,
     output_schema: Option<Json>,
-    pub(crate) input: Option<Schema>,
-    pub(crate) output: Option<Schema>,
+    pub(crate) input: Option<Arc<Schema>>,
+    pub(crate) output: Option<Arc<Schema>>,
     pub(crate) function: Arc<HostFunction>,
 }
 
@@ -179,6 +179,7 @@ impl ProviderBuilder {
         names::check_provider_name(&self.name)?;
         let mut refused = Vec::new();
         let mut safe_names = SafeNames::default();
+        let mut schemas = Schemas::default();
         let mut tools: Vec<HostTool> = Vec::with_capacity(self.tools.len());
         let (mut by_safe_name, mut by_original_name) = (HashMap::new(), HashMap::new());
         for tool in self.tools {
@@ -186,7 +187,7 @@ impl ProviderBuilder {
                 refused.push(ProviderError::DuplicateTool { provider: self.name.clone(), tool: tool.name });
                 continue;
             }
-            match HostTool::compile(tool, &mut safe_names) {
+            match HostTool::compile(tool, &mut safe_names, &mut schemas) {
                 Ok(tool) => {
                     by_safe_name.insert(Arc::clone(&tool.safe_name), tools.len());
                     by_original_name.insert(Arc::clone(&tool.original_name), tools.len());
@@ -213,11 +214,29 @@ fn manifest(name: &str, description: Option<&str>, tools: &[HostTool]) -> Provid
     ProviderManifest::new(name, tools.collect(), types)
 }
 
+/// The schemas of a provider, each compiled once: many tools of one server have the same.
+#[derive(Default)]
+struct Schemas(HashMap<String, Arc<Schema>>);
+
+impl Schemas {
+    fn compile(&mut self, schema: &Json) -> Result<Arc<Schema>, String> {
+        let text = schema.to_string();
+        if let Some(known) = self.0.get(&text) {
+            return Ok(Arc::clone(known));
+        }
+        let compiled = Arc::new(Schema::compile(schema)?);
+        if text.len() <= MAX_SHARED {
+            self.0.insert(text, Arc::clone(&compiled));
+        }
+        Ok(compiled)
+    }
+}
+
 impl HostTool {
     /// A tool that cannot be takes no safe name.
-    fn compile(tool: Tool, safe_names: &mut SafeNames) -> Result<Self, ProviderError> {
-        let compile = |schema: Option<&Json>, which| {
-            let compiled = schema.map(Schema::compile).transpose();
+    fn compile(tool: Tool, safe_names: &mut SafeNames, schemas: &mut Schemas) -> Result<Self, ProviderError> {
+        let mut compile = |schema: Option<&Json>, which| {
+            let compiled = schema.map(|schema| schemas.compile(schema)).transpose();
             compiled.map_err(|reason| ProviderError::Schema { tool: tool.name.clone(), which, reason })
         };
         let input = compile(tool.input_schema.as_ref(), "input")?;
@@ -243,3 +262,6 @@ impl HostTool {
         }
     }
 }
+
+/// The longest schema, in bytes of JSON, that is kept to be compared with: longer ones are seldom twice there.
+const MAX_SHARED: usize = 4 << 10;
