@@ -16,6 +16,7 @@ use serde_json::Value as Json;
 
 use self::file::{AnswerEntry, ProviderEntry, ToolEntry};
 use crate::source::{self, TextError};
+use crate::terminal::beginning;
 use crate::units::{self, UnitError};
 
 /// How much of a value a message shows.
@@ -125,7 +126,7 @@ fn stub(name: &str, answers: Arc<[Answer]>, delay: Option<Duration>) -> Tool {
                     "{}.{} has no canned answer for the input {}",
                     context.provider,
                     context.safe_name,
-                    shown(&input.to_string())
+                    beginning(&input.to_string(), MOST_CHARS)
                 ))),
             }
         }
@@ -181,14 +182,6 @@ fn contains(value: &Json, part: &Json) -> bool {
         }
         (Json::Number(value), Json::Number(part)) => value == part || value.as_f64() == part.as_f64(),
         (value, part) => value == part,
-    }
-}
-
-/// The beginning of a long text.
-fn shown(text: &str) -> String {
-    match text.char_indices().nth(MOST_CHARS) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
     }
 }
 

@@ -111,7 +111,7 @@ impl Catalogue {
             found.retain(|&tool| self.providers[self.places[tool].0].name() == namespace);
         }
         let limit = query.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
-        let mut shown = Shown { signatures: Signatures::default(), room: MAX_PAGE };
+        let mut shown = Shown { signatures: Signatures::default(), room: Some(MAX_PAGE) };
         let tools = found.iter().skip(query.offset).take(limit).map(|&tool| self.found(tool, &mut shown)).collect();
         let next = query.offset.saturating_add(limit);
         let next_offset = (next < found.len()).then_some(next);
@@ -120,7 +120,7 @@ impl Catalogue {
 
     fn describe(&self, names: &[String]) -> Page {
         let (mut tools, mut unknown) = (Vec::new(), Vec::new());
-        let mut whole = Shown { signatures: Signatures::default(), room: usize::MAX };
+        let mut whole = Shown { signatures: Signatures::default(), room: None };
         for name in names.iter().take(MAX_LIMIT) {
             match self.place(name) {
                 Some(tool) => tools.push(self.found(tool, &mut whole)),
@@ -146,7 +146,7 @@ impl Catalogue {
         Found {
             namespace: provider.name().to_owned(),
             name: signature.safe_name.to_owned(),
-            description: if shown.whole() { description } else { cut(description, MAX_SUMMARY) },
+            description: shown.description(description),
             signature: shown.signature(&ToolSignature { description: None, ..signature }),
         }
     }
@@ -155,23 +155,21 @@ impl Catalogue {
 /// What a page shows so far.
 struct Shown {
     signatures: Signatures,
-    /// How many bytes of signatures there is room for.
-    room: usize,
+    /// How many bytes of signatures there is room for; `None` shows everything in full.
+    room: Option<usize>,
 }
 
 impl Shown {
-    fn whole(&self) -> bool {
-        self.room == usize::MAX
+    fn description(&self, text: String) -> String {
+        if self.room.is_some() { cut(text, MAX_SUMMARY) } else { text }
     }
 
     /// All of it while there is room, then only how it begins.
     fn signature(&mut self, tool: &ToolSignature<'_>) -> String {
-        let Some(text) = self.signatures.add(tool, self.room) else {
+        let Some(text) = self.signatures.add(tool, self.room.unwrap_or(usize::MAX)) else {
             return cut(declarations::signature(tool), MAX_BEGINNING);
         };
-        if !self.whole() {
-            self.room -= text.len();
-        }
+        self.room = self.room.map(|room| room - text.len());
         text
     }
 }

@@ -9,12 +9,13 @@ use execbox::{InlineExecutor, Limits, Provider};
 use execbox_mcp::server::{CodeServer, ServerOptions};
 use execbox_mcp::upstream::{Upstream, UpstreamOptions};
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData, ListToolsResult,
-    PaginatedRequestParams, ProgressNotificationParam, ProtocolVersion, Resource, ResourceContents, ServerCapabilities,
-    ServerConfig, SubscriptionFilter, Tool,
+    CallToolRequest, CallToolRequestParams, CallToolResponse, CallToolResult, ClientRequest, ContentBlock, ErrorData,
+    ListToolsResult, PaginatedRequestParams, ProgressNotificationParam, ProtocolVersion, Resource, ResourceContents,
+    ServerCapabilities, ServerConfig, SubscriptionFilter, Tool,
 };
 use rmcp::service::{
-    NotificationContext, Peer, RequestContext, RoleClient, RoleServer, RunningService, SubscriptionContext,
+    NotificationContext, Peer, PeerRequestOptions, RequestContext, RequestHandle, RoleClient, RoleServer,
+    RunningService, SubscriptionContext,
 };
 use rmcp::{ClientHandler, ServerHandler, ServiceExt as _};
 use serde_json::{Value as Json, json};
@@ -141,6 +142,11 @@ impl ServerHandler for Fake {
         Ok(match &*request.name {
             "echo" => CallToolResult::structured(Json::Object(request.arguments.unwrap_or_default())),
             "fail" => CallToolResult::error(vec![ContentBlock::text("no such thing")]),
+            "half" => CallToolResult::structured(match request.arguments.unwrap_or_default().get("of") {
+                Some(Json::Number(of)) => json!({ "half": of.as_f64().unwrap() / 2.0 }),
+                of => json!({ "half": of }), // Not what it promises.
+            }),
+            "silent" => CallToolResult::success(vec![]),
             "slow" => {
                 self.started.notify_one();
                 context.ct.cancelled().await;
@@ -211,6 +217,14 @@ pub(crate) async fn until(is_so: impl Fn() -> bool) {
 pub(crate) async fn call(client: &Peer<RoleClient>, name: &str, arguments: Json) -> CallToolResult {
     let Json::Object(arguments) = arguments else { panic!("arguments are an object") };
     client.call_tool(CallToolRequestParams::new(name.to_owned()).with_arguments(arguments)).await.unwrap()
+}
+
+/// Begins to run code by a tool of the server.
+pub(crate) async fn begin(client: &Peer<RoleClient>, name: &str, code: &str) -> RequestHandle<RoleClient> {
+    let Json::Object(arguments) = json!({ "code": code }) else { unreachable!("it is written here") };
+    let request = CallToolRequest::new(CallToolRequestParams::new(name.to_owned()).with_arguments(arguments));
+    let request = ClientRequest::CallToolRequest(request);
+    client.send_request_with_option(request, PeerRequestOptions::no_options()).await.unwrap()
 }
 
 /// The text of a result.

@@ -6,15 +6,15 @@ use std::time::Duration;
 use execbox::CancellationToken;
 use execbox::transport::Token;
 use execbox_mcp::server::{HttpError, HttpOptions, HttpServer};
-use rmcp::model::{CallToolRequest, CallToolRequestParams, ClientRequest, ProtocolVersion};
-use rmcp::service::{ClientLifecycleMode, ClientServiceExt as _, PeerRequestOptions, RoleClient, RunningService};
+use rmcp::model::ProtocolVersion;
+use rmcp::service::{ClientLifecycleMode, ClientServiceExt as _, RoleClient, RunningService};
 use rmcp::transport::StreamableHttpClientTransport;
 use serde_json::{Value as Json, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 
-use crate::fake::{Fake, Listener, call, code_server, text, until};
+use crate::fake::{Fake, Listener, begin, call, code_server, text, until};
 
 struct Served {
     address: SocketAddr,
@@ -250,10 +250,7 @@ async fn a_client_that_cancels_cancels_the_guest_and_its_tools() {
     let served = serve(&fake, HttpOptions::default()).await;
     for lifecycle in both_generations() {
         let (client, _) = connect(served.address, lifecycle).await;
-        let arguments = json!({ "code": "await api.slow({})" }).as_object().unwrap().clone();
-        let request = CallToolRequest::new(CallToolRequestParams::new("mcp_code").with_arguments(arguments));
-        let request = ClientRequest::CallToolRequest(request);
-        let handle = client.send_request_with_option(request, PeerRequestOptions::no_options()).await.unwrap();
+        let handle = begin(&client, "mcp_code", "await api.slow({})").await;
         fake.started.notified().await;
         handle.cancel(None).await.unwrap();
         fake.cancelled.notified().await;
@@ -303,15 +300,11 @@ async fn the_end_of_the_server_cancels_what_runs() {
         let fake = Fake::standard();
         let served = serve(&fake, HttpOptions::default()).await;
         let (client, _) = connect(served.address, lifecycle).await;
-        let running = tokio::spawn(async move {
-            let arguments = json!({ "code": "await api.slow({})" }).as_object().unwrap().clone();
-            client.call_tool(CallToolRequestParams::new("mcp_code").with_arguments(arguments)).await
-        });
+        let _running = begin(&client, "mcp_code", "await api.slow({})").await;
         fake.started.notified().await;
         served.ended.cancel();
         fake.cancelled.notified().await;
         served.serving.await.unwrap();
-        running.abort();
     }
 }
 

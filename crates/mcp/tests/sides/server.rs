@@ -1,15 +1,15 @@
 //! The MCP server over providers.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use execbox::{Provider, Tool};
+use execbox::{Limits, Provider, Tool};
 use execbox_mcp::server::{Layout, ServerOptions};
 use execbox_mcp::upstream::UpstreamOptions;
-use rmcp::model::{CallToolRequest, CallToolRequestParams, ClientRequest};
-use rmcp::service::PeerRequestOptions;
+use rmcp::model::CallToolRequestParams;
 use serde_json::{Value as Json, json};
 
-use crate::fake::{Fake, call, client, text};
+use crate::fake::{Fake, begin, call, client, text, until};
 
 #[tokio::test]
 async fn code_calls_tools_of_two_servers() {
@@ -70,14 +70,25 @@ async fn progress_tells_of_lines_and_calls() {
 }
 
 #[tokio::test]
+async fn progress_is_told_while_code_runs() {
+    let fake = Fake::standard();
+    let upstream = fake.open("api", UpstreamOptions::default()).await;
+    let limits = Limits { timeout: Duration::from_hours(1), ..Limits::default() };
+    let options = ServerOptions { limits, ..ServerOptions::default() };
+    let (client, listener) = client(move || vec![upstream.provider()], options).await;
+    let handle = begin(&client, "mcp_execute_code", "console.log('before'); await api.slow({})").await;
+    fake.started.notified().await;
+    until(|| listener.progress.lock().unwrap().len() == 2).await;
+    handle.cancel(None).await.unwrap();
+    fake.cancelled.notified().await;
+}
+
+#[tokio::test]
 async fn a_client_that_cancels_cancels_the_guest_and_its_tools() {
     let fake = Fake::standard();
     let upstream = fake.open("api", UpstreamOptions::default()).await;
     let (client, _) = client(move || vec![upstream.provider()], ServerOptions::default()).await;
-    let arguments = json!({ "code": "await api.slow({})" }).as_object().unwrap().clone();
-    let request = CallToolRequest::new(CallToolRequestParams::new("mcp_execute_code").with_arguments(arguments));
-    let request = ClientRequest::CallToolRequest(request);
-    let handle = client.send_request_with_option(request, PeerRequestOptions::no_options()).await.unwrap();
+    let handle = begin(&client, "mcp_execute_code", "await api.slow({})").await;
     fake.started.notified().await;
     handle.cancel(None).await.unwrap();
     fake.cancelled.notified().await;

@@ -53,6 +53,36 @@ async fn results_are_unwrapped_on_request() {
 }
 
 #[tokio::test]
+async fn inputs_and_results_are_checked_against_the_schemas_of_the_server() {
+    let number = json!({ "type": "number" });
+    let any = json!({ "type": "object" });
+    let half = |input: Json| {
+        let output = json!({ "type": "object", "properties": { "half": number }, "required": ["half"] });
+        tool("half", "", input).with_raw_output_schema(output.as_object().unwrap().clone().into())
+    };
+    let run_half = async |input: Json, results, of: Json| {
+        let options = UpstreamOptions { results, ..UpstreamOptions::default() };
+        let upstream = Fake::new(vec![half(input)]).open("api", options).await;
+        run(upstream.provider(), &format!("await api.half({{ of: {of} }})")).await.outcome
+    };
+    let strict = json!({ "type": "object", "properties": { "of": number } });
+    for results in [Results::Envelope, Results::Unwrapped] {
+        assert!(run_half(strict.clone(), results, json!(4)).await.is_ok());
+        for (input, what) in [(&strict, "Invalid input"), (&any, "does not match its output schema")] {
+            let error = run_half(input.clone(), results, json!("four")).await.unwrap_err();
+            assert_eq!(error.code, ErrorCode::ValidationError);
+            assert!(error.message.contains(what), "{error}");
+        }
+    }
+    let silent =
+        tool("silent", "", any).with_raw_output_schema(json!({ "type": "object" }).as_object().unwrap().clone().into());
+    let options = UpstreamOptions { results: Results::Unwrapped, ..UpstreamOptions::default() };
+    let upstream = Fake::new(vec![silent]).open("api", options).await;
+    let error = run(upstream.provider(), "await api.silent({})").await.outcome.unwrap_err();
+    assert!(error.message.contains("left out the structured content"), "{error}");
+}
+
+#[tokio::test]
 async fn every_page_is_read_up_to_the_caps() {
     let any = || json!({ "type": "object" });
     let fake = Fake { page: 7, ..Fake::new((0..50).map(|n| tool(&format!("t{n}"), "", any())).collect()) };
