@@ -129,7 +129,6 @@ pub fn add_own_globals(globals: &mut Graph, report: bool) {
 
 /// One run, from its program to its ending.
 pub struct Code {
-    language: Arc<dyn Language>,
     sources: Sources,
     graph: link::Graph,
     function: String,
@@ -196,16 +195,16 @@ impl Failure {
 
 impl Code {
     /// Links what is asked for, and makes a program of it.
-    pub fn start(language: Arc<dyn Language>, request: Request) -> Result<(Program, Self), Failure> {
+    pub fn start(language: &dyn Language, request: Request) -> Result<(Program, Self), Failure> {
         let Request { source, filename, language: dialect, modules, imports, globals, function, args, limits } =
             request;
         let names = imports.iter().map(|(specifier, bridge)| (specifier.clone(), bridge.names.clone())).collect();
         let sources = Sources { entry: source, filename, dialect, modules, imports: names, globals: globals.names };
-        let graph = link::link(&sources, &*language).map_err(|error| unlinked(&error))?;
+        let graph = link::link(&sources, language).map_err(|error| unlinked(&error))?;
         // Nothing imports the entry, `import()` neither (§6.2).
         let own = graph.modules.iter().map(|module| Module {
             importable: module.name != graph.entry,
-            ..Module::source(module.name.as_str(), module.code.as_str())
+            ..Module::source(module.name.as_str(), module.code.clone())
         });
         let bridged = imports.into_iter().map(|(specifier, bridge)| Module::synthetic(specifier, bridge.value));
         // Only the front end's own imports lead to it.
@@ -213,7 +212,7 @@ impl Code {
         let modules = own.chain(bridged).chain([globals]).collect();
         let entry = Arc::from(graph.entry.as_str());
         let source = Source::Modules(Modules { entry, modules, export: function.clone(), args });
-        Ok((Program { source, namespaces: Vec::new(), limits }, Self { language, sources, graph, function, limits }))
+        Ok((Program { source, namespaces: Vec::new(), limits }, Self { sources, graph, function, limits }))
     }
 
     /// The ending of a program that came to its own end.
@@ -263,7 +262,7 @@ impl Code {
         let linked = self.graph.modules.iter().find(|linked| linked.name == module);
         match linked.and_then(|linked| linked.broken.as_ref()) {
             Some(error) => Some((error.filename.as_deref()?, error.position?)),
-            None => Some((module, self.original_position(module, frame.position)?)),
+            None => Some((module, frame.position)),
         }
     }
 
@@ -291,7 +290,7 @@ impl Code {
                     ..CodeExecutionError::new("SyntaxError", message)
                 };
                 told.filename = Some(module.to_string());
-                if let Some(at) = position.and_then(|position| self.original_position(module, position)) {
+                if let Some(at) = *position {
                     told = told.at(module, at);
                 }
             }
@@ -302,10 +301,6 @@ impl Code {
             EngineError::Binding { .. } => {}
         }
         Failure::new(Status::LinkError, told)
-    }
-
-    fn original_position(&self, module: &str, position: Position) -> Option<Position> {
-        self.sources.original_positions(&*self.language, module, &[position]).into_iter().next().flatten()
     }
 }
 

@@ -1,8 +1,8 @@
 //! What a front end for source text owes the contracts.
 //!
-//! A [`Language`] turns what a model wrote into what an engine runs, and finds the way back from
-//! positions in the latter to positions in the former. The one that ships is the crate
-//! `execbox-typescript`. Nothing here parses anything.
+//! A [`Language`] turns what a model wrote into what an engine runs: [`Code`], the source changed line for line,
+//! with a note wherever columns differ, so that engines report positions of the source. The one that ships
+//! is the crate `execbox-typescript`. Nothing here parses anything.
 //!
 //! The module contract also has to know how modules refer to each other, before any of them runs:
 //! [`Module`] says it in the terms of the ECMAScript specification (`ModuleRequest`, `ImportEntry`,
@@ -26,6 +26,47 @@ impl fmt::Display for Position {
     }
 }
 
+/// What an engine runs: a source whose lines are where they were.
+///
+/// Every line of `text` up to the source's last is that line of the source, possibly changed; lines after it are generated.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Code {
+    /// The text to run.
+    pub text: String,
+    /// Where columns differ from the source's, ordered by place in `text`.
+    pub shifts: Vec<Shift>,
+}
+
+/// From one place of [`Code::text`] to the next shift or the end of the line: what the columns are in the source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shift {
+    /// 1-based line, in the code and in the source alike.
+    pub line: u32,
+    /// 1-based column in the code where it begins, in UTF-16 units.
+    pub column: u32,
+    /// The column of the source that corresponds to `column`.
+    pub source_column: u32,
+    /// The text from here on was inserted: all of it corresponds to `source_column`.
+    pub inserted: bool,
+}
+
+impl Code {
+    /// The place in the source that `at`, a place in [`text`](Self::text), corresponds to.
+    pub fn source_position(&self, at: Position) -> Position {
+        let after = self.shifts.partition_point(|shift| (shift.line, shift.column) <= (at.line, at.column));
+        let Some(shift) = self.shifts[..after].last().filter(|shift| shift.line == at.line) else { return at };
+        let further = if shift.inserted { 0 } else { at.column - shift.column };
+        Position { column: shift.source_column + further, ..at }
+    }
+}
+
+impl<T: Into<String>> From<T> for Code {
+    /// Code that is the source itself.
+    fn from(text: T) -> Self {
+        Self { text: text.into(), shifts: Vec::new() }
+    }
+}
+
 /// Source text that is not a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SyntaxError {
@@ -37,17 +78,10 @@ pub struct SyntaxError {
 
 /// A front end: from what a model wrote to what an engine runs.
 pub trait Language: Send + Sync {
-    /// Normalises a script (script contract) to *one expression: an async function without
-    /// parameters*, whose promise settles with the script's result. The engine evaluates that
-    /// expression and calls the function.
-    ///
-    /// The source can never close the function that is put around it.
-    fn script(&self, source: &str) -> Result<String, SyntaxError>;
-
-    /// Maps positions in what [`script`](Self::script) returned for `source` back to positions in
-    /// `source`. `None` for places that have no counterpart. Called only when something failed, so
-    /// it may do the work of `script` again.
-    fn original_positions(&self, source: &str, compiled: &[Position]) -> Vec<Option<Position>>;
+    /// Normalises a script (script contract) to *the body of an async function without parameters* that
+    /// returns the script's result. The engine compiles all of the text as that body: nothing is put around
+    /// it that the source could close.
+    fn script(&self, source: &str) -> Result<Code, SyntaxError>;
 
     /// Compiles one ES module (module contract, §7) to what the engine runs, and says what linking must
     /// know. Whether a specifier leads anywhere is not its business.
@@ -60,12 +94,6 @@ pub trait Language: Send + Sync {
     fn module(&self, source: ModuleSource<'_>, work: &mut u64) -> Result<Module, SyntaxError> {
         let _ = (source, work);
         Err(SyntaxError { message: "this language has no modules".to_owned(), position: None })
-    }
-
-    /// [`original_positions`](Self::original_positions), for what [`module`](Self::module) returned for `source`.
-    fn original_module_positions(&self, source: ModuleSource<'_>, compiled: &[Position]) -> Vec<Option<Position>> {
-        let _ = source;
-        vec![None; compiled.len()]
     }
 }
 
@@ -100,7 +128,7 @@ pub const GLOBALS_MODULE: &str = "execbox:globals";
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Module {
     /// What the engine runs: a standard ES module.
-    pub code: String,
+    pub code: Code,
     /// The modules that it asks for, statically, in the order of the source. Those that only types were
     /// imported from are gone. One specifier may be there more than once.
     pub requests: Vec<Request>,

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::language::Code;
 use crate::value::Value;
 
 /// Code with what it may use.
@@ -23,14 +24,14 @@ pub struct Program {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Source {
-    /// One expression: an async function without parameters. The engine evaluates it, calls it, and
-    /// the promise that it returns is the program's outcome. From the moment it is compiled, no other
-    /// code can be.
-    Function {
+    /// The body of an async arrow function without parameters, at global scope. The engine compiles the whole
+    /// text as that body and calls the function; the promise that it returns is the program's outcome. From the
+    /// moment it is compiled, no other code can be.
+    Script {
         /// Stands for the code in stack frames.
         name: String,
-        /// The expression.
-        code: String,
+        /// The function's body. Positions that the engine reports are the source's: see [`Code`].
+        code: Code,
     },
     /// ES modules (code-execution specification §8): linked, evaluated, and one export of the entry is the program's
     /// outcome. An engine without modules refuses to [start](crate::engine::StartError::Unsupported) them.
@@ -76,15 +77,15 @@ pub struct Module {
 /// What a module is made of.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ModuleBody {
-    /// Source text, as the engine runs it.
-    Source(String),
+    /// Source text, as the engine runs it. Positions that the engine reports are the source's: see [`Code`].
+    Source(Code),
     /// A *synthetic* module: an object, whose members are the exports. Made when the program starts.
     Synthetic(Value),
 }
 
 impl Module {
     /// A module of source text, importable.
-    pub fn source(name: impl Into<Arc<str>>, code: impl Into<String>) -> Self {
+    pub fn source(name: impl Into<Arc<str>>, code: impl Into<Code>) -> Self {
         Self { name: name.into(), body: ModuleBody::Source(code.into()), importable: true }
     }
 

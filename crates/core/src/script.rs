@@ -38,7 +38,6 @@ const MOST_NAMES: usize = 20;
 /// One execution under the script contract, from request to result.
 pub struct Script {
     code: String,
-    language: Arc<dyn Language>,
     limits: Limits,
     namespaces: Vec<Arc<Namespace>>,
     /// For every function of the program: which provider, and which of its tools.
@@ -103,7 +102,7 @@ impl Script {
     /// `runtime_error` for code that is not a program, with the place; `internal_error` for providers
     /// whose names cannot stand.
     pub fn start(
-        language: Arc<dyn Language>,
+        language: &dyn Language,
         code: &str,
         providers: &[impl AsRef<ProviderManifest>],
         limits: Limits,
@@ -111,15 +110,15 @@ impl Script {
         let providers = || providers.iter().map(AsRef::as_ref);
         names::check_provider_names(providers().map(|provider| provider.name.as_str()))
             .map_err(|error| ExecuteError::internal(error.to_string()))?;
-        let function = language.script(code).map_err(|error| syntax_error(&error))?;
+        let body = language.script(code).map_err(|error| syntax_error(&error))?;
         let namespaces: Vec<_> = providers().map(ProviderManifest::namespace).collect();
-        let source = Source::Function { name: SCRIPT_NAME.to_owned(), code: function };
+        let source = Source::Script { name: SCRIPT_NAME.to_owned(), code: body };
         let program = Program { source, namespaces: namespaces.clone(), limits };
         let targets = providers()
             .enumerate()
             .flat_map(|(number, provider)| (0..provider.tools.len()).map(move |tool| (number, tool)))
             .collect();
-        Ok((program, Self { code: code.to_owned(), language, limits, namespaces, targets, logs: Vec::new() }))
+        Ok((program, Self { code: code.to_owned(), limits, namespaces, targets, logs: Vec::new() }))
     }
 
     /// Takes in something that the guest said.
@@ -165,7 +164,7 @@ impl Script {
             Outcome::Threw(thrown) => Err(self.uncaught(&thrown)),
             Outcome::Unlinked(error) => Err(ExecuteError::internal(error.to_string())), // a script has no modules
             Outcome::Failed { error, frames } => {
-                let position = self.original_positions(&frames).into_iter().flatten().next();
+                let position = frames.first().map(|frame| frame.position);
                 Err(ExecuteError { position, ..error })
             }
             Outcome::OutOfMemory => Err(self.out_of_memory()),
@@ -188,27 +187,20 @@ impl Script {
 
     /// An uncaught error: name and message, then the stack in terms of the source as it was given.
     fn uncaught(&self, thrown: &Thrown) -> ExecuteError {
-        let positions = self.original_positions(&thrown.frames);
-        let position = positions.iter().copied().flatten().next();
-        let message = self.name_the_callee(thrown, positions.first().copied().flatten());
+        let position = thrown.frames.first().map(|frame| frame.position);
+        let message = self.name_the_callee(thrown, position);
         let mut text = match (thrown.name.as_str(), message.as_str()) {
             ("", message) => message.to_owned(),
             (name, "") => name.to_owned(),
             (name, message) => format!("{name}: {message}"),
         };
-        for (frame, position) in thrown.frames.iter().zip(positions).take(MAX_FRAMES) {
-            match (position, &frame.function) {
-                (Some(at), Some(function)) => text += &format!("\n    at {function} ({SCRIPT_NAME}:{at})"),
-                (Some(at), None) => text += &format!("\n    at {SCRIPT_NAME}:{at}"),
-                (None, _) => {}
-            }
+        for Frame { function, position: at, .. } in thrown.frames.iter().take(MAX_FRAMES) {
+            text += &match function {
+                Some(function) => format!("\n    at {function} ({SCRIPT_NAME}:{at})"),
+                None => format!("\n    at {SCRIPT_NAME}:{at}"),
+            };
         }
         ExecuteError { position, ..runtime_error(text) }
-    }
-
-    fn original_positions(&self, frames: &[Frame]) -> Vec<Option<Position>> {
-        let compiled: Vec<Position> = frames.iter().map(|frame| frame.position).collect();
-        self.language.original_positions(&self.code, &compiled)
     }
 
     /// The message of an uncaught error. Engines say `not a function` without saying what is not: the

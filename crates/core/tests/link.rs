@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::thread;
 
 use execbox_core::language::{
-    Dialect, Export, Import, Imported, Language, Module, ModuleSource, Position, Request, SyntaxError,
+    Code, Dialect, Export, Import, Imported, Language, Module, ModuleSource, Position, Request, SyntaxError,
 };
 use execbox_core::link::{LinkFailure, MAX_MODULES, OptionError, Sources, Unresolved, link, resolve};
 use proptest::prelude::*;
@@ -19,17 +19,13 @@ use proptest::prelude::*;
 struct Records;
 
 impl Language for Records {
-    fn script(&self, _: &str) -> Result<String, SyntaxError> {
+    fn script(&self, _: &str) -> Result<Code, SyntaxError> {
         Err(SyntaxError { message: "there are no scripts".to_owned(), position: None })
-    }
-
-    fn original_positions(&self, _: &str, compiled: &[Position]) -> Vec<Option<Position>> {
-        vec![None; compiled.len()]
     }
 
     fn module(&self, source: ModuleSource<'_>, work: &mut u64) -> Result<Module, SyntaxError> {
         *work = work.saturating_sub(source.text.len() as u64);
-        let mut module = Module { code: source.text.to_owned(), ..Module::default() };
+        let mut module = Module { code: source.text.into(), ..Module::default() };
         for (line, text) in (1..).zip(source.text.lines()) {
             let position = Position { line, column: 1 };
             let request = module.requests.len();

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use execbox_core::engine::{Call, CallId, Engine, Event, Guest, LinkError, Notification, Outcome, Pending, Turn};
 use execbox_core::error::{ErrorCode, ExecuteError};
-use execbox_core::language::Language;
 use execbox_core::manifest::{ProviderManifest, ToolManifest};
 use execbox_core::program::{Limits, Module, Modules, Namespace, Program, Source};
 use execbox_core::script::{Action, Script, Stop};
@@ -20,7 +19,7 @@ use serde_json::json;
 fn program(moves: &str) -> Program {
     let namespace = Namespace { name: "tools".into(), functions: vec!["echo".into(), "other".into()] };
     Program {
-        source: Source::Function { name: "<script>".into(), code: moves.replace("; ", "\n") },
+        source: Source::Script { name: "<script>".into(), code: moves.replace("; ", "\n").into() },
         namespaces: vec![namespace.into()],
         limits: Limits::default(),
     }
@@ -176,9 +175,8 @@ impl AsRef<ProviderManifest> for Shared {
 }
 
 fn script(moves: &str) -> (Box<dyn Guest>, Script) {
-    let language: Arc<dyn Language> = Arc::new(Moves);
     let (program, script) =
-        Script::start(language, &moves.replace("; ", "\n"), &[Shared(manifest())], Limits::default()).unwrap();
+        Script::start(&Moves, &moves.replace("; ", "\n"), &[Shared(manifest())], Limits::default()).unwrap();
     (Scripted.start(program).unwrap(), script)
 }
 

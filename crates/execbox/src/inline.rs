@@ -49,8 +49,7 @@ impl InlineExecutor {
             let error = ExecuteError::internal("the inline executor needs a tokio runtime with time enabled");
             return ExecuteResult::failed(error, accepted.elapsed());
         }
-        let started =
-            Script::start(Arc::clone(&self.parts.language), &execution.code, &execution.providers, execution.limits);
+        let started = Script::start(&*self.parts.language, &execution.code, &execution.providers, execution.limits);
         let (program, script) = match started {
             Ok(started) => started,
             Err(error) => return ExecuteResult::failed(error, accepted.elapsed()),

@@ -34,7 +34,7 @@ impl Engine for Watched {
     fn start(&self, program: Program) -> Result<Box<dyn Guest>, StartError> {
         self.threads.lock().unwrap().push(thread::current().id());
         match &program.source {
-            Source::Function { code, .. } if code == "never give way" => Ok(Box::new(Stuck)),
+            Source::Script { code, .. } if code.text == "never give way" => Ok(Box::new(Stuck)),
             _ => Scripted.start(program),
         }
     }

@@ -31,10 +31,10 @@ pub(crate) fn start(program: &Program, log_units: usize) -> Option<Vec<u8>> {
     put_u32(&mut message, u32::try_from(program.limits.memory_bytes).unwrap_or(u32::MAX).min(MOST_MEMORY));
     put_u32(&mut message, u32::try_from(log_units).unwrap_or(u32::MAX));
     match &program.source {
-        Source::Function { name, code } => {
+        Source::Script { name, code } => {
             message.push(START_FUNCTION);
             put_text(&mut message, name);
-            put_text(&mut message, code);
+            put_text(&mut message, &format!("(async () => {{\n{}\n}})", code.text));
             put_namespaces(&mut message, &program.namespaces);
         }
         Source::Modules(modules) => {
@@ -48,7 +48,7 @@ pub(crate) fn start(program: &Program, log_units: usize) -> Option<Vec<u8>> {
 
 fn code_len(source: &Source) -> usize {
     match source {
-        Source::Function { code, .. } => code.len(),
+        Source::Script { code, .. } => code.text.len(),
         Source::Modules(modules) => {
             modules.modules.iter().map(|module| 32 + module.name.len() + body_len(module)).sum()
         }
@@ -58,7 +58,7 @@ fn code_len(source: &Source) -> usize {
 
 fn body_len(module: &Module) -> usize {
     match &module.body {
-        ModuleBody::Source(code) => code.len(),
+        ModuleBody::Source(code) => code.text.len(),
         ModuleBody::Synthetic(exports) => exports.as_bytes().len(),
     }
 }
@@ -87,7 +87,7 @@ fn put_modules(message: &mut Vec<u8>, program: &Modules) {
             ModuleBody::Source(code) => {
                 message.push(importable);
                 put_text(message, &module.name);
-                put_text(message, code);
+                put_text(message, &code.text);
             }
             ModuleBody::Synthetic(exports) => {
                 message.push(importable | MODULE_SYNTHETIC);

@@ -17,7 +17,7 @@ pub(crate) enum Files {
 impl Files {
     pub(crate) fn of(program: &Program) -> Self {
         match &program.source {
-            Source::Function { name, .. } => Self::One(name.clone()),
+            Source::Script { name, .. } => Self::One(name.clone()),
             Source::Modules(modules) => {
                 Self::Modules(modules.modules.iter().map(|module| Arc::clone(&module.name)).collect())
             }

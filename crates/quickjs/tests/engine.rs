@@ -19,7 +19,7 @@ use serde_json::{Value as Json, json};
 fn start(body: &str, limits: Limits) -> Box<dyn Guest> {
     let namespace = Namespace { name: "tools".into(), functions: vec!["echo".into(), "other".into()] };
     let program = Program {
-        source: Source::Function { name: "<script>".into(), code: format!("(async () => {{\n{body}\n}})") },
+        source: Source::Script { name: "<script>".into(), code: body.into() },
         namespaces: vec![namespace.into()],
         limits,
     };
@@ -391,7 +391,7 @@ fn nothing_escapes_an_interrupt() {
 fn a_full_engine_says_so_and_has_room_again_when_guests_end() {
     let engine = QuickJs::new().unwrap();
     let program = || Program {
-        source: Source::Function { name: "<script>".into(), code: "(async () => 1)".into() },
+        source: Source::Script { name: "<script>".into(), code: "return 1".into() },
         namespaces: Vec::new(),
         limits: Limits::default(),
     };

@@ -69,7 +69,7 @@ mod shape;
 mod stack;
 mod weigh;
 
-use execbox_core::language::{Language, Module, ModuleSource, Position, SyntaxError};
+use execbox_core::language::{Code, Language, Module, ModuleSource, SyntaxError};
 
 pub use guard::MAX_SOURCE_BYTES;
 pub use weigh::{MAX_NESTING, MAX_STEPS, MAX_WORK};
@@ -79,26 +79,13 @@ pub use weigh::{MAX_NESTING, MAX_STEPS, MAX_WORK};
 pub struct TypeScript;
 
 impl Language for TypeScript {
-    fn script(&self, source: &str) -> Result<String, SyntaxError> {
-        script::compile(source, print::Map::Omit).map(|printed| printed.code)
-    }
-
-    fn original_positions(&self, source: &str, compiled: &[Position]) -> Vec<Option<Position>> {
-        match script::compile(source, print::Map::Keep) {
-            Ok(printed) => compiled.iter().map(|position| printed.map.original(*position)).collect(),
-            Err(_) => vec![None; compiled.len()],
-        }
+    fn script(&self, source: &str) -> Result<Code, SyntaxError> {
+        let code = script::compile(source, print::Map::Omit)?.code;
+        Ok(code.trim_start_matches("(async () => {\n").trim_end_matches("})").into())
     }
 
     fn module(&self, source: ModuleSource<'_>, work: &mut u64) -> Result<Module, SyntaxError> {
         module::compile(source, print::Map::Omit, work).map(|compiled| compiled.module)
-    }
-
-    fn original_module_positions(&self, source: ModuleSource<'_>, compiled: &[Position]) -> Vec<Option<Position>> {
-        match module::compile(source, print::Map::Keep, &mut u64::MAX.clone()) {
-            Ok(found) => compiled.iter().map(|position| found.map.original(*position)).collect(),
-            Err(_) => vec![None; compiled.len()],
-        }
     }
 }
 

@@ -66,6 +66,6 @@ fn compile_as(
     let mut module = records::read(program, types)?;
     globals::import(arena, program, &used);
     let printed = print::module(program, map);
-    module.code = printed.code;
+    module.code = printed.code.into();
     Ok(Compiled { module, map: printed.map })
 }

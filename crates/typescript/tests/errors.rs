@@ -61,7 +61,7 @@ fn what_is_not_a_script_is_explained() {
     let mut explained = String::new();
     for (name, source) in NOT_SCRIPTS {
         let said = match TypeScript.script(source) {
-            Ok(compiled) => format!("compiles to {compiled:?}"),
+            Ok(compiled) => format!("compiles to {:?}", compiled.text),
             Err(error) => match error.position {
                 Some(position) => format!("{position} {}", error.message),
                 None => error.message,

@@ -62,7 +62,8 @@ fn snapshot(name: &str) -> usize {
                 let exports: Vec<_> = graph.exports().collect();
                 writeln!(told, "exports: {}", exports.join(", ")).expect("a string takes text");
                 for module in &graph.modules {
-                    writeln!(told, "--- {}\n{}", module.name, module.code.trim_end()).expect("a string takes text");
+                    writeln!(told, "--- {}\n{}", module.name, module.code.text.trim_end())
+                        .expect("a string takes text");
                 }
                 told.push('\n');
             }

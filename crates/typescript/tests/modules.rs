@@ -39,7 +39,7 @@ fn modules_are_erased_and_read() {
 }
 
 fn shown(module: &Module) -> String {
-    let mut shown = module.code.clone();
+    let mut shown = module.code.text.clone();
     let mut line = |text: String| write!(shown, "\n{text}").expect("a string takes text");
     line("---".to_owned());
     module.requests.iter().for_each(|request| line(format!("asks for {} at {}", request.specifier, request.position)));
@@ -56,7 +56,7 @@ fn shown(module: &Module) -> String {
 
 #[test]
 fn the_dialect_decides_what_can_be_read_in_two_ways() {
-    let compiled = |dialect| compile("export default f<a>(b);", dialect).expect("it is both").code;
+    let compiled = |dialect| compile("export default f<a>(b);", dialect).expect("it is both").code.text;
     assert_eq!(compiled(Dialect::TypeScript), "export default f(b);\n");
     assert_eq!(compiled(Dialect::JavaScript), "export default f < a > b;\n");
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use execbox_core::language::{Dialect, Language, ModuleSource, Position};
+use execbox_core::language::{Code, Dialect, Language, ModuleSource, Position};
 use execbox_typescript::TypeScript;
 
 /// The lines of `text`, as ECMAScript ends them.
@@ -28,7 +28,7 @@ fn marks(text: &str) -> Vec<(String, Position)> {
 #[track_caller]
 fn leads_back(source: &str) {
     let compiled = TypeScript.script(source).expect("it compiles");
-    marks_lead_back(source, &compiled, |places| TypeScript.original_positions(source, places));
+    marks_lead_back(source, &compiled);
 }
 
 #[track_caller]
@@ -36,17 +36,15 @@ fn module_leads_back(dialect: Dialect, text: &str) {
     let globals = BTreeSet::from(["console".to_owned()]);
     let source = ModuleSource { text, dialect, globals: &globals };
     let compiled = TypeScript.module(source, &mut u64::MAX.clone()).expect("it compiles").code;
-    marks_lead_back(text, &compiled, |places| TypeScript.original_module_positions(source, places));
+    marks_lead_back(text, &compiled);
 }
 
 #[track_caller]
-fn marks_lead_back(source: &str, compiled: &str, back: impl Fn(&[Position]) -> Vec<Option<Position>>) {
-    let (names, places): (Vec<_>, Vec<_>) = marks(compiled).into_iter().unzip();
-    assert!(!names.is_empty(), "nothing is marked in {compiled}");
-    let originals = back(&places);
-    let found: Vec<_> = names.into_iter().zip(originals).collect();
-    let expected: Vec<_> = marks(source).into_iter().map(|(name, position)| (name, Some(position))).collect();
-    assert_eq!(found, expected, "compiled to\n{compiled}");
+fn marks_lead_back(source: &str, compiled: &Code) {
+    let found: Vec<_> =
+        marks(&compiled.text).into_iter().map(|(name, place)| (name, compiled.source_position(place))).collect();
+    assert!(!found.is_empty(), "nothing is marked in {}", compiled.text);
+    assert_eq!(found, marks(source), "compiled to\n{}", compiled.text);
 }
 
 #[test]
@@ -99,19 +97,6 @@ fn after_every_kind_of_line_end() {
 }
 
 #[test]
-fn text_of_the_wrapper_leads_nowhere() {
-    let source = "\n\nMARK";
-    let place = |line, column| Position { line, column };
-    let places = [place(1, 1), place(1, 15), place(3, 1), place(3, 2), place(99, 1)];
-    assert_eq!(TypeScript.original_positions(source, &places), [None; 5]);
-}
-
-#[test]
-fn a_source_that_does_not_compile_leads_nowhere() {
-    assert_eq!(TypeScript.original_positions("(", &[Position { line: 1, column: 1 }]), [None]);
-}
-
-#[test]
 fn in_modules_of_javascript() {
     for dialect in [Dialect::JavaScript, Dialect::TypeScript] {
         let leads_back = |source| module_leads_back(dialect, source);
@@ -136,21 +121,4 @@ fn in_modules_after_enums_and_types() {
          abstract go(): void;\n\n  async run(): Promise<void> {\n    await MARK7<Hit>(a!, (MARK8 as unknown) satisfies Hit);\n  }\n}\n\
          export default (x: number, y: string): void => { MARK9(x,\n    y, MARK10) };\n",
     );
-}
-
-#[test]
-fn the_import_of_globals_leads_nowhere() {
-    let globals = BTreeSet::from(["console".to_owned()]);
-    let source = ModuleSource { text: "\n\n  console;", dialect: Dialect::TypeScript, globals: &globals };
-    let place = |line, column| Position { line, column };
-    let originals =
-        TypeScript.original_module_positions(source, &[place(1, 1), place(1, 10), place(2, 1), place(9, 9)]);
-    assert_eq!(originals, [None, None, Some(place(3, 3)), None]);
-}
-
-#[test]
-fn a_module_that_does_not_compile_leads_nowhere() {
-    let globals = BTreeSet::new();
-    let source = ModuleSource { text: "(", dialect: Dialect::TypeScript, globals: &globals };
-    assert_eq!(TypeScript.original_module_positions(source, &[Position { line: 1, column: 1 }]), [None]);
 }

@@ -8,7 +8,7 @@ use super::bind::{Binding, Goal, NameId, Names, Provider, Resolution, Resolver};
 use super::error::{LinkError, LinkFailure, Quoted};
 use super::specifier::{self, Unresolved, resolve};
 use super::{Graph, LinkedModule, MAX_SOURCE_WORK, Sources, hint};
-use crate::language::{Export, Imported, Language, Module, Position, Request};
+use crate::language::{Code, Export, Imported, Language, Module, Position, Request};
 
 /// A module of the graph while it is being linked: an index into [`Linker::nodes`].
 pub(super) type NodeId = usize;
@@ -33,7 +33,7 @@ pub(super) enum Kind<'a> {
 /// A compiled module, whose specifiers all lead somewhere.
 #[derive(Debug)]
 pub(super) struct Loaded {
-    code: String,
+    code: Code,
     requests: Vec<Request>,
     /// What each of `requests` leads to.
     targets: Vec<NodeId>,
@@ -449,7 +449,7 @@ impl<'a> Linker<'a> {
                 }
                 Kind::Broken(error) => {
                     broken = Some(error.clone());
-                    throwing(error)
+                    throwing(error).into()
                 }
                 Kind::Unloaded | Kind::Bridge(_) => continue,
             };

@@ -47,7 +47,7 @@ mod specifier;
 use std::collections::{BTreeMap, BTreeSet};
 
 use self::linker::Linker;
-use crate::language::{Dialect, Language, ModuleSource, Position};
+use crate::language::{Code, Dialect, Language, ModuleSource};
 
 pub use self::error::{LinkError, LinkFailure, OptionError};
 pub use self::options::check_global;
@@ -94,20 +94,6 @@ impl Sources {
         self.filename.as_deref().unwrap_or(DEFAULT_FILENAME)
     }
 
-    /// Maps positions in the code of the module `name` of the linked [`Graph`] back to positions in its
-    /// source. `None` for places that have no counterpart, and for modules that are not there.
-    pub fn original_positions(
-        &self,
-        language: &dyn Language,
-        name: &str,
-        compiled: &[Position],
-    ) -> Vec<Option<Position>> {
-        match self.source(name) {
-            Some(source) => language.original_module_positions(source, compiled),
-            None => vec![None; compiled.len()],
-        }
-    }
-
     /// The source of the entry, or of a further module.
     pub fn text(&self, name: &str) -> Option<&str> {
         self.source(name).map(|source| source.text)
@@ -144,7 +130,7 @@ pub struct LinkedModule {
     /// Its name; see [names](self#names).
     pub name: String,
     /// Its source, as the engine runs it.
-    pub code: String,
+    pub code: Code,
     /// Why it cannot link: its code throws this.
     pub broken: Option<LinkError>,
 }

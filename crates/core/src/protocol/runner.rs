@@ -299,7 +299,7 @@ impl RunnerSession {
         }
         let Execute { id, code, limits, providers, stream_logs: streams_logs } = execute;
         self.send(RunnerMessage::Started { id: id.clone() });
-        match Script::start(Arc::clone(&self.language), &code, &providers, limits) {
+        match Script::start(&*self.language, &code, &providers, limits) {
             Err(error) => self.done(id, ExecuteResult::failed(error, Duration::ZERO)),
             Ok((program, script)) => {
                 let run = ScriptRun { script, providers, pending: HashMap::new(), waiting: false, streams_logs };
@@ -319,7 +319,7 @@ impl RunnerSession {
         }
         self.send(RunnerMessage::Started { id: id.clone() });
         let limits = request.limits;
-        match Code::start(Arc::clone(&self.language), request) {
+        match Code::start(&*self.language, request) {
             Err(failure) => self.code_done(id, Err(failure), Duration::ZERO, None),
             Ok((program, code)) => {
                 let contract = Contract::Code { code: Box::new(code), limits, memory_used_bytes: None };

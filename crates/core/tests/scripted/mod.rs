@@ -35,7 +35,7 @@ use execbox_core::engine::{
     Turn,
 };
 use execbox_core::error::ExecuteError;
-use execbox_core::language::{Language, Position, SyntaxError};
+use execbox_core::language::{Code, Language, Position, SyntaxError};
 use execbox_core::mailbox::Mailbox;
 use execbox_core::program::{Limits, ModuleBody, Modules, Program, Source};
 use execbox_core::value::{Foreign, Value};
@@ -44,12 +44,8 @@ use execbox_core::value::{Foreign, Value};
 pub(crate) struct Moves;
 
 impl Language for Moves {
-    fn script(&self, source: &str) -> Result<String, SyntaxError> {
-        Ok(source.to_owned())
-    }
-
-    fn original_positions(&self, _: &str, compiled: &[Position]) -> Vec<Option<Position>> {
-        compiled.iter().copied().map(Some).collect()
+    fn script(&self, source: &str) -> Result<Code, SyntaxError> {
+        Ok(source.into())
     }
 }
 
@@ -65,7 +61,7 @@ impl Engine for Scripted {
         let functions = program.namespaces.iter().flat_map(|space| space.functions.clone()).collect();
         let mut guest = ScriptedGuest::new("", functions, &program.limits);
         match &program.source {
-            Source::Function { code, .. } => guest.moves = moves(code),
+            Source::Script { code, .. } => guest.moves = moves(&code.text),
             Source::Modules(modules) => match link(modules) {
                 Ok((moves, end)) => (guest.moves, guest.end) = (moves.into(), end),
                 Err(error) => guest.end = Outcome::Unlinked(error),

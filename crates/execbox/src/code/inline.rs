@@ -14,7 +14,7 @@ use crate::parts::Parts;
 
 /// Drives a run to its end.
 pub(crate) async fn drive(parts: Parts, request: Request, run: Run) -> CodeExecutionResult {
-    let (program, code) = match Code::start(Arc::clone(&parts.language), request) {
+    let (program, code) = match Code::start(&*parts.language, request) {
         Ok(started) => started,
         Err(failure) => return run.finish(Err(failure), None),
     };
