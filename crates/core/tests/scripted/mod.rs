@@ -92,7 +92,7 @@ fn link(program: &Modules) -> Result<(Vec<String>, Outcome), LinkError> {
         };
         let ModuleBody::Source(code) = &module.body else { continue };
         let mut own = Vec::new();
-        for line in code.lines() {
+        for line in code.text.lines() {
             match line.trim().split_once(' ') {
                 Some(("import", imported)) => open.push((imported, &module.name)),
                 Some(("export", what)) => {
