@@ -1,78 +1,53 @@
-//! Turns what a language model wrote into what an engine can run: a script into one expression, a module
+//! Turns what a language model wrote into what an engine can run: a script into the body of a function, a module
 //! into a standard ES module.
 //!
-//! Models write scripts as people type into a notebook: fenced in Markdown, TypeScript or
-//! JavaScript, with `await` and `return` where they please, the answer on the last line, or the whole
-//! thing wrapped into one async function. [`TypeScript::script`](Language::script) makes all of that
-//! the same thing: `(async () => { … })`, whose promise settles with the script's result.
-//!
-//! Modules come from programs, and are what they say. [`TypeScript::module`](Language::module) erases types,
-//! imports the globals that a module uses, and records how it is tied to others.
+//! Models write scripts as people type into a notebook: fenced in Markdown, TypeScript or JavaScript, with `await` and
+//! `return` where they please, the answer on the last line, or the whole thing wrapped into one async function.
+//! [`TypeScript::script`](Language::script) makes all of that the body of an async function that returns the script's
+//! result. Modules come from programs, and are what they say.
 //!
 //! ```text
-//!  script ──► fences ──► weigh ──► parse ──► shape ──► erase ──► print ──► (async () => { … })
-//!             blank      bound     JS, then  what the  TypeScript          tree to text
-//!             Markdown   the work  TS        result is only
-//!
-//!  module ─────────────► weigh ──► parse ──► erase ──► globals ──► records ──► print ──► import … export …
-//!                                  TS or JS            what is     what is asked
-//!                                                      free        for and given
+//!  source ──► fences ──► parser ──► lower ──► edits ──► the source, line for line,
+//!             blank      reads it   enums,    applied    with shifts where columns differ
+//!             Markdown   once       namespaces
 //! ```
 //!
-//! The result is decided and written **in the syntax tree**, and the tree is printed. No piece of the
-//! source is pasted into the output as text, so no source can close the function that is put around
-//! it: `}); evil(); (() => {` does not parse, and what parses is nested by construction.
+//! **The source is edited in place.** JavaScript stays as it was written, but for the `return` before its last
+//! expression. Types are blanked, so that what stands behind them stays where it was. Only enums, namespaces, parameter
+//! properties and import aliases are written anew, on the lines where they were. So functions print as they were
+//! written, and an engine's positions are those of the source ([`Code`]).
+//!
+//! **Nothing is put around a script** that its source could close: the engine takes the whole text as the body.
 //!
 //! # What this crate does not do
 //!
-//! It does not check types, rewrite newer JavaScript into older, or report the early errors of scripts that
-//! the engine reports anyway (a name declared twice); of modules it reports them, except in regular
-//! expressions. Where a specifier leads is for `execbox_core::link`. It does no I/O and knows no engine.
-//!
-//! # Imports in TypeScript
-//!
-//! TypeScript's own compiler drops an import that is never used as a value, for it may be a type. Here one
-//! that is used *as a type* and never as a value is dropped, and with the last of its names the declaration.
-//! One that is *never used* stays: the module contract (§3.2) says that importing what is not there is an
-//! error, and a source that is plain JavaScript means the same in both dialects.
+//! It does not check types, rewrite newer JavaScript into older, or look for errors that the engine finds anyway: it
+//! accepts all that is valid, and some that is not. Where a specifier leads is for `execbox_core::link`. It does no I/O
+//! and knows no engine.
 //!
 //! # Hostile source
 //!
-//! The parser, the type eraser and the printer recurse, and a stack overflow ends the process. The
-//! parser also guesses: `(` may open an arrow function, `a<` may open type arguments, and a wrong
-//! guess parses the same text again, and again inside it. A hundred bytes of `(a=b<(a=b<…` would keep
-//! it busy for days and take all memory. Neither can be interrupted from outside, so `weigh` looks
-//! at the source first, in one pass without recursion, and bounds three things:
-//!
-//! - **steps**: how many tokens can be open at once, and so how deep anything can recurse. No
-//!   phase uses more than `stack::BYTES_PER_STEP` of stack for a step, and `stack` switches to a
-//!   stack of that size where the current one might not do. More than [`MAX_STEPS`] is refused.
-//! - **nesting**: brackets open at once; more than [`MAX_NESTING`] is refused.
-//! - **work**: how many bytes the parser reads when every guess is wrong, again and again. More than
-//!   [`MAX_WORK`] is refused.
-//!
-//! Source of at most `weigh::SMALL` bytes goes to the JavaScript parser unweighed: it cannot take
-//! more steps than it has bytes, and JavaScript's only guess, the arrow function, is made once for
-//! each place. The TypeScript parser is never called unweighed.
+//! Reading is linear in the length of the source, but for the places where the grammar needs a try; tokens are
+//! counted, depth is counted, and the caller is asked every few thousand tokens whether to go on: see
+//! [`parser`](self) and [`MAX_DEPTH`].
 
-mod erase;
+mod edits;
 mod fences;
-mod globals;
-mod guard;
+mod lexer;
+mod lower;
 mod module;
-mod parse;
+mod parser;
 mod positions;
-mod print;
-mod records;
+mod scopes;
 mod script;
-mod shape;
-mod stack;
-mod weigh;
+mod strings;
 
 use execbox_core::language::{Code, Language, Module, ModuleSource, SyntaxError};
 
-pub use guard::MAX_SOURCE_BYTES;
-pub use weigh::{MAX_NESTING, MAX_STEPS, MAX_WORK};
+pub use parser::MAX_DEPTH;
+
+/// The longest source that is read, in bytes.
+pub const MAX_SOURCE_BYTES: usize = 4 * 1024 * 1024;
 
 /// The language of scripts and modules: TypeScript, and so JavaScript.
 #[derive(Debug, Clone, Copy, Default)]
@@ -80,30 +55,89 @@ pub struct TypeScript;
 
 impl Language for TypeScript {
     fn script(&self, source: &str) -> Result<Code, SyntaxError> {
-        let code = script::compile(source, print::Map::Omit)?.code;
-        Ok(code.trim_start_matches("(async () => {\n").trim_end_matches("})").into())
+        check_length(source)?;
+        script::compile(source, &|| false).map_err(Halt::into_error)
     }
 
     fn module(&self, source: ModuleSource<'_>, work: &mut u64) -> Result<Module, SyntaxError> {
-        module::compile(source, print::Map::Omit, work).map(|compiled| compiled.module)
+        check_length(source.text)?;
+        *work = work
+            .checked_sub(source.text.len() as u64)
+            .ok_or_else(|| SyntaxError { message: "the modules are too long together".to_owned(), position: None })?;
+        module::compile(source, &|| false).map_err(Halt::into_error)
+    }
+}
+
+fn check_length(source: &str) -> Result<(), SyntaxError> {
+    if source.len() <= MAX_SOURCE_BYTES {
+        return Ok(());
+    }
+    let message = format!("the source is {} bytes long; the limit is {MAX_SOURCE_BYTES}", source.len());
+    Err(SyntaxError { message, position: None })
+}
+
+/// Why reading ended early.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Halt<F = Fault> {
+    /// The source is refused.
+    Fault(F),
+    /// The source is refused in whatever way it is read: it costs too much.
+    Fatal(F),
+    /// The caller said so.
+    Stopped,
+}
+
+impl Halt {
+    fn fault(message: impl Into<String>, at: u32) -> Self {
+        Self::Fault(Fault::new(message, at as usize))
+    }
+}
+
+impl<F> Halt<F> {
+    fn map<T>(self, change: impl FnOnce(F) -> T) -> Halt<T> {
+        match self {
+            Self::Fault(fault) => Halt::Fault(change(fault)),
+            Self::Fatal(fault) => Halt::Fatal(change(fault)),
+            Self::Stopped => Halt::Stopped,
+        }
+    }
+}
+
+impl Halt<SyntaxError> {
+    fn into_error(self) -> SyntaxError {
+        match self {
+            Self::Fault(error) | Self::Fatal(error) => error,
+            Self::Stopped => SyntaxError { message: "reading the source was stopped".to_owned(), position: None },
+        }
+    }
+}
+
+impl From<Fault> for Halt {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(fault)
     }
 }
 
 /// Why a source is refused, and where: a byte offset into the text being compiled.
-///
-/// Becomes a [`SyntaxError`] at the edge of the crate, in [`script`] and [`module`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Fault {
     message: String,
     offset: usize,
+    /// How far reading came: of two readings of one text, the fault of the one that came further is told.
+    reached: usize,
 }
 
 impl Fault {
     fn new(message: impl Into<String>, offset: usize) -> Self {
-        Self { message: message.into(), offset }
+        Self { message: message.into(), offset, reached: offset }
     }
 
-    /// What is told of it; `text` is the text that it is in.
+    /// The fault of the reading that came further; of the first one if they tie.
+    fn further(self, other: Self) -> Self {
+        if other.reached > self.reached { other } else { self }
+    }
+
+    /// The error that it is; `text` is the text that it is in.
     fn within(self, text: &str) -> SyntaxError {
         SyntaxError { position: Some(positions::position(text, self.offset)), message: self.message }
     }

@@ -1,71 +1,229 @@
-//! The way of a module through the phases.
+//! Modules: from source to what the engine runs, and to what linking has to know.
 //!
-//! Nothing is decided here: [`guard`] says whether it may be parsed, [`parse`] what it says, [`erase`] what
-//! remains without types, [`globals`] which names it has from outside, [`records`] how it is tied to
-//! other modules. Modules come from programs and not from chats, so nothing is stripped around them.
+//! Modules come from programs and not from chats, so nothing is stripped around them. A dialect is what it says: what
+//! is not JavaScript, but would be TypeScript, is refused with that explanation; what is TypeScript's dialect and only
+//! valid as JavaScript is read as that.
+//!
+//! # Imports in TypeScript
+//!
+//! TypeScript's own compiler drops an import that is never used as a value, for it may be a type. Here one that is used
+//! *as a type* and never as a value is dropped, and with the last of its names the declaration. One that is *never
+//! used* stays: the module contract (§3.2) says that importing what is not there is an error, and a source that is
+//! plain JavaScript means the same in both dialects.
+//!
+//! # Globals
+//!
+//! A name that no scope of the module binds is free. A free one that names a global (§3.4) is bound by an import
+//! behind the source's last line; imports are hoisted.
 
-use execbox_core::language::{Dialect, Module, ModuleSource, SyntaxError};
-use oxc_allocator::Allocator;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::positions::SourceMap;
-use crate::print::Map;
-use crate::weigh::Weight;
-use crate::{Fault, erase, globals, guard, parse, print, records};
+use execbox_core::language::{
+    Dialect, Export, GLOBALS_MODULE, Import, Imported, Module, ModuleSource, Position, Request, SyntaxError,
+};
 
-/// A module, and the way back from its code if it was wanted (else empty).
-#[derive(Debug)]
-pub(crate) struct Compiled {
-    pub(crate) module: Module,
-    pub(crate) map: SourceMap,
-}
+use crate::lower::{self, Uses};
+use crate::parser::{Budget, ExportItem, Options, Parse, Parser};
 
-/// Compiles `source`, with or without the way back, and takes from `work` what that may cost.
-pub(crate) fn compile(source: ModuleSource<'_>, map: Map, work: &mut u64) -> Result<Compiled, SyntaxError> {
-    guard::check_length(source.text)?;
-    let compiled = guard::weigh(source.text).and_then(|weight| {
-        *work = work.checked_sub(weight.work).ok_or_else(|| {
-            let message = "the modules are too long together, or this one is nested too deeply after the others";
-            Fault::new(message, 0)
-        })?;
-        guard::run(&weight, |arena| run_phases(arena, source, &weight, map))
-    });
-    compiled.map_err(|fault| fault.within(source.text))
-}
+use crate::{Fault, Halt, positions};
 
-/// Everything that recurses. What is not JavaScript, but would be TypeScript, is told so.
-fn run_phases(arena: &Allocator, source: ModuleSource<'_>, weight: &Weight, map: Map) -> Result<Compiled, Fault> {
-    let fault = match compile_as(source.dialect, arena, source, weight, map) {
-        Err(fault) if source.dialect == Dialect::JavaScript => fault,
-        other => return other,
+/// Compiles `source`; `stop` is asked now and then whether to give up.
+pub(crate) fn compile(source: ModuleSource<'_>, stop: &dyn Fn() -> bool) -> Result<Module, Halt<SyntaxError>> {
+    let module = match source.dialect {
+        Dialect::TypeScript => match read(source, true, stop) {
+            Err(Halt::Fault(first)) => match read(source, false, stop) {
+                Err(Halt::Fault(second)) => Err(Halt::Fault(first.further(second))),
+                other => other,
+            },
+            other => other,
+        },
+        Dialect::JavaScript => match read(source, false, stop) {
+            Err(Halt::Fault(fault)) => match read(source, true, stop) {
+                Ok(_) => {
+                    let message = format!("{}; this is TypeScript, and the language is JavaScript", fault.message);
+                    Err(Halt::Fault(Fault::new(message, fault.offset)))
+                }
+                Err(Halt::Fault(_)) => Err(Halt::Fault(fault)),
+                Err(halt) => Err(halt),
+            },
+            other => other,
+        },
     };
-    match compile_as(Dialect::TypeScript, arena, source, weight, Map::Omit) {
-        Ok(_) => {
-            let message = fault.message.trim_end_matches('.');
-            Err(Fault::new(format!("{message}; this is TypeScript, and the language is JavaScript"), fault.offset))
-        }
-        Err(_) => Err(fault),
-    }
+    module.map_err(|halt| halt.map(|fault| fault.within(source.text)))
 }
 
-fn compile_as(
-    dialect: Dialect,
-    arena: &Allocator,
-    source: ModuleSource<'_>,
-    weight: &Weight,
-    map: Map,
-) -> Result<Compiled, Fault> {
-    let mut parsed = parse::module(arena, source.text, dialect, weight)?;
-    let program = &mut parsed.program;
-    program.hashbang = None;
-    program.comments.clear();
-    let types = records::type_names(program);
-    if parsed.typescript {
-        erase::module(arena, program)?;
+fn read(source: ModuleSource<'_>, typescript: bool, stop: &dyn Fn() -> bool) -> Parse<Module> {
+    let text = source.text;
+    let options = Options { typescript, script: false, scopes: true };
+    let mut parser = Parser::new(text, options, Budget::new(text.len(), stop))?;
+    parser.source()?;
+    let uses = lower::lower(&mut parser)?;
+    let kept = keep_imports(&mut parser, &uses);
+    let exports = keep_exports(&mut parser)?;
+    let mut module = records(&parser, &kept, &exports);
+    if text.starts_with("#!") {
+        let end = text.find(['\n', '\r', '\u{2028}', '\u{2029}']).unwrap_or(text.len());
+        parser.edits.erase(0, end as u32);
     }
-    let used = globals::used(program, source.globals)?;
-    let mut module = records::read(program, types)?;
-    globals::import(arena, program, &used);
-    let printed = print::module(program, map);
-    module.code = printed.code.into();
-    Ok(Compiled { module, map: printed.map })
+    let globals: BTreeSet<&str> = uses
+        .free
+        .iter()
+        .map(|name| parser.scopes.names.text(*name))
+        .filter(|name| source.globals.contains(*name))
+        .collect();
+    let mut after = String::new();
+    if !globals.is_empty() {
+        let names: Vec<&str> = globals.into_iter().collect();
+        after = format!("\nimport {{ {} }} from \"{GLOBALS_MODULE}\";", names.join(", "));
+    }
+    module.code = parser.edits.apply(text, &after);
+    Ok(module)
+}
+
+/// What stays of the imports.
+pub(crate) struct Kept {
+    /// For every import declaration its number among those that stay.
+    pub(crate) imports: Vec<Option<usize>>,
+    names: Vec<bool>,
+}
+
+/// Erases the imports that are used as types alone.
+pub(crate) fn keep_imports(parser: &mut Parser<'_, '_>, uses: &Uses) -> Kept {
+    let exported: BTreeSet<_> = parser
+        .items
+        .exports
+        .iter()
+        .filter_map(|item| match item {
+            ExportItem::Specifier { local, .. } => Some(*local),
+            _ => None,
+        })
+        .collect();
+    let mut names = Vec::with_capacity(parser.items.names.len());
+    for (name, (as_value, as_type)) in parser.items.names.iter().zip(&uses.imports) {
+        names.push(*as_value || !*as_type || !parser.options.typescript || exported.contains(&name.local));
+    }
+    let mut kept_of_import = BTreeMap::new();
+    for (name, is_kept) in parser.items.names.iter().zip(&names) {
+        let (kept, all) = kept_of_import.entry(name.import).or_insert((0, 0));
+        *kept += usize::from(*is_kept);
+        *all += 1;
+    }
+    let mut imports = Vec::with_capacity(parser.items.imports.len());
+    let mut count = 0;
+    for (number, import) in parser.items.imports.iter().enumerate() {
+        let is_dropped = kept_of_import.get(&number).is_some_and(|(kept, _)| *kept == 0);
+        if is_dropped {
+            parser.edits.erase_item(import.start, import.end);
+            imports.push(None);
+        } else {
+            imports.push(Some(count));
+            count += 1;
+        }
+    }
+    for (number, (name, is_kept)) in parser.items.names.iter().zip(&names).enumerate() {
+        if *is_kept || imports[name.import].is_none() {
+            continue;
+        }
+        parser.edits.erase(name.start, name.end);
+        // Without `* as name`, the comma behind the default import has to go.
+        if name.imported.is_none()
+            && let Some(default) = number.checked_sub(1).map(|before| &parser.items.names[before])
+            && default.import == name.import
+        {
+            let length = parser.scopes.names.text(default.local).len() as u32;
+            parser.edits.erase(default.position + length, default.end);
+        }
+    }
+    Kept { imports, names }
+}
+
+/// Erases the exports in braces that turn out to be types; for every export, whether it stays.
+fn keep_exports(parser: &mut Parser<'_, '_>) -> Parse<Vec<bool>> {
+    let outermost = crate::scopes::ScopeId::OUTERMOST;
+    let mut values = BTreeSet::new();
+    let mut types = BTreeSet::new();
+    for declaration in parser.scopes.declarations().iter().filter(|declaration| declaration.scope == outermost) {
+        if declaration.binding.is_value() {
+            values.insert(declaration.name);
+        } else {
+            types.insert(declaration.name);
+        }
+    }
+    let mut kept = Vec::with_capacity(parser.items.exports.len());
+    let mut seen = BTreeSet::new();
+    for item in &parser.items.exports {
+        kept.push(match item {
+            ExportItem::Specifier { name, local, start, end } if types.contains(local) && !values.contains(local) => {
+                parser.edits.erase(*start, *end);
+                parser.items.types.push(name.clone());
+                false
+            }
+            ExportItem::Specifier { local, start, .. } if !values.contains(local) => {
+                let name = parser.scopes.names.text(*local);
+                return Err(Halt::fault(format!("the export `{name}` is not declared in this module"), *start));
+            }
+            ExportItem::Specifier { name, start: at, .. } | ExportItem::From { name, position: at, .. } => {
+                if !seen.insert(name.clone()) {
+                    return Err(Halt::fault(format!("duplicate export `{name}`"), *at));
+                }
+                true
+            }
+            // A function or class that a namespace is merged with is exported once.
+            ExportItem::Local { name, .. } => seen.insert(name.clone()),
+            ExportItem::All { .. } => true,
+        });
+    }
+    Ok(kept)
+}
+
+/// What linking has to know.
+fn records(parser: &Parser<'_, '_>, kept: &Kept, kept_exports: &[bool]) -> Module {
+    let items = &parser.items;
+    let mut offsets: Vec<u32> = items.imports.iter().map(|import| import.position).collect();
+    offsets.extend(items.names.iter().map(|name| name.position));
+    offsets.extend(items.exports.iter().filter_map(|item| match item {
+        ExportItem::From { position, .. } => Some(*position),
+        _ => None,
+    }));
+    let places = places(parser.text(), offsets);
+    let place = |offset: u32| places.get(&offset).copied().unwrap_or(Position { line: 1, column: 1 });
+    let text_of = |name| parser.scopes.names.text(name).to_owned();
+    let mut module = Module::default();
+    for (import, number) in items.imports.iter().zip(&kept.imports) {
+        if number.is_some() {
+            let position = place(import.position);
+            module.requests.push(Request { specifier: import.specifier.clone(), position });
+        }
+    }
+    for (name, is_kept) in items.names.iter().zip(&kept.names) {
+        if let (true, Some(request)) = (*is_kept, kept.imports[name.import]) {
+            let imported = name.imported.clone().map_or(Imported::Namespace, Imported::Name);
+            let position = place(name.position);
+            module.imports.push(Import { request, imported, local: text_of(name.local), position });
+        }
+    }
+    for (item, _) in items.exports.iter().zip(kept_exports).filter(|(_, is_kept)| **is_kept) {
+        let request = |import: &usize| kept.imports[*import].unwrap_or_default();
+        module.exports.push(match item {
+            ExportItem::Local { name, local } => Export::Local { name: name.clone(), local: local.clone() },
+            ExportItem::Specifier { name, local, .. } => Export::Local { name: name.clone(), local: text_of(*local) },
+            ExportItem::From { name, import, imported, position } => Export::From {
+                name: name.clone(),
+                request: request(import),
+                imported: imported.clone().map_or(Imported::Namespace, Imported::Name),
+                position: place(*position),
+            },
+            ExportItem::All { import } => Export::All { request: request(import) },
+        });
+    }
+    module.types =
+        items.types.iter().filter(|name| module.exports.iter().all(|one| one.name() != Some(name))).cloned().collect();
+    module
+}
+
+/// The positions of `offsets` in `text`, in one pass.
+fn places(text: &str, mut offsets: Vec<u32>) -> BTreeMap<u32, Position> {
+    offsets.sort_unstable();
+    let mut cursor = positions::Cursor::new(text);
+    offsets.into_iter().map(|offset| (offset, cursor.position(offset as usize))).collect()
 }

@@ -1,4 +1,4 @@
-//! Places in text: from byte offsets to lines and columns, and from compiled text to source.
+//! Places in text: from byte offsets to lines and columns.
 //!
 //! Lines end where ECMAScript says (`\n`, `\r\n`, `\r`, U+2028, U+2029); columns count UTF-16 units.
 
@@ -42,33 +42,6 @@ impl<'t> Cursor<'t> {
             }
         }
         self.position
-    }
-}
-
-/// One place that was printed, and where it came from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Mapping {
-    pub(crate) compiled: Position,
-    pub(crate) original: Position,
-}
-
-/// The way back from compiled text, ordered by place in it.
-#[derive(Debug, Default)]
-pub(crate) struct SourceMap {
-    mappings: Vec<Mapping>,
-}
-
-impl SourceMap {
-    pub(crate) fn new(mut mappings: Vec<Mapping>) -> Self {
-        mappings.sort_unstable();
-        Self { mappings }
-    }
-
-    /// The original of the closest mapped place at or before `compiled` on the same line.
-    pub(crate) fn original(&self, compiled: Position) -> Option<Position> {
-        let after = self.mappings.partition_point(|mapping| mapping.compiled <= compiled);
-        let closest = self.mappings[..after].last()?;
-        (closest.compiled.line == compiled.line).then_some(closest.original)
     }
 }
 

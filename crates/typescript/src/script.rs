@@ -1,41 +1,191 @@
-//! The way of a script through the phases.
+//! Scripts: from what a model wrote to the body of an async function that returns the result.
 //!
-//! Nothing is decided here: [`fences`] says which part is code, [`guard`] whether it may be parsed,
-//! [`parse`] what it says, [`shape`] what its result is, [`erase`] what remains without types.
-//! This file turns byte offsets into positions.
+//! | the program is | the result is |
+//! |---|---|
+//! | one object literal, with or without semicolons behind it | the object |
+//! | one async arrow or async function expression | what calling it gives |
+//! | one function declaration, with or without a name (not a generator) | what calling it gives |
+//! | a program with a default export | the export; if that is a function, what calling it gives |
+//! | anything else | the value of the last statement, if it is an expression |
+//!
+//! The last statement is looked for inside blocks, `if`, `try`, `catch` and labels; loops give nothing. Exports lose
+//! the `export`, because a script has no modules; imports of values are refused. What is JavaScript is read as that;
+//! what is not, as TypeScript; of two faults, the one further on is told.
 
-use execbox_core::language::SyntaxError;
-use oxc_allocator::Allocator;
+use execbox_core::language::{Code, SyntaxError};
 
-use crate::print::{Map, Printed};
-use crate::weigh::Weight;
-use crate::{Fault, erase, fences, guard, parse, print, shape};
+use crate::lexer::Kind;
+use crate::parser::{
+    Budget, Call, ExportDefault, ExpressionKind, NO_MODULES, Options, Parse, Parser, StatementKind, Tail,
+};
+use crate::scopes::unescaped;
+use crate::{Fault, Halt, fences, lower, module};
 
-/// Compiles `source`, with or without the way back.
-pub(crate) fn compile(source: &str, map: Map) -> Result<Printed, SyntaxError> {
-    guard::check_length(source)?;
+/// Compiles `source`; `stop` is asked now and then whether to give up.
+pub(crate) fn compile(source: &str, stop: &dyn Fn() -> bool) -> Result<Code, Halt<SyntaxError>> {
+    let within = |text: &str| {
+        let text = text.to_owned();
+        move |halt: Halt| halt.map(|fault| fault.within(&text))
+    };
     match fences::opening(source) {
-        Err(fault) => Err(fault.within(source)),
-        Ok(Some(text)) => compile_text(&text, map).map_err(|fault| fault.within(&text)),
-        Ok(None) => compile_text(source, map).or_else(|fault| match fences::amid_prose(source) {
-            Some(text) => compile_text(&text, map).map_err(|fault| fault.within(&text)),
-            None => Err(fault.within(source)),
-        }),
+        Err(fault) => Err(Halt::Fault(fault.within(source))),
+        Ok(Some(text)) => compile_text(&text, stop).map_err(within(&text)),
+        Ok(None) => match compile_text(source, stop) {
+            Err(Halt::Fault(fault)) => match fences::amid_prose(source) {
+                Some(text) => compile_text(&text, stop).map_err(within(&text)),
+                None => Err(Halt::Fault(fault.within(source))),
+            },
+            other => other.map_err(within(source)),
+        },
     }
 }
 
 /// Compiles `text`, in which only code is left.
-fn compile_text(text: &str, map: Map) -> Result<Printed, Fault> {
-    let weight = guard::weigh(text)?;
-    guard::run(&weight, |arena| run_phases(arena, text, &weight, map))
+fn compile_text(text: &str, stop: &dyn Fn() -> bool) -> Parse<Code> {
+    let budget = Budget::new(text.len(), stop);
+    let javascript = Options { typescript: false, script: true, scopes: false };
+    let typescript = Options { typescript: true, script: true, scopes: true };
+    let first = match read(text, javascript, budget) {
+        Err(Halt::Fault(fault)) => fault,
+        other => return other,
+    };
+    match read(text, typescript, budget) {
+        Err(Halt::Fault(second)) => Err(Halt::Fault(first.further(second))),
+        other => other,
+    }
 }
 
-/// Everything that recurses.
-fn run_phases(arena: &Allocator, text: &str, weight: &Weight, map: Map) -> Result<Printed, Fault> {
-    let mut parsed = parse::script(arena, text, weight)?;
-    shape::shape(arena, &mut parsed)?;
-    if parsed.typescript {
-        erase::script(arena, &mut parsed.program)?;
+/// Reads `text` as one language: as an object literal if it can be one, else as statements.
+fn read(text: &str, options: Options, budget: Budget<'_>) -> Parse<Code> {
+    let mut parser = Parser::new(text, options, budget)?;
+    if !parser.is(Kind::BraceOpen) {
+        return statements(parser);
     }
-    Ok(print::script(&parsed.program, map))
+    let object = match object(parser) {
+        Err(Halt::Fault(fault)) => fault,
+        other => return other,
+    };
+    parser = Parser::new(text, options, budget)?;
+    match statements(parser) {
+        Err(Halt::Fault(fault)) => Err(Halt::Fault(fault.further(object))),
+        other => other,
+    }
+}
+
+fn object(mut parser: Parser<'_, '_>) -> Parse<Code> {
+    let (start, end) = parser.object_alone()?;
+    parser.edits.insert(start, "return (");
+    parser.edits.insert(end, ")");
+    finish(parser, "")
+}
+
+fn statements(mut parser: Parser<'_, '_>) -> Parse<Code> {
+    let kinds = parser.source()?;
+    let mut lasting =
+        kinds.into_iter().filter(|kind| !matches!(kind, StatementKind::Nothing | StatementKind::Directive));
+    let only = match (lasting.next(), lasting.next()) {
+        (only, None) => only,
+        _ => None,
+    };
+    if let (None, Some(at)) = (only, parser.nameless_function) {
+        return Err(Halt::fault("expected a name for the function", at));
+    }
+    if let Some(default) = parser.items.default {
+        let result = export_result(&mut parser, default);
+        return finish(parser, &result);
+    }
+    if let Some(StatementKind::Function { name, is_generator, start, end }) = only {
+        return match name {
+            Some(_) if is_generator => finish(parser, ""),
+            Some(name) => {
+                let call = format!("\nreturn {}();", parser.scopes.names.text(name));
+                finish(parser, &call)
+            }
+            None => {
+                parser.edits.insert(start, "return (");
+                parser.edits.insert(end, if is_generator { ")" } else { ")()" });
+                finish(parser, "")
+            }
+        };
+    }
+    for Tail { start, end, kind } in std::mem::take(&mut parser.tails) {
+        let is_called = matches!(only, Some(StatementKind::Expression))
+            && matches!(kind, ExpressionKind::Function { is_async: true, is_generator: false, .. });
+        parser.edits.insert(start, if is_called { "return (" } else { "return " });
+        if is_called {
+            parser.edits.insert(end, ")()");
+        }
+    }
+    finish(parser, "")
+}
+
+/// The text behind a script with a default export: it returns the export.
+fn export_result(parser: &mut Parser<'_, '_>, default: ExportDefault) -> String {
+    let text = parser.text();
+    let (name, call) = match default.name {
+        Some((start, end)) => {
+            let name = &text[start as usize..end as usize];
+            (name.to_owned(), if is_class(parser, name) { Call::Never } else { default.call })
+        }
+        None => {
+            let mut name = "$result".to_owned();
+            let mut number = 1;
+            while text.contains(&name) {
+                number += 1;
+                name = format!("$result{number}");
+            }
+            if let Some((start, length)) =
+                parser.lowered.default_export.map(|start| (start, export_length(text, start)))
+            {
+                parser.edits.replace(start, start + length, format!("const {name} ="));
+            }
+            let exported = parser.lowered.default_value.map(|(start, end)| &text[start as usize..end as usize]);
+            (name, if exported.is_some_and(|exported| is_class(parser, exported)) { Call::Never } else { default.call })
+        }
+    };
+    match call {
+        Call::Always => format!("\nreturn {name}();"),
+        Call::Never => format!("\nreturn {name};"),
+        Call::IfFunction => format!("\nreturn typeof {name} === \"function\" ? {name}() : {name};"),
+    }
+}
+
+/// How long `export default` or `export =` is.
+fn export_length(text: &str, start: u32) -> u32 {
+    let behind = &text[start as usize + "export".len()..];
+    let end = match (behind.find("default"), behind.find('=')) {
+        (Some(at), Some(equals)) if equals < at => equals + 1,
+        (Some(at), _) => at + "default".len(),
+        (None, Some(equals)) => equals + 1,
+        (None, None) => 0,
+    };
+    ("export".len() + end) as u32
+}
+
+fn is_class(parser: &Parser<'_, '_>, name: &str) -> bool {
+    let name = unescaped(name);
+    parser.items.classes.iter().any(|class| parser.scopes.names.text(*class) == name)
+}
+
+/// Lowers what is TypeScript, and applies all edits.
+fn finish(mut parser: Parser<'_, '_>, after: &str) -> Parse<Code> {
+    if parser.options.typescript {
+        let uses = lower::lower(&mut parser)?;
+        // What is used as a type alone is erased; anything else cannot be imported.
+        let kept = module::keep_imports(&mut parser, &uses);
+        if let Some(import) =
+            parser.items.imports.iter().zip(&kept.imports).find_map(|(import, kept)| kept.map(|_| import))
+        {
+            return Err(Halt::Fault(Fault {
+                reached: parser.text().len(),
+                ..Fault::new(NO_MODULES, import.start as usize)
+            }));
+        }
+    }
+    let text = parser.text();
+    if text.starts_with("#!") {
+        let end = text.find(['\n', '\r', '\u{2028}', '\u{2029}']).unwrap_or(text.len());
+        parser.edits.erase(0, end as u32);
+    }
+    Ok(parser.edits.apply(text, after))
 }

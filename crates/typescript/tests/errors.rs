@@ -76,6 +76,6 @@ fn what_is_not_a_script_is_explained() {
 fn a_source_that_is_too_long_is_refused() {
     let source = " ".repeat(execbox_typescript::MAX_SOURCE_BYTES + 1);
     let error = TypeScript.script(&source).expect_err("it is too long");
-    assert_eq!(error.message, "the source is 1048577 bytes long; the limit is 1048576");
+    assert_eq!(error.message, "the source is 4194305 bytes long; the limit is 4194304");
     assert_eq!(error.position, None);
 }

@@ -1,2 +1,2 @@
-class A { [key: string]: unknown; accessor x = 1; static { 1 } }
+class A { [key: string]: unknown; static { 1 } }
 new A()

@@ -1,0 +1,717 @@
+//! What TypeScript writes that JavaScript writes otherwise: enums, namespaces and import aliases.
+//!
+//! The parser records them with their places; [`lower`] decides, once all names are known, what each becomes, as
+//! TypeScript's own compiler (5.9) does, and says it in edits:
+//!
+//! ```text
+//! enum E { A, B = A + 1, C = 'c' }     var E;(function (E) { E[E["A"] = 0] = "A"; E[E["B"] = E.A + 1] = "B"; E["C"] = 'c' })(E || (E = {}));
+//! namespace N { export let x = 1; x }  var N;(function (N) { N.x = 1; N.x })(N || (N = {}));
+//! ```
+//!
+//! Nothing is folded: initializers stay what they are, and only whether one is a constant number or string is worked
+//! out, because a member that is a string has no reverse mapping. So the result is never much longer than the source.
+
+use std::collections::HashMap;
+
+use crate::edits::Edits;
+use crate::parser::{Options, Parse, Parser};
+use crate::scopes::{Binding, Found, NameId, Reference, ScopeId, Scopes, Use};
+use crate::{Fault, Halt};
+
+/// How many declarations may become visible in further bodies of their enums and namespaces.
+const MAX_MERGED: usize = 1_000_000;
+
+// ---- what the parser records
+
+/// A name and where it stands.
+pub(crate) type NameAt = (NameId, u32, u32);
+
+/// By what a declaration is exported. Offsets are where `export` stands (of inner names of `A.B`, somewhere).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exported {
+    No,
+    ByModule(u32),
+    ByNamespace(u32, u32),
+}
+
+/// An enum.
+#[derive(Debug)]
+pub(crate) struct EnumItem {
+    pub(crate) name: NameAt,
+    /// Where it is declared.
+    pub(crate) scope: ScopeId,
+    /// The scope of its members.
+    pub(crate) body: ScopeId,
+    pub(crate) exported: Exported,
+    /// Where `enum` or `const enum` stands.
+    pub(crate) start: u32,
+    /// Behind `{`.
+    pub(crate) body_start: u32,
+    /// At `}`.
+    pub(crate) body_end: u32,
+    /// Declared with `var`, else with `let`.
+    pub(crate) is_hoisted: bool,
+    pub(crate) members: Vec<Member>,
+}
+
+/// A member of an enum.
+#[derive(Debug)]
+pub(crate) struct Member {
+    /// The whole name, with brackets if it has them.
+    start: u32,
+    end: u32,
+    /// The name or string in it.
+    key: (u32, u32),
+    /// What is known of the initializer, and where it ends.
+    pub(crate) value: Option<(Option<u32>, u32)>,
+    /// The last member before this one that has an initializer.
+    pub(crate) anchor: Option<usize>,
+    pub(crate) comma: Option<u32>,
+}
+
+impl Member {
+    pub(crate) fn new((start, end): (u32, u32), key: (u32, u32)) -> Self {
+        Self { start, end, key, value: None, anchor: None, comma: None }
+    }
+}
+
+/// A namespace; each name of `A.B` is one.
+#[derive(Debug)]
+pub(crate) struct NamespaceItem {
+    pub(crate) name: NameAt,
+    pub(crate) scope: ScopeId,
+    pub(crate) body: ScopeId,
+    pub(crate) exported: Exported,
+    pub(crate) start: u32,
+    pub(crate) body_start: u32,
+    pub(crate) body_end: u32,
+    pub(crate) is_hoisted: bool,
+    /// The number of its declaration.
+    pub(crate) declaration: usize,
+    /// Nothing of it is there at run time.
+    pub(crate) is_type: bool,
+    /// Not the first name of `A.B`.
+    pub(crate) is_inner: bool,
+}
+
+/// `import a = b.c`
+#[derive(Debug)]
+pub(crate) struct AliasItem {
+    pub(crate) name: NameAt,
+    /// Where `import` stands.
+    pub(crate) import: u32,
+    pub(crate) exported: Exported,
+    /// Behind the entity, before a semicolon.
+    pub(crate) end: u32,
+    pub(crate) statement: (u32, u32),
+}
+
+/// What an expression is made of, as far as constants can be. Parts have lower numbers than the whole.
+#[derive(Debug)]
+pub(crate) enum Constant {
+    Number,
+    String,
+    Template(Vec<Option<u32>>),
+    /// `+`, `-` or `~`.
+    Sign(u32),
+    Binary {
+        operator: Operator,
+        left: Option<u32>,
+        right: Option<u32>,
+    },
+    Name {
+        name: NameId,
+        at: u32,
+    },
+    Member {
+        object: u32,
+        name: NameId,
+    },
+}
+
+/// An operator between two operands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Operator {
+    precedence: u8,
+    result: OperatorResult,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum OperatorResult {
+    /// `+`
+    Sum,
+    Number,
+    Unknown,
+}
+
+impl Operator {
+    pub(crate) fn of(text: &str) -> Self {
+        use OperatorResult::{Number, Sum, Unknown};
+        let (precedence, result) = match text {
+            "**" => (14, Number),
+            "*" | "/" | "%" => (13, Number),
+            "+" => (12, Sum),
+            "-" => (12, Number),
+            "<<" | ">>" | ">>>" => (11, Number),
+            "<" | ">" | "<=" | ">=" | "in" | "instanceof" => (10, Unknown),
+            "==" | "!=" | "===" | "!==" => (9, Unknown),
+            "&" => (8, Number),
+            "^" => (7, Number),
+            "|" => (6, Number),
+            "&&" => (5, Unknown),
+            _ => (4, Unknown),
+        };
+        Self { precedence, result }
+    }
+
+    /// Whether this operator takes an operand that stands between it and `next`.
+    pub(crate) fn binds_before(self, next: Self) -> bool {
+        self.precedence > next.precedence || (self.precedence == next.precedence && self.precedence != 14)
+    }
+}
+
+/// Everything of a source that is lowered.
+#[derive(Debug, Default)]
+pub(crate) struct Lowered {
+    pub(crate) enums: Vec<EnumItem>,
+    pub(crate) namespaces: Vec<NamespaceItem>,
+    pub(crate) aliases: Vec<AliasItem>,
+    constants: Vec<Constant>,
+    /// Functions and classes that a namespace exports: its number, the declaration, and where that ends.
+    pub(crate) assigned: Vec<(u32, usize, u32)>,
+    /// Where the default export of a script stands that has no name.
+    pub(crate) default_export: Option<u32>,
+    /// The name that a script exports as its default.
+    pub(crate) default_value: Option<(u32, u32)>,
+}
+
+/// Where recording stood, to go back to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Mark([usize; 5]);
+
+impl Lowered {
+    pub(crate) fn mark(&self) -> Mark {
+        Mark([self.enums.len(), self.namespaces.len(), self.aliases.len(), self.constants.len(), self.assigned.len()])
+    }
+
+    pub(crate) fn rewind(&mut self, Mark([enums, namespaces, aliases, constants, assigned]): Mark) {
+        self.enums.truncate(enums);
+        self.namespaces.truncate(namespaces);
+        self.aliases.truncate(aliases);
+        self.constants.truncate(constants);
+        self.assigned.truncate(assigned);
+    }
+
+    pub(crate) fn add_constant(&mut self, constant: Constant) -> u32 {
+        self.constants.push(constant);
+        self.constants.len() as u32 - 1
+    }
+}
+
+// ---- what names are used for
+
+/// What resolving the names of a source found out about those that come from outside.
+#[derive(Debug, Default)]
+pub(crate) struct Uses {
+    /// For every imported name: used as a value, used as a type.
+    pub(crate) imports: Vec<(bool, bool)>,
+    /// Free names, in the order of their first use.
+    pub(crate) free: Vec<NameId>,
+}
+
+/// Writes what has to be lowered as edits, and says what names are used for.
+pub(crate) fn lower(parser: &mut Parser<'_, '_>) -> Parse<Uses> {
+    let merged = Merged::find(&parser.scopes, &parser.lowered)?;
+    let count: usize = merged.visible.values().map(Vec::len).sum();
+    parser.budget().spend(count as u64, 0)?;
+    let text = parser.text();
+    let mut lowering = Lowering::new(text, parser.options, &parser.scopes, &parser.lowered, &merged);
+    let uses = lowering.resolve(parser.items.names.len());
+    lowering.write(&mut parser.edits);
+    Ok(uses)
+}
+
+/// The bodies of enums and namespaces that belong together: by the scope and the name that they are declared with.
+struct Merged {
+    /// What is visible in a body of what other bodies declare.
+    visible: HashMap<ScopeId, Vec<usize>>,
+    /// The enums of one name.
+    enums: HashMap<(ScopeId, NameId), Vec<usize>>,
+    /// For every enum, by what it is found in `enums`.
+    enum_keys: HashMap<usize, (ScopeId, NameId)>,
+    /// The first declaration of a name in a scope that is there at run time.
+    first: HashMap<(ScopeId, NameId), usize>,
+    /// What a body of a namespace exports.
+    exports: HashMap<(ScopeId, NameId), usize>,
+}
+
+impl Merged {
+    fn find(scopes: &Scopes<'_>, lowered: &Lowered) -> Result<Self, Halt> {
+        let mut bodies: HashMap<(ScopeId, NameId), Vec<ScopeId>> = HashMap::new();
+        let mut enums: HashMap<(ScopeId, NameId), Vec<usize>> = HashMap::new();
+        let mut enum_keys = HashMap::new();
+        // The inner names of `namespace A.B` are declared in a body of `A`: the same for all of them.
+        let mut owners: HashMap<ScopeId, ScopeId> = HashMap::new();
+        let mut key = |scope: ScopeId, name: NameId, body: ScopeId, owners: &mut HashMap<ScopeId, ScopeId>| {
+            let owner = owners.get(&scope).copied().unwrap_or(scope);
+            let of_name = bodies.entry((owner, name)).or_default();
+            of_name.push(body);
+            let first = of_name[0];
+            owners.insert(body, first);
+            (owner, name)
+        };
+        let mut items: Vec<(u32, ScopeId, NameId, ScopeId, Option<usize>)> = Vec::new();
+        for (number, item) in lowered.enums.iter().enumerate() {
+            items.push((item.name.1, item.scope, item.name.0, item.body, Some(number)));
+        }
+        for item in lowered.namespaces.iter().filter(|item| !item.is_type) {
+            items.push((item.name.1, item.scope, item.name.0, item.body, None));
+        }
+        items.sort_by_key(|item| item.0);
+        for (_, scope, name, body, number) in items {
+            let key = key(scope, name, body, &mut owners);
+            if let Some(number) = number {
+                enums.entry(key).or_default().push(number);
+                enum_keys.insert(number, key);
+            }
+        }
+        let mut exports: HashMap<ScopeId, Vec<usize>> = HashMap::new();
+        let (mut first, mut exports_by_name) = (HashMap::new(), HashMap::new());
+        for (number, declaration) in scopes.declarations().iter().enumerate() {
+            let key = (declaration.scope, declaration.name);
+            if declaration.binding.is_value() {
+                first.entry(key).or_insert(number);
+            }
+            if declaration.is_exported {
+                exports_by_name.entry(key).or_insert(number);
+            }
+            if declaration.is_exported || matches!(declaration.binding, Binding::Member(..)) {
+                exports.entry(declaration.scope).or_default().push(number);
+            }
+        }
+        let mut visible: HashMap<ScopeId, Vec<usize>> = HashMap::new();
+        let mut count = 0;
+        for bodies in bodies.values().filter(|bodies| bodies.len() > 1) {
+            let all: Vec<usize> = bodies.iter().filter_map(|body| exports.get(body)).flatten().copied().collect();
+            count += all.len() * bodies.len();
+            if count > MAX_MERGED {
+                return Err(Halt::Fault(Fault::new("too many declarations of one enum or namespace are merged", 0)));
+            }
+            for body in bodies {
+                visible.insert(
+                    *body,
+                    all.iter().copied().filter(|number| scopes.declarations()[*number].scope != *body).collect(),
+                );
+            }
+        }
+        Ok(Self { visible, enums, enum_keys, first, exports: exports_by_name })
+    }
+}
+
+/// What is known of a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Known {
+    value: Option<KnownValue>,
+    /// A string by its form, whatever its parts are.
+    is_string: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum KnownValue {
+    Number,
+    String,
+}
+
+/// What a name or a member of a name means, as far as constants need it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Meaning {
+    Enum(ScopeId, NameId),
+    Namespace(ScopeId),
+}
+
+struct Lowering<'p, 's> {
+    text: &'s str,
+    options: Options,
+    scopes: &'p Scopes<'s>,
+    lowered: &'p Lowered,
+    merged: &'p Merged,
+    /// The parameter of the function that each body becomes.
+    parameters: HashMap<ScopeId, String>,
+    /// What the names in constants lead to, by where they stand.
+    constant_names: HashMap<u32, Option<Found>>,
+    /// Names that are members of a body: where, how used, and of which body.
+    qualified: Vec<(Reference, ScopeId)>,
+    alias_is_used: Vec<bool>,
+    /// For every enum and name of a member, its number.
+    member_numbers: HashMap<(usize, NameId), usize>,
+    known: Vec<Known>,
+}
+
+impl<'p, 's> Lowering<'p, 's> {
+    fn new(text: &'s str, options: Options, scopes: &'p Scopes<'s>, lowered: &'p Lowered, merged: &'p Merged) -> Self {
+        let names = lowered.constants.iter().filter_map(|constant| match constant {
+            Constant::Name { at, .. } => Some((*at, None)),
+            _ => None,
+        });
+        let mut lowering = Self {
+            text,
+            options,
+            scopes,
+            lowered,
+            merged,
+            parameters: HashMap::new(),
+            constant_names: names.collect(),
+            qualified: Vec::new(),
+            alias_is_used: vec![false; lowered.aliases.len()],
+            member_numbers: HashMap::new(),
+            known: Vec::new(),
+        };
+        lowering.name_parameters();
+        lowering
+    }
+
+    /// A body's parameter has the name of what the body belongs to, unless that is declared again inside.
+    fn name_parameters(&mut self) {
+        let enums = self.lowered.enums.iter().map(|item| (item.name.0, item.scope, item.body));
+        let items: Vec<_> =
+            enums.chain(self.lowered.namespaces.iter().map(|item| (item.name.0, item.scope, item.body))).collect();
+        if items.is_empty() {
+            return;
+        }
+        // For every name the scope that declares it, or none if several do.
+        let mut declared: HashMap<NameId, Option<ScopeId>> = HashMap::new();
+        for declaration in self.scopes.declarations().iter().filter(|declaration| declaration.binding.is_value()) {
+            let scope = declared.entry(declaration.name).or_insert(Some(declaration.scope));
+            if *scope != Some(declaration.scope) {
+                *scope = None;
+            }
+        }
+        let mut last_number: HashMap<NameId, usize> = HashMap::new();
+        for (name, scope, body) in items {
+            let text = self.scopes.names.text(name);
+            let mut parameter = text.to_owned();
+            if declared.get(&name) != Some(&Some(scope)) {
+                let number = last_number.entry(name).or_default();
+                while self.scopes.names.find(&parameter).is_some() {
+                    *number += 1;
+                    parameter = format!("{text}_{number}");
+                }
+            }
+            self.parameters.insert(body, parameter);
+        }
+    }
+
+    /// Follows every name to its declaration.
+    fn resolve(&mut self, imports: usize) -> Uses {
+        let mut uses = Uses { imports: vec![(false, false); imports], free: Vec::new() };
+        let mut is_free = std::collections::HashSet::new();
+        let (scopes, merged) = (self.scopes, self.merged);
+        scopes.resolve(&merged.visible, |reference, found| {
+            let is_value = matches!(reference.how, Use::Value | Use::Shorthand);
+            if is_value && let Some(name) = self.constant_names.get_mut(&reference.start) {
+                *name = found;
+            }
+            let Some(found) = found else {
+                if is_value && is_free.insert(reference.name) {
+                    uses.free.push(reference.name);
+                }
+                return;
+            };
+            let declaration = &scopes.declarations()[found.declaration];
+            match declaration.binding {
+                Binding::Import(number) => {
+                    let (as_value, as_type) = &mut uses.imports[number as usize];
+                    *(if is_value { as_value } else { as_type }) = true;
+                }
+                Binding::Alias(number) if is_value => {
+                    let declared = self.lowered.aliases.get(number as usize).map(|alias| alias.name.1);
+                    if declared != Some(reference.start) {
+                        self.alias_is_used[number as usize] = true;
+                    }
+                }
+                _ => {}
+            }
+            let is_elsewhere = found.scope != declaration.scope;
+            let is_member = declaration.is_member || is_elsewhere || matches!(declaration.binding, Binding::Member(..));
+            if is_value && is_member {
+                self.qualified.push((*reference, found.scope));
+            }
+        });
+        uses
+    }
+
+    // ---- what is known of values
+
+    /// Works out every constant, each after its parts.
+    fn evaluate(&mut self) {
+        let mut meanings: Vec<Option<Meaning>> = Vec::with_capacity(self.lowered.constants.len());
+        for constant in &self.lowered.constants {
+            let (known, meaning) = self.evaluate_one(constant, &meanings);
+            self.known.push(known);
+            meanings.push(meaning);
+        }
+    }
+
+    fn evaluate_one(&self, constant: &Constant, meanings: &[Option<Meaning>]) -> (Known, Option<Meaning>) {
+        let of = |part: &Option<u32>| part.map_or_else(Known::default, |part| self.known[part as usize]);
+        let number = Known { value: Some(KnownValue::Number), is_string: false };
+        let known = match constant {
+            Constant::Number => number,
+            Constant::String => Known { value: Some(KnownValue::String), is_string: true },
+            Constant::Template(parts) => {
+                let is_known = parts.iter().all(|part| of(part).value.is_some());
+                Known { value: is_known.then_some(KnownValue::String), is_string: true }
+            }
+            Constant::Sign(operand) => match self.known[*operand as usize].value {
+                Some(KnownValue::Number) => number,
+                _ => Known::default(),
+            },
+            Constant::Binary { operator, left, right } => {
+                let (left, right) = (of(left), of(right));
+                let is_sum = operator.result == OperatorResult::Sum;
+                let value = match (left.value, right.value) {
+                    (Some(KnownValue::Number), Some(KnownValue::Number)) => {
+                        (operator.result != OperatorResult::Unknown).then_some(KnownValue::Number)
+                    }
+                    (Some(_), Some(_)) if is_sum => Some(KnownValue::String),
+                    _ => None,
+                };
+                Known { value, is_string: is_sum && (left.is_string || right.is_string) }
+            }
+            Constant::Name { name, at } => {
+                let Some(found) = self.constant_names.get(at).copied().flatten() else {
+                    let is_number = matches!(self.scopes.names.text(*name), "Infinity" | "NaN");
+                    return (if is_number { number } else { Known::default() }, None);
+                };
+                return self.declared(found.declaration);
+            }
+            Constant::Member { object, name } => match meanings[*object as usize] {
+                Some(Meaning::Enum(scope, enum_name)) => {
+                    let enums = self.merged.enums.get(&(scope, enum_name));
+                    let found = enums.into_iter().flatten().find_map(|&number| self.member_of(number, *name));
+                    found.map_or_else(Known::default, |(number, member)| self.member_value(number, member))
+                }
+                Some(Meaning::Namespace(body)) => {
+                    let number = self.merged.exports.get(&(body, *name));
+                    return number.map_or((Known::default(), None), |number| self.declared(*number));
+                }
+                None => Known::default(),
+            },
+        };
+        (known, None)
+    }
+
+    /// What is known of what a declaration declares.
+    fn declared(&self, number: usize) -> (Known, Option<Meaning>) {
+        match self.scopes.declarations()[number].binding {
+            Binding::Constant(constant) => (self.known.get(constant as usize).copied().unwrap_or_default(), None),
+            Binding::Member(number, member) => (self.member_value(number as usize, member as usize), None),
+            Binding::Enum(number) => {
+                let key = self.merged.enum_keys.get(&(number as usize));
+                (Known::default(), key.map(|(scope, name)| Meaning::Enum(*scope, *name)))
+            }
+            Binding::Namespace(number) => {
+                (Known::default(), Some(Meaning::Namespace(self.lowered.namespaces[number as usize].body)))
+            }
+            _ => (Known::default(), None),
+        }
+    }
+
+    /// The member `name` of the enum `number`.
+    fn member_of(&self, number: usize, name: NameId) -> Option<(usize, usize)> {
+        self.member_numbers.get(&(number, name)).map(|member| (number, *member))
+    }
+
+    fn member_value(&self, number: usize, member: usize) -> Known {
+        let members = &self.lowered.enums[number].members;
+        let Some(member) = members.get(member) else { return Known::default() };
+        match member.value {
+            Some((constant, _)) => {
+                constant.and_then(|constant| self.known.get(constant as usize)).copied().unwrap_or_default()
+            }
+            None => {
+                let value = match member.anchor {
+                    None => Some(KnownValue::Number),
+                    Some(anchor) => {
+                        let known = members[anchor].value.and_then(|(constant, _)| self.known.get(constant? as usize));
+                        known.and_then(|known| known.value).filter(|value| *value == KnownValue::Number)
+                    }
+                };
+                Known { value, is_string: false }
+            }
+        }
+    }
+
+    /// The key of a member as a string literal, and what it stands for.
+    fn key_text(&self, member: &Member) -> (String, String) {
+        let text = &self.text[member.key.0 as usize..member.key.1 as usize];
+        if text.starts_with(['"', '\'']) {
+            return (text.to_owned(), crate::strings::value(text));
+        }
+        if text.starts_with('`') {
+            return (text.to_owned(), text.trim_matches('`').to_owned());
+        }
+        let name = crate::scopes::unescaped(text);
+        (format!("\"{name}\""), name)
+    }
+
+    // ---- edits
+
+    fn write(mut self, edits: &mut Edits) {
+        for (number, item) in self.lowered.enums.iter().enumerate() {
+            for (at, member) in item.members.iter().enumerate() {
+                if let Some(name) = self.scopes.names.find(&self.key_text(member).1) {
+                    self.member_numbers.insert((number, name), at);
+                }
+            }
+        }
+        self.evaluate();
+        for (reference, body) in &self.qualified {
+            let Some(parameter) = self.parameters.get(body) else { continue };
+            match reference.how {
+                Use::Shorthand => {
+                    let name = &self.text[reference.start as usize..reference.end as usize];
+                    edits.insert(reference.end, format!(": {parameter}.{name}"));
+                }
+                _ => edits.insert(reference.start, format!("{parameter}.")),
+            }
+        }
+        for number in 0..self.lowered.enums.len() {
+            self.write_enum(number, edits);
+        }
+        for item in self.lowered.namespaces.iter().filter(|item| !item.is_type && !item.is_inner) {
+            self.write_namespace(item, edits);
+        }
+        for (number, alias) in self.lowered.aliases.iter().enumerate() {
+            self.write_alias(alias, self.alias_is_used[number], edits);
+        }
+        for (namespace, declaration, end) in &self.lowered.assigned {
+            let parameter = &self.parameters[&self.lowered.namespaces[*namespace as usize].body];
+            let name = self.scopes.names.text(self.scopes.declarations()[*declaration].name);
+            edits.insert(*end, format!(" {parameter}.{name} = {name};"));
+        }
+    }
+
+    /// Whether `binding` is the first declaration of its name in its scope.
+    fn is_first(&self, scope: ScopeId, name: NameId, binding: Binding) -> bool {
+        let first = self.merged.first.get(&(scope, name));
+        first.is_none_or(|first| self.scopes.declarations()[*first].binding == binding)
+    }
+
+    /// The declaration of the variable, if it is the first of its name, and what takes the place of `export`.
+    fn opening(
+        &self,
+        is_first: bool,
+        is_hoisted: bool,
+        exported: Exported,
+        start: u32,
+        name: &str,
+        edits: &mut Edits,
+    ) -> String {
+        if let Exported::ByModule(export) | Exported::ByNamespace(_, export) = exported {
+            let stays = is_first && !self.options.script && matches!(exported, Exported::ByModule(_));
+            if !stays {
+                edits.erase_item(export, start);
+            }
+        }
+        match (is_first, is_hoisted) {
+            (true, true) => format!("var {name};"),
+            (true, false) => format!("let {name};"),
+            (false, _) => String::new(),
+        }
+    }
+
+    /// What the function of a body is called with.
+    fn argument(&self, exported: Exported, name: &str) -> String {
+        match exported {
+            Exported::ByNamespace(namespace, _) => {
+                let outer = &self.parameters[&self.lowered.namespaces[namespace as usize].body];
+                format!("{name} = {outer}.{name} || ({outer}.{name} = {{}})")
+            }
+            _ => format!("{name} || ({name} = {{}})"),
+        }
+    }
+
+    fn write_enum(&self, number: usize, edits: &mut Edits) {
+        let item = &self.lowered.enums[number];
+        let name = self.scopes.names.text(item.name.0);
+        let parameter = &self.parameters[&item.body];
+        let is_first = self.is_first(item.scope, item.name.0, Binding::Enum(number as u32));
+        let opening = self.opening(is_first, item.is_hoisted, item.exported, item.start, name, edits);
+        edits.replace(item.start, item.body_start, format!("{opening}(function ({parameter}) {{"));
+        for (at, member) in item.members.iter().enumerate() {
+            let (key, _) = self.key_text(member);
+            let known = self.member_value(number, at);
+            let is_string = known.value == Some(KnownValue::String) || known.is_string;
+            match member.value {
+                Some(_) if is_string => edits.replace(member.start, member.end, format!("{parameter}[{key}]")),
+                Some((_, end)) => {
+                    edits.replace(member.start, member.end, format!("{parameter}[{parameter}[{key}]"));
+                    edits.insert(end, format!("] = {key}"));
+                }
+                None => {
+                    let value = match member.anchor {
+                        None => at.to_string(),
+                        Some(before) if known.value.is_some() => {
+                            let (base, _) = self.key_text(&item.members[before]);
+                            format!("{parameter}[{base}] + {}", at - before)
+                        }
+                        Some(_) => "void 0".to_owned(),
+                    };
+                    edits.replace(
+                        member.start,
+                        member.end,
+                        format!("{parameter}[{parameter}[{key}] = {value}] = {key}"),
+                    );
+                }
+            }
+            if let Some(comma) = member.comma {
+                edits.replace(comma, comma + 1, ";");
+            }
+        }
+        let argument = self.argument(item.exported, name);
+        edits.replace(item.body_end, item.body_end + 1, format!("}})({argument});"));
+    }
+
+    /// A namespace with the inner ones of `A.B`, which have the same body.
+    fn write_namespace(&self, first: &NamespaceItem, edits: &mut Edits) {
+        let number = self.lowered.namespaces.partition_point(|item| item.name.1 < first.name.1);
+        let inner = self.lowered.namespaces[number + 1..].iter().take_while(|item| item.is_inner);
+        let mut opening = String::new();
+        let mut closing = Vec::new();
+        for (item, at) in std::iter::once(first).chain(inner).zip(number as u32..) {
+            let name = self.scopes.names.text(item.name.0);
+            let parameter = &self.parameters[&item.body];
+            let is_first = self.is_first(item.scope, item.name.0, Binding::Namespace(at));
+            if item.is_inner {
+                opening += &format!("let {name};");
+            } else {
+                opening += &self.opening(is_first, item.is_hoisted, item.exported, item.start, name, edits);
+            }
+            opening += &format!("(function ({parameter}) {{");
+            closing.push(format!("}})({});", self.argument(item.exported, name)));
+        }
+        closing.reverse();
+        edits.replace(first.start, first.body_start, opening);
+        edits.replace(first.body_end, first.body_end + 1, closing.concat());
+    }
+
+    fn write_alias(&self, alias: &AliasItem, is_used: bool, edits: &mut Edits) {
+        let (start, end) = alias.statement;
+        match alias.exported {
+            Exported::No if !is_used => edits.erase_item(start, end),
+            Exported::ByNamespace(..) => {
+                edits.erase_item(start, alias.name.1);
+                if end == alias.end {
+                    edits.insert(end, ";");
+                }
+            }
+            exported => {
+                if exported != Exported::No && self.options.script {
+                    edits.erase(start, alias.import);
+                }
+                edits.replace(alias.import, alias.import + 6, "var");
+            }
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! Classes: heritage, members, and the properties that a constructor's parameters declare.
+
+use super::expression::Place;
+use super::{Declare, Expression, ExpressionKind, Parse, Parser};
+use crate::lexer::{Kind, Token};
+use crate::scopes::Binding;
+
+/// The words before the name of a member.
+#[derive(Debug, Default)]
+struct Modifiers {
+    is_async: bool,
+    is_generator: bool,
+    is_static: bool,
+    is_accessor: bool,
+    /// `declare` or `abstract`: nothing stays of the member.
+    is_only_declared: bool,
+    /// What of TypeScript to erase, in order.
+    erased: Vec<Token>,
+}
+
+impl Parser<'_, '_> {
+    pub(super) fn class_expression(&mut self, start: u32) -> Parse<Expression> {
+        self.in_block(|parser| {
+            parser.advance()?;
+            if parser.is_binding_name() && !parser.is_word("implements") {
+                parser.binding_name(Declare::of(Binding::Class))?;
+            }
+            parser.class_rest()
+        })?;
+        Ok(Expression { kind: ExpressionKind::Class, ..self.other(start) })
+    }
+
+    /// A class from behind its name on.
+    pub(super) fn class_rest(&mut self) -> Parse<()> {
+        let typescript = self.options.typescript;
+        if typescript && self.is(Kind::Less) {
+            self.type_parameters()?;
+        }
+        if self.eat_word("extends")? {
+            self.nested(Self::member_chain)?;
+            if typescript && self.text_of(self.token).starts_with('<') {
+                self.type_arguments()?;
+            }
+        }
+        if typescript && self.is_word("implements") {
+            let start = self.token.start;
+            self.advance()?;
+            self.type_list()?;
+            self.edits.erase(start, self.before);
+        }
+        if !self.is(Kind::BraceOpen) {
+            return Err(self.unexpected("expected `{`"));
+        }
+        let body = self.token.end;
+        self.advance()?;
+        let wanted = std::mem::replace(&mut self.constants_wanted, false);
+        while !self.is(Kind::BraceClose) {
+            if !self.eat(Kind::Semicolon)? {
+                self.nested(|parser| parser.member(body))?;
+            }
+        }
+        self.constants_wanted = wanted;
+        self.advance()
+    }
+
+    /// One member of the class whose body begins at `body`.
+    fn member(&mut self, body: u32) -> Parse<()> {
+        let start = self.token.start;
+        if self.is(Kind::At) {
+            return self.refuse("decorators are not supported here", start);
+        }
+        if self.is_word("static") && self.peek()?.kind == Kind::BraceOpen {
+            return self.static_block();
+        }
+        let modifiers = self.modifiers()?;
+        if self.options.typescript && self.is(Kind::BracketOpen) && self.index_signature()? {
+            self.edits.erase_item(start, self.before);
+            return Ok(());
+        }
+        let name = self.token;
+        self.property_name()?;
+        let is_constructor = !modifiers.is_static
+            && !modifiers.is_generator
+            && matches!(self.text_of(name), "constructor" | "'constructor'" | "\"constructor\"");
+        if self.options.typescript && matches!(self.token.kind, Kind::Question | Kind::Not) {
+            self.edits.erase(self.token.start, self.token.end);
+            self.advance()?;
+        }
+        let stays = if self.is(Kind::ParenOpen) || (self.options.typescript && self.is(Kind::Less)) {
+            let has_body = if is_constructor {
+                self.constructor(body)?
+            } else {
+                self.method(modifiers.is_async, modifiers.is_generator)?
+            };
+            if !has_body {
+                self.end_statement()?;
+            }
+            has_body
+        } else if modifiers.is_only_declared {
+            self.field()?;
+            false
+        } else {
+            if modifiers.is_async || modifiers.is_generator || modifiers.is_accessor {
+                return Err(self.unexpected("expected `(`"));
+            }
+            self.field()?;
+            true
+        };
+        if !stays {
+            self.edits.erase_item(start, self.before);
+            return Ok(());
+        }
+        for token in modifiers.erased {
+            // A member that loses its first word must not continue the one before it.
+            if token.start == start {
+                self.edits.erase_item(token.start, token.end);
+            } else {
+                self.edits.erase(token.start, token.end);
+            }
+        }
+        Ok(())
+    }
+
+    /// The rest of a field, behind its name.
+    fn field(&mut self) -> Parse<()> {
+        if self.options.typescript {
+            self.type_annotation()?;
+        }
+        if self.eat(Kind::Equals)? {
+            let outer = self.enter_function(false, false);
+            self.assignment(Place::ANYWHERE)?;
+            self.leave_function(outer);
+        }
+        self.end_statement()
+    }
+
+    fn static_block(&mut self) -> Parse<()> {
+        self.advance()?;
+        let outer = self.enter_function(false, false);
+        self.braced_body()?;
+        self.leave_function(outer);
+        Ok(())
+    }
+
+    fn modifiers(&mut self) -> Parse<Modifiers> {
+        let mut modifiers = Modifiers::default();
+        loop {
+            if self.eat(Kind::Star)? {
+                modifiers.is_generator = true;
+                return Ok(modifiers);
+            }
+            if !self.is(Kind::Name) || self.token.escaped {
+                return Ok(modifiers);
+            }
+            let word = self.text_of(self.token);
+            let is_typescript =
+                matches!(word, "public" | "private" | "protected" | "readonly" | "override" | "abstract" | "declare");
+            let is_modifier = match word {
+                "static" | "async" | "get" | "set" | "accessor" => true,
+                _ => is_typescript && self.options.typescript,
+            };
+            if !is_modifier || !self.modifies_next(word)? {
+                return Ok(modifiers);
+            }
+            match word {
+                "static" => modifiers.is_static = true,
+                "async" => modifiers.is_async = true,
+                "get" | "set" => modifiers.is_accessor = true,
+                "accessor" => {
+                    let message = "`accessor` is not supported here; write a getter and a setter";
+                    return self.refuse(message, self.token.start);
+                }
+                "abstract" | "declare" => modifiers.is_only_declared = true,
+                _ => {}
+            }
+            if is_typescript {
+                modifiers.erased.push(self.token);
+            }
+            self.advance()?;
+        }
+    }
+
+    /// Whether `word`, the current token, modifies the member behind it, and is not its name.
+    fn modifies_next(&mut self, word: &str) -> Parse<bool> {
+        let next = self.peek()?;
+        let may_end_line = matches!(word, "static" | "get" | "set");
+        Ok(match next.kind {
+            Kind::Star => matches!(word, "static" | "async") || !matches!(word, "get" | "set"),
+            Kind::Name | Kind::PrivateName | Kind::String | Kind::Number | Kind::BracketOpen | Kind::BraceOpen => {
+                may_end_line || !next.on_new_line
+            }
+            _ => false,
+        })
+    }
+
+    /// `[key: T]: U`, without its modifiers; false if this is none.
+    fn index_signature(&mut self) -> Parse<bool> {
+        let found = self.attempt(|parser| {
+            parser.advance()?;
+            if !parser.eat(Kind::Name)? || !parser.eat(Kind::Colon)? {
+                return Ok(None);
+            }
+            parser.type_()?;
+            parser.expect(Kind::BracketClose, "]")?;
+            if parser.eat(Kind::Colon)? {
+                parser.type_()?;
+            }
+            parser.end_statement()?;
+            Ok(Some(()))
+        })?;
+        Ok(found.is_some())
+    }
+
+    /// A constructor from its parameters on; false if it has no body.
+    fn constructor(&mut self, class_body: u32) -> Parse<bool> {
+        let outer = self.enter_function(false, false);
+        let mut properties = Vec::new();
+        self.signature(Some(&mut properties))?;
+        if !self.is(Kind::BraceOpen) && self.options.typescript {
+            self.leave_function(outer);
+            return Ok(false);
+        }
+        let place = self.constructor_body()?;
+        self.leave_function(outer);
+        if !properties.is_empty() {
+            let names: Vec<&str> = properties.iter().map(|name| self.text_of(*name)).collect();
+            // As `useDefineForClassFields` has it: the fields are defined first, and assigned behind `super()`.
+            let fields: String = names.iter().map(|name| format!(" {name};")).collect();
+            let assigned: String = names.iter().map(|name| format!(" this.{name} = {name};")).collect();
+            let separator = if self.text()[..place as usize].ends_with([';', '{']) { "" } else { ";" };
+            self.edits.insert(class_body, fields);
+            self.edits.insert(place, format!("{separator}{assigned}"));
+        }
+        Ok(true)
+    }
+
+    /// The body of a constructor; returns where properties are assigned: behind `super()`, or at the start.
+    fn constructor_body(&mut self) -> Parse<u32> {
+        if !self.is(Kind::BraceOpen) {
+            return Err(self.unexpected("expected `{`"));
+        }
+        self.advance()?;
+        let mut place = self.before;
+        let mut in_prologue = true;
+        let mut found_super = false;
+        while !self.is(Kind::BraceClose) {
+            let is_super = !found_super && self.is_word("super") && self.peek()?.kind == Kind::ParenOpen;
+            in_prologue &= self.is(Kind::String);
+            self.statement()?;
+            if is_super || (in_prologue && !found_super) {
+                place = self.before;
+            }
+            found_super |= is_super;
+        }
+        self.advance()?;
+        Ok(place)
+    }
+}

@@ -1,0 +1,728 @@
+//! Expressions. Precedence is of no interest: only where an expression ends, and what is in it.
+
+use super::{Expression, ExpressionKind, Parse, Parser};
+use crate::Fault;
+use crate::lexer::{Kind, Token};
+use crate::lower::{Constant, Operator};
+use crate::scopes::{ScopeKind, Use};
+
+/// Where an expression stands, as far as it bears on what may be in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place {
+    /// `in` is no operator: the head of a `for`.
+    no_in: bool,
+    /// Between `?` and `:`, where an arrow function with a return type needs a second `:` behind it.
+    in_conditional: bool,
+}
+
+impl Place {
+    pub(super) const ANYWHERE: Self = Self { no_in: false, in_conditional: false };
+    pub(super) const FOR_HEAD: Self = Self { no_in: true, in_conditional: false };
+
+    pub(super) fn in_conditional(self) -> bool {
+        self.in_conditional
+    }
+}
+
+impl Parser<'_, '_> {
+    /// An expression with commas.
+    pub(super) fn expression(&mut self, place: Place) -> Parse<Expression> {
+        let mut expression = self.assignment(place)?;
+        while self.eat(Kind::Comma)? {
+            let next = self.assignment(place)?;
+            expression = Expression { end: next.end, kind: ExpressionKind::Other, constant: None, ..expression };
+        }
+        Ok(expression)
+    }
+
+    /// An expression without commas.
+    pub(super) fn assignment(&mut self, place: Place) -> Parse<Expression> {
+        self.nested(|parser| parser.assignment_chain(place))
+    }
+
+    fn assignment_chain(&mut self, place: Place) -> Parse<Expression> {
+        let start = self.token.start;
+        let mut is_whole = true;
+        loop {
+            let found = if let Some(arrow) = self.arrow_function(place)? {
+                arrow
+            } else if self.function.is_generator && self.is_word("yield") {
+                self.yield_expression(place)?
+            } else {
+                self.operands(place)?
+            };
+            let found = if is_whole { found } else { found.within(start) };
+            match self.token.kind {
+                Kind::Equals | Kind::Assignment => self.advance()?,
+                Kind::Question => {
+                    self.advance()?;
+                    self.assignment(Place { no_in: false, in_conditional: true })?;
+                    self.expect(Kind::Colon, ":")?;
+                }
+                _ => return Ok(found),
+            }
+            is_whole = false;
+        }
+    }
+
+    fn yield_expression(&mut self, place: Place) -> Parse<Expression> {
+        let start = self.token.start;
+        self.advance()?;
+        if !self.token.on_new_line {
+            let is_delegate = self.eat(Kind::Star)?;
+            let ends = matches!(
+                self.token.kind,
+                Kind::ParenClose
+                    | Kind::BracketClose
+                    | Kind::BraceClose
+                    | Kind::Comma
+                    | Kind::Semicolon
+                    | Kind::Colon
+                    | Kind::End
+            ) || self.is_word("in")
+                || self.is_word("of");
+            if is_delegate || !ends {
+                self.assignment(place)?;
+            }
+        }
+        Ok(self.other(start))
+    }
+
+    /// Operands and the operators between them.
+    fn operands(&mut self, place: Place) -> Parse<Expression> {
+        let start = self.token.start;
+        let first = self.operand()?;
+        let mut sum = self.constants_wanted.then(|| Sum::new(first.constant));
+        let mut count = 1;
+        loop {
+            let is_operator = match self.token.kind {
+                Kind::Operator | Kind::Plus | Kind::Minus | Kind::Star | Kind::And | Kind::Or => true,
+                Kind::Greater | Kind::Slash | Kind::Less => {
+                    self.token = self.lexer.operator(self.token);
+                    self.is(Kind::Operator)
+                }
+                Kind::Name if self.is_word("instanceof") => true,
+                Kind::Name if self.is_word("in") => !place.no_in,
+                Kind::Name if self.options.typescript && !self.token.on_new_line => {
+                    if self.is_word("as") || self.is_word("satisfies") {
+                        self.type_operator()?;
+                        count += 1;
+                        continue;
+                    }
+                    false
+                }
+                _ => false,
+            };
+            if !is_operator {
+                break;
+            }
+            let operator = sum.as_ref().map(|_| Operator::of(self.text_of(self.token)));
+            self.advance()?;
+            let operand = self.operand()?;
+            if let (Some(sum), Some(operator)) = (&mut sum, operator) {
+                sum.push(operator, operand.constant);
+            }
+            count += 1;
+        }
+        if count == 1 {
+            return Ok(first);
+        }
+        let constant = sum.and_then(|sum| sum.finish(&mut self.lowered));
+        Ok(Expression { constant, ..self.other(start) })
+    }
+
+    /// `as T` or `satisfies T`, erased. On a new line behind it, what would continue the operand is another statement.
+    fn type_operator(&mut self) -> Parse<()> {
+        let start = self.token.start;
+        self.advance()?;
+        if self.is_word("const") {
+            self.advance()?;
+        } else {
+            self.type_()?;
+        }
+        let continues =
+            matches!(self.token.kind, Kind::ParenOpen | Kind::BracketOpen | Kind::Template | Kind::TemplateHead);
+        if continues && self.token.on_new_line {
+            self.edits.erase_item(start, self.before);
+        } else {
+            self.edits.erase(start, self.before);
+        }
+        Ok(())
+    }
+
+    /// An operand with the operators before and behind it.
+    fn operand(&mut self) -> Parse<Expression> {
+        let start = self.token.start;
+        let mut prefixes = Prefixes::default();
+        loop {
+            match self.token.kind {
+                Kind::Plus | Kind::Minus | Kind::Tilde | Kind::Not | Kind::Step => {
+                    prefixes.push(self.text_of(self.token), self.constants_wanted);
+                    self.advance()?;
+                }
+                Kind::Name if !self.token.escaped && self.is_prefix_word() => {
+                    prefixes.push("", self.constants_wanted);
+                    self.advance()?;
+                }
+                Kind::Less if self.options.typescript => {
+                    prefixes.push("", self.constants_wanted);
+                    self.type_assertion(&mut prefixes)?;
+                }
+                _ => break,
+            }
+        }
+        let mut operand = self.member_chain()?;
+        if self.is(Kind::Step) && !self.token.on_new_line {
+            self.advance()?;
+            operand = self.other(start);
+        }
+        for _ in 0..prefixes.open {
+            self.edits.insert(self.before, ")");
+        }
+        if prefixes.count == 0 {
+            return Ok(operand);
+        }
+        let constant = prefixes.apply(operand.constant, &mut self.lowered);
+        Ok(Expression { constant, ..self.other(start) })
+    }
+
+    fn is_prefix_word(&self) -> bool {
+        match self.text_of(self.token) {
+            "typeof" | "void" | "delete" => true,
+            "await" => self.function.is_async,
+            _ => false,
+        }
+    }
+
+    /// `<T>` before an operand. A line end in it must not end a `return`: then the operand gets parentheses.
+    fn type_assertion(&mut self, prefixes: &mut Prefixes) -> Parse<()> {
+        let start = self.token.start;
+        self.advance()?;
+        let read = if self.is_word("const") { self.advance() } else { self.type_() };
+        let close = self.token.start;
+        let read = read.and_then(|()| self.expect(Kind::Greater, ">"));
+        read.map_err(|halt| self.explain_less(halt, start))?;
+        if self.token.on_new_line || self.has_line_end(start, close) {
+            self.edits.erase_opening(start, close + 1);
+            prefixes.open += 1;
+        } else {
+            self.edits.erase(start, close + 1);
+        }
+        Ok(())
+    }
+
+    pub(super) fn has_line_end(&self, start: u32, end: u32) -> bool {
+        self.text()[start as usize..end as usize].contains(crate::edits::ends_line)
+    }
+
+    // ---- members and calls
+
+    pub(super) fn member_chain(&mut self) -> Parse<Expression> {
+        let start = self.token.start;
+        let mut expression = self.primary()?;
+        loop {
+            match self.token.kind {
+                Kind::Dot => {
+                    self.advance()?;
+                    let constant = self.member_name(&expression)?;
+                    expression = Expression { constant, ..self.other(start) };
+                    continue;
+                }
+                Kind::OptionalChain => {
+                    self.advance()?;
+                    match self.token.kind {
+                        Kind::ParenOpen => self.arguments()?,
+                        Kind::BracketOpen => self.index(&expression).map(drop)?,
+                        Kind::Less | Kind::Operator if self.options.typescript => {
+                            if self.type_arguments_in_expression()?.is_none() {
+                                return Err(self.unexpected("expected a name"));
+                            }
+                        }
+                        Kind::Template | Kind::TemplateHead => {}
+                        _ => {
+                            self.member_name(&expression)?;
+                        }
+                    }
+                }
+                Kind::BracketOpen => {
+                    let constant = self.index(&expression)?;
+                    expression = Expression { constant, ..self.other(start) };
+                    continue;
+                }
+                Kind::ParenOpen => self.arguments()?,
+                Kind::Template | Kind::TemplateHead => {
+                    if expression.kind == ExpressionKind::Template {
+                        let message = "a template cannot be called; is this a Markdown fence?";
+                        return self.refuse(message, expression.start);
+                    }
+                    self.template()?;
+                }
+                Kind::Not if self.options.typescript && !self.token.on_new_line => {
+                    self.edits.erase(self.token.start, self.token.end);
+                    self.advance()?;
+                    continue;
+                }
+                Kind::Less | Kind::Operator if self.options.typescript && self.text_of(self.token).starts_with('<') => {
+                    if self.is_operator("<=") || self.type_arguments_in_expression()?.is_none() {
+                        break;
+                    }
+                }
+                _ => break,
+            }
+            expression = self.other(start);
+        }
+        Ok(expression)
+    }
+
+    /// The name behind a dot.
+    fn member_name(&mut self, object: &Expression) -> Parse<Option<u32>> {
+        match self.token.kind {
+            Kind::Name => {
+                let constant = match object.constant {
+                    Some(object) => {
+                        let name = self.name_id(self.token);
+                        self.constant(Constant::Member { object, name })
+                    }
+                    None => None,
+                };
+                self.advance()?;
+                Ok(constant)
+            }
+            Kind::PrivateName => self.advance().map(|()| None),
+            _ => Err(self.unexpected("expected a name")),
+        }
+    }
+
+    /// `[…]` behind an operand.
+    fn index(&mut self, object: &Expression) -> Parse<Option<u32>> {
+        self.advance()?;
+        let key = self.token;
+        let index = self.expression(Place::ANYWHERE)?;
+        self.expect(Kind::BracketClose, "]")?;
+        let is_string = index.kind == ExpressionKind::String && index.end == key.end;
+        Ok(match object.constant {
+            Some(object) if is_string => {
+                let text = &self.text()[key.start as usize + 1..key.end as usize - 1];
+                let name = self.scopes.names.id(text, false);
+                self.constant(Constant::Member { object, name })
+            }
+            _ => None,
+        })
+    }
+
+    pub(super) fn arguments(&mut self) -> Parse<()> {
+        self.list(Kind::ParenOpen, Kind::ParenClose, ")", |parser| {
+            parser.eat(Kind::Ellipsis)?;
+            parser.assignment(Place::ANYWHERE).map(drop)
+        })
+    }
+
+    /// Items between brackets, with commas between them and perhaps behind the last.
+    fn list(
+        &mut self,
+        open: Kind,
+        close: Kind,
+        written: &str,
+        mut item: impl FnMut(&mut Self) -> Parse<()>,
+    ) -> Parse<()> {
+        debug_assert!(self.is(open));
+        self.advance()?;
+        while !self.is(close) {
+            item(self)?;
+            if !self.eat(Kind::Comma)? {
+                break;
+            }
+        }
+        self.expect(close, written).map_err(|halt| match halt {
+            crate::Halt::Fault(fault) => {
+                let message = fault.message.replacen("expected ", "expected `,` or ", 1);
+                crate::Halt::fault(message, fault.offset as u32)
+            }
+            halt => halt,
+        })
+    }
+
+    /// A template, from its first token on.
+    fn template(&mut self) -> Parse<Vec<Expression>> {
+        let mut values = Vec::new();
+        if self.is(Kind::Template) {
+            self.advance()?;
+            return Ok(values);
+        }
+        loop {
+            self.advance()?;
+            let value = self.expression(Place::ANYWHERE)?;
+            if self.constants_wanted {
+                values.push(value);
+            }
+            if !self.is(Kind::BraceClose) {
+                return Err(self.unexpected("expected `}`"));
+            }
+            let continues = self.lexer.template_rest(self.token)?;
+            self.token.end = self.lexer.position();
+            if !continues {
+                self.advance()?;
+                return Ok(values);
+            }
+        }
+    }
+
+    // ---- operands
+
+    fn primary(&mut self) -> Parse<Expression> {
+        let token = self.token;
+        let start = token.start;
+        match token.kind {
+            Kind::Name => self.name_or_keyword(token),
+            Kind::Number => {
+                self.advance()?;
+                let constant = self.constant(Constant::Number);
+                Ok(Expression { constant, ..self.other(start) })
+            }
+            Kind::String => {
+                self.advance()?;
+                let constant = self.constant(Constant::String);
+                Ok(Expression { kind: ExpressionKind::String, constant, ..self.other(start) })
+            }
+            Kind::Template | Kind::TemplateHead => {
+                let values = self.template()?;
+                let parts = values.iter().map(|value| value.constant).collect();
+                let constant = self.constant(Constant::Template(parts));
+                Ok(Expression { kind: ExpressionKind::Template, constant, ..self.other(start) })
+            }
+            Kind::ParenOpen => self.parenthesized(),
+            Kind::BracketOpen => {
+                self.array()?;
+                Ok(self.other(start))
+            }
+            Kind::BraceOpen => {
+                self.object()?;
+                Ok(self.other(start))
+            }
+            Kind::Slash => {
+                self.token = self.lexer.regex(token)?;
+                self.advance()?;
+                Ok(self.other(start))
+            }
+            Kind::PrivateName => {
+                self.advance()?;
+                if !self.is_word("in") {
+                    return Err(self.unexpected("expected `in`"));
+                }
+                Ok(self.other(start))
+            }
+            Kind::At => self.refuse("decorators are not supported here", start),
+            Kind::Less => Err(self.explain_less(self.unexpected(""), start)),
+            _ => Err(self.unexpected("")),
+        }
+    }
+
+    fn name_or_keyword(&mut self, token: Token) -> Parse<Expression> {
+        let start = token.start;
+        if !token.escaped {
+            match self.text_of(token) {
+                "function" => return self.function_expression(start, false),
+                "class" => return self.class_expression(start),
+                "new" => return self.new_expression(start),
+                "import" => return self.import_expression(start),
+                "this" | "null" | "true" | "false" | "super" => {
+                    self.advance()?;
+                    return Ok(self.other(start));
+                }
+                "async" => {
+                    let next = self.peek()?;
+                    if self.token_is_word(next, "function") && !next.on_new_line {
+                        self.advance()?;
+                        return self.function_expression(start, true);
+                    }
+                }
+                word if super::is_reserved(word) => return Err(self.unexpected("")),
+                _ => {}
+            }
+        }
+        self.refer(token, Use::Value);
+        self.advance()?;
+        let constant = if self.constants_wanted {
+            let name = self.name_id(token);
+            self.constant(Constant::Name { name, at: start })
+        } else {
+            None
+        };
+        Ok(Expression { kind: ExpressionKind::Name, constant, ..self.other(start) })
+    }
+
+    fn parenthesized(&mut self) -> Parse<Expression> {
+        let start = self.token.start;
+        self.advance()?;
+        let inner = self.expression(Place::ANYWHERE)?;
+        self.expect(Kind::ParenClose, ")")?;
+        // Parentheses do not change what a function is, but a string in them is no directive.
+        let kind = match inner.kind {
+            ExpressionKind::Function { .. } | ExpressionKind::Class => inner.kind,
+            _ => ExpressionKind::Other,
+        };
+        Ok(Expression { kind, constant: inner.constant, ..self.other(start) })
+    }
+
+    fn new_expression(&mut self, start: u32) -> Parse<Expression> {
+        self.advance()?;
+        if self.eat(Kind::Dot)? {
+            self.expect_word("target")?;
+            return Ok(self.other(start));
+        }
+        self.nested(|parser| {
+            let mut callee = parser.primary()?;
+            loop {
+                match parser.token.kind {
+                    Kind::Dot => {
+                        parser.advance()?;
+                        parser.member_name(&callee)?;
+                    }
+                    Kind::BracketOpen => parser.index(&callee).map(drop)?,
+                    Kind::Template | Kind::TemplateHead => parser.template().map(drop)?,
+                    Kind::Not if parser.options.typescript && !parser.token.on_new_line => {
+                        parser.edits.erase(parser.token.start, parser.token.end);
+                        parser.advance()?;
+                    }
+                    Kind::Less | Kind::Operator
+                        if parser.options.typescript
+                            && parser.text_of(parser.token).starts_with('<')
+                            && !parser.is_operator("<=") =>
+                    {
+                        if parser.type_arguments_in_expression()?.is_none() {
+                            break;
+                        }
+                    }
+                    _ => break,
+                }
+                callee = parser.other(start);
+            }
+            Ok(())
+        })?;
+        if self.is(Kind::ParenOpen) {
+            self.arguments()?;
+        }
+        Ok(self.other(start))
+    }
+
+    /// `import(…)` or `import.meta`.
+    fn import_expression(&mut self, start: u32) -> Parse<Expression> {
+        self.advance()?;
+        if self.eat(Kind::Dot)? {
+            if self.is_word("defer") || self.is_word("source") {
+                return self.refuse(super::module::PHASE, start);
+            }
+            self.expect_word("meta")?;
+            if self.options.script {
+                return self.refuse("a script is not a module and has no import.meta", start);
+            }
+            return Ok(self.other(start));
+        }
+        if !self.is(Kind::ParenOpen) {
+            return Err(self.unexpected("expected `(`"));
+        }
+        self.arguments()?;
+        Ok(self.other(start))
+    }
+
+    fn array(&mut self) -> Parse<()> {
+        self.advance()?;
+        while !self.is(Kind::BracketClose) {
+            if self.eat(Kind::Comma)? {
+                continue;
+            }
+            self.eat(Kind::Ellipsis)?;
+            self.assignment(Place::ANYWHERE)?;
+            if !self.is(Kind::BracketClose) && !self.is(Kind::Comma) {
+                return Err(self.unexpected("expected `,` or `]`"));
+            }
+        }
+        self.advance()
+    }
+
+    /// An object literal, or a pattern that looks like one.
+    pub(super) fn object(&mut self) -> Parse<()> {
+        self.list(Kind::BraceOpen, Kind::BraceClose, "}", Self::property)
+    }
+
+    fn property(&mut self) -> Parse<()> {
+        if self.eat(Kind::Ellipsis)? {
+            return self.assignment(Place::ANYWHERE).map(drop);
+        }
+        self.parameter_modifiers()?;
+        let head = self.method_head()?;
+        if head.is_method() || matches!(self.token.kind, Kind::ParenOpen | Kind::Less) {
+            return self.method(head.is_async, head.is_generator).map(drop);
+        }
+        if self.eat(Kind::Colon)? {
+            return self.assignment(Place::ANYWHERE).map(drop);
+        }
+        let Some(name) = head.name.filter(|name| name.escaped || !super::is_reserved(self.text_of(*name))) else {
+            return Err(self.unexpected("expected `:`"));
+        };
+        self.refer(name, Use::Shorthand);
+        if self.eat(Kind::Equals)? {
+            self.assignment(Place::ANYWHERE)?;
+        }
+        Ok(())
+    }
+
+    /// The name of a property or method: a name, string, number, private name, or `[…]`.
+    pub(super) fn property_name(&mut self) -> Parse<Option<Token>> {
+        let token = self.token;
+        match token.kind {
+            Kind::Name => self.advance().map(|()| Some(token)),
+            Kind::String | Kind::Number | Kind::PrivateName => self.advance().map(|()| None),
+            Kind::BracketOpen => {
+                self.advance()?;
+                self.assignment(Place::ANYWHERE)?;
+                self.expect(Kind::BracketClose, "]")?;
+                Ok(None)
+            }
+            _ => Err(self.unexpected("expected a property name")),
+        }
+    }
+
+    /// The words before the name of a property or method, and the name.
+    fn method_head(&mut self) -> Parse<MethodHead> {
+        let mut head = MethodHead::default();
+        loop {
+            if self.eat(Kind::Star)? {
+                head.is_generator = true;
+                continue;
+            }
+            let is_word = self.is_word("async") || self.is_word("get") || self.is_word("set");
+            if !is_word || head.is_generator {
+                break;
+            }
+            let next = self.peek()?;
+            let is_name = matches!(
+                next.kind,
+                Kind::ParenOpen | Kind::Comma | Kind::Colon | Kind::BraceClose | Kind::Equals | Kind::Less
+            );
+            if is_name {
+                break;
+            }
+            if self.is_word("async") {
+                head.is_async = true;
+            } else {
+                head.is_accessor = true;
+            }
+            self.advance()?;
+        }
+        head.name = self.property_name()?;
+        Ok(head)
+    }
+
+    // ---- helpers
+
+    /// The expression from `start` to here, of which nothing is known.
+    pub(super) fn other(&self, start: u32) -> Expression {
+        Expression { start, end: self.before, kind: ExpressionKind::Other, constant: None }
+    }
+
+    /// The same fault; if the `<` at `less` looks as if it began JSX or an HTML comment, said so.
+    fn explain_less(&self, halt: crate::Halt, less: u32) -> crate::Halt {
+        let rest = &self.text()[less as usize + 1..];
+        if rest.starts_with("!--") {
+            return crate::Halt::fault(crate::lexer::NO_HTML_COMMENTS, less);
+        }
+        let begins_element = rest.starts_with(|c: char| c.is_ascii_alphabetic() || c == '>');
+        if begins_element && (rest.contains("</") || rest.contains("/>")) {
+            let fault = Fault::new("JSX is not supported here; return data, not elements", less as usize);
+            return crate::Halt::Fault(Fault { reached: usize::MAX, ..fault });
+        }
+        halt
+    }
+
+    /// Reads a body in a block scope.
+    pub(super) fn in_block<T>(&mut self, read: impl FnOnce(&mut Self) -> Parse<T>) -> Parse<T> {
+        self.in_scope(ScopeKind::Block, read)
+    }
+}
+
+impl Expression {
+    /// The same, as the end of an expression that begins at `start`.
+    fn within(self, start: u32) -> Self {
+        Self { start, kind: ExpressionKind::Other, constant: None, ..self }
+    }
+}
+
+/// What stands before the parameters of a method.
+#[derive(Debug, Default)]
+struct MethodHead {
+    is_async: bool,
+    is_generator: bool,
+    is_accessor: bool,
+    name: Option<Token>,
+}
+
+impl MethodHead {
+    fn is_method(&self) -> bool {
+        self.is_async || self.is_generator || self.is_accessor
+    }
+}
+
+/// Operators before an operand, as far as constants need them.
+#[derive(Default)]
+struct Prefixes {
+    count: usize,
+    /// Parentheses to be closed behind the operand.
+    open: usize,
+    signs: Vec<bool>,
+}
+
+impl Prefixes {
+    fn push(&mut self, operator: &str, wanted: bool) {
+        self.count += 1;
+        if wanted {
+            self.signs.push(matches!(operator, "+" | "-" | "~"));
+        }
+    }
+
+    /// What is known of the value behind the operators.
+    fn apply(self, operand: Option<u32>, lowered: &mut crate::lower::Lowered) -> Option<u32> {
+        let are_signs = !self.signs.is_empty() && self.signs.iter().all(|is_sign| *is_sign);
+        operand.filter(|_| are_signs).map(|operand| lowered.add_constant(Constant::Sign(operand)))
+    }
+}
+
+/// Operands with operators between them, reduced by precedence as they come.
+struct Sum {
+    operands: Vec<Option<u32>>,
+    operators: Vec<Operator>,
+}
+
+impl Sum {
+    fn new(first: Option<u32>) -> Self {
+        Self { operands: vec![first], operators: Vec::new() }
+    }
+
+    fn push(&mut self, operator: Operator, operand: Option<u32>) {
+        self.operators.push(operator);
+        self.operands.push(operand);
+    }
+
+    /// What is known of the whole.
+    fn finish(self, lowered: &mut crate::lower::Lowered) -> Option<u32> {
+        let mut operands = vec![*self.operands.first()?];
+        let mut waiting: Vec<Operator> = Vec::new();
+        let mut reduce = |operands: &mut Vec<Option<u32>>, operator: Operator| {
+            let (right, left) = (operands.pop().flatten(), operands.pop().flatten());
+            operands.push(Some(lowered.add_constant(Constant::Binary { operator, left, right })));
+        };
+        for (operator, operand) in self.operators.into_iter().zip(self.operands.into_iter().skip(1)) {
+            while waiting.last().is_some_and(|before| before.binds_before(operator)) {
+                if let Some(before) = waiting.pop() {
+                    reduce(&mut operands, before);
+                }
+            }
+            waiting.push(operator);
+            operands.push(operand);
+        }
+        while let Some(operator) = waiting.pop() {
+            reduce(&mut operands, operator);
+        }
+        operands.pop().flatten()
+    }
+}

@@ -1,0 +1,395 @@
+//! Functions: their heads, parameters and bodies, and arrow functions, which only their `=>` tells from parentheses.
+
+use super::expression::Place;
+use super::{Declare, Expression, ExpressionKind, Function, Parse, Parser};
+use crate::lexer::{Kind, Token};
+use crate::scopes::{Binding, ScopeKind, Use};
+
+/// What the first tokens say about whether an arrow function begins here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Guess {
+    No,
+    Perhaps,
+    Yes,
+}
+
+impl Parser<'_, '_> {
+    // ---- arrow functions
+
+    /// The arrow function that begins here, if one does.
+    pub(super) fn arrow_function(&mut self, place: Place) -> Parse<Option<Expression>> {
+        let start = self.token.start;
+        match self.token.kind {
+            Kind::Name if self.is_word("async") => {
+                let next = self.peek()?;
+                if next.on_new_line {
+                    return self.arrow_of_name(false, place);
+                }
+                match next.kind {
+                    Kind::Name if !self.token_is_word(next, "function") && self.is_before_arrow(next) => {
+                        self.advance()?;
+                        self.arrow_of_name(true, place)
+                    }
+                    Kind::ParenOpen => self.try_arrow(start, true, Guess::Perhaps, place),
+                    Kind::Less if self.options.typescript => self.try_arrow(start, true, Guess::Perhaps, place),
+                    _ => self.arrow_of_name(false, place),
+                }
+            }
+            Kind::Name => self.arrow_of_name(false, place),
+            Kind::ParenOpen => {
+                let guess = self.guess_arrow()?;
+                self.try_arrow(start, false, guess, place)
+            }
+            Kind::Less if self.options.typescript => self.try_arrow(start, false, Guess::Perhaps, place),
+            _ => Ok(None),
+        }
+    }
+
+    /// Whether `=>` follows `token`.
+    fn is_before_arrow(&self, token: Token) -> bool {
+        let rest = self.text()[token.end as usize..].trim_start_matches([' ', '\t', '\n', '\r']);
+        if !rest.starts_with('/') {
+            return rest.starts_with("=>");
+        }
+        let mut lexer = self.lexer;
+        lexer.seek(token.end);
+        lexer.next().is_ok_and(|next| next.kind == Kind::Arrow)
+    }
+
+    /// `x => …`
+    fn arrow_of_name(&mut self, is_async: bool, place: Place) -> Parse<Option<Expression>> {
+        let name = self.token;
+        if !self.is_binding_name() || !self.is_before_arrow(name) {
+            return Ok(None);
+        }
+        let start = if is_async { self.before - 5 } else { name.start };
+        let outer = self.enter_function(is_async, false);
+        self.binding_name(Declare::VARIABLE)?;
+        self.expect(Kind::Arrow, "=>")?;
+        self.arrow_body(start, outer, place).map(Some)
+    }
+
+    /// Looks at the tokens behind `(`.
+    fn guess_arrow(&mut self) -> Parse<Guess> {
+        let typescript = self.options.typescript;
+        let second = self.peek()?;
+        let third = |parser: &mut Self| -> Parse<Kind> {
+            let mut lexer = parser.lexer;
+            lexer.seek(second.end);
+            parser.budget.spend(1, second.end)?;
+            Ok(lexer.next()?.kind)
+        };
+        Ok(match second.kind {
+            Kind::ParenClose => match third(self)? {
+                Kind::Arrow => Guess::Yes,
+                Kind::Colon if typescript => Guess::Perhaps,
+                _ => Guess::No,
+            },
+            Kind::BracketOpen | Kind::BraceOpen => Guess::Perhaps,
+            Kind::Ellipsis => Guess::Yes,
+            Kind::Name => match third(self)? {
+                Kind::Comma | Kind::Equals | Kind::ParenClose => Guess::Perhaps,
+                Kind::Colon | Kind::Question | Kind::Name if typescript => Guess::Perhaps,
+                _ => Guess::No,
+            },
+            Kind::At => Guess::Perhaps,
+            _ => Guess::No,
+        })
+    }
+
+    fn try_arrow(&mut self, start: u32, is_async: bool, guess: Guess, place: Place) -> Parse<Option<Expression>> {
+        if guess == Guess::No || self.no_arrows.contains(&start) {
+            return Ok(None);
+        }
+        let outer = self.function;
+        if guess == Guess::Yes {
+            self.arrow_head(is_async)?;
+            return self.arrow_body(start, outer, place).map(Some);
+        }
+        let has_return_type = self.attempt(|parser| {
+            let has_return_type = parser.arrow_head(is_async)?;
+            if !(has_return_type && place.in_conditional()) {
+                return Ok(Some(None));
+            }
+            // In `a ? (b) : c => d`, what looks like a return type is the other branch, unless a `:` comes later.
+            let arrow = parser.arrow_body(start, outer, place)?;
+            Ok(parser.is(Kind::Colon).then_some(Some(arrow)))
+        })?;
+        match has_return_type {
+            Some(Some(arrow)) => Ok(Some(arrow)),
+            Some(None) => self.arrow_body(start, outer, place).map(Some),
+            None => {
+                self.no_arrows.insert(start);
+                Ok(None)
+            }
+        }
+    }
+
+    /// Everything up to `=>`, in the function's scope, which stays open; true if there is a return type.
+    fn arrow_head(&mut self, is_async: bool) -> Parse<bool> {
+        self.enter_function(is_async, false);
+        if is_async {
+            self.advance()?;
+        }
+        if self.is(Kind::Less) {
+            let less = self.token.start;
+            self.type_parameters_unerased()?;
+            let (end, paren) = (self.before, self.token);
+            if paren.kind == Kind::ParenOpen && self.has_line_end(less, paren.start) {
+                // No line may end before the `(` of an async arrow function, or behind `return`.
+                self.edits.erase_opening(less, end);
+                self.edits.erase(paren.start, paren.end);
+            } else {
+                self.edits.erase(less, end);
+            }
+        }
+        if !self.is(Kind::ParenOpen) {
+            return Err(self.unexpected("expected `(`"));
+        }
+        self.parameters(None)?;
+        let close = self.before - 1;
+        let has_return_type = self.options.typescript && self.is(Kind::Colon);
+        if has_return_type {
+            let colon = self.token.start;
+            self.return_type_unerased()?;
+            if self.has_line_end(close, self.token.start) {
+                // No line may end before `=>`.
+                self.edits.erase(close, close + 1);
+                self.edits.erase_closing(colon, self.before);
+            } else {
+                self.edits.erase(colon, self.before);
+            }
+        } else if self.token.on_new_line {
+            return Err(self.unexpected("expected `=>` on the same line"));
+        }
+        self.expect(Kind::Arrow, "=>")?;
+        Ok(has_return_type)
+    }
+
+    /// The body behind `=>`; closes the function's scope. `outer` is the function around it.
+    fn arrow_body(&mut self, start: u32, outer: Function, place: Place) -> Parse<Expression> {
+        let is_async = self.function.is_async;
+        if self.is(Kind::BraceOpen) {
+            self.braced_body()?;
+        } else {
+            self.assignment(place)?;
+        }
+        self.leave_function(outer);
+        let kind = ExpressionKind::Function { is_async, is_generator: false, is_arrow: true };
+        Ok(Expression { kind, ..self.other(start) })
+    }
+
+    // ---- other functions
+
+    /// `function …`, from that word on, behind `async` if there is one.
+    pub(super) fn function_expression(&mut self, start: u32, is_async: bool) -> Parse<Expression> {
+        self.expect_word("function")?;
+        let is_generator = self.eat(Kind::Star)?;
+        let outer = self.enter_function(is_async, is_generator);
+        if self.is_binding_name() {
+            self.binding_name(Declare::of(Binding::Function))?;
+        }
+        self.signature(None)?;
+        self.braced_body()?;
+        self.leave_function(outer);
+        let kind = ExpressionKind::Function { is_async, is_generator, is_arrow: false };
+        Ok(Expression { kind, ..self.other(start) })
+    }
+
+    /// Parameters and body of a method; false if it has no body, as overloads do.
+    pub(super) fn method(&mut self, is_async: bool, is_generator: bool) -> Parse<bool> {
+        let outer = self.enter_function(is_async, is_generator);
+        self.signature(None)?;
+        let has_body = self.is(Kind::BraceOpen) || !self.options.typescript;
+        if has_body {
+            self.braced_body()?;
+        }
+        self.leave_function(outer);
+        Ok(has_body)
+    }
+
+    /// Type parameters, parameters and return type, with what of them is TypeScript erased.
+    pub(super) fn signature(&mut self, properties: Option<&mut Vec<Token>>) -> Parse<()> {
+        if self.options.typescript && self.is(Kind::Less) {
+            self.type_parameters()?;
+        }
+        if !self.is(Kind::ParenOpen) {
+            return Err(self.unexpected("expected `(`"));
+        }
+        self.parameters(properties)?;
+        if self.options.typescript && self.is(Kind::Colon) {
+            let colon = self.token.start;
+            self.return_type_unerased()?;
+            self.edits.erase(colon, self.before);
+        }
+        Ok(())
+    }
+
+    /// Begins a function; the one around it is returned, for [`leave_function`](Self::leave_function).
+    pub(super) fn enter_function(&mut self, is_async: bool, is_generator: bool) -> Function {
+        let inner = Function { is_async, is_generator, is_outermost: false, namespace: None, ..self.function };
+        if self.options.scopes {
+            self.scopes.enter(ScopeKind::Function);
+        }
+        std::mem::replace(&mut self.function, inner)
+    }
+
+    pub(super) fn leave_function(&mut self, outer: Function) {
+        if self.options.scopes {
+            self.scopes.leave();
+        }
+        self.function = outer;
+    }
+
+    /// `{ … }` with the statements of a function.
+    pub(super) fn braced_body(&mut self) -> Parse<()> {
+        if !self.is(Kind::BraceOpen) {
+            return Err(self.unexpected("expected `{`"));
+        }
+        let wanted = std::mem::replace(&mut self.constants_wanted, false);
+        self.advance()?;
+        self.statements_to_brace()?;
+        self.advance()?;
+        self.constants_wanted = wanted;
+        Ok(())
+    }
+
+    // ---- parameters and patterns
+
+    /// `( … )`. Names with modifiers go to `properties`; where that is `None` there can be none.
+    pub(super) fn parameters(&mut self, mut properties: Option<&mut Vec<Token>>) -> Parse<()> {
+        self.advance()?;
+        while !self.is(Kind::ParenClose) {
+            if self.is(Kind::At) {
+                return self.refuse("decorators are not supported here", self.token.start);
+            }
+            if self.options.typescript && self.is_word("this") {
+                self.this_parameter()?;
+                continue;
+            }
+            let is_property = self.parameter_modifiers()?;
+            self.eat(Kind::Ellipsis)?;
+            let name = self.token;
+            self.binding(Declare::VARIABLE)?;
+            if let (true, Some(properties)) = (is_property, properties.as_deref_mut()) {
+                properties.push(name);
+            }
+            if self.options.typescript {
+                if self.is(Kind::Question) {
+                    self.edits.erase(self.token.start, self.token.end);
+                    self.advance()?;
+                }
+                self.type_annotation()?;
+            }
+            if self.eat(Kind::Equals)? {
+                self.assignment(Place::ANYWHERE)?;
+            }
+            if !self.eat(Kind::Comma)? {
+                break;
+            }
+        }
+        self.expect(Kind::ParenClose, ")").map_err(|_| self.unexpected("expected `,` or `)`"))
+    }
+
+    /// `this: T`, erased with its comma.
+    fn this_parameter(&mut self) -> Parse<()> {
+        let start = self.token.start;
+        self.advance()?;
+        if self.eat(Kind::Colon)? {
+            self.type_()?;
+        }
+        if !self.eat(Kind::Comma)? && !self.is(Kind::ParenClose) {
+            return Err(self.unexpected("expected `,` or `)`"));
+        }
+        self.edits.erase(start, self.before);
+        Ok(())
+    }
+
+    /// The modifiers that make a parameter a property, erased; true if there are any. TypeScript's compiler complains
+    /// about them elsewhere, and erases them.
+    pub(super) fn parameter_modifiers(&mut self) -> Parse<bool> {
+        let mut found = false;
+        while self.options.typescript
+            && ["public", "private", "protected", "readonly", "override"].iter().any(|word| self.is_word(word))
+        {
+            let next = self.peek()?;
+            let is_modifier =
+                matches!(next.kind, Kind::Name | Kind::BraceOpen | Kind::BracketOpen | Kind::String | Kind::Number);
+            if !is_modifier {
+                break;
+            }
+            self.edits.erase(self.token.start, self.token.end);
+            self.advance()?;
+            found = true;
+        }
+        Ok(found)
+    }
+
+    /// A name, or a pattern of names.
+    pub(super) fn binding(&mut self, how: Declare) -> Parse<()> {
+        match self.token.kind {
+            Kind::BracketOpen => self.nested(|parser| parser.array_pattern(how)),
+            Kind::BraceOpen => self.nested(|parser| parser.object_pattern(how)),
+            _ => {
+                let name = self.binding_name(how)?;
+                self.refer_to_member(name, Use::Value, how);
+                Ok(())
+            }
+        }
+    }
+
+    /// A variable that a namespace exports is a member of it: where it is declared, it is assigned.
+    fn refer_to_member(&mut self, name: Token, use_: Use, how: Declare) {
+        if how.exported {
+            self.refer(name, use_);
+        }
+    }
+
+    fn array_pattern(&mut self, how: Declare) -> Parse<()> {
+        self.advance()?;
+        while !self.is(Kind::BracketClose) {
+            if self.eat(Kind::Comma)? {
+                continue;
+            }
+            self.eat(Kind::Ellipsis)?;
+            self.binding(how)?;
+            self.initializer()?;
+            if !self.is(Kind::BracketClose) && !self.is(Kind::Comma) {
+                return Err(self.unexpected("expected `,` or `]`"));
+            }
+        }
+        self.advance()
+    }
+
+    fn object_pattern(&mut self, how: Declare) -> Parse<()> {
+        self.advance()?;
+        while !self.is(Kind::BraceClose) {
+            if self.eat(Kind::Ellipsis)? {
+                self.binding(how)?;
+            } else {
+                let is_name = self.is_binding_name();
+                let next = self.peek()?.kind;
+                if is_name && matches!(next, Kind::Comma | Kind::BraceClose | Kind::Equals) {
+                    let name = self.binding_name(how)?;
+                    self.refer_to_member(name, Use::Shorthand, how);
+                } else {
+                    self.property_name()?;
+                    self.expect(Kind::Colon, ":")?;
+                    self.binding(how)?;
+                }
+                self.initializer()?;
+            }
+            if !self.eat(Kind::Comma)? {
+                break;
+            }
+        }
+        self.expect(Kind::BraceClose, "}").map_err(|_| self.unexpected("expected `,` or `}`"))
+    }
+
+    fn initializer(&mut self) -> Parse<()> {
+        if self.eat(Kind::Equals)? {
+            self.assignment(Place::ANYWHERE)?;
+        }
+        Ok(())
+    }
+}

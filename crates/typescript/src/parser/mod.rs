@@ -1,0 +1,531 @@
+//! Reads a source once, from front to back, and records what has to be known of it.
+//!
+//! The parser builds no tree. It follows the grammar as far as that is needed to know which token is what, and
+//! records on the way: what of TypeScript has to go ([`Edits`]), what names mean ([`Scopes`]), what has to be written
+//! anew (enums, namespaces, parameter properties), which values a script may come to ([`Tail`]), and what a module
+//! asks for and gives. It accepts whatever is valid, and much that is not: the engine reads the result again,
+//! and knows every rule.
+//!
+//! # Hostile source
+//!
+//! The parser recurses with the nesting of the source. [`Parser::nested`] counts the levels, refuses more than
+//! [`MAX_DEPTH`], and continues on a further piece of stack where the current one may not do. Where the grammar
+//! needs more than one token to decide (arrow functions, type arguments), the parser tries one reading and goes back
+//! if it fails. Each token that is read, for the first time or again, is counted; a source of which more than a
+//! multiple of its length was read is refused, and every few thousand tokens the caller is asked whether to go on.
+
+mod class;
+mod expression;
+mod function;
+mod module;
+mod statement;
+mod types;
+
+use std::collections::HashSet;
+
+use crate::edits::Edits;
+use crate::lexer::{Kind, Lexer, Token};
+use crate::lower::{Constant, Lowered};
+use crate::scopes::{Binding, Declaration, NameId, Reference, ScopeKind, Scopes, Use};
+use crate::{Fault, Halt, scopes};
+
+pub(crate) use module::{Call, ExportDefault, ExportItem, ModuleItems, NO_MODULES};
+
+/// How many levels of nested constructs a source may have.
+pub const MAX_DEPTH: u32 = 2_000;
+
+/// Stack that a level of nesting may use, several times over, and the pieces that the stack grows by.
+const STACK_RESERVE: usize = 128 * 1024;
+const STACK_PIECE: usize = 2 * 1024 * 1024;
+
+/// How many tokens are read between two questions whether to go on.
+const TOKENS_PER_CHECK: u64 = 2048;
+
+pub(crate) type Parse<T> = Result<T, Halt>;
+
+/// What may be written, and what is recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Options {
+    /// Types and TypeScript's own statements are read, and erased or lowered.
+    pub(crate) typescript: bool,
+    /// A script; else a module.
+    pub(crate) script: bool,
+    /// Names are recorded: what they mean matters.
+    pub(crate) scopes: bool,
+}
+
+/// An expression that was read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Expression {
+    pub(crate) start: u32,
+    pub(crate) end: u32,
+    pub(crate) kind: ExpressionKind,
+    /// What is known of its value, where that was asked for.
+    constant: Option<u32>,
+}
+
+/// What matters about an expression.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ExpressionKind {
+    Name,
+    String,
+    Template,
+    Class,
+    Function { is_async: bool, is_generator: bool, is_arrow: bool },
+    Other,
+}
+
+/// A value that a script may come to: the expression of a last statement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Tail {
+    pub(crate) start: u32,
+    pub(crate) end: u32,
+    pub(crate) kind: ExpressionKind,
+}
+
+/// What of a statement matters to the list that it is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StatementKind {
+    /// Nothing is left of it.
+    Nothing,
+    /// A function declaration.
+    Function {
+        name: Option<NameId>,
+        is_generator: bool,
+        start: u32,
+        end: u32,
+    },
+    /// A string at the start of the source: a directive, and the value if nothing follows.
+    Directive,
+    Expression,
+    Other,
+}
+
+/// Everything that was recorded of a source.
+pub(crate) struct Parser<'s, 'b> {
+    lexer: Lexer<'s>,
+    token: Token,
+    /// Where the token before ends.
+    before: u32,
+    pub(crate) options: Options,
+    function: Function,
+    depth: u32,
+    budget: Budget<'b>,
+    /// Places of `(` and `<` that were found to open no arrow function.
+    no_arrows: HashSet<u32>,
+    pub(crate) edits: Edits,
+    pub(crate) scopes: Scopes<'s>,
+    pub(crate) lowered: Lowered,
+    pub(crate) tails: Vec<Tail>,
+    pub(crate) items: ModuleItems,
+    /// Where the name of a function is missing that may stand alone in a script.
+    pub(crate) nameless_function: Option<u32>,
+    /// Values are recorded as [`Constant`]s.
+    constants_wanted: bool,
+}
+
+/// The function that is being read, as far as it bears on names and statements.
+#[derive(Debug, Clone, Copy)]
+struct Function {
+    /// `await` is an operator.
+    is_async: bool,
+    /// `yield` is an operator.
+    is_generator: bool,
+    /// No function, but the source itself: the last statement has a value.
+    is_outermost: bool,
+    /// Inside a namespace, not counting functions in it: exports are its members.
+    namespace: Option<u32>,
+    /// Everything here is only declared: nothing of it stays.
+    is_ambient: bool,
+}
+
+/// What reading may cost.
+#[derive(Clone, Copy)]
+pub(crate) struct Budget<'b> {
+    tokens: u64,
+    until_check: u64,
+    stop: &'b dyn Fn() -> bool,
+}
+
+impl<'b> Budget<'b> {
+    /// For a source of `length` bytes; `stop` is asked now and then whether to give up.
+    pub(crate) fn new(length: usize, stop: &'b dyn Fn() -> bool) -> Self {
+        Self { tokens: 200_000 + 16 * length as u64, until_check: TOKENS_PER_CHECK, stop }
+    }
+
+    /// Counts `tokens` more, read at byte `at`.
+    pub(crate) fn spend(&mut self, tokens: u64, at: u32) -> Parse<()> {
+        self.tokens = self.tokens.checked_sub(tokens).ok_or_else(|| {
+            let message = "this is too ambiguous to read; simplify the nested parentheses, arrow functions and types";
+            Halt::Fatal(Fault::new(message, at as usize))
+        })?;
+        self.until_check = self.until_check.saturating_sub(tokens);
+        if self.until_check == 0 {
+            self.until_check = TOKENS_PER_CHECK;
+            if (self.stop)() {
+                return Err(Halt::Stopped);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A state of the parser to go back to.
+struct Checkpoint<'s> {
+    lexer: Lexer<'s>,
+    token: Token,
+    before: u32,
+    function: Function,
+    depth: u32,
+    constants_wanted: bool,
+    edits: usize,
+    scopes: scopes::Mark,
+    lowered: crate::lower::Mark,
+    tails: usize,
+}
+
+impl<'s, 'b> Parser<'s, 'b> {
+    pub(crate) fn new(text: &'s str, options: Options, budget: Budget<'b>) -> Parse<Self> {
+        let mut lexer = Lexer::new(text, options.script);
+        let token = lexer.next()?;
+        let mut scopes = Scopes::default();
+        scopes.enter(ScopeKind::Function);
+        let function =
+            Function { is_async: true, is_generator: false, is_outermost: true, namespace: None, is_ambient: false };
+        Ok(Self {
+            lexer,
+            token,
+            before: 0,
+            options,
+            function,
+            depth: 0,
+            budget,
+            no_arrows: HashSet::new(),
+            edits: Edits::default(),
+            scopes,
+            lowered: Lowered::default(),
+            tails: Vec::new(),
+            items: ModuleItems::default(),
+            nameless_function: None,
+            constants_wanted: false,
+        })
+    }
+
+    // ---- tokens
+
+    /// Reads the next token.
+    fn advance(&mut self) -> Parse<()> {
+        self.budget.spend(1, self.token.end)?;
+        self.before = self.token.end;
+        self.lexer.seek(self.token.end);
+        self.token = self.lexer.next()?;
+        Ok(())
+    }
+
+    /// The token after the current one.
+    fn peek(&mut self) -> Parse<Token> {
+        self.budget.spend(1, self.token.end)?;
+        let mut lexer = self.lexer;
+        lexer.seek(self.token.end);
+        Ok(lexer.next()?)
+    }
+
+    pub(crate) fn is(&self, kind: Kind) -> bool {
+        self.token.kind == kind
+    }
+
+    /// Whether the current token is the keyword `word`.
+    fn is_word(&self, word: &str) -> bool {
+        self.token_is_word(self.token, word)
+    }
+
+    fn token_is_word(&self, token: Token, word: &str) -> bool {
+        token.kind == Kind::Name && !token.escaped && self.text_of(token) == word
+    }
+
+    /// Whether the current token is an operator written as `text`.
+    fn is_operator(&self, text: &str) -> bool {
+        self.token.kind == Kind::Operator && self.text_of(self.token) == text
+    }
+
+    fn text_of(&self, token: Token) -> &'s str {
+        &self.lexer.text()[token.start as usize..token.end as usize]
+    }
+
+    /// Reads on if the current token is of that kind.
+    fn eat(&mut self, kind: Kind) -> Parse<bool> {
+        let found = self.is(kind);
+        if found {
+            self.advance()?;
+        }
+        Ok(found)
+    }
+
+    fn eat_word(&mut self, word: &str) -> Parse<bool> {
+        let found = self.is_word(word);
+        if found {
+            self.advance()?;
+        }
+        Ok(found)
+    }
+
+    fn expect(&mut self, kind: Kind, written: &str) -> Parse<()> {
+        if self.eat(kind)? { Ok(()) } else { Err(self.unexpected(&format!("expected `{written}`"))) }
+    }
+
+    fn expect_word(&mut self, word: &str) -> Parse<()> {
+        if self.eat_word(word)? { Ok(()) } else { Err(self.unexpected(&format!("expected `{word}`"))) }
+    }
+
+    /// Ends a statement: with a semicolon, or where one may be left out.
+    fn end_statement(&mut self) -> Parse<()> {
+        if self.eat(Kind::Semicolon)? || self.may_end_statement() {
+            return Ok(());
+        }
+        if self.lexer.text()[..self.before as usize].ends_with("await") {
+            let message = "`await` is only allowed in async functions; write `async` before the function around it";
+            return Err(Halt::fault(message, self.before - 5));
+        }
+        Err(self.unexpected("expected `;` or a new line"))
+    }
+
+    fn may_end_statement(&self) -> bool {
+        self.token.on_new_line || matches!(self.token.kind, Kind::BraceClose | Kind::End | Kind::Semicolon)
+    }
+
+    /// The fault that the current token is not what may stand here.
+    fn unexpected(&self, expected: &str) -> Halt {
+        let found = match self.token.kind {
+            Kind::End => "the end of the source".to_owned(),
+            _ => {
+                let text = self.text_of(self.token);
+                let shown = text.char_indices().nth(30).map_or(text, |(end, _)| &text[..end]);
+                format!("`{}`", shown.escape_debug())
+            }
+        };
+        let message =
+            if expected.is_empty() { format!("unexpected {found}") } else { format!("{expected}, found {found}") };
+        Halt::fault(message, self.token.start)
+    }
+
+    fn refuse<T>(&self, message: &str, at: u32) -> Parse<T> {
+        let reached = self.token.start as usize;
+        Err(Halt::Fault(Fault { reached, ..Fault::new(message, at as usize) }))
+    }
+
+    // ---- depth, and readings that may fail
+
+    /// Reads one level deeper.
+    fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Parse<T>) -> Parse<T> {
+        if self.depth >= MAX_DEPTH {
+            let message = format!("more than {MAX_DEPTH} levels are nested here");
+            return Err(Halt::Fatal(Fault::new(message, self.token.start as usize)));
+        }
+        self.depth += 1;
+        let result = stacker::maybe_grow(STACK_RESERVE, STACK_PIECE, || read(self));
+        self.depth -= 1;
+        result
+    }
+
+    /// Reads with `read`, or goes back to here if that fails.
+    fn attempt<T>(&mut self, read: impl FnOnce(&mut Self) -> Parse<Option<T>>) -> Parse<Option<T>> {
+        let checkpoint = self.checkpoint();
+        match read(self) {
+            Ok(Some(found)) => Ok(Some(found)),
+            Ok(None) | Err(Halt::Fault(_)) => {
+                self.go_back(checkpoint);
+                Ok(None)
+            }
+            Err(halt) => Err(halt),
+        }
+    }
+
+    /// Reads with `read` and goes back; false if that fails.
+    fn looks_ahead(&mut self, read: impl FnOnce(&mut Self) -> Parse<bool>) -> Parse<bool> {
+        let checkpoint = self.checkpoint();
+        let found = read(self);
+        self.go_back(checkpoint);
+        match found {
+            Ok(found) => Ok(found),
+            Err(Halt::Fault(_)) => Ok(false),
+            Err(halt) => Err(halt),
+        }
+    }
+
+    fn checkpoint(&self) -> Checkpoint<'s> {
+        Checkpoint {
+            lexer: self.lexer,
+            token: self.token,
+            before: self.before,
+            function: self.function,
+            depth: self.depth,
+            constants_wanted: self.constants_wanted,
+            edits: self.edits.len(),
+            scopes: self.scopes.mark(),
+            lowered: self.lowered.mark(),
+            tails: self.tails.len(),
+        }
+    }
+
+    fn go_back(&mut self, to: Checkpoint<'s>) {
+        self.lexer = to.lexer;
+        self.token = to.token;
+        self.before = to.before;
+        self.function = to.function;
+        self.depth = to.depth;
+        self.constants_wanted = to.constants_wanted;
+        self.edits.truncate(to.edits);
+        self.scopes.rewind(to.scopes);
+        self.lowered.rewind(to.lowered);
+        self.tails.truncate(to.tails);
+    }
+
+    // ---- names
+
+    /// Whether a name (or keyword) stands here that can be bound.
+    fn is_binding_name(&self) -> bool {
+        self.is(Kind::Name) && (self.token.escaped || !is_reserved(self.text_of(self.token)))
+    }
+
+    /// Reads a name that is bound, and declares it.
+    fn binding_name(&mut self, how: Declare) -> Parse<Token> {
+        if !self.is_binding_name() {
+            return Err(self.unexpected("expected a name"));
+        }
+        let token = self.token;
+        self.declare(token, how);
+        self.advance()?;
+        Ok(token)
+    }
+
+    fn name_id(&mut self, token: Token) -> NameId {
+        self.scopes.names.id(self.text_of(token), token.escaped)
+    }
+
+    fn declare(&mut self, token: Token, how: Declare) {
+        if !self.options.scopes {
+            return;
+        }
+        let name = self.name_id(token);
+        let current = self.scopes.current();
+        let scope = if how.hoisted { self.scopes.function_scope(current) } else { current };
+        let binding = match how.binding {
+            binding if self.function.is_ambient && binding != Binding::Type => Binding::Ambient,
+            binding => binding,
+        };
+        let is_member = how.exported && how.is_variable;
+        self.scopes.declare(Declaration { scope, name, binding, is_member, is_exported: how.exported });
+    }
+
+    /// Records that a name is used.
+    fn refer(&mut self, token: Token, how: Use) {
+        if self.options.scopes {
+            let name = self.name_id(token);
+            self.scopes.refer(Reference { name, start: token.start, end: token.end, how });
+        }
+    }
+
+    /// Reads `read` inside a scope of its own.
+    fn in_scope<T>(&mut self, kind: ScopeKind, read: impl FnOnce(&mut Self) -> Parse<T>) -> Parse<T> {
+        if !self.options.scopes {
+            return read(self);
+        }
+        self.scopes.enter(kind);
+        let result = read(self)?;
+        self.scopes.leave();
+        Ok(result)
+    }
+
+    /// Records what is known of a value, if anybody wants to know.
+    fn constant(&mut self, constant: Constant) -> Option<u32> {
+        self.constants_wanted.then(|| self.lowered.add_constant(constant))
+    }
+
+    /// An object literal with nothing behind it but semicolons: where it begins and ends.
+    pub(crate) fn object_alone(&mut self) -> Parse<(u32, u32)> {
+        let start = self.token.start;
+        self.function.is_outermost = false;
+        self.object()?;
+        let end = self.before;
+        while self.eat(Kind::Semicolon)? {}
+        if !self.is(Kind::End) {
+            return self.refuse("expected nothing behind the object", 0);
+        }
+        if self.options.scopes {
+            self.scopes.leave();
+        }
+        Ok((start, end))
+    }
+
+    pub(crate) fn text(&self) -> &'s str {
+        self.lexer.text()
+    }
+
+    /// Hands over the budget that is left.
+    pub(crate) fn budget(&mut self) -> &mut Budget<'b> {
+        &mut self.budget
+    }
+}
+
+/// How a name is declared.
+#[derive(Debug, Clone, Copy)]
+struct Declare {
+    binding: Binding,
+    /// In the function around it, as `var` does.
+    hoisted: bool,
+    /// By the namespace around it.
+    exported: bool,
+    /// A variable: if it is exported by a namespace, it is a member of it and nothing else.
+    is_variable: bool,
+}
+
+impl Declare {
+    const VARIABLE: Self = Self { binding: Binding::Value, hoisted: false, exported: false, is_variable: true };
+
+    fn of(binding: Binding) -> Self {
+        Self { binding, hoisted: false, exported: false, is_variable: false }
+    }
+}
+
+/// Words that no mode of the language lets anybody bind.
+fn is_reserved(word: &str) -> bool {
+    matches!(
+        word,
+        "break"
+            | "case"
+            | "catch"
+            | "class"
+            | "const"
+            | "continue"
+            | "debugger"
+            | "default"
+            | "delete"
+            | "do"
+            | "else"
+            | "enum"
+            | "export"
+            | "extends"
+            | "false"
+            | "finally"
+            | "for"
+            | "function"
+            | "if"
+            | "import"
+            | "in"
+            | "instanceof"
+            | "new"
+            | "null"
+            | "return"
+            | "super"
+            | "switch"
+            | "this"
+            | "throw"
+            | "true"
+            | "try"
+            | "typeof"
+            | "var"
+            | "void"
+            | "while"
+            | "with"
+    )
+}

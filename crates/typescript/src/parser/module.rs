@@ -1,0 +1,710 @@
+//! Imports and exports: what a module asks for and gives, and what a script means by them.
+
+use super::expression::Place;
+use super::{Declare, ExpressionKind, Parse, Parser, StatementKind};
+use crate::lexer::{Kind, Token};
+use crate::lower::{AliasItem, Exported};
+use crate::scopes::{Binding, NameId, Use};
+use crate::strings;
+
+pub(super) const PHASE: &str = "`import defer` and `import source` are not supported here; write `import`";
+
+pub(crate) const NO_MODULES: &str =
+    "a script has no modules to import from or export to; call the namespaces given to it directly";
+
+/// What the imports and exports of a source come to, in the order of the source.
+#[derive(Debug, Default)]
+pub(crate) struct ModuleItems {
+    pub(crate) imports: Vec<ImportDeclaration>,
+    pub(crate) names: Vec<ImportedName>,
+    pub(crate) exports: Vec<ExportItem>,
+    /// Names that are exported as types.
+    pub(crate) types: Vec<String>,
+    /// The default export of a script.
+    pub(crate) default: Option<ExportDefault>,
+    /// Classes that a script declares at its outermost level.
+    pub(crate) classes: Vec<NameId>,
+}
+
+impl ModuleItems {
+    /// How much of everything was recorded, to go back to.
+    pub(super) fn mark(&self) -> [usize; 4] {
+        [self.imports.len(), self.names.len(), self.exports.len(), self.types.len()]
+    }
+
+    pub(super) fn rewind(&mut self, [imports, names, exports, types]: [usize; 4]) {
+        self.imports.truncate(imports);
+        self.names.truncate(names);
+        self.exports.truncate(exports);
+        self.types.truncate(types);
+    }
+}
+
+/// `import … from "specifier"`, or an export from elsewhere.
+#[derive(Debug)]
+pub(crate) struct ImportDeclaration {
+    pub(crate) specifier: String,
+    /// Where the specifier stands.
+    pub(crate) position: u32,
+    pub(crate) start: u32,
+    pub(crate) end: u32,
+}
+
+/// One name that an import declaration binds.
+#[derive(Debug)]
+pub(crate) struct ImportedName {
+    /// Which of [`ModuleItems::imports`] it belongs to.
+    pub(crate) import: usize,
+    /// What it is there; `None`: the namespace of the module.
+    pub(crate) imported: Option<String>,
+    pub(crate) local: NameId,
+    /// Where what it is there stands; for defaults and namespaces, where the local name does.
+    pub(crate) position: u32,
+    /// What to erase if the name is not needed: the specifier with a comma.
+    pub(crate) start: u32,
+    pub(crate) end: u32,
+}
+
+/// One export.
+#[derive(Debug)]
+pub(crate) enum ExportItem {
+    /// Of a declaration or an expression: the name and what is behind it here.
+    Local {
+        name: String,
+        local: String,
+    },
+    /// `local as name` in braces, which may turn out to be a type. The range is to be erased then; the local name
+    /// stands at its start.
+    Specifier {
+        name: String,
+        local: NameId,
+        start: u32,
+        end: u32,
+    },
+    /// `imported as name` from the import of that number; `None`: its namespace.
+    From {
+        name: String,
+        import: usize,
+        imported: Option<String>,
+        position: u32,
+    },
+    All {
+        import: usize,
+    },
+}
+
+/// The default export of a script.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ExportDefault {
+    /// What it is called; `None`: it has no name yet.
+    pub(crate) name: Option<(u32, u32)>,
+    pub(crate) call: Call,
+}
+
+/// Whether the default export of a script is called for the result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Call {
+    Always,
+    /// As only the run can tell.
+    IfFunction,
+    /// Classes and generator functions are not.
+    Never,
+}
+
+/// One name in the braces of an import or export.
+struct Specifier {
+    /// The first name, as written and without quotes.
+    outside: String,
+    outside_token: Token,
+    /// The name behind `as`, or the first again.
+    inside_token: Token,
+    is_type: bool,
+    start: u32,
+    end: u32,
+}
+
+impl Parser<'_, '_> {
+    // ---- imports
+
+    pub(super) fn import_declaration(&mut self) -> Parse<StatementKind> {
+        let start = self.token.start;
+        self.advance()?;
+        if self.is(Kind::String) {
+            return self.import_from(start);
+        }
+        let mut is_type = self.options.typescript && self.is_word("type") && self.is_type_import()?;
+        if is_type {
+            self.advance()?;
+        }
+        if self.is_word("defer") || self.is_word("source") {
+            let next = self.peek()?;
+            if next.kind == Kind::Star || (next.kind == Kind::Name && !self.token_is_word(next, "from")) {
+                return self.refuse(PHASE, start);
+            }
+        }
+        if self.options.typescript && self.is(Kind::Name) && self.peek()?.kind == Kind::Equals {
+            return self.import_alias(start, start, is_type);
+        }
+        let first = self.items.names.len();
+        let import = self.items.imports.len();
+        let mut has_values = false;
+        let mut has_types = false;
+        if self.is_binding_name() {
+            let local = self.token;
+            self.import_name(import, Some("default".to_owned()), local, local.start, (local.start, local.end), is_type);
+            self.advance()?;
+            has_values = true;
+            if self.is(Kind::Comma) {
+                let comma = self.token.end;
+                self.advance()?;
+                if let Some(name) = self.items.names.last_mut() {
+                    name.end = comma;
+                }
+            }
+        }
+        if self.is(Kind::Star) {
+            let star = self.token.start;
+            self.advance()?;
+            self.expect_word("as")?;
+            let local = self.token;
+            if !self.is_binding_name() {
+                return Err(self.unexpected("expected a name"));
+            }
+            self.import_name(import, None, local, local.start, (star, local.end), is_type);
+            self.advance()?;
+            has_values = true;
+        } else if self.is(Kind::BraceOpen) {
+            for specifier in self.specifiers()? {
+                if specifier.is_type || is_type {
+                    has_types = true;
+                    self.edits.erase(specifier.start, specifier.end);
+                    self.declare(specifier.inside_token, Declare::of(Binding::Type));
+                    continue;
+                }
+                has_values = true;
+                let (outside, place) = (specifier.outside, specifier.outside_token.start);
+                let range = (specifier.start, specifier.end);
+                self.import_name(import, Some(outside), specifier.inside_token, place, range, false);
+            }
+        }
+        is_type |= has_types && !has_values;
+        self.expect_word("from")?;
+        if !is_type {
+            return self.import_from(start);
+        }
+        self.request(start)?;
+        self.items.names.truncate(first);
+        self.items.imports.truncate(import);
+        self.edits.erase_item(start, self.before);
+        Ok(StatementKind::Nothing)
+    }
+
+    /// Whether `type`, the current token, makes the import one of types.
+    fn is_type_import(&mut self) -> Parse<bool> {
+        let next = self.peek()?;
+        if matches!(next.kind, Kind::BraceOpen | Kind::Star) {
+            return Ok(true);
+        }
+        if next.kind != Kind::Name {
+            return Ok(false);
+        }
+        if !self.token_is_word(next, "from") {
+            return Ok(true);
+        }
+        let mut lexer = self.lexer;
+        lexer.seek(next.end);
+        let third = lexer.next()?;
+        Ok(self.token_is_word(third, "from") || third.kind == Kind::Equals)
+    }
+
+    fn import_name(
+        &mut self,
+        import: usize,
+        imported: Option<String>,
+        local: Token,
+        position: u32,
+        (start, end): (u32, u32),
+        is_type: bool,
+    ) {
+        let number = self.items.names.len() as u32;
+        let binding = if is_type { Binding::Type } else { Binding::Import(number) };
+        self.declare(local, Declare::of(binding));
+        let local = self.name_id(local);
+        self.items.names.push(ImportedName { import, imported, local, position, start, end });
+    }
+
+    /// The specifier and the end of an import that may be one of values. In a script it has to be one of types; what
+    /// TypeScript's names are used for is known later.
+    fn import_from(&mut self, start: u32) -> Parse<StatementKind> {
+        let import = self.request(start)?;
+        let has_names = self.items.names.last().is_some_and(|name| name.import == import);
+        if self.options.script && !(self.options.typescript && has_names) {
+            return self.refuse(NO_MODULES, start);
+        }
+        Ok(if self.options.script { StatementKind::Nothing } else { StatementKind::Other })
+    }
+
+    /// `"specifier"` and what may follow it.
+    fn request(&mut self, start: u32) -> Parse<usize> {
+        if !self.is(Kind::String) {
+            return Err(self.unexpected("expected a string: what to import from"));
+        }
+        let token = self.token;
+        self.advance()?;
+        if self.is_word("with") {
+            let with = self.token.start;
+            self.advance()?;
+            let empty = self.is(Kind::BraceOpen) && self.peek()?.kind == Kind::BraceClose;
+            if !empty && !self.options.script {
+                let message = "import attributes are not supported here: every module is JavaScript or TypeScript";
+                return self.refuse(message, with);
+            }
+            self.object()?;
+        }
+        self.end_statement()?;
+        let specifier = strings::value(self.text_of(token));
+        let (position, end) = (token.start, self.before);
+        self.items.imports.push(ImportDeclaration { specifier, position, start, end });
+        Ok(self.items.imports.len() - 1)
+    }
+
+    /// `import a = …` of TypeScript, from the name on.
+    fn import_alias(&mut self, start: u32, import: u32, is_type: bool) -> Parse<StatementKind> {
+        let exported = if start == import { Exported::No } else { self.exported_alias(start) };
+        let name = self.token;
+        let number = self.lowered.aliases.len() as u32;
+        let is_member = matches!(exported, Exported::ByNamespace(..));
+        let binding = if is_type { Binding::Type } else { Binding::Alias(number) };
+        self.binding_name(Declare { exported: is_member, is_variable: true, ..Declare::of(binding) })?;
+        if is_member {
+            self.refer(name, Use::Value);
+        }
+        self.expect(Kind::Equals, "=")?;
+        let is_require = self.is_word("require") && self.peek()?.kind == Kind::ParenOpen;
+        if is_require {
+            if !is_type && self.options.script {
+                return self.refuse(NO_MODULES, start);
+            }
+            if !is_type && !self.function.is_ambient {
+                return self.refuse("`import … = require(…)` is not for ES modules; write `import … from …`", start);
+            }
+            self.advance()?;
+            self.arguments()?;
+        } else {
+            self.entity_name(if is_type { Use::Type } else { Use::Value })?;
+        }
+        let end = self.before;
+        self.end_statement()?;
+        if is_type || self.function.is_ambient {
+            self.edits.erase_item(start, self.before);
+            return Ok(StatementKind::Nothing);
+        }
+        let local = self.name_id(name);
+        if let Exported::ByModule(_) = exported
+            && !self.options.script
+        {
+            let name = self.scopes.names.text(local).to_owned();
+            self.items.exports.push(ExportItem::Local { local: name.clone(), name });
+        }
+        self.lowered.aliases.push(AliasItem {
+            name: (local, name.start, name.end),
+            import,
+            exported,
+            end,
+            statement: (start, self.before),
+        });
+        Ok(StatementKind::Other)
+    }
+
+    fn exported_alias(&self, export: u32) -> Exported {
+        match self.function.namespace {
+            Some(namespace) => Exported::ByNamespace(namespace, export),
+            None => Exported::ByModule(export),
+        }
+    }
+
+    // ---- exports
+
+    pub(super) fn export_declaration(&mut self) -> Parse<StatementKind> {
+        let start = self.token.start;
+        self.advance()?;
+        match self.token.kind {
+            Kind::Star => return self.export_all(start, false),
+            Kind::BraceOpen => return self.export_names(start, false),
+            Kind::Equals => {
+                if !self.options.script {
+                    return self.refuse("`export =` is not for ES modules; write `export default`", start);
+                }
+                self.advance()?;
+                return self.default_value(start);
+            }
+            Kind::At => return self.refuse("decorators are not supported here", self.token.start),
+            _ => {}
+        }
+        if self.options.typescript && self.is_word("type") {
+            match self.peek()?.kind {
+                Kind::Star => {
+                    self.advance()?;
+                    return self.export_all(start, true);
+                }
+                Kind::BraceOpen => {
+                    self.advance()?;
+                    return self.export_names(start, true);
+                }
+                _ => {}
+            }
+        }
+        if self.is_word("default") {
+            self.advance()?;
+            return self.export_default(start);
+        }
+        if self.options.typescript && self.is_word("as") {
+            self.advance()?;
+            self.expect_word("namespace")?;
+            self.eat(Kind::Name)?;
+            self.end_statement()?;
+            self.edits.erase_item(start, self.before);
+            return Ok(StatementKind::Nothing);
+        }
+        if self.options.typescript && self.is_word("import") {
+            let import = self.token.start;
+            self.advance()?;
+            let is_type = self.is_word("type") && self.is_type_import()?;
+            if is_type {
+                self.advance()?;
+            }
+            return self.import_alias(start, import, is_type);
+        }
+        self.export_of_declaration(start)
+    }
+
+    /// A declaration behind `export`.
+    fn export_of_declaration(&mut self, start: u32) -> Parse<StatementKind> {
+        let at = self.token.start;
+        let word = if self.is(Kind::Name) { self.text_of(self.token) } else { "" };
+        let is_enum = word == "const" && {
+            let next = self.peek()?;
+            self.options.typescript && self.token_is_word(next, "enum")
+        };
+        let is_variable = matches!(word, "var" | "let" | "const") && !is_enum;
+        let in_namespace = self.function.namespace.is_some();
+        let first = self.scopes.declarations().len();
+        if is_variable && in_namespace {
+            self.exported_members(start)?;
+            return Ok(if self.function.is_ambient { StatementKind::Nothing } else { StatementKind::Other });
+        }
+        let kind = match word {
+            _ if is_enum => {
+                self.advance()?;
+                self.typescript_statement(at, Some(start))?
+            }
+            "var" | "let" | "const" | "function" | "async" | "class" => Some(self.statement()?),
+            _ if self.options.typescript => self.typescript_statement(at, Some(start))?,
+            _ => None,
+        };
+        let Some(kind) = kind else { return Err(self.unexpected("expected a declaration, `default`, `{` or `*`")) };
+        if kind == StatementKind::Nothing {
+            if matches!(word, "type" | "interface") {
+                self.note_exported_type(first);
+            }
+            self.edits.erase_item(start, self.before);
+            return Ok(kind);
+        }
+        match self.function.namespace {
+            Some(namespace) if matches!(word, "function" | "async" | "class" | "abstract") => {
+                self.edits.erase(start, at);
+                self.scopes.set_exported(first);
+                self.lowered.assigned.push((namespace, first, self.before));
+            }
+            Some(_) => {}
+            None if self.options.script => {
+                if !matches!(word, "enum" | "namespace" | "module") && !is_enum {
+                    self.edits.erase(start, at);
+                }
+            }
+            None => self.note_exported_values(first),
+        }
+        Ok(kind)
+    }
+
+    /// The type that was declared last is exported.
+    fn note_exported_type(&mut self, declaration: usize) {
+        if let Some(declaration) = self.scopes.declarations().get(declaration)
+            && self.function.namespace.is_none()
+        {
+            let name = self.scopes.names.text(declaration.name).to_owned();
+            self.items.types.push(name);
+        }
+    }
+
+    /// What was declared in this scope from declaration `first` on is exported.
+    fn note_exported_values(&mut self, first: usize) {
+        let scope = self.scopes.current();
+        let names: Vec<String> = self.scopes.declarations()[first..]
+            .iter()
+            .filter(|declaration| declaration.scope == scope)
+            .map(|declaration| self.scopes.names.text(declaration.name).to_owned())
+            .collect();
+        for name in names {
+            self.items.exports.push(ExportItem::Local { local: name.clone(), name });
+        }
+    }
+
+    fn export_all(&mut self, start: u32, is_type: bool) -> Parse<StatementKind> {
+        self.advance()?;
+        let mut name = None;
+        if self.eat_word("as")? {
+            if !matches!(self.token.kind, Kind::Name | Kind::String) {
+                return Err(self.unexpected("expected a name"));
+            }
+            name = Some((self.outside_name(self.token), self.token.start));
+            self.advance()?;
+        }
+        self.expect_word("from")?;
+        let import = self.request(start)?;
+        if is_type {
+            self.items.imports.truncate(import);
+            self.items.types.extend(name.map(|(name, _)| name));
+            self.edits.erase_item(start, self.before);
+            return Ok(StatementKind::Nothing);
+        }
+        if self.options.script {
+            return self.refuse(NO_MODULES, start);
+        }
+        self.items.exports.push(match name {
+            Some((name, position)) => ExportItem::From { name, import, imported: None, position },
+            None => ExportItem::All { import },
+        });
+        Ok(StatementKind::Other)
+    }
+
+    fn export_names(&mut self, start: u32, is_type: bool) -> Parse<StatementKind> {
+        let specifiers = self.specifiers()?;
+        let is_from = self.eat_word("from")?;
+        let import = if is_from { Some(self.request(start)?) } else { None };
+        if import.is_none() {
+            self.end_statement()?;
+        }
+        let has_values = specifiers.is_empty() || specifiers.iter().any(|specifier| !specifier.is_type);
+        if self.options.script {
+            if import.is_some() && has_values && !is_type {
+                return self.refuse(NO_MODULES, start);
+            }
+            if let Some(import) = import {
+                self.items.imports.truncate(import);
+            }
+            for specifier in specifiers.iter().filter(|specifier| !specifier.is_type && !is_type) {
+                if self.outside_name(specifier.inside_token) == "default" {
+                    let token = specifier.outside_token;
+                    self.set_default(
+                        start,
+                        ExportDefault { name: Some((token.start, token.end)), call: Call::IfFunction },
+                    )?;
+                }
+            }
+            self.edits.erase_item(start, self.before);
+            return Ok(StatementKind::Nothing);
+        }
+        for specifier in &specifiers {
+            let name = self.outside_name(specifier.inside_token);
+            let (start, end) = (specifier.start, specifier.end);
+            if specifier.is_type || is_type {
+                self.edits.erase(start, end);
+                self.items.types.push(name);
+                continue;
+            }
+            let item = match import {
+                Some(import) => {
+                    let position = specifier.outside_token.start;
+                    ExportItem::From { name, import, imported: Some(specifier.outside.clone()), position }
+                }
+                None => {
+                    let local = self.name_id(specifier.outside_token);
+                    ExportItem::Specifier { name, local, start, end }
+                }
+            };
+            self.items.exports.push(item);
+        }
+        if is_type || (!specifiers.is_empty() && !has_values) {
+            if let Some(import) = import {
+                self.items.imports.truncate(import);
+            }
+            self.edits.erase_item(start, self.before);
+            return Ok(StatementKind::Nothing);
+        }
+        Ok(StatementKind::Other)
+    }
+
+    /// The names in the braces of an import or export.
+    fn specifiers(&mut self) -> Parse<Vec<Specifier>> {
+        self.advance()?;
+        let mut specifiers = Vec::new();
+        while !self.is(Kind::BraceClose) {
+            let start = self.token.start;
+            let mut is_type = false;
+            if self.options.typescript && self.is_word("type") {
+                let next = self.peek()?;
+                // `{ type }`, `{ type as x }` name something called `type`; `{ type as }` a type called `as`.
+                is_type = match next.kind {
+                    Kind::String => true,
+                    Kind::Name if self.token_is_word(next, "as") => {
+                        let mut lexer = self.lexer;
+                        lexer.seek(next.end);
+                        let third = lexer.next()?;
+                        match third.kind {
+                            Kind::Comma | Kind::BraceClose => true,
+                            _ if self.token_is_word(third, "as") => {
+                                lexer.seek(third.end);
+                                lexer.next()?.kind == Kind::Name
+                            }
+                            _ => false,
+                        }
+                    }
+                    Kind::Name => true,
+                    _ => false,
+                };
+                if is_type {
+                    self.advance()?;
+                }
+            }
+            if !matches!(self.token.kind, Kind::Name | Kind::String) {
+                return Err(self.unexpected("expected a name"));
+            }
+            let outside_token = self.token;
+            self.advance()?;
+            let mut inside_token = outside_token;
+            if self.eat_word("as")? {
+                if !matches!(self.token.kind, Kind::Name | Kind::String) {
+                    return Err(self.unexpected("expected a name"));
+                }
+                inside_token = self.token;
+                self.advance()?;
+            }
+            let has_comma = self.eat(Kind::Comma)?;
+            let outside = self.outside_name(outside_token);
+            specifiers.push(Specifier { outside, outside_token, inside_token, is_type, start, end: self.before });
+            if !has_comma {
+                break;
+            }
+        }
+        if !self.is(Kind::BraceClose) {
+            return Err(self.unexpected("expected `,` or `}`"));
+        }
+        self.advance()?;
+        Ok(specifiers)
+    }
+
+    /// The name of an import or export, which may be a string.
+    fn outside_name(&self, token: Token) -> String {
+        match token.kind {
+            Kind::String => strings::value(self.text_of(token)),
+            _ => crate::scopes::unescaped(self.text_of(token)),
+        }
+    }
+
+    // ---- default exports
+
+    fn export_default(&mut self, start: u32) -> Parse<StatementKind> {
+        let at = self.token.start;
+        let next = self.peek()?;
+        let is_async = self.is_word("async") && self.token_is_word(next, "function") && !next.on_new_line;
+        if self.is_word("function") || is_async {
+            return self.default_function(start, is_async);
+        }
+        let is_abstract = self.options.typescript && self.is_word("abstract") && self.token_is_word(next, "class");
+        if is_abstract {
+            self.edits.erase(at, next.start);
+            self.advance()?;
+        }
+        if self.is_word("class") {
+            return self.default_class(start);
+        }
+        if self.options.typescript && self.is_word("interface") && next.kind == Kind::Name && !next.on_new_line {
+            self.typescript_statement(at, Some(start))?;
+            self.items.types.push("default".to_owned());
+            return Ok(StatementKind::Nothing);
+        }
+        self.default_value(start)
+    }
+
+    fn default_function(&mut self, start: u32, is_async: bool) -> Parse<StatementKind> {
+        let at = self.token.start;
+        if is_async {
+            self.advance()?;
+        }
+        self.advance()?;
+        let is_generator = self.eat(Kind::Star)?;
+        let mut name = None;
+        if self.is_binding_name() {
+            name = Some(self.binding_name(Declare::of(Binding::Function))?);
+        }
+        let outer = self.enter_function(is_async, is_generator);
+        self.signature(None)?;
+        let has_body = self.is(Kind::BraceOpen) || !self.options.typescript;
+        if has_body {
+            self.braced_body()?;
+        }
+        self.leave_function(outer);
+        if !has_body {
+            self.end_statement()?;
+            self.edits.erase_item(start, self.before);
+            return Ok(StatementKind::Nothing);
+        }
+        self.set_default_of(start, at, name, if is_generator { Call::Never } else { Call::Always })
+    }
+
+    fn default_class(&mut self, start: u32) -> Parse<StatementKind> {
+        let at = self.token.start;
+        self.advance()?;
+        let mut name = None;
+        if self.is_binding_name() && !self.is_word("implements") {
+            let token = self.binding_name(Declare::of(Binding::Class))?;
+            name = Some(token);
+        }
+        self.in_block(Self::class_rest)?;
+        self.set_default_of(start, at, name, Call::Never)
+    }
+
+    /// The default export is a declaration that begins at `at`.
+    fn set_default_of(&mut self, start: u32, at: u32, name: Option<Token>, call: Call) -> Parse<StatementKind> {
+        if !self.options.script {
+            let local = name.map_or_else(|| "*default*".to_owned(), |name| self.outside_name(name));
+            self.items.exports.push(ExportItem::Local { name: "default".to_owned(), local });
+            return Ok(StatementKind::Other);
+        }
+        self.set_default(start, ExportDefault { name: name.map(|name| (name.start, name.end)), call })?;
+        match name {
+            Some(_) => self.edits.erase(start, at),
+            None => self.edits.insert(self.before, ";"),
+        }
+        Ok(StatementKind::Other)
+    }
+
+    /// The default export is the value of an expression.
+    fn default_value(&mut self, start: u32) -> Parse<StatementKind> {
+        let value = self.assignment(Place::ANYWHERE)?;
+        self.end_statement()?;
+        if !self.options.script {
+            let name = "default".to_owned();
+            self.items.exports.push(ExportItem::Local { name, local: "*default*".to_owned() });
+            return Ok(StatementKind::Other);
+        }
+        let call = match value.kind {
+            ExpressionKind::Class | ExpressionKind::Function { is_generator: true, .. } => Call::Never,
+            _ => Call::IfFunction,
+        };
+        self.lowered.default_value = (value.kind == ExpressionKind::Name).then_some((value.start, value.end));
+        self.set_default(start, ExportDefault { name: None, call })?;
+        Ok(StatementKind::Other)
+    }
+
+    fn set_default(&mut self, start: u32, default: ExportDefault) -> Parse<()> {
+        if self.items.default.replace(default).is_some() {
+            return self.refuse("a script can have only one default export", start);
+        }
+        if default.name.is_none() {
+            self.lowered.default_export = Some(start);
+        }
+        Ok(())
+    }
+}

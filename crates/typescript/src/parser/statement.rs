@@ -1,0 +1,739 @@
+//! Statements and declarations.
+
+use super::expression::Place;
+use super::{Declare, ExpressionKind, Function, Parse, Parser, StatementKind, Tail};
+use crate::lexer::{Kind, Token};
+use crate::lower::{EnumItem, Exported, Member, NamespaceItem};
+use crate::scopes::{Binding, ScopeKind, Use};
+
+impl Parser<'_, '_> {
+    /// The whole source.
+    pub(crate) fn source(&mut self) -> Parse<Vec<StatementKind>> {
+        let mut kinds = Vec::new();
+        let mut in_prologue = true;
+        self.statement_list(Kind::End, |kind, is_string| {
+            in_prologue &= is_string;
+            kinds.push(if in_prologue { StatementKind::Directive } else { kind });
+        })?;
+        if !self.is(Kind::End) {
+            return Err(self.unexpected(""));
+        }
+        if self.options.scopes {
+            self.scopes.leave();
+        }
+        Ok(kinds)
+    }
+
+    /// Statements up to a `}`, which is left.
+    pub(super) fn statements_to_brace(&mut self) -> Parse<StatementKind> {
+        let mut left = StatementKind::Nothing;
+        self.statement_list(Kind::BraceClose, |kind, _| {
+            if kind != StatementKind::Nothing {
+                left = StatementKind::Other;
+            }
+        })?;
+        if !self.is(Kind::BraceClose) {
+            return Err(self.unexpected("expected `}`"));
+        }
+        Ok(left)
+    }
+
+    /// Statements up to `close`. Of their values, those of the last one that leaves something are kept.
+    /// `each` is also given whether the statement is a string.
+    fn statement_list(&mut self, close: Kind, mut each: impl FnMut(StatementKind, bool)) -> Parse<()> {
+        let first = self.tails.len();
+        while !self.is(close) && !self.is(Kind::End) {
+            let before = self.tails.len();
+            let kind = self.statement()?;
+            if kind != StatementKind::Nothing {
+                self.tails.drain(first..before);
+            }
+            let is_string = self.tails.last().is_some_and(|tail| tail.kind == ExpressionKind::String);
+            each(kind, kind == StatementKind::Expression && is_string);
+        }
+        Ok(())
+    }
+
+    pub(super) fn statement(&mut self) -> Parse<StatementKind> {
+        self.nested(Self::statement_unnested)
+    }
+
+    fn statement_unnested(&mut self) -> Parse<StatementKind> {
+        match self.token.kind {
+            Kind::BraceOpen => self.block(),
+            Kind::Semicolon => self.advance().map(|()| StatementKind::Nothing),
+            Kind::At => self.refuse("decorators are not supported here", self.token.start),
+            Kind::Name if !self.token.escaped => match self.keyword_statement()? {
+                Some(kind) => Ok(kind),
+                None => self.labelled_or_expression(),
+            },
+            _ => self.labelled_or_expression(),
+        }
+    }
+
+    /// The statement that the word here begins, if it begins one.
+    fn keyword_statement(&mut self) -> Parse<Option<StatementKind>> {
+        let start = self.token.start;
+        let word = self.text_of(self.token);
+        let mark = self.tails.len();
+        match word {
+            "var" => self.variables()?,
+            "const" => {
+                let next = self.peek()?;
+                if self.options.typescript && self.token_is_word(next, "enum") {
+                    self.advance()?;
+                    return self.enum_declaration(start, None).map(Some);
+                }
+                self.variables()?;
+            }
+            "let" => {
+                let next = self.peek()?;
+                let declares = matches!(next.kind, Kind::BracketOpen | Kind::BraceOpen)
+                    || (next.kind == Kind::Name
+                        && !self.token_is_word(next, "in")
+                        && !self.token_is_word(next, "instanceof"));
+                if !declares {
+                    return Ok(None);
+                }
+                self.variables()?;
+            }
+            "using" => {
+                let next = self.peek()?;
+                if next.kind != Kind::Name || next.on_new_line || self.token_is_word(next, "in") {
+                    return Ok(None);
+                }
+                self.variables()?;
+            }
+            "await" => {
+                let next = self.peek()?;
+                if !self.token_is_word(next, "using") || next.on_new_line || !self.is_before_name(next) {
+                    return Ok(None);
+                }
+                self.advance()?;
+                self.variables()?;
+            }
+            "function" => return self.function_declaration(start, false).map(Some),
+            "async" => {
+                let next = self.peek()?;
+                if !self.token_is_word(next, "function") || next.on_new_line {
+                    return Ok(None);
+                }
+                self.advance()?;
+                return self.function_declaration(start, true).map(Some);
+            }
+            "class" => self.class_declaration()?,
+            "if" => {
+                self.advance()?;
+                self.condition()?;
+                self.statement()?;
+                if self.eat_word("else")? {
+                    self.statement()?;
+                }
+            }
+            "for" => {
+                self.for_statement()?;
+                self.tails.truncate(mark);
+            }
+            "while" | "with" => {
+                self.advance()?;
+                self.condition()?;
+                self.statement()?;
+                self.tails.truncate(mark);
+            }
+            "do" => {
+                self.advance()?;
+                self.statement()?;
+                self.expect_word("while")?;
+                self.condition()?;
+                self.eat(Kind::Semicolon)?;
+                self.tails.truncate(mark);
+            }
+            "return" | "throw" => {
+                if word == "return" && self.function.is_outermost && !self.options.script {
+                    return self.refuse("`return` is only allowed in functions", start);
+                }
+                self.advance()?;
+                if !self.may_end_statement() {
+                    self.expression(Place::ANYWHERE)?;
+                }
+                self.end_statement()?;
+            }
+            "break" | "continue" => {
+                self.advance()?;
+                if !self.may_end_statement() {
+                    self.eat(Kind::Name)?;
+                }
+                self.end_statement()?;
+            }
+            "debugger" => {
+                self.advance()?;
+                self.end_statement()?;
+            }
+            "try" => self.try_statement()?,
+            "switch" => {
+                self.switch_statement()?;
+                self.tails.truncate(mark);
+            }
+            "import" => {
+                if matches!(self.peek()?.kind, Kind::ParenOpen | Kind::Dot) {
+                    return Ok(None);
+                }
+                return self.import_declaration().map(Some);
+            }
+            "export" => return self.export_declaration().map(Some),
+            _ if self.options.typescript => return self.typescript_statement(start, None),
+            _ => return Ok(None),
+        }
+        Ok(Some(StatementKind::Other))
+    }
+
+    /// Whether a name follows `token` on its line, and no operator.
+    fn is_before_name(&self, token: Token) -> bool {
+        let mut lexer = self.lexer;
+        lexer.seek(token.end);
+        lexer.next().is_ok_and(|next| next.kind == Kind::Name && !next.on_new_line && !self.token_is_word(next, "in"))
+    }
+
+    fn labelled_or_expression(&mut self) -> Parse<StatementKind> {
+        if self.is_binding_name() && self.peek()?.kind == Kind::Colon {
+            self.advance()?;
+            self.advance()?;
+            return match self.statement()? {
+                StatementKind::Nothing => Ok(StatementKind::Nothing),
+                _ => Ok(StatementKind::Other),
+            };
+        }
+        let found = self.expression(Place::ANYWHERE)?;
+        if self.function.is_outermost {
+            self.tails.push(Tail { start: found.start, end: found.end, kind: found.kind });
+        }
+        self.end_statement()?;
+        Ok(StatementKind::Expression)
+    }
+
+    fn block(&mut self) -> Parse<StatementKind> {
+        self.advance()?;
+        self.in_block(Self::statements_to_brace)?;
+        self.advance()?;
+        Ok(StatementKind::Other)
+    }
+
+    fn condition(&mut self) -> Parse<()> {
+        self.expect(Kind::ParenOpen, "(")?;
+        self.expression(Place::ANYWHERE)?;
+        self.expect(Kind::ParenClose, ")")
+    }
+
+    fn for_statement(&mut self) -> Parse<()> {
+        self.advance()?;
+        self.eat_word("await")?;
+        self.expect(Kind::ParenOpen, "(")?;
+        self.in_block(|parser| {
+            let word = if parser.token.escaped { "" } else { parser.text_of(parser.token) };
+            let next = parser.peek()?;
+            let names = matches!(next.kind, Kind::Name | Kind::BracketOpen | Kind::BraceOpen);
+            let declares = match word {
+                "var" | "const" => true,
+                "let" => names && !parser.token_is_word(next, "in") && !parser.token_is_word(next, "of"),
+                "using" => {
+                    next.kind == Kind::Name && !parser.token_is_word(next, "of") && !parser.token_is_word(next, "in")
+                }
+                "await" => parser.token_is_word(next, "using"),
+                _ => false,
+            };
+            if declares {
+                if word == "await" {
+                    parser.advance()?;
+                }
+                parser.advance()?;
+                parser.declarators(word, Place::FOR_HEAD, false)?;
+            } else if !parser.is(Kind::Semicolon) {
+                parser.expression(Place::FOR_HEAD)?;
+            }
+            if parser.is_word("of") || parser.is_word("in") {
+                parser.advance()?;
+                parser.expression(Place::ANYWHERE)?;
+            } else {
+                for _ in 0..2 {
+                    parser.expect(Kind::Semicolon, ";")?;
+                    if !matches!(parser.token.kind, Kind::Semicolon | Kind::ParenClose) {
+                        parser.expression(Place::ANYWHERE)?;
+                    }
+                }
+            }
+            parser.expect(Kind::ParenClose, ")")?;
+            parser.statement().map(drop)
+        })
+    }
+
+    fn try_statement(&mut self) -> Parse<()> {
+        self.advance()?;
+        self.expect_block()?;
+        if self.eat_word("catch")? {
+            self.in_block(|parser| {
+                if parser.eat(Kind::ParenOpen)? {
+                    parser.binding(Declare::VARIABLE)?;
+                    if parser.options.typescript {
+                        parser.type_annotation()?;
+                    }
+                    parser.expect(Kind::ParenClose, ")")?;
+                }
+                parser.expect_block()
+            })?;
+        }
+        let mark = self.tails.len();
+        if self.eat_word("finally")? {
+            self.expect_block()?;
+            self.tails.truncate(mark);
+        }
+        Ok(())
+    }
+
+    fn expect_block(&mut self) -> Parse<()> {
+        if self.is(Kind::BraceOpen) { self.block().map(drop) } else { Err(self.unexpected("expected `{`")) }
+    }
+
+    fn switch_statement(&mut self) -> Parse<()> {
+        self.advance()?;
+        self.condition()?;
+        self.expect(Kind::BraceOpen, "{")?;
+        self.in_block(|parser| {
+            while !parser.is(Kind::BraceClose) {
+                if parser.eat_word("case")? {
+                    parser.expression(Place::ANYWHERE)?;
+                    parser.expect(Kind::Colon, ":")?;
+                } else if parser.is_word("default") {
+                    parser.advance()?;
+                    parser.expect(Kind::Colon, ":")?;
+                } else if parser.is(Kind::End) {
+                    return Err(parser.unexpected("expected `}`"));
+                } else {
+                    parser.statement()?;
+                }
+            }
+            Ok(())
+        })?;
+        self.advance()
+    }
+
+    // ---- declarations
+
+    /// `var`, `let`, `const` or `using`, which is the current token, with its declarators.
+    fn variables(&mut self) -> Parse<()> {
+        let word = self.text_of(self.token);
+        self.advance()?;
+        self.declarators(word, Place::ANYWHERE, false)?;
+        self.end_statement()
+    }
+
+    /// The variables that a namespace exports, from `const` on: its members. `start` is where `export` stands.
+    pub(super) fn exported_members(&mut self, start: u32) -> Parse<()> {
+        let word = self.text_of(self.token);
+        self.advance()?;
+        self.edits.erase_item(start, self.token.start);
+        self.declarators(word, Place::ANYWHERE, true)?;
+        let end = self.before;
+        self.end_statement()?;
+        if self.before == end {
+            self.edits.insert(end, ";");
+        }
+        Ok(())
+    }
+
+    /// The names that `word` declares, and their values. `are_members`: of the namespace around them.
+    fn declarators(&mut self, word: &str, place: Place, are_members: bool) -> Parse<()> {
+        let how = Declare { hoisted: word == "var", exported: are_members, ..Declare::VARIABLE };
+        loop {
+            let number = self.scopes.declarations().len();
+            let is_pattern = !self.is(Kind::Name);
+            if is_pattern && are_members {
+                self.edits.insert(self.token.start, "(");
+            }
+            self.binding(how)?;
+            let mut is_typed = false;
+            if self.options.typescript {
+                if self.is(Kind::Not) {
+                    self.edits.erase(self.token.start, self.token.end);
+                    self.advance()?;
+                }
+                is_typed = self.type_annotation()?;
+            }
+            if self.eat(Kind::Equals)? {
+                let may_be_constant = self.options.scopes && self.options.typescript && word == "const";
+                let wanted = std::mem::replace(&mut self.constants_wanted, may_be_constant && !is_pattern && !is_typed);
+                let value = self.assignment(place)?;
+                self.constants_wanted = wanted;
+                if let (Some(constant), false, false) = (value.constant, is_pattern, is_typed) {
+                    self.scopes.set_binding(number, Binding::Constant(constant));
+                }
+            }
+            if is_pattern && are_members {
+                self.edits.insert(self.before, ")");
+            }
+            if !self.eat(Kind::Comma)? {
+                return Ok(());
+            }
+        }
+    }
+
+    fn function_declaration(&mut self, start: u32, is_async: bool) -> Parse<StatementKind> {
+        self.expect_word("function")?;
+        let is_generator = self.eat(Kind::Star)?;
+        let mut name = None;
+        if self.is_binding_name() {
+            let token = self.binding_name(Declare::of(Binding::Function))?;
+            name = Some(self.name_id(token));
+        } else if self.options.script && self.function.is_outermost {
+            self.nameless_function = Some(self.token.start);
+        } else {
+            return Err(self.unexpected("expected a name for the function"));
+        }
+        let outer = self.enter_function(is_async, is_generator);
+        self.signature(None)?;
+        let has_body = self.is(Kind::BraceOpen) || !self.options.typescript;
+        if has_body {
+            self.braced_body()?;
+        }
+        self.leave_function(outer);
+        if !has_body {
+            self.end_statement()?;
+            self.edits.erase_item(start, self.before);
+            return Ok(StatementKind::Nothing);
+        }
+        Ok(StatementKind::Function { name, is_generator, start, end: self.before })
+    }
+
+    fn class_declaration(&mut self) -> Parse<()> {
+        self.advance()?;
+        let name = self.binding_name(Declare::of(Binding::Class))?;
+        if self.options.script && self.function.is_outermost {
+            let name = self.name_id(name);
+            self.items.classes.push(name);
+        }
+        self.in_block(Self::class_rest)
+    }
+
+    // ---- TypeScript
+
+    /// The statement that only TypeScript has and that the word here begins, if it begins one. `export` is where an
+    /// `export` before it stands.
+    pub(super) fn typescript_statement(&mut self, start: u32, export: Option<u32>) -> Parse<Option<StatementKind>> {
+        let word = self.text_of(self.token);
+        if !matches!(word, "enum" | "type" | "interface" | "namespace" | "module" | "declare" | "abstract" | "global") {
+            return Ok(None);
+        }
+        if word == "enum" {
+            return self.enum_declaration(start, export).map(Some);
+        }
+        let next = self.peek()?;
+        let names = next.kind == Kind::Name && !next.on_new_line;
+        match word {
+            "type" if names && !self.is_infix(next) => self.type_alias()?,
+            "interface" if names => self.interface()?,
+            "namespace" if names => return self.namespace(start, export).map(Some),
+            "module" if names && !self.is_infix(next) => return self.namespace(start, export).map(Some),
+            "module" if next.kind == Kind::String && !next.on_new_line => {
+                self.advance()?;
+                self.advance()?;
+                self.ambient(|parser| {
+                    if parser.is(Kind::BraceOpen) { parser.block().map(drop) } else { parser.end_statement() }
+                })?;
+            }
+            "global" if next.kind == Kind::BraceOpen && self.function.is_ambient => {
+                self.advance()?;
+                self.block()?;
+            }
+            "abstract" if self.token_is_word(next, "class") && !next.on_new_line => {
+                self.edits.erase(self.token.start, self.token.end);
+                self.advance()?;
+                self.class_declaration()?;
+                return Ok(Some(StatementKind::Other));
+            }
+            "declare" if names && self.begins_declaration(next) => {
+                self.advance()?;
+                self.ambient(|parser| parser.statement().map(drop))?;
+            }
+            _ => return Ok(None),
+        }
+        self.edits.erase_item(export.unwrap_or(start), self.before);
+        Ok(Some(StatementKind::Nothing))
+    }
+
+    fn is_infix(&self, token: Token) -> bool {
+        self.token_is_word(token, "in") || self.token_is_word(token, "instanceof")
+    }
+
+    fn begins_declaration(&self, token: Token) -> bool {
+        matches!(
+            self.text_of(token),
+            "var"
+                | "let"
+                | "const"
+                | "function"
+                | "async"
+                | "class"
+                | "abstract"
+                | "enum"
+                | "type"
+                | "interface"
+                | "namespace"
+                | "module"
+                | "global"
+                | "using"
+                | "import"
+        )
+    }
+
+    /// Reads declarations of which nothing stays.
+    fn ambient<T>(&mut self, read: impl FnOnce(&mut Self) -> Parse<T>) -> Parse<T> {
+        let inner = Function { is_ambient: true, is_outermost: false, ..self.function };
+        let outer = std::mem::replace(&mut self.function, inner);
+        let items = self.items.mark();
+        let result = read(self)?;
+        self.items.rewind(items);
+        self.function = outer;
+        Ok(result)
+    }
+
+    fn type_alias(&mut self) -> Parse<()> {
+        self.advance()?;
+        self.binding_name(Declare::of(Binding::Type))?;
+        self.in_block(|parser| {
+            if parser.is(Kind::Less) {
+                parser.type_parameters()?;
+            }
+            parser.expect(Kind::Equals, "=")?;
+            parser.type_()
+        })?;
+        self.end_statement()
+    }
+
+    fn interface(&mut self) -> Parse<()> {
+        self.advance()?;
+        self.binding_name(Declare::of(Binding::Type))?;
+        self.in_block(|parser| {
+            if parser.is(Kind::Less) {
+                parser.type_parameters()?;
+            }
+            if parser.eat_word("extends")? {
+                parser.type_list()?;
+            }
+            parser.object_type()
+        })
+    }
+
+    /// An enum, from `enum` on; `start` is where it or the `const` before it stands.
+    fn enum_declaration(&mut self, start: u32, export: Option<u32>) -> Parse<StatementKind> {
+        self.advance()?;
+        let number = self.lowered.enums.len() as u32;
+        let exported = self.exported(export);
+        let how =
+            Declare { exported: matches!(exported, Exported::ByNamespace(..)), ..Declare::of(Binding::Enum(number)) };
+        let scope = self.scopes.current();
+        let name = self.binding_name(how)?;
+        if !self.is(Kind::BraceOpen) {
+            return Err(self.unexpected("expected `{`"));
+        }
+        let body_start = self.token.end;
+        let name_id = self.name_id(name);
+        self.lowered.enums.push(EnumItem {
+            name: (name_id, name.start, name.end),
+            scope,
+            body: scope,
+            exported,
+            start,
+            body_start,
+            body_end: body_start,
+            is_hoisted: self.scopes.is_function(scope),
+            members: Vec::new(),
+        });
+        let outer = self.function;
+        self.function = Function { is_outermost: false, namespace: None, ..outer };
+        let body = if self.options.scopes { self.scopes.enter(ScopeKind::Enum(number)) } else { scope };
+        self.advance()?;
+        let mut members = Vec::new();
+        while !self.is(Kind::BraceClose) {
+            let mut member = self.enum_member(number, members.len() as u32)?;
+            let before: Option<&Member> = members.last();
+            member.anchor = before.and_then(|before| before.value.map(|_| members.len() - 1).or(before.anchor));
+            members.push(member);
+            if !self.eat(Kind::Comma)? {
+                break;
+            }
+            if let Some(member) = members.last_mut() {
+                member.comma = Some(self.before - 1);
+            }
+        }
+        if !self.is(Kind::BraceClose) {
+            return Err(self.unexpected("expected `,` or `}`"));
+        }
+        let item = &mut self.lowered.enums[number as usize];
+        item.body = body;
+        item.body_end = self.token.start;
+        item.members = members;
+        if self.options.scopes {
+            self.scopes.leave();
+        }
+        self.function = outer;
+        self.advance()?;
+        let is_ambient = self.function.is_ambient;
+        Ok(if is_ambient { StatementKind::Nothing } else { StatementKind::Other })
+    }
+
+    fn enum_member(&mut self, number: u32, member: u32) -> Parse<Member> {
+        let token = self.token;
+        let how = Declare::of(Binding::Member(number, member));
+        match token.kind {
+            Kind::Name => self.declare(token, how),
+            Kind::String => {
+                let text = &self.text()[token.start as usize + 1..token.end as usize - 1];
+                let (name, scope) = (self.scopes.names.id(text, text.contains("\\u")), self.scopes.current());
+                if self.options.scopes
+                    && text
+                        .bytes()
+                        .next()
+                        .is_some_and(|b| b.is_ascii_alphabetic() || b == b'_' || b == b'$' || b >= 0x80)
+                {
+                    let binding = if self.function.is_ambient { Binding::Ambient } else { how.binding };
+                    self.scopes.declare(crate::scopes::Declaration {
+                        scope,
+                        name,
+                        binding,
+                        is_member: false,
+                        is_exported: true,
+                    });
+                }
+            }
+            Kind::BracketOpen => {
+                let inner = self.peek()?;
+                if !matches!(inner.kind, Kind::String | Kind::Template) {
+                    return self.refuse("computed names are not allowed in an enum", inner.start);
+                }
+                self.advance()?;
+                self.advance()?;
+                if !self.is(Kind::BracketClose) {
+                    return Err(self.unexpected("expected `]`"));
+                }
+                self.advance()?;
+                return self.enum_value(Member::new((token.start, self.before), (inner.start, inner.end)));
+            }
+            _ => return Err(self.unexpected("expected a member name")),
+        }
+        self.advance()?;
+        self.enum_value(Member::new((token.start, token.end), (token.start, token.end)))
+    }
+
+    fn enum_value(&mut self, mut member: Member) -> Parse<Member> {
+        if self.eat(Kind::Equals)? {
+            let wanted = std::mem::replace(&mut self.constants_wanted, self.options.scopes);
+            let value = self.assignment(Place::ANYWHERE)?;
+            self.constants_wanted = wanted;
+            member.value = Some((value.constant, self.before));
+        }
+        Ok(member)
+    }
+
+    /// By what something is exported that is declared here behind an `export`.
+    fn exported(&self, export: Option<u32>) -> Exported {
+        match (export, self.function.namespace) {
+            (None, _) => Exported::No,
+            (Some(export), Some(namespace)) => Exported::ByNamespace(namespace, export),
+            (Some(export), None) => Exported::ByModule(export),
+        }
+    }
+
+    /// `namespace A.B { … }`, from that word on.
+    fn namespace(&mut self, start: u32, export: Option<u32>) -> Parse<StatementKind> {
+        self.advance()?;
+        let outer = self.function;
+        let first = self.lowered.namespaces.len();
+        let mut exported = self.exported(export);
+        loop {
+            let number = self.lowered.namespaces.len() as u32;
+            let scope = self.scopes.current();
+            let how = Declare {
+                exported: matches!(exported, Exported::ByNamespace(..)),
+                ..Declare::of(Binding::Namespace(number))
+            };
+            let declaration = self.scopes.declarations().len();
+            let name = self.binding_name(how)?;
+            let name_id = self.name_id(name);
+            let is_hoisted = self.scopes.is_function(scope);
+            let body = if self.options.scopes { self.scopes.enter(ScopeKind::Namespace(number)) } else { scope };
+            let name = (name_id, name.start, name.end);
+            let (body_start, body_end) = (0, 0);
+            self.lowered.namespaces.push(NamespaceItem {
+                name,
+                scope,
+                body,
+                exported,
+                start,
+                body_start,
+                body_end,
+                is_hoisted,
+                declaration,
+                is_type: false,
+                is_inner: number as usize > first,
+            });
+            self.function = Function {
+                is_async: false,
+                is_generator: false,
+                is_outermost: false,
+                namespace: Some(number),
+                is_ambient: outer.is_ambient,
+            };
+            exported = Exported::ByNamespace(number, self.token.start);
+            if !self.eat(Kind::Dot)? {
+                break;
+            }
+        }
+        let last = self.lowered.namespaces.len();
+        if !self.is(Kind::BraceOpen) {
+            return Err(self.unexpected("expected `{`"));
+        }
+        let body_start = self.token.end;
+        self.advance()?;
+        let left = self.nested(Self::statements_to_brace)?;
+        let body_end = self.token.start;
+        for item in &mut self.lowered.namespaces[first..last] {
+            (item.body_start, item.body_end) = (body_start, body_end);
+        }
+        self.advance()?;
+        if self.options.scopes {
+            (first..last).for_each(|_| self.scopes.leave());
+        }
+        self.function = outer;
+        if left != StatementKind::Nothing && !outer.is_ambient {
+            return Ok(StatementKind::Other);
+        }
+        // Types alone: nothing of it is there at run time.
+        for number in first..last {
+            let declaration = self.lowered.namespaces[number].declaration;
+            self.lowered.namespaces[number].is_type = true;
+            if self.options.scopes {
+                self.scopes.set_binding(declaration, Binding::Type);
+            }
+        }
+        self.edits.erase_item(export.unwrap_or(start), self.before);
+        Ok(StatementKind::Nothing)
+    }
+
+    /// The value references of `a.b.c`, of which only the first is a name in scope.
+    pub(super) fn entity_name(&mut self, how: Use) -> Parse<()> {
+        if !self.is(Kind::Name) {
+            return Err(self.unexpected("expected a name"));
+        }
+        if !self.is_word("this") {
+            self.refer(self.token, how);
+        }
+        self.advance()?;
+        while self.is(Kind::Dot) {
+            self.advance()?;
+            if !matches!(self.token.kind, Kind::Name | Kind::PrivateName) {
+                return Err(self.unexpected("expected a name"));
+            }
+            self.advance()?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,541 @@
+//! Types: where they end, and which names they use. What they mean is of no interest.
+
+use super::expression::Place;
+use super::{Declare, Parse, Parser};
+use crate::lexer::{Kind, Token};
+use crate::scopes::{Binding, ScopeKind, Use};
+
+impl Parser<'_, '_> {
+    /// `: T`, erased; true if there was one.
+    pub(super) fn type_annotation(&mut self) -> Parse<bool> {
+        if !self.is(Kind::Colon) {
+            return Ok(false);
+        }
+        let colon = self.token.start;
+        self.advance()?;
+        self.type_()?;
+        self.edits.erase(colon, self.before);
+        Ok(true)
+    }
+
+    /// `: T` of a function, which may be a predicate. Not erased.
+    pub(super) fn return_type_unerased(&mut self) -> Parse<()> {
+        self.advance()?;
+        self.return_type()
+    }
+
+    fn return_type(&mut self) -> Parse<()> {
+        if self.is_word("asserts") {
+            let next = self.peek()?;
+            if next.kind == Kind::Name && !next.on_new_line && !self.token_is_word(next, "is") {
+                self.advance()?;
+                self.advance()?;
+                if self.eat_word("is")? {
+                    self.type_()?;
+                }
+                return Ok(());
+            }
+        }
+        if self.is(Kind::Name) {
+            let next = self.peek()?;
+            if self.token_is_word(next, "is") && !next.on_new_line {
+                self.advance()?;
+                self.advance()?;
+            }
+        }
+        self.type_()
+    }
+
+    /// `<T, …>` of a declaration, erased.
+    pub(super) fn type_parameters(&mut self) -> Parse<()> {
+        let start = self.token.start;
+        self.type_parameters_unerased()?;
+        self.edits.erase(start, self.before);
+        Ok(())
+    }
+
+    pub(super) fn type_parameters_unerased(&mut self) -> Parse<()> {
+        self.advance()?;
+        while !self.is(Kind::Greater) {
+            while ["const", "in", "out"].iter().any(|word| self.is_word(word)) && self.peek()?.kind == Kind::Name {
+                self.advance()?;
+            }
+            self.binding_name(Declare::of(Binding::Type))?;
+            if self.eat_word("extends")? {
+                self.type_()?;
+            }
+            if self.eat(Kind::Equals)? {
+                self.type_()?;
+            }
+            if !self.eat(Kind::Comma)? {
+                break;
+            }
+        }
+        self.expect(Kind::Greater, ">")
+    }
+
+    /// `<T, …>` behind a name, erased.
+    pub(super) fn type_arguments(&mut self) -> Parse<()> {
+        let start = self.token.start;
+        self.type_arguments_unerased()?;
+        self.edits.erase(start, self.before);
+        Ok(())
+    }
+
+    fn type_arguments_unerased(&mut self) -> Parse<()> {
+        self.split_less();
+        self.expect(Kind::Less, "<")?;
+        self.listed_types()?;
+        self.expect(Kind::Greater, ">")
+    }
+
+    /// Types with commas between them and perhaps behind the last, up to `>`.
+    fn listed_types(&mut self) -> Parse<()> {
+        self.type_()?;
+        while self.eat(Kind::Comma)? && !self.is(Kind::Greater) {
+            self.type_()?;
+        }
+        Ok(())
+    }
+
+    /// `<<`, where types stand, is `<` and the `<` of a generic function type.
+    fn split_less(&mut self) {
+        if matches!(self.token.kind, Kind::Operator | Kind::Assignment) && self.text_of(self.token).starts_with("<<") {
+            self.token = Token { kind: Kind::Less, end: self.token.start + 1, ..self.token };
+        }
+    }
+
+    /// `<T, …>` behind an operand, erased, if what follows says that it is no comparison.
+    pub(super) fn type_arguments_in_expression(&mut self) -> Parse<Option<()>> {
+        let start = self.token.start;
+        if self.no_arrows.contains(&start) {
+            return Ok(None);
+        }
+        let found = self.attempt(|parser| {
+            parser.split_less();
+            parser.expect(Kind::Less, "<")?;
+            parser.listed_types()?;
+            if !parser.is(Kind::Greater) || parser.text()[parser.token.end as usize..].starts_with(['>', '=']) {
+                return Ok(None);
+            }
+            parser.advance()?;
+            if !parser.may_follow_type_arguments() {
+                return Ok(None);
+            }
+            parser.edits.erase(start, parser.before);
+            Ok(Some(()))
+        })?;
+        if found.is_none() {
+            self.no_arrows.insert(start);
+        }
+        Ok(found)
+    }
+
+    fn may_follow_type_arguments(&self) -> bool {
+        match self.token.kind {
+            Kind::ParenOpen | Kind::Template | Kind::TemplateHead => true,
+            Kind::Less | Kind::Greater | Kind::Plus | Kind::Minus => false,
+            _ if self.token.on_new_line => true,
+            Kind::Name => ["in", "instanceof", "as", "satisfies"].iter().any(|word| self.is_word(word)),
+            Kind::Number
+            | Kind::String
+            | Kind::PrivateName
+            | Kind::BraceOpen
+            | Kind::BracketOpen
+            | Kind::Not
+            | Kind::Tilde
+            | Kind::Step
+            | Kind::At => false,
+            _ => true,
+        }
+    }
+
+    /// Types with commas between them.
+    pub(super) fn type_list(&mut self) -> Parse<()> {
+        self.type_()?;
+        while self.eat(Kind::Comma)? {
+            self.type_()?;
+        }
+        Ok(())
+    }
+
+    /// One type.
+    pub(super) fn type_(&mut self) -> Parse<()> {
+        self.nested(Self::conditional_types)
+    }
+
+    fn conditional_types(&mut self) -> Parse<()> {
+        loop {
+            if self.function_type()? {
+                return Ok(());
+            }
+            self.union_type()?;
+            if !self.is_word("extends") || self.token.on_new_line {
+                return Ok(());
+            }
+            self.advance()?;
+            self.in_block(|parser| {
+                parser.extends_type()?;
+                parser.expect(Kind::Question, "?")?;
+                parser.type_()
+            })?;
+            self.expect(Kind::Colon, ":")?;
+        }
+    }
+
+    /// The type behind `extends`, in which a further `extends` only belongs to an `infer`.
+    fn extends_type(&mut self) -> Parse<()> {
+        self.nested(|parser| if parser.function_type()? { Ok(()) } else { parser.union_type() })
+    }
+
+    /// A function or constructor type, if one begins here.
+    fn function_type(&mut self) -> Parse<bool> {
+        if self.is_word("abstract") {
+            let next = self.peek()?;
+            if !self.token_is_word(next, "new") {
+                return Ok(false);
+            }
+            self.advance()?;
+        }
+        if self.is_word("new") {
+            self.advance()?;
+        } else if self.is(Kind::ParenOpen) {
+            if !self.begins_function_type()? {
+                return Ok(false);
+            }
+        } else if !self.is(Kind::Less) {
+            return Ok(false);
+        }
+        self.in_scope(ScopeKind::Function, |parser| {
+            if parser.is(Kind::Less) {
+                parser.type_parameters_unerased()?;
+            }
+            if !parser.is(Kind::ParenOpen) {
+                return Err(parser.unexpected("expected `(`"));
+            }
+            parser.parameters(None)?;
+            parser.expect(Kind::Arrow, "=>")?;
+            parser.return_type()
+        })?;
+        Ok(true)
+    }
+
+    /// Whether the `(` here opens parameters, and not a type in parentheses.
+    fn begins_function_type(&mut self) -> Parse<bool> {
+        let mut lexer = self.lexer;
+        lexer.seek(self.token.end);
+        let second = lexer.next()?;
+        self.budget.spend(2, second.end)?;
+        match second.kind {
+            Kind::ParenClose | Kind::Ellipsis => Ok(true),
+            Kind::Name => {
+                let third = lexer.next()?;
+                Ok(match third.kind {
+                    Kind::Colon | Kind::Comma | Kind::Question | Kind::Equals => true,
+                    Kind::ParenClose => lexer.next()?.kind == Kind::Arrow,
+                    _ => false,
+                })
+            }
+            Kind::BraceOpen | Kind::BracketOpen => {
+                let start = self.token.start;
+                if self.no_arrows.contains(&start) {
+                    return Ok(false);
+                }
+                let is_function = self.looks_ahead(|parser| {
+                    parser.parameters(None)?;
+                    Ok(parser.is(Kind::Arrow))
+                })?;
+                if !is_function {
+                    self.no_arrows.insert(start);
+                }
+                Ok(is_function)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// `|` and `&` between types.
+    fn union_type(&mut self) -> Parse<()> {
+        if matches!(self.token.kind, Kind::Or | Kind::And) {
+            self.advance()?;
+        }
+        loop {
+            if !self.function_type()? {
+                self.postfix_type()?;
+            }
+            if !self.eat(Kind::Or)? && !self.eat(Kind::And)? {
+                return Ok(());
+            }
+        }
+    }
+
+    fn postfix_type(&mut self) -> Parse<()> {
+        loop {
+            let is_operator = self.is_word("keyof") || self.is_word("unique") || self.is_word("readonly");
+            if is_operator && self.begins_type_next()? {
+                self.advance()?;
+                continue;
+            }
+            if self.is_word("infer") && self.peek()?.kind == Kind::Name {
+                return self.infer_type();
+            }
+            break;
+        }
+        self.primary_type()?;
+        loop {
+            if self.token.on_new_line {
+                return Ok(());
+            }
+            match self.token.kind {
+                Kind::BracketOpen => {
+                    self.advance()?;
+                    if !self.is(Kind::BracketClose) {
+                        self.type_()?;
+                    }
+                    self.expect(Kind::BracketClose, "]")?;
+                }
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    fn begins_type_next(&mut self) -> Parse<bool> {
+        let next = self.peek()?;
+        Ok(match next.kind {
+            Kind::Name => !self.token_is_word(next, "extends") && !self.token_is_word(next, "is"),
+            Kind::BracketOpen => {
+                !next.on_new_line && !self.is_word("keyof") || self.is_word("readonly") || self.is_word("keyof")
+            }
+            Kind::ParenOpen | Kind::BraceOpen | Kind::String | Kind::Number | Kind::Template | Kind::TemplateHead => {
+                true
+            }
+            _ => false,
+        })
+    }
+
+    /// `infer T`, perhaps with a constraint; what looks like one may be the next part of the conditional type.
+    fn infer_type(&mut self) -> Parse<()> {
+        self.advance()?;
+        self.binding_name(Declare::of(Binding::Type))?;
+        if !self.is_word("extends") {
+            return Ok(());
+        }
+        self.attempt(|parser| {
+            parser.advance()?;
+            parser.extends_type()?;
+            Ok((!parser.is(Kind::Question)).then_some(()))
+        })?;
+        Ok(())
+    }
+
+    fn primary_type(&mut self) -> Parse<()> {
+        match self.token.kind {
+            Kind::ParenOpen => {
+                self.advance()?;
+                self.type_()?;
+                self.expect(Kind::ParenClose, ")")
+            }
+            Kind::BracketOpen => self.nested(Self::tuple_type),
+            Kind::BraceOpen => self.nested(Self::object_type),
+            Kind::String | Kind::Number | Kind::Template => self.advance(),
+            Kind::TemplateHead => self.nested(Self::template_type),
+            Kind::Minus => {
+                self.advance()?;
+                self.expect(Kind::Number, "a number")
+            }
+            Kind::Name => self.named_type(),
+            Kind::At => self.refuse("decorators are not supported here", self.token.start),
+            _ => Err(self.unexpected("expected a type")),
+        }
+    }
+
+    fn named_type(&mut self) -> Parse<()> {
+        if self.is_word("typeof") {
+            self.advance()?;
+            if self.is_word("import") {
+                return self.import_type();
+            }
+            self.entity_name(Use::TypeOf)?;
+        } else if self.is_word("import") {
+            return self.import_type();
+        } else if ["this", "void", "null", "true", "false"].iter().any(|word| self.is_word(word)) {
+            return self.advance();
+        } else if self.is_binding_name() {
+            self.entity_name(Use::Type)?;
+        } else {
+            return Err(self.unexpected("expected a type"));
+        }
+        let is_open = self.text_of(self.token).starts_with('<') && !self.is_operator("<=");
+        if is_open && !self.token.on_new_line {
+            self.type_arguments_unerased()?;
+        }
+        Ok(())
+    }
+
+    /// `import("…").a.b<T>`
+    fn import_type(&mut self) -> Parse<()> {
+        self.advance()?;
+        if !self.is(Kind::ParenOpen) {
+            return Err(self.unexpected("expected `(`"));
+        }
+        self.advance()?;
+        self.type_()?;
+        if self.eat(Kind::Comma)? && !self.is(Kind::ParenClose) {
+            self.assignment(Place::ANYWHERE)?;
+            self.eat(Kind::Comma)?;
+        }
+        self.expect(Kind::ParenClose, ")")?;
+        while self.eat(Kind::Dot)? {
+            self.expect(Kind::Name, "a name")?;
+        }
+        if self.is(Kind::Less) && !self.token.on_new_line {
+            self.type_arguments_unerased()?;
+        }
+        Ok(())
+    }
+
+    fn template_type(&mut self) -> Parse<()> {
+        loop {
+            self.advance()?;
+            self.type_()?;
+            if !self.is(Kind::BraceClose) {
+                return Err(self.unexpected("expected `}`"));
+            }
+            let continues = self.lexer.template_rest(self.token)?;
+            self.token.end = self.lexer.position();
+            if !continues {
+                return self.advance();
+            }
+        }
+    }
+
+    fn tuple_type(&mut self) -> Parse<()> {
+        self.advance()?;
+        while !self.is(Kind::BracketClose) {
+            self.eat(Kind::Ellipsis)?;
+            if self.is(Kind::Name) {
+                let mut lexer = self.lexer;
+                lexer.seek(self.token.end);
+                let second = lexer.next()?;
+                let is_label =
+                    second.kind == Kind::Colon || (second.kind == Kind::Question && lexer.next()?.kind == Kind::Colon);
+                if is_label {
+                    self.advance()?;
+                    self.eat(Kind::Question)?;
+                    self.advance()?;
+                }
+            }
+            self.type_()?;
+            self.eat(Kind::Question)?;
+            if !self.eat(Kind::Comma)? {
+                break;
+            }
+        }
+        self.expect(Kind::BracketClose, "]")
+    }
+
+    /// `{ … }` with members, or a mapped type.
+    pub(super) fn object_type(&mut self) -> Parse<()> {
+        if !self.is(Kind::BraceOpen) {
+            return Err(self.unexpected("expected `{`"));
+        }
+        self.advance()?;
+        self.in_block(|parser| {
+            while !parser.is(Kind::BraceClose) {
+                parser.type_member()?;
+                if !parser.eat(Kind::Semicolon)? && !parser.eat(Kind::Comma)? && !parser.may_end_statement() {
+                    return Err(parser.unexpected("expected `;` or `}`"));
+                }
+            }
+            Ok(())
+        })?;
+        self.advance()
+    }
+
+    fn type_member(&mut self) -> Parse<()> {
+        if matches!(self.token.kind, Kind::Plus | Kind::Minus) {
+            self.advance()?; // of a mapped type: `+readonly`
+        }
+        if self.is_word("new") && matches!(self.peek()?.kind, Kind::ParenOpen | Kind::Less) {
+            self.advance()?;
+        }
+        if matches!(self.token.kind, Kind::ParenOpen | Kind::Less) {
+            return self.method_type();
+        }
+        while ["readonly", "get", "set", "static", "public", "private", "protected"]
+            .iter()
+            .any(|word| self.is_word(word))
+        {
+            let next = self.peek()?;
+            let is_modifier =
+                matches!(next.kind, Kind::Name | Kind::String | Kind::Number | Kind::BracketOpen | Kind::PrivateName)
+                    && !next.on_new_line;
+            if !is_modifier {
+                break;
+            }
+            self.advance()?;
+        }
+        if self.is(Kind::BracketOpen) {
+            self.type_member_in_brackets()?;
+        } else {
+            self.property_name()?;
+        }
+        if matches!(self.token.kind, Kind::Plus | Kind::Minus) {
+            self.advance()?;
+        }
+        self.eat(Kind::Question)?;
+        if matches!(self.token.kind, Kind::ParenOpen | Kind::Less) {
+            return self.method_type();
+        }
+        if self.eat(Kind::Colon)? {
+            self.type_()?;
+        }
+        Ok(())
+    }
+
+    /// `[key: T]`, `[K in T as U]` or `[expression]`.
+    fn type_member_in_brackets(&mut self) -> Parse<()> {
+        let mut lexer = self.lexer;
+        lexer.seek(self.token.end);
+        let second = lexer.next()?;
+        let third = lexer.next()?;
+        self.budget.spend(2, third.end)?;
+        let is_mapped = second.kind == Kind::Name && self.token_is_word(third, "in");
+        if !is_mapped && !(second.kind == Kind::Name && third.kind == Kind::Colon) {
+            self.advance()?;
+            let mark = self.scopes.mark();
+            self.assignment(Place::ANYWHERE)?;
+            // What is used in a computed name of a type is used as a type.
+            self.scopes.rewind(mark);
+            return self.expect(Kind::BracketClose, "]");
+        }
+        self.advance()?;
+        if is_mapped {
+            self.binding_name(Declare::of(Binding::Type))?;
+        } else {
+            self.advance()?;
+        }
+        self.advance()?;
+        self.type_()?;
+        if self.eat_word("as")? {
+            self.type_()?;
+        }
+        self.expect(Kind::BracketClose, "]")
+    }
+
+    fn method_type(&mut self) -> Parse<()> {
+        self.in_scope(ScopeKind::Function, |parser| {
+            if parser.is(Kind::Less) {
+                parser.type_parameters_unerased()?;
+            }
+            if !parser.is(Kind::ParenOpen) {
+                return Err(parser.unexpected("expected `(`"));
+            }
+            parser.parameters(None)?;
+            if parser.is(Kind::Colon) {
+                parser.return_type_unerased()?;
+            }
+            Ok(())
+        })
+    }
+}
