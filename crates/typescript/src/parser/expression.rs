@@ -251,7 +251,7 @@ impl Parser<'_, '_> {
                 }
                 Kind::ParenOpen => self.arguments()?,
                 Kind::Template | Kind::TemplateHead => {
-                    if expression.kind == ExpressionKind::Template {
+                    if expression.kind == ExpressionKind::Template && self.text().contains("```") {
                         let message = "a template cannot be called; is this a Markdown fence?";
                         return self.refuse(message, expression.start);
                     }

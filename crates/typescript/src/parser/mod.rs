@@ -122,6 +122,8 @@ pub(crate) struct Parser<'s, 'b> {
     pub(crate) nameless_function: Option<u32>,
     /// Values are recorded as [`Constant`]s.
     constants_wanted: bool,
+    /// The next statement may be an import or export: it stands in no other one.
+    may_be_item: bool,
 }
 
 /// The function that is being read, as far as it bears on names and statements.
@@ -208,6 +210,7 @@ impl<'s, 'b> Parser<'s, 'b> {
             items: ModuleItems::default(),
             nameless_function: None,
             constants_wanted: false,
+            may_be_item: false,
         })
     }
 

@@ -11,7 +11,7 @@ impl Parser<'_, '_> {
     pub(crate) fn source(&mut self) -> Parse<Vec<StatementKind>> {
         let mut kinds = Vec::new();
         let mut in_prologue = true;
-        self.statement_list(Kind::End, |kind, is_string| {
+        self.statement_list(Kind::End, true, |kind, is_string| {
             in_prologue &= is_string;
             kinds.push(if in_prologue { StatementKind::Directive } else { kind });
         })?;
@@ -26,8 +26,13 @@ impl Parser<'_, '_> {
 
     /// Statements up to a `}`, which is left.
     pub(super) fn statements_to_brace(&mut self) -> Parse<StatementKind> {
+        self.statements_or_items(false)
+    }
+
+    /// The same; with imports and exports among them if `are_items`.
+    fn statements_or_items(&mut self, are_items: bool) -> Parse<StatementKind> {
         let mut left = StatementKind::Nothing;
-        self.statement_list(Kind::BraceClose, |kind, _| {
+        self.statement_list(Kind::BraceClose, are_items, |kind, _| {
             if kind != StatementKind::Nothing {
                 left = StatementKind::Other;
             }
@@ -40,10 +45,11 @@ impl Parser<'_, '_> {
 
     /// Statements up to `close`. Of their values, those of the last one that leaves something are kept.
     /// `each` is also given whether the statement is a string.
-    fn statement_list(&mut self, close: Kind, mut each: impl FnMut(StatementKind, bool)) -> Parse<()> {
+    fn statement_list(&mut self, close: Kind, are_items: bool, mut each: impl FnMut(StatementKind, bool)) -> Parse<()> {
         let first = self.tails.len();
         while !self.is(close) && !self.is(Kind::End) {
             let before = self.tails.len();
+            self.may_be_item = are_items;
             let kind = self.statement()?;
             if kind != StatementKind::Nothing {
                 self.tails.drain(first..before);
@@ -59,6 +65,9 @@ impl Parser<'_, '_> {
     }
 
     fn statement_unnested(&mut self) -> Parse<StatementKind> {
+        if !self.is(Kind::Name) {
+            self.may_be_item = false;
+        }
         match self.token.kind {
             Kind::BraceOpen => self.block(),
             Kind::Semicolon => self.advance().map(|()| StatementKind::Nothing),
@@ -76,6 +85,7 @@ impl Parser<'_, '_> {
         let start = self.token.start;
         let word = self.text_of(self.token);
         let mark = self.tails.len();
+        let may_be_item = std::mem::take(&mut self.may_be_item) || self.function.is_ambient;
         match word {
             "var" => self.variables()?,
             "const" => {
@@ -178,13 +188,24 @@ impl Parser<'_, '_> {
                 if matches!(self.peek()?.kind, Kind::ParenOpen | Kind::Dot) {
                     return Ok(None);
                 }
+                self.check_item(may_be_item)?;
                 return self.import_declaration().map(Some);
             }
-            "export" => return self.export_declaration().map(Some),
+            "export" => {
+                self.check_item(may_be_item)?;
+                return self.export_declaration().map(Some);
+            }
             _ if self.options.typescript => return self.typescript_statement(start, None),
             _ => return Ok(None),
         }
         Ok(Some(StatementKind::Other))
+    }
+
+    fn check_item(&self, may_be_item: bool) -> Parse<()> {
+        if may_be_item {
+            return Ok(());
+        }
+        self.refuse("`import` and `export` are only allowed at the outermost level", self.token.start)
     }
 
     /// Whether a name follows `token` on its line, and no operator.
@@ -693,7 +714,7 @@ impl Parser<'_, '_> {
         }
         let body_start = self.token.end;
         self.advance()?;
-        let left = self.nested(Self::statements_to_brace)?;
+        let left = self.nested(|parser| parser.statements_or_items(true))?;
         let body_end = self.token.start;
         for item in &mut self.lowered.namespaces[first..last] {
             (item.body_start, item.body_end) = (body_start, body_end);
