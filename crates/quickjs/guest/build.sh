@@ -33,10 +33,10 @@ rm -rf "$work/src" && mkdir -p "$work/src"
 cp "$(dirname "$crate")"/quickjs/*.{c,h} "$work/src/"
 cd "$work/src"
 GIT_CEILING_DIRECTORIES=$work git apply "$here/quickjs.patch"
-cp "$here"/{guest,encode,decode,modules}.c .
+cp "$here"/{guest,encode,decode,modules,check,alloc}.c .
 
 "$PYTHON" -m ziglang cc --target=wasm32-wasi -mexec-model=reactor -O2 -fno-sanitize=undefined -D_GNU_SOURCE -DNDEBUG \
-  -DGUEST_JS_STACK=768*1024 -Wno-everything ${GUEST_CFLAGS:-} guest.c libregexp.c libunicode.c dtoa.c -o guest.wasm \
+  -DGUEST_JS_STACK=768*1024 -Wno-everything ${GUEST_CFLAGS:-} guest.c alloc.c libregexp.c libunicode.c dtoa.c -o guest.wasm \
   -Wl,-z,stack-size=1048576 -Wl,--export=__stack_pointer -Wl,--strip-debug
 
 sum=$(sha256sum guest.wasm | cut -d' ' -f1)

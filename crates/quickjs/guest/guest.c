@@ -1,13 +1,15 @@
 /*
- * The guest: QuickJS-ng and what Execbox puts around it, in one translation unit with encode.c, decode.c and modules.c.
+ * The guest: QuickJS-ng and what Execbox puts around it, in one translation unit with encode.c, decode.c, modules.c and
+ * check.c. alloc.c is its malloc.
  *
- * The host drives it through four exports and sees it through eight imports (both below). It does no I/O, keeps no
+ * The host drives it through these exports and sees it through eight imports (both below). It does no I/O, keeps no
  * clock, and knows nothing of contracts: it evaluates one program, hands out calls, takes answers, and ends once.
  *
  *   guest_init     at build time: makes the realm, runs bootstrap.js; its memory becomes the image of every guest
  *   guest_alloc    room for a message that does not fit in `guest_inbox`
  *   guest_start    one message: limits, seed, code and what it may use; runs until the program can go no further
  *   guest_advance  one message: answers to calls; runs on until the program can go no further
+ *   guest_check    in debug builds of the host: whether an ended program gives back all memory that it was charged for
  *
  * No native frame is alive while the program waits: between two calls from the host, linear memory is the whole state. Only
  * inside host_call_now does it stand still with frames on its stack.
@@ -37,7 +39,7 @@ IMPORT(now_us) extern double host_now_us(void);
 IMPORT(memory_refused) extern void host_memory_refused(void) __attribute__((noreturn));
 
 /* What quickjs.patch makes the engine call. */
-static size_t used_peak;
+static size_t used_peak, used_at_end;
 static JSValue throw_not_defined(JSContext *c, JSAtom name);
 static JSValue make_host_property(const JSCFunctionListEntry *what);
 struct JSModuleDef;
@@ -67,6 +69,17 @@ EXPORT(guest_alloc) uint8_t *guest_alloc(size_t len) {
 
 static void release_message(uint8_t *message) {
     if (message != inbox) free(message);
+}
+
+/* Memory that the program needs until it ends. */
+typedef struct Kept { struct Kept *next; _Alignas(8) uint8_t bytes[]; } Kept;
+static Kept *kept;
+
+static void *keep(size_t len) {
+    Kept *k = js_malloc_rt(rt, sizeof *k + len); /* never NULL: see quickjs.patch */
+    k->next = kept;
+    kept = k;
+    return k->bytes;
 }
 
 typedef struct { const uint8_t *at, *end; } Reader;
@@ -548,7 +561,7 @@ static void end_unlinked(void) {
 
 /* The next step is the promise that `v` is or becomes, as `await` has it; what is no object is the end. Takes `v`. */
 static void await_value(JSValue v) {
-    if (JS_VALUE_GET_TAG(v) != JS_TAG_OBJECT) { end_with_value(v); return; }
+    if (JS_VALUE_GET_TAG(v) != JS_TAG_OBJECT) { end_with_value(v); JS_FreeValue(ctx, v); return; }
     if (JS_VALUE_GET_OBJ(v)->class_id == JS_CLASS_PROMISE) {
         JSValue maker = JS_GetProperty(ctx, v, JS_ATOM_constructor);
         bool is_plain = js_same_value(ctx, maker, ctx->promise_ctor), threw = JS_IsException(maker);
@@ -639,7 +652,7 @@ static void add_host_property(JSValueConst object, const char *name, size_t len,
 
 static JSValue new_namespace(Reader names, uint32_t count, uint32_t target) {
     JSValue space = JS_NewObjectProto(ctx, JS_NULL);
-    JSCFunctionListEntry *functions = js_malloc_rt(rt, (count + 1) * sizeof *functions);
+    JSCFunctionListEntry *functions = keep(count * sizeof *functions);
     for (uint32_t i = 0; i < count; i++) {
         size_t len;
         const char *name = read_text(&names, &len);
@@ -661,15 +674,15 @@ static JSValue make_host_property(const JSCFunctionListEntry *what) {
 
 static void add_namespaces(Reader *message) {
     /* The names have to outlive the message that they came in. */
-    size_t kept = message->end - message->at, len;
-    uint8_t *bytes = js_malloc_rt(rt, kept);
-    memcpy(bytes, read_bytes(message, kept), kept);
-    Reader r = { bytes, bytes + kept };
+    size_t len = message->end - message->at;
+    uint8_t *bytes = keep(len);
+    memcpy(bytes, read_bytes(message, len), len);
+    Reader r = { bytes, bytes + len };
     JSValue global = JS_GetGlobalObject(ctx);
     Out names; out_init(&names);
     out_text(&names, ", console");
     uint32_t count = read_u32(&r), target = 0;
-    Namespace *spaces = js_malloc_rt(rt, (count + 1) * sizeof *spaces);
+    Namespace *spaces = keep(count * sizeof *spaces);
     for (Namespace *space = spaces; space < spaces + count; space++) {
         const char *name = read_text(&r, &len);
         out_bytes(&names, ", ", 2); out_bytes(&names, name, len);
@@ -680,7 +693,7 @@ static void add_namespaces(Reader *message) {
         space->names.at = read_bytes(&r, len); space->names.end = r.at;
     }
     out_u8(&names, 0);
-    char *text = js_malloc_rt(rt, names.len);
+    char *text = keep(names.len);
     memcpy(text, names.data, names.len);
     available = text;
     out_free(&names);
@@ -729,7 +742,7 @@ static bool read_module(Reader *r, Module *m) {
 static void keep_sources(void) {
     for (Module *m = modules; m < modules + module_count; m++) {
         if (m->is_synthetic || m->def) continue;
-        char *code = js_malloc_rt(rt, m->len + 1);
+        char *code = keep(m->len + 1);
         memcpy(code, m->code, m->len + 1);
         m->code = code;
     }
@@ -747,7 +760,7 @@ static void start_modules(Reader *r) {
     const char *export = read_text(r, &len);
     selected.export = JS_NewAtomLen(ctx, export, len);
     module_count = read_u32(r);
-    modules = js_malloc_rt(rt, module_count * sizeof(Module));
+    modules = memset(keep(module_count * sizeof(Module)), 0, module_count * sizeof(Module));
     seen_init(&module_numbers);
     for (uint32_t i = 0; i < module_count; i++)
         if (!read_module(r, &modules[i])) { end_with_thrown(JS_GetException(ctx)); return; }
@@ -786,6 +799,8 @@ EXPORT(guest_advance) void guest_advance(uint8_t *message, size_t len) {
     release_message(message);
     if (!ended) run_jobs();
 }
+
+#include "check.c"
 
 /* ---- The image --------------------------------------------------------------------------------------------------- */
 

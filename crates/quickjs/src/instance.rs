@@ -54,6 +54,8 @@ pub(crate) struct Instance {
     alloc: TypedFunc<u32, u32>,
     start: TypedFunc<(u32, u32), ()>,
     advance: TypedFunc<(u32, u32), ()>,
+    /// For what is called in debug builds only.
+    exports: wasmtime::Instance,
 }
 
 /// Where the guest's inbox is, and how long: messages that fit go there (see guest.c and build.rs).
@@ -110,6 +112,7 @@ impl Instance {
             alloc: alloc.typed(&store)?,
             start: start.typed(&store)?,
             advance: advance.typed(&store)?,
+            exports: instance,
             store,
         })
     }
@@ -144,8 +147,24 @@ impl Instance {
         };
         let outcome = self.store.data_mut().outcome.take();
         match ran {
+            Ok(()) if cfg!(debug_assertions) && outcome.is_some() => self.check_accounting().await.or(outcome),
             Ok(()) => outcome,
             Err(error) => Some(outcome.unwrap_or_else(|| self.classify(&error))),
+        }
+    }
+
+    /// In debug builds, whether the program that has ended gives back all memory that was counted as in use: `Some` if not.
+    async fn check_accounting(&mut self) -> Option<Outcome> {
+        let check = self.exports.get_typed_func::<(), u32>(&mut self.store, "guest_check");
+        let left = match check {
+            Ok(check) => check.call_async(&mut self.store, ()).await,
+            Err(error) => Err(error),
+        };
+        match left {
+            Ok(0) => None,
+            Ok(left) => Some(Outcome::Fault(format!("{left} bytes are counted as in use after everything was freed"))),
+            Err(error) if error.is::<Stopped>() => None,
+            Err(error) => Some(Outcome::Fault(format!("freeing everything failed: {error}"))),
         }
     }
 

@@ -1,0 +1,26 @@
+/*
+ * The check of the accounting, for debug builds of the host. Part of guest.c.
+ */
+
+/* Called once the program has ended, and nothing after it. Frees what the program and the realm hold; answers how much
+   is still counted as in use after that, which is 0 unless something leaks or is counted wrongly. */
+EXPORT(guest_check) size_t guest_check(void) {
+    JS_UpdateStackTop(rt);
+    rt->malloc_state.malloc_limit = 0;
+    for (uint32_t i = 0; i < slot_count; i++) { JS_FreeValue(ctx, slots[i].promise); JS_FreeValue(ctx, slots[i].caller); }
+    js_free_rt(rt, slots);
+    for (uint32_t i = 0; i < host_promise_count; i++) JS_FreeValue(ctx, host_promises[i]);
+    js_free_rt(rt, host_promises);
+    for (uint32_t i = 0; i < module_count; i++) JS_FreeValue(ctx, modules[i].exports);
+    if (module_numbers.slots != module_numbers.small) js_free_rt(rt, module_numbers.slots);
+    JS_FreeValue(ctx, selected.args);
+    JS_FreeValue(ctx, program);
+    while (kept) {
+        Kept *next = kept->next;
+        js_free_rt(rt, kept);
+        kept = next;
+    }
+    JS_FreeContext(ctx);
+    JS_FreeRuntime(rt);
+    return used_at_end;
+}
