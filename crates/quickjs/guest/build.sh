@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Builds guest.wasm from pinned sources: quickjs-ng as shipped in a crate (source/Cargo.lock), quickjs.patch, guest.c and
-# what it includes, and zig 0.15.2's C compiler. The same bytes come out on every machine.
+# what it includes, alloc.c, and zig 0.15.2's C compiler. The same bytes come out on every machine.
 #
 #   build.sh            rebuild guest.wasm and guest.wasm.sha256
 #   build.sh --check    rebuild elsewhere and compare with the committed sha256
 #
 # Needs cargo, git and python3; installs zig into a virtual environment under target/ unless PYTHON names a python
-# that has it (`pip install ziglang==0.15.2`). zig 0.16 and later bring another allocator: stay.
+# that has it (`pip install ziglang==0.15.2`).
 set -euo pipefail
 case "${1:-}" in
   '' | --check) ;;

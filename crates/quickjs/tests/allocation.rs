@@ -83,7 +83,13 @@ const KINDS: &[Kind] = &[
     ),
     kind("closures", "size => Array.from({ length: size / 64 }, (_, i) => () => i)", 0.8, 5.0, 800.0),
     kind("regular expressions", "size => new RegExp('x'.repeat(size / 8))", 0.1, 4.0, 1200.0),
-    kind("bigints", "size => Array.from({ length: Math.ceil(size / 1e5) }, () => 1n << BigInt(Math.min(size, 1e5) * 8))", 1.0, 2.5, 400.0),
+    kind(
+        "bigints",
+        "size => Array.from({ length: Math.ceil(size / 1e5) }, () => 1n << BigInt(Math.min(size, 1e5) * 8))",
+        1.0,
+        2.5,
+        400.0,
+    ),
     kind("JSON", "size => JSON.parse(JSON.stringify({ text: 'x'.repeat(size / 2), list: [size] }))", 0.4, 3.0, 1200.0),
 ];
 

@@ -321,7 +321,11 @@ fn the_memory_limit_is_exact() {
         let (_, peak) = with_limit(64 << 20);
         let peak = peak.unwrap();
         assert!(matches!(with_limit(peak).0, Turn::Done(Outcome::Returned(_))), "{peak} bytes are enough: {body}");
-        assert_eq!(with_limit(peak - 1).0, Turn::Done(Outcome::OutOfMemory), "one byte less than {peak} is not: {body}");
+        assert_eq!(
+            with_limit(peak - 1).0,
+            Turn::Done(Outcome::OutOfMemory),
+            "one byte less than {peak} is not: {body}"
+        );
     }
 }
 

@@ -430,6 +430,18 @@ fn a_program_that_waits_for_nothing_says_so() {
     }
 }
 
+/// In debug builds, what a program leaks is a fault of the engine: here, the imports of the attempt before.
+#[test]
+fn a_module_that_cannot_be_linked_leaks_nothing_however_often_it_is_tried() {
+    let others = vec![
+        module("./a.js", "import b from './b.js'; import { x } from './c.js'; export const f = () => [b, x]"),
+        module("./b.js", "import { nope } from './c.js'; export default 1"),
+        module("./c.js", "export let x = { x: 1 }"),
+    ];
+    let code = "const tries = []; for (let i = 0; i < 3; i++) tries.push(await import('./a.js').catch((e) => e.name)); export default tries";
+    assert_eq!(returned(run(program(code, others))), json!(["SyntaxError", "SyntaxError", "SyntaxError"]));
+}
+
 // ---- Graphs at random --------------------------------------------------------------------------------
 
 /// Statements of module number `me`; `N` stands for another module's number.

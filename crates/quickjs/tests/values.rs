@@ -350,7 +350,11 @@ fn the_memory_limit_counts_payloads_exactly() {
         };
         let peak = with_limit(64 << 20).1.unwrap();
         assert!(matches!(with_limit(peak).0, Turn::Done(Outcome::Returned(_))), "{peak} bytes are enough: {code}");
-        assert_eq!(with_limit(peak - 1).0, Turn::Done(Outcome::OutOfMemory), "one byte less than {peak} is not: {code}");
+        assert_eq!(
+            with_limit(peak - 1).0,
+            Turn::Done(Outcome::OutOfMemory),
+            "one byte less than {peak} is not: {code}"
+        );
     }
 }
 
