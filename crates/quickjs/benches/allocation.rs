@@ -8,7 +8,7 @@ use std::fs;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use execbox_core::engine::{Engine, Guest, Outcome, Turn};
+use execbox_core::engine::{Engine, Outcome, Turn};
 use execbox_core::program::{Limits, Program, Source};
 use execbox_quickjs::QuickJs;
 
