@@ -35,13 +35,16 @@ const GLOBALS: &[&str] = &[
 /// The longest safe name; longer ones are cut (and stay unique by the collision rule).
 const MAX_SAFE_NAME: usize = 128;
 
-/// Whether `name` can stand as an identifier in guest code: ASCII letters, digits, `_` and `$`, not
+/// Whether `name` is an identifier as ECMAScript has them in modules: of letters and digits of any script, `_` and `$`, not
 /// starting with a digit, not a reserved word.
 pub fn is_identifier(name: &str) -> bool {
-    let mut chars = name.chars();
-    chars.next().is_some_and(|first| first.is_ascii_alphabetic() || matches!(first, '_' | '$'))
-        && chars.all(is_name_char)
-        && RESERVED.binary_search(&name).is_err()
+    let starts = |c| matches!(c, '_' | '$') || unicode_id_start::is_id_start(c);
+    name.starts_with(starts) && name.chars().all(is_identifier_part) && RESERVED.binary_search(&name).is_err()
+}
+
+/// Whether identifiers can contain `c`.
+pub(crate) fn is_identifier_part(c: char) -> bool {
+    matches!(c, '$' | '\u{200c}' | '\u{200d}') || unicode_id_start::is_id_continue(c)
 }
 
 /// Whether `name` can follow a dot: an identifier, or a reserved word.
@@ -54,7 +57,7 @@ pub fn is_property_name(name: &str) -> bool {
 pub enum ProviderNameError {
     /// Not an identifier that guest code could write.
     #[error(
-        "provider name {0:?} is not an identifier: use letters, digits, `_` and `$`, not starting with a digit, \
+        "provider name {0:?} is not an identifier: use ASCII letters, digits, `_` and `$`, not starting with a digit, \
          and no reserved word"
     )]
     NotAnIdentifier(String),
@@ -68,7 +71,7 @@ pub enum ProviderNameError {
 
 /// Checks that `name` can be a provider's name: a guest-visible global namespace.
 pub fn check_provider_name(name: &str) -> Result<(), ProviderNameError> {
-    if !is_identifier(name) || MAGIC.contains(&name) {
+    if !name.is_ascii() || !is_identifier(name) || MAGIC.contains(&name) {
         return Err(ProviderNameError::NotAnIdentifier(name.to_owned()));
     }
     if GLOBALS.binary_search(&name).is_ok() {
@@ -151,6 +154,16 @@ mod tests {
     fn tables_are_sorted() {
         assert!(RESERVED.is_sorted());
         assert!(GLOBALS.is_sorted());
+    }
+
+    #[test]
+    fn identifiers_are_those_of_ecmascript() {
+        for name in ["a", "$", "_1", "größe", "名前", "ℵ", "a\u{200d}b", "e\u{301}"] {
+            assert!(is_identifier(name), "{name}");
+        }
+        for name in ["", "1a", "a-b", "a b", "await", "\u{301}e", "\u{200d}a", "x\u{2028}", "😀"] {
+            assert!(!is_identifier(name), "{name}");
+        }
     }
 
     #[test]

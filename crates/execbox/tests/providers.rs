@@ -136,7 +136,7 @@ fn what_cannot_be_built_says_why() {
     let reason = |built: Result<Provider, ProviderError>| built.unwrap_err().to_string();
     assert_eq!(
         reason(Provider::builder("my-tools").build()),
-        "provider name \"my-tools\" is not an identifier: use letters, digits, `_` and `$`, not starting with a digit, \
+        "provider name \"my-tools\" is not an identifier: use ASCII letters, digits, `_` and `$`, not starting with a digit, \
          and no reserved word"
     );
     assert_eq!(
