@@ -29,6 +29,8 @@
 pub mod code;
 pub mod engine;
 pub mod error;
+mod explain;
+mod hint;
 pub mod language;
 pub mod link;
 pub mod mailbox;
@@ -38,4 +40,5 @@ pub mod pool;
 pub mod program;
 pub mod protocol;
 pub mod script;
+mod text;
 pub mod value;

@@ -5,6 +5,7 @@ use std::fmt;
 use super::MAX_MODULES;
 use super::specifier::Unresolved;
 use crate::language::Position;
+use crate::text::Quoted;
 
 /// Why a graph does not link, and where (§4.2).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -159,23 +160,6 @@ pub enum OptionError {
     /// More than [`MAX_MODULES`].
     #[error("{0} modules are too many; the limit is {MAX_MODULES}")]
     TooManyModules(usize),
-}
-
-/// Text of a stranger in a message: quoted, escaped, cut.
-pub(super) struct Quoted<'a>(pub(super) &'a str);
-
-impl fmt::Display for Quoted<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const MOST: usize = 120;
-        f.write_str("'")?;
-        for c in self.0.chars().take(MOST) {
-            match c {
-                '"' => f.write_str("\"")?,
-                c => write!(f, "{}", c.escape_debug())?,
-            }
-        }
-        f.write_str(if self.0.chars().nth(MOST).is_some() { "…'" } else { "'" })
-    }
 }
 
 /// An export in a message.

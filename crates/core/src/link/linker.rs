@@ -5,10 +5,12 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::bind::{Binding, Goal, NameId, Names, Provider, Resolution, Resolver};
-use super::error::{LinkError, LinkFailure, Quoted};
+use super::error::{LinkError, LinkFailure};
 use super::specifier::{self, Unresolved, resolve};
-use super::{Graph, LinkedModule, MAX_SOURCE_WORK, Sources, hint};
+use super::{Graph, LinkedModule, MAX_SOURCE_WORK, Sources};
+use crate::hint;
 use crate::language::{Code, Export, Imported, Language, Module, Position, Request};
+use crate::text::Quoted;
 
 /// A module of the graph while it is being linked: an index into [`Linker::nodes`].
 pub(super) type NodeId = usize;

@@ -35,11 +35,10 @@
 //! | `specifier` | where a specifier leads |
 //! | `linker` | the phases |
 //! | `bind` | what an exported name is bound to |
-//! | `error`, `hint` | what is said when something is wrong |
+//! | `error` | what is said when something is wrong |
 
 mod bind;
 mod error;
-mod hint;
 mod linker;
 mod options;
 mod specifier;
@@ -47,6 +46,7 @@ mod specifier;
 use std::collections::{BTreeMap, BTreeSet};
 
 use self::linker::Linker;
+use crate::hint;
 use crate::language::{Code, Dialect, Language, ModuleSource};
 
 pub use self::error::{LinkError, LinkFailure, OptionError};

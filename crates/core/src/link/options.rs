@@ -1,10 +1,11 @@
 //! What the options must be, whatever the sources say: the caller's side of linking.
 
-use super::error::{OptionError, Quoted};
+use super::error::OptionError;
 use super::specifier::{Unresolved, path, resolve};
 use super::{MAX_MODULES, MAX_NAME_BYTES, Sources};
 use crate::language::GLOBALS_MODULE;
 use crate::names::is_identifier;
+use crate::text::Quoted;
 
 impl Sources {
     pub(super) fn check(&self) -> Result<(), OptionError> {

@@ -1,6 +1,6 @@
 //! What a wrong name could have meant.
 
-use super::error::Quoted;
+use crate::text::Quoted;
 
 /// How many known names are compared, and how long they may be. Most graphs have fewer and shorter ones.
 const MAX_COMPARED: usize = 256;
@@ -10,22 +10,44 @@ const MAX_COMPARED_CHARS: usize = 64;
 const MAX_LISTED: usize = 8;
 
 /// `; did you mean 'x'?`, if one of `known` is `name` but for a few letters; else what is `listed`.
-pub(super) fn hint<'a>(name: &str, known: impl Iterator<Item = &'a str> + Clone, listed: &str) -> String {
+pub(crate) fn hint<'a>(name: &str, known: impl Iterator<Item = &'a str> + Clone, listed: &str) -> String {
     near(name, known.clone()).map_or_else(|| list(known, listed), did_you_mean)
 }
 
-pub(super) fn did_you_mean(name: &str) -> String {
+pub(crate) fn did_you_mean(name: &str) -> String {
     format!("; did you mean {}?", Quoted(name))
 }
 
 /// Which of `known` is `name` but for a few letters.
-pub(super) fn near<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn near<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let others = known.filter(|other| *other != name).take(MAX_COMPARED);
     others.filter_map(|other| Some((distance(name, other)?, other))).min().map(|(_, other)| other)
 }
 
+/// Which of `known` has the words of `name` in another order, whatever stands between words: `list_orders` for `ordersList`.
+pub(crate) fn same_words<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let sought = words(name);
+    (sought.len() > 1).then(|| known.take(MAX_COMPARED).find(|other| words(other) == sought)).flatten()
+}
+
+/// The words of a name, sorted: split at capitals and at what is no letter.
+fn words(name: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    for c in name.chars().take(MAX_COMPARED_CHARS) {
+        if !c.is_alphanumeric() || c.is_uppercase() {
+            words.push(String::new());
+        }
+        if let (true, Some(word)) = (c.is_alphanumeric(), words.last_mut()) {
+            word.extend(c.to_lowercase());
+        }
+    }
+    words.retain(|word| !word.is_empty());
+    words.sort_unstable();
+    words
+}
+
 /// The first of `known`, and how many more there are.
-pub(super) fn list(mut known: impl Iterator<Item = impl AsRef<str>>, listed: &str) -> String {
+pub(crate) fn list(mut known: impl Iterator<Item = impl AsRef<str>>, listed: &str) -> String {
     let names: Vec<_> = known.by_ref().take(MAX_LISTED).map(|name| Quoted(name.as_ref()).to_string()).collect();
     match (names.len(), known.count()) {
         (0, _) => format!("; {listed} nothing"),
@@ -34,8 +56,8 @@ pub(super) fn list(mut known: impl Iterator<Item = impl AsRef<str>>, listed: &st
     }
 }
 
-/// How many letters must be added, removed or replaced to get from `a` to `b`, in upper case or lower;
-/// `None` if that makes it another word.
+/// How many letters must be added, removed, replaced or swapped with their neighbour to get from `a` to `b`, in upper case or
+/// lower; `None` if that makes it another word.
 fn distance(a: &str, b: &str) -> Option<usize> {
     let letters =
         |text: &str| text.chars().take(MAX_COMPARED_CHARS + 1).flat_map(char::to_lowercase).collect::<Vec<_>>();
@@ -44,16 +66,19 @@ fn distance(a: &str, b: &str) -> Option<usize> {
     if most > MAX_COMPARED_CHARS {
         return None;
     }
-    // The classic table, one row at a time.
+    // The classic table, of which three rows matter.
+    let mut above = vec![0; b.len() + 1];
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, left) in a.iter().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
+        let mut next = vec![i + 1];
         for (j, right) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(left != right);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+            let mut least = (row[j] + usize::from(left != right)).min(row[j + 1] + 1).min(next[j] + 1);
+            if i > 0 && j > 0 && *left == b[j - 1] && a[i - 1] == *right {
+                least = least.min(above[j - 1] + 1);
+            }
+            next.push(least);
         }
+        above = std::mem::replace(&mut row, next);
     }
     let distance = row[b.len()];
     (distance <= most / 3 && distance < 5).then_some(distance)
@@ -67,7 +92,10 @@ mod tests {
     fn near_names_are_meant_and_others_are_listed() {
         let hint = |name, known: &[&str]| hint(name, known.iter().copied(), "known:");
         assert_eq!(hint("readfile", &["writeFile", "readFile"]), "; did you mean 'readFile'?");
+        assert_eq!(hint("inptu", &["input"]), "; did you mean 'input'?");
         assert_eq!(hint("lodash", &["fs", "path"]), "; known: 'fs', 'path'");
+        assert_eq!(same_words("ordersList", ["list", "list_orders"].into_iter()), Some("list_orders"));
+        assert_eq!(same_words("orders", ["orders"].into_iter()), None);
         assert_eq!(hint("x", &["y"]), "; known: 'y'");
         assert_eq!(hint("x", &[]), "; known: nothing");
         assert_eq!(

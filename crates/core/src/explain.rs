@@ -1,0 +1,418 @@
+//! What an engine's words mean at their place in the source: `not a function` says neither what is not one nor what to
+//! write instead. The source does, and what the program was given.
+//!
+//! The only place that knows words of an engine. It changes a message where the source at the place of the error says the
+//! same, so what a guest throws of its own accord keeps its message. Source and message are hostile: what is looked at is
+//! a [`WINDOW`] around the place.
+
+use std::fmt;
+
+use crate::engine::Thrown;
+use crate::hint::{near, same_words};
+use crate::language::Position;
+use crate::names::{is_identifier, is_identifier_part};
+
+/// How many bytes of source before the place are looked at, and how many after it.
+const WINDOW: usize = 512;
+
+/// How many names a message lists.
+const MAX_NAMES: usize = 20;
+
+/// What a program was given, by name.
+#[derive(Debug, Default)]
+pub(crate) struct Given<'a> {
+    /// Objects of functions, with the names of these.
+    pub(crate) namespaces: Vec<(&'a str, Vec<&'a str>)>,
+    /// Other global names.
+    pub(crate) names: Vec<&'a str>,
+}
+
+/// The message of an uncaught error that was thrown at `at` in `source`.
+pub(crate) fn explain(thrown: &Thrown, source: &str, at: Position, given: &Given<'_>) -> String {
+    let message = thrown.message.as_str();
+    let explained = window(source, at).and_then(|window| match thrown.name.as_str() {
+        "TypeError" if message == "not a function" => given.not_a_function(&window),
+        "TypeError" if message.starts_with("cannot read property '") => given.not_an_object(&window, message),
+        "ReferenceError" => given.not_defined(&window, message),
+        _ => None,
+    });
+    explained.unwrap_or_else(|| message.to_owned())
+}
+
+impl Given<'_> {
+    fn not_a_function(&self, window: &Window<'_>) -> Option<String> {
+        let path = window.callee()?;
+        // `throw TypeError('not a function')` is at a callee, too.
+        if path.base == "TypeError" {
+            return None;
+        }
+        let hint = self.namespace(path.base).and_then(|(name, functions)| match path.keys() {
+            Some(keys) if keys.is_empty() => Some(list(name, functions)),
+            Some(keys) if functions.contains(&keys[0]) => {
+                (keys.len() > 1).then(|| format!("; {name}.{} is a tool itself: call {name}.{}(…)", keys[0], keys[0]))
+            }
+            Some(keys) => Some(meant(name, functions, &keys)),
+            None => Some(list(name, functions)),
+        });
+        Some(format!("{path} is not a function{}", hint.unwrap_or_default()))
+    }
+
+    /// `shop.orders.list()`: there is no `shop.orders` to read a property of.
+    fn not_an_object(&self, window: &Window<'_>, message: &str) -> Option<String> {
+        let path = window.member()?;
+        let (name, functions) = self.namespace(path.base)?;
+        let keys = path.keys().filter(|keys| !keys.is_empty() && !functions.contains(&keys[0]))?;
+        Some(format!("{message}; {} is not a tool{}", path.first(), meant(name, functions, &keys)))
+    }
+
+    fn not_defined(&self, window: &Window<'_>, message: &str) -> Option<String> {
+        let path = window.member().filter(|path| message.strip_suffix(" is not defined") == Some(path.base))?;
+        let namespaces = || self.namespaces.iter().map(|(name, _)| *name);
+        let hint = match near(path.base, namespaces().chain(self.names.iter().copied())) {
+            Some(near) => format!("; did you mean {near}?"),
+            None if self.namespaces.is_empty() || !window.goes_on_with_a_member() => return None,
+            None => format!("; available: {}", some(namespaces())),
+        };
+        Some(format!("{message}{hint}"))
+    }
+
+    fn namespace(&self, name: &str) -> Option<(&str, &[&str])> {
+        let (name, functions) = self.namespaces.iter().find(|(namespace, _)| *namespace == name)?;
+        Some((name, functions))
+    }
+}
+
+/// Which function of a namespace could be meant by a path, and which there are.
+fn meant(name: &str, functions: &[&str], path: &[&str]) -> String {
+    let known = || functions.iter().copied();
+    let path = path.join("_");
+    match near(&path, known()).or_else(|| same_words(&path, known())) {
+        Some(near) => format!("; did you mean {name}.{near}? {}", list(name, functions).trim_start_matches("; ")),
+        None => list(name, functions),
+    }
+}
+
+fn list(name: &str, functions: &[&str]) -> String {
+    match functions {
+        [] => format!("; {name} has no tools"),
+        _ => format!("; {name} has {}", some(functions.iter().copied())),
+    }
+}
+
+fn some<'a>(mut names: impl Iterator<Item = &'a str>) -> String {
+    let some: Vec<&str> = names.by_ref().take(MAX_NAMES).collect();
+    format!("{}{}", some.join(", "), if names.next().is_some() { ", …" } else { "" })
+}
+
+// ---- Reading the source -------------------------------------------------------------------------
+
+/// The text around a place.
+struct Window<'a> {
+    text: &'a str,
+    place: usize,
+}
+
+fn window(source: &str, at: Position) -> Option<Window<'_>> {
+    let place = offset(source, at)?;
+    let start = source.ceil_char_boundary(place.saturating_sub(WINDOW));
+    let end = source.floor_char_boundary(place.saturating_add(WINDOW));
+    Some(Window { text: &source[start..end], place: place - start })
+}
+
+/// Where a position is, in bytes; the end of its line if the line is shorter. Lines end where ECMAScript says.
+fn offset(source: &str, at: Position) -> Option<usize> {
+    let mut start = 0;
+    for _ in 1..at.line {
+        let rest = &source[start..];
+        let end = rest.find(['\n', '\r', '\u{2028}', '\u{2029}'])?;
+        let crlf = rest[end..].starts_with("\r\n");
+        start += end + if crlf { 2 } else { rest[end..].chars().next()?.len_utf8() };
+    }
+    let mut units = at.column.checked_sub(1)? as usize;
+    let line = source[start..].char_indices();
+    let place = line.take_while(|(_, c)| !matches!(c, '\n' | '\r' | '\u{2028}' | '\u{2029}')).find_map(|(byte, c)| {
+        let left = units.checked_sub(c.len_utf16());
+        units = left.unwrap_or(units);
+        left.is_none().then_some(byte)
+    });
+    let line_end =
+        || source[start..].find(['\n', '\r', '\u{2028}', '\u{2029}']).map_or(source.len(), |end| start + end);
+    (at.line > 0).then(|| place.map_or_else(line_end, |byte| start + byte))
+}
+
+/// A name and the members that are read of it: `shop["list-orders"]`.
+#[derive(Debug, PartialEq)]
+struct Path<'a> {
+    base: &'a str,
+    members: Vec<Member<'a>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Member<'a> {
+    /// `.name`
+    Name(&'a str),
+    /// `["key"]`
+    Key(&'a str),
+    /// `[expression]`
+    Computed(&'a str),
+}
+
+/// What stands for a base that is no name.
+const NAMELESS: &str = "(intermediate value)";
+
+impl<'a> Path<'a> {
+    /// The members' names; `None` where one is computed.
+    fn keys(&self) -> Option<Vec<&'a str>> {
+        let key = |member: &Member<'a>| match member {
+            Member::Name(key) | Member::Key(key) => Some(*key),
+            Member::Computed(_) => None,
+        };
+        self.members.iter().map(key).collect()
+    }
+
+    /// The base and its first member.
+    fn first(&self) -> Self {
+        Self { base: self.base, members: self.members.iter().take(1).copied().collect() }
+    }
+}
+
+impl fmt::Display for Path<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.base)?;
+        self.members.iter().try_for_each(|member| match member {
+            Member::Name(name) => write!(f, ".{name}"),
+            Member::Key(key) => write!(f, "[{key:?}]"),
+            Member::Computed(text) => write!(f, "[{text}]"),
+        })
+    }
+}
+
+impl<'a> Window<'a> {
+    /// What is called at the place: it stands there, or the place is among its arguments.
+    fn callee(&self) -> Option<Path<'a>> {
+        let end = self.call_from(self.place).or_else(|| self.call_around(self.place))?;
+        let path = self.path_to(end)?;
+        // What cannot be constructed is told in other words.
+        let before = self.text[..path.1].trim_end();
+        let is_new = before.strip_suffix("new").is_some_and(|rest| !rest.ends_with(is_identifier_part));
+        (!is_new).then_some(path.0)
+    }
+
+    /// What is read at the place, up to the member that stands there.
+    fn member(&self) -> Option<Path<'a>> {
+        let rest = &self.text[self.place..];
+        let end = self.place + rest.find(|c| !is_identifier_part(c)).unwrap_or(rest.len());
+        Some(self.path_to(end)?.0)
+    }
+
+    fn goes_on_with_a_member(&self) -> bool {
+        self.text[self.place..].trim_start_matches(is_identifier_part).starts_with(['.', '['])
+    }
+
+    /// The end of what is called, if members and names lead from `at` to the parenthesis of a call.
+    fn call_from(&self, at: usize) -> Option<usize> {
+        let mut rest = &self.text[at..];
+        let mut end = at;
+        loop {
+            rest = rest.trim_start();
+            if let Some(after) = rest.strip_prefix("?.").or_else(|| rest.strip_prefix('.')) {
+                rest = after;
+                continue;
+            }
+            match rest.chars().next()? {
+                '(' | '`' => return Some(end),
+                '[' => rest = &rest[rest.find(']')?..],
+                ']' => rest = &rest[1..],
+                quote @ ('\'' | '"') => rest = &rest[1 + rest[1..].find(quote)? + 1..],
+                c if is_identifier_part(c) => rest = rest.trim_start_matches(is_identifier_part),
+                _ => return None,
+            }
+            end = self.text.len() - rest.len();
+        }
+    }
+
+    /// The end of what is called by the parenthesis that is open at `at`.
+    fn call_around(&self, at: usize) -> Option<usize> {
+        let mut depth = 0_usize;
+        for (i, c) in self.text[..at].char_indices().rev() {
+            match c {
+                ')' | ']' | '}' => depth += 1,
+                '(' if depth == 0 => return Some(i),
+                '[' | '{' | '(' => depth = depth.saturating_sub(1),
+                ';' => return None,
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// The path that ends at `end`, and where it begins.
+    fn path_to(&self, end: usize) -> Option<(Path<'a>, usize)> {
+        let mut rest = self.text[..end].trim_end();
+        let mut members = Vec::new();
+        let base = loop {
+            rest = rest.trim_end();
+            rest = rest.strip_suffix("?.").unwrap_or(rest).trim_end(); // of `?.[…]` and `?.(…)`
+            if let Some(inner) = rest.strip_suffix(']') {
+                let (member, before) = computed(inner)?;
+                members.push(member);
+                rest = before;
+                continue;
+            }
+            let name = &rest[rest.trim_end_matches(is_identifier_part).len()..];
+            if name.is_empty() {
+                break if members.is_empty() { return None } else { NAMELESS };
+            }
+            rest = rest[..rest.len() - name.len()].trim_end();
+            match rest.strip_suffix('.') {
+                Some(before) if !before.ends_with('.') => {
+                    members.push(Member::Name(name));
+                    rest = before.strip_suffix('?').unwrap_or(before);
+                }
+                _ if name == "this" || is_identifier(name) => break name,
+                _ => return None,
+            }
+        };
+        members.reverse();
+        Some((Path { base, members }, rest.len()))
+    }
+}
+
+/// The member in brackets at whose closing one `text` ends, and what is before the opening one.
+fn computed(text: &str) -> Option<(Member<'_>, &str)> {
+    let text = text.trim_end();
+    if let Some(quote) = text.chars().next_back().filter(|c| matches!(c, '\'' | '"' | '`')) {
+        let inner = &text[..text.len() - 1];
+        let start = inner.rfind(quote)?;
+        let key = &inner[start + 1..];
+        let before = inner[..start].trim_end().strip_suffix('[')?;
+        return (!key.contains(['\\', '\n']) && !key.contains("${")).then_some((Member::Key(key), before));
+    }
+    let (before, inner) = text.rsplit_once('[')?;
+    let inner = inner.trim_start();
+    let is_plain = inner.chars().all(|c| is_identifier_part(c) || c == '.') && !inner.is_empty();
+    is_plain.then_some((Member::Computed(inner), before))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The callee at a column of the first line.
+    fn callee(source: &str, column: usize) -> Option<String> {
+        let at = Position { line: 1, column: u32::try_from(column).unwrap() };
+        Some(window(source, at)?.callee()?.to_string())
+    }
+
+    fn told(name: &str, message: &str, source: &str, column: u32) -> String {
+        let given = Given {
+            namespaces: vec![("shop", vec!["get_order", "list_orders"]), ("empty", vec![])],
+            names: vec!["console", "input"],
+        };
+        let thrown = Thrown { name: name.into(), message: message.into(), frames: Vec::new() };
+        explain(&thrown, source, Position { line: 1, column }, &given)
+    }
+
+    #[test]
+    fn the_callee_is_found_wherever_an_engine_places_a_call() {
+        let source = "await shop['list-orders']({ status: x })";
+        for place in ["shop", "op[", "['", "'list", "](", "({", "{ status", "x }", "})"] {
+            let column = source.find(place).unwrap() + 1;
+            assert_eq!(callee(source, column).as_deref(), Some("shop[\"list-orders\"]"), "at {place}");
+        }
+        let source = "const r = await tools.nope({ é: f('x') });";
+        for (column, expected) in [(17, "tools.nope"), (23, "tools.nope"), (28, "tools.nope"), (33, "f"), (35, "f")] {
+            assert_eq!(callee(source, column).as_deref(), Some(expected), "column {column}");
+        }
+    }
+
+    #[test]
+    fn callees_are_told_as_they_are_written() {
+        for (source, column, expected) in [
+            ("a ?. b ?. ( )", 1, Some("a.b")),
+            ("a?.['b']()", 1, Some("a[\"b\"]")),
+            ("a[0][i].x`t`", 1, Some("a[0][i].x")),
+            ("this.x()", 6, Some("this.x")),
+            ("f().x()", 5, Some("(intermediate value).x")),
+            ("größe.ändern()", 7, Some("größe.ändern")),
+            ("(() => 1)()()", 12, None),
+            ("a[b + c]()", 1, None),
+            ("new Shop()", 5, None),
+            ("x = 1;", 1, None),
+            ("if (x) y;", 5, None),
+            ("", 1, None),
+            ("x", 9, None),
+        ] {
+            assert_eq!(callee(source, column).as_deref(), expected, "{source}");
+        }
+        let window = |source, line, column| window(source, Position { line, column });
+        assert_eq!(window("a\r\n  .b\u{2028}  .c()", 3, 4).unwrap().callee().unwrap().to_string(), "a.b.c");
+        for (line, column) in [(0, 0), (0, 1), (1, 0), (9, 9), (u32::MAX, u32::MAX)] {
+            assert!(window("x()", line, column).is_none(), "{line}:{column}");
+        }
+    }
+
+    #[test]
+    fn a_tool_that_is_not_there_is_answered_with_those_that_are() {
+        let has = "shop has get_order, list_orders";
+        for (source, column, expected) in [
+            (
+                "shop['list-orders']()",
+                1,
+                format!("shop[\"list-orders\"] is not a function; did you mean shop.list_orders? {has}"),
+            ),
+            (
+                "shop.listOrders()",
+                6,
+                format!("shop.listOrders is not a function; did you mean shop.list_orders? {has}"),
+            ),
+            (
+                "shop.ordersList()",
+                6,
+                format!("shop.ordersList is not a function; did you mean shop.list_orders? {has}"),
+            ),
+            ("shop.refund()", 6, format!("shop.refund is not a function; {has}")),
+            ("shop[name]()", 6, format!("shop[name] is not a function; {has}")),
+            ("shop()", 1, format!("shop is not a function; {has}")),
+            ("empty.x()", 7, "empty.x is not a function; empty has no tools".to_owned()),
+            (
+                "shop.get_order.byId()",
+                16,
+                "shop.get_order.byId is not a function; shop.get_order is a tool itself: call shop.get_order(…)"
+                    .to_owned(),
+            ),
+            ("other.x()", 7, "other.x is not a function".to_owned()),
+            ("throw TypeError('')", 7, "not a function".to_owned()),
+            ("throw new TypeError('')", 11, "not a function".to_owned()),
+        ] {
+            assert_eq!(told("TypeError", "not a function", source, column), expected);
+        }
+        let cannot_read = "cannot read property 'list' of undefined";
+        assert_eq!(
+            told("TypeError", cannot_read, "shop.orders.list()", 13),
+            format!("{cannot_read}; shop.orders is not a tool; did you mean shop.list_orders? {has}")
+        );
+        assert_eq!(told("TypeError", cannot_read, "a.orders.list()", 10), cannot_read);
+        assert_eq!(told("Error", "not a function", "shop.refund()", 6), "not a function");
+    }
+
+    #[test]
+    fn a_name_that_is_not_there_is_answered_with_a_near_one() {
+        let told = |source, column| told("ReferenceError", "shopp is not defined", source, column);
+        assert_eq!(told("shopp.list()", 1), "shopp is not defined; did you mean shop?");
+        assert_eq!(told("x = shopp", 5), "shopp is not defined; did you mean shop?");
+        assert_eq!(told("throw ReferenceError('shopp is not defined')", 7), "shopp is not defined");
+        let other = |source| super::tests::told("ReferenceError", "database is not defined", source, 1);
+        assert_eq!(other("database.query()"), "database is not defined; available: shop, empty");
+        assert_eq!(other("database"), "database is not defined");
+    }
+
+    #[test]
+    fn hostile_sources_cost_little() {
+        for source in ["(".repeat(1 << 20), "a.".repeat(1 << 20), "a[".repeat(1 << 20), "é".repeat(1 << 20)] {
+            for column in [1, 1 << 19, 1 << 20] {
+                assert!(callee(&source, column).is_none_or(|callee| callee.len() <= 4 * WINDOW));
+            }
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Text of guests and callers in messages: quoted, escaped, cut.
+
+use std::fmt::{self, Write as _};
+
+/// `text` in at most `max` characters; what is cut off leaves a `…`.
+pub(crate) fn cut(text: &str, max: usize) -> String {
+    match text.char_indices().nth(max) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text.to_owned(),
+    }
+}
+
+/// In single quotes, escaped, in at most 120 characters.
+pub(crate) struct Quoted<'a>(pub(crate) &'a str);
+
+impl fmt::Display for Quoted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const MAX: usize = 120;
+        f.write_str("'")?;
+        for c in self.0.chars().take(MAX) {
+            match c {
+                '"' => f.write_str("\"")?,
+                c => write!(f, "{}", c.escape_debug())?,
+            }
+        }
+        f.write_str(if self.0.chars().nth(MAX).is_some() { "…'" } else { "'" })
+    }
+}
+
+/// With escapes in the place of control characters and of whatever else ends a line.
+pub(crate) struct OneLine<'a>(pub(crate) &'a str);
+
+impl fmt::Display for OneLine<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.chars().try_for_each(|c| match c {
+            c if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') => write!(f, "{}", c.escape_default()),
+            c => f.write_char(c),
+        })
+    }
+}
+
+/// `64 MiB`, `1.5 KiB`, `100 bytes`.
+pub(crate) fn bytes_text(bytes: u64) -> String {
+    let units = [("GiB", 1_u64 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
+    match units.into_iter().find(|(_, size)| bytes >= *size) {
+        Some((unit, size)) => format!("{} {unit}", (bytes as f64 / size as f64 * 100.0).round() / 100.0),
+        None => format!("{bytes} bytes"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_text_is_cut_and_line_ends_are_escaped() {
+        assert_eq!(cut("äöü", 3), "äöü");
+        assert_eq!(cut("äöü!", 3), "äöü…");
+        assert_eq!(OneLine("a\nb\u{2028}é").to_string(), "a\\nb\\u{2028}é");
+        assert_eq!(Quoted("it's \"x\"\n").to_string(), "'it\\'s \"x\"\\n'");
+    }
+
+    #[test]
+    fn limits_are_told_in_their_own_units() {
+        for (bytes, text) in [(0, "0 bytes"), (1 << 10, "1 KiB"), (64 << 20, "64 MiB"), (3 << 29, "1.5 GiB")] {
+            assert_eq!(bytes_text(bytes), text);
+        }
+    }
+}
