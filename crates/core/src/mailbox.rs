@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use crate::engine::{Call, CallId, Event, LogLevel, LogLine, Notification};
 use crate::program::Limits;
-use crate::value::Value;
+use crate::value::{Datum, Graph, Value};
 
 /// What one pending call costs the host beside its input: its entries here and a task in the driver.
 const CALL_COST: usize = 512;
@@ -24,6 +24,8 @@ pub struct Mailbox {
     room: usize,
     log_lines_left: usize,
     log_units_left: usize,
+    /// How many bytes the host may take to read a log record.
+    max_record_bytes: usize,
 }
 
 #[derive(Debug)]
@@ -46,6 +48,7 @@ impl Mailbox {
             room: limits.memory_len(),
             log_lines_left: limits.max_log_lines,
             log_units_left: limits.max_log_chars,
+            max_record_bytes: limits.memory_len(),
         }
     }
 
@@ -74,16 +77,21 @@ impl Mailbox {
     }
 
     /// Takes in a log record, a call that has no answer, and says how many more bytes of records will be kept: one line
-    /// of the limits a record, one unit a byte. A record that is too long is dropped, and with it all that come later.
+    /// of the limits a record, one unit a byte. A record that is longer than what is left is cut, with a `…`, to half of
+    /// that, so that later ones have room, too.
     pub fn log_record(&mut self, function: u32, args: &[u8]) -> usize {
         if self.log_lines_left > 0 {
-            match self.log_units_left.checked_sub(args.len()) {
+            let args = match args.len() <= self.log_units_left {
+                true => Value::from_bytes(args),
+                false => shortened(args, self.log_units_left / 2, self.max_record_bytes),
+            };
+            match self.log_units_left.checked_sub(args.as_bytes().len()) {
                 Some(left) => {
                     self.log_lines_left -= 1;
                     self.log_units_left = left;
-                    self.events.push(Event::Notify(Notification { function, args: Value::from_bytes(args) }));
+                    self.events.push(Event::Notify(Notification { function, args }));
                 }
-                None => self.log_units_left = 0,
+                None => self.log_units_left = 0, // No room, not even for the mark.
             }
         }
         self.log_units_left()
@@ -142,6 +150,22 @@ impl Mailbox {
     }
 }
 
+/// A record of a length that is kept. `budget` is how many bytes the host may take to read it.
+fn shortened(args: &[u8], len: usize, budget: usize) -> Value {
+    let graph = Value::from_bytes(args).to_graph("args", budget);
+    let graph = graph.map(|mut graph| {
+        graph.shorten(len);
+        graph
+    });
+    let value = graph.and_then(|graph| graph.to_value("args")).ok().filter(|value| value.as_bytes().len() <= len);
+    value.unwrap_or_else(|| {
+        let mut mark = Graph::default();
+        let root = mark.array([Datum::from("…")]);
+        mark.set_root(root);
+        mark.to_value("args").unwrap_or_else(|_| Value::undefined())
+    })
+}
+
 /// The last character boundary of valid UTF-8 at or before `at`.
 fn floor_char_boundary(text: &[u8], at: usize) -> usize {
     let is_continuation = |&byte: &u8| byte & 0xc0 == 0x80;
@@ -152,6 +176,7 @@ fn floor_char_boundary(text: &[u8], at: usize) -> usize {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use serde_json::json;
 
     fn mailbox(lines: usize, chars: usize) -> Mailbox {
         Mailbox::new(&Limits { max_log_lines: lines, max_log_chars: chars, memory_bytes: 4096, ..Limits::default() })
@@ -216,14 +241,35 @@ mod tests {
     }
 
     #[test]
-    fn notifications_are_paid_for_for_good_and_records_are_dropped() {
-        let mut told = mailbox(0, 0);
-        assert_eq!((0..8).find(|_| told.notify(3, &[0; 512]) == Err(NoRoom)), Some(4));
-        let mut logged = mailbox(9, 10);
-        assert_eq!([4, 4, 4, 1].map(|len| logged.log_record(3, &vec![0; len])), [6, 2, 0, 0]);
+    fn a_record_that_is_too_long_is_cut_and_later_ones_are_kept() {
+        let record = |json: serde_json::Value| Value::from_json(Some(&json), "args").unwrap();
+        let limits = Limits { max_log_lines: 9, max_log_chars: 400, ..Limits::default() };
+        let mut logged = Mailbox::new(&limits);
+        let rows: Vec<_> = (0..1000).map(|id| json!({"id": id, "name": "n".repeat(20)})).collect();
+        for args in [json!(["one"]), json!([rows]), json!(["é".repeat(1000), "end"]), json!(["two"])] {
+            assert!(logged.log_record(3, record(args).as_bytes()) > 0);
+        }
+        // What cannot be read is cut to the mark.
+        assert!(logged.log_record(3, &[7; 1000]) > 0);
         let mut events = Vec::new();
         logged.take_events(&mut events);
-        assert_eq!(events.len(), 2);
+        let kept = events.into_iter().map(|event| match event {
+            Event::Notify(Notification { args, .. }) => args.to_json("args", 1 << 20).unwrap().unwrap(),
+            other => panic!("{other:?}"),
+        });
+        let kept: Vec<_> = kept.collect();
+        assert_eq!((&kept[0], &kept[3], &kept[4]), (&json!(["one"]), &json!(["two"]), &json!(["…"])));
+        let items = kept[1][0].as_array().unwrap();
+        assert!(items.len() > 1 && items.last() == Some(&json!("…")), "{items:?}");
+        let text = kept[2][0].as_str().unwrap();
+        assert!(text.starts_with("éé") && text.ends_with("é…") && kept[2][1] == "…", "{}", kept[2]);
+        assert_eq!(mailbox(9, 3).log_record(3, record(json!(["long"])).as_bytes()), 0, "not even the mark");
+    }
+
+    #[test]
+    fn notifications_are_paid_for_for_good_and_records_are_counted() {
+        let mut told = mailbox(0, 0);
+        assert_eq!((0..8).find(|_| told.notify(3, &[0; 512]) == Err(NoRoom)), Some(4));
         assert_eq!([1, 1, 1].map(|len| mailbox(2, 10).log_record(3, &vec![0; len])), [9, 9, 9]);
         let mut few = mailbox(1, 10);
         assert_eq!([few.log_record(3, &[0]), few.log_record(3, &[0])], [0, 0]);

@@ -328,6 +328,60 @@ impl Graph {
         }
     }
 
+    /// Shortens the value to some `room` bytes, roughly counted: its beginning is kept, and a `…` stands for what is left out.
+    pub(crate) fn shorten(&mut self, room: usize) {
+        let mut room = Room(room);
+        room.keeps(&mut self.root);
+        let mut seen = vec![false; self.nodes.len()];
+        // Objects of which a part is being shortened, and its number, innermost last.
+        let mut open = Vec::new();
+        let mut next = self.root.node_id();
+        loop {
+            if let Some(NodeId(id)) = next
+                && let Some(seen) = seen.get_mut(id as usize)
+                && !std::mem::replace(seen, true)
+            {
+                self.shorten_bulk(id as usize, &mut room);
+                open.push((id as usize, 0));
+            }
+            let Some((id, part)) = open.last_mut() else { return };
+            let node = &mut self.nodes[*id];
+            next = match node.shorten_part(*part, &mut room) {
+                Some(Ok(object)) => {
+                    *part += 1;
+                    object
+                }
+                Some(Err(NoRoom)) => {
+                    node.cut_off(*part);
+                    open.pop();
+                    None
+                }
+                None => {
+                    open.pop();
+                    None
+                }
+            };
+        }
+    }
+
+    /// Replaces an object whose own bytes do not fit.
+    fn shorten_bulk(&mut self, id: usize, room: &mut Room) {
+        let shown = match self.nodes[id] {
+            Node::View { buffer, .. } => self.get(buffer),
+            _ => None,
+        };
+        let bulk = match shown.unwrap_or(&self.nodes[id]) {
+            Node::Buffer { bytes, .. } => bytes.len(),
+            Node::RegExp { source, .. } => source.len(),
+            Node::Function(function) => function.name.len(),
+            Node::Boxed(Datum::String(text)) => text.len(),
+            _ => 0,
+        };
+        if !room.take(bulk) {
+            self.nodes[id] = Node::Array(vec![Datum::from("…")]);
+        }
+    }
+
     /// Makes `root` the value that this graph is.
     pub fn set_root(&mut self, root: Datum) {
         self.root = root;
@@ -392,7 +446,94 @@ impl Graph {
     }
 }
 
+/// How many bytes there is still room for.
+struct Room(usize);
+
+struct NoRoom;
+
+impl Room {
+    fn take(&mut self, bytes: usize) -> bool {
+        let left = self.0.checked_sub(bytes);
+        self.0 = left.unwrap_or(0);
+        left.is_some()
+    }
+
+    /// Whether there is room for (the beginning of) a part of a value; an object's own parts are another matter.
+    fn keeps(&mut self, datum: &mut Datum) -> bool {
+        /// The most that a number takes, and the tag and length of everything else; an object is closed, perhaps by a mark.
+        const PART: usize = 10;
+        const OBJECT: usize = 24;
+        match datum {
+            Datum::Node(_) => self.take(OBJECT),
+            Datum::BigInt(number) => self.take(PART + number.as_le_bytes().len()),
+            Datum::String(text) => {
+                let keeps = self.take(PART);
+                *text = self.cut(std::mem::take(text));
+                keeps
+            }
+            _ => self.take(PART),
+        }
+    }
+
+    /// As much of a text as there is room for, and a mark if that is not all of it.
+    fn cut(&mut self, mut text: String) -> String {
+        let left = self.0;
+        if !self.take(text.len()) {
+            text.truncate(text.floor_char_boundary(left));
+            text.push('…');
+        }
+        text
+    }
+}
+
 impl Node {
+    /// Shortens part number `part` (of a map, keys and values in turn), and says which object it is, if it is one; `None`
+    /// behind the last.
+    fn shorten_part(&mut self, part: usize, room: &mut Room) -> Option<Result<Option<NodeId>, NoRoom>> {
+        if let Self::Error(error) = self
+            && part == 0
+        {
+            error.stack = None;
+            error.message = error.message.take().map(|message| room.cut(message));
+        }
+        let (key_len, datum) = match self {
+            Self::Array(items) | Self::Set(items) => (0, items.get_mut(part)?),
+            Self::Object(members) | Self::SparseArray(_, members) => {
+                let (key, member) = members.get_mut(part)?;
+                (key.len(), member)
+            }
+            Self::Map(entries) => {
+                let (key, value) = entries.get_mut(part / 2)?;
+                (0, if part.is_multiple_of(2) { key } else { value })
+            }
+            Self::Error(error) if part == 0 => (0, error.cause.as_mut()?),
+            _ => return None,
+        };
+        let keeps = room.take(key_len) && room.keeps(datum);
+        Some(if keeps { Ok(datum.node_id()) } else { Err(NoRoom) })
+    }
+
+    /// Puts a mark in the place of its parts from number `part` on.
+    fn cut_off(&mut self, part: usize) {
+        let mark = || Datum::from("…");
+        match self {
+            Self::Array(items) | Self::Set(items) => {
+                items.truncate(part);
+                items.push(mark());
+            }
+            Self::Object(members) | Self::SparseArray(_, members) => {
+                members.truncate(part);
+                members.push(("…".to_owned(), mark()));
+            }
+            Self::Map(entries) => {
+                entries.truncate(part / 2);
+                entries.push((mark(), mark()));
+            }
+            Self::Error(error) => error.cause = None,
+            _ => {}
+        }
+    }
+
     /// Makes the objects that it names those that are so much further on.
     fn shift(&mut self, by: u32) {
         match self {
@@ -421,6 +562,10 @@ impl Datum {
         if let Self::Node(id) = self {
             id.0 += by;
         }
+    }
+
+    fn node_id(&self) -> Option<NodeId> {
+        if let Self::Node(id) = self { Some(*id) } else { None }
     }
 
     /// The text of a string.

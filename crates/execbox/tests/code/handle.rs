@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use execbox::code::{Args, CodeControl, CodeExecution, CodeExecutionOptions, HostValue, Status};
+use execbox::code::{Args, CodeControl, CodeExecution, CodeExecutionLog, CodeExecutionOptions, HostValue, Status};
 use execbox::{Execution, Executor, Provider, Tool, ToolError};
 use serde_json::{Value as Json, json};
 use tokio::sync::{Notify, mpsc};
@@ -362,8 +362,17 @@ fn logs(executor: &Arc<dyn Executor>) {
     assert!(all.is_sorted_by(|one, next| one.timestamp <= next.timestamp) && all[0].timestamp > 1.7e12);
     assert_eq!(logged(source, options().log_limits(7, 64_000)).len(), 7);
     let source = "for (let i = 0; i < 10; i++) console.log('x'.repeat(1000)); export default 1";
-    let few = logged(source, options().log_limits(100, 3500)).len();
-    assert!((1..4).contains(&few), "{few} calls were kept");
+    let texts = |logs: Vec<CodeExecutionLog>| -> Vec<String> {
+        let text = |log: &CodeExecutionLog| log.args.items(log.args.root())?.first()?.as_str().map(str::to_owned);
+        logs.iter().map(|log| text(log).expect("a text")).collect()
+    };
+    let few = texts(logged(source, options().log_limits(100, 3500)));
+    assert!(few[..3].iter().all(|text| text.len() == 1000) && few[3].ends_with("x…"), "{few:?}");
+    assert!(few.iter().map(String::len).sum::<usize>() <= 3500);
+    let source = "console.log('before'); console.log('x'.repeat(1e6)); console.log('after'); export default 1";
+    let cut = texts(logged(source, options()));
+    assert_eq!((cut[0].as_str(), cut[2].as_str()), ("before", "after"), "a long one swallows no later one");
+    assert!(cut[1].len() > 30_000 && cut[1].ends_with("x…"), "{}", cut[1].len());
     assert_eq!(logged(source, options().log_limits(0, 0)).len(), 0);
 }
 
