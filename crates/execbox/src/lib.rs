@@ -41,6 +41,7 @@ pub mod code;
 pub mod declarations;
 mod dispatch;
 mod executor;
+mod finite;
 mod host;
 mod inline;
 mod link;

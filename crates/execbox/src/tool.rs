@@ -16,6 +16,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 use tokio_util::sync::CancellationToken;
 
+use crate::finite;
+
 /// A host function for guests, under construction. See [`Tool::new`] and [`Tool::typed`].
 pub struct Tool {
     pub(crate) name: String,
@@ -60,6 +62,8 @@ impl Tool {
 
     /// A tool from a Rust function with typed input and output. Both schemas come from the types.
     ///
+    /// An output that JSON cannot say (a NaN, a map whose keys are no strings) fails the call with `serialization_error`.
+    ///
     /// ```
     /// use execbox::{Tool, ToolError};
     /// use schemars::JsonSchema;
@@ -91,7 +95,7 @@ impl Tool {
             async move {
                 let input = serde_json::from_value(input).map_err(|error| ToolError::invalid_input(&error))?;
                 let output = function(input, context).await?;
-                serde_json::to_value(output).map_err(|error| ToolError::unserializable(&error))
+                finite::to_json(&output).map_err(|reason| ToolError::unserializable(&reason))
             }
         };
         Self::new(name, over_json).input_schema(schema_of::<I>()).output_schema(schema_of::<O>())
@@ -169,8 +173,8 @@ impl ToolError {
         Self::invalid(format!("the input does not fit: {error}"))
     }
 
-    fn unserializable(error: &serde_json::Error) -> Self {
-        Self { code: ErrorCode::SerializationError, message: format!("the result is not JSON: {error}") }
+    fn unserializable(reason: &impl fmt::Display) -> Self {
+        Self { code: ErrorCode::SerializationError, message: format!("the result is not JSON: {reason}") }
     }
 }
 

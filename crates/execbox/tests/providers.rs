@@ -55,6 +55,17 @@ async fn a_typed_tool_takes_and_gives_what_its_types_say() {
 }
 
 #[tokio::test]
+async fn a_typed_tools_numbers_are_finite() {
+    let divide = Tool::typed("divide", async |(a, b): (f64, f64), _| Ok(vec![Some(a / b), None]));
+    let provider = Provider::builder("math").tool(divide).build().unwrap();
+    let result = run([provider.clone()], "await math.divide([1, 0])").await;
+    let message = "the result is not JSON: result[0] is infinite; use null or a finite number";
+    assert_eq!(failure(&result), (ErrorCode::SerializationError, message));
+    let caught = "try { await math.divide([0, 0]) } catch (error) { [error.code, (await math.divide([3, 2]))] }";
+    assert_eq!(run([provider], caught).await.outcome, Ok(Some(json!(["serialization_error", [1.5, null]]))));
+}
+
+#[tokio::test]
 async fn a_typed_tools_input_is_checked_against_its_types() {
     let result = run([typed()], "await math.sum_up({ to: 'x' })").await;
     let (code, message) = failure(&result);
