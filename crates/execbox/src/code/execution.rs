@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use super::calls::HostCalls;
 use super::options::{CodeExecutionOptions, Sink, Sinks};
 
-/// A run under way: await it for its result. Dropping it terminates the run.
+/// A run under way: await it for its result, as often as you like. Dropping it terminates the run.
 ///
 /// ```
 /// use execbox::code::CodeExecutionOptions;
@@ -49,8 +49,8 @@ pub struct CodeExecution {
 #[derive(Debug)]
 enum Task {
     Running(JoinHandle<CodeExecutionResult>),
-    /// It never began.
-    Over(Option<Box<CodeExecutionResult>>),
+    /// It has settled, or never began. The handle can be awaited again, with the same result.
+    Over(Box<CodeExecutionResult>),
 }
 
 /// Terminates a run and looks at it, from anywhere. Cheap to clone.
@@ -125,18 +125,16 @@ impl Future for CodeExecution {
     type Output = CodeExecutionResult;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<CodeExecutionResult> {
-        Poll::Ready(match &mut self.task {
-            Task::Over(result) => match result.take() {
-                Some(result) => *result,
-                None => failed(Failure::internal("the run is over")),
-            },
-            Task::Running(task) => {
-                let result = ready!(Pin::new(task).poll(cx));
-                self.task = Task::Over(None);
-                self.control.0.settle(); // for a run that its runtime has dropped
-                result.unwrap_or_else(|_| failed(Failure::internal("the run was dropped by its runtime")))
-            }
-        })
+        if let Task::Running(task) = &mut self.task {
+            let result = ready!(Pin::new(task).poll(cx));
+            self.control.0.settle(); // for a run that its runtime has dropped
+            let result = result.unwrap_or_else(|_| failed(Failure::internal("the run was dropped by its runtime")));
+            self.task = Task::Over(Box::new(result));
+        }
+        match &self.task {
+            Task::Over(result) => Poll::Ready((**result).clone()),
+            Task::Running(_) => Poll::Pending,
+        }
     }
 }
 
@@ -176,10 +174,7 @@ impl Run {
         });
         let over = |failure| {
             control.running.store(false, Ordering::Release);
-            CodeExecution {
-                control: CodeControl(Arc::clone(&control)),
-                task: Task::Over(Some(Box::new(failed(failure)))),
-            }
+            CodeExecution { control: CodeControl(Arc::clone(&control)), task: Task::Over(Box::new(failed(failure))) }
         };
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
             return over(Failure::internal("a run needs a tokio runtime with time enabled"));
