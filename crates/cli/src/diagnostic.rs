@@ -1,6 +1,7 @@
 //! An error for people: what is wrong, the place in the source, and how the program got there.
 
 use annotate_snippets::{Annotation, AnnotationKind, Group, Level, Renderer, Snippet};
+use execbox::core::error::StackFrame;
 use execbox::core::language::Position;
 
 use crate::frame::Frame;
@@ -13,8 +14,8 @@ pub(crate) struct Diagnostic<'a> {
     pub(crate) code: Option<&'a str>,
     pub(crate) message: &'a str,
     pub(crate) place: Option<Place<'a>>,
-    /// Stack lines, innermost first: `    at total (orders.ts:3:7)`.
-    pub(crate) stack: Vec<String>,
+    /// Innermost first.
+    pub(crate) stack: Vec<StackFrame>,
 }
 
 /// Where an error arose.
@@ -27,7 +28,7 @@ pub(crate) struct Place<'a> {
 }
 
 impl Diagnostic<'_> {
-    /// As one or more lines. The innermost stack line is not among them if the frame shows what it says.
+    /// As one or more lines. The innermost frame is not among them if its line of the source is shown.
     pub(crate) fn text(&self, coloured: bool) -> String {
         let message = safe(self.message);
         let mut title = Level::ERROR.primary_title(&*message);
@@ -37,7 +38,7 @@ impl Diagnostic<'_> {
         let frame = self.place.and_then(|place| Some((place, Frame::around(place.code, place.position)?)));
         let (group, callers) = match &frame {
             Some((place, frame)) => {
-                let function = self.stack.first().and_then(|line| function(line, place));
+                let function = self.stack.first().and_then(|frame| function(frame, place));
                 (
                     title.element(snippet(frame, &safe_line(place.name), function)),
                     self.stack.get(1..).unwrap_or_default(),
@@ -47,8 +48,8 @@ impl Diagnostic<'_> {
         };
         let renderer = if coloured { Renderer::styled() } else { Renderer::plain() };
         let mut text = renderer.render(&[group]) + "\n";
-        for line in callers {
-            text += &format!("{}\n", safe_line(line));
+        for frame in callers {
+            text += &format!("    at {}\n", safe_line(&frame.to_string()));
         }
         text
     }
@@ -63,8 +64,8 @@ fn snippet<'a>(frame: &'a Frame, name: &str, function: Option<&str>) -> Snippet<
         .annotation(AnnotationKind::Primary.span(frame.span.clone()).label(label))
 }
 
-/// The function that a stack line at that place names.
-fn function<'a>(stack_line: &'a str, place: &Place<'_>) -> Option<&'a str> {
-    let at = format!(" ({}:{})", place.name, place.position);
-    stack_line.strip_prefix("    at ")?.strip_suffix(&at)
+/// The function of a frame, if it is at that place.
+fn function<'a>(stack_frame: &'a StackFrame, place: &Place<'_>) -> Option<&'a str> {
+    let is_there = stack_frame.file == place.name && stack_frame.position() == place.position;
+    stack_frame.function.as_deref().filter(|_| is_there)
 }

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::fmt::Display;
 use std::io::{self, IsTerminal as _, Write as _};
 
-use execbox::core::script::error_position;
+use execbox::core::error::{StackFrame, render};
 use execbox::{ExecuteError, ExecuteResult, LogLevel, LogLine};
 use serde_json::Value as Json;
 
@@ -16,9 +16,6 @@ use crate::diagnostic::{Diagnostic, Place};
 use crate::exit::Exit;
 use crate::source::{self, Source};
 use crate::terminal::{colours, safe, safe_json, safe_line};
-
-/// What the library calls the program in stack lines.
-const SCRIPT_NAME: &str = "<script>";
 
 /// Shows log lines, one write for each.
 pub(crate) fn log_sink() -> impl Fn(&LogLine) + Send + Sync + 'static {
@@ -94,29 +91,13 @@ pub(crate) fn hint_at_undefined(instead: &str) {
     }
 }
 
-/// An error, the place in the source that it comes from, and the rest of its stack.
+/// An error, the place in the source that it comes from, and the rest of its stack, which calls the program what its user
+/// calls it.
 fn error_text(error: &ExecuteError, source: &Source, coloured: bool) -> String {
-    let (message, stack) = split_stack(error);
-    let place = error_position(error).map(|position| Place { name: &source.name, code: &source.code, position });
-    let stack = stack.iter().map(|line| with_name(line, &source.name)).collect();
+    let message = render(error.name.as_deref(), &error.message, []);
+    let place = error.position.map(|position| Place { name: &source.name, code: &source.code, position });
+    let stack = error.stack.iter().map(|frame| StackFrame { file: source.name.clone(), ..frame.clone() }).collect();
     Diagnostic { code: Some(error.code.as_str()), message: &message, place, stack }.text(coloured)
-}
-
-/// An error's message, and the stack lines that end it: innermost first.
-fn split_stack(error: &ExecuteError) -> (String, Vec<&str>) {
-    let lines: Vec<&str> = error.message.split('\n').collect();
-    let is_stack_line = |line: &&&str| line.starts_with("    at ") && line.contains(SCRIPT_NAME);
-    let count = lines.iter().skip(1).rev().take_while(is_stack_line).count();
-    let (message, stack) = lines.split_at(lines.len() - count);
-    (message.join("\n"), stack.to_vec())
-}
-
-/// A stack line that calls the program what its user calls it.
-fn with_name(stack_line: &str, name: &str) -> String {
-    match stack_line.rsplit_once(SCRIPT_NAME) {
-        Some((function, place)) => format!("{function}{name}{place}"),
-        None => stack_line.to_owned(),
-    }
 }
 
 /// Writes text to standard output, as one or more lines.

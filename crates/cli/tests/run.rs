@@ -96,6 +96,7 @@ fn failures_of_programs() {
         run(&["-e", "const all = []; for (;;) all.push(new Array(1000).fill(all.length))", "--memory", "8MiB"]),
         // It claims to have run out of time, and to be somewhere else. It is believed in neither.
         run(&["-e", "throw Object.assign(new Error('no\\n    at <script>:99:1'), { code: 'timeout' })"]),
+        run(&["--json", "-e", "throw Object.assign(new Error('no\\n    at <script>:99:1'), { code: 'timeout' })"]),
     ];
     insta::assert_snapshot!(transcript(&dir, &commands));
 }
@@ -246,7 +247,7 @@ fn help() {
 fn a_source_that_is_too_long_is_a_syntax_error() {
     let output = run(&["--json"]).stdin(&"1;".repeat(3 << 20)).output(&directory("too-long"));
     let stdout = String::from_utf8(output.stdout).unwrap();
-    assert!(stdout.contains("SyntaxError: ") && stdout.contains("limit"), "{stdout}");
+    assert!(stdout.contains(r#""name":"SyntaxError""#) && stdout.contains("limit"), "{stdout}");
     assert_eq!(output.status.code(), Some(1));
 }
 

@@ -18,13 +18,14 @@ use std::time::Duration;
 
 use serde_json::{Map, Value as Json, json};
 
-use crate::engine::{Frame, LinkError as EngineError, LogLevel, Notification, Outcome};
-use crate::error::ExecuteError;
+use crate::engine::{Frame, LinkError as EngineError, LogLevel, Notification, Outcome, Thrown};
+use crate::error::{ExecuteError, StackFrame, bounded_stack, render};
+use crate::explain::{Given, explain};
 use crate::language::{Dialect, GLOBALS_MODULE, Language, Position};
 use crate::link::{self, LinkError, Sources};
 use crate::pool::Refusal as PoolRefusal;
 use crate::program::{Limits, Module, Modules, Program, Source};
-use crate::script::{bytes_text, callee_at};
+use crate::text::bytes_text;
 use crate::value::{Datum, FunctionKind, Graph, Node, Refusal, Value};
 
 /// The function behind the `report` global (§5.2).
@@ -41,9 +42,6 @@ const CONSOLE: [(&str, LogLevel); 5] = [
 
 /// The first number for functions of the host's own.
 pub const FIRST_FUNCTION: u32 = 6;
-
-/// The longest stack that is told, in frames.
-const MAX_FRAMES: usize = 8;
 
 // ---- The request ----------------------------------------------------------------------------------
 
@@ -219,8 +217,11 @@ impl Code {
     pub fn finish(&self, outcome: Outcome) -> Ending {
         let (status, error) = match outcome {
             Outcome::Returned(value) => return Ok(value),
-            Outcome::Threw(thrown) => (Status::Error, self.uncaught(&thrown.name, &thrown.message, &thrown.frames)),
-            Outcome::Failed { error, frames } => (Status::Error, self.uncaught("Error", &error.message, &frames)),
+            Outcome::Threw(thrown) => (Status::Error, self.uncaught(&thrown)),
+            Outcome::Failed { error, frames } => {
+                let name = "Error".to_owned();
+                (Status::Error, self.uncaught(&Thrown { name, message: error.message, frames }))
+            }
             Outcome::Unlinked(error) => return Err(self.unlinked(&error)),
             Outcome::OutOfMemory => {
                 let limit = bytes_text(self.limits.memory_bytes);
@@ -237,42 +238,40 @@ impl Code {
     }
 
     /// An uncaught error, in terms of the sources as they were given.
-    fn uncaught(&self, name: &str, message: &str, frames: &[Frame]) -> CodeExecutionError {
-        let name = if name.is_empty() { "Error" } else { name };
-        let places: Vec<_> = frames.iter().take(MAX_FRAMES).map(|frame| self.place(frame)).collect();
-        let message = self.name_the_callee(name, message, places.first().and_then(Option::as_ref));
-        let mut stack = if message.is_empty() { name.to_owned() } else { format!("{name}: {message}") };
-        for (frame, place) in frames.iter().zip(&places) {
-            let Some((module, at)) = place else { continue };
-            stack += &match &frame.function {
-                Some(function) => format!("\n    at {function} ({module}:{at})"),
-                None => format!("\n    at {module}:{at}"),
-            };
-        }
-        let error = CodeExecutionError { stack: Some(stack), ..CodeExecutionError::new(name, message) };
-        match places.into_iter().flatten().next() {
-            Some((module, at)) => error.at(module, at),
+    fn uncaught(&self, thrown: &Thrown) -> CodeExecutionError {
+        let name = if thrown.name.is_empty() { "Error" } else { &thrown.name };
+        let stack = bounded_stack(thrown.frames.iter().map(|frame| self.place(frame)));
+        let source = stack.first().and_then(|frame| Some((self.sources.text(&frame.file)?, frame.position())));
+        let message = match source {
+            Some((source, at)) => explain(thrown, source, at, &self.given(source)),
+            None => thrown.message.clone(),
+        };
+        let error = CodeExecutionError::new(name, message);
+        let error = match stack.first() {
+            Some(frame) => error.at(&frame.file, frame.position()),
             None => error,
-        }
+        };
+        CodeExecutionError { stack, ..error }
     }
 
-    /// Where a frame is in the sources as they were given. A module that cannot link is where its error is.
-    fn place<'a>(&'a self, frame: &'a Frame) -> Option<(&'a str, Position)> {
-        let module = frame.module.as_deref().unwrap_or(&self.graph.entry);
-        let linked = self.graph.modules.iter().find(|linked| linked.name == module);
+    /// A frame in the sources as they were given. A module that cannot link is where its error is.
+    fn place(&self, frame: &Frame) -> StackFrame {
+        let place = StackFrame::of(frame, &self.graph.entry);
+        let linked = self.graph.modules.iter().find(|linked| linked.name == place.file);
         match linked.and_then(|linked| linked.broken.as_ref()) {
-            Some(error) => Some((error.filename.as_deref()?, error.position?)),
-            None => Some((module, frame.position)),
+            Some(LinkError { filename: Some(filename), position: Some(at), .. }) => place.moved(filename, *at),
+            _ => place,
         }
     }
 
-    /// The message of an uncaught error. Engines say `not a function` without saying what is not; the source does.
-    fn name_the_callee(&self, name: &str, message: &str, place: Option<&(&str, Position)>) -> String {
-        let source = place.and_then(|(module, at)| Some((self.sources.text(module)?, *at)));
-        match (name, message, source.and_then(|(source, at)| callee_at(source, at))) {
-            ("TypeError", "not a function", Some(callee)) => format!("{callee} is not a function"),
-            _ => message.to_owned(),
-        }
+    /// What a module was given: globals, and what it imports as a namespace that is called as its specifier is.
+    fn given<'a>(&'a self, source: &str) -> Given<'a> {
+        let imports = self.sources.imports.iter();
+        let namespaces = imports.filter(|(specifier, _)| source.contains(&format!("* as {specifier} from")));
+        let namespaces =
+            namespaces.map(|(name, exports)| (name.as_str(), exports.iter().map(String::as_str).collect()));
+        let names = self.sources.globals.iter().map(String::as_str).collect();
+        Given { namespaces: namespaces.collect(), names }
     }
 
     /// What only the engine sees. Everything else about linking was said before it started.
@@ -450,16 +449,17 @@ impl Status {
     }
 }
 
-/// Why a run did not succeed (§4.2).
+/// Why a run did not succeed (§4.2). Its [`Display`](std::fmt::Display) is all of it as [`render`] writes it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, thiserror::Error)]
-#[error("{name}: {message}")]
+#[error("{}", self.render())]
 pub struct CodeExecutionError {
-    /// The error's name, for example `TypeError`.
+    /// The error's name, for example `TypeError`; `Error` for a thrown value that is no error.
     pub name: String,
-    /// Its message.
+    /// Exactly its message, or the thrown value as text.
     pub message: String,
-    /// Name, message, and the frames of the guest's own sources.
-    pub stack: Option<String>,
+    /// How the guest got there, innermost first: at most [`MAX_FRAMES`](crate::error::MAX_FRAMES). Empty for modules that
+    /// do not link. In JSON it is both the text `stack` of the specification and, as data, `frames`.
+    pub stack: Vec<StackFrame>,
     /// The specifier that failed to link.
     pub specifier: Option<String>,
     /// The source that line and column are in.
@@ -485,15 +485,31 @@ impl CodeExecutionError {
         Self { filename: Some(filename.to_owned()), line: Some(at.line), column: Some(at.column), ..self }
     }
 
-    /// As §4.2 has it.
+    /// The error as text for people and models: see [`render`].
+    pub fn render(&self) -> String {
+        let place = || {
+            let (file, line, column) = (self.filename.clone()?, self.line?, self.column?);
+            Some(StackFrame { function: None, file, line, column })
+        };
+        let place = if self.stack.is_empty() { place() } else { None };
+        render(Some(&self.name), &self.message, place.as_slice().iter().chain(&self.stack))
+    }
+
+    /// As §4.2 has it, and `frames`.
     pub fn to_json(&self) -> Json {
         let mut json = Map::new();
         json.insert("name".to_owned(), json!(self.name));
         json.insert("message".to_owned(), json!(self.message));
-        let texts = [("stack", &self.stack), ("specifier", &self.specifier), ("filename", &self.filename)];
+        if !self.stack.is_empty() {
+            json.insert("stack".to_owned(), json!(self.render()));
+        }
+        let texts = [("specifier", &self.specifier), ("filename", &self.filename)];
         json.extend(texts.into_iter().filter_map(|(key, text)| Some((key.to_owned(), json!(text.as_ref()?)))));
         let numbers = [("line", self.line), ("column", self.column)];
         json.extend(numbers.into_iter().filter_map(|(key, number)| Some((key.to_owned(), json!(number?)))));
+        if !self.stack.is_empty() {
+            json.insert("frames".to_owned(), json!(self.stack));
+        }
         Json::Object(json)
     }
 }

@@ -7,8 +7,11 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value as Json;
 
+use crate::engine::Frame;
 use crate::language::Position;
+use crate::link::MAX_NAME_BYTES;
 use crate::pool::Refusal;
+use crate::text::{OneLine, cut};
 
 /// The closed set of error codes (runner specification, "Stable Error Codes").
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -67,20 +70,28 @@ impl fmt::Display for ErrorCode {
 }
 
 /// Why an execution, or one tool call, failed.
+///
+/// Serialises as the runner specification has it, `{code, message}`, with `name`, `position` and `stack` beside them where
+/// they are known. Its [`Display`](fmt::Display) is the code, then all of it as [`render`] writes it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
-#[error("{code}: {message}")]
+#[error("{code}: {}", self.render())]
 pub struct ExecuteError {
     /// Which of the seven kinds.
     pub code: ErrorCode,
-    /// For people and models. An uncaught guest error has its name and message on the first line,
-    /// then its stack, one `    at …` line per frame of the guest's own source.
+    /// What is wrong: of an error of the guest's, exactly its message; of a thrown value that is no error, the value as text.
     pub message: String,
-    /// Where in the guest's source it came from, if that is known: for showing the line to people. Not
-    /// part of what the specification serialises; a runner of Execbox tells it beside that.
-    #[serde(skip)]
+    /// The name of the guest's error, for example `TypeError`. `None` for a thrown value that is no error, and for
+    /// failures of tools and limits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Where in the guest's source it came from, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub position: Option<Position>,
+    /// How the guest got there, innermost first: at most [`MAX_FRAMES`]. Empty for code that does not compile.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stack: Vec<StackFrame>,
     /// Where an executor turned the execution away before anything of it ran: why. To try again later is
-    /// safe then. Not part of what the specification serialises.
+    /// safe then. Not serialised.
     #[serde(skip)]
     pub refusal: Option<Refusal>,
 }
@@ -94,7 +105,7 @@ impl From<Refusal> for ExecuteError {
 impl ExecuteError {
     /// An error of that code and message.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), position: None, refusal: None }
+        Self { code, message: message.into(), name: None, position: None, stack: Vec::new(), refusal: None }
     }
 
     /// [`ErrorCode::InternalError`].
@@ -106,7 +117,112 @@ impl ExecuteError {
     pub fn tool(message: impl Into<String>) -> Self {
         Self::new(ErrorCode::ToolError, message)
     }
+
+    /// The error as text for people and models, without its code: see [`render`].
+    pub fn render(&self) -> String {
+        let place = self.position.filter(|_| self.stack.is_empty()).map(|at| StackFrame::new(None, SCRIPT_NAME, at));
+        render(self.name.as_deref(), &self.message, place.as_slice().iter().chain(&self.stack))
+    }
+
+    /// With the stack that a guest was on, innermost frame first.
+    #[must_use]
+    pub(crate) fn on(self, frames: &[Frame]) -> Self {
+        let stack = bounded_stack(frames.iter().map(|frame| StackFrame::of(frame, SCRIPT_NAME)));
+        Self { position: frames.first().map(|frame| frame.position), stack, ..self }
+    }
+
+    /// With the name of a guest's error; empty for a value that is no error.
+    #[must_use]
+    pub(crate) fn named(self, name: &str) -> Self {
+        Self { name: (!name.is_empty()).then(|| cut(name, MAX_NAME)), ..self }
+    }
 }
+
+// ---- Stacks -------------------------------------------------------------------------------------
+
+/// The file of a script in [`StackFrame`]s.
+pub const SCRIPT_NAME: &str = "<script>";
+
+/// The most frames that an error has.
+pub const MAX_FRAMES: usize = 8;
+
+/// The longest name of an error or a function, in characters.
+const MAX_NAME: usize = 256;
+
+/// One frame of a stack: where the guest's own source was called, or threw.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StackFrame {
+    /// The function's name, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub function: Option<String>,
+    /// The source: [`SCRIPT_NAME`], or the name of a module.
+    pub file: String,
+    /// 1-based line, in the source as it was given.
+    pub line: u32,
+    /// 1-based column, in UTF-16 units.
+    pub column: u32,
+}
+
+impl StackFrame {
+    fn new(function: Option<String>, file: impl Into<String>, at: Position) -> Self {
+        Self { function, file: file.into(), line: at.line, column: at.column }
+    }
+
+    /// A frame as an engine saw it; `file` is the source of those that are in no module.
+    pub(crate) fn of(frame: &Frame, file: &str) -> Self {
+        Self::new(frame.function.clone(), frame.module.as_deref().unwrap_or(file), frame.position)
+    }
+
+    /// The same frame at another place.
+    pub(crate) fn moved(self, file: &str, at: Position) -> Self {
+        Self::new(self.function, file, at)
+    }
+
+    /// Its place in its file.
+    pub fn position(&self) -> Position {
+        Position { line: self.line, column: self.column }
+    }
+}
+
+/// As it is written behind `at`: `total (./lib/math.ts:3:7)`, `<script>:5:1`. Always one line, whatever a function is called.
+impl fmt::Display for StackFrame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.function {
+            Some(function) => write!(f, "{} ({}:{})", OneLine(function), OneLine(&self.file), self.position()),
+            None => write!(f, "{}:{}", OneLine(&self.file), self.position()),
+        }
+    }
+}
+
+/// An error as text for people and models, as JavaScript's `error.stack` has it: name and message, then a line for each
+/// frame.
+///
+/// ```text
+/// TypeError: x is not a function
+///     at f (<script>:3:7)
+///     at <script>:5:1
+/// ```
+///
+/// A message may have lines that look like frames: what has to be relied on is in the fields.
+pub fn render<'a>(name: Option<&str>, message: &str, stack: impl IntoIterator<Item = &'a StackFrame>) -> String {
+    let mut text = match (name.unwrap_or_default(), message) {
+        ("", message) => message.to_owned(),
+        (name, "") => name.to_owned(),
+        (name, message) => format!("{name}: {message}"),
+    };
+    for frame in stack {
+        text += &format!("\n    at {frame}");
+    }
+    text
+}
+
+/// What an error keeps of a stack: its innermost frames, with names of a bounded length.
+pub(crate) fn bounded_stack(frames: impl Iterator<Item = StackFrame>) -> Vec<StackFrame> {
+    let frames = frames.filter(|frame| frame.file.len() <= MAX_NAME_BYTES).take(MAX_FRAMES);
+    frames.map(|frame| StackFrame { function: frame.function.map(|name| cut(&name, MAX_NAME)), ..frame }).collect()
+}
+
+// ---- Results ------------------------------------------------------------------------------------
 
 /// What an execution came to. Serialises exactly as the runner specification's `ExecuteResult`:
 /// `{ok: true, durationMs, logs, result?}` or `{ok: false, durationMs, logs, error}`.
@@ -216,6 +332,30 @@ mod tests {
             assert_eq!(serde_json::to_value(result(outcome.clone())).unwrap(), wire);
             assert_eq!(serde_json::from_value::<ExecuteResult>(wire).unwrap().outcome, outcome);
         }
+    }
+
+    #[test]
+    fn what_is_known_of_a_guests_error_stands_beside_code_and_message() {
+        let at = Position { line: 3, column: 7 };
+        let error = ExecuteError {
+            position: Some(at),
+            stack: vec![StackFrame::new(Some("f".into()), SCRIPT_NAME, at), StackFrame::new(None, SCRIPT_NAME, at)],
+            ..ExecuteError::new(ErrorCode::RuntimeError, "bad").named("TypeError")
+        };
+        let json = json!({
+            "code": "runtime_error", "message": "bad", "name": "TypeError", "position": {"line": 3, "column": 7},
+            "stack": [
+                {"function": "f", "file": "<script>", "line": 3, "column": 7},
+                {"file": "<script>", "line": 3, "column": 7},
+            ],
+        });
+        assert_eq!(serde_json::to_value(&error).unwrap(), json);
+        assert_eq!(serde_json::from_value::<ExecuteError>(json).unwrap(), error);
+        assert_eq!(error.render(), "TypeError: bad\n    at f (<script>:3:7)\n    at <script>:3:7");
+        let syntax = ExecuteError { stack: Vec::new(), ..error };
+        assert_eq!(syntax.to_string(), "runtime_error: TypeError: bad\n    at <script>:3:7");
+        assert_eq!(render(Some("Error"), "", []), "Error");
+        assert_eq!(render(None, "words", []), "words");
     }
 
     #[test]

@@ -7,8 +7,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use execbox_core::engine::{Call, CallId, Engine, Event, Guest, LinkError, Notification, Outcome, Pending, Turn};
-use execbox_core::error::{ErrorCode, ExecuteError};
+use execbox_core::engine::{
+    Call, CallId, Engine, Event, Frame, Guest, LinkError, Notification, Outcome, Pending, Thrown, Turn,
+};
+use execbox_core::error::{ErrorCode, ExecuteError, StackFrame};
+use execbox_core::language::Position;
 use execbox_core::manifest::{ProviderManifest, ToolManifest};
 use execbox_core::program::{Limits, Module, Modules, Namespace, Program, Source};
 use execbox_core::script::{Action, Script, Stop};
@@ -235,13 +238,44 @@ fn every_outcome_has_its_code() {
     let failed = ExecuteError::new(ErrorCode::ToolError, "full");
     for (outcome, code, message) in [
         (Outcome::OutOfMemory, ErrorCode::MemoryLimit, "Execution exceeded its memory limit of 64 MiB"),
-        (Outcome::StackOverflow, ErrorCode::RuntimeError, "RangeError: Maximum call stack size exceeded"),
+        (Outcome::StackOverflow, ErrorCode::RuntimeError, "Maximum call stack size exceeded"),
         (Outcome::Interrupted, ErrorCode::Timeout, "Execution was cancelled"),
         (Outcome::Fault("it broke".into()), ErrorCode::InternalError, "it broke"),
         (Outcome::Failed { error: failed, frames: Vec::new() }, ErrorCode::ToolError, "full"),
     ] {
         let (_, script) = script("return 1");
         let result = script.finish(outcome, Duration::ZERO);
-        assert_eq!(result.outcome, Err(ExecuteError::new(code, message)));
+        let error = result.outcome.unwrap_err();
+        assert_eq!((error.code, error.message.as_str()), (code, message));
+        assert_eq!((error.position, error.stack), (None, Vec::new()));
+        assert_eq!(error.name.as_deref(), (code == ErrorCode::RuntimeError).then_some("RangeError"));
     }
+}
+
+#[test]
+fn an_uncaught_error_is_told_by_its_fields() {
+    let frame =
+        |function: Option<String>, line| Frame { function, module: None, position: Position { line, column: 7 } };
+    let thrown = Thrown {
+        name: "TypeError".into(),
+        message: "no\n    at fake (<script>:99:1)".into(),
+        frames: (1..20).map(|line| frame(Some("f".repeat(300)), line)).collect(),
+    };
+    let error = script("return 1").1.finish(Outcome::Threw(thrown.clone()), Duration::ZERO).outcome.unwrap_err();
+    assert_eq!((error.message.as_str(), error.name.as_deref()), (thrown.message.as_str(), Some("TypeError")));
+    assert_eq!(error.position, Some(Position { line: 1, column: 7 }));
+    assert_eq!(error.stack.len(), 8, "the innermost");
+    let StackFrame { function, file, line, column } = &error.stack[1];
+    assert_eq!((file.as_str(), *line, *column), ("<script>", 2, 7));
+    assert_eq!(function.as_ref().unwrap().chars().count(), 257, "cut, with a mark");
+
+    let words = Thrown { name: String::new(), message: "words".into(), frames: vec![frame(None, 3)] };
+    let error = script("return 1").1.finish(Outcome::Threw(words), Duration::ZERO).outcome.unwrap_err();
+    assert_eq!(error.name, None, "what is thrown and no error has no name");
+    assert_eq!(error.to_string(), "runtime_error: words\n    at <script>:3:7");
+
+    let failed = Outcome::Failed { error: ExecuteError::tool("full"), frames: vec![frame(Some("save\n".into()), 3)] };
+    let error = script("return 1").1.finish(failed, Duration::ZERO).outcome.unwrap_err();
+    assert_eq!((error.message.as_str(), error.position), ("full", Some(Position { line: 3, column: 7 })));
+    assert_eq!(error.render(), "full\n    at save\\n (<script>:3:7)", "a frame is one line");
 }

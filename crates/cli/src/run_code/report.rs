@@ -8,6 +8,7 @@ use std::io::{self, IsTerminal as _};
 use bytesize::ByteSize;
 use execbox::code::{CodeExecutionError, CodeExecutionLog, CodeExecutionResult, Graph, Status};
 use execbox::core::code::Failure;
+use execbox::core::error::{StackFrame, render};
 use execbox::core::language::Position;
 
 use super::options::Sources;
@@ -89,25 +90,17 @@ fn error_text(status: Status, error: &CodeExecutionError, sources: &Sources, col
         let position = Position { line: error.line?, column: error.column? };
         Some(Place { name: &source.name, code: &source.code, position })
     });
-    let message = if error.message.is_empty() { error.name.clone() } else { error.to_string() };
-    let stack = error.stack.as_deref().and_then(|stack| stack.strip_prefix(&*message)).unwrap_or_default();
-    let stack = stack.split('\n').skip(1).map(|line| with_path(line, sources)).collect();
+    let message = render(Some(&error.name), &error.message, []);
+    let stack = error.stack.iter().map(|frame| with_path(frame, sources)).collect();
     // That an error is an error goes without saying.
     let code = (status != Status::Error).then(|| status.as_str());
     Diagnostic { code, message: &message, place, stack }.text(coloured)
 }
 
-/// A stack line, `    at total (./lib/math.ts:3:7)`, with the path of the file that it names.
-fn with_path(line: &str, sources: &Sources) -> String {
-    let path = || {
-        let (before, place) = line.split_once(" (").or_else(|| line.split_once("at "))?;
-        let opening = &line[before.len()..line.len() - place.len()];
-        let mut parts = place.rsplitn(3, ':');
-        let (column, number, name) = (parts.next()?, parts.next()?, parts.next()?);
-        let source = sources.get(name)?;
-        Some(format!("{before}{opening}{}:{number}:{column}", source.name))
-    };
-    path().unwrap_or_else(|| line.to_owned())
+/// A frame with the path of the file that it is in.
+fn with_path(frame: &StackFrame, sources: &Sources) -> StackFrame {
+    let file = sources.get(&frame.file).map_or(&frame.file, |source| &source.name);
+    StackFrame { file: file.clone(), ..frame.clone() }
 }
 
 /// How it ended, in what time, and in how much memory.

@@ -30,7 +30,7 @@ use base64::prelude::BASE64_STANDARD;
 use serde_json::{Map, Value as Json, json};
 
 use super::line::MAX_ATTACHMENT_BYTES;
-use super::message::{A_STRING, Fault, Fields, Millis, Object, millis, read_limits, written_limits, wrong};
+use super::message::{A_STRING, Fault, Fields, Millis, Object, millis, read_limits, read_stack, written_limits, wrong};
 use crate::code::{Bridge, CodeExecutionError, Ending, Failure, Request, Status};
 use crate::engine::{Call, CallId, Notification, Pending};
 use crate::language::Dialect;
@@ -350,7 +350,7 @@ fn read_failure(fields: &mut Fields) -> Result<Failure, Fault> {
     let told = CodeExecutionError {
         name: error.string("name")?,
         message: error.string("message")?,
-        stack: error.optional_string("stack")?,
+        stack: read_stack(error.object.get("frames")),
         specifier: error.optional_string("specifier")?,
         filename: error.optional_string("filename")?,
         line: number(&mut error, "line")?,

@@ -13,11 +13,12 @@ use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
 
 use super::code::{CodeCall, CodeDone, CodeNotify, Hello, RunCode, Settle};
-use super::host::{CloseReason, HostOptions, Misbehaviour};
+use super::host::{CloseReason, HostOptions, Misbehaviour, can_be_in};
 use super::line::TooLong;
 use super::message::{HostMessage, RunnerMessage};
 use crate::code::{Ending, Failure, Request, Status, Stop};
 use crate::engine::{Call, CallId, Notification, Pending};
+use crate::language::Position;
 use crate::program::Limits;
 use crate::value::{Graph, Value};
 
@@ -54,6 +55,8 @@ pub enum Output {
 pub struct CodeHostSession {
     id: String,
     limits: Limits,
+    /// Of the longest source, in bytes.
+    code_len: usize,
     options: HostOptions,
     state: State,
     known: HashSet<u64>,
@@ -85,10 +88,12 @@ impl CodeHostSession {
     /// Begins a run: [`Output::Send`] of `hello` is due first.
     pub fn new(id: String, request: Request, options: HostOptions, now: Duration) -> Self {
         let limits = request.limits;
+        let code_len = request.modules.values().chain([&request.source]).map(String::len).max().unwrap_or_default();
         let run = Box::new(RunCode { id: id.clone(), request });
         Self {
             id,
             limits,
+            code_len,
             options,
             state: State::Greeting { run, patience_ends: now.saturating_add(GREETING) },
             known: HashSet::new(),
@@ -260,13 +265,24 @@ impl CodeHostSession {
     /// The runner is done. What cancelling had begun for decides, whatever the runner says.
     fn done(&mut self, ending: Ending, memory_used_bytes: Option<u64>) {
         let ending = match &self.state {
-            State::Running { .. } => ending,
+            State::Running { .. } => ending.map_err(|failure| self.believe(failure)),
             State::Cancelling { why, .. } => Err(why.failure(&self.limits)),
             State::Greeting { .. } | State::Finished => return,
         };
         let doubtful = |failure: &Failure| failure.status == Status::Terminated || failure.error.is_internal;
         self.reusable = !ending.as_ref().is_err_and(doubtful);
         self.finish(ending, memory_used_bytes);
+    }
+
+    /// An error comes from a place in the sources, if from any.
+    fn believe(&self, mut failure: Failure) -> Failure {
+        let error = &mut failure.error;
+        let at = error.line.zip(error.column).map(|(line, column)| Position { line, column });
+        if !at.is_some_and(|at| can_be_in(self.code_len, at)) {
+            (error.line, error.column) = (None, None);
+        }
+        error.stack.retain(|frame| can_be_in(self.code_len, frame.position()));
+        failure
     }
 
     /// The end without a `code_done`, by a runner that still has to be stopped.

@@ -27,7 +27,8 @@ use serde_json::Value as Json;
 use super::line::{LineError, TooLong};
 use super::message::{self, Done, Execute, HostMessage, MessageError, RunnerMessage, ToolResult, WireCall, WireLog};
 use crate::engine::{CallId, Event, LogLevel, LogLine};
-use crate::error::{ErrorCode, ExecuteError, ExecuteResult};
+use crate::error::{ErrorCode, ExecuteError, ExecuteResult, SCRIPT_NAME};
+use crate::language::Position;
 use crate::mailbox::Mailbox;
 use crate::manifest::ProviderManifest;
 use crate::program::Limits;
@@ -124,8 +125,7 @@ pub struct HostSession {
     calls: Calls,
     /// Codes that this host failed calls with: what a runner may say that a tool ended the guest with.
     failures: HashSet<ErrorCode>,
-    /// No place in the code has a line or a column beyond this.
-    farthest: usize,
+    code_len: usize,
     log: Log,
     close_reason: Option<CloseReason>,
     misbehaviour: Option<Misbehaviour>,
@@ -195,7 +195,7 @@ impl HostSession {
             state: State::Running { patience_ends },
             calls: Calls::default(),
             failures: HashSet::new(),
-            farthest: execute.code.len() + 1,
+            code_len: execute.code.len(),
             log: Log::new(&execute),
             close_reason: None,
             misbehaviour: None,
@@ -384,8 +384,8 @@ impl HostSession {
     /// Only a call that this host failed can end a guest with the code of a failed tool; and an error comes from a place in
     /// the code, if from any.
     fn believe(&self, mut error: ExecuteError) -> ExecuteError {
-        let reaches = |number: u32| (1..=self.farthest).contains(&(number as usize));
-        error.position = error.position.filter(|at| reaches(at.line) && reaches(at.column));
+        error.position = error.position.filter(|at| can_be_in(self.code_len, *at));
+        error.stack.retain(|frame| frame.file == SCRIPT_NAME && can_be_in(self.code_len, frame.position()));
         match error.code {
             ErrorCode::ToolError | ErrorCode::ValidationError if !self.failures.contains(&error.code) => {
                 ExecuteError { code: ErrorCode::RuntimeError, ..error }
@@ -419,6 +419,11 @@ impl HostSession {
         let logs = std::mem::take(&mut self.log.lines);
         self.outputs.push_back(Output::Finished(ExecuteResult { outcome, logs, duration }));
     }
+}
+
+/// Whether a source of so many bytes can have that place.
+pub(super) fn can_be_in(len: usize, at: Position) -> bool {
+    [at.line, at.column].into_iter().all(|number| (1..=len + 1).contains(&(number as usize)))
 }
 
 /// How many calls may be under way at once: as many as have room in the guest's memory by the count of

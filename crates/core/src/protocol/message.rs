@@ -10,13 +10,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::ser::{SerializeMap as _, SerializeStruct as _};
-use serde::{Serialize, Serializer};
+use serde::{Deserialize as _, Serialize, Serializer};
 use serde_json::{Map, Value as Json};
 
 use super::code::{Attachments, CodeCall, CodeDone, CodeNotify, Hello, RunCode, Settle};
 use super::line::{TooLong, encode_message};
 use crate::engine::{LogLevel, LogLine};
-use crate::error::{ErrorCode, ExecuteError, ExecuteResult};
+use crate::error::{ErrorCode, ExecuteError, ExecuteResult, StackFrame, bounded_stack};
 use crate::language::Position;
 use crate::manifest::{ProviderManifest, ToolManifest};
 use crate::program::Limits;
@@ -367,16 +367,18 @@ fn read_outcome(fields: &mut Fields, unknown: ErrorCode) -> Result<Result<Option
             let mut error = fields.object("error")?;
             let code = ErrorCode::from_name(&error.string("code")?).unwrap_or(unknown);
             let message = error.string("message")?;
-            Ok(Err(ExecuteError { position: read_position(&error), ..ExecuteError::new(code, message) }))
+            let name = error.object.get("name").and_then(Json::as_str).unwrap_or_default();
+            let position = error.object.get("position").and_then(|position| Position::deserialize(position).ok());
+            let stack = read_stack(error.object.get("stack"));
+            Ok(Err(ExecuteError { position, stack, ..ExecuteError::new(code, message).named(name) }))
         }
     }
 }
 
-/// Where the error came from. No part of the specification: what is no position is none.
-fn read_position(error: &Fields) -> Option<Position> {
-    let position = error.object.get("position")?;
-    let number = |name| position.get(name)?.as_u64()?.try_into().ok();
-    Some(Position { line: number("line")?, column: number("column")? })
+/// The frames of a stack. No part of the specification: what is no frame is left out.
+pub(super) fn read_stack(stack: Option<&Json>) -> Vec<StackFrame> {
+    let frames = stack.and_then(Json::as_array).into_iter().flatten();
+    bounded_stack(frames.filter_map(|frame| StackFrame::deserialize(frame).ok()))
 }
 
 /// The fields of an object, taken out one by one.
@@ -562,25 +564,8 @@ fn write_outcome<S: serde::ser::SerializeStruct>(
     match outcome {
         Ok(None) => Ok(()),
         Ok(Some(result)) => fields.serialize_field("result", result),
-        Err(ExecuteError { code, message, position, .. }) => {
-            let position = position.map(|Position { line, column }| WirePosition { line, column });
-            fields.serialize_field("error", &WireError { code: *code, message, position })
-        }
+        Err(error) => fields.serialize_field("error", error),
     }
-}
-
-#[derive(Serialize)]
-struct WireError<'a> {
-    code: ErrorCode,
-    message: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    position: Option<WirePosition>,
-}
-
-#[derive(Serialize)]
-struct WirePosition {
-    line: u32,
-    column: u32,
 }
 
 // ---- What is too long to be printed -------------------------------------------------------------
@@ -597,6 +582,8 @@ pub(super) fn shorter(
     match outcome {
         Ok(_) => Some(cannot_cross(what, too_long)),
         Err(error) if error.message.len() > LONG_MESSAGE => Some(ExecuteError::new(error.code, too_long.to_string())),
+        // Behind a short message it is the rest that is too long.
+        Err(error) if !error.stack.is_empty() => Some(ExecuteError::new(error.code, error.message.as_str())),
         Err(_) => None,
     }
 }
@@ -638,6 +625,7 @@ mod tests {
         r#"{"type":"done","id":"exec-1","ok":true,"durationMs":1234.567,"logs":[],"result":null}"#,
         r#"{"type":"log","id":"exec-1","level":"warn","text":"half done"}"#,
         r#"{"type":"done","id":"exec-1","ok":false,"durationMs":3,"logs":[],"error":{"code":"tool_error","message":"full","position":{"line":3,"column":7}}}"#,
+        r#"{"type":"done","id":"exec-1","ok":false,"durationMs":3,"logs":[],"error":{"code":"runtime_error","message":"bad","name":"TypeError","position":{"line":3,"column":7},"stack":[{"function":"f","file":"<script>","line":3,"column":7},{"file":"<script>","line":5,"column":1}]}}"#,
     ];
 
     fn object(line: &str) -> Object {
@@ -800,15 +788,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_position_is_none() {
+    fn what_is_no_position_and_no_frame_is_none() {
         for nonsense in [
             json!(null),
             json!("3:7"),
             json!({"line": 1}),
             json!({"line": -1, "column": 1}),
             json!({"line": 1, "column": 1e10}),
+            json!({"name": 7}),
+            json!([null, {"file": "<script>"}, {"function": 1, "file": "<script>", "line": 1, "column": 1}]),
         ] {
-            let error = json!({"code": "tool_error", "message": "m", "position": nonsense});
+            let error = json!({"code": "tool_error", "message": "m", "position": nonsense, "name": nonsense["name"], "stack": nonsense});
             let done = json!({"type": "done", "id": "e", "ok": false, "durationMs": 1, "logs": [], "error": error});
             let Ok(Some(RunnerMessage::Done(done))) = runner(done) else { panic!() };
             assert_eq!(done.result.outcome, Err(ExecuteError::tool("m")));

@@ -5,7 +5,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use execbox_core::engine::{Call, CallId, Event, LogLevel, LogLine, Outcome, StartError, Turn};
-use execbox_core::error::{ErrorCode, ExecuteError, ExecuteResult};
+use execbox_core::error::{ErrorCode, ExecuteError, ExecuteResult, StackFrame};
 use execbox_core::language::Position;
 use execbox_core::program::Limits;
 use execbox_core::protocol::host::Output as HostOutput;
@@ -256,10 +256,27 @@ fn a_position_is_a_place_in_the_code_or_none() {
     {
         let mut host = HostSession::new(execute("exec-1", code), HostOptions::default(), ms(5));
         let position = Some(Position { line, column });
-        let error = ExecuteError { position, ..ExecuteError::new(ErrorCode::RuntimeError, "no") };
+        let stack = vec![StackFrame { function: None, file: "<script>".into(), line, column }];
+        let error = ExecuteError { position, stack, ..ExecuteError::new(ErrorCode::RuntimeError, "no") };
         host.handle_message(done("exec-1", Err(error)), ms(7));
-        assert_eq!(finished(&mut host).error().unwrap().position, position.filter(|_| is_kept), "{line}:{column}");
+        let result = finished(&mut host);
+        let error = result.error().unwrap();
+        assert_eq!((error.position, error.stack.len()), (position.filter(|_| is_kept), usize::from(is_kept)));
     }
+}
+
+#[test]
+fn a_stack_is_short_and_of_the_script() {
+    let mut host = host();
+    let frame = |file: &str| json!({"function": "f".repeat(100_000), "file": file, "line": 1, "column": 1});
+    let stack: Vec<Json> = (0..100).map(|number| frame(if number == 3 { "/etc/passwd" } else { "<script>" })).collect();
+    let error = json!({"code": "runtime_error", "message": "m", "name": "N".repeat(100_000), "stack": stack});
+    let done = json!({"type": "done", "id": "exec-1", "ok": false, "durationMs": 1, "logs": [], "error": error});
+    host.handle_message(runner_says(done), ms(7));
+    let result = finished(&mut host);
+    let error = result.error().unwrap();
+    assert_eq!(error.stack.len(), 7, "of the innermost eight, those of the script");
+    assert!(error.name.as_ref().unwrap().len() < 300 && error.render().len() < 3000);
 }
 
 fn log(id: &str, text: &str) -> RunnerMessage {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use execbox_core::code::{Bridge, CodeExecutionError, Ending, Failure, Request, Status, Stop};
 use execbox_core::engine::{Call, CallId, Notification, Pending};
+use execbox_core::error::StackFrame;
 use execbox_core::language::Dialect;
 use execbox_core::program::Limits;
 use execbox_core::protocol::code_host::{CodeHostSession, GREETING, Output};
@@ -245,7 +246,9 @@ fn values() -> impl Strategy<Value = Value> {
 
 fn endings() -> impl Strategy<Value = Ending> {
     let error = (any::<String>(), any::<String>(), any::<Option<String>>(), any::<Option<u32>>());
-    let error = error.prop_map(|(name, message, stack, line)| {
+    let error = error.prop_map(|(name, message, function, line)| {
+        let stack = line.map(|line| StackFrame { function, file: "./a.js".into(), line, column: 7 });
+        let stack = stack.into_iter().collect();
         let told = CodeExecutionError { stack, line, ..CodeExecutionError::new(name, message) };
         Err(Failure::new(Status::LinkError, told))
     });
@@ -258,6 +261,25 @@ fn crosses<M: Message + PartialEq + std::fmt::Debug>(message: &M, attachments: b
     assert!(attachments || sent.bytes.is_empty());
     let read = M::from_object(decode_line(text).unwrap(), Attachments::of(sent.bytes)).unwrap();
     assert_eq!(read.as_ref(), Some(message));
+}
+
+#[test]
+fn places_of_a_runs_error_can_lie_in_its_sources() {
+    let frame = |line| StackFrame { function: None, file: "<runCode>".into(), line, column: 1 };
+    let mut session = running();
+    let error = CodeExecutionError {
+        stack: [1, 2_000_000, 2].map(frame).into(),
+        filename: Some("<runCode>".into()),
+        line: Some(2_000_000),
+        column: Some(1),
+        ..CodeExecutionError::new("Error", "no")
+    };
+    let ending = Err(Failure::new(Status::Error, error));
+    session.handle_message(done("run-1", ending), ms(2));
+    let failure = end(&mut session).0.unwrap_err();
+    assert_eq!((failure.error.line, failure.error.column), (None, None));
+    assert_eq!(failure.error.stack, [1, 2].map(frame));
+    assert_eq!(failure.error.to_json()["stack"], "Error: no\n    at <runCode>:1:1\n    at <runCode>:2:1");
 }
 
 proptest! {

@@ -5,7 +5,8 @@
 //! ```text
 //! === what it shows
 //! result: JSON | undefined          what the execution comes to …
-//! error: CODE, part of the message  … or this
+//! error: CODE, part of the message  … or this, name and stack rendered with it
+//! thrown: ["NAME" | null, "…"]      the error's name and exact message, if they matter
 //! at: LINE:COLUMN                   where the error came from, if it matters
 //! logs: ["…"]                       the log, if it matters
 //! calls: [["tool", JSON], …]        what reached the host, if it matters
@@ -20,7 +21,6 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use execbox::core::script::error_position;
 use execbox::{ExecuteResult, Limits, Provider, Tool, ToolError};
 use serde_json::{Value as Json, json};
 
@@ -30,6 +30,7 @@ pub(crate) struct Case {
     pub(crate) name: String,
     result: Option<String>,
     error: Option<String>,
+    thrown: Option<Json>,
     at: Option<String>,
     logs: Option<Json>,
     calls: Option<Json>,
@@ -69,6 +70,7 @@ fn parse(section: &str, text: &str) -> Case {
         match key {
             "result" => case.result = Some(value.to_owned()),
             "error" => case.error = Some(value.to_owned()),
+            "thrown" => case.thrown = Some(json()),
             "at" => case.at = Some(value.to_owned()),
             "logs" => case.logs = Some(json()),
             "calls" => case.calls = Some(json()),
@@ -156,19 +158,23 @@ pub(crate) fn check(case: &Case, result: &ExecuteResult, calls: &Calls) -> Resul
     let outcome = match &result.outcome {
         Ok(None) => "undefined".to_owned(),
         Ok(Some(json)) => json.to_string(),
-        Err(error) => format!("{}, {}", error.code, error.message),
+        Err(error) => format!("{}, {}", error.code, error.render()),
     };
     let as_expected = match (&case.result, &case.error, &result.outcome) {
         (Some(expected), _, Ok(_)) if expected == "undefined" => outcome == "undefined",
         (Some(expected), _, Ok(actual)) => actual.as_ref() == serde_json::from_str::<Json>(expected).ok().as_ref(),
         (_, Some(expected), Err(error)) => {
             let (code, part) = expected.split_once(", ").unwrap_or((expected, ""));
-            error.code.as_str() == code && error.message.contains(&part.replace("\\n", "\n"))
+            error.code.as_str() == code && error.render().contains(&part.replace("\\n", "\n"))
         }
         _ => false,
     };
-    let at = result.error().and_then(error_position).map(|at| at.to_string());
+    let at = result.error().and_then(|error| error.position).map(|at| at.to_string());
     let mut wrong = String::new();
+    let thrown = result.error().map(|error| json!([error.name, error.message]));
+    if case.thrown.is_some() && case.thrown != thrown {
+        let _ = write!(wrong, "\n  threw {thrown:?}");
+    }
     if case.at.is_some() && case.at != at {
         let _ = write!(wrong, "\n  came from {at:?}");
     }

@@ -135,7 +135,22 @@ fn code_tool(name: &str, description: String) -> Tool {
             "result": {},
             "error": {
                 "type": "object",
-                "properties": { "code": { "type": "string" }, "message": { "type": "string" } },
+                "properties": {
+                    "code": { "type": "string" },
+                    "message": { "type": "string" },
+                    "name": { "type": "string" },
+                    "position": {
+                        "type": "object",
+                        "properties": { "line": { "type": "integer" }, "column": { "type": "integer" } }
+                    },
+                    "stack": { "type": "array", "items": {
+                        "type": "object",
+                        "properties": {
+                            "function": { "type": "string" }, "file": { "type": "string" },
+                            "line": { "type": "integer" }, "column": { "type": "integer" }
+                        }
+                    } }
+                },
                 "required": ["code", "message"]
             }
         },

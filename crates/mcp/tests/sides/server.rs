@@ -38,7 +38,16 @@ async fn failures_are_errors_that_models_can_read() {
     let result = call(&client, "mcp_execute_code", json!({ "code": "throw new TypeError('no')" })).await;
     assert_eq!(result.is_error, Some(true));
     assert!(text(&result).starts_with("runtime_error: TypeError: no"), "{}", text(&result));
-    assert_eq!(result.structured_content.unwrap()["error"]["code"], "runtime_error");
+    let content = result.structured_content.unwrap();
+    let error = &content["error"];
+    assert_eq!(
+        (&error["code"], &error["name"], &error["message"]),
+        (&json!("runtime_error"), &json!("TypeError"), &json!("no"))
+    );
+    assert_eq!(
+        (&error["stack"][0]["file"], &error["position"]["line"]),
+        (&json!("<script>"), &error["stack"][0]["line"])
+    );
     for arguments in [json!({}), json!({ "code": 1 }), json!({ "code": "1", "cod": 2 })] {
         let result = call(&client, "mcp_execute_code", arguments).await;
         assert!(result.is_error == Some(true) && text(&result).contains("do not fit"));
