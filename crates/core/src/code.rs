@@ -228,6 +228,9 @@ impl Code {
                 let message = format!("The run exceeded its memory limit of {limit}");
                 (Status::Memory, CodeExecutionError::new("MemoryLimitError", message))
             }
+            Outcome::HostMemory(what) => {
+                (Status::Memory, CodeExecutionError::new("MemoryLimitError", what.message(&self.limits)))
+            }
             Outcome::StackOverflow => {
                 (Status::Error, CodeExecutionError::new("RangeError", "Maximum call stack size exceeded"))
             }

@@ -33,6 +33,7 @@ use std::task::{Context, Poll};
 
 use crate::error::ExecuteError;
 use crate::language::Position;
+use crate::mailbox::NoRoom;
 use crate::program::Program;
 use crate::value::Value;
 
@@ -217,6 +218,8 @@ pub enum Outcome {
     },
     /// The program was refused memory.
     OutOfMemory,
+    /// What the host keeps for the program exceeded its budget.
+    HostMemory(NoRoom),
     /// The program ran out of stack where its engine could not turn that into an exception.
     StackOverflow,
     /// Its [`Interrupt`] was pulled.

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 
 use crate::engine::{Call, CallId, Event, LogLevel, LogLine, Notification};
 use crate::program::Limits;
+use crate::text::bytes_text;
 use crate::value::{Datum, Graph, Value};
 
 /// What one pending call costs the host beside its input: its entries here and a task in the driver.
@@ -21,7 +22,9 @@ pub struct Mailbox {
     pending: HashMap<CallId, Pending>,
     calls: u64,
     /// Host memory that may still be taken by pending calls.
-    room: usize,
+    call_room: usize,
+    /// Host memory that may still be taken by what is told without an answer.
+    told_room: usize,
     log_lines_left: usize,
     log_units_left: usize,
     /// How many bytes the host may take to read a log record.
@@ -34,9 +37,28 @@ struct Pending {
     cost: usize,
 }
 
-/// The guest's pending calls take more of the host's memory than the guest may have of its own.
+/// What the host keeps for a guest takes more of its memory than the guest may have of its own. Each of these has a budget
+/// as large as the memory limit, and apart from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NoRoom;
+pub enum NoRoom {
+    /// The inputs of calls that are not answered.
+    Calls,
+    /// What the guest reported.
+    Reports,
+}
+
+impl NoRoom {
+    /// What is wrong, and what to do.
+    pub(crate) fn message(self, limits: &Limits) -> String {
+        let limit = bytes_text(limits.memory_bytes);
+        match self {
+            Self::Calls => {
+                format!("The inputs of calls in flight exceeded their budget of {limit}; await some of them first")
+            }
+            Self::Reports => format!("The reports exceeded their budget of {limit}; report less"),
+        }
+    }
+}
 
 impl Mailbox {
     /// An empty one.
@@ -45,7 +67,8 @@ impl Mailbox {
             events: Vec::new(),
             pending: HashMap::new(),
             calls: 0,
-            room: limits.memory_len(),
+            call_room: limits.memory_len(),
+            told_room: limits.memory_len(),
             log_lines_left: limits.max_log_lines,
             log_units_left: limits.max_log_chars,
             max_record_bytes: limits.memory_len(),
@@ -55,10 +78,10 @@ impl Mailbox {
     /// Takes in a call. `handle` is the engine's own name for it, given back by [`settle`](Self::settle).
     ///
     /// # Errors
-    /// Without room for it; the engine ends the guest as [out of memory](crate::engine::Outcome::OutOfMemory).
+    /// Without room for it; the engine ends the guest [with that](crate::engine::Outcome::HostMemory).
     pub fn call(&mut self, function: usize, handle: u32, input: &[u8], now: bool) -> Result<CallId, NoRoom> {
         let cost = CALL_COST + input.len();
-        self.room = self.room.checked_sub(cost).ok_or(NoRoom)?;
+        self.call_room = self.call_room.checked_sub(cost).ok_or(NoRoom::Calls)?;
         self.calls += 1;
         let id = CallId(self.calls);
         self.pending.insert(id, Pending { handle, cost });
@@ -71,7 +94,7 @@ impl Mailbox {
     /// # Errors
     /// As [`call`](Self::call).
     pub fn notify(&mut self, function: u32, args: &[u8]) -> Result<(), NoRoom> {
-        self.room = self.room.checked_sub(CALL_COST + args.len()).ok_or(NoRoom)?;
+        self.told_room = self.told_room.checked_sub(CALL_COST + args.len()).ok_or(NoRoom::Reports)?;
         self.events.push(Event::Notify(Notification { function, args: Value::from_bytes(args) }));
         Ok(())
     }
@@ -140,7 +163,7 @@ impl Mailbox {
     /// The engine's handle of a call that is being answered; `None` if it is not pending.
     pub fn settle(&mut self, call: CallId) -> Option<u32> {
         let pending = self.pending.remove(&call)?;
-        self.room += pending.cost;
+        self.call_room += pending.cost;
         Some(pending.handle)
     }
 
@@ -234,7 +257,8 @@ mod tests {
         let mut mailbox = mailbox(0, 0);
         let input = [0; 512];
         let ids: Vec<_> = (0..4).map(|handle| mailbox.call(0, handle, &input, false).unwrap()).collect();
-        assert_eq!(mailbox.call(0, 9, &input, false), Err(NoRoom));
+        assert_eq!(mailbox.call(0, 9, &input, false), Err(NoRoom::Calls));
+        assert!(mailbox.notify(3, &input).is_ok(), "reports have a budget of their own");
         assert_eq!(mailbox.settle(ids[2]), Some(2));
         assert_eq!(mailbox.settle(ids[2]), None, "once");
         assert!(mailbox.call(0, 9, &input, false).is_ok());
@@ -269,7 +293,7 @@ mod tests {
     #[test]
     fn notifications_are_paid_for_for_good_and_records_are_counted() {
         let mut told = mailbox(0, 0);
-        assert_eq!((0..8).find(|_| told.notify(3, &[0; 512]) == Err(NoRoom)), Some(4));
+        assert_eq!((0..8).find(|_| told.notify(3, &[0; 512]) == Err(NoRoom::Reports)), Some(4));
         assert_eq!([1, 1, 1].map(|len| mailbox(2, 10).log_record(3, &vec![0; len])), [9, 9, 9]);
         let mut few = mailbox(1, 10);
         assert_eq!([few.log_record(3, &[0]), few.log_record(3, &[0])], [0, 0]);

@@ -158,6 +158,7 @@ impl Script {
             Outcome::Unlinked(error) => Err(ExecuteError::internal(error.to_string())), // a script has no modules
             Outcome::Failed { error, frames } => Err(error.on(&frames)),
             Outcome::OutOfMemory => Err(self.out_of_memory()),
+            Outcome::HostMemory(what) => Err(ExecuteError::new(ErrorCode::MemoryLimit, what.message(&self.limits))),
             Outcome::StackOverflow => Err(runtime_error("Maximum call stack size exceeded").named("RangeError")),
             Outcome::Interrupted => Err(cancelled()),
             Outcome::Fault(fault) => Err(ExecuteError::internal(fault)),

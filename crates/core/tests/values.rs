@@ -51,17 +51,19 @@ fn depth_costs_no_stack() {
 
 #[test]
 fn what_is_kept_is_paid_for() {
-    let too_large = "result is too large to cross: return less, or page it";
+    let too_large = |budget| {
+        format!("result is too large to cross: it takes more than {budget} of the host's memory; pass less, or page it")
+    };
     let mut wide = vec![7, 0xff, 0xff, 0x03];
     wide.resize(wide.len() + 0xffff, 1);
-    assert_eq!(refused(&Value::from_bytes(wide), 1 << 16), too_large);
+    assert_eq!(refused(&Value::from_bytes(wide), 1 << 16), too_large("64 KiB"));
     let bytes = {
         let mut graph = Graph::default();
         let root = graph.bytes([0; 5000]);
         graph.set_root(root);
         graph
     };
-    assert_eq!(refused(&bytes.to_value("v").unwrap(), 5000), too_large);
+    assert_eq!(refused(&bytes.to_value("v").unwrap(), 5000), too_large("4.88 KiB"));
 }
 
 #[test]

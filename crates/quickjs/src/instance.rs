@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 
 use execbox_core::engine::{Interrupt, LinkError, LogLevel, Outcome, Thrown};
 use execbox_core::error::{ErrorCode, ExecuteError};
-use execbox_core::mailbox::{Mailbox, NoRoom};
+use execbox_core::mailbox::Mailbox;
 use execbox_core::program::{Limits, Program};
 use execbox_core::value::Value;
 use serde_json::Value as Json;
@@ -281,7 +281,7 @@ pub(crate) fn define_imports(linker: &mut Linker<Host>) -> wasmtime::Result<()> 
 fn call(mut guest: Guest<'_>, function: u32, slot: u32, at: u32, len: u32) -> wasmtime::Result<()> {
     let (input, host) = memory_and_host(&mut guest, at, len)?;
     let taken = lock(&host.shared).mailbox.call(function as usize, slot, input, false);
-    taken.map(|_| ()).map_err(|NoRoom| out_of_memory(host))
+    taken.map(|_| ()).map_err(|full| end(host, Outcome::HostMemory(full)))
 }
 
 /// The guest stands in here until its call is answered: its fiber is suspended, and the driver polls it again once there
@@ -293,7 +293,7 @@ async fn call_now(
     let (input, host) = memory_and_host(&mut guest, at, len)?;
     let shared = Arc::clone(&host.shared);
     let taken = lock(&shared).mailbox.call(function as usize, Inside::HANDLE, input, true);
-    taken.map_err(|NoRoom| out_of_memory(host))?;
+    taken.map_err(|full| end(host, Outcome::HostMemory(full)))?;
     lock(&shared).inside = Inside::Call;
     let answer = poll_fn(|_| take_answer(&mut lock(&shared).inside)).await;
     let answer_len = u32::try_from(answer.len())?;
@@ -329,12 +329,12 @@ fn notify(mut guest: Guest<'_>, function: u32, is_log: u32, at: u32, len: u32) -
         return Ok(u32::try_from(left).unwrap_or(u32::MAX));
     }
     let taken = lock(&host.shared).mailbox.notify(function, args);
-    taken.map(|()| 0).map_err(|NoRoom| out_of_memory(host))
+    taken.map(|()| 0).map_err(|full| end(host, Outcome::HostMemory(full)))
 }
 
-/// Ends the guest: it takes more of the host's memory than it may have of its own.
-fn out_of_memory(host: &mut Host) -> wasmtime::Error {
-    host.outcome = Some(Outcome::OutOfMemory);
+/// Ends the guest.
+fn end(host: &mut Host, outcome: Outcome) -> wasmtime::Error {
+    host.outcome = Some(outcome);
     Ended.into()
 }
 
@@ -366,7 +366,7 @@ fn done(mut guest: Guest<'_>, kind: u32, peak: u32, at: u32, len: u32) -> wasmti
 }
 
 fn memory_refused(mut guest: Guest<'_>) -> wasmtime::Result<()> {
-    Err(out_of_memory(guest.data_mut()))
+    Err(end(guest.data_mut(), Outcome::OutOfMemory))
 }
 
 #[allow(clippy::cast_precision_loss)] // exact until the year 2255

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use execbox_core::engine::{CallId, Engine, Event, Guest, Outcome, StartError, Turn};
 use execbox_core::error::{ErrorCode, ExecuteError};
+use execbox_core::mailbox::NoRoom;
 use execbox_core::program::{Limits, Namespace, Program, Source};
 use execbox_core::value::Value;
 use execbox_quickjs::QuickJs;
@@ -298,10 +299,15 @@ fn memory_is_limited_exactly_and_uncatchably() {
         "let s = 'x'; try { for (;;) { s += s; s.charCodeAt(0) } } catch { return 'caught' }",
         "const m = new Map(); for (let i = 0; ; i++) m.set(i, () => i)",
         "const a = []; for (let x = 3n; ; x *= 3n) a.push(x)",
+    ] {
+        assert_eq!(run_within(body, limits), Outcome::OutOfMemory, "{body}");
+    }
+    // The host pays for calls in flight, from a budget of their own.
+    for body in [
         "await Promise.all(Array.from({ length: 1e6 }, () => tools.echo({})))",
         "for (;;) tools.echo('x'.repeat(10000))",
     ] {
-        assert_eq!(run_within(body, limits), Outcome::OutOfMemory, "{body}");
+        assert_eq!(run_within(body, limits), Outcome::HostMemory(NoRoom::Calls), "{body}");
     }
     assert!(matches!(run_within("return new ArrayBuffer(1 << 19).byteLength", limits), Outcome::Returned(_)));
     assert_eq!(run_within("return 1", Limits { memory_bytes: 0, ..limits }), Outcome::OutOfMemory);

@@ -3,13 +3,13 @@
 
 use super::graph::{Datum, ErrorNode, FunctionKind, Graph, HostFunction, Node, NodeId, ViewKind};
 use super::wire::{self, Malformed, Reader};
-use super::{BigInt, Foreign};
+use super::{BigInt, Foreign, too_large};
 
 /// Why bytes were not taken apart.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Reason {
-    #[error("is too large to cross: return less, or page it")]
-    TooLarge,
+    #[error("{}", too_large(*.0))]
+    TooLarge(usize),
     #[error("{0}")]
     Foreign(&'static str),
     #[error("is not in the format of values")]
@@ -23,8 +23,14 @@ impl From<Malformed> for Reason {
 }
 
 pub(super) fn decode(bytes: &[u8], budget: usize) -> Result<Graph, Reason> {
-    let mut decoder =
-        Decoder { reader: Reader::new(bytes), keys: Vec::new(), nodes: Vec::new(), open: Vec::new(), budget };
+    let mut decoder = Decoder {
+        reader: Reader::new(bytes),
+        keys: Vec::new(),
+        nodes: Vec::new(),
+        open: Vec::new(),
+        budget,
+        left: budget,
+    };
     let root = decoder.datum()?;
     while let Some(open) = decoder.open.last().copied() {
         decoder.go_on(open)?;
@@ -43,6 +49,8 @@ struct Decoder<'a> {
     /// Objects whose parts are being read, innermost last.
     open: Vec<Open>,
     budget: usize,
+    /// Of the budget.
+    left: usize,
 }
 
 /// An object that is being read, and what is left of it.
@@ -244,7 +252,7 @@ impl<'a> Decoder<'a> {
 
     fn add(&mut self, node: Node) -> Result<NodeId, Reason> {
         self.spend(size_of::<Node>())?;
-        let id = NodeId(u32::try_from(self.nodes.len()).map_err(|_| Reason::TooLarge)?);
+        let id = NodeId(u32::try_from(self.nodes.len()).map_err(|_| Reason::TooLarge(self.budget))?);
         self.nodes.push(node);
         Ok(id)
     }
@@ -285,7 +293,7 @@ impl<'a> Decoder<'a> {
     }
 
     fn spend(&mut self, cost: usize) -> Result<(), Reason> {
-        self.budget = self.budget.checked_sub(cost).ok_or(Reason::TooLarge)?;
+        self.left = self.left.checked_sub(cost).ok_or(Reason::TooLarge(self.budget))?;
         Ok(())
     }
 }

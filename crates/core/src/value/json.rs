@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use serde_json::{Map, Number, Value as Json};
 
 use super::wire::{self, Malformed, Reader, put_f64, put_int, put_text, put_varint};
-use super::{Foreign, MAX_JSON_DEPTH};
+use super::{Foreign, MAX_JSON_DEPTH, too_large};
 
 /// Why a value may not cross, with the path to the part that may not.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -103,6 +103,7 @@ pub(super) fn narrow(bytes: &[u8], what: &str, budget: usize) -> Result<Option<J
         path: Vec::new(),
         members_hint: 0,
         budget,
+        left: budget,
     };
     let outcome = narrower.value().and_then(|value| match value {
         _ if !narrower.at.reader.is_at_end() => Err(Reason::Malformed),
@@ -147,6 +148,8 @@ struct Narrower<'a> {
     /// How many members the last object had: the next one is likely of its kind.
     members_hint: usize,
     budget: usize,
+    /// Of the budget.
+    left: usize,
 }
 
 impl<'a> Narrower<'a> {
@@ -196,7 +199,7 @@ impl<'a> Narrower<'a> {
         if len > self.at.reader.left() {
             return Err(Reason::Malformed);
         }
-        let mut items = Vec::with_capacity(len.min(self.budget / NODE_COST));
+        let mut items = Vec::with_capacity(len.min(self.left / NODE_COST));
         for index in 0..len {
             self.path.push(Step::Index(index));
             match self.value()? {
@@ -266,7 +269,7 @@ impl<'a> Narrower<'a> {
     }
 
     fn spend(&mut self, cost: usize) -> Result<(), Reason> {
-        self.budget = self.budget.checked_sub(cost).ok_or(Reason::TooLarge)?;
+        self.left = self.left.checked_sub(cost).ok_or(Reason::TooLarge(self.budget))?;
         Ok(())
     }
 }
@@ -308,7 +311,7 @@ enum Reason {
     NotFinite(f64),
     Cycle,
     TooDeep,
-    TooLarge,
+    TooLarge(usize),
     Malformed,
 }
 
@@ -331,7 +334,7 @@ impl std::fmt::Display for Reason {
             Self::NotFinite(_) => f.write_str("is infinite; use null or a finite number"),
             Self::Cycle => f.write_str("refers back to an object that contains it; JSON cannot hold a cycle"),
             Self::TooDeep => f.write_str(&too_deep()),
-            Self::TooLarge => f.write_str("is too large to cross: return less, or page it"),
+            Self::TooLarge(budget) => f.write_str(&too_large(*budget)),
             Self::Malformed => f.write_str("is not in the format of values"),
         }
     }

@@ -84,6 +84,8 @@ use std::fmt;
 
 use serde_json::Value as Json;
 
+use crate::text::bytes_text;
+
 pub use bigint::BigInt;
 pub use graph::{Datum, ErrorNode, FunctionKind, Graph, HostFunction, Node, NodeId, ViewKind};
 pub use json::Refusal;
@@ -161,6 +163,14 @@ impl fmt::Debug for Value {
             },
         }
     }
+}
+
+/// What is said of a value that takes more than its budget.
+fn too_large(budget: usize) -> String {
+    format!(
+        "is too large to cross: it takes more than {} of the host's memory; pass less, or page it",
+        bytes_text(budget as u64)
+    )
 }
 
 /// What a guest value can be that JSON cannot say. The discriminant is the kind byte of the format.

@@ -168,7 +168,7 @@ impl ScriptedGuest {
         let input = value(input);
         self.pending += 1;
         self.stands = now;
-        self.mailbox.call(function, self.pending, input.as_bytes(), now).err().map(|_| Outcome::OutOfMemory)
+        self.mailbox.call(function, self.pending, input.as_bytes(), now).err().map(Outcome::HostMemory)
     }
 
     /// The failure among the answers, if there is one.
@@ -197,7 +197,7 @@ impl ScriptedGuest {
             "notify" => {
                 let (function, args) = rest.split_once(' ').unwrap();
                 let told = self.mailbox.notify(function.parse().unwrap(), value(args).as_bytes());
-                return Poll::Ready(told.err().map(|_| Outcome::OutOfMemory));
+                return Poll::Ready(told.err().map(Outcome::HostMemory));
             }
             "await" => return Poll::Ready(self.settle_answers().map(failed)),
             "await-catch" => self.caught = self.settle_answers(),
