@@ -106,6 +106,7 @@ impl Parser<'_, '_> {
                 Kind::Name if self.options.typescript && !self.token.on_new_line => {
                     if self.is_word("as") || self.is_word("satisfies") {
                         self.type_operator()?;
+                        sum = None;
                         count += 1;
                         continue;
                     }
@@ -194,7 +195,8 @@ impl Parser<'_, '_> {
         }
     }
 
-    /// `<T>` before an operand. A line end in it must not end a `return`: then the operand gets parentheses.
+    /// `<T>` before an operand, which gets parentheses where it would mean something else without the type: a line end in
+    /// `<T>` must not end a `return`.
     fn type_assertion(&mut self, prefixes: &mut Prefixes) -> Parse<()> {
         let start = self.token.start;
         self.advance()?;
@@ -202,7 +204,9 @@ impl Parser<'_, '_> {
         let close = self.token.start;
         let read = read.and_then(|()| self.expect(Kind::Greater, ">"));
         read.map_err(|halt| self.explain_less(halt, start))?;
-        if self.token.on_new_line || self.has_line_end(start, close) {
+        // Without the type, a brace would open a block, and a function would be declared.
+        let changes = self.is(Kind::BraceOpen) || self.is_word("function") || self.is_word("class");
+        if changes || self.token.on_new_line || self.has_line_end(start, close) {
             self.edits.erase_opening(start, close + 1);
             prefixes.open += 1;
         } else {
@@ -260,6 +264,7 @@ impl Parser<'_, '_> {
                 Kind::Not if self.options.typescript && !self.token.on_new_line => {
                     self.edits.erase(self.token.start, self.token.end);
                     self.advance()?;
+                    expression.constant = None;
                     continue;
                 }
                 Kind::Less | Kind::Operator if self.options.typescript && self.text_of(self.token).starts_with('<') => {

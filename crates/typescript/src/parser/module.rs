@@ -699,6 +699,9 @@ impl Parser<'_, '_> {
     }
 
     fn set_default(&mut self, start: u32, default: ExportDefault) -> Parse<()> {
+        if self.function.is_ambient {
+            return Ok(());
+        }
         if self.items.default.replace(default).is_some() {
             return self.refuse("a script can have only one default export", start);
         }
