@@ -44,9 +44,12 @@ fn pre_initialise(wasm: &[u8], bootstrap: &[u8]) -> Result<Vec<u8>> {
     instance.get_typed_func::<(), ()>(&mut store, "_initialize")?.call(&mut store, ())?;
     let inbox = instance.get_typed_func::<(), u32>(&mut store, "guest_inbox")?.call(&mut store, ())?;
     println!("cargo::rustc-env=GUEST_INBOX={inbox}");
+    let peak = instance.get_typed_func::<(), u32>(&mut store, "guest_peak")?.call(&mut store, ())?;
+    println!("cargo::rustc-env=GUEST_PEAK={peak}");
     let address = put(&mut store, &instance, bootstrap)?;
     let init = instance.get_typed_func::<(u32, u32), ()>(&mut store, "guest_init")?;
     init.call(&mut store, (address, u32::try_from(bootstrap.len())?))?;
+    println!("cargo::rustc-env=GUEST_IMAGE_BYTES={}", read_u32(&mut store, &instance, peak)?);
     let image = pollster::block_on(wizer.snapshot(&context, &mut Snapshot { store, instance }))?;
     Ok(image)
 }
@@ -59,6 +62,13 @@ fn put(store: &mut Store<()>, instance: &Instance, text: &[u8]) -> Result<u32> {
     memory.write(&mut *store, address as usize, text)?;
     memory.write(&mut *store, address as usize + text.len(), &[0])?;
     Ok(address)
+}
+
+fn read_u32(store: &mut Store<()>, instance: &Instance, address: u32) -> Result<u32> {
+    let memory = instance.get_memory(&mut *store, "memory").ok_or("guest.wasm exports no memory")?;
+    let mut bytes = [0; 4];
+    memory.read(&mut *store, address as usize, &mut bytes)?;
+    Ok(u32::from_le_bytes(bytes))
 }
 
 struct Snapshot {

@@ -241,7 +241,8 @@ mod tests {
     }
 
     #[test]
-    fn a_surrogate_pair_is_never_split() {
+    fn a_surrogate_pair_is_never_split_and_nothing_follows_a_line_that_was_cut() {
+        assert_eq!(kept(mailbox(9, 1), &["😀", "b"]), [""]);
         assert_eq!(kept(mailbox(9, 2), &["a😀b", "c"]), ["a"]);
         assert_eq!(kept(mailbox(9, 3), &["a😀b", "c"]), ["a😀"]);
     }

@@ -95,8 +95,8 @@ impl Module {
     }
 }
 
-/// A global object of the guest whose members are asynchronous host functions. Frozen, and without a
-/// prototype.
+/// A global object of the guest whose members are asynchronous host functions. Frozen; inherits from
+/// `Object.prototype`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Namespace {
     /// The global's name.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use execbox_core::engine::{Engine, Event, Guest, Turn};
+use execbox_core::engine::{Engine, Event, Guest};
 use execbox_core::language::Language;
 use execbox_core::protocol::message::{HostMessage, RunnerMessage};
 use execbox_core::protocol::runner::{Output, RunnerSession};
@@ -200,7 +200,7 @@ impl<'a, L: Link<RunnerMessage, HostMessage>> Conversation<'a, L> {
             self.session.handle_event(event);
             answered |= self.follow_outputs();
         }
-        if let (Poll::Ready(Turn::Done(_)), Some(guest)) = (&turn, &mut self.guest) {
+        if let Some(guest) = &mut self.guest {
             self.session.handle_peak_memory(guest.peak_memory_bytes());
         }
         self.session.handle_turn(turn, self.epoch.elapsed());

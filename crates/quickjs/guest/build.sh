@@ -33,7 +33,7 @@ rm -rf "$work/src" && mkdir -p "$work/src"
 cp "$(dirname "$crate")"/quickjs/*.{c,h} "$work/src/"
 cd "$work/src"
 GIT_CEILING_DIRECTORIES=$work git apply "$here/quickjs.patch"
-cp "$here"/{guest,encode,decode,modules,check,alloc}.c .
+cp "$here"/{guest,encode,decode,stack,modules,check,alloc}.c .
 
 "$PYTHON" -m ziglang cc --target=wasm32-wasi -mexec-model=reactor -O2 -fno-sanitize=undefined -D_GNU_SOURCE -DNDEBUG \
   -DGUEST_JS_STACK=768*1024 -Wno-everything ${GUEST_CFLAGS:-} guest.c alloc.c libregexp.c libunicode.c dtoa.c -o guest.wasm \

@@ -13,6 +13,8 @@ EXPORT(guest_check) size_t guest_check(void) {
     js_free_rt(rt, host_promises);
     for (uint32_t i = 0; i < module_count; i++) JS_FreeValue(ctx, modules[i].exports);
     if (module_numbers.slots != module_numbers.small) js_free_rt(rt, module_numbers.slots);
+    for (uint32_t i = 0; i < rejected.count; i++) JS_FreeValue(ctx, rejected.promises[i]);
+    JS_FreeValue(ctx, last_thrown.value); JS_FreeValue(ctx, last_thrown.frames);
     JS_FreeValue(ctx, selected.args);
     JS_FreeValue(ctx, program);
     while (kept) {

@@ -250,13 +250,17 @@ static bool is_plainly_laid_out(JSObject *p) {
     return true;
 }
 
-/* Whether an array is its items and nothing else: no holes, no further members. */
+/* Whether an array is its items and nothing else: no holes, no further members. One that was frozen, sealed or kept from
+   extension has its items among its properties. */
 static bool is_dense(JSObject *p, uint32_t len) {
-    if (!p->fast_array || p->u.array.count != len) return false;
+    uint32_t items = p->fast_array ? p->u.array.count : 0;
     JSShapeProperty *prs = get_shape_prop(p->shape);
-    for (int i = 0; i < p->shape->prop_count; i++, prs++)
-        if (prs->atom != JS_ATOM_NULL && (prs->flags & JS_PROP_ENUMERABLE)) return false;
-    return true;
+    for (int i = 0; i < p->shape->prop_count; i++, prs++) {
+        if (prs->atom == JS_ATOM_NULL || !(prs->flags & JS_PROP_ENUMERABLE)) continue;
+        if (!__JS_AtomIsTaggedInt(prs->atom)) return false;
+        items++;
+    }
+    return items == len;
 }
 
 static void push(Encoder *e, Frame f) {
@@ -286,7 +290,7 @@ static int encode_array(Encoder *e, JSObject *p) {
         out_u8(e->out, TAG_SPARSE); out_varint(e->out, len);
         return encode_members(e, p);
     }
-    if (len > 1000000 && (!p->fast_array || len > p->u.array.count)) /* would be written as holes without end */
+    if (len > 1000000 && !is_dense(p, len)) /* would be written as holes without end */
         return encode_foreign(e, F_SPARSE, p);
     out_u8(e->out, TAG_ARRAY); out_varint(e->out, len);
     push(e, (Frame){ .obj = p, .parts = ITEMS, .count = len });

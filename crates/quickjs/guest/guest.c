@@ -1,6 +1,6 @@
 /*
- * The guest: QuickJS-ng and what Execbox puts around it, in one translation unit with encode.c, decode.c, modules.c and
- * check.c. alloc.c is its malloc.
+ * The guest: QuickJS-ng and what Execbox puts around it, in one translation unit with encode.c, decode.c, stack.c,
+ * modules.c and check.c. alloc.c is its malloc.
  *
  * The host drives it through these exports and sees it through eight imports (both below). It does no I/O, keeps no
  * clock, and knows nothing of contracts: it evaluates one program, hands out calls, takes answers, and ends once.
@@ -31,8 +31,8 @@ IMPORT(answer) extern void host_answer(uint8_t *room);
 IMPORT(notify) extern uint32_t host_notify(uint32_t target, uint32_t is_log, const uint8_t *input, size_t len);
 /* One console line. Answers how many more UTF-16 units the host will keep; 0: stop telling. */
 IMPORT(log) extern uint32_t host_log(uint32_t level, const uint8_t *text, size_t len);
-/* The program's end, exactly once. `kind` is one of END_*; `peak` is the most bytes that it had in use. */
-IMPORT(done) extern void host_done(uint32_t kind, size_t peak, const uint8_t *message, size_t len);
+/* The program's end, exactly once. `kind` is one of END_*. */
+IMPORT(done) extern void host_done(uint32_t kind, const uint8_t *message, size_t len);
 /* Microseconds since the Unix epoch. */
 IMPORT(now_us) extern double host_now_us(void);
 /* An allocation was refused. The host ends the run here: this never returns. */
@@ -46,6 +46,12 @@ struct JSModuleDef;
 static int resolve_imports(struct JSModuleDef *first);
 static struct JSModuleDef *import_dynamically(const char *importer, const char *specifier, JSValueConst attributes);
 static JSValue new_import_meta(struct JSModuleDef *def);
+static int source_column(JSAtom file, int line, int column);
+static JSValue read_stack(JSContext *c, JSValueConst error);
+static void note_thrown(JSContext *c, JSValueConst value);
+static void note_rejected(JSContext *c, JSValueConst value);
+static JSValue current_frames(void);
+static JSValueConst import_frames;
 
 #include "quickjs.c"
 
@@ -66,6 +72,9 @@ EXPORT(guest_alloc) uint8_t *guest_alloc(size_t len) {
     if (!p) host_memory_refused();
     return p;
 }
+
+/* Where the host reads the most bytes that were in use, at any time; at first, those of the image. */
+EXPORT(guest_peak) const size_t *guest_peak(void) { return &used_peak; }
 
 static void release_message(uint8_t *message) {
     if (message != inbox) free(message);
@@ -208,6 +217,7 @@ static bool has_modules;
 
 #include "encode.c"
 #include "decode.c"
+#include "stack.c"
 #include "modules.c"
 
 /* ---- Console ----------------------------------------------------------------------------------------------------- */
@@ -220,7 +230,8 @@ static bool is_error_object(JSValueConst v) {
 
 static void out_log_string(Out *o, JSValueConst v) {
     JSValue flat = flat_string(v);
-    out_utf8(o, JS_VALUE_GET_STRING(flat), log_units_left);
+    /* One unit more than is kept: the host sees what it has to cut, and that it has to. */
+    out_utf8(o, JS_VALUE_GET_STRING(flat), log_units_left == UINT32_MAX ? UINT32_MAX : log_units_left + 1);
     JS_FreeValue(ctx, flat);
 }
 
@@ -240,6 +251,8 @@ static void out_log_value(Out *o, JSValueConst v) {
     out_log_string(o, text);
     JS_FreeValue(ctx, text);
 }
+
+enum { LEVEL_LOG, LEVEL_INFO, LEVEL_WARN, LEVEL_ERROR, LEVEL_DEBUG };
 
 static JSValue console_log(JSContext *c, JSValueConst this_val, int argc, JSValueConst *argv, int level) {
     if (!log_units_left) return JS_UNDEFINED; /* the host keeps no more: not even formatted */
@@ -314,18 +327,22 @@ static Slot free_slot(uint32_t slot) {
     return was;
 }
 
-/* The place of a call, as the engine writes a frame of a stack. */
-static JSValue stack_of(const Slot *call) {
+/* The place of a call, as a frame. */
+static JSValue frame_of(const Slot *call) {
     if (JS_VALUE_GET_TAG(call->caller) != JS_TAG_OBJECT) return JS_UNDEFINED;
-    JSFunctionBytecode *b = JS_VALUE_GET_OBJ(call->caller)->u.func.function_bytecode;
-    int column, line = find_line_num(ctx, b, call->pc, &column);
-    const char *function = get_func_name(ctx, call->caller), *file = b->filename ? JS_AtomToCString(ctx, b->filename) : NULL;
     DynBuf text; js_dbuf_init(ctx, &text);
-    dbuf_printf(&text, "    at %s (%s:%d:%d)\n", function && *function ? function : "<anonymous>", file ? file : "", line, column);
-    JSValue stack = JS_NewStringLen(ctx, (const char *)text.buf, text.size);
+    put_frame(&text, call->caller, JS_VALUE_GET_OBJ(call->caller)->u.func.function_bytecode, call->pc);
+    JSValue frame = JS_NewStringLen(ctx, (const char *)text.buf, text.size);
     dbuf_free(&text);
-    JS_FreeCString(ctx, function); JS_FreeCString(ctx, file);
-    return stack;
+    return frame;
+}
+
+/* A promise that is rejected with the pending exception. */
+static JSValue rejected_promise(void) {
+    JSValue promise = new_promise(), thrown = JS_GetException(ctx);
+    fulfill_or_reject_promise(ctx, promise, thrown, true);
+    JS_FreeValue(ctx, thrown);
+    return promise;
 }
 
 /* Every function of a namespace is this one, told apart by `target`. Only the first argument crosses. */
@@ -336,9 +353,8 @@ static JSValue call_host(JSContext *c, JSValueConst this_val, int argc, JSValueC
         uint32_t slot = take_slot(promise);
         host_call(target, slot, input.data, input.len);
     } else {
-        JSValue thrown = JS_GetException(ctx);
-        fulfill_or_reject_promise(ctx, promise, thrown, true);
-        JS_FreeValue(ctx, thrown);
+        JS_FreeValue(ctx, promise);
+        promise = rejected_promise();
     }
     out_free(&input);
     return promise;
@@ -365,14 +381,14 @@ static JSValue take_settlement(Reader *r, const Slot *call, bool *rejects) {
     *rejects = how != SETTLE_FULFILLED;
     if (how == SETTLE_FAILED) {
         JSValue code = decode_string(r), message = decode_string(r);
-        return new_failure(code, message, call ? stack_of(call) : JS_UNDEFINED);
+        return new_failure(code, message, call ? frame_of(call) : JS_UNDEFINED);
     }
     JSValue v = decode(r);
     if (JS_IsException(v)) { *rejects = true; return JS_GetException(ctx); }
     /* An error of the host has no stack of its own: it gets the place of the call. */
     if (how == SETTLE_REJECTED && call && JS_VALUE_GET_TAG(v) == JS_TAG_OBJECT && JS_VALUE_GET_OBJ(v)->class_id == JS_CLASS_ERROR &&
         JS_IsUndefined(JS_VALUE_GET_OBJ(v)->u.object_data))
-        JS_VALUE_GET_OBJ(v)->u.object_data = stack_of(call);
+        JS_VALUE_GET_OBJ(v)->u.object_data = frame_of(call);
     return v;
 }
 
@@ -410,7 +426,7 @@ static JSValue call_bridged(JSContext *c, JSValueConst this_val, int argc, JSVal
     uint32_t target = (uint32_t)JS_VALUE_GET_FLOAT64(number[0]);
     Out input; out_init(&input);
     JSValue result = JS_UNDEFINED;
-    if (encode_args(&input, argc, argv, kind == CALL_LOG ? DESCRIBED : WHOLE)) result = JS_EXCEPTION;
+    if (encode_args(&input, argc, argv, kind == CALL_LOG ? DESCRIBED : WHOLE)) result = kind == CALL_ASYNC ? rejected_promise() : JS_EXCEPTION;
     else if (kind == CALL_ASYNC) { result = new_promise(); host_call(target, take_slot(result), input.data, input.len); }
     else if (kind == CALL_SYNC) result = call_sync(target, &input);
     else if (kind == CALL_NOTIFY) host_notify(target, false, input.data, input.len);
@@ -495,17 +511,72 @@ static void out_description(Out *o, JSValueConst thrown) {
     JS_FreeValue(ctx, name); JS_FreeValue(ctx, message);
 }
 
-/* The stack that the engine recorded, whatever the guest made of the property `stack`. */
-static void out_stack(Out *o, JSValueConst thrown) {
-    JSValueConst stack = JS_UNDEFINED;
-    if (JS_VALUE_GET_TAG(thrown) == JS_TAG_OBJECT && JS_VALUE_GET_OBJ(thrown)->class_id == JS_CLASS_ERROR)
-        stack = JS_VALUE_GET_OBJ(thrown)->u.object_data;
-    out_part(o, stack, 16384);
+/* ---- Errors that nobody handles ---- */
+
+/* Rejected promises without a handler; of those that do not fit, the number. */
+static struct { JSValue promises[32]; uint32_t count, more; bool closed; } rejected;
+
+/* Called by the engine when a promise without a handler is rejected, and when a rejected promise gets its first. */
+static void track_rejection(JSContext *c, JSValueConst promise, JSValueConst reason, bool is_handled, void *opaque) {
+    if (rejected.closed) return;
+    if (!is_handled) {
+        if (rejected.count < countof(rejected.promises)) rejected.promises[rejected.count++] = js_dup(promise); else rejected.more++;
+        return;
+    }
+    for (uint32_t i = 0; i < rejected.count; i++) {
+        if (JS_VALUE_GET_OBJ(rejected.promises[i]) != JS_VALUE_GET_OBJ(promise)) continue;
+        JS_FreeValue(ctx, rejected.promises[i]);
+        rejected.count--;
+        memmove(&rejected.promises[i], &rejected.promises[i + 1], (rejected.count - i) * sizeof(JSValue));
+        return;
+    }
+    if (rejected.more) rejected.more--;
 }
 
+/* A line of console.error: what was thrown, and where. */
+static void log_uncaught(const char *how, JSValueConst thrown) {
+    if (!log_units_left) return;
+    Out line; out_init(&line);
+    out_text(&line, how);
+    out_log_value(&line, thrown);
+    JSValueConst frames = frames_of(thrown);
+    if (JS_IsString(frames) && JS_VALUE_GET_STRING(frames)->len) {
+        JSString *s = JS_VALUE_GET_STRING(frames);
+        uint32_t end = 0;
+        while (end < s->len && string_get(s, end) != '\n') end++;
+        out_u8(&line, '\n');
+        out_utf8(&line, s, end);
+    }
+    if (log_units_left) log_units_left = host_log(LEVEL_ERROR, line.data, line.len);
+    out_free(&line);
+}
+
+/* The program's own rejection is its outcome. */
+static void own_rejection(JSValueConst promise) {
+    JSPromiseData *s = JS_GetOpaque(promise, JS_CLASS_PROMISE);
+    if (!s->is_handled) track_rejection(ctx, promise, s->promise_result, true, NULL);
+}
+
+/* The program ends: what nobody has handled, nobody will. */
+static void log_rejections(void) {
+    rejected.closed = true;
+    for (uint32_t i = 0; i < rejected.count; i++) {
+        JSValue reason = JS_PromiseResult(ctx, rejected.promises[i]);
+        log_uncaught("Uncaught (in promise) ", reason);
+        JS_FreeValue(ctx, reason);
+    }
+    char text[64];
+    if (!rejected.more || !log_units_left) return;
+    int len = snprintf(text, sizeof text, "Uncaught (in promise) %u more errors", rejected.more);
+    log_units_left = host_log(LEVEL_ERROR, (const uint8_t *)text, len);
+}
+
+/* ---- Ends ---- */
+
 static void end(uint32_t kind, const Out *o) {
+    if (!has_modules) log_rejections();
     ended = true;
-    host_done(kind, used_peak - used_by_image, o->data, o->len);
+    host_done(kind, o->data, o->len);
 }
 
 static void end_with_thrown(JSValue thrown) {
@@ -516,12 +587,12 @@ static void end_with_thrown(JSValue thrown) {
         JSValue *parts = JS_VALUE_GET_OBJ(mark)->u.array.u.values;
         out_u8(&o, TAG_ARRAY); out_varint(&o, 3);
         out_part(&o, parts[0], UINT32_MAX); out_part(&o, parts[1], UINT32_MAX);
-        out_stack(&o, thrown);
+        out_part(&o, frames_of(thrown), 16384);
         end(END_FAILURE, &o);
     } else {
         out_u8(&o, TAG_ARRAY); out_varint(&o, 3);
         out_description(&o, thrown);
-        out_stack(&o, thrown);
+        out_part(&o, frames_of(thrown), 16384);
         end(END_THROWN, &o);
     }
     out_free(&o);
@@ -553,7 +624,7 @@ static void end_unlinked(void) {
     out_atom(&o, link_error.module);
     out_atom(&o, link_error.specifier);
     out_part(&o, message, 16384);
-    out_stack(&o, thrown);
+    out_part(&o, frames_of(thrown), 16384);
     end(END_UNLINKED, &o);
     out_free(&o);
     JS_FreeValue(ctx, thrown);
@@ -621,6 +692,7 @@ static void go_on_with_result(JSValue v) {
 static void go_on(JSPromiseStateEnum state) {
     JSValue result = JS_PromiseResult(ctx, program), settled = program;
     program = JS_UNDEFINED;
+    if (state == JS_PROMISE_REJECTED) own_rejection(settled);
     if (state == JS_PROMISE_REJECTED) end_with_thrown(result);
     else if (!has_modules) { end_with_value(result); JS_FreeValue(ctx, result); }
     else if (!selected.evaluated) { JS_FreeValue(ctx, result); go_on_with_export(); }
@@ -628,7 +700,7 @@ static void go_on(JSPromiseStateEnum state) {
     JS_FreeValue(ctx, settled);
 }
 
-/* Runs jobs until the program has ended or can go no further. What a job throws on its own (a microtask) concerns nobody. */
+/* Runs jobs until the program has ended or can go no further. */
 static void run_jobs(void) {
     while (!ended) {
         JSPromiseStateEnum state = JS_PromiseState(ctx, program);
@@ -636,7 +708,10 @@ static void run_jobs(void) {
         JSContext *c;
         int ran = JS_ExecutePendingJob(rt, &c);
         if (ran == 0) return;
-        if (ran < 0) JS_FreeValue(ctx, JS_GetException(ctx));
+        if (ran == 1) continue;
+        JSValue thrown = JS_GetException(ctx); /* of a microtask */
+        if (!has_modules) log_uncaught("Uncaught ", thrown);
+        JS_FreeValue(ctx, thrown);
     }
 }
 
@@ -651,7 +726,7 @@ static void add_host_property(JSValueConst object, const char *name, size_t len,
 }
 
 static JSValue new_namespace(Reader names, uint32_t count, uint32_t target) {
-    JSValue space = JS_NewObjectProto(ctx, JS_NULL);
+    JSValue space = JS_NewObject(ctx);
     JSCFunctionListEntry *functions = keep(count * sizeof *functions);
     for (uint32_t i = 0; i < count; i++) {
         size_t len;
@@ -700,12 +775,79 @@ static void add_namespaces(Reader *message) {
     JS_FreeValue(ctx, global);
 }
 
-/* A script: one expression, an async function that is called. */
+/* Parses the text to its end as the body of an async arrow function in global code: nothing is put around it, so nothing in
+   it can close the function. False with an exception pending. See js_parse_function_decl2 and js_parse_program. */
+static bool parse_body(JSParseState *s, JSFunctionDef *fd) {
+    s->cur_func = fd;
+    fd->func_kind = JS_FUNC_ASYNC; fd->func_type = JS_PARSE_FUNC_ARROW;
+    fd->arguments_allowed = true; /* a name like any other: the function has none */
+    fd->has_simple_parameter_list = true;
+    fd->in_function_body = true;
+    push_scope(s);
+    fd->body_scope = fd->scope_level;
+    if (next_token(s) || js_parse_directives(s)) return false;
+    bool uses = false;
+    BlockEnv using_block;
+    while (s->token.val != TOK_EOF) {
+        if (js_parse_source_element(s)) return false;
+        if (uses || !fd->scopes[fd->body_scope].has_using) continue;
+        uses = true;
+        push_break_entry(fd, &using_block, JS_ATOM_NULL, -1, -1, 1);
+        using_block.has_using = true;
+        using_block.using_scope_level = fd->body_scope;
+    }
+    if (!uses) {
+        if (js_is_live_code(s)) emit_return(s, false);
+        return true;
+    }
+    pop_break_entry(fd);
+    if (js_is_live_code(s)) {
+        emit_op(s, OP_drop);
+        emit_op(s, OP_using_dispose_init);
+        emit_op(s, OP_dispose_scope); emit_u16(s, fd->body_scope);
+        emit_op(s, OP_using_dispose_end);
+        emit_return(s, false);
+    }
+    emit_label(s, fd->scopes[fd->body_scope].using_label_catch);
+    emit_op(s, OP_dispose_scope); emit_u16(s, fd->body_scope);
+    emit_throw_again(s);
+    emit_label(s, fd->scopes[fd->body_scope].using_label_end);
+    return true;
+}
+
+/* The function whose body the text is. */
+static JSValue compile_body(const char *code, size_t len, const char *name) {
+    JSParseState state, *s = &state;
+    js_parse_init(ctx, s, code, len, name, 1);
+    s->allow_html_comments = true;
+    /* Global code that makes the function and has it for its value: only there to be what is around it. */
+    JSFunctionDef *global = s->cur_func = js_new_function_def(ctx, NULL, true, false, name, 1, 1);
+    global->eval_type = JS_EVAL_TYPE_GLOBAL;
+    global->has_this_binding = global->arguments_allowed = global->is_global_var = true;
+    push_scope(s);
+    global->body_scope = global->scope_level;
+    JSFunctionDef *fd = js_new_function_def(ctx, global, false, true, name, 1, 1);
+    bool parsed = parse_body(s, fd);
+    free_token(s, &s->token);
+    if (!parsed) { js_free_function_def(ctx, global); return JS_EXCEPTION; }
+    s->cur_func = global;
+    fd->parent_cpool_idx = cpool_add(s, JS_NULL);
+    emit_op(s, OP_fclosure); emit_u32(s, fd->parent_cpool_idx);
+    emit_op(s, OP_set_name); emit_u32(s, JS_ATOM_NULL);
+    emit_op(s, OP_return);
+    JSValue code_object = js_create_function(ctx, global);
+    return JS_IsException(code_object) ? code_object : JS_EvalFunctionInternal(ctx, code_object, ctx->global_obj, NULL, NULL);
+}
+
+/* A script: the body of an async function, which is called. */
 static void start_function(Reader *r) {
     size_t name_len, code_len;
     const char *name = read_text(r, &name_len), *code = read_text(r, &code_len);
+    script.name = JS_NewAtomLen(ctx, name, name_len);
+    JS_SetHostPromiseRejectionTracker(rt, track_rejection, NULL);
+    script.shifts = read_shifts(r);
     add_namespaces(r);
-    JSValue function = JS_Eval(ctx, code, code_len, name, JS_EVAL_TYPE_GLOBAL);
+    JSValue function = compile_body(code, code_len, name);
     ctx->eval_internal = refuse_code;
     if (!JS_IsException(function)) {
         program = JS_Call(ctx, function, JS_UNDEFINED, 0, NULL);
@@ -733,7 +875,7 @@ static bool read_module(Reader *r, Module *m) {
     if (seen->key) __builtin_trap(); /* the host sends each name once */
     seen_add(&module_numbers, seen, m->name + 1);
     if (m->is_synthetic) m->exports = read_value(r);
-    else { m->code = read_text(r, &len); m->len = len; }
+    else { m->code = read_text(r, &len); m->len = len; m->shifts = read_shifts(r); }
     if (m->is_synthetic && !JS_IsException(m->exports) && JS_VALUE_GET_TAG(m->exports) != JS_TAG_OBJECT) __builtin_trap();
     return !JS_IsException(m->exports);
 }

@@ -8,6 +8,7 @@
 typedef struct {
     JSAtom name;
     const char *code; uint32_t len; /* its source, until it is compiled */
+    Shifts shifts;
     JSValue exports;                /* or, of a synthetic module, the object whose members it exports */
     JSModuleDef *def;
     bool is_synthetic, is_importable;
@@ -29,6 +30,11 @@ static int fail_to_link(int kind, JSAtom module, JSAtom specifier) {
 static Module *find_module(JSAtom name) {
     Seen *seen = seen_slot(&module_numbers, name + 1);
     return seen->key ? &modules[seen->index] : NULL;
+}
+
+static const Shifts *module_shifts(JSAtom name) {
+    Module *m = module_count ? find_module(name) : NULL;
+    return m ? &m->shifts : NULL;
 }
 
 /* ---- Names ---- */

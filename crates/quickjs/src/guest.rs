@@ -32,7 +32,7 @@ enum State {
     /// It waits for answers.
     Waiting(Box<Instance>),
     /// It has ended.
-    Over { peak_memory_bytes: Option<u64> },
+    Over,
 }
 
 impl QuickJsGuest {
@@ -67,10 +67,10 @@ impl QuickJsGuest {
 impl Guest for QuickJsGuest {
     fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Turn> {
         if self.interrupt.is_pulled() {
-            self.state = State::Over { peak_memory_bytes: None };
+            self.state = State::Over;
         }
         loop {
-            match std::mem::replace(&mut self.state, State::Over { peak_memory_bytes: None }) {
+            match std::mem::replace(&mut self.state, State::Over) {
                 State::Fresh(instance, message) => {
                     self.state = State::Computing(Box::pin(start(instance, message)));
                 }
@@ -94,16 +94,10 @@ impl Guest for QuickJsGuest {
                             return if self.stands() { Poll::Ready(Turn::Waiting) } else { Poll::Pending };
                         }
                         Poll::Ready((instance, None)) => self.state = State::Waiting(instance),
-                        Poll::Ready((instance, Some(outcome))) => {
-                            self.state = State::Over { peak_memory_bytes: instance.peak_memory_bytes() };
-                            return Poll::Ready(Turn::Done(outcome));
-                        }
+                        Poll::Ready((_, Some(outcome))) => return Poll::Ready(Turn::Done(outcome)),
                     }
                 }
-                over @ State::Over { .. } => {
-                    self.state = over;
-                    return Poll::Ready(Turn::Done(Outcome::Interrupted));
-                }
+                State::Over => return Poll::Ready(Turn::Done(Outcome::Interrupted)),
             }
         }
     }
@@ -132,10 +126,7 @@ impl Guest for QuickJsGuest {
     }
 
     fn peak_memory_bytes(&mut self) -> Option<u64> {
-        match self.state {
-            State::Over { peak_memory_bytes } => peak_memory_bytes,
-            _ => None,
-        }
+        Some(lock(&self.shared).peak_memory_bytes)
     }
 }
 

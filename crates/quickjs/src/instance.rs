@@ -14,7 +14,9 @@ use execbox_core::mailbox::Mailbox;
 use execbox_core::program::{Limits, Program};
 use execbox_core::value::Value;
 use serde_json::Value as Json;
-use wasmtime::{AsContextMut, Caller, Global, Linker, Memory, ResourceLimiter, Store, Trap, TypedFunc, UpdateDeadline};
+use wasmtime::{
+    AsContext, AsContextMut, Caller, Global, Linker, Memory, ResourceLimiter, Store, Trap, TypedFunc, UpdateDeadline,
+};
 
 use crate::engine::Loaded;
 use crate::stack::Files;
@@ -25,6 +27,8 @@ pub(crate) type SharedState = Arc<Mutex<Shared>>;
 pub(crate) struct Shared {
     pub(crate) mailbox: Mailbox,
     pub(crate) inside: Inside,
+    /// The most memory that the program had in use when it last gave way, in bytes.
+    pub(crate) peak_memory_bytes: u64,
 }
 
 /// Where the guest stands: a synchronous call keeps it there, with its frames on its stack.
@@ -62,10 +66,14 @@ pub(crate) struct Instance {
 const INBOX: usize = parse(env!("GUEST_INBOX"));
 const INBOX_LEN: usize = 4096;
 
+/// Where the guest keeps the most bytes that were in use, and how many the image takes of them.
+const PEAK: usize = parse(env!("GUEST_PEAK"));
+const IMAGE_BYTES: usize = parse(env!("GUEST_IMAGE_BYTES"));
+
 const fn parse(number: &str) -> usize {
     match usize::from_str_radix(number, 10) {
         Ok(value) => value,
-        Err(_) => panic!("the build script says where the inbox is"),
+        Err(_) => panic!("the build script writes numbers"),
     }
 }
 
@@ -80,7 +88,6 @@ pub(crate) struct Host {
     answer: Vec<u8>,
     /// Set once, by whatever ended the guest.
     outcome: Option<Outcome>,
-    peak_memory_bytes: Option<u64>,
 }
 
 impl Instance {
@@ -89,6 +96,7 @@ impl Instance {
         store.limiter(|host| &mut host.memory_limiter);
         store.set_epoch_deadline(1);
         store.epoch_deadline_callback(|context| {
+            note_peak(&context);
             if context.data().interrupt.is_pulled() { Err(Stopped.into()) } else { Ok(UpdateDeadline::Yield(1)) }
         });
         let instance = at_once(loaded.code.instantiate_async(&mut store))?;
@@ -145,6 +153,7 @@ impl Instance {
             Ok(address) => entry.call_async(&mut self.store, (address, len)).await,
             Err(error) => Err(error),
         };
+        note_peak(&self.store);
         let outcome = self.store.data_mut().outcome.take();
         match ran {
             Ok(()) if cfg!(debug_assertions) && outcome.is_some() => self.check_accounting().await.or(outcome),
@@ -197,10 +206,17 @@ impl Instance {
         self.memory.write(&mut self.store, address as usize, message)?;
         Ok(address)
     }
+}
 
-    /// The most memory that the program had in use, in bytes; known once it has ended by itself.
-    pub(crate) fn peak_memory_bytes(&self) -> Option<u64> {
-        self.store.data().peak_memory_bytes
+/// Reads off the guest's memory how much it has had in use, for whoever asks while it computes or is over. What is there is
+/// the guest's word, like all that comes out of it.
+fn note_peak(guest: &impl AsContext<Data = Host>) {
+    let host = guest.as_context().data();
+    let Some(memory) = host.memory else { return };
+    let mut bytes = [0; 4];
+    if memory.read(guest, PEAK, &mut bytes).is_ok() {
+        let peak = (u32::from_le_bytes(bytes) as usize).saturating_sub(IMAGE_BYTES);
+        lock(&host.shared).peak_memory_bytes = peak as u64;
     }
 }
 
@@ -214,7 +230,7 @@ fn at_once<T>(future: impl Future<Output = wasmtime::Result<T>>) -> wasmtime::Re
 
 impl Host {
     fn new(program: &Program) -> Self {
-        let shared = Shared { mailbox: Mailbox::new(&program.limits), inside: Inside::Nothing };
+        let shared = Shared { mailbox: Mailbox::new(&program.limits), inside: Inside::Nothing, peak_memory_bytes: 0 };
         Self {
             shared: Arc::new(Mutex::new(shared)),
             interrupt: Interrupt::new(),
@@ -223,7 +239,6 @@ impl Host {
             files: Files::of(program),
             answer: Vec::new(),
             outcome: None,
-            peak_memory_bytes: None,
         }
     }
 }
@@ -290,6 +305,7 @@ async fn call_now(
     mut guest: Guest<'_>,
     (function, at, len, room, room_len): (u32, u32, u32, u32, u32),
 ) -> wasmtime::Result<u32> {
+    note_peak(&guest);
     let (input, host) = memory_and_host(&mut guest, at, len)?;
     let shared = Arc::clone(&host.shared);
     let taken = lock(&shared).mailbox.call(function as usize, Inside::HANDLE, input, true);
@@ -351,7 +367,7 @@ fn log(mut guest: Guest<'_>, level: u32, at: u32, len: u32) -> wasmtime::Result<
     Ok(u32::try_from(left).unwrap_or(u32::MAX))
 }
 
-fn done(mut guest: Guest<'_>, kind: u32, peak: u32, at: u32, len: u32) -> wasmtime::Result<()> {
+fn done(mut guest: Guest<'_>, kind: u32, at: u32, len: u32) -> wasmtime::Result<()> {
     let (message, host) = memory_and_host(&mut guest, at, len)?;
     let value = Value::from_bytes(message);
     let outcome = match kind {
@@ -361,7 +377,6 @@ fn done(mut guest: Guest<'_>, kind: u32, peak: u32, at: u32, len: u32) -> wasmti
         _ => unlinked(&value, &host.files),
     };
     host.outcome.get_or_insert(outcome);
-    host.peak_memory_bytes = Some(u64::from(peak));
     Ok(())
 }
 

@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use execbox_core::engine::Answer;
+use execbox_core::language::Code;
 use execbox_core::program::{Module, ModuleBody, Modules, Namespace, Program, Source};
 use execbox_core::value::Value;
 
@@ -20,13 +21,17 @@ const START_MODULES: u8 = 1;
 const MODULE_SYNTHETIC: u8 = 1;
 const MODULE_IMPORTABLE: u8 = 2;
 
+/// How long a shift is, and the bit of its source's column that says that the text was inserted.
+const SHIFT_LEN: usize = 12;
+const SHIFT_INSERTED: u32 = 1 << 31;
+
 const SETTLE_FAILED: u8 = 0;
 const SETTLE_FULFILLED: u8 = 1;
 const SETTLE_REJECTED: u8 = 2;
 
 /// What to run, with what, within what. `None` for a source of another kind.
 pub(crate) fn start(program: &Program, log_units: usize) -> Option<Vec<u8>> {
-    let mut message = Vec::with_capacity(256 + code_len(&program.source));
+    let mut message = Vec::with_capacity(256 + source_len(&program.source));
     message.extend_from_slice(&seed().to_le_bytes());
     put_u32(&mut message, u32::try_from(program.limits.memory_bytes).unwrap_or(u32::MAX).min(MOST_MEMORY));
     put_u32(&mut message, u32::try_from(log_units).unwrap_or(u32::MAX));
@@ -34,7 +39,7 @@ pub(crate) fn start(program: &Program, log_units: usize) -> Option<Vec<u8>> {
         Source::Script { name, code } => {
             message.push(START_FUNCTION);
             put_text(&mut message, name);
-            put_text(&mut message, &format!("(async () => {{\n{}\n}})", code.text));
+            put_code(&mut message, code);
             put_namespaces(&mut message, &program.namespaces);
         }
         Source::Modules(modules) => {
@@ -46,9 +51,9 @@ pub(crate) fn start(program: &Program, log_units: usize) -> Option<Vec<u8>> {
     Some(message)
 }
 
-fn code_len(source: &Source) -> usize {
+fn source_len(source: &Source) -> usize {
     match source {
-        Source::Script { code, .. } => code.text.len(),
+        Source::Script { code, .. } => code_len(code),
         Source::Modules(modules) => {
             modules.modules.iter().map(|module| 32 + module.name.len() + body_len(module)).sum()
         }
@@ -58,8 +63,23 @@ fn code_len(source: &Source) -> usize {
 
 fn body_len(module: &Module) -> usize {
     match &module.body {
-        ModuleBody::Source(code) => code.text.len(),
+        ModuleBody::Source(code) => code_len(code),
         ModuleBody::Synthetic(exports) => exports.as_bytes().len(),
+    }
+}
+
+fn code_len(code: &Code) -> usize {
+    text_len(&code.text) + 4 + code.shifts.len() * SHIFT_LEN
+}
+
+/// The text, and where columns differ from the source's: the guest reports columns of the source.
+fn put_code(message: &mut Vec<u8>, code: &Code) {
+    put_text(message, &code.text);
+    put_u32(message, code.shifts.len() as u32);
+    for shift in &code.shifts {
+        put_u32(message, shift.line);
+        put_u32(message, shift.column);
+        put_u32(message, shift.source_column | if shift.inserted { SHIFT_INSERTED } else { 0 });
     }
 }
 
@@ -87,7 +107,7 @@ fn put_modules(message: &mut Vec<u8>, program: &Modules) {
             ModuleBody::Source(code) => {
                 message.push(importable);
                 put_text(message, &module.name);
-                put_text(message, &code.text);
+                put_code(message, code);
             }
             ModuleBody::Synthetic(exports) => {
                 message.push(importable | MODULE_SYNTHETIC);

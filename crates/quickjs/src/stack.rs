@@ -27,7 +27,7 @@ impl Files {
 
     /// The frames of a stack that are in these files, innermost first.
     ///
-    /// A line reads `    at function (file:line:column)`, or `    at file:line:column` for a syntax error.
+    /// A line reads `    at function (file:line:column)`, or `    at file:line:column` where there is no name.
     pub(crate) fn frames(&self, stack: &str) -> Vec<Frame> {
         stack.lines().filter_map(|line| self.frame(line)).collect()
     }

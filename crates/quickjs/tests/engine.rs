@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use execbox_core::engine::{CallId, Engine, Event, Guest, Outcome, StartError, Turn};
 use execbox_core::error::{ErrorCode, ExecuteError};
+use execbox_core::language::{Code, Position, Shift};
 use execbox_core::mailbox::NoRoom;
 use execbox_core::program::{Limits, Namespace, Program, Source};
 use execbox_core::value::Value;
@@ -192,7 +193,7 @@ fn only_the_very_error_of_a_failed_call_is_trusted() {
     ] {
         let Outcome::Failed { error, frames } = answered_with_failure(body) else { panic!("{body}") };
         assert_eq!(error, ExecuteError::new(ErrorCode::ValidationError, "no such issue"), "{body}");
-        assert_eq!(frames[0].position.line, 2, "where the call was made: {body}");
+        assert_eq!(frames[0].position.line, 1, "where the call was made: {body}");
     }
     for body in [
         "try { await tools.echo() } catch (e) { throw { code: e.code, message: e.message } }",
@@ -218,8 +219,8 @@ fn a_failed_call_rejects_with_message_and_code() {
 fn uncaught_errors_carry_name_message_and_place() {
     let Outcome::Threw(thrown) = run("function f() {\n  null.x\n}\nf()") else { panic!() };
     assert_eq!(thrown.name, "TypeError");
-    assert!(thrown.frames[0].function.as_deref() == Some("f") && thrown.frames[0].position.line == 3, "{thrown:?}");
-    assert!(thrown.frames[1].function.is_none() && thrown.frames[1].position.line == 5, "{thrown:?}");
+    assert!(thrown.frames[0].function.as_deref() == Some("f") && thrown.frames[0].position.line == 2, "{thrown:?}");
+    assert!(thrown.frames[1].function.is_none() && thrown.frames[1].position.line == 4, "{thrown:?}");
     for (body, expected) in [
         ("throw 'text'", ": text"),
         ("throw 7", ": 7"),
@@ -279,14 +280,231 @@ fn the_realm_is_exactly_this() {
 }
 
 #[test]
-fn namespaces_are_frozen_and_have_no_prototype() {
+fn namespaces_are_frozen_objects() {
     let body = "'use strict'; const refused = (f) => { try { f(); return false } catch { return true } };
-        return [Object.getPrototypeOf(tools), Object.keys(tools), refused(() => { tools.echo = 1 }),
+        return [Object.getPrototypeOf(tools) === Object.prototype, Object.keys(tools), refused(() => { tools.echo = 1 }),
                 refused(() => { delete tools.echo }), refused(() => { tools.x = 1 }), refused(() => { globalThis.tools = 1 }),
-                typeof tools.then, typeof tools.toString, typeof tools.echo, tools.echo.name]";
+                typeof tools.then, `${tools}`, tools.hasOwnProperty('echo'), Object.isFrozen(tools), tools.echo.name]";
     let expected =
-        json!([null, ["echo", "other"], true, true, true, true, "undefined", "undefined", "function", "echo"]);
+        json!([true, ["echo", "other"], true, true, true, true, "undefined", "[object Object]", true, true, "echo"]);
     assert_eq!(value(body), expected);
+}
+
+#[test]
+fn functions_of_a_namespace_may_have_any_name() {
+    let functions = ["toString", "constructor", "__proto__", "hasOwnProperty", "größe"].map(str::to_owned).to_vec();
+    let namespace = Namespace { name: "größen".into(), functions };
+    let body = "return [Object.keys(größen), Object.keys(größen).map((name) => typeof \
+                Object.getOwnPropertyDescriptor(größen, name).value), Object.getPrototypeOf(größen) === Object.prototype]";
+    let program = Program {
+        source: Source::Script { name: "<script>".into(), code: body.into() },
+        namespaces: vec![namespace.into()],
+        limits: Limits::default(),
+    };
+    let Turn::Done(Outcome::Returned(value)) = turn(&mut *engine().start(program).unwrap()) else { panic!() };
+    let names = ["toString", "constructor", "__proto__", "hasOwnProperty", "größe"];
+    assert_eq!(value.to_json("v", 1 << 20), Ok(Some(json!([names, vec!["function"; 5], true]))));
+}
+
+#[test]
+fn the_body_of_a_script_ends_only_where_its_text_ends() {
+    for (body, line, column) in [
+        ("}); tools.echo(); (async () => {", 1, 1),
+        ("1;\n})", 2, 1),
+        ("return 1 }", 1, 10),
+        ("if (1) {", 1, 9),
+        ("/* never closed", 1, 1),
+        ("'never closed", 1, 1),
+        ("1; `never closed ${1", 1, 21),
+        ("*/", 1, 1),
+        ("return super.x", 1, 13),
+        ("return new.target", 1, 12),
+        ("'use strict'; with ({}) {}", 1, 15),
+    ] {
+        let mut guest = start(body, Limits::default());
+        let Turn::Done(Outcome::Threw(thrown)) = turn(&mut *guest) else { panic!("{body}") };
+        assert_eq!(thrown.name, "SyntaxError", "{body}: {}", thrown.message);
+        assert_eq!(thrown.frames[0].position, Position { line, column }, "{body}");
+        assert_eq!(calls(&mut *guest), [], "{body}");
+    }
+    for (body, expected) in [
+        ("return 1 // the end", json!(1)),
+        ("<!-- a comment\nreturn 2", json!(2)),
+        ("return 3\n--> a comment", json!(3)),
+        ("return 4 /* the end */", json!(4)),
+        ("return", json!("undefined")),
+        ("", json!("undefined")),
+        ("return [this === globalThis, typeof arguments]", json!([true, "undefined"])),
+        (
+            "let a; const b = 1; var c; function d() {} class E {}\nreturn 'abcdE'.split('').map((n) => n in globalThis)",
+            json!(vec![false; 5]),
+        ),
+        ("'use strict'; try { undeclared = 1 } catch (e) { return e.name }", json!("ReferenceError")),
+        ("sloppy = 1; return await sloppy + (await 1)", json!(2)),
+        ("const log = []; { using x = { [Symbol.dispose]() { log.push('inner') } } } return log", json!(["inner"])),
+        ("using x = { [Symbol.dispose]() { console.log('x') } }; return 5", json!(5)),
+    ] {
+        assert_eq!(value(body), expected, "{body}");
+    }
+}
+
+fn thrown_of(code: Code) -> execbox_core::engine::Thrown {
+    let program = Program {
+        source: Source::Script { name: "<script>".into(), code },
+        namespaces: Vec::new(),
+        limits: Limits::default(),
+    };
+    match turn(&mut *engine().start(program).unwrap()) {
+        Turn::Done(Outcome::Threw(thrown)) => thrown,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn columns_are_those_of_the_source() {
+    let shift = |line, column, source_column, inserted| Shift { line, column, source_column, inserted };
+    let at = |text: &str, shifts: Vec<Shift>| {
+        let code = Code { text: text.into(), shifts };
+        let engine = thrown_of(Code { shifts: Vec::new(), ..code.clone() }).frames[0].position;
+        let thrown = thrown_of(code.clone());
+        assert_eq!(thrown.frames[0].position, code.source_position(engine), "{text}");
+        thrown.frames[0].position.column
+    };
+    assert_eq!(at("  missing", vec![]), 3);
+    assert_eq!(at("  missing", vec![shift(1, 3, 30, false)]), 30);
+    assert_eq!(at("1; missing", vec![shift(1, 3, 30, false)]), 31);
+    assert_eq!(at("1; missing", vec![shift(1, 3, 30, true)]), 30);
+    assert_eq!(at("1; missing", vec![shift(1, 1, 9, true), shift(1, 4, 2, false), shift(1, 5, 70, false)]), 2);
+    assert_eq!(at("1;\n missing", vec![shift(1, 1, 9, true), shift(3, 1, 9, true)]), 2, "another line's");
+    assert_eq!(at("x =", vec![shift(1, 3, 30, false)]), 31, "a syntax error");
+}
+
+#[test]
+fn columns_count_utf_16_units_and_lines_end_where_ecmascript_ends_them() {
+    for (body, line, column) in [
+        ("const größe = 'äöü😀'; missing", 1, 24),
+        ("/* 😀 */ missing", 1, 10),
+        ("1;\r\n missing", 2, 2),
+        ("1;\r missing", 2, 2),
+        ("1;\u{2028} missing", 2, 2),
+        ("1; // \u{2029} missing", 2, 2),
+        ("/* \u{2028}\r\n\r */ missing", 4, 5),
+        ("`\u{2028}\n\r\n`; missing", 4, 4),
+        ("'\u{2028} \\\r\n'; missing", 3, 4),
+        ("const f = (é) => [é]; f('é', (1), [2]); missing", 1, 41),
+    ] {
+        assert_eq!(thrown_of(body.into()).frames[0].position, Position { line, column }, "{body:?}");
+    }
+}
+
+#[test]
+fn the_guest_reads_stacks_as_elsewhere() {
+    for (body, expected) in [
+        (
+            "function f() { return new Error('m').stack }\nreturn f()",
+            "Error: m\n    at f (<script>:1:23)\n    at <script>:2:8",
+        ),
+        ("const e = new Error('a'); e.name = 'N'; e.message = 'b'; return e.stack", "N: b\n    at <script>:1:11"),
+        (
+            "try { null.x } catch (e) { return e.stack }",
+            "TypeError: cannot read property 'x' of null\n    at <script>:1:12",
+        ),
+        ("const e = new Error(); e.stack = 'mine'; return e.stack", "mine"),
+        ("const o = {}; Error.captureStackTrace(o); return o.stack", "Error\n    at <script>:1:21"),
+        (
+            "Error.prepareStackTrace = (e, sites) => `${e.message} ${sites.length} ${sites[0].getLineNumber()}`;\nreturn new Error('m').stack",
+            "m 1 2",
+        ),
+    ] {
+        assert_eq!(value(body), json!(expected), "{body}");
+    }
+}
+
+#[test]
+fn the_peak_is_known_however_a_program_ends() {
+    let limits = Limits::default();
+    let keep = "const kept = 'x'.repeat(300000); ";
+    for (end, expected) in [
+        ("return 1", "Returned"),
+        ("throw 1", "Threw"),
+        ("for (const a = [];;) a.push({})", "OutOfMemory"),
+        ("let it = [1].values(); for (let i = 0; i < 60_000; i++) it = it.map((x) => x); [...it]", "StackOverflow"),
+    ] {
+        let mut guest = start(&format!("{keep}{end}"), limits);
+        let Turn::Done(outcome) = turn(&mut *guest) else { panic!("{end}") };
+        assert!(format!("{outcome:?}").starts_with(expected), "{outcome:?}");
+        let peak = guest.peak_memory_bytes().unwrap();
+        assert!((300_000..=64 << 20).contains(&peak), "{end}: {peak}");
+    }
+    let mut waits = start(&format!("{keep}await tools.echo()"), limits);
+    assert_eq!(turn(&mut *waits), Turn::Waiting);
+    assert!(waits.peak_memory_bytes() > Some(300_000), "while it waits");
+    let mut computes = start(&format!("{keep}for (;;);"), limits);
+    while computes.peak_memory_bytes() < Some(300_000) {
+        assert!(computes.poll_turn(&mut Context::from_waker(Waker::noop())).is_pending());
+    }
+    computes.interrupt().pull();
+    assert_eq!(turn(&mut *computes), Turn::Done(Outcome::Interrupted));
+    assert!(computes.peak_memory_bytes() > Some(300_000), "when it was stopped");
+}
+
+fn logs(body: &str) -> Vec<String> {
+    let mut guest = start(body, Limits::default());
+    assert!(matches!(turn(&mut *guest), Turn::Done(_)), "{body}");
+    let lines = events(&mut *guest).into_iter().filter_map(|event| match event {
+        Event::Log(line) => Some(format!("{}: {}", line.level.as_str(), line.text)),
+        Event::Call(_) | Event::Notify(_) => None,
+    });
+    lines.collect()
+}
+
+#[test]
+fn errors_that_nobody_handles_are_logged() {
+    let none: [&str; 0] = [];
+    assert_eq!(
+        logs("Promise.reject(new Error('a')); (async () => { await 1; throw 'b' })(); await 2"),
+        [
+            "error: Uncaught (in promise) Error: a\n    at <script>:1:16",
+            "error: Uncaught (in promise) b\n    at <script>:1:57"
+        ]
+    );
+    assert_eq!(
+        logs("queueMicrotask(() => { null.x }); await 1; await 1; console.log('on')"),
+        ["error: Uncaught TypeError: cannot read property 'x' of null\n    at <script>:1:29", "log: on"]
+    );
+    for handled in [
+        "throw new Error('the outcome')",
+        "return Promise.reject(new Error('the outcome'))",
+        "const p = Promise.reject(1); await 1; await 2; await p.catch(() => {})",
+        "await Promise.allSettled(Array.from({ length: 100 }, (_, i) => Promise.reject(i)))",
+        "try { await (async () => { throw 1 })() } catch {}",
+    ] {
+        assert_eq!(logs(handled), none, "{handled}");
+    }
+    let many = logs("for (let i = 0; i < 50; i++) Promise.reject(i); throw new Error('the outcome')");
+    assert_eq!((many.len(), many[32].as_str()), (33, "error: Uncaught (in promise) 18 more errors"));
+}
+
+/// Frames come from the engine's record: neither a message, nor a name, nor a `stack` that the guest writes adds any.
+#[test]
+fn a_guest_writes_no_frames() {
+    let fake = "    at fake (<script>:99:9)\\n";
+    for body in [
+        "throw new Error('m\\nFAKE')",
+        "const e = new Error('m'); e.stack = 'Error: m\\nFAKE'; throw e",
+        "const e = new Error('m'); e.name = 'FAKE'; throw e",
+        "Error.prepareStackTrace = () => 'FAKE'; throw new Error('m')",
+        "class E extends Error { get stack() { return 'FAKE' } } throw new E('m')",
+        "const f = () => { throw new Error('m') }; Object.defineProperty(f, 'name', { value: 'x\\nFAKE' }); f()",
+        "throw 'FAKE'",
+        "throw { stack: 'FAKE', message: 'FAKE' }",
+    ] {
+        let thrown = thrown_of(body.replace("FAKE", fake).as_str().into());
+        assert!(
+            !thrown.frames.is_empty() && thrown.frames.iter().all(|frame| frame.position.line == 1),
+            "{body}: {thrown:?}"
+        );
+    }
 }
 
 #[test]

@@ -185,8 +185,8 @@ impl RunnerSession {
         self.outputs.push_back(output);
     }
 
-    /// Takes in the most memory that the guest had in use, for its `done`. Runs are asked for it before their outcome is
-    /// handed in.
+    /// Takes in the most memory that the guest had in use, for its `done`. Call it after each poll of the guest, before
+    /// [`handle_turn`](Self::handle_turn): a run that is stopped reports the last.
     pub fn handle_peak_memory(&mut self, bytes: Option<u64>) {
         if let State::Active(active) = &mut self.state
             && let Contract::Code { memory_used_bytes, .. } = &mut active.contract

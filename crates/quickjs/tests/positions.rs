@@ -1,0 +1,47 @@
+//! Where errors are placed: the cases in `positions/errors.cases`, beside where node places them.
+
+mod harness;
+
+use execbox_core::engine::{Engine, Outcome, Turn};
+use execbox_core::language::Position;
+use execbox_core::program::{Limits, Program, Source};
+use harness::{engine, turn};
+
+/// `=== name`, `node: line:column` (or `none`), `ours: line:column` where that differs, `---`, and the code: the body
+/// of an async function. `\u2028` stands for that character.
+#[test]
+fn errors_are_placed_on_the_line_that_threw() {
+    let cases = include_str!("positions/errors.cases").split("\n=== ");
+    let mut same = 0;
+    let wrong: Vec<String> = cases.filter_map(|case| check(case, &mut same).err()).collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(same >= 149, "only {same} are where node places them");
+}
+
+fn check(case: &str, same: &mut usize) -> Result<(), String> {
+    let (head, code) = case.split_once("\n---\n").ok_or("a case has no code")?;
+    let name = head.lines().next().unwrap_or_default();
+    let field = |key: &str| head.lines().find_map(|line| line.strip_prefix(key)).map(place);
+    let node = field("node: ").ok_or(format!("{name}: no line `node:`"))?;
+    let ours = field("ours: ").unwrap_or(node);
+    if node.is_some_and(|node| ours.map(|ours| ours.line) != Some(node.line)) {
+        return Err(format!("{name}: another line than node's"));
+    }
+    *same += usize::from(node == ours);
+    let found = thrown_at(&code.trim_end().replace("\\u2028", "\u{2028}"));
+    if found == ours { Ok(()) } else { Err(format!("{name}: {found:?} and not {ours:?}")) }
+}
+
+fn place(text: &str) -> Option<Position> {
+    let (line, column) = text.split_once(':')?;
+    Some(Position { line: line.parse().ok()?, column: column.parse().ok()? })
+}
+
+fn thrown_at(code: &str) -> Option<Position> {
+    let source = Source::Script { name: "<script>".into(), code: code.into() };
+    let mut guest = engine().start(Program { source, namespaces: Vec::new(), limits: Limits::default() }).unwrap();
+    match turn(&mut *guest) {
+        Turn::Done(Outcome::Threw(thrown)) => thrown.frames.first().map(|frame| frame.position),
+        _ => None,
+    }
+}
