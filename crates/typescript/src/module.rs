@@ -24,6 +24,7 @@ use execbox_core::language::{
 
 use crate::lower::{self, Uses};
 use crate::parser::{Budget, ExportItem, Options, Parse, Parser};
+use crate::scopes::Binding;
 
 use crate::{Fault, Halt, positions};
 
@@ -141,12 +142,15 @@ pub(crate) fn keep_imports(parser: &mut Parser<'_, '_>, uses: &Uses) -> Kept {
 fn keep_exports(parser: &mut Parser<'_, '_>) -> Parse<Vec<bool>> {
     let outermost = crate::scopes::ScopeId::OUTERMOST;
     let mut values = BTreeSet::new();
-    let mut types = BTreeSet::new();
+    let (mut types, mut ambient) = (BTreeSet::new(), BTreeSet::new());
     for declaration in parser.scopes.declarations().iter().filter(|declaration| declaration.scope == outermost) {
         if declaration.binding.is_value() {
             values.insert(declaration.name);
         } else {
             types.insert(declaration.name);
+            if declaration.binding == Binding::Ambient {
+                ambient.insert(declaration.name);
+            }
         }
     }
     let mut kept = Vec::with_capacity(parser.items.exports.len());
@@ -158,6 +162,15 @@ fn keep_exports(parser: &mut Parser<'_, '_>) -> Parse<Vec<bool>> {
                 parser.items.types.push(name.clone());
                 false
             }
+            ExportItem::DefaultName { local, start, end } if types.contains(local) && !values.contains(local) => {
+                let is_ambient = ambient.contains(local);
+                if !is_ambient {
+                    parser.edits.erase_item(*start, *end);
+                    parser.items.types.push("default".to_owned());
+                }
+                is_ambient
+            }
+            ExportItem::DefaultName { .. } => true,
             ExportItem::Specifier { local, start, .. } if !values.contains(local) => {
                 let name = parser.scopes.names.text(*local);
                 return Err(Halt::fault(format!("the export `{name}` is not declared in this module"), *start));
@@ -213,6 +226,9 @@ fn records(parser: &Parser<'_, '_>, kept: &Kept, kept_exports: &[bool]) -> Modul
                 imported: imported.clone().map_or(Imported::Namespace, Imported::Name),
                 position: place(*position),
             },
+            ExportItem::DefaultName { .. } => {
+                Export::Local { name: "default".to_owned(), local: "*default*".to_owned() }
+            }
             ExportItem::All { import } => Export::All { request: request(import) },
         });
     }

@@ -81,6 +81,12 @@ pub(crate) enum ExportItem {
         start: u32,
         end: u32,
     },
+    /// `export default local`, which may turn out to be a type. The range is to be erased then.
+    DefaultName {
+        local: NameId,
+        start: u32,
+        end: u32,
+    },
     /// `imported as name` from the import of that number; `None`: its namespace.
     From {
         name: String,
@@ -332,7 +338,7 @@ impl Parser<'_, '_> {
             Kind::Star => return self.export_all(start, false),
             Kind::BraceOpen => return self.export_names(start, false),
             Kind::Equals => {
-                if !self.options.script {
+                if !self.options.script && !self.function.is_ambient {
                     return self.refuse("`export =` is not for ES modules; write `export default`", start);
                 }
                 self.advance()?;
@@ -686,7 +692,12 @@ impl Parser<'_, '_> {
         self.end_statement()?;
         if !self.options.script {
             let name = "default".to_owned();
-            self.items.exports.push(ExportItem::Local { name, local: "*default*".to_owned() });
+            if self.options.typescript && value.kind == ExpressionKind::Name {
+                let local = self.scopes.names.id(&self.text()[value.start as usize..value.end as usize], true);
+                self.items.exports.push(ExportItem::DefaultName { local, start, end: self.before });
+            } else {
+                self.items.exports.push(ExportItem::Local { name, local: "*default*".to_owned() });
+            }
             return Ok(StatementKind::Other);
         }
         let call = match value.kind {

@@ -358,8 +358,8 @@ impl Parser<'_, '_> {
             self.entity_name(Use::TypeOf)?;
         } else if self.is_word("import") {
             return self.import_type();
-        } else if ["this", "void", "null", "true", "false"].iter().any(|word| self.is_word(word)) {
-            return self.advance();
+        } else if self.is(Kind::Name) && is_type_keyword(self.text_of(self.token)) && self.peek()?.kind != Kind::Dot {
+            return self.advance(); // takes no type arguments: `x as number < y` compares
         } else if self.is_binding_name() {
             self.entity_name(Use::Type)?;
         } else {
@@ -538,4 +538,26 @@ impl Parser<'_, '_> {
             Ok(())
         })
     }
+}
+
+/// Words that are types by themselves.
+fn is_type_keyword(word: &str) -> bool {
+    matches!(
+        word,
+        "any"
+            | "bigint"
+            | "boolean"
+            | "false"
+            | "never"
+            | "null"
+            | "number"
+            | "object"
+            | "string"
+            | "symbol"
+            | "this"
+            | "true"
+            | "undefined"
+            | "unknown"
+            | "void"
+    )
 }
