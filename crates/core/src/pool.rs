@@ -181,12 +181,15 @@ impl<S, W> Pool<S, W> {
         Acquired::Waiting { until: now.checked_add(self.options.max_wait) }
     }
 
-    /// The right to make shells until there are `count`, as far as there may be: how many to make.
-    pub fn grow_to(&mut self, count: usize) -> usize {
+    /// The right to make shells until there are `count`, as far as there may be: how many to make. Refused where the pool
+    /// is closed.
+    pub fn grow_to(&mut self, count: usize) -> Result<usize, Refusal> {
+        if self.closed {
+            return Err(Refusal::Closed);
+        }
         let more = count.min(self.max_size()).saturating_sub(self.size());
-        let more = if self.closed { 0 } else { more };
         self.busy += more;
-        more
+        Ok(more)
     }
 
     /// A shell is free again, and fit for the next execution.
@@ -294,7 +297,7 @@ mod tests {
     #[test]
     fn the_shell_that_was_used_last_is_used_next_and_the_others_get_old() {
         let mut pool = pool(PoolOptions { min_size: 1, ..options() });
-        assert_eq!(pool.grow_to(9), 2);
+        assert_eq!(pool.grow_to(9), Ok(2));
         pool.put_back(1, ms(0));
         pool.put_back(2, ms(10));
         assert_eq!(pool.next_timeout(), Some(ms(100)));
@@ -324,7 +327,7 @@ mod tests {
     #[test]
     fn closing_wakes_every_waiter_and_lets_every_shell_go() {
         let mut pool = pool(options());
-        pool.grow_to(2);
+        pool.grow_to(2).unwrap();
         pool.put_back(1, ms(0));
         pool.acquire(|| "a", ms(0));
         pool.acquire(|| "b", ms(0));
@@ -336,7 +339,7 @@ mod tests {
         let closed = |waiter| Output::Refuse(waiter, Refusal::Closed);
         assert_eq!(outputs(&mut pool), [closed("c"), closed("d")]);
         assert_eq!(pool.acquire(|| "e", ms(1)), Acquired::Refused(Refusal::Closed));
-        assert_eq!(pool.grow_to(2), 0);
+        assert_eq!(pool.grow_to(2), Err(Refusal::Closed));
         pool.put_back(1, ms(1));
         pool.lost();
         assert_eq!((outputs(&mut pool), pool.size()), (vec![Output::Discard(1)], 0));
@@ -398,7 +401,7 @@ mod tests {
                     },
                     Step::Wait(time) => { now += ms(time); pool.handle_timeout(now) }
                     Step::GrowTo(count) => {
-                        for _ in 0..pool.grow_to(count) { granted.push(Grant::Make) }
+                        for _ in 0..pool.grow_to(count).unwrap_or(0) { granted.push(Grant::Make) }
                         pool.handle_timeout(now); // What was kept for `min_size` may have been due for long.
                     }
                     Step::Close => pool.close(),

@@ -69,9 +69,9 @@ impl<S: Send + 'static> Pool<S> {
     }
 
     /// The right to make what is missing until there are `count`.
-    pub(crate) fn grow_to(self: &Arc<Self>, count: usize) -> Vec<Lease<S>> {
-        let more = self.lock().pool.grow_to(count);
-        (0..more).map(|_| self.lease()).collect()
+    pub(crate) fn grow_to(self: &Arc<Self>, count: usize) -> Result<Vec<Lease<S>>, Refusal> {
+        let more = self.lock().pool.grow_to(count)?;
+        Ok((0..more).map(|_| self.lease()).collect())
     }
 
     /// Takes no more executions, wakes those that wait, and waits until every shell is gone.

@@ -87,10 +87,8 @@ impl<S: Shells> Pooled<S> {
 
     /// Starts shells until there are `count`, as far as there may be, and lets each new one execute.
     pub(crate) async fn prewarm(&self, count: usize) -> Result<(), ExecuteError> {
-        if self.ephemeral {
-            return Ok(());
-        }
-        try_join_all(self.pool.grow_to(count).into_iter().map(|lease| self.warm(lease))).await.map(drop)
+        let leases = self.pool.grow_to(if self.ephemeral { 0 } else { count })?;
+        try_join_all(leases.into_iter().map(|lease| self.warm(lease))).await.map(drop)
     }
 
     async fn warm(&self, lease: Lease<S::Shell>) -> Result<(), ExecuteError> {

@@ -193,7 +193,7 @@ async fn disposing_wakes_who_waits_and_lets_who_runs_finish() {
     assert!(busy.await.unwrap().error().is_some());
     disposing.await.unwrap();
     assert_eq!(refusal(&run(&executor, "return 1").await), Some(Refusal::Closed));
-    assert!(executor.prewarm(1).await.is_ok(), "there is nothing left to warm");
+    assert_eq!(executor.prewarm(1).await.unwrap_err().refusal, Some(Refusal::Closed));
 }
 
 #[tokio::test]
