@@ -121,6 +121,7 @@ impl<T: Transport, Out: Message, In: Message> Link<Out, In> for JsonLink<T> {
                         }
                         Ok(Ok(None)) => continue, // None of the types that this side knows.
                         Ok(Err(error)) => Heard::Malformed(error),
+                        Err(LineError::Unreadable(error)) => Heard::Malformed(*error),
                         Err(error) => Heard::Garbage(error),
                     }
                 }

@@ -121,7 +121,7 @@ impl<'a, L: Link<RunnerMessage, HostMessage>> Conversation<'a, L> {
     fn new(runner: &'a Runner, link: &'a mut L) -> Self {
         Self {
             runner,
-            session: RunnerSession::new(Arc::clone(&runner.parts.language)),
+            session: RunnerSession::new(),
             link,
             epoch: Instant::now(),
             guest: None,
@@ -166,7 +166,7 @@ impl<'a, L: Link<RunnerMessage, HostMessage>> Conversation<'a, L> {
             match std::task::ready!(self.link.poll_receive(cx))? {
                 None => return Poll::Ready(Ok(())),
                 Some(Heard::Message(message)) => self.session.handle_message(message, self.epoch.elapsed()),
-                Some(Heard::Malformed(error)) => self.session.handle_malformed(&error),
+                Some(Heard::Malformed(error)) => self.session.handle_malformed(&error, self.epoch.elapsed()),
                 // What is no object names nothing that could be answered.
                 Some(Heard::Garbage(_)) => {}
             }
@@ -220,6 +220,10 @@ impl<'a, L: Link<RunnerMessage, HostMessage>> Conversation<'a, L> {
                     if let Err((message, error)) = self.link.send(message) {
                         self.session.handle_too_long(message, error);
                     }
+                }
+                Output::Compile(job) => {
+                    let compiled = job.compile(&*self.runner.parts.language);
+                    self.session.handle_compiled(compiled, self.epoch.elapsed());
                 }
                 Output::Start(program) => match self.runner.parts.engine.start(program) {
                     Ok(guest) => self.guest = Some(guest),

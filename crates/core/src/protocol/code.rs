@@ -12,7 +12,8 @@
 //! | `code_notify` | runner → host | `id`, `function`: its number, `args`: value |
 //! | `code_done` | runner → host | `id`, `ok`, `durationMs`, `memoryUsedBytes?`, `result`: value, or `status`, `error` and `internal?`: whether something between host and guest broke |
 //!
-//! `started` and `cancel` are used as they are. A `code_call` with `now` is one that the guest stands still in.
+//! `started` and `cancel` are used as they are. The number of a `code_call` is greater than that of the one before it. A
+//! `code_call` with `now` is one that the guest stands still in.
 //!
 //! A value is [tagged JSON](crate::value#tagged-json), or one of
 //! - `{"$attachment": n}`: the n-th attachment ahead of the message, the bytes of the value;

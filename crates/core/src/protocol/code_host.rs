@@ -9,11 +9,11 @@
 //! One value is one run. It calls no function and carries no bytes, and believes a runner nothing that it can check
 //! itself: the calls, the time, and how much the run may say.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use super::code::{CodeCall, CodeDone, CodeNotify, Hello, RunCode, Settle};
-use super::host::{CloseReason, HostOptions, Misbehaviour, can_be_in};
+use super::host::{CloseReason, HostOptions, Misbehaviour, can_be_in, most_calls, too_early};
 use super::line::TooLong;
 use super::message::{HostMessage, RunnerMessage};
 use crate::code::{Ending, Failure, Request, Status, Stop};
@@ -59,8 +59,12 @@ pub struct CodeHostSession {
     code_len: usize,
     options: HostOptions,
     state: State,
-    known: HashSet<u64>,
-    pending: HashSet<u64>,
+    /// The number of the last call: the next one's is greater.
+    last_call: u64,
+    /// Calls that are not answered, with the length of their arguments.
+    pending: HashMap<u64, usize>,
+    /// How many bytes the arguments of further calls may take.
+    call_room: usize,
     /// How many bytes of notifications the run may still say.
     room: usize,
     reusable: bool,
@@ -74,6 +78,7 @@ enum State {
         patience_ends: Duration,
     },
     Running {
+        began: Duration,
         /// The safety cap and the backstop; `None` for one too long to be a time.
         patience_ends: Option<Duration>,
     },
@@ -96,8 +101,9 @@ impl CodeHostSession {
             code_len,
             options,
             state: State::Greeting { run, patience_ends: now.saturating_add(GREETING) },
-            known: HashSet::new(),
-            pending: HashSet::new(),
+            last_call: 0,
+            pending: HashMap::new(),
+            call_room: most_arguments(&limits),
             room: limits.memory_len(),
             reusable: false,
             outputs: VecDeque::from([Output::Send(HostMessage::Hello(Hello { attachments: false }))]),
@@ -118,7 +124,7 @@ impl CodeHostSession {
     pub fn next_timeout(&self) -> Option<Duration> {
         match self.state {
             State::Greeting { patience_ends, .. } => Some(patience_ends),
-            State::Running { patience_ends } => patience_ends,
+            State::Running { patience_ends, .. } => patience_ends,
             State::Cancelling { grace_ends, .. } => Some(grace_ends),
             State::Finished => None,
         }
@@ -136,15 +142,18 @@ impl CodeHostSession {
             RunnerMessage::CodeCall(CodeCall { id, call }) if id == self.id => self.call(call),
             RunnerMessage::CodeNotify(CodeNotify { id, notification }) if id == self.id => self.note(notification),
             RunnerMessage::CodeDone(CodeDone { id, ending, memory_used_bytes, .. }) if id == self.id => {
-                self.done(ending, memory_used_bytes);
+                self.done(ending, memory_used_bytes, now);
             }
             _ => {}
         }
     }
 
-    /// Takes in what a runner must not do.
+    /// Takes in what a runner must not do. A malformed message with the id of another run is ignored.
     pub fn handle_misbehaviour(&mut self, misbehaviour: impl Into<Misbehaviour>) {
-        self.terminate_with(&misbehaviour.into().to_string());
+        let misbehaviour = misbehaviour.into();
+        if !misbehaviour.is_of_another(&self.id) {
+            self.terminate_with(&misbehaviour.to_string());
+        }
     }
 
     /// Loses patience, if it is time to.
@@ -153,7 +162,9 @@ impl CodeHostSession {
             State::Greeting { patience_ends, .. } if now >= patience_ends => {
                 self.terminate_with("the runner does not know run_code: it did not answer `hello`");
             }
-            State::Running { patience_ends: Some(end) } if now >= end => self.begin_cancelling(Stop::SafetyCap, now),
+            State::Running { patience_ends: Some(end), .. } if now >= end => {
+                self.begin_cancelling(Stop::SafetyCap, now);
+            }
             State::Cancelling { grace_ends, .. } if now >= grace_ends => {
                 self.terminate_with("the runner was not done in time");
             }
@@ -184,10 +195,9 @@ impl CodeHostSession {
 
     /// A function or a promise of the host has come to something.
     pub fn settle(&mut self, pending: Pending, result: Result<Value, Value>) {
-        if let Pending::Call(CallId(number)) = pending
-            && !self.pending.remove(&number)
-        {
-            return;
+        if let Pending::Call(CallId(number)) = pending {
+            let Some(bytes) = self.pending.remove(&number) else { return };
+            self.call_room += bytes;
         }
         self.send_settled(pending, result);
     }
@@ -212,7 +222,7 @@ impl CodeHostSession {
         }
         let patience = self.limits.timeout.checked_add(self.options.backstop);
         let patience_ends = patience.and_then(|patience| now.checked_add(patience));
-        let greeting = std::mem::replace(&mut self.state, State::Running { patience_ends });
+        let greeting = std::mem::replace(&mut self.state, State::Running { began: now, patience_ends });
         if let State::Greeting { run, .. } = greeting {
             self.outputs.push_back(Output::Send(HostMessage::RunCode(run)));
         }
@@ -221,14 +231,20 @@ impl CodeHostSession {
     /// The guest calls a function. While cancelling, no call begins any more.
     fn call(&mut self, call: Call) {
         let State::Running { .. } = self.state else { return };
-        if !self.known.insert(call.id.0) {
+        if call.id.0 <= self.last_call {
             return self.handle_misbehaviour(Misbehaviour::DuplicateCall(call.id.to_string()));
         }
-        let most = super::host::most_calls(&self.limits);
+        let most = most_calls(&self.limits);
         if self.pending.len() >= most {
             return self.handle_misbehaviour(Misbehaviour::TooManyCalls(most));
         }
-        self.pending.insert(call.id.0);
+        let bytes = call.input.as_bytes().len();
+        let Some(room) = self.call_room.checked_sub(bytes) else {
+            return self.handle_misbehaviour(Misbehaviour::TooMuchInput(most_arguments(&self.limits)));
+        };
+        self.call_room = room;
+        self.last_call = call.id.0;
+        self.pending.insert(call.id.0, bytes);
         self.outputs.push_back(Output::Call(call));
     }
 
@@ -262,10 +278,19 @@ impl CodeHostSession {
         self.outputs.push_back(Output::Send(HostMessage::Cancel { id: self.id.clone() }));
     }
 
-    /// The runner is done. What cancelling had begun for decides, whatever the runner says.
-    fn done(&mut self, ending: Ending, memory_used_bytes: Option<u64>) {
+    /// The runner is done. What cancelling had begun for decides, whatever the runner says; and it cannot have come to the
+    /// safety cap by itself before there was time for it.
+    fn done(&mut self, ending: Ending, memory_used_bytes: Option<u64>, now: Duration) {
         let ending = match &self.state {
-            State::Running { .. } => ending.map_err(|failure| self.believe(failure)),
+            State::Running { began, .. } => {
+                let early = too_early(self.limits.timeout, now.saturating_sub(*began));
+                ending.map_err(|failure| match early {
+                    Some(early) if failure.status == Status::Terminated => {
+                        Failure::internal(format!("{early}: {}", failure.error.message))
+                    }
+                    _ => self.believe(failure),
+                })
+            }
             State::Cancelling { why, .. } => Err(why.failure(&self.limits)),
             State::Greeting { .. } | State::Finished => return,
         };
@@ -310,4 +335,10 @@ impl CodeHostSession {
         self.outputs.push_front(Output::CancelCalls);
         self.outputs.push_back(Output::Finished { ending, memory_used_bytes });
     }
+}
+
+/// How many bytes the arguments of the calls under way may take. The guest's own count stays within its memory limit;
+/// another runner may write values at greater length.
+fn most_arguments(limits: &Limits) -> usize {
+    limits.memory_len().max(1 << 20).saturating_mul(2)
 }

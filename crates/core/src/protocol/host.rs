@@ -96,9 +96,19 @@ pub enum Misbehaviour {
     /// More calls wait for their tools than a guest of these limits can have under way.
     #[error("the runner has more than {0} tool calls under way")]
     TooManyCalls(usize),
+    /// The inputs of the calls that wait for their tools take more memory than a guest of these limits has.
+    #[error("the inputs of the runner's tool calls under way exceed {0} bytes")]
+    TooMuchInput(usize),
     /// A run has said more than its guest could by its memory limit.
     #[error("the runner has said more than a guest of this memory limit can say")]
     TooMuchSaid,
+}
+
+impl Misbehaviour {
+    /// Whether it is about another execution or run than this.
+    pub(super) fn is_of_another(&self, id: &str) -> bool {
+        matches!(self, Self::Message(error) if error.session().is_some_and(|other| other != id))
+    }
 }
 
 /// The host's half: one execution.
@@ -146,13 +156,48 @@ enum State {
     Finished,
 }
 
-/// The calls of one execution.
+/// The calls of one execution. What is kept of them is bounded, however many there are.
 #[derive(Debug, Default)]
 struct Calls {
-    /// Every `callId` that there was.
-    known: HashSet<String>,
+    /// How many there were.
+    count: u64,
     /// Calls that are not answered, by the host's own count.
-    pending: HashMap<CallId, String>,
+    pending: HashMap<CallId, PendingCall>,
+    /// What their inputs weigh.
+    input_bytes: usize,
+    /// The ids of those, and of the calls that were answered last.
+    known: HashSet<String>,
+    /// The calls that were answered last, the earliest first.
+    answered: VecDeque<String>,
+}
+
+#[derive(Debug)]
+struct PendingCall {
+    call_id: String,
+    input_bytes: usize,
+}
+
+/// How many answered calls are remembered, to tell a `callId` that is used again.
+const REMEMBERED_CALLS: usize = 1024;
+
+impl Calls {
+    /// Takes out a call that is answered.
+    fn answer(&mut self, call: CallId) -> Option<String> {
+        let PendingCall { call_id, input_bytes } = self.pending.remove(&call)?;
+        self.input_bytes -= input_bytes;
+        self.forget_later(call_id.clone());
+        Some(call_id)
+    }
+
+    /// The call is over: its id is forgotten after so many others.
+    fn forget_later(&mut self, call_id: String) {
+        self.answered.push_back(call_id);
+        if self.answered.len() > REMEMBERED_CALLS
+            && let Some(earliest) = self.answered.pop_front()
+        {
+            self.known.remove(&earliest);
+        }
+    }
 }
 
 /// The log of one execution, as far as it came.
@@ -256,12 +301,13 @@ impl HostSession {
         }
     }
 
-    /// Takes in what a runner must not do: whatever the codec or the reading of a message refused.
+    /// Takes in what a runner must not do: whatever the codec or the reading of a message refused. A malformed message
+    /// with the id of another execution is ignored, as a well-formed one is.
     pub fn handle_misbehaviour(&mut self, misbehaviour: impl Into<Misbehaviour>, now: Duration) {
-        if self.is_finished() {
+        let misbehaviour = misbehaviour.into();
+        if self.is_finished() || misbehaviour.is_of_another(&self.id) {
             return;
         }
-        let misbehaviour = misbehaviour.into();
         let text = misbehaviour.to_string();
         self.misbehaviour = Some(misbehaviour);
         self.terminate(&text, now);
@@ -270,7 +316,7 @@ impl HostSession {
     /// Takes in what a tool came to. A result that cannot cross is the call's `serialization_error`.
     pub fn handle_tool_result(&mut self, call: CallId, result: Result<Option<Json>, ExecuteError>) {
         let State::Running { .. } = self.state else { return };
-        if let Some(call_id) = self.calls.pending.remove(&call) {
+        if let Some(call_id) = self.calls.answer(call) {
             self.answer(call_id, transportable(result));
         }
     }
@@ -331,10 +377,18 @@ impl HostSession {
         let Some((provider, tool)) = self.find(&call) else {
             let WireCall { provider_name, safe_tool_name, .. } = &call;
             let text = format!("there is no tool {provider_name}.{safe_tool_name} in this execution");
+            self.calls.forget_later(call.call_id.clone());
             return self.answer(call.call_id, Err(ExecuteError::internal(text)));
         };
-        let id = CallId(self.calls.known.len() as u64);
-        self.calls.pending.insert(id, call.call_id);
+        let input_bytes = call.input.as_ref().map_or(0, weight);
+        let room = most_input(&self.limits);
+        if self.calls.input_bytes.saturating_add(input_bytes) > room {
+            return self.handle_misbehaviour(Misbehaviour::TooMuchInput(room), now);
+        }
+        self.calls.input_bytes += input_bytes;
+        self.calls.count += 1;
+        let id = CallId(self.calls.count);
+        self.calls.pending.insert(id, PendingCall { call_id: call.call_id, input_bytes });
         self.outputs.push_back(Output::CallTool(ToolCall { id, provider, tool, input: call.input }));
     }
 
@@ -367,7 +421,7 @@ impl HostSession {
     /// The runner is done. What cancelling had begun for decides, whatever the runner says.
     fn done(&mut self, result: ExecuteResult, now: Duration) {
         let outcome = match self.state {
-            State::Running { .. } => result.outcome.map_err(|error| self.believe(error)),
+            State::Running { .. } => result.outcome.map_err(|error| self.believe(error, now)),
             State::Cancelling { why, .. } => Err(why.error(&self.limits)),
             State::Finished => return,
         };
@@ -381,15 +435,19 @@ impl HostSession {
         self.finish(outcome, result.duration.min(now.saturating_sub(self.began)));
     }
 
-    /// Only a call that this host failed can end a guest with the code of a failed tool; and an error comes from a place in
-    /// the code, if from any.
-    fn believe(&self, mut error: ExecuteError) -> ExecuteError {
+    /// Only a call that this host failed can end a guest with the code of a failed tool, and only time can end it with
+    /// `timeout`; and an error comes from a place in the code, if from any.
+    fn believe(&self, mut error: ExecuteError, now: Duration) -> ExecuteError {
         error.position = error.position.filter(|at| can_be_in(self.code_len, *at));
         error.stack.retain(|frame| frame.file == SCRIPT_NAME && can_be_in(self.code_len, frame.position()));
         match error.code {
             ErrorCode::ToolError | ErrorCode::ValidationError if !self.failures.contains(&error.code) => {
                 ExecuteError { code: ErrorCode::RuntimeError, ..error }
             }
+            ErrorCode::Timeout => match too_early(self.limits.timeout, now.saturating_sub(self.began)) {
+                Some(early) => ExecuteError::internal(format!("{early}: {}", error.message)),
+                None => error,
+            },
             _ => error,
         }
     }
@@ -426,10 +484,35 @@ pub(super) fn can_be_in(len: usize, at: Position) -> bool {
     [at.line, at.column].into_iter().all(|number| (1..=len + 1).contains(&(number as usize)))
 }
 
+/// What is wrong with a runner that reports the end of `timeout` after `elapsed`, by the clock here. It may be early by a
+/// hundredth: no two clocks run alike.
+pub(super) fn too_early(timeout: Duration, elapsed: Duration) -> Option<String> {
+    let [timeout_ms, elapsed_ms] = [timeout, elapsed].map(|time| time.as_millis());
+    let is_early = elapsed < timeout.saturating_sub(timeout / 100);
+    is_early.then(|| format!("the runner reported a timeout after {elapsed_ms} of {timeout_ms} ms"))
+}
+
 /// How many calls may be under way at once: as many as have room in the guest's memory by the count of
 /// [`mailbox`](crate::mailbox), and some, for runners that count in another way.
 pub(super) fn most_calls(limits: &Limits) -> usize {
     (limits.memory_len() / 512).max(1024)
+}
+
+/// How much the inputs of the calls under way may weigh. A guest keeps no more than its memory limit of them; as JSON,
+/// what it shares among them is there several times.
+fn most_input(limits: &Limits) -> usize {
+    limits.memory_len().max(1 << 20).saturating_mul(4)
+}
+
+/// About how many bytes a value has as text. It comes from a line, which bounds its depth.
+fn weight(json: &Json) -> usize {
+    const EACH: usize = 8;
+    match json {
+        Json::String(text) => EACH + text.len(),
+        Json::Array(items) => items.iter().map(weight).sum::<usize>() + EACH,
+        Json::Object(members) => members.iter().map(|(key, member)| key.len() + weight(member)).sum::<usize>() + EACH,
+        _ => EACH,
+    }
 }
 
 /// "Non-serializable host values are rejected before they are sent": what nests too deep would not even be

@@ -8,10 +8,10 @@
 use std::collections::VecDeque;
 use std::mem;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
-use super::message::Object;
+use super::message::{self, Fault, MessageError, Object};
 
 /// Why a line is not a JSON object. Decoding goes on with the next line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -22,9 +22,12 @@ pub enum LineError {
     /// Its bytes are not text.
     #[error("a line is not UTF-8")]
     NotUtf8,
-    /// It is not JSON, or nests too deep to be read.
+    /// It is not JSON.
     #[error("a line is not JSON: {0}")]
     NotJson(String),
+    /// It is a JSON object that cannot be held. What it is about is known all the same, so that it can be answered.
+    #[error(transparent)]
+    Unreadable(Box<MessageError>),
     /// It is JSON, but no object.
     #[error("a line is JSON, but no object")]
     NotAnObject,
@@ -194,7 +197,7 @@ fn announced(line: &[u8]) -> Option<usize> {
 }
 
 /// Reads one line. Duplicate keys are as in `JSON.parse` (the last one counts), `__proto__` is a key
-/// like any other, and nesting is bounded by the parser (128).
+/// like any other, and nesting is bounded by the parser (128): what nests deeper is [`LineError::Unreadable`].
 pub fn decode_line(line: Vec<u8>) -> Result<Object, LineError> {
     let mut line = String::from_utf8(line).map_err(|_| LineError::NotUtf8)?;
     let json = serde_json::from_str(&line).or_else(|error| {
@@ -204,8 +207,25 @@ pub fn decode_line(line: Vec<u8>) -> Result<Object, LineError> {
     match json {
         Ok(Json::Object(object)) => Ok(object),
         Ok(_) => Err(LineError::NotAnObject),
-        Err(error) => Err(LineError::NotJson(error.to_string())),
+        Err(error) => Err(unreadable(&line, &error)),
     }
+}
+
+/// What names a message, read without holding the rest: that is skipped, however deep it nests.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Envelope {
+    #[serde(rename = "type")]
+    kind: String,
+    id: Option<String>,
+    call_id: Option<String>,
+}
+
+fn unreadable(line: &str, error: &serde_json::Error) -> LineError {
+    let why = error.to_string();
+    let Ok(Envelope { kind, id, call_id }) = serde_json::from_str(line) else { return LineError::NotJson(why) };
+    let id = if message::id_field(&kind) == "id" { id } else { call_id };
+    LineError::Unreadable(Box::new(MessageError { kind, id, fault: Fault::Unreadable(why) }))
 }
 
 /// The text with every escape of a lone surrogate made one of U+FFFD; `None` if there is none.

@@ -146,7 +146,7 @@ pub struct Done {
 pub struct MessageError {
     /// The message's type, empty where it has none.
     pub kind: String,
-    /// Its `id` or `callId`, where it has one, so that it can be answered.
+    /// The execution or run that it is about; for `tool_call` and `tool_result`, the call (`callId`).
     pub id: Option<String>,
     /// What is wrong.
     pub fault: Fault,
@@ -175,6 +175,24 @@ pub enum Fault {
     /// `ok` is true, and there is an `error`.
     #[error("`ok` is true, yet there is an `error`")]
     OkWithError,
+    /// It is JSON that cannot be held: it nests too deep, or has a number out of range.
+    #[error("{0}")]
+    Unreadable(String),
+}
+
+impl MessageError {
+    /// The execution or run that the message is about, where it names one.
+    pub(super) fn session(&self) -> Option<&str> {
+        self.id.as_deref().filter(|_| id_field(&self.kind) == "id")
+    }
+}
+
+/// Which field of a message names what it is about.
+pub(super) fn id_field(kind: &str) -> &'static str {
+    match kind {
+        "tool_call" | "tool_result" => "callId",
+        _ => "id",
+    }
 }
 
 /// One direction of the conversation: what one side says and the other reads.
@@ -263,7 +281,7 @@ fn read_message<M>(
     let mut fields = Fields { object, path: String::new() };
     let malformed = |kind: &str, id, fault| MessageError { kind: kind.to_owned(), id, fault };
     let kind = fields.string("type").map_err(|fault| malformed("", None, fault))?;
-    let id = ["id", "callId"].into_iter().find_map(|name| fields.object.get(name)?.as_str().map(str::to_owned));
+    let id = fields.object.get(id_field(&kind)).and_then(Json::as_str).map(str::to_owned);
     read(&kind, &mut fields).transpose().map_err(|fault| malformed(&kind, id, fault))
 }
 
@@ -321,10 +339,17 @@ fn read_tool(tool: &mut Fields) -> Result<ToolManifest, Fault> {
     Ok(ToolManifest { safe_name, original_name, description: tool.optional_string("description")? })
 }
 
+/// The longest `callId` that a host takes, in bytes: it keeps them.
+pub const MAX_CALL_ID_BYTES: usize = 256;
+
 impl WireCall {
     fn read(fields: &mut Fields) -> Result<Self, Fault> {
+        let call_id = fields.string("callId")?;
+        if call_id.len() > MAX_CALL_ID_BYTES {
+            return Err(wrong("callId".to_owned(), "a string of at most 256 bytes"));
+        }
         Ok(Self {
-            call_id: fields.string("callId")?,
+            call_id,
             provider_name: fields.string("providerName")?,
             safe_tool_name: fields.string("safeToolName")?,
             input: fields.object.remove("input"),
@@ -588,8 +613,8 @@ pub(super) fn shorter(
     }
 }
 
-pub(super) fn cannot_cross(what: &str, too_long: TooLong) -> ExecuteError {
-    ExecuteError::new(ErrorCode::SerializationError, format!("{what} cannot cross: {too_long}"))
+pub(super) fn cannot_cross(what: &str, why: impl std::fmt::Display) -> ExecuteError {
+    ExecuteError::new(ErrorCode::SerializationError, format!("{what} cannot cross: {why}"))
 }
 
 #[cfg(test)]

@@ -4,15 +4,15 @@
 //! ```text
 //!            execute                    the guest is done · cancel · deadline
 //!   Idle ──────────────► Active ─────────────────────────────────────────────► Idle
-//!          ► started       │ ► tool_call … ► log …    ► done                    │
+//!          ► started       │ ► Compile ► Start ► tool_call … ► log …   ► done   │
 //!                          └──────────────── the transport closes ──────────────┴──► Closed
 //! ```
 //!
 //! A runner that is to stop [drains](RunnerSession::drain) in any state: no execution begins any more, and
 //! one that runs has until the grace is over.
 //!
-//! It knows what is due now, what each call is named, and when time is up. It runs no guest, carries no
-//! bytes, and never learns what a tool does.
+//! It knows what is due now, what each call is named, and when time is up. It compiles nothing, runs no guest, carries
+//! no bytes, and never learns what a tool does.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -21,8 +21,10 @@ use std::time::Duration;
 
 use super::code::{CodeCall, CodeDone, CodeNotify, Hello, RunCode, Settle};
 use super::line::TooLong;
-use super::message::{self, Done, Execute, HostMessage, MessageError, RunnerMessage, ToolResult, WireCall, WireLog};
-use crate::code::{Code, CodeExecutionError, Ending, Failure, Status, Stop as CodeStop};
+use super::message::{
+    self, Done, Execute, Fault, HostMessage, MessageError, RunnerMessage, ToolResult, WireCall, WireLog,
+};
+use crate::code::{Code, CodeExecutionError, Ending, Failure, Request, Status, Stop as CodeStop};
 use crate::engine::{Answer, CallId, Event, Outcome, Pending, StartError, Turn};
 use crate::error::{ExecuteError, ExecuteResult};
 use crate::language::Language;
@@ -36,6 +38,8 @@ use crate::value::{Graph, Value};
 pub enum Output {
     /// Send this to the host.
     Send(RunnerMessage),
+    /// Compile this, and hand the result to [`RunnerSession::handle_compiled`]. It takes time, which counts.
+    Compile(Job),
     /// Start this program: it is the guest from here on.
     Start(Program),
     /// Hand this answer to the guest.
@@ -44,6 +48,53 @@ pub enum Output {
     Settle(Pending, Result<Value, Value>),
     /// Interrupt the guest and drop it, with everything that it said and that was not handed in yet.
     StopGuest,
+}
+
+/// The source of an execution or a run, accepted and not compiled yet.
+#[derive(Debug)]
+pub struct Job {
+    /// Of which execution: see [`RunnerSession::executions`].
+    number: u64,
+    source: JobSource,
+}
+
+#[derive(Debug)]
+enum JobSource {
+    Script { code: String, providers: Vec<Arc<ProviderManifest>>, limits: Limits, streams_logs: bool },
+    Code(Box<Request>),
+}
+
+/// What compiling a [`Job`] came to.
+pub struct Compiled {
+    number: u64,
+    result: Result<(Program, Contract), Refused>,
+}
+
+/// Source that is not a program, by its contract.
+enum Refused {
+    Script(ExecuteError),
+    Code(Failure),
+}
+
+impl Job {
+    /// Compiles it.
+    pub fn compile(self, language: &dyn Language) -> Compiled {
+        let result = match self.source {
+            JobSource::Script { code, providers, limits, streams_logs } => {
+                Script::start(language, &code, &providers, limits).map_err(Refused::Script).map(|(program, script)| {
+                    let run = ScriptRun { script, providers, pending: HashMap::new(), waiting: false, streams_logs };
+                    (program, Contract::Script(Box::new(run)))
+                })
+            }
+            JobSource::Code(request) => {
+                let limits = request.limits;
+                Code::start(language, *request).map_err(Refused::Code).map(|(program, code)| {
+                    (program, Contract::Code { code: Box::new(code), limits, memory_used_bytes: None })
+                })
+            }
+        };
+        Compiled { number: self.number, result }
+    }
 }
 
 /// The runner's half: one execution at a time, any number one after another.
@@ -60,22 +111,30 @@ pub enum Output {
 /// - a message, to [`handle_message`](Self::handle_message); a malformed one, to
 ///   [`handle_malformed`](Self::handle_malformed); a line that is no object names nothing that could be
 ///   answered and may be dropped;
+/// - what [`Output::Compile`] came to, to [`handle_compiled`](Self::handle_compiled);
 /// - what the guest said, to [`handle_event`](Self::handle_event), *before* its turn, to
 ///   [`handle_turn`](Self::handle_turn);
 /// - the time, to [`handle_timeout`](Self::handle_timeout);
 /// - the end of the transport, to [`handle_close`](Self::handle_close).
 ///
 /// What comes when it is not due changes nothing.
+#[derive(Default)]
 pub struct RunnerSession {
-    language: Arc<dyn Language>,
     state: State,
+    /// How many executions and runs were accepted.
+    executions: u64,
+    /// How many calls scripts made: no two calls of a connection have one `callId`, so that a late answer to a call of one
+    /// execution settles none of another.
+    calls: u64,
     /// When the grace of a draining runner is over.
     drained_by: Option<Duration>,
     outputs: VecDeque<Output>,
 }
 
+#[derive(Default)]
 enum State {
     /// Only `execute` is due.
+    #[default]
     Idle,
     /// A guest runs.
     Active(Box<Active>),
@@ -86,6 +145,7 @@ enum State {
 /// One execution or run, from its `started` to its `done`.
 struct Active {
     id: String,
+    number: u64,
     contract: Contract,
     accepted: Duration,
     /// `None` for a timeout too long to be a time.
@@ -94,8 +154,17 @@ struct Active {
 
 /// By which contract it runs.
 enum Contract {
+    /// Either, not compiled yet.
+    Compiling {
+        is_code: bool,
+        limits: Limits,
+    },
     Script(Box<ScriptRun>),
-    Code { code: Box<Code>, limits: Limits, memory_used_bytes: Option<u64> },
+    Code {
+        code: Box<Code>,
+        limits: Limits,
+        memory_used_bytes: Option<u64>,
+    },
 }
 
 /// One script.
@@ -111,9 +180,9 @@ struct ScriptRun {
 }
 
 impl RunnerSession {
-    /// An idle one, for code in `language`.
-    pub fn new(language: Arc<dyn Language>) -> Self {
-        Self { language, state: State::Idle, drained_by: None, outputs: VecDeque::new() }
+    /// An idle one.
+    pub fn new() -> Self {
+        Self::default()
     }
 
     /// Whether a guest runs.
@@ -149,15 +218,48 @@ impl RunnerSession {
         }
     }
 
-    /// Takes in a message that is not as specified, and answers it where it can be: a malformed `execute`
-    /// by a `done`, a malformed `tool_result` by the call's failure, both `internal_error`.
-    pub fn handle_malformed(&mut self, error: &MessageError) {
+    /// Takes in a message that is not as specified, and answers it where it can be: a malformed `execute` by a `done` and
+    /// a malformed `tool_result` by the call's failure, both `internal_error`; a `tool_result` that nests too deep by
+    /// `serialization_error`. Behind a malformed `settle` nobody knows what was settled: the run ends.
+    pub fn handle_malformed(&mut self, error: &MessageError, now: Duration) {
         let failure = ExecuteError::internal(error.to_string());
         match (error.kind.as_str(), &error.id) {
             ("execute", Some(id)) => self.refuse(id, failure),
-            ("tool_result", Some(call_id)) => self.answer(call_id, Err(failure)),
+            ("tool_result", Some(call_id)) => {
+                let failure = match &error.fault {
+                    Fault::Unreadable(why) => message::cannot_cross("tool result", why),
+                    _ => failure,
+                };
+                self.answer(call_id, Err(failure));
+            }
             ("run_code", Some(id)) => self.refuse_code(id, Failure::internal(failure.message)),
+            ("settle", Some(id)) if self.is_active_run(id) => {
+                self.stop(Halt::Broken(failure.message), now);
+            }
             _ => {}
+        }
+    }
+
+    /// Takes in a program, or why there is none: code that is not a program was accepted too, and is `started` and `done`.
+    pub fn handle_compiled(&mut self, compiled: Compiled, now: Duration) {
+        self.handle_timeout(now);
+        let State::Active(active) = &mut self.state else { return };
+        if active.number != compiled.number {
+            return;
+        }
+        match compiled.result {
+            Ok((program, contract)) => {
+                active.contract = contract;
+                self.outputs.push_back(Output::Start(program));
+            }
+            Err(refused) => {
+                let (id, duration) = (std::mem::take(&mut active.id), now.saturating_sub(active.accepted));
+                self.state = State::Idle;
+                match refused {
+                    Refused::Script(error) => self.done(id, ExecuteResult::failed(error, duration)),
+                    Refused::Code(failure) => self.code_done(id, Err(failure), duration, None),
+                }
+            }
         }
     }
 
@@ -171,8 +273,12 @@ impl RunnerSession {
                 }
                 Action::Show(_) => return,
                 Action::Answer(call, answer) => Output::Answer(call, answer),
-                Action::CallTool(call) => Output::Send(RunnerMessage::ToolCall(run.call(call))),
+                Action::CallTool(call) => {
+                    self.calls += 1;
+                    Output::Send(RunnerMessage::ToolCall(run.call(call, CallId(self.calls))))
+                }
             },
+            Contract::Compiling { .. } => return,
             Contract::Code { .. } => {
                 let id = active.id.clone();
                 Output::Send(match event {
@@ -213,17 +319,18 @@ impl RunnerSession {
         self.finish(End::Outcome(Outcome::Fault(error.to_string())), now);
     }
 
-    /// Ends the execution with `timeout` if its deadline has come, or the end of a draining runner's grace.
+    /// Ends the execution with `timeout` if its deadline has come, and with `internal_error` if the grace of a draining
+    /// runner is over.
     pub fn handle_timeout(&mut self, now: Duration) {
         let State::Active(active) = &self.state else { return };
         if active.deadline.is_some_and(|deadline| now >= deadline) {
             let stuck = match &active.contract {
                 Contract::Script(run) => run.waiting && run.pending.is_empty(),
-                Contract::Code { .. } => false,
+                Contract::Compiling { .. } | Contract::Code { .. } => false,
             };
-            self.stop(Stop::TimedOut { stuck }, now);
+            self.stop(Halt::Stop(Stop::TimedOut { stuck }), now);
         } else if self.drained_by.is_some_and(|end| now >= end) {
-            self.stop(Stop::Cancelled, now);
+            self.stop(Halt::Broken(SHUTTING_DOWN.to_owned()), now);
         }
     }
 
@@ -282,30 +389,21 @@ impl RunnerSession {
     /// The transport closed or broke: the guest is stopped, and nobody is told.
     pub fn handle_close(&mut self) {
         self.outputs.clear();
-        if self.is_active() {
-            self.outputs.push_back(Output::StopGuest);
-        }
+        self.stop_guest();
         self.state = State::Closed;
     }
 
-    /// Accepts an execution. Code that is not a program was accepted too, and is `started` and `done`.
+    /// Accepts an execution.
     fn execute(&mut self, execute: Execute, now: Duration) {
         if !matches!(self.state, State::Idle) {
             let failure = ExecuteError::internal("the runner runs another execution, and one at a time");
             return self.refuse(&execute.id, failure);
         }
         if self.drained_by.is_some() {
-            return self.refuse(&execute.id, ExecuteError::internal("the runner is shutting down"));
+            return self.refuse(&execute.id, ExecuteError::internal(SHUTTING_DOWN));
         }
         let Execute { id, code, limits, providers, stream_logs: streams_logs } = execute;
-        self.send(RunnerMessage::Started { id: id.clone() });
-        match Script::start(&*self.language, &code, &providers, limits) {
-            Err(error) => self.done(id, ExecuteResult::failed(error, Duration::ZERO)),
-            Ok((program, script)) => {
-                let run = ScriptRun { script, providers, pending: HashMap::new(), waiting: false, streams_logs };
-                self.activate(id, Contract::Script(Box::new(run)), program, limits, now);
-            }
-        }
+        self.activate(id, JobSource::Script { code, providers, limits, streams_logs }, limits, now);
     }
 
     /// Accepts a run, as an execution.
@@ -315,24 +413,23 @@ impl RunnerSession {
             return self.refuse_code(&id, Failure::internal("the runner runs another program, and one at a time"));
         }
         if self.drained_by.is_some() {
-            return self.refuse_code(&id, Failure::internal("the runner is shutting down"));
+            return self.refuse_code(&id, Failure::internal(SHUTTING_DOWN));
         }
-        self.send(RunnerMessage::Started { id: id.clone() });
         let limits = request.limits;
-        match Code::start(&*self.language, request) {
-            Err(failure) => self.code_done(id, Err(failure), Duration::ZERO, None),
-            Ok((program, code)) => {
-                let contract = Contract::Code { code: Box::new(code), limits, memory_used_bytes: None };
-                self.activate(id, contract, program, limits, now);
-            }
-        }
+        self.activate(id, JobSource::Code(Box::new(request)), limits, now);
     }
 
-    fn activate(&mut self, id: String, contract: Contract, program: Program, limits: Limits, now: Duration) {
+    fn activate(&mut self, id: String, source: JobSource, limits: Limits, now: Duration) {
+        self.send(RunnerMessage::Started { id: id.clone() });
+        self.executions += 1;
+        let number = self.executions;
+        let contract = Contract::Compiling { is_code: matches!(source, JobSource::Code(_)), limits };
         let deadline = now.checked_add(limits.timeout);
-        self.state = State::Active(Box::new(Active { id, contract, accepted: now, deadline }));
-        self.outputs.push_back(Output::Start(program));
+        self.state = State::Active(Box::new(Active { id, number, contract, accepted: now, deadline }));
         self.handle_timeout(now); // The timeout may be zero.
+        if self.is_active() {
+            self.outputs.push_back(Output::Compile(Job { number, source }));
+        }
     }
 
     /// Answers an `execute` that is not accepted. One that repeats the active id is ignored: a `done`
@@ -359,7 +456,7 @@ impl RunnerSession {
 
     fn cancel(&mut self, id: &str, now: Duration) {
         if matches!(&self.state, State::Active(active) if active.id == id) {
-            self.stop(Stop::Cancelled, now);
+            self.stop(Halt::Stop(Stop::Cancelled), now);
         }
     }
 
@@ -380,9 +477,22 @@ impl RunnerSession {
         }
     }
 
-    fn stop(&mut self, stop: Stop, now: Duration) {
-        self.outputs.push_back(Output::StopGuest);
-        self.finish(End::Stopped(stop), now);
+    fn is_active_run(&self, id: &str) -> bool {
+        matches!(&self.state, State::Active(active) if active.id == id && matches!(active.contract, Contract::Code { .. }))
+    }
+
+    fn stop(&mut self, halt: Halt, now: Duration) {
+        self.stop_guest();
+        self.finish(End::Halted(halt), now);
+    }
+
+    /// Stops the guest, if it was started.
+    fn stop_guest(&mut self) {
+        if let State::Active(active) = &self.state
+            && !matches!(active.contract, Contract::Compiling { .. })
+        {
+            self.outputs.push_back(Output::StopGuest);
+        }
     }
 
     fn stop_streaming_logs(&mut self) {
@@ -399,8 +509,8 @@ impl RunnerSession {
         if let State::Active(active) = &self.state
             && active.id == id
         {
+            self.stop_guest();
             self.state = State::Idle;
-            self.outputs.push_back(Output::StopGuest);
             self.code_done(id.to_owned(), Err(cannot_cross(what, error)), Duration::ZERO, None);
         }
     }
@@ -411,22 +521,26 @@ impl RunnerSession {
             State::Active(active) => *active,
             other => return self.state = other,
         };
-        let duration = now.saturating_sub(active.accepted);
-        match active.contract {
-            Contract::Script(run) => {
-                let result = match end {
-                    End::Outcome(outcome) => run.script.finish(outcome, duration),
-                    End::Stopped(stop) => run.script.stopped(stop, duration),
+        let Active { id, contract, accepted, .. } = active;
+        let duration = now.saturating_sub(accepted);
+        match (contract, end) {
+            (Contract::Compiling { is_code, limits }, end) => {
+                let halt = match end {
+                    End::Halted(halt) => halt,
+                    End::Outcome(_) => Halt::Broken("a program ended that was not started".to_owned()),
                 };
-                self.done(active.id, result);
+                match is_code {
+                    false => self.done(id, ExecuteResult::failed(halt.error(&limits), duration)),
+                    true => self.code_done(id, Err(halt.failure(&limits)), duration, None),
+                }
             }
-            Contract::Code { code, limits, memory_used_bytes } => {
-                let ending = match end {
-                    End::Outcome(outcome) => code.finish(outcome),
-                    End::Stopped(Stop::Cancelled) => Err(CodeStop::Terminated(None).failure(&limits)),
-                    End::Stopped(Stop::TimedOut { .. }) => Err(CodeStop::SafetyCap.failure(&limits)),
-                };
-                self.code_done(active.id, ending, duration, memory_used_bytes);
+            (Contract::Script(run), End::Outcome(outcome)) => self.done(id, run.script.finish(outcome, duration)),
+            (Contract::Script(run), End::Halted(halt)) => self.done(id, run.halted(halt, duration)),
+            (Contract::Code { code, memory_used_bytes, .. }, End::Outcome(outcome)) => {
+                self.code_done(id, code.finish(outcome), duration, memory_used_bytes);
+            }
+            (Contract::Code { limits, memory_used_bytes, .. }, End::Halted(halt)) => {
+                self.code_done(id, Err(halt.failure(&limits)), duration, memory_used_bytes);
             }
         }
     }
@@ -447,7 +561,33 @@ impl RunnerSession {
 /// How a program came to its end.
 enum End {
     Outcome(Outcome),
-    Stopped(Stop),
+    Halted(Halt),
+}
+
+/// Why a program did not come to an end of its own.
+enum Halt {
+    Stop(Stop),
+    /// Something about host or runner.
+    Broken(String),
+}
+
+const SHUTTING_DOWN: &str = "the runner is shutting down";
+
+impl Halt {
+    fn error(&self, limits: &Limits) -> ExecuteError {
+        match self {
+            Self::Stop(stop) => stop.error(limits),
+            Self::Broken(why) => ExecuteError::internal(why),
+        }
+    }
+
+    fn failure(&self, limits: &Limits) -> Failure {
+        match self {
+            Self::Stop(Stop::Cancelled) => CodeStop::Terminated(None).failure(limits),
+            Self::Stop(Stop::TimedOut { .. }) => CodeStop::SafetyCap.failure(limits),
+            Self::Broken(why) => Failure::internal(why),
+        }
+    }
 }
 
 /// A `code_done` without a result and with a short message is no longer than this, whatever its id.
@@ -467,9 +607,19 @@ fn code_error(message: &str) -> Value {
 }
 
 impl ScriptRun {
-    /// Names a call for the host. Guests count their calls, so no two of an execution have one id.
-    fn call(&mut self, call: ToolCall) -> WireCall {
-        let call_id = call.id.to_string();
+    fn halted(self, halt: Halt, duration: Duration) -> ExecuteResult {
+        match halt {
+            Halt::Stop(stop) => self.script.stopped(stop, duration),
+            Halt::Broken(why) => ExecuteResult {
+                outcome: Err(ExecuteError::internal(why)),
+                ..self.script.stopped(Stop::Cancelled, duration)
+            },
+        }
+    }
+
+    /// Names a call for the host.
+    fn call(&mut self, call: ToolCall, name: CallId) -> WireCall {
+        let call_id = name.to_string();
         self.pending.insert(call_id.clone(), call.id);
         let provider = &self.providers[call.provider];
         WireCall {

@@ -1,6 +1,5 @@
 //! Each half against a peer that does what it must not.
 
-use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ use execbox_core::protocol::host::Output as HostOutput;
 use execbox_core::protocol::runner::Output as RunnerOutput;
 use execbox_core::protocol::{
     Attachments, CloseReason, Done, Execute, HostMessage, HostOptions, HostSession, LineError, Message as _,
-    Misbehaviour, RunnerMessage, RunnerSession, TooLong, ToolResult, WireCall,
+    Misbehaviour, RunnerMessage, RunnerSession, TooLong, ToolResult, WireCall, decode_line,
 };
 use execbox_core::value::Value;
 use serde_json::{Value as Json, json};
@@ -230,9 +229,106 @@ fn the_codes_of_failed_tools_are_believed_where_a_tool_failed() {
         assert_eq!(ends_with(code, true), code);
         assert_eq!(ends_with(code, false), ErrorCode::RuntimeError, "forged");
     }
-    for code in [ErrorCode::Timeout, ErrorCode::MemoryLimit, ErrorCode::SerializationError, ErrorCode::InternalError] {
+    for code in [ErrorCode::MemoryLimit, ErrorCode::SerializationError, ErrorCode::InternalError] {
         assert_eq!(ends_with(code, false), code);
     }
+}
+
+#[test]
+fn a_timeout_is_believed_once_there_was_time_for_it() {
+    for (at, expected) in [
+        (20, "internal_error: the runner reported a timeout after 20 of 1000 ms: m"),
+        (989, "internal_error: the runner reported a timeout after 989 of 1000 ms: m"),
+        (990, "timeout: m"),
+        (1010, "timeout: m"),
+    ] {
+        let mut host = host();
+        host.handle_message(done("exec-1", Err(ExecuteError::new(ErrorCode::Timeout, "m"))), ms(at));
+        assert_eq!(finished(&mut host).error().unwrap().to_string(), expected);
+    }
+}
+
+/// What reading a message refuses, or the codec does.
+fn refused(line: &str) -> Misbehaviour {
+    let object = match decode_line(line.as_bytes().to_vec()) {
+        Ok(object) => object,
+        Err(LineError::Unreadable(error)) => return (*error).into(),
+        Err(error) => return error.into(),
+    };
+    RunnerMessage::from_object(object, Attachments::default()).unwrap_err().into()
+}
+
+#[test]
+fn malformed_messages_with_another_id_are_ignored() {
+    let too_deep = format!(r#""result":{}{}"#, "[".repeat(200), "]".repeat(200));
+    for line in [
+        r#"{"type":"done","id":"ID"}"#,
+        r#"{"type":"done","id":"ID","ok":1}"#,
+        r#"{"type":"code_done","id":"ID"}"#,
+        &format!(r#"{{"type":"done","id":"ID","ok":true,"durationMs":1,"logs":[],{too_deep}}}"#),
+    ] {
+        let mut host = host();
+        host.handle_misbehaviour(refused(&line.replace("ID", "exec-2")), ms(1));
+        assert!(!host.is_finished() && host.misbehaviour().is_none(), "{line}");
+        host.handle_misbehaviour(refused(&line.replace("ID", "exec-1")), ms(1));
+        assert_eq!(finished(&mut host).error().unwrap().code, ErrorCode::InternalError, "{line}");
+    }
+    for line in [r#"{"type":"done","callId":"exec-2"}"#, r#"{"type":"tool_call","callId":"c","id":"exec-2"}"#, "{"] {
+        let mut host = host();
+        host.handle_misbehaviour(refused(line), ms(1));
+        assert!(host.is_finished(), "no other execution's: {line}");
+    }
+}
+
+#[test]
+fn what_is_kept_of_calls_does_not_grow_with_their_number() {
+    let mut host = host();
+    let mut kept = |calls: std::ops::Range<u64>| {
+        for number in calls {
+            let tool = if number % 2 == 0 { "tools.echo" } else { "tools.nope" };
+            host.handle_message(call(&format!("call-{number:09}"), tool), ms(1));
+            host.handle_tool_result(CallId(number / 2 + 1), Ok(None));
+            assert!(!outputs(&mut host).is_empty());
+        }
+        format!("{host:?}").len()
+    };
+    let early = kept(0..2_000);
+    let late = kept(2_000..50_000);
+    assert!(late <= early + 100, "{early} and {late} bytes as text");
+}
+
+#[test]
+fn inputs_of_calls_under_way_are_bounded() {
+    let limits = Limits { memory_bytes: 1 << 20, ..Limits::default() };
+    let execute = Execute { limits, ..execute("exec-1", "") };
+    let mut host = HostSession::new(execute, HostOptions::default(), Duration::ZERO);
+    let call = |number: u64| {
+        let input = json!({"a": ["x".repeat(1 << 20)]});
+        runner_says(json!({
+            "type": "tool_call", "callId": number.to_string(), "providerName": "tools", "safeToolName": "hang", "input": input
+        }))
+    };
+    for number in 1..=20 {
+        host.handle_message(call(number), ms(1));
+        host.handle_tool_result(CallId(number), Ok(None));
+    }
+    assert_eq!(host.misbehaviour(), None, "answering makes room");
+    for number in 21..=24 {
+        host.handle_message(call(number), ms(1));
+    }
+    assert_eq!(host.misbehaviour(), Some(&Misbehaviour::TooMuchInput(4 << 20)));
+    assert_eq!(finished(&mut host).error().unwrap().code, ErrorCode::InternalError);
+}
+
+#[test]
+fn a_call_id_is_short() {
+    let call = |len: usize| {
+        let id = "x".repeat(len);
+        json!({"type": "tool_call", "callId": id, "providerName": "tools", "safeToolName": "echo"}).to_string()
+    };
+    runner_says(serde_json::from_str(&call(256)).unwrap());
+    let expected = "the runner sent a malformed tool_call message: `callId` is not a string of at most 256 bytes";
+    assert_eq!(refused(&call(257)).to_string(), expected);
 }
 
 #[test]
@@ -365,7 +461,7 @@ fn the_first_reason_of_the_end_is_kept() {
 // ---- A hostile host -----------------------------------------------------------------------------
 
 fn runner() -> RunnerSession {
-    RunnerSession::new(Arc::new(Moves))
+    RunnerSession::new()
 }
 
 fn active() -> RunnerSession {
@@ -394,7 +490,7 @@ fn a_runner_that_drains_begins_nothing_and_cancels_what_outlasts_the_grace() {
     let outputs = told(&mut runner);
     let [RunnerOutput::StopGuest, RunnerOutput::Send(RunnerMessage::Done(done))] = &outputs[..] else { panic!() };
     let error = done.result.error().unwrap();
-    assert_eq!((error.code, error.message.as_str()), (ErrorCode::Timeout, "Execution was cancelled"));
+    assert_eq!((error.code, error.message.as_str()), (ErrorCode::InternalError, "the runner is shutting down"));
     assert!(runner.is_drained());
 
     runner.handle_message(HostMessage::Execute(execute("exec-2", "return 1")), ms(130));
@@ -432,15 +528,23 @@ fn no_line_is_streamed_behind_one_that_was_too_long() {
     assert_eq!(last_done(&mut runner).result.logs, ["a", "b", "c", "d"]);
 }
 
+/// What it says to do. Sources are compiled on the way.
 fn told(runner: &mut RunnerSession) -> Vec<RunnerOutput> {
-    std::iter::from_fn(|| runner.poll_output()).collect()
+    let mut told = Vec::new();
+    while let Some(output) = runner.poll_output() {
+        match output {
+            RunnerOutput::Compile(job) => runner.handle_compiled(job.compile(&Moves), ms(10)),
+            output => told.push(output),
+        }
+    }
+    told
 }
 
 fn host_says(runner: &mut RunnerSession, message: Json) {
     let Json::Object(object) = message else { panic!() };
     match HostMessage::from_object(object, Attachments::default()) {
         Ok(message) => runner.handle_message(message.unwrap(), ms(10)),
-        Err(error) => runner.handle_malformed(&error),
+        Err(error) => runner.handle_malformed(&error, ms(10)),
     }
 }
 
@@ -484,16 +588,12 @@ fn an_outcome_behind_the_deadline_comes_too_late() {
 }
 
 #[test]
-fn without_any_time_the_guest_is_stopped_before_it_runs() {
+fn without_any_time_no_guest_is_started() {
     let limits = Limits { timeout: Duration::ZERO, ..Limits::default() };
     let mut runner = runner();
     runner.handle_message(HostMessage::Execute(Execute { limits, ..execute("exec-1", "return 1") }), ms(10));
     let outputs = told(&mut runner);
-    let [_, RunnerOutput::Start(_), RunnerOutput::StopGuest, RunnerOutput::Send(RunnerMessage::Done(done))] =
-        &outputs[..]
-    else {
-        panic!("{outputs:?}")
-    };
+    let [_, RunnerOutput::Send(RunnerMessage::Done(done))] = &outputs[..] else { panic!("{outputs:?}") };
     assert_eq!(done.result.error().unwrap().code, ErrorCode::Timeout);
 }
 
@@ -513,6 +613,83 @@ fn a_call_is_answered_by_the_first_result_and_by_no_other() {
     let outputs = told(&mut runner);
     let [RunnerOutput::Answer(CallId(1), Err(error))] = &outputs[..] else { panic!("{outputs:?}") };
     assert_eq!(error.to_string(), "internal_error: a malformed tool_result message: `error` is not an object");
+}
+
+#[test]
+fn an_answer_that_cannot_be_read_fails_its_call() {
+    let mut runner = active();
+    let call = Call { id: CallId(1), function: 0, input: Value::undefined(), now: false };
+    runner.handle_event(Event::Call(call));
+    assert_eq!(told(&mut runner).len(), 1);
+    let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    let line = format!(r#"{{"type":"tool_result","callId":"call-1","ok":true,"result":{deep},"id":"exec-2"}}"#);
+    let Err(LineError::Unreadable(error)) = decode_line(line.into_bytes()) else { panic!() };
+    runner.handle_malformed(&error, ms(11));
+    let outputs = told(&mut runner);
+    let [RunnerOutput::Answer(CallId(1), Err(error))] = &outputs[..] else { panic!("{outputs:?}") };
+    assert_eq!(error.code, ErrorCode::SerializationError);
+    assert!(error.message.starts_with("tool result cannot cross: recursion limit exceeded"), "{error}");
+}
+
+#[test]
+fn no_two_calls_of_a_connection_have_one_id() {
+    let mut runner = active();
+    let call = || Event::Call(Call { id: CallId(1), function: 0, input: Value::undefined(), now: false });
+    let call_id = |runner: &mut RunnerSession| match told(runner).pop() {
+        Some(RunnerOutput::Send(RunnerMessage::ToolCall(call))) => call.call_id,
+        other => panic!("{other:?}"),
+    };
+    runner.handle_event(call());
+    let early = call_id(&mut runner);
+    host_says(&mut runner, json!({"type": "cancel", "id": "exec-1"}));
+    runner.handle_message(HostMessage::Execute(execute("exec-2", "return 1")), ms(10));
+    told(&mut runner);
+    runner.handle_event(call());
+    let late = call_id(&mut runner);
+    host_says(&mut runner, json!({"type": "tool_result", "callId": early, "ok": true, "result": "late"}));
+    assert!(told(&mut runner).is_empty(), "nobody waits for it any more");
+    host_says(&mut runner, json!({"type": "tool_result", "callId": late, "ok": true}));
+    assert!(matches!(told(&mut runner)[..], [RunnerOutput::Answer(CallId(1), Ok(_))]));
+}
+
+#[test]
+fn compiling_takes_time_that_counts() {
+    let program = execute("exec-1", "return 1");
+    let no_program = Execute { providers: vec![program.providers[0].clone(); 2], ..program.clone() };
+    let compiled_at = |execute: &Execute, at| {
+        let mut runner = runner();
+        runner.handle_message(HostMessage::Execute(execute.clone()), ms(10));
+        assert!(matches!(runner.poll_output(), Some(RunnerOutput::Send(RunnerMessage::Started { .. }))));
+        assert_eq!(runner.next_timeout(), Some(ms(1010)));
+        let Some(RunnerOutput::Compile(job)) = runner.poll_output() else { panic!() };
+        runner.handle_compiled(job.compile(&Moves), ms(at));
+        last_done(&mut runner).result
+    };
+    let refused = compiled_at(&no_program, 210);
+    assert_eq!((refused.error().unwrap().code, refused.duration), (ErrorCode::InternalError, ms(200)));
+    for execute in [&program, &no_program] {
+        let too_late = compiled_at(execute, 1010);
+        assert_eq!((too_late.error().unwrap().code, too_late.duration), (ErrorCode::Timeout, ms(1000)));
+    }
+}
+
+#[test]
+fn what_was_compiled_for_an_execution_starts_no_other() {
+    let mut runner = runner();
+    let mut begin = || {
+        runner.handle_message(HostMessage::Execute(execute("exec-1", "return 1")), ms(10));
+        let compile = std::iter::from_fn(|| runner.poll_output()).find_map(|output| match output {
+            RunnerOutput::Compile(job) => Some(job),
+            _ => None,
+        });
+        host_says(&mut runner, json!({"type": "cancel", "id": "exec-1"}));
+        compile.unwrap()
+    };
+    let (first, _) = (begin(), begin());
+    runner.handle_message(HostMessage::Execute(execute("exec-1", "return 1")), ms(10));
+    while runner.poll_output().is_some() {}
+    runner.handle_compiled(first.compile(&Moves), ms(11));
+    assert!(told(&mut runner).is_empty() && runner.is_active());
 }
 
 #[test]

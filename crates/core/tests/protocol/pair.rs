@@ -121,7 +121,7 @@ impl Pair {
             injections: VecDeque::new(),
             now: Duration::ZERO,
             host: HostSession::new(execute, HostOptions::default(), Duration::ZERO),
-            runner: RunnerSession::new(Arc::new(Moves)),
+            runner: RunnerSession::new(),
             transcript: Vec::new(),
             results: Vec::new(),
             shown: Vec::new(),
@@ -222,6 +222,7 @@ impl Pair {
                         self.runner.handle_too_long(message, error);
                     }
                 }
+                RunnerOutput::Compile(job) => self.runner.handle_compiled(job.compile(&Moves), self.now),
                 RunnerOutput::Start(program) => match Scripted.start(program) {
                     Ok(guest) => self.guest = Some(guest),
                     Err(error) => self.runner.handle_start_error(&error, self.now),
@@ -333,7 +334,7 @@ impl Pair {
         for object in self.runner_decoder.by_ref().flatten() {
             match HostMessage::from_object(object, Attachments::default()) {
                 Ok(message) => message.into_iter().for_each(|message| self.runner.handle_message(message, self.now)),
-                Err(error) => self.runner.handle_malformed(&error),
+                Err(error) => self.runner.handle_malformed(&error, self.now),
             }
         }
     }

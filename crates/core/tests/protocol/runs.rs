@@ -6,13 +6,14 @@ use std::time::Duration;
 use execbox_core::code::{Bridge, CodeExecutionError, Ending, Failure, Request, Status, Stop};
 use execbox_core::engine::{Call, CallId, Notification, Pending};
 use execbox_core::error::StackFrame;
-use execbox_core::language::Dialect;
+use execbox_core::language::{Code, Dialect, Export, Language, Module, ModuleSource, SyntaxError};
 use execbox_core::program::Limits;
 use execbox_core::protocol::code_host::{CodeHostSession, GREETING, Output};
 use execbox_core::protocol::line::decode_line;
+use execbox_core::protocol::runner::Output as RunnerOutput;
 use execbox_core::protocol::{
-    Attachments, CloseReason, CodeCall, CodeDone, CodeNotify, Hello, HostMessage, HostOptions, Message, RunnerMessage,
-    Settle,
+    Attachments, CloseReason, CodeCall, CodeDone, CodeNotify, Hello, HostMessage, HostOptions, Message, RunCode,
+    RunnerMessage, RunnerSession, Settle,
 };
 use execbox_core::value::{Graph, Value};
 use proptest::prelude::*;
@@ -203,6 +204,93 @@ fn a_call_number_is_used_once() {
 }
 
 #[test]
+fn calls_are_numbered_upwards_and_their_arguments_are_bounded() {
+    let mut session = running();
+    session.handle_message(call(7), ms(2));
+    session.settle(Pending::Call(CallId(7)), Ok(Value::undefined()));
+    session.handle_message(call(3), ms(2));
+    assert!(message(end(&mut session).0).contains("second tool_call"));
+
+    let large = |number: u64| {
+        let call = Call { id: CallId(number), function: 9, input: Value::from_bytes(vec![0; 1 << 20]), now: false };
+        RunnerMessage::CodeCall(CodeCall { id: "run-1".into(), call })
+    };
+    let mut session = running();
+    for number in 1..=9 {
+        session.handle_message(large(number), ms(2));
+        session.settle(Pending::Call(CallId(number)), Ok(Value::undefined()));
+    }
+    assert!(!session.is_finished());
+    for number in 10..=12 {
+        session.handle_message(large(number), ms(2));
+    }
+    let outputs = outputs(&mut session);
+    let Some(Output::Finished { ending: Err(failure), .. }) = outputs.last() else { panic!("{outputs:?}") };
+    assert_eq!(failure.error.message, "the inputs of the runner's tool calls under way exceed 2097152 bytes");
+}
+
+#[test]
+fn a_safety_cap_is_believed_once_there_was_time_for_it() {
+    for (at, is_early) in [(50, true), (1001, false)] {
+        let mut session = running();
+        let capped = Stop::SafetyCap.failure(&request().limits);
+        session.handle_message(done("run-1", Err(capped)), ms(at));
+        let failure = end(&mut session).0.unwrap_err();
+        assert_eq!((failure.error.is_internal, failure.status == Status::Terminated), (is_early, !is_early), "{at}");
+    }
+}
+
+#[test]
+fn malformed_messages_of_another_run_are_ignored() {
+    for (id, ends) in [("run-2", false), ("run-1", true)] {
+        let mut session = running();
+        let line = format!(r#"{{"type":"code_done","id":"{id}","ok":true}}"#);
+        let object = decode_line(line.into_bytes()).unwrap();
+        session.handle_misbehaviour(RunnerMessage::from_object(object, Attachments::default()).unwrap_err());
+        assert_eq!(session.is_finished(), ends, "{id}");
+    }
+}
+
+/// Every module has a default export.
+struct Plain;
+
+impl Language for Plain {
+    fn script(&self, source: &str) -> Result<Code, SyntaxError> {
+        Ok(source.into())
+    }
+
+    fn module(&self, source: ModuleSource<'_>, _: &mut u64) -> Result<Module, SyntaxError> {
+        let exports = vec![Export::Local { name: "default".into(), local: "*default*".into() }];
+        Ok(Module { code: source.text.into(), exports, ..Module::default() })
+    }
+}
+
+#[test]
+fn a_malformed_settle_ends_its_run() {
+    let mut runner = RunnerSession::new();
+    let run = RunCode { id: "run-1".into(), request: request() };
+    runner.handle_message(HostMessage::RunCode(Box::new(run)), ms(1));
+    let compile = std::iter::from_fn(|| runner.poll_output()).find_map(|output| match output {
+        RunnerOutput::Compile(job) => Some(job),
+        _ => None,
+    });
+    runner.handle_compiled(compile.unwrap().compile(&Plain), ms(2));
+    assert!(matches!(runner.poll_output(), Some(RunnerOutput::Start(_))));
+    let mut host_says = |line: &str| {
+        let object = decode_line(line.as_bytes().to_vec()).unwrap();
+        runner.handle_malformed(&HostMessage::from_object(object, Attachments::default()).unwrap_err(), ms(5));
+        std::iter::from_fn(|| runner.poll_output()).collect::<Vec<_>>()
+    };
+    assert!(host_says(r#"{"type":"settle","id":"run-2","call":1}"#).is_empty());
+    let outputs = host_says(r#"{"type":"settle","id":"run-1","call":1}"#);
+    let [RunnerOutput::StopGuest, RunnerOutput::Send(RunnerMessage::CodeDone(done))] = &outputs[..] else {
+        panic!("{outputs:?}")
+    };
+    let error = &done.ending.as_ref().unwrap_err().error;
+    assert!(error.is_internal && error.message.contains("settle"), "{error}");
+}
+
+#[test]
 fn what_cannot_be_sent_is_told() {
     let too_long = execbox_core::protocol::TooLong { len: 9, cap: 8 };
     let mut session = greeting();
@@ -291,7 +379,7 @@ proptest! {
         let id = "run-1".to_owned();
         let mut request = request();
         request.args = value.clone();
-        crosses(&HostMessage::RunCode(Box::new(execbox_core::protocol::RunCode { id: id.clone(), request })), attachments);
+        crosses(&HostMessage::RunCode(Box::new(RunCode { id: id.clone(), request })), attachments);
         let pending = if flag { Pending::Promise(number) } else { Pending::Call(CallId(number.into())) };
         let result = if flag { Ok(value.clone()) } else { Err(value.clone()) };
         crosses(&HostMessage::Settle(Settle { id: id.clone(), pending, result }), attachments);

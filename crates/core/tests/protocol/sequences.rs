@@ -2,7 +2,6 @@
 //! in all of them.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
@@ -205,6 +204,7 @@ fn to_runner() -> impl Strategy<Value = ToRunner> {
 /// A driver that checks what it is told.
 struct RunnerLog {
     runner: RunnerSession,
+    now: Duration,
     guest: Option<Box<dyn Guest>>,
     active: Option<String>,
     calls: HashSet<String>,
@@ -220,6 +220,9 @@ impl RunnerLog {
                 RunnerOutput::Send(message) => {
                     assert!(!self.closed, "nobody listens: {message:?}");
                     self.sent(message);
+                }
+                RunnerOutput::Compile(job) => {
+                    self.runner.handle_compiled(job.compile(&Moves), self.now);
                 }
                 RunnerOutput::Start(program) => {
                     assert!(self.guest.is_none() && self.active.is_some());
@@ -294,19 +297,21 @@ proptest! {
     fn a_runner_is_done_exactly_once_with_all_that_it_started(
         happenings in prop::collection::vec(to_runner(), 0..60), too_long: bool,
     ) {
-        let runner = RunnerSession::new(Arc::new(Moves));
+        let runner = RunnerSession::new();
         let (guest, active, calls, logged) = (None, None, HashSet::new(), Vec::new());
-        let mut log = RunnerLog { runner, guest, active, calls, logged, closed: false, too_long };
+        let mut log = RunnerLog { runner, now: Duration::ZERO, guest, active, calls, logged, closed: false, too_long };
         let mut now = Duration::ZERO;
         for happening in happenings {
             match happening {
                 ToRunner::Message(message) => log.runner.handle_message(message, now),
                 ToRunner::Malformed(Json::Object(object)) => {
-                    log.runner.handle_malformed(&HostMessage::from_object(object, Attachments::default()).unwrap_err());
+                    let error = HostMessage::from_object(object, Attachments::default()).unwrap_err();
+                    log.runner.handle_malformed(&error, now);
                 }
                 ToRunner::Malformed(_) => unreachable!(),
                 ToRunner::Wait(time) => {
                     now += ms(time);
+                    log.now = now;
                     log.runner.handle_timeout(now);
                 }
                 ToRunner::Close => {
