@@ -84,15 +84,17 @@ impl<'a, L: Link<HostMessage, RunnerMessage> + ?Sized> Run<'a, L> {
     /// Goes on until nothing can.
     fn poll_result(&mut self, cx: &mut Context<'_>) -> Poll<ExecuteResult> {
         self.follow_outputs(cx);
-        while self.wire.step(cx) || self.poll_calls(cx) {
+        while self.wire.step(cx) || self.poll_calls(cx) || self.wire.flush(cx) {
             self.follow_outputs(cx);
         }
-        self.wire.flush(cx);
         self.result.take().map_or(Poll::Pending, Poll::Ready)
     }
 
-    /// Whether a tool has finished.
+    /// Whether a tool has finished. Nothing is said to a runner that does not read.
     fn poll_calls(&mut self, cx: &mut Context<'_>) -> bool {
+        if self.wire.is_held_up() {
+            return false;
+        }
         let finished = self.calls.poll_finished(cx);
         finished.map(|(call, result)| self.wire.session.handle_tool_result(call, result)).is_some()
     }

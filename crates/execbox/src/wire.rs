@@ -26,6 +26,13 @@ pub(crate) trait HostHalf {
     fn handle_close(&mut self, reason: CloseReason, now: Duration);
 }
 
+/// How much may wait to be carried off. A runner that does not read what it is told is not listened to until it does:
+/// what it says would have to be answered, and the answers kept.
+const MAX_UNSENT: usize = 1 << 20;
+
+/// How long a runner that nothing can be sent to is still listened to: it may have been done before.
+const LAST_WORDS: Duration = Duration::from_millis(25);
+
 /// A session at one end of a link.
 pub(crate) struct Wire<'a, S, L: ?Sized> {
     pub(crate) session: S,
@@ -33,6 +40,8 @@ pub(crate) struct Wire<'a, S, L: ?Sized> {
     /// What the session's times count from.
     epoch: Instant,
     deadline: Pin<Box<Sleep>>,
+    /// Sending has failed: how, and until when the runner is still listened to.
+    broken: Option<(Duration, CloseReason)>,
     closed: bool,
 }
 
@@ -40,7 +49,7 @@ impl<'a, S: HostHalf, L: Link<HostMessage, RunnerMessage> + ?Sized> Wire<'a, S, 
     /// Of a session that began at time zero, which is now.
     pub(crate) fn new(session: S, link: &'a mut L) -> Self {
         let deadline = Box::pin(tokio::time::sleep(Duration::ZERO));
-        Self { session, link, epoch: Instant::now(), deadline, closed: false }
+        Self { session, link, epoch: Instant::now(), deadline, broken: None, closed: false }
     }
 
     pub(crate) fn now(&self) -> Duration {
@@ -54,23 +63,43 @@ impl<'a, S: HostHalf, L: Link<HostMessage, RunnerMessage> + ?Sized> Wire<'a, S, 
 
     /// Nothing waits to be carried off.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.link.unsent() == 0
+        self.link.unsent() == 0 && self.broken.is_none()
     }
 
-    /// Carries off what was sent. What breaks here is told by the receiving side, in its turn: the runner's last words may
-    /// be on their way.
-    pub(crate) fn flush(&mut self, cx: &mut Context<'_>) {
-        let _ = self.link.poll_flush(cx);
+    /// The runner does not read what it is told.
+    pub(crate) fn is_held_up(&self) -> bool {
+        self.link.unsent() > MAX_UNSENT
+    }
+
+    /// Carries off what was sent. Whether there is something to do after it: the runner has read, or cannot be told
+    /// anything any more.
+    pub(crate) fn flush(&mut self, cx: &mut Context<'_>) -> bool {
+        if self.broken.is_some() {
+            return false;
+        }
+        let was_held_up = self.is_held_up();
+        if let Poll::Ready(Err(error)) = self.link.poll_flush(cx) {
+            self.broken = Some((self.now() + LAST_WORDS, close_reason(&error)));
+            return true;
+        }
+        was_held_up && !self.is_held_up()
     }
 
     /// Hands in the next thing that has happened: it is time, or the runner has said something. Whether there was one; if
     /// not, the task is woken when there is.
     pub(crate) fn step(&mut self, cx: &mut Context<'_>) -> bool {
+        if self.session.is_finished() {
+            return false;
+        }
         if self.poll_deadline(cx).is_ready() {
-            self.session.handle_timeout(self.now());
+            let now = self.now();
+            if let Some((_, reason)) = self.broken.take_if(|(until, _)| now >= *until) {
+                self.close(reason);
+            }
+            self.session.handle_timeout(now);
             return true;
         }
-        if self.closed || self.session.is_finished() {
+        if self.closed || self.is_held_up() {
             return false;
         }
         let Poll::Ready(heard) = self.link.poll_receive(cx) else { return false };
@@ -86,9 +115,9 @@ impl<'a, S: HostHalf, L: Link<HostMessage, RunnerMessage> + ?Sized> Wire<'a, S, 
     }
 
     fn poll_deadline(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let Some(due) = self.session.next_timeout().and_then(|due| self.epoch.checked_add(due)) else {
-            return Poll::Pending;
-        };
+        let listened_to = self.broken.as_ref().map(|(until, _)| *until);
+        let due = self.session.next_timeout().into_iter().chain(listened_to).min();
+        let Some(due) = due.and_then(|due| self.epoch.checked_add(due)) else { return Poll::Pending };
         if self.deadline.deadline() != due {
             self.deadline.as_mut().reset(due);
         }

@@ -57,16 +57,16 @@ impl<L: Link<HostMessage, RunnerMessage>> Conversation<'_, L> {
     /// Goes on until nothing can.
     fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<(Ending, Option<u64>)> {
         self.follow_outputs(cx);
-        while self.wire.step(cx) || self.poll_calls(cx) {
+        while self.wire.step(cx) || self.poll_calls(cx) || self.wire.flush(cx) {
             self.follow_outputs(cx);
         }
-        self.wire.flush(cx);
         self.end.take().map_or(Poll::Pending, Poll::Ready)
     }
 
-    /// Whether a function or a promise has come to something. Nothing is settled in a guest that is not there yet.
+    /// Whether a function or a promise has come to something. Nothing is settled in a guest that is not there yet, and
+    /// nothing is said to a runner that does not read.
     fn poll_calls(&mut self, cx: &mut Context<'_>) -> bool {
-        if !self.wire.session.is_running() {
+        if !self.wire.session.is_running() || self.wire.is_held_up() {
             return false;
         }
         let settled = self.run.calls.poll_settled(cx);

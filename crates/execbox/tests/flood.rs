@@ -1,0 +1,109 @@
+//! The host's memory beside runners that say more than they should. Alone in its process: other tests would be measured
+//! with it.
+
+use std::time::Duration;
+
+use execbox::transport::StreamTransport;
+use execbox::{ErrorCode, ExecuteResult, Execution, Executor, Limits, Provider, RemoteExecutor, Tool};
+use serde_json::Value as Json;
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, duplex, split};
+
+/// How many calls each runner makes.
+const CALLS: usize = 100_000;
+
+/// How much more the host may take meanwhile, in KiB. All the ids together have 20 MB.
+const ROOM_KIB: u64 = 12 << 10;
+
+/// Resident memory of this process, in KiB, where the system tells.
+fn resident_kib() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    line.trim().trim_end_matches(" kB").parse().ok()
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Runner {
+    /// Reads what it is answered.
+    Reads,
+    /// Reads nothing but the beginning.
+    Deaf,
+}
+
+/// Makes its calls, each of another id, and is done.
+async fn floods(peer: DuplexStream, runner: Runner, call: String) {
+    let (reader, mut writer) = split(peer);
+    let mut heard = BufReader::new(reader).lines();
+    let execute = heard.next_line().await.unwrap().unwrap();
+    let id = execute.split("\"id\":\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap().to_owned();
+    let reading = async {
+        while runner == Runner::Reads && matches!(heard.next_line().await, Ok(Some(_))) {}
+        if runner == Runner::Deaf {
+            std::future::pending::<()>().await;
+        }
+    };
+    let writing = async {
+        for number in 0..CALLS {
+            let line = call.replace("CALL", &format!("{number:0200}"));
+            if writer.write_all(line.as_bytes()).await.is_err() {
+                return;
+            }
+        }
+        let done = format!("{{\"type\":\"done\",\"id\":\"{id}\",\"ok\":true,\"durationMs\":1,\"logs\":[]}}\n");
+        let _ = writer.write_all(done.as_bytes()).await;
+    };
+    tokio::join!(reading, writing);
+}
+
+/// What an execution comes to with such a runner, and by how much the most memory that it took grew.
+async fn beside(runner: Runner, tool: &str, input: &str) -> (ExecuteResult, u64) {
+    let call = format!(
+        "{{\"type\":\"tool_call\",\"callId\":\"CALL\",\"providerName\":\"tools\",\"safeToolName\":\"{tool}\",\"input\":\"{input}\"}}\n"
+    );
+    let executor = RemoteExecutor::new(move || {
+        let call = call.clone();
+        async move {
+            let (here, there) = duplex(1 << 16);
+            tokio::spawn(floods(there, runner, call));
+            let (reader, writer) = split(here);
+            Ok(StreamTransport::new(reader, writer))
+        }
+    });
+    let echo = Tool::new("echo", async |input: Json, _| Ok(input));
+    let hang = Tool::new("hang", async |_: Json, _| std::future::pending().await);
+    let tools = Provider::builder("tools").tools([echo, hang]).build().unwrap();
+    // Who reads may take its time, on whatever machine.
+    let timeout = Duration::from_secs(if runner == Runner::Deaf { 3 } else { 300 });
+    let limits = Limits { timeout, memory_bytes: 1 << 20, ..Limits::default() };
+    let before = resident_kib().unwrap_or_default();
+    let execution = executor.execute(Execution::new("1").provider(tools).limits(limits));
+    let mut most = before;
+    let mut watch = tokio::time::interval(Duration::from_millis(20));
+    tokio::pin!(execution);
+    let result = loop {
+        tokio::select! {
+            result = &mut execution => break result,
+            _ = watch.tick() => most = most.max(resident_kib().unwrap_or_default()),
+        }
+    };
+    most = most.max(resident_kib().unwrap_or_default());
+    println!("{tool}, {} bytes: {} KiB more", input.len(), most - before);
+    (result, most - before)
+}
+
+#[tokio::test]
+async fn memory_does_not_grow_with_the_number_of_calls() {
+    for tool in ["echo", "nope"] {
+        let (result, grown) = beside(Runner::Reads, tool, "").await;
+        assert_eq!(result.outcome, Ok(None), "{tool}");
+        assert!(grown < ROOM_KIB, "{tool}: {grown} KiB");
+        // Held up until its time is over: a host listens only to who reads.
+        let (result, grown) = beside(Runner::Deaf, tool, &"x".repeat(2000)).await;
+        assert_eq!(result.error().unwrap().code, ErrorCode::Timeout, "{tool}");
+        assert!(grown < ROOM_KIB, "{tool}, unread: {grown} KiB");
+    }
+    for input in [String::new(), "x".repeat(100_000)] {
+        let (result, grown) = beside(Runner::Deaf, "hang", &input).await;
+        assert_eq!(result.error().unwrap().code, ErrorCode::InternalError);
+        assert!(grown < ROOM_KIB, "{} bytes each: {grown} KiB", input.len());
+    }
+}
