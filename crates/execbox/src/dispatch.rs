@@ -32,13 +32,18 @@ pub(crate) struct ToolCalls {
 }
 
 impl ToolCalls {
-    pub(crate) fn new(on_call: Option<CallSink>) -> Self {
-        Self { under_way: FuturesUnordered::new(), cancellation: CancellationToken::new(), on_call }
+    /// None. Cancelling `execution` cancels them, and lets none begin any more.
+    pub(crate) fn new(on_call: Option<CallSink>, execution: Option<&CancellationToken>) -> Self {
+        let cancellation = execution.map_or_else(CancellationToken::new, CancellationToken::child_token);
+        Self { under_way: FuturesUnordered::new(), cancellation, on_call }
     }
 
     /// Begins a call of one of `providers`. Many finish at once, and are given back; the others are
     /// watched by [`poll_finished`](Self::poll_finished).
     pub(crate) fn begin(&mut self, providers: &[Provider], call: ToolCall, cx: &mut Context<'_>) -> Option<Finished> {
+        if self.cancellation.is_cancelled() {
+            return None;
+        }
         let ToolCall { id, provider, tool, input } = call;
         let (cancellation, on_call) = (self.cancellation.clone(), self.on_call.clone());
         let result = call_tool(providers[provider].clone(), tool, input, cancellation, on_call);

@@ -39,7 +39,7 @@ pub(crate) async fn converse<L>(
 where
     L: Link<HostMessage, RunnerMessage> + ?Sized,
 {
-    Run::new(link, execution, options).drive(cancellation).await
+    Run::new(link, execution, options, cancellation).drive(cancellation).await
 }
 
 /// The result of an execution that was cancelled before a runner had it.
@@ -56,7 +56,7 @@ struct Run<'a, L: ?Sized> {
 }
 
 impl<'a, L: Link<HostMessage, RunnerMessage> + ?Sized> Run<'a, L> {
-    fn new(link: &'a mut L, execution: &'a Execution, options: HostOptions) -> Self {
+    fn new(link: &'a mut L, execution: &'a Execution, options: HostOptions, cancellation: &CancellationToken) -> Self {
         static COUNT: AtomicU64 = AtomicU64::new(1);
         let execute = Execute {
             id: format!("exec-{}", COUNT.fetch_add(1, Ordering::Relaxed)),
@@ -66,7 +66,8 @@ impl<'a, L: Link<HostMessage, RunnerMessage> + ?Sized> Run<'a, L> {
             stream_logs: execution.on_log.is_some(),
         };
         let wire = Wire::new(HostSession::new(execute, options, Duration::ZERO), link);
-        Self { wire, execution, calls: ToolCalls::new(execution.on_call.clone()), result: None }
+        let calls = ToolCalls::new(execution.on_call.clone(), Some(cancellation));
+        Self { wire, execution, calls, result: None }
     }
 
     async fn drive(mut self, cancellation: &CancellationToken) -> Conversation {

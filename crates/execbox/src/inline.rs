@@ -105,7 +105,7 @@ enum End {
 
 impl Run {
     fn new(guest: Box<dyn Guest>, script: Script, execution: Execution, accepted: Instant) -> Self {
-        let calls = ToolCalls::new(execution.on_call.clone());
+        let calls = ToolCalls::new(execution.on_call.clone(), execution.cancellation.as_ref());
         Self { guest, script, execution, accepted, calls, events: Vec::new(), waiting: false }
     }
 

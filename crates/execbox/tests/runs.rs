@@ -2,11 +2,14 @@
 //! misbehave. What runs come to is tested by the cases of the module contract.
 
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use execbox::code::{Args, CodeExecutionOptions, CodeExecutionResult, Graph, HostError, HostValue, Node, Status};
+use execbox::code::{
+    Args, CodeControl, CodeExecutionOptions, CodeExecutionResult, Graph, HostError, HostValue, Node, Status,
+};
 use execbox::transport::{Received, StreamTransport, Transport};
 use execbox::{
     CancellationToken, Executor, InlineExecutor, LogLevel, PoolOptions, Refusal, RemoteExecutor, Runner, WorkerExecutor,
@@ -178,6 +181,49 @@ async fn stopping_a_run_stops_it_behind_every_wall() {
             (result.status, message.as_str()),
             (Status::Terminated, "The run was stopped by the safety cap of 0.03 s")
         );
+    }
+}
+
+/// A guest that calls for as long as it lives is terminated between two of its calls, and from within one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_function_is_called_once_terminate_has_returned() {
+    for (name, executor) in executors() {
+        for (kind, source) in [
+            ("sync", "for (;;) now()"),
+            ("async", "for (;;) await later()"),
+            (
+                "both, in crowds",
+                "for (;;) await Promise.all(Array.from({ length: 100 }, () => [later(), now()]).flat())",
+            ),
+        ] {
+            let control = Arc::new(OnceLock::<CodeControl>::new());
+            let (calls, late) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+            let stopped = CancellationToken::new();
+            // The 50th call terminates the run: whatever is called after it is called too late.
+            let call = {
+                let (control, calls, late, stopped) =
+                    (Arc::clone(&control), Arc::clone(&calls), Arc::clone(&late), stopped.clone());
+                move || {
+                    if stopped.is_cancelled() {
+                        late.fetch_add(1, Ordering::SeqCst);
+                    }
+                    if let (49.., Some(control)) = (calls.fetch_add(1, Ordering::SeqCst), control.get()) {
+                        control.terminate(Some("enough"));
+                        stopped.cancel();
+                    }
+                    Ok(HostValue::undefined())
+                }
+            };
+            let other = call.clone();
+            let now = HostValue::function("now", move |_| call());
+            let later = HostValue::async_function("later", move |_| std::future::ready(other()));
+            let options = CodeExecutionOptions::new().global("now", now).global("later", later);
+            let run = executor.run_code(source, options);
+            control.set(run.control()).unwrap();
+            let result = tokio::time::timeout(Duration::from_mins(1), run).await.unwrap();
+            assert_eq!(result.status, Status::Terminated, "{name}, {kind}");
+            assert_eq!(late.load(Ordering::SeqCst), 0, "{name}, {kind}: calls after the end");
+        }
     }
 }
 

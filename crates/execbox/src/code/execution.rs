@@ -9,14 +9,14 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use execbox_core::code::{CodeExecutionResult, Ending, Failure, Noted, Record, Request, Stop};
-use execbox_core::engine::Notification;
+use execbox_core::engine::{Call, Notification};
 use execbox_core::program::Limits;
 use execbox_core::value::Graph;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::calls::HostCalls;
+use super::calls::{HostCalls, Settled};
 use super::options::{CodeExecutionOptions, Sink, Sinks};
 
 /// A run under way: await it for its result, as often as you like. Dropping it terminates the run.
@@ -66,7 +66,8 @@ struct Control {
 }
 
 impl CodeExecution {
-    /// Stops the run: it settles as `terminated`, with the reason in its error's message. Only the first call counts.
+    /// Stops the run: it settles as `terminated`, with the reason in its error's message. Only the first call counts. No
+    /// function of the host is called any more once this has returned.
     pub fn terminate(&self, reason: Option<&str>) {
         self.control.terminate(reason);
     }
@@ -208,6 +209,17 @@ impl Run {
     pub(crate) fn budget(&self) -> usize {
         // A graph takes more room than the memory that it was copied from.
         self.limits.memory_len().saturating_mul(4)
+    }
+
+    /// Begins a call, as [`HostCalls::begin`] does. None begins once [`terminate`](CodeExecution::terminate) has returned.
+    pub(crate) fn call(&mut self, call: &Call, cx: &mut Context<'_>) -> Option<Settled> {
+        let budget = self.budget();
+        if self.stop().is_some() { None } else { self.calls.begin(call.id, call.function, &call.input, budget, cx) }
+    }
+
+    /// The next call or promise that has come to something. None goes on in a run that is to stop.
+    pub(crate) fn poll_settled(&mut self, cx: &mut Context<'_>) -> Option<Settled> {
+        if self.stop().is_some() { None } else { self.calls.poll_settled(cx) }
     }
 
     /// The guest has said something.

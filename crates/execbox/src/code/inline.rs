@@ -2,7 +2,6 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use execbox_core::code::{Code, CodeExecutionResult, Failure, Request};
@@ -57,7 +56,7 @@ impl Drive {
     /// Lets the guest and the host's functions go on until neither can.
     fn poll_outcome(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
         loop {
-            while let Some((pending, result)) = self.run.calls.poll_settled(cx) {
+            while let Some((pending, result)) = self.run.poll_settled(cx) {
                 self.guest.settle(pending, result);
             }
             let turn = self.guest.poll_turn(cx);
@@ -80,10 +79,7 @@ impl Drive {
                 Event::Notify(notification) => self.run.note(&notification),
                 Event::Call(call) => {
                     called = true;
-                    let budget = self.run.budget();
-                    if let Some((pending, result)) =
-                        self.run.calls.begin(call.id, call.function, &call.input, budget, cx)
-                    {
+                    if let Some((pending, result)) = self.run.call(&call, cx) {
                         self.guest.settle(pending, result);
                     }
                 }

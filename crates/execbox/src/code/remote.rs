@@ -69,7 +69,7 @@ impl<L: Link<HostMessage, RunnerMessage>> Conversation<'_, L> {
         if !self.wire.session.is_running() || self.wire.is_held_up() {
             return false;
         }
-        let settled = self.run.calls.poll_settled(cx);
+        let settled = self.run.poll_settled(cx);
         settled.map(|(pending, result)| self.wire.session.settle(pending, result)).is_some()
     }
 
@@ -82,10 +82,7 @@ impl<L: Link<HostMessage, RunnerMessage>> Conversation<'_, L> {
                     }
                 }
                 Output::Call(call) => {
-                    let budget = self.run.budget();
-                    if let Some((pending, result)) =
-                        self.run.calls.begin(call.id, call.function, &call.input, budget, cx)
-                    {
+                    if let Some((pending, result)) = self.run.call(&call, cx) {
                         self.wire.session.settle(pending, result);
                     }
                 }
