@@ -11,7 +11,7 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use execbox::{InlineExecutor, Provider, Tool};
+use execbox::{Execution, Executor as _, InlineExecutor, Limits, Provider, Tool};
 use serde_json::{Value, json};
 
 use support::{ADD, Report, Samples, add, resident_kib, run};
@@ -25,6 +25,7 @@ fn main() {
     bench.values(&report);
     bench.computing(&report);
     bench.throughput(&report);
+    bench.delay(&report);
     bench.memory(&report);
     cold_start(&report);
 }
@@ -133,6 +134,40 @@ impl Bench {
             }
         });
         started.elapsed() / (each * tasks)
+    }
+
+    /// How late a timer of one millisecond is on a thread on which guests compute.
+    fn delay(&self, report: &Report) {
+        for guests in [1, 4, 16] {
+            let name = format!("delay of a timer beside {guests} guests");
+            let delays = std::cell::OnceCell::new();
+            let measured = || delays.get_or_init(|| self.delays(guests)).clone();
+            report.row(&name, 10.0, || Samples(measured()));
+            report.row(&format!("{name}, the longest"), 10.0, || {
+                Samples(vec![measured().into_iter().fold(0.0, f64::max)])
+            });
+        }
+    }
+
+    fn delays(&self, guests: usize) -> Vec<f64> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(async {
+            let computing = (0..guests).map(|_| {
+                let executor = self.executor.clone();
+                let limits = Limits { timeout: Duration::from_mins(1), ..Limits::default() };
+                tokio::spawn(async move { executor.execute(Execution::new("for (;;);").limits(limits)).await })
+            });
+            let computing: Vec<_> = computing.collect();
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            let mut delays = Vec::new();
+            for _ in 0..500 {
+                let due = Instant::now() + Duration::from_millis(1);
+                tokio::time::sleep_until(due.into()).await;
+                delays.push(due.elapsed().as_secs_f64() * 1e3);
+            }
+            computing.iter().for_each(tokio::task::JoinHandle::abort);
+            delays
+        })
     }
 
     /// Resident memory over 10 000 executions: the growth after the first 1000, in KiB per execution.

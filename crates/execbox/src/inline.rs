@@ -20,11 +20,12 @@ use crate::code::{self, CodeExecution, CodeExecutionOptions};
 use crate::dispatch::ToolCalls;
 use crate::executor::{Execution, Executor};
 use crate::parts::Parts;
+use crate::turns::Turns;
 
 /// Runs guests in this process, each on the task that awaits it.
 ///
-/// A guest that computes gives its thread back every few milliseconds, so it never holds up other
-/// tasks for long. Needs a tokio runtime with time enabled.
+/// A guest that computes gives its thread back every two milliseconds, and other tasks, timers and sockets have their turn
+/// before it or another guest goes on. Needs a tokio runtime with time enabled.
 #[derive(Clone)]
 pub struct InlineExecutor {
     parts: Parts,
@@ -87,6 +88,7 @@ impl std::fmt::Debug for InlineExecutor {
 /// One execution under way.
 struct Run {
     guest: Box<dyn Guest>,
+    turns: Turns,
     script: Script,
     execution: Execution,
     accepted: Instant,
@@ -106,7 +108,8 @@ enum End {
 impl Run {
     fn new(guest: Box<dyn Guest>, script: Script, execution: Execution, accepted: Instant) -> Self {
         let calls = ToolCalls::new(execution.on_call.clone(), execution.cancellation.as_ref());
-        Self { guest, script, execution, accepted, calls, events: Vec::new(), waiting: false }
+        let turns = Turns::new();
+        Self { guest, turns, script, execution, accepted, calls, events: Vec::new(), waiting: false }
     }
 
     async fn drive(mut self) -> ExecuteResult {
@@ -141,7 +144,7 @@ impl Run {
             while let Some((call, result)) = self.calls.poll_finished(cx) {
                 self.guest.answer(call, Script::answer(result));
             }
-            let turn = self.guest.poll_turn(cx);
+            let turn = self.turns.poll(&mut *self.guest, cx);
             self.waiting = matches!(turn, Poll::Ready(Turn::Waiting));
             let moved = self.carry_events_out(cx);
             match turn {

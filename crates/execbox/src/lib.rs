@@ -56,6 +56,7 @@ mod schema;
 mod serve;
 mod tool;
 pub mod transport;
+mod turns;
 mod wire;
 mod worker;
 

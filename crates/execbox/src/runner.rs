@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 use crate::link::{Heard, JsonLink, Link};
 use crate::parts::Parts;
 use crate::transport::Transport;
+use crate::turns::Turns;
 
 /// How much may wait to be carried off before the guest must wait too: a host that does not read gets no
 /// more said to it.
@@ -113,6 +114,7 @@ struct Conversation<'a, L> {
     /// What the session's times count from.
     epoch: Instant,
     guest: Option<Box<dyn Guest>>,
+    turns: Turns,
     events: Vec<Event>,
     deadline: Pin<Box<Sleep>>,
 }
@@ -125,6 +127,7 @@ impl<'a, L: Link<RunnerMessage, HostMessage>> Conversation<'a, L> {
             link,
             epoch: Instant::now(),
             guest: None,
+            turns: Turns::new(),
             events: Vec::new(),
             deadline: Box::pin(tokio::time::sleep(Duration::ZERO)),
         }
@@ -193,7 +196,7 @@ impl<'a, L: Link<RunnerMessage, HostMessage>> Conversation<'a, L> {
     /// Lets the guest compute. Whether it was answered meanwhile, and can go on.
     fn poll_guest(&mut self, cx: &mut Context<'_>) -> bool {
         let Some(guest) = &mut self.guest else { return false };
-        let turn = guest.poll_turn(cx);
+        let turn = self.turns.poll(&mut **guest, cx);
         guest.take_events(&mut self.events);
         let mut answered = false;
         for event in std::mem::take(&mut self.events) {

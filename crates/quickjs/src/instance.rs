@@ -147,6 +147,7 @@ impl Instance {
 
     async fn enter(&mut self, entry: &TypedFunc<(u32, u32), ()>, message: Vec<u8>) -> Option<Outcome> {
         let len = message.len() as u32;
+        self.store.set_epoch_deadline(1); // The epoch has moved on while the guest waited.
         let put = self.put(&message).await;
         drop(message); // the guest has it, and may compute for long
         let ran = match put {

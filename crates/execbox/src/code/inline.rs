@@ -10,6 +10,7 @@ use futures_util::future::OptionFuture;
 
 use super::execution::Run;
 use crate::parts::Parts;
+use crate::turns::Turns;
 
 /// Drives a run to its end.
 pub(crate) async fn drive(parts: Parts, request: Request, run: Run) -> CodeExecutionResult {
@@ -18,13 +19,14 @@ pub(crate) async fn drive(parts: Parts, request: Request, run: Run) -> CodeExecu
         Err(failure) => return run.finish(Err(failure), None),
     };
     match parts.engine.start(program) {
-        Ok(guest) => Drive { guest, run, events: Vec::new() }.drive(&code).await,
+        Ok(guest) => Drive { guest, turns: Turns::new(), run, events: Vec::new() }.drive(&code).await,
         Err(error) => run.finish(Err(Failure::internal(error.to_string())), None),
     }
 }
 
 struct Drive {
     guest: Box<dyn Guest>,
+    turns: Turns,
     run: Run,
     events: Vec<Event>,
 }
@@ -59,7 +61,7 @@ impl Drive {
             while let Some((pending, result)) = self.run.poll_settled(cx) {
                 self.guest.settle(pending, result);
             }
-            let turn = self.guest.poll_turn(cx);
+            let turn = self.turns.poll(&mut *self.guest, cx);
             let moved = self.carry_events_out(cx);
             match turn {
                 Poll::Ready(Turn::Done(outcome)) => return Poll::Ready(outcome),

@@ -1,0 +1,186 @@
+//! Guests that compute on one thread: whose turn it is, and what else happens between turns. Turns and events are counted;
+//! no clock is asked.
+
+#[path = "../../core/tests/scripted/mod.rs"]
+mod scripted;
+
+use std::io::Write as _;
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+
+use execbox::core::engine::{Answer, CallId, Engine, Event, Guest, Interrupt, Outcome, Pending, StartError, Turn};
+use execbox::core::program::Program;
+use execbox::core::value::Value;
+use execbox::{Execution, Executor, InlineExecutor};
+use futures_util::future::join_all;
+use scripted::Moves;
+use tokio::io::AsyncReadExt as _;
+
+type Shared<T> = Arc<Mutex<T>>;
+
+const GUESTS: usize = 16;
+const TURNS: usize = 50;
+
+/// Its guests compute for [`TURNS`] turns. Each turn is written down, and is a byte in a socket.
+struct Busy {
+    socket: Arc<UnixStream>,
+    turns: Shared<Vec<usize>>,
+    guests: Mutex<usize>,
+}
+
+struct BusyGuest {
+    number: usize,
+    left: usize,
+    socket: Arc<UnixStream>,
+    turns: Shared<Vec<usize>>,
+}
+
+impl Engine for Busy {
+    fn name(&self) -> &'static str {
+        "busy"
+    }
+
+    fn start(&self, _: Program) -> Result<Box<dyn Guest>, StartError> {
+        let mut guests = self.guests.lock().unwrap();
+        *guests += 1;
+        let (socket, turns) = (Arc::clone(&self.socket), Arc::clone(&self.turns));
+        Ok(Box::new(BusyGuest { number: *guests - 1, left: TURNS, socket, turns }))
+    }
+}
+
+impl Guest for BusyGuest {
+    fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Turn> {
+        if self.left == 0 {
+            return Poll::Ready(Turn::Done(Outcome::Returned(Value::undefined())));
+        }
+        self.left -= 1;
+        self.turns.lock().unwrap().push(self.number);
+        (&*self.socket).write_all(&[0]).unwrap();
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    fn take_events(&mut self, _: &mut Vec<Event>) {}
+
+    fn answer(&mut self, _: CallId, _: Answer) {}
+
+    fn settle(&mut self, _: Pending, _: Result<Value, Value>) {}
+
+    fn interrupt(&self) -> Interrupt {
+        Interrupt::new()
+    }
+}
+
+/// An executor of busy guests, their turns, and a task that reads what they write: the most bytes that it found at once.
+fn busy() -> (InlineExecutor, Shared<Vec<usize>>, Shared<usize>) {
+    let (socket, peer) = UnixStream::pair().unwrap();
+    peer.set_nonblocking(true).unwrap();
+    let mut peer = tokio::net::UnixStream::from_std(peer).unwrap();
+    let (turns, most) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(0)));
+    let found = Arc::clone(&most);
+    tokio::spawn(async move {
+        let mut bytes = [0; GUESTS * TURNS];
+        while let Ok(count) = peer.read(&mut bytes).await {
+            let mut most = found.lock().unwrap();
+            *most = count.max(*most);
+        }
+    });
+    let engine = Busy { socket: Arc::new(socket), turns: Arc::clone(&turns), guests: Mutex::new(0) };
+    (InlineExecutor::with(Arc::new(engine), Arc::new(Moves)), turns, most)
+}
+
+/// No guest is ever more than two turns ahead of another.
+fn assert_fair(turns: &[usize]) {
+    let mut counts = [0; GUESTS];
+    for guest in turns {
+        counts[*guest] += 1;
+        let least = counts.iter().min().unwrap();
+        assert!(counts[*guest] <= least + 2, "{turns:?}");
+    }
+    assert_eq!(counts, [TURNS; GUESTS]);
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn between_any_two_turns_the_runtime_looks_at_its_sockets() {
+    let (executor, turns, most) = busy();
+    let tasks = (0..GUESTS).map(|_| {
+        let executor = executor.clone();
+        tokio::spawn(async move { executor.execute(Execution::new("")).await })
+    });
+    for result in join_all(tasks).await {
+        assert!(result.unwrap().is_ok());
+    }
+    assert!(*most.lock().unwrap() <= 2, "{} turns went by unseen", most.lock().unwrap());
+    assert_fair(&turns.lock().unwrap());
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn guests_of_one_task_take_turns_too() {
+    let (executor, turns, most) = busy();
+    let results = join_all((0..GUESTS).map(|_| executor.execute(Execution::new("")))).await;
+    assert!(results.iter().all(execbox::ExecuteResult::is_ok));
+    assert!(*most.lock().unwrap() <= 2, "{} turns went by unseen", most.lock().unwrap());
+    assert_fair(&turns.lock().unwrap());
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn guests_that_nobody_polls_any_more_hold_nobody_up() {
+    let (executor, turns, _) = busy();
+    let mut stalled: Vec<_> = (1..GUESTS).map(|_| executor.execute(Execution::new(""))).collect();
+    for execution in &mut stalled {
+        assert!(futures_util::poll!(execution).is_pending());
+    }
+    drop(stalled.split_off(GUESTS / 2));
+    assert!(executor.execute(Execution::new("")).await.is_ok());
+    assert!(turns.lock().unwrap().len() >= TURNS);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn guests_of_several_threads_all_come_to_their_end() {
+    let (executor, turns, _) = busy();
+    let tasks = (0..GUESTS).map(|_| {
+        let executor = executor.clone();
+        tokio::spawn(async move { executor.execute(Execution::new("")).await })
+    });
+    for result in join_all(tasks).await {
+        assert!(result.unwrap().is_ok());
+    }
+    assert_eq!(turns.lock().unwrap().len(), GUESTS * TURNS);
+}
+
+/// A runtime that ends leaves no trace on its thread.
+#[test]
+fn guests_of_a_later_runtime_have_their_turns() {
+    for _ in 0..3 {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let (executor, ..) = busy();
+            let mut left = executor.execute(Execution::new(""));
+            assert!(futures_util::poll!(&mut left).is_pending());
+        });
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async { assert!(busy().0.execute(Execution::new("")).await.is_ok()) });
+    // Nor does it need one to take turns by.
+    let _entered = runtime.enter();
+    assert!(block_on(busy().0.execute(Execution::new(""))).is_ok());
+}
+
+/// Runs a future on no runtime's scheduler.
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    struct Unpark(std::thread::Thread);
+    impl std::task::Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Arc::new(Unpark(std::thread::current())).into();
+    let mut future = std::pin::pin!(future);
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(result) => return result,
+            Poll::Pending => std::thread::park(),
+        }
+    }
+}
