@@ -3,10 +3,10 @@
 mod support;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use execbox::{ErrorCode, Execution, Executor, Provider, Tool};
+use execbox::{ErrorCode, Execution, Executor, Limits, Provider, Tool};
 use serde_json::{Value as Json, json};
 
 use support::{Signal, children, is_alive, processes, send, wait_until};
@@ -19,13 +19,18 @@ async fn every_execution_is_answered_once_while_children_are_killed_at_random() 
         Ok(input)
     });
     let tools = Provider::builder("tools").tool(nap).build().unwrap();
-    let over = Arc::new(AtomicBool::new(false));
-    let seen = Arc::clone(&over);
+    let limits = Limits { timeout: Duration::from_mins(10), ..Limits::default() };
+    let finished = Arc::new(AtomicUsize::new(0));
+    let seen = Arc::clone(&finished);
     let killing = std::thread::spawn(move || {
         let mut killed = Vec::new();
-        while !seen.load(Ordering::Relaxed) {
-            // Moments and victims that nothing in the executions is in step with.
-            std::thread::sleep(Duration::from_millis(7 + (killed.len() * 13 % 23) as u64));
+        while seen.load(Ordering::Relaxed) < 200 {
+            // Moments and victims that nothing in the executions is in step with. But a slow machine has to get on, too.
+            let before = seen.load(Ordering::Relaxed);
+            while (before..(before + 4).min(200)).contains(&seen.load(Ordering::Relaxed)) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            std::thread::sleep(Duration::from_millis((killed.len() * 13 % 23) as u64));
             let alive = children(std::process::id());
             if let Some(victim) = alive.get(killed.len() % alive.len().max(1)) {
                 send(Signal::SIGKILL, *victim);
@@ -37,9 +42,13 @@ async fn every_execution_is_answered_once_while_children_are_killed_at_random() 
 
     let tasks: Vec<_> = (0..200)
         .map(|i| {
-            let (executor, tools) = (executor.clone(), tools.clone());
+            let (executor, tools, finished) = (executor.clone(), tools.clone(), Arc::clone(&finished));
             let code = format!("let n = {i}; for (let k = 0; k < 3; k++) n = await tools.nap(n); n");
-            tokio::spawn(async move { executor.execute(Execution::new(code).provider(tools)).await })
+            tokio::spawn(async move {
+                let result = executor.execute(Execution::new(code).provider(tools).limits(limits)).await;
+                finished.fetch_add(1, Ordering::Relaxed);
+                result
+            })
         })
         .collect();
     let (mut succeeded, mut hit) = (0, 0);
@@ -56,7 +65,6 @@ async fn every_execution_is_answered_once_while_children_are_killed_at_random() 
             }
         }
     }
-    over.store(true, Ordering::Relaxed);
     let killed = killing.join().unwrap();
     assert_eq!(succeeded + hit, 200);
     assert!(hit > 0 && succeeded > 0 && killed.len() >= hit, "{} killed, {hit} hit", killed.len());

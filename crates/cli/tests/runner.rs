@@ -116,8 +116,18 @@ fn a_second_execute_is_refused_and_the_first_goes_on() {
     let mut runner = Runner::start();
     runner.execute("first", "(await tools.echo({})).x", &json!({}));
     runner.execute("second", "1", &json!({}));
-    assert_eq!(runner.done("second")["error"]["code"], "internal_error");
-    runner.say(r#"{"type":"tool_result","callId":"call-1","ok":true,"result":{"x":7}}"#);
+    let (mut call_id, mut refused) = (Json::Null, Json::Null);
+    while call_id.is_null() || refused.is_null() {
+        let heard = runner.hear();
+        match heard["type"].as_str() {
+            Some("tool_call") => call_id = heard["callId"].clone(),
+            Some("done") => refused = heard,
+            _ => assert_eq!((&heard["type"], &heard["id"]), (&json!("started"), &json!("first"))),
+        }
+    }
+    assert_eq!((&refused["id"], &refused["error"]["code"]), (&json!("second"), &json!("internal_error")));
+    let result = json!({ "type": "tool_result", "callId": call_id, "ok": true, "result": { "x": 7 } });
+    runner.say(&result.to_string());
     assert_eq!(runner.done("first")["result"], 7);
 }
 
@@ -131,7 +141,7 @@ fn a_loop_is_stopped_by_its_timeout_and_by_a_cancel() {
     let started = Instant::now();
     runner.say(r#"{"type":"cancel","id":"slower"}"#);
     assert_eq!(runner.done("slower")["error"]["code"], "timeout");
-    assert!(started.elapsed() < Duration::from_secs(10));
+    assert!(started.elapsed() < Duration::from_mins(1));
 }
 
 #[test]
@@ -171,5 +181,5 @@ fn the_end_of_standard_input_ends_the_runner_and_its_guest() {
     let started = Instant::now();
     let (rest, status) = runner.end();
     assert!(rest.is_empty() && status.success(), "{rest:?} {status}");
-    assert!(started.elapsed() < Duration::from_secs(10));
+    assert!(started.elapsed() < Duration::from_mins(1));
 }

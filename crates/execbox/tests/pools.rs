@@ -75,7 +75,7 @@ fn execution(moves: &str, timeout_ms: u64) -> Execution {
 }
 
 async fn run(executor: &WorkerExecutor, moves: &str) -> ExecuteResult {
-    executor.execute(execution(moves, 5_000)).await
+    executor.execute(execution(moves, 600_000)).await
 }
 
 fn distinct(threads: &Threads) -> usize {
@@ -137,7 +137,7 @@ async fn a_worker_that_never_gives_way_is_abandoned_and_its_caller_answered() {
     for round in 1..=3 {
         let result = executor.execute(execution("never give way", 50)).await;
         assert_eq!(result.error().unwrap().code, ErrorCode::Timeout);
-        assert!(result.duration < Duration::from_secs(5), "{:?}", result.duration);
+        assert!(result.duration < Duration::from_mins(1), "{:?}", result.duration);
         assert!(run(&executor, "return 1").await.is_ok(), "another one took its place");
         assert_eq!(distinct(&threads), 1 + round);
     }
@@ -198,13 +198,16 @@ async fn disposing_wakes_who_waits_and_lets_who_runs_finish() {
 
 #[tokio::test]
 async fn prewarming_has_each_worker_execute_and_idle_ones_are_let_go() {
-    let options = PoolOptions { max_size: 3, min_size: 1, idle_timeout: Duration::from_millis(30), ..one() };
+    let idle_timeout = Duration::from_mins(10);
+    let options = PoolOptions { max_size: 3, min_size: 1, idle_timeout, ..one() };
     let (executor, threads) = workers(options);
     executor.prewarm(2).await.unwrap();
     assert_eq!((started(&threads), distinct(&threads)), (2, 2));
     executor.prewarm(2).await.unwrap();
     assert_eq!(started(&threads), 2, "two were warm already");
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    tokio::time::pause();
+    tokio::time::sleep(idle_timeout * 2).await;
+    tokio::time::resume();
     executor.prewarm(2).await.unwrap();
     assert_eq!(distinct(&threads), 3, "one of two was let go, and one is kept");
 }
@@ -238,5 +241,5 @@ async fn two_hundred_at_once_on_two_workers_come_in_order_and_once() {
     for (i, task) in tasks.into_iter().enumerate() {
         assert_eq!(task.await.unwrap().outcome, Ok(Some(i.into())));
     }
-    assert!(distinct(&threads) <= 2 && started.elapsed() < Duration::from_secs(20));
+    assert!(distinct(&threads) <= 2 && started.elapsed() < Duration::from_mins(2));
 }

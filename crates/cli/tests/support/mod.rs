@@ -14,7 +14,11 @@ use nix::unistd::Pid;
 /// An executor over children of the binary under test.
 pub(crate) fn processes(max_size: usize) -> ProcessExecutorBuilder {
     let command = RunnerCommand::new(env!("CARGO_BIN_EXE_execbox")).arg("runner");
-    ProcessExecutor::builder(command).pool(PoolOptions { max_size, ..PoolOptions::for_cores(2) })
+    ProcessExecutor::builder(command).pool(PoolOptions {
+        max_size,
+        max_wait: Duration::from_mins(10),
+        ..PoolOptions::for_cores(2)
+    })
 }
 
 /// The children of a process that have not ended, the youngest last.
@@ -53,7 +57,7 @@ pub(crate) fn send(signal: Signal, to: u32) {
 pub(crate) fn wait_until(what: &str, come: impl Fn() -> bool) {
     let started = Instant::now();
     while !come() {
-        assert!(started.elapsed() < Duration::from_secs(20), "{what} never came");
+        assert!(started.elapsed() < Duration::from_mins(2), "{what} never came");
         std::thread::sleep(Duration::from_millis(2));
     }
 }

@@ -84,7 +84,7 @@ fn parse(section: &str, text: &str) -> Case {
 }
 
 fn limits(json: &Json) -> Limits {
-    let mut limits = Limits::default();
+    let mut limits = patient();
     for (key, value) in json.as_object().unwrap() {
         let value = value.as_u64().unwrap();
         let count = || usize::try_from(value).unwrap();
@@ -97,6 +97,11 @@ fn limits(json: &Json) -> Limits {
         }
     }
     limits
+}
+
+/// The default limits, and more time than any program here takes on a busy machine.
+pub(crate) fn patient() -> Limits {
+    Limits { timeout: Duration::from_mins(10), ..Limits::default() }
 }
 
 /// What reached the host.

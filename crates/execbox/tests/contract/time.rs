@@ -7,7 +7,7 @@ use execbox::{CancellationToken, ErrorCode, Execution, Executor, Limits, Provide
 use libtest_mimic::Trial;
 use serde_json::{Value as Json, json};
 
-use crate::cases::{Calls, tools};
+use crate::cases::{Calls, patient, tools};
 use crate::walls::{RUNTIME, Speaks, Wall};
 
 type Test = fn(&Arc<dyn Executor>, Speaks);
@@ -33,6 +33,9 @@ pub(crate) fn trials(walls: &[Wall]) -> Vec<Trial> {
     });
     trials.collect()
 }
+
+/// What takes no longer than this did not wait for anything but the machine.
+const SOON: Duration = Duration::from_mins(1);
 
 /// Programs that compute or wait for ever.
 fn endless(speaks: Speaks) -> &'static [&'static str] {
@@ -61,7 +64,7 @@ fn timeouts(executor: &Arc<dyn Executor>, speaks: Speaks) {
         let execution = Execution::new(*code).provider(tools(&Calls::default())).limits(limits);
         let result = RUNTIME.block_on(executor.execute(execution));
         assert_eq!(result.error().map(|error| error.code), Some(ErrorCode::Timeout), "{code}: {result:?}");
-        assert!(started.elapsed() < Duration::from_secs(5), "{code}: {:?}", started.elapsed());
+        assert!(started.elapsed() < SOON, "{code}: {:?}", started.elapsed());
         assert!(result.duration >= limits.timeout, "{code}: {:?}", result.duration);
     }
 }
@@ -74,11 +77,11 @@ fn cancellation(executor: &Arc<dyn Executor>, speaks: Speaks) {
             tokio::time::sleep(Duration::from_millis(30)).await;
             cancel.cancel();
         });
-        let execution = Execution::new(*code).provider(tools(&Calls::default())).cancellation(token);
+        let execution = Execution::new(*code).provider(tools(&Calls::default())).limits(patient()).cancellation(token);
         let result = RUNTIME.block_on(executor.execute(execution));
         let error = result.error().unwrap();
         assert_eq!((error.code, error.message.as_str()), (ErrorCode::Timeout, "Execution was cancelled"), "{code}");
-        assert!(started.elapsed() < Duration::from_secs(4), "{code}");
+        assert!(started.elapsed() < SOON, "{code}");
     }
 }
 
@@ -118,8 +121,8 @@ fn tools_are_cancelled(executor: &Arc<dyn Executor>, speaks: Speaks) {
     for (code, how) in ends {
         let (provider, mut told) = watched();
         let token = CancellationToken::new();
-        let limits =
-            Limits { timeout: Duration::from_millis(if how == "timeout" { 50 } else { 10_000 }), ..Limits::default() };
+        // Enough to come to the call, also where a process is to be started before it.
+        let limits = if how == "timeout" { Limits { timeout: Duration::from_secs(3), ..patient() } } else { patient() };
         let execution = Execution::new(code).provider(provider).limits(limits).cancellation(token.clone());
         let executor = Arc::clone(executor);
         RUNTIME.block_on(async {
@@ -130,7 +133,7 @@ fn tools_are_cancelled(executor: &Arc<dyn Executor>, speaks: Speaks) {
                 "drop" => task.abort(),
                 _ => {}
             }
-            let cancelled = tokio::time::timeout(Duration::from_secs(5), told.recv()).await;
+            let cancelled = tokio::time::timeout(SOON, told.recv()).await;
             assert_eq!(cancelled, Ok(Some("cancelled")), "{how}");
         });
     }
@@ -145,7 +148,7 @@ fn many_at_once(executor: &Arc<dyn Executor>, speaks: Speaks) {
             let code = format!(
                 "globalThis.mine = {i}; const r = await tools.later(1); console.log(mine); [mine, r, typeof other]"
             );
-            let execution = Execution::new(code).provider(tools(&Calls::default()));
+            let execution = Execution::new(code).provider(tools(&Calls::default())).limits(patient());
             let executor = Arc::clone(executor);
             RUNTIME.spawn(async move { (i, executor.execute(execution).await) })
         })
@@ -159,9 +162,10 @@ fn many_at_once(executor: &Arc<dyn Executor>, speaks: Speaks) {
 
 fn duration(executor: &Arc<dyn Executor>, speaks: Speaks) {
     let code = if speaks == Speaks::Moves { "call later 20\nawait\nreturn 1" } else { "await tools.later(20)" };
-    let result = RUNTIME.block_on(executor.execute(Execution::new(code).provider(tools(&Calls::default()))));
+    let result =
+        RUNTIME.block_on(executor.execute(Execution::new(code).provider(tools(&Calls::default())).limits(patient())));
     assert!(result.is_ok(), "{result:?}");
-    assert!(result.duration >= Duration::from_millis(20) && result.duration < Duration::from_secs(5));
+    assert!(result.duration >= Duration::from_millis(20) && result.duration < SOON);
     let micros = serde_json::to_value(&result).unwrap()["durationMs"].as_f64().unwrap() * 1000.0;
     assert!(micros >= 20_000.0 && (micros - micros.round()).abs() < 1e-6, "to the microsecond: {micros}");
 }
@@ -179,6 +183,7 @@ fn logs_stream(executor: &Arc<dyn Executor>, speaks: Speaks) {
     let (lines, calls, cancel) = (Arc::clone(&told), Arc::clone(&told), token.clone());
     let execution = Execution::new(code)
         .provider(tools(&Calls::default()))
+        .limits(patient())
         .cancellation(token)
         .on_call(move |call| calls.lock().unwrap().push(format!("call {}", call.safe_name)))
         .on_log(move |line| {
