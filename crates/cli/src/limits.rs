@@ -20,6 +20,10 @@ pub(crate) fn read(arguments: &LimitArguments) -> Result<Limits, LimitError> {
     set(&mut limits.memory_bytes, "--memory", arguments.memory.as_deref(), units::bytes)?;
     set(&mut limits.max_log_lines, "--max-log-lines", arguments.max_log_lines.as_deref(), units::count)?;
     set(&mut limits.max_log_chars, "--max-log-chars", arguments.max_log_chars.as_deref(), units::count)?;
+    let source = arguments.max_source.as_deref();
+    set(&mut limits.max_source_bytes, "--max-source", source, |text| {
+        units::bytes(text).map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
+    })?;
     Ok(limits)
 }
 

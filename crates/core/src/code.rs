@@ -21,7 +21,7 @@ use serde_json::{Map, Value as Json, json};
 use crate::engine::{Frame, LinkError as EngineError, LogLevel, Notification, Outcome, Thrown};
 use crate::error::{ExecuteError, StackFrame, bounded_stack, render};
 use crate::explain::{Given, explain};
-use crate::language::{Dialect, GLOBALS_MODULE, Language, Position};
+use crate::language::{Dialect, GLOBALS_MODULE, Language, Position, Reading};
 use crate::link::{self, LinkError, Sources};
 use crate::pool::Refusal as PoolRefusal;
 use crate::program::{Limits, Module, Modules, Program, Source};
@@ -193,12 +193,19 @@ impl Failure {
 
 impl Code {
     /// Links what is asked for, and makes a program of it.
-    pub fn start(language: &dyn Language, request: Request) -> Result<(Program, Self), Failure> {
+    ///
+    /// Reading the sources takes time: it is given up when `should_stop` says so, with a failure that means nothing then.
+    pub fn start(
+        language: &dyn Language,
+        request: Request,
+        should_stop: &dyn Fn() -> bool,
+    ) -> Result<(Program, Self), Failure> {
         let Request { source, filename, language: dialect, modules, imports, globals, function, args, limits } =
             request;
         let names = imports.iter().map(|(specifier, bridge)| (specifier.clone(), bridge.names.clone())).collect();
         let sources = Sources { entry: source, filename, dialect, modules, imports: names, globals: globals.names };
-        let graph = link::link(&sources, language).map_err(|error| unlinked(&error))?;
+        let reading = Reading { max_source_bytes: limits.max_source_bytes, should_stop };
+        let graph = link::link(&sources, language, &reading).map_err(|error| unlinked(&error))?;
         // Nothing imports the entry, `import()` neither (§6.2).
         let own = graph.modules.iter().map(|module| Module {
             importable: module.name != graph.entry,

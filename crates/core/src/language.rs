@@ -78,12 +78,34 @@ pub struct SyntaxError {
     pub position: Option<Position>,
 }
 
+/// What reading a source may cost, and when to give up.
+#[derive(Clone, Copy)]
+pub struct Reading<'a> {
+    /// The longest source that is read, in bytes.
+    pub max_source_bytes: usize,
+    /// Asked every few thousand tokens whether to give up: time is up, or the caller cancelled. A reading that gives up is
+    /// a [`SyntaxError`] of any text; whoever answers true here knows what it means.
+    pub should_stop: &'a dyn Fn() -> bool,
+}
+
+impl Reading<'_> {
+    /// The default limits, and never given up.
+    pub const UNHURRIED: Reading<'static> =
+        Reading { max_source_bytes: crate::program::DEFAULT_MAX_SOURCE_BYTES, should_stop: &|| false };
+}
+
+impl fmt::Debug for Reading<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reading").field("max_source_bytes", &self.max_source_bytes).finish_non_exhaustive()
+    }
+}
+
 /// A front end: from what a model wrote to what an engine runs.
 pub trait Language: Send + Sync {
     /// Normalises a script (script contract) to *the body of an async function without parameters* that
     /// returns the script's result. The engine compiles all of the text as that body: nothing is put around
     /// it that the source could close.
-    fn script(&self, source: &str) -> Result<Code, SyntaxError>;
+    fn script(&self, source: &str, reading: &Reading<'_>) -> Result<Code, SyntaxError>;
 
     /// Compiles one ES module (module contract, §7) to what the engine runs, and says what linking must
     /// know. Whether a specifier leads anywhere is not its business.
@@ -93,8 +115,8 @@ pub trait Language: Send + Sync {
     /// needs more.
     ///
     /// A front end for scripts alone refuses every module, which is the default.
-    fn module(&self, source: ModuleSource<'_>, work: &mut u64) -> Result<Module, SyntaxError> {
-        let _ = (source, work);
+    fn module(&self, source: ModuleSource<'_>, reading: &Reading<'_>, work: &mut u64) -> Result<Module, SyntaxError> {
+        let _ = (source, reading, work);
         Err(SyntaxError { message: "this language has no modules".to_owned(), position: None })
     }
 }

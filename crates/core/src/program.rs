@@ -119,11 +119,22 @@ pub struct Limits {
     /// How many UTF-16 code units the kept lines may have together; of calls of log functions, how many bytes.
     /// Default 64 000.
     pub max_log_chars: usize,
+    /// The longest source that is read, in bytes: of a script, and of each module. Default 4 MiB.
+    pub max_source_bytes: usize,
 }
+
+/// The default of [`Limits::max_source_bytes`].
+pub const DEFAULT_MAX_SOURCE_BYTES: usize = 4 << 20;
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { timeout: Duration::from_secs(5), memory_bytes: 64 << 20, max_log_lines: 100, max_log_chars: 64_000 }
+        Self {
+            timeout: Duration::from_secs(5),
+            memory_bytes: 64 << 20,
+            max_log_lines: 100,
+            max_log_chars: 64_000,
+            max_source_bytes: DEFAULT_MAX_SOURCE_BYTES,
+        }
     }
 }
 

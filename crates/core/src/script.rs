@@ -21,7 +21,7 @@ use serde_json::Value as Json;
 use crate::engine::{Answer, Call, CallId, Event, LogLine, Outcome, Thrown};
 use crate::error::{ErrorCode, ExecuteError, ExecuteResult, SCRIPT_NAME};
 use crate::explain::{Given, explain};
-use crate::language::{Language, SyntaxError};
+use crate::language::{Language, Reading, SyntaxError};
 use crate::manifest::ProviderManifest;
 use crate::names;
 use crate::program::{Limits, Namespace, Program, Source};
@@ -89,7 +89,8 @@ impl Stop {
 }
 
 impl Script {
-    /// Makes a program of a request.
+    /// Makes a program of a request. Reading the code takes time: it is given up when `should_stop` says so, with an error
+    /// that means nothing then.
     ///
     /// # Errors
     /// `runtime_error` for code that is not a program, with the place; `internal_error` for providers
@@ -99,11 +100,13 @@ impl Script {
         code: &str,
         providers: &[impl AsRef<ProviderManifest>],
         limits: Limits,
+        should_stop: &dyn Fn() -> bool,
     ) -> Result<(Program, Self), ExecuteError> {
         let providers = || providers.iter().map(AsRef::as_ref);
         names::check_provider_names(providers().map(|provider| provider.name.as_str()))
             .map_err(|error| ExecuteError::internal(error.to_string()))?;
-        let body = language.script(code).map_err(|error| syntax_error(&error))?;
+        let reading = Reading { max_source_bytes: limits.max_source_bytes, should_stop };
+        let body = language.script(code, &reading).map_err(|error| syntax_error(&error))?;
         let namespaces: Vec<_> = providers().map(ProviderManifest::namespace).collect();
         let source = Source::Script { name: SCRIPT_NAME.to_owned(), code: body };
         let program = Program { source, namespaces: namespaces.clone(), limits };

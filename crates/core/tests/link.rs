@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::thread;
 
 use execbox_core::language::{
-    Code, Dialect, Export, Import, Imported, Language, Module, ModuleSource, Position, Request, SyntaxError,
+    Code, Dialect, Export, Import, Imported, Language, Module, ModuleSource, Position, Reading, Request, SyntaxError,
 };
 use execbox_core::link::{LinkFailure, MAX_MODULES, OptionError, Sources, Unresolved, link, resolve};
 use proptest::prelude::*;
@@ -19,11 +19,11 @@ use proptest::prelude::*;
 struct Records;
 
 impl Language for Records {
-    fn script(&self, _: &str) -> Result<Code, SyntaxError> {
+    fn script(&self, _: &str, _: &Reading<'_>) -> Result<Code, SyntaxError> {
         Err(SyntaxError { message: "there are no scripts".to_owned(), position: None })
     }
 
-    fn module(&self, source: ModuleSource<'_>, work: &mut u64) -> Result<Module, SyntaxError> {
+    fn module(&self, source: ModuleSource<'_>, _: &Reading<'_>, work: &mut u64) -> Result<Module, SyntaxError> {
         *work = work.saturating_sub(source.text.len() as u64);
         let mut module = Module { code: source.text.into(), ..Module::default() };
         for (line, text) in (1..).zip(source.text.lines()) {
@@ -126,7 +126,7 @@ proptest! {
     fn any_specifier_and_any_filename_link_or_not(filename in "(\\PC|[./:]){0,12}", specifier in "[^ \n]{1,12}") {
         let entry = format!("export * from {specifier}");
         let sources = Sources { entry, filename: Some(filename), ..Sources::default() };
-        prop_assert!(link(&sources, &Records).is_err());
+        prop_assert!(link(&sources, &Records, &Reading::UNHURRIED).is_err());
     }
 }
 
@@ -242,7 +242,7 @@ proptest! {
         let expected = specified(&modules, "./0");
 
         let sources = Sources { entry: "export * from ./0".to_owned(), modules: texts.clone(), ..Sources::default() };
-        let linked = link(&sources, &Records);
+        let linked = link(&sources, &Records, &Reading::UNHURRIED);
         prop_assert_eq!(linked.is_ok(), expected.is_some(), "{:?}", linked);
         if let (Ok(graph), Some(mut names)) = (linked, expected) {
             names.remove("default");
@@ -256,7 +256,7 @@ proptest! {
 
 /// Links where there is little stack.
 fn links_on_a_small_stack(sources: Sources) -> usize {
-    let linking = move || link(&sources, &Records).expect("it links").modules.len();
+    let linking = move || link(&sources, &Records, &Reading::UNHURRIED).expect("it links").modules.len();
     thread::Builder::new().stack_size(128 * 1024).spawn(linking).expect("a thread").join().expect("it does not panic")
 }
 
@@ -288,7 +288,7 @@ fn a_chain_of_broken_modules_is_no_danger() {
     let module = |at: usize| (format!("./{at}"), format!("import a from ./{}\nexport a", at + 1));
     let modules = (0..MAX_MODULES).map(module).collect();
     let sources = Sources { modules, ..Sources::default() };
-    let graph = link(&sources, &Records).expect("the entry imports nothing");
+    let graph = link(&sources, &Records, &Reading::UNHURRIED).expect("the entry imports nothing");
     let thrown = "throw new SyntaxError(\"there is no module './10000'; did you mean './1000'? (./9999:1:1)\");";
     assert_eq!(graph.modules.len(), 1 + MAX_MODULES);
     assert!(graph.modules[1..].iter().all(|module| module.code.text == thrown), "{:?}", graph.modules[1]);

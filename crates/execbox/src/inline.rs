@@ -50,10 +50,16 @@ impl InlineExecutor {
             let error = ExecuteError::internal("the inline executor needs a tokio runtime with time enabled");
             return ExecuteResult::failed(error, accepted.elapsed());
         }
-        let started = Script::start(&*self.parts.language, &execution.code, &execution.providers, execution.limits);
+        let stopped = || stop_reason(&execution, accepted);
+        let (parts, limits) = (&self.parts, execution.limits);
+        let should_stop = || stopped().is_some();
+        let started = Script::start(&*parts.language, &execution.code, &execution.providers, limits, &should_stop);
         let (program, script) = match started {
             Ok(started) => started,
-            Err(error) => return ExecuteResult::failed(error, accepted.elapsed()),
+            Err(error) => {
+                let error = stopped().map_or(error, |stop| stop.error(&limits));
+                return ExecuteResult::failed(error, accepted.elapsed());
+            }
         };
         let guest = match self.parts.engine.start(program) {
             Ok(guest) => guest,
@@ -61,6 +67,14 @@ impl InlineExecutor {
         };
         Run::new(guest, script, execution, accepted).drive().await
     }
+}
+
+/// Why an execution that is not started yet has to end, if it has to.
+fn stop_reason(execution: &Execution, accepted: Instant) -> Option<Stop> {
+    if execution.cancellation.as_ref().is_some_and(CancellationToken::is_cancelled) {
+        return Some(Stop::Cancelled);
+    }
+    (accepted.elapsed() >= execution.limits.timeout).then_some(Stop::TimedOut { stuck: false })
 }
 
 impl Executor for InlineExecutor {

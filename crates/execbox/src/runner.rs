@@ -225,7 +225,9 @@ impl<'a, L: Link<RunnerMessage, HostMessage>> Conversation<'a, L> {
                     }
                 }
                 Output::Compile(job) => {
-                    let compiled = job.compile(&*self.runner.parts.language);
+                    let due = self.session.next_timeout();
+                    let is_late = || due.is_some_and(|due| self.epoch.elapsed() >= due);
+                    let compiled = job.compile(&*self.runner.parts.language, &is_late);
                     self.session.handle_compiled(compiled, self.epoch.elapsed());
                 }
                 Output::Start(program) => match self.runner.parts.engine.start(program) {

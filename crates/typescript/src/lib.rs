@@ -42,37 +42,38 @@ mod scopes;
 mod script;
 mod strings;
 
-use execbox_core::language::{Code, Language, Module, ModuleSource, SyntaxError};
+use execbox_core::language::{Code, Language, Module, ModuleSource, Reading, SyntaxError};
 
 pub use parser::MAX_DEPTH;
 
-/// The longest source that is read, in bytes.
-pub const MAX_SOURCE_BYTES: usize = 4 * 1024 * 1024;
+/// The longest source that is read whatever the limits say, in bytes: offsets have 32 bits.
+const MAX_SOURCE_BYTES: usize = 1 << 30;
 
 /// The language of scripts and modules: TypeScript, and so JavaScript.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TypeScript;
 
 impl Language for TypeScript {
-    fn script(&self, source: &str) -> Result<Code, SyntaxError> {
-        check_length(source)?;
-        script::compile(source, &|| false).map_err(Halt::into_error)
+    fn script(&self, source: &str, reading: &Reading<'_>) -> Result<Code, SyntaxError> {
+        check_length(source, reading)?;
+        script::compile(source, reading.should_stop).map_err(Halt::into_error)
     }
 
-    fn module(&self, source: ModuleSource<'_>, work: &mut u64) -> Result<Module, SyntaxError> {
-        check_length(source.text)?;
+    fn module(&self, source: ModuleSource<'_>, reading: &Reading<'_>, work: &mut u64) -> Result<Module, SyntaxError> {
+        check_length(source.text, reading)?;
         *work = work
             .checked_sub(source.text.len() as u64)
             .ok_or_else(|| SyntaxError { message: "the modules are too long together".to_owned(), position: None })?;
-        module::compile(source, &|| false).map_err(Halt::into_error)
+        module::compile(source, reading.should_stop).map_err(Halt::into_error)
     }
 }
 
-fn check_length(source: &str) -> Result<(), SyntaxError> {
-    if source.len() <= MAX_SOURCE_BYTES {
+fn check_length(source: &str, reading: &Reading<'_>) -> Result<(), SyntaxError> {
+    let limit = reading.max_source_bytes.min(MAX_SOURCE_BYTES);
+    if source.len() <= limit {
         return Ok(());
     }
-    let message = format!("the source is {} bytes long; the limit is {MAX_SOURCE_BYTES}", source.len());
+    let message = format!("the source is {} bytes long; the limit is {limit}", source.len());
     Err(SyntaxError { message, position: None })
 }
 

@@ -6,7 +6,8 @@
 use std::collections::BTreeSet;
 use std::thread;
 
-use execbox_core::language::{Dialect, GLOBALS_MODULE, Language, Module, ModuleSource, SyntaxError};
+use execbox_core::language::{Dialect, GLOBALS_MODULE, Language, Module, ModuleSource, Reading, SyntaxError};
+use execbox_core::program::DEFAULT_MAX_SOURCE_BYTES;
 use execbox_typescript::TypeScript;
 use oxc_allocator::Allocator;
 use oxc_ast::ast::Statement;
@@ -21,7 +22,7 @@ fn on_a_small_stack(test: impl FnOnce() + Send + 'static) {
 
 /// Compiles `source`, whatever comes of it. What that may cost is bounded in tokens.
 fn compiles_or_not(source: &str) -> Result<String, SyntaxError> {
-    let compiled = TypeScript.script(source);
+    let compiled = TypeScript.script(source, &Reading::UNHURRIED);
     compiled.map(|code| code.text)
 }
 
@@ -30,7 +31,7 @@ fn compiles_or_not_as_module(text: &str) -> [Result<Module, SyntaxError>; 2] {
     let globals = BTreeSet::from(["a", "x"].map(str::to_owned));
     [Dialect::TypeScript, Dialect::JavaScript].map(|dialect| {
         let source = ModuleSource { text, dialect, globals: &globals };
-        TypeScript.module(source, &mut u64::MAX.clone())
+        TypeScript.module(source, &Reading::UNHURRIED, &mut u64::MAX.clone())
     })
 }
 
@@ -252,7 +253,7 @@ fn compile_all_as_modules(nests: &[Nest]) {
     for (before, open, middle, close, after) in nests {
         for times in [10, 120, 250, 2_000, 10_000, 50_000, 200_000] {
             let length = before.len() + middle.len() + after.len() + times * (open.len() + close.len());
-            if length <= execbox_typescript::MAX_SOURCE_BYTES {
+            if length <= DEFAULT_MAX_SOURCE_BYTES {
                 let source = format!("{before}{}{middle}{}{after}", open.repeat(times), close.repeat(times));
                 let _ = compiles_or_not_as_module(&source);
             }
@@ -264,7 +265,7 @@ fn compile_all(nests: &[Nest]) {
     for (before, open, middle, close, after) in nests {
         for times in [10, 30, 120, 250, 2_000, 10_000, 200_000] {
             let length = before.len() + middle.len() + after.len() + times * (open.len() + close.len());
-            if length <= execbox_typescript::MAX_SOURCE_BYTES {
+            if length <= DEFAULT_MAX_SOURCE_BYTES {
                 let source = format!("{before}{}{middle}{}{after}", open.repeat(times), close.repeat(times));
                 let _ = compiles_or_not(&source);
             }

@@ -22,7 +22,7 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-use execbox_core::language::{Dialect, Position};
+use execbox_core::language::{Dialect, Position, Reading};
 use execbox_core::link::{LinkError, Sources, link};
 use execbox_typescript::TypeScript;
 use insta::Settings;
@@ -52,7 +52,7 @@ fn snapshot(name: &str) -> usize {
     let mut told = String::new();
     let mut failed = 0;
     for case in cases(&file) {
-        let linked = link(&case.sources, &TypeScript).and_then(|graph| {
+        let linked = link(&case.sources, &TypeScript, &Reading::UNHURRIED).and_then(|graph| {
             case.export.as_ref().map_or(Ok(()), |name| graph.check_export(name))?;
             Ok(graph)
         });

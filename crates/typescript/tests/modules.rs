@@ -6,13 +6,14 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-use execbox_core::language::{Dialect, Language, Module, ModuleSource, SyntaxError};
+use execbox_core::language::{Dialect, Language, Module, ModuleSource, Reading, SyntaxError};
+use execbox_core::program::DEFAULT_MAX_SOURCE_BYTES;
 use execbox_typescript::TypeScript;
 use insta::Settings;
 
 fn compile(text: &str, dialect: Dialect) -> Result<Module, SyntaxError> {
     let globals = BTreeSet::from(["console", "getMessage", "input"].map(str::to_owned));
-    TypeScript.module(ModuleSource { text, dialect, globals: &globals }, &mut u64::MAX.clone())
+    TypeScript.module(ModuleSource { text, dialect, globals: &globals }, &Reading::UNHURRIED, &mut u64::MAX.clone())
 }
 
 #[test]
@@ -68,16 +69,16 @@ fn reading_takes_from_what_is_left() {
     let globals = BTreeSet::new();
     let source = ModuleSource { text: &text, dialect: Dialect::TypeScript, globals: &globals };
     let mut work = 2 * text.len() as u64;
-    assert!(TypeScript.module(source, &mut work).is_ok());
+    assert!(TypeScript.module(source, &Reading::UNHURRIED, &mut work).is_ok());
     assert_eq!(work, text.len() as u64, "plain source is read once");
-    assert!(TypeScript.module(source, &mut work).is_ok());
-    let error = TypeScript.module(source, &mut work).expect_err("nothing is left");
+    assert!(TypeScript.module(source, &Reading::UNHURRIED, &mut work).is_ok());
+    let error = TypeScript.module(source, &Reading::UNHURRIED, &mut work).expect_err("nothing is left");
     assert!(error.message.starts_with("the modules are too long together"), "{}", error.message);
 }
 
 #[test]
 fn a_source_that_is_too_long_is_refused() {
-    let source = " ".repeat(execbox_typescript::MAX_SOURCE_BYTES + 1);
+    let source = " ".repeat(DEFAULT_MAX_SOURCE_BYTES + 1);
     let error = compile(&source, Dialect::TypeScript).expect_err("it is too long");
     assert_eq!(error.message, "the source is 4194305 bytes long; the limit is 4194304");
 }

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use execbox_core::language::Language;
+use execbox_core::language::{Language, Reading};
 use execbox_typescript::TypeScript;
 use insta::Settings;
 
@@ -23,7 +23,8 @@ fn scripts_become_expressions() {
     assert!(names.len() >= 100, "only {} scripts", names.len());
     for name in names {
         let source = fs::read_to_string(directory.join(format!("{name}.ts"))).expect("a script is text");
-        let compiled = TypeScript.script(&source).unwrap_or_else(|error| panic!("{name}: {error:?}"));
+        let compiled =
+            TypeScript.script(&source, &Reading::UNHURRIED).unwrap_or_else(|error| panic!("{name}: {error:?}"));
         settings.bind(|| insta::assert_snapshot!(name, compiled.text));
     }
 }

@@ -175,6 +175,10 @@ pub(crate) struct LimitArguments {
     /// Keep this many characters of its log [default: 64000]
     #[arg(long, value_name = "COUNT", allow_negative_numbers = true, help_heading = "Limits")]
     pub(crate) max_log_chars: Option<String>,
+
+    /// Refuse a longer source, and longer modules: `8MiB`; a plain number is bytes [default: 4MiB]
+    #[arg(long, value_name = "SIZE", allow_negative_numbers = true, help_heading = "Limits")]
+    pub(crate) max_source: Option<String>,
 }
 
 /// What `execbox conform` is given.

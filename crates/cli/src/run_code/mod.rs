@@ -75,7 +75,10 @@ impl Job {
         let providers = stub::load(&arguments.tools)?;
         let (json, quiet) = (arguments.json, arguments.quiet);
         let (sources, read) = options::read(arguments, limits.memory_bytes)?;
-        let mut options = read.options.log_limits(limits.max_log_lines, limits.max_log_chars);
+        let mut options = read
+            .options
+            .log_limits(limits.max_log_lines, limits.max_log_chars)
+            .max_source_bytes(limits.max_source_bytes);
         options = providers.iter().fold(options, CodeExecutionOptions::tools);
         // A longer budget is not cut short by the cap.
         options = options.safety_cap(budget.unwrap_or_default().saturating_add(SAFETY_CAP));

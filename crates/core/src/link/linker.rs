@@ -9,7 +9,7 @@ use super::error::{LinkError, LinkFailure};
 use super::specifier::{self, Unresolved, resolve};
 use super::{Graph, LinkedModule, MAX_SOURCE_WORK, Sources};
 use crate::hint;
-use crate::language::{Code, Export, Imported, Language, Module, Position, Request};
+use crate::language::{Code, Export, Imported, Language, Module, Position, Reading, Request};
 use crate::text::Quoted;
 
 /// A module of the graph while it is being linked: an index into [`Linker::nodes`].
@@ -59,6 +59,7 @@ struct Wanted {
 pub(super) struct Linker<'a> {
     sources: &'a Sources,
     language: &'a dyn Language,
+    reading: &'a Reading<'a>,
     nodes: Vec<Node<'a>>,
     by_name: HashMap<&'a str, NodeId>,
     /// Modules with a source, in the order in which they are reached.
@@ -72,10 +73,11 @@ pub(super) struct Linker<'a> {
 }
 
 impl<'a> Linker<'a> {
-    pub(super) fn new(sources: &'a Sources, language: &'a dyn Language) -> Self {
+    pub(super) fn new(sources: &'a Sources, language: &'a dyn Language, reading: &'a Reading<'a>) -> Self {
         Self {
             sources,
             language,
+            reading,
             nodes: Vec::new(),
             by_name: HashMap::new(),
             order: Vec::new(),
@@ -203,7 +205,7 @@ impl<'a> Linker<'a> {
     fn load(&mut self, id: NodeId) -> Result<Loaded, LinkError> {
         let name = self.nodes[id].name;
         let source = self.sources.source(name).expect("only modules with a source are loaded");
-        let module = self.language.module(source, &mut self.work).map_err(|error| LinkError {
+        let module = self.language.module(source, self.reading, &mut self.work).map_err(|error| LinkError {
             failure: Box::new(LinkFailure::Syntax(error.message)),
             specifier: (name != self.sources.entry_name()).then(|| name.to_owned()),
             filename: Some(name.to_owned()),

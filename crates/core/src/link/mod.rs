@@ -47,7 +47,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use self::linker::Linker;
 use crate::hint;
-use crate::language::{Code, Dialect, Language, ModuleSource};
+use crate::language::{Code, Dialect, Language, ModuleSource, Reading};
 
 pub use self::error::{LinkError, LinkFailure, OptionError};
 pub use self::options::check_global;
@@ -160,7 +160,7 @@ impl Graph {
 }
 
 /// Links `sources`, which `language` compiles. How long that takes is bounded, whatever they are.
-pub fn link(sources: &Sources, language: &dyn Language) -> Result<Graph, LinkError> {
+pub fn link(sources: &Sources, language: &dyn Language, reading: &Reading<'_>) -> Result<Graph, LinkError> {
     sources.check().map_err(LinkError::new)?;
-    Linker::new(sources, language).link()
+    Linker::new(sources, language, reading).link()
 }

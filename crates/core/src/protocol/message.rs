@@ -19,7 +19,7 @@ use crate::engine::{LogLevel, LogLine};
 use crate::error::{ErrorCode, ExecuteError, ExecuteResult, StackFrame, bounded_stack};
 use crate::language::Position;
 use crate::manifest::{ProviderManifest, ToolManifest};
-use crate::program::Limits;
+use crate::program::{DEFAULT_MAX_SOURCE_BYTES, Limits};
 
 /// One JSON object, as a line has it.
 pub type Object = Map<String, Json>;
@@ -315,6 +315,9 @@ pub(super) fn read_limits(options: &mut Fields) -> Result<Limits, Fault> {
     if let Some(chars) = options.amount("maxLogChars")? {
         limits.max_log_chars = chars as usize;
     }
+    if let Some(bytes) = options.amount("maxSourceBytes")? {
+        limits.max_source_bytes = bytes as usize;
+    }
     Ok(limits)
 }
 
@@ -505,11 +508,16 @@ pub(super) fn written_limits(limits: &Limits) -> Json {
 }
 
 fn write_limits<S: Serializer>(limits: &Limits, serializer: S) -> Result<S::Ok, S::Error> {
-    let mut options = serializer.serialize_struct("ExecutorRuntimeOptions", 4)?;
+    // The specification has four options; the fifth is sent only where it differs from what any runner has.
+    let has_source_limit = limits.max_source_bytes != DEFAULT_MAX_SOURCE_BYTES;
+    let mut options = serializer.serialize_struct("ExecutorRuntimeOptions", 4 + usize::from(has_source_limit))?;
     options.serialize_field("timeoutMs", &Millis(limits.timeout))?;
     options.serialize_field("memoryLimitBytes", &limits.memory_bytes)?;
     options.serialize_field("maxLogLines", &limits.max_log_lines)?;
     options.serialize_field("maxLogChars", &limits.max_log_chars)?;
+    if has_source_limit {
+        options.serialize_field("maxSourceBytes", &limits.max_source_bytes)?;
+    }
     options.end()
 }
 
@@ -721,7 +729,7 @@ mod tests {
 
     #[test]
     fn nonsense_is_named() {
-        for option in ["timeoutMs", "memoryLimitBytes", "maxLogLines", "maxLogChars"] {
+        for option in ["timeoutMs", "memoryLimitBytes", "maxLogLines", "maxLogChars", "maxSourceBytes"] {
             for nonsense in [json!(-1), json!(null), json!("5"), json!({}), json!(true)] {
                 let error = fault(host(execute(&json!({ option: nonsense }), &json!([]))));
                 assert_eq!(error, format!("`options.{option}` is not a number of at least 0"));

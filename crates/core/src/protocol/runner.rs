@@ -77,18 +77,21 @@ enum Refused {
 }
 
 impl Job {
-    /// Compiles it.
-    pub fn compile(self, language: &dyn Language) -> Compiled {
+    /// Compiles it; gives up when `should_stop` says so. What comes of it then is not due any more.
+    pub fn compile(self, language: &dyn Language, should_stop: &dyn Fn() -> bool) -> Compiled {
         let result = match self.source {
             JobSource::Script { code, providers, limits, streams_logs } => {
-                Script::start(language, &code, &providers, limits).map_err(Refused::Script).map(|(program, script)| {
-                    let run = ScriptRun { script, providers, pending: HashMap::new(), waiting: false, streams_logs };
-                    (program, Contract::Script(Box::new(run)))
-                })
+                Script::start(language, &code, &providers, limits, should_stop).map_err(Refused::Script).map(
+                    |(program, script)| {
+                        let run =
+                            ScriptRun { script, providers, pending: HashMap::new(), waiting: false, streams_logs };
+                        (program, Contract::Script(Box::new(run)))
+                    },
+                )
             }
             JobSource::Code(request) => {
                 let limits = request.limits;
-                Code::start(language, *request).map_err(Refused::Code).map(|(program, code)| {
+                Code::start(language, *request, should_stop).map_err(Refused::Code).map(|(program, code)| {
                     (program, Contract::Code { code: Box::new(code), limits, memory_used_bytes: None })
                 })
             }

@@ -35,7 +35,7 @@ use execbox_core::engine::{
     Turn,
 };
 use execbox_core::error::ExecuteError;
-use execbox_core::language::{Code, Language, Position, SyntaxError};
+use execbox_core::language::{Code, Language, Position, Reading, SyntaxError};
 use execbox_core::mailbox::Mailbox;
 use execbox_core::program::{Limits, ModuleBody, Modules, Program, Source};
 use execbox_core::value::{Foreign, Value};
@@ -44,7 +44,7 @@ use execbox_core::value::{Foreign, Value};
 pub(crate) struct Moves;
 
 impl Language for Moves {
-    fn script(&self, source: &str) -> Result<Code, SyntaxError> {
+    fn script(&self, source: &str, _: &Reading<'_>) -> Result<Code, SyntaxError> {
         Ok(source.into())
     }
 }

@@ -200,6 +200,14 @@ impl Run {
         self.began.checked_add(self.limits.timeout)
     }
 
+    /// Whether the run was stopped, or its time is up; which is noted then.
+    pub(crate) fn is_to_stop(&self) -> bool {
+        if self.capped_at().is_some_and(|due| Instant::now() >= due) {
+            self.cap();
+        }
+        self.control.stopped.is_cancelled()
+    }
+
     /// The safety cap is due.
     pub(crate) fn cap(&self) {
         self.control.stop_with(Stop::SafetyCap);

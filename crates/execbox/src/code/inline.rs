@@ -14,7 +14,7 @@ use crate::turns::Turns;
 
 /// Drives a run to its end.
 pub(crate) async fn drive(parts: Parts, request: Request, run: Run) -> CodeExecutionResult {
-    let (program, code) = match Code::start(&*parts.language, request) {
+    let (program, code) = match Code::start(&*parts.language, request, &|| run.is_to_stop()) {
         Ok(started) => started,
         Err(failure) => return run.finish(Err(failure), None),
     };

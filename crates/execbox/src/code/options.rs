@@ -160,6 +160,12 @@ impl CodeExecutionOptions {
         self
     }
 
+    /// The longest source that is read, in bytes: of the entry, and of each module. Default 4 MiB.
+    pub fn max_source_bytes(mut self, bytes: usize) -> Self {
+        self.limits.0.max_source_bytes = bytes;
+        self
+    }
+
     /// Options as data: an object with the keys of §3, and values in [tagged JSON](execbox_core::value#tagged-json).
     /// Functions cannot be said as data.
     pub fn from_json(options: &Json) -> Result<Self, OptionsError> {
