@@ -36,7 +36,6 @@ fn main() {
     report("5 lines of JavaScript", 10_000, || TypeScript.script(FIVE_LINES, &Reading::UNHURRIED));
     report("10 lines of TypeScript", 5_000, || TypeScript.script(TEN_LINES_OF_TYPESCRIPT, &Reading::UNHURRIED));
     report("300 lines of TypeScript", 500, || TypeScript.script(&long, &Reading::UNHURRIED));
-    let places = [Position { line: 200, column: 10 }];
 
     let globals = BTreeSet::from(["console", "search", "report"].map(str::to_owned));
     let module = |text| ModuleSource { text, dialect: Dialect::TypeScript, globals: &globals };

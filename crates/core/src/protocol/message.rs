@@ -864,11 +864,11 @@ mod tests {
     prop_compose! {
         fn execute_message()(
             id in any::<String>(), code in any::<String>(), micros in 0_u64..1 << 50, memory_bytes in 0_u64..1 << 53,
-            lines in 0_usize..1 << 50, chars in 0_usize..1 << 50, name in any::<String>(), stream_logs in any::<bool>(),
+            lines in 0_usize..1 << 50, chars in 0_usize..1 << 50, source in 0_usize..1 << 50, name in any::<String>(), stream_logs in any::<bool>(),
             tools in prop::collection::btree_map(any::<String>(), prop::option::of(any::<String>()), 0..4),
         ) -> HostMessage {
             let limits = Limits {
-                timeout: Duration::from_micros(micros), memory_bytes, max_log_lines: lines, max_log_chars: chars,
+                timeout: Duration::from_micros(micros), memory_bytes, max_log_lines: lines, max_log_chars: chars, max_source_bytes: source,
             };
             let tools = tools.into_iter().rev().map(|(safe_name, description)| {
                 ToolManifest { original_name: format!("{safe_name}!"), safe_name, description }

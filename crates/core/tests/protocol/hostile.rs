@@ -533,7 +533,7 @@ fn told(runner: &mut RunnerSession) -> Vec<RunnerOutput> {
     let mut told = Vec::new();
     while let Some(output) = runner.poll_output() {
         match output {
-            RunnerOutput::Compile(job) => runner.handle_compiled(job.compile(&Moves), ms(10)),
+            RunnerOutput::Compile(job) => runner.handle_compiled(job.compile(&Moves, &|| false), ms(10)),
             output => told.push(output),
         }
     }
@@ -662,7 +662,7 @@ fn compiling_takes_time_that_counts() {
         assert!(matches!(runner.poll_output(), Some(RunnerOutput::Send(RunnerMessage::Started { .. }))));
         assert_eq!(runner.next_timeout(), Some(ms(1010)));
         let Some(RunnerOutput::Compile(job)) = runner.poll_output() else { panic!() };
-        runner.handle_compiled(job.compile(&Moves), ms(at));
+        runner.handle_compiled(job.compile(&Moves, &|| false), ms(at));
         last_done(&mut runner).result
     };
     let refused = compiled_at(&no_program, 210);
@@ -688,7 +688,7 @@ fn what_was_compiled_for_an_execution_starts_no_other() {
     let (first, _) = (begin(), begin());
     runner.handle_message(HostMessage::Execute(execute("exec-1", "return 1")), ms(10));
     while runner.poll_output().is_some() {}
-    runner.handle_compiled(first.compile(&Moves), ms(11));
+    runner.handle_compiled(first.compile(&Moves, &|| false), ms(11));
     assert!(told(&mut runner).is_empty() && runner.is_active());
 }
 

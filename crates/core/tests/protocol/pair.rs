@@ -222,7 +222,7 @@ impl Pair {
                         self.runner.handle_too_long(message, error);
                     }
                 }
-                RunnerOutput::Compile(job) => self.runner.handle_compiled(job.compile(&Moves), self.now),
+                RunnerOutput::Compile(job) => self.runner.handle_compiled(job.compile(&Moves, &|| false), self.now),
                 RunnerOutput::Start(program) => match Scripted.start(program) {
                     Ok(guest) => self.guest = Some(guest),
                     Err(error) => self.runner.handle_start_error(&error, self.now),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use execbox_core::code::{Bridge, CodeExecutionError, Ending, Failure, Request, Status, Stop};
 use execbox_core::engine::{Call, CallId, Notification, Pending};
 use execbox_core::error::StackFrame;
-use execbox_core::language::{Code, Dialect, Export, Language, Module, ModuleSource, SyntaxError};
+use execbox_core::language::{Code, Dialect, Export, Language, Module, ModuleSource, Reading, SyntaxError};
 use execbox_core::program::Limits;
 use execbox_core::protocol::code_host::{CodeHostSession, GREETING, Output};
 use execbox_core::protocol::line::decode_line;
@@ -255,11 +255,11 @@ fn malformed_messages_of_another_run_are_ignored() {
 struct Plain;
 
 impl Language for Plain {
-    fn script(&self, source: &str) -> Result<Code, SyntaxError> {
+    fn script(&self, source: &str, _: &Reading<'_>) -> Result<Code, SyntaxError> {
         Ok(source.into())
     }
 
-    fn module(&self, source: ModuleSource<'_>, _: &mut u64) -> Result<Module, SyntaxError> {
+    fn module(&self, source: ModuleSource<'_>, _: &Reading<'_>, _: &mut u64) -> Result<Module, SyntaxError> {
         let exports = vec![Export::Local { name: "default".into(), local: "*default*".into() }];
         Ok(Module { code: source.text.into(), exports, ..Module::default() })
     }
@@ -274,7 +274,7 @@ fn a_malformed_settle_ends_its_run() {
         RunnerOutput::Compile(job) => Some(job),
         _ => None,
     });
-    runner.handle_compiled(compile.unwrap().compile(&Plain), ms(2));
+    runner.handle_compiled(compile.unwrap().compile(&Plain, &|| false), ms(2));
     assert!(matches!(runner.poll_output(), Some(RunnerOutput::Start(_))));
     let mut host_says = |line: &str| {
         let object = decode_line(line.as_bytes().to_vec()).unwrap();

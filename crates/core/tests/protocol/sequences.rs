@@ -222,7 +222,7 @@ impl RunnerLog {
                     self.sent(message);
                 }
                 RunnerOutput::Compile(job) => {
-                    self.runner.handle_compiled(job.compile(&Moves), self.now);
+                    self.runner.handle_compiled(job.compile(&Moves, &|| false), self.now);
                 }
                 RunnerOutput::Start(program) => {
                     assert!(self.guest.is_none() && self.active.is_some());
