@@ -33,7 +33,7 @@ pub trait Executor: Send + Sync {
     /// keeps nothing ready has nothing to do.
     ///
     /// # Errors
-    /// That program failed, as every other would.
+    /// That program failed, as every other would; or the executor was [disposed of](Self::dispose).
     fn prewarm(&self, count: usize) -> BoxFuture<'_, Result<(), ExecuteError>> {
         let _ = count;
         Box::pin(std::future::ready(Ok(())))
