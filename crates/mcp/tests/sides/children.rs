@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use execbox::{ErrorCode, ExecuteResult, Execution, Executor as _, InlineExecutor, Provider};
+use execbox::{ErrorCode, ExecuteResult, Execution, Executor as _, InlineExecutor, Limits, Provider};
 use execbox_mcp::Secrets;
 use execbox_mcp::upstream::{ChildCommand, OnLine, Upstream, UpstreamOptions};
 use serde_json::Value as Json;
@@ -42,7 +42,9 @@ async fn open(options: UpstreamOptions) -> Upstream {
 }
 
 async fn run(provider: Provider, code: &str) -> ExecuteResult {
-    InlineExecutor::new().unwrap().execute(Execution::new(code).provider(provider)).await
+    // More time than anything here takes on a busy machine.
+    let limits = Limits { timeout: Duration::from_mins(10), ..Limits::default() };
+    InlineExecutor::new().unwrap().execute(Execution::new(code).provider(provider).limits(limits)).await
 }
 
 async fn value(upstream: &Upstream, code: &str) -> Json {
@@ -203,11 +205,11 @@ async fn an_answer_that_is_too_long_fails_its_call_alone() {
 #[tokio::test]
 async fn a_child_that_asks_and_never_reads_holds_up_nobody() {
     let endless = SERVER.replace("exec 1>&-;", r#"yes '{"jsonrpc":"2.0","id":1,"method":"roots/list"}';"#);
-    let options = UpstreamOptions { call_timeout: Duration::from_secs(1), ..UpstreamOptions::default() };
+    let options = UpstreamOptions { call_timeout: Duration::from_secs(5), ..UpstreamOptions::default() };
     let upstream = Upstream::open_child("sh", shell(&endless), options).await.unwrap();
     let child = pid(&upstream, "pid").await;
     let message = failure(&upstream, "await sh.hold()").await;
-    assert!(message.ends_with("the MCP server did not answer within 1000 ms"), "{message}");
+    assert!(message.ends_with("the MCP server did not answer within 5000 ms"), "{message}");
     upstream.close().await;
     assert!(!runs(&child));
 }
@@ -230,7 +232,7 @@ async fn a_server_is_closed_while_it_starts_again() {
 
 #[tokio::test]
 async fn a_child_that_hangs_is_ended_and_started_again() {
-    let short = Duration::from_millis(200);
+    let short = Duration::from_secs(2);
     let options = UpstreamOptions { call_timeout: short, ping_timeout: short, ..UpstreamOptions::default() };
     let upstream = open(options).await;
     assert!(failure(&upstream, "await sh.hang()").await.contains("did not answer within"));

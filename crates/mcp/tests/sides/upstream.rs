@@ -112,7 +112,7 @@ async fn a_connection_of_the_caller_is_wrapped() {
 #[tokio::test]
 async fn a_call_that_takes_too_long_is_cancelled_at_the_server() {
     let fake = Fake::standard();
-    let options = UpstreamOptions { call_timeout: Duration::from_millis(50), ..UpstreamOptions::default() };
+    let options = UpstreamOptions { call_timeout: Duration::from_secs(1), ..UpstreamOptions::default() };
     let upstream = fake.open("api", options).await;
     let error = run(upstream.provider(), "await api.slow({})").await.outcome.unwrap_err();
     assert_eq!(error.code, ErrorCode::ToolError);
