@@ -236,7 +236,7 @@ proptest! {
         let globals = BTreeSet::new();
         let modules = texts.iter().map(|(name, text)| {
             let source = ModuleSource { text, dialect: Dialect::default(), globals: &globals };
-            (name.clone(), Records.module(source, &mut u64::MAX.clone()).expect("it is made of records"))
+            (name.clone(), Records.module(source, &Reading::UNHURRIED, &mut u64::MAX.clone()).expect("it is made of records"))
         });
         let modules: BTreeMap<_, _> = modules.collect();
         let expected = specified(&modules, "./0");
@@ -311,14 +311,15 @@ fn what_takes_too_many_steps_is_refused() {
             ..Sources::default()
         }
     };
-    assert!(link(&sources(1, 4 * PARTS), &Records).is_ok(), "what was found is remembered");
-    let error = link(&sources(2, 2 * PARTS), &Records).expect_err("that is too much");
+    assert!(link(&sources(1, 4 * PARTS), &Records, &Reading::UNHURRIED).is_ok(), "what was found is remembered");
+    let error = link(&sources(2, 2 * PARTS), &Records, &Reading::UNHURRIED).expect_err("that is too much");
     assert_eq!(*error.failure, LinkFailure::TooTangled);
 }
 
 #[test]
 fn too_many_modules_are_refused() {
     let modules = (0..=MAX_MODULES).map(|at| (format!("./{at}"), String::new())).collect();
-    let error = link(&Sources { modules, ..Sources::default() }, &Records).expect_err("they are too many");
+    let error =
+        link(&Sources { modules, ..Sources::default() }, &Records, &Reading::UNHURRIED).expect_err("they are too many");
     assert_eq!(*error.failure, LinkFailure::Option(OptionError::TooManyModules(MAX_MODULES + 1)));
 }

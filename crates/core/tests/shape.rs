@@ -179,7 +179,7 @@ impl AsRef<ProviderManifest> for Shared {
 
 fn script(moves: &str) -> (Box<dyn Guest>, Script) {
     let (program, script) =
-        Script::start(&Moves, &moves.replace("; ", "\n"), &[Shared(manifest())], Limits::default()).unwrap();
+        Script::start(&Moves, &moves.replace("; ", "\n"), &[Shared(manifest())], Limits::default(), &|| false).unwrap();
     (Scripted.start(program).unwrap(), script)
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hint::black_box;
 use std::time::Instant;
 
-use execbox_core::language::{Dialect, Language, ModuleSource, Position, Reading};
+use execbox_core::language::{Dialect, Language, ModuleSource, Reading};
 use execbox_core::link::{Sources, link};
 use execbox_typescript::TypeScript;
 
