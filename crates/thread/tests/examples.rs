@@ -27,7 +27,7 @@ async fn code_flags_several_items() {
         json!([{"id": "a", "flagged": true}, {"id": "b"}, {"id": "c", "flagged": true}, {"id": "a", "flagged": true}]);
     assert_eq!(flagging::flagged(rows).await.unwrap(), ["a".to_owned(), "c".to_owned()].into());
     let error = flagging::flagged(json!([{"id": 7, "flagged": true}])).await.unwrap_err();
-    assert_eq!(error.to_string(), "TypeError: argument 0 is not a string");
+    assert_eq!(error.to_string(), "TypeError: argument 0 is not a string\n    at <runCode>:4:30");
 }
 
 #[tokio::test]

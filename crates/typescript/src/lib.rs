@@ -31,6 +31,9 @@
 //! counted, depth is counted, and the caller is asked every few thousand tokens whether to go on: see
 //! [`parser`](self) and [`MAX_DEPTH`].
 
+// A source is shorter than `MAX_SOURCE_BYTES`, and so is everything that is counted in it.
+#![allow(clippy::cast_possible_truncation)]
+
 mod edits;
 mod fences;
 mod lexer;
@@ -41,6 +44,8 @@ mod positions;
 mod scopes;
 mod script;
 mod strings;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use execbox_core::language::{Code, Language, Module, ModuleSource, Reading, SyntaxError};
 
@@ -56,7 +61,7 @@ pub struct TypeScript;
 impl Language for TypeScript {
     fn script(&self, source: &str, reading: &Reading<'_>) -> Result<Code, SyntaxError> {
         check_length(source, reading)?;
-        script::compile(source, reading.should_stop).map_err(Halt::into_error)
+        guarded(|| script::compile(source, reading.should_stop))
     }
 
     fn module(&self, source: ModuleSource<'_>, reading: &Reading<'_>, work: &mut u64) -> Result<Module, SyntaxError> {
@@ -64,7 +69,18 @@ impl Language for TypeScript {
         *work = work
             .checked_sub(source.text.len() as u64)
             .ok_or_else(|| SyntaxError { message: "the modules are too long together".to_owned(), position: None })?;
-        module::compile(source, reading.should_stop).map_err(Halt::into_error)
+        guarded(|| module::compile(source, reading.should_stop))
+    }
+}
+
+/// Runs `compile`. Should it panic, that source is refused and the host goes on.
+fn guarded<T>(compile: impl FnOnce() -> Result<T, Halt<SyntaxError>>) -> Result<T, SyntaxError> {
+    match catch_unwind(AssertUnwindSafe(compile)) {
+        Ok(compiled) => compiled.map_err(Halt::into_error),
+        Err(_panic) => {
+            let message = "the front end fails on this source; write it in another way".to_owned();
+            Err(SyntaxError { message, position: None })
+        }
     }
 }
 
