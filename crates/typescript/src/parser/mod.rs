@@ -299,6 +299,7 @@ impl<'s, 'b> Parser<'s, 'b> {
     /// The fault that the current token is not what may stand here.
     fn unexpected(&self, expected: &str) -> Halt {
         let found = match self.token.kind {
+            Kind::End if expected.is_empty() => "end of the source".to_owned(),
             Kind::End => "the end of the source".to_owned(),
             _ => {
                 let text = self.text_of(self.token);

@@ -674,6 +674,7 @@ impl Parser<'_, '_> {
     /// The default export is a declaration that begins at `at`.
     fn set_default_of(&mut self, start: u32, at: u32, name: Option<Token>, call: Call) -> Parse<StatementKind> {
         if !self.options.script {
+            self.check_only_default(start)?;
             let local = name.map_or_else(|| "*default*".to_owned(), |name| self.outside_name(name));
             self.items.exports.push(ExportItem::Local { name: "default".to_owned(), local });
             return Ok(StatementKind::Other);
@@ -691,6 +692,7 @@ impl Parser<'_, '_> {
         let value = self.assignment(Place::ANYWHERE)?;
         self.end_statement()?;
         if !self.options.script {
+            self.check_only_default(start)?;
             let name = "default".to_owned();
             if self.options.typescript && value.kind == ExpressionKind::Name {
                 let local = self.scopes.names.id(&self.text()[value.start as usize..value.end as usize], true);
@@ -707,6 +709,19 @@ impl Parser<'_, '_> {
         self.lowered.default_value = (value.kind == ExpressionKind::Name).then_some((value.start, value.end));
         self.set_default(start, ExportDefault { name: None, call })?;
         Ok(StatementKind::Other)
+    }
+
+    /// A module has no default export yet.
+    fn check_only_default(&self, start: u32) -> Parse<()> {
+        let is_default = |item: &ExportItem| match item {
+            ExportItem::Local { name, .. } => name == "default",
+            ExportItem::DefaultName { .. } => true,
+            _ => false,
+        };
+        if !self.function.is_ambient && self.items.exports.iter().any(is_default) {
+            return self.refuse("a module can have only one default export", start);
+        }
+        Ok(())
     }
 
     fn set_default(&mut self, start: u32, default: ExportDefault) -> Parse<()> {
