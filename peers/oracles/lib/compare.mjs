@@ -1,0 +1,47 @@
+// Compares the outcome of a case on node with the one on execbox.
+import { equal, toScriptResult } from './values.mjs';
+
+// The aspects in which the two differ: `[{ aspect, node, execbox }]`. Aspects are `outcome` (one failed, the other did
+// not), `result`, `logs`, `name`, `message`, `line` and, if asked for, `column`.
+export function differences(each, contract, node, execbox, { column = false } = {}) {
+  const found = [];
+  const differ = (aspect, node, execbox) => found.push({ aspect, node, execbox });
+  const expected = contract === 'script' && node.ok ? toScriptResult(node.value) : undefined;
+  const fails = !node.ok || expected?.refused;
+  if (execbox.ok === Boolean(fails)) {
+    differ('outcome', show(node), show(execbox));
+    return found;
+  }
+  if (expected?.refused) {
+    if (execbox.status !== 'serialization_error') differ('outcome', 'serialization_error', show(execbox));
+    return found;
+  }
+  if (node.ok) {
+    const [left, right] = contract === 'script' ? [expected, execbox.result] : [node.value, execbox.value];
+    if (!equal(left, right)) differ('result', JSON.stringify(left), JSON.stringify(right));
+  } else {
+    const [left, right] = [node.error, execbox.error];
+    if (['internal_error', 'memory', 'memory_limit', 'timeout', 'terminated'].includes(execbox.status)) {
+      differ('outcome', show(node), show(execbox));
+      return found;
+    }
+    if (left.name !== undefined && left.name !== right.name) differ('name', left.name, right.name);
+    if (each.message && left.message !== right.message) differ('message', left.message, right.message);
+    if (left.line !== right.line) differ('line', `${left.line}:${left.column}`, `${right.line}:${right.column}`);
+    else if (column && left.column !== right.column) differ('column', `${left.line}:${left.column}`, `${right.line}:${right.column}`);
+  }
+  if (contract === 'script') {
+    const same = node.lines.length === execbox.lines.length &&
+      node.lines.every((line, index) => line.includes('\0any') || line === execbox.lines[index]);
+    if (!same) differ('logs', JSON.stringify(node.lines), JSON.stringify(execbox.lines));
+  } else if (!equal(node.logs, execbox.logs)) {
+    differ('logs', JSON.stringify(node.logs), JSON.stringify(execbox.logs));
+  }
+  return found;
+}
+
+function show(outcome) {
+  if (outcome.ok) return `result ${JSON.stringify(outcome.value ?? outcome.result?.value)}`;
+  const { name, message, line, column } = outcome.error;
+  return `${outcome.status ?? 'error'} at ${line}:${column}: ${name}: ${String(message).split('\n')[0]}`;
+}

@@ -1,0 +1,158 @@
+// Runs cases on node: JavaScript as it is, TypeScript as the TypeScript compiler emits it.
+import { Session } from 'node:inspector';
+import vm from 'node:vm';
+import { TraceMap, originalPositionFor } from '@jridgewell/trace-mapping';
+import ts from 'typescript';
+import { encode, formatLog } from './values.mjs';
+
+const FILE = 'case.js';
+const TIMEOUT_MS = 20_000;
+
+function transpile(each, source, file) {
+  const output = ts.transpileModule(source, {
+    fileName: file,
+    reportDiagnostics: true,
+    compilerOptions: {
+      target: each.downlevel ? ts.ScriptTarget.ES2022 : ts.ScriptTarget.ESNext,
+      module: ts.ModuleKind.ESNext,
+      isolatedModules: true,
+      useDefineForClassFields: true,
+      sourceMap: true,
+    },
+  });
+  const [first] = output.diagnostics ?? [];
+  if (first) {
+    const { line, character } = first.file.getLineAndCharacterOfPosition(first.start);
+    return { error: { name: 'SyntaxError', message: ts.flattenDiagnosticMessageText(first.messageText, '\n'), line: line + 1, column: character + 1 } };
+  }
+  return { code: output.outputText, map: new TraceMap(output.sourceMapText) };
+}
+
+// The first place in `FILE` that a stack names.
+function placeOf(error) {
+  let stack;
+  try {
+    stack = error instanceof Object || typeof error === 'object' ? error?.stack : undefined;
+  } catch {}
+  if (typeof stack !== 'string') return undefined;
+  const syntax = /^case\.js:(\d+)\n.*\n( *)\^/.exec(stack);
+  if (syntax) return { line: +syntax[1], column: syntax[2].length + 1 };
+  for (const line of stack.split('\n')) {
+    const frame = /^ {4}at .*\bcase\.js:(\d+):(\d+)\)?$/.exec(line);
+    if (frame) return { line: +frame[1], column: +frame[2] };
+  }
+  return undefined;
+}
+
+// Runs code in a context of its own.
+async function evaluate(each, code) {
+  const logs = [];
+  const lines = [];
+  const log = (level) => (...args) => {
+    lines.push(formatLog(args));
+    logs.push({ level, args: args.map((arg) => encode(arg, true)) });
+  };
+  const console = Object.fromEntries(['log', 'info', 'warn', 'error', 'debug'].map((level) => [level, log(level)]));
+  const context = vm.createContext({ console, structuredClone, queueMicrotask });
+  vm.runInContext(
+    `for (const name of ['dispose', 'asyncDispose']) {
+      if (!Symbol[name]) Object.defineProperty(Symbol, name, { value: Symbol('Symbol.' + name) });
+    }
+    for (const name of ['WebAssembly', 'SharedArrayBuffer', 'Atomics', 'Intl']) delete globalThis[name];`,
+    context,
+  );
+  for (const [name, value] of Object.entries(each.globals ?? {})) {
+    context[name] = vm.runInContext(`(${JSON.stringify(value)})`, context);
+  }
+  try {
+    let value;
+    if (each.script) {
+      const script = new vm.Script(`(async function () {${code}\n})`, { filename: FILE, columnOffset: -'(async function () {'.length });
+      value = await script.runInContext(context, { timeout: TIMEOUT_MS })();
+    } else {
+      const modules = new Map();
+      const load = (specifier) => {
+        if (modules.has(specifier)) return modules.get(specifier);
+        const source = each.modules?.[specifier];
+        if (source === undefined) throw new SyntaxError(`cannot find module ${specifier}`);
+        const code = each.language === 'typescript' ? transpile(each, source, specifier.slice(2)).code : source;
+        const module = new vm.SourceTextModule(code, { context, identifier: specifier, importModuleDynamically: dynamic });
+        modules.set(specifier, module);
+        return module;
+      };
+      const dynamic = async (specifier) => {
+        if (each.modules?.[specifier] === undefined) {
+          throw vm.runInContext(`new TypeError('cannot find module')`, context);
+        }
+        const module = load(specifier);
+        if (module.status === 'unlinked') await module.link(load);
+        if (module.status === 'linked') await module.evaluate({ timeout: TIMEOUT_MS });
+        return module;
+      };
+      const module = new vm.SourceTextModule(code, {
+        context,
+        identifier: FILE,
+        importModuleDynamically: dynamic,
+      });
+      await module.link(load);
+      await module.evaluate({ timeout: TIMEOUT_MS });
+      value = module.namespace.default;
+    }
+    if (typeof value === 'function') value = value();
+    value = await value;
+    return { ok: true, value: encode(value), logs, lines };
+  } catch (thrown) {
+    return { ok: false, thrown, logs, lines };
+  }
+}
+
+// Runs code again, and tells where the debugger saw the last exception that is none of `Error`.
+async function whereThrown(each, code) {
+  const session = new Session();
+  const scripts = new Set();
+  let place;
+  session.connect();
+  session.on('Debugger.scriptParsed', ({ params }) => {
+    if (params.url === FILE) scripts.add(params.scriptId);
+  });
+  session.on('Debugger.paused', ({ params }) => {
+    const frame = params.callFrames.find((frame) => scripts.has(frame.location.scriptId));
+    if (frame) place = { line: frame.location.lineNumber + 1, column: frame.location.columnNumber + 1 };
+  });
+  session.post('Debugger.enable');
+  session.post('Debugger.setPauseOnExceptions', { state: 'all' });
+  try {
+    await evaluate(each, code);
+  } finally {
+    session.disconnect();
+  }
+  return place;
+}
+
+// The outcome of a case: `{ ok, value, logs, lines }`, or `{ ok: false, error: { name, message, line, column }, logs, lines }`.
+export async function runOnNode(each) {
+  if ('expect' in each) return { ok: true, value: each.expect, logs: [], lines: [] };
+  const typescript = each.language === 'typescript';
+  let code = each.source;
+  let map;
+  if (typescript || each.downlevel) {
+    const output = transpile(each, each.source, typescript ? 'case.ts' : 'case.js');
+    if (output.error) return { ok: false, error: output.error, logs: [], lines: [] };
+    ({ code, map } = output);
+  }
+  const outcome = await evaluate(each, code);
+  if (outcome.ok) return outcome;
+  const { thrown, logs, lines } = outcome;
+  const isObject = typeof thrown === 'object' && thrown !== null;
+  let place = placeOf(thrown) ?? (await whereThrown(each, code));
+  if (map && place) {
+    const original = originalPositionFor(map, { line: place.line, column: place.column - 1 });
+    place = original.line ? { line: original.line, column: original.column + 1 } : undefined;
+  }
+  const error = { ...place };
+  if (isObject && Object.prototype.toString.call(thrown) === '[object Error]') {
+    error.name = String(thrown.name);
+    error.message = String(thrown.message);
+  }
+  return { ok: false, error, logs, lines };
+}

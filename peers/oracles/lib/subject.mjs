@@ -1,0 +1,100 @@
+// Runs cases on execbox: as modules in a process each (`execbox run-code`), as scripts over the runner protocol
+// (`execbox runner`).
+import { execFile, spawn } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { normalize } from './values.mjs';
+
+const TIMEOUT_MS = 20_000;
+
+// The place of an error, in whichever form it is given.
+function placeOf(error, file) {
+  if (error.position) return { line: error.position.line, column: error.position.column };
+  if (error.line !== undefined) return { line: error.line, column: error.column };
+  const text = `${error.stack ?? ''}\n${error.message ?? ''}`;
+  const frame = new RegExp(`^ {4}at .*?${file}:(\\d+):(\\d+)\\)?$`, 'm').exec(text);
+  return frame ? { line: +frame[1], column: +frame[2] } : {};
+}
+
+// Runs a case as a module.
+export class ModuleContract {
+  constructor(execbox) {
+    this.execbox = execbox;
+    this.directory = mkdtempSync(join(tmpdir(), 'oracles-'));
+    this.count = 0;
+  }
+
+  async run(each) {
+    const file = each.language === 'typescript' ? 'case.ts' : 'case.js';
+    const program = join(this.directory, `${++this.count}`);
+    writeFileSync(program, each.source);
+    const args = ['run-code', '--json', '--language', each.language, '--filename', file, '--timeout', `${TIMEOUT_MS}`];
+    if (each.memory) args.push('--memory', each.memory);
+    if (each.globals || each.modules) {
+      writeFileSync(`${program}.json`, JSON.stringify({ globals: each.globals ?? {}, modules: each.modules ?? {} }));
+      args.push('--options', `${program}.json`);
+    }
+    const output = await new Promise((resolve) => {
+      execFile(this.execbox, [...args, program], { maxBuffer: 1 << 28 }, (error, stdout, stderr) => resolve({ stdout, stderr }));
+    });
+    let json;
+    try {
+      json = JSON.parse(output.stdout);
+    } catch {
+      throw new Error(`${each.name}: execbox printed no JSON: ${output.stdout.slice(0, 200)}${output.stderr.slice(0, 500)}`);
+    }
+    const logs = json.logs.map(({ level, args }) => ({ level, args: args.map(normalize) }));
+    if (json.status === 'success') {
+      return { ok: true, value: 'result' in json ? normalize(json.result) : { $undefined: true }, logs };
+    }
+    const { name, message } = json.error;
+    return { ok: false, status: json.status, error: { name, message, ...placeOf(json.error, file) }, logs };
+  }
+
+  close() {
+    rmSync(this.directory, { recursive: true, force: true });
+  }
+}
+
+// Runs a case as a script.
+export class ScriptContract {
+  constructor(execbox) {
+    this.execbox = execbox;
+    this.id = 0;
+    this.waiting = new Map();
+  }
+
+  start() {
+    this.child = spawn(this.execbox, ['runner'], { stdio: ['pipe', 'pipe', 'inherit'] });
+    createInterface({ input: this.child.stdout, crlfDelay: Infinity }).on('line', (line) => {
+      const message = JSON.parse(line);
+      if (message.type === 'done') this.waiting.get(message.id)?.(message);
+    });
+    this.child.on('exit', () => {
+      for (const resolve of this.waiting.values()) resolve({ ok: false, logs: [], error: { code: 'internal_error', message: 'the runner ended' } });
+      this.child = undefined;
+    });
+  }
+
+  async run(each) {
+    if (!this.child) this.start();
+    const id = `${++this.id}`;
+    const options = { timeoutMs: TIMEOUT_MS };
+    const done = await new Promise((resolve) => {
+      this.waiting.set(id, resolve);
+      this.child.stdin.write(`${JSON.stringify({ type: 'execute', id, code: each.source, options, providers: [] })}\n`);
+    });
+    this.waiting.delete(id);
+    const lines = done.logs.map((line) => (typeof line === 'string' ? line : line.message ?? line.text));
+    if (done.ok) return { ok: true, result: 'result' in done ? { value: done.result } : {}, lines };
+    const { code, message } = done.error;
+    const name = done.error.name ?? /^([A-Za-z_$][\w$]*)(: |\n|$)/.exec(message)?.[1];
+    return { ok: false, status: code, error: { name, message, ...placeOf(done.error, '<script>') }, lines };
+  }
+
+  close() {
+    this.child?.stdin.end();
+  }
+}

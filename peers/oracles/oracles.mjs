@@ -1,0 +1,146 @@
+// Runs programs on node and on execbox, and compares: see README.md.
+//
+//   node --experimental-vm-modules oracles.mjs [--verbose] [--only TEXT] [ORACLE...]
+//
+// EXECBOX names the binary.
+import { availableParallelism } from 'node:os';
+import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { checkNames, contractsOf, readCases } from './lib/cases.mjs';
+import { differences } from './lib/compare.mjs';
+import { runOnNode } from './lib/reference.mjs';
+import { ModuleContract, ScriptContract } from './lib/subject.mjs';
+
+const here = dirname(fileURLToPath(import.meta.url));
+const execbox = process.env.EXECBOX ?? 'execbox';
+const LANES = Math.min(2, availableParallelism());
+
+const args = process.argv.slice(2);
+const verbose = args.includes('--verbose');
+const only = args.includes('--only') ? args[args.indexOf('--only') + 1] : undefined;
+const record = args.includes('--record');
+const chosen = args.filter((arg, index) => !arg.startsWith('--') && args[index - 1] !== '--only');
+
+const files = (name) => readdirSync(join(here, name)).filter((file) => file.endsWith('.cases')).sort()
+  .map((file) => join(here, name, file));
+const written = (name) => files(name).flatMap(readCases);
+
+const oracles = {
+  typescript: { cases: () => written('typescript') },
+  javascript: {
+    async cases() {
+      const { generate } = await import('./javascript/generate.mjs');
+      return [...written('javascript'), ...generate()];
+    },
+  },
+  positions: { cases: () => written('positions'), column: true },
+  libraries: { cases: async () => (await import('./libraries/bundle.mjs')).cases() },
+};
+
+// Gives every item to `work`, some at a time; the results in order.
+async function inLanes(items, work) {
+  const results = [];
+  let next = 0;
+  await Promise.all(Array.from({ length: LANES }, async (_, lane) => {
+    while (next < items.length) {
+      const index = next++;
+      results[index] = await work(items[index], lane);
+    }
+  }));
+  return results;
+}
+
+// Runs the cases of an oracle: `[{ key, name, contract, node, execbox, found }]`.
+async function run({ cases, column }) {
+  const list = (await cases()).filter(({ name }) => only === undefined || name.includes(only));
+  checkNames(list);
+  const modules = new ModuleContract(execbox);
+  const scripts = Array.from({ length: LANES }, () => new ScriptContract(execbox));
+  const nodes = [];
+  const ours = inLanes(list, async (each, lane) => {
+    const outcomes = {};
+    for (const contract of contractsOf(each)) {
+      outcomes[contract] = await (contract === 'module' ? modules : scripts[lane]).run(each);
+    }
+    return outcomes;
+  });
+  for (const each of list) {
+    nodes.push(await runOnNode(each));
+    await new Promise(setImmediate);
+  }
+  const results = (await ours).flatMap((outcomes, index) =>
+    Object.entries(outcomes).map(([contract, outcome]) => ({
+      name: list[index].name,
+      contract,
+      node: nodes[index],
+      execbox: outcome,
+      found: differences(list[index], contract, nodes[index], outcome, { column }),
+    })),
+  );
+  modules.close();
+  for (const each of scripts) each.close();
+  return { count: list.length, results };
+}
+
+// The listed differences: `{ case, contract?, aspects, reason }`.
+function listed(name) {
+  const file = join(here, name, 'expected-differences.json');
+  return existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : [];
+}
+
+let passed = 0;
+let failed = 0;
+const table = [];
+const unexpected = [];
+process.on('unhandledRejection', () => {}); // those of the programs
+for (const [name, oracle] of Object.entries(oracles)) {
+  if (chosen.length > 0 && !chosen.includes(name)) continue;
+  const started = Date.now();
+  const { count, results } = await run(oracle);
+  const list = listed(name);
+  const used = new Set();
+  let equal = 0;
+  let expected = 0;
+  let failures = 0;
+  for (const { name: each, contract, node, execbox, found } of results) {
+    if (verbose) console.log(`${name} ${each} ${contract} ${JSON.stringify(node)} ${JSON.stringify(execbox)}`);
+    const entry = list.find((entry) => entry.case === each && (entry.contract ?? contract) === contract);
+    const same = entry && JSON.stringify([...entry.aspects].sort()) === JSON.stringify(found.map(({ aspect }) => aspect).sort());
+    if (entry) used.add(entry);
+    if (found.length === 0 && !entry) {
+      equal++;
+    } else if (same) {
+      expected++;
+    } else {
+      failures++;
+      const text = found.map(({ aspect, node, execbox }) => `  ${aspect}\n    node:    ${node}\n    execbox: ${execbox}`);
+      if (entry) text.unshift(`  listed as different in: ${entry.aspects.join(', ')}${found.length === 0 ? '; it is equal now: remove the entry' : ''}`);
+      unexpected.push(`FAIL  ${name}: ${each} (${contract})\n${text.join('\n')}`);
+    }
+  }
+  if (only === undefined) {
+    for (const entry of list.filter((entry) => !used.has(entry))) {
+      failures++;
+      unexpected.push(`FAIL  ${name}: ${entry.case}: listed as different, and no such case`);
+    }
+  }
+  if (record && name === 'positions') recordPositions(results);
+  passed += equal + expected;
+  failed += failures;
+  table.push({ name, count, runs: results.length, equal, expected, failures, seconds: ((Date.now() - started) / 1000).toFixed(1) });
+}
+
+for (const text of unexpected) console.log(text);
+console.log('\n| oracle | cases | runs | equal | listed differences | failed | seconds |\n|---|---|---|---|---|---|---|');
+for (const { name, count, runs, equal, expected, failures, seconds } of table) {
+  console.log(`| ${name} | ${count} | ${runs} | ${equal} | ${expected} | ${failures} | ${seconds} |`);
+}
+console.log(`${passed} passed, ${failed} failed`);
+process.exitCode = failed > 0 ? 1 : 0;
+
+function recordPositions(results) {
+  const at = (outcome) => (outcome.ok ? 'no error' : `${outcome.error.line ?? '?'}:${outcome.error.column ?? '?'}`);
+  const rows = results.map(({ name, contract, node, execbox }) => `| ${name} | ${contract} | ${at(node)} | ${at(execbox)} |`);
+  writeFileSync(join(here, 'positions/table.md'), `| case | contract | node | execbox |\n|---|---|---|---|\n${rows.join('\n')}\n`);
+}
