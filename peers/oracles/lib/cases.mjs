@@ -23,7 +23,7 @@ export function readCases(file) {
     const end = part.indexOf('\n');
     const [name, flags = ''] = part.slice(0, end).split(' | ');
     const [source, ...others] = part.slice(end + 1).split(/^--- /m);
-    const each = { name: `${basename(file).replace(/\..*/, '')}/${name.trim()}`, language, source: source.trimEnd() };
+    const each = { name: `${basename(file).replace(/\..*/, '')}/${name.trim()}`, language, source: source.replace(/\n+$/, '') };
     for (const other of others) {
       const end = other.indexOf('\n');
       (each.modules ??= {})[other.slice(0, end).trim()] = other.slice(end + 1);

@@ -1,7 +1,11 @@
 // Runs cases on node: JavaScript as it is, TypeScript as the TypeScript compiler emits it.
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { Session } from 'node:inspector';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import vm from 'node:vm';
-import { TraceMap, originalPositionFor } from '@jridgewell/trace-mapping';
+import { LEAST_UPPER_BOUND, TraceMap, originalPositionFor } from '@jridgewell/trace-mapping';
 import ts from 'typescript';
 import { encode, formatLog } from './values.mjs';
 
@@ -40,6 +44,22 @@ function placeOf(error) {
   for (const line of stack.split('\n')) {
     const frame = /^ {4}at .*\bcase\.js:(\d+):(\d+)\)?$/.exec(line);
     if (frame) return { line: +frame[1], column: +frame[2] };
+  }
+  return undefined;
+}
+
+// The place of a syntax error of a module, which node tells on its standard error only.
+function placeOfSyntaxError(code) {
+  const directory = mkdtempSync(join(tmpdir(), 'oracles-'));
+  const file = join(directory, 'case.mjs');
+  writeFileSync(file, code);
+  try {
+    execFileSync(process.execPath, ['--check', file], { encoding: 'utf8', stdio: 'pipe' });
+  } catch (failure) {
+    const found = /case\.mjs:(\d+)\n.*\n([ \t]*)\^/.exec(failure.stderr);
+    if (found) return { line: +found[1], column: found[2].length + 1 };
+  } finally {
+    rmSync(directory, { recursive: true, force: true });
   }
   return undefined;
 }
@@ -96,6 +116,7 @@ async function evaluate(each, code) {
       });
       await module.link(load);
       await module.evaluate({ timeout: TIMEOUT_MS });
+      if (!('default' in module.namespace)) return { ok: true, value: { $undefined: true }, noDefault: true, logs, lines };
       value = module.namespace.default;
     }
     if (typeof value === 'function') value = value();
@@ -144,9 +165,12 @@ export async function runOnNode(each) {
   if (outcome.ok) return outcome;
   const { thrown, logs, lines } = outcome;
   const isObject = typeof thrown === 'object' && thrown !== null;
-  let place = placeOf(thrown) ?? (await whereThrown(each, code));
+  const isSyntaxError = isObject && thrown.name === 'SyntaxError' && !each.script;
+  let place = placeOf(thrown) ?? (isSyntaxError ? placeOfSyntaxError(code) : await whereThrown(each, code));
   if (map && place) {
-    const original = originalPositionFor(map, { line: place.line, column: place.column - 1 });
+    const needle = { line: place.line, column: place.column - 1 };
+    let original = originalPositionFor(map, needle);
+    if (!original.line) original = originalPositionFor(map, { ...needle, bias: LEAST_UPPER_BOUND });
     place = original.line ? { line: original.line, column: original.column + 1 } : undefined;
   }
   const error = { ...place };
