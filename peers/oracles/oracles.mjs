@@ -142,5 +142,5 @@ process.exitCode = failed > 0 ? 1 : 0;
 function recordPositions(results) {
   const at = (outcome) => (outcome.ok ? 'no error' : `${outcome.error.line ?? '?'}:${outcome.error.column ?? '?'}`);
   const rows = results.map(({ name, contract, node, execbox }) => `| ${name} | ${contract} | ${at(node)} | ${at(execbox)} |`);
-  writeFileSync(join(here, 'positions/table.md'), `| case | contract | node | execbox |\n|---|---|---|---|\n${rows.join('\n')}\n`);
+  writeFileSync(join(process.env.SOURCE ?? here, 'positions/table.md'), `| case | contract | node | execbox |\n|---|---|---|---|\n${rows.join('\n')}\n`);
 }

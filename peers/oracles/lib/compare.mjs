@@ -34,8 +34,9 @@ export function differences(each, contract, node, execbox, { column = false } = 
     }
     if (left.name !== undefined && left.name !== right.name) differ('name', left.name, right.name);
     if (each.message && left.message !== right.message) differ('message', left.message, right.message);
-    if (left.line !== right.line) differ('line', `${left.line}:${left.column}`, `${right.line}:${right.column}`);
-    else if (column && left.column !== right.column) differ('column', `${left.line}:${left.column}`, `${right.line}:${right.column}`);
+    const show = ({ file, line, column }) => (line === undefined ? 'nowhere' : `${file === 'case.js' ? '' : `${file}:`}${line}:${column}`);
+    if (left.line !== right.line || left.file !== right.file) differ('line', show(left), show(right));
+    else if (column && left.column !== right.column) differ('column', show(left), show(right));
   }
   if (contract === 'script') {
     const same = node.lines.length === execbox.lines.length &&

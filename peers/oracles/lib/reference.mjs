@@ -32,24 +32,34 @@ function transpile(each, source, file) {
   return { code: output.outputText, map: new TraceMap(output.sourceMapText) };
 }
 
-// The first place in `FILE` that a stack names.
-function placeOf(error) {
+// The places in the program and its modules that a stack names, innermost first.
+function placesOf(error) {
   let stack;
   try {
-    stack = error instanceof Object || typeof error === 'object' ? error?.stack : undefined;
+    stack = typeof error === 'object' ? error?.stack : undefined;
   } catch {}
-  if (typeof stack !== 'string') return undefined;
-  const syntax = /^case\.js:(\d+)\n.*\n( *)\^/.exec(stack);
-  if (syntax) return { line: +syntax[1], column: syntax[2].length + 1 };
+  if (typeof stack !== 'string') return [];
+  const syntax = /^case\.js:(\d+)\n.*\n([ \t]*)\^/.exec(stack);
+  if (syntax) return [{ file: FILE, line: +syntax[1], column: syntax[2].length + 1 }];
+  const places = [];
   for (const line of stack.split('\n')) {
-    const frame = /^ {4}at .*\bcase\.js:(\d+):(\d+)\)?$/.exec(line);
-    if (frame) return { line: +frame[1], column: +frame[2] };
+    const frame = /^ {4}at .*?\(?((?:case|\.\/[\w./-]+)\.[jt]s):(\d+):(\d+)\)?$/.exec(line);
+    if (frame) places.push({ file: frame[1], line: +frame[2], column: +frame[3] });
   }
-  return undefined;
+  return places;
+}
+
+// The place in the TypeScript of a place in what became of it; `undefined` for code that the compiler added.
+function mapped(map, place) {
+  if (!map || place.file !== FILE) return place;
+  const needle = { line: place.line, column: place.column - 1 };
+  let original = originalPositionFor(map, needle);
+  if (!original.line && place.column === 1) original = originalPositionFor(map, { ...needle, bias: LEAST_UPPER_BOUND });
+  return original.line ? { ...place, line: original.line, column: original.column + 1 } : undefined;
 }
 
 // The place of a syntax error of a module, which node tells on its standard error only.
-function placeOfSyntaxError(code) {
+function placesOfSyntaxError(code) {
   const directory = mkdtempSync(join(tmpdir(), 'oracles-'));
   const file = join(directory, 'case.mjs');
   writeFileSync(file, code);
@@ -57,11 +67,11 @@ function placeOfSyntaxError(code) {
     execFileSync(process.execPath, ['--check', file], { encoding: 'utf8', stdio: 'pipe' });
   } catch (failure) {
     const found = /case\.mjs:(\d+)\n.*\n([ \t]*)\^/.exec(failure.stderr);
-    if (found) return { line: +found[1], column: found[2].length + 1 };
+    if (found) return [{ file: FILE, line: +found[1], column: found[2].length + 1 }];
   } finally {
     rmSync(directory, { recursive: true, force: true });
   }
-  return undefined;
+  return [];
 }
 
 // Runs code in a context of its own.
@@ -138,7 +148,7 @@ async function whereThrown(each, code) {
   });
   session.on('Debugger.paused', ({ params }) => {
     const frame = params.callFrames.find((frame) => scripts.has(frame.location.scriptId));
-    if (frame) place = { line: frame.location.lineNumber + 1, column: frame.location.columnNumber + 1 };
+    if (frame) place = { file: FILE, line: frame.location.lineNumber + 1, column: frame.location.columnNumber + 1 };
   });
   session.post('Debugger.enable');
   session.post('Debugger.setPauseOnExceptions', { state: 'all' });
@@ -147,7 +157,7 @@ async function whereThrown(each, code) {
   } finally {
     session.disconnect();
   }
-  return place;
+  return place ? [place] : [];
 }
 
 // The outcome of a case: `{ ok, value, logs, lines }`, or `{ ok: false, error: { name, message, line, column }, logs, lines }`.
@@ -166,13 +176,9 @@ export async function runOnNode(each) {
   const { thrown, logs, lines } = outcome;
   const isObject = typeof thrown === 'object' && thrown !== null;
   const isSyntaxError = isObject && thrown.name === 'SyntaxError' && !each.script;
-  let place = placeOf(thrown) ?? (isSyntaxError ? placeOfSyntaxError(code) : await whereThrown(each, code));
-  if (map && place) {
-    const needle = { line: place.line, column: place.column - 1 };
-    let original = originalPositionFor(map, needle);
-    if (!original.line) original = originalPositionFor(map, { ...needle, bias: LEAST_UPPER_BOUND });
-    place = original.line ? { line: original.line, column: original.column + 1 } : undefined;
-  }
+  let places = placesOf(thrown);
+  if (places.length === 0) places = isSyntaxError ? placesOfSyntaxError(code) : await whereThrown(each, code);
+  const place = places.map((place) => mapped(map, place)).find((place) => place !== undefined);
   const error = { ...place };
   if (isObject && Object.prototype.toString.call(thrown) === '[object Error]') {
     error.name = String(thrown.name);

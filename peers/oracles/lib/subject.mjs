@@ -9,13 +9,17 @@ import { normalize } from './values.mjs';
 
 const TIMEOUT_MS = 20_000;
 
-// The place of an error, in whichever form it is given.
-function placeOf(error, file) {
-  if (error.position) return { line: error.position.line, column: error.position.column };
-  if (error.line !== undefined) return { line: error.line, column: error.column };
-  const text = `${error.stack ?? ''}\n${error.message ?? ''}`;
-  const frame = new RegExp(`^ {4}at .*?${file}:(\\d+):(\\d+)\\)?$`, 'm').exec(text);
-  return frame ? { line: +frame[1], column: +frame[2] } : {};
+// The place of an error, in whichever form it is given. Files are named as node names them: `case.js` and `./lib.js`.
+function placeOf(error, entry) {
+  const named = (file) => (file === undefined || file === entry || file === '<script>' ? 'case.js' : `./${file.replace(/^\.\//, '')}`);
+  if (error.position) {
+    const file = error.position.file ?? error.filename ?? error.stack?.[0]?.file;
+    return { file: named(file), line: error.position.line, column: error.position.column };
+  }
+  if (error.line !== undefined) return { file: named(error.filename), line: error.line, column: error.column };
+  const text = `${typeof error.stack === 'string' ? error.stack : ''}\n${error.message ?? ''}`;
+  const frame = /^ {4}at (?:.*\()?(\S+?):(\d+):(\d+)\)?$/m.exec(text);
+  return frame ? { file: named(frame[1]), line: +frame[2], column: +frame[3] } : {};
 }
 
 // Runs a case as a module.
