@@ -25,7 +25,7 @@ export function differences(each, contract, node, execbox, { column = false } = 
   }
   if (node.ok) {
     const [left, right] = contract === 'script' ? [expected, execbox.result] : [node.value, execbox.value];
-    if (!equal(left, right)) differ('result', JSON.stringify(left), JSON.stringify(right));
+    if (!equal(left, right)) differ('result', ...apart(left, right));
   } else {
     const [left, right] = [node.error, execbox.error];
     if (['internal_error', 'memory', 'memory_limit', 'timeout', 'terminated'].includes(execbox.status)) {
@@ -41,9 +41,9 @@ export function differences(each, contract, node, execbox, { column = false } = 
   if (contract === 'script') {
     const same = node.lines.length === execbox.lines.length &&
       node.lines.every((line, index) => line.includes('\0any') || line === execbox.lines[index]);
-    if (!same) differ('logs', JSON.stringify(node.lines), JSON.stringify(execbox.lines));
+    if (!same) differ('logs', ...apart(node.lines, execbox.lines));
   } else if (!equal(node.logs, execbox.logs)) {
-    differ('logs', JSON.stringify(node.logs), JSON.stringify(execbox.logs));
+    differ('logs', ...apart(node.logs, execbox.logs));
   }
   return found;
 }
@@ -52,4 +52,16 @@ function show(outcome) {
   if (outcome.ok) return `result ${JSON.stringify(outcome.value ?? outcome.result?.value)}`;
   const { name, message, line, column } = outcome.error;
   return `${outcome.status ?? 'error'} at ${line}:${column}: ${name}: ${String(message).split('\n')[0]}`;
+}
+
+// The first place at which two values differ, with what is there.
+function apart(left, right, path = '') {
+  const both = [left, right].every((value) => typeof value === 'object' && value !== null);
+  if (both && Array.isArray(left) === Array.isArray(right)) {
+    for (const key of new Set([...Object.keys(left), ...Object.keys(right)])) {
+      if (!equal(left[key], right[key])) return apart(left[key], right[key], `${path}.${key}`);
+    }
+    return [left, right].map((value) => `${path || 'value'} has the keys ${Object.keys(value)}`);
+  }
+  return [left, right].map((value) => `${path || 'value'} is ${JSON.stringify(value)}`);
 }

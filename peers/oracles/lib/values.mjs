@@ -53,9 +53,7 @@ export function encode(value, log = false, path = []) {
   const prototype = Object.getPrototypeOf(value);
   if (!log && prototype !== null && Object.getPrototypeOf(prototype) !== null) return { $refused: 'instance' };
   if (log && typeof value.then === 'function') return { $any: true };
-  const object = {};
-  for (const [key, item] of Object.entries(value)) object[key.startsWith('$') ? `$${key}` : key] = inner(item);
-  return object;
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key.startsWith('$') ? `$${key}` : key, inner(item)]));
 }
 
 // What execbox printed, in the form that `encode` gives: references are resolved, and what is not compared is left out.
@@ -90,6 +88,9 @@ export function toScriptResult(json) {
     if (json === null || typeof json !== 'object') return json;
     if (Array.isArray(json)) return json.map(copy);
     if (json.$number === '-0') return 0;
+    if (json.$sparse && Array.from({ length: json.$sparse }, (_, index) => index).every((index) => index in json.items)) {
+      return Array.from({ length: json.$sparse }, (_, index) => copy(json.items[index])); // it has further members
+    }
     const keys = Object.keys(json);
     if (keys.some((key) => /^\$(?!\$)/.test(key))) {
       refused = true;

@@ -202,7 +202,7 @@ export function classes(r) {
 const tried = (f) => { try { return f(); } catch (e) { return e.name; } };
 ${text.join('\n')}
 const o = new ${last}(1, 2, 3);
-o.size = 5;
+tried(() => { o.size = 5; });
 export default {
   log,
   keys: Object.keys(o),
@@ -265,10 +265,10 @@ export function generators(r) {
     r.pick([
       `log.push('got', yield ${r.int(1, 9)});`,
       `yield* [${r.list(1, 3, () => r.int(1, 9))}];`,
-      `try { yield ${r.int(10, 19)}; } catch (e) { log.push('caught ' + e); yield 'after'; } finally { log.push('finally'); }`,
+      `try { yield ${r.int(10, 19)}; } catch (e) { log.push('caught ' + (e?.name ?? e)); yield 'after'; } finally { log.push('finally'); }`,
       `try { yield 'a'; yield 'b'; } finally { ${r.pick(['log.push("f");', 'yield "in finally";', 'return "replaced";'])} }`,
       `for (let i = 0; i < ${r.int(1, 3)}; i++) { const x = yield i; if (x === 'stop') return 'stopped'; }`,
-      `const inner = yield* sub(${r.int(1, 3)}); log.push(inner);`,
+      `{ const inner = yield* sub(${r.int(1, 3)}); log.push(inner); }`,
       `if ((yield 'ask') === 'b') return 'early';`,
     ]),
   );
@@ -284,7 +284,7 @@ ${kind} function* g() {
 const it = g();
 const out = [];
 for (const action of [${actions.map((a) => `() => it.${a}`)}]) {
-  try { const { value, done } = ${wait}action(); out.push([value ?? null, done]); } catch (e) { out.push('threw ' + e); }
+  try { const { value, done } = ${wait}action(); out.push([value ?? null, done]); } catch (e) { out.push('threw ' + (e?.name ?? e)); }
 }
 const all = [];
 for ${kind ? 'await ' : ''}(const x of g()) { all.push(x); if (all.length > ${r.int(2, 8)}) break; }
@@ -327,7 +327,7 @@ export default { out, log };`;
 }
 
 export function objects(r) {
-  const keys = r.shuffle(['b', 'a', '10', '2', '-1', '1.5', '"x y"', '[sym]', 'c', '007'.slice(1), '4294967295', '__proto__x']).slice(0, r.int(4, 9));
+  const keys = r.shuffle(['b', 'a', '10', '2', '"-1"', '1.5', '"x y"', '[sym]', 'c', '07.5'.slice(1), '4294967295', '__proto__x']).slice(0, r.int(4, 9));
   const ops = r.list(4, 8, () =>
     r.pick([
       'delete o.a;', 'o.zz = 1;', 'o[1] = "one";', 'Object.defineProperty(o, "hidden", { value: 5, configurable: true });', 'Object.defineProperty(o, "a", { enumerable: false });',
@@ -352,7 +352,7 @@ export default {
 
 export function proxies(r) {
   const traps = r.some(['get', 'set', 'has', 'deleteProperty', 'ownKeys', 'getOwnPropertyDescriptor', 'defineProperty', 'getPrototypeOf', 'apply', 'construct'], r.int(4, 10));
-  const uses = r.list(6, 12, () => r.pick(['p.a', 'p.b = 2', '"a" in p', 'delete p.a', 'Object.keys(p)', 'JSON.stringify(p)', '({ ...p })', 'Object.entries(p)', 'p instanceof Object', 'p.missing?.x', 'Object.getOwnPropertyNames(p)', 'p.hasOwnProperty("a")', 'Object.assign({}, p)', 'Object.defineProperty(p, "d", { value: 1, configurable: true }) === p', '(({ a, ...rest }) => [a, rest])(p)', 'Reflect.ownKeys(p)', 'p.n++', 'Object.isFrozen(p)', '[...function* () { for (const k in p) yield k; }()]', 'f(1, 2)', 'new f(3).v', 'typeof f']));
+  const uses = r.list(6, 12, () => r.pick(['p.a', 'p.b = 2', '"a" in p', 'delete p.a', 'Object.keys(p)', 'JSON.stringify(p)', '({ ...p })', 'Object.entries(p)', 'p instanceof Object', 'p.missing?.x', 'Object.getOwnPropertyNames(p)', 'p.hasOwnProperty("a")', 'Object.assign({}, p)', 'Object.defineProperty(p, "d", { value: 1, configurable: true }) === p', '(({ a, ...rest }) => [a, rest])(p)', 'Reflect.ownKeys(p)', 'p.n++', 'Object.isExtensible(p)', 'f(1, 2)', 'new f(3).v', 'typeof f']));
   return `const log = [];
 const note = (name) => (...args) => { log.push(name + (typeof args[1] === 'string' ? ' ' + args[1] : '')); return Reflect[name](...args); };
 const handler = { ${traps.map((trap) => `${trap}: note('${trap}')`).join(', ')} };

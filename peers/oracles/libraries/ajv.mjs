@@ -1,0 +1,4 @@
+import Ajv from 'ajv';
+
+const ajv = new Ajv();
+export default ajv.validate({ type: 'object', properties: { a: { type: 'integer' } } }, { a: 1 });
