@@ -160,9 +160,24 @@ async function whereThrown(each, code) {
   return place ? [place] : [];
 }
 
+// Runs a module in node's own realm, with everything that node has.
+async function importModule(each) {
+  const directory = mkdtempSync(join(tmpdir(), 'oracles-'));
+  try {
+    writeFileSync(join(directory, 'case.mjs'), each.source);
+    const { default: value } = await import(join(directory, 'case.mjs'));
+    return { ok: true, value: encode(await value), logs: [], lines: [] };
+  } catch ({ name, message }) {
+    return { ok: false, error: { name, message }, logs: [], lines: [] };
+  } finally {
+    rmSync(directory, { recursive: true, force: true });
+  }
+}
+
 // The outcome of a case: `{ ok, value, logs, lines }`, or `{ ok: false, error: { name, message, line, column }, logs, lines }`.
 export async function runOnNode(each) {
   if ('expect' in each) return { ok: true, value: each.expect, logs: [], lines: [] };
+  if (each.import) return importModule(each);
   const typescript = each.language === 'typescript';
   let code = each.source;
   let map;

@@ -19,7 +19,8 @@ export async function cases() {
         write: false,
         format: 'esm',
         platform: 'browser',
-        mainFields: ['module', 'main'],
+        mainFields: ['browser', 'module', 'main'],
+        external: ['stream'],
         conditions: ['import', 'module', 'default'],
         target: 'es2022',
         charset: 'utf8',
@@ -27,7 +28,7 @@ export async function cases() {
         define: { 'process.env.NODE_ENV': '"production"' },
         minify: readFileSync(join(here, file), 'utf8').startsWith('// minified'),
       });
-      return { name: basename(file, '.mjs'), language: 'javascript', source: outputFiles[0].text, module: true, memory: '256MiB' };
+      return { name: basename(file, '.mjs'), language: 'javascript', source: outputFiles[0].text, module: true, import: true, memory: '256MiB' };
     }),
   );
 }
