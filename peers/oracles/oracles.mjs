@@ -1,8 +1,13 @@
 // Runs programs on node and on execbox, and compares: see README.md.
 //
-//   node --experimental-vm-modules oracles.mjs [--verbose] [--only TEXT] [ORACLE...]
+//   node --experimental-vm-modules oracles.mjs [OPTION...] [ORACLE...]
 //
-// EXECBOX names the binary.
+//   --only TEXT       run the cases whose name contains TEXT
+//   --verbose         print the outcome of every case on both sides
+//   --record          write positions/table.md
+//   --list-columns    list every difference in the column alone in positions/expected-differences.json
+//
+// EXECBOX names the binary, SOURCE the directory of the files that are written and of the lists.
 import { availableParallelism } from 'node:os';
 import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -13,6 +18,7 @@ import { runOnNode } from './lib/reference.mjs';
 import { ModuleContract, ScriptContract } from './lib/subject.mjs';
 
 const here = dirname(fileURLToPath(import.meta.url));
+const source = process.env.SOURCE ?? here;
 const execbox = process.env.EXECBOX ?? 'execbox';
 const LANES = Math.min(2, availableParallelism());
 
@@ -20,6 +26,7 @@ const args = process.argv.slice(2);
 const verbose = args.includes('--verbose');
 const only = args.includes('--only') ? args[args.indexOf('--only') + 1] : undefined;
 const record = args.includes('--record');
+const columns = args.includes('--list-columns');
 const chosen = args.filter((arg, index) => !arg.startsWith('--') && args[index - 1] !== '--only');
 
 const files = (name) => readdirSync(join(here, name)).filter((file) => file.endsWith('.cases')).sort()
@@ -80,12 +87,12 @@ async function run({ cases, column }) {
   );
   modules.close();
   for (const each of scripts) each.close();
-  return { count: list.length, results };
+  return { list, results };
 }
 
 // The listed differences: `{ case, contract?, aspects, reason }`.
 function listed(name) {
-  const file = join(here, name, 'expected-differences.json');
+  const file = join(source, name, 'expected-differences.json');
   return existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : [];
 }
 
@@ -97,7 +104,8 @@ process.on('unhandledRejection', () => {}); // those of the programs
 for (const [name, oracle] of Object.entries(oracles)) {
   if (chosen.length > 0 && !chosen.includes(name)) continue;
   const started = Date.now();
-  const { count, results } = await run(oracle);
+  const { list: cases, results } = await run(oracle);
+  if (columns && oracle.column) listColumns(cases, name, results);
   const list = listed(name);
   const used = new Set();
   let equal = 0;
@@ -128,7 +136,7 @@ for (const [name, oracle] of Object.entries(oracles)) {
   if (record && name === 'positions') recordPositions(results);
   passed += equal + expected;
   failed += failures;
-  table.push({ name, count, runs: results.length, equal, expected, failures, seconds: ((Date.now() - started) / 1000).toFixed(1) });
+  table.push({ name, count: cases.length, runs: results.length, equal, expected, failures, seconds: ((Date.now() - started) / 1000).toFixed(1) });
 }
 
 for (const text of unexpected) console.log(text);
@@ -139,8 +147,40 @@ for (const { name, count, runs, equal, expected, failures, seconds } of table) {
 console.log(`${passed} passed, ${failed} failed`);
 process.exitCode = failed > 0 ? 1 : 0;
 
+// Writes where node and execbox place each error to positions/table.md.
 function recordPositions(results) {
-  const at = (outcome) => (outcome.ok ? 'no error' : `${outcome.error.line ?? '?'}:${outcome.error.column ?? '?'}`);
-  const rows = results.map(({ name, contract, node, execbox }) => `| ${name} | ${contract} | ${at(node)} | ${at(execbox)} |`);
-  writeFileSync(join(process.env.SOURCE ?? here, 'positions/table.md'), `| case | contract | node | execbox |\n|---|---|---|---|\n${rows.join('\n')}\n`);
+  const at = ({ ok, error }) => (ok ? 'no error' : error.line === undefined ? '-' : `${error.file === 'case.js' ? '' : `${error.file}:`}${error.line}:${error.column}`);
+  const rows = [...new Set(results.map(({ name }) => name))].map((name) => results.filter((run) => run.name === name)).map((runs) => {
+    const of = (contract) => runs.find((run) => run.contract === contract);
+    const cell = (contract) => (of(contract) ? at(of(contract).execbox) : '');
+    return `| ${runs[0].name.replace('statements/', '')} | ${at(runs[0].node)} | ${cell('module')} | ${cell('script')} |`;
+  });
+  const head = 'Where an error is placed, as line:column. Written by `peers/oracles/run positions --record`.\n\n| failing statement | node | module | script |\n|---|---|---|---|\n';
+  writeFileSync(join(source, 'positions/table.md'), `${head}${rows.join('\n')}\n`);
+}
+
+// Lists the differences that are in the column alone. Entries about other aspects stay as they are.
+function listColumns(list, oracle, results) {
+  const kept = listed(oracle).filter(({ aspects }) => aspects.join() !== 'column');
+  for (const { name, contract, node, found } of results) {
+    if (found.map(({ aspect }) => aspect).join() !== 'column') continue;
+    if (kept.some((entry) => entry.case === name && (entry.contract ?? contract) === contract)) continue;
+    const both = results.filter((other) => other.name === name).every((other) => other.found.map(({ aspect }) => aspect).join() === 'column');
+    if (both && kept.some((entry) => entry.case === name)) continue;
+    const text = list.find((each) => each.name === name).source.split('\n')[node.error.line - 1].slice(node.error.column - 1);
+    kept.push({ case: name, ...(both ? {} : { contract }), aspects: ['column'], reason: columnReason(text) });
+  }
+  writeFileSync(join(source, oracle, 'expected-differences.json'), `${JSON.stringify(kept, null, 2)}\n`);
+}
+
+// What node places an error at, by the text there.
+function columnReason(text) {
+  if (/^new\b/.test(text)) return 'node places the error at `new`';
+  if (/^(\+\+|--)/.test(text)) return 'node places the error at the operator of the update';
+  if (/^[-+*/%&|^?<>]*=(?!=)/.test(text)) return 'node places the error at the operator of the assignment';
+  if (/^([-+*/%<>&|^!=]|in\b|instanceof\b)/.test(text)) return 'node places the error at the operator';
+  if (/^[[(`]/.test(text)) return 'node places the error at the bracket of the call or access';
+  if (/^#?[\p{ID_Start}$_][\p{ID_Continue}$]*\s*\(/u.test(text)) return 'node places the error at the name of what is called';
+  if (/^(return|typeof|delete|throw|yield|await)\b/.test(text)) return 'node places the error at the keyword of the statement or operation';
+  return 'node places the error at another part of the expression';
 }

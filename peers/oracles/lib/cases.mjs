@@ -8,8 +8,8 @@
 //                    in sloppy mode
 //   downlevel        node gets what TypeScript makes of it for ES2022 (`using`)
 //   message          the message of the error is compared, too
-//   globals=JSON     globals that the program is given (module contract)
-//   expect=JSON      the result, for programs that node 20 cannot run
+//   globals=JSON     globals that the program is given, without spaces (module contract)
+//   expect=JSON      the result, without spaces, for programs that node 20 cannot run
 //
 // A line `--- ./KEY` inside of a program begins a further module of that key (module contract).
 import { readFileSync } from 'node:fs';

@@ -1,4 +1,5 @@
-// Runs cases on node: JavaScript as it is, TypeScript as the TypeScript compiler emits it.
+// Runs cases on node: JavaScript as it is, TypeScript as the TypeScript compiler emits it. Each case has a context of its
+// own, without what node's contexts have beyond ECMAScript but `console`, `structuredClone` and `queueMicrotask`.
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { Session } from 'node:inspector';
@@ -27,7 +28,8 @@ function transpile(each, source, file) {
   const [first] = output.diagnostics ?? [];
   if (first) {
     const { line, character } = first.file.getLineAndCharacterOfPosition(first.start);
-    return { error: { name: 'SyntaxError', message: ts.flattenDiagnosticMessageText(first.messageText, '\n'), line: line + 1, column: character + 1 } };
+    const message = ts.flattenDiagnosticMessageText(first.messageText, '\n');
+    return { error: { name: 'SyntaxError', message, file: FILE, line: line + 1, column: character + 1 } };
   }
   return { code: output.outputText, map: new TraceMap(output.sourceMapText) };
 }
