@@ -36,7 +36,7 @@ export function differences(each, contract, node, execbox, { column = false } = 
     if (each.message && left.message !== right.message) differ('message', left.message, right.message);
     const show = ({ file, line, column }) => (line === undefined ? 'nowhere' : `${file === 'case.js' ? '' : `${file}:`}${line}:${column}`);
     if (left.line !== right.line || left.file !== right.file) differ('line', show(left), show(right));
-    else if (column && left.column !== right.column) differ('column', show(left), show(right));
+    else if (column && left.column !== undefined && left.column !== right.column) differ('column', show(left), show(right));
   }
   if (contract === 'script') {
     const same = node.lines.length === execbox.lines.length &&

@@ -68,8 +68,10 @@ function placesOfSyntaxError(code) {
   try {
     execFileSync(process.execPath, ['--check', file], { encoding: 'utf8', stdio: 'pipe' });
   } catch (failure) {
-    const found = /case\.mjs:(\d+)\n.*\n([ \t]*)\^/.exec(failure.stderr);
-    if (found) return [{ file: FILE, line: +found[1], column: found[2].length + 1 }];
+    // The line, its text, and blanks up to the column: then a caret, but not at the end of the source. Nothing below the text
+    // where a comment does not end.
+    const found = /case\.mjs:(\d+)\n.*\n([ \t]*)(\^?)/.exec(failure.stderr);
+    if (found) return [{ file: FILE, line: +found[1], column: found[2] + found[3] === '' ? undefined : found[2].length + 1 }];
   } finally {
     rmSync(directory, { recursive: true, force: true });
   }
