@@ -3,6 +3,7 @@
 //! All of it runs in threads with one megabyte of stack. A stack overflow would end the process, and
 //! so the test.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::thread;
 
@@ -573,4 +574,22 @@ proptest! {
         let _ = compiles_or_not(&source);
         let _ = compiles_or_not_as_module(&source);
     }
+}
+
+#[test]
+fn reading_stops_when_it_is_told_to() {
+    let source = "a + b;\n".repeat(100_000);
+    let asked = Cell::new(0);
+    let should_stop = || {
+        asked.set(asked.get() + 1);
+        asked.get() == 3
+    };
+    let reading = Reading { should_stop: &should_stop, ..Reading::UNHURRIED };
+    TypeScript.script(&source, &reading).expect_err("it was told to stop");
+    assert_eq!(asked.get(), 3, "it goes on after it was told to stop");
+    let globals = BTreeSet::new();
+    let module = ModuleSource { text: &source, dialect: Dialect::TypeScript, globals: &globals };
+    asked.set(0);
+    TypeScript.module(module, &reading, &mut u64::MAX.clone()).expect_err("it was told to stop");
+    assert_eq!(asked.get(), 3, "it goes on after it was told to stop");
 }

@@ -1,0 +1,2 @@
+declare const input: number[];
+export default input
