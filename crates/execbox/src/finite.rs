@@ -70,8 +70,8 @@ struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    fn of(finder: Finder<'a>) -> Self {
-        Self { path: finder.path, index: 0 }
+    fn of(Finder { path }: Finder<'a>) -> Self {
+        Self { path, index: 0 }
     }
 
     fn visit<T: Serialize + ?Sized>(&mut self, step: &str, part: &T) -> Result<(), NotFinite> {

@@ -525,21 +525,17 @@ impl<'p, 's> Lowering<'p, 's> {
     fn member_value(&self, number: usize, member: usize) -> Known {
         let members = &self.lowered.enums[number].members;
         let Some(member) = members.get(member) else { return Known::default() };
-        match member.value {
-            Some((constant, _)) => {
-                constant.and_then(|constant| self.known.get(constant as usize)).copied().unwrap_or_default()
-            }
-            None => {
-                let value = match member.anchor {
-                    None => Some(KnownValue::Number),
-                    Some(anchor) => {
-                        let known = members[anchor].value.and_then(|(constant, _)| self.known.get(constant? as usize));
-                        known.and_then(|known| known.value).filter(|value| *value == KnownValue::Number)
-                    }
-                };
-                Known { value, is_string: false }
-            }
+        if let Some((constant, _)) = member.value {
+            return constant.and_then(|constant| self.known.get(constant as usize)).copied().unwrap_or_default();
         }
+        let value = match member.anchor {
+            None => Some(KnownValue::Number),
+            Some(anchor) => {
+                let known = members[anchor].value.and_then(|(constant, _)| self.known.get(constant? as usize));
+                known.and_then(|known| known.value).filter(|value| *value == KnownValue::Number)
+            }
+        };
+        Known { value, is_string: false }
     }
 
     /// The key of a member as a string literal, and what it stands for.

@@ -170,7 +170,6 @@ fn keep_exports(parser: &mut Parser<'_, '_>) -> Parse<Vec<bool>> {
                 }
                 is_ambient
             }
-            ExportItem::DefaultName { .. } => true,
             ExportItem::Specifier { local, start, .. } if !values.contains(local) => {
                 let name = parser.scopes.names.text(*local);
                 return Err(Halt::fault(format!("the export `{name}` is not declared in this module"), *start));
@@ -183,7 +182,7 @@ fn keep_exports(parser: &mut Parser<'_, '_>) -> Parse<Vec<bool>> {
             }
             // A function or class that a namespace is merged with is exported once.
             ExportItem::Local { name, .. } => seen.insert(name.clone()),
-            ExportItem::All { .. } => true,
+            ExportItem::DefaultName { .. } | ExportItem::All { .. } => true,
         });
     }
     Ok(kept)

@@ -159,7 +159,7 @@ enum Event {
 #[derive(Debug, Default)]
 pub(crate) struct Scopes<'s> {
     pub(crate) names: Names<'s>,
-    scopes: Vec<Scope>,
+    list: Vec<Scope>,
     declarations: Vec<Declaration>,
     events: Vec<Event>,
     /// `None` is the outermost.
@@ -175,14 +175,14 @@ pub(crate) struct Mark {
     current: Option<ScopeId>,
 }
 
-impl<'s> Scopes<'s> {
+impl Scopes<'_> {
     pub(crate) fn mark(&self) -> Mark {
-        let (scopes, declarations, events) = (self.scopes.len(), self.declarations.len(), self.events.len());
+        let (scopes, declarations, events) = (self.list.len(), self.declarations.len(), self.events.len());
         Mark { scopes, declarations, events, current: self.current }
     }
 
     pub(crate) fn rewind(&mut self, mark: Mark) {
-        self.scopes.truncate(mark.scopes);
+        self.list.truncate(mark.scopes);
         self.declarations.truncate(mark.declarations);
         self.events.truncate(mark.events);
         self.current = mark.current;
@@ -193,33 +193,33 @@ impl<'s> Scopes<'s> {
     }
 
     pub(crate) fn enter(&mut self, kind: ScopeKind) -> ScopeId {
-        let id = ScopeId(self.scopes.len() as u32);
-        self.scopes.push(Scope { parent: self.current(), kind });
+        let id = ScopeId(self.list.len() as u32);
+        self.list.push(Scope { parent: self.current(), kind });
         self.events.push(Event::Enter(id));
         self.current = Some(id);
         id
     }
 
     pub(crate) fn leave(&mut self) {
-        self.current = Some(self.scopes[self.current().0 as usize].parent);
+        self.current = Some(self.list[self.current().0 as usize].parent);
         self.events.push(Event::Leave);
     }
 
     fn kind(&self, scope: ScopeId) -> ScopeKind {
-        self.scopes[scope.0 as usize].kind
+        self.list[scope.0 as usize].kind
     }
 
     /// The scope that `var` declares in, from `scope` on outwards.
     pub(crate) fn function_scope(&self, mut scope: ScopeId) -> ScopeId {
         while scope != ScopeId::OUTERMOST && matches!(self.kind(scope), ScopeKind::Block) {
-            scope = self.scopes[scope.0 as usize].parent;
+            scope = self.list[scope.0 as usize].parent;
         }
         scope
     }
 
     /// Whether `var` declares in `scope` itself, and outside of namespaces.
     pub(crate) fn is_function(&self, scope: ScopeId) -> bool {
-        self.scopes.get(scope.0 as usize).is_none_or(|scope| scope.kind == ScopeKind::Function)
+        self.list.get(scope.0 as usize).is_none_or(|scope| scope.kind == ScopeKind::Function)
     }
 
     pub(crate) fn set_binding(&mut self, declaration: usize, binding: Binding) {

@@ -12,6 +12,8 @@
 //! the `export`, because a script has no modules; imports of values are refused. What is JavaScript is read as that;
 //! what is not, as TypeScript; of two faults, the one further on is told.
 
+use std::collections::HashSet;
+
 use execbox_core::language::{Code, SyntaxError};
 
 use crate::lexer::Kind;
@@ -122,32 +124,43 @@ fn statements(mut parser: Parser<'_, '_>) -> Parse<Code> {
 /// The text behind a script with a default export: it returns the export.
 fn export_result(parser: &mut Parser<'_, '_>, default: ExportDefault) -> String {
     let text = parser.text();
-    let (name, call) = match default.name {
-        Some((start, end)) => {
-            let name = &text[start as usize..end as usize];
-            (name.to_owned(), if is_class(parser, name) { Call::Never } else { default.call })
+    let (name, call) = if let Some((start, end)) = default.name {
+        let name = &text[start as usize..end as usize];
+        (name.to_owned(), if is_class(parser, name) { Call::Never } else { default.call })
+    } else {
+        let name = unused_name(text);
+        if let Some(start) = parser.lowered.default_export {
+            parser.edits.replace(start, start + export_length(text, start), format!("const {name} ="));
         }
-        None => {
-            let mut name = "$result".to_owned();
-            let mut number = 1;
-            while text.contains(&name) {
-                number += 1;
-                name = format!("$result{number}");
-            }
-            if let Some((start, length)) =
-                parser.lowered.default_export.map(|start| (start, export_length(text, start)))
-            {
-                parser.edits.replace(start, start + length, format!("const {name} ="));
-            }
-            let exported = parser.lowered.default_value.map(|(start, end)| &text[start as usize..end as usize]);
-            (name, if exported.is_some_and(|exported| is_class(parser, exported)) { Call::Never } else { default.call })
-        }
+        let exported = parser.lowered.default_value.map(|(start, end)| &text[start as usize..end as usize]);
+        let is_class = exported.is_some_and(|exported| is_class(parser, exported));
+        (name, if is_class { Call::Never } else { default.call })
     };
     match call {
         Call::Always => format!("\nreturn {name}();"),
         Call::Never => format!("\nreturn {name};"),
         Call::IfFunction => format!("\nreturn typeof {name} === \"function\" ? {name}() : {name};"),
     }
+}
+
+/// A name that `text` does not have.
+fn unused_name(text: &str) -> String {
+    let name = "$result";
+    let numbers: HashSet<&str> = text
+        .match_indices(name)
+        .map(|(at, _)| {
+            let rest = &text[at + name.len()..];
+            &rest[..rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len())]
+        })
+        .collect();
+    if numbers.is_empty() {
+        return name.to_owned();
+    }
+    let mut number = 2_u64;
+    while numbers.contains(number.to_string().as_str()) {
+        number += 1;
+    }
+    format!("{name}{number}")
 }
 
 /// How long `export default` or `export =` is.

@@ -6,6 +6,7 @@ use crate::lexer::{Kind, Token};
 use crate::scopes::Binding;
 
 /// The words before the name of a member.
+#[allow(clippy::struct_excessive_bools)] // each is a word
 #[derive(Debug, Default)]
 struct Modifiers {
     is_async: bool,
@@ -225,8 +226,8 @@ impl Parser<'_, '_> {
         if !properties.is_empty() {
             let names: Vec<&str> = properties.iter().map(|name| self.text_of(*name)).collect();
             // As `useDefineForClassFields` has it: the fields are defined first, and assigned behind `super()`.
-            let fields: String = names.iter().map(|name| format!(" {name};")).collect();
-            let assigned: String = names.iter().map(|name| format!(" this.{name} = {name};")).collect();
+            let fields = names.iter().fold(String::new(), |fields, name| fields + &format!(" {name};"));
+            let assigned = names.iter().fold(String::new(), |all, name| all + &format!(" this.{name} = {name};"));
             let separator = if self.text()[..place as usize].ends_with([';', '{']) { "" } else { ";" };
             self.edits.insert(class_body, fields);
             self.edits.insert(place, format!("{separator}{assigned}"));

@@ -85,14 +85,13 @@ impl Parser<'_, '_> {
                 Kind::Colon if typescript => Guess::Perhaps,
                 _ => Guess::No,
             },
-            Kind::BracketOpen | Kind::BraceOpen => Guess::Perhaps,
+            Kind::BracketOpen | Kind::BraceOpen | Kind::At => Guess::Perhaps,
             Kind::Ellipsis => Guess::Yes,
             Kind::Name => match third(self)? {
                 Kind::Comma | Kind::Equals | Kind::ParenClose => Guess::Perhaps,
                 Kind::Colon | Kind::Question | Kind::Name if typescript => Guess::Perhaps,
                 _ => Guess::No,
             },
-            Kind::At => Guess::Perhaps,
             _ => Guess::No,
         })
     }

@@ -127,6 +127,7 @@ pub(crate) struct Parser<'s, 'b> {
 }
 
 /// The function that is being read, as far as it bears on names and statements.
+#[allow(clippy::struct_excessive_bools)] // each is a question of its own
 #[derive(Debug, Clone, Copy)]
 struct Function {
     /// `await` is an operator.
@@ -337,7 +338,7 @@ impl<'s, 'b> Parser<'s, 'b> {
         match read(self) {
             Ok(Some(found)) => Ok(Some(found)),
             Ok(None) | Err(Halt::Fault(_)) => {
-                self.go_back(checkpoint);
+                self.go_back(&checkpoint);
                 Ok(None)
             }
             Err(halt) => Err(halt),
@@ -348,7 +349,7 @@ impl<'s, 'b> Parser<'s, 'b> {
     fn looks_ahead(&mut self, read: impl FnOnce(&mut Self) -> Parse<bool>) -> Parse<bool> {
         let checkpoint = self.checkpoint();
         let found = read(self);
-        self.go_back(checkpoint);
+        self.go_back(&checkpoint);
         match found {
             Ok(found) => Ok(found),
             Err(Halt::Fault(_)) => Ok(false),
@@ -371,7 +372,7 @@ impl<'s, 'b> Parser<'s, 'b> {
         }
     }
 
-    fn go_back(&mut self, to: Checkpoint<'s>) {
+    fn go_back(&mut self, to: &Checkpoint<'s>) {
         self.lexer = to.lexer;
         self.token = to.token;
         self.before = to.before;

@@ -519,15 +519,12 @@ impl Parser<'_, '_> {
                 self.items.types.push(name);
                 continue;
             }
-            let item = match import {
-                Some(import) => {
-                    let position = specifier.outside_token.start;
-                    ExportItem::From { name, import, imported: Some(specifier.outside.clone()), position }
-                }
-                None => {
-                    let local = self.name_id(specifier.outside_token);
-                    ExportItem::Specifier { name, local, start, end }
-                }
+            let item = if let Some(import) = import {
+                let (imported, position) = (Some(specifier.outside.clone()), specifier.outside_token.start);
+                ExportItem::From { name, import, imported, position }
+            } else {
+                let local = self.name_id(specifier.outside_token);
+                ExportItem::Specifier { name, local, start, end }
             };
             self.items.exports.push(item);
         }
@@ -552,7 +549,6 @@ impl Parser<'_, '_> {
                 let next = self.peek()?;
                 // `{ type }`, `{ type as x }` name something called `type`; `{ type as }` a type called `as`.
                 is_type = match next.kind {
-                    Kind::String => true,
                     Kind::Name if self.token_is_word(next, "as") => {
                         let mut lexer = self.lexer;
                         lexer.seek(next.end);
@@ -566,7 +562,7 @@ impl Parser<'_, '_> {
                             _ => false,
                         }
                     }
-                    Kind::Name => true,
+                    Kind::Name | Kind::String => true,
                     _ => false,
                 };
                 if is_type {

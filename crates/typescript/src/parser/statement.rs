@@ -87,51 +87,9 @@ impl Parser<'_, '_> {
         let mark = self.tails.len();
         let may_be_item = std::mem::take(&mut self.may_be_item) || self.function.is_ambient;
         match word {
-            "var" => self.variables()?,
-            "const" => {
-                let next = self.peek()?;
-                if self.options.typescript && self.token_is_word(next, "enum") {
-                    self.advance()?;
-                    return self.enum_declaration(start, None).map(Some);
-                }
-                self.variables()?;
+            "var" | "const" | "let" | "using" | "await" | "function" | "async" | "class" => {
+                return self.declaration(word);
             }
-            "let" => {
-                let next = self.peek()?;
-                let declares = matches!(next.kind, Kind::BracketOpen | Kind::BraceOpen)
-                    || (next.kind == Kind::Name
-                        && !self.token_is_word(next, "in")
-                        && !self.token_is_word(next, "instanceof"));
-                if !declares {
-                    return Ok(None);
-                }
-                self.variables()?;
-            }
-            "using" => {
-                let next = self.peek()?;
-                if next.kind != Kind::Name || next.on_new_line || self.token_is_word(next, "in") {
-                    return Ok(None);
-                }
-                self.variables()?;
-            }
-            "await" => {
-                let next = self.peek()?;
-                if !self.token_is_word(next, "using") || next.on_new_line || !self.is_before_name(next) {
-                    return Ok(None);
-                }
-                self.advance()?;
-                self.variables()?;
-            }
-            "function" => return self.function_declaration(start, false).map(Some),
-            "async" => {
-                let next = self.peek()?;
-                if !self.token_is_word(next, "function") || next.on_new_line {
-                    return Ok(None);
-                }
-                self.advance()?;
-                return self.function_declaration(start, true).map(Some);
-            }
-            "class" => self.class_declaration()?,
             "if" => {
                 self.advance()?;
                 self.condition()?;
@@ -196,6 +154,60 @@ impl Parser<'_, '_> {
                 return self.export_declaration().map(Some);
             }
             _ if self.options.typescript => return self.typescript_statement(start, None),
+            _ => return Ok(None),
+        }
+        Ok(Some(StatementKind::Other))
+    }
+
+    /// The declaration that `word`, the current token, begins, if it begins one.
+    fn declaration(&mut self, word: &str) -> Parse<Option<StatementKind>> {
+        let start = self.token.start;
+        match word {
+            "var" => self.variables()?,
+            "const" => {
+                let next = self.peek()?;
+                if self.options.typescript && self.token_is_word(next, "enum") {
+                    self.advance()?;
+                    return self.enum_declaration(start, None).map(Some);
+                }
+                self.variables()?;
+            }
+            "let" => {
+                let next = self.peek()?;
+                let declares = matches!(next.kind, Kind::BracketOpen | Kind::BraceOpen)
+                    || (next.kind == Kind::Name
+                        && !self.token_is_word(next, "in")
+                        && !self.token_is_word(next, "instanceof"));
+                if !declares {
+                    return Ok(None);
+                }
+                self.variables()?;
+            }
+            "using" => {
+                let next = self.peek()?;
+                if next.kind != Kind::Name || next.on_new_line || self.token_is_word(next, "in") {
+                    return Ok(None);
+                }
+                self.variables()?;
+            }
+            "await" => {
+                let next = self.peek()?;
+                if !self.token_is_word(next, "using") || next.on_new_line || !self.is_before_name(next) {
+                    return Ok(None);
+                }
+                self.advance()?;
+                self.variables()?;
+            }
+            "function" => return self.function_declaration(start, false).map(Some),
+            "async" => {
+                let next = self.peek()?;
+                if !self.token_is_word(next, "function") || next.on_new_line {
+                    return Ok(None);
+                }
+                self.advance()?;
+                return self.function_declaration(start, true).map(Some);
+            }
+            "class" => self.class_declaration()?,
             _ => return Ok(None),
         }
         Ok(Some(StatementKind::Other))

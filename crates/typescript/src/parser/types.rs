@@ -501,7 +501,8 @@ impl Parser<'_, '_> {
         let third = lexer.next()?;
         self.budget.spend(2, third.end)?;
         let is_mapped = second.kind == Kind::Name && self.token_is_word(third, "in");
-        if !is_mapped && !(second.kind == Kind::Name && third.kind == Kind::Colon) {
+        let is_index = second.kind == Kind::Name && third.kind == Kind::Colon;
+        if !is_mapped && !is_index {
             self.advance()?;
             let mark = self.scopes.mark();
             self.assignment(Place::ANYWHERE)?;
