@@ -3,7 +3,7 @@
 //! Lines end with `\n` and with nothing else: U+2028 is data, and a `\r` before the end is tolerated.
 //! A line longer than the cap is dropped as it comes and never kept. A line `*LENGTH` announces an attachment: so many bytes
 //! behind it are no lines (see [`code`](super::code)). What the objects mean is for
-//! [`message`](super::message); reading and writing the bytes is for the driver.
+//! [`message`]; reading and writing the bytes is for the driver.
 
 use std::collections::VecDeque;
 use std::mem;
