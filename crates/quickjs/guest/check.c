@@ -16,7 +16,7 @@ EXPORT(guest_check) size_t guest_check(void) {
     for (uint32_t i = 0; i < rejected.count; i++) JS_FreeValue(ctx, rejected.promises[i]);
     JS_FreeValue(ctx, last_thrown.value); JS_FreeValue(ctx, last_thrown.frames);
     JS_FreeValue(ctx, selected.args);
-    JS_FreeValue(ctx, program);
+    JS_FreeValue(ctx, program); JS_FreeValue(ctx, return_this);
     while (kept) {
         Kept *next = kept->next;
         js_free_rt(rt, kept);

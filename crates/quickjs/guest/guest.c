@@ -236,12 +236,13 @@ static void out_log_string(Out *o, JSValueConst v) {
 }
 
 /* Runner specification, "Logs": strings as they are, `undefined` as its name, anything else as JSON where that is
-   possible, else as a string. An error is more useful as its text than as the `{}` that JSON makes of it. */
+   possible, else as a string. Errors and numbers are more useful as their text than as the `{}` or `null` of JSON. */
 static void out_log_value(Out *o, JSValueConst v) {
     if (JS_IsString(v)) { out_log_string(o, v); return; }
     if (JS_IsUndefined(v)) { out_bytes(o, "undefined", 9); return; }
+    if (JS_VALUE_GET_NORM_TAG(v) == JS_TAG_FLOAT64 && JS_VALUE_GET_FLOAT64(v) == 0 && signbit(JS_VALUE_GET_FLOAT64(v))) out_u8(o, '-');
     JSValue text = JS_UNDEFINED;
-    if (!is_error_object(v) && !JS_IsSymbol(v)) text = JS_JSONStringify(ctx, v, JS_UNDEFINED, JS_UNDEFINED);
+    if (!is_error_object(v) && !JS_IsSymbol(v) && !JS_IsNumber(v)) text = JS_JSONStringify(ctx, v, JS_UNDEFINED, JS_UNDEFINED);
     if (JS_IsException(text)) { JS_FreeValue(ctx, JS_GetException(ctx)); text = JS_UNDEFINED; }
     if (!JS_IsString(text)) {
         JS_FreeValue(ctx, text);
@@ -459,9 +460,14 @@ static JSValue throw_not_defined(JSContext *c, JSAtom atom) {
     return JS_ThrowReferenceError(c, "%s is not available in this sandbox, which has the ECMAScript built-ins%s", name, available);
 }
 
+/* Libraries find the global object by `Function('return this')()`. This one function is compiled with the image. */
+static const char return_this_text[] = "(function anonymous(\n) {\nreturn this\n})";
+static JSValue return_this;
+
 /* Stands in for the compiler once the program is compiled: `new Function('…')` and its like end here. */
 static JSValue refuse_code(JSContext *c, JSValueConst this_obj, const char *input, size_t len, const char *filename, int line,
                            int flags, int scope) {
+    if (len == sizeof return_this_text - 1 && !memcmp(input, return_this_text, len)) return JS_EvalFunction(c, js_dup(return_this));
     return JS_ThrowTypeError(c, "code from strings cannot run in this sandbox");
 }
 
@@ -963,6 +969,8 @@ EXPORT(guest_init) void guest_init(const char *source, size_t len) {
     JSValue warmed = JS_Eval(ctx, source, len, "bootstrap.js", JS_EVAL_TYPE_GLOBAL);
     if (JS_IsException(warmed)) __builtin_trap();
     JS_FreeValue(ctx, warmed);
+    return_this = JS_Eval(ctx, return_this_text, sizeof return_this_text - 1, "<input>", JS_EVAL_TYPE_GLOBAL | JS_EVAL_FLAG_COMPILE_ONLY);
+    if (JS_IsException(return_this)) __builtin_trap();
     JSContext *c;
     for (int ran; (ran = JS_ExecutePendingJob(rt, &c)) != 0;) if (ran < 0) __builtin_trap();
     JS_RunGC(rt);

@@ -263,6 +263,85 @@ fn code_from_strings_does_not_run() {
     assert!(matches!(run("await import('x')"), Outcome::Threw(_)));
 }
 
+/// What libraries find the global object by.
+#[test]
+fn the_function_that_returns_this_is_made_from_its_text() {
+    for body in [
+        "return Function('return this')() === globalThis",
+        "return new Function('return this')() === globalThis",
+        "return (() => {}).constructor('return this')() === globalThis",
+        "const o = {}; return Function('return this').call(o) === o",
+        "return Function('return this') !== Function('return this')",
+        "const f = Function('return this'); f.kept = 1; return Function('return this').kept === undefined",
+        "class Made extends Function { constructor() { super('return this') } }
+         const made = new Made(); return made instanceof Made && made() === globalThis",
+    ] {
+        assert_eq!(value(body), json!(true), "{body}");
+    }
+    assert_eq!(
+        value("const f = Function('return this'); return [f.name, f.length, String(f)]"),
+        json!(["anonymous", 0, "function anonymous(\n) {\nreturn this\n}"])
+    );
+    for body in [
+        "Function('return this;')",
+        "Function('return  this')",
+        "Function(' return this')",
+        "Function('return this\\n')",
+        "Function('return this.x')",
+        "Function('a', 'return this')",
+        "Function('/**/', 'return this')",
+        "Function('\"use strict\";return this')",
+        "(async () => {}).constructor('return this')",
+        "(function* () {}).constructor('return this')",
+        "(async function* () {}).constructor('return this')",
+    ] {
+        assert_eq!(message(body), "TypeError: code from strings cannot run in this sandbox", "{body}");
+    }
+}
+
+#[test]
+fn doubled_punctuation_is_reserved_in_classes_of_regular_expressions_only() {
+    for (pattern, text) in [
+        ("::", "a::b"),
+        (";;", ";;"),
+        ("==", "=="),
+        ("&&", "a && b"),
+        ("--", "--"),
+        ("/", "a/b"),
+        ("a-b", "a-b"),
+        ("[\\w&&\\d]", "7"),
+        ("[\\w--\\d]::", "a::"),
+    ] {
+        assert_eq!(
+            value(&format!("return new RegExp({}, 'v').test('{text}')", json!(pattern))),
+            json!(true),
+            "{pattern}"
+        );
+    }
+    for pattern in ["[::]", "[a==]", "[\\q{;;}]", "[(]", "[a|b]", "[/]"] {
+        assert!(message(&format!("new RegExp({}, 'v')", json!(pattern))).starts_with("SyntaxError: "), "{pattern}");
+    }
+}
+
+#[test]
+fn a_proxy_that_may_be_extended_is_neither_sealed_nor_frozen_whatever_its_properties() {
+    let code = "const asked = [];
+        const proxy = (target) => new Proxy(target, new Proxy({}, { get: (_, trap) => { asked.push(trap) } }));
+        const open = Object.create({}), closed = Object.freeze({ a: 1 });
+        return [Object.isFrozen(proxy(open)), Object.isSealed(proxy(open)), Object.isFrozen(proxy(closed)), asked.join(' ')]";
+    assert_eq!(
+        value(code),
+        json!([false, false, true, "isExtensible isExtensible isExtensible ownKeys getOwnPropertyDescriptor"])
+    );
+    assert_eq!(
+        value(
+            "return [{}, Object.seal({ a: 1 }), Object.preventExtensions({ a: 1 }), Object.preventExtensions({})]
+               .map((o) => [Object.isSealed(o), Object.isFrozen(o)])"
+        ),
+        json!([[false, false], [true, false], [false, false], [true, true]])
+    );
+}
+
 #[test]
 fn the_realm_is_exactly_this() {
     let expected = "AggregateError Array ArrayBuffer AsyncDisposableStack BigInt BigInt64Array BigUint64Array Boolean \
@@ -483,6 +562,14 @@ fn errors_that_nobody_handles_are_logged() {
     }
     let many = logs("for (let i = 0; i < 50; i++) Promise.reject(i); throw new Error('the outcome')");
     assert_eq!((many.len(), many[32].as_str()), (33, "error: Uncaught (in promise) 18 more errors"));
+}
+
+#[test]
+fn numbers_are_logged_as_strings_have_them() {
+    assert_eq!(
+        logs("console.log(NaN, Infinity, -Infinity, -0, 0, 1.5, 1e21, 10n, [NaN, -0], { a: Infinity })"),
+        ["log: NaN Infinity -Infinity -0 0 1.5 1e+21 10 [null,0] {\"a\":null}"]
+    );
 }
 
 /// Frames come from the engine's record: neither a message, nor a name, nor a `stack` that the guest writes adds any.

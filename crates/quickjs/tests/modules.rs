@@ -192,6 +192,12 @@ fn source_that_is_none_is_told_with_its_place() {
     assert_eq!(position.map(|at| at.line), Some(2));
     assert!(matches!(outcome("export default 1; export default 2"), Outcome::Unlinked(LinkError::Syntax { .. })));
     assert!(matches!(outcome("return 1"), Outcome::Unlinked(LinkError::Syntax { .. })));
+    for (code, place) in [("1;\nconst a = /(/", (2, 11)), ("class A {\n  f() { return this.#a }\n}", (2, 21))] {
+        let Outcome::Unlinked(LinkError::Syntax { position: Some(position), .. }) = outcome(code) else {
+            panic!("{code}")
+        };
+        assert_eq!((position.line, position.column), place, "{code}");
+    }
     assert_eq!(returned(run(program("export default 1", vec![broken.clone()]))), json!(1), "nothing imports it");
     let code = "const read = () => import('./lib/broken.js').catch((e) => e.name); export default [await read(), await read()]";
     assert_eq!(returned(run(program(code, vec![broken]))), json!(["SyntaxError", "SyntaxError"]));
@@ -326,6 +332,7 @@ fn code_from_strings_does_not_run() {
     ] {
         assert_eq!(thrown(outcome(code)), refused, "{code}");
     }
+    assert_eq!(result("export default Function('return this')() === globalThis"), json!(true));
     assert!(thrown(outcome("eval('1')")).starts_with("ReferenceError: eval is not available"));
     assert!(thrown(outcome("(0, globalThis.eval)('1')")).starts_with("TypeError: not a function"));
     // Also after an import compiled something, and while nothing else runs.

@@ -9,6 +9,9 @@ const place = async (code) => {
     await new vm.Script(script, { filename: "<script>", lineOffset: -1 }).runInThisContext()();
   } catch (error) {
     if (!(error instanceof Error)) return "none";
+    if (error instanceof SyntaxError && /^(await )?using /m.test(code)) return "none"; // newer than node 20
+    const early = /^<script>:(\d+)\n.*\n( *)\^/.exec(error.stack);
+    if (early) return `${early[1]}:${early[2].length + 1}`;
     return /<script>:(\d+:\d+)\)?$/m.exec(error.stack.replace(String(error), ""))?.[1] ?? "none";
   }
   return "none";
