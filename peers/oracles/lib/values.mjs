@@ -110,7 +110,7 @@ export function formatLog(args) {
       if (tag(arg) === 'Error') return String(arg);
       try {
         if (typeof arg === 'object' && arg !== null) return JSON.stringify(arg) ?? String(arg);
-        return Object.is(arg, -0) ? '0' : String(arg);
+        return Object.is(arg, -0) ? '-0' : String(arg);
       } catch {
         return '\0any';
       }

@@ -743,7 +743,7 @@ impl Parser<'_, '_> {
         for number in first..last {
             let declaration = self.lowered.namespaces[number].declaration;
             self.lowered.namespaces[number].is_type = true;
-            if self.options.scopes {
+            if self.options.scopes && left == StatementKind::Nothing {
                 self.scopes.set_binding(declaration, Binding::Type);
             }
         }
