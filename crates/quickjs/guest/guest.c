@@ -120,15 +120,17 @@ static const char *read_text(Reader *r, size_t *len) {
 
 /* ---- Bytes for the host ------------------------------------------------------------------------------------------ */
 
-/* Grows through the runtime's allocator, so what a program hands out counts against its memory limit. */
+/* Not counted against the memory limit: what a program hands out is counted by the host, with a budget of its own. What it
+   takes here is bounded by linear memory. */
 typedef struct { uint8_t *data; size_t len, cap; uint8_t small[480]; } Out;
 
 static void out_init(Out *o) { o->data = o->small; o->len = 0; o->cap = sizeof o->small; }
-static void out_free(Out *o) { if (o->data != o->small) js_free_rt(rt, o->data); }
+static void out_free(Out *o) { if (o->data != o->small) free(o->data); }
 static void out_reserve(Out *o, size_t more) {
     if (o->cap - o->len >= more) return;
     size_t cap = o->cap * 2 > o->len + more ? o->cap * 2 : o->len + more;
-    uint8_t *grown = js_realloc_rt(rt, o->data == o->small ? NULL : o->data, cap); /* never NULL: see quickjs.patch */
+    uint8_t *grown = realloc(o->data == o->small ? NULL : o->data, cap);
+    if (!grown) host_memory_refused();
     if (o->data == o->small) memcpy(grown, o->small, o->len);
     o->data = grown; o->cap = cap;
 }

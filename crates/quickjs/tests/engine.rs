@@ -790,3 +790,10 @@ fn poisoned_intrinsics_forge_nothing() {
     let calls = calls(&mut *guest);
     assert_eq!(calls, [(CallId(1), 0, Some(json!({"a": 1})))]);
 }
+
+#[test]
+fn what_a_program_hands_out_is_not_counted_against_its_memory_a_second_time() {
+    let limits = Limits { memory_bytes: 8 << 20, ..Limits::default() };
+    let outcome = run_within("return 'x'.repeat(5_000_000)", limits);
+    assert!(matches!(outcome, Outcome::Returned(_)), "{outcome:?}");
+}
