@@ -295,7 +295,7 @@ impl Merged {
             let all: Vec<usize> = bodies.iter().filter_map(|body| exports.get(body)).flatten().copied().collect();
             count += all.len() * bodies.len();
             if count > MAX_MERGED {
-                return Err(Halt::Fault(Fault::new("too many declarations of one enum or namespace are merged", 0)));
+                return Err(Halt::Fatal(Fault::new("too many declarations of one enum or namespace are merged", 0)));
             }
             for body in bodies {
                 visible.insert(

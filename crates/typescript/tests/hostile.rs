@@ -593,3 +593,9 @@ fn reading_stops_when_it_is_told_to() {
     TypeScript.module(module, &reading, &mut u64::MAX.clone()).expect_err("it was told to stop");
     assert_eq!(asked.get(), 3, "it goes on after it was told to stop");
 }
+
+#[test]
+fn too_many_merged_namespaces_are_refused_with_that_reason() {
+    let error = compiles_or_not(&"namespace N{export let a=1;a}\n".repeat(2_000)).expect_err("they are too many");
+    assert_eq!(error.message, "too many declarations of one enum or namespace are merged");
+}
