@@ -154,7 +154,7 @@ fn run(code: String) -> Outcome {
     let deadline = Instant::now() + Duration::from_secs(2);
     loop {
         if Instant::now() > deadline {
-            guest.interrupt().pull();
+            guest.interrupt().trigger();
         }
         match guest.poll_turn(&mut Context::from_waker(Waker::noop())) {
             Poll::Pending => {}

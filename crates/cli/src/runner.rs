@@ -17,7 +17,7 @@ use crate::{interrupt, report, source};
 /// Serves until there is nobody to serve, or until it is told to stop.
 pub(crate) fn run(arguments: &RunnerArguments) -> Exit {
     if arguments.listen.is_none() {
-        execbox::be_a_runner();
+        execbox::init_runner_process();
     }
     match Job::new(arguments).and_then(Job::run) {
         Ok(()) => Exit::Success,

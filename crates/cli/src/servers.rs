@@ -161,10 +161,10 @@ pub(crate) fn report(config: &Config, servers: &Servers) {
             for pattern in unused {
                 report::note(&format_args!("{}: no tool fits {:?}", status.namespace, pattern.as_str()));
             }
-            for tool in left_out.iter().take(MOST_LEFT_OUT) {
+            for tool in left_out.iter().take(MAX_LEFT_OUT) {
                 report::note(&format_args!("{}: without tool {:?}: {}", status.namespace, tool.tool, tool.reason));
             }
-            if let Some(more) = left_out.len().checked_sub(MOST_LEFT_OUT + 1) {
+            if let Some(more) = left_out.len().checked_sub(MAX_LEFT_OUT + 1) {
                 report::note(&format_args!("{}: and without {} more", status.namespace, more + 1));
             }
         }
@@ -226,4 +226,4 @@ const PLACES: &str = "MCP clients keep theirs in ~/.cursor/mcp.json (Cursor), ~/
 const QUIET_WAIT: Duration = Duration::from_secs(3);
 
 /// How many left-out tools of a server are told one by one.
-const MOST_LEFT_OUT: usize = 20;
+const MAX_LEFT_OUT: usize = 20;

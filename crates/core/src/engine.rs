@@ -222,7 +222,7 @@ pub enum Outcome {
     HostMemory(NoRoom),
     /// The program ran out of stack where its engine could not turn that into an exception.
     StackOverflow,
-    /// Its [`Interrupt`] was pulled.
+    /// Its [`Interrupt`] was triggered.
     Interrupted,
     /// The engine broke, or broke its side of this interface. The guest is at fault or the engine is;
     /// the host goes on.
@@ -293,7 +293,7 @@ pub struct Interrupt(Arc<InterruptState>);
 
 #[derive(Default)]
 struct InterruptState {
-    pulled: AtomicBool,
+    triggered: AtomicBool,
     hook: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
@@ -303,7 +303,7 @@ impl Interrupt {
         Self::default()
     }
 
-    /// One that also calls `hook` when it is pulled, for engines that must be told.
+    /// One that also calls `hook` when it is triggered, for engines that must be told.
     pub fn with_hook(hook: impl Fn() + Send + Sync + 'static) -> Self {
         let interrupt = Self::default();
         let _ = interrupt.0.hook.set(Box::new(hook));
@@ -311,23 +311,23 @@ impl Interrupt {
     }
 
     /// Stops the guest. Its next turn is [`Outcome::Interrupted`], unless it was done before.
-    pub fn pull(&self) {
-        if !self.0.pulled.swap(true, Ordering::Relaxed)
+    pub fn trigger(&self) {
+        if !self.0.triggered.swap(true, Ordering::Relaxed)
             && let Some(hook) = self.0.hook.get()
         {
             hook();
         }
     }
 
-    /// Whether it was pulled.
-    pub fn is_pulled(&self) -> bool {
-        self.0.pulled.load(Ordering::Relaxed)
+    /// Whether it was triggered.
+    pub fn is_triggered(&self) -> bool {
+        self.0.triggered.load(Ordering::Relaxed)
     }
 }
 
 impl fmt::Debug for Interrupt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Interrupt(pulled: {})", self.is_pulled())
+        write!(f, "Interrupt(triggered: {})", self.is_triggered())
     }
 }
 
@@ -337,17 +337,17 @@ mod tests {
     use std::sync::atomic::AtomicUsize;
 
     #[test]
-    fn an_interrupt_is_pulled_once_by_whoever_comes_first() {
+    fn an_interrupt_is_triggered_once_by_the_first_caller() {
         let told = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&told);
         let interrupt = Interrupt::with_hook(move || {
             count.fetch_add(1, Ordering::Relaxed);
         });
         let other = interrupt.clone();
-        assert!(!interrupt.is_pulled());
-        other.pull();
-        interrupt.pull();
-        assert!(interrupt.is_pulled());
+        assert!(!interrupt.is_triggered());
+        other.trigger();
+        interrupt.trigger();
+        assert!(interrupt.is_triggered());
         assert_eq!(told.load(Ordering::Relaxed), 1);
     }
 }

@@ -10,7 +10,7 @@ use serde_json::Value as Json;
 use crate::engine::Frame;
 use crate::language::Position;
 use crate::link::MAX_NAME_BYTES;
-use crate::pool::Refusal;
+use crate::pool::Rejected;
 use crate::text::{OneLine, cut};
 
 /// The closed set of error codes (runner specification, "Stable Error Codes").
@@ -93,11 +93,11 @@ pub struct ExecuteError {
     /// Where an executor turned the execution away before anything of it ran: why. To try again later is
     /// safe then. Not serialised.
     #[serde(skip)]
-    pub refusal: Option<Refusal>,
+    pub refusal: Option<Rejected>,
 }
 
-impl From<Refusal> for ExecuteError {
-    fn from(refusal: Refusal) -> Self {
+impl From<Rejected> for ExecuteError {
+    fn from(refusal: Rejected) -> Self {
         Self { refusal: Some(refusal), ..Self::internal(refusal.to_string()) }
     }
 }

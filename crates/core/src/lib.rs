@@ -13,23 +13,22 @@
 //!
 //! - [`engine`]: the guest as a state machine, and what an engine owes it. Read this first.
 //! - [`program`], [`value`], [`language`]: what goes into an engine and comes out of it.
-//! - [`script`]: the script contract as functions over those.
+//! - [`contract::script`]: the script contract as functions over those.
 //! - [`link`]: the modules of the module contract, from sources to a graph that is known to link.
-//! - [`code`]: the module contract as functions over those.
+//! - [`contract::module`]: the module contract as functions over those.
 //! - [`protocol`]: the runner protocol: messages, lines, and both halves of a session.
 //! - [`pool`]: who gets the next warm worker or process, and who waits.
 //! - [`mailbox`]: what engines share: pending calls, log limits.
 //! - [`names`], [`manifest`], [`error`]: the vocabulary.
 //!
-//! Trust travels by identity, never by text: see [`script`].
+//! Trust travels by identity, never by text: see [`contract::script`].
 
 // Numbers of the wire and of JavaScript are narrower than this machine's; each cast says where it is checked.
 #![allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
 
-pub mod code;
+pub mod contract;
 pub mod engine;
 pub mod error;
-mod explain;
 mod hint;
 pub mod language;
 pub mod link;
@@ -39,6 +38,5 @@ pub mod names;
 pub mod pool;
 pub mod program;
 pub mod protocol;
-pub mod script;
 mod text;
 pub mod value;

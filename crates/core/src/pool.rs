@@ -27,9 +27,9 @@ pub struct PoolOptions {
     pub min_size: usize,
     /// How long a shell idles before it is let go. Default 30 s.
     pub idle_timeout: Duration,
-    /// How many executions may wait for a shell; one more is [refused](Refusal::QueueFull). Default 1000.
+    /// How many executions may wait for a shell; one more is [refused](Rejected::QueueFull). Default 1000.
     pub max_waiting: usize,
-    /// How long an execution may wait before it is [refused](Refusal::WaitedTooLong). Default 30 s.
+    /// How long an execution may wait before it is [refused](Rejected::WaitedTooLong). Default 30 s.
     pub max_wait: Duration,
 }
 
@@ -48,7 +48,7 @@ impl PoolOptions {
 
 /// Why an execution gets no shell. Nothing of it has run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum Rejected {
     /// Too many wait already.
     #[error("the executor is overloaded: all {busy} runners are busy, and {waiting} executions wait already")]
     QueueFull {
@@ -86,7 +86,7 @@ pub enum Acquired<S> {
         until: Option<Duration>,
     },
     /// Not at all.
-    Refused(Refusal),
+    Refused(Rejected),
 }
 
 /// What a driver of a [`Pool`] has to do.
@@ -95,7 +95,7 @@ pub enum Output<S, W> {
     /// Hand this to the waiter. If the waiter is gone, give it back.
     Grant(W, Grant<S>),
     /// Tell the waiter.
-    Refuse(W, Refusal),
+    Refuse(W, Rejected),
     /// End this shell.
     Discard(S),
 }
@@ -163,7 +163,7 @@ impl<S, W> Pool<S, W> {
     /// An execution wants a shell. If it has to wait, `waiter` is what the output will name it by.
     pub fn acquire(&mut self, waiter: impl FnOnce() -> W, now: Duration) -> Acquired<S> {
         if self.closed {
-            return Acquired::Refused(Refusal::Closed);
+            return Acquired::Refused(Rejected::Closed);
         }
         // Whoever waits came first; there is nothing free then.
         if let Some(Idle { shell, .. }) = self.idle.pop_back() {
@@ -175,7 +175,7 @@ impl<S, W> Pool<S, W> {
             return Acquired::Granted(Grant::Make);
         }
         if self.waiting.len() >= self.options.max_waiting {
-            return Acquired::Refused(Refusal::QueueFull { busy: self.busy, waiting: self.waiting.len() });
+            return Acquired::Refused(Rejected::QueueFull { busy: self.busy, waiting: self.waiting.len() });
         }
         self.waiting.push_back(Waiting { waiter: waiter(), since: now });
         Acquired::Waiting { until: now.checked_add(self.options.max_wait) }
@@ -183,9 +183,9 @@ impl<S, W> Pool<S, W> {
 
     /// The right to make shells until there are `count`, as far as there may be: how many to make. Refused where the pool
     /// is closed.
-    pub fn grow_to(&mut self, count: usize) -> Result<usize, Refusal> {
+    pub fn grow_to(&mut self, count: usize) -> Result<usize, Rejected> {
         if self.closed {
-            return Err(Refusal::Closed);
+            return Err(Rejected::Closed);
         }
         let more = count.min(self.max_size()).saturating_sub(self.size());
         self.busy += more;
@@ -233,7 +233,7 @@ impl<S, W> Pool<S, W> {
             self.outputs.extend(idle.map(|idle| Output::Discard(idle.shell)));
         }
         while self.waiting.front().is_some_and(|first| over(first.since, self.options.max_wait)) {
-            let refusal = Refusal::WaitedTooLong(self.options.max_wait);
+            let refusal = Rejected::WaitedTooLong(self.options.max_wait);
             let first = self.waiting.pop_front();
             self.outputs.extend(first.map(|first| Output::Refuse(first.waiter, refusal)));
         }
@@ -244,7 +244,7 @@ impl<S, W> Pool<S, W> {
     pub fn close(&mut self) {
         self.closed = true;
         let waiting = self.waiting.drain(..);
-        self.outputs.extend(waiting.map(|waiting| Output::Refuse(waiting.waiter, Refusal::Closed)));
+        self.outputs.extend(waiting.map(|waiting| Output::Refuse(waiting.waiter, Rejected::Closed)));
         self.outputs.extend(self.idle.drain(..).map(|idle| Output::Discard(idle.shell)));
     }
 
@@ -285,7 +285,7 @@ mod tests {
         assert_eq!(pool.acquire(|| "b", ms(0)), Acquired::Granted(Grant::Make));
         assert_eq!(pool.acquire(|| "c", ms(1)), Acquired::Waiting { until: Some(ms(51)) });
         assert_eq!(pool.acquire(|| "d", ms(2)), Acquired::Waiting { until: Some(ms(52)) });
-        let refusal = Refusal::QueueFull { busy: 2, waiting: 2 };
+        let refusal = Rejected::QueueFull { busy: 2, waiting: 2 };
         assert_eq!(pool.acquire(|| "e", ms(3)), Acquired::Refused(refusal));
         pool.put_back(7, ms(4));
         pool.lost();
@@ -319,7 +319,7 @@ mod tests {
         pool.forget_waiting(|waiter| *waiter == "b");
         assert_eq!(pool.next_timeout(), Some(ms(56)));
         pool.handle_timeout(ms(56));
-        assert_eq!(outputs(&mut pool), [Output::Refuse("c", Refusal::WaitedTooLong(ms(50)))]);
+        assert_eq!(outputs(&mut pool), [Output::Refuse("c", Rejected::WaitedTooLong(ms(50)))]);
         pool.put_back(1, ms(60));
         assert_eq!((outputs(&mut pool), pool.idle()), (vec![], 1));
     }
@@ -336,10 +336,10 @@ mod tests {
         pool.acquire(|| "d", ms(0));
         let _ = outputs(&mut pool);
         pool.close();
-        let closed = |waiter| Output::Refuse(waiter, Refusal::Closed);
+        let closed = |waiter| Output::Refuse(waiter, Rejected::Closed);
         assert_eq!(outputs(&mut pool), [closed("c"), closed("d")]);
-        assert_eq!(pool.acquire(|| "e", ms(1)), Acquired::Refused(Refusal::Closed));
-        assert_eq!(pool.grow_to(2), Err(Refusal::Closed));
+        assert_eq!(pool.acquire(|| "e", ms(1)), Acquired::Refused(Rejected::Closed));
+        assert_eq!(pool.grow_to(2), Err(Rejected::Closed));
         pool.put_back(1, ms(1));
         pool.lost();
         assert_eq!((outputs(&mut pool), pool.size()), (vec![Output::Discard(1)], 0));

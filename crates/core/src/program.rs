@@ -1,6 +1,6 @@
 //! What an engine is given to run.
 //!
-//! A [`Program`] is made by a contract (see [`crate::script`]) and says everything an engine needs:
+//! A [`Program`] is made by a contract (see [`crate::contract::script`]) and says everything an engine needs:
 //! code, the functions it may call, and limits. It says nothing of providers, tools or schemas.
 
 use std::sync::Arc;

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
+use execbox_core::contract::script::{Action, Script, Stop};
 use execbox_core::engine::{
     Call, CallId, Engine, Event, Frame, Guest, LinkError, Notification, Outcome, Pending, Thrown, Turn,
 };
@@ -14,7 +15,6 @@ use execbox_core::error::{ErrorCode, ExecuteError, StackFrame};
 use execbox_core::language::Position;
 use execbox_core::manifest::{ProviderManifest, ToolManifest};
 use execbox_core::program::{Limits, Module, Modules, Namespace, Program, Source};
-use execbox_core::script::{Action, Script, Stop};
 use execbox_core::value::Value;
 use scripted::{Moves, Scripted, ScriptedGuest, ThreadBound};
 use serde_json::json;
@@ -158,7 +158,7 @@ fn an_engine_bound_to_a_thread_looks_the_same() {
 
     let mut spinning = ThreadBound(Arc::new(Scripted)).start(program("spin")).unwrap();
     assert!(spinning.poll_turn(&mut Context::from_waker(Waker::noop())).is_pending());
-    spinning.interrupt().pull();
+    spinning.interrupt().trigger();
     assert_eq!(turn(&mut *spinning), Turn::Done(Outcome::Interrupted));
 }
 

@@ -36,48 +36,31 @@
 //! no sockets, and grants a guest nothing by default. An inline guest shares its host's process: see
 //! `SECURITY.md` in the repository for what that does not stop.
 
-mod child;
 pub mod code;
-pub mod declarations;
-mod dispatch;
 mod executor;
-mod finite;
-mod host;
-mod inline;
-mod link;
-mod parts;
-mod pool;
-mod pooled;
-mod process;
-mod provider;
-mod remote;
-mod runner;
-mod schema;
-mod serve;
-mod tool;
+mod session;
+mod tools;
 pub mod transport;
-mod turns;
-mod wire;
-mod worker;
 
 pub use execbox_core::engine::{LogLevel, LogLine};
 pub use execbox_core::error::{ErrorCode, ExecuteError, ExecuteResult};
 pub use execbox_core::manifest::{ProviderManifest, ToolManifest};
-pub use execbox_core::pool::{PoolOptions, Refusal};
+pub use execbox_core::pool::{PoolOptions, Rejected};
 pub use execbox_core::program::Limits;
 pub use execbox_core::protocol::host::HostOptions;
+pub use executor::inline::InlineExecutor;
+pub use executor::process::{CommandError, ProcessExecutor, ProcessExecutorBuilder, RunnerCommand};
+pub use executor::remote::RemoteExecutor;
+pub use executor::worker::{WorkerExecutor, WorkerExecutorBuilder};
 pub use executor::{Execution, Executor};
-pub use inline::InlineExecutor;
-pub use process::{CommandError, ProcessExecutor, ProcessExecutorBuilder, RunnerCommand};
-pub use provider::{Provider, ProviderBuilder, ProviderError};
-pub use remote::RemoteExecutor;
-pub use runner::Runner;
-pub use schema::Schema;
+pub use session::runner::Runner;
 #[cfg(feature = "standard")]
-pub use serve::serve_if_runner;
-pub use serve::{be_a_runner, serve_if_runner_with};
+pub use session::serve::serve_if_runner;
+pub use session::serve::{init_runner_process, serve_if_runner_with};
 pub use tokio_util::sync::CancellationToken;
-pub use tool::{Tool, ToolContext, ToolError};
-pub use worker::{WorkerExecutor, WorkerExecutorBuilder};
+pub use tools::declarations;
+pub use tools::provider::{Provider, ProviderBuilder, ProviderError};
+pub use tools::schema::Schema;
+pub use tools::tool::{Tool, ToolContext, ToolError};
 
 pub use execbox_core as core;

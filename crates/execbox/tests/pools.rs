@@ -14,7 +14,7 @@ use execbox::core::engine::{Answer, CallId, Engine, Event, Guest, Interrupt, Pen
 use execbox::core::program::{Program, Source};
 use execbox::core::value::Value;
 use execbox::{
-    CancellationToken, ErrorCode, ExecuteResult, Execution, Executor, Limits, PoolOptions, Refusal, WorkerExecutor,
+    CancellationToken, ErrorCode, ExecuteResult, Execution, Executor, Limits, PoolOptions, Rejected, WorkerExecutor,
 };
 use scripted::{Moves, Scripted};
 
@@ -86,7 +86,7 @@ fn started(threads: &Threads) -> usize {
     threads.lock().unwrap().len()
 }
 
-fn refusal(result: &ExecuteResult) -> Option<Refusal> {
+fn refusal(result: &ExecuteResult) -> Option<Rejected> {
     let error = result.error()?;
     assert_eq!(error.code, ErrorCode::InternalError);
     error.refusal
@@ -148,8 +148,8 @@ async fn overload_is_refused_by_its_own_name() {
     let (executor, threads) = workers(PoolOptions { max_waiting: 1, max_wait: Duration::from_millis(50), ..one() });
     let (busy, _) = occupy(&executor, &threads).await;
     let (waits, refused) = tokio::join!(run(&executor, "return 1"), run(&executor, "return 2"));
-    assert_eq!(refusal(&refused), Some(Refusal::QueueFull { busy: 1, waiting: 1 }));
-    assert_eq!(refusal(&waits), Some(Refusal::WaitedTooLong(Duration::from_millis(50))));
+    assert_eq!(refusal(&refused), Some(Rejected::QueueFull { busy: 1, waiting: 1 }));
+    assert_eq!(refusal(&waits), Some(Rejected::WaitedTooLong(Duration::from_millis(50))));
     assert_eq!(
         refused.error().unwrap().message,
         "the executor is overloaded: all 1 runners are busy, and 1 executions wait already"
@@ -187,13 +187,13 @@ async fn disposing_wakes_who_waits_and_lets_who_runs_finish() {
     tokio::time::sleep(Duration::from_millis(20)).await;
     let disposing = executor.clone();
     let disposing = tokio::spawn(async move { disposing.dispose().await });
-    assert_eq!(refusal(&waiting.await.unwrap()), Some(Refusal::Closed));
+    assert_eq!(refusal(&waiting.await.unwrap()), Some(Rejected::Closed));
     assert!(!disposing.is_finished(), "one still runs");
     token.cancel();
     assert!(busy.await.unwrap().error().is_some());
     disposing.await.unwrap();
-    assert_eq!(refusal(&run(&executor, "return 1").await), Some(Refusal::Closed));
-    assert_eq!(executor.prewarm(1).await.unwrap_err().refusal, Some(Refusal::Closed));
+    assert_eq!(refusal(&run(&executor, "return 1").await), Some(Rejected::Closed));
+    assert_eq!(executor.prewarm(1).await.unwrap_err().refusal, Some(Rejected::Closed));
 }
 
 #[tokio::test]

@@ -12,7 +12,8 @@ use execbox::code::{
 };
 use execbox::transport::{Received, StreamTransport, Transport};
 use execbox::{
-    CancellationToken, Executor, InlineExecutor, LogLevel, PoolOptions, Refusal, RemoteExecutor, Runner, WorkerExecutor,
+    CancellationToken, Executor, InlineExecutor, LogLevel, PoolOptions, Rejected, RemoteExecutor, Runner,
+    WorkerExecutor,
 };
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, duplex, split};
@@ -304,7 +305,7 @@ async fn a_run_that_is_turned_away_says_so_by_its_own_name() {
     let busy = executor.run_code("for (;;);", CodeExecutionOptions::new());
     tokio::time::sleep(Duration::from_millis(100)).await;
     let refused = executor.run_code("export default 1", CodeExecutionOptions::new()).await.error.unwrap();
-    assert_eq!((refused.is_internal, refused.refusal), (true, Some(Refusal::QueueFull { busy: 1, waiting: 0 })));
+    assert_eq!((refused.is_internal, refused.refusal), (true, Some(Rejected::QueueFull { busy: 1, waiting: 0 })));
     busy.terminate(None);
     assert_eq!(busy.await.status, Status::Terminated);
     // What a guest throws is never taken for it.

@@ -193,7 +193,7 @@ impl Member {
             Ok(upstream) => State::Open(upstream),
             Err(error) => {
                 let reason = self.config.secrets.hide(reason(error)) + self.hint();
-                let pause = self.options.restart_pause.saturating_mul(1 << failures.min(MOST_DOUBLINGS));
+                let pause = self.options.restart_pause.saturating_mul(1 << failures.min(MAX_DOUBLINGS));
                 State::Failed { reason, failures: failures.saturating_add(1), retry_at: Instant::now() + pause }
             }
         };
@@ -264,7 +264,7 @@ fn reason(error: UpstreamError) -> String {
 }
 
 /// How often the pause before a server is tried again doubles.
-const MOST_DOUBLINGS: u32 = 7;
+const MAX_DOUBLINGS: u32 = 7;
 
 #[cfg(test)]
 mod tests {

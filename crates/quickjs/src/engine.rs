@@ -21,7 +21,7 @@ include!("config.rs");
 static GUEST: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/guest.cwasm"));
 
 /// How many guests may exist at once, where address space allows. Each reserves some 4 GiB of it, and no memory.
-const MOST_GUESTS: u32 = 1000;
+const MAX_GUESTS: u32 = 1000;
 /// The same on systems that grant little address space.
 const FEWER_GUESTS: u32 = 32;
 
@@ -161,7 +161,7 @@ impl Exports {
 
 /// Instances from a pool of address space, as large as the system grants; without a pool where it grants none.
 fn wasmtime_engine() -> wasmtime::Result<(wasmtime::Engine, u32)> {
-    for guests in [MOST_GUESTS, FEWER_GUESTS] {
+    for guests in [MAX_GUESTS, FEWER_GUESTS] {
         let mut config = config();
         config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(guests)));
         if let Ok(engine) = wasmtime::Engine::new(&config) {

@@ -66,7 +66,7 @@ impl QuickJsGuest {
 
 impl Guest for QuickJsGuest {
     fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Turn> {
-        if self.interrupt.is_pulled() {
+        if self.interrupt.is_triggered() {
             self.state = State::Over;
         }
         loop {

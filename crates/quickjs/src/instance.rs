@@ -97,7 +97,7 @@ impl Instance {
         store.set_epoch_deadline(1);
         store.epoch_deadline_callback(|context| {
             note_peak(&context);
-            if context.data().interrupt.is_pulled() { Err(Stopped.into()) } else { Ok(UpdateDeadline::Yield(1)) }
+            if context.data().interrupt.is_triggered() { Err(Stopped.into()) } else { Ok(UpdateDeadline::Yield(1)) }
         });
         let instance = at_once(loaded.code.instantiate_async(&mut store))?;
         let exports = &loaded.exports;

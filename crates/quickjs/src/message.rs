@@ -13,7 +13,7 @@ use execbox_core::program::{Module, ModuleBody, Modules, Namespace, Program, Sou
 use execbox_core::value::Value;
 
 /// The most that a guest can address, less what its image takes: larger memory limits come to this.
-const MOST_MEMORY: u32 = 0xf000_0000;
+const MAX_MEMORY: u32 = 0xf000_0000;
 
 const START_FUNCTION: u8 = 0;
 const START_MODULES: u8 = 1;
@@ -33,7 +33,7 @@ const SETTLE_REJECTED: u8 = 2;
 pub(crate) fn start(program: &Program, log_units: usize) -> Option<Vec<u8>> {
     let mut message = Vec::with_capacity(256 + source_len(&program.source));
     message.extend_from_slice(&seed().to_le_bytes());
-    put_u32(&mut message, u32::try_from(program.limits.memory_bytes).unwrap_or(u32::MAX).min(MOST_MEMORY));
+    put_u32(&mut message, u32::try_from(program.limits.memory_bytes).unwrap_or(u32::MAX).min(MAX_MEMORY));
     put_u32(&mut message, u32::try_from(log_units).unwrap_or(u32::MAX));
     match &program.source {
         Source::Script { name, code } => {

@@ -261,7 +261,7 @@ fn a_guest_that_stands_in_a_call_is_stopped_and_dropped() {
     let code = "import { now } from 'host'; try { now() } finally { for (;;); }";
     let mut guest = engine().start(program(code, vec![])).unwrap();
     assert_eq!(turn(&mut *guest), Turn::Waiting);
-    guest.interrupt().pull();
+    guest.interrupt().trigger();
     assert_eq!(turn(&mut *guest), Turn::Done(Outcome::Interrupted));
     for _ in 0..50 {
         let mut guest = engine().start(program(code, vec![])).unwrap();

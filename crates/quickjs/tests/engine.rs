@@ -522,7 +522,7 @@ fn the_peak_is_known_however_a_program_ends() {
     while computes.peak_memory_bytes() < Some(300_000) {
         assert!(computes.poll_turn(&mut Context::from_waker(Waker::noop())).is_pending());
     }
-    computes.interrupt().pull();
+    computes.interrupt().trigger();
     assert_eq!(turn(&mut *computes), Turn::Done(Outcome::Interrupted));
     assert!(computes.peak_memory_bytes() > Some(300_000), "when it was stopped");
 }
@@ -692,7 +692,7 @@ fn nothing_escapes_an_interrupt() {
         let interrupt = guest.interrupt();
         let puller = thread::spawn(move || {
             thread::sleep(Duration::from_millis(20));
-            interrupt.pull();
+            interrupt.trigger();
         });
         let started = Instant::now();
         assert_eq!(turn(&mut *guest), Turn::Done(Outcome::Interrupted), "{body}");

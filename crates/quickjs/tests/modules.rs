@@ -406,7 +406,7 @@ fn nothing_escapes_an_interrupt() {
         let interrupt = guest.interrupt();
         let puller = thread::spawn(move || {
             thread::sleep(Duration::from_millis(20));
-            interrupt.pull();
+            interrupt.trigger();
         });
         assert_eq!(turn(&mut *guest), Turn::Done(Outcome::Interrupted), "{code}");
         puller.join().unwrap();

@@ -125,8 +125,8 @@ fn normalise(path: &str) -> Result<Normalised, PathError> {
 }
 
 fn refuse(path: &str, problem: PathProblem) -> PathError {
-    const MOST_CHARS: usize = 100;
-    let cut = path.char_indices().nth(MOST_CHARS).map(|(at, _)| format!("{}…", &path[..at]));
+    const MAX_CHARS: usize = 100;
+    let cut = path.char_indices().nth(MAX_CHARS).map(|(at, _)| format!("{}…", &path[..at]));
     PathError { path: cut.unwrap_or_else(|| path.to_owned()), problem }
 }
 

@@ -12,10 +12,10 @@ use super::pattern::{Expected, PatternError};
 use crate::units::{self, UnitError};
 
 /// More steps than a case has when its loops are unrolled.
-const MOST_STEPS: usize = 20_000;
+const MAX_STEPS: usize = 20_000;
 
 /// More bytes than one step sends.
-const MOST_BYTES: usize = 256 << 20;
+const MAX_BYTES: usize = 256 << 20;
 
 /// A case's code stands this much further in than its `> execute`.
 const CODE_INDENT: usize = 4;
@@ -64,11 +64,11 @@ enum Fault {
     NoBlock,
     #[error("only messages can be heard in any order: `< tool_call {{…}}`")]
     NotInAnyOrder,
-    #[error("the case has more than {MOST_STEPS} steps")]
+    #[error("the case has more than {MAX_STEPS} steps")]
     TooManySteps,
     #[error("bytes are texts, times and hexadecimal pairs: `> bytes \"[\" * 1000 ff 0a callId:call-1`, and not {0:?}")]
     Bytes(String),
-    #[error("a step sends at most {MOST_BYTES} bytes")]
+    #[error("a step sends at most {MAX_BYTES} bytes")]
     TooManyBytes,
 }
 
@@ -164,7 +164,7 @@ fn parse_steps(mut lines: &[Line], steps: &mut Vec<Step>) -> Result<()> {
             (action, after) = parse_action(line, after)?;
             steps.push(Step { line: line.number, action });
         }
-        if steps.len() > MOST_STEPS {
+        if steps.len() > MAX_STEPS {
             return line.fault(Fault::TooManySteps);
         }
         lines = after;
@@ -193,7 +193,7 @@ fn parse_for(line: &Line) -> Result<(&str, Vec<i64>)> {
     let words: Vec<_> = line.text.split_whitespace().collect();
     let ["for", variable, "from", first, "to", last] = words[..] else { return line.fault(Fault::For) };
     let (Ok(first), Ok(last)) = (first.parse::<i32>(), last.parse::<i32>()) else { return line.fault(Fault::For) };
-    if !variable.starts_with('%') || first.abs_diff(last) as usize > MOST_STEPS {
+    if !variable.starts_with('%') || first.abs_diff(last) as usize > MAX_STEPS {
         return line.fault(Fault::For);
     }
     let (first, last) = (i64::from(first), i64::from(last));
@@ -314,7 +314,7 @@ fn parse_bytes(line: &Line, mut text: &str) -> Result<Vec<Piece>> {
             let (times, after) = parse_times(line, after.trim_start())?;
             text = after;
             sum += unit.len().saturating_mul(times);
-            if sum > MOST_BYTES {
+            if sum > MAX_BYTES {
                 return line.fault(Fault::TooManyBytes);
             }
             unit.repeat(times).into_bytes()

@@ -12,7 +12,7 @@ mod report;
 use std::time::Duration;
 
 use execbox::code::{CodeExecution, CodeExecutionOptions, CodeExecutionResult, SAFETY_CAP};
-use execbox::core::code::{Failure, Record, Status};
+use execbox::core::contract::module::{Failure, Record, Status};
 use execbox::{CancellationToken, Executor};
 
 use self::modules::ModulesError;

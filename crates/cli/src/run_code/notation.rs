@@ -16,7 +16,7 @@ use serde_json::Number;
 use crate::terminal::safe_line;
 
 /// How many elements of bytes and typed arrays are shown.
-const MOST_ELEMENTS: usize = 100;
+const MAX_ELEMENTS: usize = 100;
 
 /// Beyond it, not every whole number is a number.
 const EXACT: f64 = 9_007_199_254_740_992.0;
@@ -195,11 +195,11 @@ impl<'g> Printer<'g> {
     fn buffer(&mut self, name: &str, bytes: &[u8]) {
         let _ = write!(self.text, "[{name} of {} bytes", bytes.len());
         let mut before = ": ";
-        for byte in bytes.iter().take(MOST_ELEMENTS) {
+        for byte in bytes.iter().take(MAX_ELEMENTS) {
             let _ = write!(self.text, "{before}{byte:02x}");
             before = " ";
         }
-        self.text += if bytes.len() > MOST_ELEMENTS { " …]" } else { "]" };
+        self.text += if bytes.len() > MAX_ELEMENTS { " …]" } else { "]" };
     }
 
     fn view(&mut self, kind: ViewKind, bytes: &[u8]) {
@@ -207,8 +207,8 @@ impl<'g> Printer<'g> {
             return self.buffer("DataView", bytes);
         }
         let elements = bytes.chunks_exact(kind.element_len() as usize);
-        let more = elements.len().saturating_sub(MOST_ELEMENTS);
-        let shown: Vec<String> = elements.take(MOST_ELEMENTS).map(|bytes| element(kind, bytes)).collect();
+        let more = elements.len().saturating_sub(MAX_ELEMENTS);
+        let shown: Vec<String> = elements.take(MAX_ELEMENTS).map(|bytes| element(kind, bytes)).collect();
         let _ = write!(self.text, "new {}([{}", kind.name(), shown.join(", "));
         if more > 0 {
             let _ = write!(self.text, ", … {more} more");

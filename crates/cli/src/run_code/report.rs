@@ -7,7 +7,7 @@ use std::io::{self, IsTerminal as _};
 
 use bytesize::ByteSize;
 use execbox::code::{CodeExecutionError, CodeExecutionLog, CodeExecutionResult, Graph, Status};
-use execbox::core::code::Failure;
+use execbox::core::contract::module::Failure;
 use execbox::core::error::{StackFrame, render};
 use execbox::core::language::Position;
 

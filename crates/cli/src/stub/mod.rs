@@ -20,7 +20,7 @@ use crate::terminal::beginning;
 use crate::units::{self, UnitError};
 
 /// How much of a value a message shows.
-const MOST_CHARS: usize = 200;
+const MAX_CHARS: usize = 200;
 
 /// Why there are no stub tools.
 #[derive(Debug, thiserror::Error)]
@@ -126,7 +126,7 @@ fn stub(name: &str, answers: Arc<[Answer]>, delay: Option<Duration>) -> Tool {
                     "{}.{} has no canned answer for the input {}",
                     context.provider,
                     context.safe_name,
-                    beginning(&input.to_string(), MOST_CHARS)
+                    beginning(&input.to_string(), MAX_CHARS)
                 ))),
             }
         }

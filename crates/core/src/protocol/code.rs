@@ -32,7 +32,7 @@ use serde_json::{Map, Value as Json, json};
 
 use super::line::MAX_ATTACHMENT_BYTES;
 use super::message::{A_STRING, Fault, Fields, Millis, Object, millis, read_limits, read_stack, written_limits, wrong};
-use crate::code::{Bridge, CodeExecutionError, Ending, Failure, Request, Status};
+use crate::contract::module::{Bridge, CodeExecutionError, Ending, Failure, Request, Status};
 use crate::engine::{Call, CallId, Notification, Pending};
 use crate::language::Dialect;
 use crate::value::{Graph, Value};

@@ -16,7 +16,7 @@ use super::code::{CodeCall, CodeDone, CodeNotify, Hello, RunCode, Settle};
 use super::host::{CloseReason, HostOptions, Misbehaviour, can_be_in, most_calls, too_early};
 use super::line::TooLong;
 use super::message::{HostMessage, RunnerMessage};
-use crate::code::{Ending, Failure, Request, Status, Stop};
+use crate::contract::module::{Ending, Failure, Request, Status, Stop};
 use crate::engine::{Call, CallId, Notification, Pending};
 use crate::language::Position;
 use crate::program::Limits;

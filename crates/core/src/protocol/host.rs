@@ -26,13 +26,13 @@ use serde_json::Value as Json;
 
 use super::line::{LineError, TooLong};
 use super::message::{self, Done, Execute, HostMessage, MessageError, RunnerMessage, ToolResult, WireCall, WireLog};
+use crate::contract::script::{Script, Stop, ToolCall};
 use crate::engine::{CallId, Event, LogLevel, LogLine};
 use crate::error::{ErrorCode, ExecuteError, ExecuteResult, SCRIPT_NAME};
 use crate::language::Position;
 use crate::mailbox::Mailbox;
 use crate::manifest::ProviderManifest;
 use crate::program::Limits;
-use crate::script::{Script, Stop, ToolCall};
 use crate::value::MAX_JSON_DEPTH;
 
 /// How patient a host is.

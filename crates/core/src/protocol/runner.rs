@@ -24,13 +24,13 @@ use super::line::TooLong;
 use super::message::{
     self, Done, Execute, Fault, HostMessage, MessageError, RunnerMessage, ToolResult, WireCall, WireLog,
 };
-use crate::code::{Code, CodeExecutionError, Ending, Failure, Request, Status, Stop as CodeStop};
+use crate::contract::module::{Code, CodeExecutionError, Ending, Failure, Request, Status, Stop as CodeStop};
+use crate::contract::script::{Action, Script, Stop, ToolCall};
 use crate::engine::{Answer, CallId, Event, Outcome, Pending, StartError, Turn};
 use crate::error::{ExecuteError, ExecuteResult};
 use crate::language::Language;
 use crate::manifest::ProviderManifest;
 use crate::program::{Limits, Program};
-use crate::script::{Action, Script, Stop, ToolCall};
 use crate::value::{Graph, Value};
 
 /// What a driver of a [`RunnerSession`] has to do, in the order in which it is told.

@@ -8,7 +8,7 @@ use std::str::FromStr;
 pub struct BigInt(Box<[u8]>);
 
 /// Longer ones are written in hexadecimal: turning them into decimal takes time that grows with the square of their length.
-const MOST_DECIMAL_BYTES: usize = 1024;
+const MAX_DECIMAL_BYTES: usize = 1024;
 
 impl BigInt {
     /// From two's complement, little-endian; no bytes are zero.
@@ -86,7 +86,7 @@ impl fmt::Display for BigInt {
         if self.is_negative() {
             f.write_str("-")?;
         }
-        if rest.len() > MOST_DECIMAL_BYTES {
+        if rest.len() > MAX_DECIMAL_BYTES {
             f.write_str("0x")?;
             return rest.iter().rev().try_for_each(|byte| write!(f, "{byte:02x}"));
         }
@@ -139,8 +139,8 @@ fn from_hexadecimal(digits: &[u8]) -> Option<Vec<u8>> {
 }
 
 fn from_decimal(digits: &[u8]) -> Option<Vec<u8>> {
-    const MOST_DIGITS: usize = MOST_DECIMAL_BYTES * 5 / 2;
-    if digits.is_empty() || digits.len() > MOST_DIGITS {
+    const MAX_DIGITS: usize = MAX_DECIMAL_BYTES * 5 / 2;
+    if digits.is_empty() || digits.len() > MAX_DIGITS {
         return None;
     }
     let mut bytes = Vec::new();

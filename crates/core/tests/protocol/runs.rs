@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use execbox_core::code::{Bridge, CodeExecutionError, Ending, Failure, Request, Status, Stop};
+use execbox_core::contract::module::{Bridge, CodeExecutionError, Ending, Failure, Request, Status, Stop};
 use execbox_core::engine::{Call, CallId, Notification, Pending};
 use execbox_core::error::StackFrame;
 use execbox_core::language::{Code, Dialect, Export, Language, Module, ModuleSource, Reading, SyntaxError};

@@ -230,7 +230,7 @@ impl ScriptedGuest {
 impl Guest for ScriptedGuest {
     fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Turn> {
         loop {
-            if self.interrupt.is_pulled() {
+            if self.interrupt.is_triggered() {
                 return Poll::Ready(Turn::Done(Outcome::Interrupted));
             }
             let Some(line) = self.moves.front() else {
@@ -392,8 +392,8 @@ fn live(
             }
         }
         let turn = loop {
-            if pulled.is_pulled() {
-                guest.interrupt().pull();
+            if pulled.is_triggered() {
+                guest.interrupt().trigger();
             }
             match guest.poll_turn(&mut Context::from_waker(&waker)) {
                 Poll::Ready(turn) => break turn,

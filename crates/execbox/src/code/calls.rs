@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use execbox_core::code::{FIRST_FUNCTION, take_apart};
+use execbox_core::contract::module::{FIRST_FUNCTION, take_apart};
 use execbox_core::engine::{CallId, Pending};
 use execbox_core::value::{Datum, FunctionKind, Graph, Node, Refusal, Value};
 use futures_util::FutureExt as _;

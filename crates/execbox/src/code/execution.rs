@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use execbox_core::code::{CodeExecutionResult, Ending, Failure, Noted, Record, Request, Stop};
+use execbox_core::contract::module::{CodeExecutionResult, Ending, Failure, Noted, Record, Request, Stop};
 use execbox_core::engine::{Call, Notification};
 use execbox_core::program::Limits;
 use execbox_core::value::Graph;

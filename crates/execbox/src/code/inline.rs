@@ -4,13 +4,13 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::{Context, Poll};
 
-use execbox_core::code::{Code, CodeExecutionResult, Failure, Request};
+use execbox_core::contract::module::{Code, CodeExecutionResult, Failure, Request};
 use execbox_core::engine::{Event, Guest, Outcome, Turn};
 use futures_util::future::OptionFuture;
 
 use super::execution::Run;
-use crate::parts::Parts;
-use crate::turns::Turns;
+use crate::session::parts::Parts;
+use crate::session::turns::Turns;
 
 /// Drives a run to its end.
 pub(crate) async fn drive(parts: Parts, request: Request, run: Run) -> CodeExecutionResult {

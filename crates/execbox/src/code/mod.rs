@@ -23,7 +23,7 @@
 //! - [`CodeExecutionOptions`]: what is executed and granted. [`HostValue`]: data, functions, promises.
 //! - [`CodeExecution`]: a run under way. [`CodeExecutionResult`]: what it came to.
 //!
-//! What is not here: linking, statuses and errors, which are `execbox_core::code`'s; and anything that a run is given
+//! What is not here: linking, statuses and errors, which are `execbox_core::contract::module`'s; and anything that a run is given
 //! without being asked for.
 
 mod calls;
@@ -34,7 +34,7 @@ mod remote;
 mod tools;
 mod value;
 
-pub use execbox_core::code::{CodeExecutionError, CodeExecutionLog, CodeExecutionResult, Status};
+pub use execbox_core::contract::module::{CodeExecutionError, CodeExecutionLog, CodeExecutionResult, Status};
 pub use execbox_core::language::Dialect;
 pub use execbox_core::value::{Datum, Graph, Node};
 pub use execution::{CodeControl, CodeExecution};

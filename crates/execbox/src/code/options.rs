@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use execbox_core::code::{Bridge, CodeExecutionLog, Failure, Request, add_own_globals};
+use execbox_core::contract::module::{Bridge, CodeExecutionLog, Failure, Request, add_own_globals};
 use execbox_core::language::Dialect;
 use execbox_core::program::Limits;
 use execbox_core::value::{Graph, Node, Refusal};

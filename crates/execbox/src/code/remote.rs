@@ -1,4 +1,4 @@
-//! Runs with a runner at the other end of a link: the host's driver, as [`crate::host`] is for scripts.
+//! Runs with a runner at the other end of a link: the host's driver, as [`crate::session::host`] is for scripts.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -6,15 +6,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use execbox_core::code::{CodeExecutionResult, Ending, Request, Stop};
+use execbox_core::contract::module::{CodeExecutionResult, Ending, Request, Stop};
 use execbox_core::protocol::code_host::{CodeHostSession, Output};
 use execbox_core::protocol::host::HostOptions;
 use execbox_core::protocol::message::{HostMessage, RunnerMessage};
 use futures_util::future::FutureExt as _;
 
 use super::execution::Run;
-use crate::link::Link;
-use crate::wire::Wire;
+use crate::session::channel::Link;
+use crate::session::wire::Wire;
 
 /// Has the runner at the other end of `link` run it. Whether that runner may be used again is the second answer.
 pub(crate) async fn converse<L>(

@@ -5,8 +5,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::options::CodeExecutionOptions;
 use super::value::{Args, HostError, HostValue};
-use crate::dispatch::call_tool;
-use crate::provider::Provider;
+use crate::tools::dispatch::call_tool;
+use crate::tools::provider::Provider;
 
 impl CodeExecutionOptions {
     /// The tools of a provider, as a module that is imported by the provider's name: an async function for each, by its

@@ -9,7 +9,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use tokio::net::unix::pipe;
 
 use super::{Received, StreamTransport, Transport};
-use crate::child::Child;
+use crate::transport::child::Child;
 
 /// A [`Transport`] to a child process, by its standard input and output, one message per line. Dropping it
 /// kills the child.

@@ -10,6 +10,7 @@
 //! JSON object.
 
 mod address;
+mod child;
 pub(crate) mod command;
 mod connect;
 mod listen;

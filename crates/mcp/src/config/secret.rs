@@ -69,7 +69,7 @@ fn is_plain(value: &str) -> bool {
 
 /// A number, letters as words have them (all of one case, but for the first), or next to nothing, as `v1` and `s3`.
 fn is_word(word: &str) -> bool {
-    let is_number = word.len() <= MOST_DIGITS && word.bytes().all(|byte| byte.is_ascii_digit());
+    let is_number = word.len() <= MAX_DIGITS && word.bytes().all(|byte| byte.is_ascii_digit());
     let rest = word.get(1..).unwrap_or_default();
     let is_cased = |is: fn(char) -> bool| rest.chars().all(|c| c.is_alphabetic() && is(c));
     let is_text = word.len() <= LONGEST_WORD
@@ -105,7 +105,7 @@ const SCHEMES: &[&str] = &["Basic", "Bearer", "Token"];
 
 /// What passes for a word and for a number.
 const LONGEST_WORD: usize = 20;
-const MOST_DIGITS: usize = 8;
+const MAX_DIGITS: usize = 8;
 const SHORTEST_KEY: usize = 3;
 
 #[cfg(test)]

@@ -193,7 +193,7 @@ impl Connection {
             return Err(ToolError::new(format!("MCP server {name:?} is down; it is tried again in {pause} ms")));
         }
         let failures = self.failures.fetch_add(1, Ordering::Relaxed);
-        *retry_at = Instant::now() + self.options.restart_pause.saturating_mul(1 << failures.min(MOST_DOUBLINGS));
+        *retry_at = Instant::now() + self.options.restart_pause.saturating_mul(1 << failures.min(MAX_DOUBLINGS));
         let again = Box::pin(connect(&self.source, &self.changed, &self.options));
         let again = self.closing.run_until_cancelled(again).await;
         let again = again.ok_or_else(|| self.is_closed())?;
@@ -304,7 +304,7 @@ impl ClientHandler for Client {
 }
 
 /// How often the pause between restarts doubles, and the pause between listings.
-const MOST_DOUBLINGS: u32 = 7;
+const MAX_DOUBLINGS: u32 = 7;
 const LIST_PAUSE: Duration = Duration::from_millis(50);
 
 /// The pause after a subscription that ended.

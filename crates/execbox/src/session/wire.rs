@@ -1,6 +1,6 @@
 //! A session's way to its runner: the link and the clock, for both kinds of sessions that a host has.
 //!
-//! What a session says to do is for its driver ([`crate::host`], [`crate::code`]).
+//! What a session says to do is for its driver ([`crate::session::host`], [`crate::code`]).
 
 use std::future::Future as _;
 use std::io;
@@ -14,7 +14,7 @@ use execbox_core::protocol::line::TooLong;
 use execbox_core::protocol::message::{HostMessage, RunnerMessage};
 use tokio::time::{Instant, Sleep};
 
-use crate::link::{Heard, Link};
+use crate::session::channel::{Heard, Link};
 
 /// The host's half of a session, as far as wires are concerned.
 pub(crate) trait HostHalf {

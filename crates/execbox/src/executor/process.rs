@@ -17,10 +17,10 @@ use execbox_core::protocol::host::HostOptions;
 use futures_util::future::BoxFuture;
 
 use crate::code::{self, CodeExecution, CodeExecutionOptions};
+use crate::executor::pooled::{Pooled, Shells};
 use crate::executor::{Execution, Executor};
-use crate::link::JsonLink;
-use crate::pooled::{Pooled, Shells};
-use crate::serve;
+use crate::session::channel::JsonLink;
+use crate::session::serve;
 use crate::transport::CommandTransport;
 use crate::transport::command::IdleCommand;
 
@@ -67,7 +67,7 @@ impl ProcessExecutor {
 
     /// The same, with other options.
     pub fn builder(command: RunnerCommand) -> ProcessExecutorBuilder {
-        let (options, pool) = (HostOptions::default(), crate::pool::default_options());
+        let (options, pool) = (HostOptions::default(), crate::executor::pool::default_options());
         ProcessExecutorBuilder { command, options, pool, ephemeral: false }
     }
 }

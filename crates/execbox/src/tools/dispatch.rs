@@ -9,17 +9,17 @@ use std::task::{Context, Poll};
 
 use execbox_core::engine::CallId;
 
+use execbox_core::contract::script::ToolCall;
 use execbox_core::error::{ErrorCode, ExecuteError};
-use execbox_core::script::ToolCall;
 use futures_util::FutureExt as _;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use serde_json::Value as Json;
 use tokio_util::sync::CancellationToken;
 
 use crate::executor::CallSink;
-use crate::provider::{HostTool, Provider};
-use crate::schema::Schema;
-use crate::tool::ToolContext;
+use crate::tools::provider::{HostTool, Provider};
+use crate::tools::schema::Schema;
+use crate::tools::tool::ToolContext;
 
 /// What a call came to.
 pub(crate) type Finished = (CallId, Result<Option<Json>, ExecuteError>);

@@ -1,9 +1,16 @@
 //! What is executed, and by what.
 
+pub(crate) mod inline;
+mod pool;
+pub(crate) mod pooled;
+pub(crate) mod process;
+pub(crate) mod remote;
+pub(crate) mod worker;
+
 use std::fmt;
 use std::sync::Arc;
 
-use execbox_core::code::Failure;
+use execbox_core::contract::module::Failure;
 use execbox_core::engine::LogLine;
 use execbox_core::error::{ExecuteError, ExecuteResult};
 use execbox_core::program::Limits;
@@ -11,8 +18,8 @@ use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
 use crate::code::{CodeExecution, CodeExecutionOptions, Run};
-use crate::provider::Provider;
-use crate::tool::ToolContext;
+use crate::tools::provider::Provider;
+use crate::tools::tool::ToolContext;
 
 /// Runs code: behind which wall, is for the executor to say.
 pub trait Executor: Send + Sync {
@@ -41,7 +48,7 @@ pub trait Executor: Send + Sync {
 
     /// Lets go what it keeps ready, and waits for the executions under way. Those that wait for their turn
     /// are woken, and all from here on refused, with an error whose [`refusal`](ExecuteError::refusal) is
-    /// [`Refusal::Closed`](crate::Refusal::Closed). An executor that keeps nothing ready goes on.
+    /// [`Rejected::Closed`](crate::Rejected::Closed). An executor that keeps nothing ready goes on.
     fn dispose(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::ready(()))
     }

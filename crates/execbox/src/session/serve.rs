@@ -8,7 +8,7 @@ use std::{env, fs, process, thread};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use tokio::task::JoinSet;
 
-use crate::runner::Runner;
+use crate::session::runner::Runner;
 use crate::transport::{Arrival, Listener, stdio};
 
 /// What a program that [is its own runner](crate::RunnerCommand::this_program) is started with.
@@ -47,7 +47,7 @@ pub fn serve_if_runner() {
 /// [`serve_if_runner`], with a runner of your own parts.
 pub fn serve_if_runner_with(runner: impl FnOnce() -> io::Result<Runner>) {
     if is_runner() {
-        be_a_runner();
+        init_runner_process();
         process::exit(i32::from(runner().and_then(|runner| serve_stdio(&runner)).is_err()));
     }
 }
@@ -65,7 +65,7 @@ fn serve_stdio(runner: &Runner) -> io::Result<()> {
 ///
 /// Only for processes that are runners on standard input and output, first in `main`: it closes descriptors
 /// without asking whose they are.
-pub fn be_a_runner() {
+pub fn init_runner_process() {
     close_inherited();
     let watch = thread::Builder::new().name("execbox-host-watch".into()).spawn(|| {
         let stdin = stdin();

@@ -6,8 +6,8 @@ use jsonschema::Validator;
 use serde_json::Value as Json;
 
 /// How many failures of one value are told, and how much of each.
-const MOST_FAILURES: usize = 8;
-const MOST_CHARS: usize = 240;
+const MAX_FAILURES: usize = 8;
+const MAX_CHARS: usize = 240;
 
 /// A compiled JSON Schema.
 ///
@@ -49,7 +49,7 @@ impl Schema {
         }
         let mut message = String::new();
         let mut failures = self.validator.iter_errors(value);
-        for failure in failures.by_ref().take(MOST_FAILURES) {
+        for failure in failures.by_ref().take(MAX_FAILURES) {
             let separator = if message.is_empty() { "" } else { "; " };
             let path = path_text(what, &failure.instance_path().to_string());
             let _ = write!(message, "{separator}{path}: {}", cut(&failure.to_string()));
@@ -81,7 +81,7 @@ fn path_text(what: &str, pointer: &str) -> String {
 }
 
 fn cut(text: &str) -> String {
-    match text.char_indices().nth(MOST_CHARS) {
+    match text.char_indices().nth(MAX_CHARS) {
         Some((at, _)) => format!("{}…", &text[..at]),
         None => text.to_owned(),
     }

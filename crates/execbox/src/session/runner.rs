@@ -18,14 +18,14 @@ use futures_util::future::FutureExt as _;
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::CancellationToken;
 
-use crate::link::{Heard, JsonLink, Link};
-use crate::parts::Parts;
+use crate::session::channel::{Heard, JsonLink, Link};
+use crate::session::parts::Parts;
+use crate::session::turns::Turns;
 use crate::transport::Transport;
-use crate::turns::Turns;
 
 /// How much may wait to be carried off before the guest must wait too: a host that does not read gets no
 /// more said to it.
-const MOST_UNSENT: usize = 1 << 20;
+const MAX_UNSENT: usize = 1 << 20;
 
 /// How long a host that has ended may take to read what was said before.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -190,7 +190,7 @@ impl<'a, L: Link<RunnerMessage, HostMessage>> Conversation<'a, L> {
 
     /// Whether the guest must wait for the host to read; `poll_flush` wakes this task when it has.
     fn is_held_up(&self) -> bool {
-        self.link.unsent() > MOST_UNSENT
+        self.link.unsent() > MAX_UNSENT
     }
 
     /// Lets the guest compute. Whether it was answered meanwhile, and can go on.

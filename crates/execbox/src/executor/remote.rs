@@ -8,18 +8,18 @@ use std::sync::Arc;
 use std::task::Context;
 use std::time::Duration;
 
-use execbox_core::code::{CodeExecutionResult, Failure, Request};
+use execbox_core::contract::module::{CodeExecutionResult, Failure, Request};
+use execbox_core::contract::script::Stop;
 use execbox_core::error::{ExecuteError, ExecuteResult};
 use execbox_core::protocol::host::HostOptions;
 use execbox_core::protocol::message::{HostMessage, RunnerMessage};
-use execbox_core::script::Stop;
 use futures_util::future::{BoxFuture, FutureExt as _};
 use tokio::time::Instant;
 
 use crate::code::{self, CodeExecution, CodeExecutionOptions};
 use crate::executor::{Execution, Executor};
-use crate::host::{cancelled, converse};
-use crate::link::{JsonLink, Link};
+use crate::session::channel::{JsonLink, Link};
+use crate::session::host::{cancelled, converse};
 use crate::transport::{Address, Token, Transport};
 
 type Connect = dyn Fn() -> BoxFuture<'static, io::Result<Box<dyn Transport>>> + Send + Sync;

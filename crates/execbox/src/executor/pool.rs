@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use execbox_core::pool::{self as core, Acquired, Grant, Output, PoolOptions, Refusal};
+use execbox_core::pool::{self as core, Acquired, Grant, Output, PoolOptions, Rejected};
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -13,7 +13,7 @@ pub(crate) fn default_options() -> PoolOptions {
     PoolOptions::for_cores(std::thread::available_parallelism().map_or(1, usize::from))
 }
 
-type Answer<S> = Result<Grant<S>, Refusal>;
+type Answer<S> = Result<Grant<S>, Rejected>;
 type Waiter<S> = oneshot::Sender<Answer<S>>;
 
 /// Shells for executions, shared.
@@ -45,7 +45,7 @@ impl<S: Send + 'static> Pool<S> {
     }
 
     /// Waits for its turn. Without a shell: one is to be made.
-    pub(crate) async fn acquire(self: &Arc<Self>) -> Result<(Lease<S>, Option<S>), Refusal> {
+    pub(crate) async fn acquire(self: &Arc<Self>) -> Result<(Lease<S>, Option<S>), Rejected> {
         let mut turn = None;
         let acquired = self.lock().pool.acquire(
             || {
@@ -69,7 +69,7 @@ impl<S: Send + 'static> Pool<S> {
     }
 
     /// The right to make what is missing until there are `count`.
-    pub(crate) fn grow_to(self: &Arc<Self>, count: usize) -> Result<Vec<Lease<S>>, Refusal> {
+    pub(crate) fn grow_to(self: &Arc<Self>, count: usize) -> Result<Vec<Lease<S>>, Rejected> {
         let more = self.lock().pool.grow_to(count)?;
         Ok((0..more).map(|_| self.lease()).collect())
     }
@@ -183,7 +183,7 @@ impl<S: Send + 'static> Turn<'_, S> {
     }
 
     async fn answered(&mut self) -> Answer<S> {
-        (&mut self.answer).await.unwrap_or(Err(Refusal::Closed))
+        (&mut self.answer).await.unwrap_or(Err(Rejected::Closed))
     }
 }
 

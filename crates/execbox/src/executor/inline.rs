@@ -8,19 +8,19 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use execbox_core::contract::script::{Action, Script, Stop};
 use execbox_core::engine::{Engine, Event, Guest, Outcome, Turn};
 use execbox_core::error::{ExecuteError, ExecuteResult};
 use execbox_core::language::Language;
-use execbox_core::script::{Action, Script, Stop};
 use futures_util::future::{BoxFuture, OptionFuture};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::code::{self, CodeExecution, CodeExecutionOptions};
-use crate::dispatch::ToolCalls;
 use crate::executor::{Execution, Executor};
-use crate::parts::Parts;
-use crate::turns::Turns;
+use crate::session::parts::Parts;
+use crate::session::turns::Turns;
+use crate::tools::dispatch::ToolCalls;
 
 /// Runs guests in this process, each on the task that awaits it.
 ///

@@ -18,12 +18,12 @@ use std::time::Duration;
 
 use serde_json::{Map, Value as Json, json};
 
+use crate::contract::explain::{Given, explain};
 use crate::engine::{Frame, LinkError as EngineError, LogLevel, Notification, Outcome, Thrown};
 use crate::error::{ExecuteError, StackFrame, bounded_stack, render};
-use crate::explain::{Given, explain};
 use crate::language::{Dialect, GLOBALS_MODULE, Language, Position, Reading};
 use crate::link::{self, LinkError, Sources};
-use crate::pool::Refusal as PoolRefusal;
+use crate::pool::Rejected;
 use crate::program::{Limits, Module, Modules, Program, Source};
 use crate::text::bytes_text;
 use crate::value::{Datum, FunctionKind, Graph, Node, Refusal, Value};
@@ -482,7 +482,7 @@ pub struct CodeExecutionError {
     /// the specification serialises.
     pub is_internal: bool,
     /// Where an executor turned the run away before anything of it ran: why. Not part of what the specification serialises.
-    pub refusal: Option<PoolRefusal>,
+    pub refusal: Option<Rejected>,
 }
 
 impl CodeExecutionError {

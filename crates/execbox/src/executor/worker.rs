@@ -19,10 +19,10 @@ use futures_util::future::BoxFuture;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::code::{self, CodeExecution, CodeExecutionOptions};
+use crate::executor::pooled::{Pooled, Shells};
 use crate::executor::{Execution, Executor};
-use crate::link::{Heard, Link};
-use crate::pooled::{Pooled, Shells};
-use crate::runner::Runner;
+use crate::session::channel::{Heard, Link};
+use crate::session::runner::Runner;
 
 /// Runs guests on threads of their own, which are kept warm for the next ones. The tools run on the
 /// caller's runtime, which no guest ever occupies.
@@ -68,7 +68,12 @@ impl WorkerExecutor {
 
 impl WorkerExecutorBuilder {
     fn of(runner: Runner) -> Self {
-        Self { runner, options: HostOptions::default(), pool: crate::pool::default_options(), ephemeral: false }
+        Self {
+            runner,
+            options: HostOptions::default(),
+            pool: crate::executor::pool::default_options(),
+            ephemeral: false,
+        }
     }
 
     /// How many workers there may be, and who waits for how long.

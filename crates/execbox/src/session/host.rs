@@ -9,18 +9,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use execbox_core::contract::script::Stop;
 use execbox_core::error::ExecuteResult;
 use execbox_core::program::Limits;
 use execbox_core::protocol::host::{HostOptions, HostSession, Output};
 use execbox_core::protocol::message::{Execute, HostMessage, RunnerMessage};
-use execbox_core::script::Stop;
 use futures_util::future::FutureExt as _;
 use tokio_util::sync::CancellationToken;
 
-use crate::dispatch::ToolCalls;
 use crate::executor::Execution;
-use crate::link::Link;
-use crate::wire::Wire;
+use crate::session::channel::Link;
+use crate::session::wire::Wire;
+use crate::tools::dispatch::ToolCalls;
 
 /// What came of an execution, and of the runner that it was given to.
 pub(crate) struct Conversation {

@@ -8,9 +8,9 @@ use execbox_core::manifest::{ProviderManifest, ToolManifest};
 use execbox_core::names::{self, ProviderNameError, SafeNames};
 use serde_json::Value as Json;
 
-use crate::declarations::{self, ToolSignature};
-use crate::schema::Schema;
-use crate::tool::{HostFunction, Tool};
+use crate::tools::declarations::{self, ToolSignature};
+use crate::tools::schema::Schema;
+use crate::tools::tool::{HostFunction, Tool};
 
 /// Tools under one name, ready to be granted: guest code sees a global of that name whose members are
 /// async functions. Cheap to clone; serves any number of executions at once.

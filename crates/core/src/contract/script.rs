@@ -18,9 +18,9 @@ use std::time::Duration;
 
 use serde_json::Value as Json;
 
+use crate::contract::explain::{Given, explain};
 use crate::engine::{Answer, Call, CallId, Event, LogLine, Outcome, Thrown};
 use crate::error::{ErrorCode, ExecuteError, ExecuteResult, SCRIPT_NAME};
-use crate::explain::{Given, explain};
 use crate::language::{Language, Reading, SyntaxError};
 use crate::manifest::ProviderManifest;
 use crate::names;

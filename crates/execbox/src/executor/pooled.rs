@@ -8,7 +8,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use execbox_core::code::{CodeExecutionResult, Failure, Request};
+use execbox_core::contract::module::{CodeExecutionResult, Failure, Request};
 use execbox_core::error::{ExecuteError, ExecuteResult};
 use execbox_core::pool::PoolOptions;
 use execbox_core::protocol::host::HostOptions;
@@ -18,9 +18,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::code;
 use crate::executor::Execution;
-use crate::host::{Conversation, cancelled, converse};
-use crate::link::Link;
-use crate::pool::{Lease, Pool};
+use crate::executor::pool::{Lease, Pool};
+use crate::session::channel::Link;
+use crate::session::host::{Conversation, cancelled, converse};
 
 /// A kind of shell.
 pub(crate) trait Shells: Send + Sync + 'static {

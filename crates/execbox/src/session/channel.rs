@@ -1,7 +1,7 @@
 //! Typed messages between the two halves of a session: what the drivers talk through.
 //!
 //! [`JsonLink`] puts them through a [`Transport`] as JSON; within this process they go as they are (see
-//! [`crate::worker`]).
+//! [`crate::executor::worker`]).
 
 use std::io;
 use std::task::{Context, Poll, ready};
@@ -40,7 +40,7 @@ pub(crate) enum Heard<M> {
 }
 
 /// How many bytes of attachments may wait for their message.
-const MOST_ATTACHED: usize = 4 * MAX_ATTACHMENT_BYTES;
+const MAX_ATTACHED: usize = 4 * MAX_ATTACHMENT_BYTES;
 
 /// Messages as JSON, through a transport.
 pub(crate) struct JsonLink<T> {
@@ -135,9 +135,9 @@ impl<T> JsonLink<T> {
     fn keep(&mut self, bytes: Vec<u8>) -> Result<(), LineError> {
         // Each counts for something, or a host that names none of them could send them for ever.
         let kept: usize = self.attached.iter().map(|one| one.len() + 64).sum();
-        if kept + bytes.len() > MOST_ATTACHED {
+        if kept + bytes.len() > MAX_ATTACHED {
             self.attached.clear();
-            return Err(LineError::Oversized(MOST_ATTACHED));
+            return Err(LineError::Oversized(MAX_ATTACHED));
         }
         self.attached.push(bytes);
         Ok(())

@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 use tokio_util::sync::CancellationToken;
 
-use crate::finite;
+use crate::tools::finite;
 
 /// A host function for guests, under construction. See [`Tool::new`] and [`Tool::typed`].
 pub struct Tool {
