@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use execbox::transport::Listener;
 use execbox::{
-    Execution, Executor, InlineExecutor, Limits, PoolOptions, ProcessExecutor, Provider, RemoteExecutor, Runner,
+    ExecuteRequest, Executor, InlineExecutor, Limits, PoolOptions, ProcessExecutor, Provider, RemoteExecutor, Runner,
     RunnerCommand, Tool, WorkerExecutor,
 };
 use serde_json::{Value, json};
@@ -177,7 +177,7 @@ impl Bench {
 
     fn over_timeout(&self, wall: &Wall, code: &str) -> f64 {
         let limits = Limits { timeout: Duration::from_millis(100), memory_bytes: 1 << 30, ..Limits::default() };
-        let execution = Execution::new(code).provider(self.tools.clone()).limits(limits);
+        let execution = ExecuteRequest::new(code).provider(self.tools.clone()).limits(limits);
         let started = Instant::now();
         let result = self.runtime.block_on(wall.executor.execute(execution));
         assert!(!result.is_ok(), "{code}");

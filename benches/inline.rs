@@ -11,7 +11,7 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use execbox::{Execution, Executor as _, InlineExecutor, Limits, Provider, Tool};
+use execbox::{ExecuteRequest, Executor as _, InlineExecutor, Limits, Provider, Tool};
 use serde_json::{Value, json};
 
 use support::{ADD, Report, Samples, add, resident_kib, run};
@@ -155,7 +155,7 @@ impl Bench {
             let computing = (0..guests).map(|_| {
                 let executor = self.executor.clone();
                 let limits = Limits { timeout: Duration::from_mins(1), ..Limits::default() };
-                tokio::spawn(async move { executor.execute(Execution::new("for (;;);").limits(limits)).await })
+                tokio::spawn(async move { executor.execute(ExecuteRequest::new("for (;;);").limits(limits)).await })
             });
             let computing: Vec<_> = computing.collect();
             tokio::time::sleep(Duration::from_millis(100)).await;

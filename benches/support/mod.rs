@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use execbox::{Execution, Executor, Limits, Provider, Tool};
+use execbox::{ExecuteRequest, Executor, Limits, Provider, Tool};
 use serde_json::{Value, json};
 
 /// The binary's allocator: figures are those of the binary.
@@ -32,7 +32,7 @@ pub(crate) async fn run(executor: &dyn Executor, tools: &Provider, code: &str) -
 /// The same, with several providers granted.
 pub(crate) async fn run_with(executor: &dyn Executor, tools: &[Provider], code: &str) -> Duration {
     let limits = Limits { timeout: Duration::from_mins(1), ..Limits::default() };
-    let execution = Execution::new(code).providers(tools.iter().cloned()).limits(limits);
+    let execution = ExecuteRequest::new(code).providers(tools.iter().cloned()).limits(limits);
     let started = Instant::now();
     let result = executor.execute(execution).await;
     let elapsed = started.elapsed();

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use execbox::{CancellationToken, ErrorCode, ExecuteResult, Execution, Limits, Provider};
+use execbox::{CancellationToken, ErrorCode, ExecuteRequest, ExecuteResult, Limits, Provider};
 use execbox_mcp::Changes;
 use execbox_mcp::config::Config;
 
@@ -94,8 +94,8 @@ impl Job {
         result.unwrap_or_else(|error| ExecuteResult::failed(error, Duration::ZERO))
     }
 
-    fn execution(&self, providers: Vec<Provider>, cancellation: CancellationToken) -> Execution {
-        let execution = Execution::new(self.source.code.as_str())
+    fn execution(&self, providers: Vec<Provider>, cancellation: CancellationToken) -> ExecuteRequest {
+        let execution = ExecuteRequest::new(self.source.code.as_str())
             .providers(providers)
             .limits(self.limits)
             .cancellation(cancellation);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use execbox::{ErrorCode, Execution, Executor, Limits, Provider, Tool};
+use execbox::{ErrorCode, ExecuteRequest, Executor, Limits, Provider, Tool};
 use serde_json::{Value as Json, json};
 
 use support::{Signal, children, is_alive, processes, send, wait_until};
@@ -45,7 +45,7 @@ async fn every_execution_is_answered_once_while_children_are_killed_at_random() 
             let (executor, tools, finished) = (executor.clone(), tools.clone(), Arc::clone(&finished));
             let code = format!("let n = {i}; for (let k = 0; k < 3; k++) n = await tools.nap(n); n");
             tokio::spawn(async move {
-                let result = executor.execute(Execution::new(code).provider(tools).limits(limits)).await;
+                let result = executor.execute(ExecuteRequest::new(code).provider(tools).limits(limits)).await;
                 finished.fetch_add(1, Ordering::Relaxed);
                 result
             })
@@ -73,7 +73,7 @@ async fn every_execution_is_answered_once_while_children_are_killed_at_random() 
     // Whole again: both children serve.
     executor.prewarm(2).await.unwrap();
     for _ in 0..10 {
-        assert!(executor.execute(Execution::new("1")).await.is_ok());
+        assert!(executor.execute(ExecuteRequest::new("1")).await.is_ok());
     }
     assert!(children(std::process::id()).len() <= 2);
     executor.dispose().await;

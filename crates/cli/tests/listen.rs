@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use execbox::transport::{Address, Token};
-use execbox::{ErrorCode, ExecuteResult, Execution, Executor, Limits, Provider, RemoteExecutor, Tool};
+use execbox::{ErrorCode, ExecuteRequest, ExecuteResult, Executor, Limits, Provider, RemoteExecutor, Tool};
 use serde_json::{Value as Json, json};
 
 use tokio::sync::Notify;
@@ -82,7 +82,7 @@ async fn run(executor: &RemoteExecutor, code: &str) -> ExecuteResult {
         Ok(input)
     });
     let tools = Provider::builder("tools").tool(nap).build().unwrap();
-    executor.execute(Execution::new(code).provider(tools).limits(patient())).await
+    executor.execute(ExecuteRequest::new(code).provider(tools).limits(patient())).await
 }
 
 /// More time than anything here takes on a busy machine.
@@ -186,7 +186,7 @@ async fn sigterm_lets_programs_finish_and_begins_none() {
             }
         });
         let tools = Provider::builder("tools").tool(wait).build().unwrap();
-        let execution = Execution::new("await tools.wait()").provider(tools).limits(patient());
+        let execution = ExecuteRequest::new("await tools.wait()").provider(tools).limits(patient());
         let running = executor.clone();
         let running = tokio::spawn(async move { running.execute(execution).await });
         called.notified().await;
@@ -214,7 +214,7 @@ async fn sigterm_cancels_what_outlasts_the_grace() {
     let executor = runner.executor(None);
     let began = Arc::new(Notify::new());
     let tell = Arc::clone(&began);
-    let execution = Execution::new("console.log('began'); for (;;);").limits(patient());
+    let execution = ExecuteRequest::new("console.log('began'); for (;;);").limits(patient());
     let execution = execution.on_log(move |_| tell.notify_one());
     let running = tokio::spawn(async move { executor.execute(execution).await });
     began.notified().await;

@@ -3,7 +3,7 @@
 
 mod support;
 
-use execbox::{Execution, Executor, Provider, Tool, ToolError};
+use execbox::{ExecuteRequest, Executor, Provider, Tool, ToolError};
 use serde_json::{Value as Json, json};
 
 use support::{children, processes};
@@ -29,7 +29,7 @@ async fn ten_thousand_executions_of_one_child_leave_parent_and_child_flat() {
     let child = children(parent)[0];
     let mut after_warm_up = (0, 0);
     for i in 0..10_000 {
-        let result = executor.execute(Execution::new(code).provider(tools.clone())).await;
+        let result = executor.execute(ExecuteRequest::new(code).provider(tools.clone())).await;
         assert_eq!(result.outcome, Ok(Some(json!(109))));
         if i == 1000 {
             after_warm_up = (resident_kib(parent), resident_kib(child));

@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use execbox::{
-    ErrorCode, ExecuteResult, Execution, Executor, Limits, PoolOptions, ProcessExecutor, Provider, RunnerCommand, Tool,
+    ErrorCode, ExecuteRequest, ExecuteResult, Executor, Limits, PoolOptions, ProcessExecutor, Provider, RunnerCommand,
+    Tool,
 };
 use serde_json::{Value as Json, json};
 
@@ -35,7 +36,7 @@ fn only_child() -> u32 {
 }
 
 async fn run(executor: &ProcessExecutor, code: &str) -> ExecuteResult {
-    executor.execute(Execution::new(code).limits(patient())).await
+    executor.execute(ExecuteRequest::new(code).limits(patient())).await
 }
 
 /// More time than anything here takes on a busy machine.
@@ -66,12 +67,12 @@ async fn a_child_serves_again_until_its_execution_leaves_a_doubt() {
     assert!(run(&executor, "1").await.is_ok());
     let first = only_child();
     assert_eq!(code(&run(&executor, "throw 1").await), Some(ErrorCode::RuntimeError));
-    let hungry = Execution::new("const a = []; for (;;) a.push('x'.repeat(1e6) + a.length)");
+    let hungry = ExecuteRequest::new("const a = []; for (;;) a.push('x'.repeat(1e6) + a.length)");
     assert_eq!(code(&executor.execute(hungry.limits(patient())).await), Some(ErrorCode::MemoryLimit));
     assert!(run(&executor, "1").await.is_ok());
     assert_eq!(only_child(), first, "the same one all along");
     let limits = Limits { timeout: Duration::from_millis(30), ..Limits::default() };
-    let result = executor.execute(Execution::new("for (;;);").limits(limits)).await;
+    let result = executor.execute(ExecuteRequest::new("for (;;);").limits(limits)).await;
     assert_eq!(code(&result), Some(ErrorCode::Timeout));
     wait_until("the end of the first child", || !exists(first));
     assert!(run(&executor, "1").await.is_ok());
@@ -87,7 +88,7 @@ async fn an_ephemeral_executor_uses_no_child_twice() {
     for _ in 0..3 {
         let note = Arc::clone(&seen);
         let tools = look(move || note.lock().unwrap().push(only_child()));
-        assert!(executor.execute(Execution::new("await tools.look()").provider(tools)).await.is_ok());
+        assert!(executor.execute(ExecuteRequest::new("await tools.look()").provider(tools)).await.is_ok());
         wait_until("the end of the child", || children(std::process::id()).is_empty());
     }
     let mut seen = seen.lock().unwrap().clone();
@@ -100,7 +101,7 @@ async fn a_child_that_was_killed_fails_its_execution_only() {
     let _alone = ALONE.lock().await;
     let executor = processes(1).build();
     let tools = look(|| send(Signal::SIGKILL, only_child()));
-    let hit = executor.execute(Execution::new("await tools.look(); 1").provider(tools)).await;
+    let hit = executor.execute(ExecuteRequest::new("await tools.look(); 1").provider(tools)).await;
     assert_eq!(code(&hit), Some(ErrorCode::InternalError));
     assert!(run(&executor, "1").await.is_ok());
 
@@ -123,7 +124,7 @@ async fn a_child_that_hangs_is_killed() {
         *note.lock().unwrap() = only_child();
         send(Signal::SIGSTOP, only_child());
     });
-    let hung = executor.execute(Execution::new("await tools.look(); 1").provider(tools).limits(limits)).await;
+    let hung = executor.execute(ExecuteRequest::new("await tools.look(); 1").provider(tools).limits(limits)).await;
     assert_eq!(code(&hung), Some(ErrorCode::Timeout));
     assert!(hung.duration < Duration::from_mins(1), "{:?}", hung.duration);
     let stopped = *stopped.lock().unwrap();
@@ -171,7 +172,7 @@ async fn a_child_has_no_environment_and_no_descriptor_of_its_parent() {
         *note.lock().unwrap() = (fs::read(format!("/proc/{child}/environ")).unwrap(), targets.collect());
         assert_eq!(fs::read_link(format!("/proc/{child}/cwd")).unwrap().to_str(), Some("/"));
     });
-    assert!(executor.execute(Execution::new("await tools.look()").provider(tools)).await.is_ok());
+    assert!(executor.execute(ExecuteRequest::new("await tools.look()").provider(tools)).await.is_ok());
     let (environment, descriptors) = found.lock().unwrap().clone();
     assert_eq!(environment, b"");
     // Its pipes, and what its own runtime and engine have opened.

@@ -4,7 +4,7 @@
 //! the [tools](Tool) of the [providers](Provider) that you grant it, and nothing else; its answer comes back.
 //!
 //! ```
-//! use execbox::{Execution, Executor, InlineExecutor, Provider, Tool};
+//! use execbox::{ExecuteRequest, Executor, InlineExecutor, Provider, Tool};
 //! use serde_json::{Value, json};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
@@ -16,7 +16,7 @@
 //!
 //! let executor = InlineExecutor::new()?;
 //! let code = "const { celsius } = await tools.get_weather({ city: 'Lyon' }); celsius > 20 ? 'warm' : 'cool'";
-//! let result = executor.execute(Execution::new(code).provider(tools)).await;
+//! let result = executor.execute(ExecuteRequest::new(code).provider(tools)).await;
 //! assert_eq!(result.outcome, Ok(Some(json!("warm"))));
 //! # Ok(())
 //! # }
@@ -25,7 +25,7 @@
 //! What each part does:
 //! - [`Tool`], [`Provider`]: host functions with names and schemas, checked on the way in and out, and
 //!   described to models as TypeScript ([`Provider::types`]).
-//! - [`Execution`]: code, the providers granted to it, its limits. [`ExecuteResult`]: what it came to.
+//! - [`ExecuteRequest`]: code, the providers granted to it, its limits. [`ExecuteResult`]: what it came to.
 //! - [`Executor`]: where the wall stands. [`InlineExecutor`] runs the guest in this process, on the
 //!   task that awaits it; a guest that computes for long yields to the other tasks of its thread.
 //!   [`RemoteExecutor`] runs it at the far end of a connection that you bring.
@@ -52,7 +52,7 @@ pub use executor::inline::InlineExecutor;
 pub use executor::process::{CommandError, ProcessExecutor, ProcessExecutorBuilder, RunnerCommand};
 pub use executor::remote::RemoteExecutor;
 pub use executor::worker::{WorkerExecutor, WorkerExecutorBuilder};
-pub use executor::{Execution, Executor};
+pub use executor::{ExecuteRequest, Executor};
 pub use session::runner::Runner;
 #[cfg(feature = "standard")]
 pub use session::serve::serve_if_runner;

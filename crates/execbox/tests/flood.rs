@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use execbox::transport::StreamTransport;
-use execbox::{ErrorCode, ExecuteResult, Execution, Executor, Limits, Provider, RemoteExecutor, Tool};
+use execbox::{ErrorCode, ExecuteRequest, ExecuteResult, Executor, Limits, Provider, RemoteExecutor, Tool};
 use serde_json::Value as Json;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, duplex, split};
 
@@ -75,7 +75,7 @@ async fn beside(runner: Runner, tool: &str, input: &str) -> (ExecuteResult, u64)
     let timeout = Duration::from_secs(if runner == Runner::Deaf { 3 } else { 300 });
     let limits = Limits { timeout, memory_bytes: 1 << 20, ..Limits::default() };
     let before = resident_kib().unwrap_or_default();
-    let execution = executor.execute(Execution::new("1").provider(tools).limits(limits));
+    let execution = executor.execute(ExecuteRequest::new("1").provider(tools).limits(limits));
     let mut most = before;
     let mut watch = tokio::time::interval(Duration::from_millis(20));
     tokio::pin!(execution);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use execbox::{CancellationToken, ErrorCode, Execution, Executor, InlineExecutor, Limits, Provider, Tool};
+use execbox::{CancellationToken, ErrorCode, ExecuteRequest, Executor, InlineExecutor, Limits, Provider, Tool};
 use serde_json::Value as Json;
 
 fn later() -> Provider {
@@ -29,7 +29,7 @@ async fn a_guest_that_computes_does_not_stop_the_other_tasks_of_its_thread() {
         }
         cancel.cancel();
     });
-    let execution = Execution::new("for (;;);").limits(patient()).cancellation(enough);
+    let execution = ExecuteRequest::new("for (;;);").limits(patient()).cancellation(enough);
     let result = InlineExecutor::new().unwrap().execute(execution).await;
     assert_eq!(result.error().unwrap().message, "Execution was cancelled");
 }
@@ -40,7 +40,8 @@ async fn logs_stream_while_the_guest_runs() {
     let sink = move |line: &execbox::LogLine| drop(tell.send(line.text.clone()));
     let code = "console.log('one'); await tools.later(1); console.warn('two'); for (;;);";
     let seen = CancellationToken::new();
-    let execution = Execution::new(code).provider(later()).limits(patient()).on_log(sink).cancellation(seen.clone());
+    let execution =
+        ExecuteRequest::new(code).provider(later()).limits(patient()).on_log(sink).cancellation(seen.clone());
     let task = tokio::spawn(async move { InlineExecutor::new().unwrap().execute(execution).await });
     assert_eq!(told.recv().await.as_deref(), Some("one"));
     assert_eq!(told.recv().await.as_deref(), Some("two"));
@@ -52,8 +53,10 @@ async fn logs_stream_while_the_guest_runs() {
 #[tokio::test]
 async fn inputs_to_the_runner_provider_names_are_checked_before_anything_runs() {
     let provider = || Provider::builder("tools").build().unwrap();
-    let result =
-        InlineExecutor::new().unwrap().execute(Execution::new("1").provider(provider()).provider(provider())).await;
+    let result = InlineExecutor::new()
+        .unwrap()
+        .execute(ExecuteRequest::new("1").provider(provider()).provider(provider()))
+        .await;
     let error = result.error().unwrap();
     assert_eq!(error.code, ErrorCode::InternalError);
     assert_eq!(error.message, "two providers are named \"tools\": give each its own name");
@@ -62,7 +65,8 @@ async fn inputs_to_the_runner_provider_names_are_checked_before_anything_runs() 
 #[test]
 fn without_a_runtime_the_error_says_so() {
     let result =
-        futures_util::FutureExt::now_or_never(InlineExecutor::new().unwrap().execute(Execution::new("1"))).unwrap();
+        futures_util::FutureExt::now_or_never(InlineExecutor::new().unwrap().execute(ExecuteRequest::new("1")))
+            .unwrap();
     assert_eq!(result.error().unwrap().message, "the inline executor needs a tokio runtime with time enabled");
 }
 
@@ -71,5 +75,5 @@ async fn prewarming_runs_something_and_disposing_changes_nothing() {
     let executor = InlineExecutor::new().unwrap();
     assert_eq!(executor.prewarm(3).await, Ok(()));
     executor.dispose().await;
-    assert!(executor.execute(Execution::new("1")).await.is_ok());
+    assert!(executor.execute(ExecuteRequest::new("1")).await.is_ok());
 }

@@ -1,6 +1,6 @@
 //! Memory over many executions. Alone in its process: other tests would be measured with it.
 
-use execbox::{Execution, Executor, InlineExecutor, Provider, Tool, ToolError};
+use execbox::{ExecuteRequest, Executor, InlineExecutor, Provider, Tool, ToolError};
 use serde_json::{Value as Json, json};
 
 /// Resident memory of this process, in KiB, where the system tells.
@@ -21,7 +21,7 @@ async fn ten_thousand_executions_leave_memory_flat() {
                 const b = await tools.echo(a); (await tools.fail().catch(String)).length + b.length";
     let mut after_warm_up = None;
     for i in 0..10_000 {
-        let result = executor.execute(Execution::new(code).provider(tools.clone())).await;
+        let result = executor.execute(ExecuteRequest::new(code).provider(tools.clone())).await;
         assert_eq!(result.outcome, Ok(Some(json!(109))));
         if i == 1000 {
             after_warm_up = resident_kib();

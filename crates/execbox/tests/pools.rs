@@ -14,7 +14,8 @@ use execbox::core::engine::{Answer, CallId, Engine, Event, Guest, Interrupt, Pen
 use execbox::core::program::{Program, Source};
 use execbox::core::value::Value;
 use execbox::{
-    CancellationToken, ErrorCode, ExecuteResult, Execution, Executor, Limits, PoolOptions, Rejected, WorkerExecutor,
+    CancellationToken, ErrorCode, ExecuteRequest, ExecuteResult, Executor, Limits, PoolOptions, Rejected,
+    WorkerExecutor,
 };
 use scripted::{Moves, Scripted};
 
@@ -70,8 +71,8 @@ fn one() -> PoolOptions {
     PoolOptions { max_size: 1, ..PoolOptions::for_cores(1) }
 }
 
-fn execution(moves: &str, timeout_ms: u64) -> Execution {
-    Execution::new(moves).limits(Limits { timeout: Duration::from_millis(timeout_ms), ..Limits::default() })
+fn execution(moves: &str, timeout_ms: u64) -> ExecuteRequest {
+    ExecuteRequest::new(moves).limits(Limits { timeout: Duration::from_millis(timeout_ms), ..Limits::default() })
 }
 
 async fn run(executor: &WorkerExecutor, moves: &str) -> ExecuteResult {

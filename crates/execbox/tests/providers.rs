@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use execbox::{
-    ErrorCode, ExecuteResult, Execution, Executor, InlineExecutor, Provider, ProviderError, Tool, ToolContext,
+    ErrorCode, ExecuteRequest, ExecuteResult, Executor, InlineExecutor, Provider, ProviderError, Tool, ToolContext,
     ToolError,
 };
 use schemars::JsonSchema;
@@ -12,7 +12,7 @@ use serde_json::{Value as Json, json};
 
 async fn run(providers: impl IntoIterator<Item = Provider>, code: &str) -> ExecuteResult {
     let executor = InlineExecutor::new().unwrap();
-    executor.execute(Execution::new(code).providers(providers)).await
+    executor.execute(ExecuteRequest::new(code).providers(providers)).await
 }
 
 fn failure(result: &ExecuteResult) -> (ErrorCode, &str) {

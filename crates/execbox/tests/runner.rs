@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use execbox::code::CodeExecutionOptions;
 use execbox::transport::{Received, StreamTransport, Transport};
-use execbox::{ErrorCode, Execution, Executor, Limits, RemoteExecutor, Runner};
+use execbox::{ErrorCode, ExecuteRequest, Executor, Limits, RemoteExecutor, Runner};
 use serde_json::{Value as Json, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
 use tokio::task::JoinHandle;
@@ -100,7 +100,7 @@ where
     });
     let limits = Limits { timeout: Duration::from_millis(timeout_ms), ..Limits::default() };
     let started = Instant::now();
-    let result = executor.execute(Execution::new("1").limits(limits)).await;
+    let result = executor.execute(ExecuteRequest::new("1").limits(limits)).await;
     assert!(started.elapsed() < Duration::from_mins(1));
     let error = result.error().unwrap();
     (error.code, error.message.clone())
@@ -162,7 +162,7 @@ async fn a_connection_that_cannot_be_written_to_ends_the_execution_at_once() {
         let executor =
             RemoteExecutor::new(move || async move { Ok(Unwritable { said: Vec::new(), fails_at_once, id: None }) });
         let limits = Limits { timeout: Duration::from_mins(10), ..Limits::default() };
-        let result = executor.execute(Execution::new("1").limits(limits)).await;
+        let result = executor.execute(ExecuteRequest::new("1").limits(limits)).await;
         let error = result.error().unwrap();
         assert_eq!(error.code, ErrorCode::InternalError);
         assert_eq!(error.message, "the connection to the runner failed: broken pipe");
@@ -179,7 +179,7 @@ async fn what_a_runner_had_said_before_it_went_away_still_counts() {
         let call = r#"{"type":"tool_call","callId":"a","providerName":"tools","safeToolName":"nope"}"#;
         Ok(Unwritable { said: vec![done, call], fails_at_once: true, id: None })
     });
-    assert_eq!(executor.execute(Execution::new("1")).await.outcome, Ok(Some(json!(1))));
+    assert_eq!(executor.execute(ExecuteRequest::new("1")).await.outcome, Ok(Some(json!(1))));
 }
 
 #[tokio::test]
@@ -190,7 +190,7 @@ async fn a_connection_that_cannot_be_opened_tells_no_address() {
             "192.0.2.1:4000 with token s3cret",
         ))
     });
-    let result = executor.execute(Execution::new("1")).await;
+    let result = executor.execute(ExecuteRequest::new("1")).await;
     let error = result.error().unwrap();
     assert_eq!(error.message, "cannot connect to the runner: connection refused");
     assert_eq!(error.code, ErrorCode::InternalError);

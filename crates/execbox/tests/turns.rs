@@ -12,7 +12,7 @@ use std::task::{Context, Poll};
 use execbox::core::engine::{Answer, CallId, Engine, Event, Guest, Interrupt, Outcome, Pending, StartError, Turn};
 use execbox::core::program::Program;
 use execbox::core::value::Value;
-use execbox::{Execution, Executor, InlineExecutor};
+use execbox::{ExecuteRequest, Executor, InlineExecutor};
 use futures_util::future::join_all;
 use scripted::Moves;
 use tokio::io::AsyncReadExt as _;
@@ -106,7 +106,7 @@ async fn between_any_two_turns_the_runtime_looks_at_its_sockets() {
     let (executor, turns, most) = busy();
     let tasks = (0..GUESTS).map(|_| {
         let executor = executor.clone();
-        tokio::spawn(async move { executor.execute(Execution::new("")).await })
+        tokio::spawn(async move { executor.execute(ExecuteRequest::new("")).await })
     });
     for result in join_all(tasks).await {
         assert!(result.unwrap().is_ok());
@@ -118,7 +118,7 @@ async fn between_any_two_turns_the_runtime_looks_at_its_sockets() {
 #[tokio::test(flavor = "current_thread")]
 async fn guests_of_one_task_take_turns_too() {
     let (executor, turns, most) = busy();
-    let results = join_all((0..GUESTS).map(|_| executor.execute(Execution::new("")))).await;
+    let results = join_all((0..GUESTS).map(|_| executor.execute(ExecuteRequest::new("")))).await;
     assert!(results.iter().all(execbox::ExecuteResult::is_ok));
     assert!(*most.lock().unwrap() <= 2, "{} turns went by unseen", most.lock().unwrap());
     assert_fair(&turns.lock().unwrap());
@@ -127,12 +127,12 @@ async fn guests_of_one_task_take_turns_too() {
 #[tokio::test(flavor = "current_thread")]
 async fn guests_that_nobody_polls_any_more_hold_nobody_up() {
     let (executor, turns, _) = busy();
-    let mut stalled: Vec<_> = (1..GUESTS).map(|_| executor.execute(Execution::new(""))).collect();
+    let mut stalled: Vec<_> = (1..GUESTS).map(|_| executor.execute(ExecuteRequest::new(""))).collect();
     for execution in &mut stalled {
         assert!(futures_util::poll!(execution).is_pending());
     }
     drop(stalled.split_off(GUESTS / 2));
-    assert!(executor.execute(Execution::new("")).await.is_ok());
+    assert!(executor.execute(ExecuteRequest::new("")).await.is_ok());
     assert!(turns.lock().unwrap().len() >= TURNS);
 }
 
@@ -141,7 +141,7 @@ async fn guests_of_several_threads_all_come_to_their_end() {
     let (executor, turns, _) = busy();
     let tasks = (0..GUESTS).map(|_| {
         let executor = executor.clone();
-        tokio::spawn(async move { executor.execute(Execution::new("")).await })
+        tokio::spawn(async move { executor.execute(ExecuteRequest::new("")).await })
     });
     for result in join_all(tasks).await {
         assert!(result.unwrap().is_ok());
@@ -156,15 +156,15 @@ fn guests_of_a_later_runtime_have_their_turns() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let (executor, ..) = busy();
-            let mut left = executor.execute(Execution::new(""));
+            let mut left = executor.execute(ExecuteRequest::new(""));
             assert!(futures_util::poll!(&mut left).is_pending());
         });
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async { assert!(busy().0.execute(Execution::new("")).await.is_ok()) });
+    runtime.block_on(async { assert!(busy().0.execute(ExecuteRequest::new("")).await.is_ok()) });
     // Nor does it need one to take turns by.
     let _entered = runtime.enter();
-    assert!(block_on(busy().0.execute(Execution::new(""))).is_ok());
+    assert!(block_on(busy().0.execute(ExecuteRequest::new(""))).is_ok());
 }
 
 /// Runs a future on no runtime's scheduler.

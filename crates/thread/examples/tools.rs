@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use execbox::code::CodeExecutionOptions;
-use execbox::{Execution, Executor, InlineExecutor, ToolError};
+use execbox::{ExecuteRequest, Executor, InlineExecutor, ToolError};
 use execbox_thread::{ThreadState, ThreadStore, ThreadTool};
 use serde_json::{Value, json};
 
@@ -50,6 +50,6 @@ pub(crate) async fn call_evaluate(code: &str) -> Result<Value, Box<dyn Error>> {
 
     let tools = thread.provider("tools", [&evaluate_tool(Arc::clone(&executor))])?;
     let script = format!("await tools.evaluate({})", json!({ "code": code }));
-    let result = executor.execute(Execution::new(script).provider(tools)).await;
+    let result = executor.execute(ExecuteRequest::new(script).provider(tools)).await;
     Ok(result.outcome?.unwrap_or_default())
 }

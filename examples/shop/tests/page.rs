@@ -7,7 +7,7 @@ mod play;
 
 use std::time::Duration;
 
-use execbox::{Execution, Executor as _, InlineExecutor, Limits};
+use execbox::{ExecuteRequest, Executor as _, InlineExecutor, Limits};
 use execbox_mcp::upstream::{ChildCommand, Upstream, UpstreamOptions};
 use serde_json::Value as Json;
 
@@ -40,7 +40,7 @@ async fn late_orders_come_out_of_the_server_as_a_program() {
     let upstream = Upstream::open_child("shop", command, UpstreamOptions::default()).await.unwrap();
     // A busy machine must not change what comes out.
     let limits = Limits { timeout: Duration::from_mins(2), ..Limits::default() };
-    let execution = Execution::new(include_str!("../late-orders.ts")).provider(upstream.provider()).limits(limits);
+    let execution = ExecuteRequest::new(include_str!("../late-orders.ts")).provider(upstream.provider()).limits(limits);
     let result = InlineExecutor::new().unwrap().execute(execution).await;
     upstream.close().await;
     let answer = serde_json::to_string_pretty(&result.outcome.unwrap()).unwrap();

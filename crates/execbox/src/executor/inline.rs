@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::code::{self, CodeExecution, CodeExecutionOptions};
-use crate::executor::{Execution, Executor};
+use crate::executor::{ExecuteRequest, Executor};
 use crate::session::parts::Parts;
 use crate::session::turns::Turns;
 use crate::tools::dispatch::ToolCalls;
@@ -44,7 +44,7 @@ impl InlineExecutor {
         Self { parts: Parts { engine, language } }
     }
 
-    async fn run(&self, execution: Execution) -> ExecuteResult {
+    async fn run(&self, execution: ExecuteRequest) -> ExecuteResult {
         let accepted = Instant::now();
         if tokio::runtime::Handle::try_current().is_err() {
             let error = ExecuteError::internal("the inline executor needs a tokio runtime with time enabled");
@@ -70,7 +70,7 @@ impl InlineExecutor {
 }
 
 /// Why an execution that is not started yet has to end, if it has to.
-fn stop_reason(execution: &Execution, accepted: Instant) -> Option<Stop> {
+fn stop_reason(execution: &ExecuteRequest, accepted: Instant) -> Option<Stop> {
     if execution.cancellation.as_ref().is_some_and(CancellationToken::is_cancelled) {
         return Some(Stop::Cancelled);
     }
@@ -78,7 +78,7 @@ fn stop_reason(execution: &Execution, accepted: Instant) -> Option<Stop> {
 }
 
 impl Executor for InlineExecutor {
-    fn execute(&self, execution: Execution) -> BoxFuture<'_, ExecuteResult> {
+    fn execute(&self, execution: ExecuteRequest) -> BoxFuture<'_, ExecuteResult> {
         Box::pin(self.run(execution))
     }
 
@@ -89,7 +89,7 @@ impl Executor for InlineExecutor {
 
     /// The engine is warm once it has run anything: `count` does not matter.
     fn prewarm(&self, _count: usize) -> BoxFuture<'_, Result<(), ExecuteError>> {
-        Box::pin(async { self.run(Execution::new("")).await.outcome.map(drop) })
+        Box::pin(async { self.run(ExecuteRequest::new("")).await.outcome.map(drop) })
     }
 }
 
@@ -104,7 +104,7 @@ struct Run {
     guest: Box<dyn Guest>,
     turns: Turns,
     script: Script,
-    execution: Execution,
+    execution: ExecuteRequest,
     accepted: Instant,
     /// Cancelled when the run is over, however it ends; also when it is dropped.
     calls: ToolCalls,
@@ -120,7 +120,7 @@ enum End {
 }
 
 impl Run {
-    fn new(guest: Box<dyn Guest>, script: Script, execution: Execution, accepted: Instant) -> Self {
+    fn new(guest: Box<dyn Guest>, script: Script, execution: ExecuteRequest, accepted: Instant) -> Self {
         let calls = ToolCalls::new(execution.on_call.clone(), execution.cancellation.as_ref());
         let turns = Turns::new();
         Self { guest, turns, script, execution, accepted, calls, events: Vec::new(), waiting: false }

@@ -26,7 +26,7 @@ pub trait Executor: Send + Sync {
     /// Runs `execution` to its end. Every way in which it can end is an [`ExecuteResult`].
     ///
     /// Dropping the future stops the guest and cancels its tool calls.
-    fn execute(&self, execution: Execution) -> BoxFuture<'_, ExecuteResult>;
+    fn execute(&self, execution: ExecuteRequest) -> BoxFuture<'_, ExecuteResult>;
 
     /// Runs `source` as an ES module (code-execution specification). The run begins at once, on the current tokio runtime.
     fn run_code(&self, source: &str, options: CodeExecutionOptions) -> CodeExecution {
@@ -57,7 +57,7 @@ pub trait Executor: Send + Sync {
 /// Code with what is granted to it: the request of the script contract.
 #[derive(Clone)]
 #[must_use = "an execution does nothing until an executor is given it"]
-pub struct Execution {
+pub struct ExecuteRequest {
     pub(crate) code: Arc<str>,
     pub(crate) providers: Vec<Provider>,
     pub(crate) limits: Limits,
@@ -69,7 +69,7 @@ pub struct Execution {
 pub(crate) type LogSink = Arc<dyn Fn(&LogLine) + Send + Sync>;
 pub(crate) type CallSink = Arc<dyn Fn(&ToolContext) + Send + Sync>;
 
-impl Execution {
+impl ExecuteRequest {
     /// Code, with no tools, under the default limits.
     pub fn new(code: impl Into<Arc<str>>) -> Self {
         Self {
@@ -120,9 +120,9 @@ impl Execution {
     }
 }
 
-impl fmt::Debug for Execution {
+impl fmt::Debug for ExecuteRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Execution")
+        f.debug_struct("ExecuteRequest")
             .field("code", &self.code)
             .field("providers", &self.providers)
             .field("limits", &self.limits)

@@ -17,7 +17,7 @@ use futures_util::future::{BoxFuture, try_join_all};
 use tokio_util::sync::CancellationToken;
 
 use crate::code;
-use crate::executor::Execution;
+use crate::executor::ExecuteRequest;
 use crate::executor::pool::{Lease, Pool};
 use crate::session::channel::Link;
 use crate::session::host::{Conversation, cancelled, converse};
@@ -56,7 +56,7 @@ impl<S: Shells> Pooled<S> {
         Self { shells, options, ephemeral, pool: Pool::new(pool) }
     }
 
-    pub(crate) async fn execute(&self, mut execution: Execution) -> ExecuteResult {
+    pub(crate) async fn execute(&self, mut execution: ExecuteRequest) -> ExecuteResult {
         let cancellation = execution.cancellation.take().unwrap_or_default();
         let (lease, mut link) = match cancellation.run_until_cancelled(self.acquire()).await {
             None => return cancelled(&execution.limits),
@@ -93,7 +93,7 @@ impl<S: Shells> Pooled<S> {
 
     async fn warm(&self, lease: Lease<S::Shell>) -> Result<(), ExecuteError> {
         let mut link = self.make().await?;
-        let nothing = Execution::new("");
+        let nothing = ExecuteRequest::new("");
         let conversation = converse(&mut link, &nothing, self.options, &CancellationToken::new()).await;
         conversation.result.outcome?;
         if conversation.reusable {

@@ -18,7 +18,7 @@ use futures_util::future::BoxFuture;
 
 use crate::code::{self, CodeExecution, CodeExecutionOptions};
 use crate::executor::pooled::{Pooled, Shells};
-use crate::executor::{Execution, Executor};
+use crate::executor::{ExecuteRequest, Executor};
 use crate::session::channel::JsonLink;
 use crate::session::serve;
 use crate::transport::CommandTransport;
@@ -34,12 +34,12 @@ use crate::transport::command::IdleCommand;
 /// Cheap to clone; clones share their children. Needs a tokio runtime with time and I/O enabled.
 ///
 /// ```no_run
-/// use execbox::{Execution, Executor, ProcessExecutor, RunnerCommand};
+/// use execbox::{ExecuteRequest, Executor, ProcessExecutor, RunnerCommand};
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// let executor = ProcessExecutor::new(RunnerCommand::installed()?);
 /// executor.prewarm(2).await?;
-/// let result = executor.execute(Execution::new("6 * 7")).await;
+/// let result = executor.execute(ExecuteRequest::new("6 * 7")).await;
 /// executor.dispose().await;
 /// # Ok(())
 /// # }
@@ -99,7 +99,7 @@ impl ProcessExecutorBuilder {
 }
 
 impl Executor for ProcessExecutor {
-    fn execute(&self, execution: Execution) -> BoxFuture<'_, ExecuteResult> {
+    fn execute(&self, execution: ExecuteRequest) -> BoxFuture<'_, ExecuteResult> {
         Box::pin(self.pooled.execute(execution))
     }
 

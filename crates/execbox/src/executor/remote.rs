@@ -17,7 +17,7 @@ use futures_util::future::{BoxFuture, FutureExt as _};
 use tokio::time::Instant;
 
 use crate::code::{self, CodeExecution, CodeExecutionOptions};
-use crate::executor::{Execution, Executor};
+use crate::executor::{ExecuteRequest, Executor};
 use crate::session::channel::{JsonLink, Link};
 use crate::session::host::{cancelled, converse};
 use crate::transport::{Address, Token, Transport};
@@ -32,7 +32,7 @@ type Connect = dyn Fn() -> BoxFuture<'static, io::Result<Box<dyn Transport>>> + 
 ///
 /// ```
 /// use execbox::transport::StreamTransport;
-/// use execbox::{Execution, Executor, RemoteExecutor, Runner};
+/// use execbox::{ExecuteRequest, Executor, RemoteExecutor, Runner};
 /// use serde_json::json;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
@@ -49,7 +49,7 @@ type Connect = dyn Fn() -> BoxFuture<'static, io::Result<Box<dyn Transport>>> + 
 ///         Ok(StreamTransport::new(reader, writer))
 ///     }
 /// });
-/// let result = executor.execute(Execution::new("6 * 7")).await;
+/// let result = executor.execute(ExecuteRequest::new("6 * 7")).await;
 /// assert_eq!(result.outcome, Ok(Some(json!(42))));
 /// # Ok(())
 /// # }
@@ -115,7 +115,7 @@ impl RemoteExecutor {
         }
     }
 
-    async fn run(&self, mut execution: Execution) -> ExecuteResult {
+    async fn run(&self, mut execution: ExecuteRequest) -> ExecuteResult {
         let accepted = Instant::now();
         let cancellation = execution.cancellation.take().unwrap_or_default();
         let connecting = tokio::time::timeout(execution.limits.timeout, (self.connect)());
@@ -149,7 +149,7 @@ fn goodbye(mut link: JsonLink<Box<dyn Transport>>) {
 }
 
 impl Executor for RemoteExecutor {
-    fn execute(&self, execution: Execution) -> BoxFuture<'_, ExecuteResult> {
+    fn execute(&self, execution: ExecuteRequest) -> BoxFuture<'_, ExecuteResult> {
         Box::pin(self.run(execution))
     }
 

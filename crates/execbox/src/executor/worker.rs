@@ -20,7 +20,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::code::{self, CodeExecution, CodeExecutionOptions};
 use crate::executor::pooled::{Pooled, Shells};
-use crate::executor::{Execution, Executor};
+use crate::executor::{ExecuteRequest, Executor};
 use crate::session::channel::{Heard, Link};
 use crate::session::runner::Runner;
 
@@ -102,7 +102,7 @@ impl WorkerExecutorBuilder {
 }
 
 impl Executor for WorkerExecutor {
-    fn execute(&self, execution: Execution) -> BoxFuture<'_, ExecuteResult> {
+    fn execute(&self, execution: ExecuteRequest) -> BoxFuture<'_, ExecuteResult> {
         Box::pin(self.pooled.execute(execution))
     }
 

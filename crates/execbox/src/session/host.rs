@@ -17,7 +17,7 @@ use execbox_core::protocol::message::{Execute, HostMessage, RunnerMessage};
 use futures_util::future::FutureExt as _;
 use tokio_util::sync::CancellationToken;
 
-use crate::executor::Execution;
+use crate::executor::ExecuteRequest;
 use crate::session::channel::Link;
 use crate::session::wire::Wire;
 use crate::tools::dispatch::ToolCalls;
@@ -32,7 +32,7 @@ pub(crate) struct Conversation {
 /// Has the runner at the other end of `link` execute.
 pub(crate) async fn converse<L>(
     link: &mut L,
-    execution: &Execution,
+    execution: &ExecuteRequest,
     options: HostOptions,
     cancellation: &CancellationToken,
 ) -> Conversation
@@ -50,13 +50,18 @@ pub(crate) fn cancelled(limits: &Limits) -> ExecuteResult {
 /// One execution under way.
 struct Run<'a, L: ?Sized> {
     wire: Wire<'a, HostSession, L>,
-    execution: &'a Execution,
+    execution: &'a ExecuteRequest,
     calls: ToolCalls,
     result: Option<ExecuteResult>,
 }
 
 impl<'a, L: Link<HostMessage, RunnerMessage> + ?Sized> Run<'a, L> {
-    fn new(link: &'a mut L, execution: &'a Execution, options: HostOptions, cancellation: &CancellationToken) -> Self {
+    fn new(
+        link: &'a mut L,
+        execution: &'a ExecuteRequest,
+        options: HostOptions,
+        cancellation: &CancellationToken,
+    ) -> Self {
         static COUNT: AtomicU64 = AtomicU64::new(1);
         let execute = Execute {
             id: format!("exec-{}", COUNT.fetch_add(1, Ordering::Relaxed)),

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use execbox::code::{Args, CodeControl, CodeExecution, CodeExecutionLog, CodeExecutionOptions, HostValue, Status};
-use execbox::{Execution, Executor, Provider, Tool, ToolError};
+use execbox::{ExecuteRequest, Executor, Provider, Tool, ToolError};
 use serde_json::{Value as Json, json};
 use tokio::sync::{Notify, mpsc};
 
@@ -448,7 +448,7 @@ fn tool(executor: &Arc<dyn Executor>) {
         const good = await tools.evaluate({ code: `import { readFile } from 'thread'; export default (await readFile('/a')) + '!'` });
         const bad = await tools.evaluate({ code: `export default missing` }).catch((error) => error.message);
         [good, bad]";
-    let result = RUNTIME.block_on(executor.execute(Execution::new(script).provider(provider)));
+    let result = RUNTIME.block_on(executor.execute(ExecuteRequest::new(script).provider(provider)));
     let told = result.outcome.unwrap().unwrap();
     assert_eq!(told[0], json!("/a!"));
     assert!(told[1].as_str().unwrap().starts_with("missing is not defined"), "{told}");

@@ -10,7 +10,7 @@ mod scripted;
 mod time;
 mod walls;
 
-use execbox::Execution;
+use execbox::ExecuteRequest;
 use libtest_mimic::{Arguments, Trial};
 
 use cases::{Calls, Case, check, tools};
@@ -37,7 +37,7 @@ fn trial(wall: &Wall, case: &Case) -> Option<Trial> {
     let (wall, case) = (wall.clone(), case.clone());
     Some(Trial::test(format!("{} · {}", wall.name, case.name), move || {
         let calls = Calls::default();
-        let execution = Execution::new(code).provider(tools(&calls)).limits(case.limits);
+        let execution = ExecuteRequest::new(code).provider(tools(&calls)).limits(case.limits);
         let result = RUNTIME.block_on(wall.executor.execute(execution));
         check(&case, &result, &calls).map_err(Into::into)
     }))

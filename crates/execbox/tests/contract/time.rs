@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use execbox::{CancellationToken, ErrorCode, Execution, Executor, Limits, Provider, Tool, ToolContext};
+use execbox::{CancellationToken, ErrorCode, ExecuteRequest, Executor, Limits, Provider, Tool, ToolContext};
 use libtest_mimic::Trial;
 use serde_json::{Value as Json, json};
 
@@ -61,7 +61,7 @@ fn timeouts(executor: &Arc<dyn Executor>, speaks: Speaks) {
     for code in endless(speaks) {
         let limits = Limits { timeout: Duration::from_millis(60), ..Limits::default() };
         let started = Instant::now();
-        let execution = Execution::new(*code).provider(tools(&Calls::default())).limits(limits);
+        let execution = ExecuteRequest::new(*code).provider(tools(&Calls::default())).limits(limits);
         let result = RUNTIME.block_on(executor.execute(execution));
         assert_eq!(result.error().map(|error| error.code), Some(ErrorCode::Timeout), "{code}: {result:?}");
         assert!(started.elapsed() < SOON, "{code}: {:?}", started.elapsed());
@@ -77,7 +77,8 @@ fn cancellation(executor: &Arc<dyn Executor>, speaks: Speaks) {
             tokio::time::sleep(Duration::from_millis(30)).await;
             cancel.cancel();
         });
-        let execution = Execution::new(*code).provider(tools(&Calls::default())).limits(patient()).cancellation(token);
+        let execution =
+            ExecuteRequest::new(*code).provider(tools(&Calls::default())).limits(patient()).cancellation(token);
         let result = RUNTIME.block_on(executor.execute(execution));
         let error = result.error().unwrap();
         assert_eq!((error.code, error.message.as_str()), (ErrorCode::Timeout, "Execution was cancelled"), "{code}");
@@ -89,7 +90,7 @@ fn cancelled_before(executor: &Arc<dyn Executor>, speaks: Speaks) {
     let (token, calls) = (CancellationToken::new(), Calls::default());
     token.cancel();
     let code = if speaks == Speaks::Moves { "call echo 1" } else { "await tools.echo(1)" };
-    let execution = Execution::new(code).provider(tools(&calls)).cancellation(token);
+    let execution = ExecuteRequest::new(code).provider(tools(&calls)).cancellation(token);
     let result = RUNTIME.block_on(executor.execute(execution));
     assert_eq!(result.error().unwrap().code, ErrorCode::Timeout);
     assert!(calls.lock().unwrap().is_empty());
@@ -123,7 +124,7 @@ fn tools_are_cancelled(executor: &Arc<dyn Executor>, speaks: Speaks) {
         let token = CancellationToken::new();
         // Enough to come to the call, also where a process is to be started before it.
         let limits = if how == "timeout" { Limits { timeout: Duration::from_secs(3), ..patient() } } else { patient() };
-        let execution = Execution::new(code).provider(provider).limits(limits).cancellation(token.clone());
+        let execution = ExecuteRequest::new(code).provider(provider).limits(limits).cancellation(token.clone());
         let executor = Arc::clone(executor);
         RUNTIME.block_on(async {
             let task = tokio::spawn(async move { executor.execute(execution).await });
@@ -148,7 +149,7 @@ fn many_at_once(executor: &Arc<dyn Executor>, speaks: Speaks) {
             let code = format!(
                 "globalThis.mine = {i}; const r = await tools.later(1); console.log(mine); [mine, r, typeof other]"
             );
-            let execution = Execution::new(code).provider(tools(&Calls::default())).limits(patient());
+            let execution = ExecuteRequest::new(code).provider(tools(&Calls::default())).limits(patient());
             let executor = Arc::clone(executor);
             RUNTIME.spawn(async move { (i, executor.execute(execution).await) })
         })
@@ -162,8 +163,8 @@ fn many_at_once(executor: &Arc<dyn Executor>, speaks: Speaks) {
 
 fn duration(executor: &Arc<dyn Executor>, speaks: Speaks) {
     let code = if speaks == Speaks::Moves { "call later 20\nawait\nreturn 1" } else { "await tools.later(20)" };
-    let result =
-        RUNTIME.block_on(executor.execute(Execution::new(code).provider(tools(&Calls::default())).limits(patient())));
+    let result = RUNTIME
+        .block_on(executor.execute(ExecuteRequest::new(code).provider(tools(&Calls::default())).limits(patient())));
     assert!(result.is_ok(), "{result:?}");
     assert!(result.duration >= Duration::from_millis(20) && result.duration < SOON);
     let micros = serde_json::to_value(&result).unwrap()["durationMs"].as_f64().unwrap() * 1000.0;
@@ -181,7 +182,7 @@ fn logs_stream(executor: &Arc<dyn Executor>, speaks: Speaks) {
     let told = Arc::new(Mutex::new(Vec::new()));
     let token = CancellationToken::new();
     let (lines, calls, cancel) = (Arc::clone(&told), Arc::clone(&told), token.clone());
-    let execution = Execution::new(code)
+    let execution = ExecuteRequest::new(code)
         .provider(tools(&Calls::default()))
         .limits(patient())
         .cancellation(token)

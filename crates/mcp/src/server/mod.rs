@@ -23,7 +23,7 @@ mod words;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use execbox::{Execution, Executor, Limits, Provider};
+use execbox::{ExecuteRequest, Executor, Limits, Provider};
 use rmcp::ServerHandler;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData, Implementation,
@@ -160,7 +160,7 @@ impl CodeServer {
         context: &RequestContext<RoleServer>,
     ) -> Result<CallToolResult, String> {
         let Code { code } = read(arguments)?;
-        let execution = Execution::new(code).providers((self.0.providers)()).limits(self.0.options.limits);
+        let execution = ExecuteRequest::new(code).providers((self.0.providers)()).limits(self.0.options.limits);
         let result = run::run(&self.0.executor, execution, context).await;
         Ok(run::tool_result(&result, self.0.options.max_text))
     }

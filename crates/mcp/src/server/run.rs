@@ -3,7 +3,7 @@
 use std::pin::pin;
 use std::sync::Arc;
 
-use execbox::{ExecuteResult, Execution, Executor};
+use execbox::{ExecuteRequest, ExecuteResult, Executor};
 use rmcp::model::{CallToolResult, ContentBlock, ProgressNotificationParam, ProgressToken};
 use rmcp::service::{Peer, RequestContext, RoleServer};
 use serde_json::Value as Json;
@@ -15,7 +15,7 @@ use crate::text::cut;
 /// cancellation cancels the guest and its tools.
 pub(super) async fn run(
     executor: &Arc<dyn Executor>,
-    execution: Execution,
+    execution: ExecuteRequest,
     context: &RequestContext<RoleServer>,
 ) -> ExecuteResult {
     let execution = execution.cancellation(context.ct.clone());

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use execbox::{ErrorCode, ExecuteResult, Execution, Executor as _, InlineExecutor, Limits, Provider};
+use execbox::{ErrorCode, ExecuteRequest, ExecuteResult, Executor as _, InlineExecutor, Limits, Provider};
 use execbox_mcp::Secrets;
 use execbox_mcp::upstream::{ChildCommand, OnLine, Upstream, UpstreamOptions};
 use serde_json::Value as Json;
@@ -44,7 +44,7 @@ async fn open(options: UpstreamOptions) -> Upstream {
 async fn run(provider: Provider, code: &str) -> ExecuteResult {
     // More time than anything here takes on a busy machine.
     let limits = Limits { timeout: Duration::from_mins(10), ..Limits::default() };
-    InlineExecutor::new().unwrap().execute(Execution::new(code).provider(provider).limits(limits)).await
+    InlineExecutor::new().unwrap().execute(ExecuteRequest::new(code).provider(provider).limits(limits)).await
 }
 
 async fn value(upstream: &Upstream, code: &str) -> Json {

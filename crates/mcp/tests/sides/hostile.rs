@@ -1,6 +1,6 @@
 //! Catalogues and results that mean harm.
 
-use execbox::{Execution, Executor as _, InlineExecutor};
+use execbox::{ExecuteRequest, Executor as _, InlineExecutor};
 use execbox_mcp::server::ServerOptions;
 use execbox_mcp::upstream::UpstreamOptions;
 use serde_json::{Map, Value as Json, json};
@@ -22,7 +22,8 @@ async fn names_that_collide_or_mean_something_are_all_called() {
     for name in names {
         let safe = provider.safe_name(name).unwrap();
         assert_eq!(provider.original_name(safe), Some(name));
-        let execution = Execution::new(format!("(await api.{safe}({{}})).content[0].text")).provider(provider.clone());
+        let execution =
+            ExecuteRequest::new(format!("(await api.{safe}({{}})).content[0].text")).provider(provider.clone());
         let result = InlineExecutor::new().unwrap().execute(execution).await;
         assert_eq!(result.outcome, Ok(Some(json!(format!("called {name}")))));
     }
@@ -76,7 +77,7 @@ async fn schemas_that_cannot_be_are_left_out_and_the_others_work() {
     assert_eq!(left_out, ["", "elsewhere", "invalid", "too_long", "twice"]);
     assert!(upstream.provider().types().len() < 60_000, "{}", upstream.provider().types().len());
     for name in names {
-        let execution = Execution::new(format!("await api.{name}({{}})")).provider(upstream.provider());
+        let execution = ExecuteRequest::new(format!("await api.{name}({{}})")).provider(upstream.provider());
         assert!(InlineExecutor::new().unwrap().execute(execution).await.is_ok(), "{name}");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use execbox::{Execution, Executor as _, InlineExecutor};
+use execbox::{ExecuteRequest, Executor as _, InlineExecutor};
 use execbox_mcp::Pattern;
 use execbox_mcp::config::Config;
 use execbox_mcp::servers::{Servers, Standing};
@@ -29,7 +29,7 @@ fn fake(name: &str) -> Json {
 }
 
 async fn run(servers: &Servers, code: &str) -> Json {
-    let execution = Execution::new(code).providers(servers.providers());
+    let execution = ExecuteRequest::new(code).providers(servers.providers());
     let result = InlineExecutor::new().unwrap().execute(execution).await;
     serde_json::to_value(&result).unwrap()
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use execbox::{CancellationToken, ErrorCode, ExecuteResult, Execution, Executor as _, InlineExecutor, Limits};
+use execbox::{CancellationToken, ErrorCode, ExecuteRequest, ExecuteResult, Executor as _, InlineExecutor, Limits};
 use execbox_mcp::server::{HttpOptions, HttpServer};
 use execbox_mcp::upstream::{Upstream, UpstreamError, UpstreamOptions};
 use serde_json::{Value as Json, json};
@@ -18,7 +18,7 @@ use tokio_rustls::rustls::{self, ServerConfig};
 use crate::fake::{Fake, code_server};
 
 async fn run(upstream: &Upstream, code: &str) -> ExecuteResult {
-    InlineExecutor::new().unwrap().execute(Execution::new(code).provider(upstream.provider())).await
+    InlineExecutor::new().unwrap().execute(ExecuteRequest::new(code).provider(upstream.provider())).await
 }
 
 async fn failure(upstream: &Upstream, code: &str) -> String {
@@ -105,7 +105,7 @@ async fn a_server_of_our_own_is_a_provider() {
     let slow = "await far.mcp_code({ code: 'await api.slow({})' })";
     let token = CancellationToken::new();
     let limits = Limits { timeout: Duration::from_hours(1), ..Limits::default() };
-    let execution = Execution::new(slow).provider(upstream.provider()).limits(limits).cancellation(token.clone());
+    let execution = ExecuteRequest::new(slow).provider(upstream.provider()).limits(limits).cancellation(token.clone());
     let running = tokio::spawn(async move { InlineExecutor::new().unwrap().execute(execution).await });
     fake.started.notified().await;
     token.cancel();

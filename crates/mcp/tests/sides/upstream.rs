@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use execbox::{ErrorCode, ExecuteResult, Execution, Executor as _, InlineExecutor, Provider};
+use execbox::{ErrorCode, ExecuteRequest, ExecuteResult, Executor as _, InlineExecutor, Provider};
 use execbox_mcp::upstream::{self, ChildCommand, Results, Upstream, UpstreamError, UpstreamOptions};
 use rmcp::ServiceExt as _;
 use serde_json::{Value as Json, json};
@@ -11,7 +11,7 @@ use serde_json::{Value as Json, json};
 use crate::fake::{Fake, tool};
 
 async fn run(provider: Provider, code: &str) -> ExecuteResult {
-    InlineExecutor::new().unwrap().execute(Execution::new(code).provider(provider)).await
+    InlineExecutor::new().unwrap().execute(ExecuteRequest::new(code).provider(provider)).await
 }
 
 async fn value(provider: Provider, code: &str) -> Json {
@@ -124,7 +124,7 @@ async fn a_cancelled_execution_cancels_its_calls_at_the_server() {
     let fake = Fake::standard();
     let upstream = fake.open("api", UpstreamOptions::default()).await;
     let token = execbox::CancellationToken::new();
-    let execution = Execution::new("await api.slow({})").provider(upstream.provider()).cancellation(token.clone());
+    let execution = ExecuteRequest::new("await api.slow({})").provider(upstream.provider()).cancellation(token.clone());
     let run = tokio::spawn(async move { InlineExecutor::new().unwrap().execute(execution).await });
     fake.started.notified().await;
     token.cancel();
