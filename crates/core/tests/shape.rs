@@ -1,7 +1,5 @@
 //! The shape of `Engine` and `Guest`, tried with engines that have nothing to do with JavaScript.
 
-mod scripted;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
@@ -16,7 +14,7 @@ use execbox_core::language::Position;
 use execbox_core::manifest::{ProviderManifest, ToolManifest};
 use execbox_core::program::{Limits, Module, Modules, Namespace, Program, Source};
 use execbox_core::value::Value;
-use scripted::{Moves, Scripted, ScriptedGuest, ThreadBound};
+use execbox_testkit::scripted::{Moves, Scripted, ScriptedGuest, ThreadBound};
 use serde_json::json;
 
 fn program(moves: &str) -> Program {

@@ -1,9 +1,7 @@
 //! Values taken apart and put together: graphs, their bytes, and their JSON.
 
-mod graphs;
-
 use execbox_core::value::{Datum, ErrorNode, FunctionKind, Graph, Node, Value, ViewKind};
-use graphs::any_graph;
+use execbox_testkit::graphs::any_graph;
 use proptest::prelude::*;
 use serde_json::json;
 

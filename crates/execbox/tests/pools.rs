@@ -1,9 +1,6 @@
 //! Executors that keep shells, seen from outside: who waits, who is refused, what is used again and what is not.
 //! The rules themselves are tested in `execbox_core::pool`.
 
-#[path = "../../core/tests/scripted/mod.rs"]
-mod scripted;
-
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
@@ -17,7 +14,7 @@ use execbox::{
     CancellationToken, ErrorCode, ExecuteRequest, ExecuteResult, Executor, Limits, PoolOptions, Rejected,
     WorkerExecutor,
 };
-use scripted::{Moves, Scripted};
+use execbox_testkit::scripted::{Moves, Scripted};
 
 /// The scripted engine, which notes on which threads it works, and whose program `never give way` never does.
 #[derive(Default)]

@@ -1,9 +1,6 @@
 //! Guests that compute on one thread: whose turn it is, and what else happens between turns. Turns and events are counted;
 //! no clock is asked.
 
-#[path = "../../core/tests/scripted/mod.rs"]
-mod scripted;
-
 use std::io::Write as _;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex};
@@ -13,8 +10,8 @@ use execbox::core::engine::{Answer, CallId, Engine, Event, Guest, Interrupt, Out
 use execbox::core::program::Program;
 use execbox::core::value::Value;
 use execbox::{ExecuteRequest, Executor, InlineExecutor};
+use execbox_testkit::scripted::Moves;
 use futures_util::future::join_all;
-use scripted::Moves;
 use tokio::io::AsyncReadExt as _;
 
 type Shared<T> = Arc<Mutex<T>>;

@@ -1,12 +1,11 @@
 //! Values that cross whole, between programs of modules and the host.
 
-#[path = "../../core/tests/graphs/mod.rs"]
-mod graphs;
 mod harness;
 
 use execbox_core::engine::{CallId, Engine, Event, Outcome, Pending, Turn};
 use execbox_core::program::Limits;
 use execbox_core::value::Value;
+use execbox_testkit::graphs::any_graph;
 use harness::{BUDGET, engine, modules, outcome, program, result, returned, run, run_with, thrown, turn, value};
 use proptest::prelude::*;
 use serde_json::json;
@@ -26,7 +25,7 @@ fn through(code: &str, given: &Value) -> Outcome {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
     #[test]
-    fn any_graph_survives_the_way_in_and_out(graph in graphs::any_graph()) {
+    fn any_graph_survives_the_way_in_and_out(graph in any_graph()) {
         let given = graph.to_value("given").unwrap();
         let Outcome::Returned(back) = through("export default (v) => v", &given) else { panic!("{graph:?}") };
         prop_assert_eq!(back.to_graph("back", BUDGET).unwrap(), graph);

@@ -17,7 +17,7 @@ use execbox_core::value::Value;
 use serde_json::{Value as Json, json};
 
 use crate::pair::{execute, ms};
-use crate::scripted::Moves;
+use execbox_testkit::scripted::Moves;
 
 // ---- A hostile runner ---------------------------------------------------------------------------
 

@@ -1,9 +1,6 @@
 //! The runner protocol: both halves joined under a pretend clock, each half against a hostile peer, and
 //! each under random sequences of whatever can happen to it.
 
-#[path = "../scripted/mod.rs"]
-mod scripted;
-
 mod hostile;
 mod joined;
 mod pair;

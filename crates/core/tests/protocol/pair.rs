@@ -20,7 +20,7 @@ use execbox_core::protocol::{
 };
 use serde_json::{Value as Json, json};
 
-use crate::scripted::{Moves, Scripted};
+use execbox_testkit::scripted::{Moves, Scripted};
 
 pub(crate) const CAP: usize = 4096;
 

@@ -18,7 +18,7 @@ use proptest::prelude::*;
 use serde_json::{Value as Json, json};
 
 use crate::pair::{execute, ms};
-use crate::scripted::{Moves, Scripted};
+use execbox_testkit::scripted::{Moves, Scripted};
 
 const TOO_LONG: TooLong = TooLong { len: 2, cap: 1 };
 

@@ -8,13 +8,9 @@
 
 mod cases;
 mod failures;
-#[path = "../../../core/tests/graphs/mod.rs"]
-mod graphs;
 mod handle;
 mod host;
 mod options;
-#[path = "../../../core/tests/scripted/mod.rs"]
-mod scripted;
 mod values;
 #[path = "../contract/walls.rs"]
 mod walls;

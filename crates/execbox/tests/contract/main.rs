@@ -5,8 +5,6 @@
 //! the worker executor.
 
 mod cases;
-#[path = "../../../core/tests/scripted/mod.rs"]
-mod scripted;
 mod time;
 mod walls;
 

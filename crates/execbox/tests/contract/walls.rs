@@ -9,7 +9,7 @@ use execbox::{
 };
 use tokio::runtime::Runtime;
 
-use crate::scripted::{Moves, Scripted, ThreadBound};
+use execbox_testkit::scripted::{Moves, Scripted, ThreadBound};
 
 /// What all tests run on.
 pub(crate) static RUNTIME: LazyLock<Runtime> =

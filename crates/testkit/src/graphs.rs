@@ -25,11 +25,13 @@ enum Spec {
     Boxed(Datum),
 }
 
-pub(crate) fn any_graph() -> impl Strategy<Value = Graph> {
+/// Graphs of up to 24 objects.
+pub fn any_graph() -> impl Strategy<Value = Graph> {
     (prop::collection::vec(any_spec(), 1..24), any_part()).prop_map(|(specs, root)| build(&specs, &root))
 }
 
-pub(crate) fn any_primitive() -> impl Strategy<Value = Datum> {
+/// Primitive values, among them the numbers that JSON cannot represent.
+pub fn any_primitive() -> impl Strategy<Value = Datum> {
     prop_oneof![
         Just(Datum::Undefined),
         Just(Datum::Null),

@@ -22,8 +22,6 @@
 //! export NAME JSON        (in modules) what the program may end with
 //! ```
 
-#![allow(dead_code)] // each test crate uses its part
-
 use std::collections::VecDeque;
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
@@ -41,7 +39,7 @@ use execbox_core::program::{Limits, ModuleBody, Modules, Program, Source};
 use execbox_core::value::{Foreign, Value};
 
 /// The front end of the scripted engine: source is moves already.
-pub(crate) struct Moves;
+pub struct Moves;
 
 impl Language for Moves {
     fn script(&self, source: &str, _: &Reading<'_>) -> Result<Code, SyntaxError> {
@@ -50,7 +48,7 @@ impl Language for Moves {
 }
 
 /// See the [module](self).
-pub(crate) struct Scripted;
+pub struct Scripted;
 
 impl Engine for Scripted {
     fn name(&self) -> &'static str {
@@ -111,7 +109,8 @@ fn link(program: &Modules) -> Result<(Vec<String>, Outcome), LinkError> {
     Ok((moves, end))
 }
 
-pub(crate) struct ScriptedGuest {
+/// A guest of [`Scripted`].
+pub struct ScriptedGuest {
     moves: VecDeque<String>,
     functions: Vec<String>,
     mailbox: Mailbox,
@@ -148,7 +147,7 @@ impl ScriptedGuest {
 
     /// A guest from [`image`](Guest::image): it goes on where that one waited. Its next call has the
     /// next number, so that calls known outside keep theirs.
-    pub(crate) fn from_image(image: &[u8], limits: &Limits) -> Self {
+    pub fn from_image(image: &[u8], limits: &Limits) -> Self {
         let text = String::from_utf8(image.to_vec()).unwrap();
         let mut lines = text.lines();
         let functions = lines.next().unwrap().split(' ').map(str::to_owned).collect();
@@ -322,7 +321,7 @@ fn threw(name: &str, message: &str) -> Outcome {
 
 /// Any engine, bound to a thread: each guest lives on a thread of its own from its first turn to its last,
 /// and the task that drives it is woken when there is news. What a V8 engine would have to be.
-pub(crate) struct ThreadBound<E>(pub(crate) Arc<E>);
+pub struct ThreadBound<E>(pub Arc<E>);
 
 impl<E: Engine + 'static> Engine for ThreadBound<E> {
     fn name(&self) -> &'static str {
