@@ -1,34 +1,31 @@
-//! What a run may call, and what is under way of it.
+//! The functions and promises that the host gives to a run.
 //!
-//! Values of the host become graphs here, in which functions and promises are numbers; the functions and promises
-//! themselves are kept by those numbers.
+//! Values of the host become graphs, in which functions and promises are numbers. The functions and promises themselves
+//! stay here, under those numbers.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::Context;
 
 use execbox_core::contract::module::{FIRST_FUNCTION, take_apart};
 use execbox_core::engine::{CallId, Pending};
 use execbox_core::value::{Datum, FunctionKind, Graph, Node, Refusal, Value};
 use futures_util::FutureExt as _;
-use futures_util::stream::{FuturesUnordered, StreamExt as _};
 
 use super::value::{Args, Call, Function, HostError, HostResult, HostValue, Kind};
+use crate::session::in_flight::InFlight;
 
-/// How many functions and promises one run may be given: what functions return counts, too.
-const MOST: usize = 1_000_000;
+/// The most functions, and the most promises, that one run may be given, in its options and by functions.
+const MAX_GIVEN: usize = 1_000_000;
 
-/// A call or a promise that has come to something.
+/// A call or a promise with its result.
 pub(crate) type Settled = (Pending, Result<Value, Value>);
 
-type Waiting = Pin<Box<dyn Future<Output = (Pending, HostResult)> + Send>>;
-
-/// The functions and promises of one run. Dropping it drops what is under way.
+/// The functions and promises of one run. Dropping this drops the calls and promises that are not settled.
 #[derive(Default)]
 pub(crate) struct HostCalls {
     functions: Vec<Function>,
     promises: u32,
-    waiting: FuturesUnordered<Waiting>,
+    in_flight: InFlight<(Pending, HostResult)>,
 }
 
 impl HostCalls {
@@ -66,7 +63,7 @@ impl HostCalls {
                     Call::Sync(_) => FunctionKind::Sync,
                     Call::Async(_) => FunctionKind::Async,
                 };
-                let number = u32::try_from(self.functions.len()).ok().filter(|_| self.functions.len() < MOST);
+                let number = u32::try_from(self.functions.len()).ok().filter(|_| self.functions.len() < MAX_GIVEN);
                 let number = number.ok_or_else(too_many)? + FIRST_FUNCTION;
                 let name = function.name.clone();
                 self.functions.push(function);
@@ -74,15 +71,16 @@ impl HostCalls {
             }
             Kind::Promise(promise) => {
                 let number = self.promises;
-                self.promises = number.checked_add(1).filter(|next| *next as usize <= MOST).ok_or_else(too_many)?;
-                self.waiting.push(Box::pin(promise.map(move |result| (Pending::Promise(number), result))));
+                self.promises =
+                    number.checked_add(1).filter(|next| *next as usize <= MAX_GIVEN).ok_or_else(too_many)?;
+                self.in_flight.add(promise.map(move |result| (Pending::Promise(number), result)));
                 graph.add(Node::Promise(number))
             }
         })
     }
 
-    /// Begins a call. Many finish at once, and are given back; the others are watched by
-    /// [`poll_settled`](Self::poll_settled). `budget` is how many bytes the arguments may take.
+    /// Begins a call. A call that finishes at once is returned, every other one comes from
+    /// [`poll_settled`](Self::poll_settled). `budget` is the most bytes that the arguments may take.
     pub(crate) fn begin(
         &mut self,
         id: CallId,
@@ -100,42 +98,33 @@ impl HostCalls {
             Ok(args) => Args::new(args),
             Err(refusal) => return Some((pending, Err(thrown(&serialization(&refusal))))),
         };
-        // A panic is a bug of the function. It stays the function's: the guest learns that it failed, and not with what words.
+        // A panic is a bug of the function. Its message stays on the host: the guest learns only that the function crashed.
         let crashed = {
             let name = function.name.clone();
             move || HostError::new(format!("{name} crashed"))
         };
-        match function.call {
+        let (pending, result) = match function.call {
             Call::Sync(call) => {
-                let result = catch_unwind(AssertUnwindSafe(|| call(args))).unwrap_or_else(|_| Err(crashed()));
-                Some((pending, self.settle(result)))
+                (pending, catch_unwind(AssertUnwindSafe(|| call(args))).unwrap_or_else(|_| Err(crashed())))
             }
             Call::Async(call) => {
                 let call = AssertUnwindSafe(async move { call(args).await }).catch_unwind();
-                let mut call: Waiting =
-                    Box::pin(call.map(move |result| (pending, result.unwrap_or_else(|_| Err(crashed())))));
-                match call.as_mut().poll(cx) {
-                    Poll::Ready((pending, result)) => Some((pending, self.settle(result))),
-                    Poll::Pending => {
-                        self.waiting.push(call);
-                        None
-                    }
-                }
+                let call = call.map(move |result| (pending, result.unwrap_or_else(|_| Err(crashed()))));
+                self.in_flight.begin(call, cx)?
             }
-        }
+        };
+        Some((pending, self.settle(result)))
     }
 
-    /// The next call or promise that has come to something.
+    /// The next call or promise that is settled, if there is one.
     pub(crate) fn poll_settled(&mut self, cx: &mut Context<'_>) -> Option<Settled> {
-        match self.waiting.poll_next_unpin(cx) {
-            Poll::Ready(Some((pending, result))) => Some((pending, self.settle(result))),
-            Poll::Ready(None) | Poll::Pending => None,
-        }
+        let (pending, result) = self.in_flight.poll_next(cx)?;
+        Some((pending, self.settle(result)))
     }
 
-    /// Lets go of everything that is under way.
+    /// Drops all calls and promises that are not settled.
     pub(crate) fn cancel(&mut self) {
-        self.waiting.clear();
+        self.in_flight.clear();
     }
 
     fn settle(&mut self, result: HostResult) -> Result<Value, Value> {
@@ -145,7 +134,7 @@ impl HostCalls {
 }
 
 fn too_many() -> HostError {
-    HostError::named("RangeError", format!("the host has given more than {MOST} functions or promises"))
+    HostError::named("RangeError", format!("the host has given more than {MAX_GIVEN} functions or promises"))
 }
 
 fn serialization(refusal: &Refusal) -> HostError {

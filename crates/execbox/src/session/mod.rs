@@ -3,6 +3,7 @@
 
 pub(crate) mod channel;
 pub(crate) mod host;
+pub(crate) mod in_flight;
 pub(crate) mod parts;
 pub(crate) mod runner;
 pub(crate) mod serve;

@@ -1,45 +1,42 @@
 //! Tool calls on the host: check the input, call the function, check the result.
 //!
-//! The only place where host functions are called, whatever executor the call comes through.
+//! The only place where tools are called, in every executor.
 
-use std::future::Future;
 use std::panic::AssertUnwindSafe;
-use std::pin::Pin;
-use std::task::{Context, Poll};
-
-use execbox_core::engine::CallId;
+use std::task::Context;
 
 use execbox_core::contract::script::ToolCall;
+use execbox_core::engine::CallId;
 use execbox_core::error::{ErrorCode, ExecuteError};
 use futures_util::FutureExt as _;
-use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use serde_json::Value as Json;
 use tokio_util::sync::CancellationToken;
 
 use crate::executor::CallSink;
+use crate::session::in_flight::InFlight;
 use crate::tools::provider::{HostTool, Provider};
 use crate::tools::schema::Schema;
 use crate::tools::tool::ToolContext;
 
-/// What a call came to.
+/// A finished call with its result.
 pub(crate) type Finished = (CallId, Result<Option<Json>, ExecuteError>);
 
-/// The calls of one execution that are under way. Their cancellation token fires when this is dropped.
+/// The tool calls of one execution. Their cancellation token fires when this is dropped.
 pub(crate) struct ToolCalls {
-    under_way: FuturesUnordered<Pin<Box<dyn Future<Output = Finished> + Send>>>,
+    in_flight: InFlight<Finished>,
     cancellation: CancellationToken,
     on_call: Option<CallSink>,
 }
 
 impl ToolCalls {
-    /// None. Cancelling `execution` cancels them, and lets none begin any more.
+    /// No calls. Cancelling `execution` cancels all calls, and no call begins after that.
     pub(crate) fn new(on_call: Option<CallSink>, execution: Option<&CancellationToken>) -> Self {
         let cancellation = execution.map_or_else(CancellationToken::new, CancellationToken::child_token);
-        Self { under_way: FuturesUnordered::new(), cancellation, on_call }
+        Self { in_flight: InFlight::default(), cancellation, on_call }
     }
 
-    /// Begins a call of one of `providers`. Many finish at once, and are given back; the others are
-    /// watched by [`poll_finished`](Self::poll_finished).
+    /// Begins a call of one of `providers`. A call that finishes at once is returned, every other one comes from
+    /// [`poll_finished`](Self::poll_finished).
     pub(crate) fn begin(&mut self, providers: &[Provider], call: ToolCall, cx: &mut Context<'_>) -> Option<Finished> {
         if self.cancellation.is_cancelled() {
             return None;
@@ -47,32 +44,22 @@ impl ToolCalls {
         let ToolCall { id, provider, tool, input } = call;
         let (cancellation, on_call) = (self.cancellation.clone(), self.on_call.clone());
         let result = call_tool(providers[provider].clone(), tool, input, cancellation, on_call);
-        let mut call = Box::pin(async move { (id, result.await) });
-        match call.as_mut().poll(cx) {
-            Poll::Ready(finished) => Some(finished),
-            Poll::Pending => {
-                self.under_way.push(call);
-                None
-            }
-        }
+        self.in_flight.begin(result.map(move |result| (id, result)), cx)
     }
 
-    /// The next call that has finished, if one has.
+    /// The next call that has finished, if there is one.
     pub(crate) fn poll_finished(&mut self, cx: &mut Context<'_>) -> Option<Finished> {
-        match self.under_way.poll_next_unpin(cx) {
-            Poll::Ready(finished) => finished,
-            Poll::Pending => None,
-        }
+        self.in_flight.poll_next(cx)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.under_way.is_empty()
+        self.in_flight.is_empty()
     }
 
-    /// Cancels every call, and forgets it.
+    /// Cancels all calls and drops them.
     pub(crate) fn cancel(&mut self) {
         self.cancellation.cancel();
-        self.under_way.clear();
+        self.in_flight.clear();
     }
 }
 
@@ -83,10 +70,11 @@ impl Drop for ToolCalls {
 }
 
 impl Provider {
-    /// Calls a tool as guest code does, by the name that it has there: input checked, called, result checked. `None` is an
-    /// omitted argument. For hosts that lead calls to tools on ways of their own.
+    /// Calls a tool by its safe name, as guest code does: checks the input, calls the function, checks the result. `None`
+    /// is an omitted argument. Dropping the future cancels the call.
     ///
-    /// Dropping the future cancels the call.
+    /// # Errors
+    /// `tool_error` if there is no such tool or it fails; `validation_error` if input or result do not match their schema.
     pub async fn call(&self, safe_name: &str, input: Option<Json>) -> Result<Json, ExecuteError> {
         let Some(tool) = self.number_of(safe_name) else {
             return Err(ExecuteError::tool(format!("{} has no tool {safe_name:?}", self.name())));
@@ -97,7 +85,7 @@ impl Provider {
     }
 }
 
-/// Calls tool number `tool` of `provider`. `None` is an omitted argument.
+/// Calls the tool with index `tool` of `provider`. `None` is an omitted argument.
 pub(crate) async fn call_tool(
     provider: Provider,
     tool: usize,
@@ -121,7 +109,7 @@ pub(crate) async fn call_tool(
     check(host_tool.input.as_deref(), &input, "input", || {
         format!("Invalid input for {}", name_of(&provider, host_tool))
     })?;
-    // A panic is a bug of the tool. It stays the tool's: the guest learns that it failed, and not with what words.
+    // A panic is a bug of the tool. Its message stays on the host: the guest learns only that the tool crashed.
     let call = AssertUnwindSafe(async { (host_tool.function)(input, context).await }).catch_unwind().await;
     let output = match call {
         Ok(Ok(output)) => output,
