@@ -13,7 +13,7 @@ use execbox_core::protocol::message::{HostMessage, RunnerMessage};
 use futures_util::future::FutureExt as _;
 
 use super::execution::Run;
-use crate::session::channel::Link;
+use crate::session::channel::MessageChannel;
 use crate::session::wire::Wire;
 
 /// Has the runner at the other end of `link` run it. Whether that runner may be used again is the second answer.
@@ -24,7 +24,7 @@ pub(crate) async fn converse<L>(
     options: HostOptions,
 ) -> (CodeExecutionResult, bool)
 where
-    L: Link<HostMessage, RunnerMessage>,
+    L: MessageChannel<HostMessage, RunnerMessage>,
 {
     static COUNT: AtomicU64 = AtomicU64::new(1);
     let id = format!("run-{}", COUNT.fetch_add(1, Ordering::Relaxed));
@@ -38,7 +38,7 @@ struct Conversation<'a, L> {
     end: Option<(Ending, Option<u64>)>,
 }
 
-impl<L: Link<HostMessage, RunnerMessage>> Conversation<'_, L> {
+impl<L: MessageChannel<HostMessage, RunnerMessage>> Conversation<'_, L> {
     async fn drive(mut self) -> (CodeExecutionResult, bool) {
         let stopped = self.run.stopped();
         let mut stopped = pin!(stopped.cancelled().fuse());

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use crate::code;
 use crate::executor::ExecuteRequest;
 use crate::executor::pool::{Lease, Pool};
-use crate::session::channel::Link;
+use crate::session::channel::MessageChannel;
 use crate::session::host::{Conversation, cancelled, converse};
 
 /// A kind of shell.
@@ -27,7 +27,7 @@ pub(crate) trait Shells: Send + Sync + 'static {
     /// One that serves nobody. Dropping it ends it.
     type Shell: Send + 'static;
     /// One that serves an execution. Dropping it ends it.
-    type Link: Link<HostMessage, RunnerMessage>;
+    type Link: MessageChannel<HostMessage, RunnerMessage>;
 
     /// What it is, for errors: `runner process`.
     const NAME: &'static str;

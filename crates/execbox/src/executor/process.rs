@@ -19,7 +19,7 @@ use futures_util::future::BoxFuture;
 use crate::code::{self, CodeExecution, CodeExecutionOptions};
 use crate::executor::pooled::{Pooled, Shells};
 use crate::executor::{ExecuteRequest, Executor};
-use crate::session::channel::JsonLink;
+use crate::session::channel::JsonChannel;
 use crate::session::serve;
 use crate::transport::CommandTransport;
 use crate::transport::command::IdleCommand;
@@ -188,7 +188,7 @@ struct Processes {
 
 impl Shells for Processes {
     type Shell = IdleCommand;
-    type Link = JsonLink<CommandTransport>;
+    type Link = JsonChannel<CommandTransport>;
 
     const NAME: &'static str = "runner process";
 
@@ -196,11 +196,11 @@ impl Shells for Processes {
         let command = self.command.clone();
         // To start a process may take a millisecond, for all of which the thread stands still.
         let spawning = tokio::task::spawn_blocking(move || command.spawn());
-        Box::pin(async move { spawning.await??.open().map(JsonLink::new) })
+        Box::pin(async move { spawning.await??.open().map(JsonChannel::new) })
     }
 
     fn reopen(&self, shell: IdleCommand) -> io::Result<Self::Link> {
-        shell.reopen().map(JsonLink::new)
+        shell.reopen().map(JsonChannel::new)
     }
 
     fn close(&self, link: Self::Link) -> Option<IdleCommand> {

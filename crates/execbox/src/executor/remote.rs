@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 use crate::code::{self, CodeExecution, CodeExecutionOptions};
 use crate::executor::{ExecuteRequest, Executor};
-use crate::session::channel::{JsonLink, Link};
+use crate::session::channel::{JsonChannel, MessageChannel};
 use crate::session::host::{cancelled, converse};
 use crate::transport::{Address, Token, Transport};
 
@@ -107,7 +107,7 @@ impl RemoteExecutor {
                 run.finish(Err(failure), None)
             }
             Some(Ok(Ok(transport))) => {
-                let mut link = JsonLink::new(transport);
+                let mut link = JsonChannel::new(transport);
                 let (result, _) = code::converse(&mut link, request, run, self.options).await;
                 goodbye(link);
                 result
@@ -131,7 +131,7 @@ impl RemoteExecutor {
                 failed(ExecuteError::internal(format!("cannot connect to the runner: {}", error.kind())))
             }
             Some(Ok(Ok(transport))) => {
-                let mut link = JsonLink::new(transport);
+                let mut link = JsonChannel::new(transport);
                 let conversation = converse(&mut link, &execution, self.options, &cancellation).await;
                 goodbye(link);
                 conversation.result
@@ -143,8 +143,8 @@ impl RemoteExecutor {
 }
 
 /// Says goodbye as far as that takes no time: the caller waits.
-fn goodbye(mut link: JsonLink<Box<dyn Transport>>) {
-    let close = |cx: &mut Context<'_>| Link::<HostMessage, RunnerMessage>::poll_close(&mut link, cx);
+fn goodbye(mut link: JsonChannel<Box<dyn Transport>>) {
+    let close = |cx: &mut Context<'_>| MessageChannel::<HostMessage, RunnerMessage>::poll_close(&mut link, cx);
     let _ = poll_fn(close).now_or_never();
 }
 

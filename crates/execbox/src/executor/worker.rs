@@ -21,7 +21,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use crate::code::{self, CodeExecution, CodeExecutionOptions};
 use crate::executor::pooled::{Pooled, Shells};
 use crate::executor::{ExecuteRequest, Executor};
-use crate::session::channel::{Heard, Link};
+use crate::session::channel::{Inbound, MessageChannel};
 use crate::session::runner::Runner;
 
 /// Runs guests on threads of their own, which are kept warm for the next ones. The tools run on the
@@ -172,7 +172,7 @@ fn channel<A, B>() -> (Channel<A, B>, Channel<B, A>) {
     (Channel { sender: ask, receiver: answered }, Channel { sender: answer, receiver: asked })
 }
 
-impl<Out: Send, In: Send> Link<Out, In> for Channel<Out, In> {
+impl<Out: Send, In: Send> MessageChannel<Out, In> for Channel<Out, In> {
     fn send(&mut self, message: Out) -> Result<(), (Out, TooLong)> {
         // Where nobody listens any more, the receiving side tells.
         let _ = self.sender.send(message);
@@ -192,7 +192,7 @@ impl<Out: Send, In: Send> Link<Out, In> for Channel<Out, In> {
         0
     }
 
-    fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Heard<In>>>> {
-        Poll::Ready(Ok(ready!(self.receiver.poll_recv(cx)).map(Heard::Message)))
+    fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Inbound<In>>>> {
+        Poll::Ready(Ok(ready!(self.receiver.poll_recv(cx)).map(Inbound::Message)))
     }
 }

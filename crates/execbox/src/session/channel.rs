@@ -1,6 +1,6 @@
 //! Typed messages between the two halves of a session: what the drivers talk through.
 //!
-//! [`JsonLink`] puts them through a [`Transport`] as JSON; within this process they go as they are (see
+//! [`JsonChannel`] puts them through a [`Transport`] as JSON; within this process they go as they are (see
 //! [`crate::executor::worker`]).
 
 use std::io;
@@ -13,7 +13,7 @@ use execbox_core::protocol::message::{Message, MessageError};
 use crate::transport::{Received, Transport};
 
 /// One end: `Out` is what this side says, `In` what it hears.
-pub(crate) trait Link<Out, In>: Send {
+pub(crate) trait MessageChannel<Out, In>: Send {
     /// Takes a message for the other side, or gives it back: what to do then is the session's to say.
     fn send(&mut self, message: Out) -> Result<(), (Out, TooLong)>;
 
@@ -27,23 +27,23 @@ pub(crate) trait Link<Out, In>: Send {
     fn unsent(&self) -> usize;
 
     /// What the other side says next; `None` when it has nothing more to say.
-    fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Heard<In>>>>;
+    fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Inbound<In>>>>;
 }
 
 /// What came from the other side.
-pub(crate) enum Heard<M> {
+pub(crate) enum Inbound<M> {
     Message(M),
     /// A message that is not as specified.
-    Malformed(MessageError),
+    InvalidMessage(MessageError),
     /// What is no message at all.
-    Garbage(LineError),
+    InvalidFrame(LineError),
 }
 
 /// How many bytes of attachments may wait for their message.
 const MAX_ATTACHED: usize = 4 * MAX_ATTACHMENT_BYTES;
 
 /// Messages as JSON, through a transport.
-pub(crate) struct JsonLink<T> {
+pub(crate) struct JsonChannel<T> {
     transport: T,
     unsent: usize,
     broken: Option<io::Error>,
@@ -53,7 +53,7 @@ pub(crate) struct JsonLink<T> {
     attached: Vec<Vec<u8>>,
 }
 
-impl<T> JsonLink<T> {
+impl<T> JsonChannel<T> {
     pub(crate) fn new(transport: T) -> Self {
         Self { transport, unsent: 0, broken: None, peer_attaches: false, attached: Vec::new() }
     }
@@ -63,7 +63,7 @@ impl<T> JsonLink<T> {
     }
 }
 
-impl<T: Transport, Out: Message, In: Message> Link<Out, In> for JsonLink<T> {
+impl<T: Transport, Out: Message, In: Message> MessageChannel<Out, In> for JsonChannel<T> {
     fn send(&mut self, mut message: Out) -> Result<(), (Out, TooLong)> {
         if let Some(hello) = message.greeting() {
             hello.attachments = self.transport.attaches();
@@ -101,14 +101,14 @@ impl<T: Transport, Out: Message, In: Message> Link<Out, In> for JsonLink<T> {
         self.unsent
     }
 
-    fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Heard<In>>>> {
+    fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Inbound<In>>>> {
         loop {
             let heard = match ready!(self.transport.poll_receive(cx))? {
                 Received::End => return Poll::Ready(Ok(None)),
-                Received::TooLong(cap) => Heard::Garbage(LineError::Oversized(cap)),
+                Received::TooLong(cap) => Inbound::InvalidFrame(LineError::Oversized(cap)),
                 Received::Attachment(bytes) => match self.keep(bytes) {
                     Ok(()) => continue,
-                    Err(error) => Heard::Garbage(error),
+                    Err(error) => Inbound::InvalidFrame(error),
                 },
                 Received::Message(text) => {
                     let attachments = Attachments::of(std::mem::take(&mut self.attached));
@@ -117,12 +117,12 @@ impl<T: Transport, Out: Message, In: Message> Link<Out, In> for JsonLink<T> {
                             if let Some(hello) = message.greeting() {
                                 self.peer_attaches = hello.attachments && self.transport.attaches();
                             }
-                            Heard::Message(message)
+                            Inbound::Message(message)
                         }
                         Ok(Ok(None)) => continue, // None of the types that this side knows.
-                        Ok(Err(error)) => Heard::Malformed(error),
-                        Err(LineError::Unreadable(error)) => Heard::Malformed(*error),
-                        Err(error) => Heard::Garbage(error),
+                        Ok(Err(error)) => Inbound::InvalidMessage(error),
+                        Err(LineError::Unreadable(error)) => Inbound::InvalidMessage(*error),
+                        Err(error) => Inbound::InvalidFrame(error),
                     }
                 }
             };
@@ -131,7 +131,7 @@ impl<T: Transport, Out: Message, In: Message> Link<Out, In> for JsonLink<T> {
     }
 }
 
-impl<T> JsonLink<T> {
+impl<T> JsonChannel<T> {
     fn keep(&mut self, bytes: Vec<u8>) -> Result<(), LineError> {
         // Each counts for something, or a host that names none of them could send them for ever.
         let kept: usize = self.attached.iter().map(|one| one.len() + 64).sum();

@@ -18,7 +18,7 @@ use futures_util::future::FutureExt as _;
 use tokio_util::sync::CancellationToken;
 
 use crate::executor::ExecuteRequest;
-use crate::session::channel::Link;
+use crate::session::channel::MessageChannel;
 use crate::session::wire::Wire;
 use crate::tools::dispatch::ToolCalls;
 
@@ -37,7 +37,7 @@ pub(crate) async fn converse<L>(
     cancellation: &CancellationToken,
 ) -> Conversation
 where
-    L: Link<HostMessage, RunnerMessage> + ?Sized,
+    L: MessageChannel<HostMessage, RunnerMessage> + ?Sized,
 {
     Run::new(link, execution, options, cancellation).drive(cancellation).await
 }
@@ -55,7 +55,7 @@ struct Run<'a, L: ?Sized> {
     result: Option<ExecuteResult>,
 }
 
-impl<'a, L: Link<HostMessage, RunnerMessage> + ?Sized> Run<'a, L> {
+impl<'a, L: MessageChannel<HostMessage, RunnerMessage> + ?Sized> Run<'a, L> {
     fn new(
         link: &'a mut L,
         execution: &'a ExecuteRequest,

@@ -18,7 +18,7 @@ use futures_util::future::FutureExt as _;
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::CancellationToken;
 
-use crate::session::channel::{Heard, JsonLink, Link};
+use crate::session::channel::{Inbound, JsonChannel, MessageChannel};
 use crate::session::parts::Parts;
 use crate::session::turns::Turns;
 use crate::transport::Transport;
@@ -77,10 +77,10 @@ impl Runner {
     /// # Errors
     /// When the transport breaks, or ends in the middle of a message (`UnexpectedEof`).
     pub async fn serve(&self, transport: impl Transport) -> io::Result<()> {
-        self.serve_link(JsonLink::new(transport)).await
+        self.serve_link(JsonChannel::new(transport)).await
     }
 
-    pub(crate) async fn serve_link(&self, mut link: impl Link<RunnerMessage, HostMessage>) -> io::Result<()> {
+    pub(crate) async fn serve_link(&self, mut link: impl MessageChannel<RunnerMessage, HostMessage>) -> io::Result<()> {
         let drain = self.drain_token();
         let mut draining = pin!(drain.cancelled().fuse());
         let mut conversation = Conversation::new(self, &mut link);
@@ -119,7 +119,7 @@ struct Conversation<'a, L> {
     deadline: Pin<Box<Sleep>>,
 }
 
-impl<'a, L: Link<RunnerMessage, HostMessage>> Conversation<'a, L> {
+impl<'a, L: MessageChannel<RunnerMessage, HostMessage>> Conversation<'a, L> {
     fn new(runner: &'a Runner, link: &'a mut L) -> Self {
         Self {
             runner,
@@ -168,10 +168,10 @@ impl<'a, L: Link<RunnerMessage, HostMessage>> Conversation<'a, L> {
         loop {
             match std::task::ready!(self.link.poll_receive(cx))? {
                 None => return Poll::Ready(Ok(())),
-                Some(Heard::Message(message)) => self.session.handle_message(message, self.epoch.elapsed()),
-                Some(Heard::Malformed(error)) => self.session.handle_malformed(&error, self.epoch.elapsed()),
+                Some(Inbound::Message(message)) => self.session.handle_message(message, self.epoch.elapsed()),
+                Some(Inbound::InvalidMessage(error)) => self.session.handle_malformed(&error, self.epoch.elapsed()),
                 // What is no object names nothing that could be answered.
-                Some(Heard::Garbage(_)) => {}
+                Some(Inbound::InvalidFrame(_)) => {}
             }
             self.follow_outputs();
         }

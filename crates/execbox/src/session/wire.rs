@@ -14,7 +14,7 @@ use execbox_core::protocol::line::TooLong;
 use execbox_core::protocol::message::{HostMessage, RunnerMessage};
 use tokio::time::{Instant, Sleep};
 
-use crate::session::channel::{Heard, Link};
+use crate::session::channel::{Inbound, MessageChannel};
 
 /// The host's half of a session, as far as wires are concerned.
 pub(crate) trait HostHalf {
@@ -45,7 +45,7 @@ pub(crate) struct Wire<'a, S, L: ?Sized> {
     closed: bool,
 }
 
-impl<'a, S: HostHalf, L: Link<HostMessage, RunnerMessage> + ?Sized> Wire<'a, S, L> {
+impl<'a, S: HostHalf, L: MessageChannel<HostMessage, RunnerMessage> + ?Sized> Wire<'a, S, L> {
     /// Of a session that began at time zero, which is now.
     pub(crate) fn new(session: S, link: &'a mut L) -> Self {
         let deadline = Box::pin(tokio::time::sleep(Duration::ZERO));
@@ -105,9 +105,9 @@ impl<'a, S: HostHalf, L: Link<HostMessage, RunnerMessage> + ?Sized> Wire<'a, S, 
         let Poll::Ready(heard) = self.link.poll_receive(cx) else { return false };
         let now = self.now();
         match heard {
-            Ok(Some(Heard::Message(message))) => self.session.handle_message(message, now),
-            Ok(Some(Heard::Malformed(error))) => self.session.handle_misbehaviour(error.into(), now),
-            Ok(Some(Heard::Garbage(error))) => self.session.handle_misbehaviour(error.into(), now),
+            Ok(Some(Inbound::Message(message))) => self.session.handle_message(message, now),
+            Ok(Some(Inbound::InvalidMessage(error))) => self.session.handle_misbehaviour(error.into(), now),
+            Ok(Some(Inbound::InvalidFrame(error))) => self.session.handle_misbehaviour(error.into(), now),
             Ok(None) => self.close(CloseReason::Closed),
             Err(error) => self.close(close_reason(&error)),
         }
