@@ -115,6 +115,10 @@ impl fmt::Display for CallId {
     }
 }
 
+/// Identifies a host function within one program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FunctionId(pub u32);
+
 /// What a host can [settle](Guest::settle).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Pending {
@@ -139,7 +143,7 @@ pub enum Event {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Notification {
     /// Which function, as in [`Call::function`].
-    pub function: u32,
+    pub function: FunctionId,
     /// Its arguments, an array.
     pub args: Value,
 }
@@ -189,7 +193,7 @@ pub struct Call {
     pub id: CallId,
     /// Which function: counted over the functions of the program's namespaces, in order; in module programs, the number
     /// in its [node](crate::value::HostFunction). An engine that was taken over may say any number: look it up.
-    pub function: usize,
+    pub function: FunctionId,
     /// Its first argument; in module programs an array of all of them.
     pub input: Value,
     /// The guest stands still until this is answered.

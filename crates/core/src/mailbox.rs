@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 
-use crate::engine::{Call, CallId, Event, LogLevel, LogLine, Notification};
+use crate::engine::{Call, CallId, Event, FunctionId, LogLevel, LogLine, Notification};
 use crate::program::Limits;
 use crate::text::bytes_text;
 use crate::value::{Datum, Graph, Value};
@@ -79,7 +79,7 @@ impl Mailbox {
     ///
     /// # Errors
     /// Without room for it; the engine ends the guest [with that](crate::engine::Outcome::HostMemory).
-    pub fn call(&mut self, function: usize, handle: u32, input: &[u8], now: bool) -> Result<CallId, NoRoom> {
+    pub fn call(&mut self, function: FunctionId, handle: u32, input: &[u8], now: bool) -> Result<CallId, NoRoom> {
         let cost = CALL_COST + input.len();
         self.call_room = self.call_room.checked_sub(cost).ok_or(NoRoom::Calls)?;
         self.calls += 1;
@@ -93,7 +93,7 @@ impl Mailbox {
     ///
     /// # Errors
     /// As [`call`](Self::call).
-    pub fn notify(&mut self, function: u32, args: &[u8]) -> Result<(), NoRoom> {
+    pub fn notify(&mut self, function: FunctionId, args: &[u8]) -> Result<(), NoRoom> {
         self.told_room = self.told_room.checked_sub(CALL_COST + args.len()).ok_or(NoRoom::Reports)?;
         self.events.push(Event::Notify(Notification { function, args: Value::from_bytes(args) }));
         Ok(())
@@ -102,7 +102,7 @@ impl Mailbox {
     /// Takes in a log record, a call that has no answer, and says how many more bytes of records will be kept: one line
     /// of the limits a record, one unit a byte. A record that is longer than what is left is cut, with a `…`, to half of
     /// that, so that later ones have room, too.
-    pub fn log_record(&mut self, function: u32, args: &[u8]) -> usize {
+    pub fn log_record(&mut self, function: FunctionId, args: &[u8]) -> usize {
         if self.log_lines_left > 0 {
             let args = match args.len() <= self.log_units_left {
                 true => Value::from_bytes(args),
@@ -257,12 +257,12 @@ mod tests {
     fn calls_that_wait_are_bounded_and_answering_makes_room() {
         let mut mailbox = mailbox(0, 0);
         let input = [0; 512];
-        let ids: Vec<_> = (0..4).map(|handle| mailbox.call(0, handle, &input, false).unwrap()).collect();
-        assert_eq!(mailbox.call(0, 9, &input, false), Err(NoRoom::Calls));
-        assert!(mailbox.notify(3, &input).is_ok(), "reports have a budget of their own");
+        let ids: Vec<_> = (0..4).map(|handle| mailbox.call(FunctionId(0), handle, &input, false).unwrap()).collect();
+        assert_eq!(mailbox.call(FunctionId(0), 9, &input, false), Err(NoRoom::Calls));
+        assert!(mailbox.notify(FunctionId(3), &input).is_ok(), "reports have a budget of their own");
         assert_eq!(mailbox.settle(ids[2]), Some(2));
         assert_eq!(mailbox.settle(ids[2]), None, "once");
-        assert!(mailbox.call(0, 9, &input, false).is_ok());
+        assert!(mailbox.call(FunctionId(0), 9, &input, false).is_ok());
     }
 
     #[test]
@@ -272,10 +272,10 @@ mod tests {
         let mut logged = Mailbox::new(&limits);
         let rows: Vec<_> = (0..1000).map(|id| json!({"id": id, "name": "n".repeat(20)})).collect();
         for args in [json!(["one"]), json!([rows]), json!(["é".repeat(1000), "end"]), json!(["two"])] {
-            assert!(logged.log_record(3, record(args).as_bytes()) > 0);
+            assert!(logged.log_record(FunctionId(3), record(args).as_bytes()) > 0);
         }
         // What cannot be read is cut to the mark.
-        assert!(logged.log_record(3, &[7; 1000]) > 0);
+        assert!(logged.log_record(FunctionId(3), &[7; 1000]) > 0);
         let mut events = Vec::new();
         logged.take_events(&mut events);
         let kept = events.into_iter().map(|event| match event {
@@ -288,16 +288,16 @@ mod tests {
         assert!(items.len() > 1 && items.last() == Some(&json!("…")), "{items:?}");
         let text = kept[2][0].as_str().unwrap();
         assert!(text.starts_with("éé") && text.ends_with("é…") && kept[2][1] == "…", "{}", kept[2]);
-        assert_eq!(mailbox(9, 3).log_record(3, record(json!(["long"])).as_bytes()), 0, "not even the mark");
+        assert_eq!(mailbox(9, 3).log_record(FunctionId(3), record(json!(["long"])).as_bytes()), 0, "not even the mark");
     }
 
     #[test]
     fn notifications_are_paid_for_for_good_and_records_are_counted() {
         let mut told = mailbox(0, 0);
-        assert_eq!((0..8).find(|_| told.notify(3, &[0; 512]) == Err(NoRoom::Reports)), Some(4));
-        assert_eq!([1, 1, 1].map(|len| mailbox(2, 10).log_record(3, &vec![0; len])), [9, 9, 9]);
+        assert_eq!((0..8).find(|_| told.notify(FunctionId(3), &[0; 512]) == Err(NoRoom::Reports)), Some(4));
+        assert_eq!([1, 1, 1].map(|len| mailbox(2, 10).log_record(FunctionId(3), &vec![0; len])), [9, 9, 9]);
         let mut few = mailbox(1, 10);
-        assert_eq!([few.log_record(3, &[0]), few.log_record(3, &[0])], [0, 0]);
+        assert_eq!([few.log_record(FunctionId(3), &[0]), few.log_record(FunctionId(3), &[0])], [0, 0]);
     }
 
     proptest! {

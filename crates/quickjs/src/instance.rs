@@ -8,7 +8,7 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use execbox_core::engine::{Interrupt, LinkError, LogLevel, Outcome, Thrown};
+use execbox_core::engine::{FunctionId, Interrupt, LinkError, LogLevel, Outcome, Thrown};
 use execbox_core::error::{ErrorCode, ExecuteError};
 use execbox_core::mailbox::Mailbox;
 use execbox_core::program::{Limits, Program};
@@ -296,7 +296,7 @@ pub(crate) fn define_imports(linker: &mut Linker<Host>) -> wasmtime::Result<()> 
 
 fn call(mut guest: Guest<'_>, function: u32, slot: u32, at: u32, len: u32) -> wasmtime::Result<()> {
     let (input, host) = memory_and_host(&mut guest, at, len)?;
-    let taken = lock(&host.shared).mailbox.call(function as usize, slot, input, false);
+    let taken = lock(&host.shared).mailbox.call(FunctionId(function), slot, input, false);
     taken.map(|_| ()).map_err(|full| end(host, Outcome::HostMemory(full)))
 }
 
@@ -309,7 +309,7 @@ async fn call_now(
     note_peak(&guest);
     let (input, host) = memory_and_host(&mut guest, at, len)?;
     let shared = Arc::clone(&host.shared);
-    let taken = lock(&shared).mailbox.call(function as usize, Inside::HANDLE, input, true);
+    let taken = lock(&shared).mailbox.call(FunctionId(function), Inside::HANDLE, input, true);
     taken.map_err(|full| end(host, Outcome::HostMemory(full)))?;
     lock(&shared).inside = Inside::Call;
     let answer = poll_fn(|_| take_answer(&mut lock(&shared).inside)).await;
@@ -342,10 +342,10 @@ fn answer(mut guest: Guest<'_>, room: u32) -> wasmtime::Result<()> {
 fn notify(mut guest: Guest<'_>, function: u32, is_log: u32, at: u32, len: u32) -> wasmtime::Result<u32> {
     let (args, host) = memory_and_host(&mut guest, at, len)?;
     if is_log != 0 {
-        let left = lock(&host.shared).mailbox.log_record(function, args);
+        let left = lock(&host.shared).mailbox.log_record(FunctionId(function), args);
         return Ok(u32::try_from(left).unwrap_or(u32::MAX));
     }
-    let taken = lock(&host.shared).mailbox.notify(function, args);
+    let taken = lock(&host.shared).mailbox.notify(FunctionId(function), args);
     taken.map(|()| 0).map_err(|full| end(host, Outcome::HostMemory(full)))
 }
 

@@ -9,9 +9,9 @@ use harness::{engine, events, modules, outcome, program, result, returned, run_w
 use serde_json::{Value as Json, json};
 
 /// Runs `code`, whose calls are answered with what `answer` makes of the function and the arguments.
-fn run_answering(code: &str, answer: impl Fn(usize, &Json) -> Result<Json, Json>) -> (Outcome, Vec<Event>) {
+fn run_answering(code: &str, answer: impl Fn(u32, &Json) -> Result<Json, Json>) -> (Outcome, Vec<Event>) {
     run_with(program(code, vec![]), |guest, call| {
-        let result = answer(call.function, &tagged(&call.input));
+        let result = answer(call.function.0, &tagged(&call.input));
         guest.settle(Pending::Call(call.id), result.as_ref().map(value).map_err(value));
     })
 }
@@ -83,7 +83,7 @@ fn what_the_host_throws_is_an_ordinary_error() {
             "import {{ {name} }} from 'host';\ntry {{ {function}() }} catch (e) {{ e.mark = 1; var caught = e }}
             export default [caught instanceof TypeError, caught.name, caught.message, 'code' in caught, caught.cause]"
         );
-        let fail = |_: usize, _: &Json| Err(json!({"$error": "TypeError", "message": "no such file", "cause": 5}));
+        let fail = |_: u32, _: &Json| Err(json!({"$error": "TypeError", "message": "no such file", "cause": 5}));
         assert_eq!(
             returned(run_answering(&code, fail).0),
             json!([true, "TypeError", "no such file", false, 5]),
@@ -180,15 +180,15 @@ fn the_example_of_the_specification() {
     modules(&mut example).export = "scan".into();
     let mut called = Vec::new();
     let (outcome, told) = run_with(example, |guest, call| {
-        called.push((call.function, call.now, tagged(&call.input)));
-        let answer = if call.function == 11 { json!("my username is x") } else { json!({"$undefined": true}) };
+        called.push((call.function.0, call.now, tagged(&call.input)));
+        let answer = if call.function.0 == 11 { json!("my username is x") } else { json!({"$undefined": true}) };
         guest.settle(Pending::Call(call.id), Ok(value(&answer)));
     });
     assert_eq!(returned(outcome), json!({"scanned": true, "global": {"$undefined": true}}));
     let reported = json!([{"topic": "username", "message": "my username is x"}]);
     assert_eq!(called, [(11, false, json!([])), (13, true, reported)]);
     let [Event::Notify(logged)] = &told[..] else { panic!("{told:?}") };
-    assert_eq!((logged.function, tagged(&logged.args)), (10, json!(["got", {"message": "my username is x"}])));
+    assert_eq!((logged.function.0, tagged(&logged.args)), (10, json!(["got", {"message": "my username is x"}])));
 }
 
 #[test]
@@ -212,8 +212,8 @@ fn notifications_come_in_order_with_calls() {
     let told: Vec<_> = events(&mut *guest)
         .into_iter()
         .map(|event| match event {
-            Event::Notify(Notification { function, args }) => json!([function, tagged(&args)]),
-            Event::Call(call) => json!([call.function, tagged(&call.input)]),
+            Event::Notify(Notification { function, args }) => json!([function.0, tagged(&args)]),
+            Event::Call(call) => json!([call.function.0, tagged(&call.input)]),
             Event::Log(line) => panic!("{line:?}"),
         })
         .collect();

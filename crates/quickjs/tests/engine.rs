@@ -28,9 +28,9 @@ fn start(body: &str, limits: Limits) -> Box<dyn Guest> {
     engine().start(program).unwrap()
 }
 
-fn calls(guest: &mut dyn Guest) -> Vec<(CallId, usize, Option<Json>)> {
+fn calls(guest: &mut dyn Guest) -> Vec<(CallId, u32, Option<Json>)> {
     let calls = events(guest).into_iter().filter_map(|event| match event {
-        Event::Call(call) => Some((call.id, call.function, call.input.to_json("input", 1 << 20).unwrap())),
+        Event::Call(call) => Some((call.id, call.function.0, call.input.to_json("input", 1 << 20).unwrap())),
         Event::Log(_) | Event::Notify(_) => None,
     });
     calls.collect()

@@ -29,8 +29,8 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 
 use execbox_core::engine::{
-    Answer, CallId, Engine, Event, Frame, Guest, Interrupt, LinkError, LogLevel, Outcome, Pending, StartError, Thrown,
-    Turn,
+    Answer, CallId, Engine, Event, Frame, FunctionId, Guest, Interrupt, LinkError, LogLevel, Outcome, Pending,
+    StartError, Thrown, Turn,
 };
 use execbox_core::error::ExecuteError;
 use execbox_core::language::{Code, Language, Position, Reading, SyntaxError};
@@ -154,7 +154,7 @@ impl ScriptedGuest {
         let pending: u32 = lines.next().unwrap().parse().unwrap();
         let mut guest = Self::new(&lines.collect::<Vec<_>>().join("\n"), functions, limits);
         for handle in 0..pending {
-            guest.mailbox.call(0, handle, &[0], false).unwrap();
+            guest.mailbox.call(FunctionId(0), handle, &[0], false).unwrap();
         }
         guest.mailbox.take_events(&mut Vec::new()); // they were handed out before
         guest.pending = pending;
@@ -163,7 +163,8 @@ impl ScriptedGuest {
 
     fn call(&mut self, rest: &str, now: bool) -> Option<Outcome> {
         let (name, input) = rest.split_once(' ').unwrap_or((rest, ""));
-        let function = self.functions.iter().position(|function| function == name).unwrap();
+        let function = (0..).zip(&self.functions).find(|(_, function)| *function == name).unwrap();
+        let function = FunctionId(function.0);
         let input = value(input);
         self.pending += 1;
         self.stands = now;
@@ -195,7 +196,7 @@ impl ScriptedGuest {
             "call-now" => return Poll::Ready(self.call(rest, true)),
             "notify" => {
                 let (function, args) = rest.split_once(' ').unwrap();
-                let told = self.mailbox.notify(function.parse().unwrap(), value(args).as_bytes());
+                let told = self.mailbox.notify(FunctionId(function.parse().unwrap()), value(args).as_bytes());
                 return Poll::Ready(told.err().map(Outcome::HostMemory));
             }
             "await" => return Poll::Ready(self.settle_answers().map(failed)),

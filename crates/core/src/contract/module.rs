@@ -359,7 +359,7 @@ impl Record {
     /// Takes in a notification, at `timestamp` milliseconds since 1970. `budget` is how many bytes it may take.
     pub fn note(&mut self, notification: &Notification, timestamp: f64, budget: usize) -> Noted {
         let Ok(args) = take_apart(&notification.args, "args", budget) else { return Noted::Unknown };
-        match notification.function {
+        match notification.function.0 {
             REPORT => {
                 let mut report = args;
                 let first = report.items(report.root()).and_then(<[Datum]>::first).cloned().unwrap_or_default();

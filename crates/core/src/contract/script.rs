@@ -60,6 +60,8 @@ pub enum Action {
     CallTool(ToolCall),
     /// Answer the call at once.
     Answer(CallId, Answer),
+    /// Do nothing.
+    Ignore,
 }
 
 /// Why a driver stopped a guest.
@@ -125,14 +127,13 @@ impl Script {
                 Action::Show(line)
             }
             Event::Call(call) => self.call(&call),
-            // A script is given no such function, and nobody waits for the answer: no call has the number 0.
-            Event::Notify(_) => Action::Answer(CallId(0), Err(unknown_function())),
+            Event::Notify(_) => Action::Ignore, // Scripts have no such functions.
         }
     }
 
     /// "Non-serializable tool inputs must not be surfaced to the host": such a call fails here.
     fn call(&self, call: &Call) -> Action {
-        let Some(&(provider, tool)) = self.targets.get(call.function) else {
+        let Some(&(provider, tool)) = self.targets.get(call.function.0 as usize) else {
             return Action::Answer(call.id, Err(unknown_function()));
         };
         match call.input.to_json("input", self.limits.memory_len()) {

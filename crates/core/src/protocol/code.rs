@@ -33,7 +33,7 @@ use serde_json::{Map, Value as Json, json};
 use super::line::MAX_ATTACHMENT_BYTES;
 use super::message::{A_STRING, Fault, Fields, Millis, Object, millis, read_limits, read_stack, written_limits, wrong};
 use crate::contract::module::{Bridge, CodeExecutionError, Ending, Failure, Request, Status};
-use crate::engine::{Call, CallId, Notification, Pending};
+use crate::engine::{Call, CallId, FunctionId, Notification, Pending};
 use crate::language::Dialect;
 use crate::value::{Graph, Value};
 
@@ -274,7 +274,7 @@ impl CodeCall {
     pub(super) fn write(&self, attachments: &mut Attachments) -> Json {
         let Call { id: CallId(call), function, input, now } = &self.call;
         json!({
-            "type": "code_call", "id": self.id, "call": call, "function": function, "now": now,
+            "type": "code_call", "id": self.id, "call": call, "function": function.0, "now": now,
             "args": attachments.write(input),
         })
     }
@@ -282,7 +282,7 @@ impl CodeCall {
     pub(super) fn read(fields: &mut Fields, attachments: &mut Attachments) -> Result<Self, Fault> {
         let id = fields.string("id")?;
         let call = CallId(fields.number("call")?);
-        let function = fields.number_32("function")? as usize;
+        let function = FunctionId(fields.number_32("function")?);
         let now = fields.boolean("now")?;
         let input = fields.value("args", attachments)?;
         Ok(Self { id, call: Call { id: call, function, input, now } })
@@ -292,12 +292,12 @@ impl CodeCall {
 impl CodeNotify {
     pub(super) fn write(&self, attachments: &mut Attachments) -> Json {
         let Notification { function, args } = &self.notification;
-        json!({ "type": "code_notify", "id": self.id, "function": function, "args": attachments.write(args) })
+        json!({ "type": "code_notify", "id": self.id, "function": function.0, "args": attachments.write(args) })
     }
 
     pub(super) fn read(fields: &mut Fields, attachments: &mut Attachments) -> Result<Self, Fault> {
         let id = fields.string("id")?;
-        let function = fields.number_32("function")?;
+        let function = FunctionId(fields.number_32("function")?);
         Ok(Self { id, notification: Notification { function, args: fields.value("args", attachments)? } })
     }
 }

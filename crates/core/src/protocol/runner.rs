@@ -274,7 +274,7 @@ impl RunnerSession {
                 Action::Show(line) if run.streams_logs => {
                     Output::Send(RunnerMessage::Log(WireLog { id: active.id.clone(), line }))
                 }
-                Action::Show(_) => return,
+                Action::Show(_) | Action::Ignore => return,
                 Action::Answer(call, answer) => Output::Answer(call, answer),
                 Action::CallTool(call) => {
                     self.calls += 1;

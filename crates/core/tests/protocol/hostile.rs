@@ -3,7 +3,7 @@
 use std::task::Poll;
 use std::time::Duration;
 
-use execbox_core::engine::{Call, CallId, Event, LogLevel, LogLine, Outcome, StartError, Turn};
+use execbox_core::engine::{Call, CallId, Event, FunctionId, LogLevel, LogLine, Outcome, StartError, Turn};
 use execbox_core::error::{ErrorCode, ExecuteError, ExecuteResult, StackFrame};
 use execbox_core::language::Position;
 use execbox_core::program::Limits;
@@ -601,7 +601,7 @@ fn without_any_time_no_guest_is_started() {
 fn a_call_is_answered_by_the_first_result_and_by_no_other() {
     let mut runner = active();
     for number in 1..=2 {
-        let call = Call { id: CallId(number), function: 0, input: Value::undefined(), now: false };
+        let call = Call { id: CallId(number), function: FunctionId(0), input: Value::undefined(), now: false };
         runner.handle_event(Event::Call(call));
     }
     assert_eq!(told(&mut runner).len(), 2);
@@ -618,7 +618,7 @@ fn a_call_is_answered_by_the_first_result_and_by_no_other() {
 #[test]
 fn an_answer_that_cannot_be_read_fails_its_call() {
     let mut runner = active();
-    let call = Call { id: CallId(1), function: 0, input: Value::undefined(), now: false };
+    let call = Call { id: CallId(1), function: FunctionId(0), input: Value::undefined(), now: false };
     runner.handle_event(Event::Call(call));
     assert_eq!(told(&mut runner).len(), 1);
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
@@ -634,7 +634,7 @@ fn an_answer_that_cannot_be_read_fails_its_call() {
 #[test]
 fn no_two_calls_of_a_connection_have_one_id() {
     let mut runner = active();
-    let call = || Event::Call(Call { id: CallId(1), function: 0, input: Value::undefined(), now: false });
+    let call = || Event::Call(Call { id: CallId(1), function: FunctionId(0), input: Value::undefined(), now: false });
     let call_id = |runner: &mut RunnerSession| match told(runner).pop() {
         Some(RunnerOutput::Send(RunnerMessage::ToolCall(call))) => call.call_id,
         other => panic!("{other:?}"),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use execbox_core::contract::module::{Bridge, CodeExecutionError, Ending, Failure, Request, Status, Stop};
-use execbox_core::engine::{Call, CallId, Notification, Pending};
+use execbox_core::engine::{Call, CallId, FunctionId, Notification, Pending};
 use execbox_core::error::StackFrame;
 use execbox_core::language::{Code, Dialect, Export, Language, Module, ModuleSource, Reading, SyntaxError};
 use execbox_core::program::Limits;
@@ -59,13 +59,16 @@ fn running() -> CodeHostSession {
 }
 
 fn call(number: u64) -> RunnerMessage {
-    let call = Call { id: CallId(number), function: 9, input: Value::undefined(), now: false };
+    let call = Call { id: CallId(number), function: FunctionId(9), input: Value::undefined(), now: false };
     RunnerMessage::CodeCall(CodeCall { id: "run-1".into(), call })
 }
 
 fn note(bytes: usize) -> RunnerMessage {
     let args = Value::from_bytes(vec![0; bytes]);
-    RunnerMessage::CodeNotify(CodeNotify { id: "run-1".into(), notification: Notification { function: 1, args } })
+    RunnerMessage::CodeNotify(CodeNotify {
+        id: "run-1".into(),
+        notification: Notification { function: FunctionId(1), args },
+    })
 }
 
 fn done(id: &str, ending: Ending) -> RunnerMessage {
@@ -212,7 +215,12 @@ fn calls_are_numbered_upwards_and_their_arguments_are_bounded() {
     assert!(message(end(&mut session).0).contains("second tool_call"));
 
     let large = |number: u64| {
-        let call = Call { id: CallId(number), function: 9, input: Value::from_bytes(vec![0; 1 << 20]), now: false };
+        let call = Call {
+            id: CallId(number),
+            function: FunctionId(9),
+            input: Value::from_bytes(vec![0; 1 << 20]),
+            now: false,
+        };
         RunnerMessage::CodeCall(CodeCall { id: "run-1".into(), call })
     };
     let mut session = running();
@@ -383,9 +391,9 @@ proptest! {
         let pending = if flag { Pending::Promise(number) } else { Pending::Call(CallId(number.into())) };
         let result = if flag { Ok(value.clone()) } else { Err(value.clone()) };
         crosses(&HostMessage::Settle(Settle { id: id.clone(), pending, result }), attachments);
-        let call = Call { id: CallId(number.into()), function: number as usize, input: value.clone(), now: flag };
+        let call = Call { id: CallId(number.into()), function: FunctionId(number), input: value.clone(), now: flag };
         crosses(&RunnerMessage::CodeCall(CodeCall { id: id.clone(), call }), attachments);
-        let notification = Notification { function: number, args: value };
+        let notification = Notification { function: FunctionId(number), args: value };
         crosses(&RunnerMessage::CodeNotify(CodeNotify { id: id.clone(), notification }), attachments);
         let duration = Duration::from_micros(number.into());
         crosses(&RunnerMessage::CodeDone(CodeDone { id, ending, duration, memory_used_bytes }), attachments);

@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Context;
 
 use execbox_core::contract::module::{FIRST_FUNCTION, take_apart};
-use execbox_core::engine::{CallId, Pending};
+use execbox_core::engine::{CallId, FunctionId, Pending};
 use execbox_core::value::{Datum, FunctionKind, Graph, Node, Refusal, Value};
 use futures_util::FutureExt as _;
 
@@ -84,14 +84,14 @@ impl HostCalls {
     pub(crate) fn begin(
         &mut self,
         id: CallId,
-        function: usize,
+        function: FunctionId,
         args: &Value,
         budget: usize,
         cx: &mut Context<'_>,
     ) -> Option<Settled> {
         let pending = Pending::Call(id);
-        let number = function.checked_sub(FIRST_FUNCTION as usize);
-        let Some(function) = number.and_then(|number| self.functions.get(number)).cloned() else {
+        let number = function.0.checked_sub(FIRST_FUNCTION);
+        let Some(function) = number.and_then(|number| self.functions.get(number as usize)).cloned() else {
             return Some((pending, Err(thrown(&HostError::new("the host gave no such function")))));
         };
         let args = match take_apart(args, "args", budget) {

@@ -182,6 +182,7 @@ impl Run {
                         show(&line);
                     }
                 }
+                Action::Ignore => {}
                 Action::Answer(call, answer) => {
                     called = true;
                     self.guest.answer(call, answer);
