@@ -32,6 +32,7 @@ pub mod error;
 mod hint;
 pub mod language;
 pub mod link;
+mod logs;
 pub mod mailbox;
 pub mod manifest;
 pub mod names;

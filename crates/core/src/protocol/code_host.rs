@@ -19,14 +19,12 @@ use super::message::{HostMessage, RunnerMessage};
 use crate::contract::module::{Ending, Failure, Request, Status, Stop};
 use crate::engine::{Call, CallId, Notification, Pending};
 use crate::language::Position;
+use crate::mailbox::CALL_COST;
 use crate::program::Limits;
 use crate::value::{Graph, Value};
 
 /// How long a runner may take to answer a greeting. One that does not is one that does not know runs.
 pub const GREETING: Duration = Duration::from_secs(5);
-
-/// What a notification costs of the run's memory limit, beside its bytes: as [`mailbox`](crate::mailbox) counts.
-const NOTE_COST: usize = 512;
 
 /// What a driver of a [`CodeHostSession`] has to do, in the order in which it is told.
 #[derive(Debug)]
@@ -250,7 +248,7 @@ impl CodeHostSession {
 
     fn note(&mut self, notification: Notification) {
         let State::Running { .. } = self.state else { return };
-        let cost = NOTE_COST.saturating_add(notification.args.as_bytes().len());
+        let cost = CALL_COST.saturating_add(notification.args.as_bytes().len());
         match self.room.checked_sub(cost) {
             Some(room) => {
                 self.room = room;

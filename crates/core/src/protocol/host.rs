@@ -27,10 +27,11 @@ use serde_json::Value as Json;
 use super::line::{LineError, TooLong};
 use super::message::{self, Done, Execute, HostMessage, MessageError, RunnerMessage, ToolResult, WireCall, WireLog};
 use crate::contract::script::{Script, Stop, ToolCall};
-use crate::engine::{CallId, Event, LogLevel, LogLine};
+use crate::engine::{CallId, LogLevel, LogLine};
 use crate::error::{ErrorCode, ExecuteError, ExecuteResult, SCRIPT_NAME};
 use crate::language::Position;
-use crate::mailbox::Mailbox;
+use crate::logs::LogLimiter;
+use crate::mailbox::CALL_COST;
 use crate::manifest::ProviderManifest;
 use crate::program::Limits;
 use crate::value::MAX_JSON_DEPTH;
@@ -206,21 +207,18 @@ struct Log {
     /// The caller wants to see lines as they come.
     shows: bool,
     /// Cuts lines to the limits, by the rule that the runner should have cut them by.
-    cutter: Mailbox,
+    limiter: LogLimiter,
     lines: Vec<String>,
 }
 
 impl Log {
     fn new(execute: &Execute) -> Self {
-        Self { shows: execute.stream_logs, cutter: Mailbox::new(&execute.limits), lines: Vec::new() }
+        Self { shows: execute.stream_logs, limiter: LogLimiter::new(&execute.limits), lines: Vec::new() }
     }
 
     /// Takes a line in, and tells what there is to show.
     fn take(&mut self, line: &LogLine) -> Option<Output> {
-        self.cutter.log(line.level, line.text.as_bytes());
-        let mut kept = Vec::new();
-        self.cutter.take_events(&mut kept);
-        let Some(Event::Log(line)) = kept.pop() else { return None };
+        let line = self.limiter.line(line.level, line.text.as_bytes())?;
         self.lines.push(line.text.clone());
         self.shows.then_some(Output::Show(line))
     }
@@ -495,7 +493,7 @@ pub(super) fn too_early(timeout: Duration, elapsed: Duration) -> Option<String> 
 /// How many calls may be under way at once: as many as have room in the guest's memory by the count of
 /// [`mailbox`](crate::mailbox), and some, for runners that count in another way.
 pub(super) fn most_calls(limits: &Limits) -> usize {
-    (limits.memory_len() / 512).max(1024)
+    (limits.memory_len() / CALL_COST).max(1024)
 }
 
 /// How much the inputs of the calls under way may weigh. A guest keeps no more than its memory limit of them; as JSON,
