@@ -12,10 +12,11 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
-use super::code::{CodeCall, CodeDone, CodeNotify, Hello, RunCode, Settle};
 use super::host::{CloseReason, HostOptions, Misbehaviour, can_be_in, most_calls, too_early};
 use super::line::TooLong;
 use super::message::{HostMessage, RunnerMessage};
+use super::module::{CodeCall, CodeDone, CodeNotify, Hello, RunCode, Settle};
+use super::script::Cancel;
 use crate::contract::module::{Ending, Failure, Request, Status, Stop};
 use crate::engine::{Call, CallId, Notification, Pending};
 use crate::language::Position;
@@ -72,7 +73,7 @@ pub struct CodeHostSession {
 #[derive(Debug)]
 enum State {
     Greeting {
-        run: Box<RunCode>,
+        run: RunCode,
         patience_ends: Duration,
     },
     Running {
@@ -92,7 +93,7 @@ impl CodeHostSession {
     pub fn new(id: String, request: Request, options: HostOptions, now: Duration) -> Self {
         let limits = request.limits;
         let code_len = request.modules.values().chain([&request.source]).map(String::len).max().unwrap_or_default();
-        let run = Box::new(RunCode { id: id.clone(), request });
+        let run = RunCode { id: id.clone(), request: Box::new(request) };
         Self {
             id,
             limits,
@@ -273,7 +274,7 @@ impl CodeHostSession {
     fn begin_cancelling(&mut self, why: Stop, now: Duration) {
         self.state = State::Cancelling { why, grace_ends: now.saturating_add(self.options.cancel_grace) };
         self.outputs.push_back(Output::CancelCalls);
-        self.outputs.push_back(Output::Send(HostMessage::Cancel { id: self.id.clone() }));
+        self.outputs.push_back(Output::Send(HostMessage::Cancel(Cancel { id: self.id.clone() })));
     }
 
     /// The runner is done. What cancelling had begun for decides, whatever the runner says; and it cannot have come to the

@@ -24,8 +24,10 @@ use std::time::Duration;
 
 use serde_json::Value as Json;
 
+use super::fields::MessageError;
 use super::line::{LineError, TooLong};
-use super::message::{self, Done, Execute, HostMessage, MessageError, RunnerMessage, ToolResult, WireCall, WireLog};
+use super::message::{HostMessage, RunnerMessage};
+use super::script::{self, Cancel, Done, Execute, ToolResult, WireCall, WireLog};
 use crate::contract::script::{Script, Stop, ToolCall};
 use crate::engine::{CallId, LogLevel, LogLine};
 use crate::error::{ErrorCode, ExecuteError, ExecuteResult, SCRIPT_NAME};
@@ -289,7 +291,7 @@ impl HostSession {
             RunnerMessage::Log(WireLog { id, line }) if id == self.id => self.log(&line),
             RunnerMessage::Done(Done { id, result }) if id == self.id => self.done(result, now),
             // What belongs to another execution, or to a run.
-            RunnerMessage::Started { .. }
+            RunnerMessage::Started(_)
             | RunnerMessage::Log(_)
             | RunnerMessage::Done(_)
             | RunnerMessage::Hello(_)
@@ -339,10 +341,10 @@ impl HostSession {
         match message {
             HostMessage::Execute(_) => self.fail(&format!("the execution cannot be sent to the runner: {error}"), now),
             // The grace ends it; the others are none of this session's.
-            HostMessage::Cancel { .. } | HostMessage::Hello(_) | HostMessage::RunCode(_) | HostMessage::Settle(_) => {}
+            HostMessage::Cancel(_) | HostMessage::Hello(_) | HostMessage::RunCode(_) | HostMessage::Settle(_) => {}
             HostMessage::ToolResult(ToolResult { call_id, result }) => {
                 // A `callId` that fills a line by itself is not answered.
-                if let Some(shorter) = message::shorter(&result, "tool result", error) {
+                if let Some(shorter) = script::shortened(&result, "tool result", error) {
                     self.answer(call_id, Err(shorter));
                 }
             }
@@ -413,7 +415,7 @@ impl HostSession {
     fn begin_cancelling(&mut self, why: Stop, now: Duration) {
         self.state = State::Cancelling { why, grace_ends: now.saturating_add(self.options.cancel_grace) };
         self.outputs.push_back(Output::CancelTools);
-        self.outputs.push_back(Output::Send(HostMessage::Cancel { id: self.id.clone() }));
+        self.outputs.push_back(Output::Send(HostMessage::Cancel(Cancel { id: self.id.clone() })));
     }
 
     /// The runner is done. What cancelling had begun for decides, whatever the runner says.

@@ -1,5 +1,5 @@
-//! The runner protocol: what a host and a runner say to each other, and both halves of the
-//! conversation as state machines (runner specification; protocol reference).
+//! The runner protocol: the messages between a host and a runner, and both halves of a session as state machines (runner
+//! specification; protocol reference).
 //!
 //! ```text
 //!   host                                                                        runner
@@ -7,27 +7,30 @@
 //!               ◄── RunnerMessage ◄─                        ◄─                      ◄──
 //! ```
 //!
-//! - [`message`]: the six messages and `log`, typed, and their JSON; [`code`]: those for `run_code`.
-//! - [`line`](mod@line): one JSON object per line, and back.
-//! - [`runner`]: the runner's half of a session.
-//! - [`host`]: the host's half; [`code_host`]: the same for `run_code`.
+//! - [`message`]: the messages of each direction; [`script`] and [`module`]: their fields, by contract.
+//! - [`line`](mod@line): a stream of lines, each a JSON object; [`attachments`]: values in messages and beside them.
+//! - [`host`]: the host's half of a session; [`runner`]: the runner's half.
 //!
-//! Nothing here reads, writes, waits or asks for the time. A driver carries bytes, polls the guest or
-//! calls the tools, and hands in the time as a [`Duration`](std::time::Duration) since an epoch of its
-//! own choosing, which must stay the same for a session. Each half takes the other for hostile.
+//! Nothing here reads, writes, waits or asks for the time. A driver moves bytes, polls the guest or calls the tools, and
+//! passes the time as a [`Duration`](std::time::Duration) since an epoch of its choice, the same for the whole session.
+//! Each half treats the other as hostile.
 
-pub mod code;
+pub mod attachments;
 pub mod code_host;
+mod fields;
 pub mod host;
 pub mod line;
 pub mod message;
+pub mod module;
 pub mod runner;
+pub mod script;
 
-pub use code::{Attachments, CodeCall, CodeDone, CodeNotify, Hello, RunCode, Settle};
+pub use attachments::Attachments;
 pub use code_host::CodeHostSession;
+pub use fields::{Fault, MessageError, Object};
 pub use host::{CloseReason, HostOptions, HostSession, Misbehaviour};
-pub use line::{Frame, LineDecoder, LineError, StreamEnd, TooLong, decode_line, encode_message};
-pub use message::{
-    Done, Execute, Fault, HostMessage, Message, MessageError, Object, RunnerMessage, ToolResult, WireCall, WireLog,
-};
+pub use line::{Frame, LineDecoder, LineError, StreamEnd, TooLong, decode_line};
+pub use message::{HostMessage, Message, RunnerMessage};
+pub use module::{CodeCall, CodeDone, CodeNotify, Hello, RunCode, Settle};
 pub use runner::RunnerSession;
+pub use script::{Cancel, Done, Execute, Started, ToolResult, WireCall, WireLog};

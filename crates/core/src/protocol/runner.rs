@@ -19,11 +19,11 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use super::code::{CodeCall, CodeDone, CodeNotify, Hello, RunCode, Settle};
+use super::fields::{Fault, MessageError};
 use super::line::TooLong;
-use super::message::{
-    self, Done, Execute, Fault, HostMessage, MessageError, RunnerMessage, ToolResult, WireCall, WireLog,
-};
+use super::message::{HostMessage, RunnerMessage};
+use super::module::{CodeCall, CodeDone, CodeNotify, Hello, RunCode, Settle};
+use super::script::{self, Cancel, Done, Execute, Started, ToolResult, WireCall, WireLog};
 use crate::contract::module::{Code, CodeExecutionError, Ending, Failure, Request, Status, Stop as CodeStop};
 use crate::contract::script::{Action, Script, Stop, ToolCall};
 use crate::engine::{Answer, CallId, Event, Outcome, Pending, StartError, Turn};
@@ -213,10 +213,10 @@ impl RunnerSession {
     pub fn handle_message(&mut self, message: HostMessage, now: Duration) {
         match message {
             HostMessage::Execute(execute) => self.execute(execute, now),
-            HostMessage::Cancel { id } => self.cancel(&id, now),
+            HostMessage::Cancel(Cancel { id }) => self.cancel(&id, now),
             HostMessage::ToolResult(ToolResult { call_id, result }) => self.answer(&call_id, result),
             HostMessage::Hello(_) => self.send(RunnerMessage::Hello(Hello { attachments: false })),
-            HostMessage::RunCode(run) => self.run_code(*run, now),
+            HostMessage::RunCode(run) => self.run_code(run, now),
             HostMessage::Settle(settle) => self.settle(settle),
         }
     }
@@ -230,7 +230,7 @@ impl RunnerSession {
             ("execute", Some(id)) => self.refuse(id, failure),
             ("tool_result", Some(call_id)) => {
                 let failure = match &error.fault {
-                    Fault::Unreadable(why) => message::cannot_cross("tool result", why),
+                    Fault::Unreadable(why) => script::cannot_cross("tool result", why),
                     _ => failure,
                 };
                 self.answer(call_id, Err(failure));
@@ -345,13 +345,13 @@ impl RunnerSession {
     /// Call it where the message was polled, before the next poll.
     pub fn handle_too_long(&mut self, message: RunnerMessage, error: TooLong) {
         match message {
-            RunnerMessage::Started { .. } | RunnerMessage::Hello(_) => {}
+            RunnerMessage::Started(_) | RunnerMessage::Hello(_) => {}
             RunnerMessage::Log(_) => self.stop_streaming_logs(),
             RunnerMessage::ToolCall(call) => {
-                self.answer(&call.call_id, Err(message::cannot_cross("tool input", error)));
+                self.answer(&call.call_id, Err(script::cannot_cross("tool input", error)));
             }
             RunnerMessage::CodeCall(CodeCall { call, .. }) => {
-                let error = code_error(&message::cannot_cross("the arguments of a call", error).message);
+                let error = code_error(&script::cannot_cross("the arguments of a call", error).message);
                 self.outputs.push_front(Output::Settle(Pending::Call(call.id), Err(error)));
             }
             // Nobody waits for an answer: what cannot be told ends the run.
@@ -419,11 +419,11 @@ impl RunnerSession {
             return self.refuse_code(&id, Failure::internal(SHUTTING_DOWN));
         }
         let limits = request.limits;
-        self.activate(id, JobSource::Code(Box::new(request)), limits, now);
+        self.activate(id, JobSource::Code(request), limits, now);
     }
 
     fn activate(&mut self, id: String, source: JobSource, limits: Limits, now: Duration) {
-        self.send(RunnerMessage::Started { id: id.clone() });
+        self.send(RunnerMessage::Started(Started { id: id.clone() }));
         self.executions += 1;
         let number = self.executions;
         let contract = Contract::Compiling { is_code: matches!(source, JobSource::Code(_)), limits };
@@ -597,7 +597,7 @@ impl Halt {
 const LONGEST_PLAIN_DONE: usize = 4096;
 
 fn cannot_cross(what: &str, error: TooLong) -> Failure {
-    let message = message::cannot_cross(what, error).message;
+    let message = script::cannot_cross(what, error).message;
     Failure::new(Status::Error, CodeExecutionError::new("SerializationError", message))
 }
 
@@ -640,7 +640,7 @@ fn shorten(result: &mut ExecuteResult, too_long: TooLong) -> bool {
         result.logs.clear();
         return true;
     }
-    let shorter = message::shorter(&result.outcome, "result", too_long);
+    let shorter = script::shortened(&result.outcome, "result", too_long);
     shorter.map(|error| result.outcome = Err(error)).is_some()
 }
 

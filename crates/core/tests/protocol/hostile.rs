@@ -10,8 +10,8 @@ use execbox_core::program::Limits;
 use execbox_core::protocol::host::Output as HostOutput;
 use execbox_core::protocol::runner::Output as RunnerOutput;
 use execbox_core::protocol::{
-    Attachments, CloseReason, Done, Execute, HostMessage, HostOptions, HostSession, LineError, Message as _,
-    Misbehaviour, RunnerMessage, RunnerSession, TooLong, ToolResult, WireCall, decode_line,
+    Attachments, Cancel, CloseReason, Done, Execute, HostMessage, HostOptions, HostSession, LineError, Message as _,
+    Misbehaviour, RunnerMessage, RunnerSession, Started, TooLong, ToolResult, WireCall, decode_line,
 };
 use execbox_core::value::Value;
 use serde_json::{Value as Json, json};
@@ -64,7 +64,7 @@ fn a_runner_may_leave_started_out_or_repeat_it() {
     for times in 0..3 {
         let mut host = host();
         for _ in 0..times {
-            host.handle_message(RunnerMessage::Started { id: "exec-1".into() }, ms(1));
+            host.handle_message(RunnerMessage::Started(Started { id: "exec-1".into() }), ms(1));
         }
         host.handle_message(done("exec-1", Ok(None)), ms(2));
         assert_eq!(finished(&mut host).outcome, Ok(None));
@@ -74,7 +74,7 @@ fn a_runner_may_leave_started_out_or_repeat_it() {
 #[test]
 fn foreign_ids_are_ignored() {
     let mut host = host();
-    host.handle_message(RunnerMessage::Started { id: "exec-2".into() }, ms(1));
+    host.handle_message(RunnerMessage::Started(Started { id: "exec-2".into() }), ms(1));
     host.handle_message(done("exec-2", Ok(Some(json!("forged")))), ms(1));
     assert!(outputs(&mut host).is_empty() && !host.is_finished());
 }
@@ -210,7 +210,7 @@ fn a_tool_answers_once_and_only_while_somebody_waits() {
     host.cancel(ms(2));
     host.handle_tool_result(CallId(1), Ok(None));
     host.handle_message(call("z", "tools.echo"), ms(2));
-    let cancel = HostMessage::Cancel { id: "exec-1".into() };
+    let cancel = HostMessage::Cancel(Cancel { id: "exec-1".into() });
     assert_eq!(outputs(&mut host), [HostOutput::CancelTools, HostOutput::Send(cancel)]);
 }
 
@@ -468,7 +468,7 @@ fn active() -> RunnerSession {
     let mut runner = runner();
     runner.handle_message(HostMessage::Execute(execute("exec-1", "return 1")), ms(10));
     let outputs = told(&mut runner);
-    assert!(matches!(&outputs[..], [RunnerOutput::Send(RunnerMessage::Started { .. }), RunnerOutput::Start(_)]));
+    assert!(matches!(&outputs[..], [RunnerOutput::Send(RunnerMessage::Started(_)), RunnerOutput::Start(_)]));
     runner
 }
 
@@ -659,7 +659,7 @@ fn compiling_takes_time_that_counts() {
     let compiled_at = |execute: &Execute, at| {
         let mut runner = runner();
         runner.handle_message(HostMessage::Execute(execute.clone()), ms(10));
-        assert!(matches!(runner.poll_output(), Some(RunnerOutput::Send(RunnerMessage::Started { .. }))));
+        assert!(matches!(runner.poll_output(), Some(RunnerOutput::Send(RunnerMessage::Started(_)))));
         assert_eq!(runner.next_timeout(), Some(ms(1010)));
         let Some(RunnerOutput::Compile(job)) = runner.poll_output() else { panic!() };
         runner.handle_compiled(job.compile(&Moves, &|| false), ms(at));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use execbox_core::error::{ErrorCode, ExecuteError, ExecuteResult};
 use execbox_core::program::Limits;
-use execbox_core::protocol::{CloseReason, Execute, HostMessage, ToolResult};
+use execbox_core::protocol::{Cancel, CloseReason, Execute, HostMessage, ToolResult};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -283,7 +283,7 @@ fn unknown_ids_and_repeated_results_change_nothing() {
     };
     let mut pair = Pair::new(TWO_CALLS);
     pair.injections = ["call-01", "call-+1", "call-9", "x", ""].map(|id| (3, forged(id))).into();
-    pair.injections.push_back((3, HostMessage::Cancel { id: "exec-2".into() }));
+    pair.injections.push_back((3, HostMessage::Cancel(Cancel { id: "exec-2".into() })));
     pair.injections.push_back((10, forged("call-1"))); // answered before, by then
     assert_eq!(pair.run().outcome, Ok(Some(json!({"a": [2]}))));
     assert_eq!(pair.injections.len(), 0);

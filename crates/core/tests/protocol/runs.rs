@@ -13,7 +13,7 @@ use execbox_core::protocol::line::decode_line;
 use execbox_core::protocol::runner::Output as RunnerOutput;
 use execbox_core::protocol::{
     Attachments, CloseReason, CodeCall, CodeDone, CodeNotify, Hello, HostMessage, HostOptions, Message, RunCode,
-    RunnerMessage, RunnerSession, Settle,
+    RunnerMessage, RunnerSession, Settle, Started,
 };
 use execbox_core::value::{Graph, Value};
 use proptest::prelude::*;
@@ -54,7 +54,7 @@ fn running() -> CodeHostSession {
     session.handle_message(RunnerMessage::Hello(Hello { attachments: true }), ms(1));
     let outputs = outputs(&mut session);
     let [Output::Send(HostMessage::RunCode(run))] = &outputs[..] else { panic!("{outputs:?}") };
-    assert_eq!((run.id.as_str(), &run.request), ("run-1", &request()));
+    assert_eq!((run.id.as_str(), &*run.request), ("run-1", &request()));
     session
 }
 
@@ -92,7 +92,7 @@ fn message(ending: Ending) -> String {
 fn a_runner_that_does_not_answer_the_greeting_knows_no_runs() {
     let mut session = greeting();
     assert_eq!(session.next_timeout(), Some(GREETING));
-    session.handle_message(RunnerMessage::Started { id: "run-1".into() }, ms(1));
+    session.handle_message(RunnerMessage::Started(Started { id: "run-1".into() }), ms(1));
     session.handle_message(call(1), ms(1));
     session.handle_message(done("run-1", Ok(Value::undefined())), ms(1));
     assert!(outputs(&mut session).is_empty(), "nothing was asked for yet");
@@ -146,7 +146,7 @@ fn terminating_asks_first_and_then_does_not() {
         session.terminate(Stop::Terminated(Some("enough".into())), ms(5));
         session.terminate(Stop::Terminated(Some("again".into())), ms(6));
         let asked = outputs(&mut session);
-        assert!(matches!(&asked[..], [Output::Call(_), Output::CancelCalls, Output::Send(HostMessage::Cancel { .. })]));
+        assert!(matches!(&asked[..], [Output::Call(_), Output::CancelCalls, Output::Send(HostMessage::Cancel(_))]));
         session.settle(Pending::Call(CallId(1)), Ok(Value::undefined()));
         session.handle_message(call(2), ms(7));
         assert!(outputs(&mut session).is_empty(), "nothing is called or settled any more");
@@ -276,8 +276,8 @@ impl Language for Plain {
 #[test]
 fn a_malformed_settle_ends_its_run() {
     let mut runner = RunnerSession::new();
-    let run = RunCode { id: "run-1".into(), request: request() };
-    runner.handle_message(HostMessage::RunCode(Box::new(run)), ms(1));
+    let run = RunCode { id: "run-1".into(), request: Box::new(request()) };
+    runner.handle_message(HostMessage::RunCode(run), ms(1));
     let compile = std::iter::from_fn(|| runner.poll_output()).find_map(|output| match output {
         RunnerOutput::Compile(job) => Some(job),
         _ => None,
@@ -355,7 +355,7 @@ fn crosses<M: Message + PartialEq + std::fmt::Debug>(message: &M, attachments: b
     let mut sent = Attachments::for_peer(attachments);
     let text = message.to_text(usize::MAX, &mut sent).unwrap();
     assert!(attachments || sent.bytes.is_empty());
-    let read = M::from_object(decode_line(text).unwrap(), Attachments::of(sent.bytes)).unwrap();
+    let read = M::from_object(decode_line(text).unwrap(), Attachments::received(sent.bytes)).unwrap();
     assert_eq!(read.as_ref(), Some(message));
 }
 
@@ -387,7 +387,7 @@ proptest! {
         let id = "run-1".to_owned();
         let mut request = request();
         request.args = value.clone();
-        crosses(&HostMessage::RunCode(Box::new(RunCode { id: id.clone(), request })), attachments);
+        crosses(&HostMessage::RunCode(RunCode { id: id.clone(), request: Box::new(request) }), attachments);
         let pending = if flag { Pending::Promise(number) } else { Pending::Call(CallId(number.into())) };
         let result = if flag { Ok(value.clone()) } else { Err(value.clone()) };
         crosses(&HostMessage::Settle(Settle { id: id.clone(), pending, result }), attachments);

@@ -11,8 +11,8 @@ use execbox_core::program::Limits;
 use execbox_core::protocol::host::Output as HostOutput;
 use execbox_core::protocol::runner::Output as RunnerOutput;
 use execbox_core::protocol::{
-    Attachments, CloseReason, Done, Execute, HostMessage, HostOptions, HostSession, LineDecoder, LineError,
-    Message as _, RunnerMessage, RunnerSession, TooLong, ToolResult, WireCall, WireLog,
+    Attachments, Cancel, CloseReason, Done, Execute, HostMessage, HostOptions, HostSession, LineDecoder, LineError,
+    Message as _, RunnerMessage, RunnerSession, Started, TooLong, ToolResult, WireCall, WireLog,
 };
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};
@@ -64,7 +64,7 @@ fn to_host() -> impl Strategy<Value = ToHost> {
         RunnerMessage::Done(Done { id, result: ExecuteResult { outcome, logs, duration: ms(1) } })
     });
     prop_oneof![
-        2 => id().prop_map(|id| ToHost::Message(RunnerMessage::Started { id })),
+        2 => id().prop_map(|id| ToHost::Message(RunnerMessage::Started(Started { id }))),
         6 => call.prop_map(ToHost::Message),
         6 => log.prop_map(ToHost::Message),
         1 => done.prop_map(ToHost::Message),
@@ -95,7 +95,7 @@ impl HostLog {
             assert!(!self.finished, "after the end: {output:?}");
             match output {
                 HostOutput::Send(HostMessage::Execute(_)) => assert!(!std::mem::replace(&mut self.executed, true)),
-                HostOutput::Send(HostMessage::Cancel { .. }) => {
+                HostOutput::Send(HostMessage::Cancel(_)) => {
                     assert!(self.executed && !std::mem::replace(&mut self.cancelled, true));
                 }
                 HostOutput::Send(HostMessage::ToolResult(result)) => {
@@ -192,7 +192,7 @@ fn to_runner() -> impl Strategy<Value = ToRunner> {
     ]);
     prop_oneof![
         20 => execute.prop_map(ToRunner::Message),
-        5 => id().prop_map(|id| ToRunner::Message(HostMessage::Cancel { id })),
+        5 => id().prop_map(|id| ToRunner::Message(HostMessage::Cancel(Cancel { id }))),
         30 => answer.prop_map(ToRunner::Message),
         5 => malformed.prop_map(ToRunner::Malformed),
         10 => (0_u64..600).prop_map(ToRunner::Wait),
@@ -238,7 +238,7 @@ impl RunnerLog {
 
     fn sent(&mut self, message: RunnerMessage) {
         match message {
-            RunnerMessage::Started { id } => {
+            RunnerMessage::Started(Started { id }) => {
                 assert_eq!(self.active.replace(id), None);
                 self.calls.clear();
                 self.logged.clear();

@@ -6,9 +6,9 @@
 use std::io;
 use std::task::{Context, Poll, ready};
 
-use execbox_core::protocol::code::Attachments;
-use execbox_core::protocol::line::{LineError, MAX_ATTACHMENT_BYTES, TooLong, decode_line};
-use execbox_core::protocol::message::{Message, MessageError};
+use execbox_core::protocol::attachments::{Attachments, MAX_ATTACHMENT_BYTES};
+use execbox_core::protocol::line::{LineError, TooLong, decode_line};
+use execbox_core::protocol::{Message, MessageError};
 
 use crate::transport::{Received, Transport};
 
@@ -65,7 +65,7 @@ impl<T> JsonChannel<T> {
 
 impl<T: Transport, Out: Message, In: Message> MessageChannel<Out, In> for JsonChannel<T> {
     fn send(&mut self, mut message: Out) -> Result<(), (Out, TooLong)> {
-        if let Some(hello) = message.greeting() {
+        if let Some(hello) = message.hello_mut() {
             hello.attachments = self.transport.attaches();
         }
         let mut attachments = Attachments::for_peer(self.peer_attaches);
@@ -111,10 +111,10 @@ impl<T: Transport, Out: Message, In: Message> MessageChannel<Out, In> for JsonCh
                     Err(error) => Inbound::InvalidFrame(error),
                 },
                 Received::Message(text) => {
-                    let attachments = Attachments::of(std::mem::take(&mut self.attached));
+                    let attachments = Attachments::received(std::mem::take(&mut self.attached));
                     match decode_line(text).map(|object| In::from_object(object, attachments)) {
                         Ok(Ok(Some(mut message))) => {
-                            if let Some(hello) = message.greeting() {
+                            if let Some(hello) = message.hello_mut() {
                                 self.peer_attaches = hello.attachments && self.transport.attaches();
                             }
                             Inbound::Message(message)

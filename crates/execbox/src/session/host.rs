@@ -13,7 +13,7 @@ use execbox_core::contract::script::Stop;
 use execbox_core::error::ExecuteResult;
 use execbox_core::program::Limits;
 use execbox_core::protocol::host::{HostOptions, HostSession, Output};
-use execbox_core::protocol::message::{Execute, HostMessage, RunnerMessage};
+use execbox_core::protocol::{Execute, HostMessage, RunnerMessage};
 use futures_util::future::FutureExt as _;
 use tokio_util::sync::CancellationToken;
 

@@ -44,7 +44,7 @@ pub trait Transport: Send {
     fn send(&mut self, message: Vec<u8>) -> io::Result<()>;
 
     /// Takes an attachment of the message that is sent next: bytes that cross as they are. Only where
-    /// [`attaches`](Self::attaches); what crosses then is told in [`execbox_core::protocol::code`].
+    /// [`attaches`](Self::attaches); what crosses then is told in [`execbox_core::protocol::attachments`].
     ///
     /// # Errors
     /// The transport is broken, or takes none.

@@ -5,7 +5,7 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use execbox_core::protocol::line::MAX_ATTACHMENT_BYTES;
+use execbox_core::protocol::attachments::MAX_ATTACHMENT_BYTES;
 use futures_util::{Sink as _, Stream as _};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_tungstenite::WebSocketStream;

@@ -1,0 +1,71 @@
+//! Values of the module contract on the wire.
+//!
+//! A value is [tagged JSON](crate::value#tagged-json), or one of
+//! - `{"$attachment": n}`: the n-th attachment before the message contains the value's bytes;
+//! - `{"$encoded": "…"}`: the same bytes as base64, for values that nest too deep for JSON.
+//!
+//! An *attachment* is a byte string that a transport sends unchanged, before the message that refers to it: on a stream as
+//! a line `*LENGTH` followed by that many bytes, over WebSocket as a binary message. It is sent only to a peer whose
+//! [`Hello`](super::Hello) accepts attachments.
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use serde_json::{Value as Json, json};
+
+use crate::value::{Graph, Value};
+
+/// The longest attachment that is kept, in bytes. The bytes of a longer one are dropped as they come.
+pub const MAX_ATTACHMENT_BYTES: usize = 64 << 20;
+
+/// Values of up to this many bytes are written as text even if attachments are accepted.
+const MAX_TEXT_BYTES: usize = 256;
+
+/// The attachments of one message.
+#[derive(Debug, Default)]
+pub struct Attachments {
+    /// The peer accepts attachments.
+    pub accepted: bool,
+    /// The attachments, in the order of their numbers.
+    pub bytes: Vec<Vec<u8>>,
+}
+
+impl Attachments {
+    /// No attachments yet, for a message to a peer that accepts them or does not.
+    pub fn for_peer(accepted: bool) -> Self {
+        Self { accepted, bytes: Vec::new() }
+    }
+
+    /// The attachments that were received before a message.
+    pub fn received(bytes: Vec<Vec<u8>>) -> Self {
+        Self { accepted: true, bytes }
+    }
+
+    pub(super) fn write(&mut self, value: &Value) -> Json {
+        let bytes = value.as_bytes();
+        if self.accepted && bytes.len() > MAX_TEXT_BYTES {
+            self.bytes.push(bytes.to_vec());
+            return json!({ "$attachment": self.bytes.len() - 1 });
+        }
+        let text = value.to_graph("value", usize::MAX).and_then(|graph| graph.to_tagged_json("value"));
+        text.unwrap_or_else(|_| json!({ "$encoded": BASE64_STANDARD.encode(bytes) }))
+    }
+
+    /// Reads a value and takes its attachment. The error is what was expected.
+    pub(super) fn read(&mut self, json: &Json) -> Result<Value, &'static str> {
+        if let Json::Object(object) = json
+            && object.len() == 1
+        {
+            if let Some(number) = object.get("$attachment") {
+                let attached = number.as_u64().and_then(|number| self.bytes.get_mut(usize::try_from(number).ok()?));
+                let bytes = attached.map(std::mem::take).filter(|bytes| !bytes.is_empty());
+                return bytes.map(Value::from_bytes).ok_or("a received attachment");
+            }
+            if let Some(text) = object.get("$encoded") {
+                let bytes = text.as_str().and_then(|text| BASE64_STANDARD.decode(text).ok());
+                return bytes.map(Value::from_bytes).ok_or("base64");
+            }
+        }
+        let value = Graph::from_tagged_json(json, "value").and_then(|graph| graph.to_value("value"));
+        value.map_err(|_| "a value in tagged JSON")
+    }
+}

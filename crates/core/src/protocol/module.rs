@@ -1,0 +1,276 @@
+//! The messages of the module contract (`run_code`). They are Execbox's own: a runner that does not support them ignores
+//! them, as every unknown type. So a host sends `hello` first, and a runner that supports them answers.
+//!
+//! | message | direction | fields |
+//! |---|---|---|
+//! | `hello` | both | `runCode`: 1; `attachments`: whether the sender accepts them |
+//! | `run_code` | host → runner | `id`, `source`, `filename?`, `language`, `modules`, `imports`: specifier → value, `globals`: value, `fn`, `args`: value, `options` as in `execute` |
+//! | `settle` | host → runner | `id`, `call` or `promise`: its number, `ok`, `value` |
+//! | `code_call` | runner → host | `id`, `call`: its number, `function`: its number, `now`, `args`: value |
+//! | `code_notify` | runner → host | `id`, `function`: its number, `args`: value |
+//! | `code_done` | runner → host | `id`, `ok`, `durationMs`, `memoryUsedBytes?`, `result`: value, or `status`, `error` and `internal?`: the fault is the runner's, not the guest's |
+//!
+//! `started` and `cancel` are those of the script contract. The number of a `code_call` is greater than that of the one
+//! before it. The guest is suspended inside a `code_call` with `now`. For values see [`attachments`](super::attachments).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::Value as Json;
+
+use super::attachments::MAX_ATTACHMENT_BYTES;
+use super::fields::{A_STRING, Body, Fault, Fields, Writer, wrong};
+use super::script::{read_options, write_options};
+use crate::contract::module::{Bridge, CodeExecutionError, Ending, Failure, Request, Status};
+use crate::engine::{Call, CallId, FunctionId, Notification, Pending};
+use crate::language::Dialect;
+use crate::value::Value;
+
+/// `hello`: asks or says whether a runner supports the module contract.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hello {
+    /// The sender accepts attachments.
+    pub attachments: bool,
+}
+
+impl Body for Hello {
+    const TYPE: &'static str = "hello";
+
+    fn matches(fields: &Fields) -> bool {
+        fields.object.get("runCode").and_then(Json::as_u64) == Some(1)
+    }
+
+    fn read(fields: &mut Fields) -> Result<Self, Fault> {
+        Ok(Self { attachments: fields.is_true("attachments") })
+    }
+
+    fn write(&self, message: &mut Writer<'_>) {
+        message.field("runCode", &1);
+        message.field("attachments", &self.attachments);
+    }
+}
+
+// ---- From the host --------------------------------------------------------------------------------
+
+/// `run_code`: starts a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunCode {
+    /// Identifies the run.
+    pub id: String,
+    /// What to run.
+    pub request: Box<Request>,
+}
+
+/// The most bytes that the imports and globals of a run may take, one by one, while their names are read: enough for the
+/// longest attachment. The guest's own memory limit is checked later.
+const BRIDGE_BUDGET: usize = 4 * MAX_ATTACHMENT_BYTES;
+
+impl Body for RunCode {
+    const TYPE: &'static str = "run_code";
+
+    fn read(fields: &mut Fields) -> Result<Self, Fault> {
+        let id = fields.string("id")?;
+        let source = fields.string("source")?;
+        let filename = fields.optional_string("filename")?;
+        let language = match fields.string("language")?.as_str() {
+            "javascript" => Dialect::JavaScript,
+            "typescript" => Dialect::TypeScript,
+            _ => return Err(wrong("language", "\"typescript\" or \"javascript\"")),
+        };
+        let modules = fields.object("modules")?.object.into_iter().map(|(specifier, source)| match source {
+            Json::String(source) => Ok((specifier, source)),
+            _ => Err(wrong(format!("modules.{specifier}"), A_STRING)),
+        });
+        let modules = modules.collect::<Result<BTreeMap<_, _>, _>>()?;
+        let limits = read_options(&mut fields.object("options")?)?;
+        let imports = fields.object("imports")?.object.into_iter();
+        let imports = imports.map(|(specifier, json)| Ok((specifier, read_bridge(fields, &json, "imports")?)));
+        let imports = imports.collect::<Result<_, Fault>>()?;
+        let globals = fields.json("globals")?;
+        let globals = read_bridge(fields, &globals, "globals")?;
+        let function = fields.string("fn")?;
+        let args = fields.value("args")?;
+        let request = Request { source, filename, language, modules, imports, globals, function, args, limits };
+        Ok(Self { id, request: Box::new(request) })
+    }
+
+    fn write(&self, message: &mut Writer<'_>) {
+        let Request { source, filename, language, modules, imports, globals, function, args, limits } = &*self.request;
+        let language = match language {
+            Dialect::JavaScript => "javascript",
+            Dialect::TypeScript => "typescript",
+        };
+        message.field("id", &self.id);
+        message.field("source", source);
+        message.field("language", language);
+        message.field("modules", modules);
+        message.object("imports", |object| {
+            imports.iter().for_each(|(specifier, bridge)| object.value(specifier, &bridge.value));
+        });
+        message.value("globals", &globals.value);
+        message.field("fn", function);
+        message.value("args", args);
+        message.object("options", |options| write_options(options, limits));
+        message.optional("filename", filename.as_ref());
+    }
+}
+
+fn read_bridge(fields: &mut Fields, json: &Json, name: &str) -> Result<Bridge, Fault> {
+    let value = fields.attachments.read(json).map_err(|expected| wrong(name, expected))?;
+    Bridge::from_value(value, name, BRIDGE_BUDGET).map_err(|_| wrong(name, "an object of values"))
+}
+
+/// `settle`: answers a call of a run, or settles a promise of the host.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settle {
+    /// The run.
+    pub id: String,
+    /// What is settled.
+    pub pending: Pending,
+    /// The value, or the reason of the rejection.
+    pub result: Result<Value, Value>,
+}
+
+impl Body for Settle {
+    const TYPE: &'static str = "settle";
+
+    fn read(fields: &mut Fields) -> Result<Self, Fault> {
+        let id = fields.string("id")?;
+        let pending = match fields.object.contains_key("promise") {
+            true => Pending::Promise(fields.integer_32("promise")?),
+            false => Pending::Call(CallId(fields.integer("call")?)),
+        };
+        let ok = fields.boolean("ok")?;
+        let value = fields.value("value")?;
+        Ok(Self { id, pending, result: if ok { Ok(value) } else { Err(value) } })
+    }
+
+    fn write(&self, message: &mut Writer<'_>) {
+        let (Ok(value) | Err(value)) = &self.result;
+        message.field("id", &self.id);
+        match self.pending {
+            Pending::Call(CallId(number)) => message.field("call", &number),
+            Pending::Promise(number) => message.field("promise", &number),
+        }
+        message.field("ok", &self.result.is_ok());
+        message.value("value", value);
+    }
+}
+
+// ---- From the runner ------------------------------------------------------------------------------
+
+/// `code_call`: the guest calls a host function.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CodeCall {
+    /// The run.
+    pub id: String,
+    /// The call.
+    pub call: Call,
+}
+
+impl Body for CodeCall {
+    const TYPE: &'static str = "code_call";
+
+    fn read(fields: &mut Fields) -> Result<Self, Fault> {
+        let id = fields.string("id")?;
+        let call = CallId(fields.integer("call")?);
+        let function = FunctionId(fields.integer_32("function")?);
+        let now = fields.boolean("now")?;
+        Ok(Self { id, call: Call { id: call, function, input: fields.value("args")?, now } })
+    }
+
+    fn write(&self, message: &mut Writer<'_>) {
+        let Call { id: CallId(call), function: FunctionId(function), input, now } = &self.call;
+        message.field("id", &self.id);
+        message.field("call", call);
+        message.field("function", function);
+        message.field("now", now);
+        message.value("args", input);
+    }
+}
+
+/// `code_notify`: the guest calls a host function that has no answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CodeNotify {
+    /// The run.
+    pub id: String,
+    /// The call.
+    pub notification: Notification,
+}
+
+impl Body for CodeNotify {
+    const TYPE: &'static str = "code_notify";
+
+    fn read(fields: &mut Fields) -> Result<Self, Fault> {
+        let id = fields.string("id")?;
+        let function = FunctionId(fields.integer_32("function")?);
+        Ok(Self { id, notification: Notification { function, args: fields.value("args")? } })
+    }
+
+    fn write(&self, message: &mut Writer<'_>) {
+        let Notification { function: FunctionId(function), args } = &self.notification;
+        message.field("id", &self.id);
+        message.field("function", function);
+        message.value("args", args);
+    }
+}
+
+/// `code_done`: the run is over.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CodeDone {
+    /// The run.
+    pub id: String,
+    /// Its outcome. An unknown status is read as `error`.
+    pub ending: Ending,
+    /// The time from `started` to here.
+    pub duration: Duration,
+    /// The most memory that the program used, if the engine can tell.
+    pub memory_used_bytes: Option<u64>,
+}
+
+impl Body for CodeDone {
+    const TYPE: &'static str = "code_done";
+
+    fn read(fields: &mut Fields) -> Result<Self, Fault> {
+        let id = fields.string("id")?;
+        let ok = fields.boolean("ok")?;
+        let duration = fields.duration("durationMs")?;
+        let memory_used_bytes = fields.optional_amount("memoryUsedBytes")?.map(|bytes| bytes as u64);
+        let ending = if ok { Ok(fields.value("result")?) } else { Err(read_failure(fields)?) };
+        Ok(Self { id, ending, duration, memory_used_bytes })
+    }
+
+    fn write(&self, message: &mut Writer<'_>) {
+        message.field("id", &self.id);
+        message.field("ok", &self.ending.is_ok());
+        message.duration("durationMs", self.duration);
+        message.optional("memoryUsedBytes", self.memory_used_bytes.as_ref());
+        match &self.ending {
+            Ok(value) => message.value("result", value),
+            Err(failure) => write_failure(message, failure),
+        }
+    }
+}
+
+fn read_failure(fields: &mut Fields) -> Result<Failure, Fault> {
+    let status = Status::from_name(&fields.string("status")?).filter(|status| *status != Status::Success);
+    let mut error = fields.object("error")?;
+    let error = CodeExecutionError {
+        name: error.string("name")?,
+        message: error.string("message")?,
+        stack: error.stack("frames"),
+        specifier: error.optional_string("specifier")?,
+        filename: error.optional_string("filename")?,
+        line: error.optional_integer_32("line")?,
+        column: error.optional_integer_32("column")?,
+        is_internal: fields.is_true("internal"),
+        refusal: None,
+    };
+    Ok(Failure::new(status.unwrap_or(Status::Error), error))
+}
+
+fn write_failure(message: &mut Writer<'_>, Failure { status, error }: &Failure) {
+    message.field("status", status.as_str());
+    message.field("error", &error.to_json());
+    message.flag("internal", error.is_internal);
+}

@@ -1,0 +1,341 @@
+//! The messages of the script contract (protocol reference, "Message Catalog"), and `log`, which is Execbox's own.
+//!
+//! `cancel` and `started` belong to both contracts.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use serde::Deserialize as _;
+use serde_json::Value as Json;
+
+use super::fields::{A_STRING, Body, Fault, Fields, Writer, duration, string, wrong};
+use super::line::TooLong;
+use crate::engine::{LogLevel, LogLine};
+use crate::error::{ErrorCode, ExecuteError, ExecuteResult};
+use crate::language::Position;
+use crate::manifest::{ProviderManifest, ToolManifest};
+use crate::program::{DEFAULT_MAX_SOURCE_BYTES, Limits};
+
+// ---- From the host --------------------------------------------------------------------------------
+
+/// `execute`: starts an execution (runner specification, "Inputs To The Runner").
+#[derive(Debug, Clone, PartialEq)]
+pub struct Execute {
+    /// Identifies the execution.
+    pub id: String,
+    /// The guest's program.
+    pub code: String,
+    /// On the wire `options`; each may be left out for its default.
+    pub limits: Limits,
+    /// The tools that the guest may call: their names and descriptions only.
+    pub providers: Vec<Arc<ProviderManifest>>,
+    /// Asks for a [`log`](WireLog) message for every log line when it is logged, in addition to `done`. On the wire
+    /// `streamLogs`, left out if false. Not part of the specification: other runners ignore it.
+    pub stream_logs: bool,
+}
+
+impl Body for Execute {
+    const TYPE: &'static str = "execute";
+
+    fn read(fields: &mut Fields) -> Result<Self, Fault> {
+        let id = fields.string("id")?;
+        let code = fields.string("code")?;
+        let limits = read_options(&mut fields.object("options")?)?;
+        let providers = fields.array("providers")?.into_iter().enumerate();
+        let providers = providers.map(|(number, json)| {
+            let mut provider = Fields::of(json, format!("providers[{number}]"))?;
+            read_provider(&mut provider).map(Arc::new)
+        });
+        let providers = providers.collect::<Result<_, _>>()?;
+        Ok(Self { id, code, limits, providers, stream_logs: fields.is_true("streamLogs") })
+    }
+
+    fn write(&self, message: &mut Writer<'_>) {
+        message.field("id", &self.id);
+        message.field("code", &self.code);
+        message.object("options", |options| write_options(options, &self.limits));
+        message.objects("providers", &self.providers, |provider, manifest| write_provider(provider, manifest));
+        message.flag("streamLogs", self.stream_logs);
+    }
+}
+
+/// The limits of an execution or a run.
+pub(super) fn read_options(options: &mut Fields) -> Result<Limits, Fault> {
+    let mut limits = Limits::default();
+    if let Some(ms) = options.optional_amount("timeoutMs")? {
+        limits.timeout = duration(ms);
+    }
+    if let Some(bytes) = options.optional_amount("memoryLimitBytes")? {
+        limits.memory_bytes = bytes as u64;
+    }
+    if let Some(lines) = options.optional_amount("maxLogLines")? {
+        limits.max_log_lines = lines as usize;
+    }
+    if let Some(chars) = options.optional_amount("maxLogChars")? {
+        limits.max_log_chars = chars as usize;
+    }
+    if let Some(bytes) = options.optional_amount("maxSourceBytes")? {
+        limits.max_source_bytes = bytes as usize;
+    }
+    Ok(limits)
+}
+
+pub(super) fn write_options(options: &mut Writer<'_>, limits: &Limits) {
+    options.duration("timeoutMs", limits.timeout);
+    options.field("memoryLimitBytes", &limits.memory_bytes);
+    options.field("maxLogLines", &limits.max_log_lines);
+    options.field("maxLogChars", &limits.max_log_chars);
+    // Not part of the specification: left out for the default, which every runner applies.
+    let max_source_bytes = Some(&limits.max_source_bytes).filter(|bytes| **bytes != DEFAULT_MAX_SOURCE_BYTES);
+    options.optional("maxSourceBytes", max_source_bytes);
+}
+
+fn read_provider(provider: &mut Fields) -> Result<ProviderManifest, Fault> {
+    let name = provider.string("name")?;
+    let tools = provider.object("tools")?;
+    let mut safe_names = HashSet::new();
+    let tools = tools.object.into_iter().map(|(key, json)| {
+        let mut fields = Fields::of(json, format!("{}.{key}", tools.path))?;
+        let tool = read_tool(&mut fields)?;
+        let is_new = safe_names.insert(tool.safe_name.clone());
+        if is_new { Ok(tool) } else { Err(Fault::DuplicateSafeName { field: fields.path }) }
+    });
+    let tools = tools.collect::<Result<_, _>>()?;
+    Ok(ProviderManifest::new(name, tools, provider.string("types")?))
+}
+
+fn write_provider(provider: &mut Writer<'_>, manifest: &ProviderManifest) {
+    provider.field("name", &manifest.name);
+    provider.object("tools", |tools| {
+        for tool in &manifest.tools {
+            tools.object(&tool.safe_name, |fields| write_tool(fields, tool));
+        }
+    });
+    provider.field("types", &manifest.types);
+}
+
+/// The key of a tool is not read: "property names are the manifest tool `safeName` values".
+fn read_tool(tool: &mut Fields) -> Result<ToolManifest, Fault> {
+    let safe_name = tool.string("safeName")?;
+    let original_name = tool.string("originalName")?;
+    Ok(ToolManifest { safe_name, original_name, description: tool.optional_string("description")? })
+}
+
+fn write_tool(fields: &mut Writer<'_>, tool: &ToolManifest) {
+    fields.field("safeName", &tool.safe_name);
+    fields.field("originalName", &tool.original_name);
+    fields.optional("description", tool.description.as_ref());
+}
+
+/// `cancel`: stops an execution or a run promptly.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cancel {
+    /// The execution or run.
+    pub id: String,
+}
+
+impl Body for Cancel {
+    const TYPE: &'static str = "cancel";
+
+    fn read(fields: &mut Fields) -> Result<Self, Fault> {
+        Ok(Self { id: fields.string("id")? })
+    }
+
+    fn write(&self, message: &mut Writer<'_>) {
+        message.field("id", &self.id);
+    }
+}
+
+/// `tool_result`: answers a tool call (runner specification, "Tool Call Contract").
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolResult {
+    /// The call that this answers.
+    pub call_id: String,
+    /// The value that the call's promise settles with; `None` is `undefined`. An unknown error code is read as
+    /// `tool_error`.
+    pub result: Result<Option<Json>, ExecuteError>,
+}
+
+impl Body for ToolResult {
+    const TYPE: &'static str = "tool_result";
+
+    fn read(fields: &mut Fields) -> Result<Self, Fault> {
+        Ok(Self { call_id: fields.string("callId")?, result: read_outcome(fields, ErrorCode::ToolError)? })
+    }
+
+    fn write(&self, message: &mut Writer<'_>) {
+        message.field("callId", &self.call_id);
+        message.field("ok", &self.result.is_ok());
+        write_outcome(message, &self.result);
+    }
+}
+
+// ---- From the runner ------------------------------------------------------------------------------
+
+/// `started`: the runner has accepted an execution or a run, and its timeout counts from here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Started {
+    /// The execution or run.
+    pub id: String,
+}
+
+impl Body for Started {
+    const TYPE: &'static str = "started";
+
+    fn read(fields: &mut Fields) -> Result<Self, Fault> {
+        Ok(Self { id: fields.string("id")? })
+    }
+
+    fn write(&self, message: &mut Writer<'_>) {
+        message.field("id", &self.id);
+    }
+}
+
+/// `tool_call`: the guest calls a tool (runner specification, "Tool Call Contract").
+#[derive(Debug, Clone, PartialEq)]
+pub struct WireCall {
+    /// Identifies the call within its execution; at most [`MAX_CALL_ID_BYTES`] long.
+    pub call_id: String,
+    /// The namespace that the guest called.
+    pub provider_name: String,
+    /// The tool that the guest called.
+    pub safe_tool_name: String,
+    /// The call's first argument; `None` is `undefined`, and is left out.
+    pub input: Option<Json>,
+}
+
+/// The longest `callId` that a host accepts, in bytes: it keeps them.
+pub const MAX_CALL_ID_BYTES: usize = 256;
+
+impl Body for WireCall {
+    const TYPE: &'static str = "tool_call";
+
+    fn read(fields: &mut Fields) -> Result<Self, Fault> {
+        let call_id = fields.string("callId")?;
+        if call_id.len() > MAX_CALL_ID_BYTES {
+            return Err(wrong("callId", "a string of at most 256 bytes"));
+        }
+        Ok(Self {
+            call_id,
+            provider_name: fields.string("providerName")?,
+            safe_tool_name: fields.string("safeToolName")?,
+            input: fields.object.remove("input"),
+        })
+    }
+
+    fn write(&self, message: &mut Writer<'_>) {
+        message.field("callId", &self.call_id);
+        message.field("providerName", &self.provider_name);
+        message.field("safeToolName", &self.safe_tool_name);
+        message.optional("input", self.input.as_ref());
+    }
+}
+
+/// `log`: a console line of the guest within the limits, when it is logged. `done` contains it, too. Not part of the
+/// specification: sent only if the host [asked](Execute::stream_logs) for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WireLog {
+    /// The execution.
+    pub id: String,
+    /// The line. An unknown level is read as `log`.
+    pub line: LogLine,
+}
+
+impl Body for WireLog {
+    const TYPE: &'static str = "log";
+
+    fn matches(fields: &Fields) -> bool {
+        ["id", "level", "text"].into_iter().all(|name| fields.object.get(name).is_some_and(Json::is_string))
+    }
+
+    fn read(fields: &mut Fields) -> Result<Self, Fault> {
+        let id = fields.string("id")?;
+        let level = LogLevel::from_name(&fields.string("level")?).unwrap_or(LogLevel::Log);
+        Ok(Self { id, line: LogLine { level, text: fields.string("text")? } })
+    }
+
+    fn write(&self, message: &mut Writer<'_>) {
+        message.field("id", &self.id);
+        message.field("level", self.line.level.as_str());
+        message.field("text", &self.line.text);
+    }
+}
+
+/// `done`: the execution is over (runner specification, "Final Result Contract").
+#[derive(Debug, Clone, PartialEq)]
+pub struct Done {
+    /// The execution.
+    pub id: String,
+    /// Its result. An unknown error code is read as `internal_error`.
+    pub result: ExecuteResult,
+}
+
+impl Body for Done {
+    const TYPE: &'static str = "done";
+
+    fn read(fields: &mut Fields) -> Result<Self, Fault> {
+        let id = fields.string("id")?;
+        let outcome = read_outcome(fields, ErrorCode::InternalError)?;
+        let duration = fields.duration("durationMs")?;
+        let logs = fields.array("logs")?.into_iter().enumerate();
+        let logs = logs.map(|(number, line)| string(line).ok_or_else(|| wrong(format!("logs[{number}]"), A_STRING)));
+        Ok(Self { id, result: ExecuteResult { outcome, logs: logs.collect::<Result<_, _>>()?, duration } })
+    }
+
+    fn write(&self, message: &mut Writer<'_>) {
+        message.field("id", &self.id);
+        message.field("ok", &self.result.is_ok());
+        message.duration("durationMs", self.result.duration);
+        message.field("logs", &self.result.logs);
+        write_outcome(message, &self.result.outcome);
+    }
+}
+
+// ---- Outcomes -------------------------------------------------------------------------------------
+
+/// `ok` with `result` or `error`. An unknown error code is read as `unknown`.
+fn read_outcome(fields: &mut Fields, unknown: ErrorCode) -> Result<Result<Option<Json>, ExecuteError>, Fault> {
+    let ok = fields.boolean("ok")?;
+    match (ok, fields.object.get("error").is_some_and(|error| !error.is_null())) {
+        (true, false) => Ok(Ok(fields.object.remove("result"))),
+        (true, true) => Err(Fault::OkWithError),
+        (false, _) => {
+            let mut error = fields.object("error")?;
+            let code = ErrorCode::from_name(&error.string("code")?).unwrap_or(unknown);
+            let message = error.string("message")?;
+            let name = error.object.get("name").and_then(Json::as_str).unwrap_or_default();
+            let position = error.object.get("position").and_then(|position| Position::deserialize(position).ok());
+            let stack = error.stack("stack");
+            Ok(Err(ExecuteError { position, stack, ..ExecuteError::new(code, message).named(name) }))
+        }
+    }
+}
+
+/// `result` or `error`; `ok` stands before them.
+fn write_outcome(message: &mut Writer<'_>, outcome: &Result<Option<Json>, ExecuteError>) {
+    match outcome {
+        Ok(result) => message.optional("result", result.as_ref()),
+        Err(error) => message.field("error", error),
+    }
+}
+
+/// An error message that is longer than this, in bytes, can be replaced by a shorter one.
+const LONG_MESSAGE: usize = 200;
+
+/// What to send instead of an outcome whose message was too long; `None` if nothing would be shorter.
+pub(super) fn shortened(
+    outcome: &Result<Option<Json>, ExecuteError>,
+    what: &str,
+    too_long: TooLong,
+) -> Option<ExecuteError> {
+    match outcome {
+        Ok(_) => Some(cannot_cross(what, too_long)),
+        Err(error) if error.message.len() > LONG_MESSAGE => Some(ExecuteError::new(error.code, too_long.to_string())),
+        Err(error) if !error.stack.is_empty() => Some(ExecuteError::new(error.code, error.message.as_str())),
+        Err(_) => None,
+    }
+}
+
+pub(super) fn cannot_cross(what: &str, why: impl std::fmt::Display) -> ExecuteError {
+    ExecuteError::new(ErrorCode::SerializationError, format!("{what} cannot cross: {why}"))
+}
