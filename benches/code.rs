@@ -50,7 +50,7 @@ fn walls(runtime: &tokio::runtime::Runtime) -> Vec<Wall> {
         Wall { name: "inline", executor: Arc::new(InlineExecutor::new().expect("an engine")) },
         Wall { name: "worker", executor: Arc::new(WorkerExecutor::new().expect("an engine")) },
         Wall { name: "process", executor: Arc::new(ProcessExecutor::builder(command).pool(pool).build()) },
-        Wall { name: "unix", executor: Arc::new(RemoteExecutor::to(address, None)) },
+        Wall { name: "unix", executor: Arc::new(RemoteExecutor::with_address(address, None)) },
     ]
 }
 

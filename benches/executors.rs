@@ -98,7 +98,7 @@ impl Bench {
         let listener = self.runtime.block_on(Listener::bind(&address, None)).expect("a listener");
         let address = listener.address().clone();
         self.runtime.spawn(async { Runner::new().expect("an engine").listen(listener, 100).await });
-        RemoteExecutor::to(address, None)
+        RemoteExecutor::with_address(address, None)
     }
 
     /// On a task of the runtime, as in a server: what blocks a thread of its own pays for one more to be woken.

@@ -96,7 +96,7 @@ impl Wall {
             Self::Inline => Arc::new(InlineExecutor::new().map_err(|error| internal(&error))?),
             Self::Worker => Arc::new(WorkerExecutor::new().map_err(|error| internal(&error))?),
             Self::Process => Arc::new(ProcessExecutor::new(own_runner().map_err(|error| internal(&error))?)),
-            Self::Remote(address) => Arc::new(RemoteExecutor::to(address.clone(), token)),
+            Self::Remote(address) => Arc::new(RemoteExecutor::with_address(address.clone(), token)),
         })
     }
 }

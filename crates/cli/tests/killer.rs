@@ -60,7 +60,7 @@ async fn every_execution_is_answered_once_while_children_are_killed_at_random() 
                 succeeded += 1;
             }
             Err(error) => {
-                assert_eq!((error.code, error.refusal), (ErrorCode::InternalError, None), "{error}");
+                assert_eq!((error.code, error.rejected), (ErrorCode::InternalError, None), "{error}");
                 hit += 1;
             }
         }

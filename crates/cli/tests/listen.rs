@@ -44,7 +44,7 @@ fn command(arguments: &[&str]) -> Command {
 
 impl Listening {
     fn executor(&self, token: Option<&str>) -> RemoteExecutor {
-        RemoteExecutor::to(self.address.clone(), token.map(|token| Token::new(token).unwrap()))
+        RemoteExecutor::with_address(self.address.clone(), token.map(|token| Token::new(token).unwrap()))
     }
 
     fn end(mut self) -> (ExitStatus, String) {

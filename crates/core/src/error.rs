@@ -90,22 +90,22 @@ pub struct ExecuteError {
     /// How the guest got there, innermost first: at most [`MAX_FRAMES`]. Empty for code that does not compile.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stack: Vec<StackFrame>,
-    /// Where an executor turned the execution away before anything of it ran: why. To try again later is
-    /// safe then. Not serialised.
+    /// Why an executor rejected the request before anything of it was executed; it is safe to try again later. Not
+    /// serialised.
     #[serde(skip)]
-    pub refusal: Option<Rejected>,
+    pub rejected: Option<Rejected>,
 }
 
 impl From<Rejected> for ExecuteError {
-    fn from(refusal: Rejected) -> Self {
-        Self { refusal: Some(refusal), ..Self::internal(refusal.to_string()) }
+    fn from(rejected: Rejected) -> Self {
+        Self { rejected: Some(rejected), ..Self::internal(rejected.to_string()) }
     }
 }
 
 impl ExecuteError {
     /// An error of that code and message.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), name: None, position: None, stack: Vec::new(), refusal: None }
+        Self { code, message: message.into(), name: None, position: None, stack: Vec::new(), rejected: None }
     }
 
     /// [`ErrorCode::InternalError`].

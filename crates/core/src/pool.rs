@@ -1,121 +1,118 @@
-//! A bounded pool of shells: what is costly to make, serves one execution at a time and can serve the
-//! next one after it (a worker thread, a child process).
+//! A bounded pool of runners: worker threads or runner processes, each of which executes one request at a time and is
+//! kept for the next one.
 //!
 //! ```text
-//!   acquire ─► Granted(Use) · Granted(Make) · Waiting · Refused
-//!                 │              │               └──► Output::Grant, first come first served · Output::Refuse
-//!                 └──────┬───────┘
-//!                  the execution
+//!   acquire ─► Granted(Reuse) · Granted(Start) · Waiting · Err(Rejected)
+//!                 │                │               └──► Output::Grant, in order of arrival · Output::Reject
+//!                 └──────┬─────────┘
+//!                   the request
 //!                 ┌──────┴───────┐
-//!              put_back        lost                 idle too long · closed ──► Output::Discard
+//!              release        discard              idle for too long · closed ──► Output::Stop
 //! ```
 //!
-//! It knows who is next, how many shells there may be, and whose patience is over. It makes none, ends
-//! none, and never asks for the time: that is for a driver, which hands in the time as a [`Duration`]
-//! since an epoch of its own choosing. After every method that can lead to outputs, poll them until there
-//! are none.
+//! The pool decides who gets the next runner, how many runners there may be, and when a waiter times out. It starts and stops
+//! none itself and reads no clock: a driver does, and passes the time as a [`Duration`] since an epoch of its choice. Call
+//! [`Pool::poll_output`] until it returns `None` after every method that changes the pool.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// How large a pool may be, and how patient.
+/// The size of a pool and of its queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PoolOptions {
-    /// How many shells there may be at once. Default: one for each core, at most 4. At least 1 is taken.
+    /// The largest number of runners; 0 counts as 1. Default: the number of cores, at most 4.
     pub max_size: usize,
-    /// How many shells are kept, however long they idle. Default 0.
+    /// The number of runners that are kept, however long they are idle. Default 0.
     pub min_size: usize,
-    /// How long a shell idles before it is let go. Default 30 s.
+    /// The time after which an idle runner is stopped. Default 30 s.
     pub idle_timeout: Duration,
-    /// How many executions may wait for a shell; one more is [refused](Rejected::QueueFull). Default 1000.
-    pub max_waiting: usize,
-    /// How long an execution may wait before it is [refused](Rejected::WaitedTooLong). Default 30 s.
-    pub max_wait: Duration,
+    /// The largest number of requests that wait for a runner; one more is rejected with [`Rejected::QueueFull`]. Default 1000.
+    pub queue_limit: usize,
+    /// The time after which a waiting request is rejected with [`Rejected::QueueTimeout`]. Default 30 s.
+    pub queue_timeout: Duration,
 }
 
 impl PoolOptions {
-    /// The defaults on a machine of so many cores.
+    /// The defaults on a machine with that number of cores.
     pub fn for_cores(cores: usize) -> Self {
         Self {
             max_size: cores.clamp(1, 4),
             min_size: 0,
             idle_timeout: Duration::from_secs(30),
-            max_waiting: 1000,
-            max_wait: Duration::from_secs(30),
+            queue_limit: 1000,
+            queue_timeout: Duration::from_secs(30),
         }
     }
 }
 
-/// Why an execution gets no shell. Nothing of it has run.
+/// Why a request got no runner. Nothing of it was executed, so it is safe to try again later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Rejected {
-    /// Too many wait already.
-    #[error("the executor is overloaded: all {busy} runners are busy, and {waiting} executions wait already")]
+    /// The queue has [`PoolOptions::queue_limit`] waiters already.
+    #[error("the executor is overloaded: {busy} runners are busy, {waiting} requests are waiting")]
     QueueFull {
-        /// How many shells are in use.
+        /// The number of runners in use.
         busy: usize,
-        /// How many executions wait.
+        /// The number of waiting requests.
         waiting: usize,
     },
-    /// No shell came free in time.
-    #[error("the executor is overloaded: no runner came free within {} ms", .0.as_millis())]
-    WaitedTooLong(Duration),
+    /// No runner was released within [`PoolOptions::queue_timeout`].
+    #[error("the executor is overloaded: no runner was free within {} ms", .0.as_millis())]
+    QueueTimeout(Duration),
     /// The pool was closed.
-    #[error("the executor has been disposed of")]
+    #[error("the executor was disposed of")]
     Closed,
 }
 
-/// What an execution gets: a shell, or the right to make one. Either is to be ended by
-/// [`put_back`](Pool::put_back) or [`lost`](Pool::lost).
+/// A place among the runners. It ends with [`release`](Pool::release) or [`discard`](Pool::discard).
 #[derive(Debug, PartialEq, Eq)]
-pub enum Grant<S> {
-    /// A shell that has served before.
-    Use(S),
-    /// There is room for one more.
-    Make,
+pub enum Grant<R> {
+    /// An idle runner.
+    Reuse(R),
+    /// Permission to start a runner.
+    Start,
 }
 
-/// What came of [`Pool::acquire`].
+/// The success of [`Pool::acquire`].
 #[derive(Debug, PartialEq, Eq)]
-pub enum Acquired<S> {
-    /// At once.
-    Granted(Grant<S>),
-    /// Not yet: the waiter is in the queue, and an [`Output`] will name it.
+pub enum Acquired<R> {
+    /// A runner is available.
+    Granted(Grant<R>),
+    /// The waiter is queued; an [`Output`] will name it.
     Waiting {
-        /// When its patience is over; `None` for a patience too long to be a time.
+        /// The time at which it is rejected; `None` if that is too far away for a [`Duration`].
         until: Option<Duration>,
     },
-    /// Not at all.
-    Refused(Rejected),
 }
 
-/// What a driver of a [`Pool`] has to do.
+/// An instruction to the driver of a [`Pool`].
 #[derive(Debug, PartialEq, Eq)]
-pub enum Output<S, W> {
-    /// Hand this to the waiter. If the waiter is gone, give it back.
-    Grant(W, Grant<S>),
-    /// Tell the waiter.
-    Refuse(W, Rejected),
-    /// End this shell.
-    Discard(S),
+pub enum Output<R, W> {
+    /// Pass the grant to the waiter; if the waiter is gone, release or discard it.
+    Grant(W, Grant<R>),
+    /// Reject the waiter.
+    Reject(W, Rejected),
+    /// Stop this runner.
+    Stop(R),
 }
 
-/// A pool of shells `S`, for which `W`s wait.
+/// A pool of runners `R` with waiters `W`.
 #[derive(Debug)]
-pub struct Pool<S, W> {
+pub struct Pool<R, W> {
     options: PoolOptions,
-    /// The one that was used last is at the back, and is used next: the others may get old.
-    idle: VecDeque<Idle<S>>,
-    /// Shells in use or being made.
+    /// The most recently used one is at the back and is reused first, so that the others can time out.
+    idle: VecDeque<Idle<R>>,
+    /// The number of runners in use or being started.
     busy: usize,
     waiting: VecDeque<Waiting<W>>,
     closed: bool,
-    outputs: VecDeque<Output<S, W>>,
+    outputs: VecDeque<Output<R, W>>,
 }
 
 #[derive(Debug)]
-struct Idle<S> {
-    shell: S,
+struct Idle<R> {
+    runner: R,
     since: Duration,
 }
 
@@ -125,64 +122,70 @@ struct Waiting<W> {
     since: Duration,
 }
 
-impl<S, W> Pool<S, W> {
-    /// An empty one.
+impl<R, W> Pool<R, W> {
+    /// An empty pool.
     pub fn new(options: PoolOptions) -> Self {
         let (idle, waiting, outputs) = (VecDeque::new(), VecDeque::new(), VecDeque::new());
         Self { options, idle, busy: 0, waiting, closed: false, outputs }
     }
 
-    /// How many shells there are, those being made included.
+    /// The number of runners, those being started included.
     pub fn size(&self) -> usize {
         self.idle.len() + self.busy
     }
 
-    /// How many shells wait for work.
+    /// The number of idle runners.
     pub fn idle(&self) -> usize {
         self.idle.len()
     }
 
-    /// How many executions wait for a shell.
+    /// The number of waiters.
     pub fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is due, if nothing else happens before.
+    /// The time at which to call [`handle_timeout`](Self::handle_timeout).
     pub fn next_timeout(&self) -> Option<Duration> {
         let oldest = self.idle.front().filter(|_| self.size() > self.options.min_size);
         let idle = oldest.and_then(|idle| idle.since.checked_add(self.options.idle_timeout));
-        let wait = self.waiting.front().and_then(|first| first.since.checked_add(self.options.max_wait));
+        let wait = self.waiting.front().and_then(|first| first.since.checked_add(self.options.queue_timeout));
         idle.into_iter().chain(wait).min()
     }
 
-    /// What to do next.
-    pub fn poll_output(&mut self) -> Option<Output<S, W>> {
+    /// The next instruction to the driver.
+    pub fn poll_output(&mut self) -> Option<Output<R, W>> {
         self.outputs.pop_front()
     }
 
-    /// An execution wants a shell. If it has to wait, `waiter` is what the output will name it by.
-    pub fn acquire(&mut self, waiter: impl FnOnce() -> W, now: Duration) -> Acquired<S> {
+    /// Asks for a runner. `waiter` is called if the request has to wait; the output that ends the wait carries its result.
+    ///
+    /// # Errors
+    /// [`Rejected::QueueFull`] or [`Rejected::Closed`].
+    pub fn acquire(&mut self, waiter: impl FnOnce() -> W, now: Duration) -> Result<Acquired<R>, Rejected> {
         if self.closed {
-            return Acquired::Refused(Rejected::Closed);
+            return Err(Rejected::Closed);
         }
-        // Whoever waits came first; there is nothing free then.
-        if let Some(Idle { shell, .. }) = self.idle.pop_back() {
+        // No waiter is overtaken: while one waits, no runner is idle and none can be started.
+        if let Some(Idle { runner, .. }) = self.idle.pop_back() {
             self.busy += 1;
-            return Acquired::Granted(Grant::Use(shell));
+            return Ok(Acquired::Granted(Grant::Reuse(runner)));
         }
-        if self.may_grow() {
+        if self.can_grow() {
             self.busy += 1;
-            return Acquired::Granted(Grant::Make);
+            return Ok(Acquired::Granted(Grant::Start));
         }
-        if self.waiting.len() >= self.options.max_waiting {
-            return Acquired::Refused(Rejected::QueueFull { busy: self.busy, waiting: self.waiting.len() });
+        if self.waiting.len() >= self.options.queue_limit {
+            return Err(Rejected::QueueFull { busy: self.busy, waiting: self.waiting.len() });
         }
         self.waiting.push_back(Waiting { waiter: waiter(), since: now });
-        Acquired::Waiting { until: now.checked_add(self.options.max_wait) }
+        Ok(Acquired::Waiting { until: now.checked_add(self.options.queue_timeout) })
     }
 
-    /// The right to make shells until there are `count`, as far as there may be: how many to make. Refused where the pool
-    /// is closed.
+    /// Grants as many [`Grant::Start`] as are needed for `count` runners, within [`PoolOptions::max_size`], and returns
+    /// their number.
+    ///
+    /// # Errors
+    /// [`Rejected::Closed`].
     pub fn grow_to(&mut self, count: usize) -> Result<usize, Rejected> {
         if self.closed {
             return Err(Rejected::Closed);
@@ -192,67 +195,65 @@ impl<S, W> Pool<S, W> {
         Ok(more)
     }
 
-    /// A shell is free again, and fit for the next execution.
-    pub fn put_back(&mut self, shell: S, now: Duration) {
+    /// Ends a grant with a runner that can execute the next request.
+    pub fn release(&mut self, runner: R, now: Duration) {
         if self.closed {
             self.busy -= 1;
-            self.outputs.push_back(Output::Discard(shell));
+            self.outputs.push_back(Output::Stop(runner));
         } else if let Some(Waiting { waiter, .. }) = self.waiting.pop_front() {
-            self.outputs.push_back(Output::Grant(waiter, Grant::Use(shell)));
+            self.outputs.push_back(Output::Grant(waiter, Grant::Reuse(runner)));
         } else {
             self.busy -= 1;
-            self.idle.push_back(Idle { shell, since: now });
-            self.handle_timeout(now); // It may be to idle for no time at all.
+            self.idle.push_back(Idle { runner, since: now });
+            self.handle_timeout(now); // The idle timeout may be zero.
         }
     }
 
-    /// A shell that was in use is no more, or one that was to be made was not. Whoever waits longest may
-    /// make another.
-    pub fn lost(&mut self) {
+    /// Ends a grant without a runner: it ended, or was not started. The first waiter may start another.
+    pub fn discard(&mut self) {
         self.busy -= 1;
-        if self.may_grow()
+        if self.can_grow()
             && let Some(Waiting { waiter, .. }) = self.waiting.pop_front()
         {
             self.busy += 1;
-            self.outputs.push_back(Output::Grant(waiter, Grant::Make));
+            self.outputs.push_back(Output::Grant(waiter, Grant::Start));
         }
     }
 
-    /// Takes those out of the queue that do not wait any more.
-    pub fn forget_waiting(&mut self, gone: impl Fn(&W) -> bool) {
-        self.waiting.retain(|waiting| !gone(&waiting.waiter));
+    /// Removes the waiters for which `is_gone` returns true.
+    pub fn remove_waiters(&mut self, is_gone: impl Fn(&W) -> bool) {
+        self.waiting.retain(|waiting| !is_gone(&waiting.waiter));
     }
 
-    /// Lets go what idles for too long, beyond the least that is kept, and refuses who waits for too long.
+    /// Stops the runners that were idle for too long, and rejects the waiters that waited for too long.
     pub fn handle_timeout(&mut self, now: Duration) {
-        let over = |since: Duration, patience| since.checked_add(patience).is_some_and(|end| now >= end);
+        let is_over = |since: Duration, timeout| since.checked_add(timeout).is_some_and(|end| now >= end);
         while self.size() > self.options.min_size
-            && self.idle.front().is_some_and(|idle| over(idle.since, self.options.idle_timeout))
+            && self.idle.front().is_some_and(|idle| is_over(idle.since, self.options.idle_timeout))
         {
             let idle = self.idle.pop_front();
-            self.outputs.extend(idle.map(|idle| Output::Discard(idle.shell)));
+            self.outputs.extend(idle.map(|idle| Output::Stop(idle.runner)));
         }
-        while self.waiting.front().is_some_and(|first| over(first.since, self.options.max_wait)) {
-            let refusal = Rejected::WaitedTooLong(self.options.max_wait);
+        while self.waiting.front().is_some_and(|first| is_over(first.since, self.options.queue_timeout)) {
+            let rejected = Rejected::QueueTimeout(self.options.queue_timeout);
             let first = self.waiting.pop_front();
-            self.outputs.extend(first.map(|first| Output::Refuse(first.waiter, refusal)));
+            self.outputs.extend(first.map(|first| Output::Reject(first.waiter, rejected)));
         }
     }
 
-    /// Takes no more executions, refuses those that wait, and lets every shell go: the idle ones now, those
-    /// in use when they are put back.
+    /// Rejects every waiter and every later request, and stops the idle runners now, the busy ones when they are released.
     pub fn close(&mut self) {
         self.closed = true;
         let waiting = self.waiting.drain(..);
-        self.outputs.extend(waiting.map(|waiting| Output::Refuse(waiting.waiter, Rejected::Closed)));
-        self.outputs.extend(self.idle.drain(..).map(|idle| Output::Discard(idle.shell)));
+        self.outputs.extend(waiting.map(|waiting| Output::Reject(waiting.waiter, Rejected::Closed)));
+        self.outputs.extend(self.idle.drain(..).map(|idle| Output::Stop(idle.runner)));
     }
 
     fn max_size(&self) -> usize {
         self.options.max_size.max(1)
     }
 
-    fn may_grow(&self) -> bool {
+    fn can_grow(&self) -> bool {
         !self.closed && self.size() < self.max_size()
     }
 }
@@ -271,85 +272,85 @@ mod tests {
     }
 
     fn options() -> PoolOptions {
-        PoolOptions { max_size: 2, max_waiting: 2, max_wait: ms(50), idle_timeout: ms(100), min_size: 0 }
+        PoolOptions { max_size: 2, queue_limit: 2, queue_timeout: ms(50), idle_timeout: ms(100), min_size: 0 }
     }
 
-    fn outputs<S, W>(pool: &mut Pool<S, W>) -> Vec<Output<S, W>> {
+    fn outputs<R, W>(pool: &mut Pool<R, W>) -> Vec<Output<R, W>> {
         std::iter::from_fn(|| pool.poll_output()).collect()
     }
 
     #[test]
-    fn shells_are_made_up_to_the_most_and_then_executions_wait_in_order() {
+    fn runners_start_up_to_max_size_and_then_requests_wait_in_order() {
         let mut pool = pool(options());
-        assert_eq!(pool.acquire(|| "a", ms(0)), Acquired::Granted(Grant::Make));
-        assert_eq!(pool.acquire(|| "b", ms(0)), Acquired::Granted(Grant::Make));
-        assert_eq!(pool.acquire(|| "c", ms(1)), Acquired::Waiting { until: Some(ms(51)) });
-        assert_eq!(pool.acquire(|| "d", ms(2)), Acquired::Waiting { until: Some(ms(52)) });
-        let refusal = Rejected::QueueFull { busy: 2, waiting: 2 };
-        assert_eq!(pool.acquire(|| "e", ms(3)), Acquired::Refused(refusal));
-        pool.put_back(7, ms(4));
-        pool.lost();
-        let expected = [Output::Grant("c", Grant::Use(7)), Output::Grant("d", Grant::Make)];
-        assert_eq!(outputs(&mut pool), expected, "first come, first served; a lost one may be made anew");
+        assert_eq!(pool.acquire(|| "a", ms(0)), Ok(Acquired::Granted(Grant::Start)));
+        assert_eq!(pool.acquire(|| "b", ms(0)), Ok(Acquired::Granted(Grant::Start)));
+        assert_eq!(pool.acquire(|| "c", ms(1)), Ok(Acquired::Waiting { until: Some(ms(51)) }));
+        assert_eq!(pool.acquire(|| "d", ms(2)), Ok(Acquired::Waiting { until: Some(ms(52)) }));
+        let rejected = Rejected::QueueFull { busy: 2, waiting: 2 };
+        assert_eq!(pool.acquire(|| "e", ms(3)), Err(rejected));
+        pool.release(7, ms(4));
+        pool.discard();
+        let expected = [Output::Grant("c", Grant::Reuse(7)), Output::Grant("d", Grant::Start)];
+        assert_eq!(outputs(&mut pool), expected, "in order of arrival; a discarded runner is replaced");
         assert_eq!((pool.size(), pool.idle(), pool.waiting()), (2, 0, 0));
     }
 
     #[test]
-    fn the_shell_that_was_used_last_is_used_next_and_the_others_get_old() {
+    fn the_most_recently_used_runner_is_reused_and_the_others_time_out() {
         let mut pool = pool(PoolOptions { min_size: 1, ..options() });
         assert_eq!(pool.grow_to(9), Ok(2));
-        pool.put_back(1, ms(0));
-        pool.put_back(2, ms(10));
+        pool.release(1, ms(0));
+        pool.release(2, ms(10));
         assert_eq!(pool.next_timeout(), Some(ms(100)));
-        assert_eq!(pool.acquire(|| "a", ms(20)), Acquired::Granted(Grant::Use(2)));
+        assert_eq!(pool.acquire(|| "a", ms(20)), Ok(Acquired::Granted(Grant::Reuse(2))));
         pool.handle_timeout(ms(100));
-        assert_eq!(outputs(&mut pool), [Output::Discard(1)]);
-        pool.put_back(2, ms(101));
-        assert_eq!(pool.next_timeout(), None, "the last one is kept");
+        assert_eq!(outputs(&mut pool), [Output::Stop(1)]);
+        pool.release(2, ms(101));
+        assert_eq!(pool.next_timeout(), None, "min_size runners are kept");
         pool.handle_timeout(ms(9999));
         assert_eq!((outputs(&mut pool), pool.idle()), (vec![], 1));
     }
 
     #[test]
-    fn who_waits_too_long_is_refused_and_who_is_gone_is_forgotten() {
+    fn waiters_time_out_and_dropped_waiters_are_skipped() {
         let mut pool = pool(PoolOptions { max_size: 1, ..options() });
-        pool.acquire(|| "a", ms(0));
-        pool.acquire(|| "b", ms(5));
-        pool.acquire(|| "c", ms(6));
-        pool.forget_waiting(|waiter| *waiter == "b");
+        pool.acquire(|| "a", ms(0)).unwrap();
+        pool.acquire(|| "b", ms(5)).unwrap();
+        pool.acquire(|| "c", ms(6)).unwrap();
+        pool.remove_waiters(|waiter| *waiter == "b");
         assert_eq!(pool.next_timeout(), Some(ms(56)));
         pool.handle_timeout(ms(56));
-        assert_eq!(outputs(&mut pool), [Output::Refuse("c", Rejected::WaitedTooLong(ms(50)))]);
-        pool.put_back(1, ms(60));
+        assert_eq!(outputs(&mut pool), [Output::Reject("c", Rejected::QueueTimeout(ms(50)))]);
+        pool.release(1, ms(60));
         assert_eq!((outputs(&mut pool), pool.idle()), (vec![], 1));
     }
 
     #[test]
-    fn closing_wakes_every_waiter_and_lets_every_shell_go() {
+    fn closing_rejects_every_waiter_and_stops_every_runner() {
         let mut pool = pool(options());
         pool.grow_to(2).unwrap();
-        pool.put_back(1, ms(0));
-        pool.acquire(|| "a", ms(0));
-        pool.acquire(|| "b", ms(0));
-        pool.put_back(1, ms(0));
-        pool.acquire(|| "c", ms(0));
-        pool.acquire(|| "d", ms(0));
+        pool.release(1, ms(0));
+        pool.acquire(|| "a", ms(0)).unwrap();
+        pool.acquire(|| "b", ms(0)).unwrap();
+        pool.release(1, ms(0));
+        pool.acquire(|| "c", ms(0)).unwrap();
+        pool.acquire(|| "d", ms(0)).unwrap();
         let _ = outputs(&mut pool);
         pool.close();
-        let closed = |waiter| Output::Refuse(waiter, Rejected::Closed);
+        let closed = |waiter| Output::Reject(waiter, Rejected::Closed);
         assert_eq!(outputs(&mut pool), [closed("c"), closed("d")]);
-        assert_eq!(pool.acquire(|| "e", ms(1)), Acquired::Refused(Rejected::Closed));
+        assert_eq!(pool.acquire(|| "e", ms(1)), Err(Rejected::Closed));
         assert_eq!(pool.grow_to(2), Err(Rejected::Closed));
-        pool.put_back(1, ms(1));
-        pool.lost();
-        assert_eq!((outputs(&mut pool), pool.size()), (vec![Output::Discard(1)], 0));
+        pool.release(1, ms(1));
+        pool.discard();
+        assert_eq!((outputs(&mut pool), pool.size()), (vec![Output::Stop(1)], 0));
     }
 
     #[derive(Debug, Clone)]
     enum Step {
         Acquire,
-        PutBack,
-        Lose,
+        Release,
+        Discard,
         Wait(u64),
         GrowTo(usize),
         Close,
@@ -358,8 +359,8 @@ mod tests {
     fn step() -> impl Strategy<Value = Step> {
         prop_oneof![
             6 => Just(Step::Acquire),
-            4 => Just(Step::PutBack),
-            2 => Just(Step::Lose),
+            4 => Just(Step::Release),
+            2 => Just(Step::Discard),
             3 => (0_u64..60).prop_map(Step::Wait),
             1 => (0_usize..5).prop_map(Step::GrowTo),
             1 => Just(Step::Close),
@@ -367,56 +368,56 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever happens: never too many shells, nobody waits while one is free, nobody is answered
-        /// twice, and at the end nobody and nothing is left over.
+        /// In every order of steps: never more than `max_size` runners, no waiter while a runner is idle, one answer for each
+        /// waiter, and no waiter or idle runner after `close`.
         #[test]
-        fn every_execution_is_answered_once_and_every_shell_ends(
+        fn every_request_is_answered_once_and_every_runner_is_stopped(
             steps in prop::collection::vec(step(), 0..80), max_size in 0_usize..4, min_size in 0_usize..4,
         ) {
             let mut pool: Pool<u32, u32> = Pool::new(PoolOptions { max_size, min_size, ..options() });
-            let (mut now, mut next, mut made) = (ms(0), 0, 0);
+            let (mut now, mut next, mut started) = (ms(0), 0, 0);
             let (mut waiting, mut granted, mut alive) = (Vec::new(), Vec::new(), Vec::new());
             for step in steps.into_iter().chain([Step::Close]) {
                 match step {
                     Step::Acquire => {
                         next += 1;
                         match pool.acquire(|| next, now) {
-                            Acquired::Granted(grant) => granted.push(grant),
-                            Acquired::Waiting { .. } => waiting.push(next),
-                            Acquired::Refused(_) => {}
+                            Ok(Acquired::Granted(grant)) => granted.push(grant),
+                            Ok(Acquired::Waiting { .. }) => waiting.push(next),
+                            Err(_) => {}
                         }
                     }
-                    Step::PutBack => {
+                    Step::Release => {
                         if let Some(grant) = granted.pop() {
-                            let shell = match grant {
-                                Grant::Use(shell) => shell,
-                                Grant::Make => { made += 1; alive.push(made); made }
+                            let runner = match grant {
+                                Grant::Reuse(runner) => runner,
+                                Grant::Start => { started += 1; alive.push(started); started }
                             };
-                            pool.put_back(shell, now);
+                            pool.release(runner, now);
                         }
                     }
-                    Step::Lose => if let Some(grant) = granted.pop() {
-                        if let Grant::Use(shell) = grant { alive.retain(|one| *one != shell) }
-                        pool.lost();
+                    Step::Discard => if let Some(grant) = granted.pop() {
+                        if let Grant::Reuse(runner) = grant { alive.retain(|one| *one != runner) }
+                        pool.discard();
                     },
                     Step::Wait(time) => { now += ms(time); pool.handle_timeout(now) }
                     Step::GrowTo(count) => {
-                        for _ in 0..pool.grow_to(count).unwrap_or(0) { granted.push(Grant::Make) }
-                        pool.handle_timeout(now); // What was kept for `min_size` may have been due for long.
+                        for _ in 0..pool.grow_to(count).unwrap_or(0) { granted.push(Grant::Start) }
+                        pool.handle_timeout(now); // Runners kept for `min_size` may be overdue.
                     }
                     Step::Close => pool.close(),
                 }
                 while let Some(output) = pool.poll_output() {
                     match output {
                         Output::Grant(waiter, grant) => {
-                            prop_assert_eq!(waiting.remove(0), waiter, "first come, first served");
+                            prop_assert_eq!(waiting.remove(0), waiter, "waiters are served in order of arrival");
                             granted.push(grant);
                         }
-                        Output::Refuse(waiter, _) => {
+                        Output::Reject(waiter, _) => {
                             prop_assert!(waiting.contains(&waiter));
                             waiting.retain(|one| *one != waiter);
                         }
-                        Output::Discard(shell) => alive.retain(|one| *one != shell),
+                        Output::Stop(runner) => alive.retain(|one| *one != runner),
                     }
                 }
                 prop_assert!(pool.size() <= max_size.max(1));
@@ -426,7 +427,7 @@ mod tests {
                 prop_assert!(pool.next_timeout().is_none_or(|due| due > now || matches!(now, Duration::ZERO)));
             }
             prop_assert!(waiting.is_empty() && pool.idle() == 0);
-            let used = granted.iter().filter(|grant| matches!(grant, Grant::Use(_))).count();
+            let used = granted.iter().filter(|grant| matches!(grant, Grant::Reuse(_))).count();
             prop_assert_eq!(alive.len(), used);
         }
     }

@@ -48,10 +48,13 @@ pub use execbox_core::manifest::{ProviderManifest, ToolManifest};
 pub use execbox_core::pool::{PoolOptions, Rejected};
 pub use execbox_core::program::Limits;
 pub use execbox_core::protocol::host::HostOptions;
+#[cfg(feature = "standard")]
+pub use execbox_quickjs::LoadError;
 pub use executor::inline::InlineExecutor;
-pub use executor::process::{CommandError, ProcessExecutor, ProcessExecutorBuilder, RunnerCommand};
+pub use executor::pooled::PooledBuilder;
+pub use executor::process::{CommandError, ProcessExecutor, RunnerCommand};
 pub use executor::remote::RemoteExecutor;
-pub use executor::worker::{WorkerExecutor, WorkerExecutorBuilder};
+pub use executor::worker::WorkerExecutor;
 pub use executor::{ExecuteRequest, Executor};
 pub use session::runner::Runner;
 #[cfg(feature = "standard")]

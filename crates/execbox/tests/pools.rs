@@ -1,5 +1,4 @@
-//! Executors that keep shells, seen from outside: who waits, who is refused, what is used again and what is not.
-//! The rules themselves are tested in `execbox_core::pool`.
+//! Executors with a pool: waiting, rejection, reuse, disposal. The rules of the pool are tested in `execbox_core::pool`.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
@@ -11,12 +10,12 @@ use execbox::core::engine::{Answer, CallId, Engine, Event, Guest, Interrupt, Pen
 use execbox::core::program::{Program, Source};
 use execbox::core::value::Value;
 use execbox::{
-    CancellationToken, ErrorCode, ExecuteRequest, ExecuteResult, Executor, Limits, PoolOptions, Rejected,
+    CancellationToken, ErrorCode, ExecuteRequest, ExecuteResult, Executor, Limits, PoolOptions, Rejected, Runner,
     WorkerExecutor,
 };
 use execbox_testkit::scripted::{Moves, Scripted};
 
-/// The scripted engine, which notes on which threads it works, and whose program `never give way` never does.
+/// The scripted engine, which records the threads it is called on. Its program `never return` blocks the thread.
 #[derive(Default)]
 struct Watched {
     threads: Arc<Mutex<Vec<ThreadId>>>,
@@ -32,7 +31,7 @@ impl Engine for Watched {
     fn start(&self, program: Program) -> Result<Box<dyn Guest>, StartError> {
         self.threads.lock().unwrap().push(thread::current().id());
         match &program.source {
-            Source::Script { code, .. } if code.text == "never give way" => Ok(Box::new(Stuck)),
+            Source::Script { code, .. } if code.text == "never return" => Ok(Box::new(Stuck)),
             _ => Scripted.start(program),
         }
     }
@@ -61,7 +60,11 @@ type Threads = Arc<Mutex<Vec<ThreadId>>>;
 fn workers(pool: PoolOptions) -> (WorkerExecutor, Threads) {
     let engine = Watched::default();
     let threads = Arc::clone(&engine.threads);
-    (WorkerExecutor::with(Arc::new(engine), Arc::new(Moves)).pool(pool).build(), threads)
+    (WorkerExecutor::builder(runner(engine)).pool(pool).build(), threads)
+}
+
+fn runner(engine: impl Engine + 'static) -> Runner {
+    Runner::with_engine(Arc::new(engine), Arc::new(Moves))
 }
 
 fn one() -> PoolOptions {
@@ -84,13 +87,13 @@ fn started(threads: &Threads) -> usize {
     threads.lock().unwrap().len()
 }
 
-fn refusal(result: &ExecuteResult) -> Option<Rejected> {
+fn rejected(result: &ExecuteResult) -> Option<Rejected> {
     let error = result.error()?;
     assert_eq!(error.code, ErrorCode::InternalError);
-    error.refusal
+    error.rejected
 }
 
-/// Begins an execution that occupies a worker until it is aborted or cancelled.
+/// Starts a request that occupies a worker until it is aborted or cancelled.
 async fn occupy(
     executor: &WorkerExecutor,
     threads: &Threads,
@@ -106,7 +109,7 @@ async fn occupy(
 }
 
 #[tokio::test]
-async fn successes_and_ordinary_failures_use_the_worker_again_and_timeouts_do_not() {
+async fn workers_are_reused_after_success_and_failure_but_not_after_a_timeout() {
     let (executor, threads) = workers(one());
     assert!(run(&executor, "return 1").await.is_ok());
     assert_eq!(run(&executor, "throw Error no").await.error().unwrap().code, ErrorCode::RuntimeError);
@@ -118,10 +121,10 @@ async fn successes_and_ordinary_failures_use_the_worker_again_and_timeouts_do_no
 }
 
 #[tokio::test]
-async fn an_ephemeral_executor_uses_no_worker_twice() {
+async fn ephemeral_executors_never_reuse_a_worker() {
     let engine = Watched::default();
     let threads = Arc::clone(&engine.threads);
-    let executor = WorkerExecutor::with(Arc::new(engine), Arc::new(Moves)).pool(one()).ephemeral().build();
+    let executor = WorkerExecutor::builder(runner(engine)).pool(one()).ephemeral().build();
     executor.prewarm(3).await.unwrap();
     for _ in 0..3 {
         assert!(run(&executor, "return 1").await.is_ok());
@@ -130,38 +133,39 @@ async fn an_ephemeral_executor_uses_no_worker_twice() {
 }
 
 #[tokio::test]
-async fn a_worker_that_never_gives_way_is_abandoned_and_its_caller_answered() {
+async fn a_worker_that_never_returns_is_abandoned_and_replaced() {
     let (executor, threads) = workers(one());
     for round in 1..=3 {
-        let result = executor.execute(execution("never give way", 50)).await;
+        let result = executor.execute(execution("never return", 50)).await;
         assert_eq!(result.error().unwrap().code, ErrorCode::Timeout);
         assert!(result.duration < Duration::from_mins(1), "{:?}", result.duration);
-        assert!(run(&executor, "return 1").await.is_ok(), "another one took its place");
+        assert!(run(&executor, "return 1").await.is_ok(), "another worker takes its place");
         assert_eq!(distinct(&threads), 1 + round);
     }
 }
 
 #[tokio::test]
-async fn overload_is_refused_by_its_own_name() {
-    let (executor, threads) = workers(PoolOptions { max_waiting: 1, max_wait: Duration::from_millis(50), ..one() });
+async fn overload_is_rejected_with_a_typed_reason() {
+    let (executor, threads) =
+        workers(PoolOptions { queue_limit: 1, queue_timeout: Duration::from_millis(50), ..one() });
     let (busy, _) = occupy(&executor, &threads).await;
-    let (waits, refused) = tokio::join!(run(&executor, "return 1"), run(&executor, "return 2"));
-    assert_eq!(refusal(&refused), Some(Rejected::QueueFull { busy: 1, waiting: 1 }));
-    assert_eq!(refusal(&waits), Some(Rejected::WaitedTooLong(Duration::from_millis(50))));
+    let (timed_out, rejected_at_once) = tokio::join!(run(&executor, "return 1"), run(&executor, "return 2"));
+    assert_eq!(rejected(&rejected_at_once), Some(Rejected::QueueFull { busy: 1, waiting: 1 }));
+    assert_eq!(rejected(&timed_out), Some(Rejected::QueueTimeout(Duration::from_millis(50))));
     assert_eq!(
-        refused.error().unwrap().message,
-        "the executor is overloaded: all 1 runners are busy, and 1 executions wait already"
+        rejected_at_once.error().unwrap().message,
+        "the executor is overloaded: 1 runners are busy, 1 requests are waiting"
     );
-    assert_eq!(waits.duration, Duration::ZERO, "waiting is not execution time");
+    assert_eq!(timed_out.duration, Duration::ZERO, "waiting is not execution time");
     busy.abort();
 }
 
 #[tokio::test]
-async fn who_leaves_the_queue_disturbs_nobody() {
-    let (executor, threads) = workers(PoolOptions { max_waiting: 1, ..one() });
+async fn dropped_and_cancelled_waiters_leave_the_queue() {
+    let (executor, threads) = workers(PoolOptions { queue_limit: 1, ..one() });
     let (busy, token) = occupy(&executor, &threads).await;
     for _ in 0..3 {
-        // Aborted, or cancelled, while it waits: its place is free for the next.
+        // Dropped or cancelled while it waits: the queue has room for the next request.
         let waits = tokio::time::timeout(Duration::from_millis(10), run(&executor, "return 1")).await;
         assert!(waits.is_err());
         let cancelled = CancellationToken::new();
@@ -177,7 +181,7 @@ async fn who_leaves_the_queue_disturbs_nobody() {
 }
 
 #[tokio::test]
-async fn disposing_wakes_who_waits_and_lets_who_runs_finish() {
+async fn dispose_rejects_waiters_and_waits_for_busy_workers() {
     let (executor, threads) = workers(one());
     let (busy, token) = occupy(&executor, &threads).await;
     let waiting = executor.clone();
@@ -185,33 +189,33 @@ async fn disposing_wakes_who_waits_and_lets_who_runs_finish() {
     tokio::time::sleep(Duration::from_millis(20)).await;
     let disposing = executor.clone();
     let disposing = tokio::spawn(async move { disposing.dispose().await });
-    assert_eq!(refusal(&waiting.await.unwrap()), Some(Rejected::Closed));
-    assert!(!disposing.is_finished(), "one still runs");
+    assert_eq!(rejected(&waiting.await.unwrap()), Some(Rejected::Closed));
+    assert!(!disposing.is_finished(), "one worker is busy");
     token.cancel();
     assert!(busy.await.unwrap().error().is_some());
     disposing.await.unwrap();
-    assert_eq!(refusal(&run(&executor, "return 1").await), Some(Rejected::Closed));
-    assert_eq!(executor.prewarm(1).await.unwrap_err().refusal, Some(Rejected::Closed));
+    assert_eq!(rejected(&run(&executor, "return 1").await), Some(Rejected::Closed));
+    assert_eq!(executor.prewarm(1).await.unwrap_err().rejected, Some(Rejected::Closed));
 }
 
 #[tokio::test]
-async fn prewarming_has_each_worker_execute_and_idle_ones_are_let_go() {
+async fn prewarm_starts_each_worker_and_idle_workers_time_out() {
     let idle_timeout = Duration::from_mins(10);
     let options = PoolOptions { max_size: 3, min_size: 1, idle_timeout, ..one() };
     let (executor, threads) = workers(options);
     executor.prewarm(2).await.unwrap();
     assert_eq!((started(&threads), distinct(&threads)), (2, 2));
     executor.prewarm(2).await.unwrap();
-    assert_eq!(started(&threads), 2, "two were warm already");
+    assert_eq!(started(&threads), 2, "two workers are idle already");
     tokio::time::pause();
     tokio::time::sleep(idle_timeout * 2).await;
     tokio::time::resume();
     executor.prewarm(2).await.unwrap();
-    assert_eq!(distinct(&threads), 3, "one of two was let go, and one is kept");
+    assert_eq!(distinct(&threads), 3, "one worker timed out, one was kept");
 }
 
 #[tokio::test]
-async fn warming_tells_what_is_wrong() {
+async fn prewarm_fails_if_the_engine_does_not_start() {
     struct Broken;
     impl Engine for Broken {
         fn name(&self) -> &'static str {
@@ -221,13 +225,13 @@ async fn warming_tells_what_is_wrong() {
             Err(StartError::Failed("no".into()))
         }
     }
-    let executor = WorkerExecutor::with(Arc::new(Broken), Arc::new(Moves)).build();
+    let executor = WorkerExecutor::with_engine(Arc::new(Broken), Arc::new(Moves));
     let error = executor.prewarm(1).await.unwrap_err();
     assert_eq!(error.code, ErrorCode::InternalError);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_hundred_at_once_on_two_workers_come_in_order_and_once() {
+async fn two_hundred_requests_on_two_workers_are_each_answered() {
     let (executor, threads) = workers(PoolOptions { max_size: 2, ..one() });
     let started = Instant::now();
     let tasks: Vec<_> = (0..200)

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use execbox::code::CodeExecutionOptions;
 use execbox::transport::{Received, StreamTransport, Transport};
-use execbox::{ErrorCode, ExecuteRequest, Executor, Limits, RemoteExecutor, Runner};
+use execbox::{ErrorCode, ExecuteRequest, Executor, Limits, ProcessExecutor, RemoteExecutor, Runner, RunnerCommand};
 use serde_json::{Value as Json, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
 use tokio::task::JoinHandle;
@@ -194,4 +194,42 @@ async fn a_connection_that_cannot_be_opened_tells_no_address() {
     let error = result.error().unwrap();
     assert_eq!(error.message, "cannot connect to the runner: connection refused");
     assert_eq!(error.code, ErrorCode::InternalError);
+}
+
+/// What a child writes of itself: its environment, sorted, and its directory.
+async fn child_of(name: &str, configure: impl Fn(RunnerCommand) -> RunnerCommand) -> String {
+    let file = std::env::temp_dir().join(format!("execbox-child-{name}-{}", std::process::id()));
+    let command = RunnerCommand::new("/bin/sh").args(["-c", "{ /usr/bin/env; /bin/pwd; } > \"$0\""]).arg(&file);
+    let result = ProcessExecutor::new(configure(command)).execute(ExecuteRequest::new("1")).await;
+    assert_eq!(result.error().unwrap().code, ErrorCode::InternalError, "a shell is no runner");
+    let written = std::fs::read_to_string(&file).unwrap();
+    std::fs::remove_file(file).unwrap();
+    written
+}
+
+#[tokio::test]
+async fn a_child_gets_no_environment_and_the_root_directory_by_default() {
+    let child = child_of("default", |command| command).await;
+    assert!(!child.contains("CARGO_MANIFEST_DIR") && child.ends_with("\n/\n"), "{child}");
+}
+
+#[tokio::test]
+async fn a_child_gets_the_environment_and_the_directory_of_its_command() {
+    let directory = std::env::temp_dir().canonicalize().unwrap();
+    let cargo = || std::env::vars_os().filter(|(name, _)| name == "CARGO_MANIFEST_DIR");
+    let configure = |command: RunnerCommand| {
+        command.env("GREETING", "hi").env("GREETING", "hello").envs(cargo()).current_dir(&directory)
+    };
+    let child = child_of("configured", configure).await;
+    assert!(child.contains("\nGREETING=hello\n") || child.starts_with("GREETING=hello\n"), "{child}");
+    assert!(
+        child.contains("CARGO_MANIFEST_DIR=") && child.ends_with(&format!("\n{}\n", directory.display())),
+        "{child}"
+    );
+}
+
+#[test]
+fn debug_output_of_a_command_hides_the_values_of_its_environment() {
+    let text = format!("{:?}", RunnerCommand::new("/bin/runner").env("TOKEN", "s3cret"));
+    assert!(text.contains("TOKEN") && !text.contains("s3cret"), "{text}");
 }

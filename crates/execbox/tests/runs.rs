@@ -300,12 +300,12 @@ async fn a_runner_that_misbehaves_ends_the_run_once_and_clearly() {
 
 #[tokio::test]
 async fn a_run_that_is_turned_away_says_so_by_its_own_name() {
-    let pool = PoolOptions { max_size: 1, max_waiting: 0, ..PoolOptions::for_cores(1) };
-    let executor = WorkerExecutor::builder().unwrap().pool(pool).build();
+    let pool = PoolOptions { max_size: 1, queue_limit: 0, ..PoolOptions::for_cores(1) };
+    let executor = WorkerExecutor::builder(Runner::new().unwrap()).pool(pool).build();
     let busy = executor.run_code("for (;;);", CodeExecutionOptions::new());
     tokio::time::sleep(Duration::from_millis(100)).await;
     let refused = executor.run_code("export default 1", CodeExecutionOptions::new()).await.error.unwrap();
-    assert_eq!((refused.is_internal, refused.refusal), (true, Some(Rejected::QueueFull { busy: 1, waiting: 0 })));
+    assert_eq!((refused.is_internal, refused.rejected), (true, Some(Rejected::QueueFull { busy: 1, waiting: 0 })));
     busy.terminate(None);
     assert_eq!(busy.await.status, Status::Terminated);
     // What a guest throws is never taken for it.

@@ -84,7 +84,7 @@ fn busy() -> (InlineExecutor, Shared<Vec<usize>>, Shared<usize>) {
         }
     });
     let engine = Busy { socket: Arc::new(socket), turns: Arc::clone(&turns), guests: Mutex::new(0) };
-    (InlineExecutor::with(Arc::new(engine), Arc::new(Moves)), turns, most)
+    (InlineExecutor::with_engine(Arc::new(engine), Arc::new(Moves)), turns, most)
 }
 
 /// No guest is ever more than two turns ahead of another.

@@ -7,16 +7,16 @@ pub(crate) mod transcript;
 use std::fs;
 use std::time::{Duration, Instant};
 
-use execbox::{PoolOptions, ProcessExecutor, ProcessExecutorBuilder, RunnerCommand};
+use execbox::{PoolOptions, PooledBuilder, ProcessExecutor, RunnerCommand};
 pub(crate) use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
 /// An executor over children of the binary under test.
-pub(crate) fn processes(max_size: usize) -> ProcessExecutorBuilder {
+pub(crate) fn processes(max_size: usize) -> PooledBuilder<ProcessExecutor> {
     let command = RunnerCommand::new(env!("CARGO_BIN_EXE_execbox")).arg("runner");
     ProcessExecutor::builder(command).pool(PoolOptions {
         max_size,
-        max_wait: Duration::from_mins(10),
+        queue_timeout: Duration::from_mins(10),
         ..PoolOptions::for_cores(2)
     })
 }

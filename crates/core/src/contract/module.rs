@@ -181,7 +181,7 @@ impl Failure {
     /// The executor turned the run away, or could not begin it.
     pub fn refused(error: ExecuteError) -> Self {
         let mut failure = Self::internal(error.message);
-        failure.error.refusal = error.refusal;
+        failure.error.rejected = error.rejected;
         failure
     }
 
@@ -481,8 +481,8 @@ pub struct CodeExecutionError {
     /// Something between host and guest broke. Never so for what a guest threw, whatever it is called. Not part of what
     /// the specification serialises.
     pub is_internal: bool,
-    /// Where an executor turned the run away before anything of it ran: why. Not part of what the specification serialises.
-    pub refusal: Option<Rejected>,
+    /// Why an executor rejected the run before anything of it was executed. Not part of what the specification serialises.
+    pub rejected: Option<Rejected>,
 }
 
 impl CodeExecutionError {

@@ -264,7 +264,7 @@ fn read_failure(fields: &mut Fields) -> Result<Failure, Fault> {
         line: error.optional_integer_32("line")?,
         column: error.optional_integer_32("column")?,
         is_internal: fields.is_true("internal"),
-        refusal: None,
+        rejected: None,
     };
     Ok(Failure::new(status.unwrap_or(Status::Error), error))
 }

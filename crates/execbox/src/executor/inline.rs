@@ -32,15 +32,17 @@ pub struct InlineExecutor {
 }
 
 impl InlineExecutor {
-    /// With the standard parts: QuickJS, and TypeScript accepted. Every executor made so shares the
-    /// process's one engine.
+    /// Creates an executor with QuickJS, which accepts TypeScript. All of them in a process share one engine.
+    ///
+    /// # Errors
+    /// The engine does not load.
     #[cfg(feature = "standard")]
     pub fn new() -> Result<Self, execbox_quickjs::LoadError> {
         Ok(Self { parts: Parts::standard()? })
     }
 
-    /// With parts of your own.
-    pub fn with(engine: Arc<dyn Engine>, language: Arc<dyn Language>) -> Self {
+    /// Creates an executor with another engine and language.
+    pub fn with_engine(engine: Arc<dyn Engine>, language: Arc<dyn Language>) -> Self {
         Self { parts: Parts { engine, language } }
     }
 
@@ -87,9 +89,13 @@ impl Executor for InlineExecutor {
         code::Run::begin(source, options, |request, run| code::drive(parts, request, run))
     }
 
-    /// The engine is warm once it has run anything: `count` does not matter.
+    /// Executes an empty script once, whatever the `count`: there is one engine.
     fn prewarm(&self, _count: usize) -> BoxFuture<'_, Result<(), ExecuteError>> {
         Box::pin(async { self.run(ExecuteRequest::new("")).await.outcome.map(drop) })
+    }
+
+    fn dispose(&self) -> BoxFuture<'_, ()> {
+        Box::pin(std::future::ready(()))
     }
 }
 

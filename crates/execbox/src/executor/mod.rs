@@ -1,4 +1,4 @@
-//! What is executed, and by what.
+//! The [`Executor`] trait, its request, and the executors.
 
 pub(crate) mod inline;
 mod pool;
@@ -10,53 +10,55 @@ pub(crate) mod worker;
 use std::fmt;
 use std::sync::Arc;
 
-use execbox_core::contract::module::Failure;
 use execbox_core::engine::LogLine;
 use execbox_core::error::{ExecuteError, ExecuteResult};
 use execbox_core::program::Limits;
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
-use crate::code::{CodeExecution, CodeExecutionOptions, Run};
+use crate::code::{CodeExecution, CodeExecutionOptions};
 use crate::tools::provider::Provider;
 use crate::tools::tool::ToolContext;
 
-/// Runs code: behind which wall, is for the executor to say.
+/// Runs guest code at one level of isolation: in this process, on worker threads, in child processes, or remotely.
+///
+/// All methods are required, so that an executor that wraps another one cannot forget to forward one.
 pub trait Executor: Send + Sync {
-    /// Runs `execution` to its end. Every way in which it can end is an [`ExecuteResult`].
+    /// Executes a script. Every outcome, failures to start included, is an [`ExecuteResult`].
     ///
     /// Dropping the future stops the guest and cancels its tool calls.
-    fn execute(&self, execution: ExecuteRequest) -> BoxFuture<'_, ExecuteResult>;
+    fn execute(&self, request: ExecuteRequest) -> BoxFuture<'_, ExecuteResult>;
 
-    /// Runs `source` as an ES module (code-execution specification). The run begins at once, on the current tokio runtime.
-    fn run_code(&self, source: &str, options: CodeExecutionOptions) -> CodeExecution {
-        Run::begin(source, options, |_, run| async {
-            run.finish(Err(Failure::internal("this executor runs scripts only")), None)
-        })
-    }
+    /// Runs `source` as an ES module (code-execution specification). The run starts at once, on the current tokio runtime.
+    fn run_code(&self, source: &str, options: CodeExecutionOptions) -> CodeExecution;
 
-    /// Gets ready for `count` executions at once, as far as it may, so that the first ones need not wait:
-    /// starts workers or children, and has each execute a program that does nothing. An executor that
-    /// keeps nothing ready has nothing to do.
+    /// Starts runners until there are `count`, within the size of the pool, and has each execute an empty script, so that the
+    /// first requests need not wait for that. An executor without a pool does nothing, or loads its engine.
     ///
     /// # Errors
-    /// That program failed, as every other would; or the executor was [disposed of](Self::dispose).
-    fn prewarm(&self, count: usize) -> BoxFuture<'_, Result<(), ExecuteError>> {
-        let _ = count;
-        Box::pin(std::future::ready(Ok(())))
-    }
+    /// A runner did not start, or the executor was [disposed of](Self::dispose).
+    fn prewarm(&self, count: usize) -> BoxFuture<'_, Result<(), ExecuteError>>;
 
-    /// Lets go what it keeps ready, and waits for the executions under way. Those that wait for their turn
-    /// are woken, and all from here on refused, with an error whose [`refusal`](ExecuteError::refusal) is
-    /// [`Rejected::Closed`](crate::Rejected::Closed). An executor that keeps nothing ready goes on.
-    fn dispose(&self) -> BoxFuture<'_, ()> {
-        Box::pin(std::future::ready(()))
-    }
+    /// Rejects the requests that wait for a runner and all later ones, waits for the busy runners, and stops all. The error of
+    /// a rejected request has [`Rejected::Closed`](crate::Rejected::Closed) in [`rejected`](ExecuteError::rejected).
+    ///
+    /// An executor without a pool does nothing, and still accepts requests.
+    fn dispose(&self) -> BoxFuture<'_, ()>;
 }
 
-/// Code with what is granted to it: the request of the script contract.
+/// A script with everything that is granted to it.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use execbox::{ExecuteRequest, Limits};
+///
+/// let request = ExecuteRequest::new("console.log(6 * 7)")
+///     .limits(Limits { timeout: Duration::from_secs(1), ..Limits::default() })
+///     .on_log(|line| println!("{}", line.text));
+/// ```
 #[derive(Clone)]
-#[must_use = "an execution does nothing until an executor is given it"]
+#[must_use = "a request does nothing until it is passed to an executor"]
 pub struct ExecuteRequest {
     pub(crate) code: Arc<str>,
     pub(crate) providers: Vec<Provider>,
@@ -70,7 +72,7 @@ pub(crate) type LogSink = Arc<dyn Fn(&LogLine) + Send + Sync>;
 pub(crate) type CallSink = Arc<dyn Fn(&ToolContext) + Send + Sync>;
 
 impl ExecuteRequest {
-    /// Code, with no tools, under the default limits.
+    /// A script without tools, under the default limits.
     pub fn new(code: impl Into<Arc<str>>) -> Self {
         Self {
             code: code.into(),
@@ -82,38 +84,38 @@ impl ExecuteRequest {
         }
     }
 
-    /// Grants a provider's tools.
+    /// Grants the tools of a provider, as a global object of its name.
     pub fn provider(mut self, provider: Provider) -> Self {
         self.providers.push(provider);
         self
     }
 
-    /// Grants several providers' tools.
+    /// Grants the tools of several providers.
     pub fn providers(mut self, providers: impl IntoIterator<Item = Provider>) -> Self {
         self.providers.extend(providers);
         self
     }
 
-    /// Sets the limits.
+    /// Sets the limits. Default: [`Limits::default`].
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// A token that cancels the execution: it ends as `timeout`, and its tool calls are cancelled.
+    /// Sets a token that cancels the execution: it fails with `timeout`, and its tool calls are cancelled.
     pub fn cancellation(mut self, token: CancellationToken) -> Self {
         self.cancellation = Some(token);
         self
     }
 
-    /// Called with every console line as it comes, and before the calls that the guest makes after it; the result
-    /// carries them all the same. It runs on the executing task: it should be quick and not block.
+    /// Sets a function that receives each console line while the guest runs, before the tool calls that follow the line. The
+    /// result contains the lines, too. It is called on the task that executes, and must not block.
     pub fn on_log(mut self, sink: impl Fn(&LogLine) + Send + Sync + 'static) -> Self {
         self.on_log = Some(Arc::new(sink));
         self
     }
 
-    /// Called with every tool call as it begins, before its input is checked. Like `on_log`, it should be quick.
+    /// Sets a function that receives each tool call before its input is checked. Like that of `on_log`, it must not block.
     pub fn on_call(mut self, sink: impl Fn(&ToolContext) + Send + Sync + 'static) -> Self {
         self.on_call = Some(Arc::new(sink));
         self

@@ -1,4 +1,4 @@
-//! The driver of [`Pool`](core::Pool): executions that wait, and shells that get old, in real time.
+//! The driver of [`Pool`](core::Pool): waiters as futures, timeouts in real time.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -8,150 +8,144 @@ use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-/// As the defaults are on this machine.
-pub(crate) fn default_options() -> PoolOptions {
-    PoolOptions::for_cores(std::thread::available_parallelism().map_or(1, usize::from))
-}
+type Answer<R> = Result<Grant<R>, Rejected>;
+type WaiterSender<R> = oneshot::Sender<Answer<R>>;
 
-type Answer<S> = Result<Grant<S>, Rejected>;
-type Waiter<S> = oneshot::Sender<Answer<S>>;
-
-/// Shells for executions, shared.
-pub(crate) struct Pool<S> {
-    state: Mutex<State<S>>,
-    /// What the pool's times count from.
+/// A shared pool of idle runners `R`.
+pub(crate) struct Pool<R> {
+    state: Mutex<State<R>>,
+    /// The zero of the pool's times.
     epoch: Instant,
-    /// Told whenever a shell is gone for good.
-    gone: Notify,
+    /// Notified after every change: [`close`](Self::close) waits for the last runner to end.
+    changed: Notify,
 }
 
-struct State<S> {
-    pool: core::Pool<S, Waiter<S>>,
-    /// Lets old shells go.
-    sweeper: Option<JoinHandle<()>>,
+struct State<R> {
+    pool: core::Pool<R, WaiterSender<R>>,
+    /// Calls `handle_timeout` when it is due.
+    timer: Option<JoinHandle<()>>,
 }
 
-/// The right to use one shell, or to make one. It ends with [`put_back`](Self::put_back), or by being
-/// dropped: the shell is lost then, and another may be made in its place.
-pub(crate) struct Lease<S: Send + 'static> {
-    pool: Arc<Pool<S>>,
-    over: bool,
+/// A place among the runners. It ends with [`release`](Self::release); dropping it discards the runner, and another may be
+/// started in its place.
+pub(crate) struct Lease<R: Send + 'static> {
+    pool: Arc<Pool<R>>,
+    released: bool,
 }
 
-impl<S: Send + 'static> Pool<S> {
+impl<R: Send + 'static> Pool<R> {
     pub(crate) fn new(options: PoolOptions) -> Arc<Self> {
-        let state = Mutex::new(State { pool: core::Pool::new(options), sweeper: None });
-        Arc::new(Self { state, epoch: Instant::now(), gone: Notify::new() })
+        let state = Mutex::new(State { pool: core::Pool::new(options), timer: None });
+        Arc::new(Self { state, epoch: Instant::now(), changed: Notify::new() })
     }
 
-    /// Waits for its turn. Without a shell: one is to be made.
-    pub(crate) async fn acquire(self: &Arc<Self>) -> Result<(Lease<S>, Option<S>), Rejected> {
-        let mut turn = None;
+    /// Waits for a place. Without a runner in the result, the caller has to start one.
+    pub(crate) async fn acquire(self: &Arc<Self>) -> Result<(Lease<R>, Option<R>), Rejected> {
+        let mut waiter = None;
         let acquired = self.lock().pool.acquire(
             || {
-                let (waiter, answer) = oneshot::channel();
-                turn = Some(Turn { pool: self, answer });
-                waiter
+                let (sender, answer) = oneshot::channel();
+                waiter = Some(Waiter { pool: self, answer });
+                sender
             },
             self.epoch.elapsed(),
-        );
-        let grant = match (acquired, turn) {
+        )?;
+        let grant = match (acquired, waiter) {
             (Acquired::Granted(grant), _) => grant,
-            (Acquired::Refused(refusal), _) => return Err(refusal),
-            (Acquired::Waiting { until }, Some(turn)) => turn.come(until).await?,
-            (Acquired::Waiting { .. }, None) => unreachable!("whoever waits was named"),
+            (Acquired::Waiting { until }, Some(waiter)) => waiter.wait(until).await?,
+            (Acquired::Waiting { .. }, None) => unreachable!("the pool asked for a waiter"),
         };
-        let shell = match grant {
-            Grant::Use(shell) => Some(shell),
-            Grant::Make => None,
+        let runner = match grant {
+            Grant::Reuse(runner) => Some(runner),
+            Grant::Start => None,
         };
-        Ok((self.lease(), shell))
+        Ok((self.lease(), runner))
     }
 
-    /// The right to make what is missing until there are `count`.
-    pub(crate) fn grow_to(self: &Arc<Self>, count: usize) -> Result<Vec<Lease<S>>, Rejected> {
+    /// Places for the runners that have to be started until there are `count`.
+    pub(crate) fn grow_to(self: &Arc<Self>, count: usize) -> Result<Vec<Lease<R>>, Rejected> {
         let more = self.lock().pool.grow_to(count)?;
         Ok((0..more).map(|_| self.lease()).collect())
     }
 
-    /// Takes no more executions, wakes those that wait, and waits until every shell is gone.
+    /// Rejects waiters and later requests, and waits until every runner has ended.
     pub(crate) async fn close(self: &Arc<Self>) {
         self.change(core::Pool::close);
         loop {
-            let gone = self.gone.notified();
+            let changed = self.changed.notified();
             if self.lock().pool.size() == 0 {
                 return;
             }
-            gone.await;
+            changed.await;
         }
     }
 
-    fn lease(self: &Arc<Self>) -> Lease<S> {
-        Lease { pool: Arc::clone(self), over: false }
+    fn lease(self: &Arc<Self>) -> Lease<R> {
+        Lease { pool: Arc::clone(self), released: false }
     }
 
-    fn put_back(self: &Arc<Self>, shell: S) {
+    fn release(self: &Arc<Self>, runner: R) {
         let now = self.epoch.elapsed();
-        self.change(|pool| pool.put_back(shell, now));
+        self.change(|pool| pool.release(runner, now));
     }
 
-    /// Changes the pool, and does what it says.
-    fn change(self: &Arc<Self>, change: impl FnOnce(&mut core::Pool<S, Waiter<S>>)) {
+    /// Changes the pool and follows its outputs.
+    fn change(self: &Arc<Self>, change: impl FnOnce(&mut core::Pool<R, WaiterSender<R>>)) {
         let mut state = self.lock();
         change(&mut state.pool);
-        // Dropped behind the lock: to end a shell may take a moment.
-        let mut discarded = Vec::new();
+        // Dropped after the lock is released: stopping a runner may take a moment.
+        let mut stopped = Vec::new();
         while let Some(output) = state.pool.poll_output() {
             match output {
-                Output::Discard(shell) => discarded.push(shell),
-                Output::Refuse(waiter, refusal) => drop(waiter.send(Err(refusal))),
+                Output::Stop(runner) => stopped.push(runner),
+                Output::Reject(waiter, rejected) => drop(waiter.send(Err(rejected))),
                 Output::Grant(waiter, grant) => match waiter.send(Ok(grant)) {
-                    Err(Ok(Grant::Use(shell))) => state.pool.put_back(shell, self.epoch.elapsed()),
-                    Err(Ok(Grant::Make)) => state.pool.lost(),
+                    Err(Ok(Grant::Reuse(runner))) => state.pool.release(runner, self.epoch.elapsed()),
+                    Err(Ok(Grant::Start)) => state.pool.discard(),
                     Ok(()) | Err(Err(_)) => {}
                 },
             }
         }
-        self.keep_swept(&mut state);
+        self.ensure_timer(&mut state);
         drop(state);
-        drop(discarded);
-        self.gone.notify_waiters();
+        drop(stopped);
+        self.changed.notify_waiters();
     }
 
-    /// Sees to it that somebody looks after idle shells, where there is a runtime for it.
-    fn keep_swept(self: &Arc<Self>, state: &mut State<S>) {
-        let swept = state.sweeper.as_ref().is_some_and(|sweeper| !sweeper.is_finished());
-        if !swept
+    /// Starts the timer if it is needed and there is a runtime.
+    fn ensure_timer(self: &Arc<Self>, state: &mut State<R>) {
+        let is_running = state.timer.as_ref().is_some_and(|timer| !timer.is_finished());
+        if !is_running
             && state.pool.next_timeout().is_some()
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
-            state.sweeper = Some(runtime.spawn(sweep(Arc::downgrade(self))));
+            state.timer = Some(runtime.spawn(run_timer(Arc::downgrade(self))));
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<S>> {
+    fn lock(&self) -> MutexGuard<'_, State<R>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<S> Drop for Pool<S> {
+impl<R> Drop for Pool<R> {
     fn drop(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if let Some(sweeper) = &state.sweeper {
-            sweeper.abort();
+        if let Some(timer) = &state.timer {
+            timer.abort();
         }
     }
 }
 
-/// Hands in the time when it is due, for as long as it is.
-async fn sweep<S: Send + 'static>(pool: Weak<Pool<S>>) {
+/// Calls `handle_timeout` when it is due, until no timeout is pending.
+async fn run_timer<R: Send + 'static>(pool: Weak<Pool<R>>) {
     loop {
         let due = {
             let Some(pool) = pool.upgrade() else { return };
             let mut state = pool.lock();
             let due = state.pool.next_timeout().and_then(|due| pool.epoch.checked_add(due));
             let Some(due) = due else {
-                state.sweeper = None;
+                state.timer = None;
                 return;
             };
             due
@@ -163,15 +157,15 @@ async fn sweep<S: Send + 'static>(pool: Weak<Pool<S>>) {
     }
 }
 
-/// A place in the queue. Who gives it up leaves it to the others.
-struct Turn<'a, S: Send + 'static> {
-    pool: &'a Arc<Pool<S>>,
-    answer: oneshot::Receiver<Answer<S>>,
+/// A place in the queue; dropping it gives it up.
+struct Waiter<'a, R: Send + 'static> {
+    pool: &'a Arc<Pool<R>>,
+    answer: oneshot::Receiver<Answer<R>>,
 }
 
-impl<S: Send + 'static> Turn<'_, S> {
-    /// Waits for it to come. The sweeper's next look may be later than the end of its patience.
-    async fn come(mut self, until: Option<Duration>) -> Answer<S> {
+impl<R: Send + 'static> Waiter<'_, R> {
+    /// Waits for the answer, at most until `until`. The timer of the pool may run later than that.
+    async fn wait(mut self, until: Option<Duration>) -> Answer<R> {
         let until = until.and_then(|until| self.pool.epoch.checked_add(until));
         let Some(due) = until else { return self.answered().await };
         if let Ok(answer) = tokio::time::timeout_at(due, self.answered()).await {
@@ -182,35 +176,35 @@ impl<S: Send + 'static> Turn<'_, S> {
         self.answered().await
     }
 
-    async fn answered(&mut self) -> Answer<S> {
+    async fn answered(&mut self) -> Answer<R> {
         (&mut self.answer).await.unwrap_or(Err(Rejected::Closed))
     }
 }
 
-impl<S: Send + 'static> Drop for Turn<'_, S> {
+impl<R: Send + 'static> Drop for Waiter<'_, R> {
     fn drop(&mut self) {
         self.answer.close();
         match self.answer.try_recv() {
-            Ok(Ok(Grant::Use(shell))) => self.pool.put_back(shell),
-            Ok(Ok(Grant::Make)) => self.pool.change(core::Pool::lost),
+            Ok(Ok(Grant::Reuse(runner))) => self.pool.release(runner),
+            Ok(Ok(Grant::Start)) => self.pool.change(core::Pool::discard),
             Ok(Err(_)) => {}
-            Err(_) => self.pool.change(|pool| pool.forget_waiting(oneshot::Sender::is_closed)),
+            Err(_) => self.pool.change(|pool| pool.remove_waiters(oneshot::Sender::is_closed)),
         }
     }
 }
 
-impl<S: Send + 'static> Lease<S> {
-    /// The shell is fit for the next execution.
-    pub(crate) fn put_back(mut self, shell: S) {
-        self.over = true;
-        self.pool.put_back(shell);
+impl<R: Send + 'static> Lease<R> {
+    /// Gives back a runner that can execute the next request.
+    pub(crate) fn release(mut self, runner: R) {
+        self.released = true;
+        self.pool.release(runner);
     }
 }
 
-impl<S: Send + 'static> Drop for Lease<S> {
+impl<R: Send + 'static> Drop for Lease<R> {
     fn drop(&mut self) {
-        if !self.over {
-            self.pool.change(core::Pool::lost);
+        if !self.released {
+            self.pool.change(core::Pool::discard);
         }
     }
 }

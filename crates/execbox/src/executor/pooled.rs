@@ -1,11 +1,13 @@
-//! Executors that keep shells: what the worker and the process executor have in common.
+//! Executors with a pool of runners: what the worker and the process executor share.
 //!
 //! ```text
-//!   acquire (may wait) ─► make, if there is none ─► converse ─► put back, or lose
+//!   acquire (may wait) ─► start, if none is idle ─► drive the session ─► release or discard
 //! ```
 
+use std::fmt;
 use std::io;
 use std::sync::Arc;
+use std::thread::available_parallelism;
 use std::time::Duration;
 
 use execbox_core::contract::module::{CodeExecutionResult, Failure, Request};
@@ -22,113 +24,192 @@ use crate::executor::pool::{Lease, Pool};
 use crate::session::channel::MessageChannel;
 use crate::session::host::{Conversation, cancelled, converse};
 
-/// A kind of shell.
-pub(crate) trait Shells: Send + Sync + 'static {
-    /// One that serves nobody. Dropping it ends it.
-    type Shell: Send + 'static;
-    /// One that serves an execution. Dropping it ends it.
-    type Link: MessageChannel<HostMessage, RunnerMessage>;
+/// Starts runners of one kind and moves them between idle and busy.
+pub(crate) trait RunnerFactory: Send + Sync + 'static {
+    /// A runner that executes nothing. Dropping it stops it.
+    type Idle: Send + 'static;
+    /// The channel to a runner that executes a request. Dropping it stops the runner.
+    type Busy: MessageChannel<HostMessage, RunnerMessage>;
 
-    /// What it is, for errors: `runner process`.
+    /// The kind of runner, for errors: `runner process`.
     const NAME: &'static str;
 
-    /// Starts one, to serve an execution.
-    fn make(&self) -> BoxFuture<'_, io::Result<Self::Link>>;
+    /// Starts a runner.
+    fn start(&self) -> BoxFuture<'_, io::Result<Self::Busy>>;
 
-    /// To serve another execution; an error where it has ended since the last one.
-    fn reopen(&self, shell: Self::Shell) -> io::Result<Self::Link>;
+    /// Prepares an idle runner for a request. Fails if it has ended.
+    fn activate(&self, runner: Self::Idle) -> io::Result<Self::Busy>;
 
-    /// To wait for the next execution, where nothing of the last one is left in it.
-    fn close(&self, link: Self::Link) -> Option<Self::Shell>;
+    /// Makes a runner idle; `None` if something of the last request is left in its channel.
+    fn deactivate(&self, runner: Self::Busy) -> Option<Self::Idle>;
 }
 
-/// An executor over shells of a kind.
-pub(crate) struct Pooled<S: Shells> {
-    pub(crate) shells: S,
-    pub(crate) options: HostOptions,
-    /// Every shell serves one execution and ends.
-    pub(crate) ephemeral: bool,
-    pool: Arc<Pool<S::Shell>>,
+/// Builds an executor with a pool of runners: a [`WorkerExecutor`](crate::WorkerExecutor) or a
+/// [`ProcessExecutor`](crate::ProcessExecutor).
+#[must_use = "call build"]
+pub struct PooledBuilder<E> {
+    settings: Settings,
+    build: Box<dyn FnOnce(Settings) -> E + Send>,
 }
 
-impl<S: Shells> Pooled<S> {
-    pub(crate) fn new(shells: S, options: HostOptions, pool: PoolOptions, ephemeral: bool) -> Self {
-        Self { shells, options, ephemeral, pool: Pool::new(pool) }
+/// The options of a pooled executor.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Settings {
+    options: HostOptions,
+    pool: PoolOptions,
+    ephemeral: bool,
+}
+
+impl<E> PooledBuilder<E> {
+    pub(crate) fn new(build: impl FnOnce(Settings) -> E + Send + 'static) -> Self {
+        let cores = available_parallelism().map_or(1, usize::from);
+        let (options, pool) = (HostOptions::default(), PoolOptions::for_cores(cores));
+        Self { settings: Settings { options, pool, ephemeral: false }, build: Box::new(build) }
     }
 
-    pub(crate) async fn execute(&self, mut execution: ExecuteRequest) -> ExecuteResult {
-        let cancellation = execution.cancellation.take().unwrap_or_default();
-        let (lease, mut link) = match cancellation.run_until_cancelled(self.acquire()).await {
-            None => return cancelled(&execution.limits),
+    /// Sets the size of the pool and of its queue. Default: [`PoolOptions::for_cores`] of this machine.
+    pub fn pool(mut self, pool: PoolOptions) -> Self {
+        self.settings.pool = pool;
+        self
+    }
+
+    /// Sets the grace periods of the sessions with runners.
+    pub fn options(mut self, options: HostOptions) -> Self {
+        self.settings.options = options;
+        self
+    }
+
+    /// Starts a new runner for every request. At most [`PoolOptions::max_size`] exist at once.
+    pub fn ephemeral(mut self) -> Self {
+        self.settings.ephemeral = true;
+        self
+    }
+
+    /// Builds the executor. Its runners start when they are needed, or with [`prewarm`](crate::Executor::prewarm).
+    pub fn build(self) -> E {
+        (self.build)(self.settings)
+    }
+}
+
+impl<E> fmt::Debug for PooledBuilder<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PooledBuilder").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+/// A pool of the runners of one factory, and the sessions with them.
+pub(crate) struct Pooled<F: RunnerFactory> {
+    pub(crate) factory: F,
+    settings: Settings,
+    pool: Arc<Pool<F::Idle>>,
+}
+
+impl<F: RunnerFactory> Pooled<F> {
+    pub(crate) fn new(factory: F, settings: Settings) -> Arc<Self> {
+        Arc::new(Self { factory, settings, pool: Pool::new(settings.pool) })
+    }
+
+    pub(crate) async fn execute(&self, mut request: ExecuteRequest) -> ExecuteResult {
+        let cancellation = request.cancellation.take().unwrap_or_default();
+        let (lease, mut channel) = match cancellation.run_until_cancelled(self.acquire()).await {
+            None => return cancelled(&request.limits),
             Some(Err(error)) => return ExecuteResult::failed(error, Duration::ZERO),
             Some(Ok(acquired)) => acquired,
         };
-        let Conversation { result, reusable } = converse(&mut link, &execution, self.options, &cancellation).await;
-        if reusable && !self.ephemeral {
-            self.give_back(lease, link);
-        }
+        let Conversation { result, reusable } =
+            converse(&mut channel, &request, self.settings.options, &cancellation).await;
+        self.end(lease, channel, reusable);
         result
     }
 
-    /// Waiting for a shell is no part of the run, and can be terminated as it can.
+    /// Waiting for a runner is not part of the run, but can be terminated like it.
     pub(crate) async fn run_code(&self, request: Request, run: code::Run) -> CodeExecutionResult {
         let stopped = run.stopped();
-        let (lease, mut link) = match stopped.run_until_cancelled(self.acquire()).await {
+        let (lease, mut channel) = match stopped.run_until_cancelled(self.acquire()).await {
             None => return run.stopped_result(None),
             Some(Err(error)) => return run.finish(Err(Failure::refused(error)), None),
             Some(Ok(acquired)) => acquired,
         };
-        let (result, reusable) = code::converse(&mut link, request, run, self.options).await;
-        if reusable && !self.ephemeral {
-            self.give_back(lease, link);
-        }
+        let (result, reusable) = code::converse(&mut channel, request, run, self.settings.options).await;
+        self.end(lease, channel, reusable);
         result
     }
 
-    /// Starts shells until there are `count`, as far as there may be, and lets each new one execute.
+    /// Starts runners until there are `count`, at most [`PoolOptions::max_size`], and has each execute an empty script.
     pub(crate) async fn prewarm(&self, count: usize) -> Result<(), ExecuteError> {
-        let leases = self.pool.grow_to(if self.ephemeral { 0 } else { count })?;
+        let leases = self.pool.grow_to(if self.settings.ephemeral { 0 } else { count })?;
         try_join_all(leases.into_iter().map(|lease| self.warm(lease))).await.map(drop)
     }
 
-    async fn warm(&self, lease: Lease<S::Shell>) -> Result<(), ExecuteError> {
-        let mut link = self.make().await?;
-        let nothing = ExecuteRequest::new("");
-        let conversation = converse(&mut link, &nothing, self.options, &CancellationToken::new()).await;
+    async fn warm(&self, lease: Lease<F::Idle>) -> Result<(), ExecuteError> {
+        let mut channel = self.start().await?;
+        let empty = ExecuteRequest::new("");
+        let conversation = converse(&mut channel, &empty, self.settings.options, &CancellationToken::new()).await;
         conversation.result.outcome?;
-        if conversation.reusable {
-            self.give_back(lease, link);
-        }
+        self.end(lease, channel, conversation.reusable);
         Ok(())
     }
 
-    /// Ends the shells, and waits for those that are in use.
+    /// Rejects waiters, stops the idle runners and waits for the busy ones.
     pub(crate) async fn dispose(&self) {
         self.pool.close().await;
     }
 
-    /// The right to a shell, and a shell.
-    async fn acquire(&self) -> Result<(Lease<S::Shell>, S::Link), ExecuteError> {
-        let (lease, shell) = self.pool.acquire().await?;
-        // One that has ended while it was idle is nobody's failure.
-        let link = match shell.map(|shell| self.shells.reopen(shell)) {
-            Some(Ok(link)) => link,
-            Some(Err(_)) | None => self.make().await?,
+    async fn acquire(&self) -> Result<(Lease<F::Idle>, F::Busy), ExecuteError> {
+        let (lease, idle) = self.pool.acquire().await?;
+        // A runner that ended while it was idle is replaced.
+        let channel = match idle.map(|runner| self.factory.activate(runner)) {
+            Some(Ok(channel)) => channel,
+            Some(Err(_)) | None => self.start().await?,
         };
-        Ok((lease, link))
+        Ok((lease, channel))
     }
 
-    async fn make(&self) -> Result<S::Link, ExecuteError> {
-        // The kind alone: an error's words may name paths of the host.
-        self.shells
-            .make()
+    async fn start(&self) -> Result<F::Busy, ExecuteError> {
+        // Only the kind of the error: its message may name paths of the host.
+        self.factory
+            .start()
             .await
-            .map_err(|error| ExecuteError::internal(format!("cannot start a {}: {}", S::NAME, error.kind())))
+            .map_err(|error| ExecuteError::internal(format!("cannot start a {}: {}", F::NAME, error.kind())))
     }
 
-    fn give_back(&self, lease: Lease<S::Shell>, link: S::Link) {
-        if let Some(shell) = self.shells.close(link) {
-            lease.put_back(shell);
+    /// Releases a runner that can be reused, and discards any other.
+    fn end(&self, lease: Lease<F::Idle>, channel: F::Busy, reusable: bool) {
+        if reusable
+            && !self.settings.ephemeral
+            && let Some(idle) = self.factory.deactivate(channel)
+        {
+            lease.release(idle);
         }
     }
 }
+
+/// Implements [`Executor`](crate::Executor) for a newtype of `Arc<Pooled<_>>`.
+macro_rules! impl_executor {
+    ($executor:ty) => {
+        impl $crate::Executor for $executor {
+            fn execute(&self, request: $crate::ExecuteRequest) -> BoxFuture<'_, $crate::ExecuteResult> {
+                Box::pin(self.0.execute(request))
+            }
+
+            fn run_code(
+                &self,
+                source: &str,
+                options: $crate::code::CodeExecutionOptions,
+            ) -> $crate::code::CodeExecution {
+                let pooled = Arc::clone(&self.0);
+                let drive = |request, run| async move { pooled.run_code(request, run).await };
+                $crate::code::Run::begin(source, options, drive)
+            }
+
+            fn prewarm(&self, count: usize) -> BoxFuture<'_, Result<(), $crate::ExecuteError>> {
+                Box::pin(self.0.prewarm(count))
+            }
+
+            fn dispose(&self) -> BoxFuture<'_, ()> {
+                Box::pin(self.0.dispose())
+            }
+        }
+    };
+}
+pub(crate) use impl_executor;

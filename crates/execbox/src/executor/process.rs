@@ -1,35 +1,34 @@
 //! The process executor: guests run in child processes.
 //!
-//! A child is a runner on its standard input and output: this program again, the `execbox` binary, or any
-//! other that speaks the runner protocol. It gets no environment, no descriptor but its pipes, and no
-//! longer life than this process; and where it does not stop, it is killed.
+//! A child is a runner on its standard input and output: this program, the `execbox` binary, or any other program that
+//! implements the runner protocol. It inherits no environment and no descriptor but its pipes, ends with this process, and is
+//! killed if it does not stop.
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::{env, io};
+use std::{env, fmt, io};
 
-use execbox_core::error::{ExecuteError, ExecuteResult};
-use execbox_core::pool::PoolOptions;
-use execbox_core::protocol::host::HostOptions;
 use futures_util::future::BoxFuture;
 
-use crate::code::{self, CodeExecution, CodeExecutionOptions};
-use crate::executor::pooled::{Pooled, Shells};
-use crate::executor::{ExecuteRequest, Executor};
+use crate::executor::pooled::{Pooled, PooledBuilder, RunnerFactory, impl_executor};
 use crate::session::channel::JsonChannel;
 use crate::session::serve;
 use crate::transport::CommandTransport;
 use crate::transport::command::IdleCommand;
 
-/// Runs guests in child processes, which are kept warm for the next ones. The tools run here.
+/// Runs guests in child processes, which are reused. Tools run in this process.
 ///
-/// A child that does not stop when its execution is cancelled or times out is killed, after
-/// [`HostOptions::cancel_grace`]. One that is killed from outside, prints garbage or exits fails its execution
-/// with `internal_error`, and another takes its place. Children end with this process, however it ends.
-/// Log lines come as they are logged, from a runner that knows how (`log` in `conformance/README.md`), and else with the result.
+/// A child that does not stop when its request is cancelled or times out is killed after
+/// [`HostOptions::cancel_grace`](crate::HostOptions::cancel_grace). If a child exits, is killed or sends an invalid message,
+/// its request fails with `internal_error`, and another child takes its place. Children end with this process, however it
+/// ends.
+///
+/// Log lines arrive while the guest runs if the runner supports that (`log` in `conformance/README.md`), and otherwise with
+/// the result.
 ///
 /// Cheap to clone; clones share their children. Needs a tokio runtime with time and I/O enabled.
 ///
@@ -45,165 +44,179 @@ use crate::transport::command::IdleCommand;
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct ProcessExecutor {
-    pooled: Arc<Pooled<Processes>>,
-}
-
-/// Makes a [`ProcessExecutor`].
-#[derive(Debug, Clone)]
-#[must_use = "call build"]
-pub struct ProcessExecutorBuilder {
-    command: RunnerCommand,
-    options: HostOptions,
-    pool: PoolOptions,
-    ephemeral: bool,
-}
+pub struct ProcessExecutor(Arc<Pooled<RunnerProcesses>>);
 
 impl ProcessExecutor {
-    /// Over children of that command: one for each core, at most 4.
+    /// Creates an executor with the default pool, whose children are started with `command`.
     pub fn new(command: RunnerCommand) -> Self {
         Self::builder(command).build()
     }
 
-    /// The same, with other options.
-    pub fn builder(command: RunnerCommand) -> ProcessExecutorBuilder {
-        let (options, pool) = (HostOptions::default(), crate::executor::pool::default_options());
-        ProcessExecutorBuilder { command, options, pool, ephemeral: false }
+    /// Builds an executor whose children are started with `command`.
+    pub fn builder(command: RunnerCommand) -> PooledBuilder<Self> {
+        PooledBuilder::new(|settings| Self(Pooled::new(RunnerProcesses { command }, settings)))
     }
 }
 
-impl ProcessExecutorBuilder {
-    /// How many children there may be, and who waits for how long.
-    pub fn pool(mut self, pool: PoolOptions) -> Self {
-        self.pool = pool;
-        self
-    }
+impl_executor!(ProcessExecutor);
 
-    /// How patient the host is with a child.
-    pub fn options(mut self, options: HostOptions) -> Self {
-        self.options = options;
-        self
-    }
-
-    /// A fresh child for every execution; never more at once than the pool's `max_size`.
-    pub fn ephemeral(mut self) -> Self {
-        self.ephemeral = true;
-        self
-    }
-
-    /// The executor. Its children are started when they are needed.
-    pub fn build(self) -> ProcessExecutor {
-        let pooled = Pooled::new(Processes { command: self.command }, self.options, self.pool, self.ephemeral);
-        ProcessExecutor { pooled: Arc::new(pooled) }
+impl fmt::Debug for ProcessExecutor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ProcessExecutor").field("command", &self.0.factory.command).finish_non_exhaustive()
     }
 }
 
-impl Executor for ProcessExecutor {
-    fn execute(&self, execution: ExecuteRequest) -> BoxFuture<'_, ExecuteResult> {
-        Box::pin(self.pooled.execute(execution))
-    }
-
-    fn run_code(&self, source: &str, options: CodeExecutionOptions) -> CodeExecution {
-        let pooled = Arc::clone(&self.pooled);
-        code::Run::begin(source, options, |request, run| async move { pooled.run_code(request, run).await })
-    }
-
-    fn prewarm(&self, count: usize) -> BoxFuture<'_, Result<(), ExecuteError>> {
-        Box::pin(self.pooled.prewarm(count))
-    }
-
-    fn dispose(&self) -> BoxFuture<'_, ()> {
-        Box::pin(self.pooled.dispose())
-    }
-}
-
-impl std::fmt::Debug for ProcessExecutor {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ProcessExecutor").field("command", &self.pooled.shells.command).finish_non_exhaustive()
-    }
-}
-
-/// How to start a runner on standard input and output.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A command that starts a runner on standard input and output.
+///
+/// The child starts with an empty environment, in the directory `/`, in a process group of its own, and with its standard
+/// error discarded. Grant what it needs:
+///
+/// ```
+/// use execbox::RunnerCommand;
+///
+/// let command = RunnerCommand::new("/usr/local/bin/my-runner")
+///     .arg("--stdio")
+///     .env("LANG", "C.UTF-8")
+///     .envs(std::env::vars_os().filter(|(name, _)| name == "PATH"))
+///     .current_dir("/var/empty");
+/// ```
+#[derive(Clone, PartialEq, Eq)]
 pub struct RunnerCommand {
     program: PathBuf,
     arguments: Vec<OsString>,
+    environment: BTreeMap<OsString, OsString>,
+    directory: PathBuf,
 }
 
 /// Why there is no command for a runner.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum CommandError {
-    /// The binary is not there.
-    #[error("there is no `execbox` on the PATH: install it, or name a runner with RunnerCommand::new")]
+    /// No directory of PATH contains the binary.
+    #[error("`execbox` not found in PATH; install it, or name a runner with RunnerCommand::new")]
     NotInstalled,
-    /// The system does not say.
-    #[error("this program's own file cannot be found: {0}")]
-    OwnFile(io::Error),
-    /// This process is a child itself, and went on as if it were not.
-    #[error("this process was started as a runner: call execbox::serve_if_runner() first in main")]
+    /// The operating system does not tell the path of this program.
+    #[error("cannot find the file of this program: {0}")]
+    OwnFile(#[source] io::Error),
+    /// This process was started as a runner itself and has not become one.
+    #[error("this process was started as a runner; call execbox::serve_if_runner() first in main")]
     NotServed,
 }
 
 impl RunnerCommand {
-    /// That program, as it is; add its arguments with [`arg`](Self::arg).
+    /// A command that starts `program` without arguments.
+    ///
+    /// `program` should be an absolute path: there is no PATH in the child's environment, and its directory is another.
     pub fn new(program: impl Into<PathBuf>) -> Self {
-        Self { program: program.into(), arguments: Vec::new() }
+        Self {
+            program: program.into(),
+            arguments: Vec::new(),
+            environment: BTreeMap::new(),
+            directory: PathBuf::from("/"),
+        }
     }
 
-    /// The `execbox` binary that the PATH leads to.
+    /// `execbox runner`, with the binary `execbox` from PATH.
+    ///
+    /// # Errors
+    /// [`CommandError::NotInstalled`].
     pub fn installed() -> Result<Self, CommandError> {
         let path = env::var_os("PATH").unwrap_or_default();
         let found = env::split_paths(&path).map(|folder| folder.join("execbox")).find(|file| file.is_file());
         Ok(Self::new(found.ok_or(CommandError::NotInstalled)?).arg("runner"))
     }
 
-    /// This program itself. It must call [`serve_if_runner`](crate::serve_if_runner) first in its `main`.
+    /// This program, started again as a runner. It must call [`serve_if_runner`](crate::serve_if_runner) first in `main`.
+    ///
+    /// # Errors
+    /// [`CommandError::NotServed`] in a process that is a runner itself, or [`CommandError::OwnFile`].
     pub fn this_program() -> Result<Self, CommandError> {
         if serve::is_runner() {
-            return Err(CommandError::NotServed); // Else children would start children without an end.
+            return Err(CommandError::NotServed); // Otherwise each child would start children of its own.
         }
         let program = env::current_exe().map_err(CommandError::OwnFile)?;
         Ok(Self::new(program).arg(serve::ARGUMENT))
     }
 
-    /// With one more argument.
+    /// Adds an argument.
     #[must_use]
     pub fn arg(mut self, argument: impl AsRef<OsStr>) -> Self {
         self.arguments.push(argument.as_ref().to_owned());
         self
     }
 
+    /// Adds arguments.
+    #[must_use]
+    pub fn args(mut self, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {
+        self.arguments.extend(arguments.into_iter().map(|argument| argument.as_ref().to_owned()));
+        self
+    }
+
+    /// Sets an environment variable of the child. By default it has none.
+    #[must_use]
+    pub fn env(self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
+        self.envs([(name, value)])
+    }
+
+    /// Sets environment variables of the child. Pass [`std::env::vars_os`] for those of this process.
+    #[must_use]
+    pub fn envs(mut self, variables: impl IntoIterator<Item = (impl AsRef<OsStr>, impl AsRef<OsStr>)>) -> Self {
+        let variables =
+            variables.into_iter().map(|(name, value)| (name.as_ref().to_owned(), value.as_ref().to_owned()));
+        self.environment.extend(variables);
+        self
+    }
+
+    /// Sets the directory of the child. Default `/`.
+    #[must_use]
+    pub fn current_dir(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.directory = directory.into();
+        self
+    }
+
     fn spawn(&self) -> io::Result<IdleCommand> {
         let mut command = Command::new(&self.program);
-        command.args(&self.arguments).env_clear().current_dir("/").stderr(Stdio::null());
-        // What a terminal sends to this process's group (Ctrl-C) is for this process to deal with.
-        command.process_group(0);
+        command.args(&self.arguments).env_clear().envs(&self.environment).current_dir(&self.directory);
+        // In a group of its own: Ctrl-C in a terminal signals this process, which decides about its children.
+        command.stderr(Stdio::null()).process_group(0);
         IdleCommand::spawn(&mut command)
     }
 }
 
-struct Processes {
+/// Without the values of environment variables, which may be secret.
+impl fmt::Debug for RunnerCommand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunnerCommand")
+            .field("program", &self.program)
+            .field("arguments", &self.arguments)
+            .field("environment", &self.environment.keys())
+            .field("directory", &self.directory)
+            .finish()
+    }
+}
+
+struct RunnerProcesses {
     command: RunnerCommand,
 }
 
-impl Shells for Processes {
-    type Shell = IdleCommand;
-    type Link = JsonChannel<CommandTransport>;
+impl RunnerFactory for RunnerProcesses {
+    type Idle = IdleCommand;
+    type Busy = JsonChannel<CommandTransport>;
 
     const NAME: &'static str = "runner process";
 
-    fn make(&self) -> BoxFuture<'_, io::Result<Self::Link>> {
+    fn start(&self) -> BoxFuture<'_, io::Result<Self::Busy>> {
         let command = self.command.clone();
-        // To start a process may take a millisecond, for all of which the thread stands still.
+        // Starting a process blocks for up to a millisecond.
         let spawning = tokio::task::spawn_blocking(move || command.spawn());
         Box::pin(async move { spawning.await??.open().map(JsonChannel::new) })
     }
 
-    fn reopen(&self, shell: IdleCommand) -> io::Result<Self::Link> {
-        shell.reopen().map(JsonChannel::new)
+    fn activate(&self, runner: IdleCommand) -> io::Result<Self::Busy> {
+        runner.reopen().map(JsonChannel::new)
     }
 
-    fn close(&self, link: Self::Link) -> Option<IdleCommand> {
-        link.into_transport().into_idle()
+    fn deactivate(&self, runner: Self::Busy) -> Option<IdleCommand> {
+        runner.into_transport().into_idle()
     }
 }

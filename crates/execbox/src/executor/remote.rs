@@ -1,8 +1,6 @@
-//! The remote executor: the guest runs wherever the application's transport leads.
-//!
-//! It opens nothing by itself: transports are the application's, one for each execution.
+//! The remote executor: guests run at the other end of a transport, which the application opens.
 
-use std::future::{Future, poll_fn};
+use std::future::{Future, poll_fn, ready};
 use std::io;
 use std::sync::Arc;
 use std::task::Context;
@@ -24,11 +22,12 @@ use crate::transport::{Address, Token, Transport};
 
 type Connect = dyn Fn() -> BoxFuture<'static, io::Result<Box<dyn Transport>>> + Send + Sync;
 
-/// Runs guests at the far end of transports, by the runner protocol: a fresh one for each execution,
-/// opened when it is executed and closed when it is over.
+/// Runs guests on a remote runner, by the runner protocol, with a new transport for each request.
 ///
-/// The tools run here; code, limits, names and words go over. Opening the transport counts as part of the
-/// execution. Log lines come as they are logged, from a runner that knows how, and else with the result. Needs a tokio runtime with time enabled.
+/// Tools run in this process; code, limits, names and descriptions are sent to the runner. Opening the transport counts
+/// towards the timeout. Log lines arrive while the guest runs if the runner supports that, and otherwise with the result.
+///
+/// Cheap to clone. Needs a tokio runtime with time enabled.
 ///
 /// ```
 /// use execbox::transport::StreamTransport;
@@ -38,7 +37,7 @@ type Connect = dyn Fn() -> BoxFuture<'static, io::Result<Box<dyn Transport>>> + 
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let runner = Runner::new()?;
-/// // Here the runner is a task of this process, at the other end of a pipe in memory.
+/// // The runner is a task of this process, at the other end of a pipe in memory.
 /// let executor = RemoteExecutor::new(move || {
 ///     let runner = runner.clone();
 ///     async move {
@@ -61,7 +60,7 @@ pub struct RemoteExecutor {
 }
 
 impl RemoteExecutor {
-    /// Over the transports that `connect` opens.
+    /// Creates an executor over the transports that `connect` opens.
     pub fn new<F, Fut, T>(connect: F) -> Self
     where
         F: Fn() -> Fut + Send + Sync + 'static,
@@ -75,17 +74,17 @@ impl RemoteExecutor {
         Self { connect: Arc::new(connect), options: HostOptions::default() }
     }
 
-    /// With the runner that listens at `address`, and the token that it asks for.
+    /// Creates an executor over connections to `address`, where a runner listens, with the token that it requires.
     ///
-    /// Connections are not encrypted: cross a network that others share inside a tunnel.
-    pub fn to(address: Address, token: Option<Token>) -> Self {
+    /// Connections are not encrypted: use a tunnel across networks that others share.
+    pub fn with_address(address: Address, token: Option<Token>) -> Self {
         Self::new(move || {
             let (address, token) = (address.clone(), token.clone());
             async move { address.connect(token.as_ref()).await }
         })
     }
 
-    /// With other patience than the default.
+    /// Sets the grace periods of the sessions with the runner.
     #[must_use]
     pub fn options(mut self, options: HostOptions) -> Self {
         self.options = options;
@@ -156,6 +155,14 @@ impl Executor for RemoteExecutor {
     fn run_code(&self, source: &str, options: CodeExecutionOptions) -> CodeExecution {
         let executor = self.clone();
         code::Run::begin(source, options, |request, run| executor.drive_code(request, run))
+    }
+
+    fn prewarm(&self, _count: usize) -> BoxFuture<'_, Result<(), ExecuteError>> {
+        Box::pin(ready(Ok(())))
+    }
+
+    fn dispose(&self) -> BoxFuture<'_, ()> {
+        Box::pin(ready(()))
     }
 }
 

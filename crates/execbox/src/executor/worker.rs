@@ -1,146 +1,87 @@
 //! The worker executor: guests run on threads of their own.
 //!
-//! A worker is a thread with a [`Runner`] on it, at the other end of two channels: the protocol's messages
-//! cross as they are, and nothing is turned into text. A thread cannot be killed: a worker that does not
-//! stop is left alone and replaced.
+//! A worker is a thread with a [`Runner`], connected by two channels that carry the protocol's messages as values, not as
+//! text. A thread cannot be killed: a worker that does not stop is abandoned and replaced.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::{io, thread};
+use std::{fmt, io, thread};
 
 use execbox_core::engine::Engine;
-use execbox_core::error::{ExecuteError, ExecuteResult};
 use execbox_core::language::Language;
-use execbox_core::pool::PoolOptions;
-use execbox_core::protocol::host::HostOptions;
 use execbox_core::protocol::line::TooLong;
 use execbox_core::protocol::message::{HostMessage, RunnerMessage};
 use futures_util::future::BoxFuture;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use crate::code::{self, CodeExecution, CodeExecutionOptions};
-use crate::executor::pooled::{Pooled, Shells};
-use crate::executor::{ExecuteRequest, Executor};
+use crate::executor::pooled::{Pooled, PooledBuilder, RunnerFactory, impl_executor};
 use crate::session::channel::{Inbound, MessageChannel};
 use crate::session::runner::Runner;
 
-/// Runs guests on threads of their own, which are kept warm for the next ones. The tools run on the
-/// caller's runtime, which no guest ever occupies.
+/// Runs guests on worker threads, which are reused. Tools run on the caller's runtime, which no guest blocks.
 ///
-/// A worker that does not stop when its execution is cancelled or times out is abandoned, and another
-/// takes its place; its caller is answered after [`HostOptions::cancel_grace`]. (The engine that ships stops
-/// at once; this is for engines that do not.)
+/// A worker that does not stop when its request is cancelled or times out is abandoned after
+/// [`HostOptions::cancel_grace`](crate::HostOptions::cancel_grace), and another takes its place. QuickJS stops at once; this
+/// is for engines that do not.
 ///
 /// Cheap to clone; clones share their workers. Needs a tokio runtime with time enabled.
+///
+/// ```
+/// use execbox::{PoolOptions, Runner, WorkerExecutor};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let pool = PoolOptions { max_size: 2, ..PoolOptions::for_cores(2) };
+/// let executor = WorkerExecutor::builder(Runner::new()?).pool(pool).build();
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
-pub struct WorkerExecutor {
-    pooled: Arc<Pooled<Workers>>,
-}
-
-/// Makes a [`WorkerExecutor`].
-#[derive(Clone)]
-#[must_use = "call build"]
-pub struct WorkerExecutorBuilder {
-    runner: Runner,
-    options: HostOptions,
-    pool: PoolOptions,
-    ephemeral: bool,
-}
+pub struct WorkerExecutor(Arc<Pooled<WorkerThreads>>);
 
 impl WorkerExecutor {
-    /// With the standard parts (QuickJS, and TypeScript accepted), and one worker for each core, at most 4.
+    /// Creates an executor with QuickJS, which accepts TypeScript, and the default pool.
+    ///
+    /// # Errors
+    /// The engine does not load.
     #[cfg(feature = "standard")]
     pub fn new() -> Result<Self, execbox_quickjs::LoadError> {
-        Ok(Self::builder()?.build())
+        Ok(Self::builder(Runner::new()?).build())
     }
 
-    /// The same, with other options.
-    #[cfg(feature = "standard")]
-    pub fn builder() -> Result<WorkerExecutorBuilder, execbox_quickjs::LoadError> {
-        Ok(WorkerExecutorBuilder::of(Runner::new()?))
+    /// Creates an executor with another engine and language, and the default pool.
+    pub fn with_engine(engine: Arc<dyn Engine>, language: Arc<dyn Language>) -> Self {
+        Self::builder(Runner::with_engine(engine, language)).build()
     }
 
-    /// With parts of your own.
-    pub fn with(engine: Arc<dyn Engine>, language: Arc<dyn Language>) -> WorkerExecutorBuilder {
-        WorkerExecutorBuilder::of(Runner::with(engine, language))
-    }
-}
-
-impl WorkerExecutorBuilder {
-    fn of(runner: Runner) -> Self {
-        Self {
-            runner,
-            options: HostOptions::default(),
-            pool: crate::executor::pool::default_options(),
-            ephemeral: false,
-        }
-    }
-
-    /// How many workers there may be, and who waits for how long.
-    pub fn pool(mut self, pool: PoolOptions) -> Self {
-        self.pool = pool;
-        self
-    }
-
-    /// How patient the host is with a worker.
-    pub fn options(mut self, options: HostOptions) -> Self {
-        self.options = options;
-        self
-    }
-
-    /// A fresh thread for every execution; never more at once than the pool's `max_size`.
-    pub fn ephemeral(mut self) -> Self {
-        self.ephemeral = true;
-        self
-    }
-
-    /// The executor. Its threads are started when they are needed.
-    pub fn build(self) -> WorkerExecutor {
-        let pooled = Pooled::new(Workers { runner: self.runner }, self.options, self.pool, self.ephemeral);
-        WorkerExecutor { pooled: Arc::new(pooled) }
+    /// Builds an executor whose workers execute requests with that runner.
+    pub fn builder(runner: Runner) -> PooledBuilder<Self> {
+        PooledBuilder::new(|settings| Self(Pooled::new(WorkerThreads { runner }, settings)))
     }
 }
 
-impl Executor for WorkerExecutor {
-    fn execute(&self, execution: ExecuteRequest) -> BoxFuture<'_, ExecuteResult> {
-        Box::pin(self.pooled.execute(execution))
-    }
+impl_executor!(WorkerExecutor);
 
-    fn run_code(&self, source: &str, options: CodeExecutionOptions) -> CodeExecution {
-        let pooled = Arc::clone(&self.pooled);
-        code::Run::begin(source, options, |request, run| async move { pooled.run_code(request, run).await })
-    }
-
-    fn prewarm(&self, count: usize) -> BoxFuture<'_, Result<(), ExecuteError>> {
-        Box::pin(self.pooled.prewarm(count))
-    }
-
-    fn dispose(&self) -> BoxFuture<'_, ()> {
-        Box::pin(self.pooled.dispose())
+impl fmt::Debug for WorkerExecutor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WorkerExecutor").field("runner", &self.0.factory.runner).finish_non_exhaustive()
     }
 }
 
-impl std::fmt::Debug for WorkerExecutor {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("WorkerExecutor").field("runner", &self.pooled.shells.runner).finish_non_exhaustive()
-    }
-}
-
-struct Workers {
+struct WorkerThreads {
     runner: Runner,
 }
 
-impl Shells for Workers {
-    type Shell = Channel<HostMessage, RunnerMessage>;
-    type Link = Channel<HostMessage, RunnerMessage>;
+impl RunnerFactory for WorkerThreads {
+    type Idle = Channel<HostMessage, RunnerMessage>;
+    type Busy = Channel<HostMessage, RunnerMessage>;
 
     const NAME: &'static str = "worker thread";
 
-    fn make(&self) -> BoxFuture<'_, io::Result<Self::Link>> {
+    fn start(&self) -> BoxFuture<'_, io::Result<Self::Busy>> {
         Box::pin(async {
             let (here, there) = channel();
             let runner = self.runner.clone();
-            // The thread ends when the other end of the channel is dropped; and without a runtime, at once.
+            // The thread ends when the other end of the channel is dropped, or at once if there is no runtime.
             let work = move || {
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
                 runtime.block_on(runner.serve_link(there))
@@ -150,16 +91,16 @@ impl Shells for Workers {
         })
     }
 
-    fn reopen(&self, shell: Self::Shell) -> io::Result<Self::Link> {
-        if shell.sender.is_closed() { Err(io::ErrorKind::BrokenPipe.into()) } else { Ok(shell) }
+    fn activate(&self, runner: Self::Idle) -> io::Result<Self::Busy> {
+        if runner.sender.is_closed() { Err(io::ErrorKind::BrokenPipe.into()) } else { Ok(runner) }
     }
 
-    fn close(&self, link: Self::Link) -> Option<Self::Shell> {
-        link.receiver.is_empty().then_some(link)
+    fn deactivate(&self, runner: Self::Busy) -> Option<Self::Idle> {
+        runner.receiver.is_empty().then_some(runner)
     }
 }
 
-/// One end of a link within this process.
+/// One end of a channel within this process.
 struct Channel<Out, In> {
     sender: UnboundedSender<Out>,
     receiver: UnboundedReceiver<In>,
@@ -174,7 +115,7 @@ fn channel<A, B>() -> (Channel<A, B>, Channel<B, A>) {
 
 impl<Out: Send, In: Send> MessageChannel<Out, In> for Channel<Out, In> {
     fn send(&mut self, message: Out) -> Result<(), (Out, TooLong)> {
-        // Where nobody listens any more, the receiving side tells.
+        // If the other end is gone, `poll_receive` reports it.
         let _ = self.sender.send(message);
         Ok(())
     }
@@ -187,7 +128,7 @@ impl<Out: Send, In: Send> MessageChannel<Out, In> for Channel<Out, In> {
         Poll::Ready(Ok(()))
     }
 
-    /// What waits here waits in the host's own memory, as much as the guest's memory limit allows.
+    /// Messages wait in this process's memory, bounded by the guest's memory limit.
     fn unsent(&self) -> usize {
         0
     }

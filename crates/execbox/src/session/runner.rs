@@ -47,14 +47,17 @@ struct Drain {
 }
 
 impl Runner {
-    /// With the standard parts: QuickJS, and TypeScript accepted.
+    /// Creates a runner with QuickJS, which accepts TypeScript.
+    ///
+    /// # Errors
+    /// The engine does not load.
     #[cfg(feature = "standard")]
     pub fn new() -> Result<Self, execbox_quickjs::LoadError> {
         Ok(Self { parts: Parts::standard()?, drain: None })
     }
 
-    /// With parts of your own.
-    pub fn with(engine: Arc<dyn Engine>, language: Arc<dyn Language>) -> Self {
+    /// Creates a runner with another engine and language.
+    pub fn with_engine(engine: Arc<dyn Engine>, language: Arc<dyn Language>) -> Self {
         Self { parts: Parts { engine, language }, drain: None }
     }
 

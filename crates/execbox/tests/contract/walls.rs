@@ -34,21 +34,21 @@ pub(crate) struct Wall {
 pub(crate) fn walls() -> Vec<Wall> {
     let _runtime = RUNTIME.enter();
     let runner = || Runner::new().unwrap();
-    let scripted = || Runner::with(Arc::new(Scripted), Arc::new(Moves));
+    let scripted = || Runner::with_engine(Arc::new(Scripted), Arc::new(Moves));
     let javascript = |name, executor| Wall { name, speaks: Speaks::JavaScript, executor };
     let moves = |name, executor| Wall { name, speaks: Speaks::Moves, executor };
     vec![
         javascript("inline", Arc::new(InlineExecutor::new().unwrap())),
-        javascript("worker", Arc::new(WorkerExecutor::builder().unwrap().pool(two()).build())),
+        javascript("worker", Arc::new(WorkerExecutor::builder(Runner::new().unwrap()).pool(two()).build())),
         javascript("process", Arc::new(ProcessExecutor::builder(this_program()).pool(two()).build())),
         javascript("pipe", Arc::new(narrow_pipe(runner()))),
         javascript("stdio", Arc::new(RemoteExecutor::new(child))),
         javascript("tcp", Arc::new(listening(&"tcp:127.0.0.1:0".parse().unwrap()))),
         javascript("unix", Arc::new(listening(&Address::Unix(socket_path())))),
         javascript("websocket", Arc::new(listening(&"ws://127.0.0.1:0".parse().unwrap()))),
-        moves("scripted-inline", Arc::new(InlineExecutor::with(Arc::new(Scripted), Arc::new(Moves)))),
-        moves("scripted-thread", Arc::new(InlineExecutor::with(bound_to_a_thread(), Arc::new(Moves)))),
-        moves("scripted-worker", Arc::new(WorkerExecutor::with(bound_to_a_thread(), Arc::new(Moves)).build())),
+        moves("scripted-inline", Arc::new(InlineExecutor::with_engine(Arc::new(Scripted), Arc::new(Moves)))),
+        moves("scripted-thread", Arc::new(InlineExecutor::with_engine(bound_to_a_thread(), Arc::new(Moves)))),
+        moves("scripted-worker", Arc::new(WorkerExecutor::with_engine(bound_to_a_thread(), Arc::new(Moves)))),
         moves("scripted-pipe", Arc::new(narrow_pipe(scripted()))),
     ]
 }
@@ -89,7 +89,7 @@ fn listening(address: &Address) -> RemoteExecutor {
     let listener = RUNTIME.block_on(Listener::bind(address, None)).unwrap();
     let address = listener.address().clone();
     RUNTIME.spawn(async move { Runner::new().unwrap().listen(listener, 100).await });
-    RemoteExecutor::to(address, None)
+    RemoteExecutor::with_address(address, None)
 }
 
 fn socket_path() -> PathBuf {
