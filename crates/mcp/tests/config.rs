@@ -4,40 +4,35 @@
 //! it is none. `UPDATE=1 cargo test -p execbox-mcp --test config` rewrites what comes after `---`; read the difference.
 //! The environment has `TOKEN` (`ghp_A1b2C3d4`), `PROJECT` (`/work/shop`), `MODE` (`production`) and `EMPTY`.
 
-use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use execbox_mcp::Pattern;
 use execbox_mcp::config::{Config, Place, ServerConfig};
 use execbox_mcp::servers::namespaces;
 use execbox_mcp::upstream::Results;
+use execbox_testkit::cases::{Case, CaseFile};
 
 #[test]
 fn configurations_are_understood_as_it_says_beside_them() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/config");
-    let mut files: Vec<PathBuf> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    files.sort();
-    let (mut count, mut wrong) = (0, Vec::new());
+    let files = CaseFile::read_all(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/config"));
+    let mut wrong = Vec::new();
     for file in &files {
-        let text = fs::read_to_string(file).unwrap();
-        let actual: String = text.split_inclusive("\n=== ").map(|case| answered(case, &mut count)).collect();
+        let text = fs::read_to_string(&file.path).unwrap();
+        let actual = file.cases.iter().map(answered).collect::<Vec<_>>().join("\n");
         if env::var_os("UPDATE").is_some() {
-            fs::write(file, &actual).unwrap();
+            fs::write(&file.path, &actual).unwrap();
         } else if actual != text {
-            wrong.push(format!("{}:\n{actual}", file.display()));
+            wrong.push(format!("{}:\n{actual}", file.path.display()));
         }
     }
-    assert!(count >= 40, "only {count} cases were found in {}", folder.display());
+    let count: usize = files.iter().map(|file| file.cases.len()).sum();
+    assert!(count >= 40, "only {count} cases");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 /// The case with what its configuration is understood as now.
-fn answered(case: &str, count: &mut usize) -> String {
-    *count += 1;
-    let (title, rest) = case.split_once('\n').expect("a case has a title");
-    let (input, after) = rest.split_once("\n---\n").unwrap_or_else(|| panic!("{title}: there is no `---`"));
-    let next = if after.ends_with("=== ") { "\n=== " } else { "" };
-    format!("{title}\n{input}\n---\n{}{next}", understood(input))
+fn answered(Case { title, head, .. }: &Case) -> String {
+    format!("=== {title}\n{head}\n---\n{}", understood(head))
 }
 
 fn understood(input: &str) -> String {

@@ -1,5 +1,6 @@
 //! What tests of several crates of Execbox share. It is a dev-dependency only, and never published.
 //!
+//! - [`cases`]: the format of files `*.cases`.
 //! - [`scripted`]: a second engine, whose programs are lists of moves; and [`scripted::ThreadBound`], an engine bound to
 //!   threads.
 //! - [`graphs`]: value graphs at random, for property tests.
@@ -7,5 +8,6 @@
 //! The crate depends on `execbox-core` alone. Unit tests inside `execbox-core` cannot use it: they would see a second copy of
 //! the crate's types. Its integration tests can.
 
+pub mod cases;
 pub mod graphs;
 pub mod scripted;

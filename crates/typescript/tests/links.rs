@@ -17,13 +17,13 @@
 //!
 //! What stands before the first case of a file comes before each entry's source.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt::Write;
-use std::fs;
 use std::path::Path;
 
 use execbox_core::language::{Dialect, Position, Reading};
 use execbox_core::link::{LinkError, Sources, link};
+use execbox_testkit::cases::{self, CaseFile};
 use execbox_typescript::TypeScript;
 use insta::Settings;
 
@@ -48,10 +48,10 @@ fn what_links_is_a_graph() {
 /// Links every case of a file, and gives how many failed.
 fn snapshot(name: &str) -> usize {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/links");
-    let file = fs::read_to_string(directory.join(format!("{name}.cases"))).expect("the cases are there");
+    let file = CaseFile::read(directory.join(format!("{name}.cases")));
     let mut told = String::new();
     let mut failed = 0;
-    for case in cases(&file) {
+    for case in file.cases.iter().map(|text| case(&file.prelude, text)) {
         let linked = link(&case.sources, &TypeScript, &Reading::UNHURRIED).and_then(|graph| {
             case.export.as_ref().map_or(Ok(()), |name| graph.check_export(name))?;
             Ok(graph)
@@ -100,40 +100,28 @@ fn tell(told: &mut String, sources: &Sources, error: &LinkError) {
     told.push('\n');
 }
 
-fn cases(file: &str) -> Vec<Case> {
-    let file = format!("\n{file}");
-    let mut parts = file.split("\n=== ");
-    let prelude = parts.next().expect("splitting gives at least one part").trim_start();
-    parts.map(|part| case(prelude, part)).collect()
-}
-
-fn case(prelude: &str, text: &str) -> Case {
-    let (title, text) = text.split_once('\n').expect("a case has a title");
-    let text = format!("\n{text}\n");
-    let mut parts = text.split("\n--- ");
-    let mut case = Case { title: title.to_owned(), ..Case::default() };
-    for option in parts.next().unwrap_or_default().lines() {
-        let nothing = option.strip_suffix(':').map(|key| (key, ""));
-        let Some((key, value)) = nothing.or_else(|| option.rsplit_once(": ")) else { continue };
+fn case(prelude: &str, text: &cases::Case) -> Case {
+    let title = &text.title;
+    let mut case = Case { title: title.clone(), ..Case::default() };
+    for (key, value) in text.fields() {
         let names = || value.split(", ").filter(|name| !name.is_empty()).map(str::to_owned).collect::<BTreeSet<_>>();
-        match key {
+        match key.as_str() {
             "language" => {
                 case.sources.dialect = if value == "javascript" { Dialect::JavaScript } else { Dialect::TypeScript }
             }
-            "filename" => case.sources.filename = Some(value.to_owned()),
+            "filename" => case.sources.filename = Some(value),
             "globals" => case.sources.globals = names(),
-            "export" => case.export = Some(value.to_owned()),
+            "export" => case.export = Some(value),
             _ => {
-                let specifier = key.strip_prefix("import ").unwrap_or_else(|| panic!("{title}: what is {key:?}?"));
+                let specifier = key.strip_prefix("import ").unwrap_or_else(|| panic!("{title}: unknown key {key:?}"));
                 case.sources.imports.insert(specifier.to_owned(), names());
             }
         }
     }
-    let modules: BTreeMap<_, _> = parts.map(|part| part.split_once('\n').unwrap_or((part, ""))).collect();
-    for (name, source) in modules {
-        match name {
+    for (name, source) in &text.sections {
+        match name.as_str() {
             "entry" => case.sources.entry = format!("{prelude}{source}"),
-            _ => drop(case.sources.modules.insert(name.to_owned(), source.to_owned())),
+            _ => drop(case.sources.modules.insert(name.clone(), source.clone())),
         }
     }
     case

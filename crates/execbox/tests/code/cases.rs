@@ -31,6 +31,7 @@ use std::time::Duration;
 
 use execbox::Executor;
 use execbox::code::{CodeExecutionOptions, CodeExecutionResult, Status};
+use execbox_testkit::cases::{self, CaseFile};
 use serde_json::{Value as Json, json};
 
 use crate::host::Host;
@@ -69,60 +70,39 @@ struct Expected {
 
 /// All cases of a folder.
 pub(crate) fn cases(folder: &str) -> Vec<Arc<Case>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
-    let mut files: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    files.retain(|file| file.extension().is_some_and(|extension| extension == "cases"));
-    files.sort();
-    let cases: Vec<_> = files.iter().flat_map(|file| file_of_cases(file)).collect();
-    assert!(!cases.is_empty(), "{} has only {} cases", folder.display(), cases.len());
-    cases
-}
-
-fn file_of_cases(file: &Path) -> Vec<Arc<Case>> {
-    let text = std::fs::read_to_string(file).unwrap();
-    let name = file.file_stem().unwrap().to_string_lossy();
-    let cases = format!("\n{text}");
-    cases.split("\n=== ").skip(1).map(|text| Arc::new(Case::parse(&name, text))).collect()
+    let files = CaseFile::read_all(Path::new(env!("CARGO_MANIFEST_DIR")).join(folder));
+    files.iter().flat_map(|file| file.cases.iter().map(|case| Arc::new(Case::parse(file.name(), case)))).collect()
 }
 
 impl Case {
-    fn parse(file: &str, text: &str) -> Self {
-        let (head, sources) = text.split_once("\n---\n").unwrap_or_else(|| panic!("{file}: no `---` in {text}"));
-        let (title, head) = head.split_once('\n').unwrap_or((head, ""));
-        let name = format!("{file}: {title}");
+    fn parse(file: &str, text: &cases::Case) -> Self {
+        let name = format!("{file}: {}", text.title);
         let (mut options, mut grants, mut expected) = (json!({}), Vec::new(), Expected::default());
-        for line in head.replace("\n  ", " ").lines() {
-            let (key, value) = line.split_once(": ").unwrap_or_else(|| panic!("{name}: {line}"));
-            let json = || serde_json::from_str::<Json>(value).unwrap_or_else(|error| panic!("{name}: {line}: {error}"));
-            match key {
+        for (key, value) in text.fields() {
+            let json =
+                || serde_json::from_str::<Json>(&value).unwrap_or_else(|error| panic!("{name}: {value}: {error}"));
+            match key.as_str() {
                 "options" => options = json(),
                 "host" => grants = value.split(", ").map(str::to_owned).collect(),
                 "result" => {
-                    expected.result = Some(if value == "undefined" { value.to_owned() } else { json().to_string() });
+                    expected.result = Some(if value == "undefined" { value } else { json().to_string() });
                 }
-                "status" => expected.status = Some(Status::from_name(value).expect("a status")),
+                "status" => expected.status = Some(Status::from_name(&value).expect("a status")),
                 "error" => {
-                    let (error, message) = value.split_once(", ").unwrap_or((value, ""));
+                    let (error, message) = value.split_once(", ").unwrap_or((&value, ""));
                     expected.error = Some((error.to_owned(), message.to_owned()));
                 }
-                "at" => expected.at = Some(value.to_owned()),
-                "specifier" => expected.specifier = Some(value.to_owned()),
+                "at" => expected.at = Some(value),
+                "specifier" => expected.specifier = Some(value),
                 "reports" => expected.reports = Some(json()),
                 "logs" => expected.logs = Some(json()),
                 "calls" => expected.calls = Some(json()),
                 _ => panic!("{name}: no such key: {key}"),
             }
         }
-        let mut parts = sources.trim_end_matches('\n').split("\n--- ");
-        let mut runs = vec![parts.next().unwrap().to_owned()];
-        let mut modules = Vec::new();
-        for part in parts {
-            let (title, source) = part.split_once('\n').unwrap_or((part, ""));
-            match title {
-                "then" => runs.push(source.to_owned()),
-                specifier => modules.push((specifier.to_owned(), source.to_owned())),
-            }
-        }
+        let (runs, modules): (Vec<_>, Vec<_>) =
+            text.sections.iter().cloned().partition(|(name, _)| name.is_empty() || name == "then");
+        let runs = runs.into_iter().map(|(_, source)| source).collect();
         Self { name, file: file.to_owned(), options, grants, expected, runs, modules }
     }
 

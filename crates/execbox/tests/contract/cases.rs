@@ -17,11 +17,11 @@
 //! ```
 
 use std::fmt::Write as _;
-use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use execbox::{ExecuteResult, Limits, Provider, Tool, ToolError};
+use execbox_testkit::cases::{self, CaseFile};
 use serde_json::{Value as Json, json};
 
 /// See the [module](self).
@@ -41,37 +41,21 @@ pub(crate) struct Case {
 
 /// All of them, named after their file and themselves.
 pub(crate) fn cases() -> Vec<Case> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/contract");
-    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    files.retain(|file| file.extension().is_some_and(|extension| extension == "cases"));
-    files.sort();
-    files
-        .iter()
-        .flat_map(|file| {
-            let text = std::fs::read_to_string(file).unwrap();
-            let section = file.file_stem().unwrap().to_string_lossy().into_owned();
-            let cases: Vec<Case> =
-                format!("\n{text}").split("\n=== ").skip(1).map(|text| parse(&section, text)).collect();
-            assert!(!cases.is_empty(), "{section} has no case");
-            cases
-        })
-        .collect()
+    let files = CaseFile::read_all(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/contract"));
+    files.iter().flat_map(|file| file.cases.iter().map(|case| parse(file.name(), case))).collect()
 }
 
-fn parse(section: &str, text: &str) -> Case {
-    let (head, code) = text.split_once("\n---\n").unwrap_or_else(|| panic!("{section}: no `---` in {text}"));
-    let mut lines = head.lines();
-    let name = format!("{section}: {}", lines.next().unwrap());
-    let mut case = Case { name, code: code.trim_end_matches('\n').to_owned(), ..Case::default() };
-    for line in lines {
-        let (key, value) = line.split_once(": ").unwrap_or_else(|| panic!("{}: {line}", case.name));
+fn parse(section: &str, text: &cases::Case) -> Case {
+    let name = format!("{section}: {}", text.title);
+    let mut case = Case { name, code: text.body().to_owned(), ..Case::default() };
+    for (key, value) in text.fields() {
         let json =
-            || serde_json::from_str::<Json>(value).unwrap_or_else(|error| panic!("{}: {line}: {error}", case.name));
-        match key {
-            "result" => case.result = Some(value.to_owned()),
-            "error" => case.error = Some(value.to_owned()),
+            || serde_json::from_str::<Json>(&value).unwrap_or_else(|error| panic!("{}: {value}: {error}", case.name));
+        match key.as_str() {
+            "result" => case.result = Some(value),
+            "error" => case.error = Some(value),
             "thrown" => case.thrown = Some(json()),
-            "at" => case.at = Some(value.to_owned()),
+            "at" => case.at = Some(value),
             "logs" => case.logs = Some(json()),
             "calls" => case.calls = Some(json()),
             "limits" => case.limits = limits(&json()),
