@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use arbitrary::Arbitrary;
-use execbox_core::engine::{Engine, Event, Guest, Outcome, Turn};
+use execbox_core::engine::{Engine, Event, Guest, Outcome, Pending, Settlement, Turn};
 use execbox_core::error::ExecuteError;
 use execbox_core::program::{Limits, Namespace, Program, Source};
 use execbox_core::value::Value;
@@ -177,7 +177,11 @@ fn answer_calls(guest: &mut dyn Guest) -> bool {
         let Event::Call(call) = event else { continue };
         called = true;
         let echoed = call.input.to_json("input", 1 << 20).and_then(|json| Value::from_json(json.as_ref(), "input"));
-        guest.answer(call.id, echoed.map_err(|refusal| ExecuteError::tool(refusal.to_string())));
+        let settlement = match echoed {
+            Ok(value) => Settlement::Fulfilled(value),
+            Err(refusal) => Settlement::Failed(ExecuteError::tool(refusal.to_string())),
+        };
+        guest.settle(Pending::Call(call.id), settlement);
     }
     called
 }

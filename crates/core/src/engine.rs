@@ -1,30 +1,28 @@
-//! The guest as a state machine, and what an engine owes it.
+//! The guest as a state machine, and the interface that every engine implements.
 //!
-//! **A guest runs until it can go no further, then hands out calls; it is handed answers, and goes
-//! on.** An [`Engine`] starts a [`Program`] as a [`Guest`]; a driver polls the guest, carries its
-//! [`Event`]s out and answers in, until the guest is done. Inline execution, workers, processes and
-//! remote runners are drivers of this one machine.
+//! An [`Engine`] starts a [`Program`] as a [`Guest`]. A guest runs until it needs the host. Its driver takes the
+//! [`Event`]s of the guest, settles its calls, and polls it again, until it is done. A guest does not block and does no
+//! I/O. Inline execution, worker threads, child processes and remote runners all drive this one state machine.
 //!
 //! ```text
-//!            ┌──────────── poll_turn: Pending ── gave the thread back; poll again when woken
-//!   start ──►│  computes  ├── poll_turn: Waiting ── nothing to do until `answer`
-//!            └──────────── poll_turn: Done(Outcome) ── over; drop it
+//!            ┌──────────── poll_turn: Pending ── yielded the thread; poll again when woken
+//!   start ──►│  computes  ├── poll_turn: Waiting ── cannot go on before `settle`
+//!            └──────────── poll_turn: Done(Outcome) ── ended; drop it
 //!   after every poll: take_events → logs and calls, in the order they happened
 //! ```
 //!
-//! What the shape leaves room for:
-//! - *A guest that computes for long* answers `Pending` every few milliseconds and wakes its task, so
-//!   it never holds up the thread that polls it.
-//! - *Synchronous host functions* ([`Call::now`]): the guest stands still inside the call, and
-//!   `Waiting` means that this call must be answered first.
-//! - *Values with functions and promises in them* (module programs): a guest calls a function by the number that the host
-//!   gave it in a value, and the host settles a promise by its number.
-//! - *An engine bound to a thread* runs there and wakes the task when it has news.
-//! - *An image of a waiting guest* ([`Guest::image`]): between turns no native frame is alive, and
-//!   every pending call is known by its id on this side.
+//! The interface allows for:
+//! - *Guests that compute for long.* They return `Pending` every few milliseconds and wake their task, so they never
+//!   block the thread that polls them.
+//! - *Synchronous host functions* ([`Call::now`]). The guest is suspended inside the call, and `Waiting` means that this
+//!   call must be settled first.
+//! - *Functions and promises in values* (module programs). The host numbers them; a guest calls a function by its
+//!   number, and the host settles a promise by its number.
+//! - *Engines that are bound to a thread.* They run there, and wake the task when there are events or the guest is done.
+//! - *Images of waiting guests* ([`Guest::image`]). Between turns no native frame is alive, and every pending call has
+//!   an id outside the guest.
 //!
-//! Nothing here keeps time: a driver that has waited long enough [interrupts](Interrupt) the guest or
-//! drops it.
+//! Engines do not keep time: to end a guest, a driver [interrupts](Interrupt) or drops it.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,12 +35,12 @@ use crate::mailbox::NoRoom;
 use crate::program::Program;
 use crate::value::Value;
 
-/// Runs programs. One value serves any number of guests, one after another or at once.
+/// Runs programs. One engine serves any number of guests at once.
 pub trait Engine: Send + Sync {
-    /// What it is, for people: for example `quickjs`.
+    /// The engine's name in messages and `Debug` output, for example `quickjs`.
     fn name(&self) -> &str;
 
-    /// A fresh guest for `program`. Nothing of it runs before the first [`poll_turn`](Guest::poll_turn).
+    /// Creates a guest for `program`. The program starts with the first [`poll_turn`](Guest::poll_turn).
     fn start(&self, program: Program) -> Result<Box<dyn Guest>, StartError>;
 }
 
@@ -50,62 +48,59 @@ pub trait Engine: Send + Sync {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// The engine runs as many guests as it can at once.
-    #[error("{0} guests are running in this process already, which is as many as it has room for")]
+    /// The engine runs this many guests, which is its maximum.
+    #[error("engine at capacity: {0} guests running")]
     Full(usize),
-    /// The engine cannot run programs of this kind.
-    #[error("the engine cannot run {0}")]
+    /// The engine does not support programs of this kind.
+    #[error("the engine does not support {0}")]
     Unsupported(&'static str),
     /// The engine itself failed.
     #[error("the engine failed to start a guest: {0}")]
     Failed(String),
 }
 
-/// One program being run. Dropping it ends it, wherever it stands.
+/// A running program. Dropping it ends the program in any state.
 pub trait Guest: Send {
-    /// Lets the guest compute until it can go no further, or until it should give the thread back.
+    /// Lets the guest compute until it needs the host, is done, or yields the thread.
     ///
-    /// `Pending`: it only gave the thread back, and has woken (or will wake) the task of `cx`.
-    /// After [`Turn::Done`] the guest is over, and further polls repeat that it was interrupted.
+    /// `Pending` means that it yielded, and that the task of `cx` was or will be woken. After [`Turn::Done`], further
+    /// polls return [`Outcome::Interrupted`].
     fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Turn>;
 
-    /// Moves what the guest said since the last time into `events`, in order. Useful after every poll.
+    /// Appends the events since the last call to `events`, in order. To be called after every poll.
     fn take_events(&mut self, events: &mut Vec<Event>);
 
-    /// Hands in the answer to a call. It takes effect at the next poll; answers keep their order. An
-    /// answer to a call that is not pending is ignored.
-    fn answer(&mut self, call: CallId, answer: Answer);
+    /// Settles a call of the guest or a promise of the host. Takes effect at the next poll; settlements keep their order.
+    ///
+    /// Ignored are calls that are not pending, promises that were settled before, and promises that the guest was not
+    /// given in a value.
+    fn settle(&mut self, pending: Pending, settlement: Settlement);
 
-    /// In module programs: settles a call or a promise of the host with a value, or with what it rejects with (for a
-    /// synchronous call: throws). Takes effect as [`answer`](Self::answer) does, and in order with it. A promise that was
-    /// settled, or that no value has brought to the guest, is ignored.
-    fn settle(&mut self, pending: Pending, result: Result<Value, Value>);
-
-    /// A handle that stops the guest from anywhere, even while it computes.
+    /// A handle that stops the guest from any thread, even while it computes.
     fn interrupt(&self) -> Interrupt;
 
-    /// The most memory that the program had in use so far, in bytes, where the engine can tell.
+    /// The most memory that the program has used so far, in bytes. `None` if the engine does not measure it.
     fn peak_memory_bytes(&mut self) -> Option<u64> {
         None
     }
 
-    /// The waiting guest as bytes, from which the engine could go on elsewhere. `None` where the engine
-    /// has no images, or the guest is not [waiting](Turn::Waiting) or stands inside a synchronous call.
+    /// The state of a waiting guest as bytes, from which the engine can resume it in another process. `None` if the
+    /// engine has no images, or the guest is not [waiting](Turn::Waiting) or is inside a synchronous call.
     fn image(&mut self) -> Option<Vec<u8>> {
         None
     }
 }
 
-/// How a guest stands when it can go no further.
+/// The state of a guest at the end of a turn.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Turn {
-    /// It waits for answers. If no call is pending, nothing will ever move it again.
+    /// It waits for the host. If no call or promise is pending, it waits forever.
     Waiting,
-    /// It is over. Calls still pending are nobody's business any more: cancel them.
+    /// It has ended. Calls that are still pending can be cancelled.
     Done(Outcome),
 }
 
-/// Names one call within one guest: counted from 1, never used twice.
+/// Identifies a call within its guest. Counted from 1, never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallId(pub u64);
 
@@ -119,41 +114,59 @@ impl fmt::Display for CallId {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FunctionId(pub u32);
 
-/// What a host can [settle](Guest::settle).
+/// What a host [settles](Guest::settle).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Pending {
-    /// A call that the guest made.
+    /// A call by the guest.
     Call(CallId),
-    /// A promise that the host made: the number in its [node](crate::value::Node::Promise).
+    /// A promise of the host, by the number in its [node](crate::value::Node::Promise). Module programs only.
     Promise(u32),
 }
 
-/// Something that a guest said.
+/// How a call or promise is settled.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Settlement {
+    /// The call returns this value; the promise is fulfilled with it.
+    Fulfilled(Value),
+    /// The promise is rejected with this value; a synchronous call throws it. Module programs only.
+    Rejected(Value),
+    /// The host failed the call. The guest sees an error with this message. If the guest does not catch *this very
+    /// error*, the outcome is [`Outcome::Failed`].
+    Failed(ExecuteError),
+}
+
+impl From<Result<Value, Value>> for Settlement {
+    fn from(result: Result<Value, Value>) -> Self {
+        result.map_or_else(Self::Rejected, Self::Fulfilled)
+    }
+}
+
+/// Something that a guest did and its host has to know.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
     /// A console line, within the program's log limits.
     Log(LogLine),
-    /// A call of a host function, to be answered by its id.
+    /// A call of a host function, which the host has to settle.
     Call(Call),
-    /// A call of a host function that has no answer: see [`FunctionKind`](crate::value::FunctionKind).
+    /// A call of a host function without a result: see [`FunctionKind`](crate::value::FunctionKind).
     Notify(Notification),
 }
 
-/// A call without an answer.
+/// A call without a result.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Notification {
-    /// Which function, as in [`Call::function`].
+    /// The number of the function, as in [`Call::function`].
     pub function: FunctionId,
-    /// Its arguments, an array.
+    /// The arguments: an array.
     pub args: Value,
 }
 
 /// One console line (runner specification, "Logs").
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogLine {
-    /// Which console function.
+    /// The console function that was called.
     pub level: LogLevel,
-    /// The line, already formatted, and cut where the limits say so.
+    /// The formatted arguments, cut to the log limits.
     pub text: String,
 }
 
@@ -169,7 +182,7 @@ pub enum LogLevel {
 }
 
 impl LogLevel {
-    /// The function's name, for example `log`.
+    /// The name of the console function, for example `log`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Log => "log",
@@ -180,7 +193,7 @@ impl LogLevel {
         }
     }
 
-    /// The function of that name.
+    /// The level with that name.
     pub fn from_name(name: &str) -> Option<Self> {
         [Self::Log, Self::Info, Self::Warn, Self::Error, Self::Debug].into_iter().find(|level| level.as_str() == name)
     }
@@ -189,95 +202,108 @@ impl LogLevel {
 /// A call of a host function.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Call {
-    /// To answer it by.
+    /// The call's id, by which it is settled.
     pub id: CallId,
-    /// Which function: counted over the functions of the program's namespaces, in order; in module programs, the number
-    /// in its [node](crate::value::HostFunction). An engine that was taken over may say any number: look it up.
+    /// In scripts, the index of the function among the functions of all namespaces. In module programs, the number in
+    /// the function's [node](crate::value::HostFunction). Untrusted: a compromised engine can send any number.
     pub function: FunctionId,
-    /// Its first argument; in module programs an array of all of them.
+    /// In scripts, the first argument. In module programs, an array of all arguments.
     pub input: Value,
-    /// The guest stands still until this is answered.
+    /// The call is synchronous: the guest is suspended until it is settled.
     pub now: bool,
 }
 
-/// The answer to a call: a value for the guest, or a failure that its promise rejects with.
-pub type Answer = Result<Value, ExecuteError>;
-
-/// What a program came to.
+/// How a program ended.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
-    /// The program's value.
+    /// The program returned this value.
     Returned(Value),
-    /// Guest code threw, and nobody caught it. Also a module program's result that cannot be copied, as an error of the
-    /// name `SerializationError`, and arguments for an export that is no function.
+    /// Guest code threw a value and did not catch it. In module programs also: the result cannot be copied (an error
+    /// named `SerializationError`), or there are arguments for an export that is not a function.
     Threw(Thrown),
-    /// The modules do not make a program. Nothing of them ran, except before [`LinkError::Export`].
+    /// The modules do not link. No code ran, except before [`LinkError::Export`].
     Unlinked(LinkError),
-    /// A call that the host failed was never caught: *that very error* ended the program.
+    /// The host failed a call, and the guest did not catch *that very error*.
     Failed {
-        /// What the host failed the call with.
+        /// The error that the host settled the call with.
         error: ExecuteError,
         /// Where the call was made, as in [`Thrown::frames`]; may be empty.
         frames: Vec<Frame>,
     },
-    /// The program was refused memory.
+    /// The program exceeded its memory limit.
     OutOfMemory,
-    /// What the host keeps for the program exceeded its budget.
+    /// The calls and reports that the host stores for the program exceeded their memory limit.
     HostMemory(NoRoom),
-    /// The program ran out of stack where its engine could not turn that into an exception.
+    /// The stack overflowed where the engine could not throw an exception.
     StackOverflow,
-    /// Its [`Interrupt`] was triggered.
+    /// The guest's [`Interrupt`] was triggered.
     Interrupted,
-    /// The engine broke, or broke its side of this interface. The guest is at fault or the engine is;
-    /// the host goes on.
+    /// The engine failed or violated this interface; the message says how. Other guests are not affected.
     Fault(String),
 }
 
-/// Why modules do not make a program (code-execution specification §4.1, `link_error`). What goes wrong with `import(…)`
-/// is none of these: it is thrown in the guest.
+/// Why modules do not link (code-execution specification §4.1, `link_error`). A failing `import(…)` is not among these:
+/// it throws in the guest.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LinkError {
-    /// A module's source is none.
+    /// A module has a syntax error.
     #[error("{message}")]
     Syntax {
-        /// Which module.
+        /// The module's name.
         module: Arc<str>,
-        /// What is wrong, without the place.
+        /// The error's message, without the position.
         message: String,
-        /// Where in its code.
+        /// The position in the module's code.
         position: Option<Position>,
     },
-    /// A module imports what the program does not have.
-    #[error("there is no module {specifier:?} for {module} to import")]
+    /// A module imports a specifier that the program does not have.
+    #[error("unknown module {specifier:?} imported by {module}")]
     Specifier {
         /// The importing module.
         module: Arc<str>,
-        /// What it asked for.
+        /// The specifier.
         specifier: String,
     },
-    /// A name that is imported or exported again is not there, or is ambiguous; or the graph is too deep.
+    /// An imported or re-exported name does not exist or is ambiguous, or the module graph is too deep.
     #[error("{message}")]
     Binding {
-        /// What is wrong, in the engine's words.
+        /// The engine's message.
         message: String,
     },
-    /// The entry was evaluated and does not have the export that is the outcome.
+    /// The entry module was evaluated, and does not have the export that [`Modules`](crate::program::Modules) asks for.
     #[error("the module has no export {export}")]
     Export {
-        /// What was asked for.
+        /// The name of the export.
         export: String,
     },
 }
 
-/// An uncaught guest error, as the engine saw it.
+/// An uncaught guest error, as the engine reports it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Thrown {
-    /// The error's name, for example `TypeError`; empty for a thrown value that is no error.
+    /// The error's name, for example `TypeError`; empty for a thrown value that is not an error.
     pub name: String,
     /// The error's message, or the thrown value as text.
     pub message: String,
-    /// Innermost first; only frames of the program's own code, at their positions in it.
+    /// The frames of the program's own code, innermost first.
     pub frames: Vec<Frame>,
+    /// The cause of an error that the engine throws, if the engine knows it.
+    pub cause: Option<Cause>,
+}
+
+/// Why an engine throws an error, in terms that do not depend on the engine.
+///
+/// Untrusted: an engine may conclude it from name and message, which a guest can choose. It serves to explain the error
+/// in its message, and for nothing else.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Cause {
+    /// The value that is called is not a function.
+    NotAFunction,
+    /// There is no variable with this name.
+    NotDefined(String),
+    /// A property of `undefined` or `null` is read.
+    PropertyOfNothing,
 }
 
 /// One frame of a stack.
@@ -285,13 +311,13 @@ pub struct Thrown {
 pub struct Frame {
     /// The function's name, if it has one.
     pub function: Option<String>,
-    /// In module programs, the name of the module.
+    /// The module's name, in module programs.
     pub module: Option<Arc<str>>,
-    /// Where in the program's code, or that module's, it stood.
+    /// The position in the source of the script or module.
     pub position: Position,
 }
 
-/// Stops a guest: from any thread, at any time, once and for all. No guest code can catch it.
+/// Stops a guest, from any thread and at any time. Guest code cannot catch it.
 #[derive(Clone, Default)]
 pub struct Interrupt(Arc<InterruptState>);
 
@@ -302,19 +328,19 @@ struct InterruptState {
 }
 
 impl Interrupt {
-    /// One that an engine looks at by itself.
+    /// An interrupt that the engine polls.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// One that also calls `hook` when it is triggered, for engines that must be told.
+    /// An interrupt that calls `hook` when it is triggered the first time, for engines that do not poll.
     pub fn with_hook(hook: impl Fn() + Send + Sync + 'static) -> Self {
         let interrupt = Self::default();
         let _ = interrupt.0.hook.set(Box::new(hook));
         interrupt
     }
 
-    /// Stops the guest. Its next turn is [`Outcome::Interrupted`], unless it was done before.
+    /// Stops the guest. Its next turn is [`Outcome::Interrupted`], unless it is done already.
     pub fn trigger(&self) {
         if !self.0.triggered.swap(true, Ordering::Relaxed)
             && let Some(hook) = self.0.hook.get()
@@ -323,7 +349,7 @@ impl Interrupt {
         }
     }
 
-    /// Whether it was triggered.
+    /// Whether [`trigger`](Self::trigger) was called.
     pub fn is_triggered(&self) -> bool {
         self.0.triggered.load(Ordering::Relaxed)
     }
@@ -341,9 +367,9 @@ mod tests {
     use std::sync::atomic::AtomicUsize;
 
     #[test]
-    fn an_interrupt_is_triggered_once_by_the_first_caller() {
-        let told = Arc::new(AtomicUsize::new(0));
-        let count = Arc::clone(&told);
+    fn an_interrupt_calls_its_hook_once() {
+        let calls = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&calls);
         let interrupt = Interrupt::with_hook(move || {
             count.fetch_add(1, Ordering::Relaxed);
         });
@@ -352,6 +378,6 @@ mod tests {
         other.trigger();
         interrupt.trigger();
         assert!(interrupt.is_triggered());
-        assert_eq!(told.load(Ordering::Relaxed), 1);
+        assert_eq!(calls.load(Ordering::Relaxed), 1);
     }
 }

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use execbox_core::contract::script::{Action, Script, Stop};
 use execbox_core::engine::{
-    Call, CallId, Engine, Event, Frame, FunctionId, Guest, LinkError, Notification, Outcome, Pending, Thrown, Turn,
+    Call, CallId, Engine, Event, Frame, FunctionId, Guest, LinkError, Notification, Outcome, Pending, Settlement,
+    Thrown, Turn,
 };
 use execbox_core::error::{ErrorCode, ExecuteError, StackFrame};
 use execbox_core::language::Position;
@@ -74,7 +75,7 @@ fn a_synchronous_call_stands_until_it_is_answered_and_has_no_image() {
     let calls = calls(&mut *guest);
     assert!(calls[0].now && calls.len() == 1);
     assert_eq!(guest.image(), None);
-    guest.answer(calls[0].id, Ok(Value::undefined()));
+    guest.settle(Pending::Call(calls[0].id), Settlement::Fulfilled(Value::undefined()));
     assert_eq!(turn(&mut *guest), Turn::Done(Outcome::Returned(Value::undefined())));
 }
 
@@ -89,7 +90,7 @@ fn a_waiting_guest_is_bytes_that_go_on_elsewhere() {
     assert_eq!(turn(&mut guest), Turn::Waiting);
     assert!(calls(&mut guest).is_empty(), "its calls were handed out before");
     for id in ids {
-        guest.answer(id, Ok(Value::from_json(Some(&json!("late")), "v").unwrap()));
+        guest.settle(Pending::Call(id), Settlement::Fulfilled(Value::from_json(Some(&json!("late")), "v").unwrap()));
     }
     assert_eq!(turn(&mut guest), returned(&json!("late")));
 }
@@ -117,14 +118,14 @@ fn run_modules(entry: &str, export: &str) -> (Outcome, Vec<String>) {
         for event in events {
             match event {
                 Event::Log(line) => said.push(line.text),
-                Event::Call(call) => guest.settle(Pending::Call(call.id), Ok(Value::undefined())),
+                Event::Call(call) => guest.settle(Pending::Call(call.id), Settlement::Fulfilled(Value::undefined())),
                 Event::Notify(told) => said.push(format!("{}{:?}", told.function.0, told.args)),
             }
         }
         if let Turn::Done(outcome) = turn {
             return (outcome, said);
         }
-        guest.settle(Pending::Promise(4), Ok(Value::undefined()));
+        guest.settle(Pending::Promise(4), Settlement::Fulfilled(Value::undefined()));
     }
 }
 
@@ -151,7 +152,7 @@ fn an_engine_bound_to_a_thread_looks_the_same() {
         ThreadBound(Arc::new(Scripted)).start(program("log log hi; call echo 1; await; return it")).unwrap();
     assert_eq!(turn(&mut *guest), Turn::Waiting);
     let calls = calls(&mut *guest);
-    guest.answer(calls[0].id, Ok(Value::from_json(Some(&json!(7)), "v").unwrap()));
+    guest.settle(Pending::Call(calls[0].id), Settlement::Fulfilled(Value::from_json(Some(&json!(7)), "v").unwrap()));
     assert_eq!(turn(&mut *guest), returned(&json!(7)));
 
     let mut spinning = ThreadBound(Arc::new(Scripted)).start(program("spin")).unwrap();
@@ -187,13 +188,13 @@ fn an_input_that_cannot_cross_is_answered_and_never_reaches_the_host() {
     turn(&mut *guest);
     let mut events = Vec::new();
     guest.take_events(&mut events);
-    let Action::Answer(call, answer) = script.event(events.remove(0)) else { panic!("it reached the host") };
+    let Action::Settle(call, settlement) = script.event(events.remove(0)) else { panic!("it reached the host") };
     let refused = ExecuteError::new(
         ErrorCode::SerializationError,
         "tool input is a Date; use a string (toISOString) or a number (getTime)",
     );
-    assert_eq!(answer, Err(refused.clone()));
-    guest.answer(call, answer);
+    assert_eq!(settlement, Settlement::Failed(refused.clone()));
+    guest.settle(Pending::Call(call), settlement);
     let Turn::Done(outcome) = turn(&mut *guest) else { panic!() };
     assert_eq!(script.finish(outcome, Duration::ZERO).outcome, Err(refused));
 }
@@ -202,10 +203,10 @@ fn an_input_that_cannot_cross_is_answered_and_never_reaches_the_host() {
 fn a_call_of_a_function_that_was_not_given_is_answered_with_an_internal_error() {
     let (_, mut script) = script("return 1");
     let call = Call { id: CallId(1), function: FunctionId(2), input: Value::undefined(), now: false };
-    let Action::Answer(_, Err(error)) = script.event(Event::Call(call)) else { panic!() };
+    let Action::Settle(_, Settlement::Failed(error)) = script.event(Event::Call(call)) else { panic!() };
     assert_eq!(error.code, ErrorCode::InternalError);
-    let told = Event::Notify(Notification { function: FunctionId(2), args: Value::undefined() });
-    assert!(matches!(script.event(told), Action::Ignore));
+    let notification = Event::Notify(Notification { function: FunctionId(2), args: Value::undefined() });
+    assert_eq!(script.event(notification), Action::Ignore);
 }
 
 #[test]
@@ -258,6 +259,7 @@ fn an_uncaught_error_is_told_by_its_fields() {
         name: "TypeError".into(),
         message: "no\n    at fake (<script>:99:1)".into(),
         frames: (1..20).map(|line| frame(Some("f".repeat(300)), line)).collect(),
+        cause: None,
     };
     let error = script("return 1").1.finish(Outcome::Threw(thrown.clone()), Duration::ZERO).outcome.unwrap_err();
     assert_eq!((error.message.as_str(), error.name.as_deref()), (thrown.message.as_str(), Some("TypeError")));
@@ -267,7 +269,7 @@ fn an_uncaught_error_is_told_by_its_fields() {
     assert_eq!((file.as_str(), *line, *column), ("<script>", 2, 7));
     assert_eq!(function.as_ref().unwrap().chars().count(), 257, "cut, with a mark");
 
-    let words = Thrown { name: String::new(), message: "words".into(), frames: vec![frame(None, 3)] };
+    let words = Thrown { message: "words".into(), frames: vec![frame(None, 3)], ..Thrown::default() };
     let error = script("return 1").1.finish(Outcome::Threw(words), Duration::ZERO).outcome.unwrap_err();
     assert_eq!(error.name, None, "what is thrown and no error has no name");
     assert_eq!(error.to_string(), "runtime_error: words\n    at <script>:3:7");

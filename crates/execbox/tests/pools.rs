@@ -6,9 +6,8 @@ use std::task::{Context, Poll};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
-use execbox::core::engine::{Answer, CallId, Engine, Event, Guest, Interrupt, Pending, StartError, Turn};
+use execbox::core::engine::{Engine, Event, Guest, Interrupt, Pending, Settlement, StartError, Turn};
 use execbox::core::program::{Program, Source};
-use execbox::core::value::Value;
 use execbox::{
     CancellationToken, ErrorCode, ExecuteRequest, ExecuteResult, Executor, Limits, PoolOptions, Rejected, Runner,
     WorkerExecutor,
@@ -46,9 +45,7 @@ impl Guest for Stuck {
 
     fn take_events(&mut self, _: &mut Vec<Event>) {}
 
-    fn answer(&mut self, _: CallId, _: Answer) {}
-
-    fn settle(&mut self, _: Pending, _: Result<Value, Value>) {}
+    fn settle(&mut self, _: Pending, _: Settlement) {}
 
     fn interrupt(&self) -> Interrupt {
         Interrupt::new()

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
-use execbox::core::engine::{Answer, CallId, Engine, Event, Guest, Interrupt, Outcome, Pending, StartError, Turn};
+use execbox::core::engine::{Engine, Event, Guest, Interrupt, Outcome, Pending, Settlement, StartError, Turn};
 use execbox::core::program::Program;
 use execbox::core::value::Value;
 use execbox::{ExecuteRequest, Executor, InlineExecutor};
@@ -60,9 +60,7 @@ impl Guest for BusyGuest {
 
     fn take_events(&mut self, _: &mut Vec<Event>) {}
 
-    fn answer(&mut self, _: CallId, _: Answer) {}
-
-    fn settle(&mut self, _: Pending, _: Result<Value, Value>) {}
+    fn settle(&mut self, _: Pending, _: Settlement) {}
 
     fn interrupt(&self) -> Interrupt {
         Interrupt::new()

@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use execbox_core::engine::{Engine, Event, Guest, Outcome, Pending, Turn};
+use execbox_core::engine::{Engine, Event, Guest, Outcome, Pending, Settlement, Turn};
 use execbox_core::program::{Limits, Module, Modules, Program, Source};
 use execbox_core::value::{FunctionKind, Graph, Value};
 use execbox_quickjs::QuickJs;
@@ -97,7 +97,7 @@ fn drive(engine: &QuickJs, source: Source) -> Outcome {
 fn answer(guest: &mut dyn Guest, events: &mut Vec<Event>) {
     for event in events.drain(..) {
         if let Event::Call(call) = event {
-            guest.settle(Pending::Call(call.id), Ok(Value::undefined()));
+            guest.settle(Pending::Call(call.id), Settlement::Fulfilled(Value::undefined()));
         }
     }
 }

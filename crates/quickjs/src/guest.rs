@@ -5,8 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use execbox_core::engine::{Answer, CallId, Event, Guest, Interrupt, Outcome, Pending, Turn};
-use execbox_core::value::Value;
+use execbox_core::engine::{Event, Guest, Interrupt, Outcome, Pending, Settlement, Turn};
 
 use crate::engine::Loaded;
 use crate::instance::{Inside, Instance, SharedState, lock};
@@ -44,23 +43,6 @@ impl QuickJsGuest {
     /// Whether it stands inside a synchronous call that is not answered yet.
     fn stands(&self) -> bool {
         matches!(lock(&self.shared).inside, Inside::Call)
-    }
-
-    /// Hands in how a call is settled, which `put` writes.
-    fn settle_call(&mut self, call: CallId, put: impl FnOnce(&mut Vec<u8>)) {
-        let mut shared = lock(&self.shared);
-        match shared.mailbox.settle(call) {
-            Some(Inside::HANDLE) => {
-                let mut answer = Vec::new();
-                put(&mut answer);
-                shared.inside = Inside::Answered(answer);
-            }
-            Some(slot) => {
-                message::put_settled(&mut self.answers, Settled::Slot(slot));
-                put(&mut self.answers);
-            }
-            None => {}
-        }
     }
 }
 
@@ -106,19 +88,25 @@ impl Guest for QuickJsGuest {
         lock(&self.shared).mailbox.take_events(events);
     }
 
-    fn answer(&mut self, call: CallId, answer: Answer) {
-        self.settle_call(call, |message| message::put_answer(message, &answer));
-    }
-
-    fn settle(&mut self, pending: Pending, result: Result<Value, Value>) {
-        let result = result.as_ref();
-        match pending {
-            Pending::Call(call) => self.settle_call(call, |message| message::put_result(message, result)),
-            Pending::Promise(number) => {
-                message::put_settled(&mut self.answers, Settled::Promise(number));
-                message::put_result(&mut self.answers, result);
+    fn settle(&mut self, pending: Pending, settlement: Settlement) {
+        let settled = match pending {
+            Pending::Promise(number) => Settled::Promise(number),
+            Pending::Call(call) => {
+                let mut shared = lock(&self.shared);
+                match shared.mailbox.settle(call) {
+                    Some(Inside::HANDLE) => {
+                        let mut answer = Vec::new();
+                        message::put_settlement(&mut answer, &settlement);
+                        shared.inside = Inside::Answered(answer);
+                        return;
+                    }
+                    Some(slot) => Settled::Slot(slot),
+                    None => return,
+                }
             }
-        }
+        };
+        message::put_settled(&mut self.answers, settled);
+        message::put_settlement(&mut self.answers, &settlement);
     }
 
     fn interrupt(&self) -> Interrupt {

@@ -8,7 +8,7 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use execbox_core::engine::{FunctionId, Interrupt, LinkError, LogLevel, Outcome, Thrown};
+use execbox_core::engine::{Cause, FunctionId, Interrupt, LinkError, LogLevel, Outcome, Thrown};
 use execbox_core::error::{ErrorCode, ExecuteError};
 use execbox_core::mailbox::Mailbox;
 use execbox_core::program::{Limits, Program};
@@ -413,8 +413,21 @@ fn strings<const N: usize>(value: &Value) -> Option<[String; N]> {
 
 fn thrown(value: &Value, files: &Files) -> Outcome {
     match strings(value) {
-        Some([name, message, stack]) => Outcome::Threw(Thrown { name, message, frames: files.frames(&stack) }),
+        Some([name, message, stack]) => {
+            let cause = cause(&name, &message);
+            Outcome::Threw(Thrown { name, message, frames: files.frames(&stack), cause })
+        }
         None => Outcome::Fault("the guest's engine reported an error that cannot be read".to_owned()),
+    }
+}
+
+/// The cause behind a message of QuickJS. A guest can throw an error with the same message.
+fn cause(name: &str, message: &str) -> Option<Cause> {
+    match name {
+        "TypeError" if message == "not a function" => Some(Cause::NotAFunction),
+        "TypeError" if message.starts_with("cannot read property '") => Some(Cause::PropertyOfNothing),
+        "ReferenceError" => message.strip_suffix(" is not defined").map(|name| Cause::NotDefined(name.to_owned())),
+        _ => None,
     }
 }
 

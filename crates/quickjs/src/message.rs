@@ -7,7 +7,7 @@ use std::hash::BuildHasher;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use execbox_core::engine::Answer;
+use execbox_core::engine::Settlement;
 use execbox_core::language::Code;
 use execbox_core::program::{Module, ModuleBody, Modules, Namespace, Program, Source};
 use execbox_core::value::Value;
@@ -137,26 +137,22 @@ pub(crate) fn put_settled(message: &mut Vec<u8>, settled: Settled) {
     put_u32(message, number);
 }
 
-/// How it is settled: with the answer to a call.
-pub(crate) fn put_answer(message: &mut Vec<u8>, answer: &Answer) {
-    match answer {
-        Ok(value) => put_result(message, Ok(value)),
-        Err(error) => {
+pub(crate) fn put_settlement(message: &mut Vec<u8>, settlement: &Settlement) {
+    match settlement {
+        Settlement::Fulfilled(value) => {
+            message.push(SETTLE_FULFILLED);
+            message.extend_from_slice(value.as_bytes());
+        }
+        Settlement::Rejected(value) => {
+            message.push(SETTLE_REJECTED);
+            message.extend_from_slice(value.as_bytes());
+        }
+        Settlement::Failed(error) => {
             message.push(SETTLE_FAILED);
             put_string(message, error.code.as_str());
             put_string(message, &error.message);
         }
     }
-}
-
-/// How it is settled: with a value, or with what it rejects with.
-pub(crate) fn put_result(message: &mut Vec<u8>, result: Result<&Value, &Value>) {
-    let (how, value) = match result {
-        Ok(value) => (SETTLE_FULFILLED, value),
-        Err(error) => (SETTLE_REJECTED, error),
-    };
-    message.push(how);
-    message.extend_from_slice(value.as_bytes());
 }
 
 fn put_value(message: &mut Vec<u8>, value: &Value) {

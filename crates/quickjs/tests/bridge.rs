@@ -2,7 +2,7 @@
 
 mod harness;
 
-use execbox_core::engine::{CallId, Engine, Event, Notification, Outcome, Pending, Turn};
+use execbox_core::engine::{CallId, Engine, Event, Notification, Outcome, Pending, Settlement, Turn};
 use execbox_core::mailbox::NoRoom;
 use execbox_core::program::{Limits, Module};
 use harness::{engine, events, modules, outcome, program, result, returned, run_with, tagged, thrown, turn, value};
@@ -12,7 +12,7 @@ use serde_json::{Value as Json, json};
 fn run_answering(code: &str, answer: impl Fn(u32, &Json) -> Result<Json, Json>) -> (Outcome, Vec<Event>) {
     run_with(program(code, vec![]), |guest, call| {
         let result = answer(call.function.0, &tagged(&call.input));
-        guest.settle(Pending::Call(call.id), result.as_ref().map(value).map_err(value));
+        guest.settle(Pending::Call(call.id), result.as_ref().map(value).map_err(value).into());
     })
 }
 
@@ -41,11 +41,11 @@ fn a_synchronous_call_stands_until_it_is_answered() {
         [(CallId(1), false), (CallId(2), true)]
     );
     assert_eq!(guest.image(), None);
-    guest.settle(Pending::Call(CallId(1)), Ok(value(&json!(1))));
+    guest.settle(Pending::Call(CallId(1)), Settlement::Fulfilled(value(&json!(1))));
     assert_eq!(turn(&mut *guest), Turn::Waiting, "another answer does not move it");
-    guest.settle(Pending::Call(CallId(9)), Ok(value(&json!(1))));
+    guest.settle(Pending::Call(CallId(9)), Settlement::Fulfilled(value(&json!(1))));
     assert_eq!(turn(&mut *guest), Turn::Waiting);
-    guest.settle(Pending::Call(CallId(2)), Ok(value(&json!("sync"))));
+    guest.settle(Pending::Call(CallId(2)), Settlement::Fulfilled(value(&json!("sync"))));
     let Turn::Done(outcome) = turn(&mut *guest) else { panic!() };
     assert_eq!(returned(outcome), json!(["sync", "after", "job", "async"]));
 }
@@ -146,13 +146,13 @@ fn promises_of_the_host_are_settled_by_number() {
     );
     let code = "import { a, b, same } from 'data'; export default [a instanceof Promise, await a, await b.catch((e) => e.message), await same[0]]";
     let mut guest = engine().start(program(code, vec![data])).unwrap();
-    guest.settle(Pending::Promise(2), Ok(value(&json!("early"))));
+    guest.settle(Pending::Promise(2), Settlement::Fulfilled(value(&json!("early"))));
     for (number, result) in [(0, Ok(json!({"then": 1}))), (1, Err(json!({"$error": "Error", "message": "late"})))] {
         assert_eq!(turn(&mut *guest), Turn::Waiting);
-        guest.settle(Pending::Promise(number), result.as_ref().map(value).map_err(value));
+        guest.settle(Pending::Promise(number), result.as_ref().map(value).map_err(value).into());
     }
-    guest.settle(Pending::Promise(0), Ok(value(&json!("twice"))));
-    guest.settle(Pending::Promise(4_000_000_000), Ok(value(&json!("nobody"))));
+    guest.settle(Pending::Promise(0), Settlement::Fulfilled(value(&json!("twice"))));
+    guest.settle(Pending::Promise(4_000_000_000), Settlement::Fulfilled(value(&json!("nobody"))));
     let Turn::Done(outcome) = turn(&mut *guest) else { panic!() };
     assert_eq!(returned(outcome), json!([true, {"then": 1}, "late", "early"]));
 }
@@ -182,7 +182,7 @@ fn the_example_of_the_specification() {
     let (outcome, told) = run_with(example, |guest, call| {
         called.push((call.function.0, call.now, tagged(&call.input)));
         let answer = if call.function.0 == 11 { json!("my username is x") } else { json!({"$undefined": true}) };
-        guest.settle(Pending::Call(call.id), Ok(value(&answer)));
+        guest.settle(Pending::Call(call.id), Settlement::Fulfilled(value(&answer)));
     });
     assert_eq!(returned(outcome), json!({"scanned": true, "global": {"$undefined": true}}));
     let reported = json!([{"topic": "username", "message": "my username is x"}]);
@@ -196,8 +196,8 @@ fn a_promise_in_an_answer_is_settled_later() {
     let code = "import { later } from 'host'; const { p } = await later(); export default await p";
     let mut guest = engine().start(program(code, vec![])).unwrap();
     assert_eq!(turn(&mut *guest), Turn::Waiting);
-    guest.settle(Pending::Call(CallId(1)), Ok(value(&json!({"p": {"$promise": 5}}))));
-    guest.settle(Pending::Promise(5), Ok(value(&json!([6]))));
+    guest.settle(Pending::Call(CallId(1)), Settlement::Fulfilled(value(&json!({"p": {"$promise": 5}}))));
+    guest.settle(Pending::Promise(5), Settlement::Fulfilled(value(&json!([6]))));
     let Turn::Done(outcome) = turn(&mut *guest) else { panic!() };
     assert_eq!(returned(outcome), json!([6]));
 }

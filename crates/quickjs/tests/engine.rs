@@ -7,7 +7,7 @@ use std::task::{Context, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use execbox_core::engine::{CallId, Engine, Event, Guest, Outcome, StartError, Turn};
+use execbox_core::engine::{CallId, Engine, Event, Guest, Outcome, Pending, Settlement, StartError, Turn};
 use execbox_core::error::{ErrorCode, ExecuteError};
 use execbox_core::language::{Code, Position, Shift};
 use execbox_core::mailbox::NoRoom;
@@ -79,9 +79,12 @@ fn a_call_waits_for_its_answer() {
     let calls = calls(&mut *guest);
     assert_eq!(calls, [(CallId(1), 0, Some(json!({"a": 1})))]);
     assert_eq!(turn(&mut *guest), Turn::Waiting, "polling again changes nothing");
-    guest.answer(CallId(7), Ok(Value::undefined()));
+    guest.settle(Pending::Call(CallId(7)), Settlement::Fulfilled(Value::undefined()));
     assert_eq!(turn(&mut *guest), Turn::Waiting, "an answer to nothing changes nothing");
-    guest.answer(CallId(1), Ok(Value::from_json(Some(&json!({"b": 41})), "r").unwrap()));
+    guest.settle(
+        Pending::Call(CallId(1)),
+        Settlement::Fulfilled(Value::from_json(Some(&json!({"b": 41})), "r").unwrap()),
+    );
     assert_eq!(turn(&mut *guest), Turn::Done(Outcome::Returned(Value::from_json(Some(&json!(42)), "r").unwrap())));
     assert!(guest.peak_memory_bytes().is_some_and(|bytes| bytes > 100 && bytes < 100_000));
 }
@@ -106,7 +109,7 @@ fn values_survive_the_way_in_and_out() {
     ] {
         let mut guest = start("return await tools.echo()", Limits::default());
         turn(&mut *guest);
-        guest.answer(CallId(1), Ok(Value::from_json(Some(&given), "given").unwrap()));
+        guest.settle(Pending::Call(CallId(1)), Settlement::Fulfilled(Value::from_json(Some(&given), "given").unwrap()));
         let Turn::Done(Outcome::Returned(back)) = turn(&mut *guest) else { panic!("{given}") };
         assert_eq!(back.to_json("back", 1 << 26), Ok(Some(given)));
     }
@@ -135,7 +138,7 @@ proptest! {
     fn any_json_survives_the_way_in_and_out(given in any_json()) {
         let mut guest = start("const v = await tools.echo(); return [v, JSON.parse(JSON.stringify(v)), structuredClone(v)]", Limits::default());
         turn(&mut *guest);
-        guest.answer(CallId(1), Ok(Value::from_json(Some(&given), "given").unwrap()));
+        guest.settle(Pending::Call(CallId(1)), Settlement::Fulfilled(Value::from_json(Some(&given), "given").unwrap()));
         let Turn::Done(Outcome::Returned(back)) = turn(&mut *guest) else { panic!("{given}") };
         prop_assert_eq!(back.to_json("back", 1 << 26), Ok(Some(json!([given, given, given]))));
     }
@@ -148,7 +151,10 @@ fn an_own_proto_key_is_only_a_name() {
         Limits::default(),
     );
     turn(&mut *guest);
-    guest.answer(CallId(1), Ok(Value::from_json(Some(&json!({"__proto__": {"x": 1}})), "r").unwrap()));
+    guest.settle(
+        Pending::Call(CallId(1)),
+        Settlement::Fulfilled(Value::from_json(Some(&json!({"__proto__": {"x": 1}})), "r").unwrap()),
+    );
     let Turn::Done(Outcome::Returned(back)) = turn(&mut *guest) else { panic!() };
     assert_eq!(back.to_json("back", 1 << 20), Ok(Some(json!([true, true, ["__proto__"]]))));
 }
@@ -165,7 +171,7 @@ fn many_calls_at_once_are_matched_by_id() {
     calls.reverse();
     for (id, _, input) in calls {
         let doubled = json!(input.unwrap().as_i64().unwrap() * 2);
-        guest.answer(id, Ok(Value::from_json(Some(&doubled), "r").unwrap()));
+        guest.settle(Pending::Call(id), Settlement::Fulfilled(Value::from_json(Some(&doubled), "r").unwrap()));
     }
     assert_eq!(turn(&mut *guest), Turn::Done(Outcome::Returned(Value::from_json(Some(&json!(true)), "r").unwrap())));
 }
@@ -174,7 +180,10 @@ fn answered_with_failure(body: &str) -> Outcome {
     let mut guest = start(body, Limits::default());
     assert_eq!(turn(&mut *guest), Turn::Waiting, "{body}");
     for (id, ..) in calls(&mut *guest) {
-        guest.answer(id, Err(ExecuteError::new(ErrorCode::ValidationError, "no such issue")));
+        guest.settle(
+            Pending::Call(id),
+            Settlement::Failed(ExecuteError::new(ErrorCode::ValidationError, "no such issue")),
+        );
     }
     match turn(&mut *guest) {
         Turn::Done(outcome) => outcome,

@@ -5,7 +5,7 @@ mod harness;
 use std::thread;
 use std::time::Duration;
 
-use execbox_core::engine::{Engine, Event, LinkError, Outcome, Pending, StartError, Turn};
+use execbox_core::engine::{Engine, Event, LinkError, Outcome, Pending, Settlement, StartError, Turn};
 use execbox_core::program::{Limits, Module, Program};
 use harness::{engine, module, modules, outcome, program, result, returned, run, thrown, turn, value};
 use proptest::prelude::*;
@@ -513,7 +513,7 @@ proptest! {
                     }
                     for event in calls {
                         let Event::Call(call) = event else { panic!("{event:?}") };
-                        guest.settle(Pending::Call(call.id), Ok(value(&json!(1))));
+                        guest.settle(Pending::Call(call.id), Settlement::Fulfilled(value(&json!(1))));
                     }
                 }
             }

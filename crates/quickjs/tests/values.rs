@@ -2,7 +2,7 @@
 
 mod harness;
 
-use execbox_core::engine::{CallId, Engine, Event, Outcome, Pending, Turn};
+use execbox_core::engine::{CallId, Engine, Event, Outcome, Pending, Settlement, Turn};
 use execbox_core::program::Limits;
 use execbox_core::value::Value;
 use execbox_testkit::graphs::any_graph;
@@ -335,8 +335,9 @@ fn what_the_engine_refuses_to_make_is_an_error_in_the_program() {
             json!(["RangeError", "BigInt is too large to allocate"]),
         ),
     ] {
-        let (outcome, _) =
-            run_with(program(code, vec![]), |guest, call| guest.settle(Pending::Call(call.id), Ok(value(&bad))));
+        let (outcome, _) = run_with(program(code, vec![]), |guest, call| {
+            guest.settle(Pending::Call(call.id), Settlement::Fulfilled(value(&bad)))
+        });
         assert_eq!(returned(outcome), expected);
     }
 }
@@ -370,7 +371,7 @@ fn malformed_values_break_the_guest_and_not_the_host() {
     for bytes in [&[][..], &[24], &[10, 5], &[7, 1], &[18, 9, 0, 1], &[19, 13, 0, 1, 18, 0, 0], &[11, 0]] {
         let code = "import { later } from 'host'; export default await later()";
         let (outcome, _) = run_with(program(code, vec![]), |guest, call| {
-            guest.settle(Pending::Call(call.id), Ok(Value::from_bytes(bytes)));
+            guest.settle(Pending::Call(call.id), Settlement::Fulfilled(Value::from_bytes(bytes)));
         });
         assert!(matches!(outcome, Outcome::Fault(_)), "{bytes:?}: {outcome:?}");
     }
@@ -471,7 +472,7 @@ proptest! {
         let code = "import { later } from 'host'; export default await later()";
         let mut guest = engine().start(program(code, vec![])).unwrap();
         prop_assert_eq!(turn(&mut *guest), Turn::Waiting);
-        guest.settle(Pending::Call(CallId(1)), Ok(Value::from_bytes(bytes)));
+        guest.settle(Pending::Call(CallId(1)), Settlement::Fulfilled(Value::from_bytes(bytes)));
         // It may be a promise that nobody settles.
         let turn = turn(&mut *guest);
         prop_assert!(!matches!(turn, Turn::Done(Outcome::Unlinked(_) | Outcome::Interrupted)), "{:?}", turn);

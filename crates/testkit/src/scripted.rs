@@ -29,8 +29,8 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 
 use execbox_core::engine::{
-    Answer, CallId, Engine, Event, Frame, FunctionId, Guest, Interrupt, LinkError, LogLevel, Outcome, Pending,
-    StartError, Thrown, Turn,
+    Engine, Event, Frame, FunctionId, Guest, Interrupt, LinkError, LogLevel, Outcome, Pending, Settlement, StartError,
+    Thrown, Turn,
 };
 use execbox_core::error::ExecuteError;
 use execbox_core::language::{Code, Language, Position, Reading, SyntaxError};
@@ -119,7 +119,7 @@ pub struct ScriptedGuest {
     pending: u32,
     /// It stands inside a synchronous call.
     stands: bool,
-    answers: Vec<Answer>,
+    settlements: Vec<Settlement>,
     /// Promises of the host that it has settled.
     settled: Vec<u32>,
     it: Value,
@@ -137,7 +137,7 @@ impl ScriptedGuest {
             interrupt: Interrupt::new(),
             pending: 0,
             stands: false,
-            answers: Vec::new(),
+            settlements: Vec::new(),
             settled: Vec::new(),
             it: Value::undefined(),
             caught: None,
@@ -171,16 +171,19 @@ impl ScriptedGuest {
         self.mailbox.call(function, self.pending, input.as_bytes(), now).err().map(Outcome::HostMemory)
     }
 
-    /// The failure among the answers, if there is one.
-    fn settle_answers(&mut self) -> Option<ExecuteError> {
+    /// Takes the settlements in. Returns the first failure among them.
+    fn take_settlements(&mut self) -> Option<ExecuteError> {
         let mut failure = None;
-        for answer in self.answers.drain(..) {
-            match answer {
-                Ok(value) => self.it = value,
-                Err(error) => {
-                    failure.get_or_insert(error);
+        for settlement in self.settlements.drain(..) {
+            let error = match settlement {
+                Settlement::Fulfilled(value) => {
+                    self.it = value;
+                    continue;
                 }
-            }
+                Settlement::Rejected(value) => ExecuteError::tool(format!("{value:?}")),
+                Settlement::Failed(error) => error,
+            };
+            failure.get_or_insert(error);
         }
         failure
     }
@@ -199,8 +202,8 @@ impl ScriptedGuest {
                 let told = self.mailbox.notify(FunctionId(function.parse().unwrap()), value(args).as_bytes());
                 return Poll::Ready(told.err().map(Outcome::HostMemory));
             }
-            "await" => return Poll::Ready(self.settle_answers().map(failed)),
-            "await-catch" => self.caught = self.settle_answers(),
+            "await" => return Poll::Ready(self.take_settlements().map(failed)),
+            "await-catch" => self.caught = self.take_settlements(),
             "return" if rest == "it" => return Poll::Ready(Some(Outcome::Returned(self.it.clone()))),
             "return" => return Poll::Ready(Some(Outcome::Returned(value(rest)))),
             "throw" => {
@@ -241,7 +244,7 @@ impl Guest for ScriptedGuest {
                     return Poll::Ready(Turn::Waiting);
                 }
                 self.moves.pop_front();
-                if let Some(error) = self.settle_answers() {
+                if let Some(error) = self.take_settlements() {
                     return Poll::Ready(Turn::Done(failed(error)));
                 }
                 continue;
@@ -263,23 +266,16 @@ impl Guest for ScriptedGuest {
         self.mailbox.take_events(events);
     }
 
-    fn answer(&mut self, call: CallId, answer: Answer) {
-        if self.mailbox.settle(call).is_some() {
-            self.pending -= 1;
-            self.stands = false;
-            self.answers.push(answer);
-        }
-    }
-
-    fn settle(&mut self, pending: Pending, result: Result<Value, Value>) {
-        let answer = result.map_err(|error| ExecuteError::tool(format!("{error:?}")));
+    fn settle(&mut self, pending: Pending, settlement: Settlement) {
         match pending {
-            Pending::Call(call) => self.answer(call, answer),
-            Pending::Promise(promise) => {
-                self.settled.push(promise);
-                self.answers.push(answer);
+            Pending::Call(call) if self.mailbox.settle(call).is_none() => return,
+            Pending::Call(_) => {
+                self.pending -= 1;
+                self.stands = false;
             }
+            Pending::Promise(promise) => self.settled.push(promise),
         }
+        self.settlements.push(settlement);
     }
 
     fn interrupt(&self) -> Interrupt {
@@ -317,6 +313,7 @@ fn threw(name: &str, message: &str) -> Outcome {
         name: name.into(),
         message: message.into(),
         frames: vec![Frame { function: None, module: None, position }],
+        cause: None,
     })
 }
 
@@ -348,8 +345,7 @@ struct Shared {
 
 enum Order {
     Turn,
-    Answer(CallId, Answer),
-    Settle(Pending, Result<Value, Value>),
+    Settle(Pending, Settlement),
 }
 
 struct Remote {
@@ -382,12 +378,8 @@ fn live(
     for order in orders {
         match order {
             Order::Turn => {}
-            Order::Answer(call, answer) => {
-                guest.answer(call, answer);
-                continue;
-            }
-            Order::Settle(pending, result) => {
-                guest.settle(pending, result);
+            Order::Settle(pending, settlement) => {
+                guest.settle(pending, settlement);
                 continue;
             }
         }
@@ -430,14 +422,9 @@ impl Guest for Remote {
         events.append(&mut self.shared.lock().unwrap().events);
     }
 
-    fn answer(&mut self, call: CallId, answer: Answer) {
+    fn settle(&mut self, pending: Pending, settlement: Settlement) {
         self.stale = self.asked;
-        self.to_guest.send(Order::Answer(call, answer)).unwrap();
-    }
-
-    fn settle(&mut self, pending: Pending, result: Result<Value, Value>) {
-        self.stale = self.asked;
-        self.to_guest.send(Order::Settle(pending, result)).unwrap();
+        self.to_guest.send(Order::Settle(pending, settlement)).unwrap();
     }
 
     fn interrupt(&self) -> Interrupt {

@@ -1,13 +1,13 @@
-//! What an engine's words mean at their place in the source: `not a function` says neither what is not one nor what to
-//! write instead. The source does, and what the program was given.
+//! Explains uncaught errors: which value is not a function, and what the guest code should use instead.
 //!
-//! The only place that knows words of an engine. It changes a message where the source at the place of the error says the
-//! same, so what a guest throws of its own accord keeps its message. Source and message are hostile: what is looked at is
-//! a [`WINDOW`] around the place.
+//! An engine reports a [`Cause`] and a position. The source at that position says what was called or read, and the
+//! [`Given`] names say what it could have been. The message changes only where source and cause agree, so that an error
+//! that guest code throws keeps its message. Source and message are untrusted: at most [`WINDOW`] bytes of source on
+//! either side of the position are read.
 
 use std::fmt;
 
-use crate::engine::Thrown;
+use crate::engine::{Cause, Thrown};
 use crate::hint::{near, same_words};
 use crate::language::Position;
 use crate::names::{is_identifier, is_identifier_part};
@@ -30,11 +30,13 @@ pub(crate) struct Given<'a> {
 /// The message of an uncaught error that was thrown at `at` in `source`.
 pub(crate) fn explain(thrown: &Thrown, source: &str, at: Position, given: &Given<'_>) -> String {
     let message = thrown.message.as_str();
-    let explained = window(source, at).and_then(|window| match thrown.name.as_str() {
-        "TypeError" if message == "not a function" => given.not_a_function(&window),
-        "TypeError" if message.starts_with("cannot read property '") => given.not_an_object(&window, message),
-        "ReferenceError" => given.not_defined(&window, message),
-        _ => None,
+    let explained = thrown.cause.as_ref().and_then(|cause| {
+        let window = window(source, at)?;
+        match cause {
+            Cause::NotAFunction => given.not_a_function(&window),
+            Cause::NotDefined(name) => given.not_defined(&window, message, name),
+            Cause::PropertyOfNothing => given.not_an_object(&window, message),
+        }
     });
     explained.unwrap_or_else(|| message.to_owned())
 }
@@ -65,8 +67,8 @@ impl Given<'_> {
         Some(format!("{message}; {} is not a tool{}", path.first(), meant(name, functions, &keys)))
     }
 
-    fn not_defined(&self, window: &Window<'_>, message: &str) -> Option<String> {
-        let path = window.member().filter(|path| message.strip_suffix(" is not defined") == Some(path.base))?;
+    fn not_defined(&self, window: &Window<'_>, message: &str, name: &str) -> Option<String> {
+        let path = window.member().filter(|path| path.base == name)?;
         let namespaces = || self.namespaces.iter().map(|(name, _)| *name);
         let hint = match near(path.base, namespaces().chain(self.names.iter().copied())) {
             Some(near) => format!("; did you mean {near}?"),
@@ -304,12 +306,12 @@ mod tests {
         Some(window(source, at)?.callee()?.to_string())
     }
 
-    fn told(name: &str, message: &str, source: &str, column: u32) -> String {
+    fn explained(cause: Cause, message: &str, source: &str, column: u32) -> String {
         let given = Given {
             namespaces: vec![("shop", vec!["get_order", "list_orders"]), ("empty", vec![])],
             names: vec!["console", "input"],
         };
-        let thrown = Thrown { name: name.into(), message: message.into(), frames: Vec::new() };
+        let thrown = Thrown { message: message.into(), cause: Some(cause), ..Thrown::default() };
         explain(&thrown, source, Position { line: 1, column }, &given)
     }
 
@@ -385,26 +387,28 @@ mod tests {
             ("throw TypeError('')", 7, "not a function".to_owned()),
             ("throw new TypeError('')", 11, "not a function".to_owned()),
         ] {
-            assert_eq!(told("TypeError", "not a function", source, column), expected);
+            assert_eq!(explained(Cause::NotAFunction, "not a function", source, column), expected);
         }
         let cannot_read = "cannot read property 'list' of undefined";
         assert_eq!(
-            told("TypeError", cannot_read, "shop.orders.list()", 13),
+            explained(Cause::PropertyOfNothing, cannot_read, "shop.orders.list()", 13),
             format!("{cannot_read}; shop.orders is not a tool; did you mean shop.list_orders? {has}")
         );
-        assert_eq!(told("TypeError", cannot_read, "a.orders.list()", 10), cannot_read);
-        assert_eq!(told("Error", "not a function", "shop.refund()", 6), "not a function");
+        assert_eq!(explained(Cause::PropertyOfNothing, cannot_read, "a.orders.list()", 10), cannot_read);
     }
 
     #[test]
     fn a_name_that_is_not_there_is_answered_with_a_near_one() {
-        let told = |source, column| told("ReferenceError", "shopp is not defined", source, column);
-        assert_eq!(told("shopp.list()", 1), "shopp is not defined; did you mean shop?");
-        assert_eq!(told("x = shopp", 5), "shopp is not defined; did you mean shop?");
-        assert_eq!(told("throw ReferenceError('shopp is not defined')", 7), "shopp is not defined");
-        let other = |source| super::tests::told("ReferenceError", "database is not defined", source, 1);
-        assert_eq!(other("database.query()"), "database is not defined; available: shop, empty");
-        assert_eq!(other("database"), "database is not defined");
+        let not_defined = |name: &str, source, column| {
+            explained(Cause::NotDefined(name.to_owned()), &format!("{name} is not defined"), source, column)
+        };
+        let shopp = |source, column| not_defined("shopp", source, column);
+        assert_eq!(shopp("shopp.list()", 1), "shopp is not defined; did you mean shop?");
+        assert_eq!(shopp("x = shopp", 5), "shopp is not defined; did you mean shop?");
+        assert_eq!(shopp("throw ReferenceError('shopp is not defined')", 7), "shopp is not defined");
+        let database = |source| not_defined("database", source, 1);
+        assert_eq!(database("database.query()"), "database is not defined; available: shop, empty");
+        assert_eq!(database("database"), "database is not defined");
     }
 
     #[test]

@@ -227,7 +227,7 @@ impl Code {
             Outcome::Threw(thrown) => (Status::Error, self.uncaught(&thrown)),
             Outcome::Failed { error, frames } => {
                 let name = "Error".to_owned();
-                (Status::Error, self.uncaught(&Thrown { name, message: error.message, frames }))
+                (Status::Error, self.uncaught(&Thrown { name, message: error.message, frames, cause: None }))
             }
             Outcome::Unlinked(error) => return Err(self.unlinked(&error)),
             Outcome::OutOfMemory => {

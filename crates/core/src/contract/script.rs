@@ -19,7 +19,7 @@ use std::time::Duration;
 use serde_json::Value as Json;
 
 use crate::contract::explain::{Given, explain};
-use crate::engine::{Answer, Call, CallId, Event, LogLine, Outcome, Thrown};
+use crate::engine::{Call, CallId, Event, LogLine, Outcome, Settlement, Thrown};
 use crate::error::{ErrorCode, ExecuteError, ExecuteResult, SCRIPT_NAME};
 use crate::language::{Language, Reading, SyntaxError};
 use crate::manifest::ProviderManifest;
@@ -58,9 +58,9 @@ pub enum Action {
     Show(LogLine),
     /// Have the tool called, and answer.
     CallTool(ToolCall),
-    /// Answer the call at once.
-    Answer(CallId, Answer),
-    /// Do nothing.
+    /// Settle the call at once.
+    Settle(CallId, Settlement),
+    /// Nothing.
     Ignore,
 }
 
@@ -127,29 +127,33 @@ impl Script {
                 Action::Show(line)
             }
             Event::Call(call) => self.call(&call),
-            Event::Notify(_) => Action::Ignore, // Scripts have no such functions.
+            // Scripts have no functions of this kind: only a compromised engine sends this.
+            Event::Notify(_) => Action::Ignore,
         }
     }
 
     /// "Non-serializable tool inputs must not be surfaced to the host": such a call fails here.
     fn call(&self, call: &Call) -> Action {
         let Some(&(provider, tool)) = self.targets.get(call.function.0 as usize) else {
-            return Action::Answer(call.id, Err(unknown_function()));
+            let error = ExecuteError::internal("the guest called a function that it was not given");
+            return Action::Settle(call.id, Settlement::Failed(error));
         };
         match call.input.to_json("input", self.limits.memory_len()) {
             Ok(input) => Action::CallTool(ToolCall { id: call.id, provider, tool, input }),
             Err(refusal) => {
-                let refused = ExecuteError::new(ErrorCode::SerializationError, format!("tool {refusal}"));
-                Action::Answer(call.id, Err(refused))
+                let error = ExecuteError::new(ErrorCode::SerializationError, format!("tool {refusal}"));
+                Action::Settle(call.id, Settlement::Failed(error))
             }
         }
     }
 
-    /// The answer that a tool's result makes. A result that cannot cross becomes `serialization_error`.
-    pub fn answer(result: Result<Option<Json>, ExecuteError>) -> Answer {
-        let result = result?;
-        Value::from_json(result.as_ref(), "tool result")
-            .map_err(|refusal| ExecuteError::new(ErrorCode::SerializationError, refusal.to_string()))
+    /// How a call is settled with the result of its tool. A result that is not serializable is a `serialization_error`.
+    pub fn settlement(result: Result<Option<Json>, ExecuteError>) -> Settlement {
+        let value = result.and_then(|result| {
+            Value::from_json(result.as_ref(), "tool result")
+                .map_err(|refusal| ExecuteError::new(ErrorCode::SerializationError, refusal.to_string()))
+        });
+        value.map_or_else(Settlement::Failed, Settlement::Fulfilled)
     }
 
     /// The result of a program that came to its own end, `duration` after it was accepted.
@@ -200,10 +204,6 @@ impl Script {
 
 fn syntax_error(error: &SyntaxError) -> ExecuteError {
     ExecuteError { position: error.position, ..runtime_error(error.message.as_str()).named("SyntaxError") }
-}
-
-fn unknown_function() -> ExecuteError {
-    ExecuteError::internal("the guest called a function that it was not given")
 }
 
 fn runtime_error(message: impl Into<String>) -> ExecuteError {

@@ -29,7 +29,7 @@ use super::line::{LineError, TooLong};
 use super::message::{HostMessage, RunnerMessage};
 use super::script::{self, Cancel, Done, Execute, ToolResult, WireCall, WireLog};
 use crate::contract::script::{Script, Stop, ToolCall};
-use crate::engine::{CallId, LogLevel, LogLine};
+use crate::engine::{CallId, LogLevel, LogLine, Settlement};
 use crate::error::{ErrorCode, ExecuteError, ExecuteResult, SCRIPT_NAME};
 use crate::language::Position;
 use crate::logs::LogLimiter;
@@ -519,7 +519,10 @@ fn weight(json: &Json) -> usize {
 /// read as a line. Its error is the one that a guest in this process would get.
 fn transportable(result: Result<Option<Json>, ExecuteError>) -> Result<Option<Json>, ExecuteError> {
     match &result {
-        Ok(Some(json)) if nests_deeper(json, MAX_JSON_DEPTH) => Script::answer(result).map(|_| None),
+        Ok(Some(json)) if nests_deeper(json, MAX_JSON_DEPTH) => match Script::settlement(result) {
+            Settlement::Failed(error) => Err(error),
+            _ => Ok(None),
+        },
         _ => result,
     }
 }

@@ -26,7 +26,7 @@ use super::module::{CodeCall, CodeDone, CodeNotify, Hello, RunCode, Settle};
 use super::script::{self, Cancel, Done, Execute, Started, ToolResult, WireCall, WireLog};
 use crate::contract::module::{Code, CodeExecutionError, Ending, Failure, Request, Status, Stop as CodeStop};
 use crate::contract::script::{Action, Script, Stop, ToolCall};
-use crate::engine::{Answer, CallId, Event, Outcome, Pending, StartError, Turn};
+use crate::engine::{CallId, Event, Outcome, Pending, Settlement, StartError, Turn};
 use crate::error::{ExecuteError, ExecuteResult};
 use crate::language::Language;
 use crate::manifest::ProviderManifest;
@@ -42,10 +42,8 @@ pub enum Output {
     Compile(Job),
     /// Start this program: it is the guest from here on.
     Start(Program),
-    /// Hand this answer to the guest.
-    Answer(CallId, Answer),
     /// Settle this in the guest.
-    Settle(Pending, Result<Value, Value>),
+    Settle(Pending, Settlement),
     /// Interrupt the guest and drop it, with everything that it said and that was not handed in yet.
     StopGuest,
 }
@@ -274,8 +272,9 @@ impl RunnerSession {
                 Action::Show(line) if run.streams_logs => {
                     Output::Send(RunnerMessage::Log(WireLog { id: active.id.clone(), line }))
                 }
-                Action::Show(_) | Action::Ignore => return,
-                Action::Answer(call, answer) => Output::Answer(call, answer),
+                Action::Show(_) => return,
+                Action::Settle(call, settlement) => Output::Settle(Pending::Call(call), settlement),
+                Action::Ignore => return,
                 Action::CallTool(call) => {
                     self.calls += 1;
                     Output::Send(RunnerMessage::ToolCall(run.call(call, CallId(self.calls))))
@@ -352,7 +351,7 @@ impl RunnerSession {
             }
             RunnerMessage::CodeCall(CodeCall { call, .. }) => {
                 let error = code_error(&script::cannot_cross("the arguments of a call", error).message);
-                self.outputs.push_front(Output::Settle(Pending::Call(call.id), Err(error)));
+                self.outputs.push_front(Output::Settle(Pending::Call(call.id), Settlement::Rejected(error)));
             }
             // Nobody waits for an answer: what cannot be told ends the run.
             RunnerMessage::CodeNotify(CodeNotify { id, .. }) => self.too_much_for(&id, "a report", error),
@@ -469,14 +468,14 @@ impl RunnerSession {
             && let Contract::Script(run) = &mut active.contract
             && let Some(call) = run.pending.remove(call_id)
         {
-            self.outputs.push_back(Output::Answer(call, Script::answer(result)));
+            self.outputs.push_back(Output::Settle(Pending::Call(call), Script::settlement(result)));
         }
     }
 
     /// Settles a call or a promise of a run. What is not pending is for the guest to ignore.
     fn settle(&mut self, settle: Settle) {
         if matches!(&self.state, State::Active(active) if active.id == settle.id) {
-            self.outputs.push_back(Output::Settle(settle.pending, settle.result));
+            self.outputs.push_back(Output::Settle(settle.pending, settle.result.into()));
         }
     }
 

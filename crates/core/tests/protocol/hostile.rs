@@ -3,7 +3,9 @@
 use std::task::Poll;
 use std::time::Duration;
 
-use execbox_core::engine::{Call, CallId, Event, FunctionId, LogLevel, LogLine, Outcome, StartError, Turn};
+use execbox_core::engine::{
+    Call, CallId, Event, FunctionId, LogLevel, LogLine, Outcome, Pending, Settlement, StartError, Turn,
+};
 use execbox_core::error::{ErrorCode, ExecuteError, ExecuteResult, StackFrame};
 use execbox_core::language::Position;
 use execbox_core::program::Limits;
@@ -608,10 +610,15 @@ fn a_call_is_answered_by_the_first_result_and_by_no_other() {
     for call_id in ["call-2", "call-2", "call-3", "call-02"] {
         host_says(&mut runner, json!({"type": "tool_result", "callId": call_id, "ok": true}));
     }
-    assert!(matches!(told(&mut runner)[..], [RunnerOutput::Answer(CallId(2), Ok(_))]));
+    assert!(matches!(
+        told(&mut runner)[..],
+        [RunnerOutput::Settle(Pending::Call(CallId(2)), Settlement::Fulfilled(_))]
+    ));
     host_says(&mut runner, json!({"type": "tool_result", "callId": "call-1", "ok": false, "error": "none"}));
     let outputs = told(&mut runner);
-    let [RunnerOutput::Answer(CallId(1), Err(error))] = &outputs[..] else { panic!("{outputs:?}") };
+    let [RunnerOutput::Settle(Pending::Call(CallId(1)), Settlement::Failed(error))] = &outputs[..] else {
+        panic!("{outputs:?}")
+    };
     assert_eq!(error.to_string(), "internal_error: a malformed tool_result message: `error` is not an object");
 }
 
@@ -626,7 +633,9 @@ fn an_answer_that_cannot_be_read_fails_its_call() {
     let Err(LineError::Unreadable(error)) = decode_line(line.into_bytes()) else { panic!() };
     runner.handle_malformed(&error, ms(11));
     let outputs = told(&mut runner);
-    let [RunnerOutput::Answer(CallId(1), Err(error))] = &outputs[..] else { panic!("{outputs:?}") };
+    let [RunnerOutput::Settle(Pending::Call(CallId(1)), Settlement::Failed(error))] = &outputs[..] else {
+        panic!("{outputs:?}")
+    };
     assert_eq!(error.code, ErrorCode::SerializationError);
     assert!(error.message.starts_with("tool result cannot cross: recursion limit exceeded"), "{error}");
 }
@@ -649,7 +658,10 @@ fn no_two_calls_of_a_connection_have_one_id() {
     host_says(&mut runner, json!({"type": "tool_result", "callId": early, "ok": true, "result": "late"}));
     assert!(told(&mut runner).is_empty(), "nobody waits for it any more");
     host_says(&mut runner, json!({"type": "tool_result", "callId": late, "ok": true}));
-    assert!(matches!(told(&mut runner)[..], [RunnerOutput::Answer(CallId(1), Ok(_))]));
+    assert!(matches!(
+        told(&mut runner)[..],
+        [RunnerOutput::Settle(Pending::Call(CallId(1)), Settlement::Fulfilled(_))]
+    ));
 }
 
 #[test]

@@ -227,13 +227,12 @@ impl Pair {
                     Ok(guest) => self.guest = Some(guest),
                     Err(error) => self.runner.handle_start_error(&error, self.now),
                 },
-                RunnerOutput::Answer(call, answer) => {
+                RunnerOutput::Settle(pending, settlement) => {
                     if let Some(guest) = &mut self.guest {
-                        guest.answer(call, answer);
+                        guest.settle(pending, settlement);
                     }
                     self.guest_computes = true;
                 }
-                RunnerOutput::Settle(pending, _) => panic!("no run was asked for: {pending:?}"),
                 RunnerOutput::StopGuest => {
                     self.guest_stopped_at = Some(self.now);
                     self.guest = None;

@@ -228,8 +228,7 @@ impl RunnerLog {
                     assert!(self.guest.is_none() && self.active.is_some());
                     self.guest = Some(Scripted.start(program).unwrap());
                 }
-                RunnerOutput::Answer(call, answer) => self.guest.as_mut().unwrap().answer(call, answer),
-                RunnerOutput::Settle(pending, _) => panic!("no run was asked for: {pending:?}"),
+                RunnerOutput::Settle(pending, settlement) => self.guest.as_mut().unwrap().settle(pending, settlement),
                 RunnerOutput::StopGuest => assert!(self.guest.take().is_some()),
             }
         }

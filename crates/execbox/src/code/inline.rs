@@ -59,7 +59,7 @@ impl Drive {
     fn poll_outcome(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
         loop {
             while let Some((pending, result)) = self.run.poll_settled(cx) {
-                self.guest.settle(pending, result);
+                self.guest.settle(pending, result.into());
             }
             let turn = self.turns.poll(&mut *self.guest, cx);
             let moved = self.carry_events_out(cx);
@@ -82,7 +82,7 @@ impl Drive {
                 Event::Call(call) => {
                     called = true;
                     if let Some((pending, result)) = self.run.call(&call, cx) {
-                        self.guest.settle(pending, result);
+                        self.guest.settle(pending, result.into());
                     }
                 }
                 Event::Log(_) => {} // The console of such programs notifies.

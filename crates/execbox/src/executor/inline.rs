@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use execbox_core::contract::script::{Action, Script, Stop};
-use execbox_core::engine::{Engine, Event, Guest, Outcome, Turn};
+use execbox_core::engine::{Engine, Event, Guest, Outcome, Pending, Turn};
 use execbox_core::error::{ExecuteError, ExecuteResult};
 use execbox_core::language::Language;
 use futures_util::future::{BoxFuture, OptionFuture};
@@ -162,7 +162,7 @@ impl Run {
     fn poll_outcome(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
         loop {
             while let Some((call, result)) = self.calls.poll_finished(cx) {
-                self.guest.answer(call, Script::answer(result));
+                self.guest.settle(Pending::Call(call), Script::settlement(result));
             }
             let turn = self.turns.poll(&mut *self.guest, cx);
             self.waiting = matches!(turn, Poll::Ready(Turn::Waiting));
@@ -188,15 +188,15 @@ impl Run {
                         show(&line);
                     }
                 }
-                Action::Ignore => {}
-                Action::Answer(call, answer) => {
+                Action::Settle(call, settlement) => {
                     called = true;
-                    self.guest.answer(call, answer);
+                    self.guest.settle(Pending::Call(call), settlement);
                 }
+                Action::Ignore => {}
                 Action::CallTool(call) => {
                     called = true;
                     if let Some((call, result)) = self.calls.begin(&self.execution.providers, call, cx) {
-                        self.guest.answer(call, Script::answer(result));
+                        self.guest.settle(Pending::Call(call), Script::settlement(result));
                     }
                 }
             }

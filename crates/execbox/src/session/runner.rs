@@ -237,15 +237,9 @@ impl<'a, L: MessageChannel<RunnerMessage, HostMessage>> Conversation<'a, L> {
                     Ok(guest) => self.guest = Some(guest),
                     Err(error) => self.session.handle_start_error(&error, self.epoch.elapsed()),
                 },
-                Output::Answer(call, answer) => {
+                Output::Settle(pending, settlement) => {
                     if let Some(guest) = &mut self.guest {
-                        guest.answer(call, answer);
-                        answered = true;
-                    }
-                }
-                Output::Settle(pending, result) => {
-                    if let Some(guest) = &mut self.guest {
-                        guest.settle(pending, result);
+                        guest.settle(pending, settlement);
                         answered = true;
                     }
                 }
