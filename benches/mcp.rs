@@ -172,7 +172,7 @@ async fn wrapped(server: &ThousandTools, executor: &Arc<dyn Executor>) -> Client
     let connect = server.clone();
     let upstream = Upstream::open_stream("api", move || connect.serve_one(), UpstreamOptions::default()).await;
     let upstream = upstream.expect("a connection");
-    assert_eq!(upstream.left_out(), []);
+    assert_eq!(upstream.rejected(), []);
     let providers = move || vec![upstream.provider()];
     client(served(CodeServer::new(Arc::clone(executor), providers, ServerOptions::default()))).await
 }
@@ -285,7 +285,7 @@ fn input(noun: &str) -> Value {
             "body": { "type": "string", "description": "Its contents, in Markdown" },
             "state": { "type": "string", "enum": ["open", "closed", "all"], "default": "open" },
             "labels": { "type": "array", "items": { "type": "string" }, "description": "Labels to set" },
-            "limit": { "type": "integer", "minimum": 1, "maximum": 100, "description": "Results per page" },
+            "limit": { "type": "integer", "minimum": 1, "maximum": 100, "description": "ResultFormat per page" },
             "since": { "type": "string", "format": "date-time", "description": "Only what changed since then" },
             "filter": {
                 "type": "object",

@@ -106,7 +106,7 @@ impl Job {
         let place = Place::of(executor, arguments.executor_token_file.as_deref())?;
         let stubs = stub::load(&arguments.tools)?;
         let config = servers::read(&arguments.servers, &stubs)?;
-        if config.servers.is_empty() && stubs.is_empty() && !config.skipped.iter().any(|s| s.trouble.is_failure()) {
+        if config.servers.is_empty() && stubs.is_empty() && !config.skipped.iter().any(|s| s.reason.is_failure()) {
             return Err(if config.skipped.is_empty() { Failure::NoServer } else { Failure::NoneLeft });
         }
         let http = arguments.http.clone().map(|address| Ok::<_, NoToken>((address, http_options(arguments)?)));

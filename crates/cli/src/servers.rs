@@ -8,9 +8,9 @@ use std::pin::pin;
 use std::time::Duration;
 
 use execbox::Provider;
-use execbox_mcp::config::{Config, ConfigError, Place, ServerConfig, Skipped, Trouble};
-use execbox_mcp::servers::{Servers, Standing, Status, namespaces};
-use execbox_mcp::upstream::{OnLine, UpstreamOptions};
+use execbox_mcp::config::{Config, ConfigError, ServerConfig, SkipReason, Skipped, Transport};
+use execbox_mcp::servers::{ServerState, Servers, Status, namespaces};
+use execbox_mcp::upstream::{LineSink, UpstreamOptions};
 use execbox_mcp::{Changes, Pattern};
 
 use crate::args::ServerArguments;
@@ -30,8 +30,8 @@ pub(crate) enum ServersError {
     NoName(String),
     #[error("--server {0:?}: its quotes do not match: a command is split into words as a shell does")]
     Quotes(String),
-    #[error("--server {name:?}: {trouble}")]
-    Server { name: String, trouble: Trouble },
+    #[error("--server {name:?}: {reason}")]
+    Server { name: String, reason: SkipReason },
     #[error("{option} {pattern:?}: {}", no_such_server(.servers))]
     Pattern { option: &'static str, pattern: String, servers: Vec<String> },
     #[error("{name:?} is both a provider of --tools and an MCP server: rename one of the two")]
@@ -79,11 +79,11 @@ fn server(text: &str) -> Result<ServerConfig, ServersError> {
     let name = name.trim();
     let words = shlex::split(rest).ok_or_else(|| ServersError::Quotes(text.to_owned()))?;
     let server = match &words[..] {
-        [url] if url.contains("://") => ServerConfig::at(name, url),
-        [command, args @ ..] => ServerConfig::started(name, command, args),
+        [url] if url.contains("://") => ServerConfig::http(name, url),
+        [command, args @ ..] => ServerConfig::stdio(name, command, args),
         [] => return Err(ServersError::NoName(text.to_owned())),
     };
-    server.map_err(|trouble| ServersError::Server { name: name.to_owned(), trouble })
+    server.map_err(|reason| ServersError::Server { name: name.to_owned(), reason })
 }
 
 /// Adds patterns to the servers that they begin with, by name or namespace.
@@ -115,12 +115,12 @@ fn restrict(
 pub(crate) fn start(config: &Config, changes: Changes, verbose: bool) -> Servers {
     let mut configs = config.servers.clone();
     for config in &mut configs {
-        if let Place::Program { env, .. } = &mut config.place {
+        if let Transport::Stdio { env, .. } = &mut config.transport {
             env.push((DEPTH.to_owned(), (depth() + 1).to_string()));
         }
     }
     let options = UpstreamOptions { changes, ..UpstreamOptions::default() };
-    let on_stderr = verbose.then(|| OnLine::new(|line| report::note(&line)));
+    let on_stderr = verbose.then(|| LineSink::new(|line| report::note(&line)));
     Servers::start(configs, &options, on_stderr.as_ref())
 }
 
@@ -133,7 +133,7 @@ pub(crate) fn depth() -> usize {
 pub(crate) async fn settled(servers: &Servers) {
     let mut settled = pin!(servers.settled());
     if tokio::time::timeout(QUIET_WAIT, &mut settled).await.is_err() {
-        let missing = servers.status().into_iter().filter(|status| status.standing == Standing::Opening);
+        let missing = servers.status().into_iter().filter(|status| status.state == ServerState::Connecting);
         let missing: Vec<String> = missing.map(|status| format!("{:?}", status.name)).collect();
         report::note(&format_args!("waiting for {} to start …", missing.join(", ")));
         settled.await;
@@ -143,7 +143,7 @@ pub(crate) async fn settled(servers: &Servers) {
 /// Says what has failed, and else nothing. Tells whether anything has.
 pub(crate) fn report_failures(config: &Config, servers: &Servers) -> bool {
     let failures: Vec<String> =
-        skipped(config, Trouble::is_failure).chain(servers.status().iter().filter_map(failure)).collect();
+        skipped(config, SkipReason::is_failure).chain(servers.status().iter().filter_map(failure)).collect();
     for failure in &failures {
         note(failure);
     }
@@ -157,50 +157,50 @@ pub(crate) fn report(config: &Config, servers: &Servers) {
     }
     for status in servers.status() {
         note(&line(&status));
-        if let Standing::Open { left_out, unused, .. } = &status.standing {
-            for pattern in unused {
-                report::note(&format_args!("{}: no tool fits {:?}", status.namespace, pattern.as_str()));
+        if let ServerState::Ready { rejected, unmatched_patterns, .. } = &status.state {
+            for pattern in unmatched_patterns {
+                report::note(&format_args!("{}: no tool matches {:?}", status.namespace, pattern.as_str()));
             }
-            for tool in left_out.iter().take(MAX_LEFT_OUT) {
-                report::note(&format_args!("{}: without tool {:?}: {}", status.namespace, tool.tool, tool.reason));
+            for tool in rejected.iter().take(MAX_LEFT_OUT) {
+                report::note(&format_args!("{}: tool {:?} rejected: {}", status.namespace, tool.name, tool.reason));
             }
-            if let Some(more) = left_out.len().checked_sub(MAX_LEFT_OUT + 1) {
-                report::note(&format_args!("{}: and without {} more", status.namespace, more + 1));
+            if let Some(more) = rejected.len().checked_sub(MAX_LEFT_OUT + 1) {
+                report::note(&format_args!("{}: {} more tools rejected", status.namespace, more + 1));
             }
         }
     }
 }
 
-/// The last words of a server may be more than one line.
+/// The reason of a failure may have several lines.
 fn note(text: &str) {
     for line in text.lines() {
         report::note(&line);
     }
 }
 
-fn skipped<'a>(config: &'a Config, is_told: impl Fn(&Trouble) -> bool + 'a) -> impl Iterator<Item = String> + 'a {
-    let skipped = config.skipped.iter().filter(move |skipped| is_told(&skipped.trouble));
-    skipped.map(|Skipped { name, trouble }| format!("server {name:?} is left out: {trouble}"))
+fn skipped<'a>(config: &'a Config, is_shown: impl Fn(&SkipReason) -> bool + 'a) -> impl Iterator<Item = String> + 'a {
+    let skipped = config.skipped.iter().filter(move |skipped| is_shown(&skipped.reason));
+    skipped.map(|Skipped { name, reason }| format!("server {name:?} skipped: {reason}"))
 }
 
 fn failure(status: &Status) -> Option<String> {
-    matches!(status.standing, Standing::Failed { .. }).then(|| line(status))
+    matches!(status.state, ServerState::Failed { .. }).then(|| line(status))
 }
 
 /// One server in one line.
-fn line(Status { name, namespace, standing }: &Status) -> String {
+fn line(Status { name, namespace, state }: &Status) -> String {
     let mut line = format!("server {name:?}");
-    if name != namespace && !matches!(standing, Standing::Failed { .. }) {
+    if name != namespace && !matches!(state, ServerState::Failed { .. }) {
         let _ = write!(line, " (in code: `{namespace}`)");
     }
-    let _ = match standing {
-        Standing::Opening => write!(line, " is still starting; its tools will be there when it is"),
-        Standing::Open { tools, withheld: 0, .. } => write!(line, ": {}", tools_of(*tools)),
-        Standing::Open { tools, withheld, .. } => {
-            write!(line, ": {}, without {withheld} that are not allowed", tools_of(*tools))
+    let _ = match state {
+        ServerState::Connecting => write!(line, ": still starting; its tools become available when it is ready"),
+        ServerState::Ready { tools, filtered: 0, .. } => write!(line, ": {}", tools_of(*tools)),
+        ServerState::Ready { tools, filtered, .. } => {
+            write!(line, ": {} ({filtered} filtered)", tools_of(*tools))
         }
-        Standing::Failed { reason } => write!(line, " is not there: {reason}"),
-        Standing::Closed => write!(line, " is closed"),
+        ServerState::Failed { reason } => write!(line, ": {reason}"),
+        ServerState::Closed => write!(line, ": closed"),
     };
     line
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use execbox::declarations::{self, ToolSignature};
 use execbox::{CancellationToken, Provider};
 use execbox_mcp::Changes;
-use execbox_mcp::server::{Catalogue, Found, Query};
+use execbox_mcp::server::{Catalogue, FoundTool, Query};
 
 use crate::args::{ServerArguments, ToolsArguments};
 use crate::exit::Exit;
@@ -121,17 +121,17 @@ fn list(arguments: &ToolsArguments) -> Result<Exit, NoTools> {
 }
 
 /// Page after page.
-fn found(arguments: &ToolsArguments, providers: &[Provider], limit: usize) -> Vec<Found> {
+fn found(arguments: &ToolsArguments, providers: &[Provider], limit: usize) -> Vec<FoundTool> {
     let catalogue = Catalogue::new(providers.to_vec());
     let mut query =
-        Query { words: arguments.query.join(" "), namespace: arguments.namespace.clone(), ..Query::default() };
+        Query { text: arguments.query.join(" "), namespace: arguments.namespace.clone(), ..Query::default() };
     let mut found = Vec::new();
     loop {
         query.limit = Some(limit.saturating_sub(found.len()).min(PAGE));
         if query.limit == Some(0) {
             return found;
         }
-        let page = catalogue.answer(&query);
+        let page = catalogue.query(&query);
         found.extend(page.tools);
         match page.next_offset {
             Some(offset) => query.offset = offset,
@@ -141,7 +141,7 @@ fn found(arguments: &ToolsArguments, providers: &[Provider], limit: usize) -> Ve
 }
 
 /// Each by itself and whole: a model's page cuts, and declares a type once for all that use it.
-fn print_json(mut found: Vec<Found>, providers: &[Provider]) -> io::Result<()> {
+fn print_json(mut found: Vec<FoundTool>, providers: &[Provider]) -> io::Result<()> {
     for tool in &mut found {
         let provider = providers.iter().find(|provider| provider.name() == tool.namespace);
         let signature = provider.and_then(|provider| provider.signatures().find(|one| one.safe_name == tool.name));
@@ -154,7 +154,7 @@ fn print_json(mut found: Vec<Found>, providers: &[Provider]) -> io::Result<()> {
 }
 
 /// A line for each: its name, and the beginning of what it does.
-fn print_table(found: &[Found]) -> io::Result<()> {
+fn print_table(found: &[FoundTool]) -> io::Result<()> {
     let names: Vec<String> = found.iter().map(|tool| format!("{}.{}", tool.namespace, tool.name)).collect();
     let width = names.iter().map(String::len).max().unwrap_or_default().min(WIDEST_NAME);
     let lines = names.iter().zip(found).map(|(name, tool)| {

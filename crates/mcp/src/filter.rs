@@ -1,47 +1,46 @@
-//! Which tools of a server there are at all: patterns that allow and deny.
+//! Patterns that allow and deny the tools of a server.
 
 use execbox_core::names::SafeNames;
 
-/// Patterns over the tools of one server. Without any, every tool passes.
+/// Selects the tools of one server by their names. Without patterns, every tool passes.
 ///
-/// A tool that does not pass is not there: it is neither searched nor described nor callable.
+/// A tool that does not pass is not imported: it can be neither found nor called.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ToolFilter {
-    /// If there are any, a tool must fit one of them.
+    /// If not empty, only tools that match one of these patterns pass.
     pub allow: Vec<Pattern>,
-    /// A tool that fits one of them does not pass, whatever allows it.
+    /// Tools that match one of these patterns do not pass; overrides `allow`.
     pub deny: Vec<Pattern>,
 }
 
 impl ToolFilter {
-    /// Whether there is a tool of that name. Patterns may mean its own name or the one that guest code calls.
+    /// Whether the tool with this name passes. Patterns match the name on the server or the safe name in guest code.
     pub fn passes(&self, tool: &str) -> bool {
         self.patterns().next().is_none() || {
             let names = Names::of(tool);
-            let any = |patterns: &[Pattern]| patterns.iter().any(|pattern| names.fit(pattern));
+            let any = |patterns: &[Pattern]| patterns.iter().any(|pattern| names.match_any(pattern));
             (self.allow.is_empty() || any(&self.allow)) && !any(&self.deny)
         }
     }
 
-    /// All patterns.
     pub(crate) fn patterns(&self) -> impl Iterator<Item = &Pattern> {
         self.allow.iter().chain(&self.deny)
     }
 }
 
-/// Of the patterns of a filter, those that no tool has fitted: they may be misspelt.
-pub(crate) struct Unused<'a>(Vec<&'a Pattern>);
+/// The patterns of a filter that have matched no tool so far; they may be misspelled.
+pub(crate) struct UnmatchedPatterns<'a>(Vec<&'a Pattern>);
 
-impl<'a> Unused<'a> {
+impl<'a> UnmatchedPatterns<'a> {
     pub(crate) fn new(filter: &'a ToolFilter) -> Self {
         Self(filter.patterns().collect())
     }
 
-    /// There is a tool of that name, whether it passes or not.
-    pub(crate) fn see(&mut self, tool: &str) {
+    /// Removes the patterns that match this tool, whether it passes or not.
+    pub(crate) fn record(&mut self, tool: &str) {
         if !self.0.is_empty() {
             let names = Names::of(tool);
-            self.0.retain(|pattern| !names.fit(pattern));
+            self.0.retain(|pattern| !names.match_any(pattern));
         }
     }
 
@@ -50,7 +49,7 @@ impl<'a> Unused<'a> {
     }
 }
 
-/// What a pattern may call a tool.
+/// The two names of a tool that patterns are matched against.
 struct Names<'a> {
     own: &'a str,
     safe: String,
@@ -61,32 +60,32 @@ impl<'a> Names<'a> {
         Self { own: tool, safe: SafeNames::default().assign(tool) }
     }
 
-    fn fit(&self, pattern: &Pattern) -> bool {
-        pattern.fits(self.own) || pattern.fits(&self.safe)
+    fn match_any(&self, pattern: &Pattern) -> bool {
+        pattern.matches(self.own) || pattern.matches(&self.safe)
     }
 }
 
-/// A name in which `*` stands for any text, the empty one included.
+/// A tool name in which `*` matches any text, including none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pattern(String);
 
 impl Pattern {
-    /// Every text is a pattern.
+    /// Creates a pattern. Any text is valid.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// As it was written.
+    /// The pattern as it was written.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Whether `name` is such a name.
-    pub fn fits(&self, name: &str) -> bool {
+    /// Whether the whole of `name` matches.
+    pub fn matches(&self, name: &str) -> bool {
         let Some((head, rest)) = self.0.split_once('*') else { return name == self.0 };
         let (middle, tail) = rest.rsplit_once('*').unwrap_or(("", rest));
         let Some(mut left) = name.strip_prefix(head).and_then(|name| name.strip_suffix(tail)) else { return false };
-        // The first place for each piece leaves the most room for those after it.
+        // The first match of each piece leaves the most text for the pieces after it.
         for piece in middle.split('*') {
             let Some((_, after)) = left.split_once(piece) else { return false };
             left = after;
@@ -107,8 +106,8 @@ mod tests {
     }
 
     #[test]
-    fn a_star_is_any_text() {
-        for (pattern, fitting, others) in [
+    fn a_star_matches_any_text() {
+        for (pattern, matching, others) in [
             ("get", &["get"][..], &["gets", "forget", ""][..]),
             ("get*", &["get", "get_issue"], &["forget", "ge"]),
             ("*get", &["get", "forget"], &["gets"]),
@@ -119,33 +118,33 @@ mod tests {
             ("a**b", &["ab", "axb"], &["a"]),
             ("a*bc*c", &["abcc", "axbcxc"], &["abc"]),
         ] {
-            for name in fitting.iter().chain(others) {
-                assert_eq!(Pattern::new(pattern).fits(name), fitting.contains(name), "{pattern} {name}");
+            for name in matching.iter().chain(others) {
+                assert_eq!(Pattern::new(pattern).matches(name), matching.contains(name), "{pattern} {name}");
             }
         }
     }
 
     #[test]
-    fn deny_wins_and_either_name_counts() {
+    fn deny_overrides_allow_and_patterns_match_either_name() {
         assert!(filter(&[], &[]).passes("delete-all"));
         assert!(filter(&["get*"], &[]).passes("get_x") && !filter(&["get*"], &[]).passes("put_x"));
         assert!(!filter(&["*"], &["delete*"]).passes("delete-all"));
-        assert!(!filter(&[], &["delete_all"]).passes("delete-all"), "as guest code calls it");
-        assert!(!filter(&[], &["delete-all"]).passes("delete-all"), "as the server calls it");
+        assert!(!filter(&[], &["delete_all"]).passes("delete-all"), "the name in guest code");
+        assert!(!filter(&[], &["delete-all"]).passes("delete-all"), "the name on the server");
     }
 
     proptest! {
-        /// Against the definition, word for word.
+        /// Compares with a direct implementation of the definition.
         #[test]
-        fn patterns_fit_what_they_should(pattern in "[ab*]{0,6}", name in "[ab]{0,8}") {
-            fn fits(pattern: &[u8], name: &[u8]) -> bool {
+        fn patterns_match_as_defined(pattern in "[ab*]{0,6}", name in "[ab]{0,8}") {
+            fn matches(pattern: &[u8], name: &[u8]) -> bool {
                 match pattern.split_first() {
                     None => name.is_empty(),
-                    Some((b'*', rest)) => (0..=name.len()).any(|skipped| fits(rest, &name[skipped..])),
-                    Some((c, rest)) => name.split_first().is_some_and(|(n, name)| n == c && fits(rest, name)),
+                    Some((b'*', rest)) => (0..=name.len()).any(|skipped| matches(rest, &name[skipped..])),
+                    Some((c, rest)) => name.split_first().is_some_and(|(n, name)| n == c && matches(rest, name)),
                 }
             }
-            prop_assert_eq!(Pattern::new(pattern.clone()).fits(&name), fits(pattern.as_bytes(), name.as_bytes()));
+            prop_assert_eq!(Pattern::new(pattern.clone()).matches(&name), matches(pattern.as_bytes(), name.as_bytes()));
         }
     }
 }

@@ -4,6 +4,7 @@
 //! It names no engine: executors are given. It knows no rule of executions: what a provider, a limit or an error
 //! is, is the library's.
 
+mod backoff;
 mod changes;
 pub mod config;
 mod filter;

@@ -1,7 +1,8 @@
-//! The servers of a configuration, opened together and kept.
+//! Keeps the servers of a configuration connected.
 //!
-//! One that fails takes none of the others down: its tools are missing, why is told, and it is tried again when somebody
-//! asks for [`Servers::providers`] after a pause, which doubles ([`UpstreamOptions::restart_pause`]). How a connection is kept once it is there, is [`Upstream`]'s.
+//! A server that fails does not affect the others: its tools are missing, its [`Status`] says why, and
+//! [`Servers::providers`] connects to it again after a pause, which doubles with each attempt
+//! ([`UpstreamOptions::restart_pause`]). Once a server has been ready, its [`Upstream`] restores lost connections.
 
 use std::fmt;
 use std::panic::AssertUnwindSafe;
@@ -15,17 +16,18 @@ use futures_util::future::join_all;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use crate::config::{Place, ServerConfig};
-use crate::upstream::{ChildCommand, LeftOut, OnLine, Upstream, UpstreamError, UpstreamOptions, Wrapped};
+use crate::backoff::Backoff;
+use crate::config::{ServerConfig, Transport};
+use crate::upstream::{ChildCommand, Imported, LineSink, RejectedTool, Upstream, UpstreamError, UpstreamOptions};
 use crate::{Changes, Pattern};
 
-/// MCP servers that are kept connected. Cheap to clone; [`close`](Self::close) ends them for all.
+/// MCP servers that are kept connected. Clones share them: [`close`](Self::close) closes them for all.
 #[derive(Clone)]
 pub struct Servers(Arc<Inner>);
 
 struct Inner {
     members: Vec<Member>,
-    /// Told whenever a server has come or failed.
+    /// Notified whenever a server becomes ready or fails.
     changes: Changes,
 }
 
@@ -33,58 +35,59 @@ struct Member {
     config: ServerConfig,
     namespace: String,
     options: UpstreamOptions,
-    on_stderr: Option<OnLine>,
+    on_stderr: Option<LineSink>,
+    backoff: Backoff,
     state: Mutex<State>,
 }
 
 enum State {
-    Opening(AbortHandle),
-    Open(Upstream),
-    Failed { reason: String, failures: u32, retry_at: Instant },
+    Connecting(AbortHandle),
+    Ready(Upstream),
+    Failed { reason: String, retry_at: Instant },
     Closed,
 }
 
-/// How a server is.
+/// The state of one server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Status {
-    /// Its name in the configuration.
+    /// The name of the server in the configuration.
     pub name: String,
-    /// What guest code calls it by.
+    /// The name of its provider, by which guest code calls it.
     pub namespace: String,
-    /// Whether its tools are there.
-    pub standing: Standing,
+    /// Whether its tools are available.
+    pub state: ServerState,
 }
 
-/// Whether the tools of a server are there.
+/// Whether the tools of a server are available.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Standing {
-    /// Not yet.
-    Opening,
-    /// They are.
-    Open {
-        /// How many.
+pub enum ServerState {
+    /// The server is starting, or its tools are being listed.
+    Connecting,
+    /// The tools are available.
+    Ready {
+        /// The number of tools.
         tools: usize,
-        /// Those that cannot be used.
-        left_out: Vec<LeftOut>,
-        /// How many are not allowed.
-        withheld: usize,
-        /// Patterns that no tool fits.
-        unused: Vec<Pattern>,
+        /// Tools that are invalid.
+        rejected: Vec<RejectedTool>,
+        /// The number of tools that the filter does not allow.
+        filtered: usize,
+        /// Patterns of the filter that match no tool.
+        unmatched_patterns: Vec<Pattern>,
     },
-    /// They are not.
+    /// The connection failed. It is tried again after a pause.
     Failed {
-        /// Why, as the end of a sentence.
+        /// Why, as a clause without a subject: `failed to start: program not found: …`.
         reason: String,
     },
-    /// Not any more.
+    /// [`Servers::close`] was called.
     Closed,
 }
 
 impl Servers {
-    /// Begins to open all of them, on the current tokio runtime. `options` are those of each, but for what its own
-    /// configuration says; its `changes` are told when a server comes, too. `on_stderr` is told lines that started
-    /// servers write to standard error, each with the server's namespace before it.
-    pub fn start(configs: Vec<ServerConfig>, options: &UpstreamOptions, on_stderr: Option<&OnLine>) -> Self {
+    /// Starts to connect to all servers, on the current tokio runtime. `options` apply to each server, unless its own
+    /// configuration overrides them; `options.changes` is also notified when a server becomes ready or fails.
+    /// `on_stderr` receives the lines that child processes write to standard error, each prefixed with the namespace.
+    pub fn start(configs: Vec<ServerConfig>, options: &UpstreamOptions, on_stderr: Option<&LineSink>) -> Self {
         let namespaces = namespaces(configs.iter().map(|config| config.name.as_str()));
         let members = configs.into_iter().zip(namespaces).map(|(config, namespace)| {
             let options = UpstreamOptions {
@@ -94,56 +97,54 @@ impl Servers {
                 secrets: config.secrets.clone(),
                 ..options.clone()
             };
-            let on_stderr = on_stderr.map(|on_line| prefixed(&namespace, on_line));
-            Member { config, namespace, options, on_stderr, state: Mutex::new(State::Closed) }
+            let on_stderr = on_stderr.map(|sink| prefixed(&namespace, sink));
+            let backoff = Backoff::new(options.restart_pause);
+            Member { config, namespace, options, on_stderr, backoff, state: Mutex::new(State::Closed) }
         });
         let servers = Self(Arc::new(Inner { members: members.collect(), changes: options.changes.clone() }));
         for (at, member) in servers.0.members.iter().enumerate() {
-            servers.open(at, &mut member.lock(), 0);
+            servers.connect(at, &mut member.lock());
         }
         servers
     }
 
-    /// Waits until each is there or has failed.
+    /// Waits until every server is ready or has failed.
     pub async fn settled(&self) {
         let mut changes = self.0.changes.subscribe();
-        while self.0.members.iter().any(|member| matches!(*member.lock(), State::Opening(_))) {
-            // Who tells lives as long as `self`.
+        while self.0.members.iter().any(|member| matches!(*member.lock(), State::Connecting(_))) {
+            // The sender lives as long as `self`.
             let _ = changes.changed().await;
         }
     }
 
-    /// The tools that are there now. Servers that failed are tried again, behind the caller's back: what comes of it is
-    /// seen by who asks later.
+    /// The providers of the servers that are ready. Starts to connect to failed servers again if their pause is over,
+    /// and does not wait for them.
     pub fn providers(&self) -> Vec<Provider> {
         let mut providers = Vec::with_capacity(self.0.members.len());
         for (at, member) in self.0.members.iter().enumerate() {
             let mut state = member.lock();
             match &*state {
-                State::Open(upstream) => providers.push(upstream.provider()),
-                State::Failed { failures, retry_at, .. } if *retry_at <= Instant::now() => {
-                    let failures = *failures;
-                    self.open(at, &mut state, failures);
-                }
-                State::Failed { .. } | State::Opening(_) | State::Closed => {}
+                State::Ready(upstream) => providers.push(upstream.provider()),
+                State::Failed { retry_at, .. } if *retry_at <= Instant::now() => self.connect(at, &mut state),
+                State::Failed { .. } | State::Connecting(_) | State::Closed => {}
             }
         }
         providers
     }
 
-    /// How each is, in the order of the configuration.
+    /// The state of each server, in the order of the configuration.
     pub fn status(&self) -> Vec<Status> {
         self.0.members.iter().map(Member::status).collect()
     }
 
-    /// Ends all connections, and the children with them. Calls fail from here on.
+    /// Closes all connections and ends the child processes. Later calls fail.
     pub async fn close(&self) {
         let closing = self.0.members.iter().map(|member| {
             let state = std::mem::replace(&mut *member.lock(), State::Closed);
             async move {
                 match state {
-                    State::Open(upstream) => upstream.close().await,
-                    State::Opening(task) => task.abort(), // A child ends with it.
+                    State::Ready(upstream) => upstream.close().await,
+                    State::Connecting(task) => task.abort(), // This ends its child process.
                     State::Failed { .. } | State::Closed => {}
                 }
             }
@@ -151,26 +152,25 @@ impl Servers {
         join_all(closing).await;
     }
 
-    /// Opens a server in a task of its own. `failures` is how often that failed before.
-    fn open(&self, at: usize, state: &mut State, failures: u32) {
+    /// Connects to a server in a task of its own.
+    fn connect(&self, at: usize, state: &mut State) {
         let inner = Arc::clone(&self.0);
         let task = tokio::spawn(async move {
             let member = &inner.members[at];
-            // Whoever waits for it is not to wait for ever because of a mistake of ours.
-            let opened = AssertUnwindSafe(member.open()).catch_unwind().await;
-            let broken = |_| UpstreamError::Connect { name: String::new(), reason: "execbox is at fault".to_owned() };
-            member.arrive(opened.map_err(broken).flatten(), failures);
-            inner.changes.tell();
+            // A panic must not leave the server in the state `Connecting`.
+            let connected = AssertUnwindSafe(member.connect()).catch_unwind().await;
+            member.set_connected(connected.unwrap_or(Err(UpstreamError::Panicked)));
+            inner.changes.notify();
         });
-        *state = State::Opening(task.abort_handle());
+        *state = State::Connecting(task.abort_handle());
     }
 }
 
 impl Member {
-    async fn open(&self) -> Result<Upstream, UpstreamError> {
+    async fn connect(&self) -> Result<Upstream, UpstreamError> {
         let (name, options) = (self.namespace.as_str(), self.options.clone());
-        match &self.config.place {
-            Place::Program { command, args, env, directory } => {
+        match &self.config.transport {
+            Transport::Stdio { command, args, env, directory } => {
                 let command = ChildCommand {
                     program: command.into(),
                     args: args.iter().map(Into::into).collect(),
@@ -180,46 +180,45 @@ impl Member {
                 };
                 Upstream::open_child(name, command, options).await
             }
-            Place::Http { url, headers } => Upstream::open_http(name, url, headers, options).await,
+            Transport::Http { url, headers } => Upstream::open_http(name, url, headers, options).await,
         }
     }
 
-    fn arrive(&self, opened: Result<Upstream, UpstreamError>, failures: u32) {
+    fn set_connected(&self, connected: Result<Upstream, UpstreamError>) {
         let mut state = self.lock();
         if matches!(*state, State::Closed) {
             return;
         }
-        *state = match opened {
-            Ok(upstream) => State::Open(upstream),
-            Err(error) => {
-                let reason = self.config.secrets.hide(reason(error)) + self.hint();
-                let pause = self.options.restart_pause.saturating_mul(1 << failures.min(MAX_DOUBLINGS));
-                State::Failed { reason, failures: failures.saturating_add(1), retry_at: Instant::now() + pause }
-            }
+        *state = match connected {
+            Ok(upstream) => State::Ready(upstream),
+            Err(error) => State::Failed {
+                reason: self.config.secrets.redact(reason(error)) + self.hint(),
+                retry_at: self.backoff.next_attempt(),
+            },
         };
     }
 
-    /// What many get wrong.
+    /// The remedy for a common mistake in configurations.
     fn hint(&self) -> &'static str {
-        match &self.config.place {
-            Place::Program { command, .. } if command.contains(' ') && !Path::new(command).exists() => {
-                "; `command` is the program alone: its arguments belong in `args`"
+        match &self.config.transport {
+            Transport::Stdio { command, .. } if command.contains(' ') && !Path::new(command).exists() => {
+                "; `command` is the program only, its arguments belong in `args`"
             }
             _ => "",
         }
     }
 
     fn status(&self) -> Status {
-        let standing = match &*self.lock() {
-            State::Opening(_) => Standing::Opening,
-            State::Open(upstream) => {
-                let Wrapped { provider, left_out, withheld, unused } = upstream.wrapped();
-                Standing::Open { tools: provider.manifest().tools.len(), left_out, withheld, unused }
+        let state = match &*self.lock() {
+            State::Connecting(_) => ServerState::Connecting,
+            State::Ready(upstream) => {
+                let Imported { provider, rejected, filtered, unmatched_patterns } = upstream.imported();
+                ServerState::Ready { tools: provider.manifest().tools.len(), rejected, filtered, unmatched_patterns }
             }
-            State::Failed { reason, .. } => Standing::Failed { reason: reason.clone() },
-            State::Closed => Standing::Closed,
+            State::Failed { reason, .. } => ServerState::Failed { reason: reason.clone() },
+            State::Closed => ServerState::Closed,
         };
-        Status { name: self.config.name.clone(), namespace: self.namespace.clone(), standing }
+        Status { name: self.config.name.clone(), namespace: self.namespace.clone(), state }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -233,8 +232,9 @@ impl fmt::Debug for Servers {
     }
 }
 
-/// What guest code calls servers by: their names, made identifiers as names of tools are, and numbered where they collide
-/// (`my-server` and `my.server` are `my_server` and `my_server__2`). The name of a global gets a `_`.
+/// The namespaces of servers with these names: identifiers, made as those of tools, and numbered where they collide
+/// (`my-server` and `my.server` become `my_server` and `my_server__2`). A name that a JavaScript global has gets the
+/// suffix `_server`.
 pub fn namespaces<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     let mut assigned = SafeNames::default();
     let namespace = |name: &'a str| {
@@ -242,36 +242,33 @@ pub fn namespaces<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
         let safe = SafeNames::default().assign(name);
         match check_provider_name(&safe) {
             Ok(()) => assigned.assign(name),
-            // `assign` would trim a `_` at the end, and gives one to names that are reserved.
+            // A suffix `_` would be trimmed by `assign`, which also uses it for reserved words.
             Err(_) => assigned.assign(&format!("{safe}_server")),
         }
     };
     names.into_iter().map(namespace).collect()
 }
 
-fn prefixed(namespace: &str, on_line: &OnLine) -> OnLine {
-    let (namespace, on_line) = (namespace.to_owned(), on_line.clone());
-    OnLine::new(move |line| on_line.tell(&format!("{namespace}: {line}")))
+fn prefixed(namespace: &str, sink: &LineSink) -> LineSink {
+    let (namespace, sink) = (namespace.to_owned(), sink.clone());
+    LineSink::new(move |line| sink.send(&format!("{namespace}: {line}")))
 }
 
-/// Without the name, which is told beside it.
+/// The message without the name of the server, which a [`Status`] has already.
 fn reason(error: UpstreamError) -> String {
     match error {
-        UpstreamError::Connect { reason, .. } => format!("cannot connect: {reason}"),
-        UpstreamError::List { reason, .. } => format!("it does not list its tools: {reason}"),
+        UpstreamError::Connect { reason, .. } => reason,
+        UpstreamError::List { reason, .. } => format!("failed to list its tools: {reason}"),
         error => error.to_string(),
     }
 }
-
-/// How often the pause before a server is tried again doubles.
-const MAX_DOUBLINGS: u32 = 7;
 
 #[cfg(test)]
 mod tests {
     use super::namespaces;
 
     #[test]
-    fn names_become_identifiers_that_differ() {
+    fn names_become_distinct_identifiers() {
         let given = ["github", "my-server", "my.server", "Map", "日本", "delete", "2fa", "my_server__2", "github"];
         assert_eq!(
             namespaces(given),

@@ -1,23 +1,23 @@
-//! Text cut to a length, with a mark that says so.
+//! Text truncated to a length, with a mark that says so.
 
-/// `text` in at most `most` characters and a mark that tells how many are missing.
-pub(crate) fn cut(mut text: String, most: usize) -> String {
-    if text.len() <= most {
+/// Truncates `text` to at most `max` characters and appends how many were removed.
+pub(crate) fn truncate(mut text: String, max: usize) -> String {
+    if text.len() <= max {
         return text;
     }
-    let Some((at, _)) = text.char_indices().nth(most) else { return text };
-    let missing = text[at..].chars().count();
+    let Some((at, _)) = text.char_indices().nth(max) else { return text };
+    let removed = text[at..].chars().count();
     text.truncate(at);
-    text + &format!("\n… [cut here: {missing} more characters]")
+    text + &format!("\n… [truncated: {removed} more characters]")
 }
 
 #[cfg(test)]
 mod tests {
-    use super::cut;
+    use super::truncate;
 
     #[test]
-    fn characters_are_counted_and_what_is_missing_is_told() {
-        assert_eq!(cut("äöü".into(), 3), "äöü");
-        assert_eq!(cut("äöüß!".into(), 3), "äöü\n… [cut here: 2 more characters]");
+    fn text_is_truncated_by_characters_and_the_mark_counts_the_rest() {
+        assert_eq!(truncate("äöü".into(), 3), "äöü");
+        assert_eq!(truncate("äöüß!".into(), 3), "äöü\n… [truncated: 2 more characters]");
     }
 }

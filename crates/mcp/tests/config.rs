@@ -1,24 +1,24 @@
-//! Every configuration in `tests/config` is understood as it says beside it, or refused so.
+//! Reads every configuration in `tests/config` and compares the result with the expected one.
 //!
-//! A case is a title, a configuration, and after `---` the servers that it has, those that are left out, and the error if
-//! it is none. `UPDATE=1 cargo test -p execbox-mcp --test config` rewrites what comes after `---`; read the difference.
+//! A case is a title, a configuration, and after `---` its servers, the skipped servers, and the error if it is invalid.
+//! `UPDATE=1 cargo test --workspace --test config` rewrites the expected results; review the difference.
 //! The environment has `TOKEN` (`ghp_A1b2C3d4`), `PROJECT` (`/work/shop`), `MODE` (`production`) and `EMPTY`.
 
 use std::{env, fs};
 
 use execbox_mcp::Pattern;
-use execbox_mcp::config::{Config, Place, ServerConfig};
+use execbox_mcp::config::{Config, ServerConfig, Transport};
 use execbox_mcp::servers::namespaces;
-use execbox_mcp::upstream::Results;
+use execbox_mcp::upstream::ResultFormat;
 use execbox_testkit::cases::{Case, CaseFile};
 
 #[test]
-fn configurations_are_understood_as_it_says_beside_them() {
+fn configurations_are_read_as_expected() {
     let files = CaseFile::read_all(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/config"));
     let mut wrong = Vec::new();
     for file in &files {
         let text = fs::read_to_string(&file.path).unwrap();
-        let actual = file.cases.iter().map(answered).collect::<Vec<_>>().join("\n");
+        let actual = file.cases.iter().map(actual).collect::<Vec<_>>().join("\n");
         if env::var_os("UPDATE").is_some() {
             fs::write(&file.path, &actual).unwrap();
         } else if actual != text {
@@ -30,12 +30,12 @@ fn configurations_are_understood_as_it_says_beside_them() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// The case with what its configuration is understood as now.
-fn answered(Case { title, head, .. }: &Case) -> String {
-    format!("=== {title}\n{head}\n---\n{}", understood(head))
+/// The case with the actual result of its configuration.
+fn actual(Case { title, head, .. }: &Case) -> String {
+    format!("=== {title}\n{head}\n---\n{}", read(head))
 }
 
-fn understood(input: &str) -> String {
+fn read(input: &str) -> String {
     let mut config = Config::default();
     let variables = |name: &str| match name {
         "TOKEN" => Some("ghp_A1b2C3d4".to_owned()),
@@ -48,8 +48,8 @@ fn understood(input: &str) -> String {
     let namespaces = namespaces(config.servers.iter().map(|server| server.name.as_str()));
     let mut text: String = config.servers.iter().zip(namespaces).map(|(one, space)| server(one, &space)).collect();
     for skipped in &config.skipped {
-        let kind = if skipped.trouble.is_failure() { "unusable" } else { "left out" };
-        text += &format!("{kind}: {}: {}\n", skipped.name, skipped.trouble);
+        let kind = if skipped.reason.is_failure() { "failed" } else { "skipped" };
+        text += &format!("{kind}: {}: {}\n", skipped.name, skipped.reason);
     }
     read.err().map_or(text, |error| format!("error: {error}\n"))
 }
@@ -60,8 +60,8 @@ fn server(server: &ServerConfig, namespace: &str) -> String {
         false => format!("server: {} (in code: {namespace})\n", server.name),
     };
     let mut line = |key: &str, value: &str| text += &format!("  {key}: {value}\n");
-    match &server.place {
-        Place::Program { command, args, env, directory } => {
+    match &server.transport {
+        Transport::Stdio { command, args, env, directory } => {
             line("command", &[std::slice::from_ref(command), args].concat().join(" "));
             for (name, value) in env {
                 line("env", &format!("{name}={value}"));
@@ -70,7 +70,7 @@ fn server(server: &ServerConfig, namespace: &str) -> String {
                 line("cwd", &directory.display().to_string());
             }
         }
-        Place::Http { url, headers } => {
+        Transport::Http { url, headers } => {
             line("url", url);
             for (name, value) in headers {
                 line("header", &format!("{name}: {value}"));
@@ -87,7 +87,7 @@ fn server(server: &ServerConfig, namespace: &str) -> String {
     if let Some(timeout) = server.call_timeout {
         line("timeout", &format!("{timeout:?}"));
     }
-    if server.results == Results::Unwrapped {
+    if server.results == ResultFormat::Unwrapped {
         line("results", "unwrapped");
     }
     if !server.secrets.is_empty() {

@@ -18,11 +18,11 @@ pub(crate) struct ServerArguments {
     #[arg(long, value_name = "NAME=SERVER")]
     pub(crate) server: Vec<String>,
 
-    /// Of that server, only the tools that fit: `github.get_*`; `*` is any text (may be repeated)
+    /// Import only matching tools of a server: `github.get_*`; `*` matches any text (may be repeated)
     #[arg(long, value_name = "SERVER.TOOL")]
     pub(crate) allow: Vec<String>,
 
-    /// Of that server, not the tools that fit, whatever allows them; `*.delete_*` is for all servers (may be repeated)
+    /// Hide matching tools; overrides --allow; `*.delete_*` applies to all servers (may be repeated)
     #[arg(long, value_name = "SERVER.TOOL")]
     pub(crate) deny: Vec<String>,
 }
@@ -161,7 +161,7 @@ Configurations:
       "github": {
         "command": "npx", "args": ["-y", "some-github-server"], "env": { "TOKEN": "${GITHUB_TOKEN}" }, "cwd": "/work",
         "allow": ["get_*", "list_*"],   // only these tools
-        "deny": ["*_secret"],           // not these, whatever allows them
+        "deny": ["*_secret"],           // never these, even if allowed
         "timeout": "30s",               // of each call; 2m if left out
         "results": "unwrapped"          // tools give their data, and throw; otherwise MCP's envelope
       },

@@ -1,28 +1,28 @@
-//! One entry of a configuration: an MCP server, where it is, and what of it is used.
+//! One entry of a configuration: checks its values, expands its variables and collects its secrets.
 
 use std::time::Duration;
 
 use super::node::Node;
-use super::secret::Given;
+use super::secret::Candidates;
 use super::variables::{Used, expand};
-use super::{ConfigError, Place, Problem, ServerConfig, Trouble};
+use super::{ConfigError, Problem, ServerConfig, SkipReason, Transport};
 use crate::filter::Pattern;
-use crate::upstream::Results;
+use crate::upstream::ResultFormat;
 
 type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// The outer error is one of the file, the inner one only of this server.
+/// The outer error is an error of the file, the inner one skips this server only.
 pub(super) fn read(
     name: &str,
     node: &Node<'_>,
     variables: Variables<'_>,
-) -> Result<Result<ServerConfig, Trouble>, ConfigError> {
+) -> Result<Result<ServerConfig, SkipReason>, ConfigError> {
     let raw = RawEntry::read(node)?;
     raw.check(node)?;
     Ok(raw.server(name, variables))
 }
 
-/// What stands in the file, shapes checked. Keys that are not known are those of clients.
+/// The values of an entry, with their types checked. Unknown keys are ignored.
 #[derive(Default)]
 struct RawEntry<'a> {
     disabled: bool,
@@ -36,7 +36,7 @@ struct RawEntry<'a> {
     allow: Vec<Node<'a>>,
     deny: Vec<Node<'a>>,
     timeout: Option<Duration>,
-    results: Results,
+    results: ResultFormat,
 }
 
 impl<'a> RawEntry<'a> {
@@ -44,21 +44,21 @@ impl<'a> RawEntry<'a> {
         let mut raw = Self::default();
         for (key, value) in node.members()? {
             if value.is_null() {
-                continue; // As good as not there.
+                continue; // As if the key were missing.
             }
             match key {
                 "disabled" => raw.disabled |= value.boolean()?,
                 "enabled" => raw.disabled |= !value.boolean()?,
                 "type" | "transport" => raw.kind = Some(value.string()?),
-                "command" => raw.command = Some(checked(value)?),
+                "command" => raw.command = Some(string(value)?),
                 "args" => raw.args = value.strings()?,
-                "env" => raw.env = texts(&value)?,
-                "cwd" => raw.directory = Some(checked(value)?),
-                "url" | "serverUrl" | "httpUrl" => raw.url = Some(checked(value)?),
-                "headers" => raw.headers = texts(&value)?,
+                "env" => raw.env = strings(&value)?,
+                "cwd" => raw.directory = Some(string(value)?),
+                "url" | "serverUrl" | "httpUrl" => raw.url = Some(string(value)?),
+                "headers" => raw.headers = strings(&value)?,
                 "allow" | "includeTools" | "enabledTools" => raw.allow.extend(value.strings()?),
                 "deny" | "excludeTools" | "disabledTools" => raw.deny.extend(value.strings()?),
-                // Clients write numbers here, of seconds or of milliseconds.
+                // Numbers are seconds for some clients and milliseconds for others.
                 "timeout" if !value.is_number() => raw.timeout = Some(duration(&value)?),
                 "results" => raw.results = results(&value)?,
                 _ => {}
@@ -71,29 +71,29 @@ impl<'a> RawEntry<'a> {
         match (&self.command, &self.url) {
             _ if self.disabled => Ok(()),
             (Some(_), Some(url)) => Err(url.error(Problem::CommandAndUrl)),
-            (None, None) => Err(node.error(Problem::NoCommand)),
-            (Some(command), None) if command.string()?.trim().is_empty() => Err(command.error(Problem::NoCommand)),
+            (None, None) => Err(node.error(Problem::MissingCommand)),
+            (Some(command), None) if command.string()?.trim().is_empty() => Err(command.error(Problem::MissingCommand)),
             _ => Ok(()),
         }
     }
 
-    fn server(self, name: &str, variables: Variables<'_>) -> Result<ServerConfig, Trouble> {
+    fn server(self, name: &str, variables: Variables<'_>) -> Result<ServerConfig, SkipReason> {
         if self.disabled {
-            return Err(Trouble::Disabled);
+            return Err(SkipReason::Disabled);
         }
         if self.kind.is_some_and(|kind| kind.eq_ignore_ascii_case("sse")) {
-            return Err(Trouble::Sse);
+            return Err(SkipReason::SseTransport);
         }
-        let mut reader = Reader { variables, given: Given::default(), used: Used::new() };
-        let place = match &self.url {
-            Some(url) => self.web(url, &mut reader)?,
-            None => self.program(&mut reader)?,
+        let mut expander = Expander { variables, candidates: Candidates::default(), used: Used::new() };
+        let transport = match &self.url {
+            Some(url) => self.http(url, &mut expander)?,
+            None => self.stdio(&mut expander)?,
         };
-        // Under the variables' own names first: those are what a reader of `${NAME}` knows.
-        let mut given = Given::default();
-        reader.used.iter().for_each(|(name, value)| given.add(name, value));
-        given.append(reader.given);
-        let mut server = ServerConfig::new(name, place, given.into_secrets());
+        // The names of variables come first: `${NAME}` in a redacted text then means what it means in the file.
+        let mut candidates = Candidates::default();
+        expander.used.iter().for_each(|(name, value)| candidates.add(name, value));
+        candidates.append(expander.candidates);
+        let mut server = ServerConfig::new(name, transport, candidates.into_secrets());
         let patterns = |nodes: &[Node<'_>]| nodes.iter().map(|node| Pattern::new(node.text())).collect();
         server.filter.allow = patterns(&self.allow);
         server.filter.deny = patterns(&self.deny);
@@ -102,61 +102,61 @@ impl<'a> RawEntry<'a> {
         Ok(server)
     }
 
-    fn program(&self, reader: &mut Reader<'_>) -> Result<Place, Trouble> {
-        let command = self.command.as_ref().map_or(Ok(String::new()), |command| reader.text(command))?;
-        let args: Vec<String> = self.args.iter().map(|arg| reader.text(arg)).collect::<Result<_, _>>()?;
+    fn stdio(&self, expander: &mut Expander<'_>) -> Result<Transport, SkipReason> {
+        let command = self.command.as_ref().map_or(Ok(String::new()), |command| expander.expand(command))?;
+        let args: Vec<String> = self.args.iter().map(|arg| expander.expand(arg)).collect::<Result<_, _>>()?;
         if is_execbox(&command, &args) {
-            return Err(Trouble::Itself);
+            return Err(SkipReason::SelfReference);
         }
-        reader.given.add_arguments(&args);
-        let env = reader.texts(&self.env)?;
-        let directory = self.directory.as_ref().map(|directory| reader.text(directory)).transpose()?;
-        Ok(Place::Program { command, args, env, directory: directory.map(Into::into) })
+        expander.candidates.add_arguments(&args);
+        let env = expander.expand_all(&self.env)?;
+        let directory = self.directory.as_ref().map(|directory| expander.expand(directory)).transpose()?;
+        Ok(Transport::Stdio { command, args, env, directory: directory.map(Into::into) })
     }
 
-    fn web(&self, url: &Node<'_>, reader: &mut Reader<'_>) -> Result<Place, Trouble> {
+    fn http(&self, url: &Node<'_>, expander: &mut Expander<'_>) -> Result<Transport, SkipReason> {
         let key = url.path().to_owned();
-        let url = reader.text(url)?;
-        check_url(&url).map_err(|()| Trouble::Url { key })?;
-        reader.given.add_address(&url);
-        Ok(Place::Http { url, headers: reader.texts(&self.headers)? })
+        let url = expander.expand(url)?;
+        check_url(&url).map_err(|()| SkipReason::InvalidUrl { key })?;
+        expander.candidates.add_url(&url);
+        Ok(Transport::Http { url, headers: expander.expand_all(&self.headers)? })
     }
 }
 
-/// Whether servers can be there at all.
+/// Fails unless this is an `http` or `https` URL with a host.
 pub(super) fn check_url(url: &str) -> Result<(), ()> {
     let parsed: http::Uri = url.parse().map_err(|_| ())?;
-    let is_web = matches!(parsed.scheme_str(), Some("http" | "https"));
-    if is_web && parsed.host().is_some_and(|host| !host.is_empty()) { Ok(()) } else { Err(()) }
+    let is_http = matches!(parsed.scheme_str(), Some("http" | "https"));
+    if is_http && parsed.host().is_some_and(|host| !host.is_empty()) { Ok(()) } else { Err(()) }
 }
 
-/// Expands texts, and remembers what they were made of.
-struct Reader<'a> {
+/// Expands variables, and records the values that may be secrets.
+struct Expander<'a> {
     variables: Variables<'a>,
     used: Used,
-    given: Given,
+    candidates: Candidates,
 }
 
-impl Reader<'_> {
-    fn text(&mut self, node: &Node<'_>) -> Result<String, Trouble> {
+impl Expander<'_> {
+    fn expand(&mut self, node: &Node<'_>) -> Result<String, SkipReason> {
         expand(node.text(), node.path(), self.variables, &mut self.used)
     }
 
-    fn texts(&mut self, named: &[(&str, Node<'_>)]) -> Result<Vec<(String, String)>, Trouble> {
-        let texts = named.iter().map(|(name, node)| {
-            let value = self.text(node)?;
-            self.given.add(name, &value);
+    fn expand_all(&mut self, named: &[(&str, Node<'_>)]) -> Result<Vec<(String, String)>, SkipReason> {
+        let expanded = named.iter().map(|(name, node)| {
+            let value = self.expand(node)?;
+            self.candidates.add(name, &value);
             Ok(((*name).to_owned(), value))
         });
-        texts.collect()
+        expanded.collect()
     }
 }
 
-/// `execbox mcp`, however it is started (`npx execbox mcp`, `/opt/bin/execbox mcp`): to start it from itself would
-/// never end.
+/// Whether a command starts `execbox mcp`, directly or by another program (`npx execbox mcp`). Starting it would recurse
+/// without end.
 pub(super) fn is_execbox(program: &str, args: &[String]) -> bool {
     let arguments = std::iter::once(program).chain(args.iter().map(String::as_str));
-    // An argument may be a command itself: `sh -c 'execbox mcp'`.
+    // An argument may be a whole command: `sh -c 'execbox mcp'`.
     let words: Vec<&str> = arguments.flat_map(str::split_whitespace).collect();
     let is_name = |word: &str| {
         let name = word.rsplit(['/', '\\']).next().unwrap_or_default();
@@ -165,21 +165,21 @@ pub(super) fn is_execbox(program: &str, args: &[String]) -> bool {
     words.windows(2).any(|pair| is_name(pair[0]) && pair[1] == "mcp")
 }
 
-fn checked(node: Node<'_>) -> Result<Node<'_>, ConfigError> {
+fn string(node: Node<'_>) -> Result<Node<'_>, ConfigError> {
     node.string().map(|_| node)
 }
 
-fn texts<'a>(node: &Node<'a>) -> Result<Vec<(&'a str, Node<'a>)>, ConfigError> {
+fn strings<'a>(node: &Node<'a>) -> Result<Vec<(&'a str, Node<'a>)>, ConfigError> {
     let members = node.members()?;
     members.iter().try_for_each(|(_, value)| value.string().map(drop))?;
     Ok(members)
 }
 
-fn results(node: &Node<'_>) -> Result<Results, ConfigError> {
+fn results(node: &Node<'_>) -> Result<ResultFormat, ConfigError> {
     match node.string()? {
-        "envelope" => Ok(Results::Envelope),
-        "unwrapped" => Ok(Results::Unwrapped),
-        _ => Err(node.error(Problem::Word { expected: "\"envelope\" or \"unwrapped\"" })),
+        "envelope" => Ok(ResultFormat::Envelope),
+        "unwrapped" => Ok(ResultFormat::Unwrapped),
+        _ => Err(node.error(Problem::InvalidValue { expected: "\"envelope\" or \"unwrapped\"" })),
     }
 }
 
@@ -196,8 +196,8 @@ fn duration(node: &Node<'_>) -> Result<Duration, ConfigError> {
         _ => None,
     });
     let milliseconds = parsed.and_then(|(number, unit)| number.checked_mul(unit)).filter(|&time| time > 0);
-    let expected = "a time with its unit, as \"500ms\", \"30s\" or \"2m\"";
-    milliseconds.map(Duration::from_millis).ok_or_else(|| node.error(Problem::Word { expected }))
+    let expected = "a duration with a unit, such as \"500ms\", \"30s\" or \"2m\"";
+    milliseconds.map(Duration::from_millis).ok_or_else(|| node.error(Problem::InvalidValue { expected }))
 }
 
 #[cfg(test)]
@@ -205,7 +205,7 @@ mod tests {
     use super::is_execbox;
 
     #[test]
-    fn execbox_knows_itself() {
+    fn commands_that_start_execbox_mcp_are_recognized() {
         let is = |line: &str| {
             let mut words = line.split(' ').map(str::to_owned);
             is_execbox(&words.next().unwrap(), &words.collect::<Vec<_>>())

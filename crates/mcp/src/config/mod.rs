@@ -1,4 +1,4 @@
-//! Configurations of MCP servers, in the format that MCP clients have: text in, servers out. No I/O.
+//! Configurations of MCP servers, in the format of MCP clients: text in, servers out. No I/O.
 //!
 //! ```json
 //! { "mcpServers": {
@@ -11,23 +11,23 @@
 //! } }
 //! ```
 //!
-//! - **Files of clients** are read as they are: `mcpServers` (Claude Desktop, Claude Code, Cursor, Windsurf and others),
-//!   `servers` and `mcp.servers` (VS Code), with comments and trailing commas. Keys that are not known are the
-//!   client's. `disabled`, `enabled`, `includeTools`, `excludeTools` and their like mean here what they mean there; a
-//!   `timeout` that is a number is passed over, since clients differ on its unit.
-//! - **Our own keys**: `allow` and `deny` ([`ToolFilter`]), `timeout` of each call as text with a unit, `results`
-//!   ([`Results`]).
-//! - **Variables**: `${NAME}` and `${NAME:-default}` in `command`, `args`, `env`, `cwd`, `url` and `headers`; `$${` is
-//!   `${`.
-//! - **Trouble with one server** (a variable that is not set, SSE) is told, and the others work; a wrong shape is an
-//!   error of the whole file, with its place.
+//! - **Client files** are accepted unchanged: `mcpServers` (Claude Desktop, Claude Code, Cursor, Windsurf and others),
+//!   `servers` and `mcp.servers` (VS Code), with comments and trailing commas. Unknown keys are ignored. `disabled`,
+//!   `enabled`, `includeTools`, `excludeTools` and similar keys have the meaning that clients give them. A numeric
+//!   `timeout` is ignored, because clients disagree on its unit.
+//! - **Keys of execbox**: `allow` and `deny` ([`ToolFilter`]), `timeout` of each call as text with a unit, `results`
+//!   ([`ResultFormat`]).
+//! - **Variables**: `${NAME}` and `${NAME:-default}` are expanded in `command`, `args`, `env`, `cwd`, `url` and
+//!   `headers`; `$${` is a literal `${`.
+//! - **A problem with one server** (an unset variable, the SSE transport) skips that server ([`Skipped`]). A value of
+//!   the wrong type is an error of the whole file ([`ConfigError`]), with its position.
 //!
 //! # What is a secret
-//! A server is to repeat none of: the variables that its entry uses, the values of `env` and `headers`, the values of
-//! arguments like `--api-key`, passwords and keys in addresses. Of these, a value is hidden ([`Secrets`]) if its name says
-//! so (it has `auth`, `cookie`, `credential`, `key`, `pass`, `private`, `pwd`, `secret` or `token` in it), or if it does
-//! not look plain. Plain are: numbers of up to eight digits, words, lists and names made of words, paths, and addresses of
-//! the web without a password or a query.
+//! Candidates are the variables that an entry uses, the values of `env` and `headers`, the values of arguments such as
+//! `--api-key`, and passwords and keys in URLs. A candidate is redacted ([`Secrets`]) if its name contains `auth`,
+//! `cookie`, `credential`, `key`, `pass`, `private`, `pwd`, `secret` or `token`, or if its value does not look plain.
+//! Plain values are numbers of up to eight digits, words, lists and names made of words, paths, and web addresses without
+//! a password or a query.
 
 mod entry;
 mod node;
@@ -40,138 +40,136 @@ use std::time::Duration;
 
 use crate::Secrets;
 use crate::filter::ToolFilter;
-use crate::upstream::Results;
+use crate::upstream::ResultFormat;
 
 /// The servers of one or more files.
 #[derive(Debug, Default)]
 pub struct Config {
     /// In the order of their files.
     pub servers: Vec<ServerConfig>,
-    /// Those that are not used, and why.
+    /// Entries that are not used.
     pub skipped: Vec<Skipped>,
 }
 
-/// One MCP server, and what of it is used.
+/// One MCP server: how to connect to it, and which of its tools to import.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerConfig {
-    /// Its name in the file.
+    /// The key of its entry.
     pub name: String,
-    /// Where it is.
-    pub place: Place,
-    /// Which of its tools there are. Default: all.
+    /// How to connect to it.
+    pub transport: Transport,
+    /// Which tools are imported. Default: all.
     pub filter: ToolFilter,
-    /// The longest a call may take. Default: that of the options.
+    /// The maximum duration of a call. Default: that of the
+    /// [`UpstreamOptions`](crate::upstream::UpstreamOptions).
     pub call_timeout: Option<Duration>,
-    /// What guest code gets from a call.
-    pub results: Results,
-    /// What it is given and must not tell.
+    /// What guest code receives from a call.
+    pub results: ResultFormat,
+    /// Values of this configuration that are redacted from everything the server sends.
     pub secrets: Secrets,
 }
 
-/// Where a server is.
+/// How to connect to a server.
 #[derive(Clone, PartialEq, Eq)]
-pub enum Place {
-    /// A program that is started, and speaks on its standard streams.
-    Program {
+pub enum Transport {
+    /// A child process that speaks MCP on its standard streams.
+    Stdio {
         /// The program.
         command: String,
         /// Its arguments.
         args: Vec<String>,
-        /// Environment variables, besides those that every server gets.
+        /// Environment variables, in addition to those that every server gets.
         env: Vec<(String, String)>,
-        /// Its working directory. Default: this process's.
+        /// The working directory. Default: that of this process.
         directory: Option<PathBuf>,
     },
-    /// An address that speaks streamable HTTP.
+    /// Streamable HTTP.
     Http {
-        /// The address.
+        /// An `http` or `https` URL.
         url: String,
-        /// They go with every request.
+        /// Headers of every request.
         headers: Vec<(String, String)>,
     },
 }
 
-/// Without what may be a secret.
-impl fmt::Debug for Place {
+/// Omits everything that may be a secret.
+impl fmt::Debug for Transport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Program { command, .. } => {
-                f.debug_struct("Program").field("command", command).finish_non_exhaustive()
-            }
+            Self::Stdio { command, .. } => f.debug_struct("Stdio").field("command", command).finish_non_exhaustive(),
             Self::Http { .. } => f.debug_struct("Http").finish_non_exhaustive(),
         }
     }
 }
 
-/// A server that is not used.
+/// An entry that is not used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Skipped {
-    /// Its name in the file.
+    /// The key of the entry.
     pub name: String,
-    /// Why.
-    pub trouble: Trouble,
+    /// Why it is not used.
+    pub reason: SkipReason,
 }
 
-/// Why a server is not used. No value is told: it may be a secret.
+/// Why a server is not used. Contains no values, because they may be secrets.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Trouble {
-    /// The file says so.
-    #[error("it is disabled")]
+#[non_exhaustive]
+pub enum SkipReason {
+    /// `disabled` is true or `enabled` is false.
+    #[error("disabled in the configuration")]
     Disabled,
-    /// It is this program.
-    #[error("it is execbox itself")]
-    Itself,
-    /// Another file has the very same.
-    #[error("it is there already, just the same")]
-    Again,
-    /// A transport that MCP has given up.
+    /// It would start `execbox mcp` again, without end.
+    #[error("starts execbox itself")]
+    SelfReference,
+    /// An earlier entry has the same name and content.
+    #[error("duplicate of an earlier entry")]
+    Duplicate,
+    /// The transport that streamable HTTP has replaced.
     #[error(
-        "it speaks SSE, the transport before streamable HTTP, which execbox does not: take the server's address for \
-         streamable HTTP (often `/mcp` instead of `/sse`), and write no `type`"
+        "the SSE transport is not supported; use the server's address for streamable HTTP (often `/mcp` instead of \
+         `/sse`) and remove `type`"
     )]
-    Sse,
-    /// No server can be there.
-    #[error("{key} is no address: write `https://HOST/PATH`")]
-    Url {
+    SseTransport,
+    /// Not an `http` or `https` URL with a host.
+    #[error("invalid {key}: expected `https://HOST/PATH`")]
+    InvalidUrl {
         /// The path of keys.
         key: String,
     },
-    /// A variable has no value.
-    #[error("{key} needs the environment variable {name}, which is not set: set it, or write `${{{name}:-default}}`")]
-    Variable {
+    /// A variable without a value and without a default.
+    #[error("{key}: environment variable {name} is not set; set it, or write `${{{name}:-default}}`")]
+    UnsetVariable {
         /// The path of keys.
         key: String,
         /// The variable.
         name: String,
     },
-    /// A value that a client asks its user for.
-    #[error(
-        "{key} has `${{{name}}}`, which only an editor can ask for: set an environment variable, and write `${{NAME}}`"
-    )]
-    Input {
+    /// A value that an editor asks its user for.
+    #[error("{key}: `${{{name}}}` is not supported; set an environment variable and write `${{NAME}}`")]
+    InputVariable {
         /// The path of keys.
         key: String,
         /// `input:` and its name.
         name: String,
     },
-    /// `${` without a name.
+    /// `${` without a valid name.
     #[error(
-        "{key} has a `${{` that begins no variable: write `${{NAME}}` or `${{NAME:-default}}`, or `$${{` for `${{` itself"
+        "{key}: invalid variable reference: expected `${{NAME}}` or `${{NAME:-default}}`; write `$${{` for a literal `${{`"
     )]
-    NoVariable {
+    InvalidVariable {
         /// The path of keys.
         key: String,
     },
 }
 
-impl Trouble {
-    /// Whether somebody should do something about it.
+impl SkipReason {
+    /// Whether the entry was meant to work, so that the user should be told.
     pub fn is_failure(&self) -> bool {
-        !matches!(self, Self::Disabled | Self::Itself | Self::Again)
+        !matches!(self, Self::Disabled | Self::SelfReference | Self::Duplicate)
     }
 }
 
-/// A file that is no configuration: what is wrong, where, and what to write.
+/// Why a file is not a configuration, with the position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigError {
     /// The path of keys; empty for the file as a whole.
@@ -180,11 +178,11 @@ pub struct ConfigError {
     pub line: usize,
     /// In characters, from 1.
     pub column: usize,
-    /// What is wrong there.
+    /// What is wrong at this position.
     pub problem: Problem,
 }
 
-/// `LINE:COLUMN: PATH: PROBLEM`, to follow the name of the file and a colon.
+/// `LINE:COLUMN: PATH: PROBLEM`, to be printed after `FILE:`.
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}: ", self.line, self.column)?;
@@ -199,44 +197,45 @@ impl std::error::Error for ConfigError {}
 
 /// What can be wrong with a file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Problem {
-    /// Not JSON.
-    #[error("this is not JSON: {0}")]
+    /// Not JSON (with comments and trailing commas).
+    #[error("invalid JSON: {0}")]
     Syntax(String),
-    /// Nothing at all.
-    #[error("there is nothing in it: write {EXAMPLE}")]
+    /// No value at all.
+    #[error("the file is empty: expected {EXAMPLE}")]
     Empty,
-    /// No key that servers stand under.
-    #[error("there is no `mcpServers`: write {EXAMPLE}")]
+    /// No `mcpServers`, `servers` or `mcp.servers`.
+    #[error("missing key `mcpServers`: expected {EXAMPLE}")]
     NoServers,
-    /// The servers of Claude Code stand under its projects only.
+    /// The servers of Claude Code, for single projects only.
     #[error(
-        "there is no `mcpServers` at the top, only under `projects`, where execbox does not look: copy what you need \
-         into a file of its own"
+        "missing key `mcpServers` at the top level; servers under `projects` are not read: copy them into a separate \
+         file"
     )]
     ProjectsOnly,
     /// A value of another type.
-    #[error("this is {found}; write {expected}")]
-    Shape {
-        /// What is there.
+    #[error("invalid type: expected {expected}, got {found}")]
+    WrongType {
+        /// The type of the value, with its article.
         found: &'static str,
-        /// What belongs there.
+        /// The type that is required here.
         expected: String,
     },
-    /// A text that means nothing.
-    #[error("write {expected}")]
-    Word {
-        /// What belongs there.
+    /// A string that is not one of the accepted values.
+    #[error("invalid value: expected {expected}")]
+    InvalidValue {
+        /// The values that are accepted.
         expected: &'static str,
     },
-    /// A name that is there twice.
-    #[error("this is there twice: leave one of them out, or rename it")]
-    Twice,
-    /// A server that is nowhere.
-    #[error("there is no `command` and no `url`: write \"command\": \"PROGRAM\" or \"url\": \"https://…\"")]
-    NoCommand,
-    /// A server that is in two places.
-    #[error("there is a `command` beside this: a server is either started or connected to; leave one of them out")]
+    /// The same key twice in one object.
+    #[error("duplicate key; remove or rename one of the two")]
+    DuplicateKey,
+    /// Neither a command nor a URL.
+    #[error("missing `command` or `url`: expected \"command\": \"PROGRAM\" or \"url\": \"https://…\"")]
+    MissingCommand,
+    /// A command and a URL.
+    #[error("`url` cannot be combined with `command`; remove one of the two")]
     CommandAndUrl,
 }
 
@@ -244,24 +243,24 @@ pub enum Problem {
 const EXAMPLE: &str = r#"{ "mcpServers": { "NAME": { "command": "PROGRAM", "args": ["…"] } } }"#;
 
 impl Config {
-    /// Adds the servers of a file. `variables` gives the value of an environment variable.
+    /// Adds the servers of a file. `variables` returns the value of an environment variable, if it is set.
     pub fn read(&mut self, text: &str, variables: &dyn Fn(&str) -> Option<String>) -> Result<(), ConfigError> {
         for (name, server) in node::parse(text, |file| servers(&file, variables))? {
             match server {
-                Ok(server) if self.servers.contains(&server) => self.skip(name, Trouble::Again),
+                Ok(server) if self.servers.contains(&server) => self.skip(name, SkipReason::Duplicate),
                 Ok(server) => self.servers.push(server),
-                Err(trouble) => self.skip(name, trouble),
+                Err(reason) => self.skip(name, reason),
             }
         }
         Ok(())
     }
 
-    fn skip(&mut self, name: String, trouble: Trouble) {
-        self.skipped.push(Skipped { name, trouble });
+    fn skip(&mut self, name: String, reason: SkipReason) {
+        self.skipped.push(Skipped { name, reason });
     }
 }
 
-type Read = Vec<(String, Result<ServerConfig, Trouble>)>;
+type Read = Vec<(String, Result<ServerConfig, SkipReason>)>;
 
 fn servers(file: &node::Node<'_>, variables: &dyn Fn(&str) -> Option<String>) -> Result<Read, ConfigError> {
     let (mut tables, mut has_projects) = (Vec::new(), false);
@@ -284,29 +283,29 @@ fn servers(file: &node::Node<'_>, variables: &dyn Fn(&str) -> Option<String>) ->
 }
 
 impl ServerConfig {
-    /// All tools of a server.
-    pub fn new(name: impl Into<String>, place: Place, secrets: Secrets) -> Self {
-        let (filter, results) = (ToolFilter::default(), Results::default());
-        Self { name: name.into(), place, filter, call_timeout: None, results, secrets }
+    /// A server with default settings: all tools, the default timeout.
+    pub fn new(name: impl Into<String>, transport: Transport, secrets: Secrets) -> Self {
+        let (filter, results) = (ToolFilter::default(), ResultFormat::default());
+        Self { name: name.into(), transport, filter, call_timeout: None, results, secrets }
     }
 
-    /// A server at an address.
-    pub fn at(name: impl Into<String>, url: &str) -> Result<Self, Trouble> {
-        entry::check_url(url).map_err(|()| Trouble::Url { key: "the URL".to_owned() })?;
-        let mut given = secret::Given::default();
-        given.add_address(url);
-        Ok(Self::new(name, Place::Http { url: url.to_owned(), headers: Vec::new() }, given.into_secrets()))
+    /// A server over streamable HTTP. Fails if `url` is not an `http` or `https` URL.
+    pub fn http(name: impl Into<String>, url: &str) -> Result<Self, SkipReason> {
+        entry::check_url(url).map_err(|()| SkipReason::InvalidUrl { key: "URL".to_owned() })?;
+        let mut candidates = secret::Candidates::default();
+        candidates.add_url(url);
+        Ok(Self::new(name, Transport::Http { url: url.to_owned(), headers: Vec::new() }, candidates.into_secrets()))
     }
 
-    /// A server that is started.
-    pub fn started(name: impl Into<String>, command: &str, args: &[String]) -> Result<Self, Trouble> {
+    /// A child process. Fails if it is `execbox mcp` itself.
+    pub fn stdio(name: impl Into<String>, command: &str, args: &[String]) -> Result<Self, SkipReason> {
         if entry::is_execbox(command, args) {
-            return Err(Trouble::Itself);
+            return Err(SkipReason::SelfReference);
         }
-        let mut given = secret::Given::default();
-        given.add_arguments(args);
+        let mut candidates = secret::Candidates::default();
+        candidates.add_arguments(args);
         let (command, args, env) = (command.to_owned(), args.to_vec(), Vec::new());
-        Ok(Self::new(name, Place::Program { command, args, env, directory: None }, given.into_secrets()))
+        Ok(Self::new(name, Transport::Stdio { command, args, env, directory: None }, candidates.into_secrets()))
     }
 }
 
@@ -318,7 +317,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_a_configuration_or_an_error_with_its_place(
+        fn any_text_is_a_configuration_or_an_error_with_a_valid_position(
             text in "\\PC{0,60}", members in r#"(["{}\[\]:,a$ ]|"mcpServers"|"command"|"url"|"env"|\$\{|//|\n){0,24}"#,
         ) {
             for text in [text, format!("{{ \"mcpServers\": {{ \"a\": {{ {members} }} }} }}"), members] {

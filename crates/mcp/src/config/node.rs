@@ -1,4 +1,4 @@
-//! Values of a file with their places: the path of keys, line and column.
+//! Values of a JSON file with their positions: the path of keys, line and column.
 
 use std::collections::HashSet;
 
@@ -9,16 +9,16 @@ use jsonc_parser::{CollectOptions, ParseOptions};
 
 use super::{ConfigError, Problem};
 
-/// A value, and where it stands.
+/// A value and its position.
 pub(super) struct Node<'a> {
     value: &'a Value<'a>,
-    /// The path of keys to it.
+    /// The path of keys to the value.
     path: String,
     /// The whole file.
     text: &'a str,
 }
 
-/// Has the file's value read. JSON, and beside it comments and trailing commas.
+/// Parses JSON with comments and trailing commas, and calls `read` with its value.
 pub(super) fn parse<T>(text: &str, read: impl FnOnce(Node<'_>) -> Result<T, ConfigError>) -> Result<T, ConfigError> {
     let options = ParseOptions {
         allow_comments: true,
@@ -45,14 +45,14 @@ pub(super) fn parse<T>(text: &str, read: impl FnOnce(Node<'_>) -> Result<T, Conf
 impl<'a> Node<'a> {
     /// The members of an object, in order.
     pub(super) fn members(&self) -> Result<Vec<(&'a str, Node<'a>)>, ConfigError> {
-        let Value::Object(object) = self.value else { return Err(self.not("an object: `{ … }`")) };
+        let Value::Object(object) = self.value else { return Err(self.wrong_type("an object `{ … }`")) };
         let mut names = HashSet::new();
         let mut members = Vec::with_capacity(object.properties.len());
         for property in &object.properties {
             let name = property.name.as_str();
             let member = Node { value: &property.value, path: joined(&self.path, name), text: self.text };
             if !names.insert(name) {
-                return Err(member.error(Problem::Twice));
+                return Err(member.error(Problem::DuplicateKey));
             }
             members.push((name, member));
         }
@@ -62,20 +62,22 @@ impl<'a> Node<'a> {
     pub(super) fn string(&self) -> Result<&'a str, ConfigError> {
         match self.value {
             Value::StringLit(string) => Ok(&string.value),
-            Value::NumberLit(number) => Err(self.not(&format!("a string: \"{}\"", number.value))),
-            Value::BooleanLit(boolean) => Err(self.not(&format!("a string: \"{}\"", boolean.value))),
-            _ => Err(self.not("a string")),
+            Value::NumberLit(number) => Err(self.wrong_type(&format!("the string \"{}\"", number.value))),
+            Value::BooleanLit(boolean) => Err(self.wrong_type(&format!("the string \"{}\"", boolean.value))),
+            _ => Err(self.wrong_type("a string")),
         }
     }
 
-    /// A string that was checked to be one.
+    /// The string; empty if [`string`](Self::string) fails, which callers have checked before.
     pub(super) fn text(&self) -> &'a str {
         self.string().unwrap_or_default()
     }
 
     /// An array of strings.
     pub(super) fn strings(&self) -> Result<Vec<Node<'a>>, ConfigError> {
-        let Value::Array(array) = self.value else { return Err(self.not("an array of strings: [\"…\", \"…\"]")) };
+        let Value::Array(array) = self.value else {
+            return Err(self.wrong_type("an array of strings [\"…\", \"…\"]"));
+        };
         let items = array.elements.iter().enumerate().map(|(at, value)| {
             let item = Node { value, path: format!("{}[{at}]", self.path), text: self.text };
             item.string().map(|_| item)
@@ -86,7 +88,7 @@ impl<'a> Node<'a> {
     pub(super) fn boolean(&self) -> Result<bool, ConfigError> {
         match self.value {
             Value::BooleanLit(boolean) => Ok(boolean.value),
-            _ => Err(self.not("true or false")),
+            _ => Err(self.wrong_type("true or false")),
         }
     }
 
@@ -102,7 +104,7 @@ impl<'a> Node<'a> {
         &self.path
     }
 
-    /// What is wrong here.
+    /// An error at the position of this value.
     pub(super) fn error(&self, problem: Problem) -> ConfigError {
         let before = &self.text[..self.value.start()];
         let line = before.matches('\n').count() + 1;
@@ -110,7 +112,7 @@ impl<'a> Node<'a> {
         ConfigError { path: self.path.clone(), line, column, problem }
     }
 
-    fn not(&self, expected: &str) -> ConfigError {
+    fn wrong_type(&self, expected: &str) -> ConfigError {
         let found = match self.value {
             Value::StringLit(_) => "a string",
             Value::NumberLit(_) => "a number",
@@ -119,7 +121,7 @@ impl<'a> Node<'a> {
             Value::Array(_) => "an array",
             Value::NullKeyword(_) => "null",
         };
-        self.error(Problem::Shape { found, expected: expected.to_owned() })
+        self.error(Problem::WrongType { found, expected: expected.to_owned() })
     }
 }
 

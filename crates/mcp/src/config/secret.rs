@@ -1,16 +1,16 @@
-//! Which values of a configuration are secrets. See [`super`] for the rule.
+//! Which values of a configuration are secrets. The rule is in the documentation of [`super`].
 
-/// Collects what a server is given and must not tell.
+/// Collects the values of one server, and keeps those that are secrets.
 #[derive(Debug, Default)]
-pub(super) struct Given(Vec<(String, String)>);
+pub(super) struct Candidates(Vec<(String, String)>);
 
-impl Given {
-    /// A value of that name: an environment variable, a header, a parameter.
+impl Candidates {
+    /// Adds an environment variable, a header or a parameter.
     pub(super) fn add(&mut self, name: &str, value: &str) {
         if let Some(password) = password(value) {
             self.0.push((name.to_owned(), password.to_owned()));
         }
-        // `Bearer TOKEN`: servers repeat the token alone, too.
+        // `Bearer TOKEN`: servers may repeat the token alone.
         let token = value.split_once(' ').filter(|(scheme, _)| SCHEMES.iter().any(|s| s.eq_ignore_ascii_case(scheme)));
         let value = token.map_or(value, |(_, token)| token.trim());
         if names_a_secret(name) || !is_plain(value) {
@@ -18,7 +18,7 @@ impl Given {
         }
     }
 
-    /// The arguments of a program: `--api-key VALUE`, `--api-key=VALUE`, and passwords in addresses.
+    /// Adds the arguments of a program: `--api-key VALUE`, `--api-key=VALUE`, and passwords in URLs.
     pub(super) fn add_arguments(&mut self, arguments: &[String]) {
         for (at, argument) in arguments.iter().enumerate() {
             let (option, value) = match argument.split_once('=') {
@@ -30,17 +30,17 @@ impl Given {
                 Some(value) if argument.starts_with('-') && names_a_secret(option) && !value.starts_with('-') => {
                     self.add(option, value);
                 }
-                _ => self.add_address(argument),
+                _ => self.add_url(argument),
             }
         }
     }
 
-    /// An address: the password in it, and the parameters whose names are those of secrets.
-    pub(super) fn add_address(&mut self, address: &str) {
-        if let Some(password) = password(address) {
+    /// Adds the password of a URL, and its query parameters with the names of secrets.
+    pub(super) fn add_url(&mut self, url: &str) {
+        if let Some(password) = password(url) {
             self.0.push(("password".to_owned(), password.to_owned()));
         }
-        let query = address.split_once('?').map_or("", |(_, query)| query);
+        let query = url.split_once('?').map_or("", |(_, query)| query);
         for (name, value) in query.split('&').filter_map(|parameter| parameter.split_once('=')) {
             if names_a_secret(name) {
                 self.0.push((name.to_owned(), value.to_owned()));
@@ -62,20 +62,20 @@ fn names_a_secret(name: &str) -> bool {
     SECRET_NAMES.iter().any(|part| name.contains(part))
 }
 
-/// Whether a value is what many texts have, and secrets are not.
+/// Whether a value looks like ordinary text: redacting it would damage other text, and secrets do not look so.
 fn is_plain(value: &str) -> bool {
-    is_path(value) || is_bare_address(value) || value.split([' ', ',', ';', ':', '-', '_', '.', '/']).all(is_word)
+    is_path(value) || is_bare_url(value) || value.split([' ', ',', ';', ':', '-', '_', '.', '/']).all(is_word)
 }
 
-/// A number, letters as words have them (all of one case, but for the first), or next to nothing, as `v1` and `s3`.
+/// A number, a word (letters of one case after the first), or a short name such as `v1` or `s3`.
 fn is_word(word: &str) -> bool {
     let is_number = word.len() <= MAX_DIGITS && word.bytes().all(|byte| byte.is_ascii_digit());
     let rest = word.get(1..).unwrap_or_default();
     let is_cased = |is: fn(char) -> bool| rest.chars().all(|c| c.is_alphabetic() && is(c));
-    let is_text = word.len() <= LONGEST_WORD
+    let is_text = word.len() <= MAX_WORD
         && word.chars().all(char::is_alphabetic)
         && (is_cased(char::is_lowercase) || is_cased(char::is_uppercase));
-    is_number || is_text || word.len() <= SHORTEST_KEY && word.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    is_number || is_text || word.len() <= MAX_SHORT_NAME && word.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
 fn is_path(value: &str) -> bool {
@@ -83,8 +83,8 @@ fn is_path(value: &str) -> bool {
     drive || ["/", "./", "../", "~/"].iter().any(|start| value.starts_with(start))
 }
 
-/// An address of the web without a password or a query.
-fn is_bare_address(value: &str) -> bool {
+/// A web address without a password or a query.
+fn is_bare_url(value: &str) -> bool {
     let web = value.strip_prefix("https://").or_else(|| value.strip_prefix("http://"));
     web.is_some_and(|rest| !rest.contains(['@', '?', '#', ' ']))
 }
@@ -97,23 +97,23 @@ fn password(value: &str) -> Option<&str> {
     Some(user.split_once(':').map_or(user, |(_, password)| password))
 }
 
-/// Parts of names whose values are hidden whatever they look like.
+/// A value is a secret if its name contains one of these.
 const SECRET_NAMES: &[&str] = &["auth", "cookie", "credential", "key", "pass", "private", "pwd", "secret", "token"];
 
-/// What stands before the secret in a header.
+/// Authentication schemes, which precede the secret in a header.
 const SCHEMES: &[&str] = &["Basic", "Bearer", "Token"];
 
-/// What passes for a word and for a number.
-const LONGEST_WORD: usize = 20;
+/// The maximum lengths of a plain word, number and short name, in bytes.
+const MAX_WORD: usize = 20;
 const MAX_DIGITS: usize = 8;
-const SHORTEST_KEY: usize = 3;
+const MAX_SHORT_NAME: usize = 3;
 
 #[cfg(test)]
 mod tests {
-    use super::{Given, is_plain};
+    use super::{Candidates, is_plain};
 
     #[test]
-    fn plain_values_are_told_from_secrets() {
+    fn plain_values_are_distinguished_from_secrets() {
         for plain in [
             "true",
             "8080",
@@ -151,19 +151,19 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_found_where_they_stand() {
-        let mut given = Given::default();
-        given.add("Authorization", "Bearer abcdef");
-        given.add("DB_PASSWORD", "horse");
-        given.add("DATABASE_URL", "postgres://ann:s3cr@db/shop");
-        given.add("NODE_ENV", "production");
+    fn secrets_are_found_in_headers_variables_arguments_and_urls() {
+        let mut candidates = Candidates::default();
+        candidates.add("Authorization", "Bearer abcdef");
+        candidates.add("DB_PASSWORD", "horse");
+        candidates.add("DATABASE_URL", "postgres://ann:s3cr@db/shop");
+        candidates.add("NODE_ENV", "production");
         let arguments = ["--api-key", "first", "--token=second", "-v", "--key", "--x", "redis://:third@host"];
-        given.add_arguments(&arguments.map(str::to_owned));
-        given.add_address("https://example.com/mcp?api_key=fourth&page=2");
-        let secrets = given.into_secrets();
-        let hidden = secrets.hide("abcdef horse s3cr production first second third fourth ann".into());
+        candidates.add_arguments(&arguments.map(str::to_owned));
+        candidates.add_url("https://example.com/mcp?api_key=fourth&page=2");
+        let secrets = candidates.into_secrets();
+        let redacted = secrets.redact("abcdef horse s3cr production first second third fourth ann".into());
         assert_eq!(
-            hidden,
+            redacted,
             "${Authorization} ${DB_PASSWORD} ${DATABASE_URL} production ${api-key} ${token} ${password} ${api_key} ann"
         );
     }

@@ -1,20 +1,20 @@
-//! `${NAME}` in values: expanded from variables that the caller knows.
+//! Expansion of `${NAME}` in values.
 
-use super::Trouble;
+use super::SkipReason;
 
-/// What an expanded text used: each variable with its value.
+/// The variables that were used, each with its value.
 pub(super) type Used = Vec<(String, String)>;
 
-/// `text` with every `${NAME}` and `${NAME:-default}` replaced; what was used is added to `used`.
+/// Replaces every `${NAME}` and `${NAME:-default}` in `text`, and adds the variables to `used`.
 ///
-/// `${env:NAME}`, as some clients write it, is the same. The default stands for a variable that is not set or empty.
-/// `$${` stands for `${`; every other `$` for itself.
+/// `${env:NAME}`, the notation of some clients, is the same as `${NAME}`. The default is used if the variable is unset or
+/// empty. `$${` is a literal `${`; any other `$` is itself. `key` is the path of keys for errors.
 pub(super) fn expand(
     text: &str,
     key: &str,
     variables: &dyn Fn(&str) -> Option<String>,
     used: &mut Used,
-) -> Result<String, Trouble> {
+) -> Result<String, SkipReason> {
     let mut expanded = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find("${") {
@@ -26,7 +26,7 @@ pub(super) fn expand(
         }
         expanded += &rest[..at];
         let Some((inside, after)) = rest[at + 2..].split_once('}') else {
-            return Err(Trouble::NoVariable { key: key.to_owned() });
+            return Err(SkipReason::InvalidVariable { key: key.to_owned() });
         };
         let (name, default) = match inside.split_once(":-") {
             Some((name, default)) => (name, Some(default)),
@@ -34,14 +34,14 @@ pub(super) fn expand(
         };
         let name = name.strip_prefix("env:").unwrap_or(name);
         if name.starts_with("input:") {
-            return Err(Trouble::Input { key: key.to_owned(), name: name.to_owned() });
+            return Err(SkipReason::InputVariable { key: key.to_owned(), name: name.to_owned() });
         }
         if !is_name(name) {
-            return Err(Trouble::NoVariable { key: key.to_owned() });
+            return Err(SkipReason::InvalidVariable { key: key.to_owned() });
         }
         let value = variables(name).filter(|value| default.is_none() || !value.is_empty());
         let value = value.or_else(|| default.map(str::to_owned));
-        let value = value.ok_or_else(|| Trouble::Variable { key: key.to_owned(), name: name.to_owned() })?;
+        let value = value.ok_or_else(|| SkipReason::UnsetVariable { key: key.to_owned(), name: name.to_owned() })?;
         expanded += &value;
         used.push((name.to_owned(), value));
         rest = after;
@@ -60,7 +60,7 @@ mod tests {
     use super::{Used, expand};
 
     #[test]
-    fn variables_are_expanded_and_what_was_used_is_told() {
+    fn variables_are_expanded_and_recorded() {
         let variables = |name: &str| match name {
             "A" => Some("one".to_owned()),
             "EMPTY" => Some(String::new()),

@@ -1,4 +1,4 @@
-//! The tools of all providers: found, shown in pages, and described.
+//! The tools of all providers: search, pages and full descriptions.
 
 use execbox::Provider;
 use execbox::declarations::{self, Signatures, ToolSignature};
@@ -6,54 +6,54 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
 use super::search::{Document, Index};
-use crate::text::cut;
+use crate::text::truncate;
 
-/// What a model asks for.
+/// The input of the search tool.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Query {
-    /// Words to look for; without any, all tools are found.
+    /// Keywords; if empty, all tools are found.
     #[serde(default, rename = "query")]
-    pub words: String,
-    /// Only tools of this one.
+    pub text: String,
+    /// Only tools of this namespace.
     pub namespace: Option<String>,
-    /// Hits per page: 10 if left out, at most 50.
+    /// Matches per page, 1 to 50. Default: 10.
     pub limit: Option<usize>,
-    /// Where the page begins.
+    /// The number of matches before this page.
     #[serde(default)]
     pub offset: usize,
-    /// Tools to describe in full, as `namespace.tool`.
+    /// Instead of a search: tools to describe in full, as `namespace.tool`.
     #[serde(default)]
     pub describe: Vec<String>,
 }
 
-/// What it is told.
+/// The output of the search tool.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Page {
-    /// How many tools fit.
+    /// The number of matches on all pages.
     pub total: usize,
-    /// Where the next page begins.
+    /// The `offset` of the next page, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_offset: Option<usize>,
-    /// Best first.
-    pub tools: Vec<Found>,
-    /// What was to be described, and is not there.
+    /// The tools of this page, best matches first.
+    pub tools: Vec<FoundTool>,
+    /// Names in `describe` that no tool has.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unknown: Vec<String>,
 }
 
-/// A tool.
+/// A tool on a [`Page`].
 #[derive(Debug, Serialize)]
-pub struct Found {
-    /// Its provider's name.
+pub struct FoundTool {
+    /// The name of its provider.
     pub namespace: String,
-    /// What guest code calls it by.
+    /// Its name in guest code.
     pub name: String,
-    /// What it does.
+    /// Its description, truncated to 300 characters in a search.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// Its TypeScript signature, with the types that no tool before it on the page has declared.
+    /// Its TypeScript signature, with the types that are not declared earlier on the page.
     pub signature: String,
 }
 
@@ -62,18 +62,18 @@ pub struct Found {
 pub struct Catalogue {
     providers: Vec<Provider>,
     index: Index,
-    /// Where each tool of the index is.
-    places: Vec<(usize, usize)>,
+    /// The provider and the number of each tool of the index.
+    locations: Vec<(usize, usize)>,
 }
 
 impl Catalogue {
-    /// Reads the tools of providers.
+    /// Indexes the tools of providers.
     pub fn new(providers: Vec<Provider>) -> Self {
-        let places = providers
+        let locations = providers
             .iter()
             .enumerate()
             .flat_map(|(at, provider)| (0..provider.manifest().tools.len()).map(move |tool| (at, tool)));
-        let places = places.collect();
+        let locations = locations.collect();
         let index = Index::new(providers.iter().flat_map(|provider| {
             provider.signatures().zip(&provider.manifest().tools).map(|(signature, tool)| Document {
                 namespace: provider.name(),
@@ -82,7 +82,7 @@ impl Catalogue {
                 parameters: parameters(&signature),
             })
         }));
-        Self { providers, index, places }
+        Self { providers, index, locations }
     }
 
     pub(super) fn providers(&self) -> &[Provider] {
@@ -90,29 +90,29 @@ impl Catalogue {
     }
 
     pub(super) fn len(&self) -> usize {
-        self.places.len()
+        self.locations.len()
     }
 
-    /// Whether it was made of just these.
-    pub(super) fn is_of(&self, providers: &[Provider]) -> bool {
-        // The manifests that it keeps alive are where they are: one place is one provider.
+    /// Whether it was built from exactly these providers.
+    pub(super) fn is_built_from(&self, providers: &[Provider]) -> bool {
+        // The catalogue keeps its manifests alive, so that equal addresses mean equal providers.
         let same = |(a, b): (&Provider, &Provider)| std::ptr::eq(a.manifest(), b.manifest());
         self.providers.len() == providers.len() && self.providers.iter().zip(providers).all(same)
     }
 
-    /// A page of tools.
-    pub fn answer(&self, query: &Query) -> Page {
+    /// Searches or describes tools.
+    pub fn query(&self, query: &Query) -> Page {
         if query.describe.is_empty() { self.search(query) } else { self.describe(&query.describe) }
     }
 
     fn search(&self, query: &Query) -> Page {
-        let mut found = self.index.search(&query.words);
+        let mut found = self.index.search(&query.text);
         if let Some(namespace) = &query.namespace {
-            found.retain(|&tool| self.providers[self.places[tool].0].name() == namespace);
+            found.retain(|&tool| self.providers[self.locations[tool].0].name() == namespace);
         }
         let limit = query.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
-        let mut shown = Shown { signatures: Signatures::default(), room: Some(MAX_PAGE) };
-        let tools = found.iter().skip(query.offset).take(limit).map(|&tool| self.found(tool, &mut shown)).collect();
+        let mut format = PageFormat { signatures: Signatures::default(), remaining: Some(MAX_PAGE) };
+        let tools = found.iter().skip(query.offset).take(limit).map(|&tool| self.found(tool, &mut format)).collect();
         let next = query.offset.saturating_add(limit);
         let next_offset = (next < found.len()).then_some(next);
         Page { total: found.len(), next_offset, tools, unknown: Vec::new() }
@@ -120,69 +120,69 @@ impl Catalogue {
 
     fn describe(&self, names: &[String]) -> Page {
         let (mut tools, mut unknown) = (Vec::new(), Vec::new());
-        let mut whole = Shown { signatures: Signatures::default(), room: None };
+        let mut format = PageFormat { signatures: Signatures::default(), remaining: None };
         for name in names.iter().take(MAX_LIMIT) {
-            match self.place(name) {
-                Some(tool) => tools.push(self.found(tool, &mut whole)),
-                None => unknown.push(cut(name.clone(), MAX_SUMMARY)),
+            match self.tool(name) {
+                Some(tool) => tools.push(self.found(tool, &mut format)),
+                None => unknown.push(truncate(name.clone(), MAX_SUMMARY)),
             }
         }
         Page { total: tools.len(), next_offset: None, tools, unknown }
     }
 
-    fn place(&self, name: &str) -> Option<usize> {
+    fn tool(&self, name: &str) -> Option<usize> {
         let (namespace, tool) = name.split_once('.')?;
-        self.places.iter().position(|&(at, number)| {
+        self.locations.iter().position(|&(at, number)| {
             let provider = &self.providers[at];
             provider.name() == namespace && provider.manifest().tools[number].safe_name == tool
         })
     }
 
-    fn found(&self, tool: usize, shown: &mut Shown) -> Found {
-        let (at, number) = self.places[tool];
+    fn found(&self, tool: usize, format: &mut PageFormat) -> FoundTool {
+        let (at, number) = self.locations[tool];
         let provider = &self.providers[at];
-        let signature = provider.signatures().nth(number).expect("places are those of the providers");
+        let signature = provider.signatures().nth(number).expect("locations refer to the providers");
         let description = declarations::prose(signature.description.unwrap_or_default());
-        Found {
+        FoundTool {
             namespace: provider.name().to_owned(),
             name: signature.safe_name.to_owned(),
-            description: shown.description(description),
-            signature: shown.signature(&ToolSignature { description: None, ..signature }),
+            description: format.description(description),
+            signature: format.signature(&ToolSignature { description: None, ..signature }),
         }
     }
 }
 
-/// What a page shows so far.
-struct Shown {
+/// Formats the tools of one page.
+struct PageFormat {
     signatures: Signatures,
-    /// How many bytes of signatures there is room for; `None` shows everything in full.
-    room: Option<usize>,
+    /// The remaining bytes for signatures; `None` shows everything in full.
+    remaining: Option<usize>,
 }
 
-impl Shown {
+impl PageFormat {
     fn description(&self, text: String) -> String {
-        if self.room.is_some() { cut(text, MAX_SUMMARY) } else { text }
+        if self.remaining.is_some() { truncate(text, MAX_SUMMARY) } else { text }
     }
 
-    /// All of it while there is room, then only how it begins.
+    /// The whole signature if it fits, otherwise its beginning.
     fn signature(&mut self, tool: &ToolSignature<'_>) -> String {
-        let Some(text) = self.signatures.add(tool, self.room.unwrap_or(usize::MAX)) else {
-            return cut(declarations::signature(tool), MAX_BEGINNING);
+        let Some(text) = self.signatures.add(tool, self.remaining.unwrap_or(usize::MAX)) else {
+            return truncate(declarations::signature(tool), MAX_PARTIAL);
         };
-        self.room = self.room.map(|room| room - text.len());
+        self.remaining = self.remaining.map(|remaining| remaining - text.len());
         text
     }
 }
 
 impl Page {
-    /// As text, for clients that show a model nothing else.
+    /// The page as Markdown, for clients that show only text to models.
     pub(super) fn text(&self) -> String {
         let mut text = match self.tools.len() {
-            0 => "No tool found. Other words may find one; an empty query lists all.\n".to_owned(),
-            shown => format!("{shown} of {} tools:\n", self.total),
+            0 => "No tools found. Try other words; an empty query lists all tools.\n".to_owned(),
+            count => format!("{count} of {} tools:\n", self.total),
         };
         for tool in &self.tools {
-            let Found { namespace, name, description, signature } = tool;
+            let FoundTool { namespace, name, description, signature } = tool;
             text += &format!("\n## {namespace}.{name}\n");
             if !description.is_empty() {
                 text += &format!("{description}\n");
@@ -190,10 +190,10 @@ impl Page {
             text += &format!("```ts\n{signature}\n```\n");
         }
         for name in &self.unknown {
-            text += &format!("\nThere is no tool {name:?}: search for it, and write `namespace.name` as found.\n");
+            text += &format!("\nUnknown tool {name:?}: use `namespace.name` as returned by a search.\n");
         }
         if let Some(next) = self.next_offset {
-            text += &format!("\nMore with `offset: {next}`.\n");
+            text += &format!("\nNext page: `offset: {next}`.\n");
         }
         text
     }
@@ -210,9 +210,9 @@ const DEFAULT_LIMIT: usize = 10;
 const MAX_LIMIT: usize = 50;
 const MAX_PARAMETERS: usize = 64;
 
-/// How much of a tool a list shows, in characters; `describe` shows all.
+/// The maximum length of a description in a search, in characters.
 const MAX_SUMMARY: usize = 300;
 
-/// How many bytes of signatures a page shows whole, best first, and how many characters of each further one.
+/// The maximum length of all whole signatures of a page, in bytes, and of each further one, in characters.
 const MAX_PAGE: usize = 8_000;
-const MAX_BEGINNING: usize = 200;
+const MAX_PARTIAL: usize = 200;

@@ -1,11 +1,11 @@
 //! A [`CodeServer`] over streamable HTTP, for many clients at once.
 //!
-//! The door is narrow: only loopback names and allowed ones are answered (a web page cannot reach it under a name of
-//! its own), no web page is (unless its origin is allowed), and who listens beyond this machine asks for a token.
-//! Every size and number that a client chooses is capped.
+//! Requests are accepted only for loopback and allowed host names (this prevents DNS rebinding), and from web pages only
+//! of allowed origins. Listening on an address that other machines can reach requires a token. Every size and number
+//! that a client chooses is limited.
 //!
-//! Clients that speak 2026-07-28 have no sessions; older ones have. Either way a request that its client gives up or
-//! drops cancels its guest and the tools that the guest called.
+//! Clients of protocol 2026-07-28 have no sessions; older ones have. In both cases, a request that its client cancels or
+//! drops cancels its guest and the tool calls of the guest.
 
 use std::convert::Infallible;
 use std::io;
@@ -33,23 +33,24 @@ use tokio_util::sync::CancellationToken;
 use super::CodeServer;
 use super::sessions::Sessions;
 
-/// Who is let in, and how much of everything there is.
+/// Access control and limits of an [`HttpServer`].
 #[derive(Debug, Clone)]
 pub struct HttpOptions {
-    /// What clients have to show, as `Authorization: Bearer …`. Default: nothing.
+    /// The token that clients must send, as `Authorization: Bearer …`. Default: none.
     pub token: Option<Token>,
-    /// Names under which clients reach this server, with a port or without one, besides `localhost`, `127.0.0.1`,
-    /// `[::1]` and the address that it listens at. Default: none.
+    /// Accepted host names, with or without a port, in addition to `localhost`, `127.0.0.1`, `[::1]` and the address
+    /// of the server. Default: none.
     pub hosts: Vec<String>,
-    /// Origins of web pages that may call, as `https://app.example.com:443`; with `:*` for any port. Default: none.
+    /// Accepted origins of web pages, as `https://app.example.com:443`; `:*` is any port. Default: none.
     pub origins: Vec<String>,
-    /// The longest body of a request, in bytes. Default: 1 MiB.
+    /// The maximum length of the body of a request, in bytes. Default: 1 MiB.
     pub max_body: usize,
-    /// The most connections at once; further ones wait. Default: 128.
+    /// The maximum number of connections; further ones wait. Default: 128.
     pub max_connections: usize,
-    /// The most sessions at once; for a further one, the one that is without a call for longest ends. Default: 128.
+    /// The maximum number of sessions; a further one closes the session that has been without a call for longest.
+    /// Default: 128.
     pub max_sessions: usize,
-    /// When a session in which nothing happens ends. Default: 30 minutes.
+    /// The time after which a session without messages ends. Default: 30 minutes.
     pub idle: Duration,
 }
 
@@ -67,30 +68,30 @@ impl Default for HttpOptions {
     }
 }
 
-/// Why nobody listens.
+/// Why a server cannot listen.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HttpError {
-    /// Everybody who can reach the address could run code.
-    #[error("{0} can be reached from other machines: listen on 127.0.0.1 or [::1], or ask for a token")]
+    /// Without a token, everyone who can reach the address could run code.
+    #[error("{0} can be reached from other machines: listen on 127.0.0.1 or [::1], or require a token")]
     NeedsToken(String),
-    /// A name that no client can use.
-    #[error("{0:?} is no name of a server: write `host` or `host:port`")]
+    /// An invalid name in [`HttpOptions::hosts`].
+    #[error("invalid host {0:?}: expected `HOST` or `HOST:PORT`")]
     Host(String),
-    /// An origin that no web page has.
-    #[error("{0:?} is no origin of a web page: write `scheme://host:port`, or `scheme://host:*` for any port")]
+    /// An invalid origin in [`HttpOptions::origins`].
+    #[error("invalid origin {0:?}: expected `SCHEME://HOST:PORT`, or `SCHEME://HOST:*` for any port")]
     Origin(String),
-    /// The system refused.
+    /// The system does not allow it.
     #[error("cannot listen on {address}: {error}")]
     Io {
-        /// The address that was asked for.
+        /// The requested address.
         address: String,
-        /// Why not.
+        /// The error of the system.
         error: io::Error,
     },
 }
 
-/// A listening server.
+/// A server that listens, but does not accept connections yet.
 #[derive(Debug)]
 pub struct HttpServer {
     listener: TcpListener,
@@ -99,8 +100,8 @@ pub struct HttpServer {
 }
 
 impl HttpServer {
-    /// Listens at `address`, as `127.0.0.1:8080`; port 0 is one that is free. Without a token, only addresses of this
-    /// machine alone are taken.
+    /// Listens on `address`, such as `127.0.0.1:8080`; port 0 chooses a free port. Without a token, only loopback
+    /// addresses are accepted.
     pub async fn bind(address: &str, options: HttpOptions) -> Result<Self, HttpError> {
         check_names(&options)?;
         let failed = |error| HttpError::Io { address: address.to_owned(), error };
@@ -113,28 +114,29 @@ impl HttpServer {
         Ok(Self { listener, address, options })
     }
 
-    /// Where it listens, with the port that it was given.
+    /// The address, with the port that was chosen.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Where clients connect to.
+    /// The URL that clients connect to.
     pub fn url(&self) -> String {
         format!("http://{}{PATH}", self.address)
     }
 
-    /// Serves clients until `ended`. Then what runs is cancelled, and connections have a moment to close.
-    pub async fn serve(self, server: CodeServer, ended: CancellationToken) {
+    /// Serves clients until `stop` is cancelled. Then running calls are cancelled, and connections have two seconds to
+    /// close.
+    pub async fn serve(self, server: CodeServer, stop: CancellationToken) {
         let streams = CancellationToken::new();
-        let door = Arc::new(Door::new(server, self.address, &self.options, streams.clone()));
-        let places = Arc::new(Semaphore::new(self.options.max_connections.max(1)));
+        let service = Arc::new(Service::new(server, self.address, &self.options, streams.clone()));
+        let permits = Arc::new(Semaphore::new(self.options.max_connections.max(1)));
         let mut connections = JoinSet::new();
-        while let Some((stream, place)) = accept(&self.listener, &places, &ended).await {
-            connections.spawn(connection(stream, Arc::clone(&door), ended.clone(), place));
+        while let Some((stream, permit)) = accept(&self.listener, &permits, &stop).await {
+            connections.spawn(connection(stream, Arc::clone(&service), stop.clone(), permit));
             while connections.try_join_next().is_some() {}
         }
         drop(self.listener);
-        door.sessions.close_all().await;
+        service.sessions.close_all().await;
         streams.cancel();
         let _ = tokio::time::timeout(GRACE, async { while connections.join_next().await.is_some() {} }).await;
     }
@@ -146,60 +148,60 @@ fn check_names(options: &HttpOptions) -> Result<(), HttpError> {
     }
     for origin in &options.origins {
         let uri = origin.strip_suffix(":*").unwrap_or(origin).parse::<http::Uri>();
-        let fits = uri.is_ok_and(|uri| uri.scheme().is_some() && uri.path() == "/" && !origin.ends_with('/'));
-        if !fits && origin != "null" {
+        let is_origin = uri.is_ok_and(|uri| uri.scheme().is_some() && uri.path() == "/" && !origin.ends_with('/'));
+        if !is_origin && origin != "null" {
             return Err(HttpError::Origin(origin.clone()));
         }
     }
     Ok(())
 }
 
-/// The next connection, once there is a place for it; none after the end.
+/// The next connection, once there is a permit for it; `None` after `stop`.
 async fn accept(
     listener: &TcpListener,
-    places: &Arc<Semaphore>,
-    ended: &CancellationToken,
+    permits: &Arc<Semaphore>,
+    stop: &CancellationToken,
 ) -> Option<(TcpStream, OwnedSemaphorePermit)> {
     let accepted = async {
-        let place = Arc::clone(places).acquire_owned().await.ok()?;
+        let permit = Arc::clone(permits).acquire_owned().await.ok()?;
         loop {
             match listener.accept().await {
-                Ok((stream, _)) => return Some((stream, place)),
-                // Out of files, for example: some are closed soon.
+                Ok((stream, _)) => return Some((stream, permit)),
+                // For example, too many open files.
                 Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
             }
         }
     };
-    ended.run_until_cancelled(accepted).await.flatten()
+    stop.run_until_cancelled(accepted).await.flatten()
 }
 
-/// Serves one connection. Its place is free when it has ended.
-async fn connection(stream: TcpStream, door: Arc<Door>, ended: CancellationToken, _place: OwnedSemaphorePermit) {
+/// Serves one connection. Its permit is released when it has ended.
+async fn connection(stream: TcpStream, service: Arc<Service>, stop: CancellationToken, _permit: OwnedSemaphorePermit) {
     let _ = stream.set_nodelay(true);
-    let service = service_fn(|request| {
-        let door = Arc::clone(&door);
-        async move { Ok::<_, Infallible>(door.answer(request).await) }
+    let respond = service_fn(|request| {
+        let service = Arc::clone(&service);
+        async move { Ok::<_, Infallible>(service.respond(request).await) }
     });
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(READ_TIMEOUT).max_header_size(MAX_HEADERS);
-    let mut connection = pin!(http.serve_connection(TokioIo::new(stream), service));
-    if ended.run_until_cancelled(connection.as_mut()).await.is_none() {
+    let mut connection = pin!(http.serve_connection(TokioIo::new(stream), respond));
+    if stop.run_until_cancelled(connection.as_mut()).await.is_none() {
         connection.as_mut().graceful_shutdown();
         let _ = tokio::time::timeout(GRACE, connection).await;
     }
 }
 
-type Answer = Response<BoxBody<Bytes, Infallible>>;
+type HttpResponse = Response<BoxBody<Bytes, Infallible>>;
 
-/// What every request has to pass.
-struct Door {
+/// Checks requests and passes them to MCP.
+struct Service {
     token: Option<Token>,
     max_body: usize,
     sessions: Arc<Sessions>,
-    service: StreamableHttpService<CodeServer, Sessions>,
+    mcp: StreamableHttpService<CodeServer, Sessions>,
 }
 
-impl Door {
+impl Service {
     fn new(server: CodeServer, address: SocketAddr, options: &HttpOptions, streams: CancellationToken) -> Self {
         let sessions = Arc::new(Sessions::new(options.max_sessions, options.idle));
         let own = ["localhost".to_owned(), "127.0.0.1".to_owned(), "[::1]".to_owned(), address.to_string()];
@@ -211,64 +213,64 @@ impl Door {
             .with_sse_retry(None)
             .with_json_response(true);
         config.cancellation_token = streams;
-        let service = StreamableHttpService::new(move || Ok(server.clone()), Arc::clone(&sessions), config);
-        Self { token: options.token.clone(), max_body: options.max_body, sessions, service }
+        let mcp = StreamableHttpService::new(move || Ok(server.clone()), Arc::clone(&sessions), config);
+        Self { token: options.token.clone(), max_body: options.max_body, sessions, mcp }
     }
 
-    async fn answer(&self, request: Request<Incoming>) -> Answer {
+    async fn respond(&self, request: Request<Incoming>) -> HttpResponse {
         if request.uri().path() != PATH {
-            return refusal(StatusCode::NOT_FOUND, "There is nothing here: MCP clients connect to /mcp.\n");
+            return error(StatusCode::NOT_FOUND, "Not found. MCP clients connect to /mcp.\n");
         }
         if let Some(token) = &self.token
-            && !shows(&request, token)
+            && !has_token(&request, token)
         {
-            let mut refusal = refusal(StatusCode::UNAUTHORIZED, "Show the token, as `Authorization: Bearer …`.\n");
-            refusal.headers_mut().insert(WWW_AUTHENTICATE, http::HeaderValue::from_static("Bearer"));
-            return refusal;
+            let mut response = error(StatusCode::UNAUTHORIZED, "Send the token as `Authorization: Bearer …`.\n");
+            response.headers_mut().insert(WWW_AUTHENTICATE, http::HeaderValue::from_static("Bearer"));
+            return response;
         }
         let (head, body) = request.into_parts();
         match tokio::time::timeout(READ_TIMEOUT, Limited::new(body, self.max_body).collect()).await {
             Ok(Ok(body)) => {
                 let ends_session = head.method == Method::DELETE;
-                let mut answer = self.service.handle(Request::from_parts(head, Full::new(body.to_bytes()))).await;
-                if ends_session && answer.status() == StatusCode::ACCEPTED {
-                    *answer.status_mut() = StatusCode::NO_CONTENT; // It is done, and clients warn of anything else.
+                let mut response = self.mcp.handle(Request::from_parts(head, Full::new(body.to_bytes()))).await;
+                if ends_session && response.status() == StatusCode::ACCEPTED {
+                    *response.status_mut() = StatusCode::NO_CONTENT; // Clients warn of any other status.
                 }
-                answer
+                response
             }
-            Ok(Err(error)) if error.is::<LengthLimitError>() => {
-                let most = format!("A request has at most {} bytes.\n", self.max_body);
-                refusal(StatusCode::PAYLOAD_TOO_LARGE, &most)
+            Ok(Err(cause)) if cause.is::<LengthLimitError>() => {
+                let limit = format!("Request body longer than {} bytes.\n", self.max_body);
+                error(StatusCode::PAYLOAD_TOO_LARGE, &limit)
             }
-            Ok(Err(_)) => refusal(StatusCode::BAD_REQUEST, "The request breaks off.\n"),
-            Err(_) => refusal(StatusCode::REQUEST_TIMEOUT, "The request does not come to its end.\n"),
+            Ok(Err(_)) => error(StatusCode::BAD_REQUEST, "Request body incomplete.\n"),
+            Err(_) => error(StatusCode::REQUEST_TIMEOUT, "Request body not received in time.\n"),
         }
     }
 }
 
-fn shows(request: &Request<Incoming>, token: &Token) -> bool {
-    let shown = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-    shown.is_some_and(|value| token.is_in_header(value))
+fn has_token(request: &Request<Incoming>, token: &Token) -> bool {
+    let header = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+    header.is_some_and(|value| token.is_in_header(value))
 }
 
-fn refusal(status: StatusCode, line: &str) -> Answer {
+fn error(status: StatusCode, line: &str) -> HttpResponse {
     let mut response = Response::new(Full::new(Bytes::copy_from_slice(line.as_bytes())).boxed());
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, http::HeaderValue::from_static("text/plain; charset=utf-8"));
     response
 }
 
-/// Where MCP is.
+/// The path of the MCP endpoint.
 const PATH: &str = "/mcp";
 
-/// How long the head of a request may take, and its body.
+/// The maximum duration of receiving the head of a request, and of its body.
 const READ_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// The longest head of a request, in bytes.
+/// The maximum length of the head of a request, in bytes.
 const MAX_HEADERS: usize = 64 << 10;
 
-/// How long connections have to close at the end.
+/// How long connections may take to close after `stop`.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// The pause after a connection that could not be accepted.
+/// The pause after a failure to accept a connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);

@@ -1,9 +1,9 @@
-//! Clients are told when the tools that they are shown have changed.
+//! Notifies clients when the tools that they are shown have changed.
 //!
-//! | the client speaks | it is told by |
+//! | protocol of the client | notification |
 //! |---|---|
 //! | 2025-11-25 and older | `notifications/tools/list_changed` on its connection, or on the `GET` stream of its session |
-//! | 2026-07-28 | the same on every `subscriptions/listen` request that asks for it |
+//! | 2026-07-28 | the same, on every `subscriptions/listen` request that includes it |
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::CodeServer;
 
-/// Tells `peer` of changes until its connection ends.
+/// Notifies `peer` of changes until its connection ends.
 pub(super) fn follow(server: &CodeServer, peer: Peer<RoleServer>, ended: CancellationToken) {
     let mut shown = Shown::new(server);
     tokio::spawn(ended.run_until_cancelled_owned(async move {
@@ -27,7 +27,7 @@ pub(super) fn follow(server: &CodeServer, peer: Peer<RoleServer>, ended: Cancell
     }));
 }
 
-/// Tells a subscription of changes until it ends.
+/// Notifies a subscription of changes until it ends.
 pub(super) async fn serve(server: &CodeServer, subscription: SubscriptionContext) {
     let mut shown = Shown::new(server);
     loop {
@@ -41,7 +41,7 @@ pub(super) async fn serve(server: &CodeServer, subscription: SubscriptionContext
     }
 }
 
-/// What one client was shown.
+/// The tools that one client was shown.
 struct Shown {
     server: CodeServer,
     changes: watch::Receiver<()>,
@@ -54,7 +54,7 @@ impl Shown {
         Self { server: server.clone(), changes, tools: server.tools() }
     }
 
-    /// Waits until a client that lists tools is shown something else than before. A burst of changes is one.
+    /// Waits until the list of tools differs from what the client was shown. Combines changes in quick succession.
     async fn changed(&mut self) {
         loop {
             if self.changes.changed().await.is_err() {
@@ -71,7 +71,7 @@ impl Shown {
     }
 }
 
-/// How long changes are collected before they are told.
+/// How long changes are collected before a notification.
 const PAUSE: Duration = Duration::from_millis(100);
 
 #[cfg(test)]
@@ -85,7 +85,7 @@ mod tests {
     use crate::server::{CodeServer, ServerOptions};
 
     #[tokio::test]
-    async fn nothing_is_left_of_a_client_that_is_gone() {
+    async fn a_disconnected_client_leaves_no_subscription() {
         let changes = Changes::default();
         let options = ServerOptions { changes: changes.clone(), ..ServerOptions::default() };
         let server = CodeServer::new(Arc::new(InlineExecutor::new().unwrap()), Vec::new, options);
@@ -94,10 +94,10 @@ mod tests {
             let serving = tokio::spawn(server.clone().serve(far));
             let client = ().serve(near).await.unwrap();
             let connection = serving.await.unwrap().unwrap();
-            assert_eq!(changes.listeners(), 1);
+            assert_eq!(changes.subscriber_count(), 1);
             client.cancel().await.unwrap();
             connection.waiting().await.unwrap();
-            while changes.listeners() > 0 {
+            while changes.subscriber_count() > 0 {
                 tokio::task::yield_now().await;
             }
         }

@@ -1,24 +1,23 @@
-//! An MCP server over providers: models search tools, and write code that calls them.
+//! An MCP server over providers: models search for tools and write code that calls them.
 //!
-//! [`CodeServer`] is a handler of rmcp: serve it over whatever transport there is, once for each client.
-//! [`HttpServer`] serves it over streamable HTTP, to many.
+//! [`CodeServer`] is a handler for rmcp, to be served over any of its transports, once per client. [`HttpServer`] serves
+//! it over streamable HTTP to many clients.
 //!
-//! | tool | what |
+//! | tool | purpose |
 //! |---|---|
-//! | `mcp_search_tools` | ranks the tools of all providers, and shows signatures page by page |
-//! | `mcp_execute_code` | runs code that calls them |
-//! | `mcp_code` | the one-tool layout: runs code, and its description carries the types |
+//! | `mcp_search_tools` | ranks the tools of all providers and returns their signatures in pages |
+//! | `mcp_execute_code` | runs code that calls tools |
+//! | `mcp_code` | runs code, with the types of all tools in its description |
 //!
-//! What this does not do: no OAuth (a bearer token is all that is asked for), no TLS (a proxy's work), and streams
-//! over HTTP are not resumed.
+//! Not supported: OAuth (use a bearer token), TLS (use a reverse proxy), and resuming of HTTP streams.
 
 mod catalogue;
+mod descriptions;
 mod http;
 mod live;
 mod run;
 pub mod search;
 mod sessions;
-mod words;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -37,40 +36,40 @@ use serde_json::Value as Json;
 
 use crate::Changes;
 
-pub use catalogue::{Catalogue, Found, Page, Query};
+pub use catalogue::{Catalogue, FoundTool, Page, Query};
 pub use http::{HttpError, HttpOptions, HttpServer};
 
 /// Which tools a server has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Layout {
-    /// All three.
+    /// All three tools.
     #[default]
     Both,
-    /// Search, and code: the descriptions stay short however many tools there are.
+    /// Search and execute: the descriptions stay short however many tools there are.
     Split,
-    /// Code only, with the types in its description.
+    /// One tool that runs code, with the types in its description.
     Single,
 }
 
-/// How a server presents itself.
+/// The tools of a [`CodeServer`] and their limits.
 #[derive(Debug, Clone)]
 pub struct ServerOptions {
-    /// Which tools there are. Default: all three.
+    /// Which tools the server has. Default: all three.
     pub layout: Layout,
-    /// The name of the search. Default: `mcp_search_tools`.
+    /// The name of the search tool. Default: `mcp_search_tools`.
     pub search_name: String,
     /// The name of the tool that runs code. Default: `mcp_execute_code`.
     pub execute_name: String,
-    /// The name of the tool that runs code and carries the types. Default: `mcp_code`.
+    /// The name of the tool that runs code and describes the types. Default: `mcp_code`.
     pub code_name: String,
-    /// The longest text of an answer, in characters; a longer one is cut and says so. Default: 24 000.
+    /// The maximum length of the text of a result, in characters; a longer one is truncated. Default: 24 000.
     pub max_text: usize,
-    /// The longest description of the tool that carries the types, in characters: where they do not fit, names
-    /// stand for them. Default: 3 500; 20 000 in the single layout, where nothing else tells of tools.
+    /// The maximum length of the description with the types, in characters. If the types do not fit, it lists
+    /// parameters or names only. Default: 3 500; 20 000 in the single layout, which has no search.
     pub max_types: Option<usize>,
     /// The limits of every execution.
     pub limits: Limits,
-    /// Where it hears that providers may have changed, so that clients are told. Default: nobody tells.
+    /// Notifies the server that providers may have changed; it then notifies its clients. Default: never.
     pub changes: Changes,
 }
 
@@ -103,7 +102,7 @@ struct Inner {
     executor: Arc<dyn Executor>,
     providers: Box<dyn Fn() -> Vec<Provider> + Send + Sync>,
     options: ServerOptions,
-    /// The index of the providers that there were last.
+    /// The catalogue of the current providers.
     catalogue: Mutex<Arc<Catalogue>>,
 }
 
@@ -114,8 +113,8 @@ struct Code {
 }
 
 impl CodeServer {
-    /// A server. `providers` is asked for every request: what it gives may change, and executions under way keep
-    /// what they began with.
+    /// Creates a server. `providers` is called for every request, so that its result may change; a running execution
+    /// keeps the providers that it started with.
     pub fn new(
         executor: Arc<dyn Executor>,
         providers: impl Fn() -> Vec<Provider> + Send + Sync + 'static,
@@ -125,11 +124,11 @@ impl CodeServer {
         Self(Arc::new(Inner { executor, providers: Box::new(providers), options, catalogue }))
     }
 
-    /// The tools that clients are shown now.
+    /// The tools that clients are shown, with their current descriptions.
     pub fn tools(&self) -> Vec<Tool> {
         let (options, catalogue) = (&self.0.options, self.catalogue());
-        let split = || vec![words::search_tool(options, &catalogue), words::execute_tool(options)];
-        let single = || words::one_tool(options, &catalogue);
+        let split = || vec![descriptions::search_tool(options, &catalogue), descriptions::execute_tool(options)];
+        let single = || descriptions::code_tool(options, &catalogue);
         match options.layout {
             Layout::Both => split().into_iter().chain([single()]).collect(),
             Layout::Split => split(),
@@ -140,15 +139,15 @@ impl CodeServer {
     fn catalogue(&self) -> Arc<Catalogue> {
         let providers = (self.0.providers)();
         let mut known = self.0.catalogue.lock().unwrap_or_else(PoisonError::into_inner);
-        if !known.is_of(&providers) {
+        if !known.is_built_from(&providers) {
             *known = Arc::new(Catalogue::new(providers));
         }
         Arc::clone(&known)
     }
 
     fn search(&self, arguments: JsonObject) -> Result<CallToolResult, String> {
-        let page = self.catalogue().answer(&read(arguments)?);
-        let text = crate::text::cut(page.text(), self.0.options.max_text);
+        let page = self.catalogue().query(&read(arguments)?);
+        let text = crate::text::truncate(page.text(), self.0.options.max_text);
         let mut answer = CallToolResult::success(vec![ContentBlock::text(text)]);
         answer.structured_content = serde_json::to_value(page).ok();
         Ok(answer)
@@ -167,7 +166,7 @@ impl CodeServer {
 }
 
 fn read<T: DeserializeOwned>(arguments: JsonObject) -> Result<T, String> {
-    serde_json::from_value(Json::Object(arguments)).map_err(|error| format!("the arguments do not fit: {error}"))
+    serde_json::from_value(Json::Object(arguments)).map_err(|error| format!("invalid arguments: {error}"))
 }
 
 impl ServerHandler for CodeServer {
@@ -188,7 +187,7 @@ impl ServerHandler for CodeServer {
     }
 
     fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
-        Some(requested.clone()) // rmcp takes away what the capabilities do not tell.
+        Some(requested.clone()) // rmcp removes what the capabilities do not include.
     }
 
     async fn listen(&self, subscription: SubscriptionContext) -> Result<(), ErrorData> {
@@ -217,7 +216,7 @@ impl ServerHandler for CodeServer {
         } else if split && name == execute_name || single && name == code_name {
             self.execute(arguments, &context).await
         } else {
-            return Err(ErrorData::invalid_params("there is no tool of that name", None));
+            return Err(ErrorData::invalid_params(format!("unknown tool {name:?}"), None));
         };
         let failed = |why| CallToolResult::error(vec![ContentBlock::text(why)]);
         Ok(answer.unwrap_or_else(failed).into())

@@ -1,6 +1,6 @@
-//! The sessions of clients that speak a protocol with sessions (2025-11-25 and older), over streamable HTTP.
+//! Sessions of clients over streamable HTTP, for the protocols that have them (2025-11-25 and older).
 //!
-//! rmcp keeps them; here they are capped, and what a client no longer waits for is cancelled.
+//! rmcp manages sessions. This module limits their number, and cancels calls that no client waits for.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,34 +17,34 @@ use rmcp::transport::streamable_http_server::session::local::{
 };
 use rmcp::transport::streamable_http_server::session::{ServerSseMessage, SessionId, SessionManager};
 
-/// Sessions, up to a number: where there are as many, the one that is without a call for longest makes room.
+/// A limited number of sessions. A further one closes the session that has been without a call for longest.
 pub(super) struct Sessions(Arc<Inner>);
 
 struct Inner {
     local: LocalSessionManager,
-    most: usize,
-    /// In the order of their last use.
+    max: usize,
+    /// In order of their last use, the least recent first.
     open: Mutex<VecDeque<Session>>,
 }
 
 struct Session {
     id: SessionId,
-    /// The calls under way.
+    /// The pending calls.
     calls: Vec<RequestId>,
 }
 
 impl Sessions {
-    /// At most `most` sessions, which end when nothing happens in them for `idle`.
-    pub(super) fn new(most: usize, idle: Duration) -> Self {
+    /// At most `max` sessions. A session without messages ends after `idle`.
+    pub(super) fn new(max: usize, idle: Duration) -> Self {
         let mut local = LocalSessionManager::default();
         local.session_config.keep_alive = Some(idle);
-        // No stream is resumed, so none is kept.
+        // Streams are not resumed, so their events are not kept.
         local.session_config.sse_retry = None;
         local.session_config.completed_cache_ttl = Duration::ZERO;
-        Self(Arc::new(Inner { local, most: most.max(1), open: Mutex::default() }))
+        Self(Arc::new(Inner { local, max: max.max(1), open: Mutex::default() }))
     }
 
-    /// Ends all of them, and what runs in them.
+    /// Closes all sessions and cancels their calls.
     pub(super) async fn close_all(&self) {
         let all: Vec<SessionId> = self.0.open().iter().map(|session| session.id.clone()).collect();
         join_all(all.iter().map(|id| self.0.close(id))).await;
@@ -56,15 +56,15 @@ impl Inner {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The session that has to go before there is a further one.
+    /// The session to close before a further one is created, if the limit is reached.
     fn surplus(&self) -> Option<SessionId> {
         let open = self.open();
         let idle = open.iter().find(|session| session.calls.is_empty()).or(open.front());
-        (open.len() >= self.most).then(|| idle.map(|session| session.id.clone())).flatten()
+        (open.len() >= self.max).then(|| idle.map(|session| session.id.clone())).flatten()
     }
 
-    /// Notes that a session is used.
-    fn used(&self, id: &SessionId) {
+    /// Marks a session as the most recently used.
+    fn touch(&self, id: &SessionId) {
         let mut open = self.open();
         let at = open.iter().position(|session| session.id == *id);
         if let Some(session) = at.and_then(|at| open.remove(at)) {
@@ -72,10 +72,10 @@ impl Inner {
         }
     }
 
-    /// Notes that a session is used for a call. The id of a call under way is that call's alone: rmcp would keep what
-    /// it knows of the first of two for ever.
-    fn begun(&self, id: &SessionId, call: &RequestId) -> Result<(), SessionError> {
-        self.used(id);
+    /// Adds a pending call. Fails if the session has a pending call with the same id: rmcp would leak the state of the
+    /// first of the two.
+    fn begin(&self, id: &SessionId, call: &RequestId) -> Result<(), SessionError> {
+        self.touch(id);
         let mut open = self.open();
         let session = open.back_mut().filter(|session| session.id == *id);
         let session = session.ok_or(SessionError::SessionServiceTerminated)?;
@@ -86,11 +86,11 @@ impl Inner {
         Ok(())
     }
 
-    /// Notes that a call has its answer, or will have none.
-    fn ended(&self, id: &SessionId, call: &RequestId) {
+    /// Removes a call that was answered or dropped.
+    fn end(&self, id: &SessionId, call: &RequestId) {
         let mut open = self.open();
         let Some(session) = open.iter_mut().find(|session| session.id == *id) else { return };
-        if let Some(at) = session.calls.iter().position(|under_way| under_way == call) {
+        if let Some(at) = session.calls.iter().position(|pending| pending == call) {
             session.calls.swap_remove(at);
         }
     }
@@ -100,7 +100,7 @@ impl Inner {
         let _ = self.local.accept_message(id, ClientJsonRpcMessage::notification(cancelled.into())).await;
     }
 
-    /// rmcp lets calls run on for seconds after the end of their session, so they are cancelled before it.
+    /// Cancels the calls of a session, then closes it. rmcp alone would let the calls continue for seconds.
     async fn close(&self, id: &SessionId) {
         let session = {
             let mut open = self.open();
@@ -108,34 +108,34 @@ impl Inner {
             at.and_then(|at| open.remove(at))
         };
         let calls = session.map(|session| session.calls).unwrap_or_default();
-        let closed = async {
+        let cancelled = async {
             for call in calls {
                 self.cancel(id, call).await;
             }
         };
-        // A session whose client does not read takes no more word; it ends when its last connection does.
-        let _ = tokio::time::timeout(CLOSE_TIMEOUT, closed).await;
+        // A session whose client does not read accepts no messages; it ends with its last connection.
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, cancelled).await;
         let _ = tokio::time::timeout(CLOSE_TIMEOUT, self.local.close_session(id)).await;
     }
 }
 
-/// A call whose answer a client waits for. Dropped before the answer is out, it is cancelled.
-struct Call {
+/// A call that a client waits for. Cancels the call when dropped before the answer was sent.
+struct PendingCall {
     sessions: Arc<Inner>,
     id: SessionId,
     request: RequestId,
     answered: bool,
 }
 
-impl Call {
-    fn passed(&mut self, message: Option<&ServerJsonRpcMessage>) {
+impl PendingCall {
+    fn on_message(&mut self, message: Option<&ServerJsonRpcMessage>) {
         self.answered |= matches!(message, Some(JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_)));
     }
 }
 
-impl Drop for Call {
+impl Drop for PendingCall {
     fn drop(&mut self) {
-        self.sessions.ended(&self.id, &self.request);
+        self.sessions.end(&self.id, &self.request);
         if !self.answered {
             let (sessions, id, request) = (Arc::clone(&self.sessions), self.id.clone(), self.request.clone());
             tokio::spawn(async move { sessions.cancel(&id, request).await });
@@ -143,8 +143,8 @@ impl Drop for Call {
     }
 }
 
-/// Without the id that promises that a stream can be resumed after it.
-fn unnumbered(mut event: ServerSseMessage) -> ServerSseMessage {
+/// Removes the id, which would mean that the stream can be resumed.
+fn without_id(mut event: ServerSseMessage) -> ServerSseMessage {
     event.event_id = None;
     event
 }
@@ -186,23 +186,23 @@ impl SessionManager for Sessions {
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
         let mut call = match &message {
             JsonRpcMessage::Request(request) => {
-                self.0.begun(id, &request.id)?;
+                self.0.begin(id, &request.id)?;
                 let (sessions, request) = (Arc::clone(&self.0), request.id.clone());
-                Some(Call { sessions, id: id.clone(), request, answered: false })
+                Some(PendingCall { sessions, id: id.clone(), request, answered: false })
             }
             _ => None,
         };
         let events = self.0.local.create_stream(id, message).await?;
         Ok(events.map(move |event| {
             if let Some(call) = &mut call {
-                call.passed(event.message.as_deref());
+                call.on_message(event.message.as_deref());
             }
-            unnumbered(event)
+            without_id(event)
         }))
     }
 
     async fn accept_message(&self, id: &SessionId, message: ClientJsonRpcMessage) -> Result<(), Self::Error> {
-        self.0.used(id);
+        self.0.touch(id);
         self.0.local.accept_message(id, message).await
     }
 
@@ -210,8 +210,8 @@ impl SessionManager for Sessions {
         &self,
         id: &SessionId,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
-        self.0.used(id);
-        Ok(self.0.local.create_standalone_stream(id).await?.map(unnumbered))
+        self.0.touch(id);
+        Ok(self.0.local.create_standalone_stream(id).await?.map(without_id))
     }
 
     async fn resume(
@@ -219,9 +219,9 @@ impl SessionManager for Sessions {
         id: &SessionId,
         last_event_id: String,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
-        Ok(self.0.local.resume(id, last_event_id).await?.map(unnumbered))
+        Ok(self.0.local.resume(id, last_event_id).await?.map(without_id))
     }
 }
 
-/// How long a session may take to hear that it ends.
+/// The maximum duration of cancelling the calls of a session, and of closing it.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);

@@ -1,8 +1,8 @@
 //! Child processes that are MCP servers on their standard streams.
 //!
-//! Each child leads a process group of its own, so that what it starts ends with it (`npx` starts `node`). It is asked
-//! to end by the end of its input, then by SIGTERM, then it is killed. If this process is killed, children learn it by
-//! the end of their input, and only by that.
+//! Each child leads its own process group, so that its descendants end with it (`npx` starts `node`). A child is ended
+//! by closing its standard input, then by SIGTERM, then by SIGKILL. If this process is killed, only the end of its input
+//! tells a child.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -19,69 +19,75 @@ use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
 use tokio::process::{Child as Process, ChildStdin, ChildStdout, Command};
 use tokio_util::sync::CancellationToken;
 
-use super::pipe::{Lost, Pipe};
+use super::pipe::{Disconnect, Pipe};
 use crate::Secrets;
-use crate::text::cut;
+use crate::text::truncate;
 
 /// A child process that is an MCP server on its standard streams.
 ///
-/// Of this process's environment it gets what programs need to run at all (`PATH`, `HOME` and the like), and no
-/// secrets: what else it needs is named in `env`.
+/// It inherits a few environment variables that most programs need (`PATH`, `HOME`, `LANG`, `TMPDIR` and others), and
+/// gets those of `env`. Other variables, which may be secrets, are not inherited.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ChildCommand {
     /// The program.
     pub program: OsString,
     /// Its arguments.
     pub args: Vec<OsString>,
-    /// Environment variables, besides those that every child gets.
+    /// Environment variables, in addition to the inherited ones.
     pub env: Vec<(OsString, OsString)>,
-    /// Its working directory. Default: this process's.
+    /// The working directory. Default: that of this process.
     pub directory: Option<PathBuf>,
-    /// Who is told the lines of its standard error. Default: nobody; the last ones are told if it does not start.
-    pub on_stderr: Option<OnLine>,
+    /// Receives the lines of its standard error. Default: none; the last lines are part of the error if it fails to
+    /// start.
+    pub on_stderr: Option<LineSink>,
 }
 
-/// Is told lines as they come: without secrets and control characters, each cut to 400 characters. It must not block.
+/// A function that receives lines as they arrive, without secrets and control characters, each truncated to 400
+/// characters. It must not block.
 #[derive(Clone)]
-pub struct OnLine(Arc<dyn Fn(&str) + Send + Sync>);
+pub struct LineSink(Arc<dyn Fn(&str) + Send + Sync>);
 
-impl OnLine {
-    /// Lines go to this function.
-    pub fn new(told: impl Fn(&str) + Send + Sync + 'static) -> Self {
-        Self(Arc::new(told))
+impl LineSink {
+    /// Creates a sink that calls this function with each line.
+    pub fn new(sink: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(sink))
     }
 
-    pub(crate) fn tell(&self, line: &str) {
+    pub(crate) fn send(&self, line: &str) {
         self.0(line);
     }
 }
 
-/// Equal if they are clones of one.
-impl PartialEq for OnLine {
+/// Clones of the same sink are equal.
+impl PartialEq for LineSink {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
-impl Eq for OnLine {}
+impl Eq for LineSink {}
 
-impl fmt::Debug for OnLine {
+impl fmt::Debug for LineSink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("OnLine(…)")
+        f.write_str("LineSink(…)")
     }
 }
 
-/// A child that runs, or did.
+/// A child process, running or ended.
 #[derive(Debug)]
 pub(super) struct Child {
     gone: CancellationToken,
-    silent: CancellationToken,
-    words: Arc<Mutex<VecDeque<String>>>,
+    stderr_closed: CancellationToken,
+    stderr_tail: Arc<Mutex<VecDeque<String>>>,
 }
 
 impl ChildCommand {
-    /// Starts it. It is ended when the connection is lost, and the connection is lost when it ends.
-    pub(super) fn spawn(&self, secrets: &Secrets, lost: &Lost) -> io::Result<(Pipe<ChildStdout, ChildStdin>, Child)> {
+    /// Starts the process. It is ended when `disconnect` is triggered, and triggers it when it ends.
+    pub(super) fn spawn(
+        &self,
+        secrets: &Secrets,
+        disconnect: &Disconnect,
+    ) -> io::Result<(Pipe<ChildStdout, ChildStdin>, Child)> {
         let mut command = Command::new(&self.program);
         command.args(&self.args).env_clear().kill_on_drop(true).process_group(0);
         command.envs(INHERITED.iter().filter_map(|name| std::env::var_os(name).map(|value| (name, value))));
@@ -96,39 +102,44 @@ impl ChildCommand {
         let stdin = process.stdin.take().ok_or_else(no_stream)?;
         let stdout = process.stdout.take().ok_or_else(no_stream)?;
         let stderr = process.stderr.take().ok_or_else(no_stream)?;
-        let child = Child { gone: CancellationToken::new(), silent: CancellationToken::new(), words: Arc::default() };
-        let words = Words { last: Arc::clone(&child.words), on_line: self.on_stderr.clone(), secrets: secrets.clone() };
-        let silent = child.silent.clone().drop_guard();
+        let child = Child {
+            gone: CancellationToken::new(),
+            stderr_closed: CancellationToken::new(),
+            stderr_tail: Arc::default(),
+        };
+        let (lines, sink) = (Arc::clone(&child.stderr_tail), self.on_stderr.clone());
+        let tail = StderrTail { lines, sink, secrets: secrets.clone() };
+        let stderr_closed = child.stderr_closed.clone().drop_guard();
         tokio::spawn(async move {
-            words.hear(stderr).await;
-            drop(silent);
+            tail.read(stderr).await;
+            drop(stderr_closed);
         });
-        tokio::spawn(keep(process, group, lost.clone(), child.gone.clone()));
-        Ok((Pipe::new(stdout, stdin, lost, Some(child.gone.clone())), child))
+        tokio::spawn(supervise(process, group, disconnect.clone(), child.gone.clone()));
+        Ok((Pipe::new(stdout, stdin, disconnect, Some(child.gone.clone())), child))
     }
 }
 
 impl Child {
-    /// Waits until it is gone, and what it started is killed.
+    /// Waits until the process has ended and its descendants are killed.
     pub(super) async fn gone(&self) {
         self.gone.cancelled().await;
     }
 
-    /// The last lines of its standard error. Waits a moment for its end, and for lines that are on their way.
-    pub(super) async fn last_words(&self) -> Vec<String> {
+    /// The last lines of its standard error. Waits up to [`LINGER`] for the process and its output to end.
+    pub(super) async fn stderr_tail(&self) -> Vec<String> {
         let end = async {
             self.gone().await;
-            self.silent.cancelled().await;
+            self.stderr_closed.cancelled().await;
         };
         let _ = tokio::time::timeout(LINGER, end).await;
-        self.words.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+        self.stderr_tail.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
 }
 
-/// A child and all that it started. Killed when dropped.
+/// The process group of a child. Killed when dropped.
 ///
-/// Its id is its own as long as anybody is in it. When nobody is, it is free; that another group has it by the time of
-/// a signal would take the system to have used up all ids in between.
+/// The id is in use while the group has members. Afterwards it could only be reused if the system had gone through all
+/// other ids before the next signal.
 struct Group(Pid);
 
 impl Group {
@@ -138,7 +149,7 @@ impl Group {
     }
 
     fn signal(&self, signal: Signal) {
-        let _ = killpg(self.0, signal); // There may be nobody left in it.
+        let _ = killpg(self.0, signal); // The group may be empty.
     }
 }
 
@@ -148,24 +159,24 @@ impl Drop for Group {
     }
 }
 
-/// Stays with a process to its end, and sees that its group ends with it.
-async fn keep(mut process: Process, group: Group, lost: Lost, gone: CancellationToken) {
+/// Waits for the end of a process, or ends it on disconnect, and then kills its group.
+async fn supervise(mut process: Process, group: Group, disconnect: Disconnect, gone: CancellationToken) {
     let gone = gone.drop_guard();
     let status = tokio::select! {
         status = process.wait() => status.ok(),
-        () = lost.happened() => end(&mut process, &group).await,
+        () = disconnect.triggered() => end(&mut process, &group).await,
     };
     if let Some(status) = status {
-        lost.because(format!("its process ended ({status})"));
+        disconnect.set_reason(format!("process ended ({status})"));
     }
     drop(group);
     drop(gone);
-    // Somebody who left the group may hold its output open for ever.
+    // A process that has left the group may keep the output open for ever.
     tokio::time::sleep(LINGER).await;
-    lost.set();
+    disconnect.trigger();
 }
 
-/// Ends a process whose input has ended. The status is that of one that needed no signal.
+/// Ends a process whose input is closed. Returns its status if it needed no signal.
 async fn end(process: &mut Process, group: &Group) -> Option<ExitStatus> {
     if let Ok(status) = tokio::time::timeout(GRACE, process.wait()).await {
         return status.ok();
@@ -178,15 +189,15 @@ async fn end(process: &mut Process, group: &Group) -> Option<ExitStatus> {
     None
 }
 
-/// What a child says on its standard error: all of it is read, little is kept.
-struct Words {
-    last: Arc<Mutex<VecDeque<String>>>,
-    on_line: Option<OnLine>,
+/// Reads all of the standard error of a child and keeps the last lines.
+struct StderrTail {
+    lines: Arc<Mutex<VecDeque<String>>>,
+    sink: Option<LineSink>,
     secrets: Secrets,
 }
 
-impl Words {
-    async fn hear(&self, stderr: impl AsyncRead + Unpin) {
+impl StderrTail {
+    async fn read(&self, stderr: impl AsyncRead + Unpin) {
         let mut stderr = BufReader::new(stderr);
         let mut line = Vec::new();
         while let Ok(bytes @ [_, ..]) = stderr.fill_buf().await {
@@ -196,40 +207,39 @@ impl Words {
             line.extend(&part[..part.len().min(room)]);
             stderr.consume(used);
             if end.is_some() {
-                self.keep(&std::mem::take(&mut line));
+                self.push(&std::mem::take(&mut line));
             }
         }
-        self.keep(&line);
+        self.push(&line);
     }
 
-    fn keep(&self, line: &[u8]) {
-        let line = self.secrets.hide(String::from_utf8_lossy(line).into_owned());
-        let line = cut(line.replace(char::is_control, " ").trim_end().to_owned(), MAX_LINE);
+    fn push(&self, line: &[u8]) {
+        let line = self.secrets.redact(String::from_utf8_lossy(line).into_owned());
+        let line = truncate(line.replace(char::is_control, " ").trim_end().to_owned(), MAX_LINE);
         if line.is_empty() {
             return;
         }
-        if let Some(on_line) = &self.on_line {
-            on_line.tell(&line);
+        if let Some(sink) = &self.sink {
+            sink.send(&line);
         }
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        last.push_back(line);
-        if last.len() > MAX_LINES {
-            last.pop_front();
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        lines.push_back(line);
+        if lines.len() > MAX_LINES {
+            lines.pop_front();
         }
     }
 }
 
-/// What every child gets of this process's environment.
+/// The environment variables that every child inherits.
 const INHERITED: &[&str] = &["HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER"];
 
-/// How long a child has to end after each time that it is asked to.
+/// How long a child may take to end after its input is closed, and again after SIGTERM.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// How long pipes may stay open after the process at their end.
+/// How long output may remain open after the process has ended.
 const LINGER: Duration = Duration::from_millis(500);
 
-/// How many of the last lines on standard error are kept, the characters of each, and the bytes in which secrets are
-/// looked for.
+/// How many lines of standard error are kept, the characters of each, and the bytes in which secrets are searched for.
 const MAX_LINES: usize = 10;
 const MAX_LINE: usize = 400;
 const MAX_RAW_LINE: usize = 64 << 10;

@@ -1,7 +1,7 @@
-//! Lines of a peer that cannot be trusted to end them.
+//! Lines of limited length from an untrusted peer.
 //!
-//! A message that is too long is thrown away as it comes. If it answers a request, the request is answered with an
-//! error in its place, so that its caller need not wait for what never comes.
+//! The rest of a line that is too long is discarded as it arrives. If the line is a response, an error response with the
+//! same id is inserted after it, so that the request fails at once.
 
 use std::io;
 use std::pin::Pin;
@@ -11,29 +11,29 @@ use rmcp::model::RequestId;
 use serde_json::json;
 use tokio::io::{AsyncRead, ReadBuf};
 
-/// A stream of lines, none of them longer than a number of bytes.
+/// A stream in which no line is longer than `max` bytes.
 pub(super) struct CappedLines<R> {
     inner: R,
-    most: usize,
-    /// How much of the line at hand there was.
+    max: usize,
+    /// The length of the current line so far, including what was discarded.
     length: usize,
-    member: IdOfLine,
-    /// What is to be read next, from a place on.
+    scanner: IdScanner,
+    /// Bytes to be read next, from `at`.
     ready: Vec<u8>,
     at: usize,
 }
 
 impl<R> CappedLines<R> {
-    pub(super) fn new(inner: R, most: usize) -> Self {
-        Self { inner, most, length: 0, member: IdOfLine::default(), ready: Vec::new(), at: 0 }
+    pub(super) fn new(inner: R, max: usize) -> Self {
+        Self { inner, max, length: 0, scanner: IdScanner::default(), ready: Vec::new(), at: 0 }
     }
 
     fn take(&mut self, bytes: &[u8]) {
         for part in bytes.split_inclusive(|&byte| byte == b'\n') {
-            let room = self.most.saturating_sub(self.length);
+            let room = self.max.saturating_sub(self.length);
             self.length = self.length.saturating_add(part.len());
             for &byte in part {
-                self.member.next(byte);
+                self.scanner.next(byte);
             }
             self.ready.extend(&part[..part.len().min(room)]);
             if part.ends_with(b"\n") {
@@ -43,17 +43,17 @@ impl<R> CappedLines<R> {
     }
 
     fn end_line(&mut self) {
-        if self.length > self.most {
-            // What went before is no JSON, as its end is missing, and is ignored.
+        if self.length > self.max {
+            // The incomplete line is not valid JSON and is ignored by the reader.
             self.ready.push(b'\n');
-            if let Some(id) = self.member.id() {
-                let message = format!("its answer is longer than {} bytes", self.most);
+            if let Some(id) = self.scanner.response_id() {
+                let message = format!("response longer than {} bytes", self.max);
                 let error = json!({ "jsonrpc": "2.0", "id": id, "error": { "code": -32603, "message": message } });
                 self.ready.extend(error.to_string().into_bytes());
                 self.ready.push(b'\n');
             }
         }
-        (self.length, self.member) = (0, IdOfLine::default());
+        (self.length, self.scanner) = (0, IdScanner::default());
     }
 }
 
@@ -79,19 +79,19 @@ impl<R: AsyncRead + Unpin> AsyncRead for CappedLines<R> {
     }
 }
 
-/// Finds the member `id` of an object as its bytes go by, wherever it stands.
+/// Finds the member `id` of an object byte by byte, without storing the object.
 #[derive(Default)]
-struct IdOfLine {
+struct IdScanner {
     depth: u32,
     in_string: bool,
     escaped: bool,
     is_request: bool,
-    /// The member of the outermost object at hand, without what is nested in it.
+    /// The current member of the outermost object, without nested values, up to [`MAX_MEMBER`] bytes.
     member: Vec<u8>,
     id: Option<RequestId>,
 }
 
-impl IdOfLine {
+impl IdScanner {
     fn next(&mut self, byte: u8) {
         let nests = !self.in_string && matches!(byte, b'{' | b'[' | b'}' | b']');
         let ends_member = self.depth == 1 && !self.in_string && matches!(byte, b',' | b'}');
@@ -121,13 +121,13 @@ impl IdOfLine {
         self.member.clear();
     }
 
-    /// The id of the request that the line answers.
-    fn id(&mut self) -> Option<RequestId> {
+    /// The id, if the line is a response and not a request.
+    fn response_id(&mut self) -> Option<RequestId> {
         self.id.take().filter(|_| !self.is_request)
     }
 }
 
-/// How much is read at once, and how much of a member is looked at.
+/// The size of a read, and the maximum length of a member, in bytes.
 const CHUNK: usize = 8 << 10;
 const MAX_MEMBER: usize = 256;
 
@@ -138,17 +138,17 @@ mod tests {
 
     use super::CappedLines;
 
-    async fn read(text: &[u8], most: usize) -> String {
+    async fn read(text: &[u8], max: usize) -> String {
         let mut read = Vec::new();
-        CappedLines::new(text, most).read_to_end(&mut read).await.unwrap();
+        CappedLines::new(text, max).read_to_end(&mut read).await.unwrap();
         String::from_utf8_lossy(&read).into_owned()
     }
 
     #[tokio::test]
-    async fn a_line_that_is_too_long_is_an_error_for_the_request_that_it_answers() {
+    async fn a_response_that_is_too_long_becomes_an_error_with_its_id() {
         let error = |id: &str| {
             format!(
-                r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32603,"message":"its answer is longer than 30 bytes"}}}}"#
+                r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32603,"message":"response longer than 30 bytes"}}}}"#
             )
         };
         let long = "x".repeat(40);
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_answers_nothing_leaves_no_error() {
+    async fn a_line_that_is_no_response_becomes_no_error() {
         let long = "x".repeat(40);
         for line in [
             long.clone(),
@@ -179,16 +179,16 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_line_is_longer_than_the_cap_and_short_ones_are_as_they_were(
-            lines in prop::collection::vec("[a{}\\[\\]\",:\\\\id0-9]{0,40}", 0..8), most in 0usize..50,
+        fn no_line_exceeds_the_limit_and_short_lines_are_unchanged(
+            lines in prop::collection::vec("[a{}\\[\\]\",:\\\\id0-9]{0,40}", 0..8), max in 0usize..50,
         ) {
             let text = lines.iter().fold(String::new(), |text, line| text + line + "\n");
             let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-            let read = runtime.block_on(read(text.as_bytes(), most));
-            let read: Vec<&str> = read.lines().filter(|line| !line.contains("its answer is longer")).collect();
+            let read = runtime.block_on(read(text.as_bytes(), max));
+            let read: Vec<&str> = read.lines().filter(|line| !line.contains("response longer")).collect();
             prop_assert_eq!(read.len(), lines.len());
             for (line, read) in lines.iter().zip(read) {
-                prop_assert_eq!(read, if line.len() < most { line } else { &line[..line.len().min(most)] });
+                prop_assert_eq!(read, if line.len() < max { line } else { &line[..line.len().min(max)] });
             }
         }
     }

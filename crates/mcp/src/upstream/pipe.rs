@@ -1,7 +1,7 @@
-//! MCP over a pair of byte streams, with a peer that may do anything.
+//! MCP over a pair of byte streams, with an untrusted peer.
 //!
-//! rmcp reads and writes the messages. What is added here: whether the connection is lost is known at once, and
-//! before the calls under way fail; its end waits for nobody; and what the peer can make us keep is capped.
+//! rmcp reads and writes the messages. This module adds that a lost connection is noticed at once, before its pending
+//! calls fail; that closing never waits for the peer; and that memory used for the peer is bounded.
 
 use std::io;
 use std::sync::{Arc, OnceLock};
@@ -18,60 +18,61 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::MAX_MESSAGE_BYTES;
 use super::lines::CappedLines;
 
-/// Whether a connection is lost, and why. Clones are one.
+/// The signal that a connection is lost, with the reason. All clones are the same signal.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Lost {
+pub(super) struct Disconnect {
     token: CancellationToken,
-    why: Arc<OnceLock<String>>,
+    reason: Arc<OnceLock<String>>,
 }
 
-impl Lost {
-    pub(super) fn set(&self) {
+impl Disconnect {
+    pub(super) fn trigger(&self) {
         self.token.cancel();
     }
 
-    pub(super) fn is_set(&self) -> bool {
+    pub(super) fn is_triggered(&self) -> bool {
         self.token.is_cancelled()
     }
 
-    pub(super) async fn happened(&self) {
+    pub(super) async fn triggered(&self) {
         self.token.cancelled().await;
     }
 
-    pub(super) fn because(&self, why: String) {
-        let _ = self.why.set(why);
+    /// Sets the reason, unless there is one already.
+    pub(super) fn set_reason(&self, reason: String) {
+        let _ = self.reason.set(reason);
     }
 
-    /// Why, as a clause.
-    pub(super) fn why(&self) -> String {
-        self.why.get().cloned().unwrap_or_else(|| "the connection is lost".to_owned())
+    /// The reason, as a clause.
+    pub(super) fn reason(&self) -> String {
+        self.reason.get().cloned().unwrap_or_else(|| "connection lost".to_owned())
     }
 
-    pub(super) fn is_explained(&self) -> bool {
-        self.why.get().is_some()
+    pub(super) fn has_reason(&self) -> bool {
+        self.reason.get().is_some()
     }
 }
 
-/// A connection over bytes.
+/// The transport of a connection over byte streams.
 pub(super) struct Pipe<R: AsyncRead + Unpin, W: AsyncWrite> {
     inner: AsyncRwTransport<RoleClient, CappedLines<R>, W>,
-    lost: Lost,
-    /// Set when the process at the other end is gone, if there is one.
+    disconnect: Disconnect,
+    /// Cancelled when the process at the other end is gone, if there is one.
     gone: Option<CancellationToken>,
-    /// Room for answers to the peer that it has yet to read.
-    unread: Arc<Semaphore>,
+    /// Permits for answers to the peer that are not yet written.
+    unwritten_answers: Arc<Semaphore>,
     _dropped: DropGuard,
 }
 
 impl<R: AsyncRead + Send + Unpin, W: AsyncWrite + Send + Unpin + 'static> Pipe<R, W> {
-    pub(super) fn new(reader: R, writer: W, lost: &Lost, gone: Option<CancellationToken>) -> Self {
+    pub(super) fn new(reader: R, writer: W, disconnect: &Disconnect, gone: Option<CancellationToken>) -> Self {
         let lines = CappedLines::new(reader, MAX_MESSAGE_BYTES);
         Self {
             inner: AsyncRwTransport::new(lines, writer).with_max_line_length(usize::MAX),
-            lost: lost.clone(),
+            disconnect: disconnect.clone(),
             gone,
-            unread: Arc::new(Semaphore::new(MAX_UNREAD)),
-            _dropped: lost.token.clone().drop_guard(),
+            unwritten_answers: Arc::new(Semaphore::new(MAX_UNWRITTEN_ANSWERS)),
+            _dropped: disconnect.token.clone().drop_guard(),
         }
     }
 }
@@ -81,46 +82,47 @@ impl<R: AsyncRead + Send + Unpin, W: AsyncWrite + Send + Unpin + 'static> Transp
 
     fn send(&mut self, message: TxJsonRpcMessage<RoleClient>) -> impl Future<Output = io::Result<()>> + Send + 'static {
         let is_answer = matches!(message, JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_));
-        let room = is_answer.then(|| Arc::clone(&self.unread).try_acquire_owned());
-        let (sent, lost) = (self.inner.send(message), self.lost.clone());
+        let permit = is_answer.then(|| Arc::clone(&self.unwritten_answers).try_acquire_owned());
+        let (sent, disconnect) = (self.inner.send(message), self.disconnect.clone());
         async move {
             let sent = sent.await;
             if sent.is_err() {
-                lost.set();
+                disconnect.trigger();
             }
-            drop(room);
+            drop(permit);
             sent
         }
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
-        let (unread, inner) = (&self.unread, &mut self.inner);
+        let (unwritten_answers, inner) = (&self.unwritten_answers, &mut self.inner);
         let received = tokio::select! {
-            biased; // What the peer said before its end counts.
+            biased; // Messages that arrived before the end are still received.
             received = async {
-                let _room = unread.acquire().await; // A peer that asks and does not read the answers is not heard.
+                // Nothing is read from a peer that sends requests and does not read the answers.
+                let _permit = unwritten_answers.acquire().await;
                 inner.receive().await
             } => received,
-            () = self.lost.happened() => None,
+            () = self.disconnect.triggered() => None,
         };
         if received.is_none() {
-            self.lost.set();
+            self.disconnect.trigger();
             if let Some(gone) = &self.gone {
-                let _ = tokio::time::timeout(OBITUARY, gone.cancelled()).await;
+                let _ = tokio::time::timeout(EXIT_STATUS_WAIT, gone.cancelled()).await;
             }
         }
         received
     }
 
-    /// Does not wait: not for a peer that does not read, and not for a process to end.
+    /// Does not wait for the peer to read, nor for its process to exit.
     async fn close(&mut self) -> io::Result<()> {
-        self.lost.set();
+        self.disconnect.trigger();
         Ok(())
     }
 }
 
-/// How many answers wait for a peer.
-const MAX_UNREAD: usize = 1024;
+/// The maximum number of answers that are not yet written.
+const MAX_UNWRITTEN_ANSWERS: usize = 1024;
 
-/// How long the calls under way wait to be told how the process ended.
-const OBITUARY: Duration = Duration::from_millis(250);
+/// The maximum delay of the failure of pending calls, in which the exit status of the process becomes known.
+const EXIT_STATUS_WAIT: Duration = Duration::from_millis(250);

@@ -1,4 +1,4 @@
-//! One tool of an MCP server as a host function.
+//! A tool of an MCP server as a tool of a provider.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,41 +8,41 @@ use rmcp::model::{self, CallToolRequestParams, CallToolResponse, CallToolResult,
 use rmcp::service::ServiceError;
 use serde_json::{Map, Value as Json, json};
 
-use super::list::longer_than;
-use super::{Link, MAX_MESSAGE, Results, Route, UpstreamOptions, reason};
+use super::import::exceeds;
+use super::{MAX_MESSAGE, ResultFormat, Route, Router, UpstreamOptions, no_response, reason};
 use crate::Secrets;
-use crate::text::cut;
+use crate::text::truncate;
 
-pub(super) fn wrapped(tool: model::Tool, link: &Arc<dyn Link>, options: &UpstreamOptions) -> Tool {
+pub(super) fn import(tool: model::Tool, router: &Arc<dyn Router>, options: &UpstreamOptions) -> Tool {
     let name = tool.name.into_owned();
     let output = tool.output_schema.map(|schema| schema.as_ref().clone());
     let has_output = output.is_some();
-    let (link, called, results, timeout) = (Arc::clone(link), name.clone(), options.results, options.call_timeout);
-    let (most, secrets) = (options.max_result_bytes, options.secrets.clone());
-    let mut wrapped = Tool::new(name, move |input, _| {
-        let (link, name, secrets) = (Arc::clone(&link), called.clone(), secrets.clone());
+    let (router, called, results, timeout) = (Arc::clone(router), name.clone(), options.results, options.call_timeout);
+    let (max_bytes, secrets) = (options.max_result_bytes, options.secrets.clone());
+    let mut imported = Tool::new(name, move |input, _| {
+        let (router, name, secrets) = (Arc::clone(&router), called.clone(), secrets.clone());
         async move {
-            let result = call(&*link, name, input, timeout, &secrets).await?;
-            if longer_than(&result, most) {
-                return Err(ToolError::new(format!("the result of the MCP server is longer than {most} bytes")));
+            let result = call(&*router, name, input, timeout, &secrets).await?;
+            if exceeds(&result, max_bytes) {
+                return Err(ToolError::new(format!("result longer than {max_bytes} bytes")));
             }
-            shaped(result, results, has_output, &secrets)
+            formatted(result, results, has_output, &secrets)
         }
     })
     .input_schema(Json::Object(tool.input_schema.as_ref().clone()));
     if let Some(description) = tool.description {
-        wrapped = wrapped.description(description);
+        imported = imported.description(description);
     }
     match (results, output) {
-        (Results::Envelope, output) => wrapped.output_schema(envelope_schema(output)),
-        (Results::Unwrapped, Some(output)) => wrapped.output_schema(Json::Object(output)),
-        (Results::Unwrapped, None) => wrapped,
+        (ResultFormat::Envelope, output) => imported.output_schema(envelope_schema(output)),
+        (ResultFormat::Unwrapped, Some(output)) => imported.output_schema(Json::Object(output)),
+        (ResultFormat::Unwrapped, None) => imported,
     }
 }
 
-/// Calls the tool. Dropping the call, as an execution that ends does, cancels it at the server.
+/// Calls the tool. Dropping the call cancels it on the server.
 async fn call(
-    link: &dyn Link,
+    router: &dyn Router,
     name: String,
     input: Json,
     timeout: Duration,
@@ -52,62 +52,79 @@ async fn call(
     request.arguments = match input {
         Json::Object(arguments) => Some(arguments),
         Json::Null => None,
-        _ => return Err(ToolError::invalid("a tool of an MCP server takes an object: `{ name: value }`")),
+        _ => return Err(ToolError::invalid("expected an object: `{ name: value }`")),
     };
-    let route = tokio::time::timeout(timeout, link.route()).await;
-    let route = route.map_err(|_| late(timeout))??;
-    let waiting = Waiting { link, route: &route };
-    let answer = tokio::time::timeout(timeout, route.peer.call_tool_once(request)).await.map_err(|_| late(timeout))?;
-    std::mem::forget(waiting); // It was answered, or the connection is lost.
+    let route = tokio::time::timeout(timeout, router.route()).await;
+    let route = route.map_err(|_| timed_out(timeout))??;
+    let pending = PendingCall { router, route: &route };
+    let answer =
+        tokio::time::timeout(timeout, route.peer.call_tool_once(request)).await.map_err(|_| timed_out(timeout))?;
+    pending.disarm();
     let is_lost = matches!(answer, Err(ServiceError::TransportClosed | ServiceError::TransportSend(_)));
     match is_lost {
-        true => link.unanswered(),
-        false => link.answered(),
+        true => router.on_loss(),
+        false => router.on_answer(),
     }
     match answer {
         Ok(CallToolResponse::Complete(result)) => Ok(result),
-        Ok(_) => Err(ToolError::new("the MCP server asks for something that cannot be given during a call")),
+        Ok(_) => Err(ToolError::new("the MCP server requires further input, which is not supported")),
         Err(ServiceError::McpError(error)) if error.code == ErrorCode::INVALID_PARAMS => {
-            Err(ToolError::invalid(cut(secrets.hide(error.message.into_owned()), MAX_MESSAGE)))
+            Err(ToolError::invalid(truncate(secrets.redact(error.message.into_owned()), MAX_MESSAGE)))
         }
-        Err(error) => Err(ToolError::new(format!("the MCP server failed: {}", reason(&error, &route.lost, secrets)))),
+        Err(error) => {
+            Err(ToolError::new(format!("the MCP server failed: {}", reason(&error, &route.disconnect, secrets))))
+        }
     }
 }
 
-/// A call that may be given up: when it is dropped, it is.
-struct Waiting<'a> {
-    link: &'a dyn Link,
+/// A call without an answer yet. Reports it as abandoned when dropped.
+struct PendingCall<'a> {
+    router: &'a dyn Router,
     route: &'a Route,
 }
 
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.link.given_up(self.route);
+impl PendingCall<'_> {
+    /// The call was answered, or its connection is lost.
+    fn disarm(self) {
+        std::mem::forget(self);
     }
 }
 
-fn late(timeout: Duration) -> ToolError {
-    ToolError::new(format!("the MCP server did not answer within {} ms", timeout.as_millis()))
+impl Drop for PendingCall<'_> {
+    fn drop(&mut self) {
+        self.router.on_abandoned(self.route);
+    }
 }
 
-fn shaped(result: CallToolResult, results: Results, has_output: bool, secrets: &Secrets) -> Result<Json, ToolError> {
-    let mut value = shaped_with_secrets(result, results, has_output, secrets)?;
-    secrets.hide_in(&mut value);
-    Ok(value)
+fn timed_out(timeout: Duration) -> ToolError {
+    ToolError::new(format!("the MCP server failed: {}", no_response(timeout)))
 }
 
-fn shaped_with_secrets(
+fn formatted(
     result: CallToolResult,
-    results: Results,
+    results: ResultFormat,
     has_output: bool,
     secrets: &Secrets,
 ) -> Result<Json, ToolError> {
-    if results == Results::Unwrapped {
+    let mut value = formatted_with_secrets(result, results, has_output, secrets)?;
+    secrets.redact_json(&mut value);
+    Ok(value)
+}
+
+fn formatted_with_secrets(
+    result: CallToolResult,
+    results: ResultFormat,
+    has_output: bool,
+    secrets: &Secrets,
+) -> Result<Json, ToolError> {
+    if results == ResultFormat::Unwrapped {
         if result.is_error == Some(true) {
-            return Err(ToolError::new(cut(secrets.hide(failure_text(&result)), MAX_MESSAGE)));
+            return Err(ToolError::new(truncate(secrets.redact(failure_text(&result)), MAX_MESSAGE)));
         }
         if result.structured_content.is_none() && has_output {
-            return Err(ToolError::new("the MCP server left out the structured content that it promises"));
+            return Err(ToolError::new(
+                "the MCP server returned no structured content, although the tool has an output schema",
+            ));
         }
         if let Some(content) = result.structured_content {
             return Ok(content);
@@ -127,10 +144,10 @@ fn shaped_with_secrets(
 fn failure_text(result: &CallToolResult) -> String {
     let texts: Vec<&str> =
         result.content.iter().filter_map(|block| block.as_text()).map(|text| text.text.as_str()).collect();
-    if texts.is_empty() { "the tool failed and does not say why".into() } else { texts.join("\n") }
+    if texts.is_empty() { "the tool failed without a message".into() } else { texts.join("\n") }
 }
 
-/// The schema of an envelope whose structured content has that schema.
+/// The schema of an envelope whose structured content has the schema `structured`.
 fn envelope_schema(structured: Option<Map<String, Json>>) -> Json {
     let content = json!({ "type": "array", "items": { "$ref": "#/$defs/Content" } });
     let definitions = json!({
@@ -164,13 +181,13 @@ fn envelope_schema(structured: Option<Map<String, Json>>) -> Json {
             "required": ["content"]
         }
     });
-    let Json::Object(mut definitions) = definitions else { unreachable!("it is written above") };
+    let Json::Object(mut definitions) = definitions else { unreachable!("`definitions` is an object") };
     let Some(mut structured) = structured else {
         return json!({ "$ref": "#/$defs/CallToolResult", "$defs": definitions });
     };
     let dialect = structured.remove("$schema");
     structured.remove("$id");
-    // Where the input schema has its definitions, too: a type that is in both is one then.
+    // Definitions stay at `#/$defs`, as in the input schema, so that a type of both is declared once.
     let own = structured.get("$defs").and_then(Json::as_object);
     let shared = own.is_some_and(|own| !own.keys().any(|name| definitions.contains_key(name)));
     let mut structured = Json::Object(structured);
@@ -190,13 +207,13 @@ fn envelope_schema(structured: Option<Map<String, Json>>) -> Json {
     schema
 }
 
-/// Makes the references of a schema that is moved to `place` of another one point to where their targets are now. Shared
-/// definitions are where they were.
+/// Updates the local references of a schema that becomes part of another one at `place`. Shared definitions are not
+/// moved.
 fn rebase(schema: &mut Json, place: &str, shared: bool) {
     let mut rest = vec![schema];
     while let Some(value) = rest.pop() {
         match value {
-            Json::Object(members) if members.contains_key("$id") => {} // A document of its own.
+            Json::Object(members) if members.contains_key("$id") => {} // A separate document.
             Json::Object(members) => {
                 for (name, member) in members {
                     match (name.as_str(), member) {
@@ -222,7 +239,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn references_of_structured_content_still_point_where_they_did() {
+    fn references_in_structured_content_keep_their_targets() {
         let output = json!({
             "type": "object", "properties": { "next": { "$ref": "#" }, "at": { "$ref": "#/$defs/At" } },
             "$defs": { "At": { "type": "integer" }, "Up": { "$ref": "#" } }, "required": ["at"]
@@ -242,7 +259,7 @@ mod tests {
             "function walk(input?: unknown): Promise<{\n  content: Content[];\n  structuredContent: \
              { next?: StructuredContent; at: At };\n  isError?: false;\n} | CallToolFailure>;\n"
         );
-        assert!(schema["$defs"]["At"].is_object(), "an input schema has its definitions there, too");
+        assert!(schema["$defs"]["At"].is_object(), "where an input schema has its definitions");
         assert!(declared.contains("type At = number;") && declared.contains("type CallToolFailure = {"), "{declared}");
     }
 }

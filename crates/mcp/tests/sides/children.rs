@@ -1,16 +1,16 @@
-//! Child processes that crash, hang, flood and leave processes behind.
+//! Child processes that crash, hang, write too much, or leave processes behind.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use execbox::{ErrorCode, ExecuteRequest, ExecuteResult, Executor as _, InlineExecutor, Limits, Provider};
 use execbox_mcp::Secrets;
-use execbox_mcp::upstream::{ChildCommand, OnLine, Upstream, UpstreamOptions};
+use execbox_mcp::upstream::{ChildCommand, LineSink, Upstream, UpstreamOptions};
 use serde_json::Value as Json;
 
 use crate::fake::until;
 
-/// A server in shell with a tool for each way to misbehave.
+/// A server as a shell script, with a tool for each misbehaviour.
 const SERVER: &str = r#"
 say() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$1"; }
 text() { say "{\"content\":[{\"type\":\"text\",\"text\":\"$1\"}]}"; }
@@ -42,7 +42,7 @@ async fn open(options: UpstreamOptions) -> Upstream {
 }
 
 async fn run(provider: Provider, code: &str) -> ExecuteResult {
-    // More time than anything here takes on a busy machine.
+    // Longer than any test takes on a busy machine.
     let limits = Limits { timeout: Duration::from_mins(10), ..Limits::default() };
     InlineExecutor::new().unwrap().execute(ExecuteRequest::new(code).provider(provider).limits(limits)).await
 }
@@ -61,20 +61,20 @@ async fn pid(upstream: &Upstream, tool: &str) -> String {
     value(upstream, &format!("(await sh.{tool}()).content[0].text")).await.as_str().unwrap().to_owned()
 }
 
-/// Whether there is a process of that id that is no zombie.
+/// Whether a process with this id exists and is not a zombie.
 fn runs(pid: &str) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit(')').next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(" Z"))
 }
 
 #[tokio::test]
-async fn a_child_that_crashes_says_how_and_is_there_for_the_next_call() {
+async fn a_crashed_child_reports_its_status_and_is_restarted_by_the_next_call() {
     let options = UpstreamOptions { restart_pause: Duration::ZERO, ..UpstreamOptions::default() };
     let upstream = open(options).await;
     for (tool, how) in [("exit", "exit status: 3"), ("kill", "signal: 9 (SIGKILL)")] {
         let message = failure(&upstream, &format!("await sh.{tool}()")).await;
-        assert!(message.ends_with(&format!("the MCP server failed: its process ended ({how})")), "{message}");
-        // However soon the next call comes, it meets a new process.
+        assert!(message.ends_with(&format!("the MCP server failed: process ended ({how})")), "{message}");
+        // The next call runs in a new process, however soon it comes.
         let code = format!(
             "for (let n = 0; n < 10; n += 1) {{ try {{ await sh.{tool}() }} catch {{}} await sh.pid() }} return 'ok'"
         );
@@ -83,19 +83,19 @@ async fn a_child_that_crashes_says_how_and_is_there_for_the_next_call() {
 }
 
 #[tokio::test]
-async fn a_child_that_closes_its_output_fails_its_calls_while_it_still_runs() {
+async fn calls_fail_when_the_child_closes_its_output_and_still_runs() {
     let upstream = open(UpstreamOptions::default()).await;
     let before = pid(&upstream, "pid").await;
     let message = failure(&upstream, "await Promise.all([sh.hold(), sh.pid()])").await;
-    assert!(message.ends_with("the MCP server failed: the connection is lost"), "{message}");
-    assert!(runs(&before), "it does not end by itself, and nobody has waited for that");
+    assert!(message.ends_with("the MCP server failed: connection lost"), "{message}");
+    assert!(runs(&before), "the calls fail before the process has ended");
     assert_ne!(pid(&upstream, "pid").await, before);
     until(|| !runs(&before)).await;
     upstream.close().await;
 }
 
 #[tokio::test]
-async fn what_a_child_starts_ends_with_it() {
+async fn descendants_of_a_child_end_with_it() {
     let options = UpstreamOptions { restart_pause: Duration::ZERO, ..UpstreamOptions::default() };
     let upstream = open(options).await;
     let grandchild = pid(&upstream, "grandchild").await;
@@ -105,7 +105,7 @@ async fn what_a_child_starts_ends_with_it() {
     let (child, grandchild) = (pid(&upstream, "pid").await, pid(&upstream, "grandchild").await);
     assert!(runs(&child) && runs(&grandchild));
     upstream.close().await;
-    assert!(!runs(&child), "gone when it is closed");
+    assert!(!runs(&child), "`close` waits for its end");
     until(|| !runs(&grandchild)).await;
 
     let upstream = open(UpstreamOptions::default()).await;
@@ -138,12 +138,12 @@ async fn garbage_on_standard_output_is_ignored() {
 }
 
 #[tokio::test]
-async fn standard_error_is_read_and_told_without_secrets() {
+async fn standard_error_is_reported_without_secrets() {
     let lines = Arc::new(Mutex::new(Vec::new()));
-    let told = Arc::clone(&lines);
+    let received = Arc::clone(&lines);
     let command = ChildCommand {
         env: vec![("KEY".into(), "hunter22".into())],
-        on_stderr: Some(OnLine::new(move |line| told.lock().unwrap().push(line.to_owned()))),
+        on_stderr: Some(LineSink::new(move |line| received.lock().unwrap().push(line.to_owned()))),
         ..shell(SERVER)
     };
     let secrets = Secrets::new([("API_KEY".to_owned(), "hunter22".to_owned())]);
@@ -158,7 +158,7 @@ async fn standard_error_is_read_and_told_without_secrets() {
 }
 
 #[tokio::test]
-async fn a_child_that_does_not_start_has_last_words() {
+async fn a_child_that_fails_to_start_reports_its_last_lines_of_standard_error() {
     let open = async |script: &str, connect_timeout| {
         let command = ChildCommand { env: vec![("KEY".into(), "hunter22".into())], ..shell(script) };
         let secrets = Secrets::new([("API_KEY".to_owned(), "hunter22".to_owned())]);
@@ -168,54 +168,48 @@ async fn a_child_that_does_not_start_has_last_words() {
     let long = Duration::from_secs(30);
     assert_eq!(
         open("for n in $(seq 20); do echo step $n >&2; done; echo \"$KEY is no key\" >&2; exit 3", long).await,
-        "cannot connect to MCP server \"sh\": its process ended (exit status: 3); the last that it said:\n  step 12\n  \
+        "MCP server \"sh\": process ended (exit status: 3); last lines of standard error:\n  step 12\n  \
          step 13\n  step 14\n  step 15\n  step 16\n  step 17\n  step 18\n  step 19\n  step 20\n  ${API_KEY} is no key"
     );
     assert_eq!(
         open("echo waiting for a key >&2; exec sleep 1000", Duration::from_secs(1)).await,
-        "cannot connect to MCP server \"sh\": it did not answer within 1000 ms; the last that it said:\n  waiting for a key"
+        "MCP server \"sh\": no response within 1000 ms; last lines of standard error:\n  waiting for a key"
     );
-    assert_eq!(
-        open("exec >&-; sleep 1000", long).await,
-        "cannot connect to MCP server \"sh\": it does not complete the handshake"
-    );
+    assert_eq!(open("exec >&-; sleep 1000", long).await, "MCP server \"sh\": handshake failed");
     let error =
         r#"read -r line; echo '{"jsonrpc":"2.0","id":0,"error":{"code":-1,"message":"no hunter22 today"}}'; cat"#;
-    assert_eq!(open(error, long).await, "cannot connect to MCP server \"sh\": no ${API_KEY} today");
+    assert_eq!(open(error, long).await, "MCP server \"sh\": no ${API_KEY} today");
     let missing = ChildCommand { program: "/nonexistent/server".into(), ..ChildCommand::default() };
     let error = Upstream::open_child("sh", missing, UpstreamOptions::default()).await.unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "cannot connect to MCP server \"sh\": its program does not start: there is no such program, or no such directory to run it in"
-    );
+    assert_eq!(error.to_string(), "MCP server \"sh\": failed to start: program not found: /nonexistent/server");
 }
 
 #[tokio::test]
-async fn an_answer_that_is_too_long_fails_its_call_alone() {
+async fn a_response_that_is_too_long_fails_only_its_call() {
     let upstream = open(UpstreamOptions { max_result_bytes: 100, ..UpstreamOptions::default() }).await;
     let before = pid(&upstream, "pid").await;
     let message = failure(&upstream, "await sh.huge()").await;
-    assert!(message.ends_with("the MCP server failed: its answer is longer than 16777216 bytes"), "{message}");
+    assert!(message.ends_with("the MCP server failed: response longer than 16777216 bytes"), "{message}");
     assert_eq!(pid(&upstream, "pid").await, before);
     let options = UpstreamOptions { max_result_bytes: 10, ..UpstreamOptions::default() };
     let message = failure(&open(options).await, "await sh.pid()").await;
-    assert!(message.ends_with("the result of the MCP server is longer than 10 bytes"), "{message}");
+    assert!(message.ends_with("result longer than 10 bytes"), "{message}");
 }
 
 #[tokio::test]
-async fn a_child_that_asks_and_never_reads_holds_up_nobody() {
+async fn a_child_that_sends_requests_and_never_reads_blocks_nothing() {
     let endless = SERVER.replace("exec 1>&-;", r#"yes '{"jsonrpc":"2.0","id":1,"method":"roots/list"}';"#);
     let options = UpstreamOptions { call_timeout: Duration::from_secs(5), ..UpstreamOptions::default() };
     let upstream = Upstream::open_child("sh", shell(&endless), options).await.unwrap();
     let child = pid(&upstream, "pid").await;
     let message = failure(&upstream, "await sh.hold()").await;
-    assert!(message.ends_with("the MCP server did not answer within 5000 ms"), "{message}");
+    assert!(message.ends_with("the MCP server failed: no response within 5000 ms"), "{message}");
     upstream.close().await;
     assert!(!runs(&child));
 }
 
 #[tokio::test]
-async fn a_server_is_closed_while_it_starts_again() {
+async fn a_server_can_be_closed_while_it_restarts() {
     let mark = std::env::temp_dir().join(format!("execbox-{}-starts", std::process::id()));
     let script = format!("echo >> {0}; if test $(wc -l < {0}) = 2; then exec sleep 1000; fi\n{SERVER}", mark.display());
     let starts = || std::fs::read(&mark).unwrap().len();
@@ -231,11 +225,11 @@ async fn a_server_is_closed_while_it_starts_again() {
 }
 
 #[tokio::test]
-async fn a_child_that_hangs_is_ended_and_started_again() {
+async fn a_child_that_does_not_answer_pings_is_restarted() {
     let short = Duration::from_secs(2);
     let options = UpstreamOptions { call_timeout: short, ping_timeout: short, ..UpstreamOptions::default() };
     let upstream = open(options).await;
-    assert!(failure(&upstream, "await sh.hang()").await.contains("did not answer within"));
+    assert!(failure(&upstream, "await sh.hang()").await.contains("no response within"));
     while !run(upstream.provider(), "await sh.pid()").await.is_ok() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }

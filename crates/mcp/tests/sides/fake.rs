@@ -1,4 +1,4 @@
-//! MCP servers with tools that tests choose, and clients that note what they are told.
+//! MCP servers with tools that tests choose, and clients that record notifications.
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,14 +22,13 @@ use serde_json::{Value as Json, json};
 use tokio::io::DuplexStream;
 use tokio::sync::Notify;
 
-/// A tool of that name, description and input schema.
 pub(crate) fn tool(name: &str, description: &str, input: Json) -> Tool {
     let Json::Object(input) = input else { panic!("a schema is an object") };
     Tool::new_with_raw(name.to_owned(), Some(description.to_owned().into()), input)
 }
 
-/// A server. `echo` gives back its arguments as structured content, `fail` fails, `slow` waits until it is cancelled,
-/// `die` ends the connection, `media` answers with no text, every other tool answers with a text.
+/// A server. `echo` returns its arguments as structured content, `fail` fails, `slow` waits until it is cancelled, `die`
+/// closes the connection, `media` returns content other than text, every other tool returns a text.
 #[derive(Clone, Default)]
 pub(crate) struct Fake {
     pub(crate) tools: Arc<Mutex<Vec<Tool>>>,
@@ -39,9 +38,9 @@ pub(crate) struct Fake {
     pub(crate) connections: Arc<AtomicUsize>,
     pub(crate) kill: Arc<Notify>,
     pub(crate) peer: Arc<Mutex<Option<Peer<RoleServer>>>>,
-    /// Whether it speaks 2026-07-28 only.
+    /// Whether it supports protocol 2026-07-28 only.
     pub(crate) newest: bool,
-    /// Where it hears that its tools changed, if it speaks that.
+    /// Notified by the test when tools changed, for protocol 2026-07-28.
     pub(crate) news: Arc<Notify>,
     pub(crate) listeners: Arc<Notify>,
 }
@@ -51,7 +50,7 @@ impl Fake {
         Self { tools: Arc::new(Mutex::new(tools)), page: 1_000, ..Self::default() }
     }
 
-    /// With the tools that do something.
+    /// A server with `echo`, `fail`, `slow` and `die`.
     pub(crate) fn standard() -> Self {
         let any = || json!({ "type": "object" });
         Self::new(vec![
@@ -62,13 +61,13 @@ impl Fake {
         ])
     }
 
-    /// A stream to a new instance of it.
+    /// A stream to a new instance of the server.
     pub(crate) fn connect(&self) -> DuplexStream {
         let (near, mut client_end) = tokio::io::duplex(1 << 16);
         let (mut server_end, far) = tokio::io::duplex(1 << 16);
         let (fake, kill) = (self.clone(), Arc::clone(&self.kill));
         tokio::spawn(async move {
-            // Both ends are cut at once, as when a process dies.
+            // Both directions close at once, as when a process ends.
             tokio::select! {
                 _ = tokio::io::copy_bidirectional(&mut client_end, &mut server_end) => {}
                 () = kill.notified() => {}
@@ -89,7 +88,7 @@ impl Fake {
         Upstream::open_stream(name, move || fake.connect(), options).await.unwrap()
     }
 
-    /// Says that its tools changed.
+    /// Notifies the client that the tools changed.
     pub(crate) async fn changed(&self) {
         let peer = self.peer.lock().unwrap().clone().unwrap();
         peer.notify_tool_list_changed().await.unwrap();
@@ -144,7 +143,7 @@ impl ServerHandler for Fake {
             "fail" => CallToolResult::error(vec![ContentBlock::text("no such thing")]),
             "half" => CallToolResult::structured(match request.arguments.unwrap_or_default().get("of") {
                 Some(Json::Number(of)) => json!({ "half": of.as_f64().unwrap() / 2.0 }),
-                of => json!({ "half": of }), // Not what it promises.
+                of => json!({ "half": of }), // Violates the output schema.
             }),
             "silent" => CallToolResult::success(vec![]),
             "slow" => {
@@ -169,7 +168,7 @@ impl ServerHandler for Fake {
     }
 }
 
-/// A client that keeps the progress it is told of.
+/// A client that records progress and counts notifications of changed tools.
 #[derive(Clone, Default)]
 pub(crate) struct Listener {
     pub(crate) progress: Arc<Mutex<Vec<String>>>,
@@ -186,7 +185,7 @@ impl ClientHandler for Listener {
     }
 }
 
-/// A client of a code server over these providers, which are asked for anew every time.
+/// A client of a code server with the providers that `providers` returns.
 pub(crate) async fn client(
     providers: impl Fn() -> Vec<Provider> + Send + Sync + 'static,
     options: ServerOptions,
@@ -198,7 +197,7 @@ pub(crate) async fn client(
     (listener.clone().serve(near).await.unwrap(), listener)
 }
 
-/// A server of code over the tools of a fake. Its guests have time: what ends them is something else.
+/// A code server with the tools of a fake, and with a timeout that no test reaches.
 pub(crate) async fn code_server(fake: &Fake) -> CodeServer {
     let upstream = fake.open("api", UpstreamOptions::default()).await;
     let executor = Arc::new(InlineExecutor::new().unwrap());
@@ -206,28 +205,26 @@ pub(crate) async fn code_server(fake: &Fake) -> CodeServer {
     CodeServer::new(executor, move || vec![upstream.provider()], ServerOptions { limits, ..ServerOptions::default() })
 }
 
-/// Waits until it is so.
-pub(crate) async fn until(is_so: impl Fn() -> bool) {
-    while !is_so() {
+/// Waits until a condition holds.
+pub(crate) async fn until(condition: impl Fn() -> bool) {
+    while !condition() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 
-/// Calls a tool of the server.
 pub(crate) async fn call(client: &Peer<RoleClient>, name: &str, arguments: Json) -> CallToolResult {
     let Json::Object(arguments) = arguments else { panic!("arguments are an object") };
     client.call_tool(CallToolRequestParams::new(name.to_owned()).with_arguments(arguments)).await.unwrap()
 }
 
-/// Begins to run code by a tool of the server.
+/// Starts a call that runs code.
 pub(crate) async fn begin(client: &Peer<RoleClient>, name: &str, code: &str) -> RequestHandle<RoleClient> {
-    let Json::Object(arguments) = json!({ "code": code }) else { unreachable!("it is written here") };
+    let Json::Object(arguments) = json!({ "code": code }) else { unreachable!("arguments are an object") };
     let request = CallToolRequest::new(CallToolRequestParams::new(name.to_owned()).with_arguments(arguments));
     let request = ClientRequest::CallToolRequest(request);
     client.send_request_with_option(request, PeerRequestOptions::no_options()).await.unwrap()
 }
 
-/// The text of a result.
 pub(crate) fn text(result: &CallToolResult) -> &str {
     &result.content[0].as_text().unwrap().text
 }

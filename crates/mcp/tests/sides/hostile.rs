@@ -1,4 +1,4 @@
-//! Catalogues and results that mean harm.
+//! Hostile lists of tools and hostile results.
 
 use execbox::{ExecuteRequest, Executor as _, InlineExecutor};
 use execbox_mcp::server::ServerOptions;
@@ -12,13 +12,13 @@ fn any() -> Json {
 }
 
 #[tokio::test]
-async fn names_that_collide_or_mean_something_are_all_called() {
+async fn colliding_and_reserved_names_can_all_be_called() {
     let names =
         ["a-b", "a.b", "a_b", "__proto__", "then", "constructor", "delete", "toString", "*/", "\u{2028}", "\u{202e}x"];
     let fake = Fake::new(names.iter().map(|name| tool(name, "", any())).collect());
     let upstream = fake.open("api", UpstreamOptions::default()).await;
     let provider = upstream.provider();
-    assert_eq!(upstream.left_out(), []);
+    assert_eq!(upstream.rejected(), []);
     for name in names {
         let safe = provider.safe_name(name).unwrap();
         assert_eq!(provider.original_name(safe), Some(name));
@@ -30,7 +30,7 @@ async fn names_that_collide_or_mean_something_are_all_called() {
 }
 
 #[tokio::test]
-async fn text_of_outsiders_hides_nothing_and_ends_nothing() {
+async fn control_characters_and_comment_ends_in_text_are_removed() {
     let dirt = "before */ alert(1) /* \u{2028}\u{202e}\u{200b}\u{1b}[31m after";
     let mut input = any();
     input["properties"] = json!({ dirt: { "type": "string", "description": dirt, "enum": [dirt] } });
@@ -46,7 +46,7 @@ async fn text_of_outsiders_hides_nothing_and_ends_nothing() {
 }
 
 #[tokio::test]
-async fn schemas_that_cannot_be_are_left_out_and_the_others_work() {
+async fn invalid_schemas_are_rejected_and_the_other_tools_work() {
     let wide: Map<String, Json> = (0..10_000).map(|n| (format!("p{n}"), json!({ "type": "string" }))).collect();
     let endless = json!({
         "type": "object", "$ref": "#/$defs/a",
@@ -72,9 +72,9 @@ async fn schemas_that_cannot_be_are_left_out_and_the_others_work() {
     .await;
     let names: Vec<String> = upstream.provider().manifest().tools.iter().map(|tool| tool.safe_name.clone()).collect();
     assert_eq!(names, ["twice", "wide", "itself", "endless", "deep"]);
-    let mut left_out: Vec<String> = upstream.left_out().into_iter().map(|tool| tool.tool).collect();
-    left_out.sort_unstable();
-    assert_eq!(left_out, ["", "elsewhere", "invalid", "too_long", "twice"]);
+    let mut rejected: Vec<String> = upstream.rejected().into_iter().map(|tool| tool.name).collect();
+    rejected.sort_unstable();
+    assert_eq!(rejected, ["", "elsewhere", "invalid", "too_long", "twice"]);
     assert!(upstream.provider().types().len() < 60_000, "{}", upstream.provider().types().len());
     for name in names {
         let execution = ExecuteRequest::new(format!("await api.{name}({{}})")).provider(upstream.provider());
@@ -83,7 +83,7 @@ async fn schemas_that_cannot_be_are_left_out_and_the_others_work() {
 }
 
 #[tokio::test]
-async fn thousands_of_tools_are_searched_and_huge_results_are_cut() {
+async fn thousands_of_tools_are_searched_and_huge_results_are_truncated() {
     let mut tools: Vec<_> = (0..5_000).map(|n| tool(&format!("tool-{n}"), "One of many", any())).collect();
     tools.push(tool("huge", "Gives a megabyte", any()));
     let upstream = Fake::new(tools).open("api", UpstreamOptions::default()).await;
@@ -91,5 +91,5 @@ async fn thousands_of_tools_are_searched_and_huge_results_are_cut() {
     let page = call(&client, "mcp_search_tools", json!({ "query": "megabyte" })).await;
     assert_eq!(page.structured_content.unwrap()["tools"][0]["name"], "huge");
     let result = call(&client, "mcp_execute_code", json!({ "code": "await api.huge({})" })).await;
-    assert!(text(&result).chars().count() < 24_100 && text(&result).contains("[cut here:"));
+    assert!(text(&result).chars().count() < 24_100 && text(&result).contains("[truncated:"));
 }

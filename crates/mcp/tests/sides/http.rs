@@ -1,4 +1,4 @@
-//! The server over streamable HTTP: to clients of both generations, and to requests that mean harm.
+//! The server over streamable HTTP: clients of both generations, and hostile requests.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -22,7 +22,7 @@ struct Served {
     serving: JoinHandle<()>,
 }
 
-/// A server over HTTP of a server of code over the fake.
+/// Serves the fake over HTTP, behind a code server.
 async fn serve(fake: &Fake, options: HttpOptions) -> Served {
     let http = HttpServer::bind("127.0.0.1:0", options).await.unwrap();
     let (address, ended) = (http.address(), CancellationToken::new());
@@ -45,7 +45,7 @@ impl Answer {
 }
 
 impl Served {
-    /// Sends a request as it is.
+    /// Sends a request unchanged.
     async fn raw(&self, request: &str) -> Answer {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
         stream.write_all(request.as_bytes()).await.unwrap();
@@ -58,7 +58,7 @@ impl Served {
         Answer { status, headers: headers.to_lowercase(), body: body.to_owned() }
     }
 
-    /// The head of a request that is closed after its answer.
+    /// The head of a request whose connection is closed after the response.
     fn head(&self, line: &str, headers: &str) -> String {
         let host = if headers.contains("Host:") { String::new() } else { format!("Host: {}\r\n", self.address) };
         format!("{line} HTTP/1.1\r\n{host}Connection: close\r\n{headers}\r\n")
@@ -70,7 +70,7 @@ impl Served {
         self.head("POST /mcp", &format!("{headers}{json}\r\nContent-Length: {length}\r\n")) + body
     }
 
-    /// Opens a session of an older protocol, and gives the header that names it.
+    /// Opens a session of an older protocol and returns its header.
     async fn session(&self, version: &str) -> String {
         let client = json!({ "name": "raw", "version": "1" });
         let params = json!({ "protocolVersion": version, "capabilities": {}, "clientInfo": client });
@@ -111,7 +111,7 @@ async fn connect(
 }
 
 #[tokio::test]
-async fn clients_of_both_generations_search_and_run_code_and_hear_of_progress() {
+async fn clients_of_both_generations_search_run_code_and_receive_progress() {
     let served = serve(&Fake::standard(), HttpOptions::default()).await;
     for lifecycle in both_generations() {
         let (client, listener) = connect(served.address, lifecycle).await;
@@ -136,12 +136,12 @@ async fn older_protocols_have_sessions_that_end() {
         assert_eq!(deleted.status, 204);
         assert_eq!(served.raw(&served.post(&session, &run(3, "1"))).await.status, 404);
     }
-    assert_eq!(served.raw(&served.post("", &run(3, "1"))).await.status, 400, "no session, and none is begun");
+    assert_eq!(served.raw(&served.post("", &run(3, "1"))).await.status, 400, "no session, and none is created");
     assert_eq!(served.raw(&served.post("Mcp-Session-Id: other\r\n", &run(3, "1"))).await.status, 404);
 }
 
 #[tokio::test]
-async fn who_is_not_let_in_is_told_why() {
+async fn unauthorized_requests_are_rejected_with_a_reason() {
     let token = Some(Token::new("s3cret").unwrap());
     let options = HttpOptions {
         token,
@@ -153,12 +153,12 @@ async fn who_is_not_let_in_is_told_why() {
     let served = serve(&Fake::standard(), options).await;
     let list = message("tools/list", Some(1), &json!({}));
     let status = async |headers: &str| served.raw(&served.post(headers, &list)).await.status;
-    let shown = "Authorization: Bearer s3cret\r\n";
-    assert_eq!(status(shown).await, 400, "let in, and told that there is no session");
+    let authorized = "Authorization: Bearer s3cret\r\n";
+    assert_eq!(status(authorized).await, 400, "authorized, but without a session");
     for wrong in ["", "Authorization: Bearer s3creT\r\n", "Authorization: Basic s3cret\r\n", "X-Token: s3cret\r\n"] {
         let answer = served.raw(&served.post(wrong, &list)).await;
         assert_eq!((answer.status, answer.header("www-authenticate")), (401, Some("bearer")), "{wrong}");
-        assert_eq!(answer.body, "Show the token, as `Authorization: Bearer …`.\n");
+        assert_eq!(answer.body, "Send the token as `Authorization: Bearer …`.\n");
     }
     for (headers, expected) in [
         ("Host: localhost:1\r\n", 400),
@@ -173,15 +173,15 @@ async fn who_is_not_let_in_is_told_why() {
         ("Origin: null\r\n", 403),
         ("Origin: \r\n", 403),
     ] {
-        assert_eq!(status(&format!("{shown}{headers}")).await, expected, "{headers}");
+        assert_eq!(status(&format!("{authorized}{headers}")).await, expected, "{headers}");
     }
     let preflight =
-        served.raw(&served.head("OPTIONS /mcp", &format!("{shown}Origin: https://evil.example.com\r\n"))).await;
+        served.raw(&served.head("OPTIONS /mcp", &format!("{authorized}Origin: https://evil.example.com\r\n"))).await;
     assert_eq!((preflight.status, preflight.header("access-control-allow-origin")), (403, None));
 }
 
 #[tokio::test]
-async fn without_options_no_web_page_is_let_in() {
+async fn web_pages_are_rejected_by_default() {
     let served = serve(&Fake::standard(), HttpOptions::default()).await;
     for headers in ["Origin: http://localhost:1\r\n", "Host: rebound.example.com\r\n", "Origin: null\r\n"] {
         assert_eq!(served.raw(&served.post(headers, "{}")).await.status, 403, "{headers}");
@@ -189,15 +189,15 @@ async fn without_options_no_web_page_is_let_in() {
 }
 
 #[tokio::test]
-async fn requests_that_are_none_are_refused() {
+async fn invalid_requests_are_rejected() {
     let served = serve(&Fake::standard(), HttpOptions { max_body: 1_000, ..HttpOptions::default() }).await;
     for path in ["/", "/mcp/", "/.well-known/oauth-protected-resource", "/MCP", "/mcp/../secret"] {
         let answer = served.raw(&served.head(&format!("GET {path}"), "")).await;
         assert_eq!(answer.status, 404);
-        assert_eq!(answer.body, "There is nothing here: MCP clients connect to /mcp.\n");
+        assert_eq!(answer.body, "Not found. MCP clients connect to /mcp.\n");
     }
     let huge = served.raw(&served.post("", &"x".repeat(1_001))).await;
-    assert_eq!((huge.status, &*huge.body), (413, "A request has at most 1000 bytes.\n"));
+    assert_eq!((huge.status, &*huge.body), (413, "Request body longer than 1000 bytes.\n"));
     let chunks = format!(
         "Transfer-Encoding: chunked\r\nContent-Type: application/json\r\n\r\n3E9\r\n{}\r\n0\r\n\r\n",
         "x".repeat(1_001)
@@ -220,13 +220,13 @@ async fn requests_that_are_none_are_refused() {
 }
 
 #[tokio::test]
-async fn only_loopback_is_listened_at_without_a_token() {
+async fn addresses_other_than_loopback_require_a_token() {
     for address in ["0.0.0.0:0", "[::]:0"] {
         let error = HttpServer::bind(address, HttpOptions::default()).await.unwrap_err();
         assert!(matches!(error, HttpError::NeedsToken(_)), "{error}");
     }
     let error = HttpServer::bind("0.0.0.0:0", HttpOptions::default()).await.unwrap_err().to_string();
-    assert_eq!(error, "0.0.0.0:0 can be reached from other machines: listen on 127.0.0.1 or [::1], or ask for a token");
+    assert_eq!(error, "0.0.0.0:0 can be reached from other machines: listen on 127.0.0.1 or [::1], or require a token");
     let token = Some(Token::new("s3cret").unwrap());
     let open = HttpServer::bind("0.0.0.0:0", HttpOptions { token, ..HttpOptions::default() }).await.unwrap();
     assert_ne!(open.address().port(), 0);
@@ -245,7 +245,7 @@ async fn only_loopback_is_listened_at_without_a_token() {
 }
 
 #[tokio::test]
-async fn a_client_that_cancels_cancels_the_guest_and_its_tools() {
+async fn cancelling_a_call_cancels_the_guest_and_its_tools() {
     let fake = Fake::standard();
     let served = serve(&fake, HttpOptions::default()).await;
     for lifecycle in both_generations() {
@@ -258,7 +258,7 @@ async fn a_client_that_cancels_cancels_the_guest_and_its_tools() {
 }
 
 #[tokio::test]
-async fn a_request_that_is_dropped_cancels_the_guest_and_its_tools() {
+async fn dropping_a_request_cancels_the_guest_and_its_tools() {
     let fake = Fake::standard();
     let served = serve(&fake, HttpOptions::default()).await;
     let session = served.session("2025-06-18").await;
@@ -282,20 +282,20 @@ async fn a_request_that_is_dropped_cancels_the_guest_and_its_tools() {
 }
 
 #[tokio::test]
-async fn the_end_of_a_session_cancels_what_runs_in_it() {
+async fn closing_a_session_cancels_its_calls() {
     let fake = Fake::standard();
     let served = serve(&fake, HttpOptions::default()).await;
     let session = served.session("2025-06-18").await;
     let mut stream = TcpStream::connect(served.address).await.unwrap();
     stream.write_all(served.post(&session, &run(2, "await api.slow({})")).as_bytes()).await.unwrap();
     fake.started.notified().await;
-    assert_eq!(served.raw(&served.post(&session, &run(2, "1"))).await.status, 500, "there is a call of that id");
+    assert_eq!(served.raw(&served.post(&session, &run(2, "1"))).await.status, 500, "a call with this id is pending");
     assert_eq!(served.raw(&served.head("DELETE /mcp", &session)).await.status, 204);
     fake.cancelled.notified().await;
 }
 
 #[tokio::test]
-async fn the_end_of_the_server_cancels_what_runs() {
+async fn stopping_the_server_cancels_all_calls() {
     for lifecycle in both_generations() {
         let fake = Fake::standard();
         let served = serve(&fake, HttpOptions::default()).await;
@@ -309,7 +309,7 @@ async fn the_end_of_the_server_cancels_what_runs() {
 }
 
 #[tokio::test]
-async fn sessions_make_room_for_further_ones() {
+async fn a_further_session_closes_the_one_idle_for_longest() {
     let fake = Fake::standard();
     let served = serve(&fake, HttpOptions { max_sessions: 2, ..HttpOptions::default() }).await;
     let (busy, idle) = (served.session("2025-06-18").await, served.session("2025-06-18").await);
@@ -319,7 +319,7 @@ async fn sessions_make_room_for_further_ones() {
     let one = |session: &str| served.post(session, &run(3, "1"));
     assert_eq!(served.raw(&one(&idle)).await.status, 200);
     let further = served.session("2025-06-18").await;
-    assert_eq!(served.raw(&one(&idle)).await.status, 404, "used last, but nothing runs in it");
+    assert_eq!(served.raw(&one(&idle)).await.status, 404, "used last, but without a call");
     assert_eq!(served.raw(&one(&further)).await.status, 200);
     assert_eq!(served.raw(&one(&busy)).await.status, 200);
     for _ in 0..20 {
@@ -328,7 +328,7 @@ async fn sessions_make_room_for_further_ones() {
 }
 
 #[tokio::test]
-async fn sessions_in_which_nothing_happens_end() {
+async fn idle_sessions_end() {
     let served =
         serve(&Fake::standard(), HttpOptions { idle: Duration::from_millis(50), ..HttpOptions::default() }).await;
     let session = served.session("2025-06-18").await;
@@ -341,7 +341,7 @@ async fn sessions_in_which_nothing_happens_end() {
 }
 
 #[tokio::test]
-async fn connections_wait_for_a_place() {
+async fn connections_above_the_limit_wait() {
     let served = serve(&Fake::standard(), HttpOptions { max_connections: 1, ..HttpOptions::default() }).await;
     let mut first = TcpStream::connect(served.address).await.unwrap();
     let mut second = TcpStream::connect(served.address).await.unwrap();
@@ -351,7 +351,7 @@ async fn connections_wait_for_a_place() {
     let mut answer = [0; 12];
     first.read_exact(&mut answer).await.unwrap();
     assert_eq!(&answer, b"HTTP/1.1 404");
-    assert!(second.try_read(&mut answer).is_err(), "the only place is taken");
+    assert!(second.try_read(&mut answer).is_err(), "one connection is the limit");
     drop(first);
     second.read_exact(&mut answer).await.unwrap();
     assert_eq!(&answer, b"HTTP/1.1 404");

@@ -1,11 +1,11 @@
-//! The servers of a configuration: opened together, kept, filtered, and silent about their secrets.
+//! The servers of a configuration: connected together, restored, filtered, and their secrets redacted.
 
 use std::time::Duration;
 
 use execbox::{ExecuteRequest, Executor as _, InlineExecutor};
 use execbox_mcp::Pattern;
 use execbox_mcp::config::Config;
-use execbox_mcp::servers::{Servers, Standing};
+use execbox_mcp::servers::{ServerState, Servers};
 use execbox_mcp::upstream::UpstreamOptions;
 use serde_json::{Value as Json, json};
 
@@ -13,7 +13,7 @@ const SECRET: &str = "s3cr3t-A1b2C3d4";
 
 const FAKE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fake-server.sh");
 
-/// The servers of a configuration in which `FAKE` is the fake server. All have come or failed.
+/// The servers of a configuration, after all are ready or have failed.
 async fn servers(config: &Json) -> Servers {
     let mut read = Config::default();
     read.read(&config.to_string(), &|name| (name == "TOKEN").then(|| SECRET.to_owned())).unwrap();
@@ -35,7 +35,7 @@ async fn run(servers: &Servers, code: &str) -> Json {
 }
 
 #[tokio::test]
-async fn nothing_that_a_server_says_has_its_secrets() {
+async fn secrets_are_redacted_from_everything_a_server_sends() {
     let mut unwrapped = fake("b");
     unwrapped["results"] = json!("unwrapped");
     let servers = servers(&json!({ "mcpServers": { "a": fake("a"), "b": unwrapped } })).await;
@@ -54,7 +54,7 @@ async fn nothing_that_a_server_says_has_its_secrets() {
     said += &result.to_string();
     said += &run(&servers, "await b.refuse({})").await.to_string();
     assert!(!said.contains(SECRET), "{said}");
-    // It said all that, and what is no secret is still there.
+    // Everything was received, and the rest of the text is unchanged.
     let results = result["result"].as_array().unwrap();
     assert!(results[0]["content"][0]["text"].as_str().unwrap().contains("TOKEN=${TOKEN}"), "{result}");
     assert_eq!(results[0]["structuredContent"], json!({ "${TOKEN}": ["${TOKEN}"] }));
@@ -68,7 +68,7 @@ async fn nothing_that_a_server_says_has_its_secrets() {
 }
 
 #[tokio::test]
-async fn a_server_that_fails_is_told_and_the_others_work() {
+async fn a_failed_server_has_a_reason_and_the_others_work() {
     let (rude, gone) = (fake("rude"), json!({ "command": "/nonexistent/server" }));
     let away = json!({ "url": "http://127.0.0.1:1/mcp" });
     let config = json!({ "mcpServers": { "gone": gone, "my-server": fake("it"), "rude": rude, "away": away } });
@@ -77,20 +77,20 @@ async fn a_server_that_fails_is_told_and_the_others_work() {
     let names: Vec<&str> = status.iter().map(|status| status.namespace.as_str()).collect();
     assert_eq!(names, ["gone", "my_server", "rude", "away"]);
     for at in [0, 2, 3] {
-        let Standing::Failed { reason } = &status[at].standing else { panic!("{:?}", status[at]) };
+        let ServerState::Failed { reason } = &status[at].state else { panic!("{:?}", status[at]) };
         assert!(!reason.is_empty() && !reason.contains(SECRET), "{reason}");
     }
-    let Standing::Open { tools, left_out, withheld, .. } = &status[1].standing else { panic!("{:?}", status[1]) };
-    assert_eq!((*tools, left_out.len(), *withheld), (6, 1, 0));
+    let ServerState::Ready { tools, rejected, filtered, .. } = &status[1].state else { panic!("{:?}", status[1]) };
+    assert_eq!((*tools, rejected.len(), *filtered), (6, 1, 0));
     let result = run(&servers, "(await my_server.hello({})).content[0].text").await;
     assert_eq!(result["result"], "hello from it");
     servers.close().await;
-    assert!(servers.status().iter().all(|status| status.standing == Standing::Closed));
+    assert!(servers.status().iter().all(|status| status.state == ServerState::Closed));
     assert_eq!(servers.providers().len(), 0);
 }
 
 #[tokio::test]
-async fn a_tool_that_is_not_allowed_is_not_there() {
+async fn filtered_tools_do_not_exist_for_guests() {
     let mut one = fake("one");
     (one["allow"], one["deny"]) = (json!(["h*", "en*", "slow"]), json!(["slow", "delete"]));
     let servers = servers(&json!({ "mcpServers": { "one": one } })).await;
@@ -98,22 +98,23 @@ async fn a_tool_that_is_not_allowed_is_not_there() {
     let tools: Vec<&str> = provider.manifest().tools.iter().map(|tool| tool.safe_name.as_str()).collect();
     assert_eq!(tools, ["hello", "env"]);
     assert!(!provider.types().contains("slow") && !provider.types().contains("die"));
-    let Standing::Open { withheld, left_out, unused, .. } = &servers.status()[0].standing else { panic!() };
-    assert_eq!((*withheld, left_out.len(), &unused[..]), (5, 0, &[Pattern::new("delete")][..]));
+    let ServerState::Ready { filtered, rejected, unmatched_patterns, .. } = &servers.status()[0].state else {
+        panic!()
+    };
+    assert_eq!((*filtered, rejected.len(), &unmatched_patterns[..]), (5, 0, &[Pattern::new("delete")][..]));
     let result = run(&servers, "[typeof one.slow, typeof one.die]").await;
     assert_eq!(result["result"], json!(["undefined", "undefined"]));
     servers.close().await;
 }
 
-/// It is asked for as people do who look at the tools again and again.
 #[tokio::test]
-async fn a_server_that_was_down_is_there_later() {
+async fn a_failed_server_is_connected_by_later_requests_for_providers() {
     let dir = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("down");
     let _ = std::fs::remove_dir_all(&dir);
     std::fs::create_dir_all(&dir).unwrap();
     let late = json!({ "command": "sh", "args": ["late.sh", "late"], "cwd": dir });
     let servers = servers(&json!({ "mcpServers": { "late": late } })).await;
-    assert!(matches!(servers.status()[0].standing, Standing::Failed { .. }));
+    assert!(matches!(servers.status()[0].state, ServerState::Failed { .. }));
     std::fs::copy(FAKE, dir.join("late.sh")).unwrap();
     while servers.providers().is_empty() {
         servers.settled().await;

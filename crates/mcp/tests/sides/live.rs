@@ -1,4 +1,4 @@
-//! Clients hear of changed tools.
+//! Clients are notified of changed tools.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::fake::{Fake, Listener, call, text, tool, until};
 
-/// A server whose tools change when told so.
+/// A server whose tools the test changes.
 struct Changing {
     providers: Arc<Mutex<Vec<Provider>>>,
     changes: Changes,
@@ -35,61 +35,65 @@ impl Changing {
     fn add(&self, name: &str) {
         let tool = Tool::new("echo", async |input, _| Ok(input));
         self.providers.lock().unwrap().push(Provider::builder(name).tool(tool).build().unwrap());
-        self.changes.tell();
+        self.changes.notify();
     }
 }
 
-async fn hears_once_of_a_burst(changing: &Changing, client: &RunningService<RoleClient, Listener>, heard: &Listener) {
-    let heard = || heard.changes.load(Ordering::SeqCst);
-    let before = heard();
-    changing.changes.tell(); // Nothing has changed yet.
+async fn expect_one_notification_per_burst(
+    changing: &Changing,
+    client: &RunningService<RoleClient, Listener>,
+    listener: &Listener,
+) {
+    let notifications = || listener.changes.load(Ordering::SeqCst);
+    let before = notifications();
+    changing.changes.notify(); // Nothing has changed yet.
     let burst: Vec<String> = (0..20).map(|n| format!("burst{before}_{n}")).collect();
     for name in &burst {
         changing.add(name);
     }
-    until(|| heard() > before).await;
+    until(|| notifications() > before).await;
     let shown = client.list_all_tools().await.unwrap();
     let described = shown.iter().any(|tool| tool.description.as_ref().unwrap().contains(burst.last().unwrap()));
-    assert!(described, "what is listed is what was told of");
-    assert_eq!(heard(), before + 1);
+    assert!(described, "the list has the tools of the notification");
+    assert_eq!(notifications(), before + 1);
     changing.add(&format!("last{before}"));
-    until(|| heard() > before + 1).await;
-    assert_eq!(heard(), before + 2, "a second change is the second that is told");
+    until(|| notifications() > before + 1).await;
+    assert_eq!(notifications(), before + 2, "a second change is a second notification");
 }
 
 #[tokio::test]
-async fn a_client_on_a_stream_hears_once_of_a_burst() {
+async fn a_burst_of_changes_is_one_notification_over_a_stream() {
     let changing = Changing::new();
     let (near, far) = tokio::io::duplex(1 << 16);
     let server = changing.server.clone();
     tokio::spawn(async move { server.serve(far).await.unwrap().waiting().await });
-    let heard = Listener::default();
-    let client = heard.clone().serve(near).await.unwrap();
+    let listener = Listener::default();
+    let client = listener.clone().serve(near).await.unwrap();
     let tools = &client.peer_info().unwrap().capabilities.tools;
     assert_eq!(tools.as_ref().unwrap().list_changed, Some(true));
-    hears_once_of_a_burst(&changing, &client, &heard).await;
+    expect_one_notification_per_burst(&changing, &client, &listener).await;
 }
 
 #[tokio::test]
-async fn every_client_over_http_hears_once_of_a_burst() {
+async fn a_burst_of_changes_is_one_notification_for_each_client_over_http() {
     let changing = Changing::new();
     let http = HttpServer::bind("127.0.0.1:0", HttpOptions::default()).await.unwrap();
     let url = http.url();
     tokio::spawn(http.serve(changing.server.clone(), CancellationToken::new()));
     let connect = async || {
-        let heard = Listener::default();
-        let client = heard.clone().serve(StreamableHttpClientTransport::from_uri(url.clone())).await.unwrap();
-        (client, heard)
+        let listener = Listener::default();
+        let client = listener.clone().serve(StreamableHttpClientTransport::from_uri(url.clone())).await.unwrap();
+        (client, listener)
     };
     rustls::crypto::ring::default_provider().install_default().ok();
-    let ((one, hears_one), (_two, hears_two)) = (connect().await, connect().await);
-    // Word that comes before the stream of a session is open waits for it.
-    hears_once_of_a_burst(&changing, &one, &hears_one).await;
-    until(|| hears_two.changes.load(Ordering::SeqCst) == 2).await;
+    let ((one, listener_one), (_two, listener_two)) = (connect().await, connect().await);
+    // A notification before the stream of a session is open waits for the stream.
+    expect_one_notification_per_burst(&changing, &one, &listener_one).await;
+    until(|| listener_two.changes.load(Ordering::SeqCst) == 2).await;
 }
 
 #[tokio::test]
-async fn a_client_of_the_newest_protocol_hears_on_its_subscription() {
+async fn clients_of_the_newest_protocol_are_notified_by_their_subscription() {
     let changing = Changing::new();
     let http = HttpServer::bind("127.0.0.1:0", HttpOptions::default()).await.unwrap();
     let url = http.url();
@@ -98,17 +102,17 @@ async fn a_client_of_the_newest_protocol_hears_on_its_subscription() {
     let newest = ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::V_2026_07_28] };
     let transport = StreamableHttpClientTransport::from_uri(url);
     let client = Listener::default().serve_with_lifecycle(transport, newest).await.unwrap();
-    let mut heard = client.listen(SubscriptionFilter::builder().tools_list_changed().build()).await.unwrap();
+    let mut subscription = client.listen(SubscriptionFilter::builder().tools_list_changed().build()).await.unwrap();
     changing.add("one");
     changing.add("two");
-    let told = heard.next().await.unwrap();
-    assert!(matches!(told, Some(ServerNotification::ToolListChangedNotification(_))), "{told:?}");
+    let notification = subscription.next().await.unwrap();
+    assert!(matches!(notification, Some(ServerNotification::ToolListChangedNotification(_))), "{notification:?}");
     let shown = client.list_all_tools().await.unwrap();
     assert!(shown[2].description.as_ref().unwrap().contains("two"));
 }
 
 #[tokio::test]
-async fn what_changes_upstream_is_told_downstream() {
+async fn upstream_changes_notify_downstream_clients() {
     for newest in [false, true] {
         let fake = Fake { newest, ..Fake::standard() };
         let changes = Changes::default();
@@ -119,8 +123,8 @@ async fn what_changes_upstream_is_told_downstream() {
         let server = CodeServer::new(executor, move || vec![upstream.provider()], options);
         let (near, far) = tokio::io::duplex(1 << 16);
         tokio::spawn(async move { server.serve(far).await.unwrap().waiting().await });
-        let heard = Listener::default();
-        let client = heard.clone().serve(near).await.unwrap();
+        let listener = Listener::default();
+        let client = listener.clone().serve(near).await.unwrap();
         fake.tools.lock().unwrap().push(tool("fresh", "New", json!({ "type": "object" })));
         if newest {
             fake.listeners.notified().await;
@@ -128,7 +132,7 @@ async fn what_changes_upstream_is_told_downstream() {
         } else {
             fake.changed().await;
         }
-        until(|| heard.changes.load(Ordering::SeqCst) == 1).await;
+        until(|| listener.changes.load(Ordering::SeqCst) == 1).await;
         let result = call(&client, "mcp_code", json!({ "code": "(await api.fresh({})).content[0].text" })).await;
         assert_eq!(text(&result), "called fresh");
     }

@@ -1,4 +1,4 @@
-//! MCP servers over HTTP as providers: such as work, and such as do not.
+//! MCP servers over HTTP as providers: working and failing ones.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -31,11 +31,11 @@ async fn open(url: &str, options: UpstreamOptions) -> Result<Upstream, UpstreamE
     Upstream::open_http("far", url, &[("X-Key".to_owned(), "s3cret".to_owned())], options).await
 }
 
-async fn refused(url: &str) -> String {
+async fn connect_error(url: &str) -> String {
     open(url, UpstreamOptions::default()).await.unwrap_err().to_string()
 }
 
-/// An HTTP server that answers each request by this function: from its head and body to status, headers and body.
+/// An HTTP server that answers each request with a function from head and body to status, headers and body.
 async fn canned(answer: impl Fn(&str, &str) -> (u16, String, String) + Send + Sync + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
@@ -72,7 +72,7 @@ async fn serve_one(
     let _ = stream.shutdown().await;
 }
 
-/// What a server with one tool answers, without sessions.
+/// The responses of a server with one tool and without sessions.
 fn one_tool(body: &str, result: impl FnOnce(&Json) -> Json) -> (u16, String, String) {
     let message: Json = serde_json::from_str(body).unwrap_or_default();
     let result = match message["method"].as_str() {
@@ -93,7 +93,7 @@ fn fine() -> Json {
 }
 
 #[tokio::test]
-async fn a_server_of_our_own_is_a_provider() {
+async fn a_code_server_is_a_provider() {
     let fake = Fake::standard();
     let http = HttpServer::bind("127.0.0.1:0", HttpOptions::default()).await.unwrap();
     let url = http.url();
@@ -115,7 +115,7 @@ async fn a_server_of_our_own_is_a_provider() {
 }
 
 #[tokio::test]
-async fn headers_go_along_and_nowhere_else() {
+async fn headers_are_sent_to_the_same_origin_only() {
     let heads = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&heads);
     let elsewhere = canned(move |head, body| {
@@ -131,8 +131,8 @@ async fn headers_go_along_and_nowhere_else() {
     for status in [301, 302, 303, 307, 308] {
         let target = elsewhere.clone();
         let redirecting = canned(move |_, _| (status, format!("Location: {target}\r\n"), String::new())).await;
-        let error = refused(&redirecting).await;
-        assert!(error.contains(&format!("it answers HTTP {status}")), "{error}");
+        let error = connect_error(&redirecting).await;
+        assert!(error.contains(&format!("HTTP {status}")), "{error}");
     }
     assert_eq!(heads.lock().unwrap().len(), 0, "nothing was sent to another origin");
 
@@ -144,11 +144,11 @@ async fn headers_go_along_and_nowhere_else() {
         run(&open(&same_origin.await, UpstreamOptions::default()).await.unwrap(), "await far.ask({})").await.is_ok()
     );
     let circle = canned(|_, _| (307, "Location: /mcp\r\n".to_owned(), String::new())).await;
-    assert!(refused(&circle).await.ends_with("it redirects in circles"));
+    assert!(connect_error(&circle).await.ends_with("too many redirects"));
 }
 
 #[tokio::test]
-async fn servers_that_are_none_say_so() {
+async fn failures_to_connect_have_a_reason() {
     let html = canned(|_, _| (200, "Content-Type: text/html\r\n".to_owned(), "<html>".to_owned()));
     let broken = canned(|_, _| (200, "Content-Type: application/json\r\n".to_owned(), "{\"a\":".to_owned()));
     let down = canned(|_, _| (503, String::new(), "no".to_owned()));
@@ -157,16 +157,16 @@ async fn servers_that_are_none_say_so() {
     let missing = canned(|_, _| (404, String::new(), String::new()));
     let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let reasons = [
-        (html.await, "it answers something that is not MCP"),
-        (broken.await, "it answers something that is not MCP"),
-        (down.await, "it answers HTTP 503"),
-        (unauthorized.await, "it refuses the credentials (HTTP 401)"),
-        (forbidden.await, "it answers HTTP 403 Forbidden"),
-        (missing.await, "it answers HTTP 404 Not Found"),
-        (format!("http://{nobody}/mcp"), "nobody answers at its address"),
+        (html.await, "invalid response: not an MCP message"),
+        (broken.await, "invalid response: not an MCP message"),
+        (down.await, "HTTP 503"),
+        (unauthorized.await, "credentials rejected (HTTP 401)"),
+        (forbidden.await, "HTTP 403 Forbidden"),
+        (missing.await, "HTTP 404 Not Found"),
+        (format!("http://{nobody}/mcp"), "cannot connect to its address"),
     ];
     for (url, reason) in reasons {
-        assert_eq!(refused(&url).await, format!("cannot connect to MCP server \"far\": {reason}"));
+        assert_eq!(connect_error(&url).await, format!("MCP server \"far\": {reason}"));
     }
     for url in ["", "far.example.com/mcp", "ftp://far.example.com", "file:///etc/passwd"] {
         let error = open(url, UpstreamOptions::default()).await.unwrap_err();
@@ -178,16 +178,16 @@ async fn servers_that_are_none_say_so() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_answer_is_waited_for_no_longer_than_asked() {
+async fn connecting_times_out() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
     let options = UpstreamOptions { connect_timeout: Duration::from_millis(100), ..UpstreamOptions::default() };
     let error = open(&url, options).await.unwrap_err().to_string();
-    assert_eq!(error, "cannot connect to MCP server \"far\": it did not answer within 100 ms");
+    assert_eq!(error, "MCP server \"far\": no response within 100 ms");
 }
 
 #[tokio::test]
-async fn a_server_that_goes_fails_its_calls_and_is_used_again_when_it_is_back() {
+async fn calls_fail_while_a_server_is_down_and_work_when_it_returns() {
     let (state, lists) = (Arc::new(AtomicUsize::new(200)), Arc::new(AtomicUsize::new(0)));
     let (now, listed) = (Arc::clone(&state), Arc::clone(&lists));
     let url = canned(move |_, body| match now.load(Ordering::SeqCst) {
@@ -198,10 +198,10 @@ async fn a_server_that_goes_fails_its_calls_and_is_used_again_when_it_is_back() 
         status => (u16::try_from(status).unwrap(), "Content-Type: text/html\r\n".to_owned(), "<html>".to_owned()),
     });
     let upstream = open(&url.await, UpstreamOptions::default()).await.unwrap();
-    for (status, reason) in [(502, "HTTP 502"), (404, "HTTP 404"), (299, "something that is not MCP")] {
+    for (status, reason) in [(502, "HTTP 502"), (404, "HTTP 404"), (299, "invalid response")] {
         state.store(status, Ordering::SeqCst);
         let message = failure(&upstream, "await far.ask({})").await;
-        assert!(message.contains(&format!("the MCP server failed: it answers {reason}")), "{message}");
+        assert!(message.contains(&format!("the MCP server failed: {reason}")), "{message}");
         state.store(200, Ordering::SeqCst);
         let before = lists.load(Ordering::SeqCst);
         assert!(run(&upstream, "await far.ask({})").await.is_ok());
@@ -212,7 +212,7 @@ async fn a_server_that_goes_fails_its_calls_and_is_used_again_when_it_is_back() 
 }
 
 #[tokio::test]
-async fn a_session_that_the_server_has_ended_is_begun_anew() {
+async fn an_expired_session_is_renewed() {
     let options = HttpOptions { max_sessions: 1, ..HttpOptions::default() };
     let http = HttpServer::bind("127.0.0.1:0", options).await.unwrap();
     let url = http.url();
@@ -229,7 +229,7 @@ async fn a_session_that_the_server_has_ended_is_begun_anew() {
 }
 
 #[tokio::test]
-async fn answers_that_are_too_long_fail_their_call_alone() {
+async fn a_response_that_is_too_long_fails_only_its_call() {
     let url = canned(|_, body| {
         let (status, mut headers, mut answer) =
             one_tool(body, |message| match message["params"]["arguments"]["as"].as_str() {
@@ -252,7 +252,7 @@ async fn answers_that_are_too_long_fail_their_call_alone() {
 }
 
 #[tokio::test]
-async fn a_certificate_is_trusted_only_if_its_authority_is() {
+async fn certificates_are_trusted_only_by_a_trusted_authority() {
     let certificate = include_str!("tls/certificate.pem");
     let key = PrivateKeyDer::from_pem_slice(include_bytes!("tls/key.pem")).unwrap();
     let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()];
@@ -271,11 +271,11 @@ async fn a_certificate_is_trusted_only_if_its_authority_is() {
             });
         }
     });
-    assert!(refused(&url).await.ends_with("its certificate is not trusted"), "{}", refused(&url).await);
+    assert!(connect_error(&url).await.ends_with("certificate not trusted"), "{}", connect_error(&url).await);
     let options = UpstreamOptions { certificates: certificate.to_owned(), ..UpstreamOptions::default() };
     let upstream = open(&url, options.clone()).await.unwrap();
     assert!(run(&upstream, "await far.ask({})").await.is_ok());
     let other_name = url.replace("localhost", "127.0.0.1");
     let error = open(&other_name, options).await.unwrap_err().to_string();
-    assert!(error.ends_with("its certificate is not trusted"), "{error}");
+    assert!(error.ends_with("certificate not trusted"), "{error}");
 }

@@ -50,22 +50,22 @@ async fn failures_are_errors_that_models_can_read() {
     );
     for arguments in [json!({}), json!({ "code": 1 }), json!({ "code": "1", "cod": 2 })] {
         let result = call(&client, "mcp_execute_code", arguments).await;
-        assert!(result.is_error == Some(true) && text(&result).contains("do not fit"));
+        assert!(result.is_error == Some(true) && text(&result).contains("invalid arguments"));
     }
     let unknown = client.call_tool(CallToolRequestParams::new("other")).await;
     assert!(unknown.is_err());
 }
 
 #[tokio::test]
-async fn text_is_cut_and_structured_content_is_whole() {
+async fn text_is_truncated_and_structured_content_is_complete() {
     let (client, _) = client(Vec::new, ServerOptions::default()).await;
     let result = call(&client, "mcp_execute_code", json!({ "code": "'ä'.repeat(30_000)" })).await;
-    assert!(text(&result).ends_with("… [cut here: 6000 more characters]"));
+    assert!(text(&result).ends_with("… [truncated: 6000 more characters]"));
     assert_eq!(result.structured_content.unwrap()["result"].as_str().unwrap().chars().count(), 30_000);
 }
 
 #[tokio::test]
-async fn progress_tells_of_lines_and_calls() {
+async fn progress_reports_log_lines_and_calls() {
     let provider = Provider::builder("api").tool(Tool::new("echo", async |input, _| Ok(input))).build().unwrap();
     let (client, listener) = client(move || vec![provider.clone()], ServerOptions::default()).await;
     let code = "console.log('before'); await api.echo(1); console.log('after')";
@@ -73,13 +73,13 @@ async fn progress_tells_of_lines_and_calls() {
     while listener.progress.lock().unwrap().len() < 3 {
         tokio::task::yield_now().await;
     }
-    let mut told = listener.progress.lock().unwrap().clone();
-    told.sort_unstable(); // Handlers of notifications run side by side.
-    assert_eq!(told, ["after", "before", "calls api.echo"]);
+    let mut received = listener.progress.lock().unwrap().clone();
+    received.sort_unstable(); // Handlers of notifications run concurrently.
+    assert_eq!(received, ["after", "before", "calling api.echo"]);
 }
 
 #[tokio::test]
-async fn progress_is_told_while_code_runs() {
+async fn progress_is_sent_while_code_runs() {
     let fake = Fake::standard();
     let upstream = fake.open("api", UpstreamOptions::default()).await;
     let limits = Limits { timeout: Duration::from_hours(1), ..Limits::default() };
@@ -93,7 +93,7 @@ async fn progress_is_told_while_code_runs() {
 }
 
 #[tokio::test]
-async fn a_client_that_cancels_cancels_the_guest_and_its_tools() {
+async fn cancelling_a_call_cancels_the_guest_and_its_tools() {
     let fake = Fake::standard();
     let upstream = fake.open("api", UpstreamOptions::default()).await;
     let (client, _) = client(move || vec![upstream.provider()], ServerOptions::default()).await;
@@ -104,7 +104,7 @@ async fn a_client_that_cancels_cancels_the_guest_and_its_tools() {
 }
 
 #[tokio::test]
-async fn layouts_and_names_are_the_caller_s() {
+async fn layouts_and_names_are_configurable() {
     for (layout, names) in [
         (Layout::Both, &["find", "mcp_execute_code", "mcp_code"][..]),
         (Layout::Split, &["find", "mcp_execute_code"]),
@@ -115,7 +115,7 @@ async fn layouts_and_names_are_the_caller_s() {
         let tools = client.list_all_tools().await.unwrap();
         assert_eq!(tools.iter().map(|tool| &*tool.name).collect::<Vec<_>>(), names);
         let absent = client.call_tool(CallToolRequestParams::new("mcp_search_tools")).await;
-        assert!(absent.is_err(), "it is called `find`");
+        assert!(absent.is_err(), "its name is `find`");
     }
 }
 
@@ -132,6 +132,7 @@ async fn descriptions_stay_short_and_pages_follow_one_another() {
     let length: usize = tools.iter().map(|tool| tool.description.as_ref().unwrap().chars().count()).sum();
     assert!(length <= 6_000, "{length}");
     assert!(tools[2].description.as_ref().unwrap().ends_with("more tools"));
+    assert!(tools[2].description.as_ref().unwrap().contains("Names only (full signatures: mcp_search_tools):"));
 
     let mut seen = std::collections::HashSet::new();
     let mut offset = json!(0);
@@ -168,7 +169,7 @@ async fn tools_are_described_in_full_and_the_list_is_live() {
 }
 
 #[tokio::test]
-async fn a_page_declares_a_type_once_and_shows_the_best_hits_whole() {
+async fn a_page_declares_a_type_once_and_shows_the_best_matches_in_full() {
     let address = json!({ "type": "object", "properties": { "city": { "type": "string" } } });
     let input = json!({
         "type": "object", "properties": { "to": { "$ref": "#/$defs/Address" } }, "$defs": { "Address": address }
@@ -188,14 +189,14 @@ async fn a_page_declares_a_type_once_and_shows_the_best_hits_whole() {
         "function send(input?: { to?: Address }): Promise<unknown>;\ntype Address = { city?: string };"
     );
     assert_eq!(signatures[1], "function return_(input?: { to?: Address }): Promise<unknown>;");
-    assert!(signatures[2].ends_with("Promise<unknown>;"), "there is room for one of these");
-    assert!(signatures[3].contains("[cut here:"), "and not for two");
+    assert!(signatures[2].ends_with("Promise<unknown>;"), "one of these fits");
+    assert!(signatures[3].contains("[truncated:"), "two do not fit");
     let one = call(&client, "mcp_search_tools", json!({ "describe": ["post.long2"] })).await;
-    assert!(text(&one).contains("parameter189"), "described, it is whole");
+    assert!(text(&one).contains("parameter189"), "`describe` returns it in full");
 }
 
 #[tokio::test]
-async fn what_has_no_room_for_types_tells_parameters_or_names() {
+async fn types_that_do_not_fit_are_replaced_by_parameters_or_names() {
     let input = json!({
         "type": "object", "properties": { "id": { "type": "string" }, "x y": {}, "limit": { "type": "integer" } },
         "required": ["id"]
@@ -206,9 +207,9 @@ async fn what_has_no_room_for_types_tells_parameters_or_names() {
     };
     let provider = Provider::builder("api").tools((0..40).map(tool)).build().unwrap();
     for (max_types, shown, not_shown) in [
-        (12_000, "function t39(input: {", "For want of room"),
-        (3_000, "parameters only:\n\napi: t0(id, limit?), t1(id, limit?), t2", "function t0"),
-        (1_200, "names only:\n\napi: t0, t1, t2", "limit?"),
+        (12_000, "function t39(input: {", "only:"),
+        (3_000, "Names and parameters only:\n\napi: t0(id, limit?), t1(id, limit?), t2", "function t0"),
+        (1_200, "Names only:\n\napi: t0, t1, t2", "limit?"),
     ] {
         let provider = provider.clone();
         let options = ServerOptions { layout: Layout::Single, max_types: Some(max_types), ..ServerOptions::default() };

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use execbox::{ErrorCode, ExecuteRequest, ExecuteResult, Executor as _, InlineExecutor, Provider};
-use execbox_mcp::upstream::{self, ChildCommand, Results, Upstream, UpstreamError, UpstreamOptions};
+use execbox_mcp::upstream::{self, ChildCommand, ResultFormat, Upstream, UpstreamError, UpstreamOptions};
 use rmcp::ServiceExt as _;
 use serde_json::{Value as Json, json};
 
@@ -30,7 +30,7 @@ async fn results_are_envelopes() {
 }
 
 #[tokio::test]
-async fn content_that_is_no_text_is_read_as_it_is() {
+async fn content_other_than_text_is_passed_unchanged() {
     let fake = Fake::new(vec![tool("media", "", json!({ "type": "object" }))]);
     let upstream = fake.open("api", UpstreamOptions::default()).await;
     let code = "const [image, embedded, link] = (await api.media()).content;
@@ -44,7 +44,7 @@ async fn content_that_is_no_text_is_read_as_it_is() {
 
 #[tokio::test]
 async fn results_are_unwrapped_on_request() {
-    let options = UpstreamOptions { results: Results::Unwrapped, ..UpstreamOptions::default() };
+    let options = UpstreamOptions { results: ResultFormat::Unwrapped, ..UpstreamOptions::default() };
     let upstream = Fake::standard().open("api", options).await;
     assert_eq!(value(upstream.provider(), "await api.echo({ text: 'hi' })").await, json!({ "text": "hi" }));
     let error = run(upstream.provider(), "await api.fail({})").await.outcome.unwrap_err();
@@ -66,7 +66,7 @@ async fn inputs_and_results_are_checked_against_the_schemas_of_the_server() {
         run(upstream.provider(), &format!("await api.half({{ of: {of} }})")).await.outcome
     };
     let strict = json!({ "type": "object", "properties": { "of": number } });
-    for results in [Results::Envelope, Results::Unwrapped] {
+    for results in [ResultFormat::Envelope, ResultFormat::Unwrapped] {
         assert!(run_half(strict.clone(), results, json!(4)).await.is_ok());
         for (input, what) in [(&strict, "Invalid input"), (&any, "does not match its output schema")] {
             let error = run_half(input.clone(), results, json!("four")).await.unwrap_err();
@@ -76,14 +76,14 @@ async fn inputs_and_results_are_checked_against_the_schemas_of_the_server() {
     }
     let silent =
         tool("silent", "", any).with_raw_output_schema(json!({ "type": "object" }).as_object().unwrap().clone().into());
-    let options = UpstreamOptions { results: Results::Unwrapped, ..UpstreamOptions::default() };
+    let options = UpstreamOptions { results: ResultFormat::Unwrapped, ..UpstreamOptions::default() };
     let upstream = Fake::new(vec![silent]).open("api", options).await;
     let error = run(upstream.provider(), "await api.silent({})").await.outcome.unwrap_err();
-    assert!(error.message.contains("left out the structured content"), "{error}");
+    assert!(error.message.contains("no structured content"), "{error}");
 }
 
 #[tokio::test]
-async fn every_page_is_read_up_to_the_caps() {
+async fn all_pages_are_read_up_to_the_limits() {
     let any = || json!({ "type": "object" });
     let fake = Fake { page: 7, ..Fake::new((0..50).map(|n| tool(&format!("t{n}"), "", any())).collect()) };
     let count = |upstream: &Upstream| upstream.provider().manifest().tools.len();
@@ -94,23 +94,23 @@ async fn every_page_is_read_up_to_the_caps() {
     ] {
         let upstream = fake.open("api", options).await;
         assert_eq!(count(&upstream), 14);
-        assert_eq!(upstream.left_out().len(), 1);
+        assert_eq!(upstream.rejected().len(), 1);
     }
 }
 
 #[tokio::test]
-async fn a_connection_of_the_caller_is_wrapped() {
+async fn tools_of_a_connection_of_the_caller_are_imported() {
     let service = ().serve(Fake::standard().connect()).await.unwrap();
-    let wrapped = upstream::wrap("api", service.peer().clone(), &UpstreamOptions::default()).await.unwrap();
+    let imported = upstream::import("api", service.peer().clone(), &UpstreamOptions::default()).await.unwrap();
     let code = "(await api.echo({ n: 1 })).structuredContent";
-    assert_eq!(value(wrapped.provider.clone(), code).await, json!({ "n": 1 }));
+    assert_eq!(value(imported.provider.clone(), code).await, json!({ "n": 1 }));
     service.cancel().await.unwrap();
-    let error = run(wrapped.provider, code).await.outcome.unwrap_err();
+    let error = run(imported.provider, code).await.outcome.unwrap_err();
     assert_eq!(error.code, ErrorCode::ToolError);
 }
 
 #[tokio::test]
-async fn a_call_that_takes_too_long_is_cancelled_at_the_server() {
+async fn a_call_that_times_out_is_cancelled_on_the_server() {
     let fake = Fake::standard();
     let options = UpstreamOptions { call_timeout: Duration::from_secs(1), ..UpstreamOptions::default() };
     let upstream = fake.open("api", options).await;
@@ -120,7 +120,7 @@ async fn a_call_that_takes_too_long_is_cancelled_at_the_server() {
 }
 
 #[tokio::test]
-async fn a_cancelled_execution_cancels_its_calls_at_the_server() {
+async fn a_cancelled_execution_cancels_its_calls_on_the_server() {
     let fake = Fake::standard();
     let upstream = fake.open("api", UpstreamOptions::default()).await;
     let token = execbox::CancellationToken::new();
@@ -133,7 +133,7 @@ async fn a_cancelled_execution_cancels_its_calls_at_the_server() {
 }
 
 #[tokio::test]
-async fn a_changed_catalogue_is_listed_again() {
+async fn changed_tools_are_listed_again() {
     let fake = Fake::standard();
     let upstream = fake.open("api", UpstreamOptions::default()).await;
     let before = upstream.provider();
@@ -157,14 +157,14 @@ async fn a_crash_fails_its_calls_and_the_next_call_connects_again() {
     assert_eq!(value(upstream.provider(), echo).await, json!({ "n": 1 }));
     assert_eq!(fake.connections.load(Ordering::SeqCst), 2);
     assert_eq!(value(other.provider(), &echo.replace("api", "other")).await, json!({ "n": 1 }));
-    // Down again: the second attempt has to wait, and says so.
+    // Lost again: the second attempt has to wait, and the error says so.
     let code = "try { await api.die({}) } catch {}\n await api.echo({})";
     let error = run(upstream.provider(), code).await.outcome.unwrap_err();
-    assert!(error.message.contains("tried again in"), "{error}");
+    assert!(error.message.contains("next attempt in"), "{error}");
     upstream.close().await;
 }
 
-/// A server in shell: `env` tells two variables, `exit` ends the process.
+/// A server as a shell script: `env` returns two variables, `exit` ends the process.
 const SHELL_SERVER: &str = r#"
 while read -r line; do
   id=$(printf %s "$line" | sed 's/.*"id":\([0-9]*\).*/\1/')
@@ -178,7 +178,7 @@ while read -r line; do
 done"#;
 
 #[tokio::test]
-async fn a_child_process_gets_its_environment_only_and_is_started_again() {
+async fn a_child_process_gets_only_its_environment_and_is_restarted() {
     let command = ChildCommand {
         program: "sh".into(),
         args: vec!["-c".into(), SHELL_SERVER.into()],
@@ -200,7 +200,7 @@ async fn a_child_process_gets_its_environment_only_and_is_started_again() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_opened_says_why() {
+async fn failures_to_open_are_typed_errors() {
     let missing = ChildCommand { program: "/nonexistent/server".into(), ..ChildCommand::default() };
     let open = |name, command| Upstream::open_child(name, command, UpstreamOptions::default());
     assert!(matches!(open("api", missing.clone()).await, Err(UpstreamError::Connect { .. })));

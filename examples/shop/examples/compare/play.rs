@@ -81,7 +81,7 @@ fn tools_of(code: &str) -> BTreeSet<&str> {
 /// Whether the answer to a search has all of a tool.
 fn is_whole(found: &str, tool: &str) -> bool {
     let hit = found.split("\n## ").find(|hit| hit.lines().next() == Some(tool));
-    hit.is_some_and(|hit| !hit.contains("[cut here"))
+    hit.is_some_and(|hit| !hit.contains("[truncated"))
 }
 
 /// What `execbox mcp` serves, with the shop behind it.

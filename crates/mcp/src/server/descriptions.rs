@@ -1,4 +1,4 @@
-//! What models are told: the descriptions of the three tools, and their schemas.
+//! The text that models read: descriptions and schemas of the three tools.
 
 use std::sync::Arc;
 
@@ -7,37 +7,36 @@ use execbox::declarations::ToolSignature;
 use rmcp::model::{JsonObject, Tool};
 use serde_json::{Value as Json, json};
 
-use super::ServerOptions;
 use super::catalogue::Catalogue;
+use super::{Layout, ServerOptions};
 
-/// How code for this server is written.
+/// How to write code for this server.
 const HOW_TO: &str = "Write the body of an async function in JavaScript or TypeScript: `await` tools, compute, and \
-    `return` a JSON value. Tools are async functions of namespaces and take one object: `const r = await \
-    ns.tool({ key: 1 })`. A failed call throws; `try` it. Run independent calls with `Promise.all`. `console.log` \
-    is shown. There are no imports, no network, no files, no timers: only the tools. Return what you need, not \
-    everything.";
+    `return` a JSON value. Tools are async functions in namespaces and take one object: `const r = await \
+    ns.tool({ key: 1 })`. A failed call throws an error. Run independent calls with `Promise.all`. `console.log` output \
+    is returned. There are no imports, network, files or timers, only the tools. Return only what you need.";
 
-const ENVELOPE: &str = " Where a result's type has `content`: if `isError`, `content[0].text` says why; else the data is in \
-    `structuredContent`, or as text in `content[0].text`.";
+const ENVELOPE: &str = " If a result has `content`: with `isError`, `content[0].text` is the error; otherwise the data is \
+    in `structuredContent`, or as text in `content[0].text`.";
 
 pub(super) fn search_tool(options: &ServerOptions, catalogue: &Catalogue) -> Tool {
     let namespaces = list(catalogue.providers().iter().map(Provider::name), MAX_NAMESPACES);
     let description = format!(
-        "Finds tools that code can call, by words of what they do. {} tools in: {namespaces}. Each hit has its \
-         namespace, name, description and TypeScript signature. Search first; then call what you found in code. \
-         `describe: [\"ns.tool\"]` shows a tool in full.",
+        "Searches the tools that code can call, by keywords. {} tools in: {namespaces}. Each match has its namespace, \
+         name, description and TypeScript signature. Search first, then call the tools from code. \
+         `describe: [\"ns.tool\"]` returns tools in full.",
         catalogue.len()
     );
     let input = json!({
         "type": "object",
         "properties": {
-            "query": { "type": "string", "description": "Words to look for; empty lists all" },
+            "query": { "type": "string", "description": "Keywords; empty lists all tools" },
             "namespace": { "type": "string", "description": "Only tools of this namespace" },
-            "limit": { "type": "integer", "minimum": 1, "maximum": 50, "description": "Hits per page; 10 if left out" },
-            "offset": { "type": "integer", "minimum": 0, "description": "Where the page begins" },
+            "limit": { "type": "integer", "minimum": 1, "maximum": 50, "description": "Matches per page; default 10" },
+            "offset": { "type": "integer", "minimum": 0, "description": "Matches to skip; see the end of a page" },
             "describe": {
                 "type": "array", "items": { "type": "string" }, "maxItems": 50,
-                "description": "Instead of a search: these tools in full, each as namespace.tool"
+                "description": "Instead of a search: tools to return in full, as namespace.tool"
             }
         },
         "additionalProperties": false
@@ -46,34 +45,42 @@ pub(super) fn search_tool(options: &ServerOptions, catalogue: &Catalogue) -> Too
 }
 
 pub(super) fn execute_tool(options: &ServerOptions) -> Tool {
-    let find = format!("Runs code that calls tools. Find them with `{}` first. ", options.search_name);
-    code_tool(&options.execute_name, find + HOW_TO + ENVELOPE)
+    let find = format!("Runs code that calls tools. Find tools with `{}` first. ", options.search_name);
+    tool_with_code(&options.execute_name, find + HOW_TO + ENVELOPE)
 }
 
-pub(super) fn one_tool(options: &ServerOptions, catalogue: &Catalogue) -> Tool {
-    let head = format!("Runs code that calls tools. {HOW_TO}{ENVELOPE} What there is:\n");
-    let room = options.max_types().saturating_sub(head.chars().count());
-    code_tool(&options.code_name, head + &types(catalogue.providers(), room))
+pub(super) fn code_tool(options: &ServerOptions, catalogue: &Catalogue) -> Tool {
+    let head = format!("Runs code that calls tools. {HOW_TO}{ENVELOPE} Available tools:\n");
+    let max = options.max_types().saturating_sub(head.chars().count());
+    tool_with_code(&options.code_name, head + &types(catalogue.providers(), max, &full_signatures(options)))
 }
 
-/// The namespaces' types, whole where there is room; else what tools are called and take; else names alone, as far as
-/// there is room for them.
-fn types(providers: &[Provider], room: usize) -> String {
+/// Where a model finds the signatures that are not part of the description, in the layouts with a search.
+fn full_signatures(options: &ServerOptions) -> String {
+    match options.layout {
+        Layout::Single => String::new(),
+        Layout::Both | Layout::Split => format!(" (full signatures: {})", options.search_name),
+    }
+}
+
+/// The types of all tools if they fit into `max` characters, otherwise their names and parameters, otherwise as many
+/// names as fit. `hint` says where the rest is.
+fn types(providers: &[Provider], max: usize, hint: &str) -> String {
     let whole: usize = providers.iter().map(|provider| provider.types().chars().count() + 1).sum();
-    if whole <= room {
+    if whole <= max {
         return providers.iter().map(Provider::types).collect::<Vec<_>>().join("\n");
     }
-    let calls = listed(providers, room, |tool| format!("{}({})", tool.safe_name, parameters(tool)));
+    let calls = listed(providers, max, |tool| format!("{}({})", tool.safe_name, parameters(tool)));
     if let (text, 0) = calls {
-        return format!("For want of room, parameters only:\n{text}");
+        return format!("Names and parameters only{hint}:\n{text}");
     }
-    let (text, missing) = listed(providers, room, |tool| tool.safe_name.to_owned());
+    let (text, missing) = listed(providers, max, |tool| tool.safe_name.to_owned());
     let more = if missing > 0 { format!("\n… and {missing} more tools") } else { String::new() };
-    format!("For want of room, names only:\n{text}{more}")
+    format!("Names only{hint}:\n{text}{more}")
 }
 
-/// A line for each provider, and how many tools there was no room for.
-fn listed(providers: &[Provider], room: usize, show: impl Fn(&ToolSignature<'_>) -> String) -> (String, usize) {
+/// A line for each provider, and the number of tools that do not fit into `max` characters.
+fn listed(providers: &[Provider], max: usize, show: impl Fn(&ToolSignature<'_>) -> String) -> (String, usize) {
     let (mut text, mut missing) = (String::new(), 0);
     for provider in providers {
         for (at, tool) in provider.signatures().enumerate() {
@@ -81,8 +88,8 @@ fn listed(providers: &[Provider], room: usize, show: impl Fn(&ToolSignature<'_>)
                 0 => format!("\n{}: {}", provider.name(), show(&tool)),
                 _ => format!(", {}", show(&tool)),
             };
-            // The end is for the line that says how many are missing.
-            if text.len() + name.len() + RESERVED > room {
+            // The rest is reserved for the line with the number of missing tools.
+            if text.len() + name.len() + RESERVED > max {
                 missing += 1;
             } else {
                 text += &name;
@@ -92,34 +99,34 @@ fn listed(providers: &[Provider], room: usize, show: impl Fn(&ToolSignature<'_>)
     (text, missing)
 }
 
-/// `a, b?`: the names of what a tool takes, where those are names as code has them.
+/// The names of parameters, as `a, b?`; only those that are identifiers.
 fn parameters(tool: &ToolSignature<'_>) -> String {
     let Some(input) = tool.input else { return String::new() };
     let required = |name: &str| {
         let required = input.get("required").and_then(Json::as_array);
         required.is_some_and(|names| names.iter().take(MAX_PARAMETERS).any(|required| required == name))
     };
-    let is_code =
+    let is_identifier =
         |name: &&String| name.len() <= MAX_NAME && name.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_');
     let names = input.get("properties").and_then(Json::as_object).into_iter().flat_map(|all| all.keys());
-    let names = names.take(MAX_PARAMETERS).filter(is_code);
+    let names = names.take(MAX_PARAMETERS).filter(is_identifier);
     let marked = names.map(|name| format!("{name}{}", if required(name) { "" } else { "?" }));
     marked.collect::<Vec<_>>().join(", ")
 }
 
-fn list<'a>(names: impl ExactSizeIterator<Item = &'a str>, most: usize) -> String {
+fn list<'a>(names: impl ExactSizeIterator<Item = &'a str>, max: usize) -> String {
     let all = names.len();
     let mut list = String::new();
     for (at, name) in names.enumerate() {
-        if list.len() + name.len() > most {
+        if list.len() + name.len() > max {
             return format!("{list} and {} more", all - at);
         }
         list += &format!("{}`{name}`", if at == 0 { "" } else { ", " });
     }
-    if all == 0 { "no namespace yet".to_owned() } else { list }
+    if all == 0 { "no namespaces yet".to_owned() } else { list }
 }
 
-fn code_tool(name: &str, description: String) -> Tool {
+fn tool_with_code(name: &str, description: String) -> Tool {
     let input = json!({
         "type": "object",
         "properties": { "code": { "type": "string", "description": "JavaScript or TypeScript" } },
@@ -170,12 +177,12 @@ fn object(schema: Json) -> Arc<JsonObject> {
     }
 }
 
-/// How many characters of namespaces the search lists.
+/// The maximum length of the list of namespaces, in bytes.
 const MAX_NAMESPACES: usize = 600;
 
-/// Room for the lines around a list of tools.
-const RESERVED: usize = 80;
+/// Characters reserved for the lines around a list of tools.
+const RESERVED: usize = 128;
 
-/// The most parameters of a tool that are named, and the longest name, in bytes.
+/// The maximum number of parameters that are listed per tool, and the maximum length of their names, in bytes.
 const MAX_PARAMETERS: usize = 16;
 const MAX_NAME: usize = 40;

@@ -1,7 +1,7 @@
 //! MCP servers over streamable HTTP.
 //!
-//! rmcp speaks the protocol: it caps bodies and events at 16 MiB, and begins a new session where the server has ended
-//! one. Here are the client that it uses, and what its failures mean.
+//! rmcp implements the protocol: it limits bodies and events to 16 MiB, and starts a new session when the server has
+//! ended one. This module configures its HTTP client and describes its failures.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -14,22 +14,22 @@ use rmcp::transport::streamable_http_client::{
 
 use super::{MAX_MESSAGE_BYTES, UpstreamError, UpstreamOptions};
 
-/// Where a server is, and what it is sent with every request.
-pub(super) struct Remote {
+/// The URL of a server, the headers of every request, and the client that sends them.
+pub(super) struct HttpEndpoint {
     client: reqwest::Client,
     config: StreamableHttpClientTransportConfig,
 }
 
-impl Remote {
+impl HttpEndpoint {
     pub(super) fn new(
         name: &str,
         url: &str,
         headers: &[(String, String)],
         options: &UpstreamOptions,
     ) -> Result<Self, UpstreamError> {
-        let fits = reqwest::Url::parse(url).is_ok_and(|url| matches!(url.scheme(), "http" | "https"));
-        if !fits {
-            return Err(UpstreamError::Url(options.secrets.hide(url.to_owned())));
+        let is_http = reqwest::Url::parse(url).is_ok_and(|url| matches!(url.scheme(), "http" | "https"));
+        if !is_http {
+            return Err(UpstreamError::Url(options.secrets.redact(url.to_owned())));
         }
         let headers = headers.iter().map(header).collect::<Result<HashMap<_, _>, _>>()?;
         let config = StreamableHttpClientTransportConfig::with_uri(url)
@@ -38,7 +38,7 @@ impl Remote {
             .max_sse_event_size(MAX_MESSAGE_BYTES);
         let client = client(options).map_err(|error| UpstreamError::Connect {
             name: name.to_owned(),
-            reason: format!("TLS cannot be set up: {error}; are there certificates of authorities on this system?"),
+            reason: format!("TLS setup failed: {error}; are root certificates installed on this system?"),
         })?;
         Ok(Self { client, config })
     }
@@ -60,13 +60,13 @@ fn header((name, value): &(String, String)) -> Result<(HeaderName, HeaderValue),
     }
 }
 
-/// Trusts the system's authorities, and those of the options. It follows redirects to the same origin only, so that
-/// headers go nowhere else.
+/// Trusts the root certificates of the system and of the options. Follows redirects to the same origin only, so that no
+/// other server receives the headers.
 fn client(options: &UpstreamOptions) -> reqwest::Result<reqwest::Client> {
-    // The first provider of a process is kept: if the application has chosen one, that is used.
+    // Has no effect if the application has installed a provider before.
     let _ = rustls::crypto::ring::default_provider().install_default();
     reqwest::Client::builder()
-        // An idle connection whose last answer was not read to its end would stall the next request.
+        // An idle connection whose last response was not read to its end would stall the next request.
         .pool_max_idle_per_host(0)
         .connect_timeout(options.connect_timeout)
         .redirect(Policy::custom(same_origin))
@@ -84,59 +84,59 @@ fn same_origin(attempt: Attempt<'_>) -> reqwest::redirect::Action {
     }
 }
 
-/// What failed, as a clause; `None` if the error is of something else than HTTP. Addresses are not part of it.
+/// What failed, as a clause without URLs; `None` if the error is not from HTTP.
 pub(super) fn reason(error: &(dyn Error + Send + Sync + 'static)) -> Option<String> {
     Some(match error.downcast_ref::<StreamableHttpError<reqwest::Error>>()? {
-        StreamableHttpError::AuthRequired(_) => "it refuses the credentials (HTTP 401)".to_owned(),
-        StreamableHttpError::InsufficientScope(_) => "it refuses the credentials (HTTP 403)".to_owned(),
-        StreamableHttpError::HttpStatus(error) => format!("it answers HTTP {}", error.status),
+        StreamableHttpError::AuthRequired(_) => "credentials rejected (HTTP 401)".to_owned(),
+        StreamableHttpError::InsufficientScope(_) => "credentials rejected (HTTP 403)".to_owned(),
+        StreamableHttpError::HttpStatus(error) => format!("HTTP {}", error.status),
         StreamableHttpError::UnexpectedServerResponse(text) => status(text).unwrap_or_else(|| NOT_MCP.to_owned()),
         StreamableHttpError::UnexpectedContentType(_) | StreamableHttpError::Deserialize(_) => NOT_MCP.to_owned(),
-        StreamableHttpError::ResponseBodyTooLarge { .. } | StreamableHttpError::Sse(_) => broken(),
+        StreamableHttpError::ResponseBodyTooLarge { .. } | StreamableHttpError::Sse(_) => incomplete(),
         StreamableHttpError::SessionExpired
         | StreamableHttpError::SessionRecoveryTimeout
-        | StreamableHttpError::ReinitializationFailed(_) => "it ended the session, and begins no new one".to_owned(),
+        | StreamableHttpError::ReinitializationFailed(_) => "session ended and could not be renewed".to_owned(),
         StreamableHttpError::Client(error) => of_client(error),
-        _ => "the connection is lost".to_owned(),
+        _ => "connection lost".to_owned(),
     })
 }
 
-/// What there is to say of an answer without an end: rmcp does not tell why.
-pub(super) fn broken() -> String {
-    format!("its answer breaks off or is longer than {MAX_MESSAGE_BYTES} bytes")
+/// The reason for a response without an end: rmcp does not distinguish the two.
+pub(super) fn incomplete() -> String {
+    format!("response incomplete or longer than {MAX_MESSAGE_BYTES} bytes")
 }
 
-/// `HTTP 404 Not Found` of `HTTP 404 Not Found: and what the server says of it`.
+/// Returns `HTTP 404 Not Found` for `HTTP 404 Not Found: body of the response`.
 fn status(text: &str) -> Option<String> {
     let line = text.split(':').next().unwrap_or_default();
-    line.starts_with("HTTP ").then(|| format!("it answers {line}"))
+    line.starts_with("HTTP ").then(|| line.to_owned())
 }
 
 fn of_client(error: &reqwest::Error) -> String {
     let mut cause: Option<&(dyn Error + 'static)> = Some(error);
     while let Some(error) = cause {
         match error.downcast_ref() {
-            Some(rustls::Error::InvalidCertificate(_)) => return "its certificate is not trusted".to_owned(),
-            Some(_) => return "it does not agree on TLS".to_owned(),
+            Some(rustls::Error::InvalidCertificate(_)) => return "certificate not trusted".to_owned(),
+            Some(_) => return "TLS handshake failed".to_owned(),
             None => {}
         }
-        // What an `io::Error` is made of is not its source.
+        // The inner error of an `io::Error` is not its source.
         let inner = error.downcast_ref().and_then(std::io::Error::get_ref);
         cause = inner.map_or_else(|| error.source(), |inner| Some(inner));
     }
     match error {
-        error if error.is_timeout() => "it does not answer in time".to_owned(),
-        error if error.is_connect() => "nobody answers at its address".to_owned(),
-        error if error.is_redirect() => "it redirects in circles".to_owned(),
-        _ => "the connection is lost".to_owned(),
+        error if error.is_timeout() => "request timed out".to_owned(),
+        error if error.is_connect() => "cannot connect to its address".to_owned(),
+        error if error.is_redirect() => "too many redirects".to_owned(),
+        _ => "connection lost".to_owned(),
     }
 }
 
-const NOT_MCP: &str = "it answers something that is not MCP";
+const NOT_MCP: &str = "invalid response: not an MCP message";
 
-/// What the protocol itself sends.
+/// Headers that MCP itself sends.
 const RESERVED: &[&str] = &["accept", "mcp-session-id", "mcp-protocol-version", "last-event-id"];
 
-/// How many requests are sent at once, and how many redirects one follows.
+/// The maximum number of concurrent requests, and of redirects that one request follows.
 const MAX_REQUESTS: usize = 64;
 const MAX_REDIRECTS: usize = 5;

@@ -1,0 +1,74 @@
+//! How an MCP server becomes a provider: timeouts, limits, filter and secrets.
+
+use std::time::Duration;
+
+use super::MAX_MESSAGE_BYTES;
+use crate::{Changes, Secrets, ToolFilter};
+
+/// How an MCP server becomes a provider.
+#[derive(Debug, Clone)]
+pub struct UpstreamOptions {
+    /// What guest code receives from a call. Default: [`ResultFormat::Envelope`].
+    pub results: ResultFormat,
+    /// The maximum duration of a tool call, which is then cancelled. Default: two minutes.
+    pub call_timeout: Duration,
+    /// The maximum duration of connecting, and of listing each page of tools. Default: one minute (`npx` may have to
+    /// install the server first).
+    pub connect_timeout: Duration,
+    /// After an abandoned call, the server must answer a ping within this time. Otherwise its connection is closed, and
+    /// the next call restarts it. Default: 20 seconds.
+    pub ping_timeout: Duration,
+    /// The pause between the first and the second attempt to connect again. It doubles with each attempt until a call
+    /// is answered, up to 128 times. Default: 250 ms.
+    pub restart_pause: Duration,
+    /// The maximum number of tools; further ones are rejected. Default: 10 000.
+    pub max_tools: usize,
+    /// The maximum number of pages of tools. Default: 1 000.
+    pub max_pages: usize,
+    /// The maximum length of a schema, in bytes of JSON; a tool with a longer one is rejected. Default: 256 KiB.
+    pub max_schema_bytes: usize,
+    /// The maximum length of a description, in characters; a longer one is truncated. Default: 8 000.
+    pub max_description: usize,
+    /// The maximum length of the result of a call, in bytes of JSON; a call with a longer one fails. Default, and upper
+    /// bound: 16 MiB.
+    pub max_result_bytes: usize,
+    /// Root certificates (PEM) that are trusted in addition to those of the system. Default: none.
+    pub certificates: String,
+    /// Notified when the tools of an [`Upstream`](super::Upstream) may have changed. Default: no subscribers.
+    pub changes: Changes,
+    /// Which tools are imported. Default: all.
+    pub filter: ToolFilter,
+    /// Values that are redacted from everything the server sends. Default: none.
+    pub secrets: Secrets,
+}
+
+impl Default for UpstreamOptions {
+    fn default() -> Self {
+        Self {
+            results: ResultFormat::Envelope,
+            call_timeout: Duration::from_mins(2),
+            connect_timeout: Duration::from_mins(1),
+            ping_timeout: Duration::from_secs(20),
+            restart_pause: Duration::from_millis(250),
+            max_tools: 10_000,
+            max_pages: 1_000,
+            max_schema_bytes: 256 * 1024,
+            max_description: 8_000,
+            max_result_bytes: MAX_MESSAGE_BYTES,
+            certificates: String::new(),
+            changes: Changes::default(),
+            filter: ToolFilter::default(),
+            secrets: Secrets::default(),
+        }
+    }
+}
+
+/// What guest code receives from a tool call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ResultFormat {
+    /// The result as defined by MCP: `{content, structuredContent?, isError?}`. A failure is a result, too.
+    #[default]
+    Envelope,
+    /// The structured content if present, otherwise the envelope. A result with `isError` is thrown.
+    Unwrapped,
+}

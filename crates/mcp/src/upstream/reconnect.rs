@@ -1,0 +1,208 @@
+//! A connection to an MCP server that is restored when it is lost.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use execbox::ToolError;
+use futures_util::future::BoxFuture;
+use rmcp::ClientHandler;
+use rmcp::model::{
+    ClientCapabilities, ClientConfig, ClientRequest, Implementation, PingRequest, ProtocolVersion, SubscriptionFilter,
+};
+use rmcp::service::{NotificationContext, Peer, RoleClient};
+use tokio::runtime::Handle;
+use tokio::sync::{Mutex, Notify};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::endpoint::{ConnectError, Connection, Endpoint};
+use super::pipe::Disconnect;
+use super::{Route, Router, UpstreamError, UpstreamOptions, no_response};
+use crate::backoff::Backoff;
+
+/// The connection behind all tools of a server. It is restored by the first call after it was lost.
+pub(super) struct Reconnecting {
+    name: String,
+    endpoint: Endpoint,
+    options: UpstreamOptions,
+    /// Notified when the tools of the server may have changed.
+    tools_changed: Arc<Notify>,
+    backoff: Backoff,
+    /// Whether the last call was lost.
+    was_lost: AtomicBool,
+    /// Whether a ping is pending.
+    is_pinging: Arc<AtomicBool>,
+    closing: CancellationToken,
+    state: Mutex<State>,
+}
+
+enum State {
+    Open { connection: Connection, retry_at: Instant },
+    Closed,
+}
+
+impl Reconnecting {
+    pub(super) async fn connect(
+        name: &str,
+        endpoint: Endpoint,
+        options: UpstreamOptions,
+    ) -> Result<(Self, Route), UpstreamError> {
+        let tools_changed = Arc::new(Notify::new());
+        let failed = |error: ConnectError| UpstreamError::Connect { name: name.to_owned(), reason: error.to_string() };
+        let connection = connect(&endpoint, &tools_changed, &options).await.map_err(failed)?;
+        let route = connection.route();
+        let reconnecting = Self {
+            name: name.to_owned(),
+            endpoint,
+            tools_changed,
+            backoff: Backoff::new(options.restart_pause),
+            options,
+            was_lost: AtomicBool::new(false),
+            is_pinging: Arc::default(),
+            closing: CancellationToken::new(),
+            state: Mutex::new(State::Open { connection, retry_at: Instant::now() }),
+        };
+        Ok((reconnecting, route))
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) fn options(&self) -> &UpstreamOptions {
+        &self.options
+    }
+
+    pub(super) fn tools_changed(&self) -> Arc<Notify> {
+        Arc::clone(&self.tools_changed)
+    }
+
+    pub(super) async fn close(&self) {
+        self.closing.cancel(); // A task that is connecting holds the lock.
+        let previous = std::mem::replace(&mut *self.state.lock().await, State::Closed);
+        if let State::Open { connection, .. } = previous {
+            connection.close(CLOSE_TIMEOUT).await;
+        }
+    }
+
+    /// The current connection; a new one if it was lost and the pause is over.
+    async fn current(&self) -> Result<Route, ToolError> {
+        let mut state = self.state.lock().await;
+        let State::Open { connection, retry_at } = &mut *state else {
+            return Err(self.closed());
+        };
+        if !connection.is_lost() {
+            return Ok(connection.route());
+        }
+        let pause = retry_at.saturating_duration_since(Instant::now());
+        if !pause.is_zero() {
+            let (name, pause) = (&self.name, pause.as_millis());
+            return Err(ToolError::new(format!("MCP server {name:?} is not connected; next attempt in {pause} ms")));
+        }
+        *retry_at = self.backoff.next_attempt();
+        let connecting = Box::pin(connect(&self.endpoint, &self.tools_changed, &self.options));
+        let connected = self.closing.run_until_cancelled(connecting).await.ok_or_else(|| self.closed())?;
+        *connection = connected.map_err(|error| {
+            ToolError::new(format!("MCP server {:?} is not connected: {}", self.name, error.guest_message()))
+        })?;
+        self.tools_changed.notify_one();
+        Ok(connection.route())
+    }
+
+    fn closed(&self) -> ToolError {
+        ToolError::new(format!("MCP server {:?} is closed", self.name))
+    }
+}
+
+impl Router for Reconnecting {
+    fn route(&self) -> BoxFuture<'_, Result<Route, ToolError>> {
+        Box::pin(self.current())
+    }
+
+    fn on_answer(&self) {
+        self.backoff.reset();
+        // A server over HTTP returns without a new connection, perhaps with other tools.
+        if self.was_lost.swap(false, Ordering::Relaxed) {
+            self.tools_changed.notify_one();
+        }
+    }
+
+    fn on_loss(&self) {
+        self.was_lost.store(true, Ordering::Relaxed);
+    }
+
+    fn on_abandoned(&self, route: &Route) {
+        let Ok(runtime) = Handle::try_current() else { return };
+        if self.is_pinging.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let (peer, disconnect) = (route.peer.clone(), route.disconnect.clone());
+        let (is_pinging, timeout) = (Arc::clone(&self.is_pinging), self.options.ping_timeout);
+        runtime.spawn(async move {
+            ping(&peer, &disconnect, timeout).await;
+            is_pinging.store(false, Ordering::Relaxed);
+        });
+    }
+}
+
+/// Disconnects a server that does not answer a ping. An error is an answer, too: not all servers support pings.
+async fn ping(peer: &Peer<RoleClient>, disconnect: &Disconnect, timeout: Duration) {
+    let ping = peer.send_request(ClientRequest::PingRequest(PingRequest::default()));
+    if tokio::time::timeout(timeout, ping).await.is_err() {
+        disconnect.set_reason(format!("{} to a ping", no_response(timeout)));
+        disconnect.trigger();
+    }
+}
+
+async fn connect(
+    endpoint: &Endpoint,
+    tools_changed: &Arc<Notify>,
+    options: &UpstreamOptions,
+) -> Result<Connection, ConnectError> {
+    let connection = endpoint.connect(Client { tools_changed: Arc::clone(tools_changed) }, options).await?;
+    let peer = connection.route().peer;
+    if peer.peer_info().is_some_and(|info| info.protocol_version >= ProtocolVersion::V_2026_07_28) {
+        tokio::spawn(subscribe(peer, Arc::clone(tools_changed)));
+    }
+    Ok(connection)
+}
+
+/// Subscribes to changes of the tools, as the protocol requires since 2026-07-28. Ends with the connection.
+async fn subscribe(peer: Peer<RoleClient>, tools_changed: Arc<Notify>) {
+    loop {
+        let wanted = SubscriptionFilter::builder().tools_list_changed().build();
+        let Ok(mut subscription) = peer.listen(wanted).await else { return };
+        while let Ok(Some(_)) = subscription.next().await {
+            tools_changed.notify_one();
+        }
+        tokio::time::sleep(SUBSCRIBE_PAUSE).await;
+        if peer.is_transport_closed() {
+            return;
+        }
+        tools_changed.notify_one(); // There was no subscription during the pause.
+    }
+}
+
+/// Our side of a connection: offers no capabilities, and handles one notification.
+#[derive(Debug, Clone)]
+pub(super) struct Client {
+    tools_changed: Arc<Notify>,
+}
+
+impl ClientHandler for Client {
+    fn get_info(&self) -> ClientConfig {
+        let implementation = Implementation::new("execbox", env!("CARGO_PKG_VERSION"));
+        ClientConfig::new(ClientCapabilities::default(), implementation)
+    }
+
+    async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.tools_changed.notify_one();
+    }
+}
+
+/// The pause before a subscription that has ended is renewed.
+const SUBSCRIBE_PAUSE: Duration = Duration::from_secs(5);
+
+/// The maximum duration of closing a connection.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
