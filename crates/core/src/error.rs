@@ -7,7 +7,6 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value as Json;
 
-use crate::engine::Frame;
 use crate::language::Position;
 use crate::link::MAX_NAME_BYTES;
 use crate::pool::Rejected;
@@ -124,16 +123,15 @@ impl ExecuteError {
         render(self.name.as_deref(), &self.message, place.as_slice().iter().chain(&self.stack))
     }
 
-    /// With the stack that a guest was on, innermost frame first.
+    /// Adds a stack, and the position of its innermost frame.
     #[must_use]
-    pub(crate) fn on(self, frames: &[Frame]) -> Self {
-        let stack = bounded_stack(frames.iter().map(|frame| StackFrame::of(frame, SCRIPT_NAME)));
-        Self { position: frames.first().map(|frame| frame.position), stack, ..self }
+    pub(crate) fn with_stack(self, stack: Vec<StackFrame>) -> Self {
+        Self { position: stack.first().map(StackFrame::position), stack, ..self }
     }
 
-    /// With the name of a guest's error; empty for a value that is no error.
+    /// Adds the name of a guest's error; empty for a value that is not an error.
     #[must_use]
-    pub(crate) fn named(self, name: &str) -> Self {
+    pub(crate) fn with_name(self, name: &str) -> Self {
         Self { name: (!name.is_empty()).then(|| cut(name, MAX_NAME)), ..self }
     }
 }
@@ -166,16 +164,6 @@ pub struct StackFrame {
 impl StackFrame {
     fn new(function: Option<String>, file: impl Into<String>, at: Position) -> Self {
         Self { function, file: file.into(), line: at.line, column: at.column }
-    }
-
-    /// A frame as an engine saw it; `file` is the source of those that are in no module.
-    pub(crate) fn of(frame: &Frame, file: &str) -> Self {
-        Self::new(frame.function.clone(), frame.module.as_deref().unwrap_or(file), frame.position)
-    }
-
-    /// The same frame at another place.
-    pub(crate) fn moved(self, file: &str, at: Position) -> Self {
-        Self::new(self.function, file, at)
     }
 
     /// Its place in its file.
@@ -340,7 +328,7 @@ mod tests {
         let error = ExecuteError {
             position: Some(at),
             stack: vec![StackFrame::new(Some("f".into()), SCRIPT_NAME, at), StackFrame::new(None, SCRIPT_NAME, at)],
-            ..ExecuteError::new(ErrorCode::RuntimeError, "bad").named("TypeError")
+            ..ExecuteError::new(ErrorCode::RuntimeError, "bad").with_name("TypeError")
         };
         let json = json!({
             "code": "runtime_error", "message": "bad", "name": "TypeError", "position": {"line": 3, "column": 7},

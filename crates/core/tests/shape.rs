@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use execbox_core::contract::script::{Action, Script, Stop};
+use execbox_core::contract::script::{Action, Script};
+use execbox_core::contract::stop::Stop;
 use execbox_core::engine::{
     Call, CallId, Engine, Event, Frame, FunctionId, Guest, LinkError, Notification, Outcome, Pending, Settlement,
     Thrown, Turn,
@@ -212,7 +213,7 @@ fn a_call_of_a_function_that_was_not_given_is_answered_with_an_internal_error() 
 #[test]
 fn what_stopped_a_run_is_told_by_who_stopped_it() {
     for (stop, message) in [
-        (Stop::Cancelled, "Execution was cancelled"),
+        (Stop::Cancelled(None), "Execution was cancelled"),
         (Stop::TimedOut { stuck: false }, "Execution timed out after 5000 ms"),
         (
             Stop::TimedOut { stuck: true },
@@ -226,7 +227,7 @@ fn what_stopped_a_run_is_told_by_who_stopped_it() {
         for event in events {
             script.event(event);
         }
-        let result = script.stopped(stop, Duration::from_millis(5));
+        let result = script.stopped(&stop, Duration::from_millis(5));
         assert_eq!(result.outcome, Err(ExecuteError::new(ErrorCode::Timeout, message)));
         assert_eq!(result.logs, ["before"], "what was logged is kept");
     }

@@ -1,26 +1,27 @@
-//! The script contract: `execute(code, providers)` as functions over programs and outcomes (runner
-//! specification).
+//! The script contract: `execute(code, providers)` as functions over programs and outcomes (runner specification).
 //!
-//! [`Script::start`] makes a [`Program`] of a request; while the guest runs, its driver hands every
-//! [`Event`] to [`Script::event`], which keeps the log and turns calls into tool calls; at the end,
-//! [`Script::finish`] makes the [`ExecuteResult`]. Nothing here runs, waits, or knows what a tool does.
+//! [`Script::start`] makes a [`Program`] of a request. While the guest runs, its driver passes every [`Event`] to
+//! [`Script::event`], which keeps the log and turns calls into tool calls. At the end, [`Script::finish`] makes the
+//! [`ExecuteResult`]. Nothing here runs or waits, or knows what a tool does.
 //!
-//! Who may claim what, in a result:
-//! - `timeout` comes from the driver that stopped the guest, never from the guest;
-//! - `memory_limit` comes from the engine's allocator;
-//! - `tool_error` and `validation_error` come from a call that the host failed and that *that error*
-//!   carried to the program's end ([`Outcome::Failed`]);
-//! - `serialization_error` comes from the boundary in this module;
-//! - everything else that a guest throws is a `runtime_error`, whatever it says.
+//! Where the error codes of a result come from:
+//! - `timeout`: from the driver that stopped the guest, never from the guest;
+//! - `memory_limit`: from the engine's allocator;
+//! - `tool_error` and `validation_error`: from a call that the host failed, if *that very error* ended the program
+//!   ([`Outcome::Failed`]);
+//! - `serialization_error`: from the conversion of values in this module;
+//! - `runtime_error`: from everything that guest code throws, whatever its text is.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value as Json;
 
-use crate::contract::explain::{Given, explain};
+use crate::contract::explain::Given;
+use crate::contract::stack::{Uncaught, stack_frame, uncaught};
+use crate::contract::stop::Stop;
 use crate::engine::{Call, CallId, Event, LogLine, Outcome, Settlement, Thrown};
-use crate::error::{ErrorCode, ExecuteError, ExecuteResult, SCRIPT_NAME};
+use crate::error::{ErrorCode, ExecuteError, ExecuteResult, SCRIPT_NAME, bounded_stack};
 use crate::language::{Language, Reading, SyntaxError};
 use crate::manifest::ProviderManifest;
 use crate::names;
@@ -28,24 +29,24 @@ use crate::program::{Limits, Namespace, Program, Source};
 use crate::text::bytes_text;
 use crate::value::Value;
 
-/// One execution under the script contract, from request to result.
+/// One execution under the script contract.
 pub struct Script {
     code: String,
     limits: Limits,
     namespaces: Vec<Arc<Namespace>>,
-    /// For every function of the program: which provider, and which of its tools.
+    /// For every function of the program: the index of its provider, and that of the tool in the provider.
     targets: Vec<(usize, usize)>,
     logs: Vec<String>,
 }
 
-/// A call of a tool by the guest, narrowed to JSON.
+/// A call of a tool by the guest, with its input as JSON.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolCall {
-    /// To answer it by.
+    /// The call's id, by which it is settled.
     pub id: CallId,
-    /// Which of the request's providers.
+    /// The index of the provider in the request.
     pub provider: usize,
-    /// Which of that provider's tools.
+    /// The index of the tool in the provider.
     pub tool: usize,
     /// The call's first argument; `None` is `undefined`.
     pub input: Option<Json>,
@@ -54,9 +55,9 @@ pub struct ToolCall {
 /// What a driver has to do about an event.
 #[derive(Debug, PartialEq)]
 pub enum Action {
-    /// Show the line, if anybody watches. It is in the result already.
+    /// Pass the line to the caller's log sink, if there is one. The result has it already.
     Show(LogLine),
-    /// Have the tool called, and answer.
+    /// Call the tool, and settle the call with its result.
     CallTool(ToolCall),
     /// Settle the call at once.
     Settle(CallId, Settlement),
@@ -64,39 +65,11 @@ pub enum Action {
     Ignore,
 }
 
-/// Why a driver stopped a guest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stop {
-    /// Its time was up.
-    TimedOut {
-        /// It was waiting with no call pending: nothing could ever have moved it.
-        stuck: bool,
-    },
-    /// The caller cancelled it.
-    Cancelled,
-}
-
-impl Stop {
-    /// What an execution comes to that was stopped.
-    pub fn error(self, limits: &Limits) -> ExecuteError {
-        match self {
-            Self::Cancelled => cancelled(),
-            Self::TimedOut { stuck } => {
-                let limit = limits.timeout.as_secs_f64() * 1000.0;
-                let why = if stuck { ": it waits for a promise that no pending tool call can settle" } else { "" };
-                ExecuteError::new(ErrorCode::Timeout, format!("Execution timed out after {limit} ms{why}"))
-            }
-        }
-    }
-}
-
 impl Script {
-    /// Makes a program of a request. Reading the code takes time: it is given up when `should_stop` says so, with an error
-    /// that means nothing then.
+    /// Makes a program of a request. Stops reading the code when `should_stop` returns true, and fails with any error.
     ///
     /// # Errors
-    /// `runtime_error` for code that is not a program, with the place; `internal_error` for providers
-    /// whose names cannot stand.
+    /// `runtime_error` for a syntax error, with its position; `internal_error` for invalid or duplicate provider names.
     pub fn start(
         language: &dyn Language,
         code: &str,
@@ -119,7 +92,7 @@ impl Script {
         Ok((program, Self { code: code.to_owned(), limits, namespaces, targets, logs: Vec::new() }))
     }
 
-    /// Takes in something that the guest said.
+    /// Takes in an event of the guest.
     pub fn event(&mut self, event: Event) -> Action {
         match event {
             Event::Log(line) => {
@@ -127,8 +100,7 @@ impl Script {
                 Action::Show(line)
             }
             Event::Call(call) => self.call(&call),
-            // Scripts have no functions of this kind: only a compromised engine sends this.
-            Event::Notify(_) => Action::Ignore,
+            Event::Notify(_) => Action::Ignore, // Scripts have no such functions.
         }
     }
 
@@ -156,27 +128,30 @@ impl Script {
         value.map_or_else(Settlement::Failed, Settlement::Fulfilled)
     }
 
-    /// The result of a program that came to its own end, `duration` after it was accepted.
+    /// The result of a program that ended by itself, `duration` after it was accepted.
     pub fn finish(self, outcome: Outcome, duration: Duration) -> ExecuteResult {
         let outcome = match outcome {
             Outcome::Returned(value) => value
                 .to_json("result", self.limits.memory_len())
                 .map_err(|refusal| ExecuteError::new(ErrorCode::SerializationError, refusal.to_string())),
             Outcome::Threw(thrown) => Err(self.uncaught(&thrown)),
-            Outcome::Unlinked(error) => Err(ExecuteError::internal(error.to_string())), // a script has no modules
-            Outcome::Failed { error, frames } => Err(error.on(&frames)),
+            Outcome::Unlinked(error) => Err(ExecuteError::internal(error.to_string())), // Scripts have no modules.
+            Outcome::Failed { error, frames } => {
+                let stack = bounded_stack(frames.iter().map(|frame| stack_frame(frame, SCRIPT_NAME)));
+                Err(error.with_stack(stack))
+            }
             Outcome::OutOfMemory => Err(self.out_of_memory()),
             Outcome::HostMemory(what) => Err(ExecuteError::new(ErrorCode::MemoryLimit, what.message(&self.limits))),
-            Outcome::StackOverflow => Err(runtime_error("Maximum call stack size exceeded").named("RangeError")),
-            Outcome::Interrupted => Err(cancelled()),
+            Outcome::StackOverflow => Err(runtime_error("Maximum call stack size exceeded").with_name("RangeError")),
+            Outcome::Interrupted => Err(Stop::Cancelled(None).execute_error(&self.limits)),
             Outcome::Fault(fault) => Err(ExecuteError::internal(fault)),
         };
         ExecuteResult { outcome, logs: self.logs, duration }
     }
 
     /// The result of a program that was stopped.
-    pub fn stopped(self, stop: Stop, duration: Duration) -> ExecuteResult {
-        ExecuteResult { outcome: Err(stop.error(&self.limits)), logs: self.logs, duration }
+    pub fn stopped(self, stop: &Stop, duration: Duration) -> ExecuteResult {
+        ExecuteResult { outcome: Err(stop.execute_error(&self.limits)), logs: self.logs, duration }
     }
 
     fn out_of_memory(&self) -> ExecuteError {
@@ -185,14 +160,11 @@ impl Script {
     }
 
     fn uncaught(&self, thrown: &Thrown) -> ExecuteError {
-        let message = match thrown.frames.first() {
-            Some(frame) => explain(thrown, &self.code, frame.position, &self.given()),
-            None => thrown.message.clone(),
-        };
-        runtime_error(message).named(&thrown.name).on(&thrown.frames)
+        let place = |frame: &_| stack_frame(frame, SCRIPT_NAME);
+        let Uncaught { message, stack } = uncaught(thrown, place, |_| Some((&self.code, self.given())));
+        runtime_error(message).with_name(&thrown.name).with_stack(stack)
     }
 
-    /// What the program was given.
     fn given(&self) -> Given<'_> {
         let namespaces = self.namespaces.iter().map(|namespace| {
             let functions = namespace.functions.iter().map(String::as_str);
@@ -203,13 +175,9 @@ impl Script {
 }
 
 fn syntax_error(error: &SyntaxError) -> ExecuteError {
-    ExecuteError { position: error.position, ..runtime_error(error.message.as_str()).named("SyntaxError") }
+    ExecuteError { position: error.position, ..runtime_error(error.message.as_str()).with_name("SyntaxError") }
 }
 
 fn runtime_error(message: impl Into<String>) -> ExecuteError {
     ExecuteError::new(ErrorCode::RuntimeError, message)
-}
-
-fn cancelled() -> ExecuteError {
-    ExecuteError::new(ErrorCode::Timeout, "Execution was cancelled")
 }

@@ -17,7 +17,8 @@ use super::line::TooLong;
 use super::message::{HostMessage, RunnerMessage};
 use super::module::{CodeCall, CodeDone, CodeNotify, Hello, RunCode, Settle};
 use super::script::Cancel;
-use crate::contract::module::{Ending, Failure, Request, Status, Stop};
+use crate::contract::module::{Failure, Request, RunOutcome, Status};
+use crate::contract::stop::Stop;
 use crate::engine::{Call, CallId, Notification, Pending};
 use crate::language::Position;
 use crate::mailbox::CALL_COST;
@@ -43,7 +44,7 @@ pub enum Output {
     /// The run is over. The last output, and the only one of its kind.
     Finished {
         /// How it ended.
-        ending: Ending,
+        ending: RunOutcome,
         /// The most memory that it had in use.
         memory_used_bytes: Option<u64>,
     },
@@ -162,7 +163,7 @@ impl CodeHostSession {
                 self.terminate_with("the runner does not know run_code: it did not answer `hello`");
             }
             State::Running { patience_ends: Some(end), .. } if now >= end => {
-                self.begin_cancelling(Stop::SafetyCap, now);
+                self.begin_cancelling(Stop::TimedOut { stuck: false }, now);
             }
             State::Cancelling { grace_ends, .. } if now >= grace_ends => {
                 self.terminate_with("the runner was not done in time");
@@ -279,7 +280,7 @@ impl CodeHostSession {
 
     /// The runner is done. What cancelling had begun for decides, whatever the runner says; and it cannot have come to the
     /// safety cap by itself before there was time for it.
-    fn done(&mut self, ending: Ending, memory_used_bytes: Option<u64>, now: Duration) {
+    fn done(&mut self, ending: RunOutcome, memory_used_bytes: Option<u64>, now: Duration) {
         let ending = match &self.state {
             State::Running { began, .. } => {
                 let early = too_early(self.limits.timeout, now.saturating_sub(*began));
@@ -327,7 +328,7 @@ impl CodeHostSession {
         self.finish(Err(failure), None);
     }
 
-    fn finish(&mut self, ending: Ending, memory_used_bytes: Option<u64>) {
+    fn finish(&mut self, ending: RunOutcome, memory_used_bytes: Option<u64>) {
         self.state = State::Finished;
         // What was noted until now was said; what was to be called or sent is nobody's business any more.
         self.outputs.retain(|output| matches!(output, Output::Note(_)));

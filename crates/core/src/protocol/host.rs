@@ -28,7 +28,8 @@ use super::fields::MessageError;
 use super::line::{LineError, TooLong};
 use super::message::{HostMessage, RunnerMessage};
 use super::script::{self, Cancel, Done, Execute, ToolResult, WireCall, WireLog};
-use crate::contract::script::{Script, Stop, ToolCall};
+use crate::contract::script::{Script, ToolCall};
+use crate::contract::stop::Stop;
 use crate::engine::{CallId, LogLevel, LogLine, Settlement};
 use crate::error::{ErrorCode, ExecuteError, ExecuteResult, SCRIPT_NAME};
 use crate::language::Position;
@@ -146,7 +147,7 @@ pub struct HostSession {
     outputs: VecDeque<Output>,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 enum State {
     Running {
         /// The timeout and the backstop; `None` for a timeout too long to be a time.
@@ -360,7 +361,7 @@ impl HostSession {
     /// The caller wants it stopped.
     pub fn cancel(&mut self, now: Duration) {
         if let State::Running { .. } = self.state {
-            self.begin_cancelling(Stop::Cancelled, now);
+            self.begin_cancelling(Stop::Cancelled(None), now);
         }
     }
 
@@ -420,9 +421,9 @@ impl HostSession {
 
     /// The runner is done. What cancelling had begun for decides, whatever the runner says.
     fn done(&mut self, result: ExecuteResult, now: Duration) {
-        let outcome = match self.state {
+        let outcome = match &self.state {
             State::Running { .. } => result.outcome.map_err(|error| self.believe(error, now)),
-            State::Cancelling { why, .. } => Err(why.error(&self.limits)),
+            State::Cancelling { why, .. } => Err(why.execute_error(&self.limits)),
             State::Finished => return,
         };
         let doubtful = |error: &ExecuteError| matches!(error.code, ErrorCode::Timeout | ErrorCode::InternalError);
@@ -460,9 +461,9 @@ impl HostSession {
 
     /// The end without a `done`.
     fn fail(&mut self, text: &str, now: Duration) {
-        let error = match self.state {
+        let error = match &self.state {
             State::Running { .. } => ExecuteError::internal(text),
-            State::Cancelling { why, .. } => why.error(&self.limits),
+            State::Cancelling { why, .. } => why.execute_error(&self.limits),
             State::Finished => return,
         };
         self.finish(Err(error), now.saturating_sub(self.began));

@@ -21,7 +21,7 @@ use serde_json::Value as Json;
 use super::attachments::MAX_ATTACHMENT_BYTES;
 use super::fields::{A_STRING, Body, Fault, Fields, Writer, wrong};
 use super::script::{read_options, write_options};
-use crate::contract::module::{Bridge, CodeExecutionError, Ending, Failure, Request, Status};
+use crate::contract::module::{Bridge, CodeExecutionError, Failure, Request, RunOutcome, Status};
 use crate::engine::{Call, CallId, FunctionId, Notification, Pending};
 use crate::language::Dialect;
 use crate::value::Value;
@@ -221,7 +221,7 @@ pub struct CodeDone {
     /// The run.
     pub id: String,
     /// Its outcome. An unknown status is read as `error`.
-    pub ending: Ending,
+    pub ending: RunOutcome,
     /// The time from `started` to here.
     pub duration: Duration,
     /// The most memory that the program used, if the engine can tell.

@@ -24,8 +24,9 @@ use super::line::TooLong;
 use super::message::{HostMessage, RunnerMessage};
 use super::module::{CodeCall, CodeDone, CodeNotify, Hello, RunCode, Settle};
 use super::script::{self, Cancel, Done, Execute, Started, ToolResult, WireCall, WireLog};
-use crate::contract::module::{Code, CodeExecutionError, Ending, Failure, Request, Status, Stop as CodeStop};
-use crate::contract::script::{Action, Script, Stop, ToolCall};
+use crate::contract::module::{CodeExecutionError, Failure, ModuleRun, Request, RunOutcome, Status};
+use crate::contract::script::{Action, Script, ToolCall};
+use crate::contract::stop::Stop;
 use crate::engine::{CallId, Event, Outcome, Pending, Settlement, StartError, Turn};
 use crate::error::{ExecuteError, ExecuteResult};
 use crate::language::Language;
@@ -89,8 +90,8 @@ impl Job {
             }
             JobSource::Code(request) => {
                 let limits = request.limits;
-                Code::start(language, *request, should_stop).map_err(Refused::Code).map(|(program, code)| {
-                    (program, Contract::Code { code: Box::new(code), limits, memory_used_bytes: None })
+                ModuleRun::start(language, *request, should_stop).map_err(Refused::Code).map(|(program, run)| {
+                    (program, Contract::Code { run: Box::new(run), limits, memory_used_bytes: None })
                 })
             }
         };
@@ -162,7 +163,7 @@ enum Contract {
     },
     Script(Box<ScriptRun>),
     Code {
-        code: Box<Code>,
+        run: Box<ModuleRun>,
         limits: Limits,
         memory_used_bytes: Option<u64>,
     },
@@ -458,7 +459,7 @@ impl RunnerSession {
 
     fn cancel(&mut self, id: &str, now: Duration) {
         if matches!(&self.state, State::Active(active) if active.id == id) {
-            self.stop(Halt::Stop(Stop::Cancelled), now);
+            self.stop(Halt::Stop(Stop::Cancelled(None)), now);
         }
     }
 
@@ -538,8 +539,8 @@ impl RunnerSession {
             }
             (Contract::Script(run), End::Outcome(outcome)) => self.done(id, run.script.finish(outcome, duration)),
             (Contract::Script(run), End::Halted(halt)) => self.done(id, run.halted(halt, duration)),
-            (Contract::Code { code, memory_used_bytes, .. }, End::Outcome(outcome)) => {
-                self.code_done(id, code.finish(outcome), duration, memory_used_bytes);
+            (Contract::Code { run, memory_used_bytes, .. }, End::Outcome(outcome)) => {
+                self.code_done(id, run.finish(outcome), duration, memory_used_bytes);
             }
             (Contract::Code { limits, memory_used_bytes, .. }, End::Halted(halt)) => {
                 self.code_done(id, Err(halt.failure(&limits)), duration, memory_used_bytes);
@@ -547,7 +548,7 @@ impl RunnerSession {
         }
     }
 
-    fn code_done(&mut self, id: String, ending: Ending, duration: Duration, memory_used_bytes: Option<u64>) {
+    fn code_done(&mut self, id: String, ending: RunOutcome, duration: Duration, memory_used_bytes: Option<u64>) {
         self.send(RunnerMessage::CodeDone(CodeDone { id, ending, duration, memory_used_bytes }));
     }
 
@@ -578,15 +579,14 @@ const SHUTTING_DOWN: &str = "the runner is shutting down";
 impl Halt {
     fn error(&self, limits: &Limits) -> ExecuteError {
         match self {
-            Self::Stop(stop) => stop.error(limits),
+            Self::Stop(stop) => stop.execute_error(limits),
             Self::Broken(why) => ExecuteError::internal(why),
         }
     }
 
     fn failure(&self, limits: &Limits) -> Failure {
         match self {
-            Self::Stop(Stop::Cancelled) => CodeStop::Terminated(None).failure(limits),
-            Self::Stop(Stop::TimedOut { .. }) => CodeStop::SafetyCap.failure(limits),
+            Self::Stop(stop) => stop.failure(limits),
             Self::Broken(why) => Failure::internal(why),
         }
     }
@@ -611,10 +611,10 @@ fn code_error(message: &str) -> Value {
 impl ScriptRun {
     fn halted(self, halt: Halt, duration: Duration) -> ExecuteResult {
         match halt {
-            Halt::Stop(stop) => self.script.stopped(stop, duration),
+            Halt::Stop(stop) => self.script.stopped(&stop, duration),
             Halt::Broken(why) => ExecuteResult {
                 outcome: Err(ExecuteError::internal(why)),
-                ..self.script.stopped(Stop::Cancelled, duration)
+                ..self.script.stopped(&Stop::Cancelled(None), duration)
             },
         }
     }

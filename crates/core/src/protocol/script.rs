@@ -306,7 +306,7 @@ fn read_outcome(fields: &mut Fields, unknown: ErrorCode) -> Result<Result<Option
             let name = error.object.get("name").and_then(Json::as_str).unwrap_or_default();
             let position = error.object.get("position").and_then(|position| Position::deserialize(position).ok());
             let stack = error.stack("stack");
-            Ok(Err(ExecuteError { position, stack, ..ExecuteError::new(code, message).named(name) }))
+            Ok(Err(ExecuteError { position, stack, ..ExecuteError::new(code, message).with_name(name) }))
         }
     }
 }

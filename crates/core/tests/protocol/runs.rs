@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use execbox_core::contract::module::{Bridge, CodeExecutionError, Ending, Failure, Request, Status, Stop};
+use execbox_core::contract::module::{Bridge, CodeExecutionError, Failure, Request, RunOutcome, Status};
+use execbox_core::contract::stop::Stop;
 use execbox_core::engine::{Call, CallId, FunctionId, Notification, Pending};
 use execbox_core::error::StackFrame;
 use execbox_core::language::{Code, Dialect, Export, Language, Module, ModuleSource, Reading, SyntaxError};
@@ -71,12 +72,12 @@ fn note(bytes: usize) -> RunnerMessage {
     })
 }
 
-fn done(id: &str, ending: Ending) -> RunnerMessage {
+fn done(id: &str, ending: RunOutcome) -> RunnerMessage {
     RunnerMessage::CodeDone(CodeDone { id: id.into(), ending, duration: ms(1), memory_used_bytes: Some(7) })
 }
 
 /// The ending, and whether the runner has to be stopped for it.
-fn end(session: &mut CodeHostSession) -> (Ending, bool) {
+fn end(session: &mut CodeHostSession) -> (RunOutcome, bool) {
     let mut outputs = outputs(session);
     assert!(matches!(outputs.first(), Some(Output::CancelCalls)), "{outputs:?}");
     let Some(Output::Finished { ending, .. }) = outputs.pop() else { panic!("{outputs:?}") };
@@ -84,7 +85,7 @@ fn end(session: &mut CodeHostSession) -> (Ending, bool) {
     (ending, outputs.iter().any(|output| matches!(output, Output::Terminate)))
 }
 
-fn message(ending: Ending) -> String {
+fn message(ending: RunOutcome) -> String {
     ending.unwrap_err().error.message
 }
 
@@ -111,7 +112,7 @@ fn a_run_is_sent_once_and_ends_once() {
     session.handle_message(done("run-1", Ok(Value::undefined())), ms(3));
     session.handle_message(done("run-1", Err(Failure::internal("forged"))), ms(3));
     session.handle_close(&CloseReason::CutOff);
-    session.terminate(Stop::Terminated(None), ms(4));
+    session.terminate(Stop::Cancelled(None), ms(4));
     let (ending, stopped) = end(&mut session);
     assert!(ending.is_ok() && !stopped && session.is_reusable());
 }
@@ -143,8 +144,8 @@ fn terminating_asks_first_and_then_does_not() {
     for answered in [true, false] {
         let mut session = running();
         session.handle_message(call(1), ms(2));
-        session.terminate(Stop::Terminated(Some("enough".into())), ms(5));
-        session.terminate(Stop::Terminated(Some("again".into())), ms(6));
+        session.terminate(Stop::Cancelled(Some("enough".into())), ms(5));
+        session.terminate(Stop::Cancelled(Some("again".into())), ms(6));
         let asked = outputs(&mut session);
         assert!(matches!(&asked[..], [Output::Call(_), Output::CancelCalls, Output::Send(HostMessage::Cancel(_))]));
         session.settle(Pending::Call(CallId(1)), Ok(Value::undefined()));
@@ -166,7 +167,7 @@ fn terminating_asks_first_and_then_does_not() {
 #[test]
 fn terminating_before_the_run_was_sent_needs_no_asking() {
     let mut session = greeting();
-    session.terminate(Stop::Terminated(None), ms(1));
+    session.terminate(Stop::Cancelled(None), ms(1));
     let (ending, stopped) = end(&mut session);
     assert!(stopped && message(ending) == "The run was terminated");
 }
@@ -241,7 +242,7 @@ fn calls_are_numbered_upwards_and_their_arguments_are_bounded() {
 fn a_safety_cap_is_believed_once_there_was_time_for_it() {
     for (at, is_early) in [(50, true), (1001, false)] {
         let mut session = running();
-        let capped = Stop::SafetyCap.failure(&request().limits);
+        let capped = Stop::TimedOut { stuck: false }.failure(&request().limits);
         session.handle_message(done("run-1", Err(capped)), ms(at));
         let failure = end(&mut session).0.unwrap_err();
         assert_eq!((failure.error.is_internal, failure.status == Status::Terminated), (is_early, !is_early), "{at}");
@@ -340,7 +341,7 @@ fn values() -> impl Strategy<Value = Value> {
     ]
 }
 
-fn endings() -> impl Strategy<Value = Ending> {
+fn endings() -> impl Strategy<Value = RunOutcome> {
     let error = (any::<String>(), any::<String>(), any::<Option<String>>(), any::<Option<u32>>());
     let error = error.prop_map(|(name, message, function, line)| {
         let stack = line.map(|line| StackFrame { function, file: "./a.js".into(), line, column: 7 });

@@ -6,7 +6,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Context;
 
-use execbox_core::contract::module::{FIRST_FUNCTION, take_apart};
+use execbox_core::contract::module::{FIRST_FUNCTION, to_graph};
 use execbox_core::engine::{CallId, FunctionId, Pending};
 use execbox_core::value::{Datum, FunctionKind, Graph, Node, Refusal, Value};
 use futures_util::FutureExt as _;
@@ -94,7 +94,7 @@ impl HostCalls {
         let Some(function) = number.and_then(|number| self.functions.get(number as usize)).cloned() else {
             return Some((pending, Err(thrown(&HostError::new("the host gave no such function")))));
         };
-        let args = match take_apart(args, "args", budget) {
+        let args = match to_graph(args, "args", budget) {
             Ok(args) => Args::new(args),
             Err(refusal) => return Some((pending, Err(thrown(&serialization(&refusal))))),
         };

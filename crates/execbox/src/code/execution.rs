@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use execbox_core::contract::module::{CodeExecutionResult, Ending, Failure, Noted, Record, Request, Stop};
+use execbox_core::contract::module::{CodeExecutionResult, Failure, Record, Recorded, Request, RunOutcome};
+use execbox_core::contract::stop::Stop;
 use execbox_core::engine::{Call, Notification};
 use execbox_core::program::Limits;
 use execbox_core::value::Graph;
@@ -91,7 +92,7 @@ impl CodeExecution {
 impl CodeControl {
     /// As [`CodeExecution::terminate`].
     pub fn terminate(&self, reason: Option<&str>) {
-        self.0.stop_with(Stop::Terminated(reason.map(str::to_owned)));
+        self.0.stop_with(Stop::Cancelled(reason.map(str::to_owned)));
     }
 
     /// As [`CodeExecution::running`].
@@ -210,7 +211,7 @@ impl Run {
 
     /// The safety cap is due.
     pub(crate) fn cap(&self) {
-        self.control.stop_with(Stop::SafetyCap);
+        self.control.stop_with(Stop::TimedOut { stuck: false });
     }
 
     /// How many bytes one value may take here.
@@ -234,17 +235,17 @@ impl Run {
     pub(crate) fn note(&mut self, notification: &Notification) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let timestamp = (now.as_secs_f64() * 1000.0).floor();
-        match self.record.note(notification, timestamp, self.budget()) {
-            Noted::Report(report) => {
+        match self.record.add(notification, timestamp, self.budget()) {
+            Recorded::Report(report) => {
                 show(self.sinks.report.as_ref(), &report);
                 self.control.reports.lock().unwrap_or_else(PoisonError::into_inner).push(report);
             }
-            Noted::Log => {
+            Recorded::Log => {
                 if let Some(log) = self.record.logs.last() {
                     show(self.sinks.log.as_ref(), log);
                 }
             }
-            Noted::Unknown => {}
+            Recorded::Nothing => {}
         }
     }
 
@@ -255,12 +256,12 @@ impl Run {
 
     /// The result of a run that was stopped.
     pub(crate) fn stopped_result(self, memory_used_bytes: Option<u64>) -> CodeExecutionResult {
-        let failure = self.stop().unwrap_or(Stop::Terminated(None)).failure(&self.limits);
+        let failure = self.stop().unwrap_or(Stop::Cancelled(None)).failure(&self.limits);
         self.finish(Err(failure), memory_used_bytes)
     }
 
     /// The result of a run that ended so.
-    pub(crate) fn finish(self, ending: Ending, memory_used_bytes: Option<u64>) -> CodeExecutionResult {
+    pub(crate) fn finish(self, ending: RunOutcome, memory_used_bytes: Option<u64>) -> CodeExecutionResult {
         let ending = self.control.settle().map_or(ending, |stop| Err(stop.failure(&self.limits)));
         let budget = self.budget();
         self.record.finish(ending, self.began.elapsed(), memory_used_bytes, budget)

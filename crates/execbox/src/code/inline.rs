@@ -4,7 +4,7 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::{Context, Poll};
 
-use execbox_core::contract::module::{Code, CodeExecutionResult, Failure, Request};
+use execbox_core::contract::module::{CodeExecutionResult, Failure, ModuleRun, Request};
 use execbox_core::engine::{Event, Guest, Outcome, Turn};
 use futures_util::future::OptionFuture;
 
@@ -14,12 +14,12 @@ use crate::session::turns::Turns;
 
 /// Drives a run to its end.
 pub(crate) async fn drive(parts: Parts, request: Request, run: Run) -> CodeExecutionResult {
-    let (program, code) = match Code::start(&*parts.language, request, &|| run.is_to_stop()) {
+    let (program, module) = match ModuleRun::start(&*parts.language, request, &|| run.is_to_stop()) {
         Ok(started) => started,
         Err(failure) => return run.finish(Err(failure), None),
     };
     match parts.engine.start(program) {
-        Ok(guest) => Drive { guest, turns: Turns::new(), run, events: Vec::new() }.drive(&code).await,
+        Ok(guest) => Drive { guest, turns: Turns::new(), run, events: Vec::new() }.drive(&module).await,
         Err(error) => run.finish(Err(Failure::internal(error.to_string())), None),
     }
 }
@@ -32,7 +32,7 @@ struct Drive {
 }
 
 impl Drive {
-    async fn drive(mut self, code: &Code) -> CodeExecutionResult {
+    async fn drive(mut self, module: &ModuleRun) -> CodeExecutionResult {
         let stopped = self.run.stopped();
         let mut stopped = pin!(stopped.cancelled());
         let mut capped = pin!(OptionFuture::from(self.run.capped_at().map(tokio::time::sleep_until)));
@@ -50,7 +50,7 @@ impl Drive {
         let peak = self.guest.peak_memory_bytes();
         drop(self.guest);
         match outcome {
-            Some(outcome) => self.run.finish(code.finish(outcome), peak),
+            Some(outcome) => self.run.finish(module.finish(outcome), peak),
             None => self.run.stopped_result(peak),
         }
     }

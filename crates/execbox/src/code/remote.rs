@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use execbox_core::contract::module::{CodeExecutionResult, Ending, Request, Stop};
+use execbox_core::contract::module::{CodeExecutionResult, Request, RunOutcome};
+use execbox_core::contract::stop::Stop;
 use execbox_core::protocol::code_host::{CodeHostSession, Output};
 use execbox_core::protocol::host::HostOptions;
 use execbox_core::protocol::message::{HostMessage, RunnerMessage};
@@ -35,7 +36,7 @@ where
 struct Conversation<'a, L> {
     wire: Wire<'a, CodeHostSession, L>,
     run: Run,
-    end: Option<(Ending, Option<u64>)>,
+    end: Option<(RunOutcome, Option<u64>)>,
 }
 
 impl<L: MessageChannel<HostMessage, RunnerMessage>> Conversation<'_, L> {
@@ -44,7 +45,7 @@ impl<L: MessageChannel<HostMessage, RunnerMessage>> Conversation<'_, L> {
         let mut stopped = pin!(stopped.cancelled().fuse());
         let (ending, memory_used_bytes) = poll_fn(|cx| {
             if stopped.as_mut().poll(cx).is_ready() {
-                let stop = self.run.stop().unwrap_or(Stop::Terminated(None));
+                let stop = self.run.stop().unwrap_or(Stop::Cancelled(None));
                 self.wire.session.terminate(stop, self.wire.now());
             }
             self.poll_end(cx)
@@ -55,7 +56,7 @@ impl<L: MessageChannel<HostMessage, RunnerMessage>> Conversation<'_, L> {
     }
 
     /// Goes on until nothing can.
-    fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<(Ending, Option<u64>)> {
+    fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<(RunOutcome, Option<u64>)> {
         self.follow_outputs(cx);
         while self.wire.step(cx) || self.poll_calls(cx) || self.wire.flush(cx) {
             self.follow_outputs(cx);

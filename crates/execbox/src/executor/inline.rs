@@ -8,7 +8,8 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use execbox_core::contract::script::{Action, Script, Stop};
+use execbox_core::contract::script::{Action, Script};
+use execbox_core::contract::stop::Stop;
 use execbox_core::engine::{Engine, Event, Guest, Outcome, Pending, Turn};
 use execbox_core::error::{ExecuteError, ExecuteResult};
 use execbox_core::language::Language;
@@ -59,7 +60,7 @@ impl InlineExecutor {
         let (program, script) = match started {
             Ok(started) => started,
             Err(error) => {
-                let error = stopped().map_or(error, |stop| stop.error(&limits));
+                let error = stopped().map_or(error, |stop| stop.execute_error(&limits));
                 return ExecuteResult::failed(error, accepted.elapsed());
             }
         };
@@ -74,7 +75,7 @@ impl InlineExecutor {
 /// Why an execution that is not started yet has to end, if it has to.
 fn stop_reason(execution: &ExecuteRequest, accepted: Instant) -> Option<Stop> {
     if execution.cancellation.as_ref().is_some_and(CancellationToken::is_cancelled) {
-        return Some(Stop::Cancelled);
+        return Some(Stop::Cancelled(None));
     }
     (accepted.elapsed() >= execution.limits.timeout).then_some(Stop::TimedOut { stuck: false })
 }
@@ -140,7 +141,7 @@ impl Run {
         let mut time_up = pin!(OptionFuture::from(deadline.map(tokio::time::sleep_until)));
         let end = poll_fn(|cx| {
             if let Poll::Ready(Some(())) = cancelled.as_mut().poll(cx) {
-                return Poll::Ready(End::Stopped(Stop::Cancelled));
+                return Poll::Ready(End::Stopped(Stop::Cancelled(None)));
             }
             // Timers count whole milliseconds; no time at all must not depend on theirs.
             let no_time = self.execution.limits.timeout.is_zero();
@@ -154,7 +155,7 @@ impl Run {
         let duration = self.accepted.elapsed();
         match end {
             End::Done(outcome) => self.script.finish(outcome, duration),
-            End::Stopped(stop) => self.script.stopped(stop, duration),
+            End::Stopped(stop) => self.script.stopped(&stop, duration),
         }
     }
 

@@ -127,7 +127,7 @@ impl<F: RunnerFactory> Pooled<F> {
         let stopped = run.stopped();
         let (lease, mut channel) = match stopped.run_until_cancelled(self.acquire()).await {
             None => return run.stopped_result(None),
-            Some(Err(error)) => return run.finish(Err(Failure::refused(error)), None),
+            Some(Err(error)) => return run.finish(Err(Failure::rejected(error)), None),
             Some(Ok(acquired)) => acquired,
         };
         let (result, reusable) = code::converse(&mut channel, request, run, self.settings.options).await;

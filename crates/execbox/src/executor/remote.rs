@@ -7,7 +7,7 @@ use std::task::Context;
 use std::time::Duration;
 
 use execbox_core::contract::module::{CodeExecutionResult, Failure, Request};
-use execbox_core::contract::script::Stop;
+use execbox_core::contract::stop::Stop;
 use execbox_core::error::{ExecuteError, ExecuteResult};
 use execbox_core::protocol::host::HostOptions;
 use execbox_core::protocol::message::{HostMessage, RunnerMessage};
@@ -122,7 +122,8 @@ impl RemoteExecutor {
         let mut result = match cancellation.run_until_cancelled(connecting).await {
             None => cancelled(&execution.limits),
             Some(Err(_elapsed)) => {
-                let ExecuteError { code, message, .. } = Stop::TimedOut { stuck: false }.error(&execution.limits);
+                let ExecuteError { code, message, .. } =
+                    Stop::TimedOut { stuck: false }.execute_error(&execution.limits);
                 failed(ExecuteError::new(code, format!("{message}: it was still connecting to the runner")))
             }
             // The kind alone: an error's words may name paths and addresses of the host.

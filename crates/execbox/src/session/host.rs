@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use execbox_core::contract::script::Stop;
+use execbox_core::contract::stop::Stop;
 use execbox_core::error::ExecuteResult;
 use execbox_core::program::Limits;
 use execbox_core::protocol::host::{HostOptions, HostSession, Output};
@@ -44,7 +44,7 @@ where
 
 /// The result of an execution that was cancelled before a runner had it.
 pub(crate) fn cancelled(limits: &Limits) -> ExecuteResult {
-    ExecuteResult::failed(Stop::Cancelled.error(limits), Duration::ZERO)
+    ExecuteResult::failed(Stop::Cancelled(None).execute_error(limits), Duration::ZERO)
 }
 
 /// One execution under way.

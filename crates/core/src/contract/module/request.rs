@@ -1,0 +1,101 @@
+//! What the host asks for: sources, values and limits.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::engine::LogLevel;
+use crate::language::Dialect;
+use crate::program::Limits;
+use crate::value::{Datum, FunctionKind, Graph, Node, Refusal, Value};
+
+/// The number of the `report` global (§5.2).
+pub const REPORT: u32 = 0;
+
+/// The functions of the captured console (§4.3), with the numbers from 1.
+pub(super) const CONSOLE: [(&str, LogLevel); 5] = [
+    ("log", LogLevel::Log),
+    ("info", LogLevel::Info),
+    ("warn", LogLevel::Warn),
+    ("error", LogLevel::Error),
+    ("debug", LogLevel::Debug),
+];
+
+/// The first number of the host's functions.
+pub const FIRST_FUNCTION: u32 = 6;
+
+/// The request for a run: the parts of `CodeExecutionOptions` (§3) as data.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Request {
+    /// The source of the entry module.
+    pub source: String,
+    /// The name of the entry module (`filename`).
+    pub filename: Option<String>,
+    /// The language of all sources.
+    pub language: Dialect,
+    /// Further source modules, by relative specifier.
+    pub modules: BTreeMap<String, String>,
+    /// Bridged modules, by bare specifier.
+    pub imports: BTreeMap<String, Bridge>,
+    /// Bridged globals, with `console` and `report`: see [`add_own_globals`].
+    pub globals: Bridge,
+    /// The export that is called or read (`execute.fn`).
+    pub function: String,
+    /// The arguments (`execute.args`): an array.
+    pub args: Value,
+    /// `memoryLimitBytes`; the safety cap as the timeout; the limits of the captured console.
+    pub limits: Limits,
+}
+
+/// An object of values for the guest: the exports of a bridged module, or the globals.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Bridge {
+    /// The names of the object's members.
+    pub names: BTreeSet<String>,
+    /// The object.
+    pub value: Value,
+}
+
+impl Bridge {
+    /// Makes a bridge of a plain object. `what` names the object in errors.
+    ///
+    /// # Errors
+    /// The value is not a plain object, or a member is not serializable.
+    pub fn new(object: &Graph, what: &str) -> Result<Self, Refusal> {
+        let Some(Node::Object(members)) = object.node(object.root()) else {
+            return Err(Refusal {
+                path: what.to_owned(),
+                reason: "is not a plain object of names and values".to_owned(),
+            });
+        };
+        let names = members.iter().map(|(name, _)| name.clone()).collect();
+        Ok(Self { names, value: object.to_value(what)? })
+    }
+
+    /// Makes a bridge of bytes from the runner protocol.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new); or the bytes are not a value, or the value takes more than `budget` bytes.
+    pub fn from_value(value: Value, what: &str, budget: usize) -> Result<Self, Refusal> {
+        let Self { names, .. } = Self::new(&value.to_graph(what, budget)?, what)?;
+        Ok(Self { names, value })
+    }
+}
+
+/// Adds the contract's own globals: a captured `console`, unless the caller has one (§4.3), and `report`, if the caller
+/// asks for reports (§5.2).
+pub fn add_own_globals(globals: &mut Graph, report: bool) {
+    let Datum::Node(root) = *globals.root() else { return };
+    let mut own = Vec::new();
+    if globals.member(globals.root(), "console").is_none() {
+        let functions = CONSOLE.iter().zip(1..).map(|((name, _), number)| (*name, number));
+        let functions: Vec<_> =
+            functions.map(|(name, number)| (name, globals.function(number, FunctionKind::Log, name))).collect();
+        own.push(("console".to_owned(), globals.object(functions)));
+    }
+    if report {
+        own.push(("report".to_owned(), globals.function(REPORT, FunctionKind::Notify, "report")));
+    }
+    if let Some(Node::Object(members)) = globals.get_mut(root) {
+        members.retain(|(name, _)| own.iter().all(|(added, _)| added != name));
+        members.extend(own);
+    }
+}

@@ -1,0 +1,37 @@
+//! Uncaught errors in terms of the sources as the caller gave them.
+
+use crate::contract::explain::{Given, explain};
+use crate::engine::{Frame, Thrown};
+use crate::error::{StackFrame, bounded_stack};
+
+/// What both contracts report of an uncaught error.
+pub(super) struct Uncaught {
+    /// The error's message, explained where that is possible.
+    pub(super) message: String,
+    /// The innermost frames.
+    pub(super) stack: Vec<StackFrame>,
+}
+
+/// `place` locates a frame in the sources. `source` returns the text of a file, and the names that its code can use.
+pub(super) fn uncaught<'a>(
+    thrown: &Thrown,
+    place: impl Fn(&Frame) -> StackFrame,
+    source: impl FnOnce(&str) -> Option<(&'a str, Given<'a>)>,
+) -> Uncaught {
+    let stack = bounded_stack(thrown.frames.iter().map(place));
+    let explained = stack.first().and_then(|frame| {
+        let (text, given) = source(&frame.file)?;
+        Some(explain(thrown, text, frame.position(), &given))
+    });
+    Uncaught { message: explained.unwrap_or_else(|| thrown.message.clone()), stack }
+}
+
+/// A frame at the place that the engine reports. `file` is the name of a source without modules.
+pub(super) fn stack_frame(frame: &Frame, file: &str) -> StackFrame {
+    StackFrame {
+        function: frame.function.clone(),
+        file: frame.module.as_deref().unwrap_or(file).to_owned(),
+        line: frame.position.line,
+        column: frame.position.column,
+    }
+}
