@@ -1,6 +1,8 @@
-//! Values taken apart and put together: graphs, their bytes, and their JSON.
+//! Graphs, their bytes, and their tagged JSON.
 
-use execbox_core::value::{Datum, ErrorNode, FunctionKind, Graph, Node, Value, ViewKind};
+use execbox_core::value::{
+    Datum, ErrorNode, Foreign, FunctionKind, Graph, Node, Reason, SerializationError, Value, ViewKind,
+};
 use execbox_testkit::graphs::any_graph;
 use proptest::prelude::*;
 use serde_json::json;
@@ -9,7 +11,7 @@ const BUDGET: usize = 1 << 20;
 
 proptest! {
     #[test]
-    fn any_graph_survives_as_bytes_and_as_json(graph in any_graph()) {
+    fn any_graph_is_unchanged_as_bytes_and_as_json(graph in any_graph()) {
         let value = graph.to_value("value").unwrap();
         prop_assert_eq!(&value.to_graph("value", BUDGET).unwrap(), &graph);
         let json = graph.to_tagged_json("value").unwrap();
@@ -18,7 +20,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_a_graph_or_a_refusal(bytes in prop::collection::vec(0_u8..26, 0..64)) {
+    fn any_bytes_are_a_graph_or_an_error(bytes in prop::collection::vec(0_u8..26, 0..64)) {
         let value = Value::from_bytes(bytes);
         if let Ok(graph) = value.to_graph("value", BUDGET) {
             prop_assert_eq!(graph.to_value("value").unwrap().to_graph("value", BUDGET).unwrap(), graph);
@@ -27,45 +29,47 @@ proptest! {
     }
 
     #[test]
-    fn a_value_that_lost_its_end_is_refused(graph in any_graph(), at in any::<prop::sample::Index>()) {
+    fn truncated_values_are_errors(graph in any_graph(), at in any::<prop::sample::Index>()) {
         let value = graph.to_value("value").unwrap();
         let cut = Value::from_bytes(&value.as_bytes()[..at.index(value.as_bytes().len())]);
         prop_assert!(cut.to_graph("value", BUDGET).is_err());
     }
 }
 
-fn refused(value: &Value, budget: usize) -> String {
-    value.to_graph("result", budget).unwrap_err().to_string()
+fn reason(value: &Value, budget: usize) -> Reason {
+    value.to_graph("result", budget).unwrap_err().reason
 }
 
 #[test]
-fn depth_costs_no_stack() {
+fn deep_graphs_need_no_stack() {
     let deep = [[7, 1].repeat(1_000_000), vec![1]].concat();
     let graph = Value::from_bytes(deep.clone()).to_graph("result", 1 << 30).unwrap();
     assert_eq!(graph, graph.clone());
     assert_eq!(graph.to_value("result").unwrap().as_bytes(), deep);
-    assert_eq!(graph.to_tagged_json("result").unwrap_err().to_string(), "result nests deeper than 100 levels");
+    assert_eq!(graph.to_tagged_json("result").unwrap_err().reason, Reason::TooDeep);
 }
 
 #[test]
-fn what_is_kept_is_paid_for() {
-    let too_large = |budget| {
-        format!("result is too large to cross: it takes more than {budget} of the host's memory; pass less, or page it")
-    };
+fn values_beyond_the_budget_are_too_large() {
     let mut wide = vec![7, 0xff, 0xff, 0x03];
     wide.resize(wide.len() + 0xffff, 1);
-    assert_eq!(refused(&Value::from_bytes(wide), 1 << 16), too_large("64 KiB"));
+    let wide = Value::from_bytes(wide).to_graph("result", 1 << 16).unwrap_err();
+    assert_eq!(wide.reason, Reason::TooLarge(1 << 16));
+    assert_eq!(
+        wide.to_string(),
+        "result is too large to cross: it takes more than 64 KiB of the host's memory; pass less, or page it"
+    );
     let bytes = {
         let mut graph = Graph::default();
         let root = graph.bytes([0; 5000]);
         graph.set_root(root);
         graph
     };
-    assert_eq!(refused(&bytes.to_value("v").unwrap(), 5000), too_large("4.88 KiB"));
+    assert_eq!(reason(&bytes.to_value("v").unwrap(), 5000), Reason::TooLarge(5000));
 }
 
 #[test]
-fn hostile_bytes_are_refused() {
+fn hostile_bytes_are_invalid() {
     for bytes in [
         &[][..],
         &[24],
@@ -86,13 +90,13 @@ fn hostile_bytes_are_refused() {
         &[8, 7],
         &[1, 1],
     ] {
-        assert_eq!(refused(&Value::from_bytes(bytes), BUDGET), "result is not in the format of values", "{bytes:?}");
+        assert_eq!(reason(&Value::from_bytes(bytes), BUDGET), Reason::InvalidFormat, "{bytes:?}");
     }
-    assert_eq!(refused(&Value::from_bytes([11, 1]), BUDGET), "result is a symbol; use a string");
+    assert_eq!(reason(&Value::from_bytes([11, 1]), BUDGET), Reason::Foreign(Foreign::Symbol));
 }
 
 #[test]
-fn a_graph_that_is_none_is_refused() {
+fn inconsistent_graphs_are_errors() {
     let mut other = Graph::default();
     let far: Vec<Datum> = (0..9).map(|_| other.array([])).collect();
     let mut graph = Graph::default();
@@ -100,26 +104,20 @@ fn a_graph_that_is_none_is_refused() {
     let Datum::Node(buffer) = buffer else { unreachable!() };
     let array = graph.array([Datum::Null]);
     let Datum::Node(array) = array else { unreachable!() };
-    for (node, why) in [
-        (Node::Array(far), "refers to an object that its graph does not have"),
-        (
-            Node::View { kind: ViewKind::Int8, buffer, offset: 2, len: Some(2) },
-            "has a view of what is no buffer, or of more than its buffer holds",
-        ),
-        (
-            Node::View { kind: ViewKind::Int8, buffer: array, offset: 0, len: Some(0) },
-            "has a view of what is no buffer, or of more than its buffer holds",
-        ),
-        (Node::Boxed(Datum::Null), "has a boxed value that is no boolean, number, bigint or string"),
+    for (node, reason) in [
+        (Node::Array(far), Reason::UnknownNode),
+        (Node::View { kind: ViewKind::Int8, buffer, offset: 2, len: Some(2) }, Reason::InvalidView),
+        (Node::View { kind: ViewKind::Int8, buffer: array, offset: 0, len: Some(0) }, Reason::InvalidView),
     ] {
         let root = graph.add(node);
         graph.set_root(root);
-        assert_eq!(graph.to_value("answer").unwrap_err().to_string(), format!("answer {why}"));
+        let path = "answer".to_owned();
+        assert_eq!(graph.to_value("answer").unwrap_err(), SerializationError { path, reason });
     }
 }
 
 #[test]
-fn graphs_are_equal_when_no_program_could_tell() {
+fn graphs_are_equal_if_no_program_can_tell_them_apart() {
     let array_of_two = |shared: bool| {
         let mut graph = Graph::default();
         let first = graph.array([]);
@@ -150,7 +148,7 @@ fn graphs_are_equal_when_no_program_could_tell() {
 }
 
 #[test]
-fn every_kind_has_its_tagged_json() {
+fn every_kind_of_value_has_tagged_json() {
     let tagged = json!({
         "plain": [1, 2.5, "x", true, null, {"$$id": 1, "$$$ref": 2}],
         "undefined": {"$undefined": true},
@@ -175,7 +173,7 @@ fn every_kind_has_its_tagged_json() {
 }
 
 #[test]
-fn references_name_objects_before_and_after() {
+fn references_may_precede_and_follow_their_object() {
     let forward =
         Graph::from_tagged_json(&json!([{"$ref": 7}, {"$id": 7, "$value": {"me": {"$ref": 7}}}]), "v").unwrap();
     let items = forward.items(forward.root()).unwrap();
@@ -195,30 +193,37 @@ fn references_name_objects_before_and_after() {
 }
 
 #[test]
-fn bad_tags_are_told_with_their_path() {
-    for (json, why) in [
-        (
-            json!({"a": [{"$when": 1}]}),
-            "args.a[0] has the tag $when, which there is not; a key \"$when\" is written \"$$when\"",
-        ),
-        (json!({"$date": 1, "at": 2}), "args has a $date with the key \"at\", which is no part of it"),
-        (json!({"$$a": 1, "$set": []}), "args has a $set with the key \"$$a\", which is no part of it"),
-        (json!({"$value": []}), "args has the tag $value, which there is not; a key \"$value\" is written \"$$value\""),
-        (json!([{"$date": "today"}]), "args[0] has a $date that is no number of milliseconds"),
-        (json!([{"$ref": 1}]), "args has a $ref to 1, which is no $id"),
-        (json!([{"$id": 1, "$value": []}, {"$id": 1, "$value": []}]), "args[1] has the $id 1 twice"),
-        (json!({"$id": 1, "$value": 5}), "args has a $value that is no object"),
-        (json!({"$id": 1, "$value": {"$ref": 1}}), "args has a $value that is no object"),
-        (json!({"$bytes": "!"}), "args has a $bytes that is not base64"),
-        (json!({"$bigint": "1.5"}), "args has a $bigint that is not a whole number, in decimal or as 0x…"),
-        (json!({"$map": [[1]]}), "args has a $map whose entries are not [key, value]"),
+fn invalid_tags_are_errors_with_their_path() {
+    let invalid = |key, expected| Reason::InvalidTag { key, expected };
+    let not_an_object = || invalid("$value", "an array or an object");
+    for (json, path, reason) in [
+        (json!({"a": [{"$when": 1}]}), "args.a[0]", Reason::UnknownTag("$when".into())),
+        (json!({"$date": 1, "at": 2}), "args", Reason::UnknownKey { tag: "$date", key: "at".into() }),
+        (json!({"$$a": 1, "$set": []}), "args", Reason::UnknownKey { tag: "$set", key: "$$a".into() }),
+        (json!({"$value": []}), "args", Reason::UnknownTag("$value".into())),
+        (json!([{"$date": "today"}]), "args[0]", invalid("$date", "a number of milliseconds, or null")),
+        (json!([{"$ref": 1}]), "args", Reason::UnknownId(1)),
+        (json!([{"$id": 1, "$value": []}, {"$id": 1, "$value": []}]), "args[1]", Reason::DuplicateId(1)),
+        (json!({"$id": 1, "$value": {"a": {"$id": 1, "$value": []}}}), "args.a", Reason::DuplicateId(1)),
+        (json!({"$id": 1}), "args", not_an_object()),
+        (json!({"$id": 1, "$value": 5}), "args", not_an_object()),
+        (json!({"$id": 1, "$value": {"$ref": 1}}), "args", not_an_object()),
+        (json!({"$ref": -1}), "args", invalid("$ref", "an integer of 0 or more")),
+        (json!({"$promise": 4_294_967_296_u64}), "args", invalid("$promise", "an integer below 2^32")),
+        (json!({"$bytes": "!"}), "args", invalid("$bytes", "base64")),
+        (json!({"$bytes": 1}), "args", invalid("$bytes", "a string")),
+        (json!({"$boxed": null}), "args", invalid("$boxed", "a boolean, number, bigint or string")),
+        (json!({"$boxed": {"a": 1}}), "args", invalid("$boxed", "a boolean, number, bigint or string")),
+        (json!({"$bigint": "1.5"}), "args", invalid("$bigint", "an integer as a string, decimal or 0x…")),
+        (json!({"$map": [[1]]}), "args", invalid("$map", "an array of [key, value]")),
     ] {
-        assert_eq!(Graph::from_tagged_json(&json, "args").unwrap_err().to_string(), why);
+        let error = Graph::from_tagged_json(&json, "args").unwrap_err();
+        assert_eq!(error, SerializationError { path: path.to_owned(), reason }, "{json}");
     }
 }
 
 #[test]
-fn functions_promises_and_errors_are_built() {
+fn functions_promises_and_errors_are_added_to_graphs() {
     let mut graph = Graph::default();
     let (call, later) = (graph.function(3, FunctionKind::Async, "readFile"), graph.add(Node::Promise(0)));
     let error = graph.error("RangeError", "too far");

@@ -1,6 +1,6 @@
-//! Graphs of every kind of object, at random: with cycles, shared parts and views, as a program could have made them.
+//! Random graphs of every kind of object, with cycles, shared parts and views, as a program could make them.
 
-use execbox_core::value::{BigInt, Datum, ErrorNode, Graph, Node, NodeId, ViewKind};
+use execbox_core::value::{BigInt, Datum, ErrorNode, Graph, Node, NodeId, Primitive, ViewKind};
 use proptest::prelude::*;
 
 /// A part of an object: a primitive, or the object whose place in the list this is, modulo the list's length.
@@ -22,7 +22,7 @@ enum Spec {
     Error(&'static str, Option<String>, Option<Part>),
     Buffer(Vec<u8>, Option<u8>),
     View(u8, usize, u8, Option<u8>),
-    Boxed(Datum),
+    Boxed(Primitive),
 }
 
 /// Graphs of up to 24 objects.
@@ -33,14 +33,20 @@ pub fn any_graph() -> impl Strategy<Value = Graph> {
 /// Primitive values, among them the numbers that JSON cannot represent.
 pub fn any_primitive() -> impl Strategy<Value = Datum> {
     prop_oneof![
-        Just(Datum::Undefined),
-        Just(Datum::Null),
-        any::<bool>().prop_map(Datum::Bool),
-        any::<i32>().prop_map(Datum::from),
+        1 => Just(Datum::Undefined),
+        1 => Just(Datum::Null),
+        5 => any_boxable().prop_map(Datum::Primitive),
+    ]
+}
+
+fn any_boxable() -> impl Strategy<Value = Primitive> {
+    prop_oneof![
+        any::<bool>().prop_map(Primitive::Bool),
+        any::<i32>().prop_map(|n| Primitive::Number(n.into())),
         prop_oneof![Just(-0.0), Just(f64::NAN), Just(f64::INFINITY), any::<f64>()]
-            .prop_map(|n| Datum::Number(if n.is_nan() { f64::NAN } else { n })),
-        prop_oneof![any::<i128>(), any::<i8>().prop_map(i128::from)].prop_map(|n| Datum::BigInt(BigInt::from(n))),
-        ".{0,6}".prop_map(Datum::String),
+            .prop_map(|n| Primitive::Number(if n.is_nan() { f64::NAN } else { n })),
+        prop_oneof![any::<i128>(), any::<i8>().prop_map(i128::from)].prop_map(|n| Primitive::BigInt(BigInt::from(n))),
+        ".{0,6}".prop_map(Primitive::String),
     ]
 }
 
@@ -67,7 +73,7 @@ fn any_spec() -> impl Strategy<Value = Spec> {
             .prop_map(|(name, message, cause)| Spec::Error(name, message, cause)),
         (prop::collection::vec(any::<u8>(), 0..40), any::<Option<u8>>()).prop_map(|(b, m)| Spec::Buffer(b, m)),
         (0_u8..13, any::<usize>(), any::<u8>(), any::<Option<u8>>()).prop_map(|(k, b, o, l)| Spec::View(k, b, o, l)),
-        any_primitive().prop_map(Spec::Boxed),
+        any_boxable().prop_map(Spec::Boxed),
     ]
 }
 
@@ -150,7 +156,6 @@ fn build(specs: &[Spec], root: &Part) -> Graph {
                 Node::Buffer { bytes: bytes.clone(), max_len }
             }
             Spec::View(kind, buffer, offset, len) => view(specs, &ids, *kind, *buffer, *offset, *len),
-            Spec::Boxed(Datum::Undefined | Datum::Null) => Node::Boxed(Datum::Bool(false)),
             Spec::Boxed(primitive) => Node::Boxed(primitive.clone()),
         };
         *graph.get_mut(id).unwrap() = node;
@@ -180,13 +185,7 @@ fn view(specs: &[Spec], ids: &[NodeId], kind: u8, buffer: usize, offset: u8, len
 
 /// A `Map` has no key -0.
 fn as_key(datum: Datum) -> Datum {
-    if let Datum::Number(number) = datum
-        && number == 0.0
-    {
-        Datum::Number(0.0)
-    } else {
-        datum
-    }
+    if datum.as_number() == Some(0.0) { Datum::from(0) } else { datum }
 }
 
 fn same(left: &Datum, right: &Datum) -> bool {

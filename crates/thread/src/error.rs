@@ -7,7 +7,7 @@
 use std::error::Error;
 use std::fmt;
 
-use execbox::core::value::Refusal;
+use execbox::core::value::SerializationError;
 
 /// Why an operation on a thread failed.
 #[derive(Debug, thiserror::Error)]
@@ -52,7 +52,7 @@ pub enum ThreadError {
     },
     /// A value that cannot be stored as JSON.
     #[error(transparent)]
-    Json(#[from] Refusal),
+    Json(#[from] SerializationError),
     /// A bridge was granted two things by one name.
     #[error("the bridge has two exports named {0:?}: give the provider another name")]
     DuplicateExport(String),

@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 use std::time::{Duration, UNIX_EPOCH};
 
-use execbox::code::{Datum, Graph, Node};
+use execbox::code::{Datum, Graph, Node, Primitive};
 use execbox::core::value::{ErrorNode, MAX_JSON_DEPTH, NodeId, ViewKind};
 use serde_json::Number;
 
@@ -80,13 +80,19 @@ impl<'g> Printer<'g> {
         match datum {
             Datum::Undefined => self.text += "undefined",
             Datum::Null => self.text += "null",
-            Datum::Bool(value) => self.text += if *value { "true" } else { "false" },
-            Datum::Number(value) => self.text += &number(*value),
-            Datum::BigInt(value) => {
+            Datum::Primitive(value) => self.primitive(value),
+            Datum::Node(id) => self.object(*id),
+        }
+    }
+
+    fn primitive(&mut self, value: &Primitive) {
+        match value {
+            Primitive::Bool(value) => self.text += if *value { "true" } else { "false" },
+            Primitive::Number(value) => self.text += &number(*value),
+            Primitive::BigInt(value) => {
                 let _ = write!(self.text, "{value}n");
             }
-            Datum::String(text) => self.string(text),
-            Datum::Node(id) => self.object(*id),
+            Primitive::String(text) => self.string(text),
         }
     }
 
@@ -129,7 +135,7 @@ impl<'g> Printer<'g> {
             }
             Node::Boxed(primitive) => {
                 self.text += "Object(";
-                self.datum(primitive);
+                self.primitive(primitive);
                 self.text += ")";
             }
             Node::Function(function) => {

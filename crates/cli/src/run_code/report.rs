@@ -47,10 +47,10 @@ pub(super) fn log_sink(silent: bool) -> impl Fn(&CodeExecutionLog) + Send + Sync
 pub(super) fn as_json_allows(result: CodeExecutionResult) -> CodeExecutionResult {
     match result.to_json() {
         Ok(_) => result,
-        Err(refusal) => CodeExecutionResult {
+        Err(error) => CodeExecutionResult {
             duration: result.duration,
             memory_used_bytes: result.memory_used_bytes,
-            ..failed(Failure::serialization(&refusal))
+            ..failed(Failure::serialization(&error))
         },
     }
 }

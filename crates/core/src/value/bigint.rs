@@ -1,4 +1,4 @@
-//! Whole numbers of any size, as they cross: two's complement. No arithmetic.
+//! Integers of any size, in two's complement. No arithmetic.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,11 +7,11 @@ use std::str::FromStr;
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct BigInt(Box<[u8]>);
 
-/// Longer ones are written in hexadecimal: turning them into decimal takes time that grows with the square of their length.
+/// Longer numbers are written in hexadecimal: conversion to decimal takes time quadratic in the length.
 const MAX_DECIMAL_BYTES: usize = 1024;
 
 impl BigInt {
-    /// From two's complement, little-endian; no bytes are zero.
+    /// Reads two's complement, little-endian. An empty slice is zero.
     pub fn from_le_bytes(bytes: &[u8]) -> Self {
         let mut bytes = if bytes.is_empty() { &[0] } else { bytes };
         while let [rest @ .., before, last] = bytes
@@ -22,12 +22,12 @@ impl BigInt {
         Self(bytes.into())
     }
 
-    /// Two's complement, little-endian, as short as can be and at least one byte.
+    /// The shortest two's complement, little-endian; at least one byte.
     pub fn as_le_bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// The number, if it is one of 128 bits.
+    /// The number, if it fits in 128 bits.
     pub fn to_i128(&self) -> Option<i128> {
         let mut bytes = [if self.is_negative() { 0xff } else { 0 }; 16];
         bytes.get_mut(..self.0.len())?.copy_from_slice(&self.0);
@@ -79,7 +79,7 @@ impl From<i64> for BigInt {
     }
 }
 
-/// In decimal; beyond a kilobyte in hexadecimal, as `0x…` or `-0x…`.
+/// Writes decimal; numbers beyond a kilobyte in hexadecimal, as `0x…` or `-0x…`.
 impl fmt::Display for BigInt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut rest = self.magnitude();
@@ -111,15 +111,15 @@ impl fmt::Debug for BigInt {
     }
 }
 
-/// The text is no whole number, or one of more decimal digits than a kilobyte holds.
+/// The string is not an integer, or has more decimal digits than fit in a kilobyte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("is not a whole number, in decimal or as 0x…")]
-pub struct NotABigInt;
+#[error("invalid integer: expected decimal or 0x…")]
+pub struct ParseBigIntError;
 
 impl FromStr for BigInt {
-    type Err = NotABigInt;
+    type Err = ParseBigIntError;
 
-    fn from_str(text: &str) -> Result<Self, NotABigInt> {
+    fn from_str(text: &str) -> Result<Self, ParseBigIntError> {
         let (negative, digits) = match text.strip_prefix('-') {
             Some(digits) => (true, digits),
             None => (false, text),
@@ -128,7 +128,7 @@ impl FromStr for BigInt {
             Some(hexadecimal) => from_hexadecimal(hexadecimal.as_bytes()),
             None => from_decimal(digits.as_bytes()),
         };
-        Ok(Self::from_magnitude(magnitude.ok_or(NotABigInt)?, negative))
+        Ok(Self::from_magnitude(magnitude.ok_or(ParseBigIntError)?, negative))
     }
 }
 
@@ -164,14 +164,14 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn decimal_and_hexadecimal() {
+    fn decimal_and_hexadecimal_are_parsed_and_displayed() {
         for text in ["0", "-1", "127", "128", "-128", "-129", "1000000", "340282366920938463463374607431768211456"] {
             assert_eq!(text.parse::<BigInt>().unwrap().to_string(), text);
         }
         assert_eq!("-0xff".parse::<BigInt>(), Ok(BigInt::from(-255_i64)));
         assert_eq!("-0".parse::<BigInt>(), Ok(BigInt::from(0_i64)));
         for text in ["", "-", "0x", "1.5", "12n", "--1", "0xg", &"1".repeat(3000)] {
-            assert_eq!(text.parse::<BigInt>(), Err(NotABigInt), "{text}");
+            assert_eq!(text.parse::<BigInt>(), Err(ParseBigIntError), "{text}");
         }
         let huge = BigInt::from_le_bytes(&[1; 2000]);
         assert!(huge.to_string().starts_with("0x0101"));
@@ -180,7 +180,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn numbers_survive(value in any::<i128>(), extension in 0_usize..4) {
+        fn numbers_are_unchanged_by_display_and_parse(value in any::<i128>(), extension in 0_usize..4) {
             let number = BigInt::from(value);
             prop_assert_eq!(number.to_string(), value.to_string());
             prop_assert_eq!(number.to_i128(), Some(value));

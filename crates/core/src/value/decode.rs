@@ -1,75 +1,58 @@
-//! Bytes taken apart into a [`Graph`]. Whoever wrote the bytes is hostile: nothing recurses, nothing is allocated by a
-//! length that was not seen, and everything that is kept is paid for from a budget.
+//! Bytes to a [`Graph`]. The bytes are hostile: nothing recurses, nothing is allocated by a length before the bytes are
+//! there, and everything that is kept is paid for from a budget.
 
-use super::graph::{Datum, ErrorNode, FunctionKind, Graph, HostFunction, Node, NodeId, ViewKind};
-use super::wire::{self, Malformed, Reader};
-use super::{BigInt, Foreign, too_large};
-
-/// Why bytes were not taken apart.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Reason {
-    #[error("{}", too_large(*.0))]
-    TooLarge(usize),
-    #[error("{0}")]
-    Foreign(&'static str),
-    #[error("is not in the format of values")]
-    Malformed,
-}
-
-impl From<Malformed> for Reason {
-    fn from(_: Malformed) -> Self {
-        Self::Malformed
-    }
-}
+use super::BigInt;
+use super::error::{Foreign, Reason};
+use super::graph::{Datum, ErrorNode, FunctionKind, Graph, HostFunction, Node, NodeId, Primitive, ViewKind};
+use super::wire::{self, Budget, Keys, Reader};
 
 pub(super) fn decode(bytes: &[u8], budget: usize) -> Result<Graph, Reason> {
     let mut decoder = Decoder {
         reader: Reader::new(bytes),
-        keys: Vec::new(),
+        keys: Keys::default(),
+        keys_begun: 0,
         nodes: Vec::new(),
         open: Vec::new(),
-        budget,
-        left: budget,
+        budget: Budget::new(budget),
     };
     let root = decoder.datum()?;
     while let Some(open) = decoder.open.last().copied() {
-        decoder.go_on(open)?;
+        decoder.part(open)?;
     }
     if !decoder.reader.is_at_end() {
-        return Err(Reason::Malformed);
+        return Err(Reason::InvalidFormat);
     }
     Ok(Graph::from_parts(decoder.nodes, root))
 }
 
 struct Decoder<'a> {
     reader: Reader<'a>,
-    keys: Vec<&'a str>,
-    /// In the order in which they begin: what references count.
+    keys: Keys<'a>,
+    keys_begun: usize,
+    /// In the order in which they begin: references are positions in it.
     nodes: Vec<Node>,
     /// Objects whose parts are being read, innermost last.
     open: Vec<Open>,
-    budget: usize,
-    /// Of the budget.
-    left: usize,
+    budget: Budget,
 }
 
-/// An object that is being read, and what is left of it.
+/// An object that is being read, and how many of its parts are left.
 #[derive(Clone, Copy)]
 enum Open {
     Items(NodeId, usize),
-    /// Until their end is read.
+    /// Read until the end mark.
     Members(NodeId),
-    /// Entries, and whether the last one has its key already.
+    /// Entries, and whether the key of the current one has been read.
     Entries(NodeId, usize, bool),
     Cause(NodeId),
 }
 
-impl<'a> Decoder<'a> {
-    /// Reads one part of the innermost object. Its frame is brought up to date first: what the part is may be another
-    /// object, which then is the innermost.
-    fn go_on(&mut self, open: Open) -> Result<(), Reason> {
+impl Decoder<'_> {
+    /// Reads one part of the innermost object, and updates its state first: a part that is an object becomes the
+    /// innermost.
+    fn part(&mut self, open: Open) -> Result<(), Reason> {
         match open {
-            Open::Items(_, 0) | Open::Entries(_, 0, _) => self.open.truncate(self.open.len() - 1),
+            Open::Items(_, 0) | Open::Entries(_, 0, _) => self.close(),
             Open::Items(node, left) => {
                 self.replace(Open::Items(node, left - 1));
                 let item = self.datum()?;
@@ -77,10 +60,10 @@ impl<'a> Decoder<'a> {
                     items.push(item);
                 }
             }
-            Open::Members(node) => match self.key()? {
-                None => self.open.truncate(self.open.len() - 1),
+            Open::Members(node) => match self.keys.read(&mut self.reader, &mut self.keys_begun, &mut self.budget)? {
+                None => self.close(),
                 Some(key) => {
-                    self.spend(size_of::<(String, Datum)>() + key.len())?;
+                    self.budget.spend(size_of::<(String, Datum)>() + key.len())?;
                     let member = self.datum()?;
                     if let Node::Object(members) | Node::SparseArray(_, members) = self.node(node) {
                         members.push((key.to_owned(), member));
@@ -104,7 +87,7 @@ impl<'a> Decoder<'a> {
                 }
             }
             Open::Cause(node) => {
-                self.open.truncate(self.open.len() - 1);
+                self.close();
                 let cause = self.datum()?;
                 if let Node::Error(error) = self.node(node) {
                     error.cause = Some(cause);
@@ -114,6 +97,10 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
+    fn close(&mut self) {
+        self.open.pop();
+    }
+
     fn replace(&mut self, open: Open) {
         if let Some(top) = self.open.last_mut() {
             *top = open;
@@ -121,28 +108,25 @@ impl<'a> Decoder<'a> {
     }
 
     fn node(&mut self, id: NodeId) -> &mut Node {
-        &mut self.nodes[id.0 as usize]
+        &mut self.nodes[id.index()]
     }
 
     /// Reads a primitive, a reference, or the beginning of an object.
     fn datum(&mut self) -> Result<Datum, Reason> {
-        self.spend(size_of::<Datum>())?;
+        self.budget.spend(size_of::<Datum>())?;
         let tag = self.reader.byte()?;
         let node = match tag {
             wire::REFERENCE => {
                 let number = self.reader.varint()?;
-                return if (number as usize) < self.nodes.len() {
-                    Ok(NodeId(number).into())
-                } else {
-                    Err(Reason::Malformed)
-                };
+                let is_known = (number as usize) < self.nodes.len();
+                return is_known.then(|| NodeId(number).into()).ok_or(Reason::InvalidFormat);
             }
             wire::FOREIGN => {
-                let kind = Foreign::from_kind(self.reader.byte()?).ok_or(Reason::Malformed)?;
-                return Err(Reason::Foreign(kind.advice()));
+                let kind = Foreign::from_kind(self.reader.byte()?).ok_or(Reason::InvalidFormat)?;
+                return Err(Reason::Foreign(kind));
             }
             wire::ARRAY => {
-                let len = self.length()?;
+                let len = self.reader.count()?;
                 return self.begin(Node::Array(Vec::new()), |node| Open::Items(node, len));
             }
             wire::OBJECT => return self.begin(Node::Object(Vec::new()), Open::Members),
@@ -151,11 +135,11 @@ impl<'a> Decoder<'a> {
                 return self.begin(Node::SparseArray(len, Vec::new()), Open::Members);
             }
             wire::MAP => {
-                let len = self.length()?;
+                let len = self.reader.count()?;
                 return self.begin(Node::Map(Vec::new()), |node| Open::Entries(node, len, false));
             }
             wire::SET => {
-                let len = self.length()?;
+                let len = self.reader.count()?;
                 return self.begin(Node::Set(Vec::new()), |node| Open::Items(node, len));
             }
             wire::ERROR => return self.error(),
@@ -165,43 +149,40 @@ impl<'a> Decoder<'a> {
             wire::REGEXP => Node::RegExp { source: self.string()?, flags: self.string()? },
             wire::BOXED => {
                 let tag = self.reader.byte()?;
-                match self.primitive(tag)? {
-                    Datum::Undefined | Datum::Null => return Err(Reason::Malformed),
-                    primitive => Node::Boxed(primitive),
-                }
+                Node::Boxed(self.primitive(tag)?)
             }
             wire::FUNCTION => {
                 let number = self.reader.varint()?;
-                let kind = FunctionKind::ALL.get(usize::from(self.reader.byte()?)).ok_or(Reason::Malformed)?;
+                let kind = FunctionKind::ALL.get(usize::from(self.reader.byte()?)).ok_or(Reason::InvalidFormat)?;
                 Node::Function(HostFunction { number, kind: *kind, name: self.string()? })
             }
             wire::PROMISE => Node::Promise(self.reader.varint()?),
-            tag => return self.primitive(tag),
+            // A getter removed the element while the guest copied the array.
+            wire::UNDEFINED | wire::HOLE => return Ok(Datum::Undefined),
+            wire::NULL => return Ok(Datum::Null),
+            tag => return self.primitive(tag).map(Datum::Primitive),
         };
         Ok(self.add(node)?.into())
     }
 
-    /// What has no identity. A hole is left by a getter that removed an element while it was being copied.
-    fn primitive(&mut self, tag: u8) -> Result<Datum, Reason> {
+    fn primitive(&mut self, tag: u8) -> Result<Primitive, Reason> {
         Ok(match tag {
-            wire::UNDEFINED | wire::HOLE => Datum::Undefined,
-            wire::NULL => Datum::Null,
-            wire::FALSE => Datum::Bool(false),
-            wire::TRUE => Datum::Bool(true),
-            wire::INT => Datum::Number(self.reader.int()?.into()),
-            wire::F64 => Datum::Number(self.reader.f64()?),
-            wire::STRING => Datum::String(self.string()?),
+            wire::FALSE => Primitive::Bool(false),
+            wire::TRUE => Primitive::Bool(true),
+            wire::INT => Primitive::Number(self.reader.int()?.into()),
+            wire::F64 => Primitive::Number(self.reader.f64()?),
+            wire::STRING => Primitive::String(self.string()?),
             wire::BIGINT => {
-                let len = self.length()?;
-                self.spend(len)?;
-                Datum::BigInt(BigInt::from_le_bytes(self.reader.bytes(len)?))
+                let len = self.reader.count()?;
+                self.budget.spend(len)?;
+                Primitive::BigInt(BigInt::from_le_bytes(self.reader.bytes(len)?))
             }
-            _ => return Err(Reason::Malformed),
+            _ => return Err(Reason::InvalidFormat),
         })
     }
 
     fn error(&mut self) -> Result<Datum, Reason> {
-        self.spend(size_of::<ErrorNode>())?;
+        self.budget.spend(size_of::<ErrorNode>())?;
         let mut error = ErrorNode { name: self.string()?, ..ErrorNode::default() };
         let parts = self.reader.byte()?;
         if parts & wire::ERROR_MESSAGE != 0 {
@@ -221,40 +202,43 @@ impl<'a> Decoder<'a> {
         let len = self.reader.varint()?;
         let max_len = self.reader.varint()?.checked_sub(1);
         if max_len.is_some_and(|most| most < len) {
-            return Err(Reason::Malformed);
+            return Err(Reason::InvalidFormat);
         }
         let bytes = self.reader.bytes(len as usize)?;
-        self.spend(bytes.len())?;
+        self.budget.spend(bytes.len())?;
         Ok(Node::Buffer { bytes: bytes.to_vec(), max_len })
     }
 
-    /// A view begins before its buffer, but there is none without it.
+    /// A view precedes its buffer, unless the buffer has been read before.
     fn view(&mut self) -> Result<Datum, Reason> {
-        let kind = *ViewKind::ALL.get(usize::from(self.reader.byte()?)).ok_or(Reason::Malformed)?;
+        let kind = *ViewKind::ALL.get(usize::from(self.reader.byte()?)).ok_or(Reason::InvalidFormat)?;
         let offset = self.reader.varint()?;
         let len = self.reader.varint()?.checked_sub(1);
-        let view = self.add(Node::Promise(0))?; // holds the place
-        let buffer = match self.reader.byte()? {
-            wire::BUFFER => {
-                let buffer = self.buffer()?;
-                self.add(buffer)?
-            }
-            wire::REFERENCE => NodeId(self.reader.varint()?),
-            _ => return Err(Reason::Malformed),
+        let (buffer, new_buffer) = match self.reader.byte()? {
+            wire::BUFFER => (self.next_id(1)?, Some(self.buffer()?)),
+            wire::REFERENCE => (NodeId(self.reader.varint()?), None),
+            _ => return Err(Reason::InvalidFormat),
         };
-        let Some(Node::Buffer { bytes, max_len }) = self.nodes.get(buffer.0 as usize) else {
-            return Err(Reason::Malformed);
+        let Some(Node::Buffer { bytes, max_len }) = new_buffer.as_ref().or_else(|| self.nodes.get(buffer.index()))
+        else {
+            return Err(Reason::InvalidFormat);
         };
-        kind.range(bytes.len(), *max_len, offset, len).ok_or(Reason::Malformed)?;
-        *self.node(view) = Node::View { kind, buffer, offset, len };
+        kind.range(bytes.len(), *max_len, offset, len).ok_or(Reason::InvalidFormat)?;
+        let view = self.add(Node::View { kind, buffer, offset, len })?;
+        new_buffer.map(|buffer| self.add(buffer)).transpose()?;
         Ok(view.into())
     }
 
     fn add(&mut self, node: Node) -> Result<NodeId, Reason> {
-        self.spend(size_of::<Node>())?;
-        let id = NodeId(u32::try_from(self.nodes.len()).map_err(|_| Reason::TooLarge(self.budget))?);
+        self.budget.spend(size_of::<Node>())?;
+        let id = self.next_id(0)?;
         self.nodes.push(node);
         Ok(id)
+    }
+
+    /// The identity of the object that is added after `further` others.
+    fn next_id(&self, further: usize) -> Result<NodeId, Reason> {
+        u32::try_from(self.nodes.len() + further).map(NodeId).map_err(|_| Reason::TooManyParts)
     }
 
     fn begin(&mut self, node: Node, open: impl FnOnce(NodeId) -> Open) -> Result<Datum, Reason> {
@@ -263,37 +247,9 @@ impl<'a> Decoder<'a> {
         Ok(id.into())
     }
 
-    /// A count of things that take a byte each at least.
-    fn length(&mut self) -> Result<usize, Reason> {
-        let len = self.reader.varint()? as usize;
-        if len <= self.reader.left() { Ok(len) } else { Err(Reason::Malformed) }
-    }
-
     fn string(&mut self) -> Result<String, Reason> {
         let text = self.reader.string()?;
-        self.spend(text.len())?;
+        self.budget.spend(text.len())?;
         Ok(text.to_owned())
-    }
-
-    /// The next key of an object; `None` at its end.
-    fn key(&mut self) -> Result<Option<&'a str>, Reason> {
-        match self.reader.varint()? {
-            wire::KEY_END => Ok(None),
-            wire::KEY_NEW => {
-                let key = self.reader.string()?;
-                self.spend(size_of::<&str>())?;
-                self.keys.push(key);
-                Ok(Some(key))
-            }
-            known => {
-                let key = self.keys.get((known - wire::KEY_KNOWN) as usize);
-                key.copied().map(Some).ok_or(Reason::Malformed)
-            }
-        }
-    }
-
-    fn spend(&mut self, cost: usize) -> Result<(), Reason> {
-        self.left = self.left.checked_sub(cost).ok_or(Reason::TooLarge(self.budget))?;
-        Ok(())
     }
 }

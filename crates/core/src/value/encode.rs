@@ -1,20 +1,20 @@
-//! A [`Graph`] as bytes. The host built the graph; where it is none, that is refused, because a guest relies on what it
-//! is sent. Nothing recurses.
+//! A [`Graph`] to bytes. A guest relies on what the host sends, so graphs that are inconsistent are rejected here.
+//! Nothing recurses.
 
 use std::collections::HashMap;
 
-use super::graph::{Datum, Graph, Node, NodeId};
-use super::json::{Refusal, encode_key};
-use super::wire::{self, put_number, put_text, put_varint};
+use super::error::{Reason, SerializationError};
+use super::graph::{Datum, Graph, Node, NodeId, Primitive};
+use super::wire::{self, put_key, put_number, put_string, put_varint};
 use super::{Value, ViewKind};
 
 impl Graph {
-    /// The value as bytes. `what` names it in the refusal.
+    /// The value as bytes. `what` names the value in the error.
     ///
     /// # Errors
-    /// Refused where a part names an object that the graph does not have, where a view does not fit what it shows, where
-    /// a boxed primitive is none, and where a length does not fit 32 bits.
-    pub fn to_value(&self, what: &str) -> Result<Value, Refusal> {
+    /// Fails where a part names an object that the graph does not have, where a view does not fit its buffer, and where a
+    /// length does not fit 32 bits.
+    pub fn to_value(&self, what: &str) -> Result<Value, SerializationError> {
         let mut encoder = Encoder {
             graph: self,
             out: Vec::new(),
@@ -32,20 +32,15 @@ impl Graph {
             }
             Ok(())
         });
-        done.map_err(|reason| Refusal { path: what.to_owned(), reason: reason.to_owned() })?;
+        done.map_err(|reason| SerializationError::new(what, reason))?;
         Ok(Value::from_bytes(encoder.out))
     }
 }
 
-const NO_SUCH_NODE: &str = "refers to an object that its graph does not have";
-const TOO_LARGE: &str = "has more parts than a guest can count";
-const BAD_VIEW: &str = "has a view of what is no buffer, or of more than its buffer holds";
-const BAD_BOX: &str = "has a boxed value that is no boolean, number, bigint or string";
-
 struct Encoder<'g> {
     graph: &'g Graph,
     out: Vec<u8>,
-    /// Which number each object got when it began.
+    /// The number that each object got when it began.
     numbers: Vec<Option<u32>>,
     begun: u32,
     keys: HashMap<&'g str, u32>,
@@ -55,13 +50,13 @@ struct Encoder<'g> {
 
 struct Open<'g> {
     node: &'g Node,
-    /// Its next part.
+    /// The number of its next part.
     next: usize,
 }
 
 impl<'g> Encoder<'g> {
     /// Writes part number `part` of the innermost object, or its end.
-    fn part(&mut self, node: &'g Node, part: usize) -> Result<(), &'static str> {
+    fn part(&mut self, node: &'g Node, part: usize) -> Result<(), Reason> {
         let datum = match node {
             Node::Array(items) | Node::Set(items) => items.get(part),
             Node::Map(entries) => {
@@ -70,7 +65,7 @@ impl<'g> Encoder<'g> {
             Node::Object(members) | Node::SparseArray(_, members) => {
                 let member = members.get(part);
                 match member {
-                    Some((key, _)) => encode_key(key, &mut self.out, &mut self.keys),
+                    Some((key, _)) => put_key(&mut self.out, key, &mut self.keys),
                     None => put_varint(&mut self.out, wire::KEY_END),
                 }
                 member.map(|(_, member)| member)
@@ -85,37 +80,35 @@ impl<'g> Encoder<'g> {
         Ok(())
     }
 
-    fn datum(&mut self, datum: &'g Datum) -> Result<(), &'static str> {
+    fn datum(&mut self, datum: &'g Datum) -> Result<(), Reason> {
         match datum {
-            Datum::Node(id) => self.reference_or_node(*id),
-            primitive => {
-                self.primitive(primitive);
-                Ok(())
-            }
+            Datum::Undefined => self.out.push(wire::UNDEFINED),
+            Datum::Null => self.out.push(wire::NULL),
+            Datum::Primitive(primitive) => self.primitive(primitive),
+            Datum::Node(id) => self.reference_or_node(*id)?,
         }
+        Ok(())
     }
 
-    fn primitive(&mut self, datum: &Datum) {
-        match datum {
-            Datum::Undefined | Datum::Node(_) => self.out.push(wire::UNDEFINED),
-            Datum::Null => self.out.push(wire::NULL),
-            Datum::Bool(false) => self.out.push(wire::FALSE),
-            Datum::Bool(true) => self.out.push(wire::TRUE),
-            Datum::Number(number) => put_number(&mut self.out, *number),
-            Datum::BigInt(number) => {
+    fn primitive(&mut self, primitive: &Primitive) {
+        match primitive {
+            Primitive::Bool(false) => self.out.push(wire::FALSE),
+            Primitive::Bool(true) => self.out.push(wire::TRUE),
+            Primitive::Number(number) => put_number(&mut self.out, *number),
+            Primitive::BigInt(number) => {
                 self.out.push(wire::BIGINT);
                 put_varint(&mut self.out, number.as_le_bytes().len() as u32);
                 self.out.extend_from_slice(number.as_le_bytes());
             }
-            Datum::String(text) => {
+            Primitive::String(text) => {
                 self.out.push(wire::STRING);
-                put_text(&mut self.out, text);
+                put_string(&mut self.out, text);
             }
         }
     }
 
-    fn reference_or_node(&mut self, id: NodeId) -> Result<(), &'static str> {
-        let number = self.numbers.get_mut(id.0 as usize).ok_or(NO_SUCH_NODE)?;
+    fn reference_or_node(&mut self, id: NodeId) -> Result<(), Reason> {
+        let number = self.numbers.get_mut(id.index()).ok_or(Reason::UnknownNode)?;
         if let Some(number) = *number {
             self.out.push(wire::REFERENCE);
             put_varint(&mut self.out, number);
@@ -123,11 +116,11 @@ impl<'g> Encoder<'g> {
         }
         *number = Some(self.begun);
         self.begun += 1;
-        self.node(self.graph.get(id).ok_or(NO_SUCH_NODE)?)
+        self.node(self.graph.get(id).ok_or(Reason::UnknownNode)?)
     }
 
     /// Writes an object up to its first part; the parts follow from [`part`](Self::part).
-    fn node(&mut self, node: &'g Node) -> Result<(), &'static str> {
+    fn node(&mut self, node: &'g Node) -> Result<(), Reason> {
         match node {
             Node::Array(items) => self.begin(node, wire::ARRAY, Some(items.len()))?,
             Node::Set(items) => self.begin(node, wire::SET, Some(items.len()))?,
@@ -140,12 +133,12 @@ impl<'g> Encoder<'g> {
             }
             Node::RegExp { source, flags } => {
                 self.out.push(wire::REGEXP);
-                put_text(&mut self.out, source);
-                put_text(&mut self.out, flags);
+                put_string(&mut self.out, source);
+                put_string(&mut self.out, flags);
             }
             Node::Error(error) => {
                 self.begin(node, wire::ERROR, None)?;
-                put_text(&mut self.out, &error.name);
+                put_string(&mut self.out, &error.name);
                 let part = |there: bool, bit: u8| if there { bit } else { 0 };
                 self.out.push(
                     part(error.message.is_some(), wire::ERROR_MESSAGE)
@@ -153,19 +146,18 @@ impl<'g> Encoder<'g> {
                         | part(error.cause.is_some(), wire::ERROR_CAUSE),
                 );
                 for text in [&error.message, &error.stack].into_iter().flatten() {
-                    put_text(&mut self.out, text);
+                    put_string(&mut self.out, text);
                 }
             }
             Node::Buffer { bytes, max_len } => {
-                let len = u32::try_from(bytes.len()).map_err(|_| TOO_LARGE)?;
-                let most = max_len.map_or(Some(0), |most| most.max(len).checked_add(1)).ok_or(TOO_LARGE)?;
+                let len = u32::try_from(bytes.len()).map_err(|_| Reason::TooManyParts)?;
+                let most = max_len.map_or(Some(0), |most| most.max(len).checked_add(1)).ok_or(Reason::TooManyParts)?;
                 self.out.push(wire::BUFFER);
                 put_varint(&mut self.out, len);
                 put_varint(&mut self.out, most);
                 self.out.extend_from_slice(bytes);
             }
             Node::View { kind, buffer, offset, len } => self.view(*kind, *buffer, *offset, *len)?,
-            Node::Boxed(Datum::Undefined | Datum::Null | Datum::Node(_)) => return Err(BAD_BOX),
             Node::Boxed(primitive) => {
                 self.out.push(wire::BOXED);
                 self.primitive(primitive);
@@ -174,7 +166,7 @@ impl<'g> Encoder<'g> {
                 self.out.push(wire::FUNCTION);
                 put_varint(&mut self.out, function.number);
                 self.out.push(function.kind as u8);
-                put_text(&mut self.out, &function.name);
+                put_string(&mut self.out, &function.name);
             }
             Node::Promise(number) => {
                 self.out.push(wire::PROMISE);
@@ -184,22 +176,22 @@ impl<'g> Encoder<'g> {
         Ok(())
     }
 
-    fn begin(&mut self, node: &'g Node, tag: u8, len: Option<usize>) -> Result<(), &'static str> {
+    fn begin(&mut self, node: &'g Node, tag: u8, len: Option<usize>) -> Result<(), Reason> {
         self.out.push(tag);
         if let Some(len) = len {
-            put_varint(&mut self.out, u32::try_from(len).map_err(|_| TOO_LARGE)?);
+            put_varint(&mut self.out, u32::try_from(len).map_err(|_| Reason::TooManyParts)?);
         }
         self.open.push(Open { node, next: 0 });
         Ok(())
     }
 
-    fn view(&mut self, kind: ViewKind, buffer: NodeId, offset: u32, len: Option<u32>) -> Result<(), &'static str> {
-        let Some(Node::Buffer { bytes, max_len }) = self.graph.get(buffer) else { return Err(BAD_VIEW) };
-        kind.range(bytes.len(), *max_len, offset, len).ok_or(BAD_VIEW)?;
+    fn view(&mut self, kind: ViewKind, buffer: NodeId, offset: u32, len: Option<u32>) -> Result<(), Reason> {
+        let Some(Node::Buffer { bytes, max_len }) = self.graph.get(buffer) else { return Err(Reason::InvalidView) };
+        kind.range(bytes.len(), *max_len, offset, len).ok_or(Reason::InvalidView)?;
         self.out.push(wire::VIEW);
         self.out.push(kind as u8);
         put_varint(&mut self.out, offset);
-        put_varint(&mut self.out, len.map_or(Some(0), |len| len.checked_add(1)).ok_or(TOO_LARGE)?);
+        put_varint(&mut self.out, len.map_or(Some(0), |len| len.checked_add(1)).ok_or(Reason::TooManyParts)?);
         self.reference_or_node(buffer)
     }
 }

@@ -1,14 +1,14 @@
-//! A value taken apart: a graph of objects, with cycles and shared references.
+//! A decoded value: a graph of objects, with cycles and shared references.
 //!
-//! Objects live in one list and name each other by their place in it, so that nothing here recurses:
-//! neither dropping nor comparing a graph depends on how deep it is. [`super::encode`] and
-//! [`super::decode`] turn graphs into bytes and back, [`super::tagged`] into JSON and back.
+//! Objects are in one list and refer to each other by position, so nothing here recurses: neither dropping nor comparing a
+//! graph depends on its depth. [`super::encode`] and [`super::decode`] convert graphs to bytes and back,
+//! [`super::tagged`] to JSON and back.
 
 use serde_json::Value as Json;
 
 use super::BigInt;
 
-/// A value: what `structuredClone` can copy, and functions and promises of the host.
+/// A value: anything that `structuredClone` can copy, and functions and promises of the host.
 ///
 /// ```
 /// use execbox_core::value::{Datum, Graph, Node, Value};
@@ -23,7 +23,7 @@ use super::BigInt;
 /// assert_eq!(same, graph);
 /// assert_eq!(same.member(same.root(), "id").and_then(Datum::as_number), Some(7.0));
 /// assert_eq!(same.to_tagged_json("row")?, serde_json::json!({"id": 7, "at": {"$date": 0}}));
-/// # Ok::<_, execbox_core::value::Refusal>(())
+/// # Ok::<_, execbox_core::value::SerializationError>(())
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct Graph {
@@ -31,33 +31,42 @@ pub struct Graph {
     root: Datum,
 }
 
-/// A primitive, or one of its graph's objects.
+/// A part of a value.
 #[derive(Debug, Clone, Default)]
-#[allow(missing_docs)] // each is what its name says
 pub enum Datum {
+    /// `undefined`.
     #[default]
     Undefined,
+    /// `null`.
     Null,
-    Bool(bool),
-    Number(f64),
-    BigInt(BigInt),
-    String(String),
+    /// A primitive other than `undefined` and `null`.
+    Primitive(Primitive),
     /// An object of the same graph.
     Node(NodeId),
 }
 
-/// Names an object within its graph.
+/// A primitive that can be boxed: any but `undefined`, `null` and symbols.
+#[derive(Debug, Clone)]
+#[allow(missing_docs)] // named after the JavaScript types
+pub enum Primitive {
+    Bool(bool),
+    Number(f64),
+    BigInt(BigInt),
+    String(String),
+}
+
+/// Identifies an object within its graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub(super) u32);
 
-/// An object: what has an identity.
+/// An object: a part of a value that has an identity.
 #[derive(Debug, Clone)]
 pub enum Node {
     /// An array without holes.
     Array(Vec<Datum>),
-    /// An array with holes, or with further members: its length, and its members by name, indices among them.
+    /// An array with holes or with properties other than items: its length, and its own properties, items among them.
     SparseArray(u32, Vec<(String, Datum)>),
-    /// A plain object: its own members, in order.
+    /// A plain object: its own properties, in order.
     Object(Vec<(String, Datum)>),
     /// Milliseconds since 1970; NaN is an invalid date.
     Date(f64),
@@ -67,75 +76,75 @@ pub enum Node {
     Set(Vec<Datum>),
     /// A regular expression.
     RegExp {
-        /// What stands between the slashes.
+        /// The pattern, without slashes.
         source: String,
-        /// Of `dgimsuvy`.
+        /// A subset of `dgimsuvy`.
         flags: String,
     },
     /// An error.
     Error(Box<ErrorNode>),
     /// An `ArrayBuffer`.
     Buffer {
-        /// What it holds.
+        /// Its content.
         bytes: Vec<u8>,
-        /// How long it can be made, if it can be resized.
+        /// The maximum length of a resizable buffer, in bytes.
         max_len: Option<u32>,
     },
     /// A typed array or a `DataView`.
     View {
-        /// Which.
+        /// The class.
         kind: ViewKind,
-        /// The [`Buffer`](Self::Buffer) that it shows.
+        /// Its [`Buffer`](Self::Buffer).
         buffer: NodeId,
-        /// Where in it, in bytes.
+        /// Its start within the buffer, in bytes.
         offset: u32,
-        /// How many elements; `None` follows a buffer that can be resized to its end.
+        /// The number of elements; `None` tracks the end of a resizable buffer.
         len: Option<u32>,
     },
-    /// `Object(primitive)`: of a boolean, a number, a bigint or a string.
-    Boxed(Datum),
+    /// `Object(primitive)`.
+    Boxed(Primitive),
     /// A function of the host, callable in the guest.
     Function(HostFunction),
     /// A promise that the host settles: see [`Guest::settle`](crate::engine::Guest::settle). Each number is used for one
-    /// promise only. They are places in a table of the guest: count them from 0.
+    /// promise only. Numbers are positions in a table of the guest, so they should be counted from 0.
     Promise(u32),
 }
 
 /// The parts of an error.
 #[derive(Debug, Clone, Default)]
 pub struct ErrorNode {
-    /// Its name: in the guest it is made of the constructor of that name if it is one of ECMAScript's, else of `Error`.
+    /// Its name. In the guest it is an instance of the ECMAScript error class of that name, or else of `Error`.
     pub name: String,
     /// Its message.
     pub message: Option<String>,
-    /// Where it was made, in terms of the code as the engine ran it. A host's errors have none.
+    /// The stack, in positions of the code that the engine ran. Errors of the host have none.
     pub stack: Option<String>,
-    /// What caused it.
+    /// Its `cause`.
     pub cause: Option<Datum>,
 }
 
-/// A function of the host, as a guest gets hold of it.
+/// A function of the host that a guest can call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostFunction {
-    /// What stands for it in calls: the host's choice.
+    /// Identifies it in calls. The host chooses it.
     pub number: u32,
-    /// What calling it means.
+    /// How calls are answered.
     pub kind: FunctionKind,
-    /// Its `name` in the guest.
+    /// Its `name` property in the guest.
     pub name: String,
 }
 
-/// What calling a host function means. The discriminant is the kind byte of the format.
+/// How calls of a host function are answered. The discriminant is the kind byte of the format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum FunctionKind {
-    /// Returns a promise of the answer.
+    /// The call returns a promise of the answer.
     Async,
-    /// The guest stands still inside the call until it is answered.
+    /// The call blocks the guest until it is answered.
     Sync,
-    /// Returns nothing at once; the host is told. What it is told counts against the memory limit.
+    /// The call returns `undefined`; the host is notified. The arguments count against the memory limit.
     Notify,
-    /// The same for logs: what is beyond the log limits is dropped, and what cannot be copied is described.
+    /// As `Notify`, for logs: arguments beyond the log limits are dropped, and values that cannot be copied are described.
     Log,
 }
 
@@ -156,7 +165,7 @@ impl FunctionKind {
 /// The kinds of views. The discriminant is the kind byte of the format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
-#[allow(missing_docs)] // each is the constructor of that name; `Array` is left out
+#[allow(missing_docs)] // named after the constructors, without `Array`
 pub enum ViewKind {
     Uint8Clamped,
     Int8,
@@ -209,7 +218,7 @@ impl ViewKind {
         }
     }
 
-    /// How many bytes one element has; 1 for a `DataView`.
+    /// The length of one element in bytes; 1 for a `DataView`.
     pub fn element_len(self) -> u32 {
         match self {
             Self::Uint8Clamped | Self::Int8 | Self::Uint8 | Self::DataView => 1,
@@ -219,7 +228,7 @@ impl ViewKind {
         }
     }
 
-    /// The bytes of a buffer that a view shows; `None` where there can be no such view.
+    /// The bytes of the buffer that the view covers; `None` if the view is invalid.
     pub(super) fn range(
         self,
         buffer_len: usize,
@@ -240,25 +249,25 @@ impl ViewKind {
 // ---- Building -----------------------------------------------------------------------------------
 
 impl Graph {
-    /// A value that is one primitive.
+    /// A value without objects.
     pub fn of(primitive: impl Into<Datum>) -> Self {
         Self { nodes: Vec::new(), root: primitive.into() }
     }
 
-    /// A JSON value. Recurses as deep as it nests, as everything else does that is done with JSON.
+    /// A JSON value. Recurses as deep as the JSON nests.
     pub fn from_json(json: &Json) -> Self {
         let mut graph = Self::default();
         graph.root = graph.add_json(json);
         graph
     }
 
-    /// Adds a JSON value, to become a part of another.
+    /// Adds a JSON value as a part of another value.
     pub fn add_json(&mut self, json: &Json) -> Datum {
         match json {
             Json::Null => Datum::Null,
-            Json::Bool(value) => Datum::Bool(*value),
-            Json::Number(number) => Datum::Number(number.as_f64().unwrap_or(f64::NAN)),
-            Json::String(text) => Datum::String(text.clone()),
+            Json::Bool(value) => (*value).into(),
+            Json::Number(number) => number.as_f64().unwrap_or(f64::NAN).into(),
+            Json::String(text) => text.as_str().into(),
             Json::Array(items) => {
                 let items = items.iter().map(|item| self.add_json(item)).collect();
                 self.add(Node::Array(items))
@@ -270,15 +279,14 @@ impl Graph {
         }
     }
 
-    /// Adds an object. Nothing refers to it yet.
+    /// Adds an object.
     pub fn add(&mut self, node: Node) -> Datum {
         Datum::Node(self.add_node(node))
     }
 
-    pub(super) fn add_node(&mut self, node: Node) -> NodeId {
-        let id = NodeId(u32::try_from(self.nodes.len()).unwrap_or(u32::MAX)); // four billion would fill the machine
+    fn add_node(&mut self, node: Node) -> NodeId {
         self.nodes.push(node);
-        id
+        NodeId::at(self.nodes.len() - 1)
     }
 
     /// Adds a plain object.
@@ -310,16 +318,16 @@ impl Graph {
         self.add(Node::Function(HostFunction { number, kind, name: name.into() }))
     }
 
-    /// Moves another graph's value into this one, to become a part of it.
+    /// Moves another graph into this one. Returns its root, to become a part of this graph's value.
     pub fn append(&mut self, mut other: Self) -> Datum {
-        let by = u32::try_from(self.nodes.len()).unwrap_or(u32::MAX);
+        let NodeId(by) = NodeId::at(self.nodes.len());
         other.nodes.iter_mut().for_each(|node| node.shift(by));
         self.nodes.append(&mut other.nodes);
         other.root.shift(by);
         other.root
     }
 
-    /// Takes the stacks out of its errors.
+    /// Removes the stacks of all errors.
     pub fn forget_stacks(&mut self) {
         for node in &mut self.nodes {
             if let Node::Error(error) = node {
@@ -328,12 +336,12 @@ impl Graph {
         }
     }
 
-    /// Shortens the value to some `room` bytes, roughly counted: its beginning is kept, and a `…` stands for what is left out.
+    /// Shortens the value to about `room` bytes: the beginning is kept, and `…` marks what is omitted.
     pub(crate) fn shorten(&mut self, room: usize) {
         let mut room = Room(room);
         room.keeps(&mut self.root);
         let mut seen = vec![false; self.nodes.len()];
-        // Objects of which a part is being shortened, and its number, innermost last.
+        // Objects that are being shortened and the number of the current part, innermost last.
         let mut open = Vec::new();
         let mut next = self.root.node_id();
         loop {
@@ -366,15 +374,15 @@ impl Graph {
 
     /// Replaces an object whose own bytes do not fit.
     fn shorten_bulk(&mut self, id: usize, room: &mut Room) {
-        let shown = match self.nodes[id] {
+        let viewed = match self.nodes[id] {
             Node::View { buffer, .. } => self.get(buffer),
             _ => None,
         };
-        let bulk = match shown.unwrap_or(&self.nodes[id]) {
+        let bulk = match viewed.unwrap_or(&self.nodes[id]) {
             Node::Buffer { bytes, .. } => bytes.len(),
             Node::RegExp { source, .. } => source.len(),
             Node::Function(function) => function.name.len(),
-            Node::Boxed(Datum::String(text)) => text.len(),
+            Node::Boxed(Primitive::String(text)) => text.len(),
             _ => 0,
         };
         if !room.take(bulk) {
@@ -382,7 +390,7 @@ impl Graph {
         }
     }
 
-    /// Makes `root` the value that this graph is.
+    /// Sets the value of this graph.
     pub fn set_root(&mut self, root: Datum) {
         self.root = root;
     }
@@ -395,29 +403,29 @@ impl Graph {
         self.nodes.len()
     }
 
-    // ---- Looking --------------------------------------------------------------------------------
+    // ---- Reading --------------------------------------------------------------------------------
 
-    /// What the value is.
+    /// The value of this graph.
     pub fn root(&self) -> &Datum {
         &self.root
     }
 
-    /// The object of that name; `None` for one of another graph.
+    /// An object of this graph; `None` for a `NodeId` of another.
     pub fn get(&self, id: NodeId) -> Option<&Node> {
-        self.nodes.get(id.0 as usize)
+        self.nodes.get(id.index())
     }
 
-    /// The same, to be changed: how cycles are made.
+    /// An object of this graph, mutably. Cycles are made by changing an object after it was added.
     pub fn get_mut(&mut self, id: NodeId) -> Option<&mut Node> {
-        self.nodes.get_mut(id.0 as usize)
+        self.nodes.get_mut(id.index())
     }
 
-    /// All objects, also those that the root does not reach.
+    /// All objects, including those that are not reachable from the root.
     pub fn nodes(&self) -> impl Iterator<Item = &Node> {
         self.nodes.iter()
     }
 
-    /// The object that `datum` is; `None` for a primitive.
+    /// The object of `datum`; `None` for a primitive.
     pub fn node(&self, datum: &Datum) -> Option<&Node> {
         if let Datum::Node(id) = datum { self.get(*id) } else { None }
     }
@@ -427,13 +435,13 @@ impl Graph {
         if let Some(Node::Array(items)) = self.node(datum) { Some(items) } else { None }
     }
 
-    /// A member of a plain object; the last of that name, should a guest's engine have repeated one.
+    /// A property of a plain object. A compromised guest can repeat a name; the last one counts.
     pub fn member(&self, datum: &Datum, key: &str) -> Option<&Datum> {
         let Some(Node::Object(members)) = self.node(datum) else { return None };
         members.iter().rfind(|(name, _)| name == key).map(|(_, member)| member)
     }
 
-    /// The bytes of an `ArrayBuffer`, or those that a view shows.
+    /// The bytes of an `ArrayBuffer` or of a view.
     pub fn bytes_of(&self, datum: &Datum) -> Option<&[u8]> {
         match self.node(datum)? {
             Node::Buffer { bytes, .. } => Some(bytes),
@@ -446,7 +454,7 @@ impl Graph {
     }
 }
 
-/// How many bytes there is still room for.
+/// How many bytes are left.
 struct Room(usize);
 
 struct NoRoom;
@@ -458,15 +466,15 @@ impl Room {
         left.is_some()
     }
 
-    /// Whether there is room for (the beginning of) a part of a value; an object's own parts are another matter.
+    /// Whether there is room for the beginning of a part of a value. The parts of an object are counted one by one.
     fn keeps(&mut self, datum: &mut Datum) -> bool {
-        /// The most that a number takes, and the tag and length of everything else; an object is closed, perhaps by a mark.
+        /// Bounds for a number, or the tag and length of anything else; and for an object with its end or mark.
         const PART: usize = 10;
         const OBJECT: usize = 24;
         match datum {
             Datum::Node(_) => self.take(OBJECT),
-            Datum::BigInt(number) => self.take(PART + number.as_le_bytes().len()),
-            Datum::String(text) => {
+            Datum::Primitive(Primitive::BigInt(number)) => self.take(PART + number.as_le_bytes().len()),
+            Datum::Primitive(Primitive::String(text)) => {
                 let keeps = self.take(PART);
                 *text = self.cut(std::mem::take(text));
                 keeps
@@ -475,7 +483,7 @@ impl Room {
         }
     }
 
-    /// As much of a text as there is room for, and a mark if that is not all of it.
+    /// The beginning of a string that there is room for, with a mark if it is cut.
     fn cut(&mut self, mut text: String) -> String {
         let left = self.0;
         if !self.take(text.len()) {
@@ -487,8 +495,8 @@ impl Room {
 }
 
 impl Node {
-    /// Shortens part number `part` (of a map, keys and values in turn), and says which object it is, if it is one; `None`
-    /// behind the last.
+    /// Shortens part number `part`; a map has its keys and values in turn. Returns the object that the part is, if it is
+    /// one; `None` after the last part.
     fn shorten_part(&mut self, part: usize, room: &mut Room) -> Option<Result<Option<NodeId>, NoRoom>> {
         if let Self::Error(error) = self
             && part == 0
@@ -513,7 +521,7 @@ impl Node {
         Some(if keeps { Ok(datum.node_id()) } else { Err(NoRoom) })
     }
 
-    /// Puts a mark in the place of its parts from number `part` on.
+    /// Replaces its parts from number `part` on by a mark.
     fn cut_off(&mut self, part: usize) {
         let mark = || Datum::from("…");
         match self {
@@ -534,7 +542,7 @@ impl Node {
         }
     }
 
-    /// Makes the objects that it names those that are so much further on.
+    /// Adds `by` to the positions of the objects that it refers to.
     fn shift(&mut self, by: u32) {
         match self {
             Self::Array(items) | Self::Set(items) => items.iter_mut().for_each(|item| item.shift(by)),
@@ -551,9 +559,24 @@ impl Node {
             }
             Self::Error(error) => error.cause.iter_mut().for_each(|cause| cause.shift(by)),
             Self::View { buffer, .. } => buffer.0 += by,
-            Self::Boxed(primitive) => primitive.shift(by),
-            Self::Date(_) | Self::RegExp { .. } | Self::Buffer { .. } | Self::Function(_) | Self::Promise(_) => {}
+            Self::Date(_)
+            | Self::RegExp { .. }
+            | Self::Buffer { .. }
+            | Self::Boxed(_)
+            | Self::Function(_)
+            | Self::Promise(_) => {}
         }
+    }
+}
+
+impl NodeId {
+    /// The object at a position. Four billion objects do not fit in memory.
+    pub(super) fn at(index: usize) -> Self {
+        Self(u32::try_from(index).unwrap_or(u32::MAX))
+    }
+
+    pub(super) fn index(self) -> usize {
+        self.0 as usize
     }
 }
 
@@ -568,19 +591,19 @@ impl Datum {
         if let Self::Node(id) = self { Some(*id) } else { None }
     }
 
-    /// The text of a string.
+    /// The content of a string.
     pub fn as_str(&self) -> Option<&str> {
-        if let Self::String(text) = self { Some(text) } else { None }
+        if let Self::Primitive(Primitive::String(text)) = self { Some(text) } else { None }
     }
 
-    /// The number.
+    /// The value of a number.
     pub fn as_number(&self) -> Option<f64> {
-        if let Self::Number(number) = self { Some(*number) } else { None }
+        if let Self::Primitive(Primitive::Number(number)) = self { Some(*number) } else { None }
     }
 
-    /// The boolean.
+    /// The value of a boolean.
     pub fn as_bool(&self) -> Option<bool> {
-        if let Self::Bool(value) = self { Some(*value) } else { None }
+        if let Self::Primitive(Primitive::Bool(value)) = self { Some(*value) } else { None }
     }
 
     /// Whether it is `undefined`.
@@ -591,43 +614,43 @@ impl Datum {
 
 impl From<bool> for Datum {
     fn from(value: bool) -> Self {
-        Self::Bool(value)
+        Self::Primitive(Primitive::Bool(value))
     }
 }
 
 impl From<i32> for Datum {
     fn from(value: i32) -> Self {
-        Self::Number(value.into())
+        f64::from(value).into()
     }
 }
 
 impl From<u32> for Datum {
     fn from(value: u32) -> Self {
-        Self::Number(value.into())
+        f64::from(value).into()
     }
 }
 
 impl From<f64> for Datum {
     fn from(value: f64) -> Self {
-        Self::Number(value)
+        Self::Primitive(Primitive::Number(value))
     }
 }
 
 impl From<&str> for Datum {
     fn from(value: &str) -> Self {
-        Self::String(value.to_owned())
+        value.to_owned().into()
     }
 }
 
 impl From<String> for Datum {
     fn from(value: String) -> Self {
-        Self::String(value)
+        Self::Primitive(Primitive::String(value))
     }
 }
 
 impl From<BigInt> for Datum {
     fn from(value: BigInt) -> Self {
-        Self::BigInt(value)
+        Self::Primitive(Primitive::BigInt(value))
     }
 }
 
@@ -639,8 +662,8 @@ impl From<NodeId> for Datum {
 
 // ---- Comparing ----------------------------------------------------------------------------------
 
-/// Two graphs are equal if no program could tell them apart: the same shape, the same sharing, the same order of members,
-/// the same primitives (NaN is itself; 0 is not -0). Objects that the root does not reach do not matter.
+/// Two graphs are equal if no program can tell them apart: they have the same shape, sharing, order of properties and
+/// primitives. Objects that are not reachable from the root do not count.
 impl PartialEq for Graph {
     fn eq(&self, other: &Self) -> bool {
         let mut comparison =
@@ -659,10 +682,10 @@ impl PartialEq for Graph {
 }
 
 struct Comparison {
-    /// Which object of the other side each object has turned out to be.
+    /// The object on the other side that corresponds to each object, as far as known.
     left: Vec<Option<NodeId>>,
     right: Vec<Option<NodeId>>,
-    /// Pairs whose parts are yet to be compared.
+    /// Pairs whose parts are not compared yet.
     open: Vec<(NodeId, NodeId)>,
 }
 
@@ -670,17 +693,14 @@ impl Comparison {
     fn equal(&mut self, left: &Datum, right: &Datum) -> bool {
         match (left, right) {
             (Datum::Undefined, Datum::Undefined) | (Datum::Null, Datum::Null) => true,
-            (Datum::Bool(left), Datum::Bool(right)) => left == right,
-            (Datum::Number(left), Datum::Number(right)) => same_number(*left, *right),
-            (Datum::BigInt(left), Datum::BigInt(right)) => left == right,
-            (Datum::String(left), Datum::String(right)) => left == right,
+            (Datum::Primitive(left), Datum::Primitive(right)) => left == right,
             (Datum::Node(left), Datum::Node(right)) => self.pair(*left, *right),
             _ => false,
         }
     }
 
     fn pair(&mut self, left: NodeId, right: NodeId) -> bool {
-        let known = (self.left.get_mut(left.0 as usize), self.right.get_mut(right.0 as usize));
+        let known = (self.left.get_mut(left.index()), self.right.get_mut(right.index()));
         let (Some(of_left), Some(of_right)) = known else { return false };
         match (*of_left, *of_right) {
             (None, None) => {
@@ -726,7 +746,7 @@ impl Comparison {
                 Node::View { kind, buffer, offset, len },
                 Node::View { kind: other_kind, buffer: other_buffer, offset: other_offset, len: other_len },
             ) => (kind, offset, len) == (other_kind, other_offset, other_len) && self.pair(*buffer, *other_buffer),
-            (Node::Boxed(left), Node::Boxed(right)) => self.equal(left, right),
+            (Node::Boxed(left), Node::Boxed(right)) => left == right,
             (Node::Function(left), Node::Function(right)) => left == right,
             (Node::Promise(left), Node::Promise(right)) => left == right,
             _ => false,
@@ -739,7 +759,19 @@ impl Comparison {
     }
 }
 
-/// As `Object.is`.
+/// As `Object.is`: NaN equals itself, and 0 does not equal -0.
+impl PartialEq for Primitive {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Bool(left), Self::Bool(right)) => left == right,
+            (Self::Number(left), Self::Number(right)) => same_number(*left, *right),
+            (Self::BigInt(left), Self::BigInt(right)) => left == right,
+            (Self::String(left), Self::String(right)) => left == right,
+            _ => false,
+        }
+    }
+}
+
 fn same_number(left: f64, right: f64) -> bool {
     left.to_bits() == right.to_bits() || (left.is_nan() && right.is_nan())
 }

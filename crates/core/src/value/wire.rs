@@ -1,6 +1,10 @@
-//! The byte format of values: tags, and reading and writing its smallest parts.
+//! The byte format of values: its tags, and reading and writing of lengths, numbers, strings and keys.
 //!
-//! Nothing here knows what a whole value looks like; see [`super::json`], [`super::decode`] and [`super::encode`].
+//! [`super::json`], [`super::decode`] and [`super::encode`] read and write whole values.
+
+use std::collections::HashMap;
+
+use super::error::Reason;
 
 pub(super) const UNDEFINED: u8 = 0;
 pub(super) const NULL: u8 = 1;
@@ -27,21 +31,27 @@ pub(super) const SPARSE: u8 = 21;
 pub(super) const FUNCTION: u8 = 22;
 pub(super) const PROMISE: u8 = 23;
 
-/// Which parts an error has: see [`ERROR`].
+/// The parts of an [`ERROR`], as bits.
 pub(super) const ERROR_MESSAGE: u8 = 1;
 pub(super) const ERROR_STACK: u8 = 2;
 pub(super) const ERROR_CAUSE: u8 = 4;
 
-/// Key numbers: the end of an object, a key not seen before, and the first one that was.
+/// A key is [`KEY_NEW`] and its text, or [`KEY_KNOWN`] plus its number; [`KEY_END`] ends the object.
 pub(super) const KEY_END: u32 = 0;
 pub(super) const KEY_NEW: u32 = 1;
 pub(super) const KEY_KNOWN: u32 = 2;
 
-/// The bytes end early, or say something that is not in the format.
+/// The bytes end early or are not in the format: [`Reason::InvalidFormat`], without its size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Malformed;
 
-/// Reads the parts of a value; never past the end, never allocating by a length it has not seen.
+impl From<Malformed> for Reason {
+    fn from(_: Malformed) -> Self {
+        Self::InvalidFormat
+    }
+}
+
+/// Reads the parts of a value. It never reads past the end, and never allocates.
 #[derive(Clone, Copy)]
 pub(super) struct Reader<'a> {
     rest: &'a [u8],
@@ -54,11 +64,6 @@ impl<'a> Reader<'a> {
 
     pub(super) fn is_at_end(&self) -> bool {
         self.rest.is_empty()
-    }
-
-    /// How many bytes are left: no list can have more elements.
-    pub(super) fn left(&self) -> usize {
-        self.rest.len()
     }
 
     pub(super) fn byte(&mut self) -> Result<u8, Malformed> {
@@ -97,6 +102,12 @@ impl<'a> Reader<'a> {
         Ok(bytes)
     }
 
+    /// A count of parts that take at least one byte each.
+    pub(super) fn count(&mut self) -> Result<usize, Malformed> {
+        let count = self.varint()? as usize;
+        if count <= self.rest.len() { Ok(count) } else { Err(Malformed) }
+    }
+
     pub(super) fn string(&mut self) -> Result<&'a str, Malformed> {
         let len = self.varint()? as usize;
         std::str::from_utf8(self.bytes(len)?).map_err(|_| Malformed)
@@ -121,7 +132,7 @@ pub(super) fn put_f64(out: &mut Vec<u8>, value: f64) {
     out.extend_from_slice(&value.to_le_bytes());
 }
 
-/// As an integer where it is one of 32 bits; negative zero is none.
+/// As an integer if it is one of 32 bits; negative zero is not.
 pub(super) fn put_number(out: &mut Vec<u8>, value: f64) {
     let integer = value as i32;
     if f64::from(integer).to_bits() == value.to_bits() {
@@ -131,11 +142,75 @@ pub(super) fn put_number(out: &mut Vec<u8>, value: f64) {
     }
 }
 
-/// The length prefix and the bytes, without a tag. Host strings of 4 GiB do not exist here: the
-/// caller's value would never fit a guest.
-pub(super) fn put_text(out: &mut Vec<u8>, text: &str) {
+/// A length and UTF-8, without a tag. No string on the host is as long as 4 GiB: it would not fit in a guest.
+pub(super) fn put_string(out: &mut Vec<u8>, text: &str) {
     put_varint(out, u32::try_from(text.len()).unwrap_or(u32::MAX));
     out.extend_from_slice(text.as_bytes());
+}
+
+/// Writes the text of a key the first time, and its number after that.
+pub(super) fn put_key<'k>(out: &mut Vec<u8>, key: &'k str, known: &mut HashMap<&'k str, u32>) {
+    let next = known.len() as u32;
+    if let Some(number) = known.get(key) {
+        put_varint(out, KEY_KNOWN + number);
+    } else {
+        known.insert(key, next);
+        put_varint(out, KEY_NEW);
+        put_string(out, key);
+    }
+}
+
+/// The distinct keys of a value that is being read, by number.
+#[derive(Default)]
+pub(super) struct Keys<'a>(Vec<&'a str>);
+
+impl<'a> Keys<'a> {
+    /// Reads the next key of an object; `None` at the object's end. `begun` is the number of distinct keys that precede
+    /// the reader's position: a part of a value that is read a second time has its keys already.
+    pub(super) fn read(
+        &mut self,
+        reader: &mut Reader<'a>,
+        begun: &mut usize,
+        budget: &mut Budget,
+    ) -> Result<Option<&'a str>, Reason> {
+        match reader.varint()? {
+            KEY_END => Ok(None),
+            KEY_NEW => {
+                let key = reader.string()?;
+                if *begun == self.0.len() {
+                    budget.spend(size_of::<&str>())?;
+                    self.0.push(key);
+                }
+                *begun += 1;
+                Ok(Some(key))
+            }
+            known => {
+                let key = self.0.get((known - KEY_KNOWN) as usize);
+                key.copied().map(Some).ok_or(Reason::InvalidFormat)
+            }
+        }
+    }
+}
+
+/// How much of the host's memory a value may take, in bytes.
+pub(super) struct Budget {
+    total: usize,
+    left: usize,
+}
+
+impl Budget {
+    pub(super) fn new(total: usize) -> Self {
+        Self { total, left: total }
+    }
+
+    pub(super) fn left(&self) -> usize {
+        self.left
+    }
+
+    pub(super) fn spend(&mut self, cost: usize) -> Result<(), Reason> {
+        self.left = self.left.checked_sub(cost).ok_or(Reason::TooLarge(self.total))?;
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -143,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn integers_survive() {
+    fn integers_are_read_as_they_were_written() {
         for value in [0, 1, -1, 63, 64, -64, -65, i32::MAX, i32::MIN] {
             let mut out = Vec::new();
             put_int(&mut out, value);

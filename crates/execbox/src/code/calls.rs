@@ -8,7 +8,7 @@ use std::task::Context;
 
 use execbox_core::contract::module::{FIRST_FUNCTION, to_graph};
 use execbox_core::engine::{CallId, FunctionId, Pending};
-use execbox_core::value::{Datum, FunctionKind, Graph, Node, Refusal, Value};
+use execbox_core::value::{Datum, FunctionKind, Graph, Node, SerializationError, Value};
 use futures_util::FutureExt as _;
 
 use super::value::{Args, Call, Function, HostError, HostResult, HostValue, Kind};
@@ -96,7 +96,7 @@ impl HostCalls {
         };
         let args = match to_graph(args, "args", budget) {
             Ok(args) => Args::new(args),
-            Err(refusal) => return Some((pending, Err(thrown(&serialization(&refusal))))),
+            Err(error) => return Some((pending, Err(thrown(&serialization(&error))))),
         };
         // A panic is a bug of the function. Its message stays on the host: the guest learns only that the function crashed.
         let crashed = {
@@ -129,7 +129,7 @@ impl HostCalls {
 
     fn settle(&mut self, result: HostResult) -> Result<Value, Value> {
         let graph = result.and_then(|value| self.lower(value)).map_err(|error| thrown(&error))?;
-        graph.to_value("the function's value").map_err(|refusal| thrown(&serialization(&refusal)))
+        graph.to_value("the function's value").map_err(|error| thrown(&serialization(&error)))
     }
 }
 
@@ -137,8 +137,8 @@ fn too_many() -> HostError {
     HostError::named("RangeError", format!("the host has given more than {MAX_GIVEN} functions or promises"))
 }
 
-fn serialization(refusal: &Refusal) -> HostError {
-    HostError::named("SerializationError", refusal.to_string())
+fn serialization(error: &SerializationError) -> HostError {
+    HostError::named("SerializationError", error.to_string())
 }
 
 /// An error as a value.

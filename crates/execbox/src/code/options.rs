@@ -7,7 +7,7 @@ use std::time::Duration;
 use execbox_core::contract::module::{Bridge, CodeExecutionLog, Failure, Request, add_own_globals};
 use execbox_core::language::Dialect;
 use execbox_core::program::Limits;
-use execbox_core::value::{Graph, Node, Refusal};
+use execbox_core::value::{Graph, Node, SerializationError};
 use serde_json::{Map, Value as Json};
 
 use super::calls::HostCalls;
@@ -68,8 +68,16 @@ pub enum OptionsError {
     #[error("`execute` has `fn` and `args`, and no {0:?}")]
     UnknownInExecute(String),
     /// An option is not what it must be.
-    #[error("{0}")]
-    Wrong(Refusal),
+    #[error("{path} {problem}")]
+    Invalid {
+        /// For example `execute.args`.
+        path: String,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+    /// A value in an option is not valid tagged JSON.
+    #[error(transparent)]
+    Value(#[from] SerializationError),
 }
 
 const KEYS: [&str; 7] = ["execute", "imports", "modules", "globals", "language", "memoryLimitBytes", "filename"];
@@ -190,12 +198,12 @@ impl CodeExecutionOptions {
                     made.language = match value.as_str() {
                         Some("typescript") => Dialect::TypeScript,
                         Some("javascript") => Dialect::JavaScript,
-                        _ => return Err(wrong("language", "is neither \"typescript\" nor \"javascript\"")),
+                        _ => return Err(invalid("language", "is neither \"typescript\" nor \"javascript\"")),
                     }
                 }
                 "memoryLimitBytes" => {
                     let bytes = value.as_u64();
-                    let bytes = bytes.ok_or_else(|| wrong("memoryLimitBytes", "is not a whole number of bytes"))?;
+                    let bytes = bytes.ok_or_else(|| invalid("memoryLimitBytes", "is not an integer of 0 or more"))?;
                     made = made.memory_limit_bytes(bytes);
                 }
                 "filename" => made = made.filename(string(value, "filename")?),
@@ -210,7 +218,7 @@ impl CodeExecutionOptions {
             match key.as_str() {
                 "fn" => self = self.function(string(value, "execute.fn")?),
                 "args" => {
-                    let args = value.as_array().ok_or_else(|| wrong("execute.args", "is not an array"))?;
+                    let args = value.as_array().ok_or_else(|| invalid("execute.args", "is not an array"))?;
                     let args = args.iter().enumerate();
                     let args = args.map(|(number, arg)| tagged(arg, &format!("execute.args[{number}]")));
                     self.args = args.collect::<Result<_, _>>()?;
@@ -228,14 +236,13 @@ impl CodeExecutionOptions {
         for (specifier, exports) in self.imports {
             let what = format!("imports.{specifier}");
             let exports = calls.lower(HostValue::object(exports)).map_err(|error| refused(&error))?;
-            imports
-                .insert(specifier, Bridge::new(&exports, &what).map_err(|refusal| Failure::serialization(&refusal))?);
+            imports.insert(specifier, Bridge::new(&exports, &what).map_err(|error| Failure::serialization(&error))?);
         }
         let mut globals = calls.lower(HostValue::object(self.globals)).map_err(|error| refused(&error))?;
         add_own_globals(&mut globals, self.sinks.report.is_some());
-        let globals = Bridge::new(&globals, "globals").map_err(|refusal| Failure::serialization(&refusal))?;
+        let globals = Bridge::new(&globals, "globals").map_err(|error| Failure::serialization(&error))?;
         let args = calls.lower(HostValue::array(self.args)).map_err(|error| refused(&error))?;
-        let args = args.to_value("args").map_err(|refusal| Failure::serialization(&refusal))?;
+        let args = args.to_value("args").map_err(|error| Failure::serialization(&error))?;
         let request = Request {
             source,
             filename: self.filename,
@@ -255,23 +262,23 @@ fn refused(error: &HostError) -> Failure {
     Failure::internal(error.to_string())
 }
 
-fn wrong(path: &str, reason: &str) -> OptionsError {
-    OptionsError::Wrong(Refusal { path: path.to_owned(), reason: reason.to_owned() })
+fn invalid(path: &str, problem: &'static str) -> OptionsError {
+    OptionsError::Invalid { path: path.to_owned(), problem }
 }
 
 fn object<'j>(json: &'j Json, path: &str) -> Result<&'j Map<String, Json>, OptionsError> {
-    json.as_object().ok_or_else(|| wrong(path, "is not an object"))
+    json.as_object().ok_or_else(|| invalid(path, "is not an object"))
 }
 
 fn string<'j>(json: &'j Json, path: &str) -> Result<&'j str, OptionsError> {
-    json.as_str().ok_or_else(|| wrong(path, "is not a string"))
+    json.as_str().ok_or_else(|| invalid(path, "is not a string"))
 }
 
 /// One value in tagged JSON. Functions and promises of a host cannot be made of data.
 fn tagged(json: &Json, path: &str) -> Result<HostValue, OptionsError> {
-    let graph = Graph::from_tagged_json(json, path).map_err(OptionsError::Wrong)?;
+    let graph = Graph::from_tagged_json(json, path)?;
     if graph.nodes().any(|node| matches!(node, Node::Function(_) | Node::Promise(_))) {
-        return Err(wrong(path, "has a function or a promise, which data cannot give"));
+        return Err(invalid(path, "has a function or a promise, which data cannot give"));
     }
     Ok(HostValue::from(graph))
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 
-use execbox_core::value::{Datum, Graph, Refusal};
+use execbox_core::value::{Datum, Graph, SerializationError};
 use futures_util::future::BoxFuture;
 use serde_json::Value as Json;
 
@@ -135,7 +135,7 @@ impl fmt::Debug for HostValue {
         match &self.0 {
             Kind::Data(graph) => match graph.to_tagged_json("value") {
                 Ok(json) => write!(f, "{json}"),
-                Err(refusal) => write!(f, "<{refusal}>"),
+                Err(error) => write!(f, "<{error}>"),
             },
             Kind::Function(function) => write!(f, "<function {}>", function.name),
             Kind::Promise(_) => f.write_str("<promise>"),
@@ -225,7 +225,7 @@ impl Args {
         graph.set_root(self.get(index).clone());
         let what = format!("argument {index}");
         let json = graph.to_value(&what).and_then(|value| value.to_json(&what, JSON_BYTES));
-        json.map_err(|refusal: Refusal| HostError::named("TypeError", refusal.to_string()))
+        json.map_err(|error: SerializationError| HostError::named("TypeError", error.to_string()))
     }
 
     fn wrong(index: usize, expected: &str) -> HostError {

@@ -2,7 +2,7 @@
 //!
 //! What is wrong is a `TypeError` that says which argument, and what to write instead.
 
-use execbox::code::{Args, Datum, Graph, HostError, Node};
+use execbox::code::{Args, Datum, Graph, HostError, Node, Primitive};
 use serde_json::Value as Json;
 
 /// What one argument may take on the host as JSON, roughly counted: objects that are named twice count twice.
@@ -46,8 +46,8 @@ pub(super) fn encoding(args: &Args, index: usize) -> Result<Encoding, HostError>
     };
     match given {
         Datum::Undefined | Datum::Null => Ok(Encoding::Utf8),
-        Datum::String(name) if matches!(name.as_str(), "utf8" | "utf-8" | "text") => Ok(Encoding::Utf8),
-        Datum::String(name) if name == "bytes" => Ok(Encoding::Bytes),
+        given if matches!(given.as_str(), Some("utf8" | "utf-8" | "text")) => Ok(Encoding::Utf8),
+        given if given.as_str() == Some("bytes") => Ok(Encoding::Bytes),
         _ => Err(wrong("encoding must be \"utf8\", which is the default, or \"bytes\"")),
     }
 }
@@ -57,7 +57,7 @@ pub(super) fn json(args: &Args, index: usize, what: &str) -> Result<Option<Json>
     let mut graph: Graph = args.graph().clone();
     graph.set_root(args.get(index).clone());
     let json = graph.to_value(what).and_then(|value| value.to_json(what, JSON_BYTES));
-    json.map_err(|refusal| wrong(refusal.to_string()))
+    json.map_err(|error| wrong(error.to_string()))
 }
 
 /// An object of options, each of which may be left out.
@@ -92,7 +92,7 @@ impl<'a> Options<'a> {
     pub(super) fn text(&self, name: &str) -> Result<Option<&'a str>, HostError> {
         match self.get(name) {
             Datum::Undefined | Datum::Null => Ok(None),
-            Datum::String(text) => Ok(Some(text)),
+            Datum::Primitive(Primitive::String(text)) => Ok(Some(text)),
             _ => Err(wrong(format!("{name} must be a string"))),
         }
     }
@@ -115,7 +115,9 @@ impl<'a> Options<'a> {
         match self.get(name) {
             Datum::Undefined | Datum::Null => Ok(None),
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // looked at before
-            &Datum::Number(number) if number.fract() == 0.0 && (0.0..=MAX_SAFE_INTEGER).contains(&number) => {
+            &Datum::Primitive(Primitive::Number(number))
+                if number.fract() == 0.0 && (0.0..=MAX_SAFE_INTEGER).contains(&number) =>
+            {
                 Ok(Some(number as u64))
             }
             _ => Err(wrong(format!("{name} must be a whole number, 0 or more"))),

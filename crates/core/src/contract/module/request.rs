@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::engine::LogLevel;
 use crate::language::Dialect;
 use crate::program::Limits;
-use crate::value::{Datum, FunctionKind, Graph, Node, Refusal, Value};
+use crate::value::{Datum, FunctionKind, Graph, Node, Reason, SerializationError, Value};
 
 /// The number of the `report` global (§5.2).
 pub const REPORT: u32 = 0;
@@ -59,12 +59,9 @@ impl Bridge {
     ///
     /// # Errors
     /// The value is not a plain object, or a member is not serializable.
-    pub fn new(object: &Graph, what: &str) -> Result<Self, Refusal> {
+    pub fn new(object: &Graph, what: &str) -> Result<Self, SerializationError> {
         let Some(Node::Object(members)) = object.node(object.root()) else {
-            return Err(Refusal {
-                path: what.to_owned(),
-                reason: "is not a plain object of names and values".to_owned(),
-            });
+            return Err(SerializationError { path: what.to_owned(), reason: Reason::NotAnObject });
         };
         let names = members.iter().map(|(name, _)| name.clone()).collect();
         Ok(Self { names, value: object.to_value(what)? })
@@ -74,7 +71,7 @@ impl Bridge {
     ///
     /// # Errors
     /// As [`new`](Self::new); or the bytes are not a value, or the value takes more than `budget` bytes.
-    pub fn from_value(value: Value, what: &str, budget: usize) -> Result<Self, Refusal> {
+    pub fn from_value(value: Value, what: &str, budget: usize) -> Result<Self, SerializationError> {
         let Self { names, .. } = Self::new(&value.to_graph(what, budget)?, what)?;
         Ok(Self { names, value })
     }

@@ -10,7 +10,7 @@ use crate::engine::{LogLevel, Notification};
 use crate::error::{ExecuteError, StackFrame, render};
 use crate::language::Position;
 use crate::pool::Rejected;
-use crate::value::{Datum, Graph, Refusal, Value};
+use crate::value::{Datum, Graph, SerializationError, Value};
 
 /// How a run ended: with the value of the selected export, or without a result.
 pub type RunOutcome = Result<Value, Failure>;
@@ -44,8 +44,8 @@ impl Failure {
     }
 
     /// A value is not serializable.
-    pub fn serialization(refusal: &Refusal) -> Self {
-        Self::new(Status::Error, CodeExecutionError::new("SerializationError", refusal.to_string()))
+    pub fn serialization(error: &SerializationError) -> Self {
+        Self::new(Status::Error, CodeExecutionError::new("SerializationError", error.to_string()))
     }
 }
 
@@ -53,7 +53,7 @@ impl Failure {
 ///
 /// # Errors
 /// As [`Value::to_graph`].
-pub fn to_graph(value: &Value, what: &str, budget: usize) -> Result<Graph, Refusal> {
+pub fn to_graph(value: &Value, what: &str, budget: usize) -> Result<Graph, SerializationError> {
     let mut graph = value.to_graph(what, budget)?;
     graph.forget_stacks();
     Ok(graph)
@@ -264,7 +264,7 @@ impl CodeExecutionResult {
     ///
     /// # Errors
     /// A value is nested too deeply for JSON.
-    pub fn to_json(&self) -> Result<Json, Refusal> {
+    pub fn to_json(&self) -> Result<Json, SerializationError> {
         let mut json = Map::new();
         json.insert("status".to_owned(), json!(self.status.as_str()));
         if let Some(result) = self.result.as_ref().filter(|result| !result.root().is_undefined()) {
