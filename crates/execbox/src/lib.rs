@@ -67,3 +67,19 @@ pub use tools::schema::Schema;
 pub use tools::tool::{Tool, ToolContext, ToolError};
 
 pub use execbox_core as core;
+
+/// The examples of the README and of the book, as doctests.
+#[cfg(doctest)]
+mod pages {
+    #[doc = include_str!("../../../README.md")]
+    struct Readme;
+
+    #[doc = include_str!("../../../docs/embedding.md")]
+    struct Embedding;
+
+    #[doc = include_str!("../../../docs/executors.md")]
+    struct Executors;
+
+    #[doc = include_str!("../../../docs/modules.md")]
+    struct Modules;
+}

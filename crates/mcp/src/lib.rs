@@ -18,3 +18,8 @@ pub use changes::Changes;
 pub use filter::{Pattern, ToolFilter};
 pub use rmcp;
 pub use secrets::Secrets;
+
+/// The examples of the book, as doctests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/gateway.md")]
+struct Pages;

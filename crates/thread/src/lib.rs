@@ -64,7 +64,7 @@ pub use state::ThreadState;
 pub use store::{ThreadInfo, ThreadQuery, ThreadStore, ThreadStoreBuilder};
 pub use tool::ThreadTool;
 
-/// The examples of the README, compiled and run: here, because this crate depends on all that they use.
+/// The examples of the book, as doctests.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct Readme;
+#[doc = include_str!("../../../docs/threads.md")]
+struct Pages;

@@ -1,0 +1,58 @@
+//! Links lead to files and headings that exist, and the book contains every page.
+
+use std::fs;
+use std::path::Path;
+
+use super::page::{Page, root};
+
+const PAGES: [&str; 6] = ["", "docs", "conformance", "examples/shop", "peers", "peers/oracles"];
+
+/// How pages of the book link to files that are not part of it.
+const REPOSITORY: &str = "https://github.com/execbox/execbox";
+
+#[test]
+fn links_lead_to_files_and_headings_that_exist() {
+    let mut broken = Vec::new();
+    for page in Page::all(&PAGES) {
+        broken.extend(page.links.iter().filter(|link| !leads_somewhere(&page, link)).map(|link| format!("{}: {link}", page.path)));
+    }
+    assert!(broken.is_empty(), "broken links:\n{}", broken.join("\n"));
+}
+
+fn leads_somewhere(page: &Page, link: &str) -> bool {
+    let (target, anchor) = link.split_once('#').unwrap_or((link, ""));
+    let path = match target.strip_prefix(REPOSITORY) {
+        Some("") => "README.md".into(),
+        Some(path) => match path.strip_prefix("/blob/main/").or(path.strip_prefix("/tree/main/")) {
+            Some(path) => path.into(),
+            None => return false,
+        },
+        None if target.contains("://") => return true, // Tests use no network.
+        None if target.is_empty() => page.path.clone().into(),
+        None => Path::new(&page.path).parent().unwrap().join(target),
+    };
+    let Ok(path) = root().join(path).canonicalize() else { return false };
+    let Ok(path) = path.strip_prefix(root()) else { return false };
+    anchor.is_empty() || Page::read(path.to_str().unwrap()).anchors.iter().any(|known| known == anchor)
+}
+
+/// Relative links out of the book would be broken where the book is published.
+#[test]
+fn the_book_links_to_its_own_pages_only() {
+    for page in Page::all(&["docs"]) {
+        for link in page.links.iter().filter(|link| !link.contains("://")) {
+            assert!(!link.starts_with(['.', '/']), "{}: {link}: begin it with {REPOSITORY}/blob/main/", page.path);
+        }
+    }
+}
+
+#[test]
+fn the_summary_lists_every_page() {
+    let mut listed = Page::read("docs/SUMMARY.md").links;
+    listed.push("SUMMARY.md".to_owned());
+    listed.sort();
+    let files = fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut pages: Vec<_> = files.filter(|name| name.ends_with(".md")).collect();
+    pages.sort();
+    assert_eq!(listed, pages);
+}
