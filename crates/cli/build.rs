@@ -1,12 +1,12 @@
 //! Makes a table of the conformance cases, so that the binary carries them: every `.case` file of
-//! `conformance/`, by its path, in order.
+//! `conformance/` (a link to the directory of the repository), by its path, in order.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
 fn main() -> io::Result<()> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance").canonicalize()?;
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("conformance").canonicalize()?;
     println!("cargo::rerun-if-changed={}", root.display());
     let mut table = "[\n".to_owned();
     for section in sorted_entries(&root)?.iter().filter(|path| path.is_dir()) {

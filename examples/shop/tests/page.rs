@@ -25,7 +25,10 @@ async fn both_ways_come_to_the_same_answer_and_the_page_shows_what_they_take() {
 #[test]
 fn the_page_shows_the_program_and_its_answer_as_they_are() {
     let page = include_str!("../README.md");
-    assert!(page.contains(&format!("```ts file=late-orders.ts\n{}```\n", include_str!("../late-orders.ts"))), "late-orders.ts");
+    assert!(
+        page.contains(&format!("```ts file:late-orders.ts\n{}```\n", include_str!("../late-orders.ts"))),
+        "late-orders.ts"
+    );
     let answer: Json = serde_json::from_str(include_str!("../late-orders.json")).unwrap();
     let (customers, cents) =
         (answer["customers"].as_array().unwrap().len(), answer["shipping_cents"].as_u64().unwrap());

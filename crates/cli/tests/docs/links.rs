@@ -14,7 +14,9 @@ const REPOSITORY: &str = "https://github.com/execbox/execbox";
 fn links_lead_to_files_and_headings_that_exist() {
     let mut broken = Vec::new();
     for page in Page::all(&PAGES) {
-        broken.extend(page.links.iter().filter(|link| !leads_somewhere(&page, link)).map(|link| format!("{}: {link}", page.path)));
+        broken.extend(
+            page.links.iter().filter(|link| !leads_somewhere(&page, link)).map(|link| format!("{}: {link}", page.path)),
+        );
     }
     assert!(broken.is_empty(), "broken links:\n{}", broken.join("\n"));
 }
@@ -51,7 +53,8 @@ fn the_summary_lists_every_page() {
     let mut listed = Page::read("docs/SUMMARY.md").links;
     listed.push("SUMMARY.md".to_owned());
     listed.sort();
-    let files = fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let files =
+        fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let mut pages: Vec<_> = files.filter(|name| name.ends_with(".md")).collect();
     pages.sort();
     assert_eq!(listed, pages);

@@ -5,11 +5,11 @@
 //! | info string | what the test does |
 //! |---|---|
 //! | `console` | runs the lines that begin with `$ ` and compares what they print; `...` stands for any text |
-//! | `LANGUAGE file=NAME` | writes the block to NAME, for the commands below it |
+//! | `LANGUAGE file:NAME` | writes the block to NAME, for the commands below it |
 //! | `json config` | reads it as a configuration of MCP servers |
 //! | `rust` | nothing: it is a doctest of the crate that the page describes |
 //! | `text` | nothing: it is a diagram or a format |
-//! | `LANGUAGE not-run="REASON"` | nothing; [`examples::NOT_RUN`] counts these blocks |
+//! | `LANGUAGE not-run: REASON` | nothing; [`examples::NOT_RUN`] counts these blocks |
 
 mod examples;
 mod links;
