@@ -59,3 +59,11 @@ fn the_summary_lists_every_page() {
     pages.sort();
     assert_eq!(listed, pages);
 }
+
+#[test]
+fn the_architecture_names_files_that_exist() {
+    let named = Page::read("ARCHITECTURE.md").code;
+    let paths = named.iter().filter(|text| ["crates/", "docs/"].iter().any(|start| text.starts_with(start)));
+    let missing: Vec<_> = paths.filter(|path| !root().join(path).exists()).collect();
+    assert!(missing.is_empty(), "no such files: {missing:?}");
+}
