@@ -1,8 +1,8 @@
-//! Linking by its rules alone: a language of one record a line, and ECMAScript's own algorithm beside ours.
+//! Tests the linker with a language of one record per line, and against ECMAScript's own algorithm.
 //!
 //! ```text
 //! import NAME from SPECIFIER
-//! export NAME                       declares it
+//! export NAME                       declares NAME
 //! export NAME as OTHER from SPECIFIER
 //! export * from SPECIFIER
 //! ```
@@ -20,7 +20,7 @@ struct Records;
 
 impl Language for Records {
     fn script(&self, _: &str, _: &Reading<'_>) -> Result<Code, SyntaxError> {
-        Err(SyntaxError { message: "there are no scripts".to_owned(), position: None })
+        Err(SyntaxError { message: "scripts are not supported".to_owned(), position: None })
     }
 
     fn module(&self, source: ModuleSource<'_>, _: &Reading<'_>, work: &mut u64) -> Result<Module, SyntaxError> {
@@ -52,7 +52,7 @@ impl Language for Records {
                     let declared = declared.to_owned();
                     module.exports.push(Export::Local { name: declared.clone(), local: declared });
                 }
-                _ => return Err(SyntaxError { message: format!("what is {text:?}?"), position: Some(position) }),
+                _ => return Err(SyntaxError { message: format!("invalid record {text:?}"), position: Some(position) }),
             }
         }
         Ok(module)
@@ -90,7 +90,7 @@ fn specifiers_are_relative_to_the_importer() {
 }
 
 #[test]
-fn some_specifiers_lead_nowhere() {
+fn unresolvable_specifiers_are_rejected() {
     for (importer, specifier, why) in [
         ("<runCode>", "../a.js", Unresolved::OutsideRoot),
         ("<runCode>", "..", Unresolved::OutsideRoot),
@@ -113,9 +113,9 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 4000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_two_texts_have_an_answer(importer in "(\\PC|[./:]){0,24}", specifier in "(\\PC|[./:]){0,24}") {
+    fn resolution_is_total_and_names_are_canonical(importer in "(\\PC|[./:]){0,24}", specifier in "(\\PC|[./:]){0,24}") {
         if let Ok(name) = resolve(&importer, &specifier) {
-            // A name leads to itself from the root, so there is one name for a module.
+            // A name resolves to itself from the root, so each module has one name.
             let again = resolve("<runCode>", &name);
             prop_assert!(again == Ok(name.clone()) || name == "./", "{name:?} becomes {again:?}");
             prop_assert!(!name.split('/').skip(1).any(|segment| segment == "..") || !name.starts_with("./"), "{}", name);
@@ -123,17 +123,16 @@ proptest! {
     }
 
     #[test]
-    fn any_specifier_and_any_filename_link_or_not(filename in "(\\PC|[./:]){0,12}", specifier in "[^ \n]{1,12}") {
+    fn linking_never_panics_for_any_specifier_and_filename(filename in "(\\PC|[./:]){0,12}", specifier in "[^ \n]{1,12}") {
         let entry = format!("export * from {specifier}");
         let sources = Sources { entry, filename: Some(filename), ..Sources::default() };
         prop_assert!(link(&sources, &Records, &Reading::UNHURRIED).is_err());
     }
 }
 
-// ---- names: ours against ECMAScript's
+// ---- names, compared with ECMAScript's algorithm
 
-/// `ResolveExport` as ECMA-262 has it (§16.2.1.7.2.2), word by word. The answer is the module and name of
-/// the binding.
+/// `ResolveExport` of ECMA-262 (§16.2.1.7.2.2), transcribed. Returns the module and the name of the binding.
 fn resolve_export(
     modules: &BTreeMap<String, Module>,
     at: &str,
@@ -179,7 +178,7 @@ enum Answer {
     Binding(String, String),
 }
 
-/// Whether what `entry` reaches links, and what it exports.
+/// The exports of `entry`, if all modules that it reaches link.
 fn specified(modules: &BTreeMap<String, Module>, entry: &str) -> Option<BTreeSet<String>> {
     let (mut reached, mut open) = (BTreeSet::new(), vec![entry.to_owned()]);
     while let Some(at) = open.pop() {
@@ -231,12 +230,12 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 20_000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn names_are_bound_as_ecmascript_binds_them(texts in prop::collection::vec(lines(), MODULES.len())) {
+    fn names_resolve_as_in_ecmascript(texts in prop::collection::vec(lines(), MODULES.len())) {
         let texts: BTreeMap<String, String> = MODULES.map(str::to_owned).into_iter().zip(texts).collect();
         let globals = BTreeSet::new();
         let modules = texts.iter().map(|(name, text)| {
             let source = ModuleSource { text, dialect: Dialect::default(), globals: &globals };
-            (name.clone(), Records.module(source, &Reading::UNHURRIED, &mut u64::MAX.clone()).expect("it is made of records"))
+            (name.clone(), Records.module(source, &Reading::UNHURRIED, &mut u64::MAX.clone()).expect("the source consists of records"))
         });
         let modules: BTreeMap<_, _> = modules.collect();
         let expected = specified(&modules, "./0");
@@ -254,14 +253,14 @@ proptest! {
 
 // ---- depth and size
 
-/// Links where there is little stack.
+/// Links on a thread with a small stack.
 fn links_on_a_small_stack(sources: Sources) -> usize {
-    let linking = move || link(&sources, &Records, &Reading::UNHURRIED).expect("it links").modules.len();
+    let linking = move || link(&sources, &Records, &Reading::UNHURRIED).expect("the sources link").modules.len();
     thread::Builder::new().stack_size(128 * 1024).spawn(linking).expect("a thread").join().expect("it does not panic")
 }
 
 #[test]
-fn the_longest_chain_is_no_danger() {
+fn the_longest_chain_links_on_a_small_stack() {
     for line in ["export * from ", "export a as a from ", "import a from "] {
         let last = MAX_MODULES - 1;
         let module = |at: usize| {
@@ -276,7 +275,7 @@ fn the_longest_chain_is_no_danger() {
 }
 
 #[test]
-fn a_circle_of_all_modules_is_no_danger() {
+fn a_cycle_of_all_modules_links_on_a_small_stack() {
     let module = |at: usize| (format!("./{at}"), format!("export a{at}\nexport * from ./{}", (at + 1) % MAX_MODULES));
     let modules = (0..MAX_MODULES).map(module).collect();
     let sources = Sources { entry: "import a9999 from ./0".to_owned(), modules, ..Sources::default() };
@@ -284,19 +283,19 @@ fn a_circle_of_all_modules_is_no_danger() {
 }
 
 #[test]
-fn a_chain_of_broken_modules_is_no_danger() {
+fn a_chain_of_broken_modules_reports_the_first_error() {
     let module = |at: usize| (format!("./{at}"), format!("import a from ./{}\nexport a", at + 1));
     let modules = (0..MAX_MODULES).map(module).collect();
     let sources = Sources { modules, ..Sources::default() };
     let graph = link(&sources, &Records, &Reading::UNHURRIED).expect("the entry imports nothing");
-    let thrown = "throw new SyntaxError(\"there is no module './10000'; did you mean './1000'? (./9999:1:1)\");";
+    let thrown = "throw new SyntaxError(\"unknown module './10000'; did you mean './1000'? (./9999:1:1)\");";
     assert_eq!(graph.modules.len(), 1 + MAX_MODULES);
     assert!(graph.modules[1..].iter().all(|module| module.code.text == thrown), "{:?}", graph.modules[1]);
 }
 
 #[test]
-fn what_takes_too_many_steps_is_refused() {
-    // Each name is looked for in every module.
+fn too_many_lookups_are_rejected() {
+    // Each lookup visits every module.
     const PARTS: usize = 1_500;
     let barrel = |number: usize| {
         let lines: Vec<_> = (0..PARTS).map(|at| format!("export * from ./{at}")).collect();
@@ -311,15 +310,15 @@ fn what_takes_too_many_steps_is_refused() {
             ..Sources::default()
         }
     };
-    assert!(link(&sources(1, 4 * PARTS), &Records, &Reading::UNHURRIED).is_ok(), "what was found is remembered");
-    let error = link(&sources(2, 2 * PARTS), &Records, &Reading::UNHURRIED).expect_err("that is too much");
+    assert!(link(&sources(1, 4 * PARTS), &Records, &Reading::UNHURRIED).is_ok(), "results are cached");
+    let error = link(&sources(2, 2 * PARTS), &Records, &Reading::UNHURRIED).expect_err("the step limit is exceeded");
     assert_eq!(*error.failure, LinkFailure::TooTangled);
 }
 
 #[test]
-fn too_many_modules_are_refused() {
+fn too_many_modules_are_rejected() {
     let modules = (0..=MAX_MODULES).map(|at| (format!("./{at}"), String::new())).collect();
-    let error =
-        link(&Sources { modules, ..Sources::default() }, &Records, &Reading::UNHURRIED).expect_err("they are too many");
+    let error = link(&Sources { modules, ..Sources::default() }, &Records, &Reading::UNHURRIED)
+        .expect_err("the module limit is exceeded");
     assert_eq!(*error.failure, LinkFailure::Option(OptionError::TooManyModules(MAX_MODULES + 1)));
 }

@@ -1,60 +1,19 @@
-//! What an exported name is bound to: ECMAScript's `ResolveExport`, without recursion.
+//! Resolves exported names to declarations: ECMAScript's `ResolveExport`, without recursion.
 //!
-//! A name of a module leads to names of other modules (`export { a } from`, `export * from`), and those to
-//! others. What it is bound to is every declaration that it leads to, along whatever way: none, one, or
-//! more than one, which makes it ambiguous. That is a search in a graph, where circles do no harm.
+//! A re-export (`export { a } from`, `export * from`) refers to names of other modules. A name is bound to all
+//! declarations that are reachable this way: none, one, or more than one, which makes it ambiguous. The search visits
+//! each name of each module once, so cycles end.
 
 use std::collections::{HashMap, HashSet};
 
-use super::MAX_STEPS;
-use super::linker::{Kind, Node, NodeId};
+use super::limits::MAX_STEPS;
+use super::nodes::{Goal, Kind, NameId, Names, Node, NodeId, Provider};
 
-/// A name of a module.
-pub(super) type Goal = (NodeId, NameId);
-
-/// A text, as its number in [`Names`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct NameId(usize);
-
-/// Texts, each with a number.
-#[derive(Debug, Default)]
-pub(super) struct Names {
-    ids: HashMap<String, NameId>,
-    texts: Vec<String>,
-}
-
-impl Names {
-    pub(super) fn id(&mut self, text: &str) -> NameId {
-        if let Some(id) = self.ids.get(text) {
-            return *id;
-        }
-        let id = NameId(self.texts.len());
-        self.texts.push(text.to_owned());
-        self.ids.insert(text.to_owned(), id);
-        id
-    }
-
-    pub(super) fn text(&self, id: NameId) -> &str {
-        &self.texts[id.0]
-    }
-}
-
-/// Where a module gets what it exports under a name, `export *` aside.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Provider {
-    /// It declares it, by this name.
-    Local(NameId),
-    /// It is what another module exports.
-    Other(Goal),
-    /// It is the namespace of a module.
-    Namespace(NodeId),
-}
-
-/// What a name is bound to.
+/// The result of resolving a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Resolution {
     Bound(Binding),
-    /// To both of these.
+    /// Two of the declarations that it could be bound to.
     Ambiguous(Binding, Binding),
     Missing,
 }
@@ -66,7 +25,7 @@ pub(super) struct Binding {
     pub(super) name: Option<NameId>,
 }
 
-/// Resolves names, and remembers what it was asked.
+/// Resolves names and caches the results.
 #[derive(Debug)]
 pub(super) struct Resolver {
     known: HashMap<Goal, Resolution>,
@@ -78,7 +37,7 @@ impl Resolver {
         Self { known: HashMap::new(), steps: MAX_STEPS }
     }
 
-    /// What `goal` is bound to; `None` when the steps are used up.
+    /// Resolves `goal`. Returns `None` after [`MAX_STEPS`].
     pub(super) fn resolve(&mut self, nodes: &[Node<'_>], names: &Names, goal: Goal) -> Option<Resolution> {
         let mut resolution = Resolution::Missing;
         let mut seen = HashSet::new();
@@ -108,7 +67,7 @@ impl Resolver {
                 },
                 (None, Kind::Bridge(_) | Kind::Unloaded | Kind::Broken(_)) => Resolution::Missing,
             };
-            resolution = both(resolution, found);
+            resolution = merge(resolution, found);
             if matches!(resolution, Resolution::Ambiguous(..)) {
                 break;
             }
@@ -118,8 +77,8 @@ impl Resolver {
     }
 }
 
-/// What a name is bound to that leads to both.
-fn both(one: Resolution, other: Resolution) -> Resolution {
+/// Merges what two paths lead to.
+fn merge(one: Resolution, other: Resolution) -> Resolution {
     match (one, other) {
         (Resolution::Missing, found) | (found, Resolution::Missing) => found,
         (Resolution::Bound(one), Resolution::Bound(other)) if one != other => Resolution::Ambiguous(one, other),

@@ -1,8 +1,8 @@
-//! What can be wrong with a graph, and what is said about it.
+//! Errors of linking.
 
 use std::fmt;
 
-use super::MAX_MODULES;
+use super::limits::MAX_MODULES;
 use super::specifier::Unresolved;
 use crate::language::Position;
 use crate::text::Quoted;
@@ -11,19 +11,19 @@ use crate::text::Quoted;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{failure}")]
 pub struct LinkError {
-    /// What is wrong. Its text is the message.
+    /// The cause, whose text is the message.
     pub failure: Box<LinkFailure>,
-    /// The specifier that fails, as it is written where it is imported. For a module that does not parse, its
-    /// name.
+    /// The specifier that fails, as written by the importer. For a syntax error in a module other than the entry, the
+    /// name of that module.
     pub specifier: Option<String>,
-    /// The module that the position is in.
+    /// The module that contains the position.
     pub filename: Option<String>,
-    /// Where, in its source as given.
+    /// The position in the source as given.
     pub position: Option<Position>,
 }
 
 impl LinkError {
-    /// What it is called (§4.2, `name`).
+    /// The `name` of the error (§4.2).
     pub fn name(&self) -> &'static str {
         match *self.failure {
             LinkFailure::Syntax(_) => "SyntaxError",
@@ -36,7 +36,7 @@ impl LinkError {
         Self { failure: Box::new(failure.into()), specifier: None, filename: None, position: None }
     }
 
-    /// The message with its place, on one line.
+    /// The message and its location, on one line.
     pub(super) fn on_one_line(&self) -> String {
         match (&self.filename, self.position) {
             (Some(filename), Some(position)) => format!("{self} ({filename}:{position})"),
@@ -46,123 +46,123 @@ impl LinkError {
     }
 }
 
-/// What is wrong with a graph.
+/// The cause of a link error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LinkFailure {
-    /// An option is not what it must be: the caller's error, whatever the sources say.
+    /// An option is invalid.
     #[error(transparent)]
     Option(#[from] OptionError),
-    /// A source is not a module.
+    /// A source does not parse as a module.
     #[error("{0}")]
     Syntax(String),
-    /// A specifier that leads nowhere.
+    /// A specifier that cannot be resolved.
     #[error("{} {reason}{hint}", Quoted(specifier))]
     Unresolved {
         /// The specifier.
         specifier: String,
-        /// Why.
+        /// The reason.
         reason: Unresolved,
-        /// What could be meant.
+        /// A suggestion, or empty.
         hint: String,
     },
-    /// A bare specifier that is none of `imports`.
-    #[error("nothing can be imported from {}{hint}", Quoted(specifier))]
+    /// A bare specifier that is not in `imports`.
+    #[error("unknown import {}{hint}", Quoted(specifier))]
     UnknownImport {
         /// The specifier.
         specifier: String,
-        /// What could be meant.
+        /// A suggestion, or empty.
         hint: String,
     },
-    /// A relative specifier that leads to none of `modules`.
-    #[error("there is no module {}{hint}", Quoted(name))]
+    /// A relative specifier that is not in `modules`.
+    #[error("unknown module {}{hint}", Quoted(name))]
     UnknownModule {
-        /// What the specifier leads to.
+        /// The name that the specifier resolves to.
         name: String,
-        /// What could be meant.
+        /// A suggestion, or empty.
         hint: String,
     },
     /// An imported name that the module does not export.
     #[error("{} has no {}{hint}", Quoted(module), ExportNamed(name))]
     NoExport {
-        /// The module's name.
+        /// The name of the module.
         module: String,
-        /// The export's.
+        /// The name of the export.
         name: String,
-        /// What could be meant.
+        /// A suggestion, or empty.
         hint: String,
     },
-    /// A name that `export *` finds more than once, and so does not export.
+    /// A name that two modules behind `export *` export, so that it is not exported.
     #[error(
-        "{} has no {}: {first} and {second} both come under that name, and `export *` takes neither; export one by name",
+        "{} has no {}: `export *` finds both {first} and {second}; export one of them by name",
         Quoted(module),
         ExportNamed(name)
     )]
     AmbiguousExport {
-        /// The module's name.
+        /// The name of the module.
         module: String,
-        /// The export's.
+        /// The name of the export.
         name: String,
-        /// What it finds.
+        /// One declaration.
         first: String,
-        /// What else it finds.
+        /// The other declaration.
         second: String,
     },
     /// The entry does not have the export that was selected.
     #[error("the entry has no {}{hint}", ExportNamed(name))]
     NoSelectedExport {
-        /// The export's name.
+        /// The name of the export.
         name: String,
-        /// What could be meant.
+        /// A suggestion, or empty.
         hint: String,
     },
-    /// More than [`MAX_STEPS`](super::MAX_STEPS).
+    /// Binding names takes more than [`MAX_STEPS`](super::MAX_STEPS).
     #[error("the modules re-export too many names from too many modules")]
     TooTangled,
 }
 
-/// An option that cannot be.
+/// An invalid option.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OptionError {
-    /// A key of `modules` that is no relative specifier from the root, in its shortest form.
+    /// A key of `modules` that is not a normalized relative specifier from the root.
     #[error("the key {} in `modules` must be a relative specifier from the root{hint}", Quoted(key))]
     ModuleKey {
         /// The key.
         key: String,
-        /// What to write instead.
+        /// The reason or the remedy.
         hint: String,
     },
-    /// A key of `imports` that is no bare specifier.
+    /// A key of `imports` that is not a bare specifier.
     #[error("the key {} in `imports` must be a bare specifier, such as 'fs' or '@scope/pkg'{hint}", Quoted(key))]
     ImportKey {
         /// The key.
         key: String,
-        /// What to write instead.
+        /// The reason or the remedy.
         hint: String,
     },
-    /// A global that could not be written as an identifier.
-    #[error("the global {} cannot be one: {reason}", Quoted(name))]
+    /// A global whose name is not an identifier.
+    #[error("invalid global name {}: {reason}", Quoted(name))]
     Global {
         /// Its name.
         name: String,
-        /// Why.
+        /// The reason.
         reason: &'static str,
     },
-    /// A filename that cannot name a module.
-    #[error("the filename {} cannot be one: {reason}", Quoted(filename))]
+    /// A filename that cannot name the entry.
+    #[error("invalid filename {}: {reason}", Quoted(filename))]
     Filename {
         /// The filename.
         filename: String,
-        /// Why.
+        /// The reason.
         reason: &'static str,
     },
     /// More than [`MAX_MODULES`].
-    #[error("{0} modules are too many; the limit is {MAX_MODULES}")]
+    #[error("too many modules: {0}; the limit is {MAX_MODULES}")]
     TooManyModules(usize),
 }
 
-/// An export in a message.
+/// Displays an export in a message.
 struct ExportNamed<'a>(&'a str);
 
 impl fmt::Display for ExportNamed<'_> {

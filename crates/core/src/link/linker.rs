@@ -1,59 +1,19 @@
-//! The phases of linking: modules are loaded, then their names are bound.
+//! The phases of linking: load modules, then bind names.
 //!
-//! What the entry reaches must link; what it does not reach is linked as far as it can be.
+//! Modules that the entry reaches by static imports must link. Each other module links or is marked as broken.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::bind::{Binding, Goal, NameId, Names, Provider, Resolution, Resolver};
+use super::bind::{Binding, Resolution, Resolver};
 use super::error::{LinkError, LinkFailure};
+use super::graph::{Graph, LinkedModule};
+use super::limits::MAX_SOURCE_WORK;
+use super::nodes::{Goal, Kind, Loaded, NameId, Names, Node, NodeId, Provider, Wanted};
+use super::sources::Sources;
 use super::specifier::{self, Unresolved, resolve};
-use super::{Graph, LinkedModule, MAX_SOURCE_WORK, Sources};
 use crate::hint;
-use crate::language::{Code, Export, Imported, Language, Module, Position, Reading, Request};
+use crate::language::{Export, Imported, Language, Module, Reading, Request};
 use crate::text::Quoted;
-
-/// A module of the graph while it is being linked: an index into [`Linker::nodes`].
-pub(super) type NodeId = usize;
-
-#[derive(Debug)]
-pub(super) struct Node<'a> {
-    name: &'a str,
-    pub(super) kind: Kind<'a>,
-}
-
-#[derive(Debug)]
-pub(super) enum Kind<'a> {
-    /// A module that has a source, not looked at yet.
-    Unloaded,
-    Loaded(Loaded),
-    /// A module that cannot link, and why.
-    Broken(LinkError),
-    /// A module of `imports`, with what it exports.
-    Bridge(&'a BTreeSet<String>),
-}
-
-/// A compiled module, whose specifiers all lead somewhere.
-#[derive(Debug)]
-pub(super) struct Loaded {
-    code: Code,
-    requests: Vec<Request>,
-    /// What each of `requests` leads to.
-    targets: Vec<NodeId>,
-    /// The names that must be there for it to link, in the order of the source.
-    wanted: Vec<Wanted>,
-    pub(super) exported: HashMap<NameId, Provider>,
-    /// What `export *` leads to.
-    pub(super) stars: Vec<NodeId>,
-    types: BTreeSet<String>,
-}
-
-/// A name that a module imports or re-exports.
-#[derive(Debug)]
-struct Wanted {
-    request: usize,
-    name: NameId,
-    position: Position,
-}
 
 /// A graph while it is being linked.
 pub(super) struct Linker<'a> {
@@ -62,13 +22,13 @@ pub(super) struct Linker<'a> {
     reading: &'a Reading<'a>,
     nodes: Vec<Node<'a>>,
     by_name: HashMap<&'a str, NodeId>,
-    /// Modules with a source, in the order in which they are reached.
+    /// Modules with a source, in the order of loading.
     order: Vec<NodeId>,
     names: Names,
     resolver: Resolver,
-    /// What [`Language::module`] may still read.
+    /// The bytes that [`Language::module`] may still read.
     work: u64,
-    /// How many more errors get a hint that takes comparing names.
+    /// How many more errors get a hint that compares names.
     hints: usize,
 }
 
@@ -98,7 +58,7 @@ impl<'a> Linker<'a> {
         self.finish(entry)
     }
 
-    /// The node named `name`: the one that is there, or a new one.
+    /// Finds or creates the node named `name`.
     fn node(&mut self, name: &'a str) -> NodeId {
         if let Some(id) = self.by_name.get(name) {
             return *id;
@@ -111,7 +71,7 @@ impl<'a> Linker<'a> {
 
     // ---- loading
 
-    /// Loads `entry` and what it reaches by static imports, in the order of their first mention.
+    /// Loads `entry` and the modules that it reaches by static imports, in the order of their first import.
     fn load_reachable(&mut self, entry: NodeId) -> Result<(), LinkError> {
         let mut open = vec![entry];
         while let Some(id) = open.pop() {
@@ -125,8 +85,8 @@ impl<'a> Linker<'a> {
         Ok(())
     }
 
-    /// Loads the modules that the entry does not reach. Those that cannot link are broken, and with them
-    /// those that import them. What it does reach is known to link.
+    /// Loads the modules that the entry does not reach. Those that cannot link are marked as broken, and so are the
+    /// modules that import them.
     fn load_rest(&mut self) {
         let reachable = self.order.len();
         for key in self.sources.modules.keys() {
@@ -151,33 +111,33 @@ impl<'a> Linker<'a> {
         }
     }
 
-    /// What `entry` reaches, each module after those that it imports, as far as circles let it: who exports
-    /// again what is not there is to blame, and not who imports it from there.
+    /// The modules that `entry` reaches, each after its imports (cycles aside), so that a missing name is reported
+    /// where it is re-exported first.
     fn dependencies_first(&self, entry: NodeId) -> Vec<NodeId> {
         let mut ordered = Vec::with_capacity(self.order.len());
         let mut entered = vec![false; self.nodes.len()];
-        // Modules on the way from the entry, each with how many of its targets are done.
-        let mut way = vec![(entry, 0)];
-        while let Some((id, done)) = way.last_mut() {
+        // The path from the entry, each module with the number of its targets that are done.
+        let mut path = vec![(entry, 0)];
+        while let Some((id, done)) = path.last_mut() {
             let Kind::Loaded(loaded) = &self.nodes[*id].kind else {
-                way.pop();
+                path.pop();
                 continue;
             };
             entered[*id] = true;
             if let Some(target) = loaded.targets.get(*done) {
                 *done += 1;
                 if !entered[*target] {
-                    way.push((*target, 0));
+                    path.push((*target, 0));
                 }
             } else {
                 ordered.push(*id);
-                way.pop();
+                path.pop();
             }
         }
         ordered
     }
 
-    /// Which modules import each module.
+    /// The importers of each module, by node.
     fn importers(&self) -> Vec<Vec<NodeId>> {
         let mut importers = vec![Vec::new(); self.nodes.len()];
         for (id, node) in self.nodes.iter().enumerate() {
@@ -188,7 +148,7 @@ impl<'a> Linker<'a> {
         importers
     }
 
-    /// Breaks what imports the broken module `id`, and what imports that.
+    /// Marks all direct and indirect importers of the broken module `id` as broken.
     fn break_importers(&mut self, id: NodeId, importers: &[Vec<NodeId>]) {
         let Kind::Broken(error) = &self.nodes[id].kind else { return };
         let error = error.clone();
@@ -201,7 +161,7 @@ impl<'a> Linker<'a> {
         }
     }
 
-    /// Compiles a module, and finds what its specifiers lead to.
+    /// Compiles a module and resolves its specifiers.
     fn load(&mut self, id: NodeId) -> Result<Loaded, LinkError> {
         let name = self.nodes[id].name;
         let source = self.sources.source(name).expect("only modules with a source are loaded");
@@ -231,7 +191,7 @@ impl<'a> Linker<'a> {
         for export in &module.exports {
             match export {
                 Export::Local { name, local } => {
-                    // What is imported and exported is not this module's, but where it is from.
+                    // An imported name that is exported belongs to the module that it is imported from.
                     let here = Provider::Local(self.names.id(local));
                     let provider = imported.get(local.as_str()).copied().unwrap_or(here);
                     exported.insert(self.names.id(name), provider);
@@ -258,7 +218,7 @@ impl<'a> Linker<'a> {
         }
     }
 
-    /// What `request`, made by the module named `importer`, leads to.
+    /// Resolves `request` of the module `importer`.
     fn target(&mut self, importer: &str, request: &Request) -> Result<NodeId, LinkError> {
         let specifier = &request.specifier;
         let sources = self.sources;
@@ -307,7 +267,7 @@ impl<'a> Linker<'a> {
     fn unknown_module(&mut self, importer: &str, name: String, specifier: &str) -> LinkFailure {
         let sources = self.sources;
         let known = sources.modules.keys().map(String::as_str);
-        let written = if name == specifier { String::new() } else { format!(", which {} leads to", Quoted(specifier)) };
+        let written = if name == specifier { String::new() } else { format!(", resolved from {}", Quoted(specifier)) };
         let entry = specifier::path(sources.entry_name()).map(|path| format!("./{}", path.join("/")));
         let meant = |name: &str| hint::did_you_mean(&specifier::relative(importer, name));
         let hint = if entry.as_ref() == Some(&name) {
@@ -317,7 +277,7 @@ impl<'a> Linker<'a> {
         } else if let Some(other) = other_extension(&name).find(|other| sources.modules.contains_key(other)) {
             meant(&other)
         } else if sources.modules.contains_key(specifier) {
-            // `./lib/b.js` in `./lib/a.js`: it was written as from the root.
+            // `./lib/b.js` in `./lib/a.js`: the specifier is relative to the root instead of the importer.
             meant(specifier)
         } else if self.take_hint().is_none() {
             String::new()
@@ -331,7 +291,7 @@ impl<'a> Linker<'a> {
 
     // ---- binding names
 
-    /// Checks that everything which `id` imports or re-exports by name is there.
+    /// Checks that all names that `id` imports or re-exports exist.
     fn check_names(&mut self, id: NodeId) -> Result<(), LinkError> {
         let Kind::Loaded(loaded) = &self.nodes[id].kind else { return Ok(()) };
         for wanted in &loaded.wanted {
@@ -341,8 +301,8 @@ impl<'a> Linker<'a> {
                 Some(Resolution::Ambiguous(first, second)) => LinkFailure::AmbiguousExport {
                     module: self.nodes[target].name.to_owned(),
                     name: self.names.text(wanted.name).to_owned(),
-                    first: self.origin(first),
-                    second: self.origin(second),
+                    first: self.describe(first),
+                    second: self.describe(second),
                 },
                 Some(Resolution::Missing) => {
                     let (module, name) = (self.nodes[target].name.to_owned(), self.names.text(wanted.name).to_owned());
@@ -361,8 +321,8 @@ impl<'a> Linker<'a> {
         Ok(())
     }
 
-    /// What a binding is, in a message.
-    fn origin(&self, binding: Binding) -> String {
+    /// Describes a binding in an error message.
+    fn describe(&self, binding: Binding) -> String {
         let module = Quoted(self.nodes[binding.node].name);
         match binding.name.map(|name| self.names.text(name)) {
             None => format!("the namespace of {module}"),
@@ -380,16 +340,16 @@ impl<'a> Linker<'a> {
             _ => false,
         };
         if is_type {
-            return "; the type of that name is gone when it runs: write `import type` or `export type`".to_owned();
+            return "; it is a type, which does not exist at run time: use `import type` or `export type`".to_owned();
         }
         let known: Vec<_> = self.candidates(target).into_iter().map(|name| self.names.text(name).to_owned()).collect();
         if known.iter().any(|known| known == name) {
-            return "; it only exports that name again, and nothing declares it".to_owned();
+            return "; it re-exports that name, but no module declares it".to_owned();
         }
         self.hint(name, known.iter().map(String::as_str), "it exports")
     }
 
-    /// The hint about a `name`, as long as there are any left.
+    /// A hint for `name`, empty after [`MAX_HINTS`].
     fn hint<'n>(&mut self, name: &str, known: impl Iterator<Item = &'n str> + Clone, listed: &str) -> String {
         self.take_hint().map_or_else(String::new, |()| hint::hint(name, known, listed))
     }
@@ -401,7 +361,7 @@ impl<'a> Linker<'a> {
 
     // ---- the result
 
-    /// The names that `id` may export, in order: its own, and those of the modules that `export *` leads to.
+    /// The names that `id` may export, sorted: its own and those behind `export *`.
     fn candidates(&mut self, id: NodeId) -> Vec<NameId> {
         let mut found = BTreeMap::new();
         let mut seen = vec![false; self.nodes.len()];
@@ -463,11 +423,11 @@ impl<'a> Linker<'a> {
     }
 }
 
-/// How many errors get a hint that takes comparing names. More than one is told only of modules that the
-/// entry does not reach.
+/// How many errors get a hint that compares names. More than one error occurs only in modules that the entry does not
+/// reach.
 const MAX_HINTS: usize = 64;
 
-/// `name` as it would be with another extension, or none, or one.
+/// Variants of `name` with another extension, with none, or with `/index`.
 fn other_extension(name: &str) -> impl Iterator<Item = String> {
     const EXTENSIONS: [&str; 8] = [".js", ".ts", ".mjs", ".mts", "", "/index.js", "/index.ts", ".json"];
     let stem = EXTENSIONS.iter().filter(|one| !one.is_empty()).find_map(|one| name.strip_suffix(one)).unwrap_or(name);

@@ -1,19 +1,19 @@
-//! Where a specifier leads, as a function of two texts. The engine goes by the same one.
+//! Resolution of specifiers, shared by the linker and engines.
 
-/// Where `specifier` leads from the module named `importer` (§3.2, §3.3): the name of the module that it
-/// means. Whether there is one of that name is not looked at. Total: any two texts have an answer.
+/// Resolves `specifier`, as written in the module `importer`, to the name of a module (§3.2, §3.3). The module need not
+/// exist.
 ///
 /// - A specifier is *relative* if it is `.` or `..`, or begins with `./` or `../`. It is joined to the
-///   directory of `importer`: split at `/`, a segment `.` is dropped, a segment `..` drops the one before
-///   it, and if there is none, leads out of the graph. The name is `./` and the remaining segments.
+///   directory of `importer`: split at `/`, a segment `.` is dropped, a segment `..` removes the one before it, and is
+///   an error if there is none. The name is `./` and the remaining segments.
 /// - It is a *URL* if it begins with a scheme (a letter, then letters, digits, `+`, `-`, `.`) and a colon.
 /// - It is *absolute* if it begins with `/`.
-/// - Any other, if it is not empty, is *bare*, and is the name itself.
+/// - Any other that is not empty is *bare*: it is the name itself.
 ///
-/// The directory of a name is all but the last segment of its path. A name that is no path below the root
-/// (a URL, an absolute path, one that `..` leads out) is but a label, and its directory is the root.
+/// The directory of a name is its path without the last segment. A name that is not a path below the root (a URL, an
+/// absolute path, one with too many `..`) has the root as its directory.
 ///
-/// Text is taken as it is: nothing is decoded, no extension is added, upper and lower case differ.
+/// Nothing is decoded, no extension is added, and case matters.
 pub fn resolve(importer: &str, specifier: &str) -> Result<String, Unresolved> {
     let is_relative = matches!(specifier, "." | "..") || specifier.starts_with("./") || specifier.starts_with("../");
     if is_relative {
@@ -30,7 +30,7 @@ pub fn resolve(importer: &str, specifier: &str) -> Result<String, Unresolved> {
     }
 }
 
-/// The shortest specifier that leads from `importer` to the module `name`.
+/// The shortest specifier for the module `name` in the module `importer`.
 pub(super) fn relative(importer: &str, name: &str) -> String {
     let (mut from, to) = (path(importer).unwrap_or_default(), path(name).unwrap_or_default());
     from.pop();
@@ -42,20 +42,20 @@ pub(super) fn relative(importer: &str, name: &str) -> String {
     up + &to[common..].join("/")
 }
 
-/// Why a specifier leads nowhere.
+/// Why a specifier cannot be resolved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unresolved {
     /// It is a URL.
-    #[error("is a URL, and nothing is loaded from URLs")]
+    #[error("is a URL; modules are not loaded from URLs")]
     Url,
     /// It begins with `/`.
-    #[error("is an absolute path; modules are imported relative to the importer, as './x.js'")]
+    #[error("is an absolute path; use a path relative to the importer, such as './x.js'")]
     Absolute,
     /// It has more `..` than there are directories.
-    #[error("leads out of the modules that were given")]
+    #[error("is outside the root of the modules")]
     OutsideRoot,
-    /// It is the empty text.
-    #[error("names no module")]
+    /// It is empty.
+    #[error("is an empty specifier")]
     Empty,
 }
 
@@ -68,7 +68,7 @@ pub(super) fn path(name: &str) -> Option<Vec<&str>> {
     join(&mut segments, name).map(|()| segments)
 }
 
-/// Follows `relative` from `path`; `None` if that leads out.
+/// Appends `relative` to `path`. Returns `None` if it leaves the root.
 fn join<'a>(path: &mut Vec<&'a str>, relative: &'a str) -> Option<()> {
     for segment in relative.split('/') {
         match segment {
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_is_a_specifier_from_everywhere_to_everywhere() {
+    fn relative_specifiers_resolve_to_their_module() {
         for (importer, name, specifier) in [
             ("<runCode>", "./a.js", "./a.js"),
             ("<runCode>", "./lib/a.js", "./lib/a.js"),

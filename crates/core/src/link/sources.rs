@@ -1,11 +1,57 @@
-//! What the options must be, whatever the sources say: the caller's side of linking.
+//! The input of linking, and the checks of it that do not depend on any source text.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::error::OptionError;
+use super::limits::{MAX_MODULES, MAX_NAME_BYTES};
 use super::specifier::{Unresolved, path, resolve};
-use super::{MAX_MODULES, MAX_NAME_BYTES, Sources};
-use crate::language::GLOBALS_MODULE;
+use crate::language::{Dialect, GLOBALS_MODULE, ModuleSource};
 use crate::names::is_identifier;
 use crate::text::Quoted;
+
+/// The default name of the entry (§3).
+pub const DEFAULT_FILENAME: &str = "<runCode>";
+
+/// The parts of `CodeExecutionOptions` (§3) that linking depends on.
+#[derive(Debug, Clone, Default)]
+pub struct Sources {
+    /// The entry's source.
+    pub entry: String,
+    /// The entry's name: a label, and the base of its relative specifiers if it is a path below the root, as
+    /// `src/main.ts` is. Default [`DEFAULT_FILENAME`].
+    pub filename: Option<String>,
+    /// The language of the sources. A module whose key ends in `.ts`, `.mts` or `.cts` is always TypeScript; the
+    /// filename of the entry has no influence.
+    pub dialect: Dialect,
+    /// Further modules by relative specifier from the root (§3.3).
+    pub modules: BTreeMap<String, String>,
+    /// Bridged modules by bare specifier, with the names that they export (§3.2).
+    pub imports: BTreeMap<String, BTreeSet<String>>,
+    /// The names of the globals (§3.4). Each is an export of [`GLOBALS_MODULE`](crate::language::GLOBALS_MODULE).
+    pub globals: BTreeSet<String>,
+}
+
+impl Sources {
+    /// The entry's name.
+    pub fn entry_name(&self) -> &str {
+        self.filename.as_deref().unwrap_or(DEFAULT_FILENAME)
+    }
+
+    /// The source of the module `name`, the entry included.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.source(name).map(|source| source.text)
+    }
+
+    pub(super) fn source(&self, name: &str) -> Option<ModuleSource<'_>> {
+        let (text, dialect) = if name == self.entry_name() {
+            (&self.entry, self.dialect)
+        } else {
+            let typescript = [".ts", ".mts", ".cts"].iter().any(|extension| name.ends_with(extension));
+            (self.modules.get(name)?, if typescript { Dialect::TypeScript } else { self.dialect })
+        };
+        Some(ModuleSource { text, dialect, globals: &self.globals })
+    }
+}
 
 impl Sources {
     pub(super) fn check(&self) -> Result<(), OptionError> {
@@ -23,7 +69,7 @@ impl Sources {
         let reason = if self.modules.contains_key(name) {
             "it is also the name of a module in `modules`"
         } else if self.imports.contains_key(name) || name == GLOBALS_MODULE {
-            "something else is imported by that name"
+            "it is already the name of an import"
         } else if let Some(reason) = not_a_name(name) {
             reason
         } else {
@@ -57,19 +103,19 @@ fn check_import_key(key: &str) -> Result<(), OptionError> {
     Err(OptionError::ImportKey { key: key.to_owned(), hint })
 }
 
-/// Checks that `name` can be the name of a global (§3.4).
+/// Checks the name of a global (§3.4).
 pub fn check_global(name: &str) -> Result<(), OptionError> {
     let reason = if matches!(name, "undefined" | "NaN" | "Infinity" | "globalThis") {
-        "the language itself has a value of that name"
+        "it is a built-in value of the language"
     } else if !is_identifier(name) {
-        "an identifier has letters, digits, `_` and `$`, does not start with a digit, and is no reserved word"
+        "expected an identifier: letters, digits, `_` and `$`, no digit first, and not a reserved word"
     } else {
         return Ok(());
     };
     Err(OptionError::Global { name: name.to_owned(), reason })
 }
 
-/// Why `text` can be nothing's name.
+/// Why `text` cannot name a module.
 fn not_a_name(text: &str) -> Option<&'static str> {
     if text.is_empty() {
         Some("it is empty")
