@@ -18,14 +18,6 @@ pub(crate) fn safe_line(text: &str) -> Cow<'_, str> {
     escape(text, is_unsafe)
 }
 
-/// The beginning of a long text, with a mark that there is more.
-pub(crate) fn beginning(text: &str, most: usize) -> Cow<'_, str> {
-    match text.char_indices().nth(most) {
-        Some((end, _)) => format!("{}…", &text[..end]).into(),
-        None => text.into(),
-    }
-}
-
 /// JSON text for a terminal. What is escaped can only stand inside of strings, where the escape
 /// means the same.
 pub(crate) fn safe_json(json: &str) -> Cow<'_, str> {

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use execbox::core::text::cut;
 use execbox::declarations::{self, ToolSignature};
 use execbox::{CancellationToken, Provider};
 use execbox_mcp::Changes;
@@ -12,7 +13,7 @@ use crate::args::{ServerArguments, ToolsArguments};
 use crate::exit::Exit;
 use crate::servers::{self, ServersError};
 use crate::stub::{self, StubError};
-use crate::terminal::{beginning, safe_line};
+use crate::terminal::safe_line;
 use crate::units::{self, UnitError};
 use crate::{interrupt, report, source};
 
@@ -159,7 +160,7 @@ fn print_table(found: &[FoundTool]) -> io::Result<()> {
     let width = names.iter().map(String::len).max().unwrap_or_default().min(WIDEST_NAME);
     let lines = names.iter().zip(found).map(|(name, tool)| {
         let summary = tool.description.split_whitespace().collect::<Vec<_>>().join(" ");
-        let summary = beginning(&summary, WIDEST_SUMMARY);
+        let summary = cut(&summary, WIDEST_SUMMARY);
         safe_line(format!("{name:width$}  {summary}").trim_end()).into_owned()
     });
     let lines: Vec<String> = lines.collect();

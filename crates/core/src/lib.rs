@@ -39,5 +39,5 @@ pub mod names;
 pub mod pool;
 pub mod program;
 pub mod protocol;
-mod text;
+pub mod text;
 pub mod value;

@@ -1,9 +1,9 @@
-//! Text of guests and callers in messages: quoted, escaped, cut.
+//! Formats untrusted text in messages: quoted, escaped and cut to a length.
 
 use std::fmt::{self, Write as _};
 
-/// `text` in at most `max` characters; what is cut off leaves a `…`.
-pub(crate) fn cut(text: &str, max: usize) -> String {
+/// Returns the first `max` characters of `text`, followed by `…` if there are more.
+pub fn cut(text: &str, max: usize) -> String {
     match text.char_indices().nth(max) {
         Some((at, _)) => format!("{}…", &text[..at]),
         None => text.to_owned(),

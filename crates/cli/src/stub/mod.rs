@@ -11,12 +11,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use execbox::core::text::cut;
 use execbox::{Provider, ProviderError, Schema, Tool, ToolError};
 use serde_json::Value as Json;
 
 use self::file::{AnswerEntry, ProviderEntry, ToolEntry};
 use crate::source::{self, TextError};
-use crate::terminal::beginning;
 use crate::units::{self, UnitError};
 
 /// How much of a value a message shows.
@@ -126,7 +126,7 @@ fn stub(name: &str, answers: Arc<[Answer]>, delay: Option<Duration>) -> Tool {
                     "{}.{} has no canned answer for the input {}",
                     context.provider,
                     context.safe_name,
-                    beginning(&input.to_string(), MAX_CHARS)
+                    cut(&input.to_string(), MAX_CHARS)
                 ))),
             }
         }

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use execbox_core::text::cut;
 use jsonschema::Validator;
 use serde_json::Value as Json;
 
@@ -25,7 +26,7 @@ impl Schema {
     /// # Errors
     /// What is wrong with it, as the end of a sentence.
     pub fn compile(schema: &Json) -> Result<Self, String> {
-        let validator = jsonschema::validator_for(schema).map_err(|error| cut(&error.to_string()))?;
+        let validator = jsonschema::validator_for(schema).map_err(|error| cut(&error.to_string(), MAX_CHARS))?;
         let describes_object =
             schema.get("type").is_some_and(|kind| kind == "object") || schema.get("properties").is_some();
         Ok(Self { validator, describes_object })
@@ -52,7 +53,7 @@ impl Schema {
         for failure in failures.by_ref().take(MAX_FAILURES) {
             let separator = if message.is_empty() { "" } else { "; " };
             let path = path_text(what, &failure.instance_path().to_string());
-            let _ = write!(message, "{separator}{path}: {}", cut(&failure.to_string()));
+            let _ = write!(message, "{separator}{path}: {}", cut(&failure.to_string(), MAX_CHARS));
         }
         match failures.count() {
             0 => {}
@@ -78,13 +79,6 @@ fn path_text(what: &str, pointer: &str) -> String {
         }
     }
     text
-}
-
-fn cut(text: &str) -> String {
-    match text.char_indices().nth(MAX_CHARS) {
-        Some((at, _)) => format!("{}…", &text[..at]),
-        None => text.to_owned(),
-    }
 }
 
 #[cfg(test)]
