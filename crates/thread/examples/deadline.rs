@@ -1,4 +1,4 @@
-//! Code that a model wrote, with a deadline and little memory (code-execution specification §10.3).
+//! Runs code of a model with a deadline and a memory limit (code-execution specification §10.3).
 
 use std::error::Error;
 use std::time::Duration;
@@ -13,7 +13,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         let result = run_with_deadline(code, Duration::from_secs(2)).await?;
         match result.error {
             None => println!("{}", result.to_json()?["result"]),
-            Some(error) => println!("{error}"), // for the model to read, as a tool's error
+            Some(error) => println!("{error}"), // returned to the model as the error of a tool
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Code that reports several things while it looks through many (code-execution specification §10.2).
+//! Lets code report items through a host function (code-execution specification §10.2).
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -29,7 +29,7 @@ pub(crate) async fn flagged(rows: Value) -> Result<BTreeSet<String>, Box<dyn Err
     let report = {
         let flagged = Arc::clone(&flagged);
         HostValue::function("report", move |args| {
-            let id = args.str(0)?; // what it is called with is checked, here and in every bridge
+            let id = args.str(0)?; // check arguments: the guest is not trusted
             flagged.lock().unwrap().insert(id.to_owned());
             Ok(HostValue::undefined())
         })

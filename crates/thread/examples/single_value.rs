@@ -1,4 +1,4 @@
-//! Code that computes one value (code-execution specification §10.1).
+//! Runs code that computes one value (code-execution specification §10.1).
 
 use std::error::Error;
 

@@ -1,4 +1,4 @@
-//! A tool that runs code against a thread's data, for a model that calls tools (code-execution specification §10.4).
+//! A tool that runs code with access to a thread's files (code-execution specification §10.4).
 
 use std::error::Error;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Evaluates code with the thread's files at hand, in at most two seconds.
+/// A tool that evaluates code with read access to the thread's files, for at most two seconds.
 fn evaluate_tool(executor: Arc<dyn Executor>) -> ThreadTool {
     ThreadTool::new("evaluate", move |thread, input: Value, _| {
         let executor = Arc::clone(&executor);
@@ -42,7 +42,7 @@ async fn evaluate(thread: &ThreadState, executor: &dyn Executor, code: &str) -> 
     }
 }
 
-/// Calls the tool as a model's script does.
+/// Calls the tool from a script.
 pub(crate) async fn call_evaluate(code: &str) -> Result<Value, Box<dyn Error>> {
     let executor: Arc<dyn Executor> = Arc::new(InlineExecutor::new()?);
     let thread = ThreadStore::in_memory().await?.thread("t")?;

@@ -1,6 +1,6 @@
-//! The database: one connection on a thread of its own, which does one thing after the other.
+//! The database connection, on an OS thread of its own that runs one operation after the other.
 //!
-//! Nothing here blocks a task of the caller's runtime, and no runtime is needed. What is stored is not this module's business.
+//! It neither blocks nor needs the caller's runtime. The schema is in `schema/`.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
@@ -12,12 +12,12 @@ use tokio::sync::oneshot;
 
 use crate::error::{StorageFailure, ThreadError};
 
-/// Each takes a database to the version that is its place in the list, from 1. What was once released is never changed.
+/// Entry `n` migrates a database from version `n` to `n + 1`. Released entries never change.
 const MIGRATIONS: &[&str] = &[include_str!("schema/1.sql")];
-/// Tells a store of threads from every other SQLite file: `ExTh`.
+/// Identifies a thread store among SQLite files: `ExTh`.
 const APPLICATION_ID: i64 = 0x4578_5468;
 
-/// A handle of the connection's thread, which ends when all handles are gone.
+/// A handle of the connection's thread, which ends when all handles are dropped.
 pub(crate) struct Database {
     requests: mpsc::Sender<Request>,
 }
@@ -29,12 +29,12 @@ pub(crate) enum Location {
 
 enum Request {
     Run(Box<dyn FnOnce(&mut Connection) + Send>),
-    /// Tells when the connection is closed.
+    /// Replies when the connection is closed.
     Close(oneshot::Sender<()>),
 }
 
 impl Database {
-    /// `busy_timeout` is how long another program may hold the database before an operation fails.
+    /// `busy_timeout` is how long an operation waits for a lock of another process.
     pub(crate) async fn open(location: Location, busy_timeout: Duration) -> Result<Self, ThreadError> {
         let (requests, queue) = mpsc::channel();
         let (opened, is_open) = oneshot::channel();
@@ -51,8 +51,8 @@ impl Database {
         Ok(Self { requests })
     }
 
-    /// Does `work` when everything that was asked for before is done. If this future is dropped before `work` has begun, it
-    /// is left out; once it has begun, it is done to its end.
+    /// Runs `work` after all earlier requests. If the future is dropped before `work` has started, it does not run;
+    /// otherwise it runs to its end.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Connection) -> Result<T, ThreadError> + Send + 'static,
@@ -67,11 +67,11 @@ impl Database {
         answered.await.map_err(|_| ThreadError::Closed)?
     }
 
-    /// Closes the database when everything that was asked for before is done. All that is asked for later fails.
+    /// Closes the database after all earlier requests. Later requests fail.
     pub(crate) async fn close(&self) {
         let (closed, is_closed) = oneshot::channel();
         if self.requests.send(Request::Close(closed)).is_ok() {
-            let _ = is_closed.await; // an error: somebody else's request to close came first
+            let _ = is_closed.await; // fails if another request closed it first
         }
     }
 }
@@ -95,7 +95,7 @@ fn connect(location: &Location, busy_timeout: Duration) -> Result<Connection, Th
         Location::File(path) => open_file(path)?,
     };
     connection.busy_timeout(busy_timeout)?;
-    // Before anything is written; in a transaction, because others may make the same file meanwhile.
+    // Before any write, in a transaction: another process may be creating the same file.
     identify(&connection.transaction()?, MIGRATIONS)?;
     connection.pragma_update(None, "trusted_schema", false)?;
     connection.pragma_update(None, "foreign_keys", true)?;
@@ -105,8 +105,8 @@ fn connect(location: &Location, busy_timeout: Duration) -> Result<Connection, Th
     Ok(connection)
 }
 
-/// Turns on the write-ahead log; a database in memory keeps its own mode. SQLite does not wait here for others that open
-/// the same new file.
+/// Turns on the write-ahead log; a database in memory keeps its own mode. SQLite does not apply the busy timeout here, so
+/// this retries.
 fn keep_log(connection: &Connection, busy_timeout: Duration) -> Result<(), ThreadError> {
     const PAUSE: Duration = Duration::from_millis(5);
     let mut waited = Duration::ZERO;
@@ -122,14 +122,14 @@ fn keep_log(connection: &Connection, busy_timeout: Duration) -> Result<(), Threa
 }
 
 fn open_file(path: &Path) -> Result<Connection, ThreadError> {
-    // Absolute, so that no name (`:memory:`) means something to SQLite.
+    // Absolute, so that SQLite gives no special meaning to names such as `:memory:`.
     let path = std::path::absolute(path).map_err(ThreadError::cannot_open)?;
     make_private(&path)?;
     Ok(Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?)
 }
 
-/// Makes the file, where there is none, for nobody but its owner: it will hold environment values. SQLite gives the files
-/// that it puts beside it the same permissions.
+/// Creates the file, if missing, with permissions for its owner only, because it will contain secrets. SQLite gives its
+/// journal files the same permissions.
 fn make_private(path: &Path) -> Result<(), ThreadError> {
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create_new(true);
@@ -141,7 +141,7 @@ fn make_private(path: &Path) -> Result<(), ThreadError> {
     }
 }
 
-/// The database's version; 0 is that of an empty one.
+/// Returns the version of the database, 0 if it is empty.
 fn identify(connection: &Transaction<'_>, migrations: &[&str]) -> Result<usize, ThreadError> {
     let number = |pragma| connection.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
     let (application, version) = (number("application_id")?, number("user_version")?);
@@ -154,11 +154,11 @@ fn identify(connection: &Transaction<'_>, migrations: &[&str]) -> Result<usize, 
     match usize::try_from(version) {
         Ok(version) if version <= known => Ok(version),
         Ok(_) => Err(ThreadError::Newer { found: version, known: i64::try_from(known).unwrap_or(i64::MAX) }),
-        Err(_) => Err(ThreadError::damaged("its version is negative")),
+        Err(_) => Err(ThreadError::damaged("negative version")),
     }
 }
 
-/// Takes the database to the latest version, whole or not at all. Of several programs at once one does it.
+/// Migrates the database to the latest version, in one transaction.
 fn migrate(connection: &mut Connection, migrations: &[&str]) -> Result<(), ThreadError> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let version = identify(&transaction, migrations)?;
@@ -186,18 +186,18 @@ mod tests {
     }
 
     #[test]
-    fn a_database_is_taken_through_the_versions_that_it_lacks() {
+    fn missing_migrations_are_applied_once() {
         let mut connection = Connection::open_in_memory().unwrap();
         migrate(&mut connection, &[FIRST]).unwrap();
         assert_eq!(version(&mut connection), 1);
         migrate(&mut connection, &[FIRST, SECOND]).unwrap();
         assert_eq!(notes(&connection), ("kept".to_owned(), 3));
         migrate(&mut connection, &[FIRST, SECOND]).unwrap();
-        assert_eq!(version(&mut connection), 2, "nothing is done twice");
+        assert_eq!(version(&mut connection), 2, "no migration runs twice");
     }
 
     #[test]
-    fn a_migration_that_fails_leaves_the_database_as_it_was() {
+    fn a_failed_migration_is_rolled_back() {
         let mut connection = Connection::open_in_memory().unwrap();
         migrate(&mut connection, &[FIRST]).unwrap();
         let error = migrate(&mut connection, &[FIRST, SECOND, "CREATE TABLE notes (x)"]).unwrap_err();
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_program_wrote_is_left_alone() {
+    fn newer_and_foreign_databases_are_rejected() {
         let mut connection = Connection::open_in_memory().unwrap();
         migrate(&mut connection, &[FIRST, SECOND]).unwrap();
         let error = migrate(&mut connection, &[FIRST]).unwrap_err();

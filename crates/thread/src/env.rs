@@ -1,16 +1,16 @@
-//! The environment values of a thread: text under names, some of it secret.
+//! The environment values of a thread: named strings, some of them secret.
 //!
-//! No value is part of an error, of an event or of what `Debug` prints.
+//! No value appears in errors, events or `Debug` output.
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use crate::error::{Named, Stored, ThreadError};
-use crate::events::Origin;
-use crate::limits::{check_name, check_size, row_cost};
-use crate::state::{ThreadState, from_db, to_db};
+use crate::origin::Origin;
+use crate::rows::{check_name, check_size, from_db, row_cost, to_db};
+use crate::state::ThreadState;
 
 impl ThreadState {
-    /// An environment value; `None` where none was set. The environment of the host's process has nothing to do with it.
+    /// Returns an environment value, or `None` if it is not set. It is independent of the environment of the process.
     pub async fn get_env(&self, name: &str) -> Result<Option<String>, ThreadError> {
         check_name(Named::Env, name)?;
         let name = name.to_owned();
@@ -21,7 +21,7 @@ impl ThreadState {
         .await
     }
 
-    /// Sets an environment value, in the place of one that has that name.
+    /// Sets an environment value, replacing one with the same name.
     ///
     /// # Errors
     /// A name is 1 to 256 bytes without control characters; a value is bounded by
@@ -43,7 +43,7 @@ impl ThreadState {
         .await
     }
 
-    /// Removes an environment value. Whether there was one.
+    /// Removes an environment value. Returns whether it was set.
     pub async fn remove_env(&self, name: &str) -> Result<bool, ThreadError> {
         check_name(Named::Env, name)?;
         let name = name.to_owned();
@@ -56,7 +56,7 @@ impl ThreadState {
         .await
     }
 
-    /// The names of all environment values, sorted.
+    /// Returns the names of all environment values, sorted.
     pub async fn env_names(&self) -> Result<Vec<String>, ThreadError> {
         self.read(|connection, thread| {
             let mut statement = connection.prepare("SELECT name FROM env WHERE thread = ?1 ORDER BY name")?;
@@ -67,7 +67,7 @@ impl ThreadState {
     }
 }
 
-/// What a value counts against its thread.
+/// The bytes that a value counts against its thread.
 fn counted(connection: &Connection, thread: i64, name: &str) -> Result<Option<u64>, ThreadError> {
     let sql = "SELECT bytes FROM env WHERE thread = ?1 AND name = ?2";
     connection.query_row(sql, params![thread, name], |row| row.get(0)).optional()?.map(from_db).transpose()

@@ -1,8 +1,8 @@
-//! What can go wrong with the state of a thread.
+//! Errors of operations on threads.
 //!
-//! The message of every error may reach guest code: tools turn errors into messages, and bridges do. So none has a path,
-//! an address or a word of the host's system in it, and none the value of an environment variable. What the database itself
-//! said is the error's [source](std::error::Error::source), which never crosses.
+//! The message of every error may reach guest code, through tools and bridges. Messages therefore contain no path, address or
+//! system error of the host, and no environment value. The error of the database is the
+//! [source](std::error::Error::source), which is never sent to a guest.
 
 use std::error::Error;
 use std::fmt;
@@ -13,75 +13,73 @@ use execbox::core::value::SerializationError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ThreadError {
-    /// A path that no file can have.
+    /// An invalid path.
     #[error(transparent)]
     Path(#[from] PathError),
-    /// A name that cannot be used.
-    #[error("{what} {problem}")]
+    /// An invalid name.
+    #[error("invalid {what}: {problem}")]
     Name {
-        /// What would have had that name.
+        /// The kind of name.
         what: Named,
-        /// What is wrong with it.
+        /// What is wrong with the name.
         problem: NameProblem,
     },
-    /// No file has that path.
-    #[error("there is no file {path}")]
+    /// No file has this path.
+    #[error("no such file: {path}")]
     NoSuchFile {
-        /// The path, normalised.
+        /// The normalized path.
         path: String,
     },
-    /// One value is larger than the [limits](crate::ThreadLimits) let it be.
-    #[error("{what} of {size} bytes is too large: at most {limit}")]
+    /// A value exceeds its [limit](crate::ThreadLimits).
+    #[error("{what} too large: {size} bytes; the limit is {limit}")]
     TooLarge {
-        /// What it would have been.
+        /// The kind of value.
         what: Stored,
         /// Its size, in bytes.
         size: u64,
-        /// What it may have.
+        /// The limit, in bytes.
         limit: u64,
     },
-    /// The thread holds as much as the [limits](crate::ThreadLimits) let it.
-    #[error("the thread is full: this needs {needed} more bytes, and {left} of {limit} are left")]
+    /// The thread would exceed its [limit](crate::ThreadLimits).
+    #[error("thread storage is full: {needed} more bytes needed, {left} of {limit} left")]
     Full {
-        /// How many bytes the operation would have added.
+        /// The bytes that the operation would add.
         needed: u64,
-        /// How many were left.
+        /// The bytes that are left.
         left: u64,
-        /// What the thread may have.
+        /// The limit of the thread, in bytes.
         limit: u64,
     },
     /// A value that cannot be stored as JSON.
     #[error(transparent)]
     Json(#[from] SerializationError),
-    /// A bridge was granted two things by one name.
-    #[error("the bridge has two exports named {0:?}: give the provider another name")]
+    /// Two exports of a bridge have the same name.
+    #[error("duplicate export {0:?}; rename the provider")]
     DuplicateExport(String),
-    /// The file is no thread store: a database of something else.
-    #[error("the file is a database, but not one of threads: choose another file")]
+    /// The file is a database of another application.
+    #[error("the file is a database, but not a thread store; choose another file")]
     Foreign,
     /// The file was written by a later version of this crate.
-    #[error("the file has version {found}, and this program knows versions up to {known}: use a newer program")]
+    #[error("unsupported thread store version {found}; this program supports versions up to {known}")]
     Newer {
         /// The file's version.
         found: i64,
-        /// The latest that this crate knows.
+        /// The latest version that this crate supports.
         known: i64,
     },
-    /// The file is no database, or its content contradicts itself.
-    #[error(
-        "the thread store is damaged, or the file is something else: restore it from a copy, or choose another file"
-    )]
+    /// The file is not a database, or its content is inconsistent.
+    #[error("the file is damaged or not a thread store; restore it from a backup or choose another file")]
     Damaged {
-        /// What the database said.
+        /// The error of the database.
         #[source]
         source: Cause,
     },
     /// The database failed.
     #[error("the thread store {failure}")]
     Storage {
-        /// How.
+        /// The kind of failure.
         failure: StorageFailure,
-        /// What the database said.
+        /// The error of the database.
         #[source]
         source: Cause,
     },
@@ -90,12 +88,12 @@ pub enum ThreadError {
     Closed,
 }
 
-/// What the database or the system said: for the host's own logs.
+/// The error of the database or the system, for logs of the host.
 pub type Cause = Box<dyn Error + Send + Sync>;
 
-/// What has a name.
+/// The kind of an invalid name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs)] // each is what its name says
+#[allow(missing_docs)]
 pub enum Named {
     Thread,
     Role,
@@ -103,9 +101,9 @@ pub enum Named {
     Env,
 }
 
-/// What has a size.
+/// The kind of a stored value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs)] // each is what its name says
+#[allow(missing_docs)]
 pub enum Stored {
     File,
     Message,
@@ -115,56 +113,56 @@ pub enum Stored {
 
 /// What is wrong with a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[allow(missing_docs)] // the messages say it
+#[allow(missing_docs)] // see the messages
 pub enum NameProblem {
-    #[error("is empty: give one")]
+    #[error("is empty")]
     Empty,
-    #[error("is {0} bytes long: at most {max}", max = crate::limits::NAME_BYTES)]
+    #[error("is {0} bytes long; the limit is {max}", max = crate::limits::NAME_BYTES)]
     TooLong(usize),
-    #[error("contains a control character: leave it out")]
+    #[error("contains a control character")]
     ControlCharacter,
 }
 
-/// A path that no file of a thread can have.
+/// An invalid path.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{path:?} is not a path of this thread: {problem}")]
+#[error("invalid path {path:?}: {problem}")]
 pub struct PathError {
-    /// The path, cut where it is long.
+    /// The path, cut to 100 characters.
     pub path: String,
-    /// What is wrong with it.
+    /// What is wrong with the path.
     pub problem: PathProblem,
 }
 
 /// What is wrong with a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[allow(missing_docs)] // the messages say it
+#[allow(missing_docs)] // see the messages
 pub enum PathProblem {
-    #[error("it is empty; write, for example, \"/data/input.json\"")]
+    #[error("is empty; use, for example, \"/data/input.json\"")]
     Empty,
-    #[error("it is {0} bytes long, and at most {max} are allowed", max = crate::limits::PATH_BYTES)]
+    #[error("is {0} bytes long; the limit is {max}", max = crate::limits::PATH_BYTES)]
     TooLong(usize),
-    #[error("it contains a control character")]
+    #[error("contains a control character")]
     ControlCharacter,
-    #[error("parts of a path are separated by `/`, not by `\\`")]
+    #[error("contains `\\`; use `/` as the separator")]
     Backslash,
-    #[error("`..` is not allowed; write the path from the root")]
+    #[error("`..` is not supported; use the path from the root")]
     ParentFolder,
-    #[error("it names a folder, and a file is asked for; write the file's name after the last `/`")]
+    #[error("is a directory; expected a file")]
     Folder,
 }
 
-/// How the database failed.
+/// The kind of a database failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-#[allow(missing_docs)] // the messages say it
+#[allow(missing_docs)] // see the messages
 pub enum StorageFailure {
-    #[error("cannot be opened: look whether its folder exists and may be written")]
+    #[error("cannot be opened; check that its directory exists and is writable")]
     CannotOpen,
-    #[error("is in use by another program, which did not let go in time: try again")]
+    #[error("is locked by another process; try again")]
     Busy,
-    #[error("may only be read")]
+    #[error("is read-only")]
     ReadOnly,
-    #[error("has no room left on its disk")]
+    #[error("cannot be written: the disk is full")]
     DiskFull,
     #[error("failed")]
     Other,
@@ -173,10 +171,10 @@ pub enum StorageFailure {
 impl fmt::Display for Named {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Thread => "the thread's id",
-            Self::Role => "the message's role",
-            Self::Event => "the event's name",
-            Self::Env => "the environment variable's name",
+            Self::Thread => "thread id",
+            Self::Role => "message role",
+            Self::Event => "event name",
+            Self::Env => "environment variable name",
         })
     }
 }
@@ -184,16 +182,16 @@ impl fmt::Display for Named {
 impl fmt::Display for Stored {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::File => "a file",
-            Self::Message => "a message",
-            Self::Event => "an event",
-            Self::Env => "an environment value",
+            Self::File => "file",
+            Self::Message => "message",
+            Self::Event => "event",
+            Self::Env => "environment value",
         })
     }
 }
 
 impl ThreadError {
-    /// Content that this crate cannot have written.
+    /// For content that this crate does not write.
     pub(crate) fn damaged(source: impl Into<Cause>) -> Self {
         Self::Damaged { source: source.into() }
     }
@@ -215,7 +213,7 @@ impl From<rusqlite::Error> for ThreadError {
                 Code::DiskFull => StorageFailure::DiskFull,
                 _ => StorageFailure::Other,
             },
-            // A column that holds what its table does not allow.
+            // A column has a value that its table does not allow.
             rusqlite::Error::FromSqlConversionFailure(..)
             | rusqlite::Error::IntegralValueOutOfRange(..)
             | rusqlite::Error::InvalidColumnType(..)

@@ -1,4 +1,4 @@
-//! The events of a thread: a log that is only added to, and that can be followed while it grows.
+//! The events of a thread: an append-only log with subscriptions.
 
 use std::collections::VecDeque;
 
@@ -8,46 +8,37 @@ use serde_json::Value as Json;
 use tokio::sync::watch;
 
 use crate::error::{Named, Stored, ThreadError};
-use crate::limits::{PageBudget, check_name, check_size, page_rows, row_cost};
-use crate::state::{ThreadRow, ThreadState, from_db, json_text, stored_json, to_db};
+use crate::origin::Origin;
+use crate::rows::{PageBudget, check_name, check_size, from_db, json_text, page_rows, row_cost, stored_json, to_db};
+use crate::state::{ThreadRow, ThreadState};
 
 /// An event.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadEvent {
-    /// Its number in the thread: 1 is the first event. No number is used twice.
+    /// The sequence number in the thread, from 1. Numbers are never reused.
     pub seq: u64,
-    /// What happened.
+    /// The name, as chosen by the emitter.
     pub name: String,
-    /// Whatever belongs to it.
+    /// The payload.
     pub data: Json,
-    /// Who says so.
+    /// Who emitted it.
     pub origin: Origin,
     /// When it was emitted, in milliseconds since 1970.
     pub created_at: u64,
 }
 
-/// Who did something. Nothing that guest code writes can change it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Origin {
-    /// The application: [`ThreadState::emit`].
-    Host,
-    /// Guest code, through a [bridge](crate::Bridge).
-    Guest,
-}
-
-/// Which events [`ThreadState::events`] gives: by default the first 100.
+/// Selects events for [`ThreadState::events`]; by default the first 100.
 #[derive(Debug, Clone, Default)]
 pub struct EventQuery {
-    /// Only those after this number.
+    /// Only events after this number.
     pub after: u64,
-    /// At most so many: 100 by default, and never more than 1 000.
+    /// The most entries to return. Default 100, at most 1 000.
     pub limit: Option<u32>,
 }
 
 impl ThreadState {
-    /// Adds an event, and wakes those who [follow](Self::subscribe) the thread.
+    /// Appends an event and notifies [subscriptions](Self::subscribe).
     ///
     /// # Errors
     /// A name is 1 to 256 bytes without control characters; data is bounded by
@@ -73,10 +64,10 @@ impl ThreadState {
         self.write(origin, add).await
     }
 
-    /// Events, in the order in which they were emitted.
+    /// Returns events in the order of their numbers.
     ///
-    /// There may be fewer than asked for, where more would exceed [`page_bytes`](crate::ThreadLimits::page_bytes); there is
-    /// none only where there is no further one.
+    /// Returns fewer than the limit if more would exceed [`page_bytes`](crate::ThreadLimits::page_bytes), and none only if
+    /// there are no further events.
     pub async fn events(&self, query: EventQuery) -> Result<Vec<ThreadEvent>, ThreadError> {
         let limits = self.store.limits;
         self.read(move |connection, thread| {
@@ -87,7 +78,7 @@ impl ThreadState {
             let (mut events, mut budget) = (Vec::new(), PageBudget::new(&limits));
             while let Some(row) = rows.next()? {
                 let data: String = row.get(4)?;
-                if !budget.has_room_for(data.len()) {
+                if !budget.take(data.len()) {
                     break;
                 }
                 let (seq, created_at) = (from_db(row.get(0)?)?, from_db(row.get(2)?)?);
@@ -99,32 +90,32 @@ impl ThreadState {
         .await
     }
 
-    /// Deletes the events up to and including that number. How many there were.
+    /// Deletes the events up to and including `up_to`. Returns their number.
     pub async fn delete_events(&self, up_to: u64) -> Result<u64, ThreadError> {
         self.write(Origin::Host, move |transaction, row| row.delete_up_to(transaction, "events", up_to)).await
     }
 
-    /// Follows the events after that number (0: from the first), those that are there and those to come. Nobody who is slow
-    /// misses one. Events that other programs emit in the same file are seen with the next one that this store emits.
+    /// Subscribes to the events after number `after`, both existing and future ones; 0 starts at the first event. Slow
+    /// subscribers miss none. Events that another process writes to the same file are seen after the next event of this
+    /// store.
     pub fn subscribe(&self, after: u64) -> EventSubscription {
         let signal = self.store.signals.listen(&self.id);
         EventSubscription { thread: self.clone(), after, read: VecDeque::new(), signal }
     }
 }
 
-/// Events as they come. See [`ThreadState::subscribe`].
+/// A stream of events. See [`ThreadState::subscribe`].
 #[derive(Debug)]
 pub struct EventSubscription {
     thread: ThreadState,
     after: u64,
-    /// Events that were read and not yet given.
+    /// Events that were read but not returned yet.
     read: VecDeque<ThreadEvent>,
     signal: watch::Receiver<()>,
 }
 
 impl EventSubscription {
-    /// The next event; waits for it. `None` when the thread was deleted or the store closed. Dropping the future loses
-    /// nothing.
+    /// Waits for the next event. Returns `None` after the thread was deleted or the store closed. Cancel safe.
     pub async fn next(&mut self) -> Result<Option<ThreadEvent>, ThreadError> {
         loop {
             if let Some(event) = self.read.pop_front() {
@@ -134,7 +125,7 @@ impl EventSubscription {
             if self.signal.has_changed().is_err() {
                 return Ok(None);
             }
-            self.signal.mark_unchanged(); // before reading: what comes while it is read is seen by the next look
+            self.signal.mark_unchanged(); // before reading, so that an event emitted meanwhile is not missed
             let query = EventQuery { after: self.after, limit: None };
             self.read = match self.thread.events(query).await {
                 Ok(events) => events.into(),

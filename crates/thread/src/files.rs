@@ -1,42 +1,42 @@
-//! The files of a thread: bytes under [virtual paths](crate::path).
+//! The files of a thread: bytes at [virtual paths](crate::path).
 
 use rusqlite::{Connection, OptionalExtension as _, params};
 use serde::Serialize;
 
 use crate::error::{Stored, ThreadError};
-use crate::events::Origin;
-use crate::limits::{check_size, page_rows, row_cost};
+use crate::origin::Origin;
 use crate::path::{FilePath, Scope};
-use crate::state::{ThreadState, from_db, to_db};
+use crate::rows::{check_size, from_db, page_rows, row_cost, to_db};
+use crate::state::ThreadState;
 
-/// A file, as a list of files has it.
+/// An entry of a file listing.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FileInfo {
-    /// Its path.
+    /// The normalized path.
     pub path: String,
-    /// Its size, in bytes.
+    /// The size, in bytes.
     pub size: u64,
-    /// When it was last written, in milliseconds since 1970.
+    /// The time of the last write, in milliseconds since 1970.
     pub modified_at: u64,
 }
 
-/// Which files [`ThreadState::list_files`] gives, in the order of their paths.
+/// Selects files for [`ThreadState::list_files`].
 #[derive(Debug, Clone, Default)]
 pub struct FileQuery {
-    /// Only those below that folder, at any depth; with no `/` at its end, that very path, too. Without it all files.
+    /// Only files below this directory, at any depth; without a final `/`, also a file at this very path. Default: all.
     pub under: Option<String>,
-    /// Only those whose path comes after this one.
+    /// Only files whose path sorts after this one.
     pub after: Option<String>,
-    /// At most so many: 100 by default, and never more than 1 000.
+    /// The most entries to return. Default 100, at most 1 000.
     pub limit: Option<u32>,
 }
 
 impl ThreadState {
-    /// What a file holds.
+    /// Returns the content of a file.
     ///
-    /// Paths are virtual: `/data/input.json`, from the root of this thread's files. `.` and empty parts are dropped, a first
-    /// `/` may be missing; `..`, `\` and control characters are refused, and so is what is longer than 1 023 bytes.
+    /// Paths are virtual and absolute, such as `/data/input.json`. The first `/` may be omitted; `.` and empty segments are
+    /// dropped. `..`, `\`, control characters and paths longer than 1 023 bytes are rejected.
     pub async fn read_file(&self, path: &str) -> Result<Vec<u8>, ThreadError> {
         self.read_at(FilePath::parse(path)?).await
     }
@@ -50,10 +50,10 @@ impl ThreadState {
         content.await?.ok_or(missing)
     }
 
-    /// Writes a file, in the place of one that has that path. Folders need not be made.
+    /// Writes a file, replacing one at the same path. Directories need not exist.
     ///
     /// # Errors
-    /// The path is none, or the file is larger than [`file_bytes`](crate::ThreadLimits::file_bytes).
+    /// The path is invalid, or the file is larger than [`file_bytes`](crate::ThreadLimits::file_bytes).
     pub async fn write_file(&self, path: &str, content: impl Into<Vec<u8>>) -> Result<(), ThreadError> {
         self.write_at(Origin::Host, FilePath::parse(path)?, content.into()).await
     }
@@ -74,7 +74,7 @@ impl ThreadState {
         .await
     }
 
-    /// Deletes a file. Whether there was one.
+    /// Deletes a file. Returns whether it existed.
     pub async fn delete_file(&self, path: &str) -> Result<bool, ThreadError> {
         let path = FilePath::parse(path)?;
         self.write(Origin::Host, move |transaction, row| {
@@ -87,14 +87,14 @@ impl ThreadState {
         .await
     }
 
-    /// Files, in the order of their paths.
+    /// Lists files, sorted by path.
     pub async fn list_files(&self, query: FileQuery) -> Result<Vec<FileInfo>, ThreadError> {
         let scope = query.under.as_deref().map_or(Ok(Scope::everything()), Scope::parse)?;
         let after = query.after.as_deref().map(FilePath::parse).transpose()?;
         self.list_in(vec![scope], after, query.limit).await
     }
 
-    /// The files of several scopes, each once.
+    /// Lists the files of several scopes, each file once.
     pub(crate) async fn list_in(
         &self,
         scopes: Vec<Scope>,
@@ -117,7 +117,7 @@ impl ThreadState {
     }
 }
 
-/// What a file counts against its thread.
+/// The bytes that a file counts against its thread.
 fn counted(connection: &Connection, thread: i64, path: &FilePath) -> Result<Option<u64>, ThreadError> {
     let sql = "SELECT bytes FROM files WHERE thread = ?1 AND path = ?2";
     connection.query_row(sql, params![thread, path.as_str()], |row| row.get(0)).optional()?.map(from_db).transpose()

@@ -1,8 +1,8 @@
-//! The state of conversation threads, and code that is run on their behalf.
+//! The state of conversation threads, and code execution on their behalf.
 //!
-//! A [`ThreadStore`] is one SQLite file (or memory) with any number of threads. A [`ThreadState`] is one of them: its messages,
-//! files, environment values and events. [`ThreadState::run_code`] runs code that a model wrote. That code gets **nothing** of
-//! the thread, but what a [`Bridge`] grants, one by one:
+//! A [`ThreadStore`] is one SQLite database, in a file or in memory, with any number of threads. A [`ThreadState`] is one
+//! thread: its messages, files, environment values and events. [`ThreadState::run_code`] runs code that a model wrote. That
+//! code has access to **nothing** of the thread except what a [`Bridge`] grants:
 //!
 //! ```
 //! use execbox::InlineExecutor;
@@ -32,14 +32,13 @@
 //! # }
 //! ```
 //!
-//! - [`Bridge`]: what is granted to guest code, and [declarations](Bridge::types) of it for models.
-//! - [`ThreadTool`]: tools that are given the thread's state when they are called.
-//! - [`EventSubscription`]: the events of a thread, as they come.
-//! - [`ThreadLimits`]: how much a thread may hold.
+//! - [`Bridge`]: access for guest code, with [declarations](Bridge::types) for models.
+//! - [`ThreadTool`]: tools whose functions receive the thread's state.
+//! - [`EventSubscription`]: the events of a thread as they are emitted.
+//! - [`ThreadLimits`]: bounds on the size of a thread.
 //!
-//! What it does not do: it grants nothing by itself, keeps no code, knows no engine, and touches no file but the database's.
-//! Paths of files are [virtual](ThreadState::read_file). The database runs on a thread of its own, so that no operation blocks
-//! the caller's runtime.
+//! File paths are [virtual](ThreadState::read_file): the crate accesses no file but the database. It stores no code and is
+//! independent of the engine. The database runs on an OS thread of its own, so no operation blocks the caller's runtime.
 
 mod bridge;
 mod database;
@@ -47,19 +46,23 @@ mod env;
 mod error;
 mod events;
 mod files;
+mod inner;
 mod limits;
 mod messages;
+mod origin;
 mod path;
+mod rows;
 mod state;
 mod store;
 mod tool;
 
 pub use bridge::Bridge;
 pub use error::{Cause, NameProblem, Named, PathError, PathProblem, StorageFailure, Stored, ThreadError};
-pub use events::{EventQuery, EventSubscription, Origin, ThreadEvent};
+pub use events::{EventQuery, EventSubscription, ThreadEvent};
 pub use files::{FileInfo, FileQuery};
 pub use limits::ThreadLimits;
 pub use messages::{Message, MessageQuery};
+pub use origin::Origin;
 pub use state::ThreadState;
 pub use store::{ThreadInfo, ThreadQuery, ThreadStore, ThreadStoreBuilder};
 pub use tool::ThreadTool;

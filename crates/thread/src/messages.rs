@@ -1,38 +1,38 @@
-//! The messages of a thread: a role and content, in the order in which they were added.
+//! The messages of a thread: a role and content each, in insertion order.
 
 use rusqlite::{Transaction, params};
 use serde::Serialize;
 use serde_json::Value as Json;
 
 use crate::error::{Named, Stored, ThreadError};
-use crate::events::Origin;
-use crate::limits::{PageBudget, check_name, check_size, page_rows, row_cost};
-use crate::state::{ThreadRow, ThreadState, from_db, json_text, stored_json, to_db};
+use crate::origin::Origin;
+use crate::rows::{PageBudget, check_name, check_size, from_db, json_text, page_rows, row_cost, stored_json, to_db};
+use crate::state::{ThreadRow, ThreadState};
 
 /// A message.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Message {
-    /// Its number in the thread: 1 is the first message. No number is used twice.
+    /// The sequence number in the thread, from 1. Numbers are never reused.
     pub seq: u64,
-    /// Who speaks, by a word of the application's: `user`, `assistant` …
+    /// The role, as chosen by the application: `user`, `assistant` …
     pub role: String,
-    /// What is said.
+    /// The content.
     pub content: Json,
     /// When it was added, in milliseconds since 1970.
     pub created_at: u64,
 }
 
-/// Which messages [`ThreadState::get_messages`] gives: by default the latest 100.
+/// Selects messages for [`ThreadState::get_messages`]; by default the latest 100.
 #[derive(Debug, Clone, Default)]
 pub struct MessageQuery {
-    /// Only those after this number, and of these the earliest.
+    /// Only messages after this number, earliest first.
     pub after: Option<u64>,
-    /// Only those before this number. Without `after`, of these the latest.
+    /// Only messages before this number. Without `after`, the latest of them.
     pub before: Option<u64>,
-    /// Only those of these roles; of all roles if it is empty.
+    /// Only messages with one of these roles. Empty: all roles.
     pub roles: Vec<String>,
-    /// At most so many: 100 by default, and never more than 1 000.
+    /// The most entries to return. Default 100, at most 1 000.
     pub limit: Option<u32>,
 }
 
@@ -59,10 +59,10 @@ impl ThreadState {
         self.write(Origin::Host, add).await
     }
 
-    /// Messages, in the order in which they were added.
+    /// Returns messages in insertion order.
     ///
-    /// There may be fewer than asked for, where more would exceed [`page_bytes`](crate::ThreadLimits::page_bytes); there is
-    /// none only where no further one matches.
+    /// Returns fewer than the limit if more would exceed [`page_bytes`](crate::ThreadLimits::page_bytes), and none only if
+    /// no message matches.
     pub async fn get_messages(&self, query: MessageQuery) -> Result<Vec<Message>, ThreadError> {
         let limits = self.store.limits;
         self.read(move |connection, thread| {
@@ -84,7 +84,7 @@ impl ThreadState {
             let (mut messages, mut budget) = (Vec::new(), PageBudget::new(&limits));
             while let Some(row) = rows.next()? {
                 let content: String = row.get(3)?;
-                if !budget.has_room_for(content.len()) {
+                if !budget.take(content.len()) {
                     break;
                 }
                 let (seq, created_at) = (from_db(row.get(0)?)?, from_db(row.get(2)?)?);
@@ -98,7 +98,7 @@ impl ThreadState {
         .await
     }
 
-    /// Deletes the messages up to and including that number. How many there were.
+    /// Deletes the messages up to and including `up_to`. Returns their number.
     pub async fn delete_messages(&self, up_to: u64) -> Result<u64, ThreadError> {
         self.write(Origin::Host, move |transaction, row| row.delete_up_to(transaction, "messages", up_to)).await
     }

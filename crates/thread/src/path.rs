@@ -1,30 +1,32 @@
-//! The paths of a thread's files: virtual, absolute, in one form only.
+//! The paths of a thread's files: virtual, absolute and normalized.
 //!
-//! They name rows in a database and never a file of the host. A path is text between slashes; folders are not things of their
-//! own but what paths have in common.
+//! They name rows of the database, never files of the host. Directories do not exist on their own; they are prefixes of
+//! paths.
 
 use std::fmt;
+
+use execbox::core::text::cut;
 
 use crate::error::{PathError, PathProblem};
 use crate::limits::PATH_BYTES;
 
-/// The path of a file: `/` and parts between single slashes, none of which is empty, `.` or `..`.
+/// A normalized path: `/` and segments between single slashes, none of which is empty, `.` or `..`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct FilePath(String);
 
-/// Some paths: with a `/` at its end all below that folder, without it that very path, too.
+/// A set of paths: all below a directory and, if written without a final `/`, the path itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Scope {
-    /// The folder, with a `/` at its end.
+    /// The directory, with a final `/`.
     folder: String,
     with_itself: bool,
 }
 
 impl FilePath {
-    /// Normalises a path: it starts at the root whether it says so or not, and empty parts and `.` are dropped.
+    /// Normalizes a path: adds a missing first `/` and drops empty segments and `.`.
     pub(crate) fn parse(path: &str) -> Result<Self, PathError> {
-        let parsed = normalise(path)?;
-        if parsed.names_folder { Err(refuse(path, PathProblem::Folder)) } else { Ok(Self(parsed.path)) }
+        let parsed = normalize(path)?;
+        if parsed.names_folder { Err(reject(path, PathProblem::Folder)) } else { Ok(Self(parsed.path)) }
     }
 
     pub(crate) fn as_str(&self) -> &str {
@@ -33,13 +35,13 @@ impl FilePath {
 }
 
 impl Scope {
-    /// All files of a thread.
+    /// All paths.
     pub(crate) fn everything() -> Self {
         Self { folder: "/".to_owned(), with_itself: false }
     }
 
     pub(crate) fn parse(path: &str) -> Result<Self, PathError> {
-        let Normalised { mut path, names_folder } = normalise(path)?;
+        let Normalized { mut path, names_folder } = normalize(path)?;
         if !path.ends_with('/') {
             path.push('/');
         }
@@ -50,23 +52,23 @@ impl Scope {
         path.0.starts_with(&self.folder) || self.itself() == Some(path.as_str())
     }
 
-    /// Whether all paths of `other` are paths of this.
+    /// Whether this contains all paths of `other`.
     pub(crate) fn covers(&self, other: &Self) -> bool {
         other.folder.starts_with(&self.folder)
             && (self.with_itself || !other.with_itself || other.folder.len() > self.folder.len())
     }
 
-    /// The one path that is not below the folder.
+    /// The path that is contained although it is not below the directory.
     pub(crate) fn itself(&self) -> Option<&str> {
         self.with_itself.then(|| self.folder.trim_end_matches('/'))
     }
 
-    /// What the paths below the folder begin with.
+    /// The prefix of the paths below the directory.
     pub(crate) fn folder(&self) -> &str {
         &self.folder
     }
 
-    /// The least text that is greater than all paths below the folder: `0` is what comes after `/`.
+    /// The least string that sorts after all paths below the directory: `0` follows `/`.
     pub(crate) fn end(&self) -> String {
         format!("{}0", self.folder.trim_end_matches('/'))
     }
@@ -84,50 +86,48 @@ impl fmt::Display for Scope {
     }
 }
 
-struct Normalised {
+struct Normalized {
     /// `/` or `/a/b`.
     path: String,
-    /// Whether it was written as a folder: it ends with `/` or `.`, or is the root.
+    /// Whether it is written as a directory: it ends with `/` or `.`, or is the root.
     names_folder: bool,
 }
 
-fn normalise(path: &str) -> Result<Normalised, PathError> {
-    let refuse = |problem| Err(refuse(path, problem));
+fn normalize(path: &str) -> Result<Normalized, PathError> {
+    let reject = |problem| Err(reject(path, problem));
     if path.is_empty() {
-        return refuse(PathProblem::Empty);
+        return reject(PathProblem::Empty);
     }
     if path.len() >= PATH_BYTES {
-        return refuse(PathProblem::TooLong(path.len())); // less than, since it may get a `/` in front
+        return reject(PathProblem::TooLong(path.len())); // not equal, because a first `/` may be added
     }
     if path.contains(char::is_control) {
-        return refuse(PathProblem::ControlCharacter);
+        return reject(PathProblem::ControlCharacter);
     }
     if path.contains('\\') {
-        return refuse(PathProblem::Backslash);
+        return reject(PathProblem::Backslash);
     }
     let mut normal = String::with_capacity(path.len() + 1);
     let mut names_folder = true;
-    for part in path.split('/') {
-        names_folder = matches!(part, "" | ".");
-        match part {
+    for segment in path.split('/') {
+        names_folder = matches!(segment, "" | ".");
+        match segment {
             "" | "." => {}
-            ".." => return refuse(PathProblem::ParentFolder),
-            part => {
+            ".." => return reject(PathProblem::ParentFolder),
+            segment => {
                 normal.push('/');
-                normal.push_str(part);
+                normal.push_str(segment);
             }
         }
     }
     if normal.is_empty() {
         normal.push('/');
     }
-    Ok(Normalised { path: normal, names_folder })
+    Ok(Normalized { path: normal, names_folder })
 }
 
-fn refuse(path: &str, problem: PathProblem) -> PathError {
-    const MAX_CHARS: usize = 100;
-    let cut = path.char_indices().nth(MAX_CHARS).map(|(at, _)| format!("{}…", &path[..at]));
-    PathError { path: cut.unwrap_or_else(|| path.to_owned()), problem }
+fn reject(path: &str, problem: PathProblem) -> PathError {
+    PathError { path: cut(path, 100), problem }
 }
 
 #[cfg(test)]
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_have_one_form() {
+    fn paths_are_normalized() {
         for path in ["/data/input.json", "data/input.json", "./data/input.json", "//data///./input.json"] {
             assert_eq!(FilePath::parse(path).unwrap().as_str(), "/data/input.json", "{path}");
         }
@@ -147,9 +147,9 @@ mod tests {
     }
 
     #[test]
-    fn hostile_paths_are_refused_each_for_its_reason() {
+    fn invalid_paths_are_rejected_with_their_problem() {
         let long = "x".repeat(PATH_BYTES);
-        let refused = [
+        let rejected = [
             ("", PathProblem::Empty),
             (&*long, PathProblem::TooLong(PATH_BYTES)),
             ("/a\0b", PathProblem::ControlCharacter),
@@ -162,18 +162,18 @@ mod tests {
             ("/data/", PathProblem::Folder),
             ("/data/.", PathProblem::Folder),
         ];
-        for (path, problem) in refused {
+        for (path, problem) in rejected {
             assert_eq!(FilePath::parse(path).unwrap_err().problem, problem, "{path:?}");
         }
         assert_eq!(
             FilePath::parse("/data/../x").unwrap_err().to_string(),
-            "\"/data/../x\" is not a path of this thread: `..` is not allowed; write the path from the root"
+            "invalid path \"/data/../x\": `..` is not supported; use the path from the root"
         );
         assert!(FilePath::parse(&long).unwrap_err().to_string().len() < 250, "long paths are cut");
     }
 
     #[test]
-    fn scopes_are_folders_and_not_beginnings() {
+    fn scopes_are_directories_and_not_string_prefixes() {
         let contains = |scope: &str, path: &str| Scope::parse(scope).unwrap().contains(&FilePath::parse(path).unwrap());
         assert!(contains("/data/", "/data/x") && contains("/data", "/data/x/y") && contains("/", "/x"));
         assert!(!contains("/data", "/database") && !contains("/data/", "/database/x"));
@@ -181,7 +181,7 @@ mod tests {
         assert!(contains("/data/input.json", "/data/input.json") && !contains("/data/input.json", "/data/input.json5"));
     }
 
-    /// Paths of few, tricky parts, so that they meet often.
+    /// Paths of few special segments, so that they often coincide.
     fn path_text() -> impl Strategy<Value = String> {
         let part = prop::sample::select(vec!["", ".", "..", "a", "b", "a0", "a.", "data", "é", "\u{1}", "\\"]);
         prop_oneof![prop::collection::vec(part, 0..6).prop_map(|parts| parts.join("/")), ".{0,40}"]
@@ -189,7 +189,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_parsed_is_in_its_only_form(text in path_text()) {
+        fn parsed_paths_are_canonical(text in path_text()) {
             let Ok(path) = FilePath::parse(&text) else { return Ok(()) };
             prop_assert_eq!(&FilePath::parse(path.as_str()).unwrap(), &path, "parsing again changes nothing");
             prop_assert!(path.as_str().starts_with('/') && path.as_str().len() <= PATH_BYTES);
@@ -198,7 +198,7 @@ mod tests {
         }
 
         #[test]
-        fn a_scope_contains_what_its_folder_is_in_front_of(scope in path_text(), path in path_text()) {
+        fn scopes_contain_the_paths_below_their_directory(scope in path_text(), path in path_text()) {
             let (Ok(scope), Ok(path)) = (Scope::parse(&scope), FilePath::parse(&path)) else { return Ok(()) };
             let below = |folder: &str| {
                 let folder: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
@@ -207,13 +207,13 @@ mod tests {
             };
             let itself = scope.itself() == Some(path.as_str());
             prop_assert_eq!(scope.contains(&path), below(scope.folder()) || itself);
-            // The same by comparing text, as the database does.
+            // The same by comparing strings, as the database does.
             let in_range = *path.as_str() > *scope.folder() && *path.as_str() < *scope.end();
             prop_assert_eq!(scope.contains(&path), in_range || itself);
         }
 
         #[test]
-        fn a_scope_that_covers_another_contains_its_paths(a in path_text(), b in path_text(), path in path_text()) {
+        fn a_covering_scope_contains_the_paths_of_the_other(a in path_text(), b in path_text(), path in path_text()) {
             let (Ok(a), Ok(b), Ok(path)) = (Scope::parse(&a), Scope::parse(&b), FilePath::parse(&path)) else {
                 return Ok(());
             };

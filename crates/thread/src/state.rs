@@ -1,25 +1,23 @@
-//! The state of one thread: how each operation reads and writes, and what is counted.
+//! The handle of one thread, with the transactions and the accounting of its operations.
 //!
-//! What the operations are is in [`crate::messages`], [`crate::files`], [`crate::env`] and [`crate::events`].
+//! The operations are in [`crate::messages`], [`crate::files`], [`crate::env`] and [`crate::events`].
 
 use std::fmt;
 use std::sync::Arc;
 
 use execbox::Executor;
 use execbox::code::{CodeExecution, CodeExecutionOptions};
-use execbox::core::value::Value;
 use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
-use serde_json::Value as Json;
 
 use crate::error::ThreadError;
-use crate::events::Origin;
-use crate::store::Inner;
+use crate::inner::Inner;
+use crate::origin::Origin;
+use crate::rows::{from_db, to_db};
 
-/// The state of one conversation thread: its messages, files, environment values and events. Cheap to clone; all clones,
-/// and all handles that [`ThreadStore::thread`](crate::ThreadStore::thread) gives for one id, are of the same thread.
+/// The state of one conversation thread: its messages, files, environment values and events. Cheap to clone; all
+/// handles with the same id of the same store refer to the same thread.
 ///
-/// Code that is [run](Self::run_code) on behalf of the thread gets nothing of it, but what is granted by a
-/// [bridge](Self::bridge).
+/// Code that is [run](Self::run_code) on behalf of the thread can access only what a [bridge](Self::bridge) grants.
 #[derive(Clone)]
 pub struct ThreadState {
     pub(crate) store: Arc<Inner>,
@@ -32,8 +30,8 @@ impl ThreadState {
         &self.id
     }
 
-    /// Runs `source` as an ES module on behalf of this thread (code-execution specification §9). The run is given what `options`
-    /// grant and nothing else: bring what it may have of the thread by a [bridge](Self::bridge).
+    /// Runs `source` as an ES module on behalf of this thread (code-execution specification §9). The run can access only what
+    /// `options` grant; add a [bridge](Self::bridge) for access to the thread.
     pub fn run_code(
         &self,
         executor: &(impl Executor + ?Sized),
@@ -43,8 +41,8 @@ impl ThreadState {
         executor.run_code(source, options)
     }
 
-    /// Makes a change in one transaction: whole or not at all. The thread is begun where there is none. Guests find a thread
-    /// full while the application still has room.
+    /// Applies `change` in one transaction and creates the thread if it does not exist. The limit depends on `origin`:
+    /// guests reach theirs first.
     pub(crate) async fn write<T: Send + 'static>(
         &self,
         origin: Origin,
@@ -53,7 +51,7 @@ impl ThreadState {
         let Self { store, id } = self.clone();
         let write = move |connection: &mut Connection| {
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            let mut row = ThreadRow::find_or_begin(&transaction, &id, store.now())?;
+            let mut row = ThreadRow::find_or_create(&transaction, &id, store.now())?;
             let (bytes, last_event) = (row.bytes, row.last_event);
             let value = change(&transaction, &mut row)?;
             let limit = store.limits.thread_limit(origin);
@@ -62,7 +60,7 @@ impl ThreadState {
                 return Err(ThreadError::Full { needed, left, limit });
             }
             if row.is_new && row.bytes == 0 {
-                return Ok(value); // nothing was stored, so no thread begins
+                return Ok(value); // nothing was stored, so the thread is not created
             }
             row.save(&transaction)?;
             transaction.commit()?;
@@ -74,7 +72,7 @@ impl ThreadState {
         self.store.database.run(write).await
     }
 
-    /// Reads, given what the tables call this thread. Of a thread in which nothing was ever stored, there is nothing to read.
+    /// Runs `look` with the row id of this thread. Returns the default if the thread does not exist.
     pub(crate) async fn read<T: Default + Send + 'static>(
         &self,
         look: impl FnOnce(&Connection, i64) -> Result<T, ThreadError> + Send + 'static,
@@ -97,7 +95,7 @@ impl fmt::Debug for ThreadState {
     }
 }
 
-/// The thread's own row, while something is changed.
+/// The row of the thread during a change.
 pub(crate) struct ThreadRow {
     pub(crate) thread: i64,
     pub(crate) now: i64,
@@ -108,9 +106,9 @@ pub(crate) struct ThreadRow {
 }
 
 impl ThreadRow {
-    fn find_or_begin(transaction: &Transaction<'_>, id: &str, now: i64) -> Result<Self, ThreadError> {
-        let begin = "INSERT INTO threads (id, created_at) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
-        let is_new = transaction.execute(begin, params![id, now])? > 0;
+    fn find_or_create(transaction: &Transaction<'_>, id: &str, now: i64) -> Result<Self, ThreadError> {
+        let create = "INSERT INTO threads (id, created_at) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
+        let is_new = transaction.execute(create, params![id, now])? > 0;
         let find = "SELECT thread, bytes, last_message, last_event FROM threads WHERE id = ?1";
         let (thread, bytes, last_message, last_event) =
             transaction.query_row(find, [id], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))?;
@@ -123,15 +121,17 @@ impl ThreadRow {
         Ok(())
     }
 
-    /// Counts a row of `new` bytes in the place of one of `old` bytes; 0 stands for none.
+    /// Accounts for a row of `new` bytes that replaces one of `old` bytes; 0 means no row.
     pub(crate) fn count(&mut self, old: u64, new: u64) -> Result<(), ThreadError> {
-        let rest =
-            self.bytes.checked_sub(old).ok_or_else(|| ThreadError::damaged("more is deleted than was stored"))?;
+        let rest = self
+            .bytes
+            .checked_sub(old)
+            .ok_or_else(|| ThreadError::damaged("more bytes are deleted than were stored"))?;
         self.bytes = rest.saturating_add(new);
         Ok(())
     }
 
-    /// Deletes the rows of `table` (`messages` or `events`) up to and including number `seq`. How many there were.
+    /// Deletes the rows of `table` (`messages` or `events`) up to and including number `seq`. Returns their number.
     pub(crate) fn delete_up_to(
         &mut self,
         transaction: &Transaction<'_>,
@@ -145,35 +145,15 @@ impl ThreadRow {
         Ok(transaction.execute(&format!("DELETE {which}"), [self.thread, seq])? as u64)
     }
 
-    /// The number of a new message.
+    /// Allocates the number of a new message.
     pub(crate) fn next_message(&mut self) -> i64 {
         self.last_message += 1;
         self.last_message
     }
 
-    /// The number of a new event.
+    /// Allocates the number of a new event.
     pub(crate) fn next_event(&mut self) -> i64 {
         self.last_event += 1;
         self.last_event
     }
-}
-
-/// A number that the database keeps and that is never negative.
-pub(crate) fn from_db(number: i64) -> Result<u64, ThreadError> {
-    u64::try_from(number).map_err(ThreadError::damaged)
-}
-
-/// The database's numbers have 63 bits; what is more means the most.
-pub(crate) fn to_db(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
-}
-
-/// JSON as it is stored. `what` names it in the refusal of one that nests too deep to be read again.
-pub(crate) fn json_text(json: &Json, what: &str) -> Result<String, ThreadError> {
-    Value::from_json(Some(json), what)?;
-    Ok(json.to_string())
-}
-
-pub(crate) fn stored_json(text: &str) -> Result<Json, ThreadError> {
-    serde_json::from_str(text).map_err(ThreadError::damaged)
 }

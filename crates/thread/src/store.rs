@@ -1,24 +1,24 @@
-//! A store: one database with the threads of one application.
+//! The store: one database with the threads of an application.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use rusqlite::params;
 use serde::Serialize;
-use tokio::sync::watch;
 
 use crate::database::{Database, Location};
 use crate::error::{Named, ThreadError};
-use crate::limits::{ThreadLimits, check_name, page_rows};
-use crate::state::{ThreadState, from_db};
+use crate::inner::{Clock, Inner, Signals};
+use crate::limits::ThreadLimits;
+use crate::rows::{check_name, from_db, page_rows};
+use crate::state::ThreadState;
 
-/// One database with any number of threads. Cheap to clone; several tasks, and several programs, may use one file at once.
+/// One database with any number of threads. Cheap to clone. Several tasks and processes can use one file at once.
 ///
-/// All that is stored is stored when the operation's future is ready. Opened files are private to their owner, and hold
-/// environment values as they are.
+/// A write is stored when the operation's future is ready. Files are readable by their owner only; environment values are
+/// not encrypted.
 ///
 /// ```
 /// # use execbox_thread::{ThreadError, ThreadStore};
@@ -34,16 +34,7 @@ use crate::state::{ThreadState, from_db};
 #[derive(Clone)]
 pub struct ThreadStore(pub(crate) Arc<Inner>);
 
-pub(crate) struct Inner {
-    pub(crate) database: Database,
-    pub(crate) limits: ThreadLimits,
-    pub(crate) signals: Signals,
-    clock: Clock,
-}
-
-type Clock = Box<dyn Fn() -> SystemTime + Send + Sync>;
-
-/// How a store is opened. See [`ThreadStore::builder`].
+/// Options of a store. See [`ThreadStore::builder`].
 #[must_use = "nothing is opened until `open` or `in_memory`"]
 pub struct ThreadStoreBuilder {
     limits: ThreadLimits,
@@ -51,42 +42,42 @@ pub struct ThreadStoreBuilder {
     busy_timeout: Duration,
 }
 
-/// Which threads [`ThreadStore::threads`] gives, in the order of their ids.
+/// Selects threads for [`ThreadStore::threads`].
 #[derive(Debug, Clone, Default)]
 pub struct ThreadQuery {
-    /// Only those whose id comes after this one.
+    /// Only threads whose id sorts after this one.
     pub after: Option<String>,
-    /// At most so many: 100 by default, and never more than 1 000.
+    /// The most entries to return. Default 100, at most 1 000.
     pub limit: Option<u32>,
 }
 
-/// A thread, as a list of threads has it.
+/// An entry of a thread listing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadInfo {
-    /// Its id.
+    /// The id.
     pub id: String,
-    /// When something was first stored in it, in milliseconds since 1970.
+    /// The time of the first write, in milliseconds since 1970.
     pub created_at: u64,
-    /// What it counts against [`ThreadLimits::thread_bytes`].
+    /// The bytes that count against [`ThreadLimits::thread_bytes`].
     pub bytes: u64,
 }
 
 impl ThreadStore {
-    /// Opens the store in that file, with the default limits. The file is made where there is none; its folder is not.
+    /// Opens the store at `path` with default options. Creates the file if it does not exist; its directory must exist.
     ///
     /// # Errors
-    /// The file cannot be opened, is damaged, is something else, or comes from a later version.
+    /// The file cannot be opened, is damaged, is not a thread store, or has a newer version.
     pub async fn open(path: impl AsRef<Path>) -> Result<Self, ThreadError> {
         Self::builder().open(path).await
     }
 
-    /// An empty store that is gone with its last handle.
+    /// Creates an empty store in memory, which is dropped with its last handle.
     pub async fn in_memory() -> Result<Self, ThreadError> {
         Self::builder().in_memory().await
     }
 
-    /// A store with limits or a clock of your own.
+    /// Returns a builder for a store with other limits, clock or timeout.
     pub fn builder() -> ThreadStoreBuilder {
         ThreadStoreBuilder {
             limits: ThreadLimits::default(),
@@ -95,7 +86,7 @@ impl ThreadStore {
         }
     }
 
-    /// The thread with that id. It need not exist: it begins with the first thing that is stored in it.
+    /// Returns a handle of the thread `id`. The thread is created by the first write.
     ///
     /// # Errors
     /// An id is 1 to 256 bytes without control characters.
@@ -105,7 +96,7 @@ impl ThreadStore {
         Ok(ThreadState { store: Arc::clone(&self.0), id: id.into() })
     }
 
-    /// The threads in which something was stored.
+    /// Lists the threads that exist, sorted by id.
     pub async fn threads(&self, query: ThreadQuery) -> Result<Vec<ThreadInfo>, ThreadError> {
         self.0
             .database
@@ -123,7 +114,7 @@ impl ThreadStore {
             .await
     }
 
-    /// Deletes a thread with all that it holds, and ends its [subscriptions](ThreadState::subscribe). Whether there was one.
+    /// Deletes a thread with its content and ends its [subscriptions](ThreadState::subscribe). Returns whether it existed.
     pub async fn delete_thread(&self, id: &str) -> Result<bool, ThreadError> {
         let (store, id) = (Arc::clone(&self.0), id.to_owned());
         let delete = move |connection: &mut rusqlite::Connection| {
@@ -134,8 +125,8 @@ impl ThreadStore {
         self.0.database.run(delete).await
     }
 
-    /// Waits until everything that was begun is stored, and closes the database. What is asked for later, through any
-    /// handle, is [`ThreadError::Closed`]. Without it the database is closed soon after its last handle is dropped.
+    /// Waits for all pending operations and closes the database. Later operations of all handles fail with
+    /// [`ThreadError::Closed`]. Without this call the database is closed soon after its last handle is dropped.
     pub async fn close(&self) {
         self.0.database.close().await;
         self.0.signals.end_all();
@@ -149,19 +140,19 @@ impl fmt::Debug for ThreadStore {
 }
 
 impl ThreadStoreBuilder {
-    /// Bounds on each thread.
+    /// Sets the bounds on each thread.
     pub fn limits(mut self, limits: ThreadLimits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// What tells the time that messages, files and events are stamped with; the system's clock by default.
+    /// Sets the clock for the timestamps of messages, files and events. Default: the system clock.
     pub fn clock(mut self, clock: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
         self.clock = Box::new(clock);
         self
     }
 
-    /// How long an operation waits for another program that writes to the same file: 5 s by default.
+    /// Sets how long an operation waits for another process that writes to the same file. Default 5 s.
     pub fn busy_timeout(mut self, timeout: Duration) -> Self {
         self.busy_timeout = timeout;
         self
@@ -187,39 +178,5 @@ impl ThreadStoreBuilder {
 impl fmt::Debug for ThreadStoreBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ThreadStoreBuilder").field("limits", &self.limits).finish_non_exhaustive()
-    }
-}
-
-impl Inner {
-    /// Milliseconds since 1970; what is earlier is 1970.
-    pub(crate) fn now(&self) -> i64 {
-        let since_1970 = (self.clock)().duration_since(UNIX_EPOCH).unwrap_or_default();
-        i64::try_from(since_1970.as_millis()).unwrap_or(i64::MAX)
-    }
-}
-
-/// Wakes those who wait for events. It carries no events: they are read from the database, so nobody can be left behind.
-#[derive(Default)]
-pub(crate) struct Signals(Mutex<HashMap<Arc<str>, watch::Sender<()>>>);
-
-impl Signals {
-    pub(crate) fn listen(&self, thread: &Arc<str>) -> watch::Receiver<()> {
-        let mut signals = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        signals.retain(|_, signal| signal.receiver_count() > 0);
-        signals.entry(Arc::clone(thread)).or_insert_with(|| watch::Sender::new(())).subscribe()
-    }
-
-    pub(crate) fn wake(&self, thread: &str) {
-        if let Some(signal) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(thread) {
-            signal.send_replace(());
-        }
-    }
-
-    fn end(&self, thread: &str) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(thread);
-    }
-
-    fn end_all(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 }

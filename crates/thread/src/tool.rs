@@ -1,7 +1,6 @@
-//! Tools of threads: tools whose function is given the state of the thread that they are called for.
+//! Tools whose functions receive the state of a thread.
 //!
-//! A tool is code and not data: it is not stored, and a [`ThreadState`] knows none. It is bound to a thread when the
-//! application needs it there, and is then a [`Tool`] like every other.
+//! A [`ThreadTool`] is not stored. Bound to a thread, it is an ordinary [`Tool`].
 
 use std::fmt;
 use std::sync::Arc;
@@ -30,7 +29,7 @@ use crate::state::ThreadState;
 /// .input_schema(json!({ "type": "object", "properties": { "text": { "type": "string" } }, "required": ["text"] }));
 ///
 /// let thread = ThreadStore::in_memory().await?.thread("t")?;
-/// let tools = thread.provider("tools", [&remember])?; // to be granted to an execution, or by a bridge
+/// let tools = thread.provider("tools", [&remember])?; // for a request or a bridge
 /// tools.call("remember", Some(json!({ "text": "buy milk" }))).await?;
 /// assert_eq!(thread.read_file("/notes.txt").await?, b"buy milk");
 /// # Ok(())
@@ -40,7 +39,7 @@ use crate::state::ThreadState;
 pub struct ThreadTool(Arc<dyn Fn(&ThreadState) -> Tool + Send + Sync>);
 
 impl ThreadTool {
-    /// A tool from a closure over JSON; see [`Tool::new`].
+    /// Creates a tool from a closure over JSON; see [`Tool::new`].
     pub fn new<F, Fut>(name: impl Into<String>, function: F) -> Self
     where
         F: Fn(ThreadState, Json, ToolContext) -> Fut + Send + Sync + 'static,
@@ -53,7 +52,7 @@ impl ThreadTool {
         }))
     }
 
-    /// A tool from a Rust function with typed input and output; see [`Tool::typed`].
+    /// Creates a tool from a Rust function with typed input and output; see [`Tool::typed`].
     pub fn typed<I, O, F, Fut>(name: impl Into<String>, function: F) -> Self
     where
         I: DeserializeOwned + JsonSchema + Send + 'static,
@@ -68,26 +67,26 @@ impl ThreadTool {
         }))
     }
 
-    /// As [`Tool::description`].
+    /// See [`Tool::description`].
     #[must_use]
     pub fn description(self, description: impl Into<String>) -> Self {
         let description = description.into();
         self.with(move |tool| tool.description(description.clone()))
     }
 
-    /// As [`Tool::input_schema`].
+    /// See [`Tool::input_schema`].
     #[must_use]
     pub fn input_schema(self, schema: Json) -> Self {
         self.with(move |tool| tool.input_schema(schema.clone()))
     }
 
-    /// As [`Tool::output_schema`].
+    /// See [`Tool::output_schema`].
     #[must_use]
     pub fn output_schema(self, schema: Json) -> Self {
         self.with(move |tool| tool.output_schema(schema.clone()))
     }
 
-    /// The tool of that thread.
+    /// Binds the tool to `thread`.
     pub fn bind(&self, thread: &ThreadState) -> Tool {
         (self.0)(thread)
     }
@@ -104,7 +103,7 @@ impl fmt::Debug for ThreadTool {
 }
 
 impl ThreadState {
-    /// A provider of tools that are bound to this thread.
+    /// Creates a provider of tools that are bound to this thread.
     pub fn provider<'t>(
         &self,
         name: impl Into<String>,

@@ -1,4 +1,4 @@
-//! Bridges seen from the guest: what each grant gives, that nothing else is there, and what is said to those who try.
+//! Tests bridges from the guest's side: each grant, access without a grant, and error messages.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use execbox::{InlineExecutor, Provider, Tool, ToolError};
 use execbox_thread::{Bridge, EventQuery, Origin, ThreadError, ThreadLimits, ThreadState, ThreadStore};
 use serde_json::{Value, json};
 
-/// A thread with something of everything, secrets among it.
+/// A thread with content of every kind, including secrets.
 async fn thread() -> ThreadState {
     thread_with(ThreadLimits::default()).await
 }
@@ -44,8 +44,8 @@ async fn run(thread: &ThreadState, bridge: Bridge, source: &str) -> Value {
     result.to_json().unwrap()["result"].clone()
 }
 
-/// What each of these expressions comes to: its value, or its error as text.
-async fn tries(thread: &ThreadState, bridge: Bridge, expressions: &[&str]) -> Vec<Value> {
+/// The result of each expression: its value, or its error as a string.
+async fn evaluate(thread: &ThreadState, bridge: Bridge, expressions: &[&str]) -> Vec<Value> {
     let list = format!("async () => {}", expressions.join(", async () => "));
     let source = format!(
         "import * as thread from 'thread';
@@ -65,7 +65,7 @@ async fn exported(thread: &ThreadState, bridge: Bridge) -> Value {
 // ---- Each grant alone -----------------------------------------------------------------------------
 
 #[tokio::test]
-async fn what_is_not_granted_is_not_there() {
+async fn only_granted_functions_are_exported() {
     let thread = thread().await;
     let bridge = || thread.bridge();
     assert_eq!(exported(&thread, bridge()).await, json!([]));
@@ -105,7 +105,7 @@ async fn files_are_read_as_text_or_bytes() {
         "thread.readFile()",
         "thread.readFile(['/data/a.txt'])",
     ];
-    let results = tries(&thread, thread.bridge().read_file("/"), &expressions).await;
+    let results = evaluate(&thread, thread.bridge().read_file("/"), &expressions).await;
     assert_eq!(results[..5], [json!("A"), json!("A"), json!("A"), json!([255, 0]), json!(true)]);
     insta::assert_snapshot!(lines(&expressions[5..], &results[5..]));
 }
@@ -121,7 +121,7 @@ async fn files_are_written_from_text_or_bytes() {
         "thread.writeFile('/out/nothing')",
         "thread.writeFile('/out/', 'x')",
     ];
-    let results = tries(&thread, thread.bridge().write_file("/out/"), &expressions).await;
+    let results = evaluate(&thread, thread.bridge().write_file("/out/"), &expressions).await;
     assert_eq!(results[..3], [json!(null), json!(null), json!(null)]);
     insta::assert_snapshot!(lines(&expressions[3..], &results[3..]));
     assert_eq!(thread.read_file("/out/text").await.unwrap(), "ü".as_bytes());
@@ -145,17 +145,17 @@ async fn files_are_listed_within_the_grant() {
         "thread.listFiles(7)",
     ];
     let bridge = thread.bridge().list_files("/data/").list_files("/data/deep/").list_files("/empty/");
-    let results = tries(&thread, bridge, &expressions).await;
+    let results = evaluate(&thread, bridge, &expressions).await;
     let all = json!(["/data/a.txt", "/data/deep/b.txt", "/data/raw.bin"]);
     assert_eq!(results[0], all);
     assert_eq!(results[1], json!([{"path": "/data/deep/b.txt", "size": 1, "modifiedAt": 1000}]));
-    assert_eq!(results[2], all, "asked for everything, it gets what is granted");
+    assert_eq!(results[2], all, "the result is limited to the grant");
     assert_eq!(results[3], json!(["/data/deep/b.txt"]));
     insta::assert_snapshot!(lines(&expressions[4..], &results[4..]));
 }
 
 #[tokio::test]
-async fn messages_are_given_by_role() {
+async fn messages_are_filtered_by_role() {
     let thread = thread().await;
     let expressions = [
         "(await thread.getMessages()).map((message) => message.role)",
@@ -170,18 +170,18 @@ async fn messages_are_given_by_role() {
         "thread.getMessages({ where: '1=1' })",
         "thread.getMessages('all')",
     ];
-    let results = tries(&thread, thread.bridge().get_messages_of(["user", "assistant"]), &expressions).await;
+    let results = evaluate(&thread, thread.bridge().get_messages_of(["user", "assistant"]), &expressions).await;
     assert_eq!(results[0], json!(["user", "assistant"]));
     assert_eq!(results[1], json!([{"seq": 2, "role": "user", "content": {"text": "hello"}, "createdAt": 1000}]));
     assert_eq!(results[2..4], [json!(1), json!([2])]);
     insta::assert_snapshot!(lines(&expressions[4..], &results[4..]));
 
-    let all = tries(&thread, thread.bridge().get_messages_of(["user"]).get_messages(), &expressions[..1]).await;
+    let all = evaluate(&thread, thread.bridge().get_messages_of(["user"]).get_messages(), &expressions[..1]).await;
     assert_eq!(all[0], json!(["system", "user", "assistant"]));
 }
 
 #[tokio::test]
-async fn events_of_guests_say_so() {
+async fn events_of_guests_have_the_origin_guest() {
     let thread = thread().await;
     let expressions = [
         "thread.emit('progress', { done: 1, of: [2, undefined].length, origin: 'host' })",
@@ -194,7 +194,7 @@ async fn events_of_guests_say_so() {
         "thread.emit('progress', bomb())",
         "thread.emit(1)",
     ];
-    let mut results = tries(
+    let mut results = evaluate(
         &thread,
         thread.bridge().emit_only(["progress"]),
         &expressions.map(|e| e.replace("bomb()", BOMB)).iter().map(String::as_str).collect::<Vec<_>>(),
@@ -203,16 +203,16 @@ async fn events_of_guests_say_so() {
     assert_eq!(results.drain(..2).collect::<Vec<_>>(), [json!(null), json!(null)]);
     insta::assert_snapshot!(lines(&expressions[2..], &results));
     let events = thread.events(EventQuery::default()).await.unwrap();
-    let told: Vec<_> = events.iter().map(|event| (event.origin, &event.data)).collect();
+    let emitted: Vec<_> = events.iter().map(|event| (event.origin, &event.data)).collect();
     let data = json!({"done": 1, "of": 2, "origin": "host"});
-    assert_eq!(told, [(Origin::Guest, &data), (Origin::Guest, &json!(null))]);
+    assert_eq!(emitted, [(Origin::Guest, &data), (Origin::Guest, &json!(null))]);
 }
 
-/// Thirty objects that stand for a thousand million.
+/// Thirty arrays that expand to 2^30 elements.
 const BOMB: &str = "(() => { let a = []; for (let i = 0; i < 30; i++) a = [a, a]; return a; })()";
 
 #[tokio::test]
-async fn environment_values_are_given_by_name() {
+async fn environment_values_are_returned_by_name() {
     let thread = thread().await;
     let expressions = [
         "thread.getEnv('API_URL')",
@@ -222,14 +222,14 @@ async fn environment_values_are_given_by_name() {
         "thread.getEnv('__proto__')",
         "thread.getEnv()",
     ];
-    let results = tries(&thread, thread.bridge().get_env(["API_URL"]).get_env(["NOT_SET"]), &expressions).await;
+    let results = evaluate(&thread, thread.bridge().get_env(["API_URL"]).get_env(["NOT_SET"]), &expressions).await;
     assert_eq!(results[..2], [json!("https://api.example"), json!(null)]);
     insta::assert_snapshot!(lines(&expressions[2..], &results[2..]));
     assert!(!format!("{results:?}").contains("s3cret"));
 }
 
 #[tokio::test]
-async fn tools_are_called_with_their_schemas_and_fail_in_their_own_words() {
+async fn tools_validate_input_and_report_their_errors() {
     let thread = thread().await;
     let double = Tool::new("double-it", async |input: Value, _| Ok(json!(input["n"].as_f64().unwrap() * 2.0)))
         .input_schema(json!({"type": "object", "properties": {"n": {"type": "number"}}, "required": ["n"]}));
@@ -246,7 +246,7 @@ async fn tools_are_called_with_their_schemas_and_fail_in_their_own_words() {
         "thread.tools.crash()",
         "thread.tools.no_such_tool()",
     ];
-    let results = tries(&thread, thread.bridge().tools(provider.clone()), &expressions).await;
+    let results = evaluate(&thread, thread.bridge().tools(provider.clone()), &expressions).await;
     assert_eq!(results[..2], [json!(["double_it", "fail", "crash"]), json!(8)]);
     insta::assert_snapshot!(lines(&expressions[2..], &results[2..]));
 
@@ -263,7 +263,7 @@ fn lines(expressions: &[&str], results: &[Value]) -> String {
 // ---- Narrowing ------------------------------------------------------------------------------------
 
 #[tokio::test]
-async fn a_scope_cannot_be_left() {
+async fn paths_cannot_escape_their_scope() {
     let thread = thread().await;
     let paths = [
         "/secret",
@@ -289,20 +289,20 @@ async fn a_scope_cannot_be_left() {
     let bridge = thread.bridge().read_file("/data/").write_file("/data/deep/").write_file("/data/x");
     let before = thread.list_files(execbox_thread::FileQuery::default()).await.unwrap();
     let attempts: Vec<&str> = reads.iter().chain(&writes).map(String::as_str).collect();
-    for (attempt, result) in attempts.iter().zip(tries(&thread, bridge, &attempts).await) {
+    for (attempt, result) in attempts.iter().zip(evaluate(&thread, bridge, &attempts).await) {
         let result = result.as_str().unwrap_or_default();
         assert!(result.starts_with("Error: ") || result.starts_with("TypeError: "), "{attempt}: {result}");
     }
     assert_eq!(thread.list_files(execbox_thread::FileQuery::default()).await.unwrap(), before);
 
-    // Whether something is there makes no difference to those who may not know.
-    let there = tries(&thread, thread.bridge().read_file("/data/"), &["thread.readFile('/secret')"]).await;
-    let not = tries(&thread, thread.bridge().read_file("/data/"), &["thread.readFile('/nothing')"]).await;
+    // Errors do not reveal whether a file exists outside the scope.
+    let there = evaluate(&thread, thread.bridge().read_file("/data/"), &["thread.readFile('/secret')"]).await;
+    let not = evaluate(&thread, thread.bridge().read_file("/data/"), &["thread.readFile('/nothing')"]).await;
     assert_eq!(there[0].as_str().unwrap().replace("secret", ""), not[0].as_str().unwrap().replace("nothing", ""));
 }
 
 #[tokio::test]
-async fn grants_that_make_no_sense_are_refused_when_they_are_made() {
+async fn invalid_grants_are_rejected_by_exports() {
     let thread = thread().await;
     assert!(matches!(thread.bridge().read_file("/data/../x").exports(), Err(ThreadError::Path(_))));
     assert!(matches!(thread.bridge().write_file("").exports(), Err(ThreadError::Path(_))));
@@ -313,7 +313,7 @@ async fn grants_that_make_no_sense_are_refused_when_they_are_made() {
 // ---- Budgets and failures -------------------------------------------------------------------------
 
 #[tokio::test]
-async fn a_run_has_a_budget_of_calls_and_the_next_run_has_its_own() {
+async fn each_run_has_its_own_budget_of_calls() {
     let thread = thread().await;
     let bridge = thread.bridge().read_file("/").emit().max_calls(3);
     let expressions = [
@@ -324,16 +324,16 @@ async fn a_run_has_a_budget_of_calls_and_the_next_run_has_its_own() {
         "thread.readFile('/data/a.txt')",
     ];
     for _ in 0..2 {
-        let results = tries(&thread, bridge.clone(), &expressions).await;
+        let results = evaluate(&thread, bridge.clone(), &expressions).await;
         assert_eq!(results[2], json!(null));
-        assert_eq!(results[3], "RangeError: emit: this run has used up its 3 calls: do more with each of them");
-        assert_eq!(results[4], "RangeError: readFile: this run has used up its 3 calls: do more with each of them");
+        assert_eq!(results[3], "RangeError: emit: call limit exceeded: 3 calls per run");
+        assert_eq!(results[4], "RangeError: readFile: call limit exceeded: 3 calls per run");
     }
     assert_eq!(thread.events(EventQuery::default()).await.unwrap().len(), 4);
 }
 
 #[tokio::test]
-async fn more_calls_at_once_than_are_begun_are_all_answered() {
+async fn calls_beyond_the_concurrency_limit_are_answered() {
     let thread = thread().await;
     let source = "
         import { readFile, emit } from 'thread';
@@ -345,19 +345,19 @@ async fn more_calls_at_once_than_are_begun_are_all_answered() {
 }
 
 #[tokio::test]
-async fn limits_are_told_without_telling_what_the_thread_has() {
+async fn limit_errors_do_not_reveal_the_size_of_the_thread() {
     let limits = ThreadLimits { thread_bytes: 10_000, file_bytes: 5_000, ..ThreadLimits::default() };
     let thread = thread_with(limits).await;
     let expressions =
         ["thread.writeFile('/x', 'x'.repeat(5001))", "thread.writeFile('/x', 'x'.repeat(4000))", WRITE_MORE];
-    let results = tries(&thread, thread.bridge().write_file("/"), &expressions).await;
-    assert_eq!(results[0], "RangeError: writeFile: a file of 5001 bytes is too large: at most 5000");
+    let results = evaluate(&thread, thread.bridge().write_file("/"), &expressions).await;
+    assert_eq!(results[0], "RangeError: writeFile: file too large: 5001 bytes; the limit is 5000");
     assert_eq!(results[1], json!(null));
-    assert_eq!(results[2], "RangeError: writeFile: the thread has no room left for this");
+    assert_eq!(results[2], "RangeError: writeFile: thread storage is full");
 }
 
 #[tokio::test]
-async fn a_guest_cannot_fill_a_thread_against_its_application() {
+async fn guests_cannot_fill_the_space_reserved_for_the_application() {
     let limits = ThreadLimits { thread_bytes: 20_000, guest_bytes: 10_000, ..ThreadLimits::default() };
     let thread = thread_with(limits).await;
     let flood = "import { emit, writeFile } from 'thread';
@@ -375,7 +375,7 @@ async fn a_guest_cannot_fill_a_thread_against_its_application() {
 const WRITE_MORE: &str = "thread.writeFile('/y', 'y'.repeat(4900))";
 
 #[tokio::test]
-async fn failures_of_the_store_say_nothing_of_the_host() {
+async fn storage_errors_do_not_reveal_the_host() {
     let folder = tempfile::TempDir::new().unwrap();
     let path = folder.path().join("threads.db");
     let store = ThreadStore::builder().busy_timeout(Duration::ZERO).open(&path).await.unwrap();
@@ -384,36 +384,36 @@ async fn failures_of_the_store_say_nothing_of_the_host() {
     let other = rusqlite::Connection::open(&path).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let bridge = thread.bridge().read_file("/").write_file("/").emit().get_messages();
-    let results = tries(&thread, bridge.clone(), &["thread.emit('x')", "thread.writeFile('/a', 'y')"]).await;
-    assert_eq!(results[0], "Error: emit: the thread's storage is not available");
-    assert_eq!(results[1], "Error: writeFile: the thread's storage is not available");
+    let results = evaluate(&thread, bridge.clone(), &["thread.emit('x')", "thread.writeFile('/a', 'y')"]).await;
+    assert_eq!(results[0], "Error: emit: thread storage is not available");
+    assert_eq!(results[1], "Error: writeFile: thread storage is not available");
     other.execute_batch("COMMIT; UPDATE files SET bytes = -1; DROP TABLE messages").unwrap();
-    let results = tries(&thread, bridge.clone(), &["thread.getMessages()", "thread.writeFile('/a', 'y')"]).await;
-    assert_eq!(results[0], "Error: getMessages: the thread's storage is not available");
-    assert_eq!(results[1], "Error: writeFile: the thread's storage is not available");
+    let results = evaluate(&thread, bridge.clone(), &["thread.getMessages()", "thread.writeFile('/a', 'y')"]).await;
+    assert_eq!(results[0], "Error: getMessages: thread storage is not available");
+    assert_eq!(results[1], "Error: writeFile: thread storage is not available");
     store.close().await;
-    let results = tries(&thread, bridge, &["thread.readFile('/a')"]).await;
-    assert_eq!(results[0], "Error: readFile: the thread's storage is not available");
+    let results = evaluate(&thread, bridge, &["thread.readFile('/a')"]).await;
+    assert_eq!(results[0], "Error: readFile: thread storage is not available");
 }
 
 #[tokio::test]
-async fn what_is_under_way_when_a_run_ends_is_dropped() {
+async fn pending_tool_calls_are_cancelled_when_a_run_ends() {
     let thread = thread().await;
-    let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
     let forever = Tool::new("forever", move |_, context: execbox::ToolContext| {
-        tell.send(context.cancellation).unwrap();
+        sender.send(context.cancellation).unwrap();
         std::future::pending()
     });
     let provider = Provider::builder("tools").tool(forever).build().unwrap();
     let source = "import { tools } from 'thread'; tools.forever(); export default 1;";
     assert_eq!(run(&thread, thread.bridge().tools(provider), source).await, json!(1));
-    told.recv().await.unwrap().cancelled().await;
+    receiver.recv().await.unwrap().cancelled().await;
 }
 
 // ---- Declarations ---------------------------------------------------------------------------------
 
 #[tokio::test]
-async fn declarations_say_what_is_granted() {
+async fn declarations_match_the_grants() {
     let thread = thread().await;
     let add = Tool::new("add", async |_, _| Ok(json!(0)))
         .description("Adds.\ndeclare namespace x {")
@@ -433,10 +433,10 @@ async fn declarations_say_what_is_granted() {
     insta::assert_snapshot!(thread.bridge().get_messages_of(["user", "assistant"]).types("my-thread"));
 }
 
-// ---- Walls ----------------------------------------------------------------------------------------
+// ---- Executors ------------------------------------------------------------------------------------
 
 #[tokio::test]
-async fn bridges_cross_walls() {
+async fn bridges_work_with_the_worker_executor() {
     let thread = thread().await;
     let executor = execbox::WorkerExecutor::new().unwrap();
     let source = "

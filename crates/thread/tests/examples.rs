@@ -1,4 +1,4 @@
-//! The examples do what they say.
+//! Runs the examples and checks their results.
 
 #![allow(dead_code)] // their `main` functions
 
@@ -17,12 +17,12 @@ use execbox::code::Status;
 use serde_json::json;
 
 #[tokio::test]
-async fn code_computes_one_value() {
+async fn example_single_value_returns_a_number() {
     assert_eq!(single_value::sum().await.unwrap(), Some(6.0));
 }
 
 #[tokio::test]
-async fn code_flags_several_items() {
+async fn example_flagging_collects_reported_ids() {
     let rows =
         json!([{"id": "a", "flagged": true}, {"id": "b"}, {"id": "c", "flagged": true}, {"id": "a", "flagged": true}]);
     assert_eq!(flagging::flagged(rows).await.unwrap(), ["a".to_owned(), "c".to_owned()].into());
@@ -31,7 +31,7 @@ async fn code_flags_several_items() {
 }
 
 #[tokio::test]
-async fn code_is_held_to_a_deadline_and_to_a_memory_limit() {
+async fn example_deadline_enforces_time_and_memory_limits() {
     let run = async |code, budget| deadline::run_with_deadline(code, budget).await.unwrap();
     let long = Duration::from_mins(1);
     let result = run("export default JSON.parse(input).rows.length;", long).await;
@@ -46,7 +46,7 @@ async fn code_is_held_to_a_deadline_and_to_a_memory_limit() {
 }
 
 #[tokio::test]
-async fn code_is_run_by_a_tool() {
+async fn example_tools_runs_code_from_a_tool() {
     let code = "import { readFile } from 'thread'; export default (await readFile('/notes.txt')).length;";
     assert_eq!(tools::call_evaluate(code).await.unwrap(), json!({"status": "success", "result": 8}));
     let code = "import { writeFile } from 'thread'; export default 1;";

@@ -1,4 +1,4 @@
-//! Stores in files: what is there again, several at once, and files that are no stores.
+//! Tests stores in files: reopening, concurrent use, and files that are not stores.
 
 use std::path::Path;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 #[tokio::test]
-async fn everything_is_there_again_when_the_file_is_opened_again() {
+async fn content_survives_reopening() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("threads.db");
     let store = ThreadStore::open(&path).await.unwrap();
@@ -31,7 +31,7 @@ async fn everything_is_there_again_when_the_file_is_opened_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn several_stores_may_use_one_file_also_while_it_is_made() {
+async fn several_stores_can_create_and_use_one_file() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("threads.db");
     let writers: Vec<_> = (0..4)
@@ -55,7 +55,7 @@ async fn several_stores_may_use_one_file_also_while_it_is_made() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn the_files_are_for_their_owner_only() {
+async fn files_are_accessible_by_their_owner_only() {
     use std::os::unix::fs::PermissionsExt as _;
 
     let folder = TempDir::new().unwrap();
@@ -69,24 +69,24 @@ async fn the_files_are_for_their_owner_only() {
 }
 
 #[tokio::test]
-async fn names_that_sqlite_knows_are_names_of_files() {
+async fn special_names_of_sqlite_are_plain_file_names() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join(":memory:");
     ThreadStore::open(&path).await.unwrap().close().await;
     assert!(path.exists());
 }
 
-// ---- Files that are no stores ---------------------------------------------------------------------
+// ---- Files that are not stores ---------------------------------------------------------------------
 
 async fn error_of(path: &Path) -> ThreadError {
     let error = ThreadStore::open(path).await.unwrap_err();
     let folder = path.parent().unwrap().to_str().unwrap();
-    assert!(!error.to_string().contains(folder), "the message names no path of the host: {error}");
+    assert!(!error.to_string().contains(folder), "the message contains a path of the host: {error}");
     error
 }
 
 #[tokio::test]
-async fn what_is_no_store_is_told_and_left_as_it_was() {
+async fn other_files_are_rejected_and_not_changed() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("notes.txt");
     let text = "These are my notes, and no database. ".repeat(100);
@@ -103,11 +103,10 @@ async fn what_is_no_store_is_told_and_left_as_it_was() {
     assert_eq!(std::fs::read(&path).unwrap(), before);
 }
 
-const DAMAGED: &str =
-    "the thread store is damaged, or the file is something else: restore it from a copy, or choose another file";
+const DAMAGED: &str = "the file is damaged or not a thread store; restore it from a backup or choose another file";
 
 #[tokio::test]
-async fn a_store_of_a_later_version_is_left_alone() {
+async fn newer_versions_are_rejected() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("threads.db");
     ThreadStore::open(&path).await.unwrap().close().await;
@@ -117,7 +116,7 @@ async fn a_store_of_a_later_version_is_left_alone() {
 }
 
 #[tokio::test]
-async fn damage_is_one_clear_error_when_it_is_met() {
+async fn damaged_pages_are_reported_as_damage() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("threads.db");
     let store = ThreadStore::open(&path).await.unwrap();
@@ -127,7 +126,7 @@ async fn damage_is_one_clear_error_when_it_is_met() {
         thread.add_message("user", json!("x".repeat(500))).await.unwrap();
     }
     store.close().await;
-    // All but the first page, which has the header and the names of the tables, becomes noise.
+    // Overwrites all pages but the first, which has the header and the schema.
     let mut bytes = std::fs::read(&path).unwrap();
     bytes[4_096..].iter_mut().for_each(|byte| *byte = byte.wrapping_mul(31).wrapping_add(97));
     std::fs::write(&path, bytes).unwrap();
@@ -142,7 +141,7 @@ async fn damage_is_one_clear_error_when_it_is_met() {
 }
 
 #[tokio::test]
-async fn content_that_this_crate_cannot_have_written_is_damage() {
+async fn inconsistent_content_is_reported_as_damage() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("threads.db");
     let store = ThreadStore::open(&path).await.unwrap();
@@ -156,7 +155,7 @@ async fn content_that_this_crate_cannot_have_written_is_damage() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_opened_says_so() {
+async fn a_file_that_cannot_be_opened_is_an_error() {
     let folder = TempDir::new().unwrap();
     for path in [folder.path().join("no/such/folder/threads.db"), folder.path().to_owned()] {
         let error = error_of(&path).await;
@@ -165,7 +164,7 @@ async fn what_cannot_be_opened_says_so() {
 }
 
 #[tokio::test]
-async fn a_store_that_another_program_keeps_to_itself_is_busy() {
+async fn a_store_locked_by_another_process_is_busy() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("threads.db");
     let store = ThreadStore::builder().busy_timeout(Duration::from_millis(20)).open(&path).await.unwrap();

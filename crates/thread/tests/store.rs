@@ -1,4 +1,4 @@
-//! The store seen from outside: what is kept, in what order, within which limits, and what is said where it cannot be.
+//! Tests the public API of the store: content, order, limits and errors.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -26,7 +26,7 @@ async fn seqs(thread: &ThreadState, query: MessageQuery) -> Vec<u64> {
 // ---- Messages -------------------------------------------------------------------------------------
 
 #[tokio::test]
-async fn messages_come_in_the_order_in_which_they_were_added() {
+async fn messages_are_returned_in_insertion_order() {
     let clock = || UNIX_EPOCH + Duration::from_millis(1_700_000_000_123);
     let store = ThreadStore::builder().clock(clock).in_memory().await.unwrap();
     let thread = store.thread("t").unwrap();
@@ -60,7 +60,7 @@ async fn queries_page_through_messages_from_either_end() {
 }
 
 #[tokio::test]
-async fn a_page_ends_before_it_is_too_large_and_is_never_empty() {
+async fn pages_are_bounded_in_bytes_and_never_empty() {
     let thread = thread_with(ThreadLimits { page_bytes: 1_000, ..ThreadLimits::default() }).await;
     for size in [400, 400, 400, 5_000, 10] {
         thread.add_message("user", json!("x".repeat(size))).await.unwrap();
@@ -76,7 +76,7 @@ async fn a_page_ends_before_it_is_too_large_and_is_never_empty() {
 }
 
 #[tokio::test]
-async fn numbers_of_deleted_messages_are_not_used_again() {
+async fn numbers_of_deleted_messages_are_not_reused() {
     let thread = thread().await;
     for _ in 0..3 {
         thread.add_message("user", json!(null)).await.unwrap();
@@ -101,7 +101,7 @@ async fn files_are_written_read_listed_and_deleted() {
     assert_eq!(thread.read_file("/data//./b.bin").await.unwrap(), [0, 255, 10]);
     assert_eq!(thread.read_file("/data/a.txt").await.unwrap(), b"two!");
     let missing = thread.read_file("data/none").await.unwrap_err();
-    assert_eq!(missing.to_string(), "there is no file /data/none");
+    assert_eq!(missing.to_string(), "no such file: /data/none");
 
     let all = ["/data/a.txt", "/data/b.bin", "/data/deep/er/c", "/database.txt"];
     assert_eq!(paths(&thread, FileQuery::default()).await, all);
@@ -118,7 +118,7 @@ async fn files_are_written_read_listed_and_deleted() {
 }
 
 #[tokio::test]
-async fn hostile_paths_and_names_are_refused_before_anything_is_stored() {
+async fn invalid_paths_and_names_are_rejected() {
     let store = ThreadStore::in_memory().await.unwrap();
     let thread = store.thread("t").unwrap();
     for path in ["", "..", "/data/../../etc/passwd", "/a\0b", "a\\b", "/data/", "/", "/x\u{7f}", &"x".repeat(2_000)] {
@@ -136,7 +136,7 @@ async fn hostile_paths_and_names_are_refused_before_anything_is_stored() {
     assert_eq!(thread.set_env("a\nb", "v").await.unwrap_err().to_string(), NAME_ERROR);
     assert_eq!(store.threads(ThreadQuery::default()).await.unwrap(), []);
 
-    // What looks like SQL or like a path is only a name.
+    // Names that look like SQL or like paths have no special meaning.
     for id in ["'; DROP TABLE threads; --", "../../x", "%", "ünï"] {
         let thread = store.thread(id).unwrap();
         thread.set_env(id, id).await.unwrap();
@@ -145,12 +145,12 @@ async fn hostile_paths_and_names_are_refused_before_anything_is_stored() {
     assert_eq!(store.threads(ThreadQuery::default()).await.unwrap().len(), 4);
 }
 
-const NAME_ERROR: &str = "the environment variable's name contains a control character: leave it out";
+const NAME_ERROR: &str = "invalid environment variable name: contains a control character";
 
 // ---- Environment ----------------------------------------------------------------------------------
 
 #[tokio::test]
-async fn environment_values_are_in_no_error_and_no_debug_text() {
+async fn environment_values_do_not_appear_in_errors_or_debug_output() {
     let thread = thread_with(ThreadLimits { env_bytes: 20, ..ThreadLimits::default() }).await;
     thread.set_env("TOKEN", "s3cret").await.unwrap();
     thread.set_env("TOKEN", "s3cret2").await.unwrap();
@@ -158,9 +158,9 @@ async fn environment_values_are_in_no_error_and_no_debug_text() {
     assert_eq!(thread.get_env("TOKEN").await.unwrap().as_deref(), Some("s3cret2"));
     assert_eq!(thread.env_names().await.unwrap(), ["TOKEN", "URL"]);
     let error = thread.set_env("TOKEN", "s3cret-and-longer-than-20").await.unwrap_err();
-    assert_eq!(error.to_string(), "an environment value of 25 bytes is too large: at most 20");
+    assert_eq!(error.to_string(), "environment value too large: 25 bytes; the limit is 20");
     assert!(!format!("{error:?} {thread:?}").contains("s3cret"));
-    assert_eq!(thread.events(EventQuery::default()).await.unwrap(), [], "no event tells of it");
+    assert_eq!(thread.events(EventQuery::default()).await.unwrap(), [], "no event is emitted");
     assert!(thread.remove_env("URL").await.unwrap() && !thread.remove_env("URL").await.unwrap());
     assert_eq!(thread.get_env("URL").await.unwrap(), None);
 }
@@ -168,7 +168,7 @@ async fn environment_values_are_in_no_error_and_no_debug_text() {
 // ---- Events ---------------------------------------------------------------------------------------
 
 #[tokio::test]
-async fn events_are_numbered_and_kept() {
+async fn events_are_numbered_and_stored() {
     let thread = thread().await;
     for number in 1..=3 {
         let event = thread.emit("step", json!({"number": number})).await.unwrap();
@@ -181,7 +181,7 @@ async fn events_are_numbered_and_kept() {
 }
 
 #[tokio::test]
-async fn a_subscription_gives_what_was_and_what_comes_without_a_gap() {
+async fn a_subscription_returns_past_and_future_events_without_gaps() {
     let thread = thread().await;
     for number in 0..150 {
         thread.emit("early", json!(number)).await.unwrap();
@@ -203,7 +203,7 @@ async fn a_subscription_gives_what_was_and_what_comes_without_a_gap() {
 }
 
 #[tokio::test]
-async fn a_subscription_sees_its_own_thread_only_and_ends_with_it() {
+async fn a_subscription_follows_one_thread_and_ends_with_it() {
     let store = ThreadStore::in_memory().await.unwrap();
     let (one, other) = (store.thread("one").unwrap(), store.thread("other").unwrap());
     let mut subscription = one.subscribe(0);
@@ -229,17 +229,17 @@ async fn a_subscription_ends_when_the_store_is_closed() {
     assert_eq!(later.next().await.unwrap(), None);
     assert_eq!(thread.subscribe(0).next().await.unwrap(), None);
     assert!(matches!(thread.emit("x", json!(1)).await, Err(ThreadError::Closed)));
-    store.close().await; // twice is once
+    store.close().await; // closing twice has no effect
 }
 
 // ---- Limits ---------------------------------------------------------------------------------------
 
 #[tokio::test]
-async fn one_thing_that_is_too_large_is_refused() {
+async fn values_beyond_their_limit_are_rejected() {
     let limits = ThreadLimits { file_bytes: 10, message_bytes: 10, event_bytes: 10, ..ThreadLimits::default() };
     let thread = thread_with(limits).await;
     let error = thread.write_file("/x", "12345678901").await.unwrap_err();
-    assert_eq!(error.to_string(), "a file of 11 bytes is too large: at most 10");
+    assert_eq!(error.to_string(), "file too large: 11 bytes; the limit is 10");
     assert!(matches!(thread.add_message("user", json!("123456789")).await, Err(ThreadError::TooLarge { .. })));
     assert!(matches!(thread.emit("x", json!("123456789")).await, Err(ThreadError::TooLarge { .. })));
     thread.write_file("/x", "1234567890").await.unwrap();
@@ -247,22 +247,22 @@ async fn one_thing_that_is_too_large_is_refused() {
 }
 
 #[tokio::test]
-async fn a_full_thread_takes_no_more_until_something_is_deleted() {
+async fn a_full_thread_rejects_writes_until_something_is_deleted() {
     let thread = thread_with(ThreadLimits { thread_bytes: 3_000, ..ThreadLimits::default() }).await;
     thread.write_file("/a", [0; 2_000]).await.unwrap(); // 2 258
     let error = thread.write_file("/b", [0; 500]).await.unwrap_err();
-    assert_eq!(error.to_string(), "the thread is full: this needs 758 more bytes, and 742 of 3000 are left");
-    assert!(matches!(thread.read_file("/b").await, Err(ThreadError::NoSuchFile { .. })), "nothing of it is kept");
-    thread.write_file("/a", [0; 1_500]).await.unwrap(); // smaller, and so are the bytes that count
+    assert_eq!(error.to_string(), "thread storage is full: 758 more bytes needed, 742 of 3000 left");
+    assert!(matches!(thread.read_file("/b").await, Err(ThreadError::NoSuchFile { .. })), "the write is rolled back");
+    thread.write_file("/a", [0; 1_500]).await.unwrap(); // replaces the larger file
     thread.write_file("/b", [0; 500]).await.unwrap();
     thread.emit("x", json!(null)).await.unwrap();
-    assert!(matches!(thread.emit("x", json!(null)).await, Err(ThreadError::Full { .. })), "small things count, too");
+    assert!(matches!(thread.emit("x", json!(null)).await, Err(ThreadError::Full { .. })), "small rows count, too");
     thread.delete_file("/a").await.unwrap();
     thread.emit("x", json!(null)).await.unwrap();
 }
 
 #[tokio::test]
-async fn what_a_thread_counts_is_the_sum_of_what_it_has() {
+async fn the_size_of_a_thread_is_the_sum_of_its_rows() {
     let store = ThreadStore::in_memory().await.unwrap();
     let thread = store.thread("t").unwrap();
     for round in 0..3_usize {
@@ -284,7 +284,7 @@ async fn what_a_thread_counts_is_the_sum_of_what_it_has() {
 }
 
 #[tokio::test]
-async fn large_and_deep_values() {
+async fn large_and_deep_values_are_stored_up_to_the_limits() {
     let thread = thread().await;
     let large = vec![7; 8 << 20];
     thread.write_file("/large", large.clone()).await.unwrap();
@@ -301,7 +301,7 @@ async fn large_and_deep_values() {
 // ---- Threads --------------------------------------------------------------------------------------
 
 #[tokio::test]
-async fn threads_know_nothing_of_each_other() {
+async fn threads_are_isolated_from_each_other() {
     let store = ThreadStore::in_memory().await.unwrap();
     let (one, other) = (store.thread("one").unwrap(), store.thread("other").unwrap());
     one.write_file("/a", "1").await.unwrap();
@@ -312,7 +312,7 @@ async fn threads_know_nothing_of_each_other() {
     assert_eq!(other.get_env("A").await.unwrap(), None);
     assert_eq!(seqs(&other, MessageQuery::default()).await, [0_u64; 0]);
     assert_eq!(other.events(EventQuery::default()).await.unwrap(), []);
-    assert_eq!(other.emit("x", json!(1)).await.unwrap().seq, 1, "not even how much the others did");
+    assert_eq!(other.emit("x", json!(1)).await.unwrap().seq, 1, "numbers are per thread");
     assert!(store.delete_thread("one").await.unwrap() && !store.delete_thread("one").await.unwrap());
     assert!(one.read_file("/a").await.is_err());
     assert_eq!(one.env_names().await.unwrap(), [""; 0]);
@@ -321,7 +321,7 @@ async fn threads_know_nothing_of_each_other() {
 }
 
 #[tokio::test]
-async fn looking_and_deleting_begin_no_thread() {
+async fn reads_and_deletions_do_not_create_a_thread() {
     let store = ThreadStore::in_memory().await.unwrap();
     let thread = store.thread("t").unwrap();
     assert!(!thread.delete_file("/a").await.unwrap());
@@ -331,7 +331,7 @@ async fn looking_and_deleting_begin_no_thread() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn many_tasks_at_once_lose_nothing() {
+async fn concurrent_writes_are_all_stored() {
     let thread = thread().await;
     let tasks: Vec<_> = (0..8)
         .map(|task| {

@@ -1,40 +1,43 @@
-//! The arguments of a bridge's functions, checked. A guest chose them.
+//! Checks of the arguments that guests pass to a bridge's functions.
 //!
-//! What is wrong is a `TypeError` that says which argument, and what to write instead.
+//! An invalid argument is a `TypeError` that names the argument and what is expected.
 
 use execbox::code::{Args, Datum, Graph, HostError, Node, Primitive};
+use execbox::core::text::cut;
 use serde_json::Value as Json;
 
-/// What one argument may take on the host as JSON, roughly counted: objects that are named twice count twice.
+/// The host memory that one argument can take as JSON, roughly. An object that is referenced twice counts twice.
 const JSON_BYTES: usize = 16 << 20;
 
-/// How `readFile` gives a file.
+/// The result type of `readFile`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Encoding {
     Utf8,
     Bytes,
 }
 
-pub(super) fn wrong(message: impl Into<String>) -> HostError {
+pub(super) fn type_error(message: impl Into<String>) -> HostError {
     HostError::named("TypeError", message)
 }
 
-/// Refuses arguments that the function does not have.
+/// Rejects more than `most` arguments.
 pub(super) fn at_most(args: &Args, most: usize, usage: &str) -> Result<(), HostError> {
-    if args.len() > most { Err(wrong(format!("too many arguments; call it as {usage}"))) } else { Ok(()) }
+    if args.len() > most { Err(type_error(format!("too many arguments; usage: {usage}"))) } else { Ok(()) }
 }
 
 pub(super) fn text<'a>(args: &'a Args, index: usize, what: &str) -> Result<&'a str, HostError> {
-    args.get(index).as_str().ok_or_else(|| wrong(format!("{what} must be a string")))
+    args.get(index).as_str().ok_or_else(|| type_error(format!("{what} must be a string")))
 }
 
-/// Content of a file: text as UTF-8, or bytes.
+/// The content of a file: a string as UTF-8, or bytes.
 pub(super) fn content(args: &Args, index: usize) -> Result<Vec<u8>, HostError> {
     if let Some(text) = args.get(index).as_str() {
         return Ok(text.as_bytes().to_vec());
     }
     let bytes = args.graph().bytes_of(args.get(index)).map(<[u8]>::to_vec);
-    bytes.ok_or_else(|| wrong("data must be a string, a typed array or an ArrayBuffer; use JSON.stringify for objects"))
+    bytes.ok_or_else(|| {
+        type_error("data must be a string, a typed array or an ArrayBuffer; use JSON.stringify for objects")
+    })
 }
 
 /// `"utf8"`, `"bytes"`, or an object with one of these as its `encoding`.
@@ -48,37 +51,36 @@ pub(super) fn encoding(args: &Args, index: usize) -> Result<Encoding, HostError>
         Datum::Undefined | Datum::Null => Ok(Encoding::Utf8),
         given if matches!(given.as_str(), Some("utf8" | "utf-8" | "text")) => Ok(Encoding::Utf8),
         given if given.as_str() == Some("bytes") => Ok(Encoding::Bytes),
-        _ => Err(wrong("encoding must be \"utf8\", which is the default, or \"bytes\"")),
+        _ => Err(type_error("encoding must be \"utf8\" (the default) or \"bytes\"")),
     }
 }
 
-/// Any JSON; what is left out is null.
+/// A JSON value, `None` if the argument is missing.
 pub(super) fn json(args: &Args, index: usize, what: &str) -> Result<Option<Json>, HostError> {
     let mut graph: Graph = args.graph().clone();
     graph.set_root(args.get(index).clone());
     let json = graph.to_value(what).and_then(|value| value.to_json(what, JSON_BYTES));
-    json.map_err(|error| wrong(error.to_string()))
+    json.map_err(|error| type_error(error.to_string()))
 }
 
-/// An object of options, each of which may be left out.
+/// An object of optional members.
 pub(super) struct Options<'a> {
     graph: &'a Graph,
     members: &'a [(String, Datum)],
 }
 
 impl<'a> Options<'a> {
-    /// `undefined` is no options; what is not known is refused.
+    /// Reads the argument at `index`; it may be missing. Rejects members that are not in `known`.
     pub(super) fn new(args: &'a Args, index: usize, known: &[&str]) -> Result<Self, HostError> {
         let (graph, given) = (args.graph(), args.get(index));
         let members: &[(String, Datum)] = match graph.node(given) {
             None if matches!(given, Datum::Undefined | Datum::Null) => &[],
             Some(Node::Object(members)) => members,
-            _ => return Err(wrong(format!("options must be an object with {}", known.join(", ")))),
+            _ => return Err(type_error(format!("options must be an object with {}", known.join(", ")))),
         };
         match members.iter().find(|(name, _)| !known.contains(&name.as_str())) {
             Some((name, _)) => {
-                let name: String = name.chars().take(40).collect();
-                Err(wrong(format!("there is no option {name:?}; write {}", known.join(", "))))
+                Err(type_error(format!("unknown option {:?}; expected {}", cut(name, 40), known.join(", "))))
             }
             None => Ok(Self { graph, members }),
         }
@@ -93,11 +95,11 @@ impl<'a> Options<'a> {
         match self.get(name) {
             Datum::Undefined | Datum::Null => Ok(None),
             Datum::Primitive(Primitive::String(text)) => Ok(Some(text)),
-            _ => Err(wrong(format!("{name} must be a string"))),
+            _ => Err(type_error(format!("{name} must be a string"))),
         }
     }
 
-    /// One string, or an array of some.
+    /// A string or an array of strings.
     pub(super) fn texts(&self, name: &str) -> Result<Option<Vec<&'a str>>, HostError> {
         let given = self.get(name);
         let texts: Option<Vec<&str>> = match self.graph.items(given) {
@@ -106,25 +108,25 @@ impl<'a> Options<'a> {
             None => given.as_str().map(|text| vec![text]),
         };
         let texts = texts.filter(|texts| (1..=100).contains(&texts.len()));
-        texts.map(Some).ok_or_else(|| wrong(format!("{name} must be a string, or an array of 1 to 100 strings")))
+        texts.map(Some).ok_or_else(|| type_error(format!("{name} must be a string, or an array of 1 to 100 strings")))
     }
 
-    /// A whole number that is not negative.
+    /// A non-negative integer.
     pub(super) fn number(&self, name: &str) -> Result<Option<u64>, HostError> {
         const MAX_SAFE_INTEGER: f64 = 9_007_199_254_740_991.0;
         match self.get(name) {
             Datum::Undefined | Datum::Null => Ok(None),
-            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // looked at before
+            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // checked by the guard
             &Datum::Primitive(Primitive::Number(number))
                 if number.fract() == 0.0 && (0.0..=MAX_SAFE_INTEGER).contains(&number) =>
             {
                 Ok(Some(number as u64))
             }
-            _ => Err(wrong(format!("{name} must be a whole number, 0 or more"))),
+            _ => Err(type_error(format!("{name} must be a non-negative integer"))),
         }
     }
 
-    /// The number of rows that are asked for.
+    /// The option `limit`.
     pub(super) fn limit(&self) -> Result<Option<u32>, HostError> {
         Ok(self.number("limit")?.map(|limit| u32::try_from(limit).unwrap_or(u32::MAX)))
     }

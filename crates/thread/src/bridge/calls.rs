@@ -1,59 +1,60 @@
-//! What happens when guest code calls what a bridge grants.
+//! Execution of the calls of guests to a bridge's functions.
 //!
-//! Every call is treated as an attacker's. Before the thread sees any of it, it is counted, its arguments are checked, and that
-//! it stays within its grant. What it fails with says nothing of the host, nor of what is not granted: whether a file outside
-//! of the granted scopes is there makes no difference.
+//! Every call is untrusted. It is counted, its arguments are checked, and they are matched against the grant before the
+//! thread is accessed. Errors reveal nothing about the host or about what is not granted, such as the existence of a file
+//! outside the granted scopes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use execbox::code::{Args, HostError, HostResult, HostValue};
+use execbox::core::text::cut;
 use execbox::{ErrorCode, ExecuteError, Provider};
 use serde::Serialize;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::Names;
-use super::args::{self, Encoding, Options, wrong};
+use super::args::{self, Encoding, Options, type_error};
+use super::names::Names;
 use crate::error::ThreadError;
-use crate::events::Origin;
 use crate::messages::MessageQuery;
+use crate::origin::Origin;
 use crate::path::{FilePath, Scope};
 use crate::state::ThreadState;
 
-/// How many calls of the thread's functions are under way at once in one run; the others wait. No more answers than that are held for a guest that does
-/// not come to take them.
-const CALLS_AT_ONCE: usize = 8;
+/// The most concurrent calls of one run; further calls wait. It bounds the results that are held for a guest that does not
+/// read them.
+const MAX_CONCURRENT: usize = 8;
 
 /// The calls of one run.
 pub(super) struct Calls {
     thread: ThreadState,
-    most: u32,
-    begun: AtomicU32,
-    at_once: Semaphore,
+    max: u32,
+    started: AtomicU32,
+    concurrent: Semaphore,
 }
 
 impl Calls {
-    pub(super) fn new(thread: ThreadState, most: u32) -> Self {
-        Self { thread, most, begun: AtomicU32::new(0), at_once: Semaphore::new(CALLS_AT_ONCE) }
+    pub(super) fn new(thread: ThreadState, max: u32) -> Self {
+        Self { thread, max, started: AtomicU32::new(0), concurrent: Semaphore::new(MAX_CONCURRENT) }
     }
 
     fn count(&self) -> Result<(), HostError> {
-        let counted = |begun: u32| (begun < self.most).then(|| begun + 1);
-        if self.begun.fetch_update(Ordering::Relaxed, Ordering::Relaxed, counted).is_err() {
-            let message = format!("this run has used up its {} calls: do more with each of them", self.most);
+        let counted = |started: u32| (started < self.max).then(|| started + 1);
+        if self.started.fetch_update(Ordering::Relaxed, Ordering::Relaxed, counted).is_err() {
+            let message = format!("call limit exceeded: {} calls per run", self.max);
             return Err(HostError::named("RangeError", message));
         }
         Ok(())
     }
 
-    /// Counts a call of the thread's own functions, and waits for its turn.
+    /// Counts a call of the thread's functions and waits for one of the concurrent slots.
     async fn begin(&self) -> Result<SemaphorePermit<'_>, HostError> {
         self.count()?;
-        self.at_once.acquire().await.map_err(|_| unavailable())
+        self.concurrent.acquire().await.map_err(|_| unavailable())
     }
 }
 
-/// A function for the guest, with what it is granted.
+/// Creates a function for the guest that executes `call` with `grant`.
 pub(super) fn export<G, F, Fut>(calls: &Arc<Calls>, name: &'static str, grant: G, call: F) -> (String, HostValue)
 where
     G: Send + Sync + 'static,
@@ -65,7 +66,7 @@ where
         let (calls, grant) = (Arc::clone(&calls), Arc::clone(&grant));
         async move {
             let result = match calls.begin().await {
-                Ok(_until_answered) => call(calls.thread.clone(), grant, args).await,
+                Ok(_permit) => call(calls.thread.clone(), grant, args).await,
                 Err(error) => Err(error),
             };
             result.map_err(|error| HostError { message: format!("{name}: {}", error.message), ..error })
@@ -81,11 +82,11 @@ pub(super) async fn read_file(thread: ThreadState, granted: Arc<Vec<Scope>>, arg
     let path = granted_path(&granted, args::text(&args, 0, "path")?)?;
     let encoding = args::encoding(&args, 1)?;
     let name = path.to_string();
-    let content = thread.read_at(path).await.map_err(|error| told(&error))?;
+    let content = thread.read_at(path).await.map_err(|error| guest_error(&error))?;
     match encoding {
         Encoding::Bytes => Ok(HostValue::bytes(content)),
         Encoding::Utf8 => String::from_utf8(content).map(HostValue::from).map_err(|_| {
-            wrong(format!("{name} is not UTF-8 text; read it as bytes with readFile({name:?}, \"bytes\")"))
+            type_error(format!("{name} is not UTF-8 text; read it as bytes with readFile({name:?}, \"bytes\")"))
         }),
     }
 }
@@ -94,7 +95,7 @@ pub(super) async fn write_file(thread: ThreadState, granted: Arc<Vec<Scope>>, ar
     args::at_most(&args, 2, "writeFile(path, data)")?;
     let path = granted_path(&granted, args::text(&args, 0, "path")?)?;
     let content = args::content(&args, 1)?;
-    thread.write_at(Origin::Guest, path, content).await.map_err(|error| told(&error))?;
+    thread.write_at(Origin::Guest, path, content).await.map_err(|error| guest_error(&error))?;
     Ok(HostValue::undefined())
 }
 
@@ -106,28 +107,28 @@ pub(super) async fn list_files(thread: ThreadState, granted: Arc<Vec<Scope>>, ar
         let options = Options::new(&args, 0, &["under", "after", "limit"])?;
         (options.text("under")?, options.text("after")?, options.limit()?)
     };
-    let asked = under.map_or(Ok(Scope::everything()), Scope::parse).map_err(|error| told(&error.into()))?;
-    let after = after.map(FilePath::parse).transpose().map_err(|error| told(&error.into()))?;
+    let asked = under.map_or(Ok(Scope::everything()), Scope::parse).map_err(|error| guest_error(&error.into()))?;
+    let after = after.map(FilePath::parse).transpose().map_err(|error| guest_error(&error.into()))?;
     let scopes: Vec<Scope> = if granted.iter().any(|granted| granted.covers(&asked)) {
         vec![asked]
     } else {
         let within: Vec<Scope> = granted.iter().filter(|granted| asked.covers(granted)).cloned().collect();
         if within.is_empty() {
-            return Err(outside(under.unwrap_or("/"), &granted));
+            return Err(not_granted(under.unwrap_or("/"), &granted));
         }
         within
     };
-    answer(&thread.list_in(scopes, after, limit).await.map_err(|error| told(&error))?)
+    to_guest(&thread.list_in(scopes, after, limit).await.map_err(|error| guest_error(&error))?)
 }
 
 fn granted_path(granted: &[Scope], path: &str) -> Result<FilePath, HostError> {
-    let path = FilePath::parse(path).map_err(|error| told(&error.into()))?;
+    let path = FilePath::parse(path).map_err(|error| guest_error(&error.into()))?;
     let is_granted = granted.iter().any(|scope| scope.contains(&path));
-    if is_granted { Ok(path) } else { Err(outside(path.as_str(), granted)) }
+    if is_granted { Ok(path) } else { Err(not_granted(path.as_str(), granted)) }
 }
 
-fn outside(path: &str, granted: &[Scope]) -> HostError {
-    HostError::new(format!("{path:?} is outside of what is granted, which is {}", listed(granted)))
+fn not_granted(path: &str, granted: &[Scope]) -> HostError {
+    HostError::new(format!("access to {path:?} is not granted; granted: {}", list(granted)))
 }
 
 // ---- Messages, events, environment ------------------------------------------------------------------
@@ -142,29 +143,28 @@ pub(super) async fn get_messages(thread: ThreadState, granted: Arc<Names>, args:
     };
     let (after, before) = (options.number("after")?, options.number("before")?);
     let query = MessageQuery { after, before, roles: roles?, limit: options.limit()? };
-    answer(&thread.get_messages(query).await.map_err(|error| told(&error))?)
+    to_guest(&thread.get_messages(query).await.map_err(|error| guest_error(&error))?)
 }
 
 pub(super) async fn emit(thread: ThreadState, granted: Arc<Names>, args: Args) -> HostResult {
     args::at_most(&args, 2, "emit(name) or emit(name, data)")?;
     let name = granted_name(&granted, "event", args::text(&args, 0, "name")?)?;
     let data = args::json(&args, 1, "data")?.unwrap_or_default();
-    thread.emit_from(Origin::Guest, name, data).await.map_err(|error| told(&error))?;
+    thread.emit_from(Origin::Guest, name, data).await.map_err(|error| guest_error(&error))?;
     Ok(HostValue::undefined())
 }
 
 pub(super) async fn get_env(thread: ThreadState, granted: Arc<Names>, args: Args) -> HostResult {
     args::at_most(&args, 1, "getEnv(name)")?;
     let name = granted_name(&granted, "name", args::text(&args, 0, "name")?)?;
-    let value = thread.get_env(&name).await.map_err(|error| told(&error))?;
+    let value = thread.get_env(&name).await.map_err(|error| guest_error(&error))?;
     Ok(value.map_or_else(HostValue::undefined, HostValue::from))
 }
 
 fn granted_name(granted: &Names, what: &str, name: &str) -> Result<String, HostError> {
     match granted {
         Names::Only(names) if !granted.contains(name) => {
-            let name: String = name.chars().take(40).collect();
-            Err(HostError::new(format!("{what} {name:?} is not granted; granted is {}", listed(names))))
+            Err(HostError::new(format!("{what} {:?} is not granted; granted: {}", cut(name, 40), list(names))))
         }
         _ => Ok(name.to_owned()),
     }
@@ -172,14 +172,14 @@ fn granted_name(granted: &Names, what: &str, name: &str) -> Result<String, HostE
 
 // ---- Tools ------------------------------------------------------------------------------------------
 
-/// A provider's tools, as an object of functions.
+/// The tools of a provider, as an object of functions.
 pub(super) fn tools(calls: &Arc<Calls>, provider: &Provider) -> HostValue {
     HostValue::object(provider.manifest().tools.iter().map(|tool| {
         let (calls, provider, name) = (Arc::clone(calls), provider.clone(), tool.safe_name.clone());
         let function = move |args: Args| {
             let (calls, provider, name) = (Arc::clone(&calls), provider.clone(), name.clone());
             async move {
-                calls.count()?; // how many are under way at once is for the tool to say
+                calls.count()?; // tools limit their own concurrency
                 let input = args::json(&args, 0, "input")?;
                 provider.call(&name, input).await.map(HostValue::from).map_err(|error| tool_failure(&error))
             }
@@ -193,34 +193,34 @@ fn tool_failure(error: &ExecuteError) -> HostError {
     HostError::named(name, error.message.clone())
 }
 
-// ---- Answers ----------------------------------------------------------------------------------------
+// ---- Results ----------------------------------------------------------------------------------------
 
-fn answer(rows: &impl Serialize) -> HostResult {
+fn to_guest(rows: &impl Serialize) -> HostResult {
     serde_json::to_value(rows).map(HostValue::from).map_err(|_| unavailable())
 }
 
-/// A failure, in words that may be said to a guest.
-fn told(error: &ThreadError) -> HostError {
+/// Converts an error for the guest.
+fn guest_error(error: &ThreadError) -> HostError {
     match error {
-        ThreadError::Path(_) | ThreadError::Name { .. } | ThreadError::Json(_) => wrong(error.to_string()),
+        ThreadError::Path(_) | ThreadError::Name { .. } | ThreadError::Json(_) => type_error(error.to_string()),
         ThreadError::TooLarge { .. } => HostError::named("RangeError", error.to_string()),
-        // How much it has is not granted.
-        ThreadError::Full { .. } => HostError::named("RangeError", "the thread has no room left for this"),
+        // The sizes of the thread are not granted.
+        ThreadError::Full { .. } => HostError::named("RangeError", "thread storage is full"),
         ThreadError::NoSuchFile { .. } => HostError::new(error.to_string()),
-        // What is wrong with the host's storage is no business of a guest.
+        // Details of the host's storage are hidden from guests.
         _ => unavailable(),
     }
 }
 
 fn unavailable() -> HostError {
-    HostError::new("the thread's storage is not available")
+    HostError::new("thread storage is not available")
 }
 
-/// What is granted, for a message: the first few.
-fn listed(granted: &[impl ToString]) -> String {
-    const MOST: usize = 10;
-    let mut list: Vec<String> = granted.iter().take(MOST).map(ToString::to_string).collect();
-    if granted.len() > MOST {
+/// Lists the first 10 grants for a message.
+fn list(granted: &[impl ToString]) -> String {
+    const MAX: usize = 10;
+    let mut list: Vec<String> = granted.iter().take(MAX).map(ToString::to_string).collect();
+    if granted.len() > MAX {
         list.push("…".to_owned());
     }
     list.join(", ")
@@ -235,17 +235,17 @@ mod tests {
     use crate::store::ThreadStore;
 
     #[tokio::test]
-    async fn calls_wait_while_others_are_under_way() {
+    async fn calls_wait_for_a_concurrent_slot() {
         let thread = ThreadStore::in_memory().await.unwrap().thread("t").unwrap();
         let calls = Calls::new(thread, 100);
-        let mut under_way = Vec::new();
-        for _ in 0..CALLS_AT_ONCE {
-            under_way.push(calls.begin().await.unwrap());
+        let mut running = Vec::new();
+        for _ in 0..MAX_CONCURRENT {
+            running.push(calls.begin().await.unwrap());
         }
         let mut next = pin!(calls.begin());
         let context = &mut Context::from_waker(Waker::noop());
         assert!(next.as_mut().poll(context).is_pending());
-        under_way.pop();
+        running.pop();
         assert!(next.as_mut().poll(context).is_ready());
     }
 }

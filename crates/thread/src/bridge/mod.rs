@@ -1,10 +1,11 @@
-//! Bridges: what of a thread the caller grants to guest code (code-execution specification §9 and §11).
+//! Bridges: access of guest code to a thread (code-execution specification §9 and §11).
 //!
-//! Nothing is granted but what is named, and each grant can be narrowed. Here is what can be said; [`calls`] is what happens
-//! when a guest calls, [`args`] checks what it calls with, [`types`] writes the declarations for models.
+//! Guests can access only what is granted, and each grant can be narrowed. This file builds grants; [`calls`] executes the
+//! calls of guests, [`args`] checks their arguments, [`types`] prints the declarations for models.
 
 mod args;
 mod calls;
+mod names;
 mod types;
 
 use std::sync::Arc;
@@ -13,18 +14,18 @@ use execbox::Provider;
 use execbox::code::HostValue;
 
 use crate::error::{Named, ThreadError};
-use crate::limits::check_name;
 use crate::path::Scope;
 use crate::state::ThreadState;
 use calls::{Calls, export};
+use names::Names;
 
-/// How many calls one run has, unless the bridge says otherwise.
+/// The default of [`Bridge::max_calls`].
 const MAX_CALLS: u32 = 1_000;
 
-/// What of a thread is granted to guest code: nothing, until its methods grant it. See [`ThreadState::bridge`].
+/// Grants guest code access to parts of a thread; nothing by default. See [`ThreadState::bridge`].
 ///
-/// Files are granted by scopes: `/data/` is all below that folder, `/data/input.json` that one file (and what is below it), `/`
-/// everything. Granting the same thing twice grants both.
+/// Files are granted by scope: `/data/` is all files below that directory, `/data/input.json` that file (and files below it),
+/// `/` all files. Grants add up.
 ///
 /// ```
 /// use execbox::InlineExecutor;
@@ -65,15 +66,8 @@ pub struct Bridge {
     max_calls: u32,
 }
 
-/// Which names are granted.
-#[derive(Debug, Clone)]
-enum Names {
-    Only(Vec<String>),
-    All,
-}
-
 impl ThreadState {
-    /// A bridge that grants nothing yet.
+    /// Returns a bridge that grants nothing yet.
     pub fn bridge(&self) -> Bridge {
         let none = || Names::Only(Vec::new());
         Bridge {
@@ -91,50 +85,50 @@ impl ThreadState {
 }
 
 impl Bridge {
-    /// Grants `readFile(path, encoding?)`: files as text, or with `"bytes"` as a `Uint8Array`.
+    /// Grants `readFile(path, encoding?)`, which returns text, or a `Uint8Array` with encoding `"bytes"`.
     pub fn read_file(mut self, scope: impl Into<String>) -> Self {
         self.read.push(scope.into());
         self
     }
 
-    /// Grants `writeFile(path, data)`: text, or bytes. It replaces files that are there.
+    /// Grants `writeFile(path, data)` with text or bytes. It replaces existing files.
     pub fn write_file(mut self, scope: impl Into<String>) -> Self {
         self.write.push(scope.into());
         self
     }
 
-    /// Grants `listFiles(options?)`: paths, sizes and times.
+    /// Grants `listFiles(options?)`, which returns paths, sizes and times.
     pub fn list_files(mut self, scope: impl Into<String>) -> Self {
         self.list.push(scope.into());
         self
     }
 
-    /// Grants `getMessages(options?)`: messages of every role, system prompts among them.
+    /// Grants `getMessages(options?)` for all roles, including system prompts.
     pub fn get_messages(mut self) -> Self {
         self.messages = Names::All;
         self
     }
 
-    /// Grants `getMessages(options?)`: messages of these roles only.
+    /// Grants `getMessages(options?)` for these roles.
     pub fn get_messages_of<N: Into<String>>(mut self, roles: impl IntoIterator<Item = N>) -> Self {
         self.messages.extend(roles);
         self
     }
 
-    /// Grants `emit(name, data?)`: events of any name. Their [origin](crate::Origin) says that a guest emitted them. As with every
-    /// call, one that the program does not await may be left out when the program ends.
+    /// Grants `emit(name, data?)` for all names. The [origin](crate::Origin) of these events is `Guest`. A call that the
+    /// program does not await may be dropped when the program ends.
     pub fn emit(mut self) -> Self {
         self.events = Names::All;
         self
     }
 
-    /// Grants `emit(name, data?)`: events of these names only.
+    /// Grants `emit(name, data?)` for these names.
     pub fn emit_only<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         self.events.extend(names);
         self
     }
 
-    /// Grants `getEnv(name)`: these values, and no others.
+    /// Grants `getEnv(name)` for these names.
     pub fn get_env<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         self.env.extend(names);
         self
@@ -146,18 +140,18 @@ impl Bridge {
         self
     }
 
-    /// How many calls a run may make through this bridge: 1 000 by default.
+    /// Sets how many calls a run can make through this bridge. Default 1 000.
     pub fn max_calls(mut self, calls: u32) -> Self {
         self.max_calls = calls;
         self
     }
 
-    /// What is granted, for one run: to be given to
-    /// [`CodeExecutionOptions::import`](execbox::code::CodeExecutionOptions::import). Ask anew for each run: the budget of calls
-    /// belongs to what is given out.
+    /// Returns the exports for one run, to be passed to
+    /// [`CodeExecutionOptions::import`](execbox::code::CodeExecutionOptions::import). Call it for each run: all exports of one
+    /// call share one budget of calls.
     ///
     /// # Errors
-    /// A scope is no path, a name cannot be used, or two exports have one name.
+    /// A scope or a name is invalid, or two exports have the same name.
     pub fn exports(&self) -> Result<Vec<(String, HostValue)>, ThreadError> {
         let calls = Arc::new(Calls::new(self.thread.clone(), self.max_calls));
         let mut exports = Vec::new();
@@ -192,31 +186,4 @@ impl Bridge {
 
 fn scopes(scopes: &[String]) -> Result<Vec<Scope>, ThreadError> {
     Ok(scopes.iter().map(|scope| Scope::parse(scope)).collect::<Result<_, _>>()?)
-}
-
-impl Names {
-    fn is_empty(&self) -> bool {
-        matches!(self, Self::Only(names) if names.is_empty())
-    }
-
-    /// Grants these names, too.
-    fn extend<N: Into<String>>(&mut self, more: impl IntoIterator<Item = N>) {
-        if let Self::Only(names) = self {
-            names.extend(more.into_iter().map(Into::into));
-        }
-    }
-
-    fn contains(&self, name: &str) -> bool {
-        match self {
-            Self::Only(names) => names.iter().any(|granted| granted == name),
-            Self::All => true,
-        }
-    }
-
-    fn checked(&self, what: Named) -> Result<Self, ThreadError> {
-        if let Self::Only(names) = self {
-            names.iter().try_for_each(|name| check_name(what, name))?;
-        }
-        Ok(self.clone())
-    }
 }

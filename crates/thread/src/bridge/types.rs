@@ -1,14 +1,15 @@
-//! TypeScript declarations of what a bridge grants, for models to read.
+//! TypeScript declarations of a bridge, for models.
 
 use std::fmt::Write as _;
 
 use execbox::declarations::type_of;
 use serde_json::json;
 
-use super::{Bridge, Names};
+use super::Bridge;
+use super::names::Names;
 
 impl Bridge {
-    /// TypeScript declarations of what is granted, as a module that is imported by `specifier`.
+    /// Returns TypeScript declarations of the exports, as the module `specifier`.
     pub fn types(&self, specifier: &str) -> String {
         let mut body = String::new();
         if !self.read.is_empty() {
@@ -17,11 +18,11 @@ impl Bridge {
             body += "  export function readFile(path: string, encoding: \"bytes\"): Promise<Uint8Array>;\n";
         }
         if !self.write.is_empty() {
-            body += &comment("Writes a file, in the place of one that is there", &self.write);
+            body += &comment("Writes a file; replaces an existing one", &self.write);
             body += "  export function writeFile(path: string, data: string | ArrayBuffer | ArrayBufferView): Promise<void>;\n";
         }
         if !self.list.is_empty() {
-            body += &comment("Files in the order of their paths, at most 100 unless `limit` says more", &self.list);
+            body += &comment("Lists files, sorted by path; at most `limit`, by default 100", &self.list);
             body += "  export function listFiles(\n    under?: string | { under?: string; after?: string; limit?: number },\n  \
                      ): Promise<{ path: string; size: number; modifiedAt: number }[]>;\n";
         }
@@ -30,7 +31,7 @@ impl Bridge {
             let roles = if role.contains('|') { format!("({role})[]") } else { format!("{role}[]") };
             let _ = write!(
                 body,
-                "  /** The latest messages, at most 100 unless `limit` says more; with `after`, the earliest after that `seq`. */\n  \
+                "  /** Returns the latest messages, at most `limit`, by default 100; with `after`, the earliest after that `seq`. */\n  \
                  export function getMessages(options?: {{\n    limit?: number;\n    before?: number;\n    after?: number;\n    \
                  role?: {role} | {roles};\n  }}): Promise<{{ seq: number; role: {role}; content: unknown; createdAt: number }}[]>;\n"
             );
@@ -71,7 +72,7 @@ fn comment(sentence: &str, scopes: &[String]) -> String {
     format!("  /** {sentence}. Only in {}. */\n", literals(scopes))
 }
 
-/// Strings as a union of their types: quoted, and unable to end a comment.
+/// Formats strings as a union type, quoted so that they cannot end a comment.
 fn literals<T: AsRef<str>>(texts: &[T]) -> String {
     let texts: Vec<&str> = texts.iter().map(AsRef::as_ref).collect();
     type_of(&json!({ "enum": texts }))
