@@ -6,6 +6,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use execbox::transport::ListenError;
 use execbox::{CancellationToken, Executor, Limits, Provider};
 use execbox_mcp::config::Config;
 use execbox_mcp::rmcp::ServiceExt as _;
@@ -186,8 +187,10 @@ fn http_options(arguments: &McpArguments) -> Result<HttpOptions, NoToken> {
 
 fn http_reason(error: &HttpError) -> String {
     match error {
-        HttpError::Io { address, error } => format!("cannot listen on {address}: {}", source::reason(error)),
-        HttpError::NeedsToken(_) => format!("{error} (--token-file)"),
+        HttpError::Listen(ListenError::Io { socket, error }) => {
+            format!("cannot listen on {socket}: {}", source::reason(error))
+        }
+        HttpError::Listen(ListenError::NeedsToken(_)) => format!("{error} (--token-file)"),
         error => error.to_string(),
     }
 }

@@ -5,7 +5,7 @@
 use std::io;
 use std::time::Duration;
 
-use execbox::transport::{Address, AddressError, ListenError, Listener, Token, stdio};
+use execbox::transport::{Address, AddressError, ListenError, Listener, Socket, Token, stdio};
 use execbox::{CancellationToken, Runner};
 
 use crate::args::RunnerArguments;
@@ -48,8 +48,8 @@ enum Failure {
     Address(#[from] AddressError),
     #[error("--listen: {0}")]
     Listen(ListenError),
-    #[error("--listen: cannot listen on {address}: {}", source::reason(.error))]
-    Socket { address: Address, error: io::Error },
+    #[error("--listen: cannot listen on {socket}: {}", source::reason(.error))]
+    Socket { socket: Socket, error: io::Error },
     #[error(transparent)]
     Token(#[from] NoToken),
     #[error("{0}")]
@@ -63,7 +63,7 @@ enum Failure {
 impl From<ListenError> for Failure {
     fn from(error: ListenError) -> Self {
         match error {
-            ListenError::Io { address, error } => Self::Socket { address, error },
+            ListenError::Io { socket, error } => Self::Socket { socket, error },
             error @ ListenError::NeedsToken(_) => Self::Listen(error),
         }
     }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use execbox::transport::{Address, Token};
+use execbox::transport::{Address, Socket, Token};
 use execbox::{ErrorCode, ExecuteRequest, ExecuteResult, Executor, Limits, Provider, RemoteExecutor, Tool};
 use serde_json::{Value as Json, json};
 
@@ -252,7 +252,7 @@ fn sigterm_ends_a_runner_on_standard_input_when_it_is_done() {
 #[test]
 fn web_pages_are_turned_away() {
     let runner = listen("ws://127.0.0.1:0", &[]);
-    let Address::WebSocket { authority, .. } = &runner.address else { panic!() };
+    let Socket::Tcp(authority) = runner.address.socket() else { panic!() };
     for (header, status) in [("Origin: https://example.com\r\n", "403"), ("", "101")] {
         let mut stream = TcpStream::connect(authority).unwrap();
         write!(
@@ -272,11 +272,11 @@ async fn garbage_ends_nobody_elses_connection() {
     for address in addresses() {
         let runner = listen(&address, &[]);
         let garbage = b"GET / HTTP/1.0\r\n\r\n\xff\xfe{\"type\":\n".repeat(100);
-        match &runner.address {
-            Address::Tcp(authority) | Address::WebSocket { authority, .. } => {
+        match runner.address.socket() {
+            Socket::Tcp(authority) => {
                 let _ = TcpStream::connect(authority).unwrap().write_all(&garbage);
             }
-            Address::Unix(path) => {
+            Socket::Unix(path) => {
                 let _ = std::os::unix::net::UnixStream::connect(path).unwrap().write_all(&garbage);
             }
         }
@@ -316,11 +316,11 @@ fn what_cannot_be_listened_on_is_told_in_one_line() {
     for (arguments, expected) in [
         (
             &["--listen", "7000"][..],
-            "--listen: \"7000\" is no address: write tcp:HOST:PORT, unix:PATH or ws://HOST:PORT",
+            "--listen: invalid address \"7000\": expected tcp:HOST:PORT, unix:PATH or ws://HOST:PORT",
         ),
         (
             &["--listen", "tcp:0.0.0.0:0"],
-            "--listen: tcp:0.0.0.0:0 can be reached from other machines: listen on 127.0.0.1 or [::1], or ask for a token",
+            "--listen: 0.0.0.0:0 is reachable from other machines; use 127.0.0.1 or [::1], or require a token",
         ),
         (
             &["--listen", "tcp:127.0.0.1:0", "--token-file", "/nowhere"],
@@ -328,9 +328,9 @@ fn what_cannot_be_listened_on_is_told_in_one_line() {
         ),
         (
             &["--listen", "tcp:127.0.0.1:0", "--token-file", empty],
-            "is 1 to 1024 visible ASCII characters, without spaces",
+            "expected 1 to 1024 visible ASCII characters without spaces",
         ),
-        (&["--listen", "unix:/nowhere/x.sock"], "cannot listen on unix:/nowhere/x.sock: no such file or directory\n"),
+        (&["--listen", "unix:/nowhere/x.sock"], "cannot listen on /nowhere/x.sock: no such file or directory\n"),
         (&["--drain", "soon"], "--drain: "),
         (&["--listen", "tcp:127.0.0.1:0", "--max-connections", "-1"], "--max-connections: "),
     ] {

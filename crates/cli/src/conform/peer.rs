@@ -8,11 +8,10 @@ use std::io;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use execbox::transport::{Address, Received, Token, Transport};
+use execbox::transport::{Address, Framing, Received, Token, Transport};
 use tokio::io::{
     AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader, DuplexStream,
 };
-use tokio::net::{TcpStream, UnixStream};
 use tokio::process::{Child, Command};
 
 /// How much of a command's standard error is kept: the last of it.
@@ -41,17 +40,10 @@ impl Target {
             Self::Command(command) => return start(command),
             Self::Address(address, token) => (address, token.as_ref()),
         };
-        let mut peer = match address {
-            Address::Tcp(authority) => {
-                let stream = TcpStream::connect(authority).await?;
-                stream.set_nodelay(true)?;
-                Peer::over(stream.into_split())
-            }
-            Address::Unix(path) => Peer::over(UnixStream::connect(path).await?.into_split()),
-            Address::WebSocket { .. } => {
-                return Ok(Peer::over(tokio::io::split(bridge(address.connect(token).await?))));
-            }
-        };
+        if let Framing::WebSocket { .. } = address.framing() {
+            return Ok(Peer::over(tokio::io::split(bridge(address.connect(token).await?))));
+        }
+        let mut peer = Peer::over(tokio::io::split(address.socket().connect().await?));
         if let Some(token) = token {
             peer.writer.write_all(&[&token.to_line()[..], b"\n"].concat()).await?;
         }

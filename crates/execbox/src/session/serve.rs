@@ -9,7 +9,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use tokio::task::JoinSet;
 
 use crate::session::runner::Runner;
-use crate::transport::{Arrival, Listener, stdio};
+use crate::transport::{Incoming, Listener, stdio};
 
 /// What a program that [is its own runner](crate::RunnerCommand::this_program) is started with.
 pub(crate) const ARGUMENT: &str = "execbox-runner";
@@ -105,7 +105,7 @@ impl Runner {
                     connections.join_next().await;
                 }
                 match listener.accept().await {
-                    Ok(arrival) => drop(connections.spawn(self.clone().serve_arrival(arrival))),
+                    Ok(incoming) => drop(connections.spawn(self.clone().serve_incoming(incoming))),
                     Err(_) => tokio::time::sleep(ACCEPT_AGAIN).await,
                 }
                 while connections.try_join_next().is_some() {}
@@ -116,9 +116,9 @@ impl Runner {
         connections.join_all().await;
     }
 
-    async fn serve_arrival(self, arrival: Arrival) {
-        let welcome = self.drain_token();
-        if let Some(Ok(transport)) = welcome.run_until_cancelled(arrival.welcome()).await {
+    async fn serve_incoming(self, incoming: Incoming) {
+        let drained = self.drain_token();
+        if let Some(Ok(transport)) = drained.run_until_cancelled(incoming.handshake()).await {
             // However it ends, it ends for that host.
             let _ = self.serve(transport).await;
         }

@@ -1,40 +1,63 @@
-//! Where runners listen, as text: `tcp:127.0.0.1:7000`, `unix:/run/execbox.sock`, `ws://127.0.0.1:7000`.
+//! Addresses of runners: `tcp:127.0.0.1:7000`, `unix:/run/execbox.sock`, `ws://127.0.0.1:7000`.
 
 use std::fmt;
-use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Where a runner listens.
+use super::Socket;
+
+/// The address of a runner: a socket, and the framing of messages on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Address {
-    /// `tcp:HOST:PORT`: one message per line.
-    Tcp(String),
-    /// `unix:PATH`: the same, on a socket of this machine.
-    Unix(PathBuf),
-    /// `ws://HOST:PORT/PATH`: one message per WebSocket text message.
+pub struct Address {
+    pub(super) socket: Socket,
+    pub(super) framing: Framing,
+}
+
+/// How messages are separated on a byte stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Framing {
+    /// `tcp:` and `unix:`: one message per line.
+    Lines,
+    /// `ws://`: one message per WebSocket text message.
     WebSocket {
-        /// `HOST:PORT`.
-        authority: String,
-        /// The path, from its `/`.
+        /// The path of the URL, with its first `/`.
         path: String,
     },
 }
 
-/// A text that is no address.
+/// An invalid address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
-    /// It begins as none does.
-    #[error("{0:?} is no address: write tcp:HOST:PORT, unix:PATH or ws://HOST:PORT")]
+    /// An unknown scheme.
+    #[error("invalid address {0:?}: expected tcp:HOST:PORT, unix:PATH or ws://HOST:PORT")]
     Unknown(String),
-    /// Encryption is not spoken here.
-    #[error("{0:?}: encrypted WebSockets are not spoken here; lead ws:// through a tunnel or a proxy that speaks TLS")]
+    /// TLS is not supported.
+    #[error("invalid address {0:?}: wss:// is not supported; use ws:// through a TLS tunnel or proxy")]
     Encrypted(String),
     /// The host or the port is missing.
-    #[error("{0:?} has no HOST:PORT, as in 127.0.0.1:7000 or [::1]:7000")]
+    #[error("invalid address {0:?}: expected HOST:PORT, such as 127.0.0.1:7000 or [::1]:7000")]
     NoPort(String),
     /// The path is missing.
-    #[error("{0:?} has no path")]
+    #[error("invalid address {0:?}: expected a path")]
     NoPath(String),
+}
+
+impl Address {
+    /// The socket.
+    pub fn socket(&self) -> &Socket {
+        &self.socket
+    }
+
+    /// The framing of messages on the socket.
+    pub fn framing(&self) -> &Framing {
+        &self.framing
+    }
+}
+
+/// One message per line.
+impl From<Socket> for Address {
+    fn from(socket: Socket) -> Self {
+        Self { socket, framing: Framing::Lines }
+    }
 }
 
 impl FromStr for Address {
@@ -43,16 +66,21 @@ impl FromStr for Address {
     fn from_str(text: &str) -> Result<Self, AddressError> {
         if let Some(path) = text.strip_prefix("unix:") {
             let path = path.strip_prefix("//").filter(|path| path.starts_with('/')).unwrap_or(path);
-            return if path.is_empty() { Err(AddressError::NoPath(text.into())) } else { Ok(Self::Unix(path.into())) };
+            return if path.is_empty() {
+                Err(AddressError::NoPath(text.into()))
+            } else {
+                Ok(Socket::Unix(path.into()).into())
+            };
         }
         if let Some(rest) = text.strip_prefix("tcp:") {
-            return host_and_port(rest.strip_prefix("//").unwrap_or(rest), text).map(Self::Tcp);
+            let authority = host_and_port(rest.strip_prefix("//").unwrap_or(rest), text)?;
+            return Ok(Socket::Tcp(authority).into());
         }
         if let Some(rest) = text.strip_prefix("ws://") {
             let (authority, path) = rest.find('/').map_or((rest, "/"), |slash| rest.split_at(slash));
             let authority = if has_port(authority) { authority.to_owned() } else { format!("{authority}:80") };
-            let authority = host_and_port(&authority, text)?;
-            return Ok(Self::WebSocket { authority, path: path.to_owned() });
+            let socket = Socket::Tcp(host_and_port(&authority, text)?);
+            return Ok(Self { socket, framing: Framing::WebSocket { path: path.to_owned() } });
         }
         Err(match text.starts_with("wss:") {
             true => AddressError::Encrypted(text.into()),
@@ -73,10 +101,10 @@ fn host_and_port(text: &str, whole: &str) -> Result<String, AddressError> {
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Tcp(authority) => write!(f, "tcp:{authority}"),
-            Self::Unix(path) => write!(f, "unix:{}", path.display()),
-            Self::WebSocket { authority, path } => write!(f, "ws://{authority}{path}"),
+        match (&self.framing, &self.socket) {
+            (Framing::WebSocket { path }, socket) => write!(f, "ws://{socket}{path}"),
+            (Framing::Lines, socket @ Socket::Tcp(_)) => write!(f, "tcp:{socket}"),
+            (Framing::Lines, socket @ Socket::Unix(_)) => write!(f, "unix:{socket}"),
         }
     }
 }
@@ -86,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_read_as_they_are_written() {
+    fn addresses_are_parsed_and_printed_in_canonical_form() {
         for (text, written) in [
             ("tcp:127.0.0.1:7000", "tcp:127.0.0.1:7000"),
             ("tcp://[::1]:0", "tcp:[::1]:0"),
@@ -102,17 +130,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_told_what_to_write() {
+    fn invalid_addresses_are_rejected_with_the_expected_form() {
         for (text, part) in [
-            ("", "is no address: write tcp:HOST:PORT, unix:PATH or ws://HOST:PORT"),
-            ("127.0.0.1:7000", "is no address"),
-            ("http://x", "is no address"),
-            ("wss://x", "TLS"),
-            ("tcp:7000", "has no HOST:PORT"),
-            ("tcp::7000", "has no HOST:PORT"),
-            ("tcp:localhost:70000", "has no HOST:PORT"),
-            ("ws://:80", "has no HOST:PORT"),
-            ("unix:", "has no path"),
+            ("", "expected tcp:HOST:PORT, unix:PATH or ws://HOST:PORT"),
+            ("127.0.0.1:7000", "expected tcp:HOST:PORT"),
+            ("http://x", "expected tcp:HOST:PORT"),
+            ("wss://x", "wss:// is not supported"),
+            ("tcp:7000", "expected HOST:PORT"),
+            ("tcp::7000", "expected HOST:PORT"),
+            ("tcp:localhost:70000", "expected HOST:PORT"),
+            ("ws://:80", "expected HOST:PORT"),
+            ("unix:", "expected a path"),
         ] {
             let error = text.parse::<Address>().unwrap_err().to_string();
             assert!(error.contains(part), "{text}: {error}");

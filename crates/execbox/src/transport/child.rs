@@ -1,4 +1,4 @@
-//! Child processes that end with their owner.
+//! Child processes that are killed with their handle.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -7,14 +7,14 @@ use std::sync::OnceLock;
 use std::sync::mpsc::{self, Sender};
 use std::thread;
 
-/// A child process and the pipes to it. Dropping it kills it, and no zombie is left.
+/// A child process. Dropping it kills and reaps it.
 #[derive(Debug)]
 pub(crate) struct Child {
     process: Option<process::Child>,
 }
 
 impl Child {
-    /// Starts `command`, with pipes for its standard input and output, which are given along.
+    /// Starts `command`. Returns the pipes to its standard input and output.
     pub(crate) fn spawn(command: &mut Command) -> io::Result<(Self, OwnedFd, OwnedFd)> {
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let stdin = process.stdin.take().map(OwnedFd::from);
@@ -34,8 +34,7 @@ impl Drop for Child {
     }
 }
 
-/// Waits for the end of a process that was killed, on a thread of this program's own: the kernel may take a
-/// while, and whoever drops a child does not.
+/// Waits for the exit of a killed process on a background thread, so that dropping a child does not block.
 fn reap(mut process: process::Child) {
     static REAPER: OnceLock<Option<Sender<process::Child>>> = OnceLock::new();
     let reaper = REAPER.get_or_init(|| {

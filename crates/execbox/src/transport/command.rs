@@ -1,4 +1,4 @@
-//! A child process as a peer.
+//! A child process as the peer.
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -11,8 +11,8 @@ use tokio::net::unix::pipe;
 use super::{Received, StreamTransport, Transport};
 use crate::transport::child::Child;
 
-/// A [`Transport`] to a child process, by its standard input and output, one message per line. Dropping it
-/// kills the child.
+/// A [`Transport`] over the standard input and output of a child process, one message per line. Dropping it kills the
+/// child.
 #[derive(Debug)]
 pub struct CommandTransport {
     stream: StreamTransport<pipe::Receiver, pipe::Sender>,
@@ -20,16 +20,16 @@ pub struct CommandTransport {
 }
 
 impl CommandTransport {
-    /// Starts `command`. Arguments, environment, folder and standard error are as the command says.
+    /// Starts `command`; its standard input and output are replaced by pipes.
     ///
     /// Needs a tokio runtime with I/O enabled.
     pub fn spawn(command: &mut Command) -> io::Result<Self> {
         IdleCommand::spawn(command)?.open()
     }
 
-    /// The same child, of no runtime, if nothing is under way in either direction.
+    /// Detaches the child from the runtime, if no message is buffered in either direction.
     pub(crate) fn into_idle(self) -> Option<IdleCommand> {
-        let (receiver, sender) = self.stream.into_quiet_parts()?;
+        let (receiver, sender) = self.stream.into_idle_parts()?;
         let (stdout, stdin) = (receiver.into_nonblocking_fd().ok()?, sender.into_nonblocking_fd().ok()?);
         Some(IdleCommand { child: self.child, stdin, stdout })
     }
@@ -57,7 +57,7 @@ impl Transport for CommandTransport {
     }
 }
 
-/// A child that nobody talks to just now: registered with no runtime, so that any may go on with it.
+/// A child that is registered with no runtime, so that any runtime can open it.
 #[derive(Debug)]
 pub(crate) struct IdleCommand {
     child: Child,
@@ -71,7 +71,7 @@ impl IdleCommand {
         Ok(Self { child, stdin, stdout })
     }
 
-    /// The same child again, unless it has ended meanwhile, or has said something unasked.
+    /// Opens the child again. Fails if it has exited or written unexpected output.
     pub(crate) fn reopen(self) -> io::Result<CommandTransport> {
         let mut output = [PollFd::new(self.stdout.as_fd(), PollFlags::POLLIN)];
         if poll(&mut output, PollTimeout::ZERO)? > 0 {
@@ -80,7 +80,7 @@ impl IdleCommand {
         self.open()
     }
 
-    /// To talk to on this runtime.
+    /// Registers the child with the current runtime.
     pub(crate) fn open(self) -> io::Result<CommandTransport> {
         let (receiver, sender) =
             (pipe::Receiver::from_owned_fd(self.stdout)?, pipe::Sender::from_owned_fd(self.stdin)?);

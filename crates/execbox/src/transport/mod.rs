@@ -1,19 +1,21 @@
-//! What carries messages between a host and a runner.
+//! Transports: connections that carry messages between a host and a runner.
 //!
-//! A [`Transport`] is either end. Applications bring their own, or take one of these:
+//! A [`Transport`] is one end. Applications implement their own or use one of these:
 //! - [`StreamTransport`]: any byte stream, one message per line;
-//! - [`CommandTransport`]: a child process, by its standard input and output;
+//! - [`CommandTransport`]: the standard input and output of a child process;
+//! - [`stdio`]: those of this process;
 //! - [`Address`]: TCP, Unix sockets and WebSocket, to [connect](Address::connect) to and to
-//!   [listen](Listener::bind) on.
+//!   [listen](Listener::bind) on. It combines a [`Socket`], which carries bytes, with a [`Framing`], which separates
+//!   messages.
 //!
-//! A transport knows nothing of what the messages mean, and of the protocol only that a message is one
-//! JSON object.
+//! Transports do not interpret messages: each is one JSON object.
 
 mod address;
 mod child;
 pub(crate) mod command;
 mod connect;
 mod listen;
+mod socket;
 mod stdio;
 mod stream;
 mod token;
@@ -22,71 +24,70 @@ mod websocket;
 use std::io;
 use std::task::{Context, Poll};
 
-pub use address::{Address, AddressError};
+pub use address::{Address, AddressError, Framing};
 pub use command::CommandTransport;
-pub use listen::{Arrival, ListenError, Listener};
+pub use listen::{Incoming, Listener};
+pub use socket::{ByteStream, ListenError, Socket, SocketListener, Stream};
 pub use stdio::stdio;
 pub use stream::StreamTransport;
 pub use token::{Token, TokenError};
 pub use websocket::WebSocketTransport;
 
-/// The longest message that is sent or taken, in bytes. Parsed, a message takes tens of times its length
-/// at worst.
+/// The longest message that is sent or received, in bytes. A parsed message takes at most some tens of times its length.
 pub const MAX_MESSAGE_BYTES: usize = 16 << 20;
 
-/// One end of a connection that carries whole messages both ways, in order. Dropping it closes it.
+/// One end of a connection that carries whole messages in both directions, in order. Dropping it closes the connection.
 pub trait Transport: Send {
-    /// Takes a message for the peer: one JSON object as text, without a line's end in it. It is kept until
-    /// [`poll_flush`](Self::poll_flush) has carried it off, and need not move before.
+    /// Queues a message: one JSON object as text, without line breaks. [`poll_flush`](Self::poll_flush) sends it.
     ///
     /// # Errors
     /// The transport is broken.
     fn send(&mut self, message: Vec<u8>) -> io::Result<()>;
 
-    /// Takes an attachment of the message that is sent next: bytes that cross as they are. Only where
-    /// [`attaches`](Self::attaches); what crosses then is told in [`execbox_core::protocol::attachments`].
+    /// Queues an attachment of the next message: raw bytes. Only if [`attaches`](Self::attaches); for the format see
+    /// [`execbox_core::protocol::attachments`].
     ///
     /// # Errors
-    /// The transport is broken, or takes none.
+    /// The transport is broken, or does not support attachments.
     fn attach(&mut self, bytes: Vec<u8>) -> io::Result<()> {
         let _ = bytes;
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Whether it carries attachments, both ways. Default: no.
+    /// Whether it supports attachments, in both directions. Default: no.
     fn attaches(&self) -> bool {
         false
     }
 
-    /// Carries off what was sent. Ready when all of it is gone, or when the transport is broken.
+    /// Sends the queued messages. Ready when all are sent, or with an error when the transport is broken.
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 
-    /// The next message of the peer, or how there are none any more. The end between two messages is
-    /// [`Received::End`]; an end within one is the error `UnexpectedEof`.
+    /// Receives the next message. The end of the stream between two messages is [`Received::End`]; within a message, it
+    /// is the error `UnexpectedEof`.
     fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Received>>;
 
-    /// Carries off what was sent and says goodbye, where there is a way to. Default
-    /// [`poll_flush`](Self::poll_flush). Nothing is sent after it.
+    /// Sends the queued messages and closes the connection gracefully, if the transport has such a close. Default:
+    /// [`poll_flush`](Self::poll_flush). No message is queued after it.
     fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.poll_flush(cx)
     }
 
-    /// The longest message that it sends, in bytes. Default [`MAX_MESSAGE_BYTES`].
+    /// The longest message that can be sent, in bytes. Default: [`MAX_MESSAGE_BYTES`].
     fn max_message_bytes(&self) -> usize {
         MAX_MESSAGE_BYTES
     }
 }
 
-/// What a transport has for its reader.
+/// The result of [`Transport::poll_receive`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Received {
-    /// A message, whole.
+    /// A complete message.
     Message(Vec<u8>),
     /// An attachment of the next message.
     Attachment(Vec<u8>),
-    /// A message that was longer than this many bytes, and was dropped as it came.
+    /// A message longer than this limit, in bytes. Its content was discarded.
     TooLong(usize),
-    /// The peer has nothing more to say.
+    /// The peer closed the stream.
     End,
 }
 

@@ -1,4 +1,4 @@
-//! This process's own standard input and output, as a runner's transport.
+//! Standard input and output of this process, as the transport of a runner.
 
 use std::fs::File;
 use std::io::{self, IsTerminal as _};
@@ -11,11 +11,10 @@ use tokio::net::{UnixStream, unix::pipe};
 
 use super::{StreamTransport, Transport};
 
-/// Messages on this process's standard input and output, one per line. Nothing else may write to standard
-/// output then.
+/// Returns a transport over standard input and output, one message per line. Nothing else may write to standard output.
 ///
-/// Pipes and sockets are waited for as such; files and terminals by a thread that reads. Needs a tokio
-/// runtime with I/O enabled.
+/// Pipes and sockets use non-blocking I/O; files and terminals use a blocking thread. Needs a tokio runtime with I/O
+/// enabled.
 pub fn stdio() -> io::Result<impl Transport> {
     Ok(StreamTransport::new(input()?, output()?))
 }

@@ -1,32 +1,31 @@
-//! Messages over a byte stream: one per line. Attachments stand between lines: `*LENGTH`, and so many bytes.
+//! Messages over a byte stream, one per line. An attachment is a line `*LENGTH` followed by that many bytes.
 
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use execbox_core::protocol::line::{Frame, LineDecoder, LineError, StreamEnd};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf, ReadHalf, WriteHalf};
 
 use super::{MAX_MESSAGE_BYTES, Received, Transport};
 
-/// How much is read at once.
+/// The most bytes per read.
 const READ_CHUNK: usize = 64 << 10;
 
-/// A [`Transport`] over the two directions of a byte stream. Whatever must end with the connection (a
-/// child process, say) is kept alive by one of them.
+/// A [`Transport`] over the two directions of a byte stream.
 #[derive(Debug)]
 pub struct StreamTransport<R, W> {
     reader: R,
     writer: W,
     lines: LineDecoder,
     chunk: Vec<u8>,
-    /// Lines for the peer, and how many of their bytes are written.
+    /// The queued lines, and how many of their bytes are written.
     out: Vec<u8>,
     written: usize,
 }
 
 impl<R, W> StreamTransport<R, W> {
-    /// Over these two. Wrap what is not `Unpin` in `Box::pin`.
+    /// Creates a transport over `reader` and `writer`. Wrap types that are not `Unpin` in `Box::pin`.
     pub fn new(reader: R, writer: W) -> Self {
         Self {
             reader,
@@ -38,10 +37,17 @@ impl<R, W> StreamTransport<R, W> {
         }
     }
 
-    /// The two directions again, if nothing is under way in either: no message half sent, and none
-    /// received that was not taken.
-    pub fn into_quiet_parts(self) -> Option<(R, W)> {
+    /// Returns the reader and the writer if no message is buffered in either direction.
+    pub fn into_idle_parts(self) -> Option<(R, W)> {
         (self.out.is_empty() && self.lines.is_empty()).then_some((self.reader, self.writer))
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite> StreamTransport<ReadHalf<S>, WriteHalf<S>> {
+    /// Creates a transport over one bidirectional stream.
+    pub fn over(stream: S) -> Self {
+        let (reader, writer) = tokio::io::split(stream);
+        Self::new(reader, writer)
     }
 }
 

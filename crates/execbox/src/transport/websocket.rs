@@ -1,4 +1,4 @@
-//! Messages over WebSocket: one per text message. A binary message is an attachment.
+//! Messages over WebSocket, one per text message. A binary message is an attachment.
 
 use std::collections::VecDeque;
 use std::io;
@@ -18,7 +18,7 @@ use tokio_tungstenite::tungstenite::{Error, Message, client::IntoClientRequest a
 
 use super::{MAX_MESSAGE_BYTES, Received, Token, Transport};
 
-/// A [`Transport`] over a WebSocket whose handshake is done. A message that is longer than an attachment may be breaks it.
+/// A [`Transport`] over a WebSocket after its handshake. A message longer than [`MAX_ATTACHMENT_BYTES`] breaks it.
 #[derive(Debug)]
 pub struct WebSocketTransport<S> {
     socket: WebSocketStream<S>,
@@ -26,7 +26,7 @@ pub struct WebSocketTransport<S> {
 }
 
 impl<S> WebSocketTransport<S> {
-    /// Over this one.
+    /// Creates a transport over `socket`.
     pub fn new(socket: WebSocketStream<S>) -> Self {
         Self { socket, out: VecDeque::new() }
     }
@@ -34,7 +34,7 @@ impl<S> WebSocketTransport<S> {
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Transport for WebSocketTransport<S> {
     fn send(&mut self, message: Vec<u8>) -> io::Result<()> {
-        // A text message must be text.
+        // Text messages must be valid UTF-8.
         self.out.push_back(match String::from_utf8(message) {
             Ok(text) => Message::text(text),
             Err(error) => Message::binary(error.into_bytes()),
@@ -91,11 +91,11 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Transport for WebSocketTransport<
 }
 
 fn config() -> WebSocketConfig {
-    let most = MAX_MESSAGE_BYTES.max(MAX_ATTACHMENT_BYTES);
-    WebSocketConfig::default().max_message_size(Some(most)).max_frame_size(Some(most))
+    let max = MAX_MESSAGE_BYTES.max(MAX_ATTACHMENT_BYTES);
+    WebSocketConfig::default().max_message_size(Some(max)).max_frame_size(Some(max))
 }
 
-/// The host's side of the handshake.
+/// Performs the handshake of the host.
 pub(super) async fn connect<S: AsyncRead + AsyncWrite + Send + Unpin>(
     stream: S,
     url: &str,
@@ -111,22 +111,21 @@ pub(super) async fn connect<S: AsyncRead + AsyncWrite + Send + Unpin>(
     Ok(WebSocketTransport::new(socket))
 }
 
-/// The runner's side of the handshake.
+/// Performs the handshake of the runner.
 ///
-/// Requests with an `Origin` come from web pages, which may reach what listens on the reader's own machine:
-/// they are refused.
+/// Rejects requests with an `Origin` header: they come from web pages, which can reach servers on the user's machine.
 pub(super) async fn accept<S: AsyncRead + AsyncWrite + Send + Unpin>(
     stream: S,
     token: Option<Token>,
 ) -> io::Result<WebSocketTransport<S>> {
-    #[allow(clippy::result_large_err)] // the library's type
+    #[allow(clippy::result_large_err)] // the type is tungstenite's
     let check = |request: &Request, response: Response| {
-        let shown = |header| request.headers().get(header).map(|value| value.to_str().unwrap_or_default());
-        if shown(ORIGIN).is_some() {
-            return Err(refusal(StatusCode::FORBIDDEN, "web pages are not served here"));
+        let value = |header| request.headers().get(header).map(|value| value.to_str().unwrap_or_default());
+        if value(ORIGIN).is_some() {
+            return Err(rejection(StatusCode::FORBIDDEN, "requests with an `Origin` header are not allowed"));
         }
-        if token.is_some_and(|token| !token.is_in_header(shown(AUTHORIZATION).unwrap_or_default())) {
-            return Err(refusal(StatusCode::UNAUTHORIZED, "`Authorization: Bearer TOKEN` is missing or wrong"));
+        if token.is_some_and(|token| !token.is_in_header(value(AUTHORIZATION).unwrap_or_default())) {
+            return Err(rejection(StatusCode::UNAUTHORIZED, "missing or invalid `Authorization: Bearer TOKEN`"));
         }
         Ok(response)
     };
@@ -134,7 +133,7 @@ pub(super) async fn accept<S: AsyncRead + AsyncWrite + Send + Unpin>(
     Ok(WebSocketTransport::new(accepting.await.map_err(io_error)?))
 }
 
-fn refusal(status: StatusCode, why: &str) -> ErrorResponse {
+fn rejection(status: StatusCode, why: &str) -> ErrorResponse {
     let mut response = ErrorResponse::new(Some(why.to_owned()));
     *response.status_mut() = status;
     response

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
 
-use execbox::transport::{Address, CommandTransport, Listener, StreamTransport};
+use execbox::transport::{Address, CommandTransport, Listener, Socket, StreamTransport};
 use execbox::{
     Executor, InlineExecutor, PoolOptions, ProcessExecutor, RemoteExecutor, Runner, RunnerCommand, WorkerExecutor,
 };
@@ -44,7 +44,7 @@ pub(crate) fn walls() -> Vec<Wall> {
         javascript("pipe", Arc::new(narrow_pipe(runner()))),
         javascript("stdio", Arc::new(RemoteExecutor::new(child))),
         javascript("tcp", Arc::new(listening(&"tcp:127.0.0.1:0".parse().unwrap()))),
-        javascript("unix", Arc::new(listening(&Address::Unix(socket_path())))),
+        javascript("unix", Arc::new(listening(&Socket::Unix(socket_path()).into()))),
         javascript("websocket", Arc::new(listening(&"ws://127.0.0.1:0".parse().unwrap()))),
         moves("scripted-inline", Arc::new(InlineExecutor::with_engine(Arc::new(Scripted), Arc::new(Moves)))),
         moves("scripted-thread", Arc::new(InlineExecutor::with_engine(bound_to_a_thread(), Arc::new(Moves)))),

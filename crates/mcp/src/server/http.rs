@@ -8,14 +8,13 @@
 //! drops cancels its guest and the tool calls of the guest.
 
 use std::convert::Infallible;
-use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use execbox::transport::Token;
+use execbox::transport::{ListenError, Socket, SocketListener, Stream, Token};
 use http::header::{AUTHORIZATION, CONTENT_TYPE, WWW_AUTHENTICATE};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::combinators::BoxBody;
@@ -25,7 +24,6 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
-use tokio::net::{TcpListener, TcpStream, lookup_host};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -72,29 +70,21 @@ impl Default for HttpOptions {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HttpError {
-    /// Without a token, everyone who can reach the address could run code.
-    #[error("{0} can be reached from other machines: listen on 127.0.0.1 or [::1], or require a token")]
-    NeedsToken(String),
+    /// The address cannot be listened on.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
     /// An invalid name in [`HttpOptions::hosts`].
     #[error("invalid host {0:?}: expected `HOST` or `HOST:PORT`")]
     Host(String),
     /// An invalid origin in [`HttpOptions::origins`].
     #[error("invalid origin {0:?}: expected `SCHEME://HOST:PORT`, or `SCHEME://HOST:*` for any port")]
     Origin(String),
-    /// The system does not allow it.
-    #[error("cannot listen on {address}: {error}")]
-    Io {
-        /// The requested address.
-        address: String,
-        /// The error of the system.
-        error: io::Error,
-    },
 }
 
 /// A server that listens, but does not accept connections yet.
 #[derive(Debug)]
 pub struct HttpServer {
-    listener: TcpListener,
+    listener: SocketListener,
     address: SocketAddr,
     options: HttpOptions,
 }
@@ -104,13 +94,8 @@ impl HttpServer {
     /// addresses are accepted.
     pub async fn bind(address: &str, options: HttpOptions) -> Result<Self, HttpError> {
         check_names(&options)?;
-        let failed = |error| HttpError::Io { address: address.to_owned(), error };
-        let reachable: Vec<SocketAddr> = lookup_host(address).await.map_err(failed)?.collect();
-        if options.token.is_none() && !reachable.iter().all(|one| one.ip().is_loopback()) {
-            return Err(HttpError::NeedsToken(address.to_owned()));
-        }
-        let listener = TcpListener::bind(&reachable[..]).await.map_err(failed)?;
-        let address = listener.local_addr().map_err(failed)?;
+        let listener = Socket::Tcp(address.to_owned()).listen(options.token.as_ref()).await?;
+        let address = listener.local_addr().expect("a TCP socket has an address");
         Ok(Self { listener, address, options })
     }
 
@@ -158,15 +143,15 @@ fn check_names(options: &HttpOptions) -> Result<(), HttpError> {
 
 /// The next connection, once there is a permit for it; `None` after `stop`.
 async fn accept(
-    listener: &TcpListener,
+    listener: &SocketListener,
     permits: &Arc<Semaphore>,
     stop: &CancellationToken,
-) -> Option<(TcpStream, OwnedSemaphorePermit)> {
+) -> Option<(Stream, OwnedSemaphorePermit)> {
     let accepted = async {
         let permit = Arc::clone(permits).acquire_owned().await.ok()?;
         loop {
             match listener.accept().await {
-                Ok((stream, _)) => return Some((stream, permit)),
+                Ok(stream) => return Some((stream, permit)),
                 // For example, too many open files.
                 Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
             }
@@ -176,8 +161,7 @@ async fn accept(
 }
 
 /// Serves one connection. Its permit is released when it has ended.
-async fn connection(stream: TcpStream, service: Arc<Service>, stop: CancellationToken, _permit: OwnedSemaphorePermit) {
-    let _ = stream.set_nodelay(true);
+async fn connection(stream: Stream, service: Arc<Service>, stop: CancellationToken, _permit: OwnedSemaphorePermit) {
     let respond = service_fn(|request| {
         let service = Arc::clone(&service);
         async move { Ok::<_, Infallible>(service.respond(request).await) }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use execbox::CancellationToken;
-use execbox::transport::Token;
+use execbox::transport::{ListenError, Token};
 use execbox_mcp::server::{HttpError, HttpOptions, HttpServer};
 use rmcp::model::ProtocolVersion;
 use rmcp::service::{ClientLifecycleMode, ClientServiceExt as _, RoleClient, RunningService};
@@ -223,17 +223,17 @@ async fn invalid_requests_are_rejected() {
 async fn addresses_other_than_loopback_require_a_token() {
     for address in ["0.0.0.0:0", "[::]:0"] {
         let error = HttpServer::bind(address, HttpOptions::default()).await.unwrap_err();
-        assert!(matches!(error, HttpError::NeedsToken(_)), "{error}");
+        assert!(matches!(error, HttpError::Listen(ListenError::NeedsToken(_))), "{error}");
     }
     let error = HttpServer::bind("0.0.0.0:0", HttpOptions::default()).await.unwrap_err().to_string();
-    assert_eq!(error, "0.0.0.0:0 can be reached from other machines: listen on 127.0.0.1 or [::1], or require a token");
+    assert_eq!(error, "0.0.0.0:0 is reachable from other machines; use 127.0.0.1 or [::1], or require a token");
     let token = Some(Token::new("s3cret").unwrap());
     let open = HttpServer::bind("0.0.0.0:0", HttpOptions { token, ..HttpOptions::default() }).await.unwrap();
     assert_ne!(open.address().port(), 0);
     let in_use = open.address().to_string();
     let token = Some(Token::new("s3cret").unwrap());
     let error = HttpServer::bind(&in_use, HttpOptions { token, ..HttpOptions::default() }).await.unwrap_err();
-    assert!(matches!(error, HttpError::Io { .. }), "{error}");
+    assert!(matches!(error, HttpError::Listen(ListenError::Io { .. })), "{error}");
     for host in ["", "http://box.example.com", "two words"] {
         let error = HttpServer::bind("127.0.0.1:0", HttpOptions { hosts: vec![host.into()], ..HttpOptions::default() });
         assert!(matches!(error.await, Err(HttpError::Host(_))), "{host}");
