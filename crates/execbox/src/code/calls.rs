@@ -122,6 +122,11 @@ impl HostCalls {
         Some((pending, self.settle(result)))
     }
 
+    /// Whether no call and no promise is pending.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.in_flight.is_empty()
+    }
+
     /// Drops all calls and promises that are not settled.
     pub(crate) fn cancel(&mut self) {
         self.in_flight.clear();

@@ -1,4 +1,4 @@
-//! A run's handle (code-execution specification §2.2).
+//! A run: its handle (code-execution specification §2.2), and the host's side for its driver.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,8 +19,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::calls::{HostCalls, Settled};
 use super::options::{CodeExecutionOptions, Sink, Sinks};
+use crate::session::local::StopCondition;
 
-/// A run under way: await it for its result, as often as you like. Dropping it terminates the run.
+/// A started run. Awaiting it returns the result, also repeatedly. Dropping it terminates the run.
 ///
 /// ```
 /// use execbox::code::CodeExecutionOptions;
@@ -31,7 +32,7 @@ use super::options::{CodeExecutionOptions, Sink, Sinks};
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let executor = InlineExecutor::new()?;
 /// let mut run = executor.run_code("for (;;);", CodeExecutionOptions::new());
-/// // A budget of the caller's: there is no other.
+/// // A run has no timeout: its caller ends it.
 /// if tokio::time::timeout(Duration::from_millis(50), &mut run).await.is_err() {
 ///     run.terminate(Some("50 ms budget"));
 /// }
@@ -50,40 +51,41 @@ pub struct CodeExecution {
 #[derive(Debug)]
 enum Task {
     Running(JoinHandle<CodeExecutionResult>),
-    /// It has settled, or never began. The handle can be awaited again, with the same result.
-    Over(Box<CodeExecutionResult>),
+    /// The run has settled or failed to start. Awaiting the handle again returns the same result.
+    Settled(Box<CodeExecutionResult>),
 }
 
-/// Terminates a run and looks at it, from anywhere. Cheap to clone.
+/// Terminates and observes a run while it is awaited elsewhere. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct CodeControl(Arc<Control>);
 
 #[derive(Debug)]
 struct Control {
     running: AtomicBool,
+    /// How the caller terminated the run.
     stop: Mutex<Option<Stop>>,
     stopped: CancellationToken,
     reports: Mutex<Vec<Arc<Graph>>>,
 }
 
 impl CodeExecution {
-    /// Stops the run: it settles as `terminated`, with the reason in its error's message. Only the first call counts. No
-    /// function of the host is called any more once this has returned.
+    /// Stops the run: it settles with status `terminated`, and with the reason in the error's message. Only the first call
+    /// has an effect. No host function is called after this has returned.
     pub fn terminate(&self, reason: Option<&str>) {
         self.control.terminate(reason);
     }
 
-    /// Whether it has not settled yet.
+    /// Whether the run has not settled yet.
     pub fn running(&self) -> bool {
         self.control.running()
     }
 
-    /// What was reported so far, in order.
+    /// The reports so far, in order.
     pub fn reports(&self) -> Vec<Arc<Graph>> {
         self.control.reports()
     }
 
-    /// The same, to be used elsewhere while the run is awaited.
+    /// A handle to terminate and observe the run while this one is awaited.
     pub fn control(&self) -> CodeControl {
         self.control.clone()
     }
@@ -92,7 +94,7 @@ impl CodeExecution {
 impl CodeControl {
     /// As [`CodeExecution::terminate`].
     pub fn terminate(&self, reason: Option<&str>) {
-        self.0.stop_with(Stop::Cancelled(reason.map(str::to_owned)));
+        self.0.terminate(reason);
     }
 
     /// As [`CodeExecution::running`].
@@ -107,15 +109,15 @@ impl CodeControl {
 }
 
 impl Control {
-    fn stop_with(&self, stop: Stop) {
+    fn terminate(&self, reason: Option<&str>) {
         let mut first = self.stop.lock().unwrap_or_else(PoisonError::into_inner);
         if self.running.load(Ordering::Acquire) {
-            first.get_or_insert(stop);
+            first.get_or_insert_with(|| Stop::Cancelled(reason.map(str::to_owned)));
             self.stopped.cancel();
         }
     }
 
-    /// The run settles now: with the stop, if there was one, whatever the guest went on to do after it.
+    /// Settles the run. Returns the termination, which replaces every other outcome.
     fn settle(&self) -> Option<Stop> {
         let stop = self.stop.lock().unwrap_or_else(PoisonError::into_inner);
         self.running.store(false, Ordering::Release);
@@ -129,12 +131,12 @@ impl Future for CodeExecution {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<CodeExecutionResult> {
         if let Task::Running(task) = &mut self.task {
             let result = ready!(Pin::new(task).poll(cx));
-            self.control.0.settle(); // for a run that its runtime has dropped
+            self.control.0.settle(); // Its runtime may have dropped the run.
             let result = result.unwrap_or_else(|_| failed(Failure::internal("the run was dropped by its runtime")));
-            self.task = Task::Over(Box::new(result));
+            self.task = Task::Settled(Box::new(result));
         }
         match &self.task {
-            Task::Over(result) => Poll::Ready((**result).clone()),
+            Task::Settled(result) => Poll::Ready((**result).clone()),
             Task::Running(_) => Poll::Pending,
         }
     }
@@ -150,7 +152,7 @@ fn failed(failure: Failure) -> CodeExecutionResult {
     Record::default().finish(Err(failure), Duration::ZERO, None, 0)
 }
 
-/// The host's side of a run, while a driver drives it.
+/// The host's side of a run, for its driver.
 pub(crate) struct Run {
     pub(crate) calls: HostCalls,
     pub(crate) limits: Limits,
@@ -161,7 +163,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// Begins a run, which `drive` drives to its end.
+    /// Starts a run, which `drive` drives to its end.
     pub(crate) fn begin<F, Fut>(source: &str, options: CodeExecutionOptions, drive: F) -> CodeExecution
     where
         F: FnOnce(Request, Self) -> Fut,
@@ -174,16 +176,16 @@ impl Run {
             stopped: CancellationToken::new(),
             reports: Mutex::new(Vec::new()),
         });
-        let over = |failure| {
+        let settled = |failure| {
             control.running.store(false, Ordering::Release);
-            CodeExecution { control: CodeControl(Arc::clone(&control)), task: Task::Over(Box::new(failed(failure))) }
+            CodeExecution { control: CodeControl(Arc::clone(&control)), task: Task::Settled(Box::new(failed(failure))) }
         };
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
-            return over(Failure::internal("a run needs a tokio runtime with time enabled"));
+            return settled(Failure::internal("a run needs a tokio runtime with time enabled"));
         };
         let (request, calls, sinks) = match options.lower(source.to_owned()) {
             Ok(lowered) => lowered,
-            Err(failure) => return over(failure),
+            Err(failure) => return settled(failure),
         };
         let limits = request.limits;
         let run = Self { calls, limits, began, record: Record::default(), sinks, control: Arc::clone(&control) };
@@ -191,47 +193,34 @@ impl Run {
         CodeExecution { control: CodeControl(control), task }
     }
 
-    /// Fires when the run is to stop.
+    /// Fires when the run is terminated.
     pub(crate) fn stopped(&self) -> CancellationToken {
         self.control.stopped.clone()
     }
 
-    /// When the safety cap is due; `None` for one too long to be a time.
-    pub(crate) fn capped_at(&self) -> Option<Instant> {
-        self.began.checked_add(self.limits.timeout)
+    /// Termination by the caller, and the safety cap.
+    pub(crate) fn stop_condition(&self) -> StopCondition {
+        StopCondition { cancellation: self.stopped(), deadline: self.began.checked_add(self.limits.timeout) }
     }
 
-    /// Whether the run was stopped, or its time is up; which is noted then.
-    pub(crate) fn is_to_stop(&self) -> bool {
-        if self.capped_at().is_some_and(|due| Instant::now() >= due) {
-            self.cap();
-        }
-        self.control.stopped.is_cancelled()
-    }
-
-    /// The safety cap is due.
-    pub(crate) fn cap(&self) {
-        self.control.stop_with(Stop::TimedOut { stuck: false });
-    }
-
-    /// How many bytes one value may take here.
+    /// The most bytes that one value may take on the host.
     pub(crate) fn budget(&self) -> usize {
-        // A graph takes more room than the memory that it was copied from.
+        // A graph takes more memory than the value in the guest.
         self.limits.memory_len().saturating_mul(4)
     }
 
-    /// Begins a call, as [`HostCalls::begin`] does. None begins once [`terminate`](CodeExecution::terminate) has returned.
+    /// Begins a call, as [`HostCalls::begin`]. No call begins after [`terminate`](CodeExecution::terminate) has returned.
     pub(crate) fn call(&mut self, call: &Call, cx: &mut Context<'_>) -> Option<Settled> {
         let budget = self.budget();
         if self.stop().is_some() { None } else { self.calls.begin(call.id, call.function, &call.input, budget, cx) }
     }
 
-    /// The next call or promise that has come to something. None goes on in a run that is to stop.
+    /// The next call or promise that is settled. None is polled after [`terminate`](CodeExecution::terminate) has returned.
     pub(crate) fn poll_settled(&mut self, cx: &mut Context<'_>) -> Option<Settled> {
         if self.stop().is_some() { None } else { self.calls.poll_settled(cx) }
     }
 
-    /// The guest has said something.
+    /// Records a report or a call of the console, and passes it to its sink.
     pub(crate) fn note(&mut self, notification: &Notification) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let timestamp = (now.as_secs_f64() * 1000.0).floor();
@@ -249,26 +238,26 @@ impl Run {
         }
     }
 
-    /// Why it is to stop, if it is.
+    /// The termination, if the run was terminated.
     pub(crate) fn stop(&self) -> Option<Stop> {
         self.control.stop.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The result of a run that was stopped.
-    pub(crate) fn stopped_result(self, memory_used_bytes: Option<u64>) -> CodeExecutionResult {
-        let failure = self.stop().unwrap_or(Stop::Cancelled(None)).failure(&self.limits);
+    /// The result of a run that was stopped: by the caller if it was terminated, else by `stop`.
+    pub(crate) fn finish_stopped(self, stop: Stop, memory_used_bytes: Option<u64>) -> CodeExecutionResult {
+        let failure = stop.failure(&self.limits);
         self.finish(Err(failure), memory_used_bytes)
     }
 
-    /// The result of a run that ended so.
-    pub(crate) fn finish(self, ending: RunOutcome, memory_used_bytes: Option<u64>) -> CodeExecutionResult {
-        let ending = self.control.settle().map_or(ending, |stop| Err(stop.failure(&self.limits)));
+    /// The result of a run that ended with `outcome`, unless it was terminated before.
+    pub(crate) fn finish(self, outcome: RunOutcome, memory_used_bytes: Option<u64>) -> CodeExecutionResult {
+        let outcome = self.control.settle().map_or(outcome, |stop| Err(stop.failure(&self.limits)));
         let budget = self.budget();
-        self.record.finish(ending, self.began.elapsed(), memory_used_bytes, budget)
+        self.record.finish(outcome, self.began.elapsed(), memory_used_bytes, budget)
     }
 }
 
-/// A panic is a bug of the sink, as one in a function is the function's. The run goes on.
+/// A panic of a sink is a bug of the host; the run goes on.
 fn show<T>(sink: Option<&Sink<T>>, what: &T) {
     if let Some(sink) = sink {
         let _ = catch_unwind(AssertUnwindSafe(|| sink(what)));

@@ -1,32 +1,25 @@
 //! The inline executor: the guest runs in this process, on the task that awaits it.
-//!
-//! A driver of the machine in `execbox_core::engine`: poll the guest, carry its events out, answers
-//! in, look at the clock.
 
-use std::future::{Future, poll_fn};
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::Context;
 
 use execbox_core::contract::script::{Action, Script};
-use execbox_core::contract::stop::Stop;
-use execbox_core::engine::{Engine, Event, Guest, Outcome, Pending, Turn};
+use execbox_core::engine::{Engine, Event, Pending, Settlement};
 use execbox_core::error::{ExecuteError, ExecuteResult};
 use execbox_core::language::Language;
-use futures_util::future::{BoxFuture, OptionFuture};
+use futures_util::future::BoxFuture;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 use crate::code::{self, CodeExecution, CodeExecutionOptions};
 use crate::executor::{ExecuteRequest, Executor};
+use crate::session::local::{Host, StopCondition, drive};
 use crate::session::parts::Parts;
-use crate::session::turns::Turns;
-use crate::tools::dispatch::ToolCalls;
+use crate::tools::dispatch::{Finished, ToolCalls};
 
 /// Runs guests in this process, each on the task that awaits it.
 ///
-/// A guest that computes gives its thread back every two milliseconds, and other tasks, timers and sockets have their turn
-/// before it or another guest goes on. Needs a tokio runtime with time enabled.
+/// A guest that computes yields its thread every two milliseconds, and other tasks, timers and sockets are served before
+/// it or another guest goes on. Needs a tokio runtime with time enabled.
 #[derive(Clone)]
 pub struct InlineExecutor {
     parts: Parts,
@@ -47,37 +40,39 @@ impl InlineExecutor {
         Self { parts: Parts { engine, language } }
     }
 
-    async fn run(&self, execution: ExecuteRequest) -> ExecuteResult {
+    async fn run(&self, mut request: ExecuteRequest) -> ExecuteResult {
         let accepted = Instant::now();
+        let failed = |error| ExecuteResult::failed(error, accepted.elapsed());
         if tokio::runtime::Handle::try_current().is_err() {
-            let error = ExecuteError::internal("the inline executor needs a tokio runtime with time enabled");
-            return ExecuteResult::failed(error, accepted.elapsed());
+            return failed(ExecuteError::internal("the inline executor needs a tokio runtime with time enabled"));
         }
-        let stopped = || stop_reason(&execution, accepted);
-        let (parts, limits) = (&self.parts, execution.limits);
-        let should_stop = || stopped().is_some();
-        let started = Script::start(&*parts.language, &execution.code, &execution.providers, limits, &should_stop);
-        let (program, script) = match started {
-            Ok(started) => started,
-            Err(error) => {
-                let error = stopped().map_or(error, |stop| stop.execute_error(&limits));
-                return ExecuteResult::failed(error, accepted.elapsed());
-            }
+        let limits = request.limits;
+        let condition = StopCondition {
+            cancellation: request.cancellation.take().unwrap_or_default(),
+            deadline: accepted.checked_add(limits.timeout),
         };
-        let guest = match self.parts.engine.start(program) {
+        let should_stop = || condition.reached().is_some();
+        let language = &*self.parts.language;
+        let started = Script::start(language, &request.code, &request.providers, limits, &should_stop);
+        let (program, script) = match (started, condition.reached()) {
+            (Ok(started), _) => started,
+            (Err(_), Some(stop)) => return failed(stop.execute_error(&limits)),
+            (Err(error), None) => return failed(error),
+        };
+        let mut guest = match self.parts.engine.start(program) {
             Ok(guest) => guest,
-            Err(error) => return ExecuteResult::failed(ExecuteError::internal(error.to_string()), accepted.elapsed()),
+            Err(error) => return failed(ExecuteError::internal(error.to_string())),
         };
-        Run::new(guest, script, execution, accepted).drive().await
+        // Dropping the calls cancels them, at the end or when this future is dropped.
+        let calls = ToolCalls::new(request.on_call.take(), Some(&condition.cancellation));
+        let mut host = ScriptHost { script, request, calls };
+        let end = drive(&mut *guest, &mut host, &condition).await;
+        let duration = accepted.elapsed();
+        match end {
+            Ok(outcome) => host.script.finish(outcome, duration),
+            Err(stop) => host.script.stopped(&stop, duration),
+        }
     }
-}
-
-/// Why an execution that is not started yet has to end, if it has to.
-fn stop_reason(execution: &ExecuteRequest, accepted: Instant) -> Option<Stop> {
-    if execution.cancellation.as_ref().is_some_and(CancellationToken::is_cancelled) {
-        return Some(Stop::Cancelled(None));
-    }
-    (accepted.elapsed() >= execution.limits.timeout).then_some(Stop::TimedOut { stuck: false })
 }
 
 impl Executor for InlineExecutor {
@@ -106,103 +101,37 @@ impl std::fmt::Debug for InlineExecutor {
     }
 }
 
-/// One execution under way.
-struct Run {
-    guest: Box<dyn Guest>,
-    turns: Turns,
+/// The host of a script: its tools, and the sink of its log.
+struct ScriptHost {
     script: Script,
-    execution: ExecuteRequest,
-    accepted: Instant,
-    /// Cancelled when the run is over, however it ends; also when it is dropped.
+    request: ExecuteRequest,
     calls: ToolCalls,
-    events: Vec<Event>,
-    /// The guest stands and waits for answers.
-    waiting: bool,
 }
 
-/// How a run ends: by itself, or stopped.
-enum End {
-    Done(Outcome),
-    Stopped(Stop),
+impl Host for ScriptHost {
+    fn handle_event(&mut self, event: Event, cx: &mut Context<'_>) -> Option<(Pending, Settlement)> {
+        match self.script.event(event) {
+            Action::Show(line) => {
+                if let Some(show) = &self.request.on_log {
+                    show(&line);
+                }
+                None
+            }
+            Action::CallTool(call) => self.calls.begin(&self.request.providers, call, cx).map(settled),
+            Action::Settle(call, settlement) => Some((Pending::Call(call), settlement)),
+            Action::Ignore => None,
+        }
+    }
+
+    fn poll_settled(&mut self, cx: &mut Context<'_>) -> Option<(Pending, Settlement)> {
+        self.calls.poll_finished(cx).map(settled)
+    }
+
+    fn is_idle(&self) -> bool {
+        self.calls.is_empty()
+    }
 }
 
-impl Run {
-    fn new(guest: Box<dyn Guest>, script: Script, execution: ExecuteRequest, accepted: Instant) -> Self {
-        let calls = ToolCalls::new(execution.on_call.clone(), execution.cancellation.as_ref());
-        let turns = Turns::new();
-        Self { guest, turns, script, execution, accepted, calls, events: Vec::new(), waiting: false }
-    }
-
-    async fn drive(mut self) -> ExecuteResult {
-        let cancellation = self.execution.cancellation.take();
-        let mut cancelled = pin!(OptionFuture::from(cancellation.as_ref().map(CancellationToken::cancelled)));
-        // A timeout too long to be a time is none.
-        let deadline = self.accepted.checked_add(self.execution.limits.timeout);
-        let mut time_up = pin!(OptionFuture::from(deadline.map(tokio::time::sleep_until)));
-        let end = poll_fn(|cx| {
-            if let Poll::Ready(Some(())) = cancelled.as_mut().poll(cx) {
-                return Poll::Ready(End::Stopped(Stop::Cancelled(None)));
-            }
-            // Timers count whole milliseconds; no time at all must not depend on theirs.
-            let no_time = self.execution.limits.timeout.is_zero();
-            if no_time || matches!(time_up.as_mut().poll(cx), Poll::Ready(Some(()))) {
-                let stuck = self.waiting && self.calls.is_empty();
-                return Poll::Ready(End::Stopped(Stop::TimedOut { stuck }));
-            }
-            self.poll_outcome(cx).map(End::Done)
-        })
-        .await;
-        let duration = self.accepted.elapsed();
-        match end {
-            End::Done(outcome) => self.script.finish(outcome, duration),
-            End::Stopped(stop) => self.script.stopped(&stop, duration),
-        }
-    }
-
-    /// Lets the guest and its tools go on until neither can.
-    fn poll_outcome(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
-        loop {
-            while let Some((call, result)) = self.calls.poll_finished(cx) {
-                self.guest.settle(Pending::Call(call), Script::settlement(result));
-            }
-            let turn = self.turns.poll(&mut *self.guest, cx);
-            self.waiting = matches!(turn, Poll::Ready(Turn::Waiting));
-            let moved = self.carry_events_out(cx);
-            match turn {
-                Poll::Ready(Turn::Done(outcome)) => return Poll::Ready(outcome),
-                // It answered calls, or has new ones under way that are yet to be watched.
-                Poll::Ready(Turn::Waiting) if moved => {}
-                Poll::Ready(Turn::Waiting) | Poll::Pending => return Poll::Pending,
-            }
-        }
-    }
-
-    /// Shows log lines and begins calls. Whether there was a call.
-    fn carry_events_out(&mut self, cx: &mut Context<'_>) -> bool {
-        let mut events = std::mem::take(&mut self.events);
-        self.guest.take_events(&mut events);
-        let mut called = false;
-        for event in events.drain(..) {
-            match self.script.event(event) {
-                Action::Show(line) => {
-                    if let Some(show) = &self.execution.on_log {
-                        show(&line);
-                    }
-                }
-                Action::Settle(call, settlement) => {
-                    called = true;
-                    self.guest.settle(Pending::Call(call), settlement);
-                }
-                Action::Ignore => {}
-                Action::CallTool(call) => {
-                    called = true;
-                    if let Some((call, result)) = self.calls.begin(&self.execution.providers, call, cx) {
-                        self.guest.settle(Pending::Call(call), Script::settlement(result));
-                    }
-                }
-            }
-        }
-        self.events = events;
-        called
-    }
+fn settled((call, result): Finished) -> (Pending, Settlement) {
+    (Pending::Call(call), Script::settlement(result))
 }

@@ -11,6 +11,7 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 use execbox_core::contract::module::{CodeExecutionResult, Failure, Request};
+use execbox_core::contract::stop::Stop;
 use execbox_core::error::{ExecuteError, ExecuteResult};
 use execbox_core::pool::PoolOptions;
 use execbox_core::protocol::host::HostOptions;
@@ -126,7 +127,7 @@ impl<F: RunnerFactory> Pooled<F> {
     pub(crate) async fn run_code(&self, request: Request, run: code::Run) -> CodeExecutionResult {
         let stopped = run.stopped();
         let (lease, mut channel) = match stopped.run_until_cancelled(self.acquire()).await {
-            None => return run.stopped_result(None),
+            None => return run.finish_stopped(Stop::Cancelled(None), None),
             Some(Err(error)) => return run.finish(Err(Failure::rejected(error)), None),
             Some(Ok(acquired)) => acquired,
         };

@@ -4,6 +4,7 @@
 pub(crate) mod channel;
 pub(crate) mod host;
 pub(crate) mod in_flight;
+pub(crate) mod local;
 pub(crate) mod parts;
 pub(crate) mod runner;
 pub(crate) mod serve;
