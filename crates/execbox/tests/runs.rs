@@ -280,7 +280,7 @@ async fn a_runner_that_misbehaves_ends_the_run_once_and_clearly() {
         (&["nonsense"], "a line is not JSON"),
         (
             &["{\"type\":\"code_done\",\"id\":\"ID\",\"ok\":true,\"durationMs\":1,\"result\":{\"$attachment\":0}}"],
-            "`result` is not an attachment that came",
+            "`result` is not a received attachment",
         ),
         (
             &[
