@@ -1,7 +1,7 @@
-//! What a run of modules costs, behind every wall, beside the goals that the project has set itself.
+//! The cost of a run of modules on every executor, beside the project's goals.
 //!
 //! `cargo bench --bench code` prints a table; `-- --json` one JSON object per line; `-- WORD…` only the rows whose
-//! name contains a word. Machines are shared and noisy: compare runs of one sitting.
+//! name contains a word. Machines are shared and noisy: compare runs that were made together.
 
 #[allow(dead_code)] // each benchmark uses its part
 #[path = "support/mod.rs"]
@@ -25,21 +25,21 @@ fn main() {
     let runtime = runtime.expect("a runtime");
     report.head();
     let _runtime = runtime.enter();
-    for wall in walls(&runtime) {
-        let bench = Bench { runtime: &runtime, wall };
+    for subject in subjects(&runtime) {
+        let bench = Bench { runtime: &runtime, subject };
         bench.runs(&report);
         bench.calls(&report);
         bench.bytes(&report);
     }
 }
 
-/// An executor. The goals are for the inline one.
-struct Wall {
+/// An executor under test. The goals apply to the inline one.
+struct Subject {
     name: &'static str,
     executor: Arc<dyn Executor>,
 }
 
-fn walls(runtime: &tokio::runtime::Runtime) -> Vec<Wall> {
+fn subjects(runtime: &tokio::runtime::Runtime) -> Vec<Subject> {
     let command = RunnerCommand::new(env!("CARGO_BIN_EXE_execbox")).arg("runner");
     let pool = PoolOptions { max_size: 2, ..PoolOptions::for_cores(2) };
     let address = "unix:/tmp/execbox-bench-code.sock".parse().expect("an address");
@@ -47,30 +47,30 @@ fn walls(runtime: &tokio::runtime::Runtime) -> Vec<Wall> {
     let address = listener.address().clone();
     runtime.spawn(async { Runner::new().expect("an engine").listen(listener, 100).await });
     vec![
-        Wall { name: "inline", executor: Arc::new(InlineExecutor::new().expect("an engine")) },
-        Wall { name: "worker", executor: Arc::new(WorkerExecutor::new().expect("an engine")) },
-        Wall { name: "process", executor: Arc::new(ProcessExecutor::builder(command).pool(pool).build()) },
-        Wall { name: "unix", executor: Arc::new(RemoteExecutor::with_address(address, None)) },
+        Subject { name: "inline", executor: Arc::new(InlineExecutor::new().expect("an engine")) },
+        Subject { name: "worker", executor: Arc::new(WorkerExecutor::new().expect("an engine")) },
+        Subject { name: "process", executor: Arc::new(ProcessExecutor::builder(command).pool(pool).build()) },
+        Subject { name: "unix", executor: Arc::new(RemoteExecutor::with_address(address, None)) },
     ]
 }
 
 struct Bench<'r> {
     runtime: &'r tokio::runtime::Runtime,
-    wall: Wall,
+    subject: Subject,
 }
 
 const TEN_MIB: usize = 10 << 20;
 
-/// `N` calls, one after another, of a function that answers at once, and of one that returns a promise.
+/// `N` sequential calls of a synchronous function, and of one that returns a promise.
 const SYNC: &str =
     "import { add } from 'host'; let s = 0; for (let i = 0; i < N; i++) s = add(s, i); export default s;";
 const ASYNC: &str = "import { addLater } from 'host'; let s = 0; for (let i = 0; i < N; i++) s = await addLater(s, i); export default s;";
 
 impl Bench<'_> {
-    /// How long runs take, which must succeed, in milliseconds.
-    /// On a task of the runtime, as in a server.
+    /// Measures runs, which must succeed, in milliseconds.
+    /// They run on a task of the runtime, as in a server.
     fn times(&self, count: usize, source: &str, options: fn() -> CodeExecutionOptions) -> Samples {
-        let (executor, source) = (Arc::clone(&self.wall.executor), source.to_owned());
+        let (executor, source) = (Arc::clone(&self.subject.executor), source.to_owned());
         let task = self.runtime.spawn(async move {
             let mut times = Vec::with_capacity(count);
             for turn in 0..=count + count / 10 {
@@ -89,8 +89,8 @@ impl Bench<'_> {
     }
 
     fn row(&self, report: &Report, name: &str, goal_ms: f64, measure: impl FnOnce() -> Samples) {
-        let goal_ms = if self.wall.name == "inline" { goal_ms } else { f64::NAN };
-        report.row(&format!("{}: {name}", self.wall.name), goal_ms, measure);
+        let goal_ms = if self.subject.name == "inline" { goal_ms } else { f64::NAN };
+        report.row(&format!("{}: {name}", self.subject.name), goal_ms, measure);
     }
 
     fn runs(&self, report: &Report) {

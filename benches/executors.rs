@@ -1,7 +1,7 @@
-//! What the walls cost: workers, child processes and remote runners, beside the goals that the project has set itself.
+//! The cost of the executors: workers, child processes and remote runners, beside the project's goals.
 //!
 //! `cargo bench --bench executors` prints a table; `-- --json` one JSON object per line; `-- WORD…` only the rows whose
-//! name contains a word. Machines are shared and noisy: compare runs of one sitting.
+//! name contains a word. Machines are shared and noisy: compare runs that were made together.
 
 #[path = "support/mod.rs"]
 mod support;
@@ -24,10 +24,10 @@ fn main() {
     let bench = Bench { runtime: runtime.expect("a runtime"), tools: tools() };
     report.head();
     let _runtime = bench.runtime.enter();
-    for wall in bench.walls() {
-        bench.latency(&report, &wall);
-        bench.cancellation(&report, &wall);
-        bench.many_tools(&report, &wall);
+    for subject in bench.subjects() {
+        bench.latency(&report, &subject);
+        bench.cancellation(&report, &subject);
+        bench.many_tools(&report, &subject);
     }
     bench.memory(&report);
 }
@@ -37,8 +37,8 @@ struct Bench {
     tools: Provider,
 }
 
-/// An executor, with its goals for `1+1` and for each further call, in milliseconds.
-struct Wall {
+/// An executor under test, with its goals for `1+1` and for each further call, in milliseconds.
+struct Subject {
     name: &'static str,
     executor: Arc<dyn Executor>,
     once: f64,
@@ -50,7 +50,7 @@ fn tools() -> Provider {
     Provider::builder("tools").tools([add(), hang]).build().expect("the tools are sound")
 }
 
-/// Tools as MCP servers have them, a hundred of each server.
+/// Providers like those of MCP servers, with a hundred tools each.
 fn catalogue(count: usize) -> Vec<Provider> {
     let tool = |number: usize| {
         let name = format!("{}_invoice_{number}", ["list", "create", "update", "get"][number % 4]);
@@ -80,19 +80,19 @@ fn process(max_size: usize) -> ProcessExecutor {
 }
 
 impl Bench {
-    fn walls(&self) -> Vec<Wall> {
-        let wall = |name, executor, once, call| Wall { name, executor, once, call };
+    fn subjects(&self) -> Vec<Subject> {
+        let subject = |name, executor, once, call| Subject { name, executor, once, call };
         vec![
-            wall("inline", Arc::new(InlineExecutor::new().expect("an engine")), 0.040, 0.008),
-            wall("worker", Arc::new(WorkerExecutor::new().expect("an engine")), 0.070, 0.015),
-            wall("process", Arc::new(process(2)), 0.150, 0.030),
-            wall("unix", Arc::new(self.listening("unix:/tmp/execbox-bench.sock")), f64::NAN, f64::NAN),
-            wall("tcp", Arc::new(self.listening("tcp:127.0.0.1:0")), f64::NAN, f64::NAN),
-            wall("websocket", Arc::new(self.listening("ws://127.0.0.1:0")), f64::NAN, f64::NAN),
+            subject("inline", Arc::new(InlineExecutor::new().expect("an engine")), 0.040, 0.008),
+            subject("worker", Arc::new(WorkerExecutor::new().expect("an engine")), 0.070, 0.015),
+            subject("process", Arc::new(process(2)), 0.150, 0.030),
+            subject("unix", Arc::new(self.listening("unix:/tmp/execbox-bench.sock")), f64::NAN, f64::NAN),
+            subject("tcp", Arc::new(self.listening("tcp:127.0.0.1:0")), f64::NAN, f64::NAN),
+            subject("websocket", Arc::new(self.listening("ws://127.0.0.1:0")), f64::NAN, f64::NAN),
         ]
     }
 
-    /// A runner of this process that listens there.
+    /// Starts a runner in this process that listens at `address`.
     fn listening(&self, address: &str) -> RemoteExecutor {
         let address = address.parse().expect("an address");
         let listener = self.runtime.block_on(Listener::bind(&address, None)).expect("a listener");
@@ -101,9 +101,9 @@ impl Bench {
         RemoteExecutor::with_address(address, None)
     }
 
-    /// On a task of the runtime, as in a server: what blocks a thread of its own pays for one more to be woken.
-    fn times(&self, wall: &Wall, count: usize, code: &str) -> Samples {
-        let (executor, tools, code) = (Arc::clone(&wall.executor), self.tools.clone(), code.to_owned());
+    /// Measures executions on a task of the runtime, as in a server: blocking a separate thread would add a wake-up.
+    fn times(&self, subject: &Subject, count: usize, code: &str) -> Samples {
+        let (executor, tools, code) = (Arc::clone(&subject.executor), self.tools.clone(), code.to_owned());
         let task = self.runtime.spawn(async move {
             let mut times = Vec::with_capacity(count);
             for _ in 0..=count / 10 {
@@ -117,25 +117,25 @@ impl Bench {
         self.runtime.block_on(task).expect("a task")
     }
 
-    fn latency(&self, report: &Report, wall: &Wall) {
-        report.row(&format!("{}: 1+1", wall.name), wall.once, || self.times(wall, 3000, "1+1"));
-        report.row(&format!("{}: each further call", wall.name), wall.call, || {
-            let calls = self.times(wall, 40, &ADD.replace('N', "1001"));
-            let one = self.times(wall, 200, &ADD.replace('N', "1")).median();
+    fn latency(&self, report: &Report, subject: &Subject) {
+        report.row(&format!("{}: 1+1", subject.name), subject.once, || self.times(subject, 3000, "1+1"));
+        report.row(&format!("{}: each further call", subject.name), subject.call, || {
+            let calls = self.times(subject, 40, &ADD.replace('N', "1001"));
+            let one = self.times(subject, 200, &ADD.replace('N', "1")).median();
             Samples(calls.0.into_iter().map(|total| (total - one) / 1000.0).collect())
         });
         let small = "({ id: 7, name: 'a result as tools give it', tags: ['a', 'b'], total: 12.5 })";
-        report.row(&format!("{}: per execution, 8 at once", wall.name), f64::NAN, || {
-            Samples((0..5).map(|_| self.per_execution(wall, small).as_secs_f64() * 1e3).collect())
+        report.row(&format!("{}: per execution, 8 at once", subject.name), f64::NAN, || {
+            Samples((0..5).map(|_| self.per_execution(subject, small).as_secs_f64() * 1e3).collect())
         });
     }
 
-    fn per_execution(&self, wall: &Wall, code: &'static str) -> Duration {
+    fn per_execution(&self, subject: &Subject, code: &'static str) -> Duration {
         let started = Instant::now();
         self.runtime.block_on(async {
             let tasks: Vec<_> = (0..8)
                 .map(|_| {
-                    let (executor, tools) = (Arc::clone(&wall.executor), self.tools.clone());
+                    let (executor, tools) = (Arc::clone(&subject.executor), self.tools.clone());
                     tokio::spawn(async move {
                         for _ in 0..250 {
                             run(&*executor, &tools, code).await;
@@ -150,36 +150,36 @@ impl Bench {
         started.elapsed() / 2000
     }
 
-    /// What tools cost that are granted and hardly used.
-    fn many_tools(&self, report: &Report, wall: &Wall) {
+    /// The cost of tools that are granted and hardly used.
+    fn many_tools(&self, report: &Report, subject: &Subject) {
         let catalogue = catalogue(1000);
         for (what, code) in [("1+1", "1+1"), ("one call", "await server_0.get_invoice_7({ id: 'x' })")] {
-            report.row(&format!("{}: {what} with 1000 tools", wall.name), f64::NAN, || {
-                let once = || self.runtime.block_on(run_with(&*wall.executor, &catalogue, code)).as_secs_f64() * 1e3;
+            report.row(&format!("{}: {what} with 1000 tools", subject.name), f64::NAN, || {
+                let once = || self.runtime.block_on(run_with(&*subject.executor, &catalogue, code)).as_secs_f64() * 1e3;
                 (0..20).for_each(|_| _ = once());
                 Samples((0..300).map(|_| once()).collect())
             });
         }
     }
 
-    /// How long after its timeout an execution is over.
-    fn cancellation(&self, report: &Report, wall: &Wall) {
+    /// The time from an execution's timeout to its end, in milliseconds.
+    fn cancellation(&self, report: &Report, subject: &Subject) {
         for (what, code) in [
             ("an endless loop", "for (;;);"),
             ("a BigInt loop", "let n = 3n; for (;;) n = n * n"),
             ("a tool that never answers", "await tools.hang()"),
         ] {
-            report.row(&format!("{}: over the timeout, {what}", wall.name), 150.0, || {
-                Samples((0..10).map(|_| self.over_timeout(wall, code)).collect())
+            report.row(&format!("{}: over the timeout, {what}", subject.name), 150.0, || {
+                Samples((0..10).map(|_| self.over_timeout(subject, code)).collect())
             });
         }
     }
 
-    fn over_timeout(&self, wall: &Wall, code: &str) -> f64 {
+    fn over_timeout(&self, subject: &Subject, code: &str) -> f64 {
         let limits = Limits { timeout: Duration::from_millis(100), memory_bytes: 1 << 30, ..Limits::default() };
         let execution = ExecuteRequest::new(code).provider(self.tools.clone()).limits(limits);
         let started = Instant::now();
-        let result = self.runtime.block_on(wall.executor.execute(execution));
+        let result = self.runtime.block_on(subject.executor.execute(execution));
         assert!(!result.is_ok(), "{code}");
         (started.elapsed().as_secs_f64() - 0.1) * 1e3
     }
@@ -208,7 +208,7 @@ impl Bench {
     }
 }
 
-/// The child processes of this one, the youngest first.
+/// The child processes of this process, the youngest first.
 fn children() -> Vec<u32> {
     let mut children: Vec<u32> = std::fs::read_dir("/proc")
         .into_iter()

@@ -1,7 +1,7 @@
-//! How fast the inline executor is: medians of many runs, beside the goals that the project has set itself.
+//! The speed of the inline executor: medians of many runs, beside the project's goals.
 //!
 //! `cargo bench --bench inline` prints a table; `-- --json` one JSON object per line; `-- WORD…` only the rows whose
-//! name contains a word. Machines are shared and noisy: compare runs of one sitting.
+//! name contains a word. Machines are shared and noisy: compare runs that were made together.
 
 #[path = "support/mod.rs"]
 mod support;
@@ -47,7 +47,7 @@ impl Bench {
         let megabyte: Value = (0..14_300)
             .map(|i| json!({ "id": i, "name": format!("item {i}"), "ok": true, "tags": ["a", "b"], "v": f64::from(i) * 1.5 }))
             .collect();
-        // Copies made beforehand: making the megabyte is the tool's own work, not the executor's.
+        // Copied in advance: building the megabyte is not the executor's work.
         let stock: Mutex<Vec<Value>> = Mutex::new(vec![megabyte; 60]);
         let big = Tool::new("big", move |_: Value, _| {
             let megabyte = stock.lock().ok().and_then(|mut stock| stock.pop());
@@ -81,7 +81,7 @@ impl Bench {
         report.row("1000 calls by Promise.all", 8.0, || self.times(100, ALL));
     }
 
-    /// What tools cost that are granted and not called.
+    /// The cost of tools that are granted and not called.
     fn catalogue(&self, report: &Report) {
         let tools = (0..1000).map(|i| Tool::new(format!("tool-{i}"), async |input: Value, _| Ok(input)));
         let many = Provider::builder("many").tools(tools).build().expect("the tools are sound");
@@ -136,7 +136,7 @@ impl Bench {
         started.elapsed() / (each * tasks)
     }
 
-    /// How late a timer of one millisecond is on a thread on which guests compute.
+    /// The delay of a timer of one millisecond on a thread on which guests compute.
     fn delay(&self, report: &Report) {
         for guests in [1, 4, 16] {
             let name = format!("delay of a timer beside {guests} guests");

@@ -1,8 +1,8 @@
-//! What MCP on both sides costs: a thousand tools of a server in this process, searched and called through a server in
-//! this process, beside the goals that the project has set itself.
+//! The cost of MCP on both sides: a thousand tools of a server in this process, searched and called through a server in
+//! this process, beside the project's goals.
 //!
 //! `cargo bench --bench mcp` prints a table; `-- --json` one JSON object per line; `-- WORD…` only the rows whose name
-//! contains a word. Machines are shared and noisy: compare runs of one sitting.
+//! contains a word. Machines are shared and noisy: compare runs that were made together.
 
 #[allow(dead_code)] // each benchmark uses its part
 #[path = "support/mod.rs"]
@@ -37,7 +37,7 @@ fn main() {
     bench.calls(&report);
 }
 
-/// A client of some server.
+/// A client of a server.
 type Client = RunningService<RoleClient, ()>;
 
 struct Bench {
@@ -45,7 +45,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// From nothing to what a client waits for first.
+    /// The start, until the first answer that a client waits for.
     fn start(&self, report: &Report) {
         let server = ThousandTools::new();
         report.row("1 000 tools: listed by a bare client", f64::NAN, || {
@@ -69,13 +69,13 @@ impl Bench {
         });
     }
 
-    /// What a model does before it writes code.
+    /// What a client does before code is written: the list and the search.
     fn search(&self, report: &Report) {
         let client = self.runtime.block_on(wrapped(&ThousandTools::new(), &inline()));
         report.row_of("1 000 tools: all three descriptions", "characters", 6_000.0, || {
             let tools = self.runtime.block_on(client.list_all_tools()).expect("a list");
             let characters = |tool: &Tool| tool.description.as_ref().map_or(0, |text| text.chars().count());
-            #[allow(clippy::cast_precision_loss)] // There are not as many.
+            #[allow(clippy::cast_precision_loss)] // far below 2^52
             Samples(vec![tools.iter().map(characters).sum::<usize>() as f64])
         });
         for (what, arguments) in [
@@ -100,10 +100,10 @@ impl Bench {
         let bare = self.runtime.block_on(client(server.serve_one()));
         let call_bare = || self.times(2_000, async || _ = call(&bare, "create_issue_0", arguments()).await);
         report.row("a bare call of a tool", f64::NAN, call_bare);
-        for (name, executor) in walls() {
+        for (name, executor) in subjects() {
             report.row(&format!("{name}: the first code after a start"), f64::NAN, || {
                 self.samples(10, async || {
-                    let executor = walls().into_iter().find(|wall| wall.0 == name).expect("a wall").1;
+                    let executor = subjects().into_iter().find(|subject| subject.0 == name).expect("a subject").1;
                     let client = wrapped(&server, &executor).await;
                     let started = Instant::now();
                     execute(&client, &calling(1)).await;
@@ -123,7 +123,7 @@ impl Bench {
         }
     }
 
-    /// How long something takes, so many times; the first ones are not counted.
+    /// Measures something repeatedly; the first measurements are dropped.
     fn times(&self, count: usize, once: impl AsyncFn()) -> Samples {
         self.samples(count, async || {
             let started = Instant::now();
@@ -154,7 +154,7 @@ fn inline() -> Arc<dyn Executor> {
     Arc::new(InlineExecutor::new().expect("an engine"))
 }
 
-fn walls() -> [(&'static str, Arc<dyn Executor>); 3] {
+fn subjects() -> [(&'static str, Arc<dyn Executor>); 3] {
     let command = RunnerCommand::new(env!("CARGO_BIN_EXE_execbox")).arg("runner");
     [
         ("inline", inline()),
@@ -167,7 +167,7 @@ async fn client(stream: DuplexStream) -> Client {
     ().serve(stream).await.expect("a connection")
 }
 
-/// A client of a code server over that server.
+/// Connects a client to a code server over this server.
 async fn wrapped(server: &ThousandTools, executor: &Arc<dyn Executor>) -> Client {
     let connect = server.clone();
     let upstream = Upstream::open_stream("api", move || connect.serve_one(), UpstreamOptions::default()).await;
@@ -189,7 +189,7 @@ async fn execute(client: &Client, code: &str) {
     call(client, "mcp_execute_code", json!({ "code": code })).await;
 }
 
-/// Code that calls a tool so many times, one after another.
+/// Code that makes a number of sequential calls of a tool.
 fn calling(count: usize) -> String {
     format!("for (let i = 0; i < {count}; i++) await api.create_issue_0({})", arguments())
 }
@@ -205,7 +205,7 @@ fn served(server: impl ServerHandler) -> DuplexStream {
     near
 }
 
-/// A server of tools with schemas as published servers have them. Every call gives back its arguments.
+/// A server of tools with schemas like those of published servers. Every call returns its arguments.
 #[derive(Clone)]
 struct ThousandTools(Arc<Vec<Tool>>);
 
@@ -258,7 +258,7 @@ impl ServerHandler for ThousandTools {
     }
 }
 
-/// Every combination of a verb and a noun, numbered; each second one promises what it answers.
+/// Every combination of a verb and a noun, numbered; every second tool has an output schema.
 fn tool(number: usize) -> Tool {
     let (verb, noun) = (VERBS[number % VERBS.len()], NOUNS[number / VERBS.len() % NOUNS.len()]);
     let name = format!("{verb}_{noun}_{}", number / (VERBS.len() * NOUNS.len()));

@@ -1,5 +1,5 @@
 // Drives `execbox mcp` with the client of the published TypeScript SDK; arguments and servers as for client.py.
-// Prints a line per check; the first that fails ends it.
+// Prints a line per check and stops at the first failure.
 
 import { strict as assert } from "node:assert";
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
@@ -7,7 +7,7 @@ import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js"
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
 
 const [kind, target, ...args] = process.argv.slice(2);
-// Clients give the servers that they start little of their environment.
+// Clients pass little of their environment to the servers that they start.
 const stdio = () => new StdioClientTransport({ command: target, args, env: process.env });
 const transport = kind === "http" ? new StreamableHTTPClientTransport(new URL(target)) : stdio();
 const client = new Client({ name: "peers", version: "1.0.0" });
@@ -18,13 +18,13 @@ const search = async (query) =>
 const value = async (code) => (await execute(code)).structuredContent.result;
 
 const checks = {
-  async "it says who it is"() {
+  async "it sends its name"() {
     await client.connect(transport);
     assert.equal(client.getServerVersion().name, "execbox");
   },
 
-  async "the servers that are needed get ready"() {
-    for (const namespace of ["everything", "files", "patient"])
+  async "the servers become ready"() {
+    for (const namespace of ["everything", "files", "waiting"])
       while ((await search({ namespace })).total === 0);
   },
 
@@ -33,25 +33,25 @@ const checks = {
     assert.deepEqual(tools.map((tool) => tool.name), ["mcp_search_tools", "mcp_execute_code", "mcp_code"]);
   },
 
-  async "tools are found"() {
+  async "search ranks the best tool first"() {
     const { tools } = await search({ query: "sum of two numbers" });
     assert.equal(tools[0].name, "get_sum");
   },
 
-  async "code calls tools of two servers and progress is told"() {
-    const told = [];
+  async "code calls tools of two servers and progress is reported"() {
+    const messages = [];
     const code = `
       console.log("a line");
       const { content } = await everything.get_sum({ a: 2, b: 40 });
       return [content[0].text, (await files.read_text_file({ path: "greeting.txt" })).structuredContent.content];`;
-    const onprogress = ({ message }) => told.push(message);
+    const onprogress = ({ message }) => messages.push(message);
     const { structuredContent, isError } = await execute(code, { onprogress });
     assert.equal(isError, false);
     assert.deepEqual(structuredContent.result, ["The sum of 2 and 40 is 42.", "hello\n"]);
-    assert.deepEqual(told, ["a line", "calls everything.get_sum", "calls files.read_text_file"]);
+    assert.deepEqual(messages, ["a line", "calls everything.get_sum", "calls files.read_text_file"]);
   },
 
-  async "failures are told"() {
+  async "failures are reported"() {
     const { isError, content, structuredContent } = await execute("await everything.get_sum({ a: 1 })");
     assert.equal(isError, true);
     assert.match(content[0].text, /"b" is a required property/);
@@ -59,10 +59,10 @@ const checks = {
   },
 
   async "a cancelled call cancels the guest and its tool"() {
-    const seen = () => value("(await patient.seen()).structuredContent");
+    const seen = () => value("(await waiting.seen()).structuredContent");
     const before = await seen();
     const abort = new AbortController();
-    const call = assert.rejects(execute("await patient.wait()", { signal: abort.signal }));
+    const call = assert.rejects(execute("await waiting.wait()", { signal: abort.signal }));
     while ((await seen()).started === before.started);
     abort.abort();
     await call;
@@ -70,7 +70,7 @@ const checks = {
   },
 };
 
-const tooLate = setTimeout(() => assert.fail("not over after a minute"), 60_000);
+const watchdog = setTimeout(() => assert.fail("the checks did not finish within a minute"), 60_000);
 for (const [name, check] of Object.entries(checks)) {
   const title = `TypeScript client, ${kind}: ${name}`;
   await check().catch((error) => {
@@ -79,5 +79,5 @@ for (const [name, check] of Object.entries(checks)) {
   });
   console.log("ok   ", title);
 }
-clearTimeout(tooLate);
+clearTimeout(watchdog);
 await client.close();

@@ -1,9 +1,9 @@
-"""Drives `execbox mcp` with the client of the published Python SDK, over every generation of the protocol.
+"""Drives `execbox mcp` with the client of the published Python SDK, over every version of the protocol that it supports.
 
-    client.py stdio EXECBOX ARGUMENTS...     starts it
-    client.py http URL                       connects to one that runs
+    client.py stdio EXECBOX ARGUMENTS...     starts a server
+    client.py http URL                       connects to a running server
 
-It must have been started with the servers of `servers.json`. Prints a line per check; the first that fails ends it.
+The server uses `servers.json`. Prints a line per check and stops at the first failure.
 """
 
 import os
@@ -29,7 +29,7 @@ async def execute(client: Client, code: str, **options) -> CallToolResult:
 
 
 async def value(client: Client, code: str):
-    """What code gives. The client has compared it with the tool's output schema."""
+    """Returns the result of code. The client has validated it against the tool's output schema."""
     result = await execute(client, code)
     assert not result.is_error, result.content
     return result.structured_content.get("result")
@@ -40,22 +40,22 @@ def equal(found, expected):
 
 
 @check
-async def it_says_who_it_is(client: Client):
+async def it_sends_its_name_and_capabilities(client: Client):
     equal(client.server_info.name, "execbox")
     assert client.server_capabilities.tools is not None
 
 
 @check
-async def all_servers_get_ready(client: Client):
+async def all_servers_become_ready(client: Client):
     with anyio.fail_after(30):
-        for namespace in ["everything", "files", "memory", "patient", "far"]:
+        for namespace in ["everything", "files", "memory", "waiting", "far"]:
             page = {"total": 0}
             while page["total"] == 0:
                 page = (await client.call_tool("mcp_search_tools", {"namespace": namespace})).structured_content
 
 
 @check
-async def it_lists_three_tools_with_sound_schemas(client: Client):
+async def it_lists_three_tools_with_valid_schemas(client: Client):
     tools = (await client.list_tools()).tools
     equal([tool.name for tool in tools], ["mcp_search_tools", "mcp_execute_code", "mcp_code"])
     for tool in tools:
@@ -70,7 +70,7 @@ async def tools_of_all_servers_are_found(client: Client):
         ("sum of two numbers", "everything", "get_sum"),
         ("contents of a text file", "files", "read_text_file"),
         ("knowledge graph entities", "memory", "create_entities"),
-        ("waits for ever", "patient", "wait"),
+        ("waits until it is cancelled", "waiting", "wait"),
         ("tiny image", "far", "get_tiny_image"),
     ]:
         found = await client.call_tool("mcp_search_tools", {"query": query, "namespace": namespace})
@@ -107,7 +107,7 @@ async def structured_results_keep_their_structure(client: Client):
 
 
 @check
-async def content_that_is_no_text_can_be_used(client: Client):
+async def content_other_than_text_can_be_used(client: Client):
     code = """
         const of = (result, type) => result.content.find(block => block.type === type);
         const image = of(await everything.get_tiny_image(), 'image');
@@ -146,13 +146,13 @@ async def every_tool_of_a_server_answers(client: Client):
         for (const [name, call] of Object.entries(calls)) if ((await call).isError) failed.push(name);
         return [Object.keys(calls).length, failed];
     """
-    # That one can only be called as a task, which is no part of the protocol any more; it says so.
+    # This tool can only be called as a task, which the protocol no longer has, and returns an error.
     equal(await value(client, code), [len(names), ["simulate_research_query"]])
     assert len(names) >= 13, names
 
 
 @check
-async def failures_are_told_and_caught(client: Client):
+async def failures_are_reported_and_caught(client: Client):
     result = await execute(client, "console.log('so far'); null.x")
     assert result.is_error and result.content[0].text.startswith("runtime_error: TypeError"), result.content
     equal(result.structured_content["logs"], ["so far"])
@@ -171,28 +171,28 @@ async def failures_are_told_and_caught(client: Client):
 
 
 @check
-async def progress_is_told(client: Client):
-    told = []
+async def progress_is_reported(client: Client):
+    messages = []
 
     async def on_progress(progress: float, total: float | None, message: str | None):
-        told.append(message)
+        messages.append(message)
 
     code = "console.log('a line'); await far.trigger_long_running_operation({ duration: 0.2, steps: 2 }); 1"
     await execute(client, code, progress_callback=on_progress)
     with anyio.fail_after(20):
-        while len(told) < 2:
+        while len(messages) < 2:
             await anyio.sleep(0.01)
-    equal(sorted(told), ["a line", "calls far.trigger_long_running_operation"])
+    equal(sorted(messages), ["a line", "calls far.trigger_long_running_operation"])
 
 
 @check
 async def a_cancelled_call_cancels_the_guest_and_its_tool(client: Client):
     async def seen():
-        return await value(client, "(await patient.seen()).structuredContent")
+        return await value(client, "(await waiting.seen()).structuredContent")
 
     before = await seen()
     async with anyio.create_task_group() as group:
-        group.start_soon(partial(execute, client, "await patient.wait()"))
+        group.start_soon(partial(execute, client, "await waiting.wait()"))
         while (await seen())["started"] == before["started"]:
             await anyio.sleep(0.01)
         group.cancel_scope.cancel()
@@ -202,7 +202,7 @@ async def a_cancelled_call_cancels_the_guest_and_its_tool(client: Client):
 
 
 @check
-async def twenty_at_once_do_not_meet(client: Client):
+async def twenty_concurrent_calls_do_not_interfere(client: Client):
     answers = {}
 
     async def one(number: int):
@@ -216,7 +216,7 @@ async def twenty_at_once_do_not_meet(client: Client):
 
 async def main(kind: str, *target: str) -> int:
     for mode in ["auto", "legacy"]:
-        # Clients give the servers that they start little of their environment.
+        # Clients pass little of their environment to the servers that they start.
         stdio = partial(StdioServerParameters, args=list(target[1:]), env=dict(os.environ))
         server = target[0] if kind == "http" else stdio(command=target[0])
         with anyio.fail_after(120):

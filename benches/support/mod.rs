@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 use execbox::{ExecuteRequest, Executor, Limits, Provider, Tool};
 use serde_json::{Value, json};
 
-/// The binary's allocator: figures are those of the binary.
+/// The allocator of the binary, so that figures agree with it.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// `N` calls, one after another.
+/// `N` sequential calls.
 pub(crate) const ADD: &str = "let s = 0; for (let i = 0; i < N; i++) s += (await tools.add({ a: i, b: 1 })).sum; s";
 
 /// A tool that adds two numbers, with a schema for them.
@@ -24,12 +24,12 @@ pub(crate) fn add() -> Tool {
     }))
 }
 
-/// How long one execution takes, which must succeed.
+/// The duration of one execution, which must succeed.
 pub(crate) async fn run(executor: &dyn Executor, tools: &Provider, code: &str) -> Duration {
     run_with(executor, std::slice::from_ref(tools), code).await
 }
 
-/// The same, with several providers granted.
+/// Like [`run`], with several providers.
 pub(crate) async fn run_with(executor: &dyn Executor, tools: &[Provider], code: &str) -> Duration {
     let limits = Limits { timeout: Duration::from_mins(1), ..Limits::default() };
     let execution = ExecuteRequest::new(code).providers(tools.iter().cloned()).limits(limits);
@@ -40,7 +40,7 @@ pub(crate) async fn run_with(executor: &dyn Executor, tools: &[Provider], code: 
     elapsed
 }
 
-/// What a process has in memory.
+/// The resident memory of a process.
 pub(crate) fn resident_kib(process: u32) -> f64 {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -70,7 +70,7 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// `--json`, and words that the names of rows must contain one of.
+    /// Reads `--json`, and words: only rows whose name contains one of them are measured.
     pub(crate) fn from_arguments() -> Self {
         let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
         let (flags, words): (Vec<String>, Vec<String>) = arguments.into_iter().partition(|a| a.starts_with("--"));

@@ -7,7 +7,7 @@
 //   --record          write positions/table.md
 //   --list-columns    list every difference in the column alone in positions/expected-differences.json
 //
-// EXECBOX names the binary, SOURCE the directory of the files that are written and of the lists.
+// EXECBOX is the path of the binary, SOURCE the directory of the files that `--record` and `--list-columns` write.
 import { availableParallelism } from 'node:os';
 import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';

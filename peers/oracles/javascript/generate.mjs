@@ -6,7 +6,7 @@ import * as library from './kinds/library.mjs';
 
 const EACH = 28;
 
-// A source of random numbers (mulberry32), and what is usually made of them.
+// A random number generator (mulberry32) with helpers.
 export class Random {
   constructor(seed) {
     this.state = seed >>> 0;

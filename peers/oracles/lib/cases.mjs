@@ -40,14 +40,14 @@ export function readCases(file) {
   return cases;
 }
 
-// Which contracts run a case.
+// The contracts under which a case runs.
 export function contractsOf(each) {
   if (each.script) return ['script'];
   if (each.module || each.globals || each.modules) return ['module'];
   return ['module', 'script'];
 }
 
-// Fails if two cases have one name.
+// Fails if two cases have the same name.
 export function checkNames(cases) {
   const names = new Set();
   for (const { name } of cases) {

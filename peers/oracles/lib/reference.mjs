@@ -1,5 +1,5 @@
-// Runs cases on node: JavaScript as it is, TypeScript as the TypeScript compiler emits it. Each case has a context of its
-// own, without what node's contexts have beyond ECMAScript but `console`, `structuredClone` and `queueMicrotask`.
+// Runs cases on node: JavaScript as it is, TypeScript as the TypeScript compiler emits it. Each case has its own context
+// with ECMAScript, `console`, `structuredClone` and `queueMicrotask` only.
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { Session } from 'node:inspector';
@@ -51,7 +51,7 @@ function placesOf(error) {
   return places;
 }
 
-// The place in the TypeScript of a place in what became of it; `undefined` for code that the compiler added.
+// Maps a position in emitted code to the TypeScript; `undefined` for code that the compiler added.
 function mapped(map, place) {
   if (!map || place.file !== FILE) return place;
   const needle = { line: place.line, column: place.column - 1 };
@@ -60,7 +60,7 @@ function mapped(map, place) {
   return original.line ? { ...place, line: original.line, column: original.column + 1 } : undefined;
 }
 
-// The place of a syntax error of a module, which node tells on its standard error only.
+// The position of a syntax error of a module, which node prints to its standard error only.
 function placesOfSyntaxError(code) {
   const directory = mkdtempSync(join(tmpdir(), 'oracles-'));
   const file = join(directory, 'case.mjs');
@@ -141,7 +141,7 @@ async function evaluate(each, code) {
   }
 }
 
-// Runs code again, and tells where the debugger saw the last exception that is none of `Error`.
+// Runs code again and returns where the debugger saw the last exception that is not an `Error`.
 async function whereThrown(each, code) {
   const session = new Session();
   const scripts = new Set();

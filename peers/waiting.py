@@ -1,4 +1,4 @@
-"""A server of the published Python SDK: one tool waits until its call is cancelled, the other counts such calls."""
+"""A server on the published Python SDK: one tool waits until its call is cancelled, the other counts these calls."""
 
 import anyio
 from mcp.server import MCPServer
@@ -10,13 +10,13 @@ class Calls(BaseModel):
     cancelled: int = 0
 
 
-server = MCPServer("patient", log_level="ERROR")
+server = MCPServer("waiting", log_level="ERROR")
 calls = Calls()
 
 
 @server.tool()
 async def wait() -> str:
-    """Waits for ever."""
+    """Waits until it is cancelled."""
     calls.started += 1
     try:
         await anyio.sleep_forever()
@@ -27,7 +27,7 @@ async def wait() -> str:
 
 @server.tool()
 def seen() -> Calls:
-    """How many calls of `wait` there were, and how many of them were cancelled."""
+    """Returns the number of calls of `wait`, and how many of them were cancelled."""
     return calls
 
 
