@@ -63,7 +63,7 @@ pub use session::serve::{init_runner_process, serve_if_runner_with};
 pub use tokio_util::sync::CancellationToken;
 pub use tools::declarations;
 pub use tools::provider::{Provider, ProviderBuilder, ProviderError};
-pub use tools::schema::Schema;
+pub use tools::schema::{Schema, SchemaError, ValidationError, Violation};
 pub use tools::tool::{Tool, ToolContext, ToolError};
 
 pub use execbox_core as core;

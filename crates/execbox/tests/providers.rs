@@ -156,7 +156,7 @@ fn what_cannot_be_built_says_why() {
     );
     assert_eq!(
         reason(Provider::builder("p").tool(tool()).tool(tool()).build()),
-        "two tools of provider \"p\" are named \"t\": give each its own name"
+        "duplicate tool \"t\" in provider \"p\""
     );
     let schema = reason(Provider::builder("p").tool(tool().output_schema(json!({ "type": 5 }))).build());
     assert!(schema.starts_with("the output schema of tool \"t\" is not a valid JSON Schema: "), "{schema}");

@@ -166,7 +166,7 @@ async fn a_connection_that_cannot_be_written_to_ends_the_execution_at_once() {
         let error = result.error().unwrap();
         assert_eq!(error.code, ErrorCode::InternalError);
         assert_eq!(error.message, "the connection to the runner failed: broken pipe");
-        let options = CodeExecutionOptions::new().safety_cap(limits.timeout);
+        let options = CodeExecutionOptions::new().timeout(limits.timeout);
         let error = executor.run_code("export default 1", options).await.error.unwrap();
         assert_eq!(error.message, "the connection to the runner failed: broken pipe");
     }

@@ -12,7 +12,7 @@ use execbox::code::{
 };
 use execbox::transport::{Received, StreamTransport, Transport};
 use execbox::{
-    CancellationToken, Executor, InlineExecutor, LogLevel, PoolOptions, Rejected, RemoteExecutor, Runner,
+    CancellationToken, Executor, InlineExecutor, Limits, LogLevel, PoolOptions, Rejected, RemoteExecutor, Runner,
     WorkerExecutor,
 };
 use serde_json::json;
@@ -93,7 +93,7 @@ fn options() -> CodeExecutionOptions {
         .module("./twice.ts", "export const twice = (n: number): number => n * 2;")
         .global("input", HostValue::bytes(vec![7; 100_000]))
         .args([HostValue::bytes([1, 2, 3])])
-        .report(|_| {})
+        .on_report(|_| {})
 }
 
 #[tokio::test]
@@ -106,7 +106,7 @@ async fn reports_and_lines_are_shown_as_they_come_and_in_order() {
         let pause = HostValue::async_function("pause", async |_| Ok(HostValue::undefined()));
         let options = CodeExecutionOptions::new()
             .global("pause", pause)
-            .report(move |report| reports.lock().unwrap().push(report.to_tagged_json("report").unwrap()))
+            .on_report(move |report| reports.lock().unwrap().push(report.to_tagged_json("report").unwrap()))
             .on_log(move |line| {
                 let args = line.args.to_tagged_json("args").unwrap();
                 lines.lock().unwrap().push(json!([line.level.as_str(), args]));
@@ -166,7 +166,8 @@ async fn values_too_deep_for_json_cross_without_attachments() {
 async fn stopping_a_run_stops_it_behind_every_wall() {
     for (name, executor) in executors() {
         for source in ["for (;;);", "await new Promise(() => {})", "let n = 3n; for (;;) n *= n"] {
-            let run = executor.run_code(source, CodeExecutionOptions::new().memory_limit_bytes(1 << 30));
+            let limits = Limits { memory_bytes: 1 << 30, ..CodeExecutionOptions::default_limits() };
+            let run = executor.run_code(source, CodeExecutionOptions::new().limits(limits));
             tokio::time::sleep(Duration::from_millis(30)).await;
             assert!(run.running(), "{name}");
             run.terminate(Some("enough"));
@@ -175,7 +176,7 @@ async fn stopping_a_run_stops_it_behind_every_wall() {
             assert_eq!(result.status, Status::Terminated, "{name}: {source}");
             assert_eq!(result.error.unwrap().message, "The run was terminated: enough", "{name}");
         }
-        let capped = CodeExecutionOptions::new().safety_cap(Duration::from_millis(30));
+        let capped = CodeExecutionOptions::new().timeout(Duration::from_millis(30));
         let result = executor.run_code("for (;;);", capped).await;
         let message = result.error.unwrap().message;
         assert_eq!(

@@ -246,11 +246,11 @@ async fn tools_validate_input_and_report_their_errors() {
         "thread.tools.crash()",
         "thread.tools.no_such_tool()",
     ];
-    let results = evaluate(&thread, thread.bridge().tools(provider.clone()), &expressions).await;
+    let results = evaluate(&thread, thread.bridge().provider(provider.clone()), &expressions).await;
     assert_eq!(results[..2], [json!(["double_it", "fail", "crash"]), json!(8)]);
     insta::assert_snapshot!(lines(&expressions[2..], &results[2..]));
 
-    let twice = thread.bridge().tools(provider.clone()).tools(provider).exports();
+    let twice = thread.bridge().provider(provider.clone()).provider(provider).exports();
     assert!(matches!(twice, Err(ThreadError::DuplicateExport(name)) if name == "tools"));
 }
 
@@ -406,7 +406,7 @@ async fn pending_tool_calls_are_cancelled_when_a_run_ends() {
     });
     let provider = Provider::builder("tools").tool(forever).build().unwrap();
     let source = "import { tools } from 'thread'; tools.forever(); export default 1;";
-    assert_eq!(run(&thread, thread.bridge().tools(provider), source).await, json!(1));
+    assert_eq!(run(&thread, thread.bridge().provider(provider), source).await, json!(1));
     receiver.recv().await.unwrap().cancelled().await;
 }
 
@@ -428,7 +428,7 @@ async fn declarations_match_the_grants() {
         .get_messages()
         .emit_only(["progress", "a \"quoted\" one"])
         .get_env(["API_URL"])
-        .tools(provider);
+        .provider(provider);
     insta::assert_snapshot!(everything.types("thread"));
     insta::assert_snapshot!(thread.bridge().get_messages_of(["user", "assistant"]).types("my-thread"));
 }

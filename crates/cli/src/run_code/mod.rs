@@ -11,9 +11,9 @@ mod report;
 
 use std::time::Duration;
 
-use execbox::code::{CodeExecution, CodeExecutionOptions, CodeExecutionResult, SAFETY_CAP};
+use execbox::code::{CodeExecution, CodeExecutionOptions, CodeExecutionResult};
 use execbox::core::contract::module::{Failure, Record, Status};
-use execbox::{CancellationToken, Executor};
+use execbox::{CancellationToken, Executor, Limits};
 
 use self::modules::ModulesError;
 use self::options::{OptionsFault, Sources};
@@ -74,17 +74,13 @@ impl Job {
         let place = Place::read(&arguments.place)?;
         let providers = stub::load(&arguments.tools)?;
         let (json, quiet) = (arguments.json, arguments.quiet);
-        let (sources, read) = options::read(arguments, limits.memory_bytes)?;
-        let mut options = read
-            .options
-            .log_limits(limits.max_log_lines, limits.max_log_chars)
-            .max_source_bytes(limits.max_source_bytes);
-        options = providers.iter().fold(options, CodeExecutionOptions::tools);
-        // A longer budget is not cut short by the cap.
-        options = options.safety_cap(budget.unwrap_or_default().saturating_add(SAFETY_CAP));
+        // The safety cap comes after the budget.
+        let cap = budget.unwrap_or_default().saturating_add(CodeExecutionOptions::default_limits().timeout);
+        let (sources, read) = options::read(arguments, Limits { timeout: cap, ..limits })?;
+        let mut options = read.options.providers(providers);
         if !read.has_report {
             let sink = report::report_sink(json || quiet);
-            options = options.report(sink);
+            options = options.on_report(sink);
         }
         options = options.on_log(report::log_sink(json || quiet));
         Ok((Self { sources, budget, place, json, quiet }, options))

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use execbox::Limits;
 use execbox::code::{CodeExecutionOptions, OptionsError};
 use serde_json::{Map, Value as Json, json};
 
@@ -58,16 +59,18 @@ pub(crate) enum OptionsFault {
 }
 
 /// Reads everything. The program comes last: it may be typed in by hand, and for nothing if something else is wrong.
-pub(super) fn read(arguments: RunCodeArguments, memory_bytes: u64) -> Result<(Sources, Options), BadInput> {
+pub(super) fn read(arguments: RunCodeArguments, limits: Limits) -> Result<(Sources, Options), BadInput> {
     let mut options = arguments.options.as_deref().map_or_else(|| Ok(Map::new()), read_file)?;
-    lay_over(&mut options, &arguments, memory_bytes)?;
+    lay_over(&mut options, &arguments, limits.memory_bytes)?;
     let path = arguments.program.file.clone().filter(|path| path.as_os_str() != "-");
     let modules = arguments.modules.as_deref().map(|dir| modules::read(dir, path.as_deref())).transpose()?;
     let modules = modules.unwrap_or_default();
     let entry = Source::read(arguments.program)?;
     let sources = gather(&mut options, entry, path.as_deref(), modules);
     let has_report = options.get("globals").and_then(|globals| globals.get("report")).is_some();
+    let memory_bytes = options.get("memoryLimitBytes").and_then(Json::as_u64).unwrap_or(limits.memory_bytes);
     let options = CodeExecutionOptions::from_json(&Json::Object(options)).map_err(OptionsFault::Value)?;
+    let options = options.limits(Limits { memory_bytes, ..limits });
     Ok((sources, Options { options, has_report }))
 }
 

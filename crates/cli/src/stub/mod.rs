@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use execbox::core::text::cut;
-use execbox::{Provider, ProviderError, Schema, Tool, ToolError};
+use execbox::{Provider, ProviderError, Schema, SchemaError, Tool, ToolError, ValidationError};
 use serde_json::Value as Json;
 
 use self::file::{AnswerEntry, ProviderEntry, ToolEntry};
@@ -51,11 +51,11 @@ pub(crate) enum ToolFault {
     #[error("delay: {0}")]
     Delay(#[from] UnitError),
     #[error("output: this is not a valid JSON Schema: {0}")]
-    OutputSchema(String),
+    OutputSchema(SchemaError),
     #[error("answers[{0}]: give either `returns` or `fails`")]
     Answer(usize),
     #[error("{0} (by the output schema of the tool)")]
-    Returns(String),
+    Returns(ValidationError),
 }
 
 /// The providers of several files.

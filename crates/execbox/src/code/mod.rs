@@ -1,4 +1,4 @@
-//! `run_code`: ES modules, with values, functions and promises of the host (code-execution specification).
+//! `run_code`: ES modules with values, functions and promises of the host (code-execution specification).
 //!
 //! ```
 //! use execbox::code::{CodeExecutionOptions, HostValue};
@@ -20,25 +20,24 @@
 //! # }
 //! ```
 //!
-//! - [`CodeExecutionOptions`]: what is executed and granted. [`HostValue`]: data, functions, promises.
-//! - [`CodeExecution`]: a run under way. [`CodeExecutionResult`]: what it came to.
+//! - [`CodeExecutionOptions`]: what is executed, what is granted, limits. [`HostValue`]: data, functions, promises.
+//! - [`CodeExecution`]: the handle of a run. [`CodeExecutionResult`]: its outcome, reports and logs.
 //!
-//! What is not here: linking, statuses and errors, which are `execbox_core::contract::module`'s; and anything that a run is given
-//! without being asked for.
+//! Linking, statuses and errors are in `execbox_core::contract::module`.
 
 mod calls;
 mod execution;
 mod inline;
 mod options;
+mod provider;
 mod remote;
-mod tools;
 mod value;
 
 pub use execbox_core::contract::module::{CodeExecutionError, CodeExecutionLog, CodeExecutionResult, Status};
 pub use execbox_core::language::Dialect;
 pub use execbox_core::value::{Datum, Graph, Node, Primitive};
 pub use execution::{CodeControl, CodeExecution};
-pub use options::{CodeExecutionOptions, OptionsError, SAFETY_CAP};
+pub use options::{CodeExecutionOptions, OptionsError};
 pub use value::{Args, HostError, HostResult, HostValue};
 
 pub(crate) use execution::Run;

@@ -1,4 +1,4 @@
-//! Options of a run (code-execution specification §3), and what they come to.
+//! The options of a run (code-execution specification §3), and the request that they are lowered to.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use serde_json::{Map, Value as Json};
 use super::calls::HostCalls;
 use super::value::{HostError, HostValue};
 
-/// What is called with what a run says, as it comes.
+/// Receivers of reports and log lines while the guest runs.
 #[derive(Clone, Default)]
 pub(crate) struct Sinks {
     pub(crate) report: Option<Sink<Graph>>,
@@ -22,10 +22,10 @@ pub(crate) struct Sinks {
 
 pub(crate) type Sink<T> = Arc<dyn Fn(&T) + Send + Sync>;
 
-/// How a run is executed, and what is granted to it (§3). By default: the default export of a TypeScript module, without
-/// arguments, and nothing granted.
-#[derive(Debug, Default)]
-#[must_use = "options do nothing until a run is given them"]
+/// What a run executes, what is granted to it, and its limits (§3). By default it executes the default export of a TypeScript
+/// module, without arguments, and nothing is granted.
+#[derive(Debug)]
+#[must_use = "options do nothing until they are passed to `run_code`"]
 pub struct CodeExecutionOptions {
     function: Option<String>,
     args: Vec<HostValue>,
@@ -34,17 +34,23 @@ pub struct CodeExecutionOptions {
     globals: Vec<(String, HostValue)>,
     language: Dialect,
     filename: Option<String>,
-    limits: CodeLimits,
+    limits: Limits,
     sinks: Sinks,
 }
 
-/// What a run is held to.
-#[derive(Debug, Clone, Copy)]
-struct CodeLimits(Limits);
-
-impl Default for CodeLimits {
+impl Default for CodeExecutionOptions {
     fn default() -> Self {
-        Self(Limits { timeout: SAFETY_CAP, ..Limits::default() })
+        Self {
+            function: None,
+            args: Vec::new(),
+            imports: BTreeMap::new(),
+            modules: BTreeMap::new(),
+            globals: Vec::new(),
+            language: Dialect::default(),
+            filename: None,
+            limits: Self::default_limits(),
+            sinks: Sinks::default(),
+        }
     }
 }
 
@@ -55,32 +61,30 @@ impl std::fmt::Debug for Sinks {
     }
 }
 
-/// How long a run may take that nobody terminates (§6.4).
-pub const SAFETY_CAP: Duration = Duration::from_mins(5);
-
-/// Options that are not as §3 has them.
+/// Why options as data are invalid (§3).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum OptionsError {
-    /// "Unknown keys on `options` are rejected."
-    #[error("there is no option {0:?}: there are {known}", known = KEYS.join(", "))]
-    Unknown(String),
-    /// A key of `execute` that there is not.
-    #[error("`execute` has `fn` and `args`, and no {0:?}")]
-    UnknownInExecute(String),
-    /// An option is not what it must be.
-    #[error("{path} {problem}")]
-    Invalid {
-        /// For example `execute.args`.
-        path: String,
-        /// What is wrong with it.
-        problem: &'static str,
+    /// A key of the options, or of `execute`, that is not defined.
+    #[error("unknown option {option:?}: expected one of {expected}")]
+    Unknown {
+        /// The key, with its path: `execute.function`.
+        option: String,
+        /// The keys that are defined there.
+        expected: &'static str,
     },
-    /// A value in an option is not valid tagged JSON.
+    /// An option has the wrong type.
+    #[error("invalid {path}: expected {expected}")]
+    Invalid {
+        /// The path of the value: `imports.fs`.
+        path: String,
+        /// What the value should be.
+        expected: &'static str,
+    },
+    /// A value is not tagged JSON.
     #[error(transparent)]
     Value(#[from] SerializationError),
 }
-
-const KEYS: [&str; 7] = ["execute", "imports", "modules", "globals", "language", "memoryLimitBytes", "filename"];
 
 impl CodeExecutionOptions {
     /// The defaults.
@@ -88,19 +92,19 @@ impl CodeExecutionOptions {
         Self::default()
     }
 
-    /// The export that is executed (`execute.fn`). Default `default`.
+    /// Sets the export that is executed (`execute.fn`). Default `default`.
     pub fn function(mut self, name: impl Into<String>) -> Self {
         self.function = Some(name.into());
         self
     }
 
-    /// Its arguments (`execute.args`), if it is a function.
+    /// Sets the arguments of the export, if it is a function (`execute.args`). Default: none.
     pub fn args(mut self, args: impl IntoIterator<Item = HostValue>) -> Self {
         self.args = args.into_iter().collect();
         self
     }
 
-    /// A module of host values that can be imported by this bare specifier (`imports`).
+    /// Grants a module of host values, which is imported by this bare specifier (`imports`).
     pub fn import<K: Into<String>>(
         mut self,
         specifier: impl Into<String>,
@@ -111,106 +115,110 @@ impl CodeExecutionOptions {
         self
     }
 
-    /// A module of source text that can be imported by this relative specifier (`modules`).
+    /// Adds a module of source text, which is imported by this relative specifier (`modules`).
     pub fn module(mut self, specifier: impl Into<String>, source: impl Into<String>) -> Self {
         self.modules.insert(specifier.into(), source.into());
         self
     }
 
-    /// A value at the scope of every module (`globals`).
+    /// Grants a global variable of every module (`globals`).
     pub fn global(mut self, name: impl Into<String>, value: impl Into<HostValue>) -> Self {
         self.globals.push((name.into(), value.into()));
         self
     }
 
-    /// What the sources are written in. Default TypeScript.
+    /// Sets the language of all sources. Default TypeScript.
     pub fn language(mut self, language: Dialect) -> Self {
         self.language = language;
         self
     }
 
-    /// What the run may have in use at once, in bytes. Default 64 MiB.
-    pub fn memory_limit_bytes(mut self, bytes: u64) -> Self {
-        self.limits.0.memory_bytes = bytes;
+    /// Sets the limits. `timeout` is the safety cap of §6.4, for runs that nobody [terminates](super::CodeExecution::terminate).
+    /// Default: [`default_limits`](Self::default_limits).
+    ///
+    /// ```
+    /// use execbox::Limits;
+    /// use execbox::code::CodeExecutionOptions;
+    ///
+    /// let limits = Limits { memory_bytes: 16 << 20, ..CodeExecutionOptions::default_limits() };
+    /// let options = CodeExecutionOptions::new().limits(limits);
+    /// ```
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
         self
     }
 
-    /// What stands for the source in stacks and errors, and where its relative imports start from. Default `<runCode>`.
+    /// Sets the timeout of the limits.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.limits.timeout = timeout;
+        self
+    }
+
+    /// The default limits of a run: those of [`Limits::default`] with a timeout of 5 minutes.
+    pub fn default_limits() -> Limits {
+        Limits { timeout: Duration::from_mins(5), ..Limits::default() }
+    }
+
+    /// Sets the name of the source in stacks and errors, from which its relative imports are resolved. Default `<runCode>`.
     pub fn filename(mut self, filename: impl Into<String>) -> Self {
         self.filename = Some(filename.into());
         self
     }
 
-    /// Gives the run a `report` global. Every report goes to `sink` as it comes, on the task that drives the run, and into
-    /// the result.
-    pub fn report(mut self, sink: impl Fn(&Graph) + Send + Sync + 'static) -> Self {
+    /// Grants the global function `report`, and sets a function that receives each report while the guest runs. The result
+    /// contains the reports, too. It is called on the task that drives the run, and must not block.
+    pub fn on_report(mut self, sink: impl Fn(&Graph) + Send + Sync + 'static) -> Self {
         self.sinks.report = Some(Arc::new(sink));
         self
     }
 
-    /// Called with every line of the captured console as it comes, on the task that drives the run; the result carries
-    /// them all the same.
+    /// Sets a function that receives each line of the captured console while the guest runs. The result contains the lines,
+    /// too. It is called on the task that drives the run, and must not block.
     pub fn on_log(mut self, sink: impl Fn(&CodeExecutionLog) + Send + Sync + 'static) -> Self {
         self.sinks.log = Some(Arc::new(sink));
         self
     }
 
-    /// When the runtime stops a run by itself. Default [`SAFETY_CAP`]. For a budget of the caller's, terminate the run.
-    pub fn safety_cap(mut self, cap: Duration) -> Self {
-        self.limits.0.timeout = cap;
-        self
-    }
-
-    /// How much of the captured console is kept: calls, and bytes of their arguments. Default 100 and 64 000.
-    pub fn log_limits(mut self, calls: usize, bytes: usize) -> Self {
-        self.limits.0.max_log_lines = calls;
-        self.limits.0.max_log_chars = bytes;
-        self
-    }
-
-    /// The longest source that is read, in bytes: of the entry, and of each module. Default 4 MiB.
-    pub fn max_source_bytes(mut self, bytes: usize) -> Self {
-        self.limits.0.max_source_bytes = bytes;
-        self
-    }
-
-    /// Options as data: an object with the keys of §3, and values in [tagged JSON](execbox_core::value#tagged-json).
-    /// Functions cannot be said as data.
+    /// Reads options from an object with the keys of §3 and values in [tagged JSON](execbox_core::value#tagged-json).
+    /// Functions and promises cannot be given as data.
+    ///
+    /// # Errors
+    /// An unknown key, or an invalid value.
     pub fn from_json(options: &Json) -> Result<Self, OptionsError> {
-        let mut made = Self::new();
+        let mut read = Self::new();
         for (key, value) in object(options, "options")? {
             match key.as_str() {
-                "execute" => made = made.execute_from_json(value)?,
+                "execute" => read = read.execute_from_json(value)?,
                 "imports" => {
                     for (specifier, exports) in object(value, "imports")? {
                         let what = format!("imports.{specifier}");
                         let exports = members(exports, &what)?;
-                        made = made.import(specifier, exports);
+                        read = read.import(specifier, exports);
                     }
                 }
                 "modules" => {
                     for (specifier, source) in object(value, "modules")? {
-                        made = made.module(specifier, string(source, &format!("modules[{specifier:?}]"))?);
+                        read = read.module(specifier, string(source, &format!("modules[{specifier:?}]"))?);
                     }
                 }
-                "globals" => made.globals.extend(members(value, "globals")?),
+                "globals" => read.globals.extend(members(value, "globals")?),
                 "language" => {
-                    made.language = match value.as_str() {
+                    read.language = match value.as_str() {
                         Some("typescript") => Dialect::TypeScript,
                         Some("javascript") => Dialect::JavaScript,
-                        _ => return Err(invalid("language", "is neither \"typescript\" nor \"javascript\"")),
+                        _ => return Err(invalid("language", "\"typescript\" or \"javascript\"")),
                     }
                 }
                 "memoryLimitBytes" => {
                     let bytes = value.as_u64();
-                    let bytes = bytes.ok_or_else(|| invalid("memoryLimitBytes", "is not an integer of 0 or more"))?;
-                    made = made.memory_limit_bytes(bytes);
+                    let bytes = bytes.ok_or_else(|| invalid("memoryLimitBytes", "an integer of 0 or more"))?;
+                    read.limits.memory_bytes = bytes;
                 }
-                "filename" => made = made.filename(string(value, "filename")?),
-                _ => return Err(OptionsError::Unknown(key.clone())),
+                "filename" => read = read.filename(string(value, "filename")?),
+                _ => return Err(unknown(key.clone(), KEYS)),
             }
         }
-        Ok(made)
+        Ok(read)
     }
 
     fn execute_from_json(mut self, execute: &Json) -> Result<Self, OptionsError> {
@@ -218,18 +226,18 @@ impl CodeExecutionOptions {
             match key.as_str() {
                 "fn" => self = self.function(string(value, "execute.fn")?),
                 "args" => {
-                    let args = value.as_array().ok_or_else(|| invalid("execute.args", "is not an array"))?;
+                    let args = value.as_array().ok_or_else(|| invalid("execute.args", "an array"))?;
                     let args = args.iter().enumerate();
                     let args = args.map(|(number, arg)| tagged(arg, &format!("execute.args[{number}]")));
                     self.args = args.collect::<Result<_, _>>()?;
                 }
-                _ => return Err(OptionsError::UnknownInExecute(key.clone())),
+                _ => return Err(unknown(format!("execute.{key}"), EXECUTE_KEYS)),
             }
         }
         Ok(self)
     }
 
-    /// What is asked for as data, and what is kept here: the functions and promises.
+    /// Splits the options into a request of data, the functions and promises that stay here, and the sinks.
     pub(crate) fn lower(self, source: String) -> Result<(Request, HostCalls, Sinks), Failure> {
         let mut calls = HostCalls::default();
         let mut imports = BTreeMap::new();
@@ -252,7 +260,7 @@ impl CodeExecutionOptions {
             globals,
             function: self.function.unwrap_or_else(|| "default".to_owned()),
             args,
-            limits: self.limits.0,
+            limits: self.limits,
         };
         Ok((request, calls, self.sinks))
     }
@@ -262,28 +270,35 @@ fn refused(error: &HostError) -> Failure {
     Failure::internal(error.to_string())
 }
 
-fn invalid(path: &str, problem: &'static str) -> OptionsError {
-    OptionsError::Invalid { path: path.to_owned(), problem }
+const KEYS: &str = "execute, imports, modules, globals, language, memoryLimitBytes, filename";
+const EXECUTE_KEYS: &str = "fn, args";
+
+fn unknown(option: String, expected: &'static str) -> OptionsError {
+    OptionsError::Unknown { option, expected }
+}
+
+fn invalid(path: &str, expected: &'static str) -> OptionsError {
+    OptionsError::Invalid { path: path.to_owned(), expected }
 }
 
 fn object<'j>(json: &'j Json, path: &str) -> Result<&'j Map<String, Json>, OptionsError> {
-    json.as_object().ok_or_else(|| invalid(path, "is not an object"))
+    json.as_object().ok_or_else(|| invalid(path, "an object"))
 }
 
 fn string<'j>(json: &'j Json, path: &str) -> Result<&'j str, OptionsError> {
-    json.as_str().ok_or_else(|| invalid(path, "is not a string"))
+    json.as_str().ok_or_else(|| invalid(path, "a string"))
 }
 
-/// One value in tagged JSON. Functions and promises of a host cannot be made of data.
+/// Reads a value in tagged JSON.
 fn tagged(json: &Json, path: &str) -> Result<HostValue, OptionsError> {
     let graph = Graph::from_tagged_json(json, path)?;
     if graph.nodes().any(|node| matches!(node, Node::Function(_) | Node::Promise(_))) {
-        return Err(invalid(path, "has a function or a promise, which data cannot give"));
+        return Err(invalid(path, "data without functions and promises"));
     }
     Ok(HostValue::from(graph))
 }
 
-/// The members of an object whose values are in tagged JSON.
+/// Reads an object whose values are in tagged JSON.
 fn members(json: &Json, path: &str) -> Result<Vec<(String, HostValue)>, OptionsError> {
     let members = object(json, path)?.iter();
     members.map(|(name, value)| Ok((name.clone(), tagged(value, &format!("{path}.{name}"))?))).collect()

@@ -1,4 +1,4 @@
-//! Host values: what a run is given, functions and promises among it (code-execution specification §3.5).
+//! Host values: data, functions and promises for a run (code-execution specification §3.5).
 
 use std::fmt;
 use std::future::Future;
@@ -8,9 +8,9 @@ use execbox_core::value::{Datum, Graph, SerializationError};
 use futures_util::future::BoxFuture;
 use serde_json::Value as Json;
 
-/// A value of the host, for a guest: data, functions, promises, and objects and arrays of those.
+/// A value that the host grants to a guest: data, a function, a promise, or an object or array of those.
 ///
-/// Data is copied into the guest (structured clone); functions stay here and are called from there.
+/// Data is copied into the guest (structured clone). Functions stay on the host and are called by the guest.
 ///
 /// ```
 /// use execbox::code::{Args, HostError, HostValue};
@@ -20,7 +20,7 @@ use serde_json::Value as Json;
 ///     ("version", HostValue::from(json!({ "major": 1 }))),
 ///     ("exists", HostValue::function("exists", |args: Args| Ok(HostValue::from(args.str(0)? == "/etc")))),
 ///     ("read", HostValue::async_function("read", async |args: Args| {
-///         Err(HostError::new(format!("there is no file {}", args.str(0)?)))
+///         Err(HostError::new(format!("file not found: {}", args.str(0)?)))
 ///     })),
 /// ]);
 /// ```
@@ -34,7 +34,7 @@ pub(super) enum Kind {
     Array(Vec<HostValue>),
 }
 
-/// What a host function or a promise comes to.
+/// The result of a host function or a promise.
 pub type HostResult = Result<HostValue, HostError>;
 
 #[derive(Clone)]
@@ -55,13 +55,13 @@ impl HostValue {
         Self::from(Graph::default())
     }
 
-    /// A function that answers at once: the guest stands still inside the call. It runs on the task that drives the run,
-    /// and should be quick.
+    /// A synchronous function. The guest is blocked during the call. It is called on the task that drives the run, and must
+    /// not block.
     pub fn function(name: impl Into<String>, call: impl Fn(Args) -> HostResult + Send + Sync + 'static) -> Self {
         Self(Kind::Function(Function { name: name.into(), call: Call::Sync(Arc::new(call)) }))
     }
 
-    /// A function that returns a promise. Its future is dropped when the run ends before it.
+    /// An asynchronous function. Its future is dropped when the run ends.
     pub fn async_function<F, Fut>(name: impl Into<String>, call: F) -> Self
     where
         F: Fn(Args) -> Fut + Send + Sync + 'static,
@@ -71,12 +71,12 @@ impl HostValue {
         Self(Kind::Function(Function { name: name.into(), call: Call::Async(Arc::new(call)) }))
     }
 
-    /// A promise. It is driven by the run, and dropped with it.
+    /// A promise. It is polled by the run, and dropped when the run ends.
     pub fn promise(future: impl Future<Output = HostResult> + Send + 'static) -> Self {
         Self(Kind::Promise(Box::pin(future)))
     }
 
-    /// A plain object. Of two members of one name, the later counts.
+    /// A plain object. Of members with one name, the last one counts.
     pub fn object<K: Into<String>>(members: impl IntoIterator<Item = (K, HostValue)>) -> Self {
         Self(Kind::Object(members.into_iter().map(|(name, value)| (name.into(), value)).collect()))
     }
@@ -145,33 +145,33 @@ impl fmt::Debug for HostValue {
     }
 }
 
-/// What a host function throws, or a promise rejects with: an `Error` in the guest. Its words cross as they are; no stack
-/// and no source does.
+/// What a host function throws or a promise rejects with: an `Error` in the guest. Only name and message are sent, no stack
+/// and no source.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{name}: {message}")]
 pub struct HostError {
-    /// The error's name in the guest.
+    /// The `name` of the error in the guest.
     pub name: String,
-    /// Its message.
+    /// The `message` of the error in the guest.
     pub message: String,
 }
 
 impl HostError {
-    /// An `Error` with that message.
+    /// Creates an error with the name `Error`.
     pub fn new(message: impl Into<String>) -> Self {
         Self::named("Error", message)
     }
 
-    /// An error of that name, for example `TypeError`.
+    /// Creates an error with another name, for example `TypeError`.
     pub fn named(name: impl Into<String>, message: impl Into<String>) -> Self {
         Self { name: name.into(), message: message.into() }
     }
 }
 
-/// What one argument may take as JSON.
-const JSON_BYTES: usize = 64 << 20;
+/// The largest size of an argument as JSON, in bytes.
+const MAX_JSON_BYTES: usize = 64 << 20;
 
-/// The arguments of a call. They come from a guest: check them.
+/// The arguments of a call. They come from a guest and are not trusted.
 #[derive(Debug, Clone)]
 pub struct Args {
     graph: Graph,
@@ -182,53 +182,65 @@ impl Args {
         Self { graph }
     }
 
-    /// How many there are.
+    /// The number of arguments.
     pub fn len(&self) -> usize {
         self.graph.items(self.graph.root()).map_or(0, <[Datum]>::len)
     }
 
-    /// Whether there are none.
+    /// Whether there are no arguments.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// All of them, as one graph whose root is an array.
+    /// All arguments, as a graph whose root is an array.
     pub fn graph(&self) -> &Graph {
         &self.graph
     }
 
-    /// One of them; a missing one is `undefined`.
+    /// An argument; a missing one is `undefined`.
     pub fn get(&self, index: usize) -> &Datum {
         const UNDEFINED: &Datum = &Datum::Undefined;
         self.graph.items(self.graph.root()).and_then(|items| items.get(index)).unwrap_or(UNDEFINED)
     }
 
-    /// One that must be a string. The error is a `TypeError` that says which is not.
+    /// A string argument.
+    ///
+    /// # Errors
+    /// A `TypeError` that names the index.
     pub fn str(&self, index: usize) -> Result<&str, HostError> {
-        self.get(index).as_str().ok_or_else(|| Self::wrong(index, "a string"))
+        self.get(index).as_str().ok_or_else(|| Self::invalid(index, "a string"))
     }
 
-    /// One that must be a number.
+    /// A number argument.
+    ///
+    /// # Errors
+    /// A `TypeError` that names the index.
     pub fn number(&self, index: usize) -> Result<f64, HostError> {
-        self.get(index).as_number().ok_or_else(|| Self::wrong(index, "a number"))
+        self.get(index).as_number().ok_or_else(|| Self::invalid(index, "a number"))
     }
 
-    /// One that must be bytes: a typed array, a `DataView` or an `ArrayBuffer`.
+    /// The bytes of a typed array, a `DataView` or an `ArrayBuffer`.
+    ///
+    /// # Errors
+    /// A `TypeError` that names the index.
     pub fn bytes(&self, index: usize) -> Result<&[u8], HostError> {
-        self.graph.bytes_of(self.get(index)).ok_or_else(|| Self::wrong(index, "an ArrayBuffer or a view of one"))
+        self.graph.bytes_of(self.get(index)).ok_or_else(|| Self::invalid(index, "an ArrayBuffer or a view of one"))
     }
 
-    /// One that must be JSON; `undefined` is `None`. As JSON it is at most 64 MiB, roughly counted: few objects that name each
-    /// other again and again would be more than fits any memory.
+    /// An argument as JSON; `None` for `undefined`.
+    ///
+    /// # Errors
+    /// A `TypeError` if it is not JSON, or larger than about 64 MiB as JSON: objects that share members can be small in the
+    /// guest and exceed any memory as JSON.
     pub fn json(&self, index: usize) -> Result<Option<Json>, HostError> {
         let mut graph = self.graph.clone();
         graph.set_root(self.get(index).clone());
         let what = format!("argument {index}");
-        let json = graph.to_value(&what).and_then(|value| value.to_json(&what, JSON_BYTES));
+        let json = graph.to_value(&what).and_then(|value| value.to_json(&what, MAX_JSON_BYTES));
         json.map_err(|error: SerializationError| HostError::named("TypeError", error.to_string()))
     }
 
-    fn wrong(index: usize, expected: &str) -> HostError {
+    fn invalid(index: usize, expected: &str) -> HostError {
         HostError::named("TypeError", format!("argument {index} is not {expected}"))
     }
 }
@@ -238,7 +250,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_argument_that_is_too_much_as_json_is_refused() {
+    fn an_argument_that_is_too_large_as_json_fails() {
         let mut graph = Graph::default();
         let mut doubled = graph.array([]);
         for _ in 0..40 {

@@ -9,6 +9,7 @@ pub(crate) mod worker;
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use execbox_core::engine::LogLine;
 use execbox_core::error::{ExecuteError, ExecuteResult};
@@ -51,10 +52,10 @@ pub trait Executor: Send + Sync {
 /// ```
 /// use std::time::Duration;
 ///
-/// use execbox::{ExecuteRequest, Limits};
+/// use execbox::ExecuteRequest;
 ///
 /// let request = ExecuteRequest::new("console.log(6 * 7)")
-///     .limits(Limits { timeout: Duration::from_secs(1), ..Limits::default() })
+///     .timeout(Duration::from_secs(1))
 ///     .on_log(|line| println!("{}", line.text));
 /// ```
 #[derive(Clone)]
@@ -99,6 +100,12 @@ impl ExecuteRequest {
     /// Sets the limits. Default: [`Limits::default`].
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
+        self
+    }
+
+    /// Sets the timeout of the limits.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.limits.timeout = timeout;
         self
     }
 

@@ -76,7 +76,7 @@ impl Provider {
     /// # Errors
     /// `tool_error` if there is no such tool or it fails; `validation_error` if input or result do not match their schema.
     pub async fn call(&self, safe_name: &str, input: Option<Json>) -> Result<Json, ExecuteError> {
-        let Some(tool) = self.number_of(safe_name) else {
+        let Some(tool) = self.index_of(safe_name) else {
             return Err(ExecuteError::tool(format!("{} has no tool {safe_name:?}", self.name())));
         };
         let cancellation = CancellationToken::new();

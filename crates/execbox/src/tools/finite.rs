@@ -1,5 +1,4 @@
-//! Rust values to JSON, without numbers that JSON cannot say: `serde_json` makes `null` of a NaN and of an infinity, and says
-//! nothing.
+//! Rust values to JSON, with an error for NaN and infinities, which `serde_json` silently converts to `null`.
 
 use std::fmt;
 
@@ -7,13 +6,10 @@ use serde::Serialize;
 use serde::ser::{self, Serializer};
 use serde_json::Value as Json;
 
-/// A value as JSON.
-///
-/// # Errors
-/// It has no form in JSON, or has a number in it that is not finite.
+/// Converts a value to JSON. Fails if it has no form in JSON or contains a number that is not finite.
 pub(crate) fn to_json<T: Serialize>(value: &T) -> Result<Json, String> {
     let json = serde_json::to_value(value).map_err(|error| error.to_string())?;
-    // Only what became a null can have been such a number.
+    // Such a number became null.
     if has_null(&json) {
         let mut path = String::new();
         value.serialize(Finder { path: &mut path }).map_err(|error| error.0)?;
@@ -30,7 +26,7 @@ fn has_null(json: &Json) -> bool {
     }
 }
 
-/// Visits a value and fails at the first number that is not finite. `path` leads to what it visits.
+/// Fails at the first number that is not finite. `path` is the path of the visited value.
 struct Finder<'a> {
     path: &'a mut String,
 }
@@ -63,7 +59,7 @@ impl Finder<'_> {
     }
 }
 
-/// The parts of a list or of an object, one after another.
+/// Visits the parts of a list or an object.
 struct Parts<'a> {
     path: &'a mut String,
     index: usize,
@@ -89,7 +85,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-macro_rules! nothing_to_find {
+macro_rules! accept {
     ($($method:ident($($type:ty),*))*) => {
         $(fn $method(self, $(_: $type),*) -> Result<(), NotFinite> { Ok(()) })*
     };
@@ -106,7 +102,7 @@ impl<'a> Serializer for Finder<'a> {
     type SerializeStruct = Parts<'a>;
     type SerializeStructVariant = Parts<'a>;
 
-    nothing_to_find! {
+    accept! {
         serialize_bool(bool) serialize_i8(i8) serialize_i16(i16) serialize_i32(i32) serialize_i64(i64)
         serialize_u8(u8) serialize_u16(u16) serialize_u32(u32) serialize_u64(u64) serialize_char(char)
         serialize_str(&str) serialize_bytes(&[u8]) serialize_none() serialize_unit() serialize_unit_struct(&'static str)
@@ -268,22 +264,22 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_are_not_finite_are_named_by_their_path() {
-        let told = |value: Result<Json, String>| value.unwrap_err();
-        assert_eq!(told(to_json(&f64::NAN)), "result is NaN; use null or a finite number");
+    fn numbers_that_are_not_finite_fail_with_their_path() {
+        let error = |value: Result<Json, String>| value.unwrap_err();
+        assert_eq!(error(to_json(&f64::NAN)), "result is NaN; use null or a finite number");
         assert_eq!(
-            told(to_json(&[Some(1.0), Some(f64::INFINITY)])),
+            error(to_json(&[Some(1.0), Some(f64::INFINITY)])),
             "result[1] is infinite; use null or a finite number"
         );
         let by_name = BTreeMap::from([("a", vec![Shape::Circle(1.0)]), ("b", vec![Shape::Square { side: f32::NAN }])]);
-        assert_eq!(told(to_json(&by_name)), "result.b[0].Square.side is NaN; use null or a finite number");
+        assert_eq!(error(to_json(&by_name)), "result.b[0].Square.side is NaN; use null or a finite number");
         let pair = Shape::Pair(Some(f64::NEG_INFINITY), ());
-        assert_eq!(told(to_json(&pair)), "result.Pair[0] is infinite; use null or a finite number");
-        assert_eq!(told(to_json(&Shape::Circle(f64::NAN))), "result.Circle is NaN; use null or a finite number");
+        assert_eq!(error(to_json(&pair)), "result.Pair[0] is infinite; use null or a finite number");
+        assert_eq!(error(to_json(&Shape::Circle(f64::NAN))), "result.Circle is NaN; use null or a finite number");
     }
 
     #[test]
-    fn what_is_null_by_itself_is_null() {
+    fn null_stays_null() {
         assert_eq!(to_json(&(None::<f64>, (), 1.5)), Ok(json!([null, null, 1.5])));
         assert_eq!(to_json(&BTreeMap::from([(1, None::<f64>)])), Ok(json!({ "1": null })));
         assert!(to_json(&BTreeMap::from([([1], 1)])).is_err(), "keys are strings");

@@ -1,4 +1,4 @@
-//! Tools and providers: what a host grants to a guest, how it is described to models, and how it is called.
+//! Tools and providers: their names and schemas, their declarations for models, and their calls.
 
 pub mod declarations;
 pub(crate) mod dispatch;

@@ -1,4 +1,4 @@
-//! Providers: tools under one guest-visible name.
+//! Providers: tools under one name, with checked names and compiled schemas.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -9,11 +9,28 @@ use execbox_core::names::{self, ProviderNameError, SafeNames};
 use serde_json::Value as Json;
 
 use crate::tools::declarations::{self, ToolSignature};
-use crate::tools::schema::Schema;
+use crate::tools::schema::{Schema, SchemaError};
 use crate::tools::tool::{HostFunction, Tool};
 
-/// Tools under one name, ready to be granted: guest code sees a global of that name whose members are
-/// async functions. Cheap to clone; serves any number of executions at once.
+/// Tools under one name. A guest that is granted a provider has a global object of that name, whose members are async
+/// functions.
+///
+/// Cheap to clone; clones share the tools.
+///
+/// ```
+/// use execbox::{Provider, Tool};
+/// use serde_json::json;
+///
+/// # fn main() -> Result<(), execbox::ProviderError> {
+/// let add = Tool::new("add-all", async |input, _| {
+///     let numbers = input["numbers"].as_array().into_iter().flatten();
+///     Ok(json!(numbers.filter_map(|number| number.as_i64()).sum::<i64>()))
+/// });
+/// let provider = Provider::builder("calculator").tool(add).build()?;
+/// assert_eq!(provider.safe_name("add-all"), Some("add_all"));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Provider(Arc<Inner>);
 
@@ -26,7 +43,7 @@ struct Inner {
     by_original_name: HashMap<Arc<str>, usize>,
 }
 
-/// A tool with everything compiled.
+/// A tool with compiled schemas.
 pub(crate) struct HostTool {
     pub(crate) safe_name: Arc<str>,
     pub(crate) original_name: Arc<str>,
@@ -38,7 +55,7 @@ pub(crate) struct HostTool {
     pub(crate) function: Arc<HostFunction>,
 }
 
-/// Collects tools for a [`Provider`].
+/// Builds a [`Provider`].
 #[derive(Debug)]
 pub struct ProviderBuilder {
     name: String,
@@ -46,14 +63,14 @@ pub struct ProviderBuilder {
     tools: Vec<Tool>,
 }
 
-/// Why a provider cannot be built.
+/// Why a provider was not built.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProviderError {
-    /// Its name cannot be a global of guest code.
+    /// The name is not allowed as a global of guest code.
     #[error(transparent)]
     Name(#[from] ProviderNameError),
-    /// A tool's schema is not a JSON Schema.
+    /// The schema of a tool is not a JSON Schema.
     #[error("the {which} schema of tool {tool:?} is not a valid JSON Schema: {reason}")]
     Schema {
         /// The tool's own name.
@@ -61,10 +78,10 @@ pub enum ProviderError {
         /// `input` or `output`.
         which: &'static str,
         /// What is wrong with it.
-        reason: String,
+        reason: SchemaError,
     },
-    /// Two tools of one name.
-    #[error("two tools of provider {provider:?} are named {tool:?}: give each its own name")]
+    /// Two tools have one name.
+    #[error("duplicate tool {tool:?} in provider {provider:?}")]
     DuplicateTool {
         /// The provider's name.
         provider: String,
@@ -74,8 +91,8 @@ pub enum ProviderError {
 }
 
 impl Provider {
-    /// Starts a provider. `name` is what guest code calls it by: an identifier, no reserved word, and no
-    /// global that guest code has already.
+    /// Builds a provider. `name` is the name of the global in guest code: an identifier that is neither a reserved word nor
+    /// an existing global.
     pub fn builder(name: impl Into<String>) -> ProviderBuilder {
         ProviderBuilder { name: name.into(), description: None, tools: Vec::new() }
     }
@@ -85,32 +102,32 @@ impl Provider {
         &self.0.name
     }
 
-    /// What the provider is for, in words for models.
+    /// The description for models.
     pub fn description(&self) -> Option<&str> {
         self.0.description.as_deref()
     }
 
-    /// TypeScript declarations of the namespace (`declare namespace …`), for models to read.
+    /// The TypeScript declarations of the namespace (`declare namespace …`), for prompts.
     pub fn types(&self) -> &str {
         &self.0.manifest.types
     }
 
-    /// What a runner is told of this provider: names and words, no capability.
+    /// The names and descriptions that are sent to runners.
     pub fn manifest(&self) -> &ProviderManifest {
         &self.0.manifest
     }
 
-    /// What the declarations of each tool are made from, in order: for those that show or search tools one by one.
+    /// The signatures of the tools, in order, for catalogs that show or search single tools.
     pub fn signatures(&self) -> impl ExactSizeIterator<Item = ToolSignature<'_>> {
         self.0.tools.iter().map(HostTool::signature)
     }
 
-    /// The name that guest code calls a tool by, from the tool's own name.
+    /// The name of a tool in guest code, by its original name.
     pub fn safe_name(&self, original: &str) -> Option<&str> {
         self.0.by_original_name.get(original).map(|&tool| &*self.0.tools[tool].safe_name)
     }
 
-    /// A tool's own name, from the name that guest code calls it by.
+    /// The original name of a tool, by its name in guest code.
     pub fn original_name(&self, safe: &str) -> Option<&str> {
         self.0.by_safe_name.get(safe).map(|&tool| &*self.0.tools[tool].original_name)
     }
@@ -123,12 +140,12 @@ impl Provider {
         Arc::clone(&self.0.manifest)
     }
 
-    pub(crate) fn number_of(&self, safe_name: &str) -> Option<usize> {
+    pub(crate) fn index_of(&self, safe_name: &str) -> Option<usize> {
         self.0.by_safe_name.get(safe_name).copied()
     }
 
-    pub(crate) fn tool(&self, number: usize) -> Option<&HostTool> {
-        self.0.tools.get(number)
+    pub(crate) fn tool(&self, index: usize) -> Option<&HostTool> {
+        self.0.tools.get(index)
     }
 }
 
@@ -146,7 +163,7 @@ impl fmt::Debug for Provider {
 }
 
 impl ProviderBuilder {
-    /// What the provider is for, in words for models.
+    /// Sets the description for models.
     #[must_use]
     pub fn description(mut self, description: impl Into<String>) -> Self {
         self.description = Some(description.into());
@@ -168,23 +185,28 @@ impl ProviderBuilder {
     }
 
     /// Checks names and schemas, assigns safe names, and writes the declarations.
+    ///
+    /// # Errors
+    /// The name of the provider, a schema, or the name of a tool is invalid.
     pub fn build(self) -> Result<Provider, ProviderError> {
-        let (provider, refused) = self.build_valid()?;
-        refused.into_iter().next().map_or(Ok(provider), Err)
+        let (provider, errors) = self.build_valid()?;
+        errors.into_iter().next().map_or(Ok(provider), Err)
     }
 
-    /// Like [`build`](Self::build), but a tool that cannot be is left out, and why is told: for catalogues that
-    /// somebody else wrote.
+    /// Like [`build`](Self::build), but skips invalid tools and returns their errors, for catalogs from elsewhere.
+    ///
+    /// # Errors
+    /// The name of the provider is invalid.
     pub fn build_valid(self) -> Result<(Provider, Vec<ProviderError>), ProviderNameError> {
         names::check_provider_name(&self.name)?;
-        let mut refused = Vec::new();
+        let mut errors = Vec::new();
         let mut safe_names = SafeNames::default();
         let mut schemas = Schemas::default();
         let mut tools: Vec<HostTool> = Vec::with_capacity(self.tools.len());
         let (mut by_safe_name, mut by_original_name) = (HashMap::new(), HashMap::new());
         for tool in self.tools {
             if by_original_name.contains_key(tool.name.as_str()) {
-                refused.push(ProviderError::DuplicateTool { provider: self.name.clone(), tool: tool.name });
+                errors.push(ProviderError::DuplicateTool { provider: self.name.clone(), tool: tool.name });
                 continue;
             }
             match HostTool::compile(tool, &mut safe_names, &mut schemas) {
@@ -193,13 +215,13 @@ impl ProviderBuilder {
                     by_original_name.insert(Arc::clone(&tool.original_name), tools.len());
                     tools.push(tool);
                 }
-                Err(error) => refused.push(error),
+                Err(error) => errors.push(error),
             }
         }
         let manifest = Arc::new(manifest(&self.name, self.description.as_deref(), &tools));
         let (name, description) = (self.name.into(), self.description);
         let inner = Inner { name, description, manifest, tools, by_safe_name, by_original_name };
-        Ok((Provider(Arc::new(inner)), refused))
+        Ok((Provider(Arc::new(inner)), errors))
     }
 }
 
@@ -214,18 +236,18 @@ fn manifest(name: &str, description: Option<&str>, tools: &[HostTool]) -> Provid
     ProviderManifest::new(name, tools.collect(), types)
 }
 
-/// The schemas of a provider, each compiled once: many tools of one server have the same.
+/// The schemas of a provider. Many tools of one server share schemas, each of which is compiled once.
 #[derive(Default)]
 struct Schemas(HashMap<String, Arc<Schema>>);
 
 impl Schemas {
-    fn compile(&mut self, schema: &Json) -> Result<Arc<Schema>, String> {
+    fn compile(&mut self, schema: &Json) -> Result<Arc<Schema>, SchemaError> {
         let text = schema.to_string();
         if let Some(known) = self.0.get(&text) {
             return Ok(Arc::clone(known));
         }
         let compiled = Arc::new(Schema::compile(schema)?);
-        if text.len() <= MAX_SHARED {
+        if text.len() <= MAX_SHARED_BYTES {
             self.0.insert(text, Arc::clone(&compiled));
         }
         Ok(compiled)
@@ -233,7 +255,7 @@ impl Schemas {
 }
 
 impl HostTool {
-    /// A tool that cannot be takes no safe name.
+    /// Compiles the schemas, then assigns the safe name: an invalid tool takes none.
     fn compile(tool: Tool, safe_names: &mut SafeNames, schemas: &mut Schemas) -> Result<Self, ProviderError> {
         let mut compile = |schema: Option<&Json>, which| {
             let compiled = schema.map(|schema| schemas.compile(schema)).transpose();
@@ -263,5 +285,5 @@ impl HostTool {
     }
 }
 
-/// The longest schema, in bytes of JSON, that is kept to be compared with: longer ones are seldom twice there.
-const MAX_SHARED: usize = 4 << 10;
+/// The longest schema, in bytes of JSON, that is shared between tools: longer ones are seldom equal.
+const MAX_SHARED_BYTES: usize = 4 << 10;

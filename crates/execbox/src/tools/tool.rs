@@ -1,7 +1,4 @@
-//! Tools: host functions that guest code can be granted.
-//!
-//! A [`Tool`] is a name, words for models, schemas and a function. Nothing is checked here; a
-//! [`Provider`](crate::Provider) checks schemas when it is built and values when it is called.
+//! Tools: host functions with a name, a description, schemas. A [`Provider`](crate::Provider) checks them.
 
 use std::fmt;
 use std::future::Future;
@@ -18,7 +15,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::tools::finite;
 
-/// A host function for guests, under construction. See [`Tool::new`] and [`Tool::typed`].
+/// A host function for guests, made with [`Tool::new`] or [`Tool::typed`] and granted with a
+/// [`Provider`](crate::Provider).
 pub struct Tool {
     pub(crate) name: String,
     pub(crate) description: Option<String>,
@@ -31,19 +29,18 @@ pub(crate) type HostFuture = Pin<Box<dyn Future<Output = Result<Json, ToolError>
 pub(crate) type HostFunction = dyn Fn(Json, ToolContext) -> HostFuture + Send + Sync;
 
 impl Tool {
-    /// A tool from a closure over JSON.
+    /// Creates a tool from a function over JSON.
     ///
-    /// `name` is the tool's own name; guest code sees a safe form of it (`scrape-url` → `scrape_url`).
-    /// The closure gets the call's first argument, already checked against the input schema if there is
-    /// one. An argument that the guest leaves out is `{}` for a tool whose schema describes an object,
-    /// and `null` otherwise.
+    /// Guest code calls it by a safe form of its `name` (`scrape-url` becomes `scrape_url`). The function gets the first
+    /// argument of the call, checked against the input schema if there is one. An omitted argument is `{}` if the schema
+    /// describes an object, and `null` otherwise.
     ///
     /// ```
     /// use execbox::Tool;
     /// use serde_json::json;
     ///
     /// let echo = Tool::new("echo", async |input, _| Ok(input))
-    ///     .description("Gives back what it is given")
+    ///     .description("Returns its input")
     ///     .input_schema(json!({ "type": "object" }));
     /// ```
     pub fn new<F, Fut>(name: impl Into<String>, function: F) -> Self
@@ -60,9 +57,9 @@ impl Tool {
         }
     }
 
-    /// A tool from a Rust function with typed input and output. Both schemas come from the types.
+    /// Creates a tool from a function with typed input and output. Both schemas are derived from the types.
     ///
-    /// An output that JSON cannot say (a NaN, a map whose keys are no strings) fails the call with `serialization_error`.
+    /// A call whose output is not JSON (a NaN, a map with keys other than strings) fails with `serialization_error`.
     ///
     /// ```
     /// use execbox::{Tool, ToolError};
@@ -101,21 +98,21 @@ impl Tool {
         Self::new(name, over_json).input_schema(schema_of::<I>()).output_schema(schema_of::<O>())
     }
 
-    /// What the tool does, in words for models.
+    /// Sets the description for models.
     #[must_use]
     pub fn description(mut self, description: impl Into<String>) -> Self {
         self.description = Some(description.into());
         self
     }
 
-    /// JSON Schema of the input: checked before every call, and what the types for models are made from.
+    /// Sets the JSON Schema of the input. It is checked before each call and shown to models as TypeScript.
     #[must_use]
     pub fn input_schema(mut self, schema: Json) -> Self {
         self.input_schema = Some(schema);
         self
     }
 
-    /// JSON Schema of the result: checked after every call, and what the types for models are made from.
+    /// Sets the JSON Schema of the result. It is checked after each call and shown to models as TypeScript.
     #[must_use]
     pub fn output_schema(mut self, schema: Json) -> Self {
         self.output_schema = Some(schema);
@@ -135,23 +132,24 @@ fn schema_of<T: JsonSchema>() -> Json {
     settings.into_generator().into_root_schema_for::<T>().to_value()
 }
 
-/// What a host function learns about the call that it serves.
+/// The call that a host function serves.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct ToolContext {
-    /// The provider's name.
+    /// The name of the provider.
     pub provider: Arc<str>,
-    /// The name that guest code called.
+    /// The name of the tool in guest code.
     pub safe_name: Arc<str>,
-    /// The tool's own name.
+    /// The original name of the tool.
     pub original_name: Arc<str>,
-    /// Fires when the execution ends, is cancelled, or is dropped: whatever the call still does is for
-    /// nobody. The call's own future is dropped then, too.
+    /// Fires when the execution ends, is cancelled or dropped. The future of the call is dropped then, too; tasks that it
+    /// spawned should end.
     pub cancellation: CancellationToken,
 }
 
-/// Why a host function failed. Its message reaches guest code and models; its causes do not.
+/// The error of a host function. Its message is shown to guest code and models.
 ///
-/// Made from any error by `?`: only the error's own message is kept, not its sources.
+/// `?` converts any error; only the message of the error itself is kept, not those of its sources.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolError {
     pub(crate) code: ErrorCode,
@@ -159,12 +157,12 @@ pub struct ToolError {
 }
 
 impl ToolError {
-    /// A failure with that message: `tool_error`.
+    /// Creates an error with the code `tool_error`.
     pub fn new(message: impl Into<String>) -> Self {
         Self { code: ErrorCode::ToolError, message: message.into() }
     }
 
-    /// A failure that the caller can mend by calling with other input: `validation_error`.
+    /// Creates an error with the code `validation_error`, for input that the caller can correct.
     pub fn invalid(message: impl Into<String>) -> Self {
         Self { code: ErrorCode::ValidationError, message: message.into() }
     }

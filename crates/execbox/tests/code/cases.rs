@@ -127,7 +127,7 @@ impl Case {
         let cap = capped.map_or(CAP, |capped| Duration::from_millis(capped.as_u64().unwrap()));
         let options =
             CodeExecutionOptions::from_json(&options).unwrap_or_else(|error| panic!("{}: {error}", self.name));
-        let options = self.grants.iter().fold(options.safety_cap(cap), |options, name| host.grant(name, options));
+        let options = self.grants.iter().fold(options.timeout(cap), |options, name| host.grant(name, options));
         self.modules.iter().fold(options, |options, (specifier, source)| options.module(specifier, source))
     }
 

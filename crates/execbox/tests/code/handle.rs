@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use execbox::code::{Args, CodeControl, CodeExecution, CodeExecutionLog, CodeExecutionOptions, HostValue, Status};
-use execbox::{ExecuteRequest, Executor, Provider, Tool, ToolError};
+use execbox::{ExecuteRequest, Executor, Limits, Provider, Tool, ToolError};
 use serde_json::{Value as Json, json};
 use tokio::sync::{Notify, mpsc};
 
@@ -198,7 +198,7 @@ fn reports(executor: &Arc<dyn Executor>) {
                 Ok(HostValue::undefined())
             }
         });
-        let options = options().global("goOn", go_on).report(move |report| {
+        let options = options().global("goOn", go_on).on_report(move |report| {
             drop(tell.send(report.to_tagged_json("report").unwrap()));
         });
         let source = "for (const part of [1, { two: 2n }, 'three']) { report(part); await goOn(); }";
@@ -225,7 +225,7 @@ fn said_before(executor: &Arc<dyn Executor>) {
     RUNTIME.block_on(async {
         let (options, reached) = reached();
         let source = "report('before'); console.warn('before', 1); reached(); for (;;);";
-        let run = executor.run_code(source, options.report(|_| ()));
+        let run = executor.run_code(source, options.on_report(|_| ()));
         reached.notified().await;
         run.terminate(None);
         let result = run.await.to_json().unwrap();
@@ -314,8 +314,11 @@ fn many(executor: &Arc<dyn Executor>) {
                     }
                     return mine;
                 }";
-            let options =
-                options().args([HostValue::from(number)]).global("number", number).global("echo", echo).report(|_| ());
+            let options = options()
+                .args([HostValue::from(number)])
+                .global("number", number)
+                .global("echo", echo)
+                .on_report(|_| ());
             executor.run_code(source, options)
         });
         let results = futures_util::future::join_all(runs).await;
@@ -360,24 +363,28 @@ fn logs(executor: &Arc<dyn Executor>) {
     let all = logged(source, options());
     assert_eq!(all.len(), 100);
     assert!(all.is_sorted_by(|one, next| one.timestamp <= next.timestamp) && all[0].timestamp > 1.7e12);
-    assert_eq!(logged(source, options().log_limits(7, 64_000)).len(), 7);
+    assert_eq!(logged(source, options().limits(log_limits(7, 64_000))).len(), 7);
     let source = "for (let i = 0; i < 10; i++) console.log('x'.repeat(1000)); export default 1";
     let texts = |logs: Vec<CodeExecutionLog>| -> Vec<String> {
         let text = |log: &CodeExecutionLog| log.args.items(log.args.root())?.first()?.as_str().map(str::to_owned);
         logs.iter().map(|log| text(log).expect("a text")).collect()
     };
-    let few = texts(logged(source, options().log_limits(100, 3500)));
+    let few = texts(logged(source, options().limits(log_limits(100, 3500))));
     assert!(few[..3].iter().all(|text| text.len() == 1000) && few[3].ends_with("x…"), "{few:?}");
     assert!(few.iter().map(String::len).sum::<usize>() <= 3500);
     let source = "console.log('before'); console.log('x'.repeat(1e6)); console.log('after'); export default 1";
     let cut = texts(logged(source, options()));
     assert_eq!((cut[0].as_str(), cut[2].as_str()), ("before", "after"), "a long one swallows no later one");
     assert!(cut[1].len() > 30_000 && cut[1].ends_with("x…"), "{}", cut[1].len());
-    assert_eq!(logged(source, options().log_limits(0, 0)).len(), 0);
+    assert_eq!(logged(source, options().limits(log_limits(0, 0))).len(), 0);
+}
+
+fn log_limits(max_log_lines: usize, max_log_chars: usize) -> Limits {
+    Limits { max_log_lines, max_log_chars, ..CodeExecutionOptions::default_limits() }
 }
 
 fn sink_panics(executor: &Arc<dyn Executor>) {
-    let options = options().report(|_| panic!("at /home/secret/sink.rs"));
+    let options = options().on_report(|_| panic!("at /home/secret/sink.rs"));
     let result = RUNTIME.block_on(async { executor.run_code("report(1); report(2); export default 3", options).await });
     let result = result.to_json().unwrap();
     assert_eq!((&result["result"], &result["reports"]), (&json!(3), &json!([1, 2])));
@@ -387,7 +394,7 @@ fn sink_panics(executor: &Arc<dyn Executor>) {
 fn budget(executor: &Arc<dyn Executor>) {
     RUNTIME.block_on(async {
         let options = options()
-            .memory_limit_bytes(64 * 1024 * 1024)
+            .limits(Limits { memory_bytes: 64 * 1024 * 1024, ..CodeExecutionOptions::default_limits() })
             .global("input", HostValue::from("the contents of /data/input.json"));
         let run = executor.run_code("let n = 0; for (;;) n += input.length;", options);
         let control = run.control();
@@ -421,7 +428,7 @@ fn safety_cap(executor: &Arc<dyn Executor>) {
     for source in ENDLESS {
         RUNTIME.block_on(async {
             let (options, _) = reached();
-            let run = executor.run_code(source, options.safety_cap(Duration::from_millis(60)));
+            let run = executor.run_code(source, options.timeout(Duration::from_millis(60)));
             assert_eq!(message(run).await, "The run was stopped by the safety cap of 0.06 s", "{source}");
         });
     }

@@ -54,7 +54,7 @@ impl Host {
             // `options.report` (§5.2), with a sink that keeps what it gets.
             "report" => {
                 let calls = Arc::clone(&self.calls);
-                options.report(move |report| {
+                options.on_report(move |report| {
                     let report = report.to_tagged_json("report").unwrap();
                     calls.lock().unwrap().push(json!(["the sink", [report]]));
                 })

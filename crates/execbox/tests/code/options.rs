@@ -1,4 +1,4 @@
-//! Options as data (§3): what is accepted, and what is said of what is not.
+//! Options as data (§3): what is accepted, and the errors of what is not.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -8,11 +8,11 @@ use libtest_mimic::Trial;
 
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
-        Trial::test("3-options: what is wrong is told with its path", || {
-            refused();
+        Trial::test("3-options: errors name the path of the value", || {
+            invalid();
             Ok(())
         }),
-        Trial::test("3-options: everything of the reference is accepted", || {
+        Trial::test("3-options: the example of the specification is accepted", || {
             accepted();
             Ok(())
         }),
@@ -20,22 +20,22 @@ pub(crate) fn trials() -> Vec<Trial> {
 }
 
 /// One JSON value per line.
-const REFUSED: &str = include_str!("options/refused.txt");
+const INVALID: &str = include_str!("options/invalid.txt");
 
-fn refused() {
-    let mut told = String::new();
-    for line in REFUSED.lines() {
+fn invalid() {
+    let mut errors = String::new();
+    for line in INVALID.lines() {
         let error = CodeExecutionOptions::from_json(&serde_json::from_str(line).unwrap()).expect_err(line);
-        let _ = write!(told, "{line}\n    {error}\n");
+        let _ = write!(errors, "{line}\n    {error}\n");
     }
     let mut settings = insta::Settings::new();
     settings.set_snapshot_path(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/code/options"));
     settings.set_prepend_module_to_snapshot(false);
     settings.set_omit_expression(true);
-    settings.bind(|| insta::assert_snapshot!("refused", told));
+    settings.bind(|| insta::assert_snapshot!("invalid", errors));
 }
 
-/// §12, without what data cannot say: functions, and so `report`.
+/// §12, without functions, so without `report`.
 fn accepted() {
     let reference = r#"{
         "execute": { "fn": "scan", "args": [1, { "$date": 0 }] },

@@ -62,7 +62,7 @@ fn options(graph: &Graph, taken: &Arc<Mutex<Vec<Graph>>>) -> CodeExecutionOption
         ("giveLater", give_later),
         ("promised", HostValue::promise(async move { Ok(promised) })),
     ];
-    CodeExecutionOptions::new().args([value()]).global("global", value()).import("host", exports).report(|_| ())
+    CodeExecutionOptions::new().args([value()]).global("global", value()).import("host", exports).on_report(|_| ())
 }
 
 /// The values as one array. They share nothing.

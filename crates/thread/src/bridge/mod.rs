@@ -62,7 +62,7 @@ pub struct Bridge {
     messages: Names,
     events: Names,
     env: Names,
-    tools: Vec<Provider>,
+    providers: Vec<Provider>,
     max_calls: u32,
 }
 
@@ -78,7 +78,7 @@ impl ThreadState {
             messages: none(),
             events: none(),
             env: none(),
-            tools: Vec::new(),
+            providers: Vec::new(),
             max_calls: MAX_CALLS,
         }
     }
@@ -135,8 +135,8 @@ impl Bridge {
     }
 
     /// Grants a provider's tools, as an export with the provider's name: `import { tools } from "thread"`.
-    pub fn tools(mut self, provider: Provider) -> Self {
-        self.tools.push(provider);
+    pub fn provider(mut self, provider: Provider) -> Self {
+        self.providers.push(provider);
         self
     }
 
@@ -173,7 +173,7 @@ impl Bridge {
         if !self.env.is_empty() {
             exports.push(export(&calls, "getEnv", self.env.checked(Named::Env)?, calls::get_env));
         }
-        for provider in &self.tools {
+        for provider in &self.providers {
             let name = provider.name();
             if exports.iter().any(|(taken, _)| taken == name) {
                 return Err(ThreadError::DuplicateExport(name.to_owned()));

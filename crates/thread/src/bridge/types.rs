@@ -44,7 +44,7 @@ impl Bridge {
             let name = self.env.type_text();
             let _ = writeln!(body, "  export function getEnv(name: {name}): Promise<string | undefined>;");
         }
-        for provider in &self.tools {
+        for provider in &self.providers {
             for line in provider.types().lines() {
                 let line = line
                     .strip_prefix("declare namespace ")

@@ -1,4 +1,4 @@
-//! Tools of providers, as a module of async functions: called with the same checks as from a script.
+//! Providers as modules of async functions, which are called with the same checks as from a script.
 
 use execbox_core::error::{ErrorCode, ExecuteError};
 use tokio_util::sync::CancellationToken;
@@ -9,8 +9,8 @@ use crate::tools::dispatch::call_tool;
 use crate::tools::provider::Provider;
 
 impl CodeExecutionOptions {
-    /// The tools of a provider, as a module that is imported by the provider's name: an async function for each, by its
-    /// safe name. It takes one argument, which is JSON.
+    /// Grants the tools of a provider, as a module that is imported by the provider's name. It exports an async function for
+    /// each tool, by its safe name, which takes one argument that is JSON.
     ///
     /// ```
     /// use execbox::code::CodeExecutionOptions;
@@ -21,36 +21,40 @@ impl CodeExecutionOptions {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let shop = Provider::builder("shop").tool(Tool::new("list-orders", async |_, _| Ok(json!([7, 9])))).build()?;
     /// let source = "import { list_orders } from 'shop'; export default list_orders({ status: 'open' });";
-    /// let result = InlineExecutor::new()?.run_code(source, CodeExecutionOptions::new().tools(&shop)).await;
+    /// let result = InlineExecutor::new()?.run_code(source, CodeExecutionOptions::new().provider(shop)).await;
     /// assert_eq!(result.to_json()?["result"], json!([7, 9]));
     /// # Ok(())
     /// # }
     /// ```
-    pub fn tools(self, provider: &Provider) -> Self {
-        let functions = provider.manifest().tools.iter().enumerate();
-        let functions = functions.map(|(number, tool)| (tool.safe_name.clone(), function(provider, number)));
+    pub fn provider(self, provider: Provider) -> Self {
+        let tools = provider.manifest().tools.iter().enumerate();
+        let functions = tools.map(|(index, tool)| (tool.safe_name.clone(), function(&provider, index)));
         self.import(provider.name(), functions)
+    }
+
+    /// Grants the tools of several providers.
+    pub fn providers(self, providers: impl IntoIterator<Item = Provider>) -> Self {
+        providers.into_iter().fold(self, Self::provider)
     }
 }
 
-/// Tool number `number` of a provider.
-fn function(provider: &Provider, number: usize) -> HostValue {
+/// The tool with that index, as a host function.
+fn function(provider: &Provider, index: usize) -> HostValue {
     let provider = provider.clone();
-    let name = provider.manifest().tools[number].safe_name.clone();
+    let name = provider.manifest().tools[index].safe_name.clone();
     HostValue::async_function(name, move |args: Args| {
         let provider = provider.clone();
         async move {
             let input = args.json(0)?;
             let cancellation = CancellationToken::new();
-            // Whatever ends the call, or drops it, cancels what is left of it.
-            let _cancels = cancellation.clone().drop_guard();
-            let output = call_tool(provider, number, input, cancellation, None).await.map_err(thrown)?;
+            let _cancelled_when_dropped = cancellation.clone().drop_guard();
+            let output = call_tool(provider, index, input, cancellation, None).await.map_err(thrown)?;
             Ok(output.map_or_else(HostValue::undefined, HostValue::from))
         }
     })
 }
 
-/// What the guest sees of a call that failed.
+/// The error that the guest sees.
 fn thrown(error: ExecuteError) -> HostError {
     match error.code {
         ErrorCode::ValidationError => HostError::named("ValidationError", error.message),
