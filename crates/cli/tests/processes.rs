@@ -138,7 +138,7 @@ async fn what_is_no_runner_fails_clearly_every_time() {
     let _alone = ALONE.lock().await;
     let shell = |script: &str| RunnerCommand::new("/bin/sh").arg("-c").arg(script);
     for (command, message) in [
-        (shell("echo hello; cat > /dev/null"), "the runner sent what is no message: a line is not JSON"),
+        (shell("echo hello; cat > /dev/null"), "the runner sent an invalid message: a line is not JSON"),
         (shell("exit 3"), "the runner closed the connection before it was done"),
         (shell("read line; printf '{\"type\"'"), "the connection to the runner was cut off in the middle of a message"),
         (RunnerCommand::new("/nowhere/execbox"), "cannot start a runner process: entity not found"),

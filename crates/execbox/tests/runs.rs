@@ -271,7 +271,7 @@ async fn a_runner_that_does_not_know_runs_is_told_apart() {
         let _ = tokio::io::AsyncReadExt::read_to_end(&mut peer, &mut bytes).await;
     };
     let error = with_peer(deaf).await.error.unwrap();
-    assert_eq!(error.message, "the runner does not know run_code: it did not answer `hello`");
+    assert_eq!(error.message, "the runner does not support run_code: it did not answer `hello`");
 }
 
 #[tokio::test]
@@ -288,7 +288,7 @@ async fn a_runner_that_misbehaves_ends_the_run_once_and_clearly() {
                 "{\"type\":\"code_call\",\"id\":\"ID\",\"call\":1,\"function\":9,\"now\":false,\"args\":[]}",
                 "{\"type\":\"code_call\",\"id\":\"ID\",\"call\":1,\"function\":9,\"now\":false,\"args\":[]}",
             ],
-            "a second tool_call with callId",
+            "a second call with the id",
         ),
     ] {
         let error = with_peer(move |peer| says(peer, lines)).await.error.unwrap();

@@ -16,7 +16,6 @@
 //! Each half treats the other as hostile.
 
 pub mod attachments;
-pub mod code_host;
 mod fields;
 pub mod host;
 pub mod line;
@@ -26,9 +25,8 @@ pub mod runner;
 pub mod script;
 
 pub use attachments::Attachments;
-pub use code_host::CodeHostSession;
 pub use fields::{Fault, MessageError, Object};
-pub use host::{CloseReason, HostOptions, HostSession, Misbehaviour};
+pub use host::{CloseReason, HostOptions, HostSession, Misbehaviour, ModuleHost, ScriptHost};
 pub use line::{Frame, LineDecoder, LineError, StreamEnd, TooLong, decode_line};
 pub use message::{HostMessage, Message, RunnerMessage};
 pub use module::{CodeCall, CodeDone, CodeNotify, Hello, RunCode, Settle};

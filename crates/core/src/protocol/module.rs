@@ -221,7 +221,7 @@ pub struct CodeDone {
     /// The run.
     pub id: String,
     /// Its outcome. An unknown status is read as `error`.
-    pub ending: RunOutcome,
+    pub outcome: RunOutcome,
     /// The time from `started` to here.
     pub duration: Duration,
     /// The most memory that the program used, if the engine can tell.
@@ -236,16 +236,16 @@ impl Body for CodeDone {
         let ok = fields.boolean("ok")?;
         let duration = fields.duration("durationMs")?;
         let memory_used_bytes = fields.optional_amount("memoryUsedBytes")?.map(|bytes| bytes as u64);
-        let ending = if ok { Ok(fields.value("result")?) } else { Err(read_failure(fields)?) };
-        Ok(Self { id, ending, duration, memory_used_bytes })
+        let outcome = if ok { Ok(fields.value("result")?) } else { Err(read_failure(fields)?) };
+        Ok(Self { id, outcome, duration, memory_used_bytes })
     }
 
     fn write(&self, message: &mut Writer<'_>) {
         message.field("id", &self.id);
-        message.field("ok", &self.ending.is_ok());
+        message.field("ok", &self.outcome.is_ok());
         message.duration("durationMs", self.duration);
         message.optional("memoryUsedBytes", self.memory_used_bytes.as_ref());
-        match &self.ending {
+        match &self.outcome {
             Ok(value) => message.value("result", value),
             Err(failure) => write_failure(message, failure),
         }

@@ -356,20 +356,20 @@ impl RunnerSession {
             }
             // Nobody waits for an answer: what cannot be told ends the run.
             RunnerMessage::CodeNotify(CodeNotify { id, .. }) => self.too_much_for(&id, "a report", error),
-            RunnerMessage::CodeDone(CodeDone { id, ending: Ok(_), duration, memory_used_bytes }) => {
-                let ending = Err(cannot_cross("the result", error));
-                let done = CodeDone { id, ending, duration, memory_used_bytes };
+            RunnerMessage::CodeDone(CodeDone { id, outcome: Ok(_), duration, memory_used_bytes }) => {
+                let outcome = Err(cannot_cross("the result", error));
+                let done = CodeDone { id, outcome, duration, memory_used_bytes };
                 self.outputs.push_front(Output::Send(RunnerMessage::CodeDone(done)));
             }
             RunnerMessage::CodeDone(CodeDone {
                 id,
-                ending: Err(Failure { status, .. }),
+                outcome: Err(Failure { status, .. }),
                 duration,
                 memory_used_bytes,
             }) => {
-                let ending = Err(Failure::new(status, CodeExecutionError::new("Error", error.to_string())));
+                let outcome = Err(Failure::new(status, CodeExecutionError::new("Error", error.to_string())));
                 if error.len > LONGEST_PLAIN_DONE {
-                    let done = CodeDone { id, ending, duration, memory_used_bytes };
+                    let done = CodeDone { id, outcome, duration, memory_used_bytes };
                     self.outputs.push_front(Output::Send(RunnerMessage::CodeDone(done)));
                 }
             }
@@ -548,8 +548,8 @@ impl RunnerSession {
         }
     }
 
-    fn code_done(&mut self, id: String, ending: RunOutcome, duration: Duration, memory_used_bytes: Option<u64>) {
-        self.send(RunnerMessage::CodeDone(CodeDone { id, ending, duration, memory_used_bytes }));
+    fn code_done(&mut self, id: String, outcome: RunOutcome, duration: Duration, memory_used_bytes: Option<u64>) {
+        self.send(RunnerMessage::CodeDone(CodeDone { id, outcome, duration, memory_used_bytes }));
     }
 
     fn done(&mut self, id: String, result: ExecuteResult) {

@@ -3,16 +3,17 @@
 use std::task::Poll;
 use std::time::Duration;
 
+use execbox_core::contract::stop::Stop;
 use execbox_core::engine::{
     Call, CallId, Event, FunctionId, LogLevel, LogLine, Outcome, Pending, Settlement, StartError, Turn,
 };
 use execbox_core::error::{ErrorCode, ExecuteError, ExecuteResult, StackFrame};
 use execbox_core::language::Position;
 use execbox_core::program::Limits;
-use execbox_core::protocol::host::Output as HostOutput;
+use execbox_core::protocol::host::{Output as HostOutput, ScriptHost};
 use execbox_core::protocol::runner::Output as RunnerOutput;
 use execbox_core::protocol::{
-    Attachments, Cancel, CloseReason, Done, Execute, HostMessage, HostOptions, HostSession, LineError, Message as _,
+    Attachments, CloseReason, Done, Execute, HostMessage, HostOptions, HostSession, LineError, Message as _,
     Misbehaviour, RunnerMessage, RunnerSession, Started, TooLong, ToolResult, WireCall, decode_line,
 };
 use execbox_core::value::Value;
@@ -23,14 +24,14 @@ use execbox_testkit::scripted::Moves;
 
 // ---- A hostile runner ---------------------------------------------------------------------------
 
-fn host() -> HostSession {
-    let mut host = HostSession::new(execute("exec-1", "return 1"), HostOptions::default(), Duration::ZERO);
+fn host() -> HostSession<ScriptHost> {
+    let mut host = HostSession::script(execute("exec-1", "return 1"), HostOptions::default(), Duration::ZERO);
     assert!(matches!(host.poll_output(), Some(HostOutput::Send(HostMessage::Execute(_)))));
-    assert_eq!(host.poll_output(), None);
+    assert!(host.poll_output().is_none());
     host
 }
 
-fn outputs(host: &mut HostSession) -> Vec<HostOutput> {
+fn outputs(host: &mut HostSession<ScriptHost>) -> Vec<HostOutput<ScriptHost>> {
     std::iter::from_fn(|| host.poll_output()).collect()
 }
 
@@ -54,7 +55,7 @@ fn done(id: &str, outcome: Result<Option<Json>, ExecuteError>) -> RunnerMessage 
     RunnerMessage::Done(Done { id: id.into(), result })
 }
 
-fn finished(host: &mut HostSession) -> ExecuteResult {
+fn finished(host: &mut HostSession<ScriptHost>) -> ExecuteResult {
     match outputs(host).pop() {
         Some(HostOutput::Finished(result)) => result,
         other => panic!("{other:?}"),
@@ -88,11 +89,11 @@ fn the_first_done_counts_and_nothing_after_it_does() {
     host.handle_message(done("exec-1", Ok(Some(json!(1)))), ms(2));
     host.handle_message(done("exec-1", Ok(Some(json!(2)))), ms(2));
     host.handle_message(call("call-2", "tools.echo"), ms(2));
-    host.handle_tool_result(CallId(1), Ok(None));
-    host.cancel(ms(3));
+    host.settle(CallId(1), Ok(None));
+    host.cancel(Stop::Cancelled(None), ms(3));
     host.handle_misbehaviour(LineError::NotUtf8, ms(3));
     let outputs = outputs(&mut host);
-    let [HostOutput::CancelTools, HostOutput::Finished(result)] = &outputs[..] else { panic!("{outputs:?}") };
+    let [HostOutput::CancelCalls, HostOutput::Finished(result)] = &outputs[..] else { panic!("{outputs:?}") };
     assert_eq!(result.outcome, Ok(Some(json!(1))));
     assert_eq!((host.next_timeout(), host.misbehaviour()), (None, None));
 }
@@ -125,9 +126,11 @@ fn a_runner_is_used_again_only_if_its_done_leaves_no_doubt() {
         let mut host = host();
         host.handle_message(done("exec-1", outcome.clone()), ms(2));
         assert_eq!(host.is_reusable(), reusable, "{outcome:?}");
+        host.handle_close(CloseReason::Closed, ms(3));
+        assert!(!host.is_reusable(), "the runner has closed the transport after `done`");
     }
     let mut cancelled = host();
-    cancelled.cancel(ms(1));
+    cancelled.cancel(Stop::Cancelled(None), ms(1));
     cancelled.handle_message(done("exec-1", Ok(None)), ms(2));
     assert!(!cancelled.is_reusable(), "what was cancelled came to a timeout");
     let mut closed = host();
@@ -141,18 +144,19 @@ fn each_misbehaviour_ends_the_session_by_its_name() {
     let Json::Object(malformed) = malformed else { panic!() };
     let malformed = RunnerMessage::from_object(malformed, Attachments::default()).unwrap_err();
     for misbehaviour in [
-        Misbehaviour::Line(LineError::Oversized(9)),
-        Misbehaviour::Line(LineError::NotUtf8),
-        Misbehaviour::Line(LineError::NotJson("?".into())),
-        Misbehaviour::Line(LineError::NotAnObject),
+        Misbehaviour::Frame(LineError::Oversized(9)),
+        Misbehaviour::Frame(LineError::NotUtf8),
+        Misbehaviour::Frame(LineError::NotJson("?".into())),
+        Misbehaviour::Frame(LineError::NotAnObject),
         Misbehaviour::Message(malformed),
     ] {
         let mut host = host();
         host.handle_misbehaviour(misbehaviour.clone(), ms(1));
         assert_eq!(host.misbehaviour(), Some(&misbehaviour));
         let outputs = outputs(&mut host);
-        assert!(outputs.contains(&HostOutput::Terminate) && outputs.contains(&HostOutput::CancelTools));
-        let Some(HostOutput::Finished(result)) = outputs.last() else { panic!() };
+        let [HostOutput::CancelCalls, HostOutput::Terminate, HostOutput::Finished(result)] = &outputs[..] else {
+            panic!("{outputs:?}")
+        };
         assert_eq!(result.outcome, Err(ExecuteError::internal(misbehaviour.to_string())));
     }
 }
@@ -163,7 +167,7 @@ fn a_call_id_is_used_once_answered_or_not() {
         let mut host = host();
         host.handle_message(call("call-1", "tools.echo"), ms(1));
         if answered {
-            host.handle_tool_result(CallId(1), Ok(None));
+            host.settle(CallId(1), Ok(None));
         }
         host.handle_message(call("call-1", "tools.echo"), ms(1));
         assert_eq!(host.misbehaviour(), Some(&Misbehaviour::DuplicateCall("call-1".into())));
@@ -175,7 +179,7 @@ fn a_call_id_is_used_once_answered_or_not() {
 fn calls_under_way_are_bounded() {
     let limits = Limits { memory_bytes: 1 << 20, ..Limits::default() };
     let execute = Execute { limits, ..execute("exec-1", "") };
-    let mut host = HostSession::new(execute, HostOptions::default(), Duration::ZERO);
+    let mut host = HostSession::script(execute, HostOptions::default(), Duration::ZERO);
     for number in 1..=5000 {
         host.handle_message(call(&format!("call-{number}"), "tools.hang"), ms(1));
     }
@@ -192,7 +196,7 @@ fn a_call_id_that_fills_a_line_is_not_answered_for_ever() {
         host.handle_too_long(HostMessage::ToolResult(answer.clone()), too_long, ms(1));
         match host.poll_output() {
             Some(HostOutput::Send(HostMessage::ToolResult(shorter))) => answer = shorter,
-            other => assert_eq!((other, message), (None, "")),
+            other => assert!(other.is_none() && message.is_empty(), "{other:?}"),
         }
         assert!(message.is_empty() || answer.result.as_ref().unwrap_err().to_string() == message);
     }
@@ -204,16 +208,20 @@ fn a_tool_answers_once_and_only_while_somebody_waits() {
     host.handle_message(call("x", "tools.echo"), ms(1));
     host.handle_message(call("y", "tools.echo"), ms(1));
     assert_eq!(outputs(&mut host).len(), 2);
-    host.handle_tool_result(CallId(2), Ok(Some(json!(2))));
-    host.handle_tool_result(CallId(2), Ok(Some(json!("again"))));
-    host.handle_tool_result(CallId(9), Ok(None));
-    let answer = ToolResult { call_id: "y".into(), result: Ok(Some(json!(2))) };
-    assert_eq!(outputs(&mut host), [HostOutput::Send(HostMessage::ToolResult(answer))]);
-    host.cancel(ms(2));
-    host.handle_tool_result(CallId(1), Ok(None));
+    host.settle(CallId(2), Ok(Some(json!(2))));
+    host.settle(CallId(2), Ok(Some(json!("again"))));
+    host.settle(CallId(9), Ok(None));
+    let sent = outputs(&mut host);
+    let [HostOutput::Send(HostMessage::ToolResult(answer))] = &sent[..] else { panic!("{sent:?}") };
+    assert_eq!(*answer, ToolResult { call_id: "y".into(), result: Ok(Some(json!(2))) });
+    host.cancel(Stop::Cancelled(None), ms(2));
+    host.settle(CallId(1), Ok(None));
     host.handle_message(call("z", "tools.echo"), ms(2));
-    let cancel = HostMessage::Cancel(Cancel { id: "exec-1".into() });
-    assert_eq!(outputs(&mut host), [HostOutput::CancelTools, HostOutput::Send(cancel)]);
+    let sent = outputs(&mut host);
+    let [HostOutput::CancelCalls, HostOutput::Send(HostMessage::Cancel(cancel))] = &sent[..] else {
+        panic!("{sent:?}")
+    };
+    assert_eq!(cancel.id, "exec-1");
 }
 
 #[test]
@@ -222,7 +230,7 @@ fn the_codes_of_failed_tools_are_believed_where_a_tool_failed() {
         let mut host = host();
         if failed {
             host.handle_message(call("call-1", "tools.echo"), ms(1));
-            host.handle_tool_result(CallId(1), Err(ExecuteError::new(code, "m")));
+            host.settle(CallId(1), Err(ExecuteError::new(code, "m")));
         }
         host.handle_message(done("exec-1", Err(ExecuteError::new(code, "m"))), ms(1));
         finished(&mut host).error().unwrap().code
@@ -289,7 +297,7 @@ fn what_is_kept_of_calls_does_not_grow_with_their_number() {
         for number in calls {
             let tool = if number % 2 == 0 { "tools.echo" } else { "tools.nope" };
             host.handle_message(call(&format!("call-{number:09}"), tool), ms(1));
-            host.handle_tool_result(CallId(number / 2 + 1), Ok(None));
+            host.settle(CallId(number / 2 + 1), Ok(None));
             assert!(!outputs(&mut host).is_empty());
         }
         format!("{host:?}").len()
@@ -303,7 +311,7 @@ fn what_is_kept_of_calls_does_not_grow_with_their_number() {
 fn inputs_of_calls_under_way_are_bounded() {
     let limits = Limits { memory_bytes: 1 << 20, ..Limits::default() };
     let execute = Execute { limits, ..execute("exec-1", "") };
-    let mut host = HostSession::new(execute, HostOptions::default(), Duration::ZERO);
+    let mut host = HostSession::script(execute, HostOptions::default(), Duration::ZERO);
     let call = |number: u64| {
         let input = json!({"a": ["x".repeat(1 << 20)]});
         runner_says(json!({
@@ -312,7 +320,7 @@ fn inputs_of_calls_under_way_are_bounded() {
     };
     for number in 1..=20 {
         host.handle_message(call(number), ms(1));
-        host.handle_tool_result(CallId(number), Ok(None));
+        host.settle(CallId(number), Ok(None));
     }
     assert_eq!(host.misbehaviour(), None, "answering makes room");
     for number in 21..=24 {
@@ -337,7 +345,7 @@ fn a_call_id_is_short() {
 fn logs_and_time_are_cut_to_what_they_can_be() {
     let limits = Limits { max_log_lines: 3, max_log_chars: 6, ..Limits::default() };
     let execute = Execute { limits, ..execute("exec-1", "") };
-    let mut host = HostSession::new(execute, HostOptions::default(), ms(5));
+    let mut host = HostSession::script(execute, HostOptions::default(), ms(5));
     let logs = json!(["ab", "", "c😀defg", "h"]);
     let done = json!({"type": "done", "id": "exec-1", "ok": true, "durationMs": 1e30, "logs": logs});
     host.handle_message(runner_says(done), ms(7));
@@ -352,7 +360,7 @@ fn a_position_is_a_place_in_the_code_or_none() {
     for (line, column, is_kept) in
         [(1, 9, true), (9, 1, true), (0, 1, false), (1, 0, false), (10, 1, false), (1, 10, false)]
     {
-        let mut host = HostSession::new(execute("exec-1", code), HostOptions::default(), ms(5));
+        let mut host = HostSession::script(execute("exec-1", code), HostOptions::default(), ms(5));
         let position = Some(Position { line, column });
         let stack = vec![StackFrame { function: None, file: "<script>".into(), line, column }];
         let error = ExecuteError { position, stack, ..ExecuteError::new(ErrorCode::RuntimeError, "no") };
@@ -385,12 +393,12 @@ fn log(id: &str, text: &str) -> RunnerMessage {
 fn shown(messages: impl IntoIterator<Item = RunnerMessage>, stream_logs: bool) -> (Vec<String>, ExecuteResult) {
     let limits = Limits { max_log_lines: 3, max_log_chars: 6, ..Limits::default() };
     let execute = Execute { limits, stream_logs, ..execute("exec-1", "") };
-    let mut host = HostSession::new(execute, HostOptions::default(), ms(5));
+    let mut host = HostSession::script(execute, HostOptions::default(), ms(5));
     messages.into_iter().for_each(|message| host.handle_message(message, ms(7)));
     let mut outputs = outputs(&mut host);
     let Some(HostOutput::Finished(result)) = outputs.pop() else { panic!("{outputs:?}") };
-    let line = |output| match output {
-        HostOutput::Show(line) => Some(format!("{} {}", line.level.as_str(), line.text)),
+    let line = |output: HostOutput<ScriptHost>| match output {
+        HostOutput::Notify(line) => Some(format!("{} {}", line.level.as_str(), line.text)),
         _ => None,
     };
     (outputs.into_iter().filter_map(line).collect(), result)

@@ -133,7 +133,7 @@ fn an_execute_that_is_too_long_is_never_sent() {
     let mut pair = Pair::new(&format!("return \"{}\"", "x".repeat(CAP)));
     let result = pair.run();
     assert_eq!(code(&result), ErrorCode::InternalError);
-    assert!(result.error().unwrap().message.starts_with("the execution cannot be sent to the runner: a message is"));
+    assert!(result.error().unwrap().message.starts_with("the program cannot be sent to the runner: a message is"));
     assert!(pair.transcript.is_empty() && pair.terminated_at.is_none());
 }
 

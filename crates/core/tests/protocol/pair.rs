@@ -8,11 +8,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use execbox_core::contract::stop::Stop;
 use execbox_core::engine::{CallId, Engine as _, Guest};
 use execbox_core::error::{ExecuteError, ExecuteResult};
 use execbox_core::manifest::{ProviderManifest, ToolManifest};
 use execbox_core::program::Limits;
-use execbox_core::protocol::host::Output as HostOutput;
+use execbox_core::protocol::host::{Output as HostOutput, ScriptHost};
 use execbox_core::protocol::runner::Output as RunnerOutput;
 use execbox_core::protocol::{
     Attachments, CloseReason, Execute, HostMessage, HostOptions, HostSession, LineDecoder, Message, RunnerMessage,
@@ -85,7 +86,7 @@ pub(crate) struct Pair {
     pub(crate) injections: VecDeque<(usize, HostMessage)>,
     // What a test may look at.
     pub(crate) now: Duration,
-    pub(crate) host: HostSession,
+    pub(crate) host: HostSession<ScriptHost>,
     pub(crate) runner: RunnerSession,
     /// What was sent, in order: `> ` from the host, `< ` from the runner.
     pub(crate) transcript: Vec<String>,
@@ -120,7 +121,7 @@ impl Pair {
             mute_runner_at: None,
             injections: VecDeque::new(),
             now: Duration::ZERO,
-            host: HostSession::new(execute, HostOptions::default(), Duration::ZERO),
+            host: HostSession::script(execute, HostOptions::default(), Duration::ZERO),
             runner: RunnerSession::new(),
             transcript: Vec::new(),
             results: Vec::new(),
@@ -191,15 +192,15 @@ impl Pair {
                         self.host.handle_too_long(message, error, self.now);
                     }
                 }
-                HostOutput::CallTool(call) => {
+                HostOutput::Call(call) => {
                     let result = call_tool(call.tool, call.input);
                     self.tools.extend(result.map(|result| (self.now + self.tool_delay, call.id, result)));
                 }
-                HostOutput::Show(line) => {
+                HostOutput::Notify(line) => {
                     let at = self.now.as_millis();
                     self.shown.push(format!("{at} ms {} {}", line.level.as_str(), line.text));
                 }
-                HostOutput::CancelTools => {
+                HostOutput::CancelCalls => {
                     self.tools_cancelled_at.get_or_insert(self.now);
                 }
                 HostOutput::Terminate => {
@@ -311,10 +312,10 @@ impl Pair {
             self.reach_host(parcel);
         }
         for (_, call, result) in self.tools.extract_if(.., |(at, ..)| *at <= now) {
-            self.host.handle_tool_result(call, result);
+            self.host.settle(call, result);
         }
         if self.cancel_at.take_if(|at| *at <= now).is_some() {
-            self.host.cancel(now);
+            self.host.cancel(Stop::Cancelled(None), now);
         }
         self.host.handle_timeout(now);
         if !self.is_mute() {

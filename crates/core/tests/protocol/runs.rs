@@ -9,7 +9,7 @@ use execbox_core::engine::{Call, CallId, FunctionId, Notification, Pending};
 use execbox_core::error::StackFrame;
 use execbox_core::language::{Code, Dialect, Export, Language, Module, ModuleSource, Reading, SyntaxError};
 use execbox_core::program::Limits;
-use execbox_core::protocol::code_host::{CodeHostSession, GREETING, Output};
+use execbox_core::protocol::host::{HELLO_TIMEOUT, HostSession, ModuleHost, Output, RunEnd};
 use execbox_core::protocol::line::decode_line;
 use execbox_core::protocol::runner::Output as RunnerOutput;
 use execbox_core::protocol::{
@@ -40,17 +40,17 @@ fn request() -> Request {
     }
 }
 
-fn outputs(session: &mut CodeHostSession) -> Vec<Output> {
+fn outputs(session: &mut HostSession<ModuleHost>) -> Vec<Output<ModuleHost>> {
     std::iter::from_fn(|| session.poll_output()).collect()
 }
 
-fn greeting() -> CodeHostSession {
-    let mut session = CodeHostSession::new("run-1".into(), request(), HostOptions::default(), ms(0));
+fn greeting() -> HostSession<ModuleHost> {
+    let mut session = HostSession::module("run-1".into(), request(), HostOptions::default(), ms(0));
     assert!(matches!(&outputs(&mut session)[..], [Output::Send(HostMessage::Hello(_))]));
     session
 }
 
-fn running() -> CodeHostSession {
+fn running() -> HostSession<ModuleHost> {
     let mut session = greeting();
     session.handle_message(RunnerMessage::Hello(Hello { attachments: true }), ms(1));
     let outputs = outputs(&mut session);
@@ -72,35 +72,35 @@ fn note(bytes: usize) -> RunnerMessage {
     })
 }
 
-fn done(id: &str, ending: RunOutcome) -> RunnerMessage {
-    RunnerMessage::CodeDone(CodeDone { id: id.into(), ending, duration: ms(1), memory_used_bytes: Some(7) })
+fn done(id: &str, outcome: RunOutcome) -> RunnerMessage {
+    RunnerMessage::CodeDone(CodeDone { id: id.into(), outcome, duration: ms(1), memory_used_bytes: Some(7) })
 }
 
-/// The ending, and whether the runner has to be stopped for it.
-fn end(session: &mut CodeHostSession) -> (RunOutcome, bool) {
+/// The outcome, and whether the runner has to be stopped for it.
+fn end(session: &mut HostSession<ModuleHost>) -> (RunOutcome, bool) {
     let mut outputs = outputs(session);
     assert!(matches!(outputs.first(), Some(Output::CancelCalls)), "{outputs:?}");
-    let Some(Output::Finished { ending, .. }) = outputs.pop() else { panic!("{outputs:?}") };
+    let Some(Output::Finished(RunEnd { outcome, .. })) = outputs.pop() else { panic!("{outputs:?}") };
     assert!(session.is_finished() && session.next_timeout().is_none());
-    (ending, outputs.iter().any(|output| matches!(output, Output::Terminate)))
+    (outcome, outputs.iter().any(|output| matches!(output, Output::Terminate)))
 }
 
-fn message(ending: RunOutcome) -> String {
-    ending.unwrap_err().error.message
+fn message(outcome: RunOutcome) -> String {
+    outcome.unwrap_err().error.message
 }
 
 #[test]
 fn a_runner_that_does_not_answer_the_greeting_knows_no_runs() {
     let mut session = greeting();
-    assert_eq!(session.next_timeout(), Some(GREETING));
+    assert_eq!(session.next_timeout(), Some(HELLO_TIMEOUT));
     session.handle_message(RunnerMessage::Started(Started { id: "run-1".into() }), ms(1));
     session.handle_message(call(1), ms(1));
     session.handle_message(done("run-1", Ok(Value::undefined())), ms(1));
     assert!(outputs(&mut session).is_empty(), "nothing was asked for yet");
-    session.handle_timeout(GREETING);
-    let (ending, stopped) = end(&mut session);
+    session.handle_timeout(HELLO_TIMEOUT);
+    let (outcome, stopped) = end(&mut session);
     assert!(stopped && !session.is_reusable());
-    assert_eq!(message(ending), "the runner does not know run_code: it did not answer `hello`");
+    assert_eq!(message(outcome), "the runner does not support run_code: it did not answer `hello`");
 }
 
 #[test]
@@ -111,10 +111,11 @@ fn a_run_is_sent_once_and_ends_once() {
     assert!(outputs(&mut session).is_empty());
     session.handle_message(done("run-1", Ok(Value::undefined())), ms(3));
     session.handle_message(done("run-1", Err(Failure::internal("forged"))), ms(3));
-    session.handle_close(&CloseReason::CutOff);
-    session.terminate(Stop::Cancelled(None), ms(4));
-    let (ending, stopped) = end(&mut session);
-    assert!(ending.is_ok() && !stopped && session.is_reusable());
+    session.cancel(Stop::Cancelled(None), ms(4));
+    let (outcome, stopped) = end(&mut session);
+    assert!(outcome.is_ok() && !stopped && session.is_reusable());
+    session.handle_close(CloseReason::Closed, ms(5));
+    assert!(!session.is_reusable(), "the runner has closed the transport after `code_done`");
 }
 
 #[test]
@@ -132,7 +133,7 @@ fn calls_are_settled_once_and_promises_as_they_come() {
         session.settle(pending, result);
     }
     let sent = outputs(&mut session);
-    let pending = |output: &Output| match output {
+    let pending = |output: &Output<ModuleHost>| match output {
         Output::Send(HostMessage::Settle(settle)) => settle.pending,
         other => panic!("{other:?}"),
     };
@@ -144,8 +145,8 @@ fn terminating_asks_first_and_then_does_not() {
     for answered in [true, false] {
         let mut session = running();
         session.handle_message(call(1), ms(2));
-        session.terminate(Stop::Cancelled(Some("enough".into())), ms(5));
-        session.terminate(Stop::Cancelled(Some("again".into())), ms(6));
+        session.cancel(Stop::Cancelled(Some("enough".into())), ms(5));
+        session.cancel(Stop::Cancelled(Some("again".into())), ms(6));
         let asked = outputs(&mut session);
         assert!(matches!(&asked[..], [Output::Call(_), Output::CancelCalls, Output::Send(HostMessage::Cancel(_))]));
         session.settle(Pending::Call(CallId(1)), Ok(Value::undefined()));
@@ -158,18 +159,18 @@ fn terminating_asks_first_and_then_does_not() {
             assert!(!session.is_finished());
             session.handle_timeout(ms(30));
         }
-        let (ending, stopped) = end(&mut session);
+        let (outcome, stopped) = end(&mut session);
         assert_eq!((stopped, session.is_reusable()), (!answered, false));
-        assert_eq!(message(ending), "The run was terminated: enough");
+        assert_eq!(message(outcome), "The run was terminated: enough");
     }
 }
 
 #[test]
 fn terminating_before_the_run_was_sent_needs_no_asking() {
     let mut session = greeting();
-    session.terminate(Stop::Cancelled(None), ms(1));
-    let (ending, stopped) = end(&mut session);
-    assert!(stopped && message(ending) == "The run was terminated");
+    session.cancel(Stop::Cancelled(None), ms(1));
+    let (outcome, stopped) = end(&mut session);
+    assert!(stopped && message(outcome) == "The run was terminated");
 }
 
 #[test]
@@ -185,16 +186,16 @@ fn the_safety_cap_is_kept_also_where_the_runner_does_not() {
 fn what_was_said_before_the_end_is_noted_and_no_more_than_a_guest_can_say() {
     let mut session = running();
     session.handle_message(note(100), ms(2));
-    session.handle_close(&CloseReason::CutOff);
+    session.handle_close(CloseReason::CutOff, ms(4));
     let outputs_then = outputs(&mut session);
-    assert!(matches!(&outputs_then[..], [Output::CancelCalls, Output::Note(_), Output::Finished { .. }]));
+    assert!(matches!(&outputs_then[..], [Output::CancelCalls, Output::Notify(_), Output::Finished(_)]));
 
     let mut flooded = running();
     for _ in 0..6 {
         flooded.handle_message(note(200), ms(2)); // 712 each, of 4096
     }
     let outputs = outputs(&mut flooded);
-    assert_eq!(outputs.iter().filter(|output| matches!(output, Output::Note(_))).count(), 5);
+    assert_eq!(outputs.iter().filter(|output| matches!(output, Output::Notify(_))).count(), 5);
     assert!(matches!(outputs.get(1), Some(Output::Terminate)), "{outputs:?}");
 }
 
@@ -203,8 +204,8 @@ fn a_call_number_is_used_once() {
     let mut session = running();
     session.handle_message(call(1), ms(2));
     session.handle_message(call(1), ms(2));
-    let (ending, stopped) = end(&mut session);
-    assert!(stopped && message(ending).contains("second tool_call"));
+    let (outcome, stopped) = end(&mut session);
+    assert!(stopped && message(outcome).contains("second call with the id"));
 }
 
 #[test]
@@ -213,7 +214,7 @@ fn calls_are_numbered_upwards_and_their_arguments_are_bounded() {
     session.handle_message(call(7), ms(2));
     session.settle(Pending::Call(CallId(7)), Ok(Value::undefined()));
     session.handle_message(call(3), ms(2));
-    assert!(message(end(&mut session).0).contains("second tool_call"));
+    assert!(message(end(&mut session).0).contains("second call with the id"));
 
     let large = |number: u64| {
         let call = Call {
@@ -234,8 +235,8 @@ fn calls_are_numbered_upwards_and_their_arguments_are_bounded() {
         session.handle_message(large(number), ms(2));
     }
     let outputs = outputs(&mut session);
-    let Some(Output::Finished { ending: Err(failure), .. }) = outputs.last() else { panic!("{outputs:?}") };
-    assert_eq!(failure.error.message, "the inputs of the runner's tool calls under way exceed 2097152 bytes");
+    let Some(Output::Finished(RunEnd { outcome: Err(failure), .. })) = outputs.last() else { panic!("{outputs:?}") };
+    assert_eq!(failure.error.message, "the inputs of the runner's calls in flight exceed 2097152 bytes");
 }
 
 #[test]
@@ -255,7 +256,7 @@ fn malformed_messages_of_another_run_are_ignored() {
         let mut session = running();
         let line = format!(r#"{{"type":"code_done","id":"{id}","ok":true}}"#);
         let object = decode_line(line.into_bytes()).unwrap();
-        session.handle_misbehaviour(RunnerMessage::from_object(object, Attachments::default()).unwrap_err());
+        session.handle_misbehaviour(RunnerMessage::from_object(object, Attachments::default()).unwrap_err(), ms(2));
         assert_eq!(session.is_finished(), ends, "{id}");
     }
 }
@@ -295,7 +296,7 @@ fn a_malformed_settle_ends_its_run() {
     let [RunnerOutput::StopGuest, RunnerOutput::Send(RunnerMessage::CodeDone(done))] = &outputs[..] else {
         panic!("{outputs:?}")
     };
-    let error = &done.ending.as_ref().unwrap_err().error;
+    let error = &done.outcome.as_ref().unwrap_err().error;
     assert!(error.is_internal && error.message.contains("settle"), "{error}");
 }
 
@@ -305,15 +306,15 @@ fn what_cannot_be_sent_is_told() {
     let mut session = greeting();
     session.handle_message(RunnerMessage::Hello(Hello { attachments: false }), ms(1));
     let Some(Output::Send(run)) = session.poll_output() else { panic!() };
-    session.handle_too_long(&run, too_long);
-    assert!(message(end(&mut session).0).starts_with("the run cannot be sent to the runner"));
+    session.handle_too_long(run, too_long, ms(2));
+    assert!(message(end(&mut session).0).starts_with("the program cannot be sent to the runner"));
 
     let mut session = running();
     session.handle_message(call(1), ms(2));
     session.settle(Pending::Call(CallId(1)), Ok(Value::undefined()));
     let sent = outputs(&mut session).pop();
     let Some(Output::Send(settle)) = sent else { panic!() };
-    session.handle_too_long(&settle, too_long);
+    session.handle_too_long(settle, too_long, ms(3));
     let sent = outputs(&mut session).pop();
     assert!(matches!(sent, Some(Output::Send(HostMessage::Settle(Settle { result: Err(_), .. })))), "{sent:?}");
 }
@@ -371,8 +372,8 @@ fn places_of_a_runs_error_can_lie_in_its_sources() {
         column: Some(1),
         ..CodeExecutionError::new("Error", "no")
     };
-    let ending = Err(Failure::new(Status::Error, error));
-    session.handle_message(done("run-1", ending), ms(2));
+    let outcome = Err(Failure::new(Status::Error, error));
+    session.handle_message(done("run-1", outcome), ms(2));
     let failure = end(&mut session).0.unwrap_err();
     assert_eq!((failure.error.line, failure.error.column), (None, None));
     assert_eq!(failure.error.stack, [1, 2].map(frame));
@@ -382,7 +383,7 @@ fn places_of_a_runs_error_can_lie_in_its_sources() {
 proptest! {
     #[test]
     fn what_is_said_of_a_run_is_what_is_heard(
-        value in values(), number in 0_u32..1 << 30, ending in endings(), flag: bool, attachments: bool,
+        value in values(), number in 0_u32..1 << 30, outcome in endings(), flag: bool, attachments: bool,
         memory_used_bytes in proptest::option::of(0_u64..1 << 50),
     ) {
         let id = "run-1".to_owned();
@@ -397,6 +398,6 @@ proptest! {
         let notification = Notification { function: FunctionId(number), args: value };
         crosses(&RunnerMessage::CodeNotify(CodeNotify { id: id.clone(), notification }), attachments);
         let duration = Duration::from_micros(number.into());
-        crosses(&RunnerMessage::CodeDone(CodeDone { id, ending, duration, memory_used_bytes }), attachments);
+        crosses(&RunnerMessage::CodeDone(CodeDone { id, outcome, duration, memory_used_bytes }), attachments);
     }
 }

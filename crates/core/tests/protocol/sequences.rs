@@ -5,10 +5,11 @@ use std::collections::HashSet;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
+use execbox_core::contract::stop::Stop;
 use execbox_core::engine::{CallId, Engine as _, Guest, LogLevel, LogLine};
 use execbox_core::error::{ExecuteError, ExecuteResult};
 use execbox_core::program::Limits;
-use execbox_core::protocol::host::Output as HostOutput;
+use execbox_core::protocol::host::{Output as HostOutput, ScriptHost};
 use execbox_core::protocol::runner::Output as RunnerOutput;
 use execbox_core::protocol::{
     Attachments, Cancel, CloseReason, Done, Execute, HostMessage, HostOptions, HostSession, LineDecoder, LineError,
@@ -90,7 +91,7 @@ struct HostLog {
 }
 
 impl HostLog {
-    fn look(&mut self, host: &mut HostSession, now: Duration, too_long: bool) {
+    fn look(&mut self, host: &mut HostSession<ScriptHost>, now: Duration, too_long: bool) {
         while let Some(output) = host.poll_output() {
             assert!(!self.finished, "after the end: {output:?}");
             match output {
@@ -107,9 +108,9 @@ impl HostLog {
                     }
                 }
                 HostOutput::Send(other) => panic!("a host of scripts does not say {other:?}"),
-                HostOutput::CallTool(call) => assert!(!self.cancelled && self.calls.insert(call.id)),
-                HostOutput::CancelTools | HostOutput::Terminate => {}
-                HostOutput::Show(line) => self.shown.as_mut().expect("asked for").push(line.text),
+                HostOutput::Call(call) => assert!(!self.cancelled && self.calls.insert(call.id)),
+                HostOutput::CancelCalls | HostOutput::Terminate => {}
+                HostOutput::Notify(line) => self.shown.as_mut().expect("asked for").push(line.text),
                 HostOutput::Finished(result) => {
                     self.finished = true;
                     let units: usize = result.logs.iter().map(|line| line.encode_utf16().count()).sum();
@@ -131,15 +132,15 @@ proptest! {
         let (max_log_lines, max_log_chars) = LOG_LIMITS;
         let limits = Limits { max_log_lines, max_log_chars, ..plain.limits };
         let execute = Execute { limits, stream_logs, ..plain };
-        let mut host = HostSession::new(execute, HostOptions::default(), Duration::ZERO);
+        let mut host = HostSession::script(execute, HostOptions::default(), Duration::ZERO);
         let mut log = HostLog { shown: stream_logs.then(Vec::new), ..HostLog::default() };
         let mut now = Duration::ZERO;
         for happening in happenings {
             match happening {
                 ToHost::Message(message) => host.handle_message(message, now),
                 ToHost::Garbage => host.handle_misbehaviour(LineError::NotUtf8, now),
-                ToHost::ToolResult(call, result) => host.handle_tool_result(CallId(call), result),
-                ToHost::Cancel => host.cancel(now),
+                ToHost::ToolResult(call, result) => host.settle(CallId(call), result),
+                ToHost::Cancel => host.cancel(Stop::Cancelled(None), now),
                 ToHost::Close => host.handle_close(CloseReason::Closed, now),
                 ToHost::Wait(time) => {
                     now += ms(time);
@@ -335,7 +336,7 @@ proptest! {
         let mut decoder = LineDecoder::new(64);
         decoder.push(&bytes);
         decoder.push(text.as_bytes());
-        let mut host = HostSession::new(execute("exec-1", ""), HostOptions::default(), Duration::ZERO);
+        let mut host = HostSession::script(execute("exec-1", ""), HostOptions::default(), Duration::ZERO);
         for line in decoder {
             match line.map(|object| RunnerMessage::from_object(object, Attachments::default())) {
                 Ok(Ok(message)) => message.into_iter().for_each(|message| host.handle_message(message, ms(1))),

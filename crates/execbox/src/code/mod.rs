@@ -30,7 +30,6 @@ mod execution;
 mod inline;
 mod options;
 mod provider;
-mod remote;
 mod value;
 
 pub use execbox_core::contract::module::{CodeExecutionError, CodeExecutionLog, CodeExecutionResult, Status};
@@ -40,6 +39,6 @@ pub use execution::{CodeControl, CodeExecution};
 pub use options::{CodeExecutionOptions, OptionsError};
 pub use value::{Args, HostError, HostResult, HostValue};
 
+pub(crate) use calls::Settled;
 pub(crate) use execution::Run;
 pub(crate) use inline::drive;
-pub(crate) use remote::converse;

@@ -23,7 +23,8 @@ use crate::code;
 use crate::executor::ExecuteRequest;
 use crate::executor::pool::{Lease, Pool};
 use crate::session::channel::MessageChannel;
-use crate::session::host::{Conversation, cancelled, converse};
+use crate::session::module::run_code;
+use crate::session::script::{cancelled, execute};
 
 /// Starts runners of one kind and moves them between idle and busy.
 pub(crate) trait RunnerFactory: Send + Sync + 'static {
@@ -117,8 +118,7 @@ impl<F: RunnerFactory> Pooled<F> {
             Some(Err(error)) => return ExecuteResult::failed(error, Duration::ZERO),
             Some(Ok(acquired)) => acquired,
         };
-        let Conversation { result, reusable } =
-            converse(&mut channel, &request, self.settings.options, &cancellation).await;
+        let (result, reusable) = execute(&mut channel, &request, self.settings.options, &cancellation).await;
         self.end(lease, channel, reusable);
         result
     }
@@ -131,7 +131,7 @@ impl<F: RunnerFactory> Pooled<F> {
             Some(Err(error)) => return run.finish(Err(Failure::rejected(error)), None),
             Some(Ok(acquired)) => acquired,
         };
-        let (result, reusable) = code::converse(&mut channel, request, run, self.settings.options).await;
+        let (result, reusable) = run_code(&mut channel, request, run, self.settings.options).await;
         self.end(lease, channel, reusable);
         result
     }
@@ -145,9 +145,9 @@ impl<F: RunnerFactory> Pooled<F> {
     async fn warm(&self, lease: Lease<F::Idle>) -> Result<(), ExecuteError> {
         let mut channel = self.start().await?;
         let empty = ExecuteRequest::new("");
-        let conversation = converse(&mut channel, &empty, self.settings.options, &CancellationToken::new()).await;
-        conversation.result.outcome?;
-        self.end(lease, channel, conversation.reusable);
+        let (result, reusable) = execute(&mut channel, &empty, self.settings.options, &CancellationToken::new()).await;
+        result.outcome?;
+        self.end(lease, channel, reusable);
         Ok(())
     }
 

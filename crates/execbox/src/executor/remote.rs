@@ -17,7 +17,8 @@ use tokio::time::Instant;
 use crate::code::{self, CodeExecution, CodeExecutionOptions};
 use crate::executor::{ExecuteRequest, Executor};
 use crate::session::channel::{JsonChannel, MessageChannel};
-use crate::session::host::{cancelled, converse};
+use crate::session::module::run_code;
+use crate::session::script::{cancelled, execute};
 use crate::transport::{Address, Token, Transport};
 
 type Connect = dyn Fn() -> BoxFuture<'static, io::Result<Box<dyn Transport>>> + Send + Sync;
@@ -104,7 +105,7 @@ impl RemoteExecutor {
             }
             Some(Ok(Ok(transport))) => {
                 let mut link = JsonChannel::new(transport);
-                let (result, _) = code::converse(&mut link, request, run, self.options).await;
+                let (result, _) = run_code(&mut link, request, run, self.options).await;
                 goodbye(link);
                 result
             }
@@ -129,9 +130,9 @@ impl RemoteExecutor {
             }
             Some(Ok(Ok(transport))) => {
                 let mut link = JsonChannel::new(transport);
-                let conversation = converse(&mut link, &execution, self.options, &cancellation).await;
+                let (result, _) = execute(&mut link, &execution, self.options, &cancellation).await;
                 goodbye(link);
-                conversation.result
+                result
             }
         };
         result.duration = accepted.elapsed();

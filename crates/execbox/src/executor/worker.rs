@@ -84,7 +84,7 @@ impl RunnerFactory for WorkerThreads {
             // The thread ends when the other end of the channel is dropped, or at once if there is no runtime.
             let work = move || {
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
-                runtime.block_on(runner.serve_link(there))
+                runtime.block_on(runner.serve_channel(there))
             };
             thread::Builder::new().name("execbox-worker".into()).spawn(work)?;
             Ok(here)

@@ -1,12 +1,15 @@
-//! The drivers of both halves of the runner protocol: short loops around the state machines of
-//! [`core::protocol`](execbox_core::protocol), and the channels that carry their messages.
+//! The drivers: short loops that connect guests and sessions with the embedder's functions, the clock and a channel.
+//!
+//! [`local`] drives guests in this process. [`remote`] and [`runner`] drive the two halves of the runner protocol, the state
+//! machines of [`core::protocol`](execbox_core::protocol); [`script`] and [`module`] use [`remote`] for each contract.
 
 pub(crate) mod channel;
-pub(crate) mod host;
 pub(crate) mod in_flight;
 pub(crate) mod local;
+pub(crate) mod module;
 pub(crate) mod parts;
+pub(crate) mod remote;
 pub(crate) mod runner;
+pub(crate) mod script;
 pub(crate) mod serve;
 pub(crate) mod turns;
-pub(crate) mod wire;

@@ -1,7 +1,7 @@
-//! A runner: executions for a host at the other end of a transport (runner specification).
+//! A runner: runs guests for a host at the other end of a transport (runner specification).
 //!
-//! A driver of [`RunnerSession`]: messages in, guest, clock, messages out. The rules are the session's. It
-//! opens nothing: whoever calls [`Runner::serve`] brings the transport.
+//! The driver of a [`RunnerSession`]: it connects the session with the channel, the guest and the clock. The rules are in
+//! the session. The caller of [`Runner::serve`] provides the transport.
 
 use std::future::{Future, poll_fn};
 use std::io;
@@ -23,14 +23,13 @@ use crate::session::parts::Parts;
 use crate::session::turns::Turns;
 use crate::transport::Transport;
 
-/// How much may wait to be carried off before the guest must wait too: a host that does not read gets no
-/// more said to it.
+/// How many bytes may wait to be sent. Beyond that, the guest is not polled until the host reads.
 const MAX_UNSENT: usize = 1 << 20;
 
-/// How long a host that has ended may take to read what was said before.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+/// How long sending the last messages may take after the host has closed its side.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Runs executions for hosts. Cheap to clone; serves any number of transports at once.
+/// Runs guests for hosts. Cheap to clone; serves any number of transports at once.
 ///
 /// Needs a tokio runtime with time enabled.
 #[derive(Clone)]
@@ -39,7 +38,7 @@ pub struct Runner {
     drain: Option<Drain>,
 }
 
-/// When to take no more executions, and what those that run have left then.
+/// When to stop accepting programs, and how long a running one may still take.
 #[derive(Clone)]
 struct Drain {
     when: CancellationToken,
@@ -61,43 +60,46 @@ impl Runner {
         Self { parts: Parts { engine, language }, drain: None }
     }
 
-    /// Drains when the token fires: no execution begins any more, one that runs is cancelled after
-    /// `grace`, and a transport whose execution is over is closed.
+    /// Drains when the token fires: no program is accepted, a running one is cancelled after `grace`, and each transport
+    /// is closed when its program is over.
     #[must_use]
     pub fn drain_when(mut self, when: CancellationToken, grace: Duration) -> Self {
         self.drain = Some(Drain { when, grace });
         self
     }
 
-    /// Fires when it is to drain.
+    /// Fires when the runner starts to drain.
     pub(crate) fn drain_token(&self) -> CancellationToken {
         self.drain.as_ref().map(|drain| drain.when.clone()).unwrap_or_default()
     }
 
-    /// Speaks the runner protocol until the host has nothing more to say: one execution at a time, any
-    /// number one after another. A guest that still runs then is stopped.
+    /// Serves a host until it closes its side of the transport: one program at a time, any number in sequence. A guest that
+    /// still runs then is stopped.
     ///
     /// # Errors
-    /// When the transport breaks, or ends in the middle of a message (`UnexpectedEof`).
+    /// The transport fails, or ends in the middle of a message (`UnexpectedEof`).
     pub async fn serve(&self, transport: impl Transport) -> io::Result<()> {
-        self.serve_link(JsonChannel::new(transport)).await
+        self.serve_channel(JsonChannel::new(transport)).await
     }
 
-    pub(crate) async fn serve_link(&self, mut link: impl MessageChannel<RunnerMessage, HostMessage>) -> io::Result<()> {
+    pub(crate) async fn serve_channel(
+        &self,
+        mut channel: impl MessageChannel<RunnerMessage, HostMessage>,
+    ) -> io::Result<()> {
         let drain = self.drain_token();
         let mut draining = pin!(drain.cancelled().fuse());
-        let mut conversation = Conversation::new(self, &mut link);
+        let mut connection = Connection::new(self, &mut channel);
         let ended = poll_fn(|cx| {
             if draining.as_mut().poll(cx).is_ready() {
-                conversation.drain();
+                connection.drain();
             }
-            conversation.poll(cx)
+            connection.poll(cx)
         })
         .await;
-        drop(conversation);
-        // What was said before the end is worth a moment. A host that has gone away does not miss it.
+        drop(connection);
+        // A host that is gone does not need the last messages: an error here does not matter.
         if ended.is_ok() {
-            let _ = tokio::time::timeout(LAST_WORDS, poll_fn(|cx| link.poll_close(cx))).await;
+            let _ = tokio::time::timeout(CLOSE_TIMEOUT, poll_fn(|cx| channel.poll_close(cx))).await;
         }
         ended
     }
@@ -110,11 +112,11 @@ impl std::fmt::Debug for Runner {
 }
 
 /// One host being served.
-struct Conversation<'a, L> {
+struct Connection<'a, L> {
     runner: &'a Runner,
     session: RunnerSession,
-    link: &'a mut L,
-    /// What the session's times count from.
+    channel: &'a mut L,
+    /// The zero of the session's times.
     epoch: Instant,
     guest: Option<Box<dyn Guest>>,
     turns: Turns,
@@ -122,12 +124,12 @@ struct Conversation<'a, L> {
     deadline: Pin<Box<Sleep>>,
 }
 
-impl<'a, L: MessageChannel<RunnerMessage, HostMessage>> Conversation<'a, L> {
-    fn new(runner: &'a Runner, link: &'a mut L) -> Self {
+impl<'a, L: MessageChannel<RunnerMessage, HostMessage>> Connection<'a, L> {
+    fn new(runner: &'a Runner, channel: &'a mut L) -> Self {
         Self {
             runner,
             session: RunnerSession::new(),
-            link,
+            channel,
             epoch: Instant::now(),
             guest: None,
             turns: Turns::new(),
@@ -142,7 +144,7 @@ impl<'a, L: MessageChannel<RunnerMessage, HostMessage>> Conversation<'a, L> {
         self.follow_outputs();
     }
 
-    /// Goes on until nothing can; ready when the host's side has ended, or all is drained.
+    /// Makes all progress that is possible now. Ready when the host has closed its side, or the session is drained.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
             if let Poll::Ready(end) = self.poll_receive(cx) {
@@ -151,29 +153,29 @@ impl<'a, L: MessageChannel<RunnerMessage, HostMessage>> Conversation<'a, L> {
                 return Poll::Ready(end);
             }
             self.poll_deadline(cx);
-            let held_up = self.is_held_up();
-            let answered = !held_up && self.poll_guest(cx);
-            if let Poll::Ready(Err(error)) = self.link.poll_flush(cx) {
+            let was_congested = self.is_congested();
+            let answered = !was_congested && self.poll_guest(cx);
+            if let Poll::Ready(Err(error)) = self.channel.poll_flush(cx) {
                 return Poll::Ready(Err(error));
             }
             if self.session.is_drained() {
                 return Poll::Ready(Ok(()));
             }
-            let freed = held_up && !self.is_held_up();
+            let freed = was_congested && !self.is_congested();
             if !answered && !freed {
                 return Poll::Pending;
             }
         }
     }
 
-    /// Takes in everything that the host has said. Ready when it has nothing more to say.
+    /// Handles all messages that were received. Ready when the host has closed its side.
     fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
-            match std::task::ready!(self.link.poll_receive(cx))? {
+            match std::task::ready!(self.channel.poll_receive(cx))? {
                 None => return Poll::Ready(Ok(())),
                 Some(Inbound::Message(message)) => self.session.handle_message(message, self.epoch.elapsed()),
                 Some(Inbound::InvalidMessage(error)) => self.session.handle_malformed(&error, self.epoch.elapsed()),
-                // What is no object names nothing that could be answered.
+                // There is no id that could be answered.
                 Some(Inbound::InvalidFrame(_)) => {}
             }
             self.follow_outputs();
@@ -191,12 +193,12 @@ impl<'a, L: MessageChannel<RunnerMessage, HostMessage>> Conversation<'a, L> {
         }
     }
 
-    /// Whether the guest must wait for the host to read; `poll_flush` wakes this task when it has.
-    fn is_held_up(&self) -> bool {
-        self.link.unsent() > MAX_UNSENT
+    /// The host does not read; `poll_flush` wakes this task when it does.
+    fn is_congested(&self) -> bool {
+        self.channel.unsent() > MAX_UNSENT
     }
 
-    /// Lets the guest compute. Whether it was answered meanwhile, and can go on.
+    /// Polls the guest. Whether a call of it was answered meanwhile, so that it can continue.
     fn poll_guest(&mut self, cx: &mut Context<'_>) -> bool {
         let Some(guest) = &mut self.guest else { return false };
         let turn = self.turns.poll(&mut **guest, cx);
@@ -217,13 +219,13 @@ impl<'a, L: MessageChannel<RunnerMessage, HostMessage>> Conversation<'a, L> {
         answered
     }
 
-    /// Does what the session says. Whether the guest was answered.
+    /// Follows the session's outputs. Whether a call of the guest was answered.
     fn follow_outputs(&mut self) -> bool {
         let mut answered = false;
         while let Some(output) = self.session.poll_output() {
             match output {
                 Output::Send(message) => {
-                    if let Err((message, error)) = self.link.send(message) {
+                    if let Err((message, error)) = self.channel.send(message) {
                         self.session.handle_too_long(message, error);
                     }
                 }

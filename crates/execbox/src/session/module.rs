@@ -1,0 +1,48 @@
+//! Runs of the module contract on a runner at the other end of a channel.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Context;
+use std::time::Duration;
+
+use execbox_core::contract::module::{CodeExecutionResult, Request};
+use execbox_core::engine::{Call, Notification};
+use execbox_core::protocol::host::{HostOptions, HostSession, ModuleHost};
+
+use crate::code::{Run, Settled};
+use crate::session::remote::{Host, RunnerChannel, drive};
+
+/// Runs a request on the runner at the other end of `channel`. Returns the result, and whether the runner can be used for
+/// another program.
+pub(crate) async fn run_code(
+    channel: &mut (impl RunnerChannel + ?Sized),
+    request: Request,
+    mut run: Run,
+    options: HostOptions,
+) -> (CodeExecutionResult, bool) {
+    static COUNT: AtomicU64 = AtomicU64::new(1);
+    let id = format!("run-{}", COUNT.fetch_add(1, Ordering::Relaxed));
+    let session = HostSession::module(id, request, options, Duration::ZERO);
+    let stopped = run.stopped();
+    let (end, is_reusable) = drive(session, channel, &mut run, &stopped).await;
+    (run.finish(end.outcome, end.memory_used_bytes), is_reusable)
+}
+
+impl Host for Run {
+    type Contract = ModuleHost;
+
+    fn call(&mut self, call: Call, cx: &mut Context<'_>) -> Option<Settled> {
+        Self::call(self, &call, cx)
+    }
+
+    fn poll_settled(&mut self, cx: &mut Context<'_>) -> Option<Settled> {
+        Self::poll_settled(self, cx)
+    }
+
+    fn notify(&mut self, notification: Notification) {
+        self.note(&notification);
+    }
+
+    fn cancel_calls(&mut self) {
+        self.calls.cancel();
+    }
+}

@@ -1,0 +1,216 @@
+//! The driver of guests on a runner at the other end of a channel.
+//!
+//! It connects a [`HostSession`] with the embedder's functions ([`Host`]), the clock and the channel. The rules are in the
+//! session; what happens to the channel afterwards is up to the executors.
+
+use std::future::{Future as _, poll_fn};
+use std::io;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use execbox_core::contract::stop::Stop;
+use execbox_core::protocol::host::{CloseReason, HostContract, HostSession, Output};
+use execbox_core::protocol::{HostMessage, RunnerMessage};
+use futures_util::FutureExt as _;
+use tokio::time::{Instant, Sleep};
+use tokio_util::sync::CancellationToken;
+
+use crate::session::channel::{Inbound, MessageChannel};
+
+/// A channel to a runner.
+pub(crate) trait RunnerChannel: MessageChannel<HostMessage, RunnerMessage> {}
+
+impl<T: MessageChannel<HostMessage, RunnerMessage> + ?Sized> RunnerChannel for T {}
+
+/// The host of one guest, under either contract: the functions that the guest may call, and the listeners.
+pub(crate) trait Host {
+    type Contract: HostContract;
+
+    /// Begins a call. If it finishes at once, the result is returned, otherwise by [`poll_settled`](Self::poll_settled).
+    fn call(&mut self, call: <Self::Contract as HostContract>::Call, cx: &mut Context<'_>) -> Option<Settled<Self>>;
+
+    /// The next call or promise that has settled, if there is one. Without one, the task is woken when there is.
+    fn poll_settled(&mut self, cx: &mut Context<'_>) -> Option<Settled<Self>>;
+
+    /// Shows or records what the guest reports.
+    fn notify(&mut self, notice: <Self::Contract as HostContract>::Notice);
+
+    /// Cancels the calls in flight.
+    fn cancel_calls(&mut self);
+}
+
+/// A call or promise with its result.
+pub(crate) type Settled<H> =
+    (<<H as Host>::Contract as HostContract>::Pending, <<H as Host>::Contract as HostContract>::Answer);
+
+type Outcome<H> = <<H as Host>::Contract as HostContract>::Outcome;
+
+/// Runs a program to its end. Returns the outcome, and whether the runner can be used for another program.
+pub(crate) async fn drive<H, L>(
+    session: HostSession<H::Contract>,
+    channel: &mut L,
+    host: &mut H,
+    cancellation: &CancellationToken,
+) -> (Outcome<H>, bool)
+where
+    H: Host,
+    L: RunnerChannel + ?Sized,
+{
+    let mut cancelled = pin!(cancellation.cancelled().fuse());
+    let mut driver = Driver::new(session, channel, host);
+    let outcome = poll_fn(|cx| {
+        if cancelled.as_mut().poll(cx).is_ready() {
+            driver.session.cancel(Stop::Cancelled(None), driver.now());
+        }
+        driver.poll(cx)
+    })
+    .await;
+    (outcome, driver.session.is_reusable() && driver.has_sent_everything())
+}
+
+/// How many bytes may wait to be sent. From a runner that does not read more than that, nothing is received: its messages
+/// would have to be answered, and the answers kept.
+const MAX_UNSENT: usize = 1 << 20;
+
+/// How long to receive from a runner after sending has failed: it may have finished before.
+const RECEIVE_TIMEOUT: Duration = Duration::from_millis(25);
+
+/// One program being driven.
+struct Driver<'a, H: Host, L: ?Sized> {
+    session: HostSession<H::Contract>,
+    channel: &'a mut L,
+    host: &'a mut H,
+    /// The zero of the session's times.
+    epoch: Instant,
+    timer: Pin<Box<Sleep>>,
+    /// Sending has failed: how, and until when messages are still received.
+    broken: Option<(Duration, CloseReason)>,
+    closed: bool,
+    outcome: Option<Outcome<H>>,
+}
+
+impl<'a, H: Host, L: RunnerChannel + ?Sized> Driver<'a, H, L> {
+    /// A driver of a session that began at time zero, which is now.
+    fn new(session: HostSession<H::Contract>, channel: &'a mut L, host: &'a mut H) -> Self {
+        let timer = Box::pin(tokio::time::sleep(Duration::ZERO));
+        Self { session, channel, host, epoch: Instant::now(), timer, broken: None, closed: false, outcome: None }
+    }
+
+    fn now(&self) -> Duration {
+        self.epoch.elapsed()
+    }
+
+    /// Makes all progress that is possible now.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Outcome<H>> {
+        self.follow_outputs(cx);
+        while self.poll_timer(cx) || self.poll_receive(cx) || self.poll_calls(cx) || self.poll_flush(cx) {
+            self.follow_outputs(cx);
+        }
+        self.outcome.take().map_or(Poll::Pending, Poll::Ready)
+    }
+
+    fn follow_outputs(&mut self, cx: &mut Context<'_>) {
+        while let Some(output) = self.session.poll_output() {
+            match output {
+                Output::Send(message) => {
+                    if let Err((message, error)) = self.channel.send(message) {
+                        let now = self.now();
+                        self.session.handle_too_long(message, error, now);
+                    }
+                }
+                Output::Call(call) => {
+                    if let Some((pending, answer)) = self.host.call(call, cx) {
+                        self.session.settle(pending, answer);
+                    }
+                }
+                Output::Notify(notice) => self.host.notify(notice),
+                Output::CancelCalls => self.host.cancel_calls(),
+                Output::Terminate => {} // The owner of the channel drops it, as the runner is not reusable.
+                Output::Finished(outcome) => self.outcome = Some(outcome),
+            }
+        }
+    }
+
+    /// Whether a timeout was handled.
+    fn poll_timer(&mut self, cx: &mut Context<'_>) -> bool {
+        let receive_until = self.broken.as_ref().map(|(until, _)| *until);
+        let due = self.session.next_timeout().into_iter().chain(receive_until).min();
+        let due = due.filter(|_| !self.session.is_finished()).and_then(|due| self.epoch.checked_add(due));
+        let Some(due) = due else { return false };
+        if self.timer.deadline() != due {
+            self.timer.as_mut().reset(due);
+        }
+        if self.timer.as_mut().poll(cx).is_pending() {
+            return false;
+        }
+        let now = self.now();
+        if let Some((_, reason)) = self.broken.take_if(|(until, _)| now >= *until) {
+            self.close(reason);
+        }
+        self.session.handle_timeout(now);
+        true
+    }
+
+    /// Whether a message or the end of the channel was received.
+    fn poll_receive(&mut self, cx: &mut Context<'_>) -> bool {
+        if self.session.is_finished() || self.closed || self.is_congested() {
+            return false;
+        }
+        let Poll::Ready(received) = self.channel.poll_receive(cx) else { return false };
+        let now = self.now();
+        match received {
+            Ok(Some(Inbound::Message(message))) => self.session.handle_message(message, now),
+            Ok(Some(Inbound::InvalidMessage(error))) => self.session.handle_misbehaviour(error, now),
+            Ok(Some(Inbound::InvalidFrame(error))) => self.session.handle_misbehaviour(error, now),
+            Ok(None) => self.close(CloseReason::Closed),
+            Err(error) => self.close(close_reason(&error)),
+        }
+        true
+    }
+
+    /// Whether a call or promise has settled. Until the program is sent, and while the runner does not read, they wait.
+    fn poll_calls(&mut self, cx: &mut Context<'_>) -> bool {
+        if !self.session.is_running() || self.is_congested() {
+            return false;
+        }
+        let settled = self.host.poll_settled(cx);
+        settled.map(|(pending, answer)| self.session.settle(pending, answer)).is_some()
+    }
+
+    /// Whether there is something to do after flushing: the runner reads again, or the channel is broken.
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> bool {
+        if self.broken.is_some() {
+            return false;
+        }
+        let was_congested = self.is_congested();
+        if let Poll::Ready(Err(error)) = self.channel.poll_flush(cx) {
+            self.broken = Some((self.now() + RECEIVE_TIMEOUT, close_reason(&error)));
+            return true;
+        }
+        was_congested && !self.is_congested()
+    }
+
+    /// The runner does not read.
+    fn is_congested(&self) -> bool {
+        self.channel.unsent() > MAX_UNSENT
+    }
+
+    fn has_sent_everything(&self) -> bool {
+        self.channel.unsent() == 0 && self.broken.is_none()
+    }
+
+    fn close(&mut self, reason: CloseReason) {
+        self.closed = true;
+        let now = self.now();
+        self.session.handle_close(reason, now);
+    }
+}
+
+/// Only the kind of an error: its message may contain paths and addresses of this host.
+fn close_reason(error: &io::Error) -> CloseReason {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof => CloseReason::CutOff,
+        kind => CloseReason::Failed(kind.to_string()),
+    }
+}
