@@ -7,7 +7,7 @@ use execbox_typescript::TypeScript;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|source: &str| {
-    match TypeScript.script(source, &Reading::UNHURRIED) {
+    match TypeScript.script(source, &Reading::DEFAULT) {
         Ok(compiled) => {
             for line in 1..=compiled.text.lines().count() as u32 {
                 assert_eq!(compiled.source_position(Position { line, column: 1 }).line, line);

@@ -1,5 +1,4 @@
-//! The public errors of an execution, and its result (runner specification, "Final Result Contract"
-//! and "Stable Error Codes").
+//! The result of an execution and its errors (runner specification, "Final Result Contract" and "Stable Error Codes").
 
 use std::fmt;
 use std::time::Duration;
@@ -16,19 +15,19 @@ use crate::text::{OneLine, cut};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorCode {
-    /// The execution ran out of time, or was cancelled.
+    /// The timeout passed, or the caller cancelled the execution.
     Timeout,
-    /// The guest was refused memory.
+    /// The guest exceeded its memory limit.
     MemoryLimit,
     /// A tool's input or output does not match its schema.
     ValidationError,
-    /// A tool failed, on the host.
+    /// A tool failed on the host.
     ToolError,
-    /// Guest code threw, or is not a program.
+    /// Guest code threw an error or has a syntax error.
     RuntimeError,
-    /// A value cannot cross between guest and host.
+    /// A value between guest and host is not serializable.
     SerializationError,
-    /// Something between host and guest broke.
+    /// A fault between host and guest.
     InternalError,
 }
 
@@ -43,7 +42,7 @@ impl ErrorCode {
         Self::InternalError,
     ];
 
-    /// The code as it stands in messages and results, for example `tool_error`.
+    /// The code as in messages and results, for example `tool_error`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Timeout => "timeout",
@@ -56,7 +55,7 @@ impl ErrorCode {
         }
     }
 
-    /// The code of that name, if there is one.
+    /// The code with that name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|code| code.as_str() == name)
     }
@@ -68,25 +67,25 @@ impl fmt::Display for ErrorCode {
     }
 }
 
-/// Why an execution, or one tool call, failed.
+/// Why an execution or a tool call failed.
 ///
-/// Serialises as the runner specification has it, `{code, message}`, with `name`, `position` and `stack` beside them where
-/// they are known. Its [`Display`](fmt::Display) is the code, then all of it as [`render`] writes it.
+/// Serialises as in the runner specification, `{code, message}`, with `name`, `position` and `stack` if they are known.
+/// [`Display`](fmt::Display) writes the code, then the error as [`render`] does.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{code}: {}", self.render())]
 pub struct ExecuteError {
-    /// Which of the seven kinds.
+    /// The kind of error.
     pub code: ErrorCode,
-    /// What is wrong: of an error of the guest's, exactly its message; of a thrown value that is no error, the value as text.
+    /// The message of the guest's error; a thrown value that is not an error as text; or the message of the host.
     pub message: String,
-    /// The name of the guest's error, for example `TypeError`. `None` for a thrown value that is no error, and for
-    /// failures of tools and limits.
+    /// The name of the guest's error, for example `TypeError`. `None` for a thrown value that is not an error, and for failed
+    /// tools and exceeded limits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Where in the guest's source it came from, if that is known.
+    /// The position in the guest's source, if it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub position: Option<Position>,
-    /// How the guest got there, innermost first: at most [`MAX_FRAMES`]. Empty for code that does not compile.
+    /// The innermost frames, at most [`MAX_FRAMES`]. Empty for syntax errors.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stack: Vec<StackFrame>,
     /// Why an executor rejected the request before anything of it was executed; it is safe to try again later. Not
@@ -102,7 +101,7 @@ impl From<Rejected> for ExecuteError {
 }
 
 impl ExecuteError {
-    /// An error of that code and message.
+    /// An error with this code and message, and nothing else.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), name: None, position: None, stack: Vec::new(), rejected: None }
     }
@@ -117,7 +116,7 @@ impl ExecuteError {
         Self::new(ErrorCode::ToolError, message)
     }
 
-    /// The error as text for people and models, without its code: see [`render`].
+    /// The error without its code as text: see [`render`].
     pub fn render(&self) -> String {
         let place = self.position.filter(|_| self.stack.is_empty()).map(|at| StackFrame::new(None, SCRIPT_NAME, at));
         render(self.name.as_deref(), &self.message, place.as_slice().iter().chain(&self.stack))
@@ -141,23 +140,23 @@ impl ExecuteError {
 /// The file of a script in [`StackFrame`]s.
 pub const SCRIPT_NAME: &str = "<script>";
 
-/// The most frames that an error has.
+/// The most frames of an error.
 pub const MAX_FRAMES: usize = 8;
 
-/// The longest name of an error or a function, in characters.
+/// The most characters of the name of an error or a function.
 const MAX_NAME: usize = 256;
 
-/// One frame of a stack: where the guest's own source was called, or threw.
+/// One frame of a stack, in the guest's source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StackFrame {
     /// The function's name, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub function: Option<String>,
-    /// The source: [`SCRIPT_NAME`], or the name of a module.
+    /// [`SCRIPT_NAME`] or the name of a module.
     pub file: String,
-    /// 1-based line, in the source as it was given.
+    /// 1-based line, in the source as given.
     pub line: u32,
-    /// 1-based column, in UTF-16 units.
+    /// 1-based column, in UTF-16 code units.
     pub column: u32,
 }
 
@@ -166,13 +165,13 @@ impl StackFrame {
         Self { function, file: file.into(), line: at.line, column: at.column }
     }
 
-    /// Its place in its file.
+    /// The position in the file.
     pub fn position(&self) -> Position {
         Position { line: self.line, column: self.column }
     }
 }
 
-/// As it is written behind `at`: `total (./lib/math.ts:3:7)`, `<script>:5:1`. Always one line, whatever a function is called.
+/// The frame as after `at` in a stack: `total (./lib/math.ts:3:7)`, `<script>:5:1`. Always on one line: names are escaped.
 impl fmt::Display for StackFrame {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.function {
@@ -182,8 +181,7 @@ impl fmt::Display for StackFrame {
     }
 }
 
-/// An error as text for people and models, as JavaScript's `error.stack` has it: name and message, then a line for each
-/// frame.
+/// An error as text, in the format of JavaScript's `error.stack`: name and message, then a line for each frame.
 ///
 /// ```text
 /// TypeError: x is not a function
@@ -191,7 +189,7 @@ impl fmt::Display for StackFrame {
 ///     at <script>:5:1
 /// ```
 ///
-/// A message may have lines that look like frames: what has to be relied on is in the fields.
+/// A message can have lines that look like frames: only the fields of an error are reliable.
 pub fn render<'a>(name: Option<&str>, message: &str, stack: impl IntoIterator<Item = &'a StackFrame>) -> String {
     let mut text = match (name.unwrap_or_default(), message) {
         ("", message) => message.to_owned(),
@@ -204,7 +202,7 @@ pub fn render<'a>(name: Option<&str>, message: &str, stack: impl IntoIterator<It
     text
 }
 
-/// What an error keeps of a stack: its innermost frames, with names of a bounded length.
+/// The innermost frames of a stack, with names cut to [`MAX_NAME`].
 pub(crate) fn bounded_stack(frames: impl Iterator<Item = StackFrame>) -> Vec<StackFrame> {
     let frames = frames.filter(|frame| frame.file.len() <= MAX_NAME_BYTES).take(MAX_FRAMES);
     frames.map(|frame| StackFrame { function: frame.function.map(|name| cut(&name, MAX_NAME)), ..frame }).collect()
@@ -212,20 +210,20 @@ pub(crate) fn bounded_stack(frames: impl Iterator<Item = StackFrame>) -> Vec<Sta
 
 // ---- Results ------------------------------------------------------------------------------------
 
-/// What an execution came to. Serialises exactly as the runner specification's `ExecuteResult`:
+/// The result of an execution. Serialises as `ExecuteResult` of the runner specification:
 /// `{ok: true, durationMs, logs, result?}` or `{ok: false, durationMs, logs, error}`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ExecuteResult {
-    /// The value of the program, `None` for `undefined`; or why there is none.
+    /// The value of the script, `None` for `undefined`; or the error.
     pub outcome: Result<Option<Json>, ExecuteError>,
-    /// Console lines, in order, cut to the limits of the execution.
+    /// The console lines, in order, cut to the log limits.
     pub logs: Vec<String>,
-    /// Wall time from the acceptance of the execution; on the wire in milliseconds, to the microsecond.
+    /// Wall time from acceptance to result. Serialised in milliseconds, to the microsecond.
     pub duration: Duration,
 }
 
 impl ExecuteResult {
-    /// A failure before anything ran.
+    /// The result of an execution that failed before its script ran.
     pub fn failed(error: ExecuteError, duration: Duration) -> Self {
         Self { outcome: Err(error), logs: Vec::new(), duration }
     }
@@ -241,7 +239,7 @@ impl ExecuteResult {
     }
 }
 
-/// The fields as they are spelled on the wire, to be written.
+/// The fields of a serialised result.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct WrittenResult<'a> {
@@ -254,7 +252,7 @@ struct WrittenResult<'a> {
     error: Option<&'a ExecuteError>,
 }
 
-/// The same, as they are read.
+/// The fields of a result to deserialise.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ReadResult {
@@ -267,7 +265,7 @@ struct ReadResult {
     error: Option<ExecuteError>,
 }
 
-/// `"result": null` is a null; only a missing `result` is `undefined`.
+/// `"result": null` is `null`; a missing `result` is `undefined`.
 fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Json>, D::Error> {
     Json::deserialize(deserializer).map(Some)
 }
@@ -288,11 +286,11 @@ impl<'de> Deserialize<'de> for ExecuteResult {
         let outcome = match (wire.ok, wire.error) {
             (true, None) => Ok(wire.result),
             (false, Some(error)) => Err(error),
-            (true, Some(_)) => return Err(D::Error::custom("`ok` is true, yet there is an `error`")),
-            (false, None) => return Err(D::Error::custom("`ok` is false, yet there is no `error`")),
+            (true, Some(_)) => return Err(D::Error::custom("unexpected `error` in a result with `ok: true`")),
+            (false, None) => return Err(D::Error::custom("missing `error` in a result with `ok: false`")),
         };
         let duration = Duration::try_from_secs_f64(wire.duration_ms / 1000.0)
-            .map_err(|_| D::Error::custom("`durationMs` is not a duration"))?;
+            .map_err(|_| D::Error::custom("invalid `durationMs`: expected a number that is not negative"))?;
         Ok(Self { outcome, logs: wire.logs, duration })
     }
 }
@@ -303,7 +301,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn results_serialise_as_the_specification_has_them() {
+    fn results_serialise_as_specified() {
         let result =
             |outcome| ExecuteResult { outcome, logs: vec!["a".into()], duration: Duration::from_nanos(1_234_567_890) };
         let error = ExecuteError::new(ErrorCode::MemoryLimit, "too much");
@@ -323,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_of_a_guests_error_stands_beside_code_and_message() {
+    fn errors_serialise_with_their_known_fields() {
         let at = Position { line: 3, column: 7 };
         let error = ExecuteError {
             position: Some(at),
@@ -347,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_that_contradicts_itself_is_refused() {
+    fn contradictory_results_are_rejected() {
         for wire in [
             json!({"ok": false, "durationMs": 1, "logs": []}),
             json!({"ok": true, "durationMs": 1, "logs": [], "error": {"code": "timeout", "message": ""}}),
@@ -359,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn codes_have_one_name() {
+    fn code_names_are_unique() {
         for code in ErrorCode::ALL {
             assert_eq!(serde_json::to_value(code).unwrap(), json!(code.as_str()));
             assert_eq!(ErrorCode::from_name(code.as_str()), Some(code));

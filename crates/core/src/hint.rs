@@ -1,15 +1,15 @@
-//! What a wrong name could have meant.
+//! Suggestions for unknown names.
 
 use crate::text::Quoted;
 
-/// How many known names are compared, and how long they may be. Most graphs have fewer and shorter ones.
+/// The most known names that are compared, and the most characters of each.
 const MAX_COMPARED: usize = 256;
 const MAX_COMPARED_CHARS: usize = 64;
 
-/// How many known names are listed.
+/// The most known names that are listed.
 const MAX_LISTED: usize = 8;
 
-/// `; did you mean 'x'?`, if one of `known` is `name` but for a few letters; else what is `listed`.
+/// `; did you mean 'x'?` if one of `known` is similar to `name`; else `listed`, followed by a list of `known`.
 pub(crate) fn hint<'a>(name: &str, known: impl Iterator<Item = &'a str> + Clone, listed: &str) -> String {
     near(name, known.clone()).map_or_else(|| list(known, listed), did_you_mean)
 }
@@ -18,19 +18,19 @@ pub(crate) fn did_you_mean(name: &str) -> String {
     format!("; did you mean {}?", Quoted(name))
 }
 
-/// Which of `known` is `name` but for a few letters.
+/// The name of `known` that is most similar to `name`: equal except for a few letters.
 pub(crate) fn near<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let others = known.filter(|other| *other != name).take(MAX_COMPARED);
     others.filter_map(|other| Some((distance(name, other)?, other))).min().map(|(_, other)| other)
 }
 
-/// Which of `known` has the words of `name` in another order, whatever stands between words: `list_orders` for `ordersList`.
+/// The name of `known` that has the same words in any order and notation: `list_orders` for `ordersList`.
 pub(crate) fn same_words<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let sought = words(name);
-    (sought.len() > 1).then(|| known.take(MAX_COMPARED).find(|other| words(other) == sought)).flatten()
+    let wanted = words(name);
+    (wanted.len() > 1).then(|| known.take(MAX_COMPARED).find(|other| words(other) == wanted)).flatten()
 }
 
-/// The words of a name, sorted: split at capitals and at what is no letter.
+/// The words of a name, sorted. Words start at capitals and after characters that are not alphanumeric.
 fn words(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     for c in name.chars().take(MAX_COMPARED_CHARS) {
@@ -46,7 +46,7 @@ fn words(name: &str) -> Vec<String> {
     words
 }
 
-/// The first of `known`, and how many more there are.
+/// Lists the first names of `known`, and the number of the others.
 pub(crate) fn list(mut known: impl Iterator<Item = impl AsRef<str>>, listed: &str) -> String {
     let names: Vec<_> = known.by_ref().take(MAX_LISTED).map(|name| Quoted(name.as_ref()).to_string()).collect();
     match (names.len(), known.count()) {
@@ -56,8 +56,8 @@ pub(crate) fn list(mut known: impl Iterator<Item = impl AsRef<str>>, listed: &st
     }
 }
 
-/// How many letters must be added, removed, replaced or swapped with their neighbour to get from `a` to `b`, in upper case or
-/// lower; `None` if that makes it another word.
+/// The edit distance of two names, ignoring case: letters added, removed, replaced, or swapped with their neighbour.
+/// `None` if it is too large for a typing error.
 fn distance(a: &str, b: &str) -> Option<usize> {
     let letters =
         |text: &str| text.chars().take(MAX_COMPARED_CHARS + 1).flat_map(char::to_lowercase).collect::<Vec<_>>();
@@ -66,7 +66,7 @@ fn distance(a: &str, b: &str) -> Option<usize> {
     if most > MAX_COMPARED_CHARS {
         return None;
     }
-    // The classic table, of which three rows matter.
+    // The table of the optimal string alignment distance, of which three rows are kept.
     let mut above = vec![0; b.len() + 1];
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, left) in a.iter().enumerate() {
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn near_names_are_meant_and_others_are_listed() {
+    fn similar_names_are_suggested_and_others_are_listed() {
         let hint = |name, known: &[&str]| hint(name, known.iter().copied(), "known:");
         assert_eq!(hint("readfile", &["writeFile", "readFile"]), "; did you mean 'readFile'?");
         assert_eq!(hint("inptu", &["input"]), "; did you mean 'input'?");

@@ -1,19 +1,18 @@
-//! What a front end for source text owes the contracts.
+//! The interface of a language front end.
 //!
-//! A [`Language`] turns what a model wrote into what an engine runs: [`Code`], the source changed line for line,
-//! with a note wherever columns differ, so that engines report positions of the source. The one that ships
-//! is the crate `execbox-typescript`. Nothing here parses anything.
+//! A [`Language`] compiles the source that a model wrote to the [`Code`] that an engine runs. Code has the lines of the
+//! source, and records where columns differ, so that engines report positions in the source. The crate
+//! `execbox-typescript` implements it; this module parses nothing.
 //!
-//! The module contract also has to know how modules refer to each other, before any of them runs:
-//! [`Module`] says it in the terms of the ECMAScript specification (`ModuleRequest`, `ImportEntry`,
-//! `ExportEntry`), and [`link`](crate::link) is what reads it.
+//! For the module contract, a front end also reports the imports and exports of a [`Module`], in the terms of the
+//! ECMAScript specification (`ModuleRequest`, `ImportEntry`, `ExportEntry`). [`link`](crate::link) links modules by them.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A place in source text. Both numbers are 1-based; columns count UTF-16 code units, as JavaScript does.
+/// A position in source text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Position {
     /// 1-based line.
@@ -28,32 +27,30 @@ impl fmt::Display for Position {
     }
 }
 
-/// What an engine runs: a source whose lines are where they were.
-///
-/// Every line of `text` up to the source's last is that line of the source, possibly changed; lines after it are generated.
+/// Compiled source with the line numbers of the source. Lines after the last one of the source are generated.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Code {
-    /// The text to run.
+    /// The text that the engine runs.
     pub text: String,
-    /// Where columns differ from the source's, ordered by place in `text`.
+    /// Where columns differ from those of the source, ordered by position in `text`.
     pub shifts: Vec<Shift>,
 }
 
-/// From one place of [`Code::text`] to the next shift or the end of the line: what the columns are in the source.
+/// Maps the columns of [`Code::text`] to those of the source, from one position to the next shift or the end of the line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shift {
-    /// 1-based line, in the code and in the source alike.
+    /// 1-based line, in the code and in the source.
     pub line: u32,
-    /// 1-based column in the code where it begins, in UTF-16 units.
+    /// 1-based column in the code where the shift begins, in UTF-16 code units.
     pub column: u32,
     /// The column of the source that corresponds to `column`.
     pub source_column: u32,
-    /// The text from here on was inserted: all of it corresponds to `source_column`.
+    /// The text was inserted: all of it corresponds to `source_column`.
     pub inserted: bool,
 }
 
 impl Code {
-    /// The place in the source that `at`, a place in [`text`](Self::text), corresponds to.
+    /// The position in the source that corresponds to `at`, a position in [`text`](Self::text).
     pub fn source_position(&self, at: Position) -> Position {
         let after = self.shifts.partition_point(|shift| (shift.line, shift.column) <= (at.line, at.column));
         let Some(shift) = self.shifts[..after].last().filter(|shift| shift.line == at.line) else { return at };
@@ -63,34 +60,34 @@ impl Code {
 }
 
 impl<T: Into<String>> From<T> for Code {
-    /// Code that is the source itself.
+    /// Code that is its own source.
     fn from(text: T) -> Self {
         Self { text: text.into(), shifts: Vec::new() }
     }
 }
 
-/// Source text that is not a program.
+/// Why source text is invalid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SyntaxError {
-    /// What is wrong, in one sentence, without the position.
+    /// The message, without the position.
     pub message: String,
-    /// Where, in the source as it was given.
+    /// The position in the source as given.
     pub position: Option<Position>,
 }
 
-/// What reading a source may cost, and when to give up.
+/// Limits on reading a source.
 #[derive(Clone, Copy)]
 pub struct Reading<'a> {
-    /// The longest source that is read, in bytes.
+    /// The most bytes of the source.
     pub max_source_bytes: usize,
-    /// Asked every few thousand tokens whether to give up: time is up, or the caller cancelled. A reading that gives up is
-    /// a [`SyntaxError`] of any text; whoever answers true here knows what it means.
+    /// Called every few thousand tokens. If it returns true, reading stops with any [`SyntaxError`], which the caller
+    /// ignores.
     pub should_stop: &'a dyn Fn() -> bool,
 }
 
 impl Reading<'_> {
-    /// The default limits, and never given up.
-    pub const UNHURRIED: Reading<'static> =
+    /// The default limits; reading does not stop.
+    pub const DEFAULT: Reading<'static> =
         Reading { max_source_bytes: crate::program::DEFAULT_MAX_SOURCE_BYTES, should_stop: &|| false };
 }
 
@@ -100,68 +97,62 @@ impl fmt::Debug for Reading<'_> {
     }
 }
 
-/// A front end: from what a model wrote to what an engine runs.
+/// A front end: compiles sources to code that an engine runs.
 pub trait Language: Send + Sync {
-    /// Normalises a script (script contract) to *the body of an async function without parameters* that
-    /// returns the script's result. The engine compiles all of the text as that body: nothing is put around
-    /// it that the source could close.
+    /// Compiles a script (script contract) to *the body of an async function without parameters* that returns the result of
+    /// the script. The engine compiles the whole text as that body, so that the source cannot close the function.
     fn script(&self, source: &str, reading: &Reading<'_>) -> Result<Code, SyntaxError>;
 
-    /// Compiles one ES module (module contract, §7) to what the engine runs, and says what linking must
-    /// know. Whether a specifier leads anywhere is not its business.
+    /// Compiles one ES module (module contract, §7), and returns its imports and exports. Specifiers are not resolved.
     ///
-    /// `work` is how much of all modules together may still be read, in bytes; what is read more than
-    /// once counts more than once. The front end takes from it what it uses, and refuses a source that
-    /// needs more.
+    /// `work` is the number of bytes that may still be read in all modules together; bytes that are read twice count twice.
+    /// The front end subtracts what it reads, and fails if that exceeds `work`.
     ///
-    /// A front end for scripts alone refuses every module, which is the default.
+    /// The default implementation fails: the language has no modules.
     fn module(&self, source: ModuleSource<'_>, reading: &Reading<'_>, work: &mut u64) -> Result<Module, SyntaxError> {
         let _ = (source, reading, work);
         Err(SyntaxError { message: "this language has no modules".to_owned(), position: None })
     }
 }
 
-/// What the source of a module is written in (module contract, §3, `language`).
+/// The language of a module's source (module contract, §3, `language`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub enum Dialect {
-    /// Standard ECMAScript. Types are a syntax error.
+    /// Standard ECMAScript. Types are syntax errors.
     JavaScript,
-    /// TypeScript, whose types are erased and not checked. Nearly all JavaScript means the same in it.
+    /// TypeScript. Types are erased and not checked.
     #[default]
     TypeScript,
 }
 
-/// The source of one module, and what bears on its meaning.
+/// The source of one module.
 #[derive(Debug, Clone, Copy)]
 pub struct ModuleSource<'a> {
-    /// The source, as it was given.
+    /// The source as given.
     pub text: &'a str,
-    /// What it is written in.
+    /// The language of the source.
     pub dialect: Dialect,
-    /// The names of the globals that every module sees at module scope (§3.4). The front end imports those
-    /// that the module uses and does not declare from [`GLOBALS_MODULE`]; that import is in no record of
-    /// [`Module`].
+    /// The names of the globals at module scope (§3.4). The front end imports those that the module uses and does not declare
+    /// from [`GLOBALS_MODULE`]. [`Module`] does not contain this import.
     pub globals: &'a BTreeSet<String>,
 }
 
-/// The specifier of the module whose exports are the globals (§3.4). The engine has it as a synthetic
-/// module. Being a URL, it is nothing that a guest or a caller could name.
+/// The specifier of the synthetic module whose exports are the globals (§3.4). It is a URL, which no module of a guest or a
+/// caller can have as its name.
 pub const GLOBALS_MODULE: &str = "execbox:globals";
 
-/// One module: what the engine runs, and how it is tied to others. Positions are in the source as given.
+/// A compiled module, with its imports and exports. Positions are in the source as given.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Module {
-    /// What the engine runs: a standard ES module.
+    /// The code: a standard ES module.
     pub code: Code,
-    /// The modules that it asks for, statically, in the order of the source. Those that only types were
-    /// imported from are gone. One specifier may be there more than once.
+    /// The static module requests, in the order of the source, without those that only import types. Specifiers can repeat.
     pub requests: Vec<Request>,
-    /// What it imports by name or as a namespace.
+    /// The imported bindings.
     pub imports: Vec<Import>,
-    /// What it exports.
+    /// The exports.
     pub exports: Vec<Export>,
-    /// Names under which it exports types and nothing else: gone when it runs, and good to know for who
-    /// imports one as a value.
+    /// Names that the module exports as types only. They serve to explain an import of such a name as a value.
     pub types: Vec<String>,
 }
 
@@ -170,27 +161,27 @@ pub struct Module {
 pub struct Request {
     /// The specifier's value.
     pub specifier: String,
-    /// Where its string begins.
+    /// The position of the specifier's string.
     pub position: Position,
 }
 
 /// One imported binding: `local` in `import { imported as local } from "specifier"`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Import {
-    /// Which of [`requests`](Module::requests) it is from.
+    /// The index of its request in [`requests`](Module::requests).
     pub request: usize,
-    /// What it is there.
+    /// The name in the imported module.
     pub imported: Imported,
-    /// What it is here.
+    /// The name in this module.
     pub local: String,
-    /// Where `imported` stands; for defaults and namespaces, where `local` does.
+    /// The position of `imported`; for defaults and namespaces, that of `local`.
     pub position: Position,
 }
 
-/// What is imported of a module.
+/// What an import takes from a module.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Imported {
-    /// The export of this name; `default` among them.
+    /// The export with this name, which can be `default`.
     Name(String),
     /// The module's namespace: `* as local`.
     Namespace,
@@ -201,31 +192,31 @@ pub enum Imported {
 pub enum Export {
     /// `export const name`, `export { local as name }`, `export default`. `local` may be an import.
     Local {
-        /// What it is exported as.
+        /// The exported name.
         name: String,
-        /// The binding here; `*default*` for a default export without a name.
+        /// The binding in this module; `*default*` for a default export without a name.
         local: String,
     },
     /// `export { imported as name } from "specifier"`, `export * as name from "specifier"`.
     From {
-        /// What it is exported as.
+        /// The exported name.
         name: String,
-        /// Which of [`requests`](Module::requests) it is from.
+        /// The index of its request in [`requests`](Module::requests).
         request: usize,
-        /// What it is there.
+        /// The name in the imported module.
         imported: Imported,
-        /// Where `imported` stands.
+        /// The position of `imported`.
         position: Position,
     },
-    /// `export * from "specifier"`: every name but `default`.
+    /// `export * from "specifier"`: every export except `default`.
     All {
-        /// Which of [`requests`](Module::requests) it is from.
+        /// The index of its request in [`requests`](Module::requests).
         request: usize,
     },
 }
 
 impl Export {
-    /// The name that it adds to the module's exports; `None` if it adds all of another module's.
+    /// The exported name; `None` for `export *`.
     pub fn name(&self) -> Option<&str> {
         match self {
             Self::Local { name, .. } | Self::From { name, .. } => Some(name),

@@ -1,18 +1,18 @@
-//! What a runner is told of providers (runner specification, "Inputs To The Runner"): names and
-//! words, and no capability.
+//! What a runner knows about providers (runner specification, "Inputs To The Runner"): names and descriptions, and no
+//! functions.
 
 use std::sync::Arc;
 
 use crate::program::Namespace;
 
-/// One provider: one guest-visible global namespace.
+/// One provider: a global object in guest code whose members are its tools.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProviderManifest {
-    /// The namespace's name.
+    /// The name of the global.
     pub name: String,
-    /// Its tools, in order. Their safe names are distinct.
+    /// The tools, in order. Their safe names are distinct.
     pub tools: Vec<ToolManifest>,
-    /// TypeScript declarations of the namespace, for models to read.
+    /// TypeScript declarations of the global, for models.
     pub types: String,
     namespace: Arc<Namespace>,
 }
@@ -20,16 +20,16 @@ pub struct ProviderManifest {
 /// One tool of a provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolManifest {
-    /// The property that guest code calls.
+    /// The name in guest code.
     pub safe_name: String,
-    /// The name that the tool's owner gave it.
+    /// The name that the host gave the tool.
     pub original_name: String,
-    /// What it does, for models to read.
+    /// A description for models.
     pub description: Option<String>,
 }
 
 impl ProviderManifest {
-    /// A manifest of these parts.
+    /// Creates a manifest. The safe names of `tools` must be distinct.
     pub fn new(name: impl Into<String>, tools: Vec<ToolManifest>, types: impl Into<String>) -> Self {
         let name = name.into();
         let functions = tools.iter().map(|tool| tool.safe_name.clone()).collect();
@@ -37,7 +37,7 @@ impl ProviderManifest {
         Self { name, tools, types: types.into(), namespace }
     }
 
-    /// The provider as the engine sees it. Shared: many executions use one manifest.
+    /// The provider as the engine sees it, shared between executions.
     pub fn namespace(&self) -> Arc<Namespace> {
         Arc::clone(&self.namespace)
     }

@@ -1,12 +1,9 @@
-//! Names that guest code can write: provider names, and safe names for tools.
-//!
-//! Pure functions over text. Collisions between the tools of one provider are resolved in
-//! [`SafeNames`]; whether two providers clash is for whoever holds them all.
+//! Names in guest code: names of providers, and safe names of tools.
 
 use std::collections::{HashMap, HashSet};
 
-/// Words that cannot be an identifier in strict-mode module code, sorted.
-#[rustfmt::skip] // one word a line says no more
+/// Words that are not identifiers in strict-mode module code, sorted.
+#[rustfmt::skip]
 const RESERVED: &[&str] = &[
     "arguments", "await", "break", "case", "catch", "class", "const", "continue", "debugger", "default", "delete",
     "do", "else", "enum", "eval", "export", "extends", "false", "finally", "for", "function", "if", "implements",
@@ -15,11 +12,11 @@ const RESERVED: &[&str] = &[
     "yield",
 ];
 
-/// Property names that JavaScript itself looks up on objects: a tool must not answer to them.
+/// Property names that JavaScript itself looks up on objects: no tool can have them.
 const MAGIC: &[&str] = &["__proto__", "constructor", "prototype", "then", "toString"];
 
-/// Global names of the realm and the console, sorted: a provider must not hide them.
-#[rustfmt::skip] // one word a line says no more
+/// Globals of every guest, sorted: no provider can have their names.
+#[rustfmt::skip]
 const GLOBALS: &[&str] = &[
     "AggregateError", "Array", "ArrayBuffer", "AsyncDisposableStack", "Atomics", "BigInt", "BigInt64Array",
     "BigUint64Array", "Boolean", "DataView", "Date", "DisposableStack", "Error", "EvalError", "FinalizationRegistry",
@@ -32,11 +29,11 @@ const GLOBALS: &[&str] = &[
     "structuredClone", "undefined", "unescape",
 ];
 
-/// The longest safe name; longer ones are cut (and stay unique by the collision rule).
+/// The most characters of a safe name before it is numbered. Longer names are cut.
 const MAX_SAFE_NAME: usize = 128;
 
-/// Whether `name` is an identifier as ECMAScript has them in modules: of letters and digits of any script, `_` and `$`, not
-/// starting with a digit, not a reserved word.
+/// Whether `name` is an identifier in an ECMAScript module: letters and digits of any script, `_` and `$`, not starting with
+/// a digit, and not a reserved word.
 pub fn is_identifier(name: &str) -> bool {
     let starts = |c| matches!(c, '_' | '$') || unicode_id_start::is_id_start(c);
     name.starts_with(starts) && name.chars().all(is_identifier_part) && RESERVED.binary_search(&name).is_err()
@@ -47,29 +44,29 @@ pub(crate) fn is_identifier_part(c: char) -> bool {
     matches!(c, '$' | '\u{200c}' | '\u{200d}') || unicode_id_start::is_id_continue(c)
 }
 
-/// Whether `name` can follow a dot: an identifier, or a reserved word.
+/// Whether `name` can follow a dot in ASCII: letters, digits, `_` and `$`, not starting with a digit. Reserved words can.
 pub fn is_property_name(name: &str) -> bool {
     !name.is_empty() && !name.starts_with(|c: char| c.is_ascii_digit()) && name.chars().all(is_name_char)
 }
 
-/// Why a provider cannot have the name it was given.
+/// Why a provider's name is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProviderNameError {
-    /// Not an identifier that guest code could write.
+    /// Not an ASCII identifier.
     #[error(
-        "provider name {0:?} is not an identifier: use ASCII letters, digits, `_` and `$`, not starting with a digit, \
-         and no reserved word"
+        "invalid provider name {0:?}: expected ASCII letters, digits, `_` and `$`, not starting with a digit, and not a \
+         reserved word"
     )]
     NotAnIdentifier(String),
-    /// The name of something that guest code already has.
-    #[error("provider name {0:?} would hide the global `{0}` from guest code: choose another")]
+    /// The name of a global of every guest.
+    #[error("invalid provider name {0:?}: it would hide the global `{0}`; use another name")]
     Global(String),
-    /// Two providers of one name.
-    #[error("two providers are named {0:?}: give each its own name")]
+    /// Two providers have this name.
+    #[error("duplicate provider name {0:?}")]
     Duplicate(String),
 }
 
-/// Checks that `name` can be a provider's name: a guest-visible global namespace.
+/// Checks the name of a provider: that of a global in guest code.
 pub fn check_provider_name(name: &str) -> Result<(), ProviderNameError> {
     if !name.is_ascii() || !is_identifier(name) || MAGIC.contains(&name) {
         return Err(ProviderNameError::NotAnIdentifier(name.to_owned()));
@@ -80,7 +77,7 @@ pub fn check_provider_name(name: &str) -> Result<(), ProviderNameError> {
     Ok(())
 }
 
-/// Checks the names of all providers of one execution together.
+/// Checks the names of all providers of one execution, and that they are distinct.
 pub fn check_provider_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<(), ProviderNameError> {
     let mut seen = HashSet::new();
     for name in names {
@@ -92,7 +89,7 @@ pub fn check_provider_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Res
     Ok(())
 }
 
-/// Hands out the safe names of one provider's tools, each once.
+/// Assigns distinct safe names to the tools of one provider.
 ///
 /// ```
 /// let mut names = execbox_core::names::SafeNames::default();
@@ -102,12 +99,12 @@ pub fn check_provider_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Res
 /// ```
 #[derive(Debug, Default)]
 pub struct SafeNames {
-    /// Every name handed out, with how often a tool asked for just that one: where its numbering goes on.
+    /// Every assigned name, with the last number that was added to it.
     taken: HashMap<String, u32>,
 }
 
 impl SafeNames {
-    /// The safe name for `original`: never handed out before by this value.
+    /// The safe name of the tool `original`, different from all that were assigned before.
     pub fn assign(&mut self, original: &str) -> String {
         let base = safe_name(original);
         let mut name = base.clone();
@@ -167,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn safe_names_follow_the_rules() {
+    fn safe_names_are_valid_property_names() {
         for (original, safe) in [
             ("search", "search"),
             ("scrape-url", "scrape_url"),
@@ -189,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn collisions_are_numbered_and_never_meet() {
+    fn colliding_names_are_numbered() {
         let mut names = SafeNames::default();
         let given: Vec<_> = ["a", "a!", "a__2", "a?", "-a"].iter().map(|n| names.assign(n)).collect();
         assert_eq!(given, ["a", "a__2", "a__2__2", "a__3", "a__4"]);

@@ -1,7 +1,7 @@
-//! What an engine is given to run.
+//! What an engine runs.
 //!
-//! A [`Program`] is made by a contract (see [`crate::contract::script`]) and says everything an engine needs:
-//! code, the functions it may call, and limits. It says nothing of providers, tools or schemas.
+//! A [contract](crate::contract) makes a [`Program`] with everything that an engine needs: code, the functions that it may
+//! call, and limits. Engines know nothing of providers, tools or schemas.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,93 +9,93 @@ use std::time::Duration;
 use crate::language::Code;
 use crate::value::Value;
 
-/// Code with what it may use.
+/// Code, the functions that it may call, and its limits.
 #[derive(Debug, Clone)]
 pub struct Program {
-    /// What to run.
+    /// The code.
     pub source: Source,
-    /// Global objects whose members are host functions. Programs of modules have none: what they may use, they import.
+    /// Global objects whose members are host functions. Empty for modules, which import what they use.
     pub namespaces: Vec<Arc<Namespace>>,
-    /// What the engine must hold it to.
+    /// The limits that the engine enforces.
     pub limits: Limits,
 }
 
-/// What to run.
+/// The code of a program.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Source {
     /// The body of an async arrow function without parameters, at global scope. The engine compiles the whole
-    /// text as that body and calls the function; the promise that it returns is the program's outcome. From the
-    /// moment it is compiled, no other code can be.
+    /// text as that body and calls the function. The outcome is that of the promise that it returns. No other code can be
+    /// compiled after that.
     Script {
-        /// Stands for the code in stack frames.
+        /// The file name in stack frames.
         name: String,
-        /// The function's body. Positions that the engine reports are the source's: see [`Code`].
+        /// The function's body. The engine reports positions in its source: see [`Code`].
         code: Code,
     },
-    /// ES modules (code-execution specification §8): linked, evaluated, and one export of the entry is the program's
-    /// outcome. An engine without modules refuses to [start](crate::engine::StartError::Unsupported) them.
+    /// ES modules (code-execution specification §8). The engine links and evaluates them; the outcome is that of one export
+    /// of the entry. An engine may [not support](crate::engine::StartError::Unsupported) modules.
     Modules(Modules),
 }
 
-/// A graph of ES modules and what is to come of it.
+/// A graph of ES modules, and the export that is its outcome.
 ///
-/// What is imported is looked up here and nowhere else. A specifier that begins with `./` or `../` is joined to the
-/// folder of the importing module's name, and what comes of it begins with `./` again; every other specifier is the name
-/// itself. So `./lib/math.js`, imported by `main.ts` or `./main.ts`, is the module `./lib/math.js`, which imports
-/// `../data.js` as `./data.js`. Above the top there is nothing.
+/// Imports are resolved within the graph. A specifier that begins with `./` or `../` is joined to the directory of the
+/// importing module's name; the result begins with `./`. Every other specifier is a module's name. For example, `main.ts`
+/// imports `./lib/math.js` by that specifier, and `./lib/math.js` imports `./data.js` as `../data.js`. A specifier that
+/// leads above the top has no module.
 ///
-/// From the moment that a guest starts, no other code can be compiled than these modules. The global object has
-/// ECMAScript's own globals, `structuredClone` and `queueMicrotask` (§6.1), and no `console`.
+/// A guest can compile no other code than these modules. The global object has the globals of ECMAScript,
+/// `structuredClone` and `queueMicrotask` (§6.1), and no `console`.
 ///
-/// Values go in and come out whole, and may hold functions and promises of the host: see [`crate::value`].
+/// Values are copied whole, and may contain functions and promises of the host: see [`crate::value`].
 #[derive(Debug, Clone)]
 pub struct Modules {
-    /// Where it begins: the name of one of `modules`, with source.
+    /// The name of the entry, one of `modules` with source.
     pub entry: Arc<str>,
-    /// The whole graph. Names are distinct and have no NUL. Modules that nothing imports are not even compiled.
+    /// All modules. Names are distinct and contain no NUL. Modules that are not imported are not compiled.
     pub modules: Vec<Module>,
-    /// The export of the entry that becomes the outcome (§5.1): read when the entry has been evaluated; called with `args`
-    /// if it is a function; awaited until it is no thenable.
+    /// The export of the entry that is the outcome (§5.1). The engine reads it when the entry is evaluated, calls it with
+    /// `args` if it is a function, and awaits it while it is a thenable.
     pub export: String,
-    /// An array: the arguments. If there are any, an export that is no function is an error.
+    /// The arguments: an array. Arguments for an export that is not a function are an error.
     pub args: Value,
 }
 
 /// One ES module.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Module {
-    /// What it is imported by, and what stands for it in stack frames.
+    /// The name in imports and stack frames.
     pub name: Arc<str>,
-    /// What it exports.
+    /// The source or the exports.
     pub body: ModuleBody,
-    /// Whether `import(…)` finds it, whose specifiers the guest makes while it runs. A module for the front end's own
-    /// use is not importable: only an `import` declaration gets it, and whoever made the program has seen all of those.
+    /// Whether `import(…)` finds the module. Modules for the front end's own use are not importable: only `import`
+    /// declarations find them, which are all known before the program starts.
     pub importable: bool,
 }
 
-/// What a module is made of.
+/// The content of a module.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ModuleBody {
-    /// Source text, as the engine runs it. Positions that the engine reports are the source's: see [`Code`].
+    /// Source text as the engine runs it. The engine reports positions in its source: see [`Code`].
     Source(Code),
-    /// A *synthetic* module: an object, whose members are the exports. Made when the program starts.
+    /// A *synthetic* module: an object whose members are the exports, created when the program starts.
     Synthetic(Value),
 }
 
 impl Module {
-    /// A module of source text, importable.
+    /// An importable module of source text.
     pub fn source(name: impl Into<Arc<str>>, code: impl Into<Code>) -> Self {
         Self { name: name.into(), body: ModuleBody::Source(code.into()), importable: true }
     }
 
-    /// A module of values, importable.
+    /// An importable module of values.
     pub fn synthetic(name: impl Into<Arc<str>>, exports: Value) -> Self {
         Self { name: name.into(), body: ModuleBody::Synthetic(exports), importable: true }
     }
 }
 
-/// A global object of the guest whose members are asynchronous host functions. Frozen; inherits from
+/// A global object in guest code whose members are asynchronous host functions. It is frozen and inherits from
 /// `Object.prototype`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Namespace {
@@ -108,18 +108,17 @@ pub struct Namespace {
 /// Limits of one execution (runner specification, `ExecutorRuntimeOptions`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Wall time from acceptance to result. Kept by the driver, not by the engine. Default 5 s.
+    /// Wall time from acceptance to result. Enforced by the driver, not by the engine. Default 5 s.
     pub timeout: Duration,
-    /// What the program may have in use at once, in bytes, beyond the realm that it starts with. The
-    /// host keeps no more than that for it either (calls in flight; each value that crosses). Default 64 MiB.
+    /// Memory that the program may use at once beyond its initial realm, in bytes. The same limit applies on the host to
+    /// the inputs of pending calls, to reports, and to each value. Default 64 MiB.
     pub memory_bytes: u64,
-    /// How many console lines are kept: the earliest. In programs of modules, each call of a
+    /// The most console lines that are kept; later ones are dropped. In modules, each call of a
     /// [log function](crate::value::FunctionKind::Log) is a line. Default 100.
     pub max_log_lines: usize,
-    /// How many UTF-16 code units the kept lines may have together; of calls of log functions, how many bytes.
-    /// Default 64 000.
+    /// The most UTF-16 code units of all kept lines together; in modules, the most bytes of the arguments. Default 64 000.
     pub max_log_chars: usize,
-    /// The longest source that is read, in bytes: of a script, and of each module. Default 4 MiB.
+    /// The most bytes of the source of a script, and of each module. Default 4 MiB.
     pub max_source_bytes: usize,
 }
 
@@ -139,7 +138,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// [`memory_bytes`](Self::memory_bytes) as a length of this machine.
+    /// [`memory_bytes`](Self::memory_bytes), capped to `usize`.
     pub fn memory_len(&self) -> usize {
         usize::try_from(self.memory_bytes).unwrap_or(usize::MAX)
     }

@@ -10,7 +10,7 @@ pub fn cut(text: &str, max: usize) -> String {
     }
 }
 
-/// In single quotes, escaped, in at most 120 characters.
+/// Text in single quotes, escaped, cut to 120 characters.
 pub(crate) struct Quoted<'a>(pub(crate) &'a str);
 
 impl fmt::Display for Quoted<'_> {
@@ -27,7 +27,7 @@ impl fmt::Display for Quoted<'_> {
     }
 }
 
-/// With escapes in the place of control characters and of whatever else ends a line.
+/// Text with control characters and line terminators escaped.
 pub(crate) struct OneLine<'a>(pub(crate) &'a str);
 
 impl fmt::Display for OneLine<'_> {
@@ -39,7 +39,7 @@ impl fmt::Display for OneLine<'_> {
     }
 }
 
-/// `64 MiB`, `1.5 KiB`, `100 bytes`.
+/// A size in the largest fitting unit: `64 MiB`, `1.5 KiB`, `100 bytes`.
 pub(crate) fn bytes_text(bytes: u64) -> String {
     let units = [("GiB", 1_u64 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
     match units.into_iter().find(|(_, size)| bytes >= *size) {
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_text_is_cut_and_line_ends_are_escaped() {
+    fn long_text_is_cut_and_line_terminators_are_escaped() {
         assert_eq!(cut("äöü", 3), "äöü");
         assert_eq!(cut("äöü!", 3), "äöü…");
         assert_eq!(OneLine("a\nb\u{2028}é").to_string(), "a\\nb\\u{2028}é");
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_told_in_their_own_units() {
+    fn sizes_are_printed_in_the_largest_unit() {
         for (bytes, text) in [(0, "0 bytes"), (1 << 10, "1 KiB"), (64 << 20, "64 MiB"), (3 << 29, "1.5 GiB")] {
             assert_eq!(bytes_text(bytes), text);
         }

@@ -126,7 +126,7 @@ proptest! {
     fn linking_never_panics_for_any_specifier_and_filename(filename in "(\\PC|[./:]){0,12}", specifier in "[^ \n]{1,12}") {
         let entry = format!("export * from {specifier}");
         let sources = Sources { entry, filename: Some(filename), ..Sources::default() };
-        prop_assert!(link(&sources, &Records, &Reading::UNHURRIED).is_err());
+        prop_assert!(link(&sources, &Records, &Reading::DEFAULT).is_err());
     }
 }
 
@@ -235,13 +235,13 @@ proptest! {
         let globals = BTreeSet::new();
         let modules = texts.iter().map(|(name, text)| {
             let source = ModuleSource { text, dialect: Dialect::default(), globals: &globals };
-            (name.clone(), Records.module(source, &Reading::UNHURRIED, &mut u64::MAX.clone()).expect("the source consists of records"))
+            (name.clone(), Records.module(source, &Reading::DEFAULT, &mut u64::MAX.clone()).expect("the source consists of records"))
         });
         let modules: BTreeMap<_, _> = modules.collect();
         let expected = specified(&modules, "./0");
 
         let sources = Sources { entry: "export * from ./0".to_owned(), modules: texts.clone(), ..Sources::default() };
-        let linked = link(&sources, &Records, &Reading::UNHURRIED);
+        let linked = link(&sources, &Records, &Reading::DEFAULT);
         prop_assert_eq!(linked.is_ok(), expected.is_some(), "{:?}", linked);
         if let (Ok(graph), Some(mut names)) = (linked, expected) {
             names.remove("default");
@@ -255,7 +255,7 @@ proptest! {
 
 /// Links on a thread with a small stack.
 fn links_on_a_small_stack(sources: Sources) -> usize {
-    let linking = move || link(&sources, &Records, &Reading::UNHURRIED).expect("the sources link").modules.len();
+    let linking = move || link(&sources, &Records, &Reading::DEFAULT).expect("the sources link").modules.len();
     thread::Builder::new().stack_size(128 * 1024).spawn(linking).expect("a thread").join().expect("it does not panic")
 }
 
@@ -287,7 +287,7 @@ fn a_chain_of_broken_modules_reports_the_first_error() {
     let module = |at: usize| (format!("./{at}"), format!("import a from ./{}\nexport a", at + 1));
     let modules = (0..MAX_MODULES).map(module).collect();
     let sources = Sources { modules, ..Sources::default() };
-    let graph = link(&sources, &Records, &Reading::UNHURRIED).expect("the entry imports nothing");
+    let graph = link(&sources, &Records, &Reading::DEFAULT).expect("the entry imports nothing");
     let thrown = "throw new SyntaxError(\"unknown module './10000'; did you mean './1000'? (./9999:1:1)\");";
     assert_eq!(graph.modules.len(), 1 + MAX_MODULES);
     assert!(graph.modules[1..].iter().all(|module| module.code.text == thrown), "{:?}", graph.modules[1]);
@@ -310,15 +310,15 @@ fn too_many_lookups_are_rejected() {
             ..Sources::default()
         }
     };
-    assert!(link(&sources(1, 4 * PARTS), &Records, &Reading::UNHURRIED).is_ok(), "results are cached");
-    let error = link(&sources(2, 2 * PARTS), &Records, &Reading::UNHURRIED).expect_err("the step limit is exceeded");
+    assert!(link(&sources(1, 4 * PARTS), &Records, &Reading::DEFAULT).is_ok(), "results are cached");
+    let error = link(&sources(2, 2 * PARTS), &Records, &Reading::DEFAULT).expect_err("the step limit is exceeded");
     assert_eq!(*error.failure, LinkFailure::TooTangled);
 }
 
 #[test]
 fn too_many_modules_are_rejected() {
     let modules = (0..=MAX_MODULES).map(|at| (format!("./{at}"), String::new())).collect();
-    let error = link(&Sources { modules, ..Sources::default() }, &Records, &Reading::UNHURRIED)
+    let error = link(&Sources { modules, ..Sources::default() }, &Records, &Reading::DEFAULT)
         .expect_err("the module limit is exceeded");
     assert_eq!(*error.failure, LinkFailure::Option(OptionError::TooManyModules(MAX_MODULES + 1)));
 }

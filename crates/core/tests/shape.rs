@@ -1,4 +1,4 @@
-//! The shape of `Engine` and `Guest`, tried with engines that have nothing to do with JavaScript.
+//! `Engine`, `Guest` and the script contract, with engines that do not run JavaScript.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -52,7 +52,7 @@ fn returned(json: &serde_json::Value) -> Turn {
 }
 
 #[test]
-fn a_guest_that_computes_gives_the_thread_back_and_wakes_its_task() {
+fn a_computing_guest_yields_the_thread_and_wakes_its_task() {
     struct Count(AtomicUsize);
     impl Wake for Count {
         fn wake(self: Arc<Self>) {
@@ -70,7 +70,7 @@ fn a_guest_that_computes_gives_the_thread_back_and_wakes_its_task() {
 }
 
 #[test]
-fn a_synchronous_call_stands_until_it_is_answered_and_has_no_image() {
+fn a_guest_in_a_synchronous_call_waits_until_it_is_settled_and_has_no_image() {
     let mut guest = start("call-now echo 1; return it");
     assert_eq!(turn(&mut *guest), Turn::Waiting);
     let calls = calls(&mut *guest);
@@ -81,7 +81,7 @@ fn a_synchronous_call_stands_until_it_is_answered_and_has_no_image() {
 }
 
 #[test]
-fn a_waiting_guest_is_bytes_that_go_on_elsewhere() {
+fn a_waiting_guest_resumes_from_its_image() {
     let mut guest = start("call echo 1; call other 2; await; return it");
     assert_eq!(turn(&mut *guest), Turn::Waiting);
     let ids: Vec<CallId> = calls(&mut *guest).iter().map(|call| call.id).collect();
@@ -89,14 +89,14 @@ fn a_waiting_guest_is_bytes_that_go_on_elsewhere() {
     drop(guest);
     let mut guest = ScriptedGuest::from_image(&image, &Limits::default());
     assert_eq!(turn(&mut guest), Turn::Waiting);
-    assert!(calls(&mut guest).is_empty(), "its calls were handed out before");
+    assert!(calls(&mut guest).is_empty(), "its calls were taken before");
     for id in ids {
         guest.settle(Pending::Call(id), Settlement::Fulfilled(Value::from_json(Some(&json!("late")), "v").unwrap()));
     }
     assert_eq!(turn(&mut guest), returned(&json!("late")));
 }
 
-/// Runs a program of three modules, answering its calls and settling promise 4, and what it said.
+/// Runs a program of three modules. Settles its calls and promise 4, and returns its logs and notifications.
 fn run_modules(entry: &str, export: &str) -> (Outcome, Vec<String>) {
     let module = |name: &str, moves: &str| Module::source(name, moves.replace("; ", "\n"));
     let modules = Modules {
@@ -131,24 +131,24 @@ fn run_modules(entry: &str, export: &str) -> (Outcome, Vec<String>) {
 }
 
 #[test]
-fn es_modules_are_a_graph_and_an_export() {
+fn a_module_graph_ends_with_the_selected_export() {
     let (outcome, said) = run_modules("main", "other");
     assert_eq!(Turn::Done(outcome), returned(&json!([2])));
     assert_eq!(said, ["helper", "main", "9[1]"]);
 }
 
 #[test]
-fn what_does_not_link_is_told_by_what_is_missing() {
+fn link_errors_name_the_missing_export_or_module() {
     let (outcome, said) = run_modules("main", "nope");
     assert_eq!(outcome, Outcome::Unlinked(LinkError::Export { export: "nope".into() }));
-    assert_eq!(said, ["helper", "main", "9[1]"], "the export is looked for after the module was evaluated");
+    assert_eq!(said, ["helper", "main", "9[1]"], "the entry is evaluated before the export is read");
     let (outcome, _) = run_modules("broken", "default");
     let missing = LinkError::Specifier { module: "broken".into(), specifier: "./missing".into() };
     assert_eq!(outcome, Outcome::Unlinked(missing));
 }
 
 #[test]
-fn an_engine_bound_to_a_thread_looks_the_same() {
+fn an_engine_bound_to_a_thread_implements_the_same_interface() {
     let mut guest =
         ThreadBound(Arc::new(Scripted)).start(program("log log hi; call echo 1; await; return it")).unwrap();
     assert_eq!(turn(&mut *guest), Turn::Waiting);
@@ -184,12 +184,12 @@ fn script(moves: &str) -> (Box<dyn Guest>, Script) {
 }
 
 #[test]
-fn an_input_that_cannot_cross_is_answered_and_never_reaches_the_host() {
+fn a_call_with_an_input_that_is_not_serializable_fails_without_the_host() {
     let (mut guest, mut script) = script("call echo a Date; await");
     turn(&mut *guest);
     let mut events = Vec::new();
     guest.take_events(&mut events);
-    let Action::Settle(call, settlement) = script.event(events.remove(0)) else { panic!("it reached the host") };
+    let Action::Settle(call, settlement) = script.event(events.remove(0)) else { panic!("the host is asked") };
     let refused = ExecuteError::new(
         ErrorCode::SerializationError,
         "tool input is a Date; use a string (toISOString) or a number (getTime)",
@@ -201,7 +201,7 @@ fn an_input_that_cannot_cross_is_answered_and_never_reaches_the_host() {
 }
 
 #[test]
-fn a_call_of_a_function_that_was_not_given_is_answered_with_an_internal_error() {
+fn a_call_of_an_unknown_function_fails_with_internal_error() {
     let (_, mut script) = script("return 1");
     let call = Call { id: CallId(1), function: FunctionId(2), input: Value::undefined(), now: false };
     let Action::Settle(_, Settlement::Failed(error)) = script.event(Event::Call(call)) else { panic!() };
@@ -211,7 +211,7 @@ fn a_call_of_a_function_that_was_not_given_is_answered_with_an_internal_error() 
 }
 
 #[test]
-fn what_stopped_a_run_is_told_by_who_stopped_it() {
+fn a_stop_determines_the_error_and_keeps_the_log() {
     for (stop, message) in [
         (Stop::Cancelled(None), "Execution was cancelled"),
         (Stop::TimedOut { stuck: false }, "Execution timed out after 5000 ms"),
@@ -229,12 +229,12 @@ fn what_stopped_a_run_is_told_by_who_stopped_it() {
         }
         let result = script.stopped(&stop, Duration::from_millis(5));
         assert_eq!(result.outcome, Err(ExecuteError::new(ErrorCode::Timeout, message)));
-        assert_eq!(result.logs, ["before"], "what was logged is kept");
+        assert_eq!(result.logs, ["before"], "the log is kept");
     }
 }
 
 #[test]
-fn every_outcome_has_its_code() {
+fn outcomes_map_to_error_codes() {
     let failed = ExecuteError::new(ErrorCode::ToolError, "full");
     for (outcome, code, message) in [
         (Outcome::OutOfMemory, ErrorCode::MemoryLimit, "Execution exceeded its memory limit of 64 MiB"),
@@ -253,7 +253,7 @@ fn every_outcome_has_its_code() {
 }
 
 #[test]
-fn an_uncaught_error_is_told_by_its_fields() {
+fn an_uncaught_error_has_name_position_and_a_bounded_stack() {
     let frame =
         |function: Option<String>, line| Frame { function, module: None, position: Position { line, column: 7 } };
     let thrown = Thrown {
@@ -272,7 +272,7 @@ fn an_uncaught_error_is_told_by_its_fields() {
 
     let words = Thrown { message: "words".into(), frames: vec![frame(None, 3)], ..Thrown::default() };
     let error = script("return 1").1.finish(Outcome::Threw(words), Duration::ZERO).outcome.unwrap_err();
-    assert_eq!(error.name, None, "what is thrown and no error has no name");
+    assert_eq!(error.name, None, "a thrown value that is not an error has no name");
     assert_eq!(error.to_string(), "runtime_error: words\n    at <script>:3:7");
 
     let failed = Outcome::Failed { error: ExecuteError::tool("full"), frames: vec![frame(Some("save\n".into()), 3)] };

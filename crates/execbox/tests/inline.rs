@@ -59,7 +59,7 @@ async fn inputs_to_the_runner_provider_names_are_checked_before_anything_runs() 
         .await;
     let error = result.error().unwrap();
     assert_eq!(error.code, ErrorCode::InternalError);
-    assert_eq!(error.message, "two providers are named \"tools\": give each its own name");
+    assert_eq!(error.message, "duplicate provider name \"tools\"");
 }
 
 #[test]

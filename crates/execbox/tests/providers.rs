@@ -147,12 +147,12 @@ fn what_cannot_be_built_says_why() {
     let reason = |built: Result<Provider, ProviderError>| built.unwrap_err().to_string();
     assert_eq!(
         reason(Provider::builder("my-tools").build()),
-        "provider name \"my-tools\" is not an identifier: use ASCII letters, digits, `_` and `$`, not starting with a digit, \
-         and no reserved word"
+        "invalid provider name \"my-tools\": expected ASCII letters, digits, `_` and `$`, not starting with a digit, and not \
+         a reserved word"
     );
     assert_eq!(
         reason(Provider::builder("Math").build()),
-        "provider name \"Math\" would hide the global `Math` from guest code: choose another"
+        "invalid provider name \"Math\": it would hide the global `Math`; use another name"
     );
     assert_eq!(
         reason(Provider::builder("p").tool(tool()).tool(tool()).build()),

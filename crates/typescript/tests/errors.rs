@@ -61,7 +61,7 @@ const NOT_SCRIPTS: &[(&str, &str)] = &[
 fn what_is_not_a_script_is_explained() {
     let mut explained = String::new();
     for (name, source) in NOT_SCRIPTS {
-        let said = match TypeScript.script(source, &Reading::UNHURRIED) {
+        let said = match TypeScript.script(source, &Reading::DEFAULT) {
             Ok(compiled) => format!("compiles to {:?}", compiled.text),
             Err(error) => match error.position {
                 Some(position) => format!("{position} {}", error.message),
@@ -76,7 +76,7 @@ fn what_is_not_a_script_is_explained() {
 #[test]
 fn a_source_that_is_too_long_is_refused() {
     let source = " ".repeat(DEFAULT_MAX_SOURCE_BYTES + 1);
-    let error = TypeScript.script(&source, &Reading::UNHURRIED).expect_err("it is too long");
+    let error = TypeScript.script(&source, &Reading::DEFAULT).expect_err("it is too long");
     assert_eq!(error.message, "the source is 4194305 bytes long; the limit is 4194304");
     assert_eq!(error.position, None);
 }

@@ -23,7 +23,7 @@ fn on_a_small_stack(test: impl FnOnce() + Send + 'static) {
 
 /// Compiles `source`, whatever comes of it. What that may cost is bounded in tokens.
 fn compiles_or_not(source: &str) -> Result<String, SyntaxError> {
-    let compiled = TypeScript.script(source, &Reading::UNHURRIED);
+    let compiled = TypeScript.script(source, &Reading::DEFAULT);
     compiled.map(|code| code.text)
 }
 
@@ -32,7 +32,7 @@ fn compiles_or_not_as_module(text: &str) -> [Result<Module, SyntaxError>; 2] {
     let globals = BTreeSet::from(["a", "x"].map(str::to_owned));
     [Dialect::TypeScript, Dialect::JavaScript].map(|dialect| {
         let source = ModuleSource { text, dialect, globals: &globals };
-        TypeScript.module(source, &Reading::UNHURRIED, &mut u64::MAX.clone())
+        TypeScript.module(source, &Reading::DEFAULT, &mut u64::MAX.clone())
     })
 }
 
@@ -584,7 +584,7 @@ fn reading_stops_when_it_is_told_to() {
         asked.set(asked.get() + 1);
         asked.get() == 3
     };
-    let reading = Reading { should_stop: &should_stop, ..Reading::UNHURRIED };
+    let reading = Reading { should_stop: &should_stop, ..Reading::DEFAULT };
     TypeScript.script(&source, &reading).expect_err("it was told to stop");
     assert_eq!(asked.get(), 3, "it goes on after it was told to stop");
     let globals = BTreeSet::new();

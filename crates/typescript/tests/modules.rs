@@ -13,7 +13,7 @@ use insta::Settings;
 
 fn compile(text: &str, dialect: Dialect) -> Result<Module, SyntaxError> {
     let globals = BTreeSet::from(["console", "getMessage", "input"].map(str::to_owned));
-    TypeScript.module(ModuleSource { text, dialect, globals: &globals }, &Reading::UNHURRIED, &mut u64::MAX.clone())
+    TypeScript.module(ModuleSource { text, dialect, globals: &globals }, &Reading::DEFAULT, &mut u64::MAX.clone())
 }
 
 #[test]
@@ -69,10 +69,10 @@ fn reading_takes_from_what_is_left() {
     let globals = BTreeSet::new();
     let source = ModuleSource { text: &text, dialect: Dialect::TypeScript, globals: &globals };
     let mut work = 2 * text.len() as u64;
-    assert!(TypeScript.module(source, &Reading::UNHURRIED, &mut work).is_ok());
+    assert!(TypeScript.module(source, &Reading::DEFAULT, &mut work).is_ok());
     assert_eq!(work, text.len() as u64, "plain source is read once");
-    assert!(TypeScript.module(source, &Reading::UNHURRIED, &mut work).is_ok());
-    let error = TypeScript.module(source, &Reading::UNHURRIED, &mut work).expect_err("nothing is left");
+    assert!(TypeScript.module(source, &Reading::DEFAULT, &mut work).is_ok());
+    let error = TypeScript.module(source, &Reading::DEFAULT, &mut work).expect_err("nothing is left");
     assert!(error.message.starts_with("the modules are too long together"), "{}", error.message);
 }
 

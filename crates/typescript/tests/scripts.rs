@@ -24,7 +24,7 @@ fn scripts_become_expressions() {
     for name in names {
         let source = fs::read_to_string(directory.join(format!("{name}.ts"))).expect("a script is text");
         let compiled =
-            TypeScript.script(&source, &Reading::UNHURRIED).unwrap_or_else(|error| panic!("{name}: {error:?}"));
+            TypeScript.script(&source, &Reading::DEFAULT).unwrap_or_else(|error| panic!("{name}: {error:?}"));
         settings.bind(|| insta::assert_snapshot!(name, compiled.text));
     }
 }

@@ -12,22 +12,22 @@ use crate::hint::{near, same_words};
 use crate::language::Position;
 use crate::names::{is_identifier, is_identifier_part};
 
-/// How many bytes of source before the place are looked at, and how many after it.
+/// The most bytes of source that are read before the position, and after it.
 const WINDOW: usize = 512;
 
-/// How many names a message lists.
+/// The most names that a message lists.
 const MAX_NAMES: usize = 20;
 
-/// What a program was given, by name.
+/// The names that a program can use.
 #[derive(Debug, Default)]
 pub(crate) struct Given<'a> {
-    /// Objects of functions, with the names of these.
+    /// Objects whose members are functions, with the names of these functions.
     pub(crate) namespaces: Vec<(&'a str, Vec<&'a str>)>,
-    /// Other global names.
+    /// Other globals.
     pub(crate) names: Vec<&'a str>,
 }
 
-/// The message of an uncaught error that was thrown at `at` in `source`.
+/// The message of an uncaught error whose innermost frame is at `at` in `source`.
 pub(crate) fn explain(thrown: &Thrown, source: &str, at: Position, given: &Given<'_>) -> String {
     let message = thrown.message.as_str();
     let explained = thrown.cause.as_ref().and_then(|cause| {
@@ -35,7 +35,7 @@ pub(crate) fn explain(thrown: &Thrown, source: &str, at: Position, given: &Given
         match cause {
             Cause::NotAFunction => given.not_a_function(&window),
             Cause::NotDefined(name) => given.not_defined(&window, message, name),
-            Cause::PropertyOfNothing => given.not_an_object(&window, message),
+            Cause::PropertyOfNothing => given.property_of_nothing(&window, message),
         }
     });
     explained.unwrap_or_else(|| message.to_owned())
@@ -44,7 +44,7 @@ pub(crate) fn explain(thrown: &Thrown, source: &str, at: Position, given: &Given
 impl Given<'_> {
     fn not_a_function(&self, window: &Window<'_>) -> Option<String> {
         let path = window.callee()?;
-        // `throw TypeError('not a function')` is at a callee, too.
+        // The position of `throw TypeError('not a function')` is at a callee, too.
         if path.base == "TypeError" {
             return None;
         }
@@ -53,18 +53,18 @@ impl Given<'_> {
             Some(keys) if functions.contains(&keys[0]) => {
                 (keys.len() > 1).then(|| format!("; {name}.{} is a tool itself: call {name}.{}(…)", keys[0], keys[0]))
             }
-            Some(keys) => Some(meant(name, functions, &keys)),
+            Some(keys) => Some(suggest(name, functions, &keys)),
             None => Some(list(name, functions)),
         });
         Some(format!("{path} is not a function{}", hint.unwrap_or_default()))
     }
 
-    /// `shop.orders.list()`: there is no `shop.orders` to read a property of.
-    fn not_an_object(&self, window: &Window<'_>, message: &str) -> Option<String> {
+    /// `shop.orders.list()`, where `shop.orders` is not defined.
+    fn property_of_nothing(&self, window: &Window<'_>, message: &str) -> Option<String> {
         let path = window.member()?;
         let (name, functions) = self.namespace(path.base)?;
         let keys = path.keys().filter(|keys| !keys.is_empty() && !functions.contains(&keys[0]))?;
-        Some(format!("{message}; {} is not a tool{}", path.first(), meant(name, functions, &keys)))
+        Some(format!("{message}; {} is not a tool{}", path.first(), suggest(name, functions, &keys)))
     }
 
     fn not_defined(&self, window: &Window<'_>, message: &str, name: &str) -> Option<String> {
@@ -72,8 +72,8 @@ impl Given<'_> {
         let namespaces = || self.namespaces.iter().map(|(name, _)| *name);
         let hint = match near(path.base, namespaces().chain(self.names.iter().copied())) {
             Some(near) => format!("; did you mean {near}?"),
-            None if self.namespaces.is_empty() || !window.goes_on_with_a_member() => return None,
-            None => format!("; available: {}", some(namespaces())),
+            None if self.namespaces.is_empty() || !window.is_followed_by_a_member() => return None,
+            None => format!("; available: {}", first_names(namespaces())),
         };
         Some(format!("{message}{hint}"))
     }
@@ -84,8 +84,8 @@ impl Given<'_> {
     }
 }
 
-/// Which function of a namespace could be meant by a path, and which there are.
-fn meant(name: &str, functions: &[&str], path: &[&str]) -> String {
+/// The function of a namespace that a path probably means, and a list of its functions.
+fn suggest(name: &str, functions: &[&str], path: &[&str]) -> String {
     let known = || functions.iter().copied();
     let path = path.join("_");
     match near(&path, known()).or_else(|| same_words(&path, known())) {
@@ -97,20 +97,21 @@ fn meant(name: &str, functions: &[&str], path: &[&str]) -> String {
 fn list(name: &str, functions: &[&str]) -> String {
     match functions {
         [] => format!("; {name} has no tools"),
-        _ => format!("; {name} has {}", some(functions.iter().copied())),
+        _ => format!("; {name} has {}", first_names(functions.iter().copied())),
     }
 }
 
-fn some<'a>(mut names: impl Iterator<Item = &'a str>) -> String {
-    let some: Vec<&str> = names.by_ref().take(MAX_NAMES).collect();
-    format!("{}{}", some.join(", "), if names.next().is_some() { ", …" } else { "" })
+fn first_names<'a>(mut names: impl Iterator<Item = &'a str>) -> String {
+    let first: Vec<&str> = names.by_ref().take(MAX_NAMES).collect();
+    format!("{}{}", first.join(", "), if names.next().is_some() { ", …" } else { "" })
 }
 
 // ---- Reading the source -------------------------------------------------------------------------
 
-/// The text around a place.
+/// The source around a position.
 struct Window<'a> {
     text: &'a str,
+    /// The position as an offset in `text`, in bytes.
     place: usize,
 }
 
@@ -121,7 +122,7 @@ fn window(source: &str, at: Position) -> Option<Window<'_>> {
     Some(Window { text: &source[start..end], place: place - start })
 }
 
-/// Where a position is, in bytes; the end of its line if the line is shorter. Lines end where ECMAScript says.
+/// The byte offset of a position; the end of its line if the line is shorter. Line terminators are those of ECMAScript.
 fn offset(source: &str, at: Position) -> Option<usize> {
     let mut start = 0;
     for _ in 1..at.line {
@@ -142,7 +143,7 @@ fn offset(source: &str, at: Position) -> Option<usize> {
     (at.line > 0).then(|| place.map_or_else(line_end, |byte| start + byte))
 }
 
-/// A name and the members that are read of it: `shop["list-orders"]`.
+/// A name and its members, as in `shop["list-orders"]`.
 #[derive(Debug, PartialEq)]
 struct Path<'a> {
     base: &'a str,
@@ -159,7 +160,7 @@ enum Member<'a> {
     Computed(&'a str),
 }
 
-/// What stands for a base that is no name.
+/// Replaces a base that is not a name, as in `f().x`.
 const NAMELESS: &str = "(intermediate value)";
 
 impl<'a> Path<'a> {
@@ -190,28 +191,28 @@ impl fmt::Display for Path<'_> {
 }
 
 impl<'a> Window<'a> {
-    /// What is called at the place: it stands there, or the place is among its arguments.
+    /// The callee at the place. The place can be in the callee or among its arguments.
     fn callee(&self) -> Option<Path<'a>> {
         let end = self.call_from(self.place).or_else(|| self.call_around(self.place))?;
         let path = self.path_to(end)?;
-        // What cannot be constructed is told in other words.
+        // A value that is not a constructor has another cause.
         let before = self.text[..path.1].trim_end();
         let is_new = before.strip_suffix("new").is_some_and(|rest| !rest.ends_with(is_identifier_part));
         (!is_new).then_some(path.0)
     }
 
-    /// What is read at the place, up to the member that stands there.
+    /// The path that is read at the place, up to the member there.
     fn member(&self) -> Option<Path<'a>> {
         let rest = &self.text[self.place..];
         let end = self.place + rest.find(|c| !is_identifier_part(c)).unwrap_or(rest.len());
         Some(self.path_to(end)?.0)
     }
 
-    fn goes_on_with_a_member(&self) -> bool {
+    fn is_followed_by_a_member(&self) -> bool {
         self.text[self.place..].trim_start_matches(is_identifier_part).starts_with(['.', '['])
     }
 
-    /// The end of what is called, if members and names lead from `at` to the parenthesis of a call.
+    /// The end of the callee, if there are only names and members between `at` and the parenthesis of the call.
     fn call_from(&self, at: usize) -> Option<usize> {
         let mut rest = &self.text[at..];
         let mut end = at;
@@ -233,7 +234,7 @@ impl<'a> Window<'a> {
         }
     }
 
-    /// The end of what is called by the parenthesis that is open at `at`.
+    /// The end of the callee whose arguments contain `at`.
     fn call_around(&self, at: usize) -> Option<usize> {
         let mut depth = 0_usize;
         for (i, c) in self.text[..at].char_indices().rev() {
@@ -248,7 +249,7 @@ impl<'a> Window<'a> {
         None
     }
 
-    /// The path that ends at `end`, and where it begins.
+    /// The path that ends at `end`, and its start.
     fn path_to(&self, end: usize) -> Option<(Path<'a>, usize)> {
         let mut rest = self.text[..end].trim_end();
         let mut members = Vec::new();
@@ -280,7 +281,7 @@ impl<'a> Window<'a> {
     }
 }
 
-/// The member in brackets at whose closing one `text` ends, and what is before the opening one.
+/// The member in brackets; `text` ends before the closing one. Also returns the text before the opening one.
 fn computed(text: &str) -> Option<(Member<'_>, &str)> {
     let text = text.trim_end();
     if let Some(quote) = text.chars().next_back().filter(|c| matches!(c, '\'' | '"' | '`')) {
@@ -316,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn the_callee_is_found_wherever_an_engine_places_a_call() {
+    fn the_callee_is_found_from_any_position_in_a_call() {
         let source = "await shop['list-orders']({ status: x })";
         for place in ["shop", "op[", "['", "'list", "](", "({", "{ status", "x }", "})"] {
             let column = source.find(place).unwrap() + 1;
@@ -329,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn callees_are_told_as_they_are_written() {
+    fn callees_are_printed_as_written() {
         for (source, column, expected) in [
             ("a ?. b ?. ( )", 1, Some("a.b")),
             ("a?.['b']()", 1, Some("a[\"b\"]")),
@@ -355,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_that_is_not_there_is_answered_with_those_that_are() {
+    fn an_unknown_tool_suggests_and_lists_the_known_ones() {
         let has = "shop has get_order, list_orders";
         for (source, column, expected) in [
             (
@@ -398,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_not_there_is_answered_with_a_near_one() {
+    fn an_undefined_name_suggests_a_similar_one() {
         let not_defined = |name: &str, source, column| {
             explained(Cause::NotDefined(name.to_owned()), &format!("{name} is not defined"), source, column)
         };
@@ -412,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_sources_cost_little() {
+    fn only_a_window_of_the_source_is_read() {
         for source in ["(".repeat(1 << 20), "a.".repeat(1 << 20), "a[".repeat(1 << 20), "é".repeat(1 << 20)] {
             for column in [1, 1 << 19, 1 << 20] {
                 assert!(callee(&source, column).is_none_or(|callee| callee.len() <= 4 * WINDOW));

@@ -273,9 +273,8 @@ impl RunnerSession {
                 Action::Show(line) if run.streams_logs => {
                     Output::Send(RunnerMessage::Log(WireLog { id: active.id.clone(), line }))
                 }
-                Action::Show(_) => return,
+                Action::Show(_) | Action::Ignore => return,
                 Action::Settle(call, settlement) => Output::Settle(Pending::Call(call), settlement),
-                Action::Ignore => return,
                 Action::CallTool(call) => {
                     self.calls += 1;
                     Output::Send(RunnerMessage::ToolCall(run.call(call, CallId(self.calls))))
