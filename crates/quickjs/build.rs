@@ -1,7 +1,7 @@
-//! Makes the image of every guest and compiles it, so that nothing of that happens at run time.
+//! Creates the image of every guest and compiles it ahead of time.
 //!
 //! guest.wasm (committed, see guest/build.sh) is run once: `guest_init` sets up the realm and runs bootstrap.js. Its
-//! memory, then, becomes the initial memory of a new module, which is compiled for the target's baseline processor.
+//! memory becomes the initial memory of a new module, which is compiled for the target's baseline processor.
 
 use std::env;
 use std::error::Error;
@@ -26,7 +26,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Runs `guest_init` here and now, and takes the instance's memory for a module's initial memory.
+/// Runs `guest_init`, and returns a module whose initial memory is the memory of the instance.
 fn pre_initialise(wasm: &[u8], bootstrap: &[u8]) -> Result<Vec<u8>> {
     let mut config = Config::new();
     config.cranelift_opt_level(OptLevel::None);
@@ -54,7 +54,7 @@ fn pre_initialise(wasm: &[u8], bootstrap: &[u8]) -> Result<Vec<u8>> {
     Ok(image)
 }
 
-/// Copies text into the instance, with a NUL after it, as the engine's parser wants it.
+/// Copies text into the instance, with a final NUL, which the engine's parser requires.
 fn put(store: &mut Store<()>, instance: &Instance, text: &[u8]) -> Result<u32> {
     let alloc = instance.get_typed_func::<u32, u32>(&mut *store, "guest_alloc")?;
     let address = alloc.call(&mut *store, u32::try_from(text.len() + 1)?)?;
@@ -92,7 +92,7 @@ impl InstanceState for Snapshot {
     }
 
     async fn memory_contents(&mut self, name: &str, take: impl FnOnce(&[u8]) + Send) {
-        // Below the stack pointer is what finished calls left behind: no state, so no part of the image.
+        // Memory below the stack pointer is left over from finished calls: it is not state.
         let dead = self.stack_pointer();
         if let Some(memory) = self.instance.get_memory(&mut self.store, name) {
             let bytes = memory.data_mut(&mut self.store);
@@ -102,7 +102,7 @@ impl InstanceState for Snapshot {
     }
 }
 
-/// Compiles for the target and its baseline: naming the target keeps this machine's processor out of it.
+/// Compiles for the baseline processor of the target: naming the target excludes features of this machine.
 fn compile(image: &[u8], target: &str) -> Result<Vec<u8>> {
     let mut config = config();
     config.target(target)?;

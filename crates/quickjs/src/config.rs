@@ -1,11 +1,11 @@
-// The Wasmtime configuration that decides what compiled guest code looks like: the same for the build script, which
-// compiles, and for the engine, which loads. Included by both.
+// The Wasmtime configuration that compiled guest code depends on. Included by the build script, which compiles, and by the
+// engine, which loads.
 
 use wasmtime::Config;
 
-/// Room for wasm frames on a guest's stack, in bytes. The JavaScript stack limit is kept on the shadow stack in linear
-/// memory (768 KiB of 1 MiB, see guest.c); native frames of the engine's deepest recursion before that limit hits
-/// fit in here several times.
+/// The size of a guest's stack for wasm frames, in bytes. The JavaScript stack limit applies to the shadow stack in linear
+/// memory (768 KiB of 1 MiB, see build.sh); the native frames of the deepest recursion within that limit take a fraction of
+/// this.
 const WASM_STACK: usize = 4 << 20;
 
 fn config() -> Config {

@@ -1,4 +1,4 @@
-//! The guest: an [`Instance`] as the state machine of `execbox_core::engine`.
+//! The guest: an [`Instance`] as a [`Guest`].
 
 use std::future::Future;
 use std::pin::Pin;
@@ -7,31 +7,31 @@ use std::task::{Context, Poll};
 
 use execbox_core::engine::{Event, Guest, Interrupt, Outcome, Pending, Settlement, Turn};
 
-use crate::engine::Loaded;
-use crate::instance::{Inside, Instance, SharedState, lock};
+use crate::host::{SharedState, SyncCall, lock};
+use crate::instance::Instance;
+use crate::loaded::Loaded;
 use crate::message::{self, Settled};
 
 pub(crate) struct QuickJsGuest {
     loaded: Arc<Loaded>,
     shared: SharedState,
     interrupt: Interrupt,
-    /// Answers that came since the guest last computed, as the message that brings them in.
+    /// The message with the answers that arrived since the guest last ran.
     answers: Vec<u8>,
     state: State,
 }
 
-/// Gives the instance back when it can go no further, with the outcome if that was the end.
+/// Returns the instance when the program waits or ends, with the outcome if it ended.
 type Computing = Pin<Box<dyn Future<Output = (Box<Instance>, Option<Outcome>)> + Send>>;
 
 enum State {
-    /// Nothing of the program has run; the message starts it.
+    /// The message starts the program.
     Fresh(Box<Instance>, Vec<u8>),
-    /// It computes, or gave its thread back while it did, or stands inside a synchronous call.
+    /// It runs, has yielded, or is blocked in a synchronous call.
     Computing(Computing),
     /// It waits for answers.
     Waiting(Box<Instance>),
-    /// It has ended.
-    Over,
+    Ended,
 }
 
 impl QuickJsGuest {
@@ -40,19 +40,19 @@ impl QuickJsGuest {
         Self { loaded, shared, interrupt, answers: Vec::new(), state: State::Fresh(Box::new(instance), first_message) }
     }
 
-    /// Whether it stands inside a synchronous call that is not answered yet.
-    fn stands(&self) -> bool {
-        matches!(lock(&self.shared).inside, Inside::Call)
+    /// Whether it is blocked in a synchronous call.
+    fn is_blocked(&self) -> bool {
+        matches!(lock(&self.shared).sync_call, SyncCall::Pending)
     }
 }
 
 impl Guest for QuickJsGuest {
     fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Turn> {
         if self.interrupt.is_triggered() {
-            self.state = State::Over;
+            self.state = State::Ended;
         }
         loop {
-            match std::mem::replace(&mut self.state, State::Over) {
+            match std::mem::replace(&mut self.state, State::Ended) {
                 State::Fresh(instance, message) => {
                     self.state = State::Computing(Box::pin(start(instance, message)));
                 }
@@ -64,7 +64,7 @@ impl Guest for QuickJsGuest {
                     let message = std::mem::take(&mut self.answers);
                     self.state = State::Computing(Box::pin(advance(instance, message)));
                 }
-                State::Computing(computing) if self.stands() => {
+                State::Computing(computing) if self.is_blocked() => {
                     self.state = State::Computing(computing);
                     return Poll::Ready(Turn::Waiting);
                 }
@@ -73,13 +73,13 @@ impl Guest for QuickJsGuest {
                     match polled {
                         Poll::Pending => {
                             self.state = State::Computing(computing);
-                            return if self.stands() { Poll::Ready(Turn::Waiting) } else { Poll::Pending };
+                            return if self.is_blocked() { Poll::Ready(Turn::Waiting) } else { Poll::Pending };
                         }
                         Poll::Ready((instance, None)) => self.state = State::Waiting(instance),
                         Poll::Ready((_, Some(outcome))) => return Poll::Ready(Turn::Done(outcome)),
                     }
                 }
-                State::Over => return Poll::Ready(Turn::Done(Outcome::Interrupted)),
+                State::Ended => return Poll::Ready(Turn::Done(Outcome::Interrupted)),
             }
         }
     }
@@ -94,13 +94,13 @@ impl Guest for QuickJsGuest {
             Pending::Call(call) => {
                 let mut shared = lock(&self.shared);
                 match shared.mailbox.settle(call) {
-                    Some(Inside::HANDLE) => {
+                    Some(SyncCall::HANDLE) => {
                         let mut answer = Vec::new();
                         message::put_settlement(&mut answer, &settlement);
-                        shared.inside = Inside::Answered(answer);
+                        shared.sync_call = SyncCall::Answered(answer);
                         return;
                     }
-                    Some(slot) => Settled::Slot(slot),
+                    Some(slot) => Settled::Call(slot),
                     None => return,
                 }
             }

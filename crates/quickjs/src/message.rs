@@ -1,6 +1,6 @@
-//! The two messages that go into a guest. The other end is `guest_start` and `guest_advance` in guest.c.
+//! The two messages to a guest, which `guest_start` and `guest_advance` in guest.c read.
 //!
-//! Little-endian, length-prefixed; strings of the first message end with a NUL that the length does not count.
+//! Numbers are little-endian. Text has its length first, and ends with a NUL that the length does not count.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -12,24 +12,15 @@ use execbox_core::language::Code;
 use execbox_core::program::{Module, ModuleBody, Modules, Namespace, Program, Source};
 use execbox_core::value::Value;
 
-/// The most that a guest can address, less what its image takes: larger memory limits come to this.
+use crate::boundary::{ModuleFlag, SHIFT_INSERTED, Settle, Settles, Start};
+
+/// The highest memory limit in bytes: what a guest can address, less room for its image.
 const MAX_MEMORY: u32 = 0xf000_0000;
 
-const START_FUNCTION: u8 = 0;
-const START_MODULES: u8 = 1;
-
-const MODULE_SYNTHETIC: u8 = 1;
-const MODULE_IMPORTABLE: u8 = 2;
-
-/// How long a shift is, and the bit of its source's column that says that the text was inserted.
+/// The length of a shift in bytes.
 const SHIFT_LEN: usize = 12;
-const SHIFT_INSERTED: u32 = 1 << 31;
 
-const SETTLE_FAILED: u8 = 0;
-const SETTLE_FULFILLED: u8 = 1;
-const SETTLE_REJECTED: u8 = 2;
-
-/// What to run, with what, within what. `None` for a source of another kind.
+/// The first message: limits, seed, code and namespaces. `None` if the source is of another kind.
 pub(crate) fn start(program: &Program, log_units: usize) -> Option<Vec<u8>> {
     let mut message = Vec::with_capacity(256 + source_len(&program.source));
     message.extend_from_slice(&seed().to_le_bytes());
@@ -37,13 +28,13 @@ pub(crate) fn start(program: &Program, log_units: usize) -> Option<Vec<u8>> {
     put_u32(&mut message, u32::try_from(log_units).unwrap_or(u32::MAX));
     match &program.source {
         Source::Script { name, code } => {
-            message.push(START_FUNCTION);
+            message.push(Start::Script as u8);
             put_text(&mut message, name);
             put_code(&mut message, code);
             put_namespaces(&mut message, &program.namespaces);
         }
         Source::Modules(modules) => {
-            message.push(START_MODULES);
+            message.push(Start::Modules as u8);
             put_modules(&mut message, modules);
         }
         _ => return None,
@@ -72,7 +63,7 @@ fn code_len(code: &Code) -> usize {
     text_len(&code.text) + 4 + code.shifts.len() * SHIFT_LEN
 }
 
-/// The text, and where columns differ from the source's: the guest reports columns of the source.
+/// The text, and its shifts, with which the guest converts columns to those of the source.
 fn put_code(message: &mut Vec<u8>, code: &Code) {
     put_text(message, &code.text);
     put_u32(message, code.shifts.len() as u32);
@@ -88,7 +79,7 @@ fn put_namespaces(message: &mut Vec<u8>, namespaces: &[impl AsRef<Namespace>]) {
     for namespace in namespaces.iter().map(AsRef::as_ref) {
         put_text(message, &namespace.name);
         put_u32(message, namespace.functions.len() as u32);
-        // How long their names are, for the guest to pass them over until it needs them.
+        // The length of the names: the guest skips them until it needs them.
         put_u32(message, namespace.functions.iter().map(|function| text_len(function)).sum::<usize>() as u32);
         for function in &namespace.functions {
             put_text(message, function);
@@ -102,7 +93,7 @@ fn put_modules(message: &mut Vec<u8>, program: &Modules) {
     put_text(message, &program.export);
     put_u32(message, program.modules.len() as u32);
     for module in &program.modules {
-        let importable = if module.importable { MODULE_IMPORTABLE } else { 0 };
+        let importable = if module.importable { ModuleFlag::Importable as u8 } else { 0 };
         match &module.body {
             ModuleBody::Source(code) => {
                 message.push(importable);
@@ -110,7 +101,7 @@ fn put_modules(message: &mut Vec<u8>, program: &Modules) {
                 put_code(message, code);
             }
             ModuleBody::Synthetic(exports) => {
-                message.push(importable | MODULE_SYNTHETIC);
+                message.push(importable | ModuleFlag::Synthetic as u8);
                 put_text(message, &module.name);
                 put_value(message, exports);
             }
@@ -119,36 +110,36 @@ fn put_modules(message: &mut Vec<u8>, program: &Modules) {
     put_value(message, &program.args);
 }
 
-/// What is settled, in the message that settles it.
+/// What a settlement settles.
 #[derive(Clone, Copy)]
 pub(crate) enum Settled {
-    /// The call that waits in this slot.
-    Slot(u32),
-    /// The host's promise of this number.
+    /// The call in this slot.
+    Call(u32),
+    /// The promise of the host with this number.
     Promise(u32),
 }
 
 pub(crate) fn put_settled(message: &mut Vec<u8>, settled: Settled) {
-    let (is_call, number) = match settled {
-        Settled::Slot(slot) => (1, slot),
-        Settled::Promise(number) => (0, number),
+    let (settles, number) = match settled {
+        Settled::Call(slot) => (Settles::Call, slot),
+        Settled::Promise(number) => (Settles::Promise, number),
     };
-    message.push(is_call);
+    message.push(settles as u8);
     put_u32(message, number);
 }
 
 pub(crate) fn put_settlement(message: &mut Vec<u8>, settlement: &Settlement) {
     match settlement {
         Settlement::Fulfilled(value) => {
-            message.push(SETTLE_FULFILLED);
+            message.push(Settle::Fulfilled as u8);
             message.extend_from_slice(value.as_bytes());
         }
         Settlement::Rejected(value) => {
-            message.push(SETTLE_REJECTED);
+            message.push(Settle::Rejected as u8);
             message.extend_from_slice(value.as_bytes());
         }
         Settlement::Failed(error) => {
-            message.push(SETTLE_FAILED);
+            message.push(Settle::Failed as u8);
             put_string(message, error.code.as_str());
             put_string(message, &error.message);
         }
@@ -164,7 +155,7 @@ fn put_u32(message: &mut Vec<u8>, value: u32) {
     message.extend_from_slice(&value.to_le_bytes());
 }
 
-/// How long [`put_text`] makes it.
+/// The length of what [`put_text`] writes.
 fn text_len(text: &str) -> usize {
     4 + text.len() + 1
 }
@@ -186,7 +177,7 @@ fn put_string(message: &mut Vec<u8>, text: &str) {
     message.extend_from_slice(text.as_bytes());
 }
 
-/// A seed for `Math.random` that no guest can guess from another's numbers: a keyed hash of a counter.
+/// A seed for `Math.random` that cannot be guessed from the numbers of other guests: a keyed hash of a counter.
 fn seed() -> u64 {
     static KEY: OnceLock<RandomState> = OnceLock::new();
     static COUNT: AtomicU64 = AtomicU64::new(0);

@@ -1,4 +1,4 @@
-//! Reads the stacks that QuickJS records, keeping the frames of the program's own code.
+//! Parses the stacks that QuickJS records. Only the frames of the program's own code are kept.
 
 use std::sync::Arc;
 
@@ -6,11 +6,10 @@ use execbox_core::engine::Frame;
 use execbox_core::language::Position;
 use execbox_core::program::{Program, Source};
 
-/// What stands for the program's own code in stacks.
+/// The names of the program's own code in stacks.
 pub(crate) enum Files {
-    /// One name for all of it.
+    /// Of a script.
     One(String),
-    /// The modules' names.
     Modules(Vec<Arc<str>>),
 }
 
@@ -27,7 +26,7 @@ impl Files {
 
     /// The frames of a stack that are in these files, innermost first.
     ///
-    /// A line reads `    at function (file:line:column)`, or `    at file:line:column` where there is no name.
+    /// A line is `    at function (file:line:column)`, or `    at file:line:column` in anonymous functions.
     pub(crate) fn frames(&self, stack: &str) -> Vec<Frame> {
         stack.lines().filter_map(|line| self.frame(line)).collect()
     }
@@ -35,7 +34,7 @@ impl Files {
     fn frame(&self, line: &str) -> Option<Frame> {
         let at = line.strip_prefix("    at ")?;
         let (function, (module, position)) = match at.strip_suffix(')') {
-            // Functions and files may have any name, also one with a parenthesis.
+            // Names of functions and files may have parentheses.
             Some(inner) => {
                 inner.rmatch_indices(" (").find_map(|(i, _)| Some((&inner[..i], self.place(&inner[i + 2..])?)))?
             }
@@ -86,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_say_which_module_they_are_in_whatever_its_name() {
+    fn frames_are_found_in_modules_of_any_name() {
         let files = Files::Modules(vec!["./a (1).js".into(), "b:2:3".into()]);
         let stack = "    at f (./a (1).js:3:12)\n    at g (h) (b:2:3:4:5)\n    at f (./c.js:1:1)\n";
         let expected = [frame(Some("f"), Some("./a (1).js"), 3, 12), frame(Some("g (h)"), Some("b:2:3"), 4, 5)];

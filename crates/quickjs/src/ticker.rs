@@ -1,7 +1,7 @@
-//! The thread that makes computing guests give way.
+//! The thread that makes running guests yield.
 //!
-//! While a guest computes, the epoch of its Wasmtime engine moves on every [`TICK`]; compiled code
-//! looks at it in every loop and function. While none computes, the thread sleeps.
+//! While a guest runs, the thread advances the epoch of its Wasmtime engine every [`TICK`]; compiled code checks the epoch
+//! in every loop and function. While no guest runs, the thread sleeps.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -10,11 +10,10 @@ use std::time::Duration;
 
 use wasmtime::EngineWeak;
 
-/// How long a guest computes at most before it gives its thread back.
+/// How long a guest runs at most before it yields its thread.
 const TICK: Duration = Duration::from_millis(2);
 
-/// How many ticks without a computing guest before the thread sleeps. It lingers, because waking it costs a guest
-/// more than it costs to tick for a moment.
+/// How many ticks without a running guest before the thread sleeps. Waking it costs a guest more than a few idle ticks.
 const LINGER: u32 = 50;
 
 pub(crate) struct Ticker {
@@ -24,8 +23,8 @@ pub(crate) struct Ticker {
 
 #[derive(Default)]
 struct State {
-    /// Guests that compute right now.
-    computing: AtomicUsize,
+    /// The number of guests that run.
+    running: AtomicUsize,
     asleep: AtomicBool,
     stopped: AtomicBool,
 }
@@ -38,24 +37,24 @@ impl Ticker {
             .name("execbox-ticker".to_owned())
             .spawn(move || tick(&shared, &engine))
             .map(|handle| handle.thread().clone());
-        // Without a thread no guest could be stopped, so there is nothing to go on with.
-        let thread = thread.expect("the system refuses one more thread");
+        // Without the thread, no guest could be interrupted.
+        let thread = thread.expect("cannot start the ticker thread");
         Self { state, thread }
     }
 
-    /// Runs `compute` with the epoch moving.
-    pub(crate) fn while_ticking<R>(&self, compute: impl FnOnce() -> R) -> R {
-        let _computing = self.enter();
-        compute()
+    /// Calls `run` while the epoch advances.
+    pub(crate) fn while_ticking<R>(&self, run: impl FnOnce() -> R) -> R {
+        let _running = self.enter();
+        run()
     }
 
-    fn enter(&self) -> Computing<'_> {
-        // Sequentially consistent, as is the other side: either the thread sees this guest, or this guest sees it asleep.
-        self.state.computing.fetch_add(1, Ordering::SeqCst);
+    fn enter(&self) -> Running<'_> {
+        // Sequentially consistent, as in `sleep`: either the thread sees this guest, or this guest sees the thread asleep.
+        self.state.running.fetch_add(1, Ordering::SeqCst);
         if self.state.asleep.load(Ordering::SeqCst) {
             self.thread.unpark();
         }
-        Computing(&self.state.computing)
+        Running(&self.state.running)
     }
 }
 
@@ -66,9 +65,9 @@ impl Drop for Ticker {
     }
 }
 
-struct Computing<'a>(&'a AtomicUsize);
+struct Running<'a>(&'a AtomicUsize);
 
-impl Drop for Computing<'_> {
+impl Drop for Running<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::SeqCst);
     }
@@ -82,7 +81,7 @@ fn tick(state: &State, engine: &EngineWeak) {
             Some(engine) => engine.increment_epoch(),
             None => return,
         }
-        idle = if state.computing.load(Ordering::SeqCst) == 0 { idle + 1 } else { 0 };
+        idle = if state.running.load(Ordering::SeqCst) == 0 { idle + 1 } else { 0 };
         if idle >= LINGER {
             sleep(state);
             idle = 0;
@@ -92,7 +91,7 @@ fn tick(state: &State, engine: &EngineWeak) {
 
 fn sleep(state: &State) {
     state.asleep.store(true, Ordering::SeqCst);
-    while state.computing.load(Ordering::SeqCst) == 0 && !state.stopped.load(Ordering::SeqCst) {
+    while state.running.load(Ordering::SeqCst) == 0 && !state.stopped.load(Ordering::SeqCst) {
         thread::park();
     }
     state.asleep.store(false, Ordering::SeqCst);
@@ -110,11 +109,11 @@ mod tests {
     }
 
     #[test]
-    fn the_thread_sleeps_while_no_guest_computes_and_wakes_when_one_does() {
+    fn the_thread_sleeps_while_no_guest_runs_and_wakes_when_one_does() {
         let engine = wasmtime::Engine::default();
         let ticker = Ticker::new(&engine);
-        assert!(becomes(&ticker, true), "it sleeps when nothing computes");
-        assert!(ticker.while_ticking(|| becomes(&ticker, false)), "it is awake while something does");
-        assert!(becomes(&ticker, true), "and sleeps again");
+        assert!(becomes(&ticker, true), "it sleeps while no guest runs");
+        assert!(ticker.while_ticking(|| becomes(&ticker, false)), "it wakes for a guest");
+        assert!(becomes(&ticker, true), "it sleeps again");
     }
 }

@@ -204,7 +204,7 @@ fn source_that_is_none_is_told_with_its_place() {
 }
 
 #[test]
-fn a_program_whose_names_are_wrong_is_not_started() {
+fn programs_with_invalid_module_names_are_rejected() {
     let refused = |change: &dyn Fn(&mut Program)| {
         let mut program = program("export default 1", vec![]);
         change(&mut program);
@@ -213,11 +213,11 @@ fn a_program_whose_names_are_wrong_is_not_started() {
     for (change, why) in [
         (
             &(|p: &mut Program| modules(p).entry = "other".into()) as &dyn Fn(&mut Program),
-            "there is no source of the entry \"other\"",
+            "the entry \"other\" is not a module with source",
         ),
-        (&|p: &mut Program| modules(p).entry = "host".into(), "there is no source of the entry \"host\""),
-        (&|p: &mut Program| modules(p).modules.push(module("main", "")), "two modules have the name \"main\""),
-        (&|p: &mut Program| modules(p).modules.push(module("a\0b", "")), "the module name \"a\\0b\" has a NUL"),
+        (&|p: &mut Program| modules(p).entry = "host".into(), "the entry \"host\" is not a module with source"),
+        (&|p: &mut Program| modules(p).modules.push(module("main", "")), "duplicate module name \"main\""),
+        (&|p: &mut Program| modules(p).modules.push(module("a\0b", "")), "invalid module name \"a\\0b\": it has a NUL"),
     ] {
         assert_eq!(refused(change), Some(StartError::Failed(why.into())));
     }
