@@ -1,13 +1,13 @@
 /*
- * The guest's allocator: malloc and its family, in place of the C library's. Segregated fit with boundary tags: a free
- * block is in the list of its size class, a bitmap says which lists have one, and neighbours that are both free are one
- * block. Every operation takes a bounded number of steps, besides copying and clearing.
+ * The guest's allocator: malloc and its family, instead of the C library's. Segregated fit with boundary tags: a free
+ * block is in the list of its size class, a bitmap marks the lists that are not empty, and adjacent free blocks are
+ * merged. Every operation takes a bounded number of steps, besides copying and clearing.
  *
- * `malloc_usable_size` is what was asked for, rounded up to 8 bytes, and not what the block happens to have: QuickJS
- * counts by it, so that what a program has in use depends on the program alone. Blocks of up to 512 bytes are cut by
- * QuickJS itself, out of 4 KiB that it takes from here.
+ * `malloc_usable_size` is the requested size, rounded up to 8 bytes, and not the size of the block: QuickJS counts by it,
+ * so the memory that a program has in use depends on the program alone. QuickJS itself divides 4 KiB from here into blocks
+ * of up to 512 bytes.
  *
- * ARCHITECTURE.md, "Memory", has what it was measured against.
+ * The comparison with other allocators is in ARCHITECTURE.md, "Memory".
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,23 +15,22 @@
 #include <string.h>
 #include <malloc.h>
 
-/* What precedes each block's bytes. `size` includes this header and is a multiple of 8; its low bits are flags. A free
-   block has links where a used one has `asked` and its first bytes, and repeats its size in its last 4 bytes. */
+/* The header of a block. `size` includes the header and is a multiple of 8; its low bits are flags. A free block has links
+   in the place of `asked` and the first bytes, and repeats its size in its last 4 bytes. */
 typedef struct Block {
     uint32_t size;
     union { uint32_t asked; struct Block *next; };
-    struct Block *prev; /* here the bytes of a used block begin */
+    struct Block *prev; /* the bytes of a used block begin here */
 } Block;
 
 enum { USED = 1, PREV_USED = 2, FLAGS = 7, HEADER = 8, LEAST = 16 };
 
-/* Eight classes to each power of two: linear below 64 bytes, whose blocks have classes of their own. */
+/* Eight classes for each power of two; below 64 bytes, one class for each size. */
 enum { CLASSES = 28 * 8 };
 static Block *free_blocks[CLASSES];
 static uint32_t has_blocks[CLASSES / 32];
 
-/* Memory from `top` to `end` has never been part of a block, or was given back by the last one. From `untouched` on, it
-   is as the system gave it: zero. */
+/* Memory from `top` to `end` is not part of a block. From `untouched` on, it never was, and is zero. */
 static uint8_t *top, *end, *untouched;
 
 extern uint8_t __heap_base;
@@ -42,7 +41,7 @@ static Block *before(const Block *b) { return (Block *)((uint8_t *)b - ((const u
 static void *bytes_of(Block *b) { return (uint8_t *)b + HEADER; }
 static Block *block_of(const void *p) { return (Block *)((uint8_t *)p - HEADER); }
 
-/* The class that a block of this size is kept in. */
+/* The class of blocks of this size. */
 static uint32_t class_of(uint32_t size) {
     if (size < 64) return size >> 3;
     uint32_t log = 31 - __builtin_clz(size);
@@ -60,30 +59,30 @@ static void insert(Block *b, uint32_t size) {
     has_blocks[class >> 5] |= 1u << (class & 31);
 }
 
-static void take_out(Block *b) {
+static void unlink_block(Block *b) {
     if (b->next) b->next->prev = b->prev;
     if (b->prev) { b->prev->next = b->next; return; }
     uint32_t class = class_of(size_of(b));
     if (!(free_blocks[class] = b->next)) has_blocks[class >> 5] &= ~(1u << (class & 31));
 }
 
-/* Tells whatever comes after `at` whether what is before it is in use. */
+/* Records in the block at `at` whether the block before it is in use. */
 static void mark_before(uint8_t *at, bool used) {
-    if (at == top) return; /* what precedes the top is always in use */
+    if (at == top) return; /* the block before the top is always in use */
     if (used) ((Block *)at)->size |= PREV_USED;
     else ((Block *)at)->size &= ~PREV_USED;
 }
 
-/* Makes [at, at + size) free: joined with its neighbours, or given back to the top. */
+/* Frees [at, at + size): merges it with free neighbours, or with the memory above the top. */
 static void release(uint8_t *at, uint32_t size, bool prev_used) {
     if (!prev_used) {
         Block *b = before((Block *)at);
-        take_out(b);
+        unlink_block(b);
         at = (uint8_t *)b; size += size_of(b);
     }
     uint8_t *next = at + size;
     if (next != top && !(((Block *)next)->size & USED)) {
-        take_out((Block *)next);
+        unlink_block((Block *)next);
         size += size_of((Block *)next);
         next = at + size;
     }
@@ -92,13 +91,13 @@ static void release(uint8_t *at, uint32_t size, bool prev_used) {
     mark_before(next, false);
 }
 
-/* A free block of at least this size, taken out of its list: one of the same class if the first few of it will do,
-   else any of the next class that has one. */
+/* Removes a free block of at least this size from its list: one of the first few of the same class, or else any of the
+   next class that has one. */
 static Block *find(uint32_t size) {
     uint32_t class = class_of(size);
     Block *b = free_blocks[class];
     for (int tries = 8; b && tries; tries--, b = b->next)
-        if (size_of(b) >= size) { take_out(b); return b; }
+        if (size_of(b) >= size) { unlink_block(b); return b; }
     if (++class == CLASSES) return NULL;
     uint32_t word = class >> 5, bits = has_blocks[word] & ~0u << (class & 31);
     while (!bits) {
@@ -106,11 +105,11 @@ static Block *find(uint32_t size) {
         bits = has_blocks[word];
     }
     b = free_blocks[word * 32 + __builtin_ctz(bits)];
-    take_out(b);
+    unlink_block(b);
     return b;
 }
 
-/* Has the top hold at least `size` bytes; memory grows by more than that where it may, so that it seldom has to. */
+/* Makes room for at least `size` bytes above the top. Memory grows by several pages at once where possible. */
 static bool grow_top(uint32_t size) {
     enum { PAGE = 1 << 16, STEP = 4 };
     if (!top) {
@@ -125,7 +124,7 @@ static bool grow_top(uint32_t size) {
     return true;
 }
 
-/* The block gets `size` of its `has` bytes; the rest is free again if it makes a block. */
+/* Uses `size` of the `has` bytes of a block, and frees the rest if it is large enough for a block. */
 static void *use(Block *b, uint32_t has, uint32_t size, uint32_t asked, bool prev_used) {
     if (has - size < LEAST) size = has;
     b->size = size | USED | (prev_used ? PREV_USED : 0);
@@ -136,7 +135,7 @@ static void *use(Block *b, uint32_t has, uint32_t size, uint32_t asked, bool pre
     return bytes_of(b);
 }
 
-/* What a block for this many bytes has; 0 if there cannot be one. */
+/* The size of a block for this many bytes; 0 if it is too large. */
 static uint32_t block_size(size_t asked) {
     if (asked > UINT32_MAX / 2) return 0;
     uint32_t size = ((asked + 7) & ~7u) + HEADER;
@@ -184,7 +183,7 @@ void *realloc(void *p, size_t asked) {
         return use(b, size, size, asked, prev_used);
     }
     if (next != top && !(((Block *)next)->size & USED) && has + size_of((Block *)next) >= size) {
-        take_out((Block *)next);
+        unlink_block((Block *)next);
         return use(b, has + size_of((Block *)next), size, asked, prev_used);
     }
     void *moved = malloc(asked);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds guest.wasm from pinned sources: quickjs-ng as shipped in a crate (source/Cargo.lock), quickjs.patch, guest.c and
-# what it includes, alloc.c, and zig 0.15.2's C compiler. The same bytes come out on every machine.
+# Builds guest.wasm from pinned sources: quickjs-ng from a crate (source/Cargo.lock), quickjs.patch, guest.c with the files
+# that it includes, alloc.c, and the C compiler of zig 0.15.2. The output is the same on every machine.
 #
 #   build.sh            rebuild guest.wasm and guest.wasm.sha256
 #   build.sh --check    rebuild elsewhere and compare with the committed sha256
@@ -28,15 +28,21 @@ cargo fetch --quiet --locked --manifest-path "$here/source/Cargo.toml"
 crate=$(cargo metadata --format-version 1 --locked --manifest-path "$here/source/Cargo.toml" |
   "$PYTHON" -c 'import json,sys; print(next(p["manifest_path"] for p in json.load(sys.stdin)["packages"] if p["name"]=="rquickjs-sys"))')
 
-# One fixed relative layout, so that no path of this machine can reach the output.
+# A fixed relative layout keeps paths of this machine out of the output.
 rm -rf "$work/src" && mkdir -p "$work/src"
 cp "$(dirname "$crate")"/quickjs/*.{c,h} "$work/src/"
 cd "$work/src"
 GIT_CEILING_DIRECTORIES=$work git apply "$here/quickjs.patch"
-cp "$here"/{guest,encode,decode,stack,modules,check,alloc}.c .
+cp "$here"/{guest,encode,decode,stack,modules,check,alloc}.c "$here"/boundary.h .
 
-"$PYTHON" -m ziglang cc --target=wasm32-wasi -mexec-model=reactor -O2 -fno-sanitize=undefined -D_GNU_SOURCE -DNDEBUG \
-  -DGUEST_JS_STACK=768*1024 -Wno-everything ${GUEST_CFLAGS:-} guest.c alloc.c libregexp.c libunicode.c dtoa.c -o guest.wasm \
+cc() {
+  "$PYTHON" -m ziglang cc --target=wasm32-wasi -mexec-model=reactor -O2 -fno-sanitize=undefined -D_GNU_SOURCE -DNDEBUG \
+    -DGUEST_JS_STACK=768*1024 ${GUEST_CFLAGS:-} "$@"
+}
+for file in libregexp libunicode dtoa; do cc -Wno-everything -c $file.c; done
+# The engine's callbacks have more parameters than most of them use.
+for file in guest alloc; do cc -Wall -Wextra -Werror -Wno-unused-parameter -c $file.c; done
+cc guest.o alloc.o libregexp.o libunicode.o dtoa.o -o guest.wasm \
   -Wl,-z,stack-size=1048576 -Wl,--export=__stack_pointer -Wl,--strip-debug
 
 sum=$(sha256sum guest.wasm | cut -d' ' -f1)

@@ -1,9 +1,9 @@
 /*
- * The check of the accounting, for debug builds of the host. Part of guest.c.
+ * The check of memory accounting, for debug builds of the host. Part of guest.c.
  */
 
-/* Called once the program has ended, and nothing after it. Frees what the program and the realm hold; answers how much
-   is still counted as in use after that, which is 0 unless something leaks or is counted wrongly. */
+/* The last call of a guest, after the program has ended. Frees everything, and returns how many bytes are still counted as
+   in use: 0, unless something leaks or is counted wrongly. */
 EXPORT(guest_check) size_t guest_check(void) {
     JS_UpdateStackTop(rt);
     rt->malloc_state.malloc_limit = 0;

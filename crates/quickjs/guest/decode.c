@@ -1,11 +1,11 @@
 /*
- * Bytes to values. Part of guest.c.
+ * Bytes to values, and structuredClone. Part of guest.c.
  *
- * Reads one value, without recursion. The host is the other end and keeps to the format: what is malformed is a trap,
- * not an error. What guest code could have replaced is neither looked up nor called.
+ * Reads one value, without recursion. The bytes come from the host or from encode.c: malformed bytes are a trap, not an
+ * error. Nothing is looked up or called that guest code can replace.
  */
 
-/* An object whose parts are being read. `key`: of the member that comes next; `held`: the key of the entry of a Map. */
+/* An object whose parts are being read. `key`: of the next property; `held`: the key of the current entry of a Map. */
 enum { NEST_ITEMS, NEST_MEMBERS, NEST_MAP, NEST_SET, NEST_CAUSE };
 typedef struct { JSValue value, held; uint32_t next, count; JSAtom key; uint8_t parts; bool has_key; } Nest;
 
@@ -15,7 +15,9 @@ typedef struct {
     Reader *r;
     Keys keys;
     Nest *stack; uint32_t depth, cap;
-    JSValue *objects; uint32_t count, objects_cap; /* by number, for references; only for values that may have any */
+    bool has_references; /* JSON has none */
+    JSValue *objects; uint32_t count, objects_cap; /* by number, for references */
+    bool is_clone; /* for structuredClone, which does not keep custom names of errors */
 } Decoder;
 
 /* The next key, which stays owned by `keys`; JS_ATOM_NULL at the object's end. */
@@ -41,7 +43,7 @@ static void set_own(JSValue obj, JSAtom key, JSValue v) {
     JSObject *p = JS_VALUE_GET_OBJ(obj);
     JSProperty *pr;
     if (find_own_property(&pr, p, key)) { set_value(ctx, &pr->u.value, v); return; }
-    add_property(ctx, p, key, JS_PROP_C_W_E)->u.value = v; /* own, whatever its name: `__proto__` is only a name here */
+    add_property(ctx, p, key, JS_PROP_C_W_E)->u.value = v; /* an own property, even for `__proto__` */
 }
 
 static void decoder_free(Decoder *d) {
@@ -51,9 +53,9 @@ static void decoder_free(Decoder *d) {
     js_free_rt(rt, d->objects); js_free_rt(rt, d->keys.items); js_free_rt(rt, d->stack);
 }
 
-/* Gives the next number to `v`, and `v` back. A value that is made later than it begins is put in its place then. */
+/* Gives the next number to `v`. A view begins before it can be made: it is stored under its number later. */
 static uint32_t number_object(Decoder *d, JSValueConst v) {
-    if (!has_modules) return 0;
+    if (!d->has_references) return 0;
     if (d->count == d->objects_cap) {
         d->objects_cap = d->objects_cap ? d->objects_cap * 2 : 16;
         d->objects = js_realloc_rt(rt, d->objects, d->objects_cap * sizeof(JSValue));
@@ -85,7 +87,7 @@ static JSValue decode_regexp(Reader *r) {
     return js_regexp_constructor_internal(ctx, JS_UNDEFINED, pattern, bytecode);
 }
 
-/* The prototype of the error of that name, if it is one that ECMAScript has. */
+/* The prototype of an ECMAScript error class; undefined for other names. */
 static JSValueConst error_proto(const uint8_t *name, uint32_t len) {
     static const struct { const char *name; int kind; } known[] = {
         { "EvalError", JS_EVAL_ERROR }, { "RangeError", JS_RANGE_ERROR }, { "ReferenceError", JS_REFERENCE_ERROR },
@@ -97,7 +99,8 @@ static JSValueConst error_proto(const uint8_t *name, uint32_t len) {
     return JS_UNDEFINED;
 }
 
-static JSValue decode_error(Reader *r, bool *has_cause) {
+static JSValue decode_error(Decoder *d, bool *has_cause) {
+    Reader *r = d->r;
     uint32_t len = read_varint(r);
     const uint8_t *name = read_bytes(r, len);
     JSValueConst proto = error_proto(name, len);
@@ -106,7 +109,7 @@ static JSValue decode_error(Reader *r, bool *has_cause) {
     const int hidden = JS_PROP_WRITABLE | JS_PROP_CONFIGURABLE;
     uint8_t parts = read_u8(r);
     JSObject *p = JS_VALUE_GET_OBJ(error);
-    if (!has_proto) add_property(ctx, p, JS_ATOM_name, hidden)->u.value = JS_NewStringLen(ctx, (const char *)name, len);
+    if (!has_proto && !d->is_clone) add_property(ctx, p, JS_ATOM_name, hidden)->u.value = JS_NewStringLen(ctx, (const char *)name, len);
     if (parts & ERROR_MESSAGE) { JSValue text = decode_string(r); add_property(ctx, p, JS_ATOM_message, hidden)->u.value = text; }
     if (parts & ERROR_STACK) { JSValue text = decode_string(r); set_value(ctx, &p->u.object_data, text); }
     *has_cause = parts & ERROR_CAUSE;
@@ -125,14 +128,14 @@ static JSValue decode_buffer(Reader *r) {
     return buffer;
 }
 
-/* A view, and the buffer that it shows: a new one, or one that was read before. */
+/* A view and its buffer, which may have been read before. */
 static JSValue decode_view(Decoder *d) {
     Reader *r = d->r;
     int class_id = JS_CLASS_UINT8C_ARRAY + read_u8(r);
     uint32_t offset = read_varint(r), len = read_varint(r);
     bool follows = len == 0;
-    if (class_id > JS_CLASS_DATAVIEW || !has_modules) __builtin_trap();
-    uint32_t number = number_object(d, JS_UNDEFINED); /* it begins before its buffer */
+    if (class_id > JS_CLASS_DATAVIEW || !d->has_references) __builtin_trap();
+    uint32_t number = number_object(d, JS_UNDEFINED); /* the view precedes its buffer */
     JSValue buffer;
     if (read_u8(r) == TAG_REF) {
         uint32_t n = read_varint(r);
@@ -199,14 +202,15 @@ static JSValue decode_boxed(Reader *r) {
     return boxed;
 }
 
-/* An array that may have holes and further members, still empty. */
+/* An empty array of this length, for its properties to be defined. */
 static JSValue new_sparse_array(uint32_t len) {
     JSValue array = JS_NewArray(ctx);
-    JS_SetProperty(ctx, array, JS_ATOM_length, js_uint32(len)); /* its own, and a number: runs no guest code */
+    JS_SetProperty(ctx, array, JS_ATOM_length, js_uint32(len)); /* runs no guest code */
     return array;
 }
 
-/* Reads a primitive, a reference, or an object; `opens` if parts of it are to follow, with its frame on the stack. */
+/* Reads a primitive, a reference, or the beginning of an object. `opens` is set if its parts follow: it is on the stack.
+   A hole is JS_UNINITIALIZED. */
 static JSValue decode_one(Decoder *d, bool *opens) {
     Reader *r = d->r;
     uint8_t tag = read_u8(r);
@@ -219,7 +223,8 @@ static JSValue decode_one(Decoder *d, bool *opens) {
     case TAG_SPARSE: v = new_sparse_array(read_varint(r)); break;
     case TAG_MAP: count = read_varint(r); v = js_map_constructor(ctx, JS_UNDEFINED, 0, NULL, 0); parts = NEST_MAP; break;
     case TAG_SET: count = read_varint(r); v = js_map_constructor(ctx, JS_UNDEFINED, 0, NULL, MAGIC_SET); parts = NEST_SET; break;
-    case TAG_ERROR: { bool has_cause; v = decode_error(r, &has_cause); count = has_cause; parts = NEST_CAUSE; break; }
+    case TAG_ERROR: { bool has_cause; v = decode_error(d, &has_cause); count = has_cause; parts = NEST_CAUSE; break; }
+    case TAG_HOLE: return JS_UNINITIALIZED;
     case TAG_VIEW: return decode_view(d);
     case TAG_REF: {
         uint32_t n = read_varint(r);
@@ -239,10 +244,18 @@ static JSValue decode_one(Decoder *d, bool *opens) {
     return v;
 }
 
-/* Puts a finished value where the innermost object wants it. */
+/* An array is fast until it has a hole. */
+static void place_item(JSValueConst array, uint32_t i, JSValue v) {
+    JSObject *p = JS_VALUE_GET_OBJ(array);
+    if (JS_IsUninitialized(v)) JS_DeletePropertyInt64(ctx, array, i, 0);
+    else if (p->fast_array) p->u.array.u.values[i] = v;
+    else JS_DefinePropertyValueUint32(ctx, array, i, v, JS_PROP_C_W_E);
+}
+
+/* Makes a finished value the next part of the innermost object. */
 static void place(Nest *n, JSValue v) {
     switch (n->parts) {
-    case NEST_ITEMS: JS_VALUE_GET_OBJ(n->value)->u.array.u.values[n->next++] = v; return;
+    case NEST_ITEMS: place_item(n->value, n->next++, v); return;
     case NEST_MEMBERS:
         if (JS_VALUE_GET_OBJ(n->value)->class_id == JS_CLASS_ARRAY) JS_DefinePropertyValue(ctx, n->value, n->key, v, JS_PROP_C_W_E);
         else set_own(n->value, n->key, v);
@@ -261,29 +274,58 @@ static void place(Nest *n, JSValue v) {
     n->next++;
 }
 
-/* Whether the innermost object wants another value. */
-static bool wants_more(Decoder *d, Nest *n) {
+/* Whether the innermost object has another part. */
+static bool has_next(Decoder *d, Nest *n) {
     if (n->parts != NEST_MEMBERS) return n->next < n->count;
     return (n->key = decode_key(d->r, &d->keys)) != JS_ATOM_NULL;
 }
 
-/* Reads one value. JS_EXCEPTION where the engine refuses to make one that the host sent: a RegExp, a huge bigint or buffer. */
-static JSValue decode(Reader *r) {
-    Decoder d = { .r = r };
+/* Reads one value. JS_EXCEPTION where the engine cannot make it: an invalid RegExp, a bigint or buffer that is too long. */
+static JSValue decode_with(Decoder *d) {
     for (;;) {
         bool opens = false;
-        JSValue v = decode_one(&d, &opens);
-        if (JS_IsException(v)) { decoder_free(&d); return v; }
-        /* Place finished values until something still wants one. */
+        JSValue v = decode_one(d, &opens);
+        if (JS_IsException(v)) { decoder_free(d); return v; }
+        /* Place finished values until an object has another part. */
         for (;; opens = false) {
             if (!opens) {
-                if (d.depth == 0) { decoder_free(&d); return v; }
-                place(&d.stack[d.depth - 1], v);
+                if (d->depth == 0) { decoder_free(d); return v; }
+                place(&d->stack[d->depth - 1], v);
             }
-            Nest *n = &d.stack[d.depth - 1];
-            if (wants_more(&d, n)) break;
+            Nest *n = &d->stack[d->depth - 1];
+            if (has_next(d, n)) break;
             v = n->value;
-            d.depth--;
+            d->depth--;
         }
     }
+}
+
+/* A value from the host. */
+static JSValue decode(Reader *r) {
+    Decoder d = { .r = r, .has_references = has_modules };
+    return decode_with(&d);
+}
+
+/* ---- structuredClone --------------------------------------------------------------------------------------------- */
+
+/* `structuredClone(value)`: encodes the value and decodes the copy. Its second argument is ignored: nothing is transferred.
+   Functions of the host and promises are not cloned. */
+static JSValue structured_clone(JSContext *c, JSValueConst this_val, int argc, JSValueConst *argv) {
+    JSValueConst v = argc > 0 ? argv[0] : JS_UNDEFINED;
+    if (!JS_IsObject(v) && !JS_IsSymbol(v)) return js_dup(v);
+    Out bytes; out_init(&bytes);
+    bytes.is_internal = true;
+    JSValue copy = JS_EXCEPTION;
+    if (encode(&bytes, v, MODE_CLONE, "") == 0) {
+        Reader r = { bytes.data, bytes.data + bytes.len };
+        Decoder d = { .r = &r, .has_references = true, .is_clone = true };
+        copy = decode_with(&d);
+    }
+    out_free(&bytes);
+    return copy;
+}
+
+static void add_structured_clone(JSValueConst global) {
+    JSValue function = JS_NewCFunction(ctx, structured_clone, "structuredClone", 1);
+    JS_DefinePropertyValueStr(ctx, global, "structuredClone", function, JS_PROP_WRITABLE | JS_PROP_CONFIGURABLE);
 }

@@ -1,24 +1,21 @@
 /*
  * Values to bytes. Part of guest.c.
  *
- * Walks the object graph with a stack of its own, reading properties off the engine's structures where they are plain
- * and through getters where they are not. Guest code that a getter runs may change what is being read, so every step
- * looks afresh. Nothing is looked up that guest code could have replaced.
+ * Walks the object graph with a stack of its own. Data properties are read from the engine's structures, others through
+ * their getters. A getter can change the objects that are being read, so no step relies on what an earlier one saw.
+ * Nothing is looked up that guest code can replace.
  */
 
+/* The tags of the format in crates/core/src/value/mod.rs. */
 enum {
     TAG_UNDEFINED, TAG_NULL, TAG_FALSE, TAG_TRUE, TAG_INT, TAG_F64, TAG_STRING, TAG_ARRAY, TAG_OBJECT, TAG_HOLE,
     TAG_REF, TAG_FOREIGN, TAG_BIGINT, TAG_DATE, TAG_MAP, TAG_SET, TAG_REGEXP, TAG_ERROR, TAG_BUFFER, TAG_VIEW, TAG_BOXED,
     TAG_SPARSE, TAG_FUNCTION, TAG_PROMISE,
 };
-/* Kinds of TAG_FOREIGN, in the order of `Foreign` in crates/core/src/value/mod.rs. */
-enum {
-    F_FUNCTION, F_SYMBOL, F_BIGINT, F_DATE, F_MAP, F_SET, F_WEAK, F_REGEXP, F_ERROR, F_PROMISE, F_BUFFER, F_TYPED_ARRAY,
-    F_PROXY, F_BOXED, F_SPARSE, F_OTHER, F_INSTANCE,
-};
+/* The parts of TAG_ERROR. */
 enum { ERROR_MESSAGE = 1, ERROR_STACK = 2, ERROR_CAUSE = 4 };
 
-/* What was seen already, by identity: an open-addressing table from address (or atom) to index. */
+/* Objects or atoms that were seen, in order: an open-addressing table from address (or atom) to index. */
 typedef struct { uint32_t key, index; } Seen;
 typedef struct { Seen *slots; uint32_t mask, count; Seen small[32]; } SeenTable;
 
@@ -44,24 +41,26 @@ static void seen_add(SeenTable *t, Seen *slot, uint32_t key) {
     t->slots = grown.slots; t->mask = grown.mask;
 }
 
-/* One object whose parts are being written. LAID_OUT: straight off its shape. NAMED: by the names that it had. LIST: what
-   it held when it was opened (the keys and values of a Map, the values of a Set, the cause of an Error). */
+/* An object whose parts are being written. ITEMS: of an array. LAID_OUT: data properties, read from the shape. NAMED: the
+   properties of a list of names. LIST: values that were collected when the object was opened (the keys and values of a
+   Map, the values of a Set, the cause of an Error). */
 enum { ITEMS, LAID_OUT, NAMED, LIST };
 typedef struct { JSObject *obj; JSPropertyEnum *names; JSValue *list; uint32_t next, count; uint8_t parts; } Frame;
 
-/* NARROW: scripts; what JSON cannot say is a tag with its kind, and the host refuses it. WHOLE: modules; what cannot be
-   copied is an error here and now. DESCRIBED: the same for logs; what cannot be copied is a string in its place. */
-typedef enum { NARROW, WHOLE, DESCRIBED } Mode;
+/* MODE_JSON: for scripts; values that JSON cannot hold are TAG_FOREIGN, which the host rejects. MODE_GRAPH: for modules;
+   values that cannot be copied throw a SerializationError. MODE_LOG: as MODE_GRAPH for logs; values that cannot be copied
+   are described by a string. MODE_CLONE: structuredClone; values that cannot be copied throw a DataCloneError. */
+typedef enum { MODE_JSON, MODE_GRAPH, MODE_LOG, MODE_CLONE } Mode;
 
 typedef struct {
     Out *out;
     SeenTable objects, keys;
-    SeenTable buffers; /* of each buffer, how long it was when it was written; made when there is one */
+    SeenTable buffers; /* the length of each buffer when it was written; initialised at the first one */
     Frame *frames; uint32_t depth, cap;
     Frame small[8];
     Mode mode;
-    const char *root;  /* what the value is called in errors */
-    uint32_t arg;      /* it is the arguments of a call, and this one is being written */
+    const char *root;  /* the name of the value in errors */
+    uint32_t arg;      /* the argument that is being written, if the value is the arguments of a call */
     uint32_t first;    /* the number of the first object */
 } Encoder;
 
@@ -76,7 +75,7 @@ static void frame_free(Frame *f) {
 
 static void encoder_free(Encoder *e) {
     for (uint32_t i = 0; i < e->depth; i++) frame_free(&e->frames[i]);
-    /* Both tables hold a reference to what they name, so that an address or atom cannot come to mean something else. */
+    /* Both tables hold references, so that no address or atom is reused meanwhile. */
     if (e->objects.count)
         for (uint32_t i = 0; i <= e->objects.mask; i++)
             if (e->objects.slots[i].key) JS_FreeValue(ctx, JS_MKPTR(JS_TAG_OBJECT, seen_object(&e->objects.slots[i])));
@@ -96,9 +95,9 @@ static JSValueConst own_data_property(JSObject *p, JSAtom name) {
     return prs && (prs->flags & JS_PROP_TMASK) == JS_PROP_NORMAL ? pr->u.value : JS_UNDEFINED;
 }
 
-/* ---- What cannot be copied ---- */
+/* ---- Values that cannot be copied ---- */
 
-/* Of an object whose prototype is neither Object.prototype nor null, its class's name if that is plain to see. */
+/* The name of an object's class, if it is a data property of a data property `constructor` of its prototype. */
 static JSValueConst class_name(JSObject *p) {
     JSObject *proto = p->shape->proto;
     JSValueConst maker = !proto || proto->is_exotic ? JS_UNDEFINED : own_data_property(proto, JS_ATOM_constructor);
@@ -106,23 +105,23 @@ static JSValueConst class_name(JSObject *p) {
 }
 
 static int foreign_kind(JSObject *p) {
-    if (JS_IsFunction(ctx, JS_MKPTR(JS_TAG_OBJECT, p))) return F_FUNCTION;
+    if (JS_IsFunction(ctx, JS_MKPTR(JS_TAG_OBJECT, p))) return FOREIGN_FUNCTION;
     switch (p->class_id) {
-    case JS_CLASS_OBJECT: return F_INSTANCE;
-    case JS_CLASS_ERROR: case JS_CLASS_DOM_EXCEPTION: return F_ERROR;
+    case JS_CLASS_OBJECT: return FOREIGN_INSTANCE;
+    case JS_CLASS_ERROR: case JS_CLASS_DOM_EXCEPTION: return FOREIGN_ERROR;
     case JS_CLASS_NUMBER: case JS_CLASS_STRING: case JS_CLASS_BOOLEAN: case JS_CLASS_SYMBOL: case JS_CLASS_BIG_INT:
-        return F_BOXED;
-    case JS_CLASS_DATE: return F_DATE;
-    case JS_CLASS_REGEXP: return F_REGEXP;
-    case JS_CLASS_ARRAY_BUFFER: case JS_CLASS_SHARED_ARRAY_BUFFER: return F_BUFFER;
-    case JS_CLASS_MAP: return F_MAP;
-    case JS_CLASS_SET: return F_SET;
-    case JS_CLASS_WEAKMAP: case JS_CLASS_WEAKSET: case JS_CLASS_WEAK_REF: return F_WEAK;
-    case JS_CLASS_PROXY: return F_PROXY;
-    case JS_CLASS_PROMISE: return F_PROMISE;
+        return FOREIGN_BOXED_PRIMITIVE;
+    case JS_CLASS_DATE: return FOREIGN_DATE;
+    case JS_CLASS_REGEXP: return FOREIGN_REG_EXP;
+    case JS_CLASS_ARRAY_BUFFER: case JS_CLASS_SHARED_ARRAY_BUFFER: return FOREIGN_ARRAY_BUFFER;
+    case JS_CLASS_MAP: return FOREIGN_MAP;
+    case JS_CLASS_SET: return FOREIGN_SET;
+    case JS_CLASS_WEAKMAP: case JS_CLASS_WEAKSET: case JS_CLASS_WEAK_REF: return FOREIGN_WEAK;
+    case JS_CLASS_PROXY: return FOREIGN_PROXY;
+    case JS_CLASS_PROMISE: return FOREIGN_PROMISE;
     default:
-        if (p->class_id >= JS_CLASS_UINT8C_ARRAY && p->class_id <= JS_CLASS_DATAVIEW) return F_TYPED_ARRAY;
-        return F_OTHER;
+        if (p->class_id >= JS_CLASS_UINT8C_ARRAY && p->class_id <= JS_CLASS_DATAVIEW) return FOREIGN_TYPED_ARRAY;
+        return FOREIGN_OTHER;
     }
 }
 
@@ -146,7 +145,7 @@ static void out_step_key(Out *o, JSAtom atom) {
     if (!plain) out_text(o, "\"]");
 }
 
-/* Where the encoder stands: `args[0].items[3].run`. */
+/* The path to the current part, for example `args[0].items[3].run`. */
 static void out_path(Out *o, Encoder *e) {
     enum { ENDS = 8 };
     out_text(o, e->root);
@@ -164,41 +163,69 @@ static void out_path(Out *o, Encoder *e) {
     }
 }
 
-/* Throws the error that says what cannot be copied, and where it is. */
-static int throw_uncopied(Encoder *e, const char *why) {
-    Out text; out_init(&text);
-    out_path(&text, e);
-    out_u8(&text, ' ');
-    out_text(&text, why);
+/* Throws an Error of this name. */
+static int throw_named(const char *name, const Out *message) {
     JSValue error = JS_NewObjectClass(ctx, JS_CLASS_ERROR);
     const int hidden = JS_PROP_WRITABLE | JS_PROP_CONFIGURABLE;
-    JS_DefinePropertyValue(ctx, error, JS_ATOM_message, JS_NewStringLen(ctx, (char *)text.data, text.len), hidden);
-    JS_DefinePropertyValue(ctx, error, JS_ATOM_name, JS_NewString(ctx, "SerializationError"), hidden);
-    out_free(&text);
+    JS_DefinePropertyValue(ctx, error, JS_ATOM_message, JS_NewStringLen(ctx, (char *)message->data, message->len), hidden);
+    JS_DefinePropertyValue(ctx, error, JS_ATOM_name, JS_NewString(ctx, name), hidden);
     build_backtrace(ctx, error, JS_UNDEFINED, NULL, 0, 0, 0);
     JS_Throw(ctx, error);
     return -1;
 }
 
-static const char *why_uncopied(int kind) {
+static int throw_not_copied(Encoder *e, const char *why) {
+    Out text; out_init(&text);
+    out_path(&text, e);
+    out_u8(&text, ' ');
+    out_text(&text, why);
+    int ret = throw_named("SerializationError", &text);
+    out_free(&text);
+    return ret;
+}
+
+static int throw_not_cloned(const char *what) {
+    Out text; out_init(&text);
+    out_text(&text, what);
+    out_text(&text, " could not be cloned");
+    int ret = throw_named("DataCloneError", &text);
+    out_free(&text);
+    return ret;
+}
+
+static const char *foreign_name(int kind) {
     switch (kind) {
-    case F_FUNCTION: return "is a function of the program, which cannot be copied; pass the value that it returns";
-    case F_SYMBOL: return "is a symbol, which cannot be copied; use a string";
-    case F_WEAK: return "is a weak reference or collection, which cannot be copied";
-    case F_PROMISE: return "is a Promise, which cannot be copied; await it";
-    case F_PROXY: return "is a Proxy, which cannot be copied; use a plain object";
-    case F_INSTANCE: return "is an instance of a class, which cannot be copied; use a plain object ({ ...value })";
+    case FOREIGN_FUNCTION: return "a function";
+    case FOREIGN_SYMBOL: return "a symbol";
+    case FOREIGN_WEAK: return "a weak reference or collection";
+    case FOREIGN_PROMISE: return "a Promise";
+    case FOREIGN_PROXY: return "a Proxy";
+    case FOREIGN_BOXED_PRIMITIVE: return "a boxed symbol";
+    case FOREIGN_ARRAY_BUFFER: return "a detached ArrayBuffer";
+    case FOREIGN_TYPED_ARRAY: return "a view that exceeds its ArrayBuffer";
+    default: return "an object of this class";
+    }
+}
+
+static const char *why_not_copied(int kind) {
+    switch (kind) {
+    case FOREIGN_FUNCTION: return "is a function of the program, which cannot be copied; pass the value that it returns";
+    case FOREIGN_SYMBOL: return "is a symbol, which cannot be copied; use a string";
+    case FOREIGN_WEAK: return "is a weak reference or collection, which cannot be copied";
+    case FOREIGN_PROMISE: return "is a Promise, which cannot be copied; await it";
+    case FOREIGN_PROXY: return "is a Proxy, which cannot be copied; use a plain object";
+    case FOREIGN_INSTANCE: return "is an instance of a class, which cannot be copied; use a plain object ({ ...value })";
     default: return "is not plain data and cannot be copied";
     }
 }
 
-/* A string that stands for what cannot be copied, in logs. */
+/* Writes a string in place of a value that cannot be copied, for logs. */
 static void describe(Encoder *e, int kind, JSObject *p) {
-    static const char *const names[] = { [F_FUNCTION] = "[Function", [F_WEAK] = "[Weak", [F_PROMISE] = "[Promise", [F_PROXY] = "[Proxy" };
+    static const char *const names[] = { [FOREIGN_FUNCTION] = "[Function", [FOREIGN_WEAK] = "[Weak", [FOREIGN_PROMISE] = "[Promise", [FOREIGN_PROXY] = "[Proxy" };
     const char *name = kind < (int)countof(names) ? names[kind] : NULL;
     Out text; out_init(&text);
     out_text(&text, name ? name : "[object");
-    JSValueConst of = kind == F_FUNCTION ? own_data_property(p, JS_ATOM_name) : JS_UNDEFINED;
+    JSValueConst of = kind == FOREIGN_FUNCTION ? own_data_property(p, JS_ATOM_name) : JS_UNDEFINED;
     if (JS_IsString(of)) {
         JSValue flat = flat_string(of);
         if (JS_VALUE_GET_STRING(flat)->len) out_u8(&text, ' ');
@@ -211,35 +238,36 @@ static void describe(Encoder *e, int kind, JSObject *p) {
 }
 
 static int encode_foreign(Encoder *e, uint8_t kind, JSObject *p) {
-    if (e->mode == WHOLE) {
-        const char *why = why_uncopied(kind);
-        JSValueConst name = kind == F_INSTANCE ? class_name(p) : JS_UNDEFINED;
-        if (!JS_IsString(name)) return throw_uncopied(e, why);
-        char words[160];
+    if (e->mode == MODE_CLONE) return throw_not_cloned(foreign_name(kind));
+    if (e->mode == MODE_GRAPH) {
+        const char *why = why_not_copied(kind);
+        JSValueConst name = kind == FOREIGN_INSTANCE ? class_name(p) : JS_UNDEFINED;
+        if (!JS_IsString(name)) return throw_not_copied(e, why);
+        char instance[160];
         const char *text = JS_ToCString(ctx, name);
-        snprintf(words, sizeof words, "is an instance of %.64s, which cannot be copied; use a plain object ({ ...value })", text);
+        snprintf(instance, sizeof instance, "is an instance of %.64s, which cannot be copied; use a plain object ({ ...value })", text);
         JS_FreeCString(ctx, text);
-        return throw_uncopied(e, words);
+        return throw_not_copied(e, instance);
     }
-    if (e->mode == DESCRIBED) { describe(e, kind, p); return 0; }
+    if (e->mode == MODE_LOG) { describe(e, kind, p); return 0; }
     out_u8(e->out, TAG_FOREIGN); out_u8(e->out, kind);
-    if (kind == F_INSTANCE) {
+    if (kind == FOREIGN_INSTANCE) {
         JSValueConst name = class_name(p);
         if (JS_IsString(name)) out_string(e->out, name, 64); else out_ascii(e->out, "");
     }
     return 0;
 }
 
-/* What a getter gave. In logs, one that throws gives a string. */
-static JSValue got(Encoder *e, JSValue v) {
-    if (!JS_IsException(v) || e->mode != DESCRIBED) return v;
+/* The result of a getter. In logs, a string replaces one that throws. */
+static JSValue read_result(Encoder *e, JSValue v) {
+    if (!JS_IsException(v) || e->mode != MODE_LOG) return v;
     JS_FreeValue(ctx, JS_GetException(ctx));
     return JS_NewString(ctx, "[getter threw]");
 }
 
 /* ---- Objects ---- */
 
-/* Whether the object's enumerable string-keyed properties can be read straight off its shape, in order. */
+/* Whether the object's enumerable string-keyed properties can be read from its shape, in order. */
 static bool is_plainly_laid_out(JSObject *p) {
     if (p->is_exotic) return false;
     JSShapeProperty *prs = get_shape_prop(p->shape);
@@ -250,8 +278,8 @@ static bool is_plainly_laid_out(JSObject *p) {
     return true;
 }
 
-/* Whether an array is its items and nothing else: no holes, no further members. One that was frozen, sealed or kept from
-   extension has its items among its properties. */
+/* Whether an array has no holes and no enumerable properties besides its items. A frozen, sealed or non-extensible array
+   has its items among its properties. */
 static bool is_dense(JSObject *p, uint32_t len) {
     uint32_t items = p->fast_array ? p->u.array.count : 0;
     JSShapeProperty *prs = get_shape_prop(p->shape);
@@ -273,7 +301,7 @@ static void push(Encoder *e, Frame f) {
     e->frames[e->depth++] = f;
 }
 
-/* Its members by name: an object, or an array that is more than its items. */
+/* Writes the properties of an object, or of an array that is not dense. */
 static int encode_members(Encoder *e, JSObject *p) {
     Frame f = { .obj = p, .parts = NAMED };
     if (is_plainly_laid_out(p)) { f.parts = LAID_OUT; f.count = p->shape->prop_count; }
@@ -286,18 +314,18 @@ static int encode_members(Encoder *e, JSObject *p) {
 static int encode_array(Encoder *e, JSObject *p) {
     uint32_t len;
     if (js_get_length32(ctx, &len, JS_MKPTR(JS_TAG_OBJECT, p))) return -1;
-    if (e->mode != NARROW && !is_dense(p, len)) {
+    if (e->mode != MODE_JSON && !is_dense(p, len)) {
         out_u8(e->out, TAG_SPARSE); out_varint(e->out, len);
         return encode_members(e, p);
     }
-    if (len > 1000000 && !is_dense(p, len)) /* would be written as holes without end */
-        return encode_foreign(e, F_SPARSE, p);
+    if (len > 1000000 && !is_dense(p, len)) /* nearly all of it would be holes */
+        return encode_foreign(e, FOREIGN_SPARSE_ARRAY, p);
     out_u8(e->out, TAG_ARRAY); out_varint(e->out, len);
     push(e, (Frame){ .obj = p, .parts = ITEMS, .count = len });
     return 0;
 }
 
-/* What a collection holds now: what guest code does to it while it is written changes nothing. */
+/* Writes the current content of a Map or Set: changes by getters do not count. */
 static int encode_collection(Encoder *e, JSObject *p, bool is_map) {
     JSMapState *s = p->u.map_state;
     Frame f = { .obj = p, .parts = LIST };
@@ -323,16 +351,16 @@ static double date_value(JSObject *p) {
 static int encode_error(Encoder *e, JSObject *p) {
     Out *o = e->out;
     JSValueConst error = JS_MKPTR(JS_TAG_OBJECT, p);
-    JSValue name = got(e, JS_GetProperty(ctx, error, JS_ATOM_name));
+    JSValue name = read_result(e, JS_GetProperty(ctx, error, JS_ATOM_name));
     if (JS_IsException(name)) return -1;
     JSValue message = js_dup(own_data_property(p, JS_ATOM_message));
     if (!JS_IsUndefined(message) && !JS_IsString(message)) {
-        JSValue text = got(e, JS_ToString(ctx, message));
+        JSValue text = read_result(e, JS_ToString(ctx, message));
         JS_FreeValue(ctx, message);
         if (JS_IsException(text)) { JS_FreeValue(ctx, name); return -1; }
         message = text;
     }
-    JSValueConst stack = p->u.object_data; /* as the engine recorded it, whatever the guest made of its `stack` */
+    JSValueConst stack = p->u.object_data; /* the engine's record, not the property `stack` */
     JSProperty *pr;
     JSShapeProperty *cause = find_own_property(&pr, p, JS_ATOM_cause);
     bool has_cause = cause && (cause->flags & JS_PROP_TMASK) == JS_PROP_NORMAL;
@@ -391,7 +419,7 @@ static int encode_view(Encoder *e, JSObject *p) {
     uint32_t len = p->class_id == JS_CLASS_DATAVIEW ? view->length : p->u.array.count;
     out_u8(e->out, TAG_VIEW); out_u8(e->out, p->class_id - JS_CLASS_UINT8C_ARRAY);
     out_varint(e->out, view->offset); out_varint(e->out, view->track_rab ? 0 : len + 1);
-    return encode_object(e, view->buffer); /* no deeper than this: a buffer has no parts */
+    return encode_object(e, view->buffer); /* recurses once: a buffer has no parts */
 }
 
 static bool is_bridged(JSObject *p) {
@@ -407,21 +435,23 @@ static void encode_bridged(Encoder *e, JSObject *p) {
 
 static int encode_one(Encoder *e, JSValueConst v);
 
+/* Whether the object is copied as a plain object. structuredClone copies instances of classes too, but no `arguments`. */
 static bool is_plain_object(Encoder *e, JSObject *p) {
+    if (e->mode == MODE_CLONE) return p->class_id == JS_CLASS_OBJECT;
     if (p->class_id != JS_CLASS_OBJECT && p->class_id != JS_CLASS_ARGUMENTS && p->class_id != JS_CLASS_MAPPED_ARGUMENTS) return false;
     JSObject *proto = p->shape->proto;
-    return !proto || proto == JS_VALUE_GET_OBJ(ctx->class_proto[JS_CLASS_OBJECT]) || e->mode == DESCRIBED;
+    return !proto || proto == JS_VALUE_GET_OBJ(ctx->class_proto[JS_CLASS_OBJECT]) || e->mode == MODE_LOG;
 }
 
 static bool is_view(JSObject *p) { return p->class_id >= JS_CLASS_UINT8C_ARRAY && p->class_id <= JS_CLASS_DATAVIEW; }
 
-/* Whether it can be copied whole, by its class. */
-static bool is_rich(JSObject *p) {
+/* Whether objects of this class have a tag of their own. */
+static bool is_rich(Encoder *e, JSObject *p) {
     switch (p->class_id) {
     case JS_CLASS_DATE: case JS_CLASS_MAP: case JS_CLASS_SET: case JS_CLASS_REGEXP: case JS_CLASS_ERROR: case JS_CLASS_ARRAY_BUFFER:
     case JS_CLASS_NUMBER: case JS_CLASS_STRING: case JS_CLASS_BOOLEAN: case JS_CLASS_BIG_INT:
         return true;
-    default: return is_view(p) || is_bridged(p);
+    default: return is_view(p) || (is_bridged(p) && e->mode != MODE_CLONE);
     }
 }
 
@@ -441,13 +471,13 @@ static int encode_rich(Encoder *e, JSObject *p) {
     }
 }
 
-/* How long the copy of a buffer is, or will be. */
+/* The length of the copy of a buffer. */
 static uint32_t copied_length(Encoder *e, JSObject *buffer) {
     Seen *seen = e->buffers.slots ? seen_slot(&e->buffers, (uint32_t)(uintptr_t)buffer) : NULL;
     return seen && seen->key ? seen->index : (uint32_t)buffer->u.array_buffer->byte_length;
 }
 
-/* Why what it held is not there any more; NULL if it is. */
+/* Why the content of a buffer or view cannot be copied; NULL if it can. */
 static const char *why_lost(Encoder *e, JSObject *p) {
     if (p->class_id == JS_CLASS_ARRAY_BUFFER && p->u.array_buffer->detached) return "is a detached ArrayBuffer, which cannot be copied";
     if (!is_view(p)) return NULL;
@@ -459,8 +489,8 @@ static const char *why_lost(Encoder *e, JSObject *p) {
     return NULL;
 }
 
-/* Numbers the object, and holds it until all is written. */
-static void note_object(Encoder *e, Seen *seen, JSObject *p) {
+/* Numbers the object, and holds a reference until the encoder is freed. */
+static void number_seen(Encoder *e, Seen *seen, JSObject *p) {
     js_dup(JS_MKPTR(JS_TAG_OBJECT, p));
     seen_add(&e->objects, seen, (uint32_t)(uintptr_t)p);
 }
@@ -468,13 +498,13 @@ static void note_object(Encoder *e, Seen *seen, JSObject *p) {
 static int encode_object(Encoder *e, JSObject *p) {
     Seen *seen = seen_slot(&e->objects, (uint32_t)(uintptr_t)p);
     if (seen->key) { out_u8(e->out, TAG_REF); out_varint(e->out, e->first + seen->index); return 0; }
-    if (p->class_id == JS_CLASS_ARRAY) { note_object(e, seen, p); return encode_array(e, p); }
-    if (is_plain_object(e, p)) { note_object(e, seen, p); out_u8(e->out, TAG_OBJECT); return encode_members(e, p); }
-    if (e->mode == NARROW || !is_rich(p)) return encode_foreign(e, foreign_kind(p), p);
+    if (p->class_id == JS_CLASS_ARRAY) { number_seen(e, seen, p); return encode_array(e, p); }
+    if (is_plain_object(e, p)) { number_seen(e, seen, p); out_u8(e->out, TAG_OBJECT); return encode_members(e, p); }
+    if (e->mode == MODE_JSON || !is_rich(e, p)) return encode_foreign(e, foreign_kind(p), p);
     const char *lost = why_lost(e, p);
-    if (lost && e->mode == WHOLE) return throw_uncopied(e, lost);
-    if (lost) { describe(e, foreign_kind(p), p); return 0; }
-    note_object(e, seen, p);
+    if (lost && e->mode == MODE_GRAPH) return throw_not_copied(e, lost);
+    if (lost) return encode_foreign(e, foreign_kind(p), p);
+    number_seen(e, seen, p);
     return encode_rich(e, p);
 }
 
@@ -484,8 +514,8 @@ static void out_bigint(Out *o, JSValueConst v) {
     out_u8(o, TAG_BIGINT); out_varint(o, p->len * sizeof(js_limb_t)); out_bytes(o, p->tab, p->len * sizeof(js_limb_t));
 }
 
-/* Runs guest code only for errors: their `name`, and what makes a string of their message. What is being written by then
-   is held by the table of objects, so the caller need not hold on to `v`. */
+/* Runs guest code only for errors: the getter of their `name`, and the conversion of their message to a string. By then
+   the table of objects holds the error, so the caller need not hold `v`. */
 static int encode_one(Encoder *e, JSValueConst v) {
     Out *o = e->out;
     switch (JS_VALUE_GET_NORM_TAG(v)) {
@@ -499,22 +529,22 @@ static int encode_one(Encoder *e, JSValueConst v) {
     case JS_TAG_STRING: case JS_TAG_STRING_ROPE: out_u8(o, TAG_STRING); out_string(o, v, UINT32_MAX); return 0;
     case JS_TAG_OBJECT: return encode_object(e, JS_VALUE_GET_OBJ(v));
     case JS_TAG_SYMBOL:
-        if (e->mode != DESCRIBED) return encode_foreign(e, F_SYMBOL, NULL);
+        if (e->mode != MODE_LOG) return encode_foreign(e, FOREIGN_SYMBOL, NULL);
         JSValue text = js_symbol_toString(ctx, v, 0, NULL);
         out_u8(o, TAG_STRING); out_string(o, text, UINT32_MAX);
         JS_FreeValue(ctx, text);
         return 0;
     case JS_TAG_BIG_INT: case JS_TAG_SHORT_BIG_INT:
-        if (e->mode == NARROW) return encode_foreign(e, F_BIGINT, NULL);
+        if (e->mode == MODE_JSON) return encode_foreign(e, FOREIGN_BIG_INT, NULL);
         out_bigint(o, v);
         return 0;
     default: out_u8(o, TAG_UNDEFINED); return 0;
     }
 }
 
-/* ---- Their parts ---- */
+/* ---- Parts of objects ---- */
 
-/* Keys are written once and then named by number; 0 ends an object. */
+/* A key is 1 and its text the first time, and 2 plus its number after that; 0 ends an object. */
 static void encode_key(Encoder *e, JSAtom atom) {
     Seen *seen = seen_slot(&e->keys, atom + 1);
     if (seen->key) { out_varint(e->out, seen->index + 2); return; }
@@ -533,15 +563,15 @@ static int encode_element(Encoder *e, JSObject *p, uint32_t i) {
     JS_FreeAtom(ctx, atom);
     if (has < 0) return -1;
     if (!has) { out_u8(e->out, TAG_HOLE); return 0; }
-    JSValue v = got(e, JS_GetPropertyUint32(ctx, array, i));
+    JSValue v = read_result(e, JS_GetPropertyUint32(ctx, array, i));
     if (JS_IsException(v)) return -1;
     int ret = encode_one(e, v);
     JS_FreeValue(ctx, v);
     return ret;
 }
 
-/* Property `i` read straight off the shape. Guest code that runs for a sibling (a getter further down) may have
-   changed the object since the frame was pushed, so everything is looked at afresh. */
+/* Writes property `i` of the shape. The getter of a sibling may have changed the object since the frame was pushed, so
+   everything is checked again. */
 static int encode_laid_out(Encoder *e, JSObject *p, uint32_t i) {
     if ((int)i >= p->shape->prop_count || p->is_exotic) return 0;
     JSShapeProperty *prs = &get_shape_prop(p->shape)[i];
@@ -551,14 +581,14 @@ static int encode_laid_out(Encoder *e, JSObject *p, uint32_t i) {
     return encode_one(e, p->prop[i].u.value);
 }
 
-/* As structured clone does: what a getter has removed meanwhile is left out. */
+/* As structuredClone does, omits a property that a getter has removed meanwhile. */
 static int encode_named(Encoder *e, JSObject *p, JSAtom atom) {
     JSValueConst object = JS_MKPTR(JS_TAG_OBJECT, p);
-    if (e->mode != NARROW) {
+    if (e->mode != MODE_JSON) {
         int has = JS_GetOwnProperty(ctx, NULL, object, atom);
         if (has <= 0) return has;
     }
-    JSValue v = got(e, JS_GetProperty(ctx, object, atom));
+    JSValue v = read_result(e, JS_GetProperty(ctx, object, atom));
     if (JS_IsException(v)) return -1;
     encode_key(e, atom);
     int ret = encode_one(e, v);
@@ -566,7 +596,7 @@ static int encode_named(Encoder *e, JSObject *p, JSAtom atom) {
     return ret;
 }
 
-/* Writes what the innermost object still has, up to where another one opens, or its end. */
+/* Writes the remaining parts of the innermost object, until another object opens or this one ends. */
 static int encode_rest(Encoder *e) {
     uint32_t depth = e->depth;
     for (;;) {
@@ -593,7 +623,7 @@ static void encoder_init(Encoder *e, Out *out, Mode mode, const char *root) {
     seen_init(&e->objects); seen_init(&e->keys);
 }
 
-/* Writes `v`, without recursion. -1 with an exception pending if guest code (a getter) threw, or if it cannot be copied. */
+/* Writes `v`, without recursion. -1 with an exception pending if a getter threw or something cannot be copied. */
 static int encode(Out *out, JSValueConst v, Mode mode, const char *root) {
     Encoder e;
     encoder_init(&e, out, mode, root);
@@ -603,7 +633,7 @@ static int encode(Out *out, JSValueConst v, Mode mode, const char *root) {
     return ret;
 }
 
-/* Writes the arguments of a call as an array: it is object number 0. */
+/* Writes the arguments of a call as an array, which is object number 0. */
 static int encode_args(Out *out, int argc, JSValueConst *argv, Mode mode) {
     Encoder e;
     encoder_init(&e, out, mode, "args");

@@ -1,44 +1,51 @@
 /*
- * The guest: QuickJS-ng and what Execbox puts around it, in one translation unit with encode.c, decode.c, stack.c,
+ * The guest: QuickJS-ng and the code of Execbox around it, in one translation unit with encode.c, decode.c, stack.c,
  * modules.c and check.c. alloc.c is its malloc.
  *
- * The host drives it through these exports and sees it through eight imports (both below). It does no I/O, keeps no
- * clock, and knows nothing of contracts: it evaluates one program, hands out calls, takes answers, and ends once.
+ * The host drives it through these exports, and it calls the host through eight imports (both below). It does no I/O, has
+ * no clock, and does not depend on the contract: it evaluates one program, makes calls, receives answers, and ends once.
  *
- *   guest_init     at build time: makes the realm, runs bootstrap.js; its memory becomes the image of every guest
- *   guest_alloc    room for a message that does not fit in `guest_inbox`
- *   guest_start    one message: limits, seed, code and what it may use; runs until the program can go no further
- *   guest_advance  one message: answers to calls; runs on until the program can go no further
- *   guest_check    in debug builds of the host: whether an ended program gives back all memory that it was charged for
+ *   guest_init     at build time: creates the realm, runs bootstrap.js; its memory becomes the image of every guest
+ *   guest_alloc    allocates memory for a message that does not fit in `guest_inbox`
+ *   guest_start    one message: limits, seed, code and namespaces; runs until the program waits or ends
+ *   guest_advance  one message: answers to calls; runs until the program waits or ends
+ *   guest_check    in debug builds of the host: whether an ended program returns all memory that it was charged for
  *
  * No native frame is alive while the program waits: between two calls from the host, linear memory is the whole state. Only
- * inside host_call_now does it stand still with frames on its stack.
+ * host_call_now blocks with frames on the stack.
  *
- * Values cross as bytes; the format is described in crates/core/src/value/mod.rs, which is also its other end.
+ * Values cross as bytes, in the format that crates/core/src/value/mod.rs describes. The other numbers that cross are in
+ * boundary.h.
  */
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Weverything"
 #include "quickjs.h"
+#pragma clang diagnostic pop
 #include <stddef.h>
+
+#include "boundary.h"
 
 #define EXPORT(name) __attribute__((export_name(#name), used))
 #define IMPORT(name) __attribute__((import_module("host"), import_name(#name)))
 
 /* A call of the host function `target`, to be answered later under `slot`. */
 IMPORT(call) extern void host_call(uint32_t target, uint32_t slot, const uint8_t *input, size_t len);
-/* The same, answered before it returns: the answer's length, which is in `room` if it fits, and else fetched next. */
+/* A call that is answered before it returns. Returns the length of the answer, which is in `room` if it fits; else
+   host_answer fetches it. */
 IMPORT(call_now) extern size_t host_call_now(uint32_t target, const uint8_t *input, size_t len, uint8_t *room, size_t room_len);
 IMPORT(answer) extern void host_answer(uint8_t *room);
-/* A call that has no answer. For logs, the number of bytes of them that the host will still keep; 0: stop telling. */
+/* A call without an answer. For logs, returns how many more bytes the host keeps; at 0 no more are sent. */
 IMPORT(notify) extern uint32_t host_notify(uint32_t target, uint32_t is_log, const uint8_t *input, size_t len);
-/* One console line. Answers how many more UTF-16 units the host will keep; 0: stop telling. */
+/* One console line of a LEVEL_*. Returns how many more UTF-16 units the host keeps; at 0 no more are sent. */
 IMPORT(log) extern uint32_t host_log(uint32_t level, const uint8_t *text, size_t len);
-/* The program's end, exactly once. `kind` is one of END_*. */
+/* The program's end, exactly once. `kind` is an END_*. */
 IMPORT(done) extern void host_done(uint32_t kind, const uint8_t *message, size_t len);
 /* Microseconds since the Unix epoch. */
 IMPORT(now_us) extern double host_now_us(void);
-/* An allocation was refused. The host ends the run here: this never returns. */
+/* The memory limit is exceeded. The host ends the run: this never returns. */
 IMPORT(memory_refused) extern void host_memory_refused(void) __attribute__((noreturn));
 
-/* What quickjs.patch makes the engine call. */
+/* Called by the engine: see quickjs.patch. */
 static size_t used_peak, used_at_end;
 static JSValue throw_not_defined(JSContext *c, JSAtom name);
 static JSValue make_host_property(const JSCFunctionListEntry *what);
@@ -53,9 +60,10 @@ static void note_rejected(JSContext *c, JSValueConst value);
 static JSValue current_frames(void);
 static JSValueConst import_frames;
 
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Weverything"
 #include "quickjs.c"
-
-enum { END_VALUE, END_THROWN, END_FAILURE, END_UNLINKED };
+#pragma clang diagnostic pop
 
 static JSRuntime *rt;
 static JSContext *ctx;
@@ -63,7 +71,7 @@ static size_t used_by_image;
 
 /* ---- Messages from the host: little-endian, length-prefixed ------------------------------------------------------ */
 
-/* Where the host puts a message that fits: saves the call of guest_alloc. */
+/* The host writes messages that fit here, instead of calling guest_alloc. */
 static uint8_t inbox[4096];
 
 EXPORT(guest_inbox) uint8_t *guest_inbox(void) { return inbox; }
@@ -73,14 +81,14 @@ EXPORT(guest_alloc) uint8_t *guest_alloc(size_t len) {
     return p;
 }
 
-/* Where the host reads the most bytes that were in use, at any time; at first, those of the image. */
+/* The host reads the peak of bytes in use here; at first, those of the image. */
 EXPORT(guest_peak) const size_t *guest_peak(void) { return &used_peak; }
 
 static void release_message(uint8_t *message) {
     if (message != inbox) free(message);
 }
 
-/* Memory that the program needs until it ends. */
+/* Allocates memory that is freed when the program ends. */
 typedef struct Kept { struct Kept *next; _Alignas(8) uint8_t bytes[]; } Kept;
 static Kept *kept;
 
@@ -112,24 +120,34 @@ static uint32_t read_varint(Reader *r) {
     }
     __builtin_trap();
 }
-/* Strings in messages (not in values) carry a NUL after their bytes, so that they can be used in place. */
+/* Text in messages (unlike strings in values) ends with a NUL, so that it can be used in place. */
 static const char *read_text(Reader *r, size_t *len) {
     *len = read_u32(r);
     return (const char *)read_bytes(r, *len + 1);
 }
+static JSValue read_text_value(Reader *r) {
+    size_t len;
+    const char *text = read_text(r, &len);
+    return JS_NewStringLen(ctx, text, len);
+}
 
-/* ---- Bytes for the host ------------------------------------------------------------------------------------------ */
+/* ---- Encoded bytes ----------------------------------------------------------------------------------------------- */
 
-/* Not counted against the memory limit: what a program hands out is counted by the host, with a budget of its own. What it
-   takes here is bounded by linear memory. */
-typedef struct { uint8_t *data; size_t len, cap; uint8_t small[480]; } Out;
+/* A growing buffer. Bytes for the host do not count against the memory limit: the host counts what it receives against
+   a budget of its own, and linear memory bounds the buffer here. Bytes that stay in the guest (`is_internal`) count, and
+   keep lone surrogates, as UTF-8 would encode them. */
+typedef struct { uint8_t *data; size_t len, cap; bool is_internal; uint8_t small[480]; } Out;
 
-static void out_init(Out *o) { o->data = o->small; o->len = 0; o->cap = sizeof o->small; }
-static void out_free(Out *o) { if (o->data != o->small) free(o->data); }
+static void out_init(Out *o) { o->data = o->small; o->len = 0; o->cap = sizeof o->small; o->is_internal = false; }
+static void out_free(Out *o) {
+    if (o->data == o->small) return;
+    if (o->is_internal) js_free_rt(rt, o->data); else free(o->data);
+}
 static void out_reserve(Out *o, size_t more) {
     if (o->cap - o->len >= more) return;
     size_t cap = o->cap * 2 > o->len + more ? o->cap * 2 : o->len + more;
-    uint8_t *grown = realloc(o->data == o->small ? NULL : o->data, cap);
+    uint8_t *old = o->data == o->small ? NULL : o->data;
+    uint8_t *grown = o->is_internal ? js_realloc_rt(rt, old, cap) : realloc(old, cap);
     if (!grown) host_memory_refused();
     if (o->data == o->small) memcpy(grown, o->small, o->len);
     o->data = grown; o->cap = cap;
@@ -145,7 +163,7 @@ static void out_varint(Out *o, uint32_t v) {
     o->data[o->len++] = v;
 }
 
-/* The string's first `max_units` UTF-16 units as UTF-8; a lone surrogate becomes U+FFFD. */
+/* The string's first `max_units` UTF-16 units as UTF-8. Lone surrogates become U+FFFD, except in internal bytes. */
 static void out_utf8(Out *o, JSString *s, uint32_t max_units) {
     uint32_t len = s->len < max_units ? s->len : max_units;
     if (!s->is_wide_char) {
@@ -171,7 +189,7 @@ static void out_utf8(Out *o, JSString *s, uint32_t max_units) {
             if (c < 0xdc00 && i + 1 < s->len && p[i + 1] >= 0xdc00 && p[i + 1] < 0xe000) {
                 if (i + 1 == len) break; /* a pair is never split */
                 c = 0x10000 + ((c - 0xd800) << 10) + (p[++i] - 0xdc00);
-            } else c = 0xfffd;
+            } else if (!o->is_internal) c = 0xfffd;
         }
         if (c < 0x80) *q++ = c;
         else if (c < 0x800) { *q++ = 0xc0 | c >> 6; *q++ = 0x80 | (c & 0x3f); }
@@ -186,11 +204,11 @@ static JSValue flat_string(JSValueConst v) {
     return JS_VALUE_GET_TAG(v) == JS_TAG_STRING_ROPE ? js_linearize_string_rope(ctx, v) : js_dup(v);
 }
 
-/* A length-prefixed string: the prefix is written once the length is known. */
+/* A string with its length first. */
 static void out_string(Out *o, JSValueConst v, uint32_t max_units) {
     JSValue flat = flat_string(v);
     JSString *s = JS_VALUE_GET_STRING(flat);
-    if (!s->is_wide_char && s->len <= max_units) { /* one pass for what nearly every string is: plain ASCII */
+    if (!s->is_wide_char && s->len <= max_units) { /* ASCII, as nearly every string, in one pass */
         const uint8_t *p = str8(s);
         uint32_t high = 0;
         for (uint32_t i = 0; i < s->len; i++) high |= p[i];
@@ -201,6 +219,7 @@ static void out_string(Out *o, JSValueConst v, uint32_t max_units) {
         }
     }
     Out text; out_init(&text);
+    text.is_internal = o->is_internal;
     out_utf8(&text, s, max_units);
     out_varint(o, text.len); out_bytes(o, text.data, text.len);
     out_free(&text);
@@ -208,13 +227,12 @@ static void out_string(Out *o, JSValueConst v, uint32_t max_units) {
 }
 static void out_ascii(Out *o, const char *s) { size_t n = strlen(s); out_varint(o, n); out_bytes(o, s, n); }
 
-/* What host functions are, which both of these need. */
-enum { CALL_ASYNC, CALL_SYNC, CALL_NOTIFY, CALL_LOG }; /* `FunctionKind` in crates/core/src/value/graph.rs */
+/* Functions and promises of the host, which encode.c and decode.c refer to. */
 static JSValue call_bridged(JSContext *c, JSValueConst this_val, int argc, JSValueConst *argv, int kind, JSValueConst *number);
 static JSValue new_promise(void);
 static void keep_host_promise(uint32_t number, JSValueConst promise);
 
-/* The program is made of modules: values cross whole, both ways, and console is not there. */
+/* The program is made of modules: values of every kind cross, and there is no built-in console. */
 static bool has_modules;
 
 #include "encode.c"
@@ -232,13 +250,13 @@ static bool is_error_object(JSValueConst v) {
 
 static void out_log_string(Out *o, JSValueConst v) {
     JSValue flat = flat_string(v);
-    /* One unit more than is kept: the host sees what it has to cut, and that it has to. */
+    /* One unit more than the host keeps, so that it can tell that it must cut. */
     out_utf8(o, JS_VALUE_GET_STRING(flat), log_units_left == UINT32_MAX ? UINT32_MAX : log_units_left + 1);
     JS_FreeValue(ctx, flat);
 }
 
-/* Runner specification, "Logs": strings as they are, `undefined` as its name, anything else as JSON where that is
-   possible, else as a string. Errors and numbers are more useful as their text than as the `{}` or `null` of JSON. */
+/* Runner specification, "Logs": strings as they are, `undefined` by name, other values as JSON where possible, and else as
+   a string. Errors and numbers are strings too, instead of the `{}` and `null` of JSON. */
 static void out_log_value(Out *o, JSValueConst v) {
     if (JS_IsString(v)) { out_log_string(o, v); return; }
     if (JS_IsUndefined(v)) { out_bytes(o, "undefined", 9); return; }
@@ -255,10 +273,8 @@ static void out_log_value(Out *o, JSValueConst v) {
     JS_FreeValue(ctx, text);
 }
 
-enum { LEVEL_LOG, LEVEL_INFO, LEVEL_WARN, LEVEL_ERROR, LEVEL_DEBUG };
-
 static JSValue console_log(JSContext *c, JSValueConst this_val, int argc, JSValueConst *argv, int level) {
-    if (!log_units_left) return JS_UNDEFINED; /* the host keeps no more: not even formatted */
+    if (!log_units_left) return JS_UNDEFINED; /* the host keeps no more */
     Out line; out_init(&line);
     for (int i = 0; i < argc; i++) {
         if (i) out_u8(&line, ' ');
@@ -270,7 +286,7 @@ static JSValue console_log(JSContext *c, JSValueConst this_val, int argc, JSValu
 }
 
 static void add_console(JSValueConst global) {
-    static const char *const names[] = { "log", "info", "warn", "error", "debug" };
+    static const char *const names[] = { [LEVEL_LOG] = "log", [LEVEL_INFO] = "info", [LEVEL_WARN] = "warn", [LEVEL_ERROR] = "error", [LEVEL_DEBUG] = "debug" };
     JSValue console = JS_NewObject(ctx);
     for (int i = 0; i < (int)countof(names); i++)
         JS_DefinePropertyValueStr(ctx, console, names[i],
@@ -280,12 +296,12 @@ static void add_console(JSValueConst global) {
 
 /* ---- Calls to the host ------------------------------------------------------------------------------------------- */
 
-/* Calls that wait, by slot; a free slot links to the next free one. `caller` and `pc` are where the call was made. */
+/* Pending calls, by slot; a free slot links to the next free one. `caller` and `pc` are the place of the call. */
 typedef struct { JSValue promise, caller; uint32_t pc, next_free; bool waits; } Slot;
 static Slot *slots; static uint32_t slot_count, first_free = UINT32_MAX;
 
-/* On the error that a failed call rejects with: [code, message] as the host gave them. A private name, so guest code
-   can neither see, copy nor forge it: being *this error* is what makes an error trusted. */
+/* A property of the error that a failed call rejects with: [code, message] from the host. Its name is private: guest code
+   cannot see, copy or forge it, so an error that has it comes from the host. */
 static JSAtom failure_mark;
 
 static JSValue new_promise(void) {
@@ -321,7 +337,7 @@ static uint32_t take_slot(JSValueConst promise) {
     return slot;
 }
 
-/* What was in the slot; its values are the caller's to free. */
+/* Frees the slot. The caller owns the values that it returns. */
 static Slot free_slot(uint32_t slot) {
     if (slot >= slot_count || !slots[slot].waits) __builtin_trap(); /* the host answers each call once */
     Slot was = slots[slot];
@@ -348,11 +364,11 @@ static JSValue rejected_promise(void) {
     return promise;
 }
 
-/* Every function of a namespace is this one, told apart by `target`. Only the first argument crosses. */
+/* The functions of all namespaces, distinguished by `target`. Only the first argument crosses. */
 static JSValue call_host(JSContext *c, JSValueConst this_val, int argc, JSValueConst *argv, int target, JSValueConst *data) {
     JSValue promise = new_promise();
     Out input; out_init(&input);
-    if (encode(&input, argc > 0 ? argv[0] : JS_UNDEFINED, NARROW, "input") == 0) {
+    if (encode(&input, argc > 0 ? argv[0] : JS_UNDEFINED, MODE_JSON, "input") == 0) {
         uint32_t slot = take_slot(promise);
         host_call(target, slot, input.data, input.len);
     } else {
@@ -363,7 +379,7 @@ static JSValue call_host(JSContext *c, JSValueConst this_val, int argc, JSValueC
     return promise;
 }
 
-/* Takes over all three values. */
+/* Takes ownership of all three values. */
 static JSValue new_failure(JSValue code, JSValue message, JSValue stack) {
     JSValue error = JS_NewObjectClass(ctx, JS_CLASS_ERROR), mark = JS_NewArray(ctx);
     JS_DefinePropertyValueUint32(ctx, mark, 0, js_dup(code), JS_PROP_C_W_E);
@@ -375,20 +391,17 @@ static JSValue new_failure(JSValue code, JSValue message, JSValue stack) {
     return error;
 }
 
-/* How a call or a promise is settled. */
-enum { SETTLE_FAILED, SETTLE_FULFILLED, SETTLE_REJECTED };
-
-/* The value that settles something, and whether it rejects. `call` is where that was asked for, if it was a call. */
+/* The value of a settlement, and whether it rejects. `call` is NULL for promises of the host. */
 static JSValue take_settlement(Reader *r, const Slot *call, bool *rejects) {
     uint8_t how = read_u8(r);
     *rejects = how != SETTLE_FULFILLED;
     if (how == SETTLE_FAILED) {
-        JSValue code = decode_string(r), message = decode_string(r);
+        JSValue code = read_text_value(r), message = read_text_value(r);
         return new_failure(code, message, call ? frame_of(call) : JS_UNDEFINED);
     }
     JSValue v = decode(r);
     if (JS_IsException(v)) { *rejects = true; return JS_GetException(ctx); }
-    /* An error of the host has no stack of its own: it gets the place of the call. */
+    /* An error of the host has no stack: it gets the place of the call. */
     if (how == SETTLE_REJECTED && call && JS_VALUE_GET_TAG(v) == JS_TAG_OBJECT && JS_VALUE_GET_OBJ(v)->class_id == JS_CLASS_ERROR &&
         JS_IsUndefined(JS_VALUE_GET_OBJ(v)->u.object_data))
         JS_VALUE_GET_OBJ(v)->u.object_data = frame_of(call);
@@ -396,12 +409,12 @@ static JSValue take_settlement(Reader *r, const Slot *call, bool *rejects) {
 }
 
 static void take_answer(Reader *r) {
-    bool is_call = read_u8(r), rejects;
+    bool is_call = read_u8(r) == SETTLES_CALL, rejects;
     uint32_t number = read_u32(r);
     Slot call = { .promise = JS_UNDEFINED, .caller = JS_UNDEFINED };
     if (is_call) call = free_slot(number); else call.promise = take_host_promise(number);
     JSValue v = take_settlement(r, is_call ? &call : NULL, &rejects);
-    /* Settled with the value itself: no `then` of guest making is looked up on what the host sent. */
+    /* The promise is fulfilled with the value itself: `then` is not looked up on a value of the host. */
     if (!JS_IsUndefined(call.promise)) fulfill_or_reject_promise(ctx, call.promise, v, rejects);
     JS_FreeValue(ctx, v);
     JS_FreeValue(ctx, call.promise); JS_FreeValue(ctx, call.caller);
@@ -423,13 +436,13 @@ static JSValue call_sync(uint32_t target, const Out *input) {
     return JS_Throw(ctx, v);
 }
 
-/* Every host function that came in a value is this one, told apart by its number. All arguments cross. */
+/* The host functions in values, distinguished by their number. All arguments cross. */
 static JSValue call_bridged(JSContext *c, JSValueConst this_val, int argc, JSValueConst *argv, int kind, JSValueConst *number) {
-    if (kind == CALL_LOG && !log_units_left) return JS_UNDEFINED; /* the host keeps no more: not even copied */
+    if (kind == CALL_LOG && !log_units_left) return JS_UNDEFINED; /* the host keeps no more */
     uint32_t target = (uint32_t)JS_VALUE_GET_FLOAT64(number[0]);
     Out input; out_init(&input);
     JSValue result = JS_UNDEFINED;
-    if (encode_args(&input, argc, argv, kind == CALL_LOG ? DESCRIBED : WHOLE)) result = kind == CALL_ASYNC ? rejected_promise() : JS_EXCEPTION;
+    if (encode_args(&input, argc, argv, kind == CALL_LOG ? MODE_LOG : MODE_GRAPH)) result = kind == CALL_ASYNC ? rejected_promise() : JS_EXCEPTION;
     else if (kind == CALL_ASYNC) { result = new_promise(); host_call(target, take_slot(result), input.data, input.len); }
     else if (kind == CALL_SYNC) result = call_sync(target, &input);
     else if (kind == CALL_NOTIFY) host_notify(target, false, input.data, input.len);
@@ -438,9 +451,9 @@ static JSValue call_bridged(JSContext *c, JSValueConst this_val, int argc, JSVal
     return result;
 }
 
-/* ---- What is not there ------------------------------------------------------------------------------------------- */
+/* ---- Missing globals --------------------------------------------------------------------------------------------- */
 
-static const char *available = ""; /* ", console, tools, github": what the program was given, for the message below */
+static const char *available = ""; /* the globals that the program was given, for example ", console, tools, github" */
 
 static bool is_host_name(const char *name) {
     static const char *const names[] = {
@@ -466,7 +479,7 @@ static JSValue throw_not_defined(JSContext *c, JSAtom atom) {
 static const char return_this_text[] = "(function anonymous(\n) {\nreturn this\n})";
 static JSValue return_this;
 
-/* Stands in for the compiler once the program is compiled: `new Function('…')` and its like end here. */
+/* Replaces the compiler once the program is compiled: rejects `new Function('…')` and the like. */
 static JSValue refuse_code(JSContext *c, JSValueConst this_obj, const char *input, size_t len, const char *filename, int line,
                            int flags, int scope) {
     if (len == sizeof return_this_text - 1 && !memcmp(input, return_this_text, len)) return JS_EvalFunction(c, js_dup(return_this));
@@ -475,10 +488,10 @@ static JSValue refuse_code(JSContext *c, JSValueConst this_obj, const char *inpu
 
 /* ---- Running ----------------------------------------------------------------------------------------------------- */
 
-static JSValue program = JS_UNDEFINED; /* the promise of the program's end, or of its next step */
+static JSValue program = JS_UNDEFINED; /* the promise of the program's result, or of its next step */
 static bool ended;
 
-/* Of modules: what comes when the entry has been evaluated. */
+/* Of modules: the export that is read or called when the entry has been evaluated. */
 static struct { JSModuleDef *entry; JSAtom export; JSValue args; bool evaluated; } selected;
 
 /* The parts of a failure are the strings of an array. */
@@ -494,7 +507,7 @@ static void out_text_of(Out *o, JSValueConst v) {
     JS_FreeValue(ctx, text);
 }
 
-/* Property `name` of a thrown value if it is a string, else undefined. Guest getters may run; what they throw is dropped. */
+/* Property `name` of a thrown value if it is a string, else undefined. Runs getters and ignores what they throw. */
 static JSValue text_property(JSValueConst v, JSAtom name) {
     JSValue text = JS_GetProperty(ctx, v, name);
     if (JS_IsException(text)) { JS_FreeValue(ctx, JS_GetException(ctx)); return JS_UNDEFINED; }
@@ -519,9 +532,9 @@ static void out_description(Out *o, JSValueConst thrown) {
     JS_FreeValue(ctx, name); JS_FreeValue(ctx, message);
 }
 
-/* ---- Errors that nobody handles ---- */
+/* ---- Unhandled errors ---- */
 
-/* Rejected promises without a handler; of those that do not fit, the number. */
+/* Rejected promises without a handler, and the number of those that do not fit. */
 static struct { JSValue promises[32]; uint32_t count, more; bool closed; } rejected;
 
 /* Called by the engine when a promise without a handler is rejected, and when a rejected promise gets its first. */
@@ -541,7 +554,7 @@ static void track_rejection(JSContext *c, JSValueConst promise, JSValueConst rea
     if (rejected.more) rejected.more--;
 }
 
-/* A line of console.error: what was thrown, and where. */
+/* Logs a thrown value and its place as an error. */
 static void log_uncaught(const char *how, JSValueConst thrown) {
     if (!log_units_left) return;
     Out line; out_init(&line);
@@ -559,13 +572,13 @@ static void log_uncaught(const char *how, JSValueConst thrown) {
     out_free(&line);
 }
 
-/* The program's own rejection is its outcome. */
+/* The rejection of the program itself is its outcome, and not unhandled. */
 static void own_rejection(JSValueConst promise) {
     JSPromiseData *s = JS_GetOpaque(promise, JS_CLASS_PROMISE);
     if (!s->is_handled) track_rejection(ctx, promise, s->promise_result, true, NULL);
 }
 
-/* The program ends: what nobody has handled, nobody will. */
+/* Logs the rejections that are unhandled at the program's end. */
 static void log_rejections(void) {
     rejected.closed = true;
     for (uint32_t i = 0; i < rejected.count; i++) {
@@ -579,7 +592,7 @@ static void log_rejections(void) {
     log_units_left = host_log(LEVEL_ERROR, (const uint8_t *)text, len);
 }
 
-/* ---- Ends ---- */
+/* ---- Outcomes ---- */
 
 static void end(uint32_t kind, const Out *o) {
     if (!has_modules) log_rejections();
@@ -609,7 +622,7 @@ static void end_with_thrown(JSValue thrown) {
 
 static void end_with_value(JSValueConst v) {
     Out o; out_init(&o);
-    if (encode(&o, v, has_modules ? WHOLE : NARROW, "result") == 0) end(END_VALUE, &o);
+    if (encode(&o, v, has_modules ? MODE_GRAPH : MODE_JSON, "result") == 0) end(END_VALUE, &o);
     else end_with_thrown(JS_GetException(ctx));
     out_free(&o);
 }
@@ -620,7 +633,7 @@ static void out_atom(Out *o, JSAtom atom) {
     JS_FreeValue(ctx, name);
 }
 
-/* Says why the modules make no program; what was thrown for it is pending, except for a missing export. */
+/* Reports a link error. Its exception is pending, except for a missing export. */
 static void end_unlinked(void) {
     JSValue thrown = link_error.kind == LINK_EXPORT ? JS_UNDEFINED : JS_GetException(ctx);
     JSValueConst message = JS_UNDEFINED;
@@ -638,7 +651,7 @@ static void end_unlinked(void) {
     JS_FreeValue(ctx, thrown);
 }
 
-/* The next step is the promise that `v` is or becomes, as `await` has it; what is no object is the end. Takes `v`. */
+/* Awaits `v` as the next step; ends with it if it is not an object. Takes `v`. */
 static void await_value(JSValue v) {
     if (JS_VALUE_GET_TAG(v) != JS_TAG_OBJECT) { end_with_value(v); JS_FreeValue(ctx, v); return; }
     if (JS_VALUE_GET_OBJ(v)->class_id == JS_CLASS_PROMISE) {
@@ -656,8 +669,8 @@ static void await_value(JSValue v) {
     JS_FreeValue(ctx, v);
 }
 
-/* Reads the export that was asked for and calls it if it is a function (code-execution specification §5.1, 1 and 2). */
-static void go_on_with_export(void) {
+/* Reads the selected export and calls it if it is a function (code-execution specification §5.1, 1 and 2). */
+static void run_export(void) {
     selected.evaluated = true;
     JSValue space = JS_GetModuleNamespace(ctx, selected.entry);
     if (JS_IsException(space)) { end_with_thrown(JS_GetException(ctx)); return; }
@@ -684,7 +697,7 @@ static void go_on_with_export(void) {
 }
 
 /* A result that is a thenable is awaited again (§5.1, 3). Takes `v`. */
-static void go_on_with_result(JSValue v) {
+static void await_result(JSValue v) {
     if (JS_VALUE_GET_TAG(v) == JS_TAG_OBJECT) {
         JSValue then = JS_GetProperty(ctx, v, JS_ATOM_then);
         bool is_thenable = JS_IsFunction(ctx, then), threw = JS_IsException(then);
@@ -696,23 +709,23 @@ static void go_on_with_result(JSValue v) {
     JS_FreeValue(ctx, v);
 }
 
-/* What comes after `program` was settled: the program's end or another step. */
-static void go_on(JSPromiseStateEnum state) {
+/* Continues after `program` was settled: with another step or the program's end. */
+static void next_step(JSPromiseStateEnum state) {
     JSValue result = JS_PromiseResult(ctx, program), settled = program;
     program = JS_UNDEFINED;
     if (state == JS_PROMISE_REJECTED) own_rejection(settled);
     if (state == JS_PROMISE_REJECTED) end_with_thrown(result);
     else if (!has_modules) { end_with_value(result); JS_FreeValue(ctx, result); }
-    else if (!selected.evaluated) { JS_FreeValue(ctx, result); go_on_with_export(); }
-    else go_on_with_result(result);
+    else if (!selected.evaluated) { JS_FreeValue(ctx, result); run_export(); }
+    else await_result(result);
     JS_FreeValue(ctx, settled);
 }
 
-/* Runs jobs until the program has ended or can go no further. */
+/* Runs jobs until the program waits or has ended. */
 static void run_jobs(void) {
     while (!ended) {
         JSPromiseStateEnum state = JS_PromiseState(ctx, program);
-        if (state != JS_PROMISE_PENDING) { go_on(state); continue; }
+        if (state != JS_PROMISE_PENDING) { next_step(state); continue; }
         JSContext *c;
         int ran = JS_ExecutePendingJob(rt, &c);
         if (ran == 0) return;
@@ -723,8 +736,8 @@ static void run_jobs(void) {
     }
 }
 
-/* Programs are given many functions and use few: a namespace is made when it is first touched, and so is each function.
-   Until then the engine keeps the property as it keeps built-in ones that nobody has touched, with one of these. */
+/* Programs are given many functions and use few: namespaces and functions are created on first use, with the mechanism that
+   the engine has for built-in properties. These are the kinds of its list entries. */
 enum { HOST_NAMESPACE = 128, HOST_FUNCTION };
 
 static void add_host_property(JSValueConst object, const char *name, size_t len, const JSCFunctionListEntry *what) {
@@ -756,7 +769,7 @@ static JSValue make_host_property(const JSCFunctionListEntry *what) {
 }
 
 static void add_namespaces(Reader *message) {
-    /* The names have to outlive the message that they came in. */
+    /* The names outlive the message. */
     size_t len = message->end - message->at;
     uint8_t *bytes = keep(len);
     memcpy(bytes, read_bytes(message, len), len);
@@ -783,12 +796,12 @@ static void add_namespaces(Reader *message) {
     JS_FreeValue(ctx, global);
 }
 
-/* Parses the text to its end as the body of an async arrow function in global code: nothing is put around it, so nothing in
-   it can close the function. False with an exception pending. See js_parse_function_decl2 and js_parse_program. */
+/* Parses the whole text as the body of an async arrow function in global code. There is no text around it, so nothing in it
+   can close the function. False with an exception pending. See js_parse_function_decl2 and js_parse_program. */
 static bool parse_body(JSParseState *s, JSFunctionDef *fd) {
     s->cur_func = fd;
     fd->func_kind = JS_FUNC_ASYNC; fd->func_type = JS_PARSE_FUNC_ARROW;
-    fd->arguments_allowed = true; /* a name like any other: the function has none */
+    fd->arguments_allowed = true; /* an ordinary name: arrow functions have no `arguments` */
     fd->has_simple_parameter_list = true;
     fd->in_function_body = true;
     push_scope(s);
@@ -823,12 +836,12 @@ static bool parse_body(JSParseState *s, JSFunctionDef *fd) {
     return true;
 }
 
-/* The function whose body the text is. */
+/* The function with this text as its body. */
 static JSValue compile_body(const char *code, size_t len, const char *name) {
     JSParseState state, *s = &state;
     js_parse_init(ctx, s, code, len, name, 1);
     s->allow_html_comments = true;
-    /* Global code that makes the function and has it for its value: only there to be what is around it. */
+    /* Global code around the function: evaluates to it. */
     JSFunctionDef *global = s->cur_func = js_new_function_def(ctx, NULL, true, false, name, 1, 1);
     global->eval_type = JS_EVAL_TYPE_GLOBAL;
     global->has_this_binding = global->arguments_allowed = global->is_global_var = true;
@@ -847,8 +860,8 @@ static JSValue compile_body(const char *code, size_t len, const char *name) {
     return JS_IsException(code_object) ? code_object : JS_EvalFunctionInternal(ctx, code_object, ctx->global_obj, NULL, NULL);
 }
 
-/* A script: the body of an async function, which is called. */
-static void start_function(Reader *r) {
+/* Calls an async function with the script as its body. */
+static void start_script(Reader *r) {
     size_t name_len, code_len;
     const char *name = read_text(r, &name_len), *code = read_text(r, &code_len);
     script.name = JS_NewAtomLen(ctx, name, name_len);
@@ -864,13 +877,11 @@ static void start_function(Reader *r) {
     if (JS_IsException(function) || JS_IsException(program)) { program = JS_UNDEFINED; end_with_thrown(JS_GetException(ctx)); }
 }
 
-/* A value in a message: its length, for the host's sake, and its bytes. */
+/* A value in a message: its length and its bytes. */
 static JSValue read_value(Reader *r) {
     read_u32(r);
     return decode(r);
 }
-
-enum { MODULE_SYNTHETIC = 1, MODULE_IMPORTABLE = 2 };
 
 /* False with an exception pending. */
 static bool read_module(Reader *r, Module *m) {
@@ -888,7 +899,7 @@ static bool read_module(Reader *r, Module *m) {
     return !JS_IsException(m->exports);
 }
 
-/* Source that is not compiled yet has to outlive the message that it came in. */
+/* Source that is not compiled yet outlives the message. */
 static void keep_sources(void) {
     for (Module *m = modules; m < modules + module_count; m++) {
         if (m->is_synthetic || m->def) continue;
@@ -927,8 +938,6 @@ static void start_modules(Reader *r) {
     if (JS_IsException(program)) end_with_thrown(JS_GetException(ctx));
 }
 
-enum { START_FUNCTION, START_MODULES };
-
 EXPORT(guest_start) void guest_start(uint8_t *message, size_t len) {
     Reader r = { message, message + len };
     JS_UpdateStackTop(rt);
@@ -937,7 +946,7 @@ EXPORT(guest_start) void guest_start(uint8_t *message, size_t len) {
     uint32_t limit = read_u32(&r);
     rt->malloc_state.malloc_limit = used_by_image + limit + 1;
     log_units_left = read_u32(&r);
-    if (read_u8(&r) == START_MODULES) start_modules(&r); else start_function(&r);
+    if (read_u8(&r) == START_MODULES) start_modules(&r); else start_script(&r);
     release_message(message);
     if (!ended) run_jobs();
 }
@@ -954,7 +963,7 @@ EXPORT(guest_advance) void guest_advance(uint8_t *message, size_t len) {
 
 /* ---- The image --------------------------------------------------------------------------------------------------- */
 
-/* Runs once, at build time; traps if anything is amiss. `source` is bootstrap.js. */
+/* Runs once, at build time; traps on any failure. `source` is bootstrap.js. */
 EXPORT(guest_init) void guest_init(const char *source, size_t len) {
     rt = JS_NewRuntime();
     JS_SetMaxStackSize(rt, GUEST_JS_STACK);
@@ -967,6 +976,7 @@ EXPORT(guest_init) void guest_init(const char *source, size_t len) {
     failure_mark = js_symbol_to_atom(ctx, mark);
     JSValue global = JS_GetGlobalObject(ctx);
     add_console(global);
+    add_structured_clone(global);
     JS_FreeValue(ctx, global);
     JSValue warmed = JS_Eval(ctx, source, len, "bootstrap.js", JS_EVAL_TYPE_GLOBAL);
     if (JS_IsException(warmed)) __builtin_trap();
@@ -980,7 +990,7 @@ EXPORT(guest_init) void guest_init(const char *source, size_t len) {
     used_peak = used_by_image;
 }
 
-/* ---- What libc wants from a system ------------------------------------------------------------------------------- */
+/* ---- System calls of libc ---------------------------------------------------------------------------------------- */
 
 int gettimeofday(struct timeval *restrict tv, void *restrict tz) {
     long long us = (long long)host_now_us();
@@ -994,7 +1004,7 @@ int clock_gettime(clockid_t clock, struct timespec *ts) {
 }
 struct tm *localtime_r(const time_t *restrict t, struct tm *restrict tm) { memset(tm, 0, sizeof *tm); return tm; } /* UTC */
 _Noreturn void abort(void) { __builtin_trap(); }
-/* printf's way to stdout is all that still names WASI; answered here (EBADF), so that nothing of it is imported. */
+/* Only printf refers to WASI. These return EBADF, so that nothing of WASI is imported. */
 int32_t __imported_wasi_snapshot_preview1_fd_close(int32_t a) { return 8; }
 int32_t __imported_wasi_snapshot_preview1_fd_fdstat_get(int32_t a, int32_t b) { return 8; }
 int32_t __imported_wasi_snapshot_preview1_fd_seek(int32_t a, int64_t b, int32_t c, int32_t d) { return 8; }

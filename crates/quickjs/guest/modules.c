@@ -1,15 +1,15 @@
 /*
  * ES modules. Part of guest.c.
  *
- * The program brings every module that there is. They are compiled when something imports them, and found by name: in
- * `import` declarations by what follows, without recursion; by `import(…)` as long as the program lets it.
+ * The first message has all modules. A module is compiled when it is first imported, and found by name: for `import`
+ * declarations without recursion, and for `import(…)` if the module is importable.
  */
 
 typedef struct {
     JSAtom name;
     const char *code; uint32_t len; /* its source, until it is compiled */
     Shifts shifts;
-    JSValue exports;                /* or, of a synthetic module, the object whose members it exports */
+    JSValue exports;                /* of a synthetic module: the object whose properties it exports */
     JSModuleDef *def;
     bool is_synthetic, is_importable;
 } Module;
@@ -18,7 +18,7 @@ static Module *modules;
 static uint32_t module_count;
 static SeenTable module_numbers; /* by name */
 
-/* Why the last attempt to link failed, for the host; the exception that is pending says it to guest code. */
+/* The last link error, for the host; guest code sees the pending exception. */
 enum { LINK_BINDING, LINK_SYNTAX, LINK_SPECIFIER, LINK_EXPORT };
 static struct { int kind; JSAtom module, specifier; } link_error;
 
@@ -39,8 +39,8 @@ static const Shifts *module_shifts(JSAtom name) {
 
 /* ---- Names ---- */
 
-/* Appends the parts of a path to `path`, which is `./` and then parts: `.` is nothing, `..` takes the last one away.
-   False above the top. */
+/* Appends the parts of a path to `path`, which is `./` and then parts: `.` is skipped, `..` removes the last one.
+   False above the root. */
 static bool out_path_parts(Out *path, const char *at, const char *end) {
     while (at < end) {
         const char *part = at;
@@ -58,35 +58,35 @@ static bool out_path_parts(Out *path, const char *at, const char *end) {
     return true;
 }
 
-/* `.` and `..`, and what begins with `./` or `../`. */
+/* Whether it is `.` or `..`, or begins with `./` or `../`. */
 static bool is_relative(const char *specifier, size_t len) {
     size_t dots = len >= 1 && specifier[0] == '.' ? (len >= 2 && specifier[1] == '.' ? 2 : 1) : 0;
     return dots && (len == dots || specifier[dots] == '/');
 }
 
-/* Whether a name is absolute or a URL: no path below the root, but a label. */
-static bool is_mere_label(const char *name) {
+/* Whether a name is an absolute path or a URL. */
+static bool is_absolute(const char *name) {
     if (*name == '/') return true;
     if (!((*name | 32) >= 'a' && (*name | 32) <= 'z')) return false;
     while (((*name | 32) >= 'a' && (*name | 32) <= 'z') || (*name >= '0' && *name <= '9') || *name == '+' || *name == '-' || *name == '.') name++;
     return *name == ':';
 }
 
-/* The name of the module that `specifier` means in `importer`; JS_ATOM_NULL for none. The folder of a label, and of a name
-   that leads out of the root, is the root. */
+/* Resolves `specifier` in `importer`; JS_ATOM_NULL above the root. The folder of an absolute name, and of a name above the
+   root, is the root. */
 static JSAtom resolve_name(const char *importer, const char *specifier, size_t len) {
     if (!is_relative(specifier, len)) return JS_NewAtomLen(ctx, specifier, len);
     const char *folder_end = strrchr(importer, '/');
     Out path; out_init(&path);
     out_u8(&path, '.');
-    if (is_mere_label(importer) || !out_path_parts(&path, importer, folder_end ? folder_end : importer)) path.len = 1;
+    if (is_absolute(importer) || !out_path_parts(&path, importer, folder_end ? folder_end : importer)) path.len = 1;
     bool exists = out_path_parts(&path, specifier, specifier + len);
     JSAtom name = exists ? JS_NewAtomLen(ctx, (const char *)path.data, path.len) : JS_ATOM_NULL;
     out_free(&path);
     return name;
 }
 
-/* ---- Modules to be linked ---- */
+/* ---- Linking ---- */
 
 static int init_synthetic(JSContext *c, JSModuleDef *def) {
     for (int i = 0; i < def->export_entries_count; i++) {
@@ -108,7 +108,7 @@ static JSModuleDef *make_synthetic(Module *m) {
     return def;
 }
 
-/* While a module is compiled, the engine does not look for what it imports: resolve_imports does, afterwards. */
+/* While a module is compiled, the engine does not resolve its imports: resolve_imports does afterwards. */
 static bool compiling;
 
 static JSModuleDef *compile_module(Module *m) {
@@ -128,7 +128,7 @@ static JSModuleDef *module_def(Module *m) {
     return m->def;
 }
 
-/* The module that `specifier` means in `importer`, compiled. NULL with an exception pending. */
+/* The compiled module for `specifier` in `importer`. NULL with an exception pending. */
 static JSModuleDef *import_module(JSAtom importer, const char *importer_name, JSAtom specifier, JSValueConst attributes, bool is_dynamic) {
     size_t len;
     const char *text = JS_AtomToCStringLen(ctx, &len, specifier);
@@ -147,7 +147,7 @@ static JSModuleDef *import_module(JSAtom importer, const char *importer_name, JS
     return def;
 }
 
-/* Finds what `first` imports, and what that imports. The engine's own way recurses (see quickjs.patch). */
+/* Resolves the imports of `first` and of the modules that it imports. The engine's own code recurses (see quickjs.patch). */
 static int resolve_imports(JSModuleDef *first) {
     if (compiling || first->resolved) return 0;
     JSModuleDef **found = js_malloc_rt(rt, 16 * sizeof(*found));
@@ -170,7 +170,7 @@ static int resolve_imports(JSModuleDef *first) {
         }
         JS_FreeCString(ctx, name);
     }
-    if (ret) for (uint32_t i = 0; i < count; i++) found[i]->resolved = false; /* whoever asks again is told again */
+    if (ret) for (uint32_t i = 0; i < count; i++) found[i]->resolved = false; /* the next attempt fails again */
     js_free_rt(rt, found);
     return ret;
 }
@@ -184,7 +184,7 @@ static JSModuleDef *import_dynamically(const char *importer, const char *specifi
     return def && resolve_imports(def) == 0 ? def : NULL;
 }
 
-/* Called by the engine when a module first asks for its `import.meta` (see quickjs.patch): `{ url }`, and no prototype. */
+/* Called by the engine for the first `import.meta` of a module (see quickjs.patch): `{ url }` without a prototype. */
 static JSValue new_import_meta(JSModuleDef *def) {
     JSValue meta = JS_NewObjectProto(ctx, JS_NULL);
     const char *name = JS_AtomToCString(ctx, def->module_name);
@@ -202,7 +202,7 @@ static JSValue *host_promises; /* by number; undefined once settled */
 static uint32_t host_promise_count;
 
 static void keep_host_promise(uint32_t number, JSValueConst promise) {
-    if (number >= 1u << 28) host_memory_refused(); /* so many do not fit */
+    if (number >= 1u << 28) host_memory_refused(); /* the table would not fit */
     if (number >= host_promise_count) {
         uint32_t count = host_promise_count * 2 > number ? host_promise_count * 2 : number + 8;
         host_promises = js_realloc_rt(rt, host_promises, count * sizeof(JSValue));
@@ -211,7 +211,7 @@ static void keep_host_promise(uint32_t number, JSValueConst promise) {
     set_value(ctx, &host_promises[number], js_dup(promise));
 }
 
-/* The promise of that number, which is the caller's from now on; undefined if there is none. */
+/* Removes the promise of that number from the table, and returns it; undefined if there is none. */
 static JSValue take_host_promise(uint32_t number) {
     if (number >= host_promise_count) return JS_UNDEFINED;
     JSValue promise = host_promises[number];

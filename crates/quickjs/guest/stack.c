@@ -1,19 +1,17 @@
 /*
- * Where errors, calls and thrown values come from. Part of guest.c.
+ * The places of errors, calls and thrown values. Part of guest.c.
  *
- * The engine's own record of a place is a text of frames, innermost first, a line each: `    at name (file:line:column)`, or
- * `    at file:line:column` in what has no name. An Error keeps it where guest code cannot write; `stack` is made from it when
- * it is read.
+ * A record of a place is a text of frames, innermost first, one per line: `    at name (file:line:column)`, or
+ * `    at file:line:column` in anonymous code. An Error has it where guest code cannot write; reading `stack` formats it.
  */
 
 /* ---- Columns of the source ---- */
 
-/* `Shift` in crates/core/src/language.rs; the top bit of `source_column` says that it was inserted. */
+/* `Shift` in crates/core/src/language.rs, with SHIFT_INSERTED in `source_column`. */
 typedef struct { uint32_t line, column, source_column; } Shift;
 typedef struct { const Shift *shifts; uint32_t count; } Shifts;
-#define SHIFT_INSERTED 0x80000000u
 
-static bool has_shifts; /* some file has */
+static bool has_shifts; /* of any file */
 static struct { JSAtom name; Shifts shifts; } script;
 
 static const Shifts *module_shifts(JSAtom name);
@@ -51,7 +49,7 @@ static int source_column(JSAtom file, int line, int column) {
 
 enum { FRAMES_DEFAULT = 10, FRAMES_MAX = 64 };
 
-/* A function's frame; `b` is NULL for one that is not of JavaScript. It is one line, whatever the function is called. */
+/* A function's frame; `b` is NULL for native functions. Control characters in the name are replaced: it is one line. */
 static void put_frame(DynBuf *text, JSValueConst function, JSFunctionBytecode *b, uint32_t pc) {
     const char *name = get_func_name(ctx, function), *before = name && *name ? " (" : "", *after = name && *name ? ")" : "";
     dbuf_putstr(text, "    at ");
@@ -71,7 +69,7 @@ static void put_stack_frame(DynBuf *text, JSStackFrame *frame) {
     put_frame(text, frame->cur_func, b, b ? frame->cur_pc - b->byte_code_buf - 1 : 0);
 }
 
-/* The frames from `frame` on; `file`, if any, is where source was refused, and comes first. */
+/* The frames from `frame` on. `file`, if any, is the place of a syntax error, and comes first. */
 static JSValue frames_from(JSStackFrame *frame, int limit, const char *file, int line, int column) {
     DynBuf text; js_dbuf_init(ctx, &text);
     if (file) { dbuf_printf(&text, "    at %s:%d:%d\n", file, line, column); limit--; }
@@ -81,19 +79,19 @@ static JSValue frames_from(JSStackFrame *frame, int limit, const char *file, int
     return frames;
 }
 
-/* `import(…)` loads in a job: meanwhile, the frames of who called it. */
+/* The frames of the caller of `import(…)`, while a job loads the module. */
 static JSValueConst import_frames = JS_UNDEFINED;
 
 static JSValue current_frames(void) { return frames_from(rt->current_stack_frame, FRAMES_DEFAULT, NULL, 0, 0); }
 
-/* The guest's Error.stackTraceLimit; the record has one frame at least. */
+/* The guest's Error.stackTraceLimit, but at least one. */
 static int frame_limit(void) {
     JSValueConst limit = ctx->error_stack_trace_limit;
     double n = JS_VALUE_GET_TAG(limit) == JS_TAG_INT ? JS_VALUE_GET_INT(limit) : JS_TAG_IS_FLOAT64(JS_VALUE_GET_TAG(limit)) ? JS_VALUE_GET_FLOAT64(limit) : FRAMES_DEFAULT;
     return n >= FRAMES_MAX ? FRAMES_MAX : n > 1 ? (int)n : 1;
 }
 
-/* What the guest's Error.prepareStackTrace makes of the frames. JS_NULL if it throws. */
+/* The result of the guest's Error.prepareStackTrace. JS_NULL if it throws. */
 static JSValue prepared_stack(JSValueConst error, JSStackFrame *frame, int limit) {
     JSValue pending = JS_GetException(ctx), sites = JS_NewArray(ctx);
     for (uint32_t i = 0; frame && i < (uint32_t)limit; frame = frame->prev_frame, i++) {
@@ -111,7 +109,7 @@ static JSValue prepared_stack(JSValueConst error, JSStackFrame *frame, int limit
 
 static JSValue stack_text(JSValueConst error, JSValueConst frames);
 
-/* Called by the engine for every error that it or the guest makes (see quickjs.patch). */
+/* Called by the engine for every new error (see quickjs.patch). */
 static void build_backtrace(JSContext *c, JSValueConst error, JSValueConst filter_func, const char *filename, int line, int column, int flags) {
     bool captures = flags & JS_BACKTRACE_FLAG_OWN_PROPERTY;
     if (rt->in_build_stack_trace || !(captures || can_store_error_stack(error) || can_add_backtrace(error))) return;
@@ -138,8 +136,8 @@ static void build_backtrace(JSContext *c, JSValueConst error, JSValueConst filte
     rt->in_build_stack_trace = false;
 }
 
-/* What the guest reads as `stack`: the error as a string, then its frames. Those of an error that the host sent are a text of
-   the host's: it is what was sent. */
+/* The `stack` of an error: the error as a string, then its frames. The stack of an error from the host is returned as it
+   was sent. */
 static JSValue stack_text(JSValueConst error, JSValueConst frames) {
     JSString *s = JS_VALUE_GET_STRING(frames);
     bool is_record = true;
@@ -159,7 +157,7 @@ static JSValue read_stack(JSContext *c, JSValueConst error) {
     return JS_IsString(frames) ? stack_text(error, frames) : JS_UNDEFINED;
 }
 
-/* ---- Thrown values that are no errors ---- */
+/* ---- Thrown values other than errors ---- */
 
 static struct { JSValue value, frames; } last_thrown = { JS_UNDEFINED, JS_UNDEFINED };
 
@@ -173,7 +171,7 @@ static void note_thrown_at(JSStackFrame *frame, JSValueConst value) {
 /* Called by the engine for a `throw` of the guest (see quickjs.patch). */
 static void note_thrown(JSContext *c, JSValueConst value) { note_thrown_at(rt->current_stack_frame, value); }
 
-/* Called by the engine for `Promise.reject`, which it also calls itself. */
+/* Called by the engine for `Promise.reject`, by the guest or by itself. */
 static void note_rejected(JSContext *c, JSValueConst value) {
     JSStackFrame *frame = rt->current_stack_frame;
     JSObject *function = frame ? JS_VALUE_GET_OBJ(frame->cur_func) : NULL;
@@ -181,7 +179,7 @@ static void note_rejected(JSContext *c, JSValueConst value) {
         note_thrown_at(frame->prev_frame, value);
 }
 
-/* The frames that the engine recorded of a thrown value, whatever the guest made of its `stack`. */
+/* The engine's record for a thrown value, independent of its property `stack`. */
 static JSValueConst frames_of(JSValueConst thrown) {
     if (JS_IsError(thrown) && JS_VALUE_GET_OBJ(thrown)->class_id == JS_CLASS_ERROR) return JS_VALUE_GET_OBJ(thrown)->u.object_data;
     return js_same_value(ctx, thrown, last_thrown.value) ? last_thrown.frames : JS_UNDEFINED;

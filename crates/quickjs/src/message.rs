@@ -140,8 +140,8 @@ pub(crate) fn put_settlement(message: &mut Vec<u8>, settlement: &Settlement) {
         }
         Settlement::Failed(error) => {
             message.push(Settle::Failed as u8);
-            put_string(message, error.code.as_str());
-            put_string(message, &error.message);
+            put_text(message, error.code.as_str());
+            put_text(message, &error.message);
         }
     }
 }
@@ -164,17 +164,6 @@ fn put_text(message: &mut Vec<u8>, text: &str) {
     put_u32(message, text.len() as u32);
     message.extend_from_slice(text.as_bytes());
     message.push(0);
-}
-
-/// As strings are in values: a varint length first.
-fn put_string(message: &mut Vec<u8>, text: &str) {
-    let mut len = text.len() as u32;
-    while len >= 0x80 {
-        message.push((len & 0x7f) as u8 | 0x80);
-        len >>= 7;
-    }
-    message.push(len as u8);
-    message.extend_from_slice(text.as_bytes());
 }
 
 /// A seed for `Math.random` that cannot be guessed from the numbers of other guests: a keyed hash of a counter.

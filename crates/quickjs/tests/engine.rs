@@ -767,7 +767,7 @@ fn randomness_differs_between_guests_and_time_is_the_hosts() {
 }
 
 #[test]
-fn structured_clone_copies_what_it_should() {
+fn structured_clone_copies_values() {
     assert_eq!(
         value(
             "const o = { d: new Date(5), m: new Map([['k', new Set([1])]]), r: /a/gi, u: new Uint8Array([1, 2]).subarray(1), e: new TypeError('t') };
@@ -778,7 +778,120 @@ fn structured_clone_copies_what_it_should() {
         ),
         json!([true, true, 5, ["k"], [1], "/a/gi", 2, 1, true, "t"])
     );
-    assert_eq!(message("structuredClone({ f() {} })"), "DataCloneError: a function could not be cloned");
+    for (code, expected) in [
+        (
+            "[structuredClone.name, structuredClone.length, structuredClone() === undefined]",
+            json!(["structuredClone", 1, true]),
+        ),
+        (
+            "(c => [c, Object.getPrototypeOf(c) === Object.prototype])(structuredClone(new (class A { x = 1; #p = 2 })()))",
+            json!([{"x": 1}, true]),
+        ),
+        ("Object.getPrototypeOf(structuredClone(Object.create(null))) === Object.prototype", json!(true)),
+        ("Object.keys(structuredClone(JSON.parse('{\"__proto__\": 1}')))", json!(["__proto__"])),
+        (
+            "(c => [c.length, 1 in c, c.x, c[2]])(structuredClone(Object.assign([1, , 3], { x: 4 })))",
+            json!([3, false, 4, 3]),
+        ),
+        ("structuredClone(Object.assign([], { length: 4294967295 })).length", json!(4_294_967_295_u32)),
+        (
+            "(a => (c => [c.length, 1 in c, c[2]])(structuredClone(a)))((a => (a[0] = { get x() { delete a[1]; return 1 } }, a))([0, 2, 3]))",
+            json!([3, false, 3]),
+        ),
+        (
+            "(a => (c => [c.length, 1 in c, 2 in c])(structuredClone(a)))((a => (a[0] = { get x() { a.length = 1; return 1 } }, a))([0, 2, 3]))",
+            json!([3, false, false]),
+        ),
+        (
+            "['a\\ud800b', { 'k\\udc00': 1 }, new RegExp('\\ud83d'), Object('\\udfff')].every(v => JSON.stringify([structuredClone(v)]) === JSON.stringify([v]))",
+            json!(true),
+        ),
+        (
+            "structuredClone(new RegExp('\\ud800')).source === '\\ud800' && Object.keys(structuredClone({ 'k\\udc00\\ud800': 1 }))[0] === 'k\\udc00\\ud800'",
+            json!(true),
+        ),
+        (
+            "[Object(1), Object('s'), Object(1n), Object(true)].map(v => structuredClone(v)).map(c => typeof c + typeof c.valueOf())",
+            json!(["objectnumber", "objectstring", "objectbigint", "objectboolean"]),
+        ),
+        ("[2n ** 64n, -(2n ** 63n), 0n].every(v => structuredClone([v])[0] === v)", json!(true)),
+        (
+            "(b => [structuredClone(b).resizable, structuredClone(b).maxByteLength])(new ArrayBuffer(4, { maxByteLength: 8 }))",
+            json!([true, 8]),
+        ),
+        (
+            "(c => { c.buffer.resize(8); return c.length })(structuredClone(new Uint8Array(new ArrayBuffer(4, { maxByteLength: 8 }))))",
+            json!(8),
+        ),
+        (
+            "(c => [c[0].buffer === c[1].buffer, c[1].byteOffset])((b => structuredClone([new Uint8Array(b), new DataView(b, 1)]))(new ArrayBuffer(4)))",
+            json!([true, 1]),
+        ),
+        ("(c => [c.lastIndex, c.flags])(structuredClone(Object.assign(/x/g, { lastIndex: 3 })))", json!([0, "g"])),
+        ("Object.keys(structuredClone(Object.assign(new Date(5), { x: 1 })))", json!([])),
+        ("structuredClone(new (class M extends Map {})([[1, 2]])) instanceof Map", json!(true)),
+        (
+            "(e => (c => [c.name, c.message, c.cause, c.stack === e.stack, c.extra === undefined, Object.keys(c)])(structuredClone(e)))(Object.assign(new TypeError('x', { cause: { a: 1 } }), { name: 'Foo', extra: 1 }))",
+            json!(["Error", "x", {"a": 1}, false, true, []]),
+        ),
+        ("(e => structuredClone(e).stack === e.stack)(new RangeError('x'))", json!(true)),
+        (
+            "(c => [c.constructor.name, c.name])(structuredClone(new (class E extends RangeError {})('m')))",
+            json!(["RangeError", "RangeError"]),
+        ),
+        ("(e => (e.cause = e, structuredClone(e)))(new Error('a')).cause.message", json!("a")),
+        ("Object.hasOwn(structuredClone(new Error()), 'message')", json!(false)),
+        (
+            "(o => (c => [c.a, c.inner.x])(structuredClone(o)))({ get a() { return structuredClone([1]) }, inner: { x: 2 } })",
+            json!([[1], 2]),
+        ),
+    ] {
+        assert_eq!(value(&format!("return {code}")), expected, "{code}");
+    }
+}
+
+#[test]
+fn structured_clone_rejects_what_cannot_be_copied() {
+    for (code, what) in [
+        ("{ f() {} }", "a function"),
+        ("[class {}]", "a function"),
+        ("tools", "a function"),
+        ("{ a: Symbol('s') }", "a symbol"),
+        ("new Map([[Symbol('s'), 1]])", "a symbol"),
+        ("Object(Symbol('s'))", "a boxed symbol"),
+        ("new Proxy({}, {})", "a Proxy"),
+        ("[Promise.resolve()]", "a Promise"),
+        ("new WeakMap()", "a weak reference or collection"),
+        ("new WeakRef({})", "a weak reference or collection"),
+        ("(function* () {})()", "an object of this class"),
+        ("[1].values()", "an object of this class"),
+        ("(function () { return arguments })(1)", "an object of this class"),
+        ("(b => (b.transfer(), b))(new ArrayBuffer(4))", "a detached ArrayBuffer"),
+        ("(u => (u.buffer.transfer(), u))(new Uint8Array(4))", "a view that exceeds its ArrayBuffer"),
+        (
+            "(b => (b.u = new Uint8Array(b, 2, 2), b.resize(3), [b.u]))(new ArrayBuffer(4, { maxByteLength: 8 }))",
+            "a view that exceeds its ArrayBuffer",
+        ),
+    ] {
+        assert_eq!(
+            message(&format!("structuredClone({code})")),
+            format!("DataCloneError: {what} could not be cloned"),
+            "{code}"
+        );
+    }
+    assert_eq!(message("structuredClone({ get a() { throw new RangeError('no') } })"), "RangeError: no");
+}
+
+#[test]
+fn structured_clone_is_charged_to_the_guest() {
+    let limits = Limits { memory_bytes: 16 << 20, ..Limits::default() };
+    for body in [
+        "const b = new ArrayBuffer(6 << 20); return structuredClone(b).byteLength",
+        "const s = ['x'.repeat(6 << 20)]; return structuredClone(s).length",
+        "let c = { a: [1, 2, 3] }; for (;;) c = [c, structuredClone(c)]",
+    ] {
+        assert_eq!(run_within(body, limits.clone()), Outcome::OutOfMemory, "{body}");
+    }
 }
 
 #[test]
