@@ -183,21 +183,11 @@ fn results(node: &Node<'_>) -> Result<ResultFormat, ConfigError> {
     }
 }
 
-/// `30s`, `500ms`, `2m`.
+/// `30s`, `500ms`, `1m 30s`: the grammar of the command line, but with a unit.
 fn duration(node: &Node<'_>) -> Result<Duration, ConfigError> {
-    let text = node.string()?.trim();
-    let unit_at = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(unit_at);
-    let parsed = number.parse::<u64>().ok().zip(match unit.trim() {
-        "ms" => Some(1),
-        "s" => Some(1_000),
-        "m" => Some(60_000),
-        "h" => Some(3_600_000),
-        _ => None,
-    });
-    let milliseconds = parsed.and_then(|(number, unit)| number.checked_mul(unit)).filter(|&time| time > 0);
+    let duration = humantime::parse_duration(node.string()?.trim()).ok().filter(|duration| !duration.is_zero());
     let expected = "a duration with a unit, such as \"500ms\", \"30s\" or \"2m\"";
-    milliseconds.map(Duration::from_millis).ok_or_else(|| node.error(Problem::InvalidValue { expected }))
+    duration.ok_or_else(|| node.error(Problem::InvalidValue { expected }))
 }
 
 #[cfg(test)]
