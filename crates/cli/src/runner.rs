@@ -64,7 +64,7 @@ impl From<ListenError> for Failure {
     fn from(error: ListenError) -> Self {
         match error {
             ListenError::Io { socket, error } => Self::Socket { socket, error },
-            error @ ListenError::NeedsToken(_) => Self::Listen(error),
+            error => Self::Listen(error),
         }
     }
 }

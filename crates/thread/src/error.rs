@@ -113,6 +113,7 @@ pub enum Stored {
 
 /// What is wrong with a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 #[allow(missing_docs)] // see the messages
 pub enum NameProblem {
     #[error("is empty")]
@@ -135,6 +136,7 @@ pub struct PathError {
 
 /// What is wrong with a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 #[allow(missing_docs)] // see the messages
 pub enum PathProblem {
     #[error("is empty; use, for example, \"/data/input.json\"")]

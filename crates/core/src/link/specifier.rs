@@ -44,6 +44,7 @@ pub(super) fn relative(importer: &str, name: &str) -> String {
 
 /// Why a specifier cannot be resolved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Unresolved {
     /// It is a URL.
     #[error("is a URL; modules are not loaded from URLs")]

@@ -26,6 +26,7 @@ pub enum Framing {
 
 /// An invalid address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum AddressError {
     /// An unknown scheme.
     #[error("invalid address {0:?}: expected tcp:HOST:PORT, unix:PATH or ws://HOST:PORT")]

@@ -13,7 +13,7 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Accepts connections of hosts at an [`Address`].
 #[derive(Debug)]
 pub struct Listener {
-    listener: SocketListener,
+    socket: SocketListener,
     address: Address,
     token: Option<Token>,
 }
@@ -29,9 +29,9 @@ pub struct Incoming {
 impl Listener {
     /// Listens at `address`; see [`Socket::listen`](super::Socket::listen). With a token, hosts must present it.
     pub async fn bind(address: &Address, token: Option<Token>) -> Result<Self, ListenError> {
-        let listener = address.socket.listen(token.as_ref()).await?;
-        let address = Address { socket: listener.socket().clone(), framing: address.framing.clone() };
-        Ok(Self { listener, address, token })
+        let socket = address.socket.listen(token.as_ref()).await?;
+        let address = Address { socket: socket.socket().clone(), framing: address.framing.clone() };
+        Ok(Self { socket, address, token })
     }
 
     /// The address, with the actual port.
@@ -41,7 +41,7 @@ impl Listener {
 
     /// Accepts the next connection.
     pub async fn accept(&self) -> io::Result<Incoming> {
-        let stream = self.listener.accept().await?;
+        let stream = self.socket.accept().await?;
         Ok(Incoming { stream, framing: self.address.framing.clone(), token: self.token.clone() })
     }
 }

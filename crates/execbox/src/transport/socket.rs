@@ -1,4 +1,4 @@
-//! TCP and Unix sockets: connecting, listening and accepting, whatever crosses them.
+//! TCP and Unix sockets: connecting, listening and accepting, independent of the framing of messages.
 
 use std::net::SocketAddr;
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
@@ -42,6 +42,7 @@ enum Inner {
 
 /// Why a socket cannot be listened on.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ListenError {
     /// Without a token, anyone who can reach the address could execute code.
     #[error("{0} is reachable from other machines; use 127.0.0.1 or [::1], or require a token")]

@@ -1,5 +1,5 @@
--- Everything of every thread. `bytes` counts what each row stands for against its thread's limit, and in `threads` all of them.
--- `seq` numbers messages and events per thread, from 1, and is never used again.
+-- All content of all threads. `bytes` is what a row counts against the limit of its thread; in `threads` it is their sum.
+-- `seq` numbers messages and events per thread, from 1. Numbers are never reused.
 
 CREATE TABLE threads (
   thread       INTEGER PRIMARY KEY,
@@ -24,7 +24,7 @@ CREATE INDEX messages_by_role ON messages (thread, role, seq);
 
 CREATE TABLE files (
   thread      INTEGER NOT NULL REFERENCES threads ON DELETE CASCADE,
-  path        TEXT    NOT NULL, -- normalised
+  path        TEXT    NOT NULL, -- normalized
   modified_at INTEGER NOT NULL,
   bytes       INTEGER NOT NULL,
   size        INTEGER NOT NULL,
