@@ -10,3 +10,19 @@ pub mod module;
 pub mod script;
 mod stack;
 pub mod stop;
+
+use crate::engine::{CallId, Settlement};
+
+/// What a driver has to do about an event of a guest. `C` is a call under the contract; `N` is what a guest reports without
+/// waiting for an answer.
+#[derive(Debug, PartialEq)]
+pub enum Action<C, N> {
+    /// Have the host called, and settle the call with the result.
+    Call(C),
+    /// Pass this to the host's listeners.
+    Notify(N),
+    /// Settle the call at once.
+    Settle(CallId, Settlement),
+    /// Nothing.
+    Ignore,
+}

@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use serde_json::Value as Json;
 
+use crate::contract::Action;
 use crate::contract::explain::Given;
 use crate::contract::stack::{Uncaught, stack_frame, uncaught};
 use crate::contract::stop::Stop;
@@ -52,19 +53,6 @@ pub struct ToolCall {
     pub input: Option<Json>,
 }
 
-/// What a driver has to do about an event.
-#[derive(Debug, PartialEq)]
-pub enum Action {
-    /// Pass the line to the caller's log sink, if there is one. The result has it already.
-    Show(LogLine),
-    /// Call the tool, and settle the call with its result.
-    CallTool(ToolCall),
-    /// Settle the call at once.
-    Settle(CallId, Settlement),
-    /// Nothing.
-    Ignore,
-}
-
 impl Script {
     /// Makes a program of a request. Stops reading the code when `should_stop` returns true, and fails with any error.
     ///
@@ -92,12 +80,12 @@ impl Script {
         Ok((program, Self { code: code.to_owned(), limits, namespaces, targets, logs: Vec::new() }))
     }
 
-    /// Takes in an event of the guest.
-    pub fn event(&mut self, event: Event) -> Action {
+    /// What to do about an event. Log lines are added to the result.
+    pub fn event(&mut self, event: Event) -> Action<ToolCall, LogLine> {
         match event {
             Event::Log(line) => {
                 self.logs.push(line.text.clone());
-                Action::Show(line)
+                Action::Notify(line)
             }
             Event::Call(call) => self.call(&call),
             Event::Notify(_) => Action::Ignore, // Scripts have no such functions.
@@ -105,13 +93,13 @@ impl Script {
     }
 
     /// "Non-serializable tool inputs must not be surfaced to the host": such a call fails here.
-    fn call(&self, call: &Call) -> Action {
+    fn call(&self, call: &Call) -> Action<ToolCall, LogLine> {
         let Some(&(provider, tool)) = self.targets.get(call.function.0 as usize) else {
             let error = ExecuteError::internal("the guest called a function that it was not given");
             return Action::Settle(call.id, Settlement::Failed(error));
         };
         match call.input.to_json("input", self.limits.memory_len()) {
-            Ok(input) => Action::CallTool(ToolCall { id: call.id, provider, tool, input }),
+            Ok(input) => Action::Call(ToolCall { id: call.id, provider, tool, input }),
             Err(refusal) => {
                 let error = ExecuteError::new(ErrorCode::SerializationError, format!("tool {refusal}"));
                 Action::Settle(call.id, Settlement::Failed(error))

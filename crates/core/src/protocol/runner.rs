@@ -24,8 +24,9 @@ use super::line::TooLong;
 use super::message::{HostMessage, RunnerMessage};
 use super::module::{CodeCall, CodeDone, CodeNotify, Hello, RunCode, Settle};
 use super::script::{self, Cancel, Done, Execute, Started, ToolResult, WireCall, WireLog};
+use crate::contract::Action;
 use crate::contract::module::{CodeExecutionError, Failure, ModuleRun, Request, RunOutcome, Status};
-use crate::contract::script::{Action, Script, ToolCall};
+use crate::contract::script::{Script, ToolCall};
 use crate::contract::stop::Stop;
 use crate::engine::{CallId, Event, Outcome, Pending, Settlement, StartError, Turn};
 use crate::error::{ExecuteError, ExecuteResult};
@@ -270,12 +271,12 @@ impl RunnerSession {
         let State::Active(active) = &mut self.state else { return };
         let output = match &mut active.contract {
             Contract::Script(run) => match run.script.event(event) {
-                Action::Show(line) if run.streams_logs => {
+                Action::Notify(line) if run.streams_logs => {
                     Output::Send(RunnerMessage::Log(WireLog { id: active.id.clone(), line }))
                 }
-                Action::Show(_) | Action::Ignore => return,
+                Action::Notify(_) | Action::Ignore => return,
                 Action::Settle(call, settlement) => Output::Settle(Pending::Call(call), settlement),
-                Action::CallTool(call) => {
+                Action::Call(call) => {
                     self.calls += 1;
                     Output::Send(RunnerMessage::ToolCall(run.call(call, CallId(self.calls))))
                 }

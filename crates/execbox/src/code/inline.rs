@@ -1,19 +1,16 @@
 //! Runs in this process, each on a task of its own.
 
-use std::task::Context;
-
 use execbox_core::contract::module::{CodeExecutionResult, Failure, ModuleRun, Request};
-use execbox_core::engine::{Event, Pending, Settlement};
 
 use super::execution::Run;
-use crate::session::local::{self, Host};
+use crate::session::local;
 use crate::session::parts::Parts;
 
 /// Drives a run to its end.
 pub(crate) async fn drive(parts: Parts, request: Request, mut run: Run) -> CodeExecutionResult {
     let condition = run.stop_condition();
     let started = ModuleRun::start(&*parts.language, request, &|| condition.reached().is_some());
-    let (program, module) = match (started, condition.reached()) {
+    let (program, mut module) = match (started, condition.reached()) {
         (Ok(started), _) => started,
         (Err(_), Some(stop)) => return run.finish_stopped(stop, None),
         (Err(failure), None) => return run.finish(Err(failure), None),
@@ -22,32 +19,11 @@ pub(crate) async fn drive(parts: Parts, request: Request, mut run: Run) -> CodeE
         Ok(guest) => guest,
         Err(error) => return run.finish(Err(Failure::internal(error.to_string())), None),
     };
-    let end = local::drive(&mut *guest, &mut run, &condition).await;
+    let end = local::drive(&mut *guest, &mut module, &mut run, &condition).await;
     let memory_used_bytes = guest.peak_memory_bytes();
     drop(guest);
     match end {
         Ok(outcome) => run.finish(module.finish(outcome), memory_used_bytes),
         Err(stop) => run.finish_stopped(stop, memory_used_bytes),
-    }
-}
-
-impl Host for Run {
-    fn handle_event(&mut self, event: Event, cx: &mut Context<'_>) -> Option<(Pending, Settlement)> {
-        match event {
-            Event::Call(call) => self.call(&call, cx).map(|(pending, result)| (pending, result.into())),
-            Event::Notify(notification) => {
-                self.note(&notification);
-                None
-            }
-            Event::Log(_) => None, // The console of modules notifies.
-        }
-    }
-
-    fn poll_settled(&mut self, cx: &mut Context<'_>) -> Option<(Pending, Settlement)> {
-        Self::poll_settled(self, cx).map(|(pending, result)| (pending, result.into()))
-    }
-
-    fn is_idle(&self) -> bool {
-        self.calls.is_empty()
     }
 }

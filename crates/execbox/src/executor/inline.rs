@@ -1,10 +1,9 @@
 //! The inline executor: the guest runs in this process, on the task that awaits it.
 
 use std::sync::Arc;
-use std::task::Context;
 
-use execbox_core::contract::script::{Action, Script};
-use execbox_core::engine::{Engine, Event, Pending, Settlement};
+use execbox_core::contract::script::Script;
+use execbox_core::engine::Engine;
 use execbox_core::error::{ExecuteError, ExecuteResult};
 use execbox_core::language::Language;
 use futures_util::future::BoxFuture;
@@ -12,9 +11,9 @@ use tokio::time::Instant;
 
 use crate::code::{self, CodeExecution, CodeExecutionOptions};
 use crate::executor::{ExecuteRequest, Executor};
-use crate::session::local::{Host, StopCondition, drive};
+use crate::session::local::{StopCondition, drive};
 use crate::session::parts::Parts;
-use crate::tools::dispatch::{Finished, ToolCalls};
+use crate::session::script::Tools;
 
 /// Runs guests in this process, each on the task that awaits it.
 ///
@@ -54,7 +53,7 @@ impl InlineExecutor {
         let should_stop = || condition.reached().is_some();
         let language = &*self.parts.language;
         let started = Script::start(language, &request.code, &request.providers, limits, &should_stop);
-        let (program, script) = match (started, condition.reached()) {
+        let (program, mut script) = match (started, condition.reached()) {
             (Ok(started), _) => started,
             (Err(_), Some(stop)) => return failed(stop.execute_error(&limits)),
             (Err(error), None) => return failed(error),
@@ -63,14 +62,12 @@ impl InlineExecutor {
             Ok(guest) => guest,
             Err(error) => return failed(ExecuteError::internal(error.to_string())),
         };
-        // Dropping the calls cancels them, at the end or when this future is dropped.
-        let calls = ToolCalls::new(request.on_call.take(), Some(&condition.cancellation));
-        let mut host = ScriptHost { script, request, calls };
-        let end = drive(&mut *guest, &mut host, &condition).await;
+        let mut tools = Tools::new(&request, &condition.cancellation);
+        let end = drive(&mut *guest, &mut script, &mut tools, &condition).await;
         let duration = accepted.elapsed();
         match end {
-            Ok(outcome) => host.script.finish(outcome, duration),
-            Err(stop) => host.script.stopped(&stop, duration),
+            Ok(outcome) => script.finish(outcome, duration),
+            Err(stop) => script.stopped(&stop, duration),
         }
     }
 }
@@ -99,39 +96,4 @@ impl std::fmt::Debug for InlineExecutor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("InlineExecutor").field("engine", &self.parts.engine.name()).finish_non_exhaustive()
     }
-}
-
-/// The host of a script: its tools, and the sink of its log.
-struct ScriptHost {
-    script: Script,
-    request: ExecuteRequest,
-    calls: ToolCalls,
-}
-
-impl Host for ScriptHost {
-    fn handle_event(&mut self, event: Event, cx: &mut Context<'_>) -> Option<(Pending, Settlement)> {
-        match self.script.event(event) {
-            Action::Show(line) => {
-                if let Some(show) = &self.request.on_log {
-                    show(&line);
-                }
-                None
-            }
-            Action::CallTool(call) => self.calls.begin(&self.request.providers, call, cx).map(settled),
-            Action::Settle(call, settlement) => Some((Pending::Call(call), settlement)),
-            Action::Ignore => None,
-        }
-    }
-
-    fn poll_settled(&mut self, cx: &mut Context<'_>) -> Option<(Pending, Settlement)> {
-        self.calls.poll_finished(cx).map(settled)
-    }
-
-    fn is_idle(&self) -> bool {
-        self.calls.is_empty()
-    }
-}
-
-fn settled((call, result): Finished) -> (Pending, Settlement) {
-    (Pending::Call(call), Script::settlement(result))
 }

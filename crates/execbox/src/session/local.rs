@@ -4,25 +4,58 @@ use std::future::{Future as _, poll_fn};
 use std::pin::pin;
 use std::task::{Context, Poll};
 
+use execbox_core::contract::Action;
+use execbox_core::contract::module::ModuleRun;
+use execbox_core::contract::script::{Script, ToolCall};
 use execbox_core::contract::stop::Stop;
-use execbox_core::engine::{Event, Guest, Outcome, Pending, Settlement, Turn};
+use execbox_core::engine::{self, Event, Guest, LogLine, Notification, Outcome, Pending, Settlement, Turn};
+use execbox_core::protocol::host::{HostContract, ModuleHost, ScriptHost};
 use futures_util::future::OptionFuture;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::session::host::Host;
 use crate::session::turns::Turns;
 
-/// The host of one guest, under either contract.
-pub(crate) trait Host {
-    /// Takes in an event. A call that is settled at once is returned, every other one comes from
-    /// [`poll_settled`](Self::poll_settled).
-    fn handle_event(&mut self, event: Event, cx: &mut Context<'_>) -> Option<(Pending, Settlement)>;
+/// A contract, for guests in this process.
+pub(crate) trait LocalContract {
+    /// The same contract, for guests elsewhere.
+    type Remote: HostContract;
 
-    /// The next call or promise that is settled, if there is one.
-    fn poll_settled(&mut self, cx: &mut Context<'_>) -> Option<(Pending, Settlement)>;
+    /// What to do about an event.
+    fn event(&mut self, event: Event) -> Action<Call<Self>, Notice<Self>>;
 
-    /// Whether no call and no promise is pending.
-    fn is_idle(&self) -> bool;
+    /// How a call or promise is settled with the answer of the host.
+    fn settlement(settled: Answered<Self>) -> (Pending, Settlement);
+}
+
+type Call<C> = <<C as LocalContract>::Remote as HostContract>::Call;
+type Notice<C> = <<C as LocalContract>::Remote as HostContract>::Notice;
+type Answered<C> =
+    (<<C as LocalContract>::Remote as HostContract>::Pending, <<C as LocalContract>::Remote as HostContract>::Answer);
+
+impl LocalContract for Script {
+    type Remote = ScriptHost;
+
+    fn event(&mut self, event: Event) -> Action<ToolCall, LogLine> {
+        Self::event(self, event)
+    }
+
+    fn settlement((call, result): Answered<Self>) -> (Pending, Settlement) {
+        (Pending::Call(call), Self::settlement(result))
+    }
+}
+
+impl LocalContract for ModuleRun {
+    type Remote = ModuleHost;
+
+    fn event(&mut self, event: Event) -> Action<engine::Call, Notification> {
+        Self::event(event)
+    }
+
+    fn settlement((pending, result): Answered<Self>) -> (Pending, Settlement) {
+        (pending, result.into())
+    }
 }
 
 /// What stops a guest.
@@ -44,9 +77,10 @@ impl StopCondition {
 }
 
 /// Drives a guest until it ends or has to stop.
-pub(crate) async fn drive(
+pub(crate) async fn drive<C: LocalContract>(
     guest: &mut dyn Guest,
-    host: &mut impl Host,
+    contract: &mut C,
+    host: &mut impl Host<Contract = C::Remote>,
     condition: &StopCondition,
 ) -> Result<Outcome, Stop> {
     // Timers round up to milliseconds: a deadline that has passed must not wait for one.
@@ -55,7 +89,7 @@ pub(crate) async fn drive(
     }
     let mut cancelled = pin!(condition.cancellation.cancelled());
     let mut late = pin!(OptionFuture::from(condition.deadline.map(tokio::time::sleep_until)));
-    let mut driver = Driver { guest, host, turns: Turns::new(), events: Vec::new(), is_waiting: false };
+    let mut driver = Driver { guest, contract, host, turns: Turns::new(), events: Vec::new(), is_waiting: false };
     poll_fn(|cx| {
         if cancelled.as_mut().poll(cx).is_ready() {
             return Poll::Ready(Err(Stop::Cancelled(None)));
@@ -68,8 +102,9 @@ pub(crate) async fn drive(
     .await
 }
 
-struct Driver<'a, H> {
+struct Driver<'a, C, H> {
     guest: &'a mut dyn Guest,
+    contract: &'a mut C,
     host: &'a mut H,
     turns: Turns,
     events: Vec<Event>,
@@ -77,16 +112,17 @@ struct Driver<'a, H> {
     is_waiting: bool,
 }
 
-impl<H: Host> Driver<'_, H> {
+impl<C: LocalContract, H: Host<Contract = C::Remote>> Driver<'_, C, H> {
     /// Lets the guest and its host go on until neither can.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
         loop {
-            while let Some((pending, settlement)) = self.host.poll_settled(cx) {
+            while let Some(settled) = self.host.poll_settled(cx) {
+                let (pending, settlement) = C::settlement(settled);
                 self.guest.settle(pending, settlement);
             }
             let turn = self.turns.poll(self.guest, cx);
             self.is_waiting = matches!(turn, Poll::Ready(Turn::Waiting));
-            let has_called = self.pass_events_on(cx);
+            let has_called = self.handle_events(cx);
             match turn {
                 Poll::Ready(Turn::Done(outcome)) => return Poll::Ready(outcome),
                 // Its calls are settled, or in flight and not polled since they were added.
@@ -96,13 +132,22 @@ impl<H: Host> Driver<'_, H> {
         }
     }
 
-    /// Passes the guest's events to the host. Returns whether a call was among them.
-    fn pass_events_on(&mut self, cx: &mut Context<'_>) -> bool {
+    /// Passes the guest's calls and notices to the host. Returns whether there was a call.
+    fn handle_events(&mut self, cx: &mut Context<'_>) -> bool {
         self.guest.take_events(&mut self.events);
         let mut has_called = false;
         for event in self.events.drain(..) {
             has_called |= matches!(event, Event::Call(_));
-            if let Some((pending, settlement)) = self.host.handle_event(event, cx) {
+            let settled = match self.contract.event(event) {
+                Action::Call(call) => self.host.call(call, cx).map(C::settlement),
+                Action::Settle(call, settlement) => Some((Pending::Call(call), settlement)),
+                Action::Notify(notice) => {
+                    self.host.notify(notice);
+                    None
+                }
+                Action::Ignore => None,
+            };
+            if let Some((pending, settlement)) = settled {
                 self.guest.settle(pending, settlement);
             }
         }

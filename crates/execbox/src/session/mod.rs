@@ -4,6 +4,7 @@
 //! machines of [`core::protocol`](execbox_core::protocol); [`script`] and [`module`] use [`remote`] for each contract.
 
 pub(crate) mod channel;
+pub(crate) mod host;
 pub(crate) mod in_flight;
 pub(crate) mod local;
 pub(crate) mod module;

@@ -9,7 +9,8 @@ use execbox_core::engine::{Call, Notification};
 use execbox_core::protocol::host::{HostOptions, HostSession, ModuleHost};
 
 use crate::code::{Run, Settled};
-use crate::session::remote::{Host, RunnerChannel, drive};
+use crate::session::host::Host;
+use crate::session::remote::{RunnerChannel, drive};
 
 /// Runs a request on the runner at the other end of `channel`. Returns the result, and whether the runner can be used for
 /// another program.
@@ -40,6 +41,10 @@ impl Host for Run {
 
     fn notify(&mut self, notification: Notification) {
         self.note(&notification);
+    }
+
+    fn is_idle(&self) -> bool {
+        self.calls.is_empty()
     }
 
     fn cancel_calls(&mut self) {

@@ -1,6 +1,6 @@
 //! The driver of guests on a runner at the other end of a channel.
 //!
-//! It connects a [`HostSession`] with the embedder's functions ([`Host`]), the clock and the channel. The rules are in the
+//! It connects a [`HostSession`] with the [`Host`], the clock and the channel. The rules are in the
 //! session; what happens to the channel afterwards is up to the executors.
 
 use std::future::{Future as _, poll_fn};
@@ -17,32 +17,12 @@ use tokio::time::{Instant, Sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::session::channel::{Inbound, MessageChannel};
+use crate::session::host::Host;
 
 /// A channel to a runner.
 pub(crate) trait RunnerChannel: MessageChannel<HostMessage, RunnerMessage> {}
 
 impl<T: MessageChannel<HostMessage, RunnerMessage> + ?Sized> RunnerChannel for T {}
-
-/// The host of one guest, under either contract: the functions that the guest may call, and the listeners.
-pub(crate) trait Host {
-    type Contract: HostContract;
-
-    /// Begins a call. If it finishes at once, the result is returned, otherwise by [`poll_settled`](Self::poll_settled).
-    fn call(&mut self, call: <Self::Contract as HostContract>::Call, cx: &mut Context<'_>) -> Option<Settled<Self>>;
-
-    /// The next call or promise that has settled, if there is one. Without one, the task is woken when there is.
-    fn poll_settled(&mut self, cx: &mut Context<'_>) -> Option<Settled<Self>>;
-
-    /// Shows or records what the guest reports.
-    fn notify(&mut self, notice: <Self::Contract as HostContract>::Notice);
-
-    /// Cancels the calls in flight.
-    fn cancel_calls(&mut self);
-}
-
-/// A call or promise with its result.
-pub(crate) type Settled<H> =
-    (<<H as Host>::Contract as HostContract>::Pending, <<H as Host>::Contract as HostContract>::Answer);
 
 type Outcome<H> = <<H as Host>::Contract as HostContract>::Outcome;
 

@@ -14,7 +14,8 @@ use execbox_core::protocol::host::{HostOptions, HostSession, ScriptHost};
 use tokio_util::sync::CancellationToken;
 
 use crate::executor::ExecuteRequest;
-use crate::session::remote::{Host, RunnerChannel, drive};
+use crate::session::host::Host;
+use crate::session::remote::{RunnerChannel, drive};
 use crate::tools::dispatch::{Finished, ToolCalls};
 
 /// Executes a request on the runner at the other end of `channel`. Returns the result, and whether the runner can be used
@@ -33,8 +34,7 @@ pub(crate) async fn execute(
         providers: request.providers.iter().map(crate::Provider::shared_manifest).collect(),
         stream_logs: request.on_log.is_some(),
     };
-    let calls = ToolCalls::new(request.on_call.clone(), Some(cancellation));
-    let mut host = Tools { request, calls };
+    let mut host = Tools::new(request, cancellation);
     drive(HostSession::script(execute, options, Duration::ZERO), channel, &mut host, cancellation).await
 }
 
@@ -44,9 +44,16 @@ pub(crate) fn cancelled(limits: &Limits) -> ExecuteResult {
 }
 
 /// The tools and listeners of one execution.
-struct Tools<'a> {
+pub(crate) struct Tools<'a> {
     request: &'a ExecuteRequest,
     calls: ToolCalls,
+}
+
+impl<'a> Tools<'a> {
+    /// Cancelling `execution`, or dropping this, cancels the calls.
+    pub(crate) fn new(request: &'a ExecuteRequest, execution: &CancellationToken) -> Self {
+        Self { request, calls: ToolCalls::new(request.on_call.clone(), Some(execution)) }
+    }
 }
 
 impl Host for Tools<'_> {
@@ -64,6 +71,10 @@ impl Host for Tools<'_> {
         if let Some(show) = &self.request.on_log {
             show(&line);
         }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.calls.is_empty()
     }
 
     fn cancel_calls(&mut self) {

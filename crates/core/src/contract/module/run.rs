@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use crate::contract::Action;
 use crate::contract::explain::Given;
 use crate::contract::module::{CodeExecutionError, Failure, Request, RunOutcome, Status};
 use crate::contract::stack::{Uncaught, stack_frame, uncaught};
 use crate::contract::stop::Stop;
-use crate::engine::{Frame, LinkError as EngineError, Outcome, Thrown};
+use crate::engine::{Call, Event, Frame, LinkError as EngineError, Notification, Outcome, Thrown};
 use crate::error::StackFrame;
 use crate::language::{GLOBALS_MODULE, Language, Reading};
 use crate::link::{self, LinkError, Sources};
@@ -50,6 +51,15 @@ impl ModuleRun {
         let entry = Arc::from(graph.entry.as_str());
         let source = Source::Modules(Modules { entry, modules, export: function.clone(), args });
         Ok((Program { source, namespaces: Vec::new(), limits }, Self { sources, graph, function, limits }))
+    }
+
+    /// What to do about an event.
+    pub fn event(event: Event) -> Action<Call, Notification> {
+        match event {
+            Event::Call(call) => Action::Call(call),
+            Event::Notify(notification) => Action::Notify(notification),
+            Event::Log(_) => Action::Ignore, // The console of modules notifies.
+        }
     }
 
     /// The outcome of a run whose program ended by itself.

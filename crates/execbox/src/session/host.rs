@@ -1,0 +1,30 @@
+//! The host of a guest, as the drivers use it.
+
+use std::task::Context;
+
+use execbox_core::protocol::host::HostContract;
+
+/// The functions that one guest may call, and the listeners, under either contract.
+pub(crate) trait Host {
+    type Contract: HostContract;
+
+    /// Begins a call. A call that finishes at once is returned, every other one comes from
+    /// [`poll_settled`](Self::poll_settled).
+    fn call(&mut self, call: <Self::Contract as HostContract>::Call, cx: &mut Context<'_>) -> Option<Settled<Self>>;
+
+    /// The next call or promise that is settled, if there is one. Without one, the task is woken when there is.
+    fn poll_settled(&mut self, cx: &mut Context<'_>) -> Option<Settled<Self>>;
+
+    /// Shows or records what the guest reports.
+    fn notify(&mut self, notice: <Self::Contract as HostContract>::Notice);
+
+    /// Whether no call and no promise is pending.
+    fn is_idle(&self) -> bool;
+
+    /// Cancels the calls in flight.
+    fn cancel_calls(&mut self);
+}
+
+/// A call or promise with its result.
+pub(crate) type Settled<H> =
+    (<<H as Host>::Contract as HostContract>::Pending, <<H as Host>::Contract as HostContract>::Answer);
