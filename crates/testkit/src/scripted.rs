@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! log LEVEL TEXT          a console line
-//! call NAME JSON          begins a call of a host function
+//! call NAME JSON          begins a call of a host function; in modules, NAME is its number
 //! call-now NAME JSON      calls a host function and stands still until it is answered
 //! await                   waits for every call begun; a failed one ends the program, as itself
 //! await-catch             the same, but the failure is caught and kept
@@ -33,7 +33,7 @@ use execbox_core::engine::{
     Thrown, Turn,
 };
 use execbox_core::error::ExecuteError;
-use execbox_core::language::{Code, Language, Position, Reading, SyntaxError};
+use execbox_core::language::{Code, Export, Language, Module, ModuleSource, Position, Reading, SyntaxError};
 use execbox_core::mailbox::Mailbox;
 use execbox_core::program::{Limits, ModuleBody, Modules, Program, Source};
 use execbox_core::value::{Foreign, Value};
@@ -44,6 +44,12 @@ pub struct Moves;
 impl Language for Moves {
     fn script(&self, source: &str, _: &Reading<'_>) -> Result<Code, SyntaxError> {
         Ok(source.into())
+    }
+
+    /// Every module has a default export.
+    fn module(&self, source: ModuleSource<'_>, _: &Reading<'_>, _: &mut u64) -> Result<Module, SyntaxError> {
+        let exports = vec![Export::Local { name: "default".into(), local: "*default*".into() }];
+        Ok(Module { code: source.text.into(), exports, ..Module::default() })
     }
 }
 
@@ -163,8 +169,8 @@ impl ScriptedGuest {
 
     fn call(&mut self, rest: &str, now: bool) -> Option<Outcome> {
         let (name, input) = rest.split_once(' ').unwrap_or((rest, ""));
-        let function = (0..).zip(&self.functions).find(|(_, function)| *function == name).unwrap();
-        let function = FunctionId(function.0);
+        let index = self.functions.iter().position(|function| function == name);
+        let function = FunctionId(index.map_or_else(|| name.parse().unwrap(), |index| index.try_into().unwrap()));
         let input = value(input);
         self.pending += 1;
         self.stands = now;

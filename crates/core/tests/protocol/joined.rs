@@ -1,14 +1,15 @@
-//! Both halves joined: what a caller sees, and when.
+//! Both halves connected: what a caller sees, and when.
 
 use std::time::Duration;
 
 use execbox_core::error::{ErrorCode, ExecuteError, ExecuteResult};
 use execbox_core::program::Limits;
+use execbox_core::protocol::host::{HELLO_TIMEOUT, ModuleHost, ScriptHost};
 use execbox_core::protocol::{Cancel, CloseReason, Execute, HostMessage, ToolResult};
 use proptest::prelude::*;
 use serde_json::json;
 
-use crate::pair::{CAP, Cut, Pair, execute, ms};
+use crate::pair::{CAP, Cut, Ended, Pair, Played, execute, ms};
 
 const TWO_CALLS: &str = "log log hi; call echo 1; await; call echo {\"a\":[2]}; await; return it";
 
@@ -43,11 +44,11 @@ fn an_execution_with_calls() {
             "< done exec-1",
         ]
     );
-    assert!(!pair.runner.is_active() && pair.terminated_at.is_none(), "the runner is good for another one");
+    assert!(!pair.runner.is_active() && pair.terminated_at.is_none(), "the runner can be used again");
 }
 
 #[test]
-fn undefined_and_null_cross_as_themselves() {
+fn undefined_and_null_are_distinct() {
     for (input, crossed) in [("undefined", None), ("null", Some(json!(null)))] {
         let mut pair = Pair::new(&format!("call echo {input}; await; return it"));
         assert_eq!(pair.run().outcome, Ok(crossed), "{input}");
@@ -55,7 +56,7 @@ fn undefined_and_null_cross_as_themselves() {
 }
 
 #[test]
-fn calls_under_way_at_once_are_answered_each() {
+fn concurrent_calls_are_each_answered() {
     let mut pair = Pair::new("call echo 1; call echo 2; call echo 3; await; return it");
     assert_eq!(pair.run().outcome, Ok(Some(json!(3))));
     assert_eq!(pair.now, ms(1 + 1 + 2 + 1 + 1));
@@ -69,7 +70,7 @@ fn a_failing_call_keeps_its_code_and_a_forged_one_does_not() {
 }
 
 #[test]
-fn what_cannot_cross_is_a_serialization_error() {
+fn values_that_cannot_be_sent_are_serialization_errors() {
     for (moves, message) in [
         ("return a Date", "result is a Date"),
         ("call echo a Date; await", "tool input is a Date"),
@@ -82,14 +83,14 @@ fn what_cannot_cross_is_a_serialization_error() {
     }
 }
 
-/// An execution whose host asks for lines as they come.
-fn watched(moves: &str) -> Pair {
+/// An execution whose host asks for `log` messages.
+fn streamed(moves: &str) -> Pair<ScriptHost> {
     Pair::with(Execute { stream_logs: true, ..execute("exec-1", moves) })
 }
 
 #[test]
-fn log_lines_come_as_they_are_logged_and_before_the_calls_behind_them() {
-    let mut pair = watched("log warn a; call echo 1; log log b; await; log error c; return it");
+fn log_lines_are_streamed_in_order_with_calls() {
+    let mut pair = streamed("log warn a; call echo 1; log log b; await; log error c; return it");
     let result = pair.run();
     assert_eq!(result.logs, ["a", "b", "c"]);
     assert_eq!(pair.shown, ["2 ms warn a", "2 ms log b", "6 ms error c"], "before `done`, and none twice");
@@ -120,8 +121,8 @@ fn lines_are_streamed_within_the_limits() {
 }
 
 #[test]
-fn what_was_streamed_outlives_its_runner() {
-    let mut pair = watched("log log a; call echo 1; await; return it");
+fn streamed_lines_are_kept_when_the_runner_fails() {
+    let mut pair = streamed("log log a; call echo 1; await; return it");
     pair.cut = Some(Cut::Before(5));
     let result = pair.run();
     assert_eq!((code(&result), result.logs), (ErrorCode::InternalError, vec!["a".to_owned()]));
@@ -138,10 +139,10 @@ fn an_execute_that_is_too_long_is_never_sent() {
 }
 
 #[test]
-fn code_that_is_no_program_is_started_and_done() {
-    let mut no_program = execute("exec-1", "return 1");
-    no_program.providers = vec![no_program.providers[0].clone(); 2];
-    let mut pair = Pair::with(no_program);
+fn invalid_code_is_started_and_done() {
+    let mut invalid = execute("exec-1", "return 1");
+    invalid.providers = vec![invalid.providers[0].clone(); 2];
+    let mut pair = Pair::with(invalid);
     assert_eq!(code(&pair.run()), ErrorCode::InternalError);
     assert_eq!(pair.outline(), ["> execute exec-1", "< started exec-1", "< done exec-1"]);
 }
@@ -155,14 +156,14 @@ fn the_runner_keeps_the_timeout() {
         assert_eq!((result.logs, result.duration), (vec!["a".to_owned()], ms(1000)));
         assert_eq!((pair.now, pair.guest_stopped_at), (ms(1002), Some(ms(1001))));
         assert_eq!(pair.outline().last().unwrap(), "< done exec-1", "the host need not cancel");
-        assert!(pair.tools_cancelled_at.is_some() && pair.terminated_at.is_none());
+        assert!(pair.calls_cancelled_at.is_some() && pair.terminated_at.is_none());
     }
     let stuck = Pair::new("stall").run().error().unwrap().message.clone();
     assert!(stuck.contains("no pending tool call"), "{stuck}");
 }
 
 #[test]
-fn no_time_at_all_is_a_timeout_and_for_ever_is_for_ever() {
+fn a_zero_timeout_fails_and_the_longest_timeout_never_passes() {
     let with = |timeout| {
         let limits = Limits { timeout, ..Limits::default() };
         Pair::with(Execute { limits, ..execute("exec-1", "call echo 1; await; return it") }).run()
@@ -172,19 +173,41 @@ fn no_time_at_all_is_a_timeout_and_for_ever_is_for_ever() {
 }
 
 #[test]
-fn cancelling_at_any_moment_ends_in_time_and_cancels_the_tools_at_once() {
-    // 0: the runner hears of both at once; 3: a call is pending; 5: an answer is under way.
+fn cancelling_at_any_moment_stops_the_program_and_its_calls_in_time() {
+    fn cancels<C: Played>(moments: std::ops::Range<u64>) {
+        for at in moments {
+            let mut pair = Pair::<C>::playing(TWO_CALLS);
+            pair.cancel_at = Some(ms(at));
+            let outcome = pair.run();
+            assert_eq!(C::ended(&outcome), Ended::Stopped, "at {at} ms: {outcome:?}");
+            assert_eq!(pair.calls_cancelled_at, Some(ms(at)));
+            assert!(pair.now <= ms(at + 2), "one way there, one way back");
+            assert_eq!(pair.terminated_at, None);
+            assert_eq!(pair.outline().iter().filter(|line| line.contains("cancel")).count(), 1);
+        }
+    }
+    // 0: the runner receives both at once; 3: a call is pending; 5: an answer is on its way.
+    cancels::<ScriptHost>(0..9);
+    cancels::<ModuleHost>(2..11); // after `hello`
+}
+
+#[test]
+fn a_cancelled_execution_keeps_its_log() {
     for at in 0..9 {
         let mut pair = Pair::new(TWO_CALLS);
         pair.cancel_at = Some(ms(at));
         let result = pair.run();
-        assert_eq!(result.outcome, Err(cancelled()), "at {at} ms");
-        assert_eq!(pair.tools_cancelled_at, Some(ms(at)));
-        assert!(pair.now <= ms(at + 2), "one way there, one way back");
-        assert_eq!(pair.terminated_at, None);
-        assert_eq!(pair.outline().iter().filter(|line| line.contains("cancel")).count(), 1);
-        assert_eq!(result.logs.len(), usize::from(at > 0), "what was logged is kept");
+        assert_eq!(result.outcome, Err(cancelled()));
+        assert_eq!(result.logs.len(), usize::from(at > 0));
     }
+}
+
+#[test]
+fn a_run_that_is_cancelled_during_hello_terminates_its_runner() {
+    let mut pair = Pair::<ModuleHost>::playing(TWO_CALLS);
+    pair.cancel_at = Some(ms(1));
+    assert_eq!(ModuleHost::ended(&pair.run()), Ended::Stopped);
+    assert_eq!((pair.outline(), pair.terminated_at), (vec!["> hello".to_owned()], Some(ms(1))));
 }
 
 #[test]
@@ -205,15 +228,31 @@ fn cancelling_after_the_end_changes_nothing() {
 
 #[test]
 fn a_silent_runner_is_cancelled_and_then_terminated() {
-    for silent_from in [0, 3] {
-        let mut pair = Pair::new("log log a; call hang 1; await");
-        pair.mute_runner_at = Some(ms(silent_from));
-        let result = pair.run();
-        assert_eq!(result.outcome, Err(timed_out()));
-        assert!(result.logs.is_empty(), "nobody told");
-        assert_eq!(pair.tools_cancelled_at, Some(ms(1100)), "timeout and backstop");
-        assert_eq!(pair.terminated_at, Some(ms(1125)), "and the grace");
+    fn is_silent<C: Played>(from: u64, cancelled_at: u64) -> C::Outcome {
+        let mut pair = Pair::<C>::playing("log log a; call hang 1; await");
+        pair.mute_runner_at = Some(ms(from));
+        let outcome = pair.run();
+        assert_eq!(C::ended(&outcome), Ended::Stopped);
+        assert_eq!(pair.calls_cancelled_at, Some(ms(cancelled_at)), "timeout and backstop");
+        assert_eq!(pair.terminated_at, Some(ms(cancelled_at + 25)), "and the grace period");
+        outcome
     }
+    for from in [0, 3] {
+        let result = is_silent::<ScriptHost>(from, 1100);
+        assert_eq!(result.outcome, Err(timed_out()));
+        assert!(result.logs.is_empty(), "no message contained a line");
+    }
+    for from in [3, 5] {
+        is_silent::<ModuleHost>(from, 1102);
+    }
+}
+
+#[test]
+fn a_runner_that_does_not_answer_hello_is_terminated() {
+    let mut pair = Pair::<ModuleHost>::playing("return 1");
+    pair.mute_runner_at = Some(ms(0));
+    assert_eq!(ModuleHost::ended(&pair.run()), Ended::Internal);
+    assert_eq!(pair.terminated_at, Some(HELLO_TIMEOUT));
 }
 
 #[test]
@@ -226,40 +265,48 @@ fn a_runner_that_answers_a_cancel_too_late_is_terminated() {
 }
 
 #[test]
-fn a_cut_off_anywhere_ends_both_halves() {
-    let whole = {
-        let mut pair = Pair::new(TWO_CALLS);
-        pair.run();
-        pair.transcript.len()
-    };
-    for number in 0..whole {
-        for (cut, reason) in [(Cut::Before(number), CloseReason::Closed), (Cut::Within(number), CloseReason::CutOff)] {
-            let mut pair = Pair::new(TWO_CALLS);
-            pair.cut = Some(cut);
-            let result = pair.run();
-            assert_eq!(code(&result), ErrorCode::InternalError, "cut at {number}");
-            // Half a message of the host's is the runner's to see.
-            let seen = pair.host.close_reason().unwrap();
-            assert!(*seen == reason || *seen == CloseReason::Closed, "{seen:?}");
-            assert_eq!(result.error().unwrap().message, seen.to_string());
-            assert!(!pair.runner.is_active() && pair.tools_cancelled_at.is_some());
+fn a_transport_that_fails_anywhere_ends_both_halves() {
+    fn fails<C: Played>() {
+        let mut whole = Pair::<C>::playing(TWO_CALLS);
+        whole.run();
+        for number in 0..whole.transcript.len() {
+            for (cut, reason) in
+                [(Cut::Before(number), CloseReason::Closed), (Cut::Within(number), CloseReason::CutOff)]
+            {
+                let mut pair = Pair::<C>::playing(TWO_CALLS);
+                pair.cut = Some(cut);
+                let outcome = pair.run();
+                assert_eq!(C::ended(&outcome), Ended::Internal, "cut at {number}");
+                // A message of the host is cut off for the runner only.
+                let seen = pair.host.close_reason().unwrap();
+                assert!(*seen == reason || *seen == CloseReason::Closed, "{seen:?}");
+                assert!(format!("{outcome:?}").contains(&seen.to_string()));
+                assert!(!pair.runner.is_active() && pair.calls_cancelled_at.is_some());
+                assert!(!pair.host.is_reusable());
+            }
         }
     }
+    fails::<ScriptHost>();
+    fails::<ModuleHost>();
 }
 
 #[test]
-fn a_cut_off_while_cancelling_is_a_timeout() {
-    for number in 3..5 {
-        let mut pair = Pair::new("call hang 1; await");
-        pair.cancel_at = Some(ms(10));
-        pair.cut = Some(Cut::Before(number));
-        assert_eq!(pair.run().outcome, Err(cancelled()), "cut at {number}");
-        assert_eq!(pair.host.close_reason(), Some(&CloseReason::Closed));
+fn a_transport_that_fails_while_cancelling_does_not_change_the_outcome() {
+    fn fails<C: Played>(numbers: std::ops::Range<usize>) {
+        for number in numbers {
+            let mut pair = Pair::<C>::playing("call hang 1; await");
+            pair.cancel_at = Some(ms(10));
+            pair.cut = Some(Cut::Before(number));
+            assert_eq!(C::ended(&pair.run()), Ended::Stopped, "cut at {number}");
+            assert_eq!(pair.host.close_reason(), Some(&CloseReason::Closed));
+        }
     }
+    fails::<ScriptHost>(3..5);
+    fails::<ModuleHost>(5..7);
 }
 
 #[test]
-fn a_second_execute_is_refused_and_does_not_disturb_the_first() {
+fn a_second_execute_is_rejected_without_effect_on_the_first() {
     let mut pair = Pair::new(TWO_CALLS);
     pair.injections = [(3, HostMessage::Execute(execute("exec-2", "return 2")))].into();
     assert_eq!(pair.run().outcome, Ok(Some(json!({"a": [2]}))));
@@ -277,7 +324,7 @@ fn an_execute_that_repeats_the_active_id_is_ignored() {
 }
 
 #[test]
-fn unknown_ids_and_repeated_results_change_nothing() {
+fn unknown_ids_and_repeated_results_are_ignored() {
     let forged = |call_id: &str| {
         HostMessage::ToolResult(ToolResult { call_id: call_id.into(), result: Ok(Some(json!("forged"))) })
     };
@@ -289,10 +336,64 @@ fn unknown_ids_and_repeated_results_change_nothing() {
     assert_eq!(pair.injections.len(), 0);
 }
 
-proptest! {
-    /// What [`Pair::run`] asserts of every ending, and that it comes in time.
-    #[test]
-    fn whatever_happens_both_halves_end_in_time(
+#[test]
+fn a_run_with_calls() {
+    let mut pair = Pair::<ModuleHost>::playing("log log 1; call echo [1]; await; call echo [2]; await; return it");
+    let end = pair.run();
+    assert_eq!(end.outcome.unwrap().to_json("result", 1 << 20).unwrap(), Some(json!([2])));
+    assert_eq!(end.memory_used_bytes, Some(4096));
+    assert_eq!(
+        pair.outline(),
+        [
+            "> hello",
+            "< hello",
+            "> run_code run-1",
+            "< started run-1",
+            "< code_notify run-1",
+            "< code_call run-1",
+            "> settle run-1",
+            "< code_call run-1",
+            "> settle run-1",
+            "< code_done run-1",
+        ]
+    );
+    assert_eq!(pair.shown.len(), 1);
+    assert!(!pair.runner.is_active() && pair.terminated_at.is_none() && pair.host.is_reusable());
+}
+
+#[test]
+fn answers_that_cannot_be_sent_fail_their_calls_in_a_run() {
+    for (moves, ended) in [
+        ("call fail 1; await; return 1", Ended::Threw),
+        ("call large 1; await; return 1", Ended::Threw),
+        ("call large 1; await-catch; return 1", Ended::Returned),
+        ("call deep 1; await; return 1", Ended::Returned),
+    ] {
+        assert_eq!(ModuleHost::ended(&Pair::<ModuleHost>::playing(moves).run()), ended, "{moves}");
+    }
+}
+
+#[test]
+fn the_runner_keeps_the_safety_cap() {
+    let mut pair = Pair::<ModuleHost>::playing("spin");
+    assert_eq!(ModuleHost::ended(&pair.run()), Ended::Stopped);
+    assert_eq!((pair.guest_stopped_at, pair.now), (Some(ms(1003)), ms(1004)));
+    assert_eq!(pair.outline().last().unwrap(), "< code_done run-1", "the host need not cancel");
+}
+
+/// What happens to a pair.
+#[derive(Debug, Clone)]
+struct Events {
+    moves: &'static str,
+    delay: u64,
+    tool_delay: u64,
+    cancel_at: Option<u64>,
+    mute_at: Option<u64>,
+    cut: Option<(usize, bool)>,
+}
+
+prop_compose! {
+    fn events()(
         moves in prop::sample::select(vec![
             TWO_CALLS, "spin", "stall", "call hang 1; await", "call large 1; call fail 1; await-catch; return 1",
         ]),
@@ -301,16 +402,36 @@ proptest! {
         cancel_at in prop::option::of(0_u64..1200),
         mute_at in prop::option::of(0_u64..1200),
         cut in prop::option::of((0_usize..9, any::<bool>())),
-    ) {
-        let mut pair = Pair::new(moves);
-        pair.delay = ms(delay);
-        pair.tool_delay = ms(tool_delay);
-        pair.cancel_at = cancel_at.map(ms);
-        pair.mute_runner_at = mute_at.map(ms);
-        pair.cut = cut.map(|(number, within)| if within { Cut::Within(number) } else { Cut::Before(number) });
-        let result = pair.run();
-        let ends_by = cancel_at.unwrap_or(1100).min(1100) + 25;
-        prop_assert!(result.duration <= ms(ends_by), "{:?} at {:?}", result, pair.now);
-        prop_assert!(pair.tools_cancelled_at.is_some_and(|at| at <= ms(ends_by)));
+    ) -> Events {
+        Events { moves, delay, tool_delay, cancel_at, mute_at, cut }
+    }
+}
+
+/// Plays the events. Returns when the session has to be over: after the timeout, the backstop and the grace period, or
+/// after cancelling and the grace period; `began` is when the program was sent.
+fn play<C: Played>(events: &Events, began: u64) -> (Pair<C>, C::Outcome, Duration) {
+    let mut pair = Pair::<C>::playing(events.moves);
+    pair.delay = ms(events.delay);
+    pair.tool_delay = ms(events.tool_delay);
+    pair.cancel_at = events.cancel_at.map(ms);
+    pair.mute_runner_at = events.mute_at.map(ms);
+    pair.cut = events.cut.map(|(number, within)| if within { Cut::Within(number) } else { Cut::Before(number) });
+    let outcome = pair.run();
+    let ends_by = events.cancel_at.map_or(began + 1100, |at| at.min(began + 1100)) + 25;
+    (pair, outcome, ms(ends_by))
+}
+
+proptest! {
+    /// [`Pair::run`] asserts that both halves end, exactly once.
+    #[test]
+    fn both_halves_always_end_in_time(events in events()) {
+        let (pair, result, ends_by) = play::<ScriptHost>(&events, 0);
+        prop_assert!(result.duration <= ends_by, "{:?} at {:?}", result, pair.now);
+        prop_assert!(pair.calls_cancelled_at.is_some_and(|at| at <= ends_by));
+
+        let (pair, end, ends_by) = play::<ModuleHost>(&events, 2 * events.delay);
+        let is_without_hello = pair.outline().len() < 3;
+        let ends_by = if is_without_hello { ends_by.max(HELLO_TIMEOUT) } else { ends_by };
+        prop_assert!(pair.calls_cancelled_at.is_some_and(|at| at <= ends_by), "{end:?} at {:?}", pair.now);
     }
 }

@@ -1,24 +1,28 @@
-//! Both halves of a session, joined by a pretend network under a pretend clock.
+//! Both halves of a session under either contract, connected by a simulated network under a simulated clock.
 //!
-//! Messages cross as lines of bytes, through the codec, and take the network's delay. Time stands still
-//! while anybody has something to do, and then leaps to the next moment at which something happens.
+//! Messages cross as lines of bytes, through the codec, and take the network's delay. The clock stands still while a half
+//! has something to do, and then jumps to the next event.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use execbox_core::contract::module::{Bridge, Request, Status};
+use execbox_core::contract::script::ToolCall;
 use execbox_core::contract::stop::Stop;
-use execbox_core::engine::{CallId, Engine as _, Guest};
-use execbox_core::error::{ExecuteError, ExecuteResult};
+use execbox_core::engine::{Call, CallId, Engine as _, Guest, LogLine, Notification, Pending};
+use execbox_core::error::{ErrorCode, ExecuteError, ExecuteResult};
+use execbox_core::language::Dialect;
 use execbox_core::manifest::{ProviderManifest, ToolManifest};
 use execbox_core::program::Limits;
-use execbox_core::protocol::host::{Output as HostOutput, ScriptHost};
+use execbox_core::protocol::host::{HostContract, ModuleHost, Output as HostOutput, RunEnd, ScriptHost};
 use execbox_core::protocol::runner::Output as RunnerOutput;
 use execbox_core::protocol::{
     Attachments, CloseReason, Execute, HostMessage, HostOptions, HostSession, LineDecoder, Message, RunnerMessage,
     RunnerSession, StreamEnd,
 };
+use execbox_core::value::{Graph, Value};
 use serde_json::{Value as Json, json};
 
 use execbox_testkit::scripted::{Moves, Scripted};
@@ -32,12 +36,14 @@ pub(crate) fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// One provider `tools`: `echo` answers its input, `fail` fails, `deep` answers what cannot cross, `large`
-/// what is too long for a line, and `hang` nothing, ever.
+/// The functions that moves call: `echo` answers with its input, `fail` fails, `deep` answers with a value that nests deep,
+/// `large` with one that is too long for a line, and `hang` never answers.
+const FUNCTIONS: [&str; 5] = ["echo", "fail", "deep", "large", "hang"];
+
+/// One provider `tools` with these functions.
 pub(crate) fn tools() -> Arc<ProviderManifest> {
     let tool = |name: &str| ToolManifest { safe_name: name.into(), original_name: name.into(), description: None };
-    let tools = ["echo", "fail", "deep", "large", "hang"].map(tool);
-    Arc::new(ProviderManifest::new("tools", tools.into(), ""))
+    Arc::new(ProviderManifest::new("tools", FUNCTIONS.map(tool).into(), ""))
 }
 
 pub(crate) fn execute(id: &str, moves: &str) -> Execute {
@@ -46,13 +52,119 @@ pub(crate) fn execute(id: &str, moves: &str) -> Execute {
     Execute { id: id.into(), code: moves.replace("; ", "\n"), limits, providers, stream_logs: false }
 }
 
-fn call_tool(tool: usize, input: Option<Json>) -> Option<Result<Option<Json>, ExecuteError>> {
-    match tool {
-        0 => Some(Ok(input)),
-        1 => Some(Err(ExecuteError::tool("full"))),
-        2 => Some(Ok(Some((0..200).fold(json!(0), |inner, _| json!([inner]))))),
-        3 => Some(Ok(Some(json!("x".repeat(CAP))))),
-        _ => None,
+/// A run that does nothing.
+pub(crate) fn request() -> Request {
+    let mut nothing = Graph::default();
+    let object = nothing.object(Vec::<(String, _)>::new());
+    nothing.set_root(object);
+    let limits = Limits { timeout: ms(1000), memory_bytes: 4096, ..Limits::default() };
+    Request {
+        source: "export default 1".into(),
+        filename: Some("main.ts".into()),
+        language: Dialect::TypeScript,
+        modules: BTreeMap::from([("./a.js".to_owned(), "export {}".to_owned())]),
+        imports: BTreeMap::from([("fs".to_owned(), Bridge::new(&nothing, "fs").unwrap())]),
+        globals: Bridge::new(&nothing, "globals").unwrap(),
+        function: "default".into(),
+        args: Graph::from_json(&json!([1])).to_value("args").unwrap(),
+        limits,
+    }
+}
+
+/// A contract with a session that plays moves, and the functions that moves call: `echo`, `fail`, `deep`, `large`, `hang`.
+pub(crate) trait Played: HostContract<Outcome: Clone> {
+    /// A session that plays moves of the scripted engine. Both contracts take the same moves.
+    fn session(moves: &str) -> HostSession<Self>;
+
+    /// The answer to a call, if it has one.
+    fn answer(call: Self::Call) -> Option<(Self::Pending, Self::Answer)>;
+
+    /// A log line as text, with its level.
+    fn show(notice: &Self::Notice) -> String;
+
+    /// How a session ended.
+    fn ended(outcome: &Self::Outcome) -> Ended;
+}
+
+/// How a program ended, under either contract.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ended {
+    Returned,
+    Threw,
+    Stopped,
+    Internal,
+}
+
+impl Played for ScriptHost {
+    fn session(moves: &str) -> HostSession<Self> {
+        HostSession::script(execute("exec-1", moves), HostOptions::default(), Duration::ZERO)
+    }
+
+    fn answer(call: ToolCall) -> Option<(CallId, Result<Option<Json>, ExecuteError>)> {
+        let result = match call.tool {
+            0 => Ok(call.input),
+            1 => Err(ExecuteError::tool("full")),
+            2 => Ok(Some((0..200).fold(json!(0), |inner, _| json!([inner])))),
+            3 => Ok(Some(json!("x".repeat(CAP)))),
+            _ => return None,
+        };
+        Some((call.id, result))
+    }
+
+    fn show(line: &LogLine) -> String {
+        format!("{} {}", line.level.as_str(), line.text)
+    }
+
+    fn ended(result: &ExecuteResult) -> Ended {
+        match result.error().map(|error| error.code) {
+            None => Ended::Returned,
+            Some(ErrorCode::Timeout) => Ended::Stopped,
+            Some(ErrorCode::InternalError) => Ended::Internal,
+            Some(_) => Ended::Threw,
+        }
+    }
+}
+
+impl Played for ModuleHost {
+    /// The functions have the numbers 6 to 10, and the console notifies.
+    fn session(moves: &str) -> HostSession<Self> {
+        let translate = |line: &str| match line.split(' ').collect::<Vec<_>>()[..] {
+            ["log", _, text] => format!("notify 1 [\"{text}\"]"),
+            ["call", name, input] => {
+                let (number, _) = (6..).zip(FUNCTIONS).find(|(_, function)| *function == name).unwrap();
+                format!("call {number} {input}")
+            }
+            _ => line.to_owned(),
+        };
+        let source = moves.split("; ").map(translate).collect::<Vec<_>>().join("\n");
+        let limits = Limits { timeout: ms(1000), ..Limits::default() };
+        let request = Request { source, limits, ..request() };
+        HostSession::module("run-1".into(), request, HostOptions::default(), Duration::ZERO)
+    }
+
+    fn answer(call: Call) -> Option<(Pending, Result<Value, Value>)> {
+        let value = |json: Json| Value::from_json(Some(&json), "value").unwrap();
+        let result = match call.function.0 {
+            6 => Ok(call.input),
+            7 => Err(value(json!("full"))),
+            8 => Ok(value((0..100).fold(json!(0), |inner, _| json!([inner])))),
+            9 => Ok(value(json!("x".repeat(CAP)))),
+            _ => return None,
+        };
+        Some((Pending::Call(call.id), result))
+    }
+
+    fn show(notification: &Notification) -> String {
+        format!("{} {:?}", notification.function.0, notification.args)
+    }
+
+    fn ended(end: &RunEnd) -> Ended {
+        match &end.outcome {
+            Ok(_) => Ended::Returned,
+            Err(failure) if failure.status == Status::Terminated => Ended::Stopped,
+            Err(failure) if failure.error.is_internal => Ended::Internal,
+            Err(_) => Ended::Threw,
+        }
     }
 }
 
@@ -74,32 +186,32 @@ pub(crate) enum Cut {
 }
 
 /// See the [module](self).
-pub(crate) struct Pair {
+pub(crate) struct Pair<C: Played> {
     // What a test may set.
     pub(crate) delay: Duration,
     pub(crate) tool_delay: Duration,
     pub(crate) cut: Option<Cut>,
     pub(crate) cancel_at: Option<Duration>,
-    /// The runner's half hears and says nothing from then on.
+    /// The runner's half neither receives nor sends from then on.
     pub(crate) mute_runner_at: Option<Duration>,
-    /// Sent past the host's half, once so many messages were sent.
+    /// Messages that are sent to the runner after that many messages, without the host's half.
     pub(crate) injections: VecDeque<(usize, HostMessage)>,
     // What a test may look at.
     pub(crate) now: Duration,
-    pub(crate) host: HostSession<ScriptHost>,
+    pub(crate) host: HostSession<C>,
     pub(crate) runner: RunnerSession,
     /// What was sent, in order: `> ` from the host, `< ` from the runner.
     pub(crate) transcript: Vec<String>,
-    pub(crate) results: Vec<ExecuteResult>,
-    /// Lines of the log that were shown, with the time and the level.
+    pub(crate) results: Vec<C::Outcome>,
+    /// Notices that were shown, with the time.
     pub(crate) shown: Vec<String>,
-    pub(crate) tools_cancelled_at: Option<Duration>,
+    pub(crate) calls_cancelled_at: Option<Duration>,
     pub(crate) guest_stopped_at: Option<Duration>,
     pub(crate) terminated_at: Option<Duration>,
 
     guest: Option<Box<dyn Guest>>,
     guest_computes: bool,
-    tools: Vec<(Duration, CallId, Result<Option<Json>, ExecuteError>)>,
+    calls: Vec<(Duration, C::Pending, C::Answer)>,
     to_runner: Wire,
     to_host: Wire,
     runner_decoder: LineDecoder,
@@ -107,12 +219,22 @@ pub(crate) struct Pair {
     broken: bool,
 }
 
-impl Pair {
+impl Pair<ScriptHost> {
     pub(crate) fn new(moves: &str) -> Self {
-        Self::with(execute("exec-1", moves))
+        Self::playing(moves)
     }
 
     pub(crate) fn with(execute: Execute) -> Self {
+        Self::of(HostSession::script(execute, HostOptions::default(), Duration::ZERO))
+    }
+}
+
+impl<C: Played> Pair<C> {
+    pub(crate) fn playing(moves: &str) -> Self {
+        Self::of(C::session(moves))
+    }
+
+    fn of(host: HostSession<C>) -> Self {
         Self {
             delay: ms(1),
             tool_delay: ms(2),
@@ -121,17 +243,17 @@ impl Pair {
             mute_runner_at: None,
             injections: VecDeque::new(),
             now: Duration::ZERO,
-            host: HostSession::script(execute, HostOptions::default(), Duration::ZERO),
+            host,
             runner: RunnerSession::new(),
             transcript: Vec::new(),
             results: Vec::new(),
             shown: Vec::new(),
-            tools_cancelled_at: None,
+            calls_cancelled_at: None,
             guest_stopped_at: None,
             terminated_at: None,
             guest: None,
             guest_computes: false,
-            tools: Vec::new(),
+            calls: Vec::new(),
             to_runner: Wire::new(),
             to_host: Wire::new(),
             runner_decoder: LineDecoder::new(CAP),
@@ -140,12 +262,12 @@ impl Pair {
         }
     }
 
-    /// Runs until nothing more can happen, and says what the execution came to.
-    pub(crate) fn run(&mut self) -> ExecuteResult {
+    /// Runs until nothing more can happen, and returns the outcome.
+    pub(crate) fn run(&mut self) -> C::Outcome {
         for moment in 0.. {
             self.settle();
             let Some(next) = self.next_moment() else { break };
-            assert!(moment < 10_000, "it goes on for ever");
+            assert!(moment < 10_000, "endless");
             self.now = self.now.max(next);
             self.happen();
         }
@@ -158,8 +280,8 @@ impl Pair {
     pub(crate) fn outline(&self) -> Vec<String> {
         let outline = |line: &String| {
             let json: Json = serde_json::from_str(&line[2..]).unwrap();
-            let id = json.get("id").or(json.get("callId")).unwrap();
-            format!("{}{} {}", &line[..2], json["type"].as_str().unwrap(), id.as_str().unwrap())
+            let id = json.get("id").or(json.get("callId")).map_or("", |id| id.as_str().unwrap());
+            format!("{}{} {id}", &line[..2], json["type"].as_str().unwrap()).trim_end().to_owned()
         };
         self.transcript.iter().map(outline).collect()
     }
@@ -168,7 +290,7 @@ impl Pair {
         self.mute_runner_at.is_some_and(|at| self.now >= at)
     }
 
-    /// Everybody does what there is to do now.
+    /// Both halves do what there is to do now.
     fn settle(&mut self) {
         loop {
             while let Some((_, message)) = self.injections.pop_front_if(|(after, _)| *after <= self.transcript.len()) {
@@ -193,15 +315,14 @@ impl Pair {
                     }
                 }
                 HostOutput::Call(call) => {
-                    let result = call_tool(call.tool, call.input);
-                    self.tools.extend(result.map(|result| (self.now + self.tool_delay, call.id, result)));
+                    let at = self.now + self.tool_delay;
+                    self.calls.extend(C::answer(call).map(|(pending, answer)| (at, pending, answer)));
                 }
-                HostOutput::Notify(line) => {
-                    let at = self.now.as_millis();
-                    self.shown.push(format!("{at} ms {} {}", line.level.as_str(), line.text));
+                HostOutput::Notify(notice) => {
+                    self.shown.push(format!("{} ms {}", self.now.as_millis(), C::show(&notice)));
                 }
                 HostOutput::CancelCalls => {
-                    self.tools_cancelled_at.get_or_insert(self.now);
+                    self.calls_cancelled_at.get_or_insert(self.now);
                 }
                 HostOutput::Terminate => {
                     self.terminated_at = Some(self.now);
@@ -251,12 +372,14 @@ impl Pair {
         let mut events = Vec::new();
         guest.take_events(&mut events);
         self.guest_computes = turn.is_pending();
+        let peak = guest.peak_memory_bytes();
         if matches!(turn, Poll::Ready(execbox_core::engine::Turn::Done(_))) {
             self.guest = None;
         }
         for event in events {
             self.runner.handle_event(event);
         }
+        self.runner.handle_peak_memory(peak);
         self.runner.handle_turn(turn, self.now);
         self.carry_out_runner()
     }
@@ -297,8 +420,8 @@ impl Pair {
         let runner_timer = self.runner.next_timeout().filter(|_| !self.is_mute());
         let guest = (self.guest_computes && self.guest.is_some() && !self.is_mute()).then(|| self.now + SLICE);
         let wires = [&self.to_runner, &self.to_host].map(|wire| wire.front().map(|(at, _)| *at));
-        let tools = self.tools.iter().map(|(at, ..)| *at).min();
-        let moments = [self.host.next_timeout(), runner_timer, guest, wires[0], wires[1], tools, self.cancel_at];
+        let calls = self.calls.iter().map(|(at, ..)| *at).min();
+        let moments = [self.host.next_timeout(), runner_timer, guest, wires[0], wires[1], calls, self.cancel_at];
         moments.into_iter().flatten().min()
     }
 
@@ -311,8 +434,8 @@ impl Pair {
         while let Some((_, parcel)) = self.to_host.pop_front_if(|(at, _)| *at <= now) {
             self.reach_host(parcel);
         }
-        for (_, call, result) in self.tools.extract_if(.., |(at, ..)| *at <= now) {
-            self.host.settle(call, result);
+        for (_, pending, answer) in self.calls.extract_if(.., |(at, ..)| *at <= now) {
+            self.host.settle(pending, answer);
         }
         if self.cancel_at.take_if(|at| *at <= now).is_some() {
             self.host.cancel(Stop::Cancelled(None), now);

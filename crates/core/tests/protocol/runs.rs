@@ -1,14 +1,11 @@
 //! The host's half of a run, under a pretend clock, against runners of every kind.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-use execbox_core::contract::module::{Bridge, CodeExecutionError, Failure, Request, RunOutcome, Status};
+use execbox_core::contract::module::{CodeExecutionError, Failure, RunOutcome, Status};
 use execbox_core::contract::stop::Stop;
 use execbox_core::engine::{Call, CallId, FunctionId, Notification, Pending};
 use execbox_core::error::StackFrame;
-use execbox_core::language::{Code, Dialect, Export, Language, Module, ModuleSource, Reading, SyntaxError};
-use execbox_core::program::Limits;
 use execbox_core::protocol::host::{HELLO_TIMEOUT, HostSession, ModuleHost, Output, RunEnd};
 use execbox_core::protocol::line::decode_line;
 use execbox_core::protocol::runner::Output as RunnerOutput;
@@ -17,28 +14,11 @@ use execbox_core::protocol::{
     RunnerMessage, RunnerSession, Settle, Started,
 };
 use execbox_core::value::{Graph, Value};
+use execbox_testkit::scripted::Moves;
 use proptest::prelude::*;
 use serde_json::json;
 
-use crate::pair::ms;
-
-fn request() -> Request {
-    let mut nothing = Graph::default();
-    let object = nothing.object(Vec::<(String, _)>::new());
-    nothing.set_root(object);
-    let limits = Limits { timeout: ms(1000), memory_bytes: 4096, ..Limits::default() };
-    Request {
-        source: "export default 1".into(),
-        filename: Some("main.ts".into()),
-        language: Dialect::TypeScript,
-        modules: BTreeMap::from([("./a.js".to_owned(), "export {}".to_owned())]),
-        imports: BTreeMap::from([("fs".to_owned(), Bridge::new(&nothing, "fs").unwrap())]),
-        globals: Bridge::new(&nothing, "globals").unwrap(),
-        function: "default".into(),
-        args: Graph::from_json(&json!([1])).to_value("args").unwrap(),
-        limits,
-    }
-}
+use crate::pair::{ms, request};
 
 fn outputs(session: &mut HostSession<ModuleHost>) -> Vec<Output<ModuleHost>> {
     std::iter::from_fn(|| session.poll_output()).collect()
@@ -261,20 +241,6 @@ fn malformed_messages_of_another_run_are_ignored() {
     }
 }
 
-/// Every module has a default export.
-struct Plain;
-
-impl Language for Plain {
-    fn script(&self, source: &str, _: &Reading<'_>) -> Result<Code, SyntaxError> {
-        Ok(source.into())
-    }
-
-    fn module(&self, source: ModuleSource<'_>, _: &Reading<'_>, _: &mut u64) -> Result<Module, SyntaxError> {
-        let exports = vec![Export::Local { name: "default".into(), local: "*default*".into() }];
-        Ok(Module { code: source.text.into(), exports, ..Module::default() })
-    }
-}
-
 #[test]
 fn a_malformed_settle_ends_its_run() {
     let mut runner = RunnerSession::new();
@@ -284,7 +250,7 @@ fn a_malformed_settle_ends_its_run() {
         RunnerOutput::Compile(job) => Some(job),
         _ => None,
     });
-    runner.handle_compiled(compile.unwrap().compile(&Plain, &|| false), ms(2));
+    runner.handle_compiled(compile.unwrap().compile(&Moves, &|| false), ms(2));
     assert!(matches!(runner.poll_output(), Some(RunnerOutput::Start(_))));
     let mut host_says = |line: &str| {
         let object = decode_line(line.as_bytes().to_vec()).unwrap();

@@ -29,7 +29,7 @@ pub struct ModuleHost {
 }
 
 /// How a run ended.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct RunEnd {
     /// The value or the failure.
     pub outcome: RunOutcome,
