@@ -2,17 +2,17 @@
 //! Correlation").
 //!
 //! ```text
-//!            execute                    the guest is done · cancel · deadline
+//!      execute · run_code                 the guest is done · cancel · deadline
 //!   Idle ──────────────► Active ─────────────────────────────────────────────► Idle
 //!          ► started       │ ► Compile ► Start ► tool_call … ► log …   ► done   │
 //!                          └──────────────── the transport closes ──────────────┴──► Closed
 //! ```
 //!
-//! A runner that is to stop [drains](RunnerSession::drain) in any state: no execution begins any more, and
-//! one that runs has until the grace is over.
+//! A runner that shuts down [drains](RunnerSession::drain) in any state: it accepts no program, and a running one ends when
+//! the grace period is over.
 //!
-//! It knows what is due now, what each call is named, and when time is up. It compiles nothing, runs no guest, carries
-//! no bytes, and never learns what a tool does.
+//! The session decides what is due, names the calls and keeps the deadlines. It compiles nothing, runs no guest and
+//! transfers no bytes.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -35,25 +35,25 @@ use crate::manifest::ProviderManifest;
 use crate::program::{Limits, Program};
 use crate::value::{Graph, Value};
 
-/// What a driver of a [`RunnerSession`] has to do, in the order in which it is told.
+/// What the driver of a [`RunnerSession`] has to do, in this order.
 #[derive(Debug)]
 pub enum Output {
     /// Send this to the host.
     Send(RunnerMessage),
-    /// Compile this, and hand the result to [`RunnerSession::handle_compiled`]. It takes time, which counts.
+    /// Compile this, and pass the result to [`RunnerSession::handle_compiled`]. The time counts.
     Compile(Job),
-    /// Start this program: it is the guest from here on.
+    /// Start this program as the guest.
     Start(Program),
     /// Settle this in the guest.
     Settle(Pending, Settlement),
-    /// Interrupt the guest and drop it, with everything that it said and that was not handed in yet.
+    /// Interrupt the guest and drop it, with all its events that were not handled.
     StopGuest,
 }
 
 /// The source of an execution or a run, accepted and not compiled yet.
 #[derive(Debug)]
 pub struct Job {
-    /// Of which execution: see [`RunnerSession::executions`].
+    /// The number of the program: see [`RunnerSession::programs`].
     number: u64,
     source: JobSource,
 }
@@ -64,24 +64,24 @@ enum JobSource {
     Code(Box<Request>),
 }
 
-/// What compiling a [`Job`] came to.
+/// The result of compiling a [`Job`].
 pub struct Compiled {
     number: u64,
-    result: Result<(Program, Contract), Refused>,
+    result: Result<(Program, Contract), Invalid>,
 }
 
-/// Source that is not a program, by its contract.
-enum Refused {
+/// Why source is not a program, by contract.
+enum Invalid {
     Script(ExecuteError),
     Code(Failure),
 }
 
 impl Job {
-    /// Compiles it; gives up when `should_stop` says so. What comes of it then is not due any more.
+    /// Compiles the source. Stops early when `should_stop` returns true; the result is ignored then.
     pub fn compile(self, language: &dyn Language, should_stop: &dyn Fn() -> bool) -> Compiled {
         let result = match self.source {
             JobSource::Script { code, providers, limits, streams_logs } => {
-                Script::start(language, &code, &providers, limits, should_stop).map_err(Refused::Script).map(
+                Script::start(language, &code, &providers, limits, should_stop).map_err(Invalid::Script).map(
                     |(program, script)| {
                         let run =
                             ScriptRun { script, providers, pending: HashMap::new(), waiting: false, streams_logs };
@@ -91,7 +91,7 @@ impl Job {
             }
             JobSource::Code(request) => {
                 let limits = request.limits;
-                ModuleRun::start(language, *request, should_stop).map_err(Refused::Code).map(|(program, run)| {
+                ModuleRun::start(language, *request, should_stop).map_err(Invalid::Code).map(|(program, run)| {
                     (program, Contract::Code { run: Box::new(run), limits, memory_used_bytes: None })
                 })
             }
@@ -100,64 +100,63 @@ impl Job {
     }
 }
 
-/// The runner's half: one execution at a time, any number one after another.
+/// The runner's half: one program (execution or run) at a time, any number in sequence.
 ///
 /// The methods come in families:
 /// - getters: [`is_active`](Self::is_active), [`is_drained`](Self::is_drained),
 ///   [`next_timeout`](Self::next_timeout);
-/// - `handle_*` take in what happened, with the time at which it did;
-/// - commands of whoever runs it: [`drain`](Self::drain);
-/// - [`poll_output`](Self::poll_output) says what to do about it.
+/// - `handle_*` handle what happened, with the time when it happened;
+/// - commands: [`drain`](Self::drain);
+/// - [`poll_output`](Self::poll_output) returns what to do next.
 ///
-/// After every `handle_*`, poll outputs until there are none; then wait for bytes, for the guest, or for
-/// [`next_timeout`](Self::next_timeout), whichever comes first, and hand it in:
-/// - a message, to [`handle_message`](Self::handle_message); a malformed one, to
-///   [`handle_malformed`](Self::handle_malformed); a line that is no object names nothing that could be
-///   answered and may be dropped;
-/// - what [`Output::Compile`] came to, to [`handle_compiled`](Self::handle_compiled);
-/// - what the guest said, to [`handle_event`](Self::handle_event), *before* its turn, to
+/// After every `handle_*` and command, poll outputs until there are none. Then wait for bytes, for the guest, or for
+/// [`next_timeout`](Self::next_timeout), and handle
+/// - a message with [`handle_message`](Self::handle_message), a malformed one with
+///   [`handle_malformed`](Self::handle_malformed); a line that is not an object contains no id to answer, and is ignored;
+/// - the result of [`Output::Compile`] with [`handle_compiled`](Self::handle_compiled);
+/// - the guest's events with [`handle_event`](Self::handle_event), and *then* its turn with
 ///   [`handle_turn`](Self::handle_turn);
-/// - the time, to [`handle_timeout`](Self::handle_timeout);
-/// - the end of the transport, to [`handle_close`](Self::handle_close).
+/// - the time with [`handle_timeout`](Self::handle_timeout);
+/// - the end of the transport with [`handle_close`](Self::handle_close).
 ///
-/// What comes when it is not due changes nothing.
+/// Anything that is not due is ignored.
 #[derive(Default)]
 pub struct RunnerSession {
     state: State,
-    /// How many executions and runs were accepted.
-    executions: u64,
-    /// How many calls scripts made: no two calls of a connection have one `callId`, so that a late answer to a call of one
-    /// execution settles none of another.
+    /// How many programs were accepted.
+    programs: u64,
+    /// How many calls scripts have made. A `callId` is never used twice on a connection, so that a late answer cannot settle
+    /// a call of a later execution.
     calls: u64,
-    /// When the grace of a draining runner is over.
+    /// When the grace period of a draining runner is over.
     drained_by: Option<Duration>,
     outputs: VecDeque<Output>,
 }
 
 #[derive(Default)]
 enum State {
-    /// Only `execute` is due.
+    /// A program may start.
     #[default]
     Idle,
     /// A guest runs.
     Active(Box<Active>),
-    /// Nobody listens any more; nothing is due.
+    /// The transport is closed.
     Closed,
 }
 
-/// One execution or run, from its `started` to its `done`.
+/// A program, from `started` to `done` or `code_done`.
 struct Active {
     id: String,
     number: u64,
     contract: Contract,
     accepted: Duration,
-    /// `None` for a timeout too long to be a time.
+    /// `None` if the timeout is beyond the range of time.
     deadline: Option<Duration>,
 }
 
-/// By which contract it runs.
+/// The state of a program that depends on its contract.
 enum Contract {
-    /// Either, not compiled yet.
+    /// The program is not compiled yet.
     Compiling {
         is_code: bool,
         limits: Limits,
@@ -170,20 +169,20 @@ enum Contract {
     },
 }
 
-/// One script.
+/// A running script.
 struct ScriptRun {
     script: Script,
     providers: Vec<Arc<ProviderManifest>>,
-    /// Calls that the host has not answered, by the ids that it knows them by.
+    /// Calls that the host has not answered, by `callId`.
     pending: HashMap<String, CallId>,
-    /// The guest stood and waited for answers when it was last polled.
+    /// The guest's last turn was [`Turn::Waiting`].
     waiting: bool,
-    /// The host asked for log lines as they come, and none was too long for that.
+    /// The host asked for `log` messages, and none was too long.
     streams_logs: bool,
 }
 
 impl RunnerSession {
-    /// An idle one.
+    /// An idle session.
     pub fn new() -> Self {
         Self::default()
     }
@@ -199,7 +198,7 @@ impl RunnerSession {
         active.deadline.into_iter().chain(self.drained_by).min()
     }
 
-    /// Whether it was told to drain, and has nothing more to do. The transport may be closed then.
+    /// Whether the session is draining and no guest runs: the transport can be closed.
     pub fn is_drained(&self) -> bool {
         self.drained_by.is_some() && !self.is_active()
     }
@@ -209,7 +208,7 @@ impl RunnerSession {
         self.outputs.pop_front()
     }
 
-    /// Takes in what the host says.
+    /// Handles a message of the host.
     pub fn handle_message(&mut self, message: HostMessage, now: Duration) {
         match message {
             HostMessage::Execute(execute) => self.execute(execute, now),
@@ -221,13 +220,13 @@ impl RunnerSession {
         }
     }
 
-    /// Takes in a message that is not as specified, and answers it where it can be: a malformed `execute` by a `done` and
-    /// a malformed `tool_result` by the call's failure, both `internal_error`; a `tool_result` that nests too deep by
-    /// `serialization_error`. Behind a malformed `settle` nobody knows what was settled: the run ends.
+    /// Handles a malformed message, and answers it if it names an id: an `execute` or `run_code` is rejected, a
+    /// `tool_result` fails its call with `internal_error`, or with `serialization_error` if it nests too deep. A malformed
+    /// `settle` ends its run, as it is not known what was settled.
     pub fn handle_malformed(&mut self, error: &MessageError, now: Duration) {
         let failure = ExecuteError::internal(error.to_string());
         match (error.kind.as_str(), &error.id) {
-            ("execute", Some(id)) => self.refuse(id, failure),
+            ("execute", Some(id)) => self.reject(id, failure),
             ("tool_result", Some(call_id)) => {
                 let failure = match &error.fault {
                     Fault::Unreadable(why) => script::cannot_cross("tool result", why),
@@ -235,7 +234,7 @@ impl RunnerSession {
                 };
                 self.answer(call_id, Err(failure));
             }
-            ("run_code", Some(id)) => self.refuse_code(id, Failure::internal(failure.message)),
+            ("run_code", Some(id)) => self.reject_run(id, Failure::internal(failure.message)),
             ("settle", Some(id)) if self.is_active_run(id) => {
                 self.stop(Halt::Broken(failure.message), now);
             }
@@ -243,7 +242,7 @@ impl RunnerSession {
         }
     }
 
-    /// Takes in a program, or why there is none: code that is not a program was accepted too, and is `started` and `done`.
+    /// Handles a compiled program, or the error of one that does not compile: it was accepted, so it is `started` and `done`.
     pub fn handle_compiled(&mut self, compiled: Compiled, now: Duration) {
         self.handle_timeout(now);
         let State::Active(active) = &mut self.state else { return };
@@ -255,18 +254,18 @@ impl RunnerSession {
                 active.contract = contract;
                 self.outputs.push_back(Output::Start(program));
             }
-            Err(refused) => {
+            Err(invalid) => {
                 let (id, duration) = (std::mem::take(&mut active.id), now.saturating_sub(active.accepted));
                 self.state = State::Idle;
-                match refused {
-                    Refused::Script(error) => self.done(id, ExecuteResult::failed(error, duration)),
-                    Refused::Code(failure) => self.code_done(id, Err(failure), duration, None),
+                match invalid {
+                    Invalid::Script(error) => self.done(id, ExecuteResult::failed(error, duration)),
+                    Invalid::Code(failure) => self.code_done(id, Err(failure), duration, None),
                 }
             }
         }
     }
 
-    /// Takes in something that the guest said.
+    /// Handles an event of the guest.
     pub fn handle_event(&mut self, event: Event) {
         let State::Active(active) = &mut self.state else { return };
         let output = match &mut active.contract {
@@ -287,15 +286,15 @@ impl RunnerSession {
                 Output::Send(match event {
                     Event::Call(call) => RunnerMessage::CodeCall(CodeCall { id, call }),
                     Event::Notify(notification) => RunnerMessage::CodeNotify(CodeNotify { id, notification }),
-                    Event::Log(_) => return, // The console of runs notifies.
+                    Event::Log(_) => return, // The console of a run notifies.
                 })
             }
         };
         self.outputs.push_back(output);
     }
 
-    /// Takes in the most memory that the guest had in use, for its `done`. Call it after each poll of the guest, before
-    /// [`handle_turn`](Self::handle_turn): a run that is stopped reports the last.
+    /// Handles the most memory that the guest has used, for `code_done`. Call it after each poll of the guest, before
+    /// [`handle_turn`](Self::handle_turn): a run that is stopped reports the last value.
     pub fn handle_peak_memory(&mut self, bytes: Option<u64>) {
         if let State::Active(active) = &mut self.state
             && let Contract::Code { memory_used_bytes, .. } = &mut active.contract
@@ -304,7 +303,7 @@ impl RunnerSession {
         }
     }
 
-    /// Takes in how the guest stands, as its poll said. An outcome behind the deadline comes too late.
+    /// Handles the result of polling the guest. An outcome after the deadline is too late.
     pub fn handle_turn(&mut self, turn: Poll<Turn>, now: Duration) {
         self.handle_timeout(now);
         if let State::Active(active) = &mut self.state
@@ -317,13 +316,12 @@ impl RunnerSession {
         }
     }
 
-    /// The engine did not start the program: `internal_error`.
+    /// Handles an error of the engine that did not start the program.
     pub fn handle_start_error(&mut self, error: &StartError, now: Duration) {
         self.finish(End::Outcome(Outcome::Fault(error.to_string())), now);
     }
 
-    /// Ends the execution with `timeout` if its deadline has come, and with `internal_error` if the grace of a draining
-    /// runner is over.
+    /// Stops the program if its deadline has passed, or the grace period of a draining runner.
     pub fn handle_timeout(&mut self, now: Duration) {
         let State::Active(active) = &self.state else { return };
         if active.deadline.is_some_and(|deadline| now >= deadline) {
@@ -337,12 +335,12 @@ impl RunnerSession {
         }
     }
 
-    /// A message was too long to be sent. A `tool_call` fails in the guest with `serialization_error`; a `log` is
-    /// dropped, and with it all that come later, so that the host has the log's beginning without a gap; a
-    /// `done` is sent again with that error in the place of its result, then without its logs, then
-    /// without its error's message.
+    /// Handles a message that is too long to be sent. A call fails in the guest with a serialization error. A `log` is
+    /// dropped with all later ones, so that the host has the beginning of the log without a gap. A `code_notify` ends its
+    /// run, as nothing could report the loss. A `done` or `code_done` is sent again with that error instead of the result,
+    /// then without logs, then without the error's message.
     ///
-    /// Call it where the message was polled, before the next poll.
+    /// Call it before the next output is polled.
     pub fn handle_too_long(&mut self, message: RunnerMessage, error: TooLong) {
         match message {
             RunnerMessage::Started(_) | RunnerMessage::Hello(_) => {}
@@ -354,8 +352,7 @@ impl RunnerSession {
                 let error = code_error(&script::cannot_cross("the arguments of a call", error).message);
                 self.outputs.push_front(Output::Settle(Pending::Call(call.id), Settlement::Rejected(error)));
             }
-            // Nobody waits for an answer: what cannot be told ends the run.
-            RunnerMessage::CodeNotify(CodeNotify { id, .. }) => self.too_much_for(&id, "a report", error),
+            RunnerMessage::CodeNotify(CodeNotify { id, .. }) => self.end_unreported(&id, error),
             RunnerMessage::CodeDone(CodeDone { id, outcome: Ok(_), duration, memory_used_bytes }) => {
                 let outcome = Err(cannot_cross("the result", error));
                 let done = CodeDone { id, outcome, duration, memory_used_bytes };
@@ -381,42 +378,40 @@ impl RunnerSession {
         }
     }
 
-    /// Begins no execution from here on, and cancels one that still runs when `grace` is over. Draining
-    /// again may only shorten the grace.
+    /// Accepts no program from here on, and stops a running one when `grace` is over. Draining again can only shorten the
+    /// grace period.
     pub fn drain(&mut self, grace: Duration, now: Duration) {
         let end = now.saturating_add(grace);
         self.drained_by = Some(self.drained_by.map_or(end, |earlier| earlier.min(end)));
         self.handle_timeout(now);
     }
 
-    /// The transport closed or broke: the guest is stopped, and nobody is told.
+    /// Handles the end of the transport: the guest is stopped, and nothing is sent.
     pub fn handle_close(&mut self) {
         self.outputs.clear();
         self.stop_guest();
         self.state = State::Closed;
     }
 
-    /// Accepts an execution.
     fn execute(&mut self, execute: Execute, now: Duration) {
         if !matches!(self.state, State::Idle) {
-            let failure = ExecuteError::internal("the runner runs another execution, and one at a time");
-            return self.refuse(&execute.id, failure);
+            let failure = ExecuteError::internal(BUSY);
+            return self.reject(&execute.id, failure);
         }
         if self.drained_by.is_some() {
-            return self.refuse(&execute.id, ExecuteError::internal(SHUTTING_DOWN));
+            return self.reject(&execute.id, ExecuteError::internal(SHUTTING_DOWN));
         }
         let Execute { id, code, limits, providers, stream_logs: streams_logs } = execute;
         self.activate(id, JobSource::Script { code, providers, limits, streams_logs }, limits, now);
     }
 
-    /// Accepts a run, as an execution.
     fn run_code(&mut self, run: RunCode, now: Duration) {
         let RunCode { id, request } = run;
         if !matches!(self.state, State::Idle) {
-            return self.refuse_code(&id, Failure::internal("the runner runs another program, and one at a time"));
+            return self.reject_run(&id, Failure::internal(BUSY));
         }
         if self.drained_by.is_some() {
-            return self.refuse_code(&id, Failure::internal(SHUTTING_DOWN));
+            return self.reject_run(&id, Failure::internal(SHUTTING_DOWN));
         }
         let limits = request.limits;
         self.activate(id, JobSource::Code(request), limits, now);
@@ -424,8 +419,8 @@ impl RunnerSession {
 
     fn activate(&mut self, id: String, source: JobSource, limits: Limits, now: Duration) {
         self.send(RunnerMessage::Started(Started { id: id.clone() }));
-        self.executions += 1;
-        let number = self.executions;
+        self.programs += 1;
+        let number = self.programs;
         let contract = Contract::Compiling { is_code: matches!(source, JobSource::Code(_)), limits };
         let deadline = now.checked_add(limits.timeout);
         self.state = State::Active(Box::new(Active { id, number, contract, accepted: now, deadline }));
@@ -435,21 +430,21 @@ impl RunnerSession {
         }
     }
 
-    /// Answers an `execute` that is not accepted. One that repeats the active id is ignored: a `done`
-    /// with that id would end the execution that it belongs to.
-    fn refuse(&mut self, id: &str, failure: ExecuteError) {
-        if self.is_refusable(id) {
+    /// Answers an `execute` that is not accepted. One with the active id is ignored: its `done` would end the active
+    /// execution for the host.
+    fn reject(&mut self, id: &str, failure: ExecuteError) {
+        if self.can_reject(id) {
             self.done(id.to_owned(), ExecuteResult::failed(failure, Duration::ZERO));
         }
     }
 
-    fn refuse_code(&mut self, id: &str, failure: Failure) {
-        if self.is_refusable(id) {
+    fn reject_run(&mut self, id: &str, failure: Failure) {
+        if self.can_reject(id) {
             self.code_done(id.to_owned(), Err(failure), Duration::ZERO, None);
         }
     }
 
-    fn is_refusable(&self, id: &str) -> bool {
+    fn can_reject(&self, id: &str) -> bool {
         match &self.state {
             State::Idle => true,
             State::Active(active) => active.id != id,
@@ -463,7 +458,7 @@ impl RunnerSession {
         }
     }
 
-    /// Answers a call of the guest; one that is not pending any more, or never was, is nobody's.
+    /// Answers a call of the guest. Ignored if it is not pending.
     fn answer(&mut self, call_id: &str, result: Result<Option<serde_json::Value>, ExecuteError>) {
         if let State::Active(active) = &mut self.state
             && let Contract::Script(run) = &mut active.contract
@@ -473,7 +468,7 @@ impl RunnerSession {
         }
     }
 
-    /// Settles a call or a promise of a run. What is not pending is for the guest to ignore.
+    /// Settles a call or a promise of a run. The guest ignores what is not pending.
     fn settle(&mut self, settle: Settle) {
         if matches!(&self.state, State::Active(active) if active.id == settle.id) {
             self.outputs.push_back(Output::Settle(settle.pending, settle.result.into()));
@@ -489,7 +484,7 @@ impl RunnerSession {
         self.finish(End::Halted(halt), now);
     }
 
-    /// Stops the guest, if it was started.
+    /// Stops the guest if it was started.
     fn stop_guest(&mut self) {
         if let State::Active(active) = &self.state
             && !matches!(active.contract, Contract::Compiling { .. })
@@ -507,18 +502,18 @@ impl RunnerSession {
         }
     }
 
-    /// Ends a run that said what cannot cross.
-    fn too_much_for(&mut self, id: &str, what: &str, error: TooLong) {
+    /// Ends a run that made a notification that cannot be sent.
+    fn end_unreported(&mut self, id: &str, error: TooLong) {
         if let State::Active(active) = &self.state
             && active.id == id
         {
             self.stop_guest();
             self.state = State::Idle;
-            self.code_done(id.to_owned(), Err(cannot_cross(what, error)), Duration::ZERO, None);
+            self.code_done(id.to_owned(), Err(cannot_cross("a report", error)), Duration::ZERO, None);
         }
     }
 
-    /// Ends the execution, if there is one: `done`, once and last.
+    /// Ends the active program, if there is one, with its last message.
     fn finish(&mut self, end: End, now: Duration) {
         let active = match std::mem::replace(&mut self.state, State::Idle) {
             State::Active(active) => *active,
@@ -561,18 +556,20 @@ impl RunnerSession {
     }
 }
 
-/// How a program came to its end.
+/// How a program ended.
 enum End {
     Outcome(Outcome),
     Halted(Halt),
 }
 
-/// Why a program did not come to an end of its own.
+/// Why a program was ended.
 enum Halt {
     Stop(Stop),
-    /// Something about host or runner.
+    /// The host or the runner failed.
     Broken(String),
 }
+
+const BUSY: &str = "the runner is busy: it executes one program at a time";
 
 const SHUTTING_DOWN: &str = "the runner is shutting down";
 
@@ -592,7 +589,7 @@ impl Halt {
     }
 }
 
-/// A `code_done` without a result and with a short message is no longer than this, whatever its id.
+/// No `code_done` with a short error is longer than this, in bytes.
 const LONGEST_PLAIN_DONE: usize = 4096;
 
 fn cannot_cross(what: &str, error: TooLong) -> Failure {
@@ -633,7 +630,7 @@ impl ScriptRun {
     }
 }
 
-/// Takes away the next part of a result that was too long; whether there was one.
+/// Removes the next part of a result that is too long. Whether there was one.
 fn shorten(result: &mut ExecuteResult, too_long: TooLong) -> bool {
     if result.outcome.is_err() && !result.logs.is_empty() {
         result.logs.clear();
