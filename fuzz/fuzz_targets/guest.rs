@@ -1,4 +1,4 @@
-//! Programs made of hostile pieces, run on the engine: whatever they do, the engine does not break and the host goes on.
+//! Scripts of hostile pieces, run on the engine: no script breaks the engine or stops the host.
 
 #![no_main]
 
@@ -128,14 +128,14 @@ impl Poison {
 }
 
 fuzz_target!(|program: Vec<Piece>| {
-    let mut code = "(async () => {\n".to_owned();
+    let mut code = String::new();
     for piece in &program {
         code += "try { ";
         piece.write(&mut code);
         code += " } catch {}\n";
     }
     code += "return ";
-    list(&mut code, "[", &program, "]\n})");
+    list(&mut code, "[", &program, "]");
     let outcome = run(code.clone());
     assert!(!matches!(outcome, Outcome::Fault(_)), "{outcome:?}\n{code}");
     if let Outcome::Returned(value) = outcome {
@@ -146,7 +146,7 @@ fuzz_target!(|program: Vec<Piece>| {
 fn run(code: String) -> Outcome {
     let namespace = Namespace { name: "tools".into(), functions: vec!["echo".into()] };
     let program = Program {
-        source: Source::Function { name: "<script>".into(), code },
+        source: Source::Script { name: "<script>".into(), code: code.into() },
         namespaces: vec![namespace.into()],
         limits: Limits { memory_bytes: 8 << 20, ..Limits::default() },
     };
@@ -161,14 +161,14 @@ fn run(code: String) -> Outcome {
             Poll::Ready(Turn::Done(outcome)) => return outcome,
             Poll::Ready(Turn::Waiting) => {
                 if !answer_calls(&mut *guest) {
-                    return Outcome::Interrupted; // it waits for what cannot come
+                    return Outcome::Interrupted; // it waits forever
                 }
             }
         }
     }
 }
 
-/// Echoes what is JSON and fails the rest. Whether there was a call.
+/// Answers calls with their input if it is JSON, and fails the others. Whether there was a call.
 fn answer_calls(guest: &mut dyn Guest) -> bool {
     let mut events = Vec::new();
     guest.take_events(&mut events);

@@ -1,4 +1,5 @@
-//! Any text as a script: compiled or refused with a message; every line of the code has a place on that line of the source.
+//! Arbitrary text as a script: it compiles or fails with a message, and every line of the code maps to that line of the
+//! source.
 
 #![no_main]
 

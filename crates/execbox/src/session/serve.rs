@@ -1,4 +1,4 @@
-//! Processes that are runners: this program's children, the binary, and whatever listens for hosts.
+//! Runner processes: child processes of this program, the `execbox` binary, and listening servers.
 
 use std::io::{self, stdin};
 use std::os::fd::AsFd as _;
@@ -11,14 +11,13 @@ use tokio::task::JoinSet;
 use crate::session::runner::Runner;
 use crate::transport::{Incoming, Listener, stdio};
 
-/// What a program that [is its own runner](crate::RunnerCommand::this_program) is started with.
+/// The argument that starts a program as [its own runner](crate::RunnerCommand::this_program).
 pub(crate) const ARGUMENT: &str = "execbox-runner";
 
-/// How long a process outlives its host, at most. Longer than the runner's last words take.
-const AFTERLIFE: Duration = Duration::from_millis(1500);
+/// How long a runner process outlives its host at most. Longer than a runner needs to close.
+const ORPHAN_GRACE: Duration = Duration::from_millis(1500);
 
-/// How long to wait before the next connection where the last one could not be accepted: the system may be
-/// out of descriptors for a while.
+/// How long to wait after a connection could not be accepted: the system may be out of descriptors for a while.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 
 /// Whether this process was started as this program's own runner.
@@ -28,9 +27,9 @@ pub(crate) fn is_runner() -> bool {
 }
 
 /// Serves and exits if this process was started as a runner of its own program
-/// ([`RunnerCommand::this_program`](crate::RunnerCommand::this_program)); else does nothing.
+/// ([`RunnerCommand::this_program`](crate::RunnerCommand::this_program)); otherwise does nothing.
 ///
-/// Call it first in `main`, before anything is opened or started:
+/// Call it first in `main`, before opening files or starting threads:
 ///
 /// ```no_run
 /// # #[allow(clippy::needless_doctest_main)]
@@ -44,7 +43,7 @@ pub fn serve_if_runner() {
     serve_if_runner_with(|| Runner::new().map_err(io::Error::other));
 }
 
-/// [`serve_if_runner`], with a runner of your own parts.
+/// [`serve_if_runner`] with another runner.
 pub fn serve_if_runner_with(runner: impl FnOnce() -> io::Result<Runner>) {
     if is_runner() {
         init_runner_process();
@@ -55,38 +54,37 @@ pub fn serve_if_runner_with(runner: impl FnOnce() -> io::Result<Runner>) {
 fn serve_stdio(runner: &Runner) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let served = runtime.block_on(async { runner.serve(stdio()?).await });
-    // Where standard input is a file, reading it occupies a thread that nothing can interrupt.
+    // If standard input is a file, reading it occupies a thread that cannot be interrupted.
     runtime.shutdown_background();
     served
 }
 
-/// Makes this process one that is there for its host alone: it keeps no descriptor but the three standard
-/// ones, and ends soon after its standard input does, whatever it is doing.
+/// Prepares a runner process: closes all descriptors except the three standard ones, and ends the process soon after its
+/// standard input has ended, whatever it is doing.
 ///
-/// Only for processes that are runners on standard input and output, first in `main`: it closes descriptors
-/// without asking whose they are.
+/// Only for runners on standard input and output, first in `main`: it closes descriptors of the whole process.
 pub fn init_runner_process() {
     close_inherited();
     let watch = thread::Builder::new().name("execbox-host-watch".into()).spawn(|| {
         let stdin = stdin();
         let mut ends = [PollFd::new(stdin.as_fd(), PollFlags::empty())];
-        // Woken by nothing but the end of the other side.
+        // Only the end of the other side wakes this thread.
         if poll(&mut ends, PollTimeout::NONE).is_ok() {
-            thread::sleep(AFTERLIFE);
+            thread::sleep(ORPHAN_GRACE);
             process::exit(0);
         }
     });
-    // Without the thread, the end of standard input still ends the runner, if only as soon as it reads.
+    // Without the thread, the runner ends when it reads the end of standard input.
     drop(watch);
 }
 
-/// Closes what the starting process had open and left to this one.
+/// Closes the descriptors that were inherited from the parent process.
 fn close_inherited() {
     let folder = if cfg!(target_os = "linux") { "/proc/self/fd" } else { "/dev/fd" };
     let Ok(entries) = fs::read_dir(folder) else { return };
     let open: Vec<i32> = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect();
     for descriptor in open.into_iter().filter(|descriptor| *descriptor > 2) {
-        // One of them was the folder's own, and is closed already.
+        // One of them belonged to the directory listing and is closed already.
         let _ = nix::unistd::close(descriptor);
     }
 }
