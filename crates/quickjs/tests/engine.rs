@@ -7,7 +7,7 @@ use std::task::{Context, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use execbox_core::engine::{CallId, Engine, Event, Guest, Outcome, Pending, Settlement, StartError, Turn};
+use execbox_core::engine::{CallId, Cause, Engine, Event, Guest, Outcome, Pending, Settlement, StartError, Turn};
 use execbox_core::error::{ErrorCode, ExecuteError};
 use execbox_core::language::{Code, Position, Shift};
 use execbox_core::mailbox::NoRoom;
@@ -222,6 +222,21 @@ fn a_failed_call_rejects_with_message_and_code() {
     let body = "try { await tools.echo() } catch (e) { return [e instanceof Error, e.message, e.code] }";
     let Outcome::Returned(value) = answered_with_failure(body) else { panic!() };
     assert_eq!(value.to_json("v", 1 << 20), Ok(Some(json!([true, "no such issue", "validation_error"]))));
+}
+
+#[test]
+fn errors_of_the_engine_have_a_cause() {
+    for (body, cause) in [
+        ("const shop = {}; shop.list()", Some(Cause::NotAFunction)),
+        ("shopp", Some(Cause::NotDefined("shopp".into()))),
+        ("const shop = {}; shop.orders.list", Some(Cause::PropertyOfNothing)),
+        ("throw new Error('not a function')", None),
+        ("throw 'shopp is not defined'", None),
+        ("new (class { constructor() { this.x = new 1 } })", None),
+    ] {
+        let Outcome::Threw(thrown) = run(body) else { panic!("{body}") };
+        assert_eq!(thrown.cause, cause, "{body}: {}", thrown.message);
+    }
 }
 
 #[test]

@@ -244,7 +244,7 @@ impl Run {
     }
 
     /// The result of a run that was stopped: by the caller if it was terminated, else by `stop`.
-    pub(crate) fn finish_stopped(self, stop: Stop, memory_used_bytes: Option<u64>) -> CodeExecutionResult {
+    pub(crate) fn finish_stopped(self, stop: &Stop, memory_used_bytes: Option<u64>) -> CodeExecutionResult {
         let failure = stop.failure(&self.limits);
         self.finish(Err(failure), memory_used_bytes)
     }

@@ -12,7 +12,7 @@ pub(crate) async fn drive(parts: Parts, request: Request, mut run: Run) -> CodeE
     let started = ModuleRun::start(&*parts.language, request, &|| condition.reached().is_some());
     let (program, mut module) = match (started, condition.reached()) {
         (Ok(started), _) => started,
-        (Err(_), Some(stop)) => return run.finish_stopped(stop, None),
+        (Err(_), Some(stop)) => return run.finish_stopped(&stop, None),
         (Err(failure), None) => return run.finish(Err(failure), None),
     };
     let mut guest = match parts.engine.start(program) {
@@ -24,6 +24,6 @@ pub(crate) async fn drive(parts: Parts, request: Request, mut run: Run) -> CodeE
     drop(guest);
     match end {
         Ok(outcome) => run.finish(module.finish(outcome), memory_used_bytes),
-        Err(stop) => run.finish_stopped(stop, memory_used_bytes),
+        Err(stop) => run.finish_stopped(&stop, memory_used_bytes),
     }
 }

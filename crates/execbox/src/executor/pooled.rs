@@ -127,7 +127,7 @@ impl<F: RunnerFactory> Pooled<F> {
     pub(crate) async fn run_code(&self, request: Request, run: code::Run) -> CodeExecutionResult {
         let stopped = run.stopped();
         let (lease, mut channel) = match stopped.run_until_cancelled(self.acquire()).await {
-            None => return run.finish_stopped(Stop::Cancelled(None), None),
+            None => return run.finish_stopped(&Stop::Cancelled(None), None),
             Some(Err(error)) => return run.finish(Err(Failure::rejected(error)), None),
             Some(Ok(acquired)) => acquired,
         };

@@ -97,8 +97,8 @@ impl RemoteExecutor {
         let stopped = run.stopped();
         let connecting = tokio::time::timeout(run.limits.timeout, (self.connect)());
         match stopped.run_until_cancelled(connecting).await {
-            None => run.finish_stopped(Stop::Cancelled(None), None),
-            Some(Err(_elapsed)) => run.finish_stopped(Stop::TimedOut { stuck: false }, None),
+            None => run.finish_stopped(&Stop::Cancelled(None), None),
+            Some(Err(_elapsed)) => run.finish_stopped(&Stop::TimedOut { stuck: false }, None),
             Some(Ok(Err(error))) => {
                 let failure = Failure::internal(format!("cannot connect to the runner: {}", error.kind()));
                 run.finish(Err(failure), None)
