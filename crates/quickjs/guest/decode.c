@@ -224,7 +224,9 @@ static JSValue decode_one(Decoder *d, bool *opens) {
     case TAG_MAP: count = read_varint(r); v = js_map_constructor(ctx, JS_UNDEFINED, 0, NULL, 0); parts = NEST_MAP; break;
     case TAG_SET: count = read_varint(r); v = js_map_constructor(ctx, JS_UNDEFINED, 0, NULL, MAGIC_SET); parts = NEST_SET; break;
     case TAG_ERROR: { bool has_cause; v = decode_error(d, &has_cause); count = has_cause; parts = NEST_CAUSE; break; }
-    case TAG_HOLE: return JS_UNINITIALIZED;
+    case TAG_HOLE:
+        if (d->depth == 0 || d->stack[d->depth - 1].parts != NEST_ITEMS) __builtin_trap();
+        return JS_UNINITIALIZED;
     case TAG_VIEW: return decode_view(d);
     case TAG_REF: {
         uint32_t n = read_varint(r);

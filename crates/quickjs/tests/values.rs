@@ -1,10 +1,10 @@
-//! Values that cross whole, between programs of modules and the host.
+//! Values of every kind that cross between programs of modules and the host.
 
 mod harness;
 
 use execbox_core::engine::{CallId, Engine, Event, Outcome, Pending, Settlement, Turn};
 use execbox_core::program::Limits;
-use execbox_core::value::Value;
+use execbox_core::value::{Node, Value};
 use execbox_testkit::graphs::any_graph;
 use harness::{BUDGET, engine, modules, outcome, program, result, returned, run, run_with, thrown, turn, value};
 use proptest::prelude::*;
@@ -12,7 +12,7 @@ use serde_json::json;
 
 // ---- Copies ------------------------------------------------------------------------------------------
 
-/// What `export default (v) => …` makes of a value.
+/// The outcome of `export default (v) => …` for a value.
 fn through(code: &str, given: &Value) -> Outcome {
     let mut program = program(code, vec![]);
     let mut args = given.to_graph("value", BUDGET).unwrap();
@@ -25,15 +25,26 @@ fn through(code: &str, given: &Value) -> Outcome {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
     #[test]
-    fn any_graph_survives_the_way_in_and_out(graph in any_graph()) {
+    fn any_graph_is_unchanged_by_a_guest_that_returns_it(graph in any_graph()) {
         let given = graph.to_value("given").unwrap();
         let Outcome::Returned(back) = through("export default (v) => v", &given) else { panic!("{graph:?}") };
         prop_assert_eq!(back.to_graph("back", BUDGET).unwrap(), graph);
     }
+
+    #[test]
+    fn any_graph_is_unchanged_by_structured_clone(graph in any_graph()) {
+        let given = graph.to_value("given").unwrap();
+        let Outcome::Returned(back) = through("export default (v) => structuredClone(v)", &given) else { panic!("{graph:?}") };
+        // It does not keep the names of other errors than ECMAScript's.
+        let has_custom_error = graph.nodes().any(|node| matches!(node, Node::Error(error) if error.name == "Custom"));
+        if !has_custom_error {
+            prop_assert_eq!(back.to_graph("back", BUDGET).unwrap(), graph);
+        }
+    }
 }
 
 #[test]
-fn what_the_program_makes_crosses_whole() {
+fn values_of_every_kind_cross_to_the_host() {
     for (code, expected) in [
         (
             "[1n, -(2n ** 64n), 2n ** 31n, -(2n ** 31n), 0n]",
@@ -112,7 +123,7 @@ fn errors_cross_with_name_message_stack_and_cause() {
 }
 
 #[test]
-fn sharing_and_cycles_are_kept_both_ways() {
+fn sharing_and_cycles_are_kept_in_both_directions() {
     let code = "const b = new ArrayBuffer(4), o = { b, u: new Uint8Array(b, 1), d: new DataView(b) }; o.o = o;
         const m = new Map(); m.set(m, o); const e = new Error('e'); e.cause = e; delete e.stack; export default [o, m, o.u, e]";
     let Outcome::Returned(made) = outcome(code) else { panic!() };
@@ -122,7 +133,7 @@ fn sharing_and_cycles_are_kept_both_ways() {
 }
 
 #[test]
-fn what_the_host_made_is_what_the_program_would_have_made() {
+fn values_of_the_host_behave_like_those_of_the_program() {
     let given = json!([
         {"$bytes": "AQID"}, {"$date": 5}, {"$regexp": "a+", "flags": "g"}, {"$sparse": 4_294_967_295_u32, "items": {"4294967294": 1, "x": 2}},
         {"$view": "Float64Array", "of": {"$buffer": "AAAAAAAA8D8=", "max": 16}, "offset": 0}, {"$boxed": "s"}, {"$set": [1, 1, {"$number": "-0"}]},
@@ -152,7 +163,7 @@ fn what_the_host_made_is_what_the_program_would_have_made() {
 }
 
 #[test]
-fn what_cannot_be_copied_is_an_error_with_its_path() {
+fn values_that_cannot_be_copied_are_errors_with_their_path() {
     for (value, why) in [
         (
             "{ items: [0, 1, 2, { run() {} }] }",
@@ -244,7 +255,7 @@ fn what_cannot_be_copied_is_an_error_with_its_path() {
 }
 
 #[test]
-fn getters_may_do_what_they_like() {
+fn getters_may_change_what_is_being_copied() {
     for (code, expected) in [
         (
             "const a = [1, { get x() { a.length = 2; return 0 } }, 3, 4]; export default a",
@@ -301,7 +312,7 @@ fn getters_may_do_what_they_like() {
 }
 
 #[test]
-fn depth_costs_no_stack() {
+fn deep_values_need_no_stack() {
     let deep = "let a = []; for (let i = 0; i < 300000; i++) a = i % 3 ? [a] : i % 2 ? new Map([[a, 1]]) : { a }; export default a";
     let mut huge = program(deep, vec![]);
     huge.limits = Limits { memory_bytes: 512 << 20, ..Limits::default() };
@@ -317,7 +328,7 @@ fn depth_costs_no_stack() {
 }
 
 #[test]
-fn the_last_value_of_a_key_counts_and_references_hold_what_it_replaced() {
+fn the_last_value_of_a_repeated_key_counts() {
     let given =
         json!([{"$map": [["k", {"$id": 1, "$value": ["first"]}], ["k", 2], [{"$ref": 1}, {"$ref": 1}]]}, {"$ref": 1}]);
     let code = "export default ([m, first]) => [[...m.keys()].length, m.get('k'), m.get(first), first]";
@@ -325,7 +336,7 @@ fn the_last_value_of_a_key_counts_and_references_hold_what_it_replaced() {
 }
 
 #[test]
-fn what_the_engine_refuses_to_make_is_an_error_in_the_program() {
+fn values_that_the_engine_cannot_create_are_errors_in_the_program() {
     let code = "import { later } from 'host'; export default await later().catch((e) => [e.name, e.message])";
     for (bad, expected) in [
         (json!({"$regexp": "(", "flags": ""}), json!(["SyntaxError", "expecting ')'"])),
@@ -367,8 +378,19 @@ fn the_memory_limit_counts_payloads_exactly() {
 }
 
 #[test]
-fn malformed_values_break_the_guest_and_not_the_host() {
-    for bytes in [&[][..], &[24], &[10, 5], &[7, 1], &[18, 9, 0, 1], &[19, 13, 0, 1, 18, 0, 0], &[11, 0]] {
+fn malformed_values_of_the_host_are_faults_of_the_guest() {
+    for bytes in [
+        &[][..],
+        &[9],
+        &[8, 1, 1, b'a', 9, 0],
+        &[14, 1, 9, 0],
+        &[24],
+        &[10, 5],
+        &[7, 1],
+        &[18, 9, 0, 1],
+        &[19, 13, 0, 1, 18, 0, 0],
+        &[11, 0],
+    ] {
         let code = "import { later } from 'host'; export default await later()";
         let (outcome, _) = run_with(program(code, vec![]), |guest, call| {
             guest.settle(Pending::Call(call.id), Settlement::Fulfilled(Value::from_bytes(bytes)));
@@ -377,9 +399,9 @@ fn malformed_values_break_the_guest_and_not_the_host() {
     }
 }
 
-// ---- Hostile values at random --------------------------------------------------------------------------
+// ---- Random hostile values -----------------------------------------------------------------------------
 
-/// Expressions whose getters change what is being copied: the array `a`, the object `o`, the map `m`, the buffer `b`.
+/// Expressions whose getters change objects that are being copied: the array `a`, the object `o`, the map `m`, the buffer `b`.
 fn any_expression() -> impl Strategy<Value = String> {
     let leaf = prop_oneof![
         Just("a"),
@@ -450,10 +472,12 @@ fn any_change() -> impl Strategy<Value = &'static str> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
     #[test]
-    fn whatever_getters_do_a_value_is_copied_or_an_error_is_thrown(x in any_expression(), y in any_expression()) {
+    fn values_are_copied_or_errors_are_thrown_whatever_getters_do(x in any_expression(), y in any_expression()) {
         let code = format!(
             "import {{ later, log }} from 'host'; let a = [1, 2, {{}}], o = {{ x: 1, y: {{}} }}, m = new Map([[1, o], [a, 2]]),
              b = new ArrayBuffer(8, {{ maxByteLength: 16 }}), view = new Int16Array(b, 2, 2);
+             try {{ structuredClone([{y}, a, o, m, view, {x}]) }} catch {{}}
+             try {{ log(structuredClone({{ x: {x}, y: {y} }})) }} catch {{}}
              try {{ log({x}, a, o, m); later({y}, {x}) }} catch (e) {{ log(e) }} export default () => {x}"
         );
         let (outcome, told) = run_with(program(&code, vec![]), |_, call| { check_value(&call.input); });
@@ -468,18 +492,18 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_break_no_host(bytes in prop::collection::vec(0_u8..26, 0..64)) {
+    fn any_bytes_from_the_host_leave_the_host_intact(bytes in prop::collection::vec(0_u8..26, 0..64)) {
         let code = "import { later } from 'host'; export default await later()";
         let mut guest = engine().start(program(code, vec![])).unwrap();
         prop_assert_eq!(turn(&mut *guest), Turn::Waiting);
         guest.settle(Pending::Call(CallId(1)), Settlement::Fulfilled(Value::from_bytes(bytes)));
-        // It may be a promise that nobody settles.
+        // A promise of the host stays pending.
         let turn = turn(&mut *guest);
         prop_assert!(!matches!(turn, Turn::Done(Outcome::Unlinked(_) | Outcome::Interrupted)), "{:?}", turn);
     }
 }
 
-/// It is a value: taken apart, put together and taken apart again it is the same.
+/// Checks that it is valid and unchanged by decoding and encoding.
 fn check_value(value: &Value) {
     let graph = value.to_graph("value", BUDGET).unwrap();
     assert_eq!(graph.to_value("value").unwrap().to_graph("value", BUDGET).unwrap(), graph);
