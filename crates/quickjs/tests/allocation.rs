@@ -1,8 +1,8 @@
-//! Programs that allocate and free without end, beside a model of what they have in use: no trap, no more than the limit, and
-//! a peak that follows from the program.
+//! Programs that allocate and free at random, compared with a model of their memory: no traps, no use beyond the limit, and
+//! a peak that depends on the program alone.
 //!
 //! `EXECBOX_ALLOCATION_MS` is how long each program runs (default 15): 10000 for a thorough run, which takes 21 minutes.
-//! In debug builds, a program that ends with another amount in use than it began with is a fault of the engine.
+//! In debug builds, a program that does not return all memory at its end is a fault of the engine.
 
 mod harness;
 
@@ -96,14 +96,14 @@ const KINDS: &[Kind] = &[
 /// Sizes from each of these to twice as much.
 const SIZES: [u32; 8] = [8, 64, 400, 3_000, 24_000, 200_000, 1_000_000, 2_500_000];
 
-/// Values that are alive at once, together about this size.
+/// The total size of the values that are alive at once.
 const LIVE: u32 = 8_000_000;
 
 fn run_ms() -> u64 {
     env::var("EXECBOX_ALLOCATION_MS").map_or(15, |ms| ms.parse().expect("EXECBOX_ALLOCATION_MS is a number"))
 }
 
-/// What the program returned, and the most bytes that it had in use.
+/// The result of the program, and its peak memory in bytes.
 fn run(body: &str, limits: Limits) -> Result<(Vec<f64>, f64), Box<Outcome>> {
     let source = Source::Script { name: "<script>".into(), code: body.into() };
     let mut guest = engine().start(Program { source, namespaces: Vec::new(), limits }).unwrap();
@@ -118,7 +118,7 @@ fn run(body: &str, limits: Limits) -> Result<(Vec<f64>, f64), Box<Outcome>> {
     }
 }
 
-/// Replaces values at random for `ms`; returns how many were made and the most that their sizes came to at once.
+/// Replaces values at random for `ms` milliseconds; returns how many were created, and the peak of their total size.
 fn churn(make: &str, sizes: &str, slots: u32, ms: u64) -> String {
     format!(
         "const make = {make}; let seed = 1;
@@ -136,7 +136,7 @@ fn churn(make: &str, sizes: &str, slots: u32, ms: u64) -> String {
 }
 
 #[test]
-fn programs_that_allocate_stay_within_what_their_values_need() {
+fn peak_memory_stays_within_what_the_values_need() {
     let limits = Limits { memory_bytes: 128 << 20, ..Limits::default() };
     let mut faults = Vec::new();
     for kind in KINDS {
@@ -147,7 +147,7 @@ fn programs_that_allocate_stay_within_what_their_values_need() {
             match run(&format!("{body} return [made, most]"), limits) {
                 Ok((numbers, peak)) => {
                     let [made, most] = numbers[..] else { panic!("{numbers:?}") };
-                    // What is being made may be there twice, as it grows.
+                    // A value that grows may take its size twice.
                     let making = f64::from(2 * size) * kind.most;
                     let bounds = (most - f64::from(2 * size)) * kind.least
                         ..most * kind.most + making + slots * (kind.extra + 32.0) + 10_000.0;
@@ -164,20 +164,20 @@ fn programs_that_allocate_stay_within_what_their_values_need() {
 }
 
 #[test]
-fn memory_that_was_freed_can_be_used_again() {
+fn freed_memory_is_reused() {
     let makes: Vec<_> = KINDS.iter().map(|kind| kind.make).collect();
     let make = format!("(makes => size => makes[random(makes.length)](size))([{}])", makes.join(", "));
-    // Sizes of every order of magnitude, each as likely as any other.
+    // Sizes of every order of magnitude, equally likely.
     let body = churn(&make, "1 << 3 + random(16)", 100, run_ms() * 4);
     let limits = Limits { memory_bytes: 64 << 20, ..Limits::default() };
-    // Three quarters of the limit in one piece, again and again, with memory in pieces in between.
+    // Three quarters of the limit in one block, repeatedly, with fragmented memory in between.
     let body = format!("{body} for (let i = 0; i < 3; i++) new Uint8Array(48 << 20).fill(1); return [made]");
     let (numbers, peak) = run(&body, limits).unwrap_or_else(|outcome| panic!("{outcome:?}"));
     assert!(numbers[0] > 10.0 && peak > f64::from(48 << 20) && peak <= f64::from(64 << 20), "{numbers:?}, {peak}");
 }
 
 #[test]
-fn the_limit_is_met_whatever_is_allocated() {
+fn the_memory_limit_holds_for_allocations_of_every_kind() {
     for kind in KINDS {
         let body = format!(
             "const make = {}; const all = []; for (let size = 64;; size = size * 5 % 300007) all.push(make(size))",
@@ -188,9 +188,9 @@ fn the_limit_is_met_whatever_is_allocated() {
     }
 }
 
-/// Programs that ended in a trap, because what was counted for a block changed while it was in use.
+/// Regression: the counted size of a block changed while it was in use, which was a trap.
 #[test]
-fn blocks_are_counted_alike_when_they_are_taken_and_given_back() {
+fn blocks_are_counted_with_the_same_size_when_allocated_and_freed() {
     for body in [
         "let s = ''; for (let i = 0; i < 200000; i++) s += 'xxxxxxxxxxxx'; return [s.length]",
         "let r = []; for (let i = 0; i < 20000; i++) r = JSON.parse(JSON.stringify({ a: 'q'.repeat(900 + i % 100), b: [1, 2, 3] })); return [r.b.length]",
@@ -201,7 +201,7 @@ fn blocks_are_counted_alike_when_they_are_taken_and_given_back() {
     }
 }
 
-/// Both were quadratic: a rope was rebalanced as a whole at every few dozen pieces.
+/// Regression: both were quadratic, because every few dozen pieces rebalanced the whole rope.
 #[test]
 fn strings_grow_in_linear_time() {
     let limits = Limits { memory_bytes: 256 << 20, ..Limits::default() };
@@ -218,7 +218,7 @@ fn strings_grow_in_linear_time() {
 }
 
 #[test]
-fn ropes_read_as_the_pieces_that_they_were_made_of() {
+fn ropes_equal_the_concatenation_of_their_pieces() {
     let body = "
         let seed = 7;
         const random = n => (seed = Math.imul(seed, 1103515245) + 12345 >>> 0, (seed >>> 4) % n);

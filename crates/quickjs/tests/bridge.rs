@@ -1,4 +1,4 @@
-//! What comes in values: functions and promises of the host, called and settled.
+//! Functions and promises of the host in values.
 
 mod harness;
 
@@ -8,7 +8,7 @@ use execbox_core::program::{Limits, Module};
 use harness::{engine, events, modules, outcome, program, result, returned, run_with, tagged, thrown, turn, value};
 use serde_json::{Value as Json, json};
 
-/// Runs `code`, whose calls are answered with what `answer` makes of the function and the arguments.
+/// Runs `code`; `answer` answers calls, given the function and the arguments.
 fn run_answering(code: &str, answer: impl Fn(u32, &Json) -> Result<Json, Json>) -> (Outcome, Vec<Event>) {
     run_with(program(code, vec![]), |guest, call| {
         let result = answer(call.function.0, &tagged(&call.input));
@@ -17,7 +17,7 @@ fn run_answering(code: &str, answer: impl Fn(u32, &Json) -> Result<Json, Json>) 
 }
 
 #[test]
-fn calls_carry_all_arguments_and_bring_values_back() {
+fn calls_pass_all_arguments_and_return_values() {
     let code = "import * as host from 'host'; export default [await host.later(1, new Date(2), [undefined]), host.now(), host.now({}, {})]";
     let (outcome, _) = run_answering(code, |function, args| Ok(json!([function, args])));
     assert_eq!(returned(outcome), json!([[0, [1, {"$date": 2}, [{"$undefined": true}]]], [1, []], [1, [{}, {}]]]));
@@ -27,7 +27,7 @@ fn calls_carry_all_arguments_and_bring_values_back() {
 }
 
 #[test]
-fn a_synchronous_call_stands_until_it_is_answered() {
+fn a_synchronous_call_blocks_until_it_is_answered() {
     let code = "import { now, later } from 'host'; const p = later('async'); let order = []; p.then(() => order.push('async'));
         Promise.resolve().then(() => order.push('job')); order.push(now('sync')); order.push('after'); await p; export default order";
     let mut guest = engine().start(program(code, vec![])).unwrap();
@@ -51,7 +51,7 @@ fn a_synchronous_call_stands_until_it_is_answered() {
 }
 
 #[test]
-fn synchronous_calls_nest_in_whatever_code() {
+fn synchronous_calls_work_in_every_kind_of_code() {
     let code = "import { now } from 'host'; const sorted = [3, 1, 2].sort((a, b) => now(a, b)); const o = { get g() { return now('getter') } };
         export default [sorted, JSON.stringify({ toJSON: () => now('json') }), 'abc'.replace(/b/, (m) => now(m)), now(o)]";
     let (outcome, _) = run_answering(code, |_, args| match &args.as_array().unwrap()[..] {
@@ -62,7 +62,7 @@ fn synchronous_calls_nest_in_whatever_code() {
 }
 
 #[test]
-fn large_answers_come_whole() {
+fn large_answers_are_complete() {
     let bytes = "A".repeat(4 * 1000);
     let code =
         "import { now, later } from 'host'; const a = now(), b = await later(); export default [a.length, b.length, a]";
@@ -76,7 +76,7 @@ fn large_answers_come_whole() {
 }
 
 #[test]
-fn what_the_host_throws_is_an_ordinary_error() {
+fn errors_of_the_host_are_ordinary_errors() {
     for function in ["now", "await later"] {
         let name = function.rsplit(' ').next().unwrap();
         let code = format!(
@@ -105,7 +105,7 @@ fn what_the_host_throws_is_an_ordinary_error() {
 }
 
 #[test]
-fn functions_come_nested_and_go_back_as_themselves() {
+fn host_functions_are_passed_in_values_in_both_directions() {
     let code = "import { later, now } from 'host'; const { make: [f] } = await later(); const g = f;
         export default [typeof f, f.name, f.length, await f(7), [f, g, later], f === g, new Map([['f', f]])]";
     let made = json!({"make": [{"$function": 70_000, "kind": "async", "name": "made"}]});
@@ -125,7 +125,7 @@ fn functions_come_nested_and_go_back_as_themselves() {
 }
 
 #[test]
-fn a_forged_host_function_is_a_function_like_others() {
+fn a_forged_host_function_is_an_ordinary_function() {
     for forged in [
         "later.bind(null)",
         "(...a) => later(...a)",
@@ -157,7 +157,7 @@ fn promises_of_the_host_are_settled_by_number() {
     assert_eq!(returned(outcome), json!([true, {"then": 1}, "late", "early"]));
 }
 
-/// Code-execution specification §2.3, as a contract makes a program of it: globals are a module for the front end's use.
+/// Code-execution specification §2.3, as the module contract links it: globals are a module of their own.
 #[test]
 fn the_example_of_the_specification() {
     let globals = json!({
@@ -203,7 +203,7 @@ fn a_promise_in_an_answer_is_settled_later() {
 }
 
 #[test]
-fn notifications_come_in_order_with_calls() {
+fn notifications_and_calls_arrive_in_order() {
     let code = "import { tell, log, later } from 'host'; const a = [tell(1), log('x', () => 1, Symbol('s'), new (class { y = 2 })())];
         later(2); tell(3); export default a";
     let mut guest = engine().start(program(code, vec![])).unwrap();
@@ -224,7 +224,7 @@ fn notifications_come_in_order_with_calls() {
 }
 
 #[test]
-fn logs_take_anything_and_are_cut_and_notifications_are_paid_for() {
+fn logs_accept_any_value_and_are_cut_and_notifications_count_against_the_limit() {
     let limits = Limits { max_log_lines: 3, max_log_chars: 200, memory_bytes: 1 << 20, ..Limits::default() };
     let with_limits = |code: &str| {
         let mut program = program(code, vec![]);
@@ -257,7 +257,7 @@ fn logs_take_anything_and_are_cut_and_notifications_are_paid_for() {
 }
 
 #[test]
-fn a_guest_that_stands_in_a_call_is_stopped_and_dropped() {
+fn a_guest_blocked_in_a_call_can_be_interrupted_and_dropped() {
     let code = "import { now } from 'host'; try { now() } finally { for (;;); }";
     let mut guest = engine().start(program(code, vec![])).unwrap();
     assert_eq!(turn(&mut *guest), Turn::Waiting);

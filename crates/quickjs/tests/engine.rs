@@ -1,4 +1,4 @@
-//! The engine by itself: turns, values, limits and stops, without any contract.
+//! The engine without a contract: turns, values, limits and interrupts.
 
 mod harness;
 
@@ -90,7 +90,7 @@ fn a_call_waits_for_its_answer() {
 }
 
 #[test]
-fn values_survive_the_way_in_and_out() {
+fn values_are_unchanged_in_both_directions() {
     let deep = (0..90).fold(json!({"leaf": [1.5, -0.25, "é😀\u{2028}", null]}), |inner, _| json!([inner, {"k": {}}]));
     let wide = json!(
         (0..5000)
@@ -135,7 +135,7 @@ fn any_json() -> impl Strategy<Value = Json> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
     #[test]
-    fn any_json_survives_the_way_in_and_out(given in any_json()) {
+    fn any_json_is_unchanged_in_both_directions(given in any_json()) {
         let mut guest = start("const v = await tools.echo(); return [v, JSON.parse(JSON.stringify(v)), structuredClone(v)]", Limits::default());
         turn(&mut *guest);
         guest.settle(Pending::Call(CallId(1)), Settlement::Fulfilled(Value::from_json(Some(&given), "given").unwrap()));
@@ -145,7 +145,7 @@ proptest! {
 }
 
 #[test]
-fn an_own_proto_key_is_only_a_name() {
+fn an_own_property_named_proto_is_an_ordinary_property() {
     let mut guest = start(
         "const r = await tools.echo(); return [Object.getPrototypeOf(r) === Object.prototype, r.x === undefined, Object.keys(r)]",
         Limits::default(),
@@ -192,7 +192,7 @@ fn answered_with_failure(body: &str) -> Outcome {
 }
 
 #[test]
-fn only_the_very_error_of_a_failed_call_is_trusted() {
+fn only_the_error_object_of_a_failed_call_is_trusted() {
     for body in [
         "await tools.echo()",
         "try { await tools.echo() } catch (e) { throw e }",
@@ -261,7 +261,7 @@ fn uncaught_errors_carry_name_message_and_place() {
 }
 
 #[test]
-fn what_is_not_there_is_said_so() {
+fn missing_globals_are_errors_that_name_what_is_available() {
     let available = "is not available in this sandbox, which has the ECMAScript built-ins, console, tools";
     assert_eq!(message("setTimeout(() => {}, 1)"), format!("ReferenceError: setTimeout {available}"));
     assert_eq!(message("return await fetch('x')"), format!("ReferenceError: fetch {available}"));
@@ -287,9 +287,9 @@ fn code_from_strings_does_not_run() {
     assert!(matches!(run("await import('x')"), Outcome::Threw(_)));
 }
 
-/// What libraries find the global object by.
+/// Libraries find the global object with `Function('return this')()`.
 #[test]
-fn the_function_that_returns_this_is_made_from_its_text() {
+fn function_return_this_is_the_only_code_from_a_string() {
     for body in [
         "return Function('return this')() === globalThis",
         "return new Function('return this')() === globalThis",
@@ -348,7 +348,7 @@ fn doubled_punctuation_is_reserved_in_classes_of_regular_expressions_only() {
 }
 
 #[test]
-fn a_proxy_that_may_be_extended_is_neither_sealed_nor_frozen_whatever_its_properties() {
+fn an_extensible_proxy_is_neither_sealed_nor_frozen() {
     let code = "const asked = [];
         const proxy = (target) => new Proxy(target, new Proxy({}, { get: (_, trap) => { asked.push(trap) } }));
         const open = Object.create({}), closed = Object.freeze({ a: 1 });
@@ -367,7 +367,7 @@ fn a_proxy_that_may_be_extended_is_neither_sealed_nor_frozen_whatever_its_proper
 }
 
 #[test]
-fn the_realm_is_exactly_this() {
+fn the_globals_of_scripts_are_exactly_these() {
     let expected = "AggregateError Array ArrayBuffer AsyncDisposableStack BigInt BigInt64Array BigUint64Array Boolean \
         DataView Date DisposableStack Error EvalError FinalizationRegistry Float16Array Float32Array Float64Array \
         Function Infinity Int16Array Int32Array Int8Array Iterator JSON Map Math NaN Number Object Promise Proxy \
@@ -501,7 +501,7 @@ fn columns_count_utf_16_units_and_lines_end_where_ecmascript_ends_them() {
 }
 
 #[test]
-fn the_guest_reads_stacks_as_elsewhere() {
+fn error_stacks_have_the_usual_format() {
     for (body, expected) in [
         (
             "function f() { return new Error('m').stack }\nreturn f()",
@@ -524,7 +524,7 @@ fn the_guest_reads_stacks_as_elsewhere() {
 }
 
 #[test]
-fn the_peak_is_known_however_a_program_ends() {
+fn peak_memory_is_known_for_every_outcome() {
     let limits = Limits::default();
     let keep = "const kept = 'x'.repeat(300000); ";
     for (end, expected) in [
@@ -562,7 +562,7 @@ fn logs(body: &str) -> Vec<String> {
 }
 
 #[test]
-fn errors_that_nobody_handles_are_logged() {
+fn unhandled_errors_are_logged() {
     let none: [&str; 0] = [];
     assert_eq!(
         logs("Promise.reject(new Error('a')); (async () => { await 1; throw 'b' })(); await 2"),
@@ -589,16 +589,16 @@ fn errors_that_nobody_handles_are_logged() {
 }
 
 #[test]
-fn numbers_are_logged_as_strings_have_them() {
+fn numbers_are_logged_as_strings() {
     assert_eq!(
         logs("console.log(NaN, Infinity, -Infinity, -0, 0, 1.5, 1e21, 10n, [NaN, -0], { a: Infinity })"),
         ["log: NaN Infinity -Infinity -0 0 1.5 1e+21 10 [null,0] {\"a\":null}"]
     );
 }
 
-/// Frames come from the engine's record: neither a message, nor a name, nor a `stack` that the guest writes adds any.
+/// Frames come from the engine's record: messages, names and the `stack` that the guest writes add none.
 #[test]
-fn a_guest_writes_no_frames() {
+fn a_guest_cannot_forge_frames() {
     let fake = "    at fake (<script>:99:9)\\n";
     for body in [
         "throw new Error('m\\nFAKE')",
@@ -631,7 +631,7 @@ fn memory_is_limited_exactly_and_uncatchably() {
     ] {
         assert_eq!(run_within(body, limits), Outcome::OutOfMemory, "{body}");
     }
-    // The host pays for calls in flight, from a budget of their own.
+    // Pending calls count against a budget of the host.
     for body in [
         "await Promise.all(Array.from({ length: 1e6 }, () => tools.echo({})))",
         "for (;;) tools.echo('x'.repeat(10000))",
@@ -665,7 +665,7 @@ fn the_memory_limit_is_exact() {
 }
 
 #[test]
-fn deep_recursion_ends_in_an_error_and_never_in_the_host() {
+fn deep_recursion_is_an_error_in_the_guest() {
     for body in [
         "const f = () => f() + 1; f()",
         "let a = []; for (let i = 0; i < 200000; i++) a = [a]; return JSON.stringify(a)",
@@ -696,7 +696,7 @@ fn deep_recursion_ends_in_an_error_and_never_in_the_host() {
 }
 
 #[test]
-fn nothing_escapes_an_interrupt() {
+fn every_loop_can_be_interrupted() {
     for body in [
         "for (;;);",
         "for (;;) { try { for (;;); } catch {} finally { continue } }",
@@ -726,7 +726,7 @@ fn nothing_escapes_an_interrupt() {
 }
 
 #[test]
-fn a_full_engine_says_so_and_has_room_again_when_guests_end() {
+fn an_engine_at_capacity_accepts_guests_again_when_others_end() {
     let engine = QuickJs::new().unwrap();
     let program = || Program {
         source: Source::Script { name: "<script>".into(), code: "return 1".into() },
@@ -749,7 +749,7 @@ fn a_full_engine_says_so_and_has_room_again_when_guests_end() {
 }
 
 #[test]
-fn a_guest_dropped_while_it_computes_is_gone() {
+fn a_running_guest_can_be_dropped() {
     for _ in 0..50 {
         let mut guest = start("for (;;);", Limits::default());
         assert!(guest.poll_turn(&mut Context::from_waker(Waker::noop())).is_pending());
@@ -759,7 +759,7 @@ fn a_guest_dropped_while_it_computes_is_gone() {
 }
 
 #[test]
-fn logs_are_cut_as_they_come_and_getters_are_not_run_for_nothing() {
+fn logs_are_cut_at_once_and_further_arguments_are_not_formatted() {
     let limits = Limits { max_log_lines: 2, max_log_chars: 5, ..Limits::default() };
     let mut guest = start(
         "for (let i = 0; i < 1e5; i++) console.log('abc', i); let ran = false; console.log({ get a() { ran = true } }); return ran",
@@ -910,13 +910,13 @@ fn structured_clone_is_charged_to_the_guest() {
 }
 
 #[test]
-fn nothing_carries_over_to_the_next_guest() {
+fn guests_share_no_state() {
     value("globalThis.x = 1; Array.prototype.map = null; Object.prototype.y = 2; return 1");
     assert_eq!(value("return [typeof x, typeof [].map, 'y' in {}]"), json!(["undefined", "function", false]));
 }
 
 #[test]
-fn poisoned_intrinsics_forge_nothing() {
+fn poisoned_intrinsics_do_not_affect_values() {
     let mut guest = start(
         "Object.prototype.then = (f) => f('forged'); Promise.prototype.then = () => 'forged'; JSON.stringify = () => 'forged';
          Object.prototype.toJSON = () => 'forged'; Array.prototype[Symbol.iterator] = null;
@@ -929,7 +929,7 @@ fn poisoned_intrinsics_forge_nothing() {
 }
 
 #[test]
-fn what_a_program_hands_out_is_not_counted_against_its_memory_a_second_time() {
+fn encoded_results_do_not_count_against_the_memory_limit() {
     let limits = Limits { memory_bytes: 8 << 20, ..Limits::default() };
     let outcome = run_within("return 'x'.repeat(5_000_000)", limits);
     assert!(matches!(outcome, Outcome::Returned(_)), "{outcome:?}");

@@ -1,4 +1,4 @@
-//! Programs of ES modules: linking, evaluation, the export that is the outcome, and what is not there.
+//! Programs of ES modules: linking, evaluation, the selected export, and the realm.
 
 mod harness;
 
@@ -19,7 +19,7 @@ fn called(code: &str, export: &str, args: &Json) -> Program {
     program
 }
 
-// ---- The export that is the outcome --------------------------------------------------------------
+// ---- The selected export -------------------------------------------------------------------------
 
 #[test]
 fn an_export_is_read_called_and_awaited() {
@@ -45,7 +45,7 @@ fn an_export_is_read_called_and_awaited() {
 }
 
 #[test]
-fn a_function_that_a_promise_gives_is_not_called() {
+fn a_function_that_a_promise_resolves_to_is_not_called() {
     let error = thrown(outcome("export default Promise.resolve(() => 1)"));
     assert_eq!(
         error,
@@ -54,7 +54,7 @@ fn a_function_that_a_promise_gives_is_not_called() {
 }
 
 #[test]
-fn a_missing_export_is_told_after_the_module_ran() {
+fn a_missing_export_is_reported_after_the_module_ran() {
     let told =
         harness::run_with(program("import { tell } from 'host'; tell(1); export const a = 1", vec![]), |_, _| {});
     assert_eq!(told.0, Outcome::Unlinked(LinkError::Export { export: "default".into() }));
@@ -66,13 +66,13 @@ fn a_missing_export_is_told_after_the_module_ran() {
 }
 
 #[test]
-fn an_export_that_is_no_function_takes_no_arguments() {
+fn arguments_for_an_export_that_is_not_a_function_are_an_error() {
     let error = thrown(run(called("export const answer = 42", "answer", &json!([1]))));
     assert_eq!(error, "TypeError: the export answer is not a function, so it takes no arguments");
 }
 
 #[test]
-fn what_the_program_throws_is_told_with_its_module() {
+fn thrown_errors_have_frames_with_modules() {
     let helper = module("./lib/helper.js", "export function fail() {\n  throw new RangeError('too far')\n}");
     let code = "import { fail } from './lib/helper.js'\nexport default () => fail()";
     let Outcome::Threw(thrown) = run(program(code, vec![helper])) else { panic!() };
@@ -99,7 +99,7 @@ fn what_the_program_throws_is_told_with_its_module() {
 // ---- Linking ---------------------------------------------------------------------------------------
 
 #[test]
-fn specifiers_are_joined_to_the_importing_module() {
+fn specifiers_are_resolved_against_the_importing_module() {
     let others = || {
         vec![
             module(
@@ -132,7 +132,7 @@ fn specifiers_are_joined_to_the_importing_module() {
 }
 
 #[test]
-fn what_is_not_in_the_program_does_not_link() {
+fn unknown_modules_are_link_errors() {
     for specifier in [
         "nope",
         "./nope.js",
@@ -160,7 +160,7 @@ fn what_is_not_in_the_program_does_not_link() {
 }
 
 #[test]
-fn names_that_do_not_match_do_not_link() {
+fn invalid_import_bindings_are_link_errors() {
     for (code, message) in [
         ("import { nope } from 'host'", "Could not find export 'nope' in module 'host'"),
         ("import nope from 'host'", "Could not find export 'default' in module 'host'"),
@@ -181,7 +181,7 @@ fn names_that_do_not_match_do_not_link() {
 }
 
 #[test]
-fn source_that_is_none_is_told_with_its_place() {
+fn syntax_errors_have_positions() {
     let broken = module("./lib/broken.js", "export const a = 1;\nexport const b = ;");
     let Outcome::Unlinked(LinkError::Syntax { module, message, position }) =
         run(program("import { a } from './lib/broken.js'", vec![broken.clone()]))
@@ -226,7 +226,7 @@ fn programs_with_invalid_module_names_are_rejected() {
 // ---- Evaluation ------------------------------------------------------------------------------------
 
 #[test]
-fn dynamic_imports_give_the_same_module() {
+fn dynamic_imports_return_the_same_module() {
     let others = vec![module("./a.js", "export let n = 0; export const inc = () => ++n")];
     let code = "import * as ns from './a.js'; const again = await import('./a.js'); again.inc();
         export default [again === ns, ns.n, again.n, import('main') instanceof Promise]";
@@ -234,7 +234,7 @@ fn dynamic_imports_give_the_same_module() {
 }
 
 #[test]
-fn a_module_that_is_not_importable_is_only_declared() {
+fn a_module_that_is_not_importable_can_be_imported_by_declarations_only() {
     let reserved =
         || Module { importable: false, ..Module::synthetic("execbox:globals", value(&json!({"secret": 7}))) };
     let code = "import { secret } from 'execbox:globals'; export default secret";
@@ -249,7 +249,7 @@ fn a_module_that_is_not_importable_is_only_declared() {
 }
 
 #[test]
-fn cycles_and_imports_of_oneself_are_modules_like_others() {
+fn cyclic_and_self_imports_work() {
     let others = vec![
         module("./a.js", "import { b } from './b.js'; export const a = () => 'a'; export default () => b()"),
         module("./b.js", "import { a } from './a.js'; export const b = () => a() + 'b'"),
@@ -273,7 +273,7 @@ fn a_failed_module_fails_again() {
 }
 
 #[test]
-fn a_synthetic_namespace_cannot_be_changed() {
+fn the_namespace_of_a_synthetic_module_is_immutable() {
     let data = Module::synthetic("data", value(&json!({"b": [1], "a": 2, "__proto__": 3, "default": 4})));
     let code = "import * as data from 'data'; import { b } from 'data';
         const refused = (f) => { try { f(); return false } catch (e) { return e instanceof TypeError } };
@@ -297,7 +297,7 @@ fn import_meta_is_exactly_its_url() {
 // ---- The realm -------------------------------------------------------------------------------------
 
 #[test]
-fn the_global_object_is_exactly_this() {
+fn the_globals_of_modules_are_exactly_these() {
     let expected = "AggregateError Array ArrayBuffer AsyncDisposableStack BigInt BigInt64Array BigUint64Array Boolean \
         DataView Date DisposableStack Error EvalError FinalizationRegistry Float16Array Float32Array Float64Array \
         Function Infinity Int16Array Int32Array Int8Array Iterator JSON Map Math NaN Number Object Promise Proxy \
@@ -335,20 +335,20 @@ fn code_from_strings_does_not_run() {
     assert_eq!(result("export default Function('return this')() === globalThis"), json!(true));
     assert!(thrown(outcome("eval('1')")).starts_with("ReferenceError: eval is not available"));
     assert!(thrown(outcome("(0, globalThis.eval)('1')")).starts_with("TypeError: not a function"));
-    // Also after an import compiled something, and while nothing else runs.
+    // Also after an import compiled a module, and in a job.
     let code = "await import('./a.js'); new Function('return 1')";
     assert_eq!(thrown(run(program(code, vec![module("./a.js", "export default 1")]))), refused);
 }
 
 #[test]
-fn nothing_carries_over_to_the_next_run() {
+fn runs_share_no_state() {
     result("globalThis.x = 1; Array.prototype.map = null; Object.prototype.y = 2; export default 1");
     assert_eq!(result("export default [typeof x, typeof [].map, 'y' in {}]"), json!(["undefined", "function", false]));
     assert_eq!(result("export default import.meta.mark ? 1 : (import.meta.mark = 0)"), json!(0));
 }
 
 #[test]
-fn poisoned_intrinsics_forge_nothing() {
+fn poisoned_intrinsics_do_not_affect_values() {
     let code = "Object.prototype.then = (f) => f('forged'); Promise.prototype.then = () => 'forged'; Promise.resolve = null;
         Object.prototype.toJSON = () => 'forged'; Array.prototype[Symbol.iterator] = null; Function.prototype.call = null;
         Object.defineProperty(Object.prototype, 'message', { get() { return 'forged' } });
@@ -359,7 +359,7 @@ fn poisoned_intrinsics_forge_nothing() {
 // ---- Hostile graphs ----------------------------------------------------------------------------------
 
 #[test]
-fn ten_thousand_modules_side_by_side() {
+fn ten_thousand_sibling_modules_are_linked() {
     let others: Vec<Module> =
         (0..10_000).map(|i| module(&format!("./m{i}.js"), &format!("export default {i}"))).collect();
     let imports: Vec<_> = (0..10_000).map(|i| format!("import m{i} from './m{i}.js';")).collect();
@@ -390,7 +390,7 @@ fn a_chain_of_modules_ends_in_a_result_or_in_an_error() {
 }
 
 #[test]
-fn nothing_escapes_an_interrupt() {
+fn every_loop_can_be_interrupted() {
     for code in [
         "for (;;);",
         "export default () => { for (;;); }",
@@ -414,7 +414,7 @@ fn nothing_escapes_an_interrupt() {
 }
 
 #[test]
-fn memory_is_limited_from_the_first_module_on() {
+fn the_memory_limit_applies_to_modules_before_they_run() {
     let small = |code: &str, others: Vec<Module>| {
         let mut program = program(code, others);
         program.limits = Limits { memory_bytes: 1 << 20, ..Limits::default() };
@@ -429,17 +429,17 @@ fn memory_is_limited_from_the_first_module_on() {
 }
 
 #[test]
-fn a_program_that_waits_for_nothing_says_so() {
-    // A module that awaits its own evaluation never ends, as everywhere.
+fn a_program_without_pending_calls_waits() {
+    // A module that awaits its own evaluation never ends, as in other engines.
     for code in ["await new Promise(() => {})", "export default new Promise(() => {})", "await import('main')"] {
         let mut guest = engine().start(program(code, vec![])).unwrap();
         assert_eq!(turn(&mut *guest), Turn::Waiting);
     }
 }
 
-/// In debug builds, what a program leaks is a fault of the engine: here, the imports of the attempt before.
+/// Regression: the imports of failed attempts were leaked. In debug builds, a leak is a fault of the engine.
 #[test]
-fn a_module_that_cannot_be_linked_leaks_nothing_however_often_it_is_tried() {
+fn repeated_link_errors_leak_no_memory() {
     let others = vec![
         module("./a.js", "import b from './b.js'; import { x } from './c.js'; export const f = () => [b, x]"),
         module("./b.js", "import { nope } from './c.js'; export default 1"),
@@ -449,7 +449,7 @@ fn a_module_that_cannot_be_linked_leaks_nothing_however_often_it_is_tried() {
     assert_eq!(returned(run(program(code, others))), json!(["SyntaxError", "SyntaxError", "SyntaxError"]));
 }
 
-// ---- Graphs at random --------------------------------------------------------------------------------
+// ---- Random graphs -----------------------------------------------------------------------------------
 
 /// Statements of module number `me`; `N` stands for another module's number.
 const STATEMENTS: [&str; 20] = [

@@ -1,4 +1,4 @@
-//! Where errors are placed: the cases in `positions/errors.cases`, beside where node places them.
+//! Positions of errors: the cases in `positions/errors.cases`, with the positions in node.
 
 mod harness;
 
@@ -11,7 +11,7 @@ use harness::{engine, turn};
 /// `=== name`, `node: line:column` (or `none`), `ours: line:column` where that differs, `---`, and the code: the body
 /// of an async function. `\u2028` stands for that character.
 #[test]
-fn errors_are_placed_on_the_line_that_threw() {
+fn errors_have_the_position_that_threw() {
     let cases = CaseFile::read(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/positions/errors.cases")).cases;
     let mut same = 0;
     let wrong: Vec<String> = cases.iter().filter_map(|case| check(case, &mut same).err()).collect();

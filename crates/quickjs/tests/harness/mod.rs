@@ -1,4 +1,4 @@
-//! One engine for all tests, and the simplest of drivers.
+//! One engine for all tests, and a minimal driver.
 
 #![allow(dead_code)] // each test crate uses its part
 
@@ -18,7 +18,7 @@ pub(crate) fn engine() -> &'static QuickJs {
     ENGINE.get_or_init(|| QuickJs::new().unwrap())
 }
 
-/// Polls until the guest can go no further.
+/// Polls until the guest waits or ends.
 pub(crate) fn turn(guest: &mut dyn Guest) -> Turn {
     loop {
         if let Poll::Ready(turn) = guest.poll_turn(&mut Context::from_waker(Waker::noop())) {
@@ -45,7 +45,7 @@ pub(crate) fn tagged(value: &Value) -> Json {
     value.to_graph("value", BUDGET).unwrap().to_tagged_json("value").unwrap()
 }
 
-/// The host functions that programs here are given, as the module `host`: `later` and `now` answer, `tell` and `log` do not.
+/// The host functions of the module `host`: calls of `later` and `now` are answered, those of `tell` and `log` are not.
 pub(crate) fn host() -> Module {
     let mut graph = Graph::default();
     let kinds = [FunctionKind::Async, FunctionKind::Sync, FunctionKind::Notify, FunctionKind::Log];
@@ -70,7 +70,7 @@ pub(crate) fn modules(program: &mut Program) -> &mut Modules {
     modules
 }
 
-/// Runs a program to its end; calls are handed to `host`, which answers them.
+/// Runs a program to its end; `host` answers calls.
 pub(crate) fn run_with(program: Program, mut host: impl FnMut(&mut dyn Guest, Call)) -> (Outcome, Vec<Event>) {
     let mut guest = engine().start(program).unwrap();
     let mut told = Vec::new();
@@ -93,7 +93,7 @@ pub(crate) fn run_with(program: Program, mut host: impl FnMut(&mut dyn Guest, Ca
     }
 }
 
-/// Runs a program that calls nothing.
+/// Runs a program without calls.
 pub(crate) fn run(program: Program) -> Outcome {
     run_with(program, |_, call| panic!("{call:?}")).0
 }
@@ -102,7 +102,7 @@ pub(crate) fn outcome(code: &str) -> Outcome {
     run(program(code, vec![]))
 }
 
-/// What `code` exports by default, as tagged JSON.
+/// The default export of `code`, as tagged JSON.
 pub(crate) fn result(code: &str) -> Json {
     returned(outcome(code))
 }
