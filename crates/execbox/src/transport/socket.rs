@@ -23,9 +23,15 @@ pub enum Socket {
 pub type Stream = Box<dyn ByteStream>;
 
 /// A bidirectional byte stream.
-pub trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin + fmt::Debug {}
+pub trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
-impl<T: AsyncRead + AsyncWrite + Send + Unpin + fmt::Debug> ByteStream for T {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for T {}
+
+impl fmt::Debug for dyn ByteStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ByteStream")
+    }
+}
 
 /// Accepts connections to a [`Socket`]. Dropping it removes the file of a Unix socket.
 #[derive(Debug)]

@@ -4,10 +4,10 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
+use execbox::transport::Stream;
 use rmcp::model::{ErrorCode, ProtocolVersion};
 use rmcp::service::{ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _, RoleClient, RunningService};
 use rmcp::transport::IntoTransport;
-use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::child::{Child, ChildCommand};
 use super::http::{self, HttpEndpoint};
@@ -16,16 +16,11 @@ use super::reconnect::Client;
 use super::{MAX_MESSAGE, Route, UpstreamOptions, no_response, transport_reason};
 use crate::text::truncate;
 
-/// A byte stream in both directions.
-pub trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
-
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
-
 /// Where a server is. Can be connected to any number of times.
 pub(super) enum Endpoint {
     Child(ChildCommand),
     Http(HttpEndpoint),
-    Stream(Box<dyn Fn() -> Box<dyn Duplex> + Send + Sync>),
+    Stream(Box<dyn Fn() -> Stream + Send + Sync>),
 }
 
 /// A connection after its handshake.

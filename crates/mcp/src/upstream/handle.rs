@@ -5,12 +5,13 @@ use std::sync::{Arc, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
 use execbox::Provider;
+use execbox::transport::ByteStream;
 use rmcp::model::ServerPeerInfo;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
 use super::child::ChildCommand;
-use super::endpoint::{Duplex, Endpoint};
+use super::endpoint::Endpoint;
 use super::http::HttpEndpoint;
 use super::import::import_over;
 use super::reconnect::Reconnecting;
@@ -50,7 +51,7 @@ impl Upstream {
 
     /// Connects over a byte stream, for example to a server in this process. `connect` is called again after the
     /// connection is lost.
-    pub async fn open_stream<S: Duplex + 'static>(
+    pub async fn open_stream<S: ByteStream + 'static>(
         name: &str,
         connect: impl Fn() -> S + Send + Sync + 'static,
         options: UpstreamOptions,

@@ -39,7 +39,6 @@ use crate::Secrets;
 use crate::text::truncate;
 
 pub use child::{ChildCommand, LineSink};
-pub use endpoint::Duplex;
 pub use handle::Upstream;
 pub use import::{Imported, RejectedTool, import};
 pub use options::{ResultFormat, UpstreamOptions};
