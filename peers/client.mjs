@@ -48,7 +48,7 @@ const checks = {
     const { structuredContent, isError } = await execute(code, { onprogress });
     assert.equal(isError, false);
     assert.deepEqual(structuredContent.result, ["The sum of 2 and 40 is 42.", "hello\n"]);
-    assert.deepEqual(messages, ["a line", "calls everything.get_sum", "calls files.read_text_file"]);
+    assert.deepEqual(messages, ["a line", "calling everything.get_sum", "calling files.read_text_file"]);
   },
 
   async "failures are reported"() {

@@ -182,7 +182,7 @@ async def progress_is_reported(client: Client):
     with anyio.fail_after(20):
         while len(messages) < 2:
             await anyio.sleep(0.01)
-    equal(sorted(messages), ["a line", "calls far.trigger_long_running_operation"])
+    equal(sorted(messages), ["a line", "calling far.trigger_long_running_operation"])
 
 
 @check
