@@ -1,25 +1,28 @@
-//! The search index: BM25 over the words of tools. Pure: no I/O, no clock, and the same order for the same tools.
+//! The search index: BM25 over the words of tools. No I/O, no clock; the order is deterministic.
 //!
-//! A name is words, too: `listPullRequests2`, `list_pull_requests_2` and `list pull requests 2` are the same four.
-//! Words count without the ending of their plural. Words of names weigh more than those of parameters, and those more than those of descriptions. A word of a query
-//! also finds the words that it begins, for less.
+//! Names are split into words: `listPullRequests2`, `list_pull_requests_2` and `list pull requests 2` have the same four.
+//! Words are compared by their stems (`orders` and `order`). Words of names weigh more than words of parameters, and
+//! those more than words of descriptions. A word of a query also matches longer words that begin with it, with a lower
+//! score.
 
 use std::collections::{BTreeMap, HashMap};
 
-/// What is searched of one tool.
+use rust_stemmers::{Algorithm, Stemmer};
+
+/// The searchable text of one tool.
 #[derive(Debug, Clone, Default)]
 pub struct Document<'a> {
-    /// The provider's name.
+    /// The name of the provider.
     pub namespace: &'a str,
-    /// The tool's name; the one that guest code calls, and the tool's own.
+    /// The safe name and the original name of the tool.
     pub names: [&'a str; 2],
-    /// What it does.
+    /// The description.
     pub description: &'a str,
     /// The names of its parameters.
     pub parameters: Vec<&'a str>,
 }
 
-/// An index over tools, each known by its place in the list.
+/// An index over tools, which are identified by their position in the list.
 #[derive(Debug, Default)]
 pub struct Index {
     lengths: Vec<f32>,
@@ -34,7 +37,7 @@ struct Posting {
 }
 
 impl Index {
-    /// Reads tools.
+    /// Indexes tools.
     pub fn new<'a>(documents: impl IntoIterator<Item = Document<'a>>) -> Self {
         let mut index = Self::default();
         for (number, document) in documents.into_iter().enumerate() {
@@ -48,19 +51,19 @@ impl Index {
         index
     }
 
-    /// The tools that have any word of `query`, best first; equals in their own order. A query without words finds
-    /// all.
+    /// The tools that match any word of `query`, best first; equal scores in the order of the list. A query without
+    /// words matches all tools.
     pub fn search(&self, query: &str) -> Vec<usize> {
         let query: String = query.chars().take(MAX_QUERY).collect();
-        let mut asked = stems(&query);
-        if asked.is_empty() {
+        let mut wanted = stems(&query);
+        if wanted.is_empty() {
             return (0..self.lengths.len()).collect();
         }
-        asked.push(joined(&query));
-        asked.sort_unstable();
-        asked.dedup();
+        wanted.push(joined(&query));
+        wanted.sort_unstable();
+        wanted.dedup();
         let mut scores = vec![0.0; self.lengths.len()];
-        for word in &asked {
+        for word in &wanted {
             for (sum, score) in scores.iter_mut().zip(self.scores(word)) {
                 *sum += score;
             }
@@ -70,15 +73,15 @@ impl Index {
         found
     }
 
-    /// What one word of a query is worth to each tool: by the best word that it is, or begins.
+    /// The score of each tool for one word of a query: that of its best word that is equal or begins with it.
     fn scores(&self, word: &str) -> Vec<f32> {
         let mut best = vec![0.0_f32; self.lengths.len()];
-        let begins = word.chars().count() >= MIN_PREFIX;
+        let is_prefix = word.chars().count() >= MIN_PREFIX;
         let candidates = self.words.range(word.to_owned()..).take_while(|(known, _)| known.starts_with(word));
-        for (known, postings) in candidates.take(if begins { MAX_EXPANSIONS } else { 1 }) {
+        for (known, postings) in candidates.take(if is_prefix { MAX_EXPANSIONS } else { 1 }) {
             let factor = match known == word {
                 true => 1.0,
-                false if begins => PREFIX_FACTOR,
+                false if is_prefix => PREFIX_FACTOR,
                 false => continue,
             };
             for posting in postings {
@@ -89,20 +92,20 @@ impl Index {
         best
     }
 
-    fn bm25(&self, posting: &Posting, having: usize) -> f32 {
-        let (all, having) = (number(self.lengths.len()), number(having));
-        let rarity = (1.0 + (all - having + 0.5) / (having + 0.5)).ln();
+    fn bm25(&self, posting: &Posting, matching: usize) -> f32 {
+        let (all, matching) = (number(self.lengths.len()), number(matching));
+        let rarity = (1.0 + (all - matching + 0.5) / (matching + 0.5)).ln();
         let length = self.lengths[posting.document] / self.average;
         rarity * posting.weight * (K1 + 1.0) / (posting.weight + K1 * (1.0 - B + B * length))
     }
 }
 
-#[allow(clippy::cast_precision_loss)] // There are not as many tools.
+#[allow(clippy::cast_precision_loss)] // The counts are far below 2^24.
 fn number(count: usize) -> f32 {
     count as f32
 }
 
-/// How often a tool has each word, by where it has it.
+/// The words of a tool, with the sum of their weights.
 fn weights(document: &Document<'_>) -> HashMap<String, f32> {
     let mut weights: HashMap<String, f32> = HashMap::new();
     let mut add = |words: Vec<String>, weight: f32| {
@@ -111,7 +114,7 @@ fn weights(document: &Document<'_>) -> HashMap<String, f32> {
             *sum += weight;
         }
     };
-    // Both names are mostly the same words: those count once.
+    // A word of both names counts once.
     let mut named: Vec<String> = document.names.iter().flat_map(|name| stems(name)).collect();
     named.extend(document.names.iter().map(|name| joined(name)));
     named.sort_unstable();
@@ -123,36 +126,21 @@ fn weights(document: &Document<'_>) -> HashMap<String, f32> {
     weights
 }
 
-/// All words as one, for those who write a name without its gaps.
+/// All words joined, which matches names written without separators.
 fn joined(text: &str) -> String {
     let word: String =
         text.chars().take(MAX_TEXT).filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect();
     word.chars().take(MAX_WORD).collect()
 }
 
-/// The words of a text without the endings of English plurals: `queries` is `query`, `orders` is `order`.
+/// The English stems of the words of a text: `queries` and `query` become `queri`.
 fn stems(text: &str) -> Vec<String> {
-    words(text).into_iter().map(stem).collect()
+    let stemmer = Stemmer::create(Algorithm::English);
+    words(text).into_iter().map(|word| stemmer.stem(&word).into_owned()).collect()
 }
 
-fn stem(mut word: String) -> String {
-    let ends = |endings: &[&str]| endings.iter().any(|ending| word.ends_with(ending));
-    if word.len() <= 3 || ends(&["ss", "us", "is"]) {
-        return word;
-    }
-    if word.len() > 4 && ends(&["ies"]) {
-        word.truncate(word.len() - 3);
-        word.push('y');
-    } else if ends(&["sses", "shes", "ches", "xes"]) {
-        word.truncate(word.len() - 2);
-    } else if ends(&["s"]) {
-        word.truncate(word.len() - 1);
-    }
-    word
-}
-
-/// The words of a text in lower case: split at everything that is no letter or digit, between letters and digits, and
-/// before the capital that begins a word (`parseURLNow1` → `parse`, `url`, `now`, `1`).
+/// The words of a text in lower case: split at everything except letters and digits, between letters and digits, and
+/// before a capital that begins a word (`parseURLNow1` → `parse`, `url`, `now`, `1`).
 pub fn words(text: &str) -> Vec<String> {
     let chars: Vec<char> = text.chars().take(MAX_TEXT).collect();
     let mut words = Vec::new();
@@ -182,21 +170,22 @@ fn push(words: &mut Vec<String>, word: &mut String) {
     }
 }
 
-/// The constants of BM25, as usual.
+/// The usual constants of BM25.
 const K1: f32 = 1.2;
 const B: f32 = 0.75;
 
-/// What words are worth by where they are; in a description, 1.
+/// The weights of words by field; that of descriptions is 1.
 const NAME_WEIGHT: f32 = 4.0;
 const NAMESPACE_WEIGHT: f32 = 2.0;
 const PARAMETER_WEIGHT: f32 = 1.5;
 
-/// What a word is worth that only begins with the one asked for, and how many characters are a beginning.
+/// The factor for matching a prefix, the minimum length of a prefix in characters, and the maximum number of words that
+/// one prefix matches.
 const PREFIX_FACTOR: f32 = 0.5;
 const MIN_PREFIX: usize = 3;
 const MAX_EXPANSIONS: usize = 64;
 
-/// How much of outsiders' text is read, in characters; parameters by number.
+/// The maximum lengths of untrusted text, in characters, and the maximum number of parameters per tool.
 const MAX_QUERY: usize = 1_000;
 const MAX_TEXT: usize = 4_000;
 const MAX_WORD: usize = 64;
@@ -213,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_words_however_they_are_written() {
+    fn names_are_split_into_words() {
         for name in ["listPullRequests2", "list_pull_requests_2", "list-pull.requests/2", "ListPullRequests2"] {
             assert_eq!(words(name), ["list", "pull", "requests", "2"], "{name}");
         }
@@ -223,34 +212,47 @@ mod tests {
     }
 
     #[test]
-    fn plurals_find_the_singular_and_the_other_way_round() {
-        let all = ["orders queries statuses boxes branches address status analysis", "gas us s"];
-        assert_eq!(stems(all[0]), ["order", "query", "statuse", "box", "branch", "address", "status", "analysis"]);
-        assert_eq!(stems(all[1]), ["gas", "us", "s"]);
-        let index = Index::new([named("get_order", ""), named("list_branches", "")]);
-        assert_eq!((index.search("orders"), index.search("branch")), (vec![0], vec![1]));
+    fn words_match_in_all_their_forms() {
+        let pairs = [
+            ["orders", "order"],
+            ["queries", "query"],
+            ["statuses", "status"],
+            ["boxes", "box"],
+            ["branches", "branch"],
+            ["address", "addresses"],
+            ["analysis", "analysis"],
+            ["gas", "gas"],
+            ["us", "us"],
+            ["creating", "created"],
+        ];
+        for (at, pair) in pairs.iter().enumerate() {
+            for (found, query) in [(0, 1), (1, 0)] {
+                let index = Index::new(pairs.iter().map(|pair| named(pair[found], "")));
+                assert_eq!(index.search(pair[query]), [at], "{pair:?}");
+            }
+        }
     }
 
     #[test]
-    fn a_name_ranks_before_a_mention_and_a_rare_word_before_a_common_one() {
+    fn names_rank_before_descriptions_and_rare_words_before_common_ones() {
         let index = Index::new([
             named("get_issue", "Reads one issue of a repository"),
             named("createRelease", "Makes a release. Mentions every issue, issue by issue"),
             named("list_issues", "All issues"),
             named("unrelated", "Nothing"),
         ]);
-        assert_eq!(index.search("issue").last(), Some(&1), "a mention comes after names");
-        assert_eq!(index.search("iss").len(), 3, "a beginning is found");
+        assert_eq!(index.search("issue").last(), Some(&1), "descriptions come after names");
+        assert_eq!(index.search("iss").len(), 3, "a prefix matches");
         assert_eq!(index.search("create release for an issue")[0], 1);
-        assert_eq!(index.search("createrelease"), [1], "without its gaps");
-        assert_eq!(index.search("repo").len(), 4, "parameters are found");
+        assert_eq!(index.search("createrelease"), [1], "without separators");
+        assert_eq!(index.search("repo").len(), 4, "parameters match");
         assert!(index.search("xyzzy").is_empty());
         assert_eq!(index.search(" -- "), [0, 1, 2, 3]);
     }
 
     proptest! {
         #[test]
-        fn any_text_is_searched_and_what_is_named_is_found(
+        fn any_text_is_searched_and_every_name_finds_its_tool(
             names in proptest::collection::vec("\\PC{0,20}", 0..20), query in "\\PC{0,40}",
         ) {
             let index = Index::new(names.iter().map(|name| named(name, name)));
@@ -258,7 +260,7 @@ mod tests {
             let mut once = found.clone();
             once.sort_unstable();
             once.dedup();
-            prop_assert_eq!(once.len(), found.len(), "each once");
+            prop_assert_eq!(once.len(), found.len(), "no duplicates");
             prop_assert!(found.iter().all(|&at| at < names.len()));
             for (at, name) in names.iter().enumerate() {
                 prop_assert!(index.search(name).contains(&at), "{:?} finds itself", name);
