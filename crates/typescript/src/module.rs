@@ -62,10 +62,6 @@ fn read(source: ModuleSource<'_>, typescript: bool, stop: &dyn Fn() -> bool) -> 
     let kept = keep_imports(&mut parser, &uses);
     let exports = keep_exports(&mut parser)?;
     let mut module = records(&parser, &kept, &exports);
-    if text.starts_with("#!") {
-        let end = text.find(['\n', '\r', '\u{2028}', '\u{2029}']).unwrap_or(text.len());
-        parser.edits.erase(0, end as u32);
-    }
     let globals: BTreeSet<&str> = uses
         .free
         .iter()
@@ -77,7 +73,7 @@ fn read(source: ModuleSource<'_>, typescript: bool, stop: &dyn Fn() -> bool) -> 
         let names: Vec<&str> = globals.into_iter().collect();
         after = format!("\nimport {{ {} }} from \"{GLOBALS_MODULE}\";", names.join(", "));
     }
-    module.code = parser.edits.apply(text, &after);
+    module.code = parser.apply_edits(&after);
     Ok(module)
 }
 

@@ -195,10 +195,5 @@ fn finish(mut parser: Parser<'_, '_>, after: &str) -> Parse<Code> {
             }));
         }
     }
-    let text = parser.text();
-    if text.starts_with("#!") {
-        let end = text.find(['\n', '\r', '\u{2028}', '\u{2029}']).unwrap_or(text.len());
-        parser.edits.erase(0, end as u32);
-    }
-    Ok(parser.edits.apply(text, after))
+    Ok(parser.apply_edits(after))
 }

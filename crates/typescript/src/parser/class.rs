@@ -91,7 +91,7 @@ impl Parser<'_, '_> {
             let has_body = if is_constructor {
                 self.constructor(body)?
             } else {
-                self.method(modifiers.is_async, modifiers.is_generator)?
+                self.function_rest(modifiers.is_async, modifiers.is_generator)?
             };
             if !has_body {
                 self.end_statement()?;

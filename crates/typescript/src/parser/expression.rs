@@ -557,7 +557,7 @@ impl Parser<'_, '_> {
         self.parameter_modifiers()?;
         let head = self.method_head()?;
         if head.is_method() || matches!(self.token.kind, Kind::ParenOpen | Kind::Less) {
-            return self.method(head.is_async, head.is_generator).map(drop);
+            return self.function_rest(head.is_async, head.is_generator).map(drop);
         }
         if self.eat(Kind::Colon)? {
             return self.assignment(Place::ANYWHERE).map(drop);

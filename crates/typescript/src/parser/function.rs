@@ -51,9 +51,7 @@ impl Parser<'_, '_> {
         if !rest.starts_with('/') {
             return rest.starts_with("=>");
         }
-        let mut lexer = self.lexer;
-        lexer.seek(token.end);
-        lexer.next().is_ok_and(|next| next.kind == Kind::Arrow)
+        self.token_after(token).is_ok_and(|next| next.kind == Kind::Arrow)
     }
 
     /// `x => …`
@@ -74,10 +72,8 @@ impl Parser<'_, '_> {
         let typescript = self.options.typescript;
         let second = self.peek()?;
         let third = |parser: &mut Self| -> Parse<Kind> {
-            let mut lexer = parser.lexer;
-            lexer.seek(second.end);
             parser.budget.spend(1, second.end)?;
-            Ok(lexer.next()?.kind)
+            Ok(parser.token_after(second)?.kind)
         };
         Ok(match second.kind {
             Kind::ParenClose => match third(self)? {
@@ -195,8 +191,18 @@ impl Parser<'_, '_> {
         Ok(Expression { kind, ..self.other(start) })
     }
 
-    /// Parameters and body of a method; false if it has no body, as overloads do.
-    pub(super) fn method(&mut self, is_async: bool, is_generator: bool) -> Parse<bool> {
+    /// A function declaration after its name. An overload, which has no body, is erased from `start` on; false then.
+    pub(super) fn declared_function(&mut self, start: u32, is_async: bool, is_generator: bool) -> Parse<bool> {
+        let has_body = self.function_rest(is_async, is_generator)?;
+        if !has_body {
+            self.end_statement()?;
+            self.edits.erase_item(start, self.before);
+        }
+        Ok(has_body)
+    }
+
+    /// Type parameters, parameters, return type and body; false if there is no body, as in overloads.
+    pub(super) fn function_rest(&mut self, is_async: bool, is_generator: bool) -> Parse<bool> {
         let outer = self.enter_function(is_async, is_generator);
         self.signature(None)?;
         let has_body = self.is(Kind::BraceOpen) || !self.options.typescript;

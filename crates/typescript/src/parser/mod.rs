@@ -23,7 +23,9 @@ mod types;
 
 use std::collections::HashSet;
 
-use crate::edits::Edits;
+use execbox_core::language::Code;
+
+use crate::edits::{Edits, ends_line};
 use crate::lexer::{Kind, Lexer, Token};
 use crate::lower::{Constant, Lowered};
 use crate::scopes::{Binding, Declaration, NameId, Reference, ScopeKind, Scopes, Use};
@@ -229,9 +231,14 @@ impl<'s, 'b> Parser<'s, 'b> {
     /// The token after the current one.
     fn peek(&mut self) -> Parse<Token> {
         self.budget.spend(1, self.token.end)?;
+        Ok(self.token_after(self.token)?)
+    }
+
+    /// The token after `token`, without counting it.
+    fn token_after(&self, token: Token) -> Result<Token, Fault> {
         let mut lexer = self.lexer;
-        lexer.seek(self.token.end);
-        Ok(lexer.next()?)
+        lexer.seek(token.end);
+        lexer.next()
     }
 
     pub(crate) fn is(&self, kind: Kind) -> bool {
@@ -460,6 +467,16 @@ impl<'s, 'b> Parser<'s, 'b> {
             self.scopes.leave();
         }
         Ok((start, end))
+    }
+
+    /// The source with all edits applied, without a hashbang, followed by `after`.
+    pub(crate) fn apply_edits(mut self, after: &str) -> Code {
+        let text = self.text();
+        if text.starts_with("#!") {
+            let end = text.find(ends_line).unwrap_or(text.len());
+            self.edits.erase(0, end as u32);
+        }
+        self.edits.apply(text, after)
     }
 
     pub(crate) fn text(&self) -> &'s str {

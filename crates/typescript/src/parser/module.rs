@@ -201,8 +201,7 @@ impl Parser<'_, '_> {
         self.request(start)?;
         self.items.names.truncate(first);
         self.items.imports.truncate(import);
-        self.edits.erase_item(start, self.before);
-        Ok(StatementKind::Nothing)
+        self.erased(start)
     }
 
     /// Whether `type`, the current token, makes the import one of types.
@@ -217,9 +216,7 @@ impl Parser<'_, '_> {
         if !self.token_is_word(next, "from") {
             return Ok(true);
         }
-        let mut lexer = self.lexer;
-        lexer.seek(next.end);
-        let third = lexer.next()?;
+        let third = self.token_after(next)?;
         Ok(self.token_is_word(third, "from") || third.kind == Kind::Equals)
     }
 
@@ -302,8 +299,7 @@ impl Parser<'_, '_> {
         let end = self.before;
         self.end_statement()?;
         if is_type || self.function.is_ambient {
-            self.edits.erase_item(start, self.before);
-            return Ok(StatementKind::Nothing);
+            return self.erased(start);
         }
         let local = self.name_id(name);
         if let Exported::ByModule(_) = exported
@@ -320,6 +316,12 @@ impl Parser<'_, '_> {
             statement: (start, self.before),
         });
         Ok(StatementKind::Other)
+    }
+
+    /// Erases the whole statement, which began at `start`.
+    fn erased(&mut self, start: u32) -> Parse<StatementKind> {
+        self.edits.erase_item(start, self.before);
+        Ok(StatementKind::Nothing)
     }
 
     fn exported_alias(&self, export: u32) -> Exported {
@@ -369,8 +371,7 @@ impl Parser<'_, '_> {
             self.expect_word("namespace")?;
             self.eat(Kind::Name)?;
             self.end_statement()?;
-            self.edits.erase_item(start, self.before);
-            return Ok(StatementKind::Nothing);
+            return self.erased(start);
         }
         if self.options.typescript && self.is_word("import") {
             let import = self.token.start;
@@ -471,8 +472,7 @@ impl Parser<'_, '_> {
         if is_type {
             self.items.imports.truncate(import);
             self.items.types.extend(name.map(|(name, _)| name));
-            self.edits.erase_item(start, self.before);
-            return Ok(StatementKind::Nothing);
+            return self.erased(start);
         }
         if self.options.script {
             return self.refuse(NO_MODULES, start);
@@ -508,8 +508,7 @@ impl Parser<'_, '_> {
                     )?;
                 }
             }
-            self.edits.erase_item(start, self.before);
-            return Ok(StatementKind::Nothing);
+            return self.erased(start);
         }
         for specifier in &specifiers {
             let name = self.outside_name(specifier.inside_token);
@@ -532,8 +531,7 @@ impl Parser<'_, '_> {
             if let Some(import) = import {
                 self.items.imports.truncate(import);
             }
-            self.edits.erase_item(start, self.before);
-            return Ok(StatementKind::Nothing);
+            return self.erased(start);
         }
         Ok(StatementKind::Other)
     }
@@ -550,15 +548,10 @@ impl Parser<'_, '_> {
                 // `{ type }`, `{ type as x }` name something called `type`; `{ type as }` a type called `as`.
                 is_type = match next.kind {
                     Kind::Name if self.token_is_word(next, "as") => {
-                        let mut lexer = self.lexer;
-                        lexer.seek(next.end);
-                        let third = lexer.next()?;
+                        let third = self.token_after(next)?;
                         match third.kind {
                             Kind::Comma | Kind::BraceClose => true,
-                            _ if self.token_is_word(third, "as") => {
-                                lexer.seek(third.end);
-                                lexer.next()?.kind == Kind::Name
-                            }
+                            _ if self.token_is_word(third, "as") => self.token_after(third)?.kind == Kind::Name,
                             _ => false,
                         }
                     }
@@ -640,16 +633,7 @@ impl Parser<'_, '_> {
         if self.is_binding_name() {
             name = Some(self.binding_name(Declare::of(Binding::Function))?);
         }
-        let outer = self.enter_function(is_async, is_generator);
-        self.signature(None)?;
-        let has_body = self.is(Kind::BraceOpen) || !self.options.typescript;
-        if has_body {
-            self.braced_body()?;
-        }
-        self.leave_function(outer);
-        if !has_body {
-            self.end_statement()?;
-            self.edits.erase_item(start, self.before);
+        if !self.declared_function(start, is_async, is_generator)? {
             return Ok(StatementKind::Nothing);
         }
         self.set_default_of(start, at, name, if is_generator { Call::Never } else { Call::Always })

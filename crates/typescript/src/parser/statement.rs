@@ -222,9 +222,8 @@ impl Parser<'_, '_> {
 
     /// Whether a name follows `token` on its line, and no operator.
     fn is_before_name(&self, token: Token) -> bool {
-        let mut lexer = self.lexer;
-        lexer.seek(token.end);
-        lexer.next().is_ok_and(|next| next.kind == Kind::Name && !next.on_new_line && !self.token_is_word(next, "in"))
+        self.token_after(token)
+            .is_ok_and(|next| next.kind == Kind::Name && !next.on_new_line && !self.token_is_word(next, "in"))
     }
 
     fn labelled_or_expression(&mut self) -> Parse<StatementKind> {
@@ -421,16 +420,7 @@ impl Parser<'_, '_> {
         } else {
             return Err(self.unexpected("expected a name for the function"));
         }
-        let outer = self.enter_function(is_async, is_generator);
-        self.signature(None)?;
-        let has_body = self.is(Kind::BraceOpen) || !self.options.typescript;
-        if has_body {
-            self.braced_body()?;
-        }
-        self.leave_function(outer);
-        if !has_body {
-            self.end_statement()?;
-            self.edits.erase_item(start, self.before);
+        if !self.declared_function(start, is_async, is_generator)? {
             return Ok(StatementKind::Nothing);
         }
         Ok(StatementKind::Function { name, is_generator, start, end: self.before })
