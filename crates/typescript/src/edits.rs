@@ -1,8 +1,8 @@
-//! Changes of a source that leave its lines where they are.
+//! Edits of a source that keep its lines.
 //!
-//! What is erased becomes blanks, UTF-16 unit for unit, so that nothing behind it moves. Only inserted text moves what
-//! follows on its line, and each line on which that happens is noted ([`Shift`]). Where two edits overlap, the one
-//! that begins first wins: an erased declaration hides every edit inside it.
+//! Erased text is replaced by spaces, one per UTF-16 unit, so that the text after it does not move. Inserted text moves the
+//! rest of its line; each such place is recorded as a [`Shift`]. Where two edits overlap, the one that begins first wins:
+//! an erased declaration hides every edit inside it.
 
 use execbox_core::language::{Code, Position, Shift};
 
@@ -16,9 +16,9 @@ struct Edit {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Change {
-    /// To blanks; `first` and `last` stand in for the first and last character, which are ASCII.
+    /// Spaces, with `first` and `last` in place of the first and last character, which are ASCII.
     Blank { first: u8, last: u8 },
-    /// To this text, behind which the range's line ends are kept.
+    /// This text, followed by the line ends of the range.
     Replace(Box<str>),
 }
 
@@ -37,22 +37,22 @@ impl Edits {
         self.list.truncate(len);
     }
 
-    /// Erases a part of something that stays.
+    /// Erases a part of a statement.
     pub(crate) fn erase(&mut self, start: u32, end: u32) {
         self.blank(start, end, b' ', b' ');
     }
 
-    /// Erases a statement or a class member, and separates what stands around it.
+    /// Erases a statement or a class member; a `;` separates its neighbours.
     pub(crate) fn erase_item(&mut self, start: u32, end: u32) {
         self.blank(start, end, b';', b' ');
     }
 
-    /// Erases what a bracket takes the place of: its first character becomes `(`.
+    /// Erases a range, with `(` in place of its first character.
     pub(crate) fn erase_opening(&mut self, start: u32, end: u32) {
         self.blank(start, end, b'(', b' ');
     }
 
-    /// Erases what a bracket takes the place of: its last character becomes `)`.
+    /// Erases a range, with `)` in place of its last character.
     pub(crate) fn erase_closing(&mut self, start: u32, end: u32) {
         self.blank(start, end, b' ', b')');
     }
@@ -67,7 +67,7 @@ impl Edits {
         self.list.push(Edit { start, end, change: Change::Replace(text.into()) });
     }
 
-    /// Inserts `text`, which has no line end. At one place, what was inserted first stands first.
+    /// Inserts `text`, which has no line end. Several insertions at one place keep their order.
     pub(crate) fn insert(&mut self, at: u32, text: impl Into<Box<str>>) {
         self.replace(at, at, text);
     }
@@ -77,7 +77,7 @@ impl Edits {
         if self.list.is_empty() && after.is_empty() {
             return source.into();
         }
-        // Insertions come before a range that begins at the same place, and long ranges before what they hide.
+        // Insertions come before a range that begins at the same place, and long ranges before the edits that they hide.
         self.list.sort_by_key(|edit| (edit.start, edit.start != edit.end, std::cmp::Reverse(edit.end)));
         let mut writer = Writer::new(source);
         for edit in &self.list {
@@ -91,14 +91,14 @@ impl Edits {
     }
 }
 
-/// Writes an edited text and notes where columns shift.
+/// Writes an edited text and records where columns shift.
 struct Writer<'s> {
     source: &'s str,
     text: String,
     shifts: Vec<Shift>,
-    /// How much of the source was taken, in bytes.
+    /// The bytes of the source that are written or skipped.
     taken: usize,
-    /// How much of the source and of the text was counted into the positions below.
+    /// The bytes of the source and of the text that the positions below include.
     counted_source: usize,
     counted_text: usize,
     in_source: Position,
@@ -121,7 +121,7 @@ impl<'s> Writer<'s> {
         }
     }
 
-    /// Takes the source up to byte `end` as it is.
+    /// Copies the source up to byte `end`.
     fn keep(&mut self, end: usize) {
         self.text.push_str(&self.source[self.taken..end]);
         self.taken = end;
@@ -155,7 +155,7 @@ impl<'s> Writer<'s> {
         }
     }
 
-    /// Notes that the text from here on corresponds to the source from here on.
+    /// Records that the text from here on corresponds to the source from here on.
     fn shift(&mut self, inserted: bool) {
         self.in_source = advance(self.in_source, &self.source[self.counted_source..self.taken]);
         self.in_text = advance(self.in_text, &self.text[self.counted_text..]);
@@ -165,7 +165,7 @@ impl<'s> Writer<'s> {
     }
 }
 
-/// The position behind `text`, which begins at `position`.
+/// The position after `text`, which begins at `position`.
 fn advance(mut position: Position, text: &str) -> Position {
     let mut characters = text.chars().peekable();
     while let Some(character) = characters.next() {
@@ -181,7 +181,7 @@ fn advance(mut position: Position, text: &str) -> Position {
     position
 }
 
-/// Whether `character` ends a line, as ECMAScript has it.
+/// Whether `character` ends a line, as defined by ECMAScript.
 pub(crate) fn ends_line(character: char) -> bool {
     matches!(character, '\n' | '\r' | '\u{2028}' | '\u{2029}')
 }
@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn erased_text_moves_nothing() {
+    fn erased_text_keeps_positions() {
         let source = "let é: Map<'😀',\n T> = 1; done";
         let mut edits = Edits::default();
         edits.erase(source.find(':').unwrap() as u32, source.find(" =").unwrap() as u32);
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn inserted_text_is_noted_with_what_it_shifts() {
+    fn insertions_are_recorded_as_shifts() {
         let mut edits = Edits::default();
         edits.insert(5, "return ");
         edits.insert(7, "!");
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_begins_first_hides_what_it_covers() {
+    fn an_earlier_edit_hides_the_edits_that_it_covers() {
         let mut edits = Edits::default();
         edits.erase(4, 6);
         edits.erase_item(2, 8);

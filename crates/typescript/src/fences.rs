@@ -1,18 +1,16 @@
-//! Markdown around the code, and how it is taken away.
+//! Removes Markdown fences around code.
 //!
-//! What is not code is blanked, not cut: every character outside becomes as many spaces as it has
-//! UTF-16 units, and line ends stay, so that lines and columns of the rest are those of the source
-//! as given. This file knows Markdown's fences only as far as people and models write them around
-//! code; it does not parse Markdown.
+//! Text outside the code is replaced by spaces, one per UTF-16 unit, and line ends remain, so that lines and columns of
+//! the code are those of the source. Only fences are recognized; other Markdown is not parsed.
 
 use std::ops::Range;
 
 use crate::Fault;
 
-/// The code of a source that begins with a fence, in an otherwise blank text; `None` if it does not.
+/// The code of a source that begins with a fence, in an otherwise blank text; `None` if it does not begin with one.
 ///
-/// A fence that is never closed ends with the source. A second fenced block is an error: running
-/// half of what was written would be worse.
+/// An unclosed fence ends with the source. A second fenced block is an error, because running only one of them would be
+/// wrong.
 pub(crate) fn opening(source: &str) -> Result<Option<String>, Fault> {
     if let Some(code) = one_line(source) {
         return Ok(Some(blank_outside(source, code)));
@@ -24,7 +22,7 @@ pub(crate) fn opening(source: &str) -> Result<Option<String>, Fault> {
         return Ok(None);
     }
     match blocks.next() {
-        Some(second) => Err(Fault::new("there is more than one fenced block; write one script", second.fence)),
+        Some(second) => Err(Fault::new("more than one fenced code block; write one script", second.fence)),
         None => Ok(Some(blank_outside(source, first.code))),
     }
 }
@@ -115,7 +113,7 @@ fn closes(line: &str, marker: &str) -> bool {
     trim(line).strip_prefix(marker).is_some_and(|rest| rest.chars().all(|c| marker.starts_with(c)))
 }
 
-/// `source` with everything outside `code` blank.
+/// `source` with everything outside `code` replaced by spaces.
 fn blank_outside(source: &str, code: Range<usize>) -> String {
     let mut text = String::with_capacity(source.len());
     let blank = |text: &mut String, outside: &str| {

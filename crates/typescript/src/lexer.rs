@@ -1,7 +1,7 @@
 //! Tokens of JavaScript and TypeScript.
 //!
-//! Some characters mean different tokens in different places, and only the parser knows the place: `/` divides or
-//! begins a regular expression, `}` closes a brace or continues a template, `>` closes type arguments or begins an
+//! Some characters are different tokens in different contexts, which only the parser knows: `/` divides or begins a
+//! regular expression, `}` closes a brace or continues a template, `>` closes type arguments or begins an
 //! operator. The lexer reads such a character alone; the parser asks for the longer token where it fits
 //! ([`regex`](Lexer::regex), [`template_rest`](Lexer::template_rest), [`operator`](Lexer::operator)). So no token is
 //! ever guessed from the ones before it.
@@ -65,17 +65,17 @@ pub(crate) struct Token {
     pub(crate) end: u32,
     /// A line ends between the token before and this one.
     pub(crate) on_new_line: bool,
-    /// A name that is written with escapes, and so is no keyword.
+    /// Whether it is a name with escapes, which is never a keyword.
     pub(crate) escaped: bool,
 }
 
-/// Reads tokens from a text, from any place on.
+/// Reads tokens from a text, from any offset.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Lexer<'s> {
     text: &'s str,
     bytes: &'s [u8],
     at: usize,
-    /// `<!--` and `-->` begin comments, as in scripts; they are refused with an explanation.
+    /// Whether `<!--` and `-->` begin comments, as in scripts; they are errors with an explanation.
     html_comments: bool,
 }
 
@@ -147,7 +147,7 @@ impl<'s> Lexer<'s> {
         self.bytes.get(self.at + ahead).copied()
     }
 
-    // ---- what only the parser can ask for
+    // ---- tokens that depend on the context
 
     /// The regular expression that begins with `slash`.
     pub(crate) fn regex(&mut self, slash: Token) -> Result<Token, Fault> {
@@ -296,7 +296,7 @@ impl<'s> Lexer<'s> {
         if self.at == start { Err(self.unexpected_character()) } else { Ok(escaped) }
     }
 
-    /// Accepts more than numbers: what is wrong within one, the engine says.
+    /// Accepts more than valid numbers; the engine reports the others.
     fn number(&mut self) -> Result<Kind, Fault> {
         let start = self.at;
         let digits = |lexer: &mut Self| {
@@ -328,7 +328,7 @@ impl<'s> Lexer<'s> {
         }
         match self.peek(0) {
             Some(byte) if byte.is_ascii_digit() || (begins_name(byte) && !self.blank_at(self.at)) => {
-                Err(Fault::new("a name directly after a number; is an operator missing?", start))
+                Err(Fault::new("unexpected name directly after a number; is an operator missing?", start))
             }
             _ => Ok(Kind::Number),
         }
@@ -371,7 +371,7 @@ impl<'s> Lexer<'s> {
         }
     }
 
-    // ---- blanks and comments
+    // ---- white space and comments
 
     /// Skips to the next token; true if a line ended before it.
     fn skip_blanks(&mut self) -> Result<bool, Fault> {

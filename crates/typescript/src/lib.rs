@@ -1,37 +1,50 @@
-//! Turns what a language model wrote into what an engine can run: a script into the body of a function, a module
-//! into a standard ES module.
+//! Compiles the JavaScript or TypeScript that a language model wrote into what an engine can run: a script into the body
+//! of a function, a module into a standard ES module.
 //!
-//! Models write scripts as people type into a notebook: fenced in Markdown, TypeScript or JavaScript, with `await` and
-//! `return` where they please, the answer on the last line, or the whole thing wrapped into one async function.
-//! [`TypeScript::script`](Language::script) makes all of that the body of an async function that returns the script's
-//! result. Modules come from programs, and are what they say.
+//! Models write scripts like cells of a notebook: fenced in Markdown, in TypeScript or JavaScript, with top-level `await`
+//! and `return`, with the result on the last line, or with everything in one async function.
+//! [`TypeScript::script`](Language::script) compiles all of these into the body of an async function that returns the
+//! result. Modules are compiled as they are.
+//!
+//! ```
+//! use execbox_core::language::{Language as _, Reading};
+//! use execbox_typescript::TypeScript;
+//!
+//! let source = "const sum: number = 1 + 2;\nsum";
+//! let code = TypeScript.script(source, &Reading::DEFAULT)?;
+//! assert_eq!(code.text, "const sum         = 1 + 2;\nreturn sum");
+//!
+//! let error = TypeScript.script("const = 1;", &Reading::DEFAULT).unwrap_err();
+//! assert_eq!(error.message, "expected a name, found `=`");
+//! # Ok::<(), execbox_core::language::SyntaxError>(())
+//! ```
 //!
 //! ```text
-//!  source ──► fences ──► parser ──► lower ──► edits ──► the source, line for line,
-//!             blank      reads it   enums,    applied    with shifts where columns differ
+//!  source ──► fences ──► parser ──► lower ──► edits ──► code: the source, line for line,
+//!             blank      parse      enums,    applied   with shifts where columns differ
 //!             Markdown   once       namespaces
 //! ```
 //!
-//! **The source is edited in place.** JavaScript stays as it was written, but for the `return` before its last
-//! expression. Types are blanked, so that what stands behind them stays where it was. Only enums, namespaces, parameter
-//! properties and import aliases are written anew, on the lines where they were. So functions print as they were
-//! written, and an engine's positions are those of the source ([`Code`]).
+//! **The source is edited in place.** JavaScript is unchanged, except for the `return` before its last expression. Types
+//! are replaced by spaces, so that the text after them does not move. Only enums, namespaces, parameter properties and
+//! import aliases are rewritten, on the same lines. Functions therefore print as they were written, and positions of the
+//! engine are positions of the source ([`Code`]).
 //!
-//! **Nothing is put around a script** that its source could close: the engine takes the whole text as the body.
+//! **No text is put around a script**, so that a source cannot close a wrapper: the engine takes the whole text as the
+//! body of a function.
 //!
 //! # What this crate does not do
 //!
-//! It does not check types, rewrite newer JavaScript into older, or look for errors that the engine finds anyway: it
-//! accepts all that is valid, and some that is not. Where a specifier leads is for `execbox_core::link`. It does no I/O
-//! and knows no engine.
+//! It does not check types, does not compile newer JavaScript into older, and does not report errors that the engine
+//! reports: it accepts all valid source, and some that is invalid. `execbox_core::link` resolves specifiers. The crate does
+//! no I/O and knows no engine.
 //!
-//! # Hostile source
+//! # Untrusted source
 //!
-//! Reading is linear in the length of the source, but for the places where the grammar needs a try; tokens are
-//! counted, depth is counted, and the caller is asked every few thousand tokens whether to go on: see
-//! [`parser`](self) and [`MAX_DEPTH`].
+//! Parsing is linear in the length of the source, except where the grammar needs backtracking. The number of tokens and
+//! the depth of nesting ([`MAX_DEPTH`]) are limited, and the caller can stop the parser every few thousand tokens.
 
-// A source is shorter than `MAX_SOURCE_BYTES`, and so is everything that is counted in it.
+// Offsets and counts are below `MAX_SOURCE_BYTES`.
 #![allow(clippy::cast_possible_truncation)]
 
 mod edits;
@@ -51,10 +64,10 @@ use execbox_core::language::{Code, Language, Module, ModuleSource, Reading, Synt
 
 pub use parser::MAX_DEPTH;
 
-/// The longest source that is read whatever the limits say, in bytes: offsets have 32 bits.
+/// The maximum length of a source whatever the limits are, in bytes: offsets have 32 bits.
 const MAX_SOURCE_BYTES: usize = 1 << 30;
 
-/// The language of scripts and modules: TypeScript, and so JavaScript.
+/// The language of scripts and modules: TypeScript, which includes JavaScript.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TypeScript;
 
@@ -66,19 +79,20 @@ impl Language for TypeScript {
 
     fn module(&self, source: ModuleSource<'_>, reading: &Reading<'_>, work: &mut u64) -> Result<Module, SyntaxError> {
         check_length(source.text, reading)?;
-        *work = work
-            .checked_sub(source.text.len() as u64)
-            .ok_or_else(|| SyntaxError { message: "the modules are too long together".to_owned(), position: None })?;
+        *work = work.checked_sub(source.text.len() as u64).ok_or_else(|| SyntaxError {
+            message: "the total length of the modules exceeds the limit".to_owned(),
+            position: None,
+        })?;
         guarded(|| module::compile(source, reading.should_stop))
     }
 }
 
-/// Runs `compile`. Should it panic, that source is refused and the host goes on.
+/// Runs `compile`. A panic becomes an error of this source.
 fn guarded<T>(compile: impl FnOnce() -> Result<T, Halt<SyntaxError>>) -> Result<T, SyntaxError> {
     match catch_unwind(AssertUnwindSafe(compile)) {
         Ok(compiled) => compiled.map_err(Halt::into_error),
         Err(_panic) => {
-            let message = "the front end fails on this source; write it in another way".to_owned();
+            let message = "internal error while compiling this source; rewrite it".to_owned();
             Err(SyntaxError { message, position: None })
         }
     }
@@ -93,14 +107,14 @@ fn check_length(source: &str, reading: &Reading<'_>) -> Result<(), SyntaxError> 
     Err(SyntaxError { message, position: None })
 }
 
-/// Why reading ended early.
+/// Why parsing ended early.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Halt<F = Fault> {
-    /// The source is refused.
+    /// The source is invalid in this reading; another reading may be valid.
     Fault(F),
-    /// The source is refused in whatever way it is read: it costs too much.
+    /// The source is invalid in every reading: it exceeds a limit.
     Fatal(F),
-    /// The caller said so.
+    /// The caller stopped the parser.
     Stopped,
 }
 
@@ -124,7 +138,7 @@ impl Halt<SyntaxError> {
     fn into_error(self) -> SyntaxError {
         match self {
             Self::Fault(error) | Self::Fatal(error) => error,
-            Self::Stopped => SyntaxError { message: "reading the source was stopped".to_owned(), position: None },
+            Self::Stopped => SyntaxError { message: "compiling was stopped".to_owned(), position: None },
         }
     }
 }
@@ -135,12 +149,12 @@ impl From<Fault> for Halt {
     }
 }
 
-/// Why a source is refused, and where: a byte offset into the text being compiled.
+/// Why a source is invalid, with a byte offset into the text that is compiled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Fault {
     message: String,
     offset: usize,
-    /// How far reading came: of two readings of one text, the fault of the one that came further is told.
+    /// How far the parser came: of two readings of one text, the fault of the further one is reported.
     reached: usize,
 }
 
@@ -149,12 +163,12 @@ impl Fault {
         Self { message: message.into(), offset, reached: offset }
     }
 
-    /// The fault of the reading that came further; of the first one if they tie.
+    /// The fault of the reading that came further; `self` if both came equally far.
     fn further(self, other: Self) -> Self {
         if other.reached > self.reached { other } else { self }
     }
 
-    /// The error that it is; `text` is the text that it is in.
+    /// Converts the fault to an error with a position in `text`.
     fn within(self, text: &str) -> SyntaxError {
         SyntaxError { position: Some(positions::position(text, self.offset)), message: self.message }
     }

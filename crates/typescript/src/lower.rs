@@ -1,15 +1,15 @@
-//! What TypeScript writes that JavaScript writes otherwise: enums, namespaces and import aliases.
+//! Lowers TypeScript constructs to JavaScript: enums, namespaces and import aliases.
 //!
-//! The parser records them with their places; [`lower`] decides, once all names are known, what each becomes, as
-//! TypeScript's own compiler (5.9) does, and says it in edits:
+//! The parser records them with their offsets. When all names are known, [`lower`] writes edits with the same result as
+//! the TypeScript compiler (5.9):
 //!
 //! ```text
 //! enum E { A, B = A + 1, C = 'c' }     var E;(function (E) { E[E["A"] = 0] = "A"; E[E["B"] = E.A + 1] = "B"; E["C"] = 'c' })(E || (E = {}));
 //! namespace N { export let x = 1; x }  var N;(function (N) { N.x = 1; N.x })(N || (N = {}));
 //! ```
 //!
-//! Nothing is folded: initializers stay what they are, and only whether one is a constant number or string is worked
-//! out, because a member that is a string has no reverse mapping. So the result is never much longer than the source.
+//! Initializers are not folded. Only whether one is a constant number or string is computed, because string members have
+//! no reverse mapping. The result is therefore never much longer than the source.
 
 use std::collections::HashMap;
 
@@ -18,15 +18,15 @@ use crate::parser::{Options, Parse, Parser};
 use crate::scopes::{Binding, Found, NameId, Reference, ScopeId, Scopes, Use};
 use crate::{Fault, Halt};
 
-/// How many declarations may become visible in further bodies of their enums and namespaces.
+/// The maximum number of declarations that become visible in other bodies of their enums and namespaces.
 const MAX_MERGED: usize = 1_000_000;
 
 // ---- what the parser records
 
-/// A name and where it stands.
+/// A name with its start and end.
 pub(crate) type NameAt = (NameId, u32, u32);
 
-/// By what a declaration is exported. Offsets are where `export` stands (of inner names of `A.B`, somewhere).
+/// What exports a declaration, with the offset of `export` (unspecified for inner names of `A.B`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exported {
     No,
@@ -38,18 +38,18 @@ pub(crate) enum Exported {
 #[derive(Debug)]
 pub(crate) struct EnumItem {
     pub(crate) name: NameAt,
-    /// Where it is declared.
+    /// The scope that declares it.
     pub(crate) scope: ScopeId,
     /// The scope of its members.
     pub(crate) body: ScopeId,
     pub(crate) exported: Exported,
-    /// Where `enum` or `const enum` stands.
+    /// The offset of `enum` or `const enum`.
     pub(crate) start: u32,
-    /// Behind `{`.
+    /// The offset after `{`.
     pub(crate) body_start: u32,
-    /// At `}`.
+    /// The offset of `}`.
     pub(crate) body_end: u32,
-    /// Declared with `var`, else with `let`.
+    /// Whether it is declared with `var` instead of `let`.
     pub(crate) is_hoisted: bool,
     pub(crate) members: Vec<Member>,
 }
@@ -62,7 +62,7 @@ pub(crate) struct Member {
     end: u32,
     /// The name or string in it.
     key: (u32, u32),
-    /// What is known of the initializer, and where it ends.
+    /// The constant of the initializer, if known, and the end of the initializer.
     pub(crate) value: Option<(Option<u32>, u32)>,
     /// The last member before this one that has an initializer.
     pub(crate) anchor: Option<usize>,
@@ -88,9 +88,9 @@ pub(crate) struct NamespaceItem {
     pub(crate) is_hoisted: bool,
     /// The number of its declaration.
     pub(crate) declaration: usize,
-    /// Nothing of it is there at run time.
+    /// Whether it has no value at run time.
     pub(crate) is_type: bool,
-    /// Not the first name of `A.B`.
+    /// Whether it is not the first name of `A.B`.
     pub(crate) is_inner: bool,
 }
 
@@ -98,15 +98,15 @@ pub(crate) struct NamespaceItem {
 #[derive(Debug)]
 pub(crate) struct AliasItem {
     pub(crate) name: NameAt,
-    /// Where `import` stands.
+    /// The offset of `import`.
     pub(crate) import: u32,
     pub(crate) exported: Exported,
-    /// Behind the entity, before a semicolon.
+    /// The end of the entity, before a semicolon.
     pub(crate) end: u32,
     pub(crate) statement: (u32, u32),
 }
 
-/// What an expression is made of, as far as constants can be. Parts have lower numbers than the whole.
+/// An expression that may be constant. Parts have lower numbers than the whole.
 #[derive(Debug)]
 pub(crate) enum Constant {
     Number,
@@ -164,28 +164,28 @@ impl Operator {
         Self { precedence, result }
     }
 
-    /// Whether this operator takes an operand that stands between it and `next`.
+    /// Whether this operator takes the operand between it and `next`.
     pub(crate) fn binds_before(self, next: Self) -> bool {
         self.precedence > next.precedence || (self.precedence == next.precedence && self.precedence != 14)
     }
 }
 
-/// Everything of a source that is lowered.
+/// The constructs of a source that are lowered.
 #[derive(Debug, Default)]
 pub(crate) struct Lowered {
     pub(crate) enums: Vec<EnumItem>,
     pub(crate) namespaces: Vec<NamespaceItem>,
     pub(crate) aliases: Vec<AliasItem>,
     constants: Vec<Constant>,
-    /// Functions and classes that a namespace exports: its number, the declaration, and where that ends.
+    /// Functions and classes that a namespace exports: its number, the declaration, and the end of the declaration.
     pub(crate) assigned: Vec<(u32, usize, u32)>,
-    /// Where the default export of a script stands that has no name.
+    /// The offset of the default export of a script, if it has no name.
     pub(crate) default_export: Option<u32>,
     /// The name that a script exports as its default.
     pub(crate) default_value: Option<(u32, u32)>,
 }
 
-/// Where recording stood, to go back to.
+/// The number of recorded items, to rewind to.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Mark([usize; 5]);
 
@@ -210,7 +210,7 @@ impl Lowered {
 
 // ---- what names are used for
 
-/// What resolving the names of a source found out about those that come from outside.
+/// How a source uses names from outside.
 #[derive(Debug, Default)]
 pub(crate) struct Uses {
     /// For every imported name: used as a value, used as a type.
@@ -219,7 +219,7 @@ pub(crate) struct Uses {
     pub(crate) free: Vec<NameId>,
 }
 
-/// Writes what has to be lowered as edits, and says what names are used for.
+/// Writes the edits of all constructs, and returns how names are used.
 pub(crate) fn lower(parser: &mut Parser<'_, '_>) -> Parse<Uses> {
     let merged = Merged::find(&parser.scopes, &parser.lowered)?;
     let count: usize = merged.visible.values().map(Vec::len).sum();
@@ -231,17 +231,17 @@ pub(crate) fn lower(parser: &mut Parser<'_, '_>) -> Parse<Uses> {
     Ok(uses)
 }
 
-/// The bodies of enums and namespaces that belong together: by the scope and the name that they are declared with.
+/// The bodies of enums and namespaces that are merged: those with the same scope and name.
 struct Merged {
-    /// What is visible in a body of what other bodies declare.
+    /// The declarations of other bodies that are visible in a body.
     visible: HashMap<ScopeId, Vec<usize>>,
-    /// The enums of one name.
+    /// The enums by scope and name.
     enums: HashMap<(ScopeId, NameId), Vec<usize>>,
-    /// For every enum, by what it is found in `enums`.
+    /// For every enum, its key in `enums`.
     enum_keys: HashMap<usize, (ScopeId, NameId)>,
-    /// The first declaration of a name in a scope that is there at run time.
+    /// The first declaration of a name in a scope that exists at run time.
     first: HashMap<(ScopeId, NameId), usize>,
-    /// What a body of a namespace exports.
+    /// The exports of a body of a namespace.
     exports: HashMap<(ScopeId, NameId), usize>,
 }
 
@@ -295,7 +295,7 @@ impl Merged {
             let all: Vec<usize> = bodies.iter().filter_map(|body| exports.get(body)).flatten().copied().collect();
             count += all.len() * bodies.len();
             if count > MAX_MERGED {
-                return Err(Halt::Fatal(Fault::new("too many declarations of one enum or namespace are merged", 0)));
+                return Err(Halt::Fatal(Fault::new("too many merged declarations of enums or namespaces", 0)));
             }
             for body in bodies {
                 visible.insert(
@@ -308,11 +308,11 @@ impl Merged {
     }
 }
 
-/// What is known of a value.
+/// The known part of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Known {
     value: Option<KnownValue>,
-    /// A string by its form, whatever its parts are.
+    /// Whether its syntax makes it a string, whatever its parts are.
     is_string: bool,
 }
 
@@ -322,7 +322,7 @@ enum KnownValue {
     String,
 }
 
-/// What a name or a member of a name means, as far as constants need it.
+/// What a name or a member of a name refers to, for constants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Meaning {
     Enum(ScopeId, NameId),
@@ -337,9 +337,9 @@ struct Lowering<'p, 's> {
     merged: &'p Merged,
     /// The parameter of the function that each body becomes.
     parameters: HashMap<ScopeId, String>,
-    /// What the names in constants lead to, by where they stand.
+    /// The declarations of the names in constants, by offset.
     constant_names: HashMap<u32, Option<Found>>,
-    /// Names that are members of a body: where, how used, and of which body.
+    /// Names that are members of a body: the reference and the body.
     qualified: Vec<(Reference, ScopeId)>,
     alias_is_used: Vec<bool>,
     /// For every enum and name of a member, its number.
@@ -370,7 +370,7 @@ impl<'p, 's> Lowering<'p, 's> {
         lowering
     }
 
-    /// A body's parameter has the name of what the body belongs to, unless that is declared again inside.
+    /// The parameter of a body has the name of its enum or namespace, unless the body declares that name.
     fn name_parameters(&mut self) {
         let enums = self.lowered.enums.iter().map(|item| (item.name.0, item.scope, item.body));
         let items: Vec<_> =
@@ -378,7 +378,7 @@ impl<'p, 's> Lowering<'p, 's> {
         if items.is_empty() {
             return;
         }
-        // For every name the scope that declares it, or none if several do.
+        // For every name the scope that declares it; `None` if several scopes do.
         let mut declared: HashMap<NameId, Option<ScopeId>> = HashMap::new();
         for declaration in self.scopes.declarations().iter().filter(|declaration| declaration.binding.is_value()) {
             let scope = declared.entry(declaration.name).or_insert(Some(declaration.scope));
@@ -401,7 +401,7 @@ impl<'p, 's> Lowering<'p, 's> {
         }
     }
 
-    /// Follows every name to its declaration.
+    /// Resolves every name to its declaration.
     fn resolve(&mut self, imports: usize) -> Uses {
         let mut uses = Uses { imports: vec![(false, false); imports], free: Vec::new() };
         let mut is_free = std::collections::HashSet::new();
@@ -442,7 +442,7 @@ impl<'p, 's> Lowering<'p, 's> {
 
     // ---- what is known of values
 
-    /// Works out every constant, each after its parts.
+    /// Evaluates every constant, each after its parts.
     fn evaluate(&mut self) {
         let mut meanings: Vec<Option<Meaning>> = Vec::with_capacity(self.lowered.constants.len());
         for constant in &self.lowered.constants {
@@ -501,7 +501,7 @@ impl<'p, 's> Lowering<'p, 's> {
         (known, None)
     }
 
-    /// What is known of what a declaration declares.
+    /// The known value of a declaration.
     fn declared(&self, number: usize) -> (Known, Option<Meaning>) {
         match self.scopes.declarations()[number].binding {
             Binding::Constant(constant) => (self.known.get(constant as usize).copied().unwrap_or_default(), None),
@@ -538,7 +538,7 @@ impl<'p, 's> Lowering<'p, 's> {
         Known { value, is_string: false }
     }
 
-    /// The key of a member as a string literal, and what it stands for.
+    /// The key of a member as a string literal, and its value.
     fn key_text(&self, member: &Member) -> (String, String) {
         let text = &self.text[member.key.0 as usize..member.key.1 as usize];
         if text.starts_with(['"', '\'']) {
@@ -617,7 +617,7 @@ impl<'p, 's> Lowering<'p, 's> {
         }
     }
 
-    /// What the function of a body is called with.
+    /// The argument of the function of a body.
     fn argument(&self, exported: Exported, name: &str) -> String {
         match exported {
             Exported::ByNamespace(namespace, _) => {

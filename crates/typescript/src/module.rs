@@ -1,20 +1,18 @@
-//! Modules: from source to what the engine runs, and to what linking has to know.
+//! Compiles a module into code for the engine and the records that linking needs.
 //!
-//! Modules come from programs and not from chats, so nothing is stripped around them. A dialect is what it says: what
-//! is not JavaScript, but would be TypeScript, is refused with that explanation; what is TypeScript's dialect and only
-//! valid as JavaScript is read as that.
+//! Markdown fences are not removed from modules. In the JavaScript dialect, TypeScript syntax is an error that names the
+//! dialect. In the TypeScript dialect, source that is valid only as JavaScript is compiled as such.
 //!
 //! # Imports in TypeScript
 //!
-//! TypeScript's own compiler drops an import that is never used as a value, for it may be a type. Here one that is used
-//! *as a type* and never as a value is dropped, and with the last of its names the declaration. One that is *never
-//! used* stays: the module contract (§3.2) says that importing what is not there is an error, and a source that is
-//! plain JavaScript means the same in both dialects.
+//! The TypeScript compiler removes an import that is never used as a value, because it may be a type. This crate removes
+//! a name that is used *as a type* and never as a value, and the declaration with its last name. A name that is *never
+//! used* remains: importing a missing name is an error (§3.2), and plain JavaScript has the same meaning in both dialects.
 //!
 //! # Globals
 //!
-//! A name that no scope of the module binds is free. A free one that names a global (§3.4) is bound by an import
-//! behind the source's last line; imports are hoisted.
+//! A name that no scope of the module binds is free. A free name of a global (§3.4) is bound by an import after the last
+//! line of the source; imports are hoisted.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,7 +26,7 @@ use crate::scopes::Binding;
 
 use crate::{Fault, Halt, positions};
 
-/// Compiles `source`; `stop` is asked now and then whether to give up.
+/// Compiles `source`; `stop` is called regularly and ends the parser when it returns true.
 pub(crate) fn compile(source: ModuleSource<'_>, stop: &dyn Fn() -> bool) -> Result<Module, Halt<SyntaxError>> {
     let module = match source.dialect {
         Dialect::TypeScript => match read(source, true, stop) {
@@ -41,7 +39,8 @@ pub(crate) fn compile(source: ModuleSource<'_>, stop: &dyn Fn() -> bool) -> Resu
         Dialect::JavaScript => match read(source, false, stop) {
             Err(Halt::Fault(fault)) => match read(source, true, stop) {
                 Ok(_) => {
-                    let message = format!("{}; this is TypeScript, and the language is JavaScript", fault.message);
+                    let message =
+                        format!("{}; this is TypeScript syntax, but the language is JavaScript", fault.message);
                     Err(Halt::Fault(Fault::new(message, fault.offset)))
                 }
                 Err(Halt::Fault(_)) => Err(Halt::Fault(fault)),
@@ -77,14 +76,14 @@ fn read(source: ModuleSource<'_>, typescript: bool, stop: &dyn Fn() -> bool) -> 
     Ok(module)
 }
 
-/// What stays of the imports.
+/// The imports that remain.
 pub(crate) struct Kept {
-    /// For every import declaration its number among those that stay.
+    /// For every import declaration its number among the remaining ones.
     pub(crate) imports: Vec<Option<usize>>,
     names: Vec<bool>,
 }
 
-/// Erases the imports that are used as types alone.
+/// Erases the imports that are used only as types.
 pub(crate) fn keep_imports(parser: &mut Parser<'_, '_>, uses: &Uses) -> Kept {
     let exported: BTreeSet<_> = parser
         .items
@@ -122,7 +121,7 @@ pub(crate) fn keep_imports(parser: &mut Parser<'_, '_>, uses: &Uses) -> Kept {
             continue;
         }
         parser.edits.erase(name.start, name.end);
-        // Without `* as name`, the comma behind the default import has to go.
+        // Without `* as name`, the comma after the default import is erased, too.
         if name.imported.is_none()
             && let Some(default) = number.checked_sub(1).map(|before| &parser.items.names[before])
             && default.import == name.import
@@ -134,7 +133,7 @@ pub(crate) fn keep_imports(parser: &mut Parser<'_, '_>, uses: &Uses) -> Kept {
     Kept { imports, names }
 }
 
-/// Erases the exports in braces that turn out to be types; for every export, whether it stays.
+/// Erases the exports in braces that are types. Returns for every export whether it remains.
 fn keep_exports(parser: &mut Parser<'_, '_>) -> Parse<Vec<bool>> {
     let outermost = crate::scopes::ScopeId::OUTERMOST;
     let mut values = BTreeSet::new();
@@ -176,7 +175,7 @@ fn keep_exports(parser: &mut Parser<'_, '_>) -> Parse<Vec<bool>> {
                 }
                 true
             }
-            // A function or class that a namespace is merged with is exported once.
+            // A function or class merged with a namespace is exported once.
             ExportItem::Local { name, .. } => seen.insert(name.clone()),
             ExportItem::DefaultName { .. } | ExportItem::All { .. } => true,
         });
@@ -184,7 +183,7 @@ fn keep_exports(parser: &mut Parser<'_, '_>) -> Parse<Vec<bool>> {
     Ok(kept)
 }
 
-/// What linking has to know.
+/// The records that linking needs.
 fn records(parser: &Parser<'_, '_>, kept: &Kept, kept_exports: &[bool]) -> Module {
     let items = &parser.items;
     let mut offsets: Vec<u32> = items.imports.iter().map(|import| import.position).collect();

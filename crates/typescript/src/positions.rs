@@ -1,6 +1,6 @@
-//! Places in text: from byte offsets to lines and columns.
+//! Positions in text: from byte offsets to lines and columns.
 //!
-//! Lines end where ECMAScript says (`\n`, `\r\n`, `\r`, U+2028, U+2029); columns count UTF-16 units.
+//! Lines end as defined by ECMAScript (`\n`, `\r\n`, `\r`, U+2028, U+2029); columns count UTF-16 units.
 
 use execbox_core::language::Position;
 
@@ -10,7 +10,7 @@ pub(crate) fn position(text: &str, offset: usize) -> Position {
     Cursor::new(text).position(offset)
 }
 
-/// Finds positions of offsets that grow, in one pass over the text for all of them.
+/// Finds the positions of ascending offsets in one pass over the text.
 #[derive(Debug)]
 pub(crate) struct Cursor<'t> {
     text: &'t str,
@@ -23,7 +23,7 @@ impl<'t> Cursor<'t> {
         Self { text, at: 0, position: Position { line: 1, column: 1 } }
     }
 
-    /// The position of `offset`, or where the cursor is if that is further on.
+    /// The position of `offset`, or of the cursor if that is further on.
     pub(crate) fn position(&mut self, offset: usize) -> Position {
         let mut characters = self.text[self.at..].chars().peekable();
         while let Some(character) = characters.next() {
@@ -52,7 +52,7 @@ mod tests {
     #[test]
     fn columns_count_utf_16_units_and_lines_end_everywhere() {
         let text = "a😀b\r\nc\rd\u{2028}é!";
-        let at = |needle: char| position(text, text.find(needle).expect("it is there"));
+        let at = |needle: char| position(text, text.find(needle).expect("the text contains it"));
         assert_eq!(at('b'), Position { line: 1, column: 4 });
         assert_eq!(at('c'), Position { line: 2, column: 1 });
         assert_eq!(at('d'), Position { line: 3, column: 1 });

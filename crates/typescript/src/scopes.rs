@@ -1,4 +1,4 @@
-//! What names mean: the scopes of a source, what they declare, and which declaration a name refers to.
+//! The scopes of a source, their declarations, and the resolution of names.
 //!
 //! The parser records scopes, declarations and references in the order of the source; [`resolve`](Scopes::resolve)
 //! then visits each once, with a stack of declarations for every name. Nothing here recurses, and a lookup takes the
@@ -10,7 +10,7 @@ use std::hash::BuildHasherDefault;
 
 use crate::lexer::unicode_escape;
 
-/// A name, by its number in [`Names`].
+/// The number of a name in [`Names`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct NameId(u32);
 
@@ -22,7 +22,7 @@ pub(crate) struct Names<'s> {
 }
 
 impl<'s> Names<'s> {
-    /// The number of the name that is written as `text`; `escaped`: with escapes.
+    /// The number of the name `text`, which contains escapes if `escaped`.
     pub(crate) fn id(&mut self, text: &'s str, escaped: bool) -> NameId {
         let text = if escaped { Cow::Owned(unescaped(text)) } else { Cow::Borrowed(text) };
         if let Some(id) = self.ids.get(&text) {
@@ -43,7 +43,7 @@ impl<'s> Names<'s> {
     }
 }
 
-/// What a name with escapes is without them.
+/// A name with its escapes decoded.
 pub(crate) fn unescaped(text: &str) -> String {
     let mut name = String::with_capacity(text.len());
     let mut at = 0;
@@ -102,7 +102,7 @@ pub(crate) enum Binding {
     Import(u32),
     /// An interface, type alias or type parameter.
     Type,
-    /// Something declared that is nothing at run time: `declare const`.
+    /// A declaration without a value at run time: `declare const`.
     Ambient,
 }
 
@@ -155,7 +155,7 @@ enum Event {
     Refer(Reference),
 }
 
-/// Everything about names that a source was found to have.
+/// The scopes, declarations and references of a source.
 #[derive(Debug, Default)]
 pub(crate) struct Scopes<'s> {
     pub(crate) names: Names<'s>,
@@ -166,7 +166,7 @@ pub(crate) struct Scopes<'s> {
     current: Option<ScopeId>,
 }
 
-/// Where recording stood, to go back to.
+/// The number of recorded items, to rewind to.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Mark {
     scopes: usize,
@@ -249,7 +249,7 @@ impl Scopes<'_> {
         &self.declarations
     }
 
-    /// Hands every reference, in the order of the source, to `each`, with what it leads to.
+    /// Calls `each` with every reference, in the order of the source, and the declaration that it refers to.
     ///
     /// `merged` are declarations that are visible in a further scope: the members of an enum or the exports of a
     /// namespace in another of its bodies.
@@ -285,7 +285,7 @@ impl Scopes<'_> {
     }
 }
 
-/// The declaration that a reference leads to, by its number, and the scope in which it is visible.
+/// The number of the declaration that a reference refers to, and the scope in which it is visible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) declaration: usize,

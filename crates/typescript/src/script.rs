@@ -1,16 +1,16 @@
-//! Scripts: from what a model wrote to the body of an async function that returns the result.
+//! Compiles a script into the body of an async function that returns the result.
 //!
 //! | the program is | the result is |
 //! |---|---|
 //! | one object literal, with or without semicolons behind it | the object |
-//! | one async arrow or async function expression | what calling it gives |
-//! | one function declaration, with or without a name (not a generator) | what calling it gives |
-//! | a program with a default export | the export; if that is a function, what calling it gives |
+//! | one async arrow or async function expression | the result of calling it |
+//! | one function declaration, with or without a name (not a generator) | the result of calling it |
+//! | a program with a default export | the export, or the result of calling it if it is a function |
 //! | anything else | the value of the last statement, if it is an expression |
 //!
-//! The last statement is looked for inside blocks, `if`, `try`, `catch` and labels; loops give nothing. Exports lose
-//! the `export`, because a script has no modules; imports of values are refused. What is JavaScript is read as that;
-//! what is not, as TypeScript; of two faults, the one further on is told.
+//! The last statement is searched for inside blocks, `if`, `try`, `catch` and labels; loops have no value. The keyword
+//! `export` is erased, because a script has no modules; imports of values are errors. The source is parsed as JavaScript
+//! and, if that fails, as TypeScript; of the two faults, the one further on is reported.
 
 use std::collections::HashSet;
 
@@ -23,7 +23,7 @@ use crate::parser::{
 use crate::scopes::unescaped;
 use crate::{Fault, Halt, fences, lower, module};
 
-/// Compiles `source`; `stop` is asked now and then whether to give up.
+/// Compiles `source`; `stop` is called regularly and ends the parser when it returns true.
 pub(crate) fn compile(source: &str, stop: &dyn Fn() -> bool) -> Result<Code, Halt<SyntaxError>> {
     let within = |text: &str| {
         let text = text.to_owned();
@@ -42,7 +42,7 @@ pub(crate) fn compile(source: &str, stop: &dyn Fn() -> bool) -> Result<Code, Hal
     }
 }
 
-/// Compiles `text`, in which only code is left.
+/// Compiles `text`, which contains only code.
 fn compile_text(text: &str, stop: &dyn Fn() -> bool) -> Parse<Code> {
     let budget = Budget::new(text.len(), stop);
     let javascript = Options { typescript: false, script: true, scopes: false };
@@ -57,7 +57,7 @@ fn compile_text(text: &str, stop: &dyn Fn() -> bool) -> Parse<Code> {
     }
 }
 
-/// Reads `text` as one language: as an object literal if it can be one, else as statements.
+/// Parses `text` in one language: as an object literal if possible, otherwise as statements.
 fn read(text: &str, options: Options, budget: Budget<'_>) -> Parse<Code> {
     let mut parser = Parser::new(text, options, budget)?;
     if !parser.is(Kind::BraceOpen) {
@@ -121,7 +121,7 @@ fn statements(mut parser: Parser<'_, '_>) -> Parse<Code> {
     finish(parser, "")
 }
 
-/// The text behind a script with a default export: it returns the export.
+/// The text after a script with a default export, which returns the export.
 fn export_result(parser: &mut Parser<'_, '_>, default: ExportDefault) -> String {
     let text = parser.text();
     let (name, call) = if let Some((start, end)) = default.name {
@@ -143,7 +143,7 @@ fn export_result(parser: &mut Parser<'_, '_>, default: ExportDefault) -> String 
     }
 }
 
-/// A name that `text` does not have.
+/// A name that does not occur in `text`.
 fn unused_name(text: &str) -> String {
     let name = "$result";
     let numbers: HashSet<&str> = text
@@ -163,7 +163,7 @@ fn unused_name(text: &str) -> String {
     format!("{name}{number}")
 }
 
-/// How long `export default` or `export =` is.
+/// The length of `export default` or `export =`.
 fn export_length(text: &str, start: u32) -> u32 {
     let behind = &text[start as usize + "export".len()..];
     let end = match (behind.find("default"), behind.find('=')) {
@@ -180,11 +180,11 @@ fn is_class(parser: &Parser<'_, '_>, name: &str) -> bool {
     parser.items.classes.iter().any(|class| parser.scopes.names.text(*class) == name)
 }
 
-/// Lowers what is TypeScript, and applies all edits.
+/// Lowers TypeScript, and applies all edits.
 fn finish(mut parser: Parser<'_, '_>, after: &str) -> Parse<Code> {
     if parser.options.typescript {
         let uses = lower::lower(&mut parser)?;
-        // What is used as a type alone is erased; anything else cannot be imported.
+        // Imports that are used only as types are erased; a script cannot have others.
         let kept = module::keep_imports(&mut parser, &uses);
         if let Some(import) =
             parser.items.imports.iter().zip(&kept.imports).find_map(|(import, kept)| kept.map(|_| import))

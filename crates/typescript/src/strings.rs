@@ -2,7 +2,7 @@
 
 use crate::lexer::unicode_escape;
 
-/// What the literal `text`, with its quotes, stands for. A lone surrogate becomes U+FFFD.
+/// The value of the literal `text`, which includes its quotes. A lone surrogate becomes U+FFFD.
 pub(crate) fn value(text: &str) -> String {
     let inner = text.get(1..text.len().saturating_sub(1)).unwrap_or_default();
     let mut value = String::with_capacity(inner.len());
@@ -15,7 +15,7 @@ pub(crate) fn value(text: &str) -> String {
     value
 }
 
-/// Adds what the escape at the start of `text` stands for, and returns what is behind it.
+/// Adds the value of the escape at the start of `text`, and returns the text after it.
 fn escape<'t>(text: &'t str, value: &mut String) -> &'t str {
     if let Some((character, end)) = unicode_escape(text, 0) {
         value.push(character);
@@ -53,7 +53,7 @@ mod tests {
     use super::value;
 
     #[test]
-    fn escapes_are_what_they_stand_for() {
+    fn escapes_are_decoded() {
         for (text, expected) in [
             (r"'a\tb\x41\u0042\u{43}'", "a\tbABC"),
             (r#""it\'s""#, "it's"),

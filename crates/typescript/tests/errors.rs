@@ -1,4 +1,4 @@
-//! What is not a script, what is said about it, and where.
+//! Errors of invalid scripts, with their positions.
 
 use std::fmt::Write;
 
@@ -58,7 +58,7 @@ const NOT_SCRIPTS: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn what_is_not_a_script_is_explained() {
+fn invalid_scripts_have_errors_with_positions() {
     let mut explained = String::new();
     for (name, source) in NOT_SCRIPTS {
         let said = match TypeScript.script(source, &Reading::DEFAULT) {
@@ -74,9 +74,9 @@ fn what_is_not_a_script_is_explained() {
 }
 
 #[test]
-fn a_source_that_is_too_long_is_refused() {
+fn a_source_that_is_too_long_is_rejected() {
     let source = " ".repeat(DEFAULT_MAX_SOURCE_BYTES + 1);
-    let error = TypeScript.script(&source, &Reading::DEFAULT).expect_err("it is too long");
+    let error = TypeScript.script(&source, &Reading::DEFAULT).expect_err("the source is too long");
     assert_eq!(error.message, "the source is 4194305 bytes long; the limit is 4194304");
     assert_eq!(error.position, None);
 }

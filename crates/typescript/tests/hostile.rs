@@ -1,4 +1,5 @@
-//! Source that tries to overflow the host's stack, or to keep its parser busy: the tests end, in time or by a refusal.
+//! Source that tries to overflow the stack of the host, or to keep its parser busy: compiling ends in time, with code or
+//! an error.
 //!
 //! All of it runs in threads with one megabyte of stack. A stack overflow would end the process, and
 //! so the test.
@@ -16,12 +17,12 @@ use oxc_parser::{ParseOptions, Parser};
 use oxc_span::SourceType;
 use proptest::prelude::*;
 
-/// Runs `test` where there is little stack.
+/// Runs `test` with a small stack.
 fn on_a_small_stack(test: impl FnOnce() + Send + 'static) {
     thread::Builder::new().stack_size(1024 * 1024).spawn(test).expect("a thread").join().expect("it does not panic");
 }
 
-/// Compiles `source`, whatever comes of it. What that may cost is bounded in tokens.
+/// Compiles `source` and ignores the result. The cost is limited in tokens.
 fn compiles_or_not(source: &str) -> Result<String, SyntaxError> {
     let compiled = TypeScript.script(source, &Reading::DEFAULT);
     compiled.map(|code| code.text)
@@ -39,7 +40,7 @@ fn compiles_or_not_as_module(text: &str) -> [Result<Module, SyntaxError>; 2] {
 /// Text before, what is repeated, text in the middle, what is repeated after it, text at the end.
 type Nest = (&'static str, &'static str, &'static str, &'static str, &'static str);
 
-/// Everything that contains itself.
+/// All constructs that can be nested.
 const JAVASCRIPT: &[Nest] = &[
     ("", "(", "1", ")", ""),
     ("", "(", "", "", ""),
@@ -193,12 +194,12 @@ const TYPES: &[Nest] = &[
 ];
 
 #[test]
-fn nests_of_javascript_are_no_danger() {
+fn nested_javascript_does_not_overflow_the_stack() {
     on_a_small_stack(|| compile_all(JAVASCRIPT));
 }
 
 #[test]
-fn nests_of_types_are_no_danger() {
+fn nested_types_do_not_overflow_the_stack() {
     on_a_small_stack(|| compile_all(TYPES));
 }
 
@@ -236,17 +237,17 @@ const MODULES: &[Nest] = &[
 ];
 
 #[test]
-fn nests_in_modules_are_no_danger() {
+fn nested_module_items_do_not_overflow_the_stack() {
     on_a_small_stack(|| compile_all_as_modules(MODULES));
 }
 
 #[test]
-fn nests_of_javascript_in_modules_are_no_danger() {
+fn nested_javascript_in_modules_does_not_overflow_the_stack() {
     on_a_small_stack(|| compile_all_as_modules(JAVASCRIPT));
 }
 
 #[test]
-fn nests_of_types_in_modules_are_no_danger() {
+fn nested_types_in_modules_do_not_overflow_the_stack() {
     on_a_small_stack(|| compile_all_as_modules(TYPES));
 }
 
@@ -275,18 +276,18 @@ fn compile_all(nests: &[Nest]) {
 }
 
 #[test]
-fn deep_nesting_is_refused_with_its_place() {
+fn deep_nesting_is_an_error_with_a_position() {
     let error = compiles_or_not(&"(".repeat(100_000)).expect_err("it is too deep");
-    assert_eq!(error.message, format!("more than {} levels are nested here", execbox_typescript::MAX_DEPTH));
+    assert_eq!(error.message, format!("nesting deeper than {} levels", execbox_typescript::MAX_DEPTH));
     assert_eq!(error.position.map(|at| at.line), Some(1));
 }
 
 #[test]
-fn ambiguities_that_multiply_are_refused() {
+fn multiplying_ambiguities_are_rejected() {
     let source = format!("let y:T=1;{}1", "(a=b<".repeat(500));
     let error = compiles_or_not(&source).expect_err("it is not TypeScript");
     assert!(
-        error.message.starts_with("this is too ambiguous to read") || error.message.contains("expected"),
+        error.message.starts_with("source too ambiguous to parse") || error.message.contains("expected"),
         "{error:?}"
     );
 }
@@ -304,7 +305,7 @@ fn long_chains_of_operands_are_accepted() {
 }
 
 #[test]
-fn many_declarations_of_one_enum_are_no_danger() {
+fn many_declarations_of_one_enum_compile_in_time() {
     for times in [256, 10_000] {
         let _ = compiles_or_not(&"enum A{a=A.b}\n".repeat(times));
         let _ = compiles_or_not(&format!("enum A{{a0='x'{}}}", ",a=a0+a0".repeat(times)));
@@ -567,7 +568,7 @@ proptest! {
     }
 
     #[test]
-    fn repeated_pieces_of_source_are_no_danger(
+    fn repeated_pieces_of_source_compile_in_time(
         before in pieces(0..4), open in pieces(1..6), middle in pieces(0..2), close in pieces(0..4), times in 1..300usize
     ) {
         let source = format!("{before}{}{middle}{}", open.repeat(times), close.repeat(times));
@@ -577,7 +578,7 @@ proptest! {
 }
 
 #[test]
-fn reading_stops_when_it_is_told_to() {
+fn the_caller_can_stop_the_parser() {
     let source = "a + b;\n".repeat(100_000);
     let asked = Cell::new(0);
     let should_stop = || {
@@ -595,7 +596,7 @@ fn reading_stops_when_it_is_told_to() {
 }
 
 #[test]
-fn too_many_merged_namespaces_are_refused_with_that_reason() {
+fn too_many_merged_namespaces_are_rejected_with_a_reason() {
     let error = compiles_or_not(&"namespace N{export let a=1;a}\n".repeat(2_000)).expect_err("they are too many");
-    assert_eq!(error.message, "too many declarations of one enum or namespace are merged");
+    assert_eq!(error.message, "too many merged declarations of enums or namespaces");
 }

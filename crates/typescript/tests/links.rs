@@ -1,4 +1,4 @@
-//! What links and what does not, and what is said about it and where.
+//! Linking of modules: graphs, and errors with their positions.
 //!
 //! `tests/links/NAME.cases` holds cases, `NAME.snap` beside it what comes of them. A case is
 //!
@@ -35,13 +35,13 @@ struct Case {
 }
 
 #[test]
-fn failures_are_told_with_their_places() {
+fn link_errors_have_positions() {
     let failed: usize = ["specifiers", "names", "syntax", "typescript", "options"].map(snapshot).iter().sum();
     assert!(failed >= 60, "only {failed} cases fail to link");
 }
 
 #[test]
-fn what_links_is_a_graph() {
+fn linked_modules_are_a_graph() {
     assert_eq!(snapshot("graphs"), 0);
 }
 

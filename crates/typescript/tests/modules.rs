@@ -17,7 +17,7 @@ fn compile(text: &str, dialect: Dialect) -> Result<Module, SyntaxError> {
 }
 
 #[test]
-fn modules_are_erased_and_read() {
+fn modules_are_compiled_with_their_records() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/modules");
     let mut settings = Settings::clone_current();
     settings.set_snapshot_path(&directory);
@@ -56,14 +56,14 @@ fn shown(module: &Module) -> String {
 }
 
 #[test]
-fn the_dialect_decides_what_can_be_read_in_two_ways() {
+fn the_dialect_decides_ambiguous_source() {
     let compiled = |dialect| compile("export default f<a>(b);", dialect).expect("it is both").code.text;
     assert_eq!(compiled(Dialect::TypeScript), "export default f   (b);");
     assert_eq!(compiled(Dialect::JavaScript), "export default f<a>(b);");
 }
 
 #[test]
-fn reading_takes_from_what_is_left() {
+fn compiling_spends_the_budget_of_all_modules() {
     let text: Vec<_> = (0..100).map(|at| format!("export const a{at} = {at};")).collect();
     let text = text.join("\n");
     let globals = BTreeSet::new();
@@ -73,11 +73,11 @@ fn reading_takes_from_what_is_left() {
     assert_eq!(work, text.len() as u64, "plain source is read once");
     assert!(TypeScript.module(source, &Reading::DEFAULT, &mut work).is_ok());
     let error = TypeScript.module(source, &Reading::DEFAULT, &mut work).expect_err("nothing is left");
-    assert!(error.message.starts_with("the modules are too long together"), "{}", error.message);
+    assert!(error.message.starts_with("the total length of the modules exceeds the limit"), "{}", error.message);
 }
 
 #[test]
-fn a_source_that_is_too_long_is_refused() {
+fn a_source_that_is_too_long_is_rejected() {
     let source = " ".repeat(DEFAULT_MAX_SOURCE_BYTES + 1);
     let error = compile(&source, Dialect::TypeScript).expect_err("it is too long");
     assert_eq!(error.message, "the source is 4194305 bytes long; the limit is 4194304");

@@ -1,4 +1,4 @@
-//! Classes: heritage, members, and the properties that a constructor's parameters declare.
+//! Classes: heritage, members and parameter properties.
 
 use super::expression::Place;
 use super::{Declare, Expression, ExpressionKind, Parse, Parser};
@@ -6,16 +6,16 @@ use crate::lexer::{Kind, Token};
 use crate::scopes::Binding;
 
 /// The words before the name of a member.
-#[allow(clippy::struct_excessive_bools)] // each is a word
+#[allow(clippy::struct_excessive_bools)] // one per keyword
 #[derive(Debug, Default)]
 struct Modifiers {
     is_async: bool,
     is_generator: bool,
     is_static: bool,
     is_accessor: bool,
-    /// `declare` or `abstract`: nothing stays of the member.
+    /// `declare` or `abstract`: the member is erased.
     is_only_declared: bool,
-    /// What of TypeScript to erase, in order.
+    /// The ranges to erase, in order.
     erased: Vec<Token>,
 }
 
@@ -31,7 +31,7 @@ impl Parser<'_, '_> {
         Ok(Expression { kind: ExpressionKind::Class, ..self.other(start) })
     }
 
-    /// A class from behind its name on.
+    /// A class after its name.
     pub(super) fn class_rest(&mut self) -> Parse<()> {
         let typescript = self.options.typescript;
         if typescript && self.is(Kind::Less) {
@@ -68,7 +68,7 @@ impl Parser<'_, '_> {
     fn member(&mut self, body: u32) -> Parse<()> {
         let start = self.token.start;
         if self.is(Kind::At) {
-            return self.refuse("decorators are not supported here", start);
+            return self.refuse("decorators are not supported", start);
         }
         if self.is_word("static") && self.peek()?.kind == Kind::BraceOpen {
             return self.static_block();
@@ -122,7 +122,7 @@ impl Parser<'_, '_> {
         Ok(())
     }
 
-    /// The rest of a field, behind its name.
+    /// The rest of a field, after its name.
     fn field(&mut self) -> Parse<()> {
         if self.options.typescript {
             self.type_annotation()?;
@@ -168,7 +168,7 @@ impl Parser<'_, '_> {
                 "async" => modifiers.is_async = true,
                 "get" | "set" => modifiers.is_accessor = true,
                 "accessor" => {
-                    let message = "`accessor` is not supported here; write a getter and a setter";
+                    let message = "`accessor` is not supported; write a getter and a setter";
                     return self.refuse(message, self.token.start);
                 }
                 "abstract" | "declare" => modifiers.is_only_declared = true,
@@ -181,7 +181,7 @@ impl Parser<'_, '_> {
         }
     }
 
-    /// Whether `word`, the current token, modifies the member behind it, and is not its name.
+    /// Whether `word`, the current token, is a modifier and not the name of the member.
     fn modifies_next(&mut self, word: &str) -> Parse<bool> {
         let next = self.peek()?;
         let may_end_line = matches!(word, "static" | "get" | "set");
@@ -194,7 +194,7 @@ impl Parser<'_, '_> {
         })
     }
 
-    /// `[key: T]: U`, without its modifiers; false if this is none.
+    /// `[key: T]: U`, without its modifiers; false if there is no index signature.
     fn index_signature(&mut self) -> Parse<bool> {
         let found = self.attempt(|parser| {
             parser.advance()?;
@@ -225,7 +225,7 @@ impl Parser<'_, '_> {
         self.leave_function(outer);
         if !properties.is_empty() {
             let names: Vec<&str> = properties.iter().map(|name| self.text_of(*name)).collect();
-            // As `useDefineForClassFields` has it: the fields are defined first, and assigned behind `super()`.
+            // As with `useDefineForClassFields`: fields are defined first, and assigned after `super()`.
             let fields = names.iter().fold(String::new(), |fields, name| fields + &format!(" {name};"));
             let assigned = names.iter().fold(String::new(), |all, name| all + &format!(" this.{name} = {name};"));
             let separator = if self.text()[..place as usize].ends_with([';', '{']) { "" } else { ";" };
@@ -235,7 +235,7 @@ impl Parser<'_, '_> {
         Ok(true)
     }
 
-    /// The body of a constructor; returns where properties are assigned: behind `super()`, or at the start.
+    /// The body of a constructor; returns where properties are assigned: after `super()`, or at the start.
     fn constructor_body(&mut self) -> Parse<u32> {
         if !self.is(Kind::BraceOpen) {
             return Err(self.unexpected("expected `{`"));

@@ -1,4 +1,4 @@
-//! Expressions. Precedence is of no interest: only where an expression ends, and what is in it.
+//! Expressions: where they end and what they contain; precedence matters only for constants.
 
 use super::{Expression, ExpressionKind, Parse, Parser};
 use crate::Fault;
@@ -6,12 +6,12 @@ use crate::lexer::{Kind, Token};
 use crate::lower::{Constant, Operator};
 use crate::scopes::{ScopeKind, Use};
 
-/// Where an expression stands, as far as it bears on what may be in it.
+/// The context of an expression, which restricts its syntax.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Place {
-    /// `in` is no operator: the head of a `for`.
+    /// The head of a `for`, where `in` is not an operator.
     no_in: bool,
-    /// Between `?` and `:`, where an arrow function with a return type needs a second `:` behind it.
+    /// Between `?` and `:`, where an arrow function with a return type needs a second `:` after it.
     in_conditional: bool,
 }
 
@@ -151,7 +151,7 @@ impl Parser<'_, '_> {
         Ok(())
     }
 
-    /// An operand with the operators before and behind it.
+    /// An operand with its prefix and postfix operators.
     fn operand(&mut self) -> Parse<Expression> {
         let start = self.token.start;
         let mut prefixes = Prefixes::default();
@@ -279,7 +279,7 @@ impl Parser<'_, '_> {
         Ok(expression)
     }
 
-    /// The name behind a dot.
+    /// The name after a dot.
     fn member_name(&mut self, object: &Expression) -> Parse<Option<u32>> {
         match self.token.kind {
             Kind::Name => {
@@ -298,7 +298,7 @@ impl Parser<'_, '_> {
         }
     }
 
-    /// `[…]` behind an operand.
+    /// `[…]` after an operand.
     fn index(&mut self, object: &Expression) -> Parse<Option<u32>> {
         self.advance()?;
         let key = self.token;
@@ -322,7 +322,7 @@ impl Parser<'_, '_> {
         })
     }
 
-    /// Items between brackets, with commas between them and perhaps behind the last.
+    /// Items between brackets, separated by commas, with an optional trailing comma.
     fn list(
         &mut self,
         open: Kind,
@@ -416,7 +416,7 @@ impl Parser<'_, '_> {
                 }
                 Ok(self.other(start))
             }
-            Kind::At => self.refuse("decorators are not supported here", start),
+            Kind::At => self.refuse("decorators are not supported", start),
             Kind::Less => Err(self.explain_less(self.unexpected(""), start)),
             _ => Err(self.unexpected("")),
         }
@@ -461,7 +461,7 @@ impl Parser<'_, '_> {
         self.advance()?;
         let inner = self.expression(Place::ANYWHERE)?;
         self.expect(Kind::ParenClose, ")")?;
-        // Parentheses do not change what a function is, but a string in them is no directive.
+        // A function in parentheses is still a function, but a string in them is not a directive.
         let kind = match inner.kind {
             ExpressionKind::Function { .. } | ExpressionKind::Class => inner.kind,
             _ => ExpressionKind::Other,
@@ -519,7 +519,7 @@ impl Parser<'_, '_> {
             }
             self.expect_word("meta")?;
             if self.options.script {
-                return self.refuse("a script is not a module and has no import.meta", start);
+                return self.refuse("`import.meta` is not supported in scripts", start);
             }
             return Ok(self.other(start));
         }
@@ -621,7 +621,7 @@ impl Parser<'_, '_> {
 
     // ---- helpers
 
-    /// The expression from `start` to here, of which nothing is known.
+    /// The expression from `start` to here, of no special kind.
     pub(super) fn other(&self, start: u32) -> Expression {
         Expression { start, end: self.before, kind: ExpressionKind::Other, constant: None }
     }
@@ -634,7 +634,7 @@ impl Parser<'_, '_> {
         }
         let begins_element = rest.starts_with(|c: char| c.is_ascii_alphabetic() || c == '>');
         if begins_element && (rest.contains("</") || rest.contains("/>")) {
-            let fault = Fault::new("JSX is not supported here; return data, not elements", less as usize);
+            let fault = Fault::new("JSX is not supported; return data instead of elements", less as usize);
             return crate::Halt::Fault(Fault { reached: usize::MAX, ..fault });
         }
         halt
@@ -653,7 +653,7 @@ impl Expression {
     }
 }
 
-/// What stands before the parameters of a method.
+/// The tokens before the parameters of a method.
 #[derive(Debug, Default)]
 struct MethodHead {
     is_async: bool,
@@ -672,7 +672,7 @@ impl MethodHead {
 #[derive(Default)]
 struct Prefixes {
     count: usize,
-    /// Parentheses to be closed behind the operand.
+    /// Parentheses to close after the operand.
     open: usize,
     signs: Vec<bool>,
 }
@@ -685,7 +685,7 @@ impl Prefixes {
         }
     }
 
-    /// What is known of the value behind the operators.
+    /// The constant of the operand with the operators.
     fn apply(self, operand: Option<u32>, lowered: &mut crate::lower::Lowered) -> Option<u32> {
         let are_signs = !self.signs.is_empty() && self.signs.iter().all(|is_sign| *is_sign);
         operand.filter(|_| are_signs).map(|operand| lowered.add_constant(Constant::Sign(operand)))
@@ -708,7 +708,7 @@ impl Sum {
         self.operands.push(operand);
     }
 
-    /// What is known of the whole.
+    /// The constant of the whole expression.
     fn finish(self, lowered: &mut crate::lower::Lowered) -> Option<u32> {
         let mut operands = vec![*self.operands.first()?];
         let mut waiting: Vec<Operator> = Vec::new();

@@ -1,11 +1,11 @@
-//! Functions: their heads, parameters and bodies, and arrow functions, which only their `=>` tells from parentheses.
+//! Functions: signatures, parameters and bodies, and arrow functions, which only `=>` distinguishes from parentheses.
 
 use super::expression::Place;
 use super::{Declare, Expression, ExpressionKind, Function, Parse, Parser};
 use crate::lexer::{Kind, Token};
 use crate::scopes::{Binding, ScopeKind, Use};
 
-/// What the first tokens say about whether an arrow function begins here.
+/// Whether an arrow function begins here, judged by the first tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Guess {
     No,
@@ -67,7 +67,7 @@ impl Parser<'_, '_> {
         self.arrow_body(start, outer, place).map(Some)
     }
 
-    /// Looks at the tokens behind `(`.
+    /// Judges by the tokens after `(`.
     fn guess_arrow(&mut self) -> Parse<Guess> {
         let typescript = self.options.typescript;
         let second = self.peek()?;
@@ -106,7 +106,7 @@ impl Parser<'_, '_> {
             if !(has_return_type && place.in_conditional()) {
                 return Ok(Some(None));
             }
-            // In `a ? (b) : c => d`, what looks like a return type is the other branch, unless a `:` comes later.
+            // In `a ? (b) : c => d`, the apparent return type is the other branch, unless a `:` follows.
             let arrow = parser.arrow_body(start, outer, place)?;
             Ok(parser.is(Kind::Colon).then_some(Some(arrow)))
         })?;
@@ -120,7 +120,7 @@ impl Parser<'_, '_> {
         }
     }
 
-    /// Everything up to `=>`, in the function's scope, which stays open; true if there is a return type.
+    /// Everything up to `=>`, in the scope of the function, which remains open; true if there is a return type.
     fn arrow_head(&mut self, is_async: bool) -> Parse<bool> {
         self.enter_function(is_async, false);
         if is_async {
@@ -131,7 +131,7 @@ impl Parser<'_, '_> {
             self.type_parameters_unerased()?;
             let (end, paren) = (self.before, self.token);
             if paren.kind == Kind::ParenOpen && self.has_line_end(less, paren.start) {
-                // No line may end before the `(` of an async arrow function, or behind `return`.
+                // No line may end before the `(` of an async arrow function, or after `return`.
                 self.edits.erase_opening(less, end);
                 self.edits.erase(paren.start, paren.end);
             } else {
@@ -161,7 +161,7 @@ impl Parser<'_, '_> {
         Ok(has_return_type)
     }
 
-    /// The body behind `=>`; closes the function's scope. `outer` is the function around it.
+    /// The body after `=>`; closes the scope of the function. `outer` is the enclosing function.
     fn arrow_body(&mut self, start: u32, outer: Function, place: Place) -> Parse<Expression> {
         let is_async = self.function.is_async;
         if self.is(Kind::BraceOpen) {
@@ -176,7 +176,7 @@ impl Parser<'_, '_> {
 
     // ---- other functions
 
-    /// `function …`, from that word on, behind `async` if there is one.
+    /// `function …`, from that word on, after `async` if there is one.
     pub(super) fn function_expression(&mut self, start: u32, is_async: bool) -> Parse<Expression> {
         self.expect_word("function")?;
         let is_generator = self.eat(Kind::Star)?;
@@ -213,7 +213,7 @@ impl Parser<'_, '_> {
         Ok(has_body)
     }
 
-    /// Type parameters, parameters and return type, with what of them is TypeScript erased.
+    /// Type parameters, parameters and return type, with TypeScript erased.
     pub(super) fn signature(&mut self, properties: Option<&mut Vec<Token>>) -> Parse<()> {
         if self.options.typescript && self.is(Kind::Less) {
             self.type_parameters()?;
@@ -230,7 +230,7 @@ impl Parser<'_, '_> {
         Ok(())
     }
 
-    /// Begins a function; the one around it is returned, for [`leave_function`](Self::leave_function).
+    /// Begins a function, and returns the enclosing one for [`leave_function`](Self::leave_function).
     pub(super) fn enter_function(&mut self, is_async: bool, is_generator: bool) -> Function {
         let inner = Function { is_async, is_generator, is_outermost: false, namespace: None, ..self.function };
         if self.options.scopes {
@@ -261,12 +261,12 @@ impl Parser<'_, '_> {
 
     // ---- parameters and patterns
 
-    /// `( … )`. Names with modifiers go to `properties`; where that is `None` there can be none.
+    /// `( … )`. Names with modifiers are added to `properties`.
     pub(super) fn parameters(&mut self, mut properties: Option<&mut Vec<Token>>) -> Parse<()> {
         self.advance()?;
         while !self.is(Kind::ParenClose) {
             if self.is(Kind::At) {
-                return self.refuse("decorators are not supported here", self.token.start);
+                return self.refuse("decorators are not supported", self.token.start);
             }
             if self.options.typescript && self.is_word("this") {
                 self.this_parameter()?;
@@ -310,8 +310,8 @@ impl Parser<'_, '_> {
         Ok(())
     }
 
-    /// The modifiers that make a parameter a property, erased; true if there are any. TypeScript's compiler complains
-    /// about them elsewhere, and erases them.
+    /// The modifiers that make a parameter a property, erased; true if there are any. They are accepted in any
+    /// function.
     pub(super) fn parameter_modifiers(&mut self) -> Parse<bool> {
         let mut found = false;
         while self.options.typescript
@@ -343,7 +343,7 @@ impl Parser<'_, '_> {
         }
     }
 
-    /// A variable that a namespace exports is a member of it: where it is declared, it is assigned.
+    /// A variable that a namespace exports is a member of it, which its declaration assigns.
     fn refer_to_member(&mut self, name: Token, use_: Use, how: Declare) {
         if how.exported {
             self.refer(name, use_);

@@ -1,18 +1,17 @@
-//! Reads a source once, from front to back, and records what has to be known of it.
+//! A parser that reads a source once, in order, and builds no tree.
 //!
-//! The parser builds no tree. It follows the grammar as far as that is needed to know which token is what, and
-//! records on the way: what of TypeScript has to go ([`Edits`]), what names mean ([`Scopes`]), what has to be written
-//! anew (enums, namespaces, parameter properties), which values a script may come to ([`Tail`]), and what a module
-//! asks for and gives. It accepts whatever is valid, and much that is not: the engine reads the result again,
-//! and knows every rule.
+//! It follows the grammar as far as necessary to classify tokens, and records: the TypeScript to erase ([`Edits`]), the
+//! names ([`Scopes`]), the constructs to lower (enums, namespaces, parameter properties), the possible results of a script
+//! ([`Tail`]), and the imports and exports of a module. It accepts all valid source and much that is invalid: the engine
+//! parses the result again and checks every rule.
 //!
-//! # Hostile source
+//! # Untrusted source
 //!
-//! The parser recurses with the nesting of the source. [`Parser::nested`] counts the levels, refuses more than
-//! [`MAX_DEPTH`], and continues on a further piece of stack where the current one may not do. Where the grammar
-//! needs more than one token to decide (arrow functions, type arguments), the parser tries one reading and goes back
-//! if it fails. Each token that is read, for the first time or again, is counted; a source of which more than a
-//! multiple of its length was read is refused, and every few thousand tokens the caller is asked whether to go on.
+//! The parser recurses with the nesting of the source. [`Parser::nested`] counts the levels, fails above [`MAX_DEPTH`], and
+//! continues on a new segment of stack when the current one is nearly used up. Where one token of lookahead is not enough
+//! (arrow functions, type arguments), the parser tries one reading and backtracks if it fails. Every token that is read,
+//! for the first time or again, is counted and limited to a multiple of the length of the source; every few thousand
+//! tokens the caller can stop the parser.
 
 mod class;
 mod expression;
@@ -33,40 +32,41 @@ use crate::{Fault, Halt, scopes};
 
 pub(crate) use module::{Call, ExportDefault, ExportItem, ModuleItems, NO_MODULES};
 
-/// How many levels of nested constructs a source may have.
+/// The maximum number of nested constructs in a source.
 pub const MAX_DEPTH: u32 = 2_000;
 
-/// Stack that a level of nesting may use, several times over, and the pieces that the stack grows by.
+/// The stack that remains before a new segment is allocated, several times the use of one level, and the size of a
+/// segment, in bytes.
 const STACK_RESERVE: usize = 128 * 1024;
 const STACK_PIECE: usize = 2 * 1024 * 1024;
 
-/// How many tokens are read between two questions whether to go on.
+/// The number of tokens between two calls of `stop`.
 const TOKENS_PER_CHECK: u64 = 2048;
 
 pub(crate) type Parse<T> = Result<T, Halt>;
 
-/// What may be written, and what is recorded.
+/// The accepted syntax, and what is recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Options {
-    /// Types and TypeScript's own statements are read, and erased or lowered.
+    /// TypeScript syntax is accepted, and erased or lowered.
     pub(crate) typescript: bool,
-    /// A script; else a module.
+    /// The source is a script, not a module.
     pub(crate) script: bool,
-    /// Names are recorded: what they mean matters.
+    /// Names are recorded.
     pub(crate) scopes: bool,
 }
 
-/// An expression that was read.
+/// An expression.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Expression {
     pub(crate) start: u32,
     pub(crate) end: u32,
     pub(crate) kind: ExpressionKind,
-    /// What is known of its value, where that was asked for.
+    /// Its constant, if constants are recorded here.
     constant: Option<u32>,
 }
 
-/// What matters about an expression.
+/// The kinds of expressions that are distinguished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ExpressionKind {
     Name,
@@ -77,7 +77,7 @@ pub(crate) enum ExpressionKind {
     Other,
 }
 
-/// A value that a script may come to: the expression of a last statement.
+/// A possible result of a script: the expression of a last statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Tail {
     pub(crate) start: u32,
@@ -85,10 +85,10 @@ pub(crate) struct Tail {
     pub(crate) kind: ExpressionKind,
 }
 
-/// What of a statement matters to the list that it is in.
+/// The kinds of statements that are distinguished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StatementKind {
-    /// Nothing is left of it.
+    /// An empty or erased statement.
     Nothing,
     /// A function declaration.
     Function {
@@ -103,48 +103,48 @@ pub(crate) enum StatementKind {
     Other,
 }
 
-/// Everything that was recorded of a source.
+/// The parser, and everything that it has recorded.
 pub(crate) struct Parser<'s, 'b> {
     lexer: Lexer<'s>,
     token: Token,
-    /// Where the token before ends.
+    /// The end of the previous token.
     before: u32,
     pub(crate) options: Options,
     function: Function,
     depth: u32,
     budget: Budget<'b>,
-    /// Places of `(` and `<` that were found to open no arrow function.
+    /// Offsets of `(` and `<` that do not begin an arrow function.
     no_arrows: HashSet<u32>,
     pub(crate) edits: Edits,
     pub(crate) scopes: Scopes<'s>,
     pub(crate) lowered: Lowered,
     pub(crate) tails: Vec<Tail>,
     pub(crate) items: ModuleItems,
-    /// Where the name of a function is missing that may stand alone in a script.
+    /// The offset where the name of a function is missing, which is allowed if it is the only statement of a script.
     pub(crate) nameless_function: Option<u32>,
-    /// Values are recorded as [`Constant`]s.
+    /// Whether values are recorded as [`Constant`]s.
     constants_wanted: bool,
-    /// The next statement may be an import or export: it stands in no other one.
+    /// Whether the next statement may be an import or export: it is at the top level.
     may_be_item: bool,
 }
 
-/// The function that is being read, as far as it bears on names and statements.
-#[allow(clippy::struct_excessive_bools)] // each is a question of its own
+/// The function that contains the current token.
+#[allow(clippy::struct_excessive_bools)] // independent properties
 #[derive(Debug, Clone, Copy)]
 struct Function {
     /// `await` is an operator.
     is_async: bool,
     /// `yield` is an operator.
     is_generator: bool,
-    /// No function, but the source itself: the last statement has a value.
+    /// It is the source itself: the last statement has a value.
     is_outermost: bool,
     /// Inside a namespace, not counting functions in it: exports are its members.
     namespace: Option<u32>,
-    /// Everything here is only declared: nothing of it stays.
+    /// In an ambient declaration, which is erased.
     is_ambient: bool,
 }
 
-/// What reading may cost.
+/// The remaining number of tokens.
 #[derive(Clone, Copy)]
 pub(crate) struct Budget<'b> {
     tokens: u64,
@@ -153,7 +153,7 @@ pub(crate) struct Budget<'b> {
 }
 
 impl<'b> Budget<'b> {
-    /// For a source of `length` bytes; `stop` is asked now and then whether to give up.
+    /// For a source of `length` bytes; `stop` is called regularly.
     pub(crate) fn new(length: usize, stop: &'b dyn Fn() -> bool) -> Self {
         Self { tokens: 200_000 + 16 * length as u64, until_check: TOKENS_PER_CHECK, stop }
     }
@@ -161,7 +161,7 @@ impl<'b> Budget<'b> {
     /// Counts `tokens` more, read at byte `at`.
     pub(crate) fn spend(&mut self, tokens: u64, at: u32) -> Parse<()> {
         self.tokens = self.tokens.checked_sub(tokens).ok_or_else(|| {
-            let message = "this is too ambiguous to read; simplify the nested parentheses, arrow functions and types";
+            let message = "source too ambiguous to parse; simplify nested parentheses, arrow functions and types";
             Halt::Fatal(Fault::new(message, at as usize))
         })?;
         self.until_check = self.until_check.saturating_sub(tokens);
@@ -175,7 +175,7 @@ impl<'b> Budget<'b> {
     }
 }
 
-/// A state of the parser to go back to.
+/// A state of the parser to return to.
 struct Checkpoint<'s> {
     lexer: Lexer<'s>,
     token: Token,
@@ -263,7 +263,7 @@ impl<'s, 'b> Parser<'s, 'b> {
         &self.lexer.text()[token.start as usize..token.end as usize]
     }
 
-    /// Reads on if the current token is of that kind.
+    /// Consumes the current token if it is of that kind.
     fn eat(&mut self, kind: Kind) -> Parse<bool> {
         let found = self.is(kind);
         if found {
@@ -304,7 +304,7 @@ impl<'s, 'b> Parser<'s, 'b> {
         self.token.on_new_line || matches!(self.token.kind, Kind::BraceClose | Kind::End | Kind::Semicolon)
     }
 
-    /// The fault that the current token is not what may stand here.
+    /// The fault that the current token is unexpected.
     fn unexpected(&self, expected: &str) -> Halt {
         let found = match self.token.kind {
             Kind::End if expected.is_empty() => "end of the source".to_owned(),
@@ -325,12 +325,12 @@ impl<'s, 'b> Parser<'s, 'b> {
         Err(Halt::Fault(Fault { reached, ..Fault::new(message, at as usize) }))
     }
 
-    // ---- depth, and readings that may fail
+    // ---- depth and backtracking
 
-    /// Reads one level deeper.
+    /// Parses with `read` one level deeper.
     fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Parse<T>) -> Parse<T> {
         if self.depth >= MAX_DEPTH {
-            let message = format!("more than {MAX_DEPTH} levels are nested here");
+            let message = format!("nesting deeper than {MAX_DEPTH} levels");
             return Err(Halt::Fatal(Fault::new(message, self.token.start as usize)));
         }
         self.depth += 1;
@@ -339,7 +339,7 @@ impl<'s, 'b> Parser<'s, 'b> {
         result
     }
 
-    /// Reads with `read`, or goes back to here if that fails.
+    /// Parses with `read`, or returns to this token if that fails.
     fn attempt<T>(&mut self, read: impl FnOnce(&mut Self) -> Parse<Option<T>>) -> Parse<Option<T>> {
         let checkpoint = self.checkpoint();
         match read(self) {
@@ -352,7 +352,7 @@ impl<'s, 'b> Parser<'s, 'b> {
         }
     }
 
-    /// Reads with `read` and goes back; false if that fails.
+    /// Parses with `read` and returns to this token; false if that fails.
     fn looks_ahead(&mut self, read: impl FnOnce(&mut Self) -> Parse<bool>) -> Parse<bool> {
         let checkpoint = self.checkpoint();
         let found = read(self);
@@ -394,7 +394,7 @@ impl<'s, 'b> Parser<'s, 'b> {
 
     // ---- names
 
-    /// Whether a name (or keyword) stands here that can be bound.
+    /// Whether the current token is a name that can be bound.
     fn is_binding_name(&self) -> bool {
         self.is(Kind::Name) && (self.token.escaped || !is_reserved(self.text_of(self.token)))
     }
@@ -437,7 +437,7 @@ impl<'s, 'b> Parser<'s, 'b> {
         }
     }
 
-    /// Reads `read` inside a scope of its own.
+    /// Parses with `read` in a new scope.
     fn in_scope<T>(&mut self, kind: ScopeKind, read: impl FnOnce(&mut Self) -> Parse<T>) -> Parse<T> {
         if !self.options.scopes {
             return read(self);
@@ -448,12 +448,12 @@ impl<'s, 'b> Parser<'s, 'b> {
         Ok(result)
     }
 
-    /// Records what is known of a value, if anybody wants to know.
+    /// Records a constant, if constants are recorded here.
     fn constant(&mut self, constant: Constant) -> Option<u32> {
         self.constants_wanted.then(|| self.lowered.add_constant(constant))
     }
 
-    /// An object literal with nothing behind it but semicolons: where it begins and ends.
+    /// Parses an object literal with nothing after it except semicolons. Returns its start and end.
     pub(crate) fn object_alone(&mut self) -> Parse<(u32, u32)> {
         let start = self.token.start;
         self.function.is_outermost = false;
@@ -461,7 +461,7 @@ impl<'s, 'b> Parser<'s, 'b> {
         let end = self.before;
         while self.eat(Kind::Semicolon)? {}
         if !self.is(Kind::End) {
-            return self.refuse("expected nothing behind the object", 0);
+            return self.refuse("expected the end of the source after the object", 0);
         }
         if self.options.scopes {
             self.scopes.leave();
@@ -483,7 +483,6 @@ impl<'s, 'b> Parser<'s, 'b> {
         self.lexer.text()
     }
 
-    /// Hands over the budget that is left.
     pub(crate) fn budget(&mut self) -> &mut Budget<'b> {
         &mut self.budget
     }
@@ -493,11 +492,11 @@ impl<'s, 'b> Parser<'s, 'b> {
 #[derive(Debug, Clone, Copy)]
 struct Declare {
     binding: Binding,
-    /// In the function around it, as `var` does.
+    /// In the enclosing function, as `var` does.
     hoisted: bool,
-    /// By the namespace around it.
+    /// By the enclosing namespace.
     exported: bool,
-    /// A variable: if it is exported by a namespace, it is a member of it and nothing else.
+    /// A variable: one that a namespace exports is only a member of the namespace.
     is_variable: bool,
 }
 
@@ -509,7 +508,7 @@ impl Declare {
     }
 }
 
-/// Words that no mode of the language lets anybody bind.
+/// Words that cannot be bound in any mode of the language.
 fn is_reserved(word: &str) -> bool {
     matches!(
         word,

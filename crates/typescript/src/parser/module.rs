@@ -1,4 +1,4 @@
-//! Imports and exports: what a module asks for and gives, and what a script means by them.
+//! Imports and exports of modules, and their meaning in scripts.
 
 use super::expression::Place;
 use super::{Declare, ExpressionKind, Parse, Parser, StatementKind};
@@ -7,12 +7,12 @@ use crate::lower::{AliasItem, Exported};
 use crate::scopes::{Binding, NameId, Use};
 use crate::strings;
 
-pub(super) const PHASE: &str = "`import defer` and `import source` are not supported here; write `import`";
+pub(super) const PHASE: &str = "`import defer` and `import source` are not supported; use `import`";
 
 pub(crate) const NO_MODULES: &str =
-    "a script has no modules to import from or export to; call the namespaces given to it directly";
+    "`import` and `export` of modules are not supported in scripts; call tools directly by their namespaces";
 
-/// What the imports and exports of a source come to, in the order of the source.
+/// The imports and exports of a source, in order.
 #[derive(Debug, Default)]
 pub(crate) struct ModuleItems {
     pub(crate) imports: Vec<ImportDeclaration>,
@@ -27,7 +27,7 @@ pub(crate) struct ModuleItems {
 }
 
 impl ModuleItems {
-    /// How much of everything was recorded, to go back to.
+    /// The number of recorded items, to rewind to.
     pub(super) fn mark(&self) -> [usize; 4] {
         [self.imports.len(), self.names.len(), self.exports.len(), self.types.len()]
     }
@@ -40,11 +40,11 @@ impl ModuleItems {
     }
 }
 
-/// `import … from "specifier"`, or an export from elsewhere.
+/// `import … from "specifier"` or `export … from "specifier"`.
 #[derive(Debug)]
 pub(crate) struct ImportDeclaration {
     pub(crate) specifier: String,
-    /// Where the specifier stands.
+    /// The offset of the specifier.
     pub(crate) position: u32,
     pub(crate) start: u32,
     pub(crate) end: u32,
@@ -55,12 +55,12 @@ pub(crate) struct ImportDeclaration {
 pub(crate) struct ImportedName {
     /// Which of [`ModuleItems::imports`] it belongs to.
     pub(crate) import: usize,
-    /// What it is there; `None`: the namespace of the module.
+    /// The name in the other module; `None` is its namespace.
     pub(crate) imported: Option<String>,
     pub(crate) local: NameId,
-    /// Where what it is there stands; for defaults and namespaces, where the local name does.
+    /// The offset of the imported name; for defaults and namespaces, of the local name.
     pub(crate) position: u32,
-    /// What to erase if the name is not needed: the specifier with a comma.
+    /// The range to erase if the name is not needed: the specifier with a comma.
     pub(crate) start: u32,
     pub(crate) end: u32,
 }
@@ -68,26 +68,25 @@ pub(crate) struct ImportedName {
 /// One export.
 #[derive(Debug)]
 pub(crate) enum ExportItem {
-    /// Of a declaration or an expression: the name and what is behind it here.
+    /// Of a declaration or an expression.
     Local {
         name: String,
         local: String,
     },
-    /// `local as name` in braces, which may turn out to be a type. The range is to be erased then; the local name
-    /// stands at its start.
+    /// `local as name` in braces. The range, which begins with the local name, is erased if it is a type.
     Specifier {
         name: String,
         local: NameId,
         start: u32,
         end: u32,
     },
-    /// `export default local`, which may turn out to be a type. The range is to be erased then.
+    /// `export default local`. The range is erased if it is a type.
     DefaultName {
         local: NameId,
         start: u32,
         end: u32,
     },
-    /// `imported as name` from the import of that number; `None`: its namespace.
+    /// `imported as name` from the import with this number; `None` is its namespace.
     From {
         name: String,
         import: usize,
@@ -102,7 +101,7 @@ pub(crate) enum ExportItem {
 /// The default export of a script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ExportDefault {
-    /// What it is called; `None`: it has no name yet.
+    /// The start and end of its name; `None` if it has none.
     pub(crate) name: Option<(u32, u32)>,
     pub(crate) call: Call,
 }
@@ -111,7 +110,7 @@ pub(crate) struct ExportDefault {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Call {
     Always,
-    /// As only the run can tell.
+    /// Decided at run time.
     IfFunction,
     /// Classes and generator functions are not.
     Never,
@@ -122,7 +121,7 @@ struct Specifier {
     /// The first name, as written and without quotes.
     outside: String,
     outside_token: Token,
-    /// The name behind `as`, or the first again.
+    /// The name after `as`, or the first name.
     inside_token: Token,
     is_type: bool,
     start: u32,
@@ -204,7 +203,7 @@ impl Parser<'_, '_> {
         self.erased(start)
     }
 
-    /// Whether `type`, the current token, makes the import one of types.
+    /// Whether `type`, the current token, is the modifier of a type import.
     fn is_type_import(&mut self) -> Parse<bool> {
         let next = self.peek()?;
         if matches!(next.kind, Kind::BraceOpen | Kind::Star) {
@@ -236,8 +235,8 @@ impl Parser<'_, '_> {
         self.items.names.push(ImportedName { import, imported, local, position, start, end });
     }
 
-    /// The specifier and the end of an import that may be one of values. In a script it has to be one of types; what
-    /// TypeScript's names are used for is known later.
+    /// The specifier and the end of an import of values. In a script only types can be imported; how the names of
+    /// TypeScript are used is known later.
     fn import_from(&mut self, start: u32) -> Parse<StatementKind> {
         let import = self.request(start)?;
         let has_names = self.items.names.last().is_some_and(|name| name.import == import);
@@ -247,10 +246,10 @@ impl Parser<'_, '_> {
         Ok(if self.options.script { StatementKind::Nothing } else { StatementKind::Other })
     }
 
-    /// `"specifier"` and what may follow it.
+    /// `"specifier"` and the attributes after it.
     fn request(&mut self, start: u32) -> Parse<usize> {
         if !self.is(Kind::String) {
-            return Err(self.unexpected("expected a string: what to import from"));
+            return Err(self.unexpected("expected a module specifier (a string)"));
         }
         let token = self.token;
         self.advance()?;
@@ -259,7 +258,7 @@ impl Parser<'_, '_> {
             self.advance()?;
             let empty = self.is(Kind::BraceOpen) && self.peek()?.kind == Kind::BraceClose;
             if !empty && !self.options.script {
-                let message = "import attributes are not supported here: every module is JavaScript or TypeScript";
+                let message = "import attributes are not supported; every module is JavaScript or TypeScript";
                 return self.refuse(message, with);
             }
             self.object()?;
@@ -271,7 +270,7 @@ impl Parser<'_, '_> {
         Ok(self.items.imports.len() - 1)
     }
 
-    /// `import a = …` of TypeScript, from the name on.
+    /// `import a = …`, from the name on.
     fn import_alias(&mut self, start: u32, import: u32, is_type: bool) -> Parse<StatementKind> {
         let exported = if start == import { Exported::No } else { self.exported_alias(start) };
         let name = self.token;
@@ -289,7 +288,8 @@ impl Parser<'_, '_> {
                 return self.refuse(NO_MODULES, start);
             }
             if !is_type && !self.function.is_ambient {
-                return self.refuse("`import … = require(…)` is not for ES modules; write `import … from …`", start);
+                return self
+                    .refuse("`import … = require(…)` is not supported in ES modules; use `import … from …`", start);
             }
             self.advance()?;
             self.arguments()?;
@@ -341,12 +341,12 @@ impl Parser<'_, '_> {
             Kind::BraceOpen => return self.export_names(start, false),
             Kind::Equals => {
                 if !self.options.script && !self.function.is_ambient {
-                    return self.refuse("`export =` is not for ES modules; write `export default`", start);
+                    return self.refuse("`export =` is not supported in ES modules; use `export default`", start);
                 }
                 self.advance()?;
                 return self.default_value(start);
             }
-            Kind::At => return self.refuse("decorators are not supported here", self.token.start),
+            Kind::At => return self.refuse("decorators are not supported", self.token.start),
             _ => {}
         }
         if self.options.typescript && self.is_word("type") {
@@ -385,7 +385,7 @@ impl Parser<'_, '_> {
         self.export_of_declaration(start)
     }
 
-    /// A declaration behind `export`.
+    /// A declaration after `export`.
     fn export_of_declaration(&mut self, start: u32) -> Parse<StatementKind> {
         let at = self.token.start;
         let word = if self.is(Kind::Name) { self.text_of(self.token) } else { "" };
@@ -412,7 +412,7 @@ impl Parser<'_, '_> {
         let Some(kind) = kind else { return Err(self.unexpected("expected a declaration, `default`, `{` or `*`")) };
         if kind == StatementKind::Nothing {
             if matches!(word, "type" | "interface") {
-                self.note_exported_type(first);
+                self.export_type(first);
             }
             self.edits.erase_item(start, self.before);
             return Ok(kind);
@@ -429,13 +429,13 @@ impl Parser<'_, '_> {
                     self.edits.erase(start, at);
                 }
             }
-            None => self.note_exported_values(first),
+            None => self.export_values(first),
         }
         Ok(kind)
     }
 
-    /// The type that was declared last is exported.
-    fn note_exported_type(&mut self, declaration: usize) {
+    /// Exports the type that was declared last.
+    fn export_type(&mut self, declaration: usize) {
         if let Some(declaration) = self.scopes.declarations().get(declaration)
             && self.function.namespace.is_none()
         {
@@ -444,8 +444,8 @@ impl Parser<'_, '_> {
         }
     }
 
-    /// What was declared in this scope from declaration `first` on is exported.
-    fn note_exported_values(&mut self, first: usize) {
+    /// Exports the declarations of this scope from `first` on.
+    fn export_values(&mut self, first: usize) {
         let scope = self.scopes.current();
         let names: Vec<String> = self.scopes.declarations()[first..]
             .iter()
@@ -651,7 +651,7 @@ impl Parser<'_, '_> {
         self.set_default_of(start, at, name, Call::Never)
     }
 
-    /// The default export is a declaration that begins at `at`.
+    /// Makes the declaration at `at` the default export.
     fn set_default_of(&mut self, start: u32, at: u32, name: Option<Token>, call: Call) -> Parse<StatementKind> {
         if !self.options.script {
             self.check_only_default(start)?;
@@ -667,7 +667,7 @@ impl Parser<'_, '_> {
         Ok(StatementKind::Other)
     }
 
-    /// The default export is the value of an expression.
+    /// Makes the value of an expression the default export.
     fn default_value(&mut self, start: u32) -> Parse<StatementKind> {
         let value = self.assignment(Place::ANYWHERE)?;
         self.end_statement()?;
@@ -691,7 +691,7 @@ impl Parser<'_, '_> {
         Ok(StatementKind::Other)
     }
 
-    /// A module has no default export yet.
+    /// Fails if the module has a default export already.
     fn check_only_default(&self, start: u32) -> Parse<()> {
         let is_default = |item: &ExportItem| match item {
             ExportItem::Local { name, .. } => name == "default",

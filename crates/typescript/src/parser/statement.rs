@@ -24,12 +24,12 @@ impl Parser<'_, '_> {
         Ok(kinds)
     }
 
-    /// Statements up to a `}`, which is left.
+    /// Statements up to a `}`, which is not consumed.
     pub(super) fn statements_to_brace(&mut self) -> Parse<StatementKind> {
         self.statements_or_items(false)
     }
 
-    /// The same; with imports and exports among them if `are_items`.
+    /// Statements up to a `}`, including imports and exports if `are_items`.
     fn statements_or_items(&mut self, are_items: bool) -> Parse<StatementKind> {
         let mut left = StatementKind::Nothing;
         self.statement_list(Kind::BraceClose, are_items, |kind, _| {
@@ -43,8 +43,8 @@ impl Parser<'_, '_> {
         Ok(left)
     }
 
-    /// Statements up to `close`. Of their values, those of the last one that leaves something are kept.
-    /// `each` is also given whether the statement is a string.
+    /// Statements up to `close`. Only the tails of the last statement that is not empty are kept. `each` receives the
+    /// kind of each statement, and whether it is a string.
     fn statement_list(&mut self, close: Kind, are_items: bool, mut each: impl FnMut(StatementKind, bool)) -> Parse<()> {
         let first = self.tails.len();
         while !self.is(close) && !self.is(Kind::End) {
@@ -71,7 +71,7 @@ impl Parser<'_, '_> {
         match self.token.kind {
             Kind::BraceOpen => self.block(),
             Kind::Semicolon => self.advance().map(|()| StatementKind::Nothing),
-            Kind::At => self.refuse("decorators are not supported here", self.token.start),
+            Kind::At => self.refuse("decorators are not supported", self.token.start),
             Kind::Name if !self.token.escaped => match self.keyword_statement()? {
                 Some(kind) => Ok(kind),
                 None => self.labelled_or_expression(),
@@ -217,7 +217,7 @@ impl Parser<'_, '_> {
         if may_be_item {
             return Ok(());
         }
-        self.refuse("`import` and `export` are only allowed at the outermost level", self.token.start)
+        self.refuse("`import` and `export` are only allowed at the top level", self.token.start)
     }
 
     /// Whether a name follows `token` on its line, and no operator.
@@ -358,7 +358,7 @@ impl Parser<'_, '_> {
         self.end_statement()
     }
 
-    /// The variables that a namespace exports, from `const` on: its members. `start` is where `export` stands.
+    /// The variables that a namespace exports, from `const` on. `start` is the offset of `export`.
     pub(super) fn exported_members(&mut self, start: u32) -> Parse<()> {
         let word = self.text_of(self.token);
         self.advance()?;
@@ -372,7 +372,7 @@ impl Parser<'_, '_> {
         Ok(())
     }
 
-    /// The names that `word` declares, and their values. `are_members`: of the namespace around them.
+    /// The names that `word` declares, and their values. `are_members`: the enclosing namespace exports them.
     fn declarators(&mut self, word: &str, place: Place, are_members: bool) -> Parse<()> {
         let how = Declare { hoisted: word == "var", exported: are_members, ..Declare::VARIABLE };
         loop {
@@ -438,8 +438,7 @@ impl Parser<'_, '_> {
 
     // ---- TypeScript
 
-    /// The statement that only TypeScript has and that the word here begins, if it begins one. `export` is where an
-    /// `export` before it stands.
+    /// The TypeScript statement that the current word begins, if any. `export` is the offset of an `export` before it.
     pub(super) fn typescript_statement(&mut self, start: u32, export: Option<u32>) -> Parse<Option<StatementKind>> {
         let word = self.text_of(self.token);
         if !matches!(word, "enum" | "type" | "interface" | "namespace" | "module" | "declare" | "abstract" | "global") {
@@ -507,7 +506,7 @@ impl Parser<'_, '_> {
         )
     }
 
-    /// Reads declarations of which nothing stays.
+    /// Parses ambient declarations, which are erased.
     fn ambient<T>(&mut self, read: impl FnOnce(&mut Self) -> Parse<T>) -> Parse<T> {
         let inner = Function { is_ambient: true, is_outermost: false, ..self.function };
         let outer = std::mem::replace(&mut self.function, inner);
@@ -545,7 +544,7 @@ impl Parser<'_, '_> {
         })
     }
 
-    /// An enum, from `enum` on; `start` is where it or the `const` before it stands.
+    /// An enum, from `enum` on; `start` is the offset of `enum` or of the `const` before it.
     fn enum_declaration(&mut self, start: u32, export: Option<u32>) -> Parse<StatementKind> {
         self.advance()?;
         let number = self.lowered.enums.len() as u32;
@@ -656,7 +655,7 @@ impl Parser<'_, '_> {
         Ok(member)
     }
 
-    /// By what something is exported that is declared here behind an `export`.
+    /// What exports a declaration at this place, after an optional `export`.
     fn exported(&self, export: Option<u32>) -> Exported {
         match (export, self.function.namespace) {
             (None, _) => Exported::No,
@@ -729,7 +728,7 @@ impl Parser<'_, '_> {
         if left != StatementKind::Nothing && !outer.is_ambient {
             return Ok(StatementKind::Other);
         }
-        // Types alone: nothing of it is there at run time.
+        // A namespace with only types has no value at run time.
         for number in first..last {
             let declaration = self.lowered.namespaces[number].declaration;
             self.lowered.namespaces[number].is_type = true;

@@ -1,4 +1,4 @@
-//! Types: where they end, and which names they use. What they mean is of no interest.
+//! Types: where they end and which names they use. Types are not checked.
 
 use super::expression::Place;
 use super::{Declare, Parse, Parser};
@@ -74,7 +74,7 @@ impl Parser<'_, '_> {
         self.expect(Kind::Greater, ">")
     }
 
-    /// `<T, …>` behind a name, erased.
+    /// `<T, …>` after a name, erased.
     pub(super) fn type_arguments(&mut self) -> Parse<()> {
         let start = self.token.start;
         self.type_arguments_unerased()?;
@@ -89,7 +89,7 @@ impl Parser<'_, '_> {
         self.expect(Kind::Greater, ">")
     }
 
-    /// Types with commas between them and perhaps behind the last, up to `>`.
+    /// Types separated by commas, with an optional trailing comma, up to `>`.
     fn listed_types(&mut self) -> Parse<()> {
         self.type_()?;
         while self.eat(Kind::Comma)? && !self.is(Kind::Greater) {
@@ -105,7 +105,7 @@ impl Parser<'_, '_> {
         }
     }
 
-    /// `<T, …>` behind an operand, erased, if what follows says that it is no comparison.
+    /// `<T, …>` after an operand, erased, unless the next token shows that it is a comparison.
     pub(super) fn type_arguments_in_expression(&mut self) -> Parse<Option<()>> {
         let start = self.token.start;
         if self.no_arrows.contains(&start) {
@@ -183,7 +183,7 @@ impl Parser<'_, '_> {
         }
     }
 
-    /// The type behind `extends`, in which a further `extends` only belongs to an `infer`.
+    /// The type after `extends`, in which a further `extends` can only belong to an `infer`.
     fn extends_type(&mut self) -> Parse<()> {
         self.nested(|parser| if parser.function_type()? { Ok(()) } else { parser.union_type() })
     }
@@ -344,7 +344,7 @@ impl Parser<'_, '_> {
                 self.expect(Kind::Number, "a number")
             }
             Kind::Name => self.named_type(),
-            Kind::At => self.refuse("decorators are not supported here", self.token.start),
+            Kind::At => self.refuse("decorators are not supported", self.token.start),
             _ => Err(self.unexpected("expected a type")),
         }
     }
@@ -541,7 +541,7 @@ impl Parser<'_, '_> {
     }
 }
 
-/// Words that are types by themselves.
+/// Names of primitive types.
 fn is_type_keyword(word: &str) -> bool {
     matches!(
         word,
