@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use execbox_core::contract::Action;
 use execbox_core::contract::script::Script;
 use execbox_core::contract::stop::Stop;
+use execbox_core::contract::{Action, Contract as _};
 use execbox_core::engine::{
     Call, CallId, Engine, Event, Frame, FunctionId, Guest, LinkError, Notification, Outcome, Pending, Settlement,
     Thrown, Turn,

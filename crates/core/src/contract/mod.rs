@@ -11,10 +11,27 @@ pub mod script;
 mod stack;
 pub mod stop;
 
-use crate::engine::{CallId, Settlement};
+use crate::engine::{CallId, Event, Pending, Settlement};
 
-/// What a driver has to do about an event of a guest. `C` is a call under the contract; `N` is what a guest reports without
-/// waiting for an answer.
+/// What the contracts have in common, for drivers of guests.
+pub trait Contract {
+    /// A call by the guest.
+    type Call;
+    /// Something that the guest reports without waiting for an answer.
+    type Notice;
+    /// Identifies a call or promise that the host settles.
+    type Pending;
+    /// The answer of the host.
+    type Answer;
+
+    /// What to do about an event.
+    fn event(&mut self, event: Event) -> Action<Self::Call, Self::Notice>;
+
+    /// How an answer settles a call or promise in the guest.
+    fn settlement(pending: Self::Pending, answer: Self::Answer) -> (Pending, Settlement);
+}
+
+/// What a driver has to do about an event of a guest.
 #[derive(Debug, PartialEq)]
 pub enum Action<C, N> {
     /// Have the host called, and settle the call with the result.

@@ -17,11 +17,11 @@ use std::time::Duration;
 
 use serde_json::Value as Json;
 
-use crate::contract::Action;
 use crate::contract::explain::Given;
 use crate::contract::stack::{Uncaught, stack_frame, uncaught};
 use crate::contract::stop::Stop;
-use crate::engine::{Call, CallId, Event, LogLine, Outcome, Settlement, Thrown};
+use crate::contract::{Action, Contract};
+use crate::engine::{Call, CallId, Event, LogLine, Outcome, Pending, Settlement, Thrown};
 use crate::error::{ErrorCode, ExecuteError, ExecuteResult, SCRIPT_NAME, bounded_stack};
 use crate::language::{Language, Reading, SyntaxError};
 use crate::manifest::ProviderManifest;
@@ -80,18 +80,6 @@ impl Script {
         Ok((program, Self { code: code.to_owned(), limits, namespaces, targets, logs: Vec::new() }))
     }
 
-    /// What to do about an event. Log lines are added to the result.
-    pub fn event(&mut self, event: Event) -> Action<ToolCall, LogLine> {
-        match event {
-            Event::Log(line) => {
-                self.logs.push(line.text.clone());
-                Action::Notify(line)
-            }
-            Event::Call(call) => self.call(&call),
-            Event::Notify(_) => Action::Ignore, // Scripts have no such functions.
-        }
-    }
-
     /// "Non-serializable tool inputs must not be surfaced to the host": such a call fails here.
     fn call(&self, call: &Call) -> Action<ToolCall, LogLine> {
         let Some(&(provider, tool)) = self.targets.get(call.function.0 as usize) else {
@@ -105,15 +93,6 @@ impl Script {
                 Action::Settle(call.id, Settlement::Failed(error))
             }
         }
-    }
-
-    /// How a call is settled with the result of its tool. A result that is not serializable is a `serialization_error`.
-    pub fn settlement(result: Result<Option<Json>, ExecuteError>) -> Settlement {
-        let value = result.and_then(|result| {
-            Value::from_json(result.as_ref(), "tool result")
-                .map_err(|refusal| ExecuteError::new(ErrorCode::SerializationError, refusal.to_string()))
-        });
-        value.map_or_else(Settlement::Failed, Settlement::Fulfilled)
     }
 
     /// The result of a program that ended by itself, `duration` after it was accepted.
@@ -160,6 +139,36 @@ impl Script {
         });
         Given { namespaces: namespaces.collect(), names: vec!["console"] }
     }
+}
+
+impl Contract for Script {
+    type Call = ToolCall;
+    type Notice = LogLine;
+    type Pending = CallId;
+    type Answer = Result<Option<Json>, ExecuteError>;
+
+    /// Log lines are added to the result.
+    fn event(&mut self, event: Event) -> Action<ToolCall, LogLine> {
+        match event {
+            Event::Log(line) => {
+                self.logs.push(line.text.clone());
+                Action::Notify(line)
+            }
+            Event::Call(call) => self.call(&call),
+            Event::Notify(_) => Action::Ignore, // Scripts have no such functions.
+        }
+    }
+
+    fn settlement(call: CallId, answer: Self::Answer) -> (Pending, Settlement) {
+        let value = answer.and_then(|result| tool_result(result.as_ref()));
+        (Pending::Call(call), value.map_or_else(Settlement::Failed, Settlement::Fulfilled))
+    }
+}
+
+/// The result of a tool as a value. A result that is not serializable is a `serialization_error`.
+pub(crate) fn tool_result(result: Option<&Json>) -> Result<Value, ExecuteError> {
+    Value::from_json(result, "tool result")
+        .map_err(|error| ExecuteError::new(ErrorCode::SerializationError, error.to_string()))
 }
 
 fn syntax_error(error: &SyntaxError) -> ExecuteError {

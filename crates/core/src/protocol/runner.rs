@@ -24,10 +24,10 @@ use super::line::TooLong;
 use super::message::{HostMessage, RunnerMessage};
 use super::module::{CodeCall, CodeDone, CodeNotify, Hello, RunCode, Settle};
 use super::script::{self, Cancel, Done, Execute, Started, ToolResult, WireCall, WireLog};
-use crate::contract::Action;
 use crate::contract::module::{CodeExecutionError, Failure, ModuleRun, Request, RunOutcome, Status};
 use crate::contract::script::{Script, ToolCall};
 use crate::contract::stop::Stop;
+use crate::contract::{Action, Contract as _};
 use crate::engine::{CallId, Event, Outcome, Pending, Settlement, StartError, Turn};
 use crate::error::{ExecuteError, ExecuteResult};
 use crate::language::Language;
@@ -464,7 +464,8 @@ impl RunnerSession {
             && let Contract::Script(run) = &mut active.contract
             && let Some(call) = run.pending.remove(call_id)
         {
-            self.outputs.push_back(Output::Settle(Pending::Call(call), Script::settlement(result)));
+            let (pending, settlement) = Script::settlement(call, result);
+            self.outputs.push_back(Output::Settle(pending, settlement));
         }
     }
 

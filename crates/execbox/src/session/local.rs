@@ -4,59 +4,16 @@ use std::future::{Future as _, poll_fn};
 use std::pin::pin;
 use std::task::{Context, Poll};
 
-use execbox_core::contract::Action;
-use execbox_core::contract::module::ModuleRun;
-use execbox_core::contract::script::{Script, ToolCall};
 use execbox_core::contract::stop::Stop;
-use execbox_core::engine::{self, Event, Guest, LogLine, Notification, Outcome, Pending, Settlement, Turn};
-use execbox_core::protocol::host::{HostContract, ModuleHost, ScriptHost};
+use execbox_core::contract::{Action, Contract};
+use execbox_core::engine::{Event, Guest, Outcome, Pending, Turn};
+use execbox_core::protocol::host::HostContract;
 use futures_util::future::OptionFuture;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::session::host::Host;
 use crate::session::turns::Turns;
-
-/// A contract, for guests in this process.
-pub(crate) trait LocalContract {
-    /// The same contract, for guests elsewhere.
-    type Remote: HostContract;
-
-    /// What to do about an event.
-    fn event(&mut self, event: Event) -> Action<Call<Self>, Notice<Self>>;
-
-    /// How a call or promise is settled with the answer of the host.
-    fn settlement(settled: Answered<Self>) -> (Pending, Settlement);
-}
-
-type Call<C> = <<C as LocalContract>::Remote as HostContract>::Call;
-type Notice<C> = <<C as LocalContract>::Remote as HostContract>::Notice;
-type Answered<C> =
-    (<<C as LocalContract>::Remote as HostContract>::Pending, <<C as LocalContract>::Remote as HostContract>::Answer);
-
-impl LocalContract for Script {
-    type Remote = ScriptHost;
-
-    fn event(&mut self, event: Event) -> Action<ToolCall, LogLine> {
-        Self::event(self, event)
-    }
-
-    fn settlement((call, result): Answered<Self>) -> (Pending, Settlement) {
-        (Pending::Call(call), Self::settlement(result))
-    }
-}
-
-impl LocalContract for ModuleRun {
-    type Remote = ModuleHost;
-
-    fn event(&mut self, event: Event) -> Action<engine::Call, Notification> {
-        Self::event(event)
-    }
-
-    fn settlement((pending, result): Answered<Self>) -> (Pending, Settlement) {
-        (pending, result.into())
-    }
-}
 
 /// What stops a guest.
 pub(crate) struct StopCondition {
@@ -77,12 +34,17 @@ impl StopCondition {
 }
 
 /// Drives a guest until it ends or has to stop.
-pub(crate) async fn drive<C: LocalContract>(
+pub(crate) async fn drive<C, H>(
     guest: &mut dyn Guest,
     contract: &mut C,
-    host: &mut impl Host<Contract = C::Remote>,
+    host: &mut H,
     condition: &StopCondition,
-) -> Result<Outcome, Stop> {
+) -> Result<Outcome, Stop>
+where
+    C: Contract,
+    H: Host,
+    H::Contract: HostContract<Call = C::Call, Notice = C::Notice, Pending = C::Pending, Answer = C::Answer>,
+{
     // Timers round up to milliseconds: a deadline that has passed must not wait for one.
     if let Some(stop) = condition.reached() {
         return Err(stop);
@@ -112,12 +74,17 @@ struct Driver<'a, C, H> {
     is_waiting: bool,
 }
 
-impl<C: LocalContract, H: Host<Contract = C::Remote>> Driver<'_, C, H> {
+impl<C, H> Driver<'_, C, H>
+where
+    C: Contract,
+    H: Host,
+    H::Contract: HostContract<Call = C::Call, Notice = C::Notice, Pending = C::Pending, Answer = C::Answer>,
+{
     /// Lets the guest and its host go on until neither can.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
         loop {
-            while let Some(settled) = self.host.poll_settled(cx) {
-                let (pending, settlement) = C::settlement(settled);
+            while let Some((pending, answer)) = self.host.poll_settled(cx) {
+                let (pending, settlement) = C::settlement(pending, answer);
                 self.guest.settle(pending, settlement);
             }
             let turn = self.turns.poll(self.guest, cx);
@@ -139,7 +106,7 @@ impl<C: LocalContract, H: Host<Contract = C::Remote>> Driver<'_, C, H> {
         for event in self.events.drain(..) {
             has_called |= matches!(event, Event::Call(_));
             let settled = match self.contract.event(event) {
-                Action::Call(call) => self.host.call(call, cx).map(C::settlement),
+                Action::Call(call) => self.host.call(call, cx).map(|(pending, answer)| C::settlement(pending, answer)),
                 Action::Settle(call, settlement) => Some((Pending::Call(call), settlement)),
                 Action::Notify(notice) => {
                     self.host.notify(notice);

@@ -2,17 +2,18 @@
 
 use std::sync::Arc;
 
-use crate::contract::Action;
 use crate::contract::explain::Given;
 use crate::contract::module::{CodeExecutionError, Failure, Request, RunOutcome, Status};
 use crate::contract::stack::{Uncaught, stack_frame, uncaught};
 use crate::contract::stop::Stop;
-use crate::engine::{Call, Event, Frame, LinkError as EngineError, Notification, Outcome, Thrown};
+use crate::contract::{Action, Contract};
+use crate::engine::{Call, Event, Frame, LinkError as EngineError, Notification, Outcome, Pending, Settlement, Thrown};
 use crate::error::StackFrame;
 use crate::language::{GLOBALS_MODULE, Language, Reading};
 use crate::link::{self, LinkError, Sources};
 use crate::program::{Limits, Module, Modules, Program, Source};
 use crate::text::bytes_text;
+use crate::value::Value;
 
 /// One run of a module graph under the module contract.
 pub struct ModuleRun {
@@ -51,15 +52,6 @@ impl ModuleRun {
         let entry = Arc::from(graph.entry.as_str());
         let source = Source::Modules(Modules { entry, modules, export: function.clone(), args });
         Ok((Program { source, namespaces: Vec::new(), limits }, Self { sources, graph, function, limits }))
-    }
-
-    /// What to do about an event.
-    pub fn event(event: Event) -> Action<Call, Notification> {
-        match event {
-            Event::Call(call) => Action::Call(call),
-            Event::Notify(notification) => Action::Notify(notification),
-            Event::Log(_) => Action::Ignore, // The console of modules notifies.
-        }
     }
 
     /// The outcome of a run whose program ended by itself.
@@ -149,6 +141,25 @@ impl ModuleRun {
             EngineError::Binding { .. } => link_error,
         };
         Failure::new(Status::LinkError, error)
+    }
+}
+
+impl Contract for ModuleRun {
+    type Call = Call;
+    type Notice = Notification;
+    type Pending = Pending;
+    type Answer = Result<Value, Value>;
+
+    fn event(&mut self, event: Event) -> Action<Call, Notification> {
+        match event {
+            Event::Call(call) => Action::Call(call),
+            Event::Notify(notification) => Action::Notify(notification),
+            Event::Log(_) => Action::Ignore, // The console of modules notifies.
+        }
+    }
+
+    fn settlement(pending: Pending, answer: Self::Answer) -> (Pending, Settlement) {
+        (pending, answer.into())
     }
 }
 

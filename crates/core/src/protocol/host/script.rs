@@ -11,8 +11,8 @@ use serde_json::Value as Json;
 
 use super::checks::{PendingCalls, can_contain, too_early};
 use super::{End, HostContract, HostOptions, HostSession, Misbehaviour, Output, Received};
-use crate::contract::script::{Script, ToolCall};
-use crate::engine::{CallId, LogLevel, LogLine, Settlement};
+use crate::contract::script::{ToolCall, tool_result};
+use crate::engine::{CallId, LogLevel, LogLine};
 use crate::error::{ErrorCode, ExecuteError, ExecuteResult, SCRIPT_NAME};
 use crate::logs::LogLimiter;
 use crate::manifest::ProviderManifest;
@@ -232,10 +232,7 @@ fn weight(json: &Json) -> usize {
 /// The error is the same as in the inline executor.
 fn transportable(result: Result<Option<Json>, ExecuteError>) -> Result<Option<Json>, ExecuteError> {
     match &result {
-        Ok(Some(json)) if nests_deeper(json, MAX_JSON_DEPTH) => match Script::settlement(result) {
-            Settlement::Failed(error) => Err(error),
-            _ => Ok(None),
-        },
+        Ok(Some(json)) if nests_deeper(json, MAX_JSON_DEPTH) => tool_result(Some(json)).map(|_| None),
         _ => result,
     }
 }
