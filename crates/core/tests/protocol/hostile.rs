@@ -1,4 +1,4 @@
-//! Each half against a peer that does what it must not.
+//! Each half against a peer that violates the protocol.
 
 use std::task::Poll;
 use std::time::Duration;
@@ -63,7 +63,7 @@ fn finished(host: &mut HostSession<ScriptHost>) -> ExecuteResult {
 }
 
 #[test]
-fn a_runner_may_leave_started_out_or_repeat_it() {
+fn a_runner_may_omit_or_repeat_started() {
     for times in 0..3 {
         let mut host = host();
         for _ in 0..times {
@@ -75,7 +75,7 @@ fn a_runner_may_leave_started_out_or_repeat_it() {
 }
 
 #[test]
-fn foreign_ids_are_ignored() {
+fn messages_with_another_id_are_ignored() {
     let mut host = host();
     host.handle_message(RunnerMessage::Started(Started { id: "exec-2".into() }), ms(1));
     host.handle_message(done("exec-2", Ok(Some(json!("forged")))), ms(1));
@@ -83,7 +83,7 @@ fn foreign_ids_are_ignored() {
 }
 
 #[test]
-fn the_first_done_counts_and_nothing_after_it_does() {
+fn everything_after_the_first_done_is_ignored() {
     let mut host = host();
     host.handle_message(call("call-1", "tools.hang"), ms(1));
     host.handle_message(done("exec-1", Ok(Some(json!(1)))), ms(2));
@@ -99,7 +99,7 @@ fn the_first_done_counts_and_nothing_after_it_does() {
 }
 
 #[test]
-fn a_tool_that_was_not_given_is_answered_and_the_session_goes_on() {
+fn a_call_of_an_unknown_tool_fails_and_the_session_continues() {
     let mut host = host();
     for (call_id, tool) in [("call-1", "tools.nope"), ("call-2", "nope.echo"), ("call-3", "tools.__proto__")] {
         host.handle_message(call(call_id, tool), ms(1));
@@ -114,7 +114,7 @@ fn a_tool_that_was_not_given_is_answered_and_the_session_goes_on() {
 }
 
 #[test]
-fn a_runner_is_used_again_only_if_its_done_leaves_no_doubt() {
+fn a_runner_is_reusable_only_after_an_outcome_without_doubt() {
     let error = |code| Err(ExecuteError::new(code, "x"));
     for (outcome, reusable) in [
         (Ok(None), true),
@@ -132,14 +132,14 @@ fn a_runner_is_used_again_only_if_its_done_leaves_no_doubt() {
     let mut cancelled = host();
     cancelled.cancel(Stop::Cancelled(None), ms(1));
     cancelled.handle_message(done("exec-1", Ok(None)), ms(2));
-    assert!(!cancelled.is_reusable(), "what was cancelled came to a timeout");
+    assert!(!cancelled.is_reusable(), "the outcome of a cancelled execution is a timeout");
     let mut closed = host();
     closed.handle_close(CloseReason::Closed, ms(1));
     assert!(!closed.is_reusable());
 }
 
 #[test]
-fn each_misbehaviour_ends_the_session_by_its_name() {
+fn each_misbehaviour_ends_the_session_with_its_error() {
     let malformed = json!({"type": "done", "id": "exec-1"});
     let Json::Object(malformed) = malformed else { panic!() };
     let malformed = RunnerMessage::from_object(malformed, Attachments::default()).unwrap_err();
@@ -162,7 +162,7 @@ fn each_misbehaviour_ends_the_session_by_its_name() {
 }
 
 #[test]
-fn a_call_id_is_used_once_answered_or_not() {
+fn a_call_id_is_accepted_once() {
     for answered in [false, true] {
         let mut host = host();
         host.handle_message(call("call-1", "tools.echo"), ms(1));
@@ -176,7 +176,7 @@ fn a_call_id_is_used_once_answered_or_not() {
 }
 
 #[test]
-fn calls_under_way_are_bounded() {
+fn calls_in_flight_are_bounded() {
     let limits = Limits { memory_bytes: 1 << 20, ..Limits::default() };
     let execute = Execute { limits, ..execute("exec-1", "") };
     let mut host = HostSession::script(execute, HostOptions::default(), Duration::ZERO);
@@ -184,11 +184,11 @@ fn calls_under_way_are_bounded() {
         host.handle_message(call(&format!("call-{number}"), "tools.hang"), ms(1));
     }
     assert_eq!(host.misbehaviour(), Some(&Misbehaviour::TooManyCalls(2048)));
-    assert_eq!(outputs(&mut host).len(), 3, "what was not begun yet never is");
+    assert_eq!(outputs(&mut host).len(), 3, "no call begins after that");
 }
 
 #[test]
-fn a_call_id_that_fills_a_line_is_not_answered_for_ever() {
+fn a_call_id_that_fills_a_line_is_not_answered_endlessly() {
     let mut host = host();
     let too_long = TooLong { len: 2, cap: 1 };
     let mut answer = ToolResult { call_id: "x".repeat(1000), result: Err(ExecuteError::tool("y".repeat(1000))) };
@@ -203,7 +203,7 @@ fn a_call_id_that_fills_a_line_is_not_answered_for_ever() {
 }
 
 #[test]
-fn a_tool_answers_once_and_only_while_somebody_waits() {
+fn only_the_first_answer_to_a_pending_call_is_sent() {
     let mut host = host();
     host.handle_message(call("x", "tools.echo"), ms(1));
     host.handle_message(call("y", "tools.echo"), ms(1));
@@ -225,7 +225,7 @@ fn a_tool_answers_once_and_only_while_somebody_waits() {
 }
 
 #[test]
-fn the_codes_of_failed_tools_are_believed_where_a_tool_failed() {
+fn codes_of_failed_tools_are_accepted_only_if_a_tool_failed() {
     let ends_with = |code, failed: bool| {
         let mut host = host();
         if failed {
@@ -245,7 +245,7 @@ fn the_codes_of_failed_tools_are_believed_where_a_tool_failed() {
 }
 
 #[test]
-fn a_timeout_is_believed_once_there_was_time_for_it() {
+fn a_timeout_is_accepted_only_after_the_timeout() {
     for (at, expected) in [
         (20, "internal_error: the runner reported a timeout after 20 of 1000 ms: m"),
         (989, "internal_error: the runner reported a timeout after 989 of 1000 ms: m"),
@@ -258,8 +258,8 @@ fn a_timeout_is_believed_once_there_was_time_for_it() {
     }
 }
 
-/// What reading a message refuses, or the codec does.
-fn refused(line: &str) -> Misbehaviour {
+/// The error of reading a line or its message.
+fn rejected(line: &str) -> Misbehaviour {
     let object = match decode_line(line.as_bytes().to_vec()) {
         Ok(object) => object,
         Err(LineError::Unreadable(error)) => return (*error).into(),
@@ -278,20 +278,20 @@ fn malformed_messages_with_another_id_are_ignored() {
         &format!(r#"{{"type":"done","id":"ID","ok":true,"durationMs":1,"logs":[],{too_deep}}}"#),
     ] {
         let mut host = host();
-        host.handle_misbehaviour(refused(&line.replace("ID", "exec-2")), ms(1));
+        host.handle_misbehaviour(rejected(&line.replace("ID", "exec-2")), ms(1));
         assert!(!host.is_finished() && host.misbehaviour().is_none(), "{line}");
-        host.handle_misbehaviour(refused(&line.replace("ID", "exec-1")), ms(1));
+        host.handle_misbehaviour(rejected(&line.replace("ID", "exec-1")), ms(1));
         assert_eq!(finished(&mut host).error().unwrap().code, ErrorCode::InternalError, "{line}");
     }
     for line in [r#"{"type":"done","callId":"exec-2"}"#, r#"{"type":"tool_call","callId":"c","id":"exec-2"}"#, "{"] {
         let mut host = host();
-        host.handle_misbehaviour(refused(line), ms(1));
-        assert!(host.is_finished(), "no other execution's: {line}");
+        host.handle_misbehaviour(rejected(line), ms(1));
+        assert!(host.is_finished(), "without the id of another execution: {line}");
     }
 }
 
 #[test]
-fn what_is_kept_of_calls_does_not_grow_with_their_number() {
+fn memory_for_calls_does_not_grow_with_their_number() {
     let mut host = host();
     let mut kept = |calls: std::ops::Range<u64>| {
         for number in calls {
@@ -308,7 +308,7 @@ fn what_is_kept_of_calls_does_not_grow_with_their_number() {
 }
 
 #[test]
-fn inputs_of_calls_under_way_are_bounded() {
+fn inputs_of_calls_in_flight_are_bounded() {
     let limits = Limits { memory_bytes: 1 << 20, ..Limits::default() };
     let execute = Execute { limits, ..execute("exec-1", "") };
     let mut host = HostSession::script(execute, HostOptions::default(), Duration::ZERO);
@@ -331,18 +331,18 @@ fn inputs_of_calls_under_way_are_bounded() {
 }
 
 #[test]
-fn a_call_id_is_short() {
+fn a_long_call_id_is_rejected() {
     let call = |len: usize| {
         let id = "x".repeat(len);
         json!({"type": "tool_call", "callId": id, "providerName": "tools", "safeToolName": "echo"}).to_string()
     };
     runner_says(serde_json::from_str(&call(256)).unwrap());
     let expected = "the runner sent a malformed tool_call message: `callId` is not a string of at most 256 bytes";
-    assert_eq!(refused(&call(257)).to_string(), expected);
+    assert_eq!(rejected(&call(257)).to_string(), expected);
 }
 
 #[test]
-fn logs_and_time_are_cut_to_what_they_can_be() {
+fn logs_and_duration_are_cut_to_their_limits() {
     let limits = Limits { max_log_lines: 3, max_log_chars: 6, ..Limits::default() };
     let execute = Execute { limits, ..execute("exec-1", "") };
     let mut host = HostSession::script(execute, HostOptions::default(), ms(5));
@@ -355,7 +355,7 @@ fn logs_and_time_are_cut_to_what_they_can_be() {
 }
 
 #[test]
-fn a_position_is_a_place_in_the_code_or_none() {
+fn a_position_outside_the_code_is_dropped() {
     let code = "return 1"; // of eight characters
     for (line, column, is_kept) in
         [(1, 9, true), (9, 1, true), (0, 1, false), (1, 0, false), (10, 1, false), (1, 10, false)]
@@ -372,7 +372,7 @@ fn a_position_is_a_place_in_the_code_or_none() {
 }
 
 #[test]
-fn a_stack_is_short_and_of_the_script() {
+fn a_stack_is_cut_to_frames_of_the_script() {
     let mut host = host();
     let frame = |file: &str| json!({"function": "f".repeat(100_000), "file": file, "line": 1, "column": 1});
     let stack: Vec<Json> = (0..100).map(|number| frame(if number == 3 { "/etc/passwd" } else { "<script>" })).collect();
@@ -389,7 +389,7 @@ fn log(id: &str, text: &str) -> RunnerMessage {
     runner_says(json!({"type": "log", "id": id, "level": "warn", "text": text}))
 }
 
-/// What is shown of an execution of at most three lines and six characters.
+/// The lines that are shown of an execution, and its result, with limits of three lines and six characters.
 fn shown(messages: impl IntoIterator<Item = RunnerMessage>, stream_logs: bool) -> (Vec<String>, ExecuteResult) {
     let limits = Limits { max_log_lines: 3, max_log_chars: 6, ..Limits::default() };
     let execute = Execute { limits, stream_logs, ..execute("exec-1", "") };
@@ -405,7 +405,7 @@ fn shown(messages: impl IntoIterator<Item = RunnerMessage>, stream_logs: bool) -
 }
 
 #[test]
-fn streamed_lines_are_cut_to_what_they_can_be() {
+fn streamed_lines_are_cut_to_the_limits() {
     let flood = (0..10_000).map(|_| log("exec-1", &"x".repeat(1000))).chain([done("exec-1", Ok(None))]);
     let (lines, result) = shown(flood, true);
     assert_eq!((lines, result.logs), (vec!["warn xxxxxx".to_owned()], vec!["xxxxxx".to_owned()]));
@@ -414,7 +414,7 @@ fn streamed_lines_are_cut_to_what_they_can_be() {
 }
 
 #[test]
-fn lines_count_once_whether_they_came_by_log_or_by_done() {
+fn lines_of_log_and_done_are_counted_once() {
     let done =
         |logs: &[&str]| runner_says(json!({"type": "done", "id": "exec-1", "ok": true, "durationMs": 1, "logs": logs}));
     let (lines, result) = shown([log("exec-1", "a"), done(&["a", "b"])], true);
@@ -423,11 +423,11 @@ fn lines_count_once_whether_they_came_by_log_or_by_done() {
         (vec!["warn a".to_owned(), "log b".to_owned()], vec!["a".to_owned(), "b".to_owned()])
     );
     let (lines, result) = shown([log("exec-1", "a"), done(&[])], true);
-    assert_eq!((lines.len(), result.logs), (1, vec!["a".to_owned()]), "what was shown stays said");
+    assert_eq!((lines.len(), result.logs), (1, vec!["a".to_owned()]), "a line that was shown stays in the log");
 }
 
 #[test]
-fn lines_that_nobody_asked_for_or_that_come_late_or_are_foreign_are_ignored() {
+fn unrequested_late_and_foreign_lines_are_ignored() {
     let line = || log("exec-1", "forged");
     let (lines, result) = shown([line(), done("exec-1", Ok(None)), line()], false);
     assert_eq!((lines.len(), result.logs), (0, vec!["line".to_owned()]));
@@ -436,7 +436,7 @@ fn lines_that_nobody_asked_for_or_that_come_late_or_are_foreign_are_ignored() {
 }
 
 #[test]
-fn done_within_the_grace_is_still_a_timeout_with_its_logs() {
+fn done_within_the_grace_period_is_a_timeout_with_its_logs() {
     for outcome in [Ok(Some(json!("too late"))), Err(ExecuteError::internal("broken"))] {
         let mut host = host();
         host.handle_timeout(ms(1099));
@@ -452,7 +452,7 @@ fn done_within_the_grace_is_still_a_timeout_with_its_logs() {
 }
 
 #[test]
-fn the_first_reason_of_the_end_is_kept() {
+fn the_first_close_reason_is_kept() {
     let mut host = host();
     let broken = CloseReason::Failed("reset".into());
     host.handle_close(broken.clone(), ms(1));
@@ -464,7 +464,7 @@ fn the_first_reason_of_the_end_is_kept() {
     let mut host = self::host();
     host.handle_message(done("exec-1", Ok(None)), ms(1));
     host.handle_close(CloseReason::CutOff, ms(2));
-    assert_eq!(host.close_reason(), Some(&CloseReason::CutOff), "for whoever listens late");
+    assert_eq!(host.close_reason(), Some(&CloseReason::CutOff), "also after the end");
     assert_eq!(finished(&mut host).outcome, Ok(None));
 }
 
@@ -477,13 +477,13 @@ fn runner() -> RunnerSession {
 fn active() -> RunnerSession {
     let mut runner = runner();
     runner.handle_message(HostMessage::Execute(execute("exec-1", "return 1")), ms(10));
-    let outputs = told(&mut runner);
+    let outputs = runner_outputs(&mut runner);
     assert!(matches!(&outputs[..], [RunnerOutput::Send(RunnerMessage::Started(_)), RunnerOutput::Start(_)]));
     runner
 }
 
 #[test]
-fn a_runner_that_drains_begins_nothing_and_cancels_what_outlasts_the_grace() {
+fn a_draining_runner_accepts_nothing_and_stops_programs_after_the_grace_period() {
     let mut idle = runner();
     idle.drain(ms(100), ms(0));
     assert!(idle.is_drained());
@@ -493,38 +493,38 @@ fn a_runner_that_drains_begins_nothing_and_cancels_what_outlasts_the_grace() {
     assert!(runner.is_active() && !runner.is_drained());
     assert_eq!(runner.next_timeout(), Some(ms(120)));
     runner.drain(ms(500), ms(30));
-    assert_eq!(runner.next_timeout(), Some(ms(120)), "draining again gives no more time");
+    assert_eq!(runner.next_timeout(), Some(ms(120)), "draining again does not extend the grace period");
     runner.handle_timeout(ms(119));
-    assert!(told(&mut runner).is_empty());
+    assert!(runner_outputs(&mut runner).is_empty());
     runner.handle_timeout(ms(120));
-    let outputs = told(&mut runner);
+    let outputs = runner_outputs(&mut runner);
     let [RunnerOutput::StopGuest, RunnerOutput::Send(RunnerMessage::Done(done))] = &outputs[..] else { panic!() };
     let error = done.result.error().unwrap();
     assert_eq!((error.code, error.message.as_str()), (ErrorCode::InternalError, "the runner is shutting down"));
     assert!(runner.is_drained());
 
     runner.handle_message(HostMessage::Execute(execute("exec-2", "return 1")), ms(130));
-    let outputs = told(&mut runner);
+    let outputs = runner_outputs(&mut runner);
     let [RunnerOutput::Send(RunnerMessage::Done(done))] = &outputs[..] else { panic!("{outputs:?}") };
     assert_eq!((done.id.as_str(), done.result.error().unwrap().code), ("exec-2", ErrorCode::InternalError));
 }
 
 #[test]
-fn a_guest_that_is_done_within_the_grace_is_not_disturbed() {
+fn a_draining_runner_lets_a_guest_finish_within_the_grace_period() {
     let mut runner = active();
     runner.drain(ms(100), ms(20));
     runner.handle_turn(Poll::Ready(Turn::Done(Outcome::Returned(Value::undefined()))), ms(119));
-    let outputs = told(&mut runner);
+    let outputs = runner_outputs(&mut runner);
     let [RunnerOutput::Send(RunnerMessage::Done(done))] = &outputs[..] else { panic!("{outputs:?}") };
     assert!(done.result.is_ok() && runner.is_drained());
 }
 
 #[test]
-fn no_line_is_streamed_behind_one_that_was_too_long() {
+fn no_line_is_streamed_after_one_that_was_too_long() {
     let mut runner = runner();
     let execute = Execute { stream_logs: true, ..execute("exec-1", "return 1") };
     runner.handle_message(HostMessage::Execute(execute), ms(10));
-    told(&mut runner);
+    runner_outputs(&mut runner);
     let line = |text: &str| Event::Log(LogLine { level: LogLevel::Log, text: text.into() });
     for text in ["a", "b", "c"] {
         runner.handle_event(line(text));
@@ -533,24 +533,24 @@ fn no_line_is_streamed_behind_one_that_was_too_long() {
     let Some(RunnerOutput::Send(too_long)) = runner.poll_output() else { panic!() };
     runner.handle_too_long(too_long, TooLong { len: 9, cap: 5 });
     runner.handle_event(line("d"));
-    assert!(told(&mut runner).is_empty(), "or the host would take a gap for the order");
+    assert!(runner_outputs(&mut runner).is_empty(), "the host must not see a gap");
     runner.handle_turn(Poll::Ready(Turn::Done(Outcome::Returned(Value::undefined()))), ms(20));
     assert_eq!(last_done(&mut runner).result.logs, ["a", "b", "c", "d"]);
 }
 
-/// What it says to do. Sources are compiled on the way.
-fn told(runner: &mut RunnerSession) -> Vec<RunnerOutput> {
-    let mut told = Vec::new();
+/// The outputs. Jobs are compiled on the way.
+fn runner_outputs(runner: &mut RunnerSession) -> Vec<RunnerOutput> {
+    let mut outputs = Vec::new();
     while let Some(output) = runner.poll_output() {
         match output {
             RunnerOutput::Compile(job) => runner.handle_compiled(job.compile(&Moves, &|| false), ms(10)),
-            output => told.push(output),
+            output => outputs.push(output),
         }
     }
-    told
+    outputs
 }
 
-fn host_says(runner: &mut RunnerSession, message: Json) {
+fn receive(runner: &mut RunnerSession, message: Json) {
     let Json::Object(object) = message else { panic!() };
     match HostMessage::from_object(object, Attachments::default()) {
         Ok(message) => runner.handle_message(message.unwrap(), ms(10)),
@@ -559,38 +559,38 @@ fn host_says(runner: &mut RunnerSession, message: Json) {
 }
 
 fn last_done(runner: &mut RunnerSession) -> Done {
-    match told(runner).pop() {
+    match runner_outputs(runner).pop() {
         Some(RunnerOutput::Send(RunnerMessage::Done(done))) => done,
         other => panic!("{other:?}"),
     }
 }
 
 #[test]
-fn what_is_not_due_changes_nothing() {
+fn messages_that_are_not_due_are_ignored() {
     let mut runner = runner();
-    host_says(&mut runner, json!({"type": "cancel", "id": "exec-1"}));
-    host_says(&mut runner, json!({"type": "tool_result", "callId": "call-1", "ok": true}));
+    receive(&mut runner, json!({"type": "cancel", "id": "exec-1"}));
+    receive(&mut runner, json!({"type": "tool_result", "callId": "call-1", "ok": true}));
     runner.handle_turn(Poll::Ready(Turn::Done(Outcome::Interrupted)), ms(10));
     runner.handle_timeout(ms(1 << 40));
-    assert!(told(&mut runner).is_empty() && runner.next_timeout().is_none());
+    assert!(runner_outputs(&mut runner).is_empty() && runner.next_timeout().is_none());
 }
 
 #[test]
 fn a_malformed_execute_is_answered_by_its_id() {
     for mut runner in [runner(), active()] {
-        host_says(&mut runner, json!({"type": "execute", "id": "exec-2", "code": "", "options": {"timeoutMs": -1}}));
+        receive(&mut runner, json!({"type": "execute", "id": "exec-2", "code": "", "options": {"timeoutMs": -1}}));
         let done = last_done(&mut runner);
         let error = done.result.outcome.unwrap_err();
         assert_eq!((done.id.as_str(), error.code), ("exec-2", ErrorCode::InternalError));
         assert_eq!(error.message, "a malformed execute message: `options.timeoutMs` is not a number of at least 0");
     }
     let mut runner = runner();
-    host_says(&mut runner, json!({"type": "execute", "code": ""}));
-    assert!(told(&mut runner).is_empty(), "nobody to answer");
+    receive(&mut runner, json!({"type": "execute", "code": ""}));
+    assert!(runner_outputs(&mut runner).is_empty(), "there is no id to answer");
 }
 
 #[test]
-fn an_outcome_behind_the_deadline_comes_too_late() {
+fn an_outcome_after_the_deadline_is_a_timeout() {
     let mut runner = active();
     assert_eq!(runner.next_timeout(), Some(ms(1010)));
     runner.handle_turn(Poll::Ready(Turn::Done(Outcome::Returned(Value::undefined()))), ms(1010));
@@ -598,32 +598,32 @@ fn an_outcome_behind_the_deadline_comes_too_late() {
 }
 
 #[test]
-fn without_any_time_no_guest_is_started() {
+fn a_zero_timeout_starts_no_guest() {
     let limits = Limits { timeout: Duration::ZERO, ..Limits::default() };
     let mut runner = runner();
     runner.handle_message(HostMessage::Execute(Execute { limits, ..execute("exec-1", "return 1") }), ms(10));
-    let outputs = told(&mut runner);
+    let outputs = runner_outputs(&mut runner);
     let [_, RunnerOutput::Send(RunnerMessage::Done(done))] = &outputs[..] else { panic!("{outputs:?}") };
     assert_eq!(done.result.error().unwrap().code, ErrorCode::Timeout);
 }
 
 #[test]
-fn a_call_is_answered_by_the_first_result_and_by_no_other() {
+fn only_the_first_result_settles_a_call() {
     let mut runner = active();
     for number in 1..=2 {
         let call = Call { id: CallId(number), function: FunctionId(0), input: Value::undefined(), now: false };
         runner.handle_event(Event::Call(call));
     }
-    assert_eq!(told(&mut runner).len(), 2);
+    assert_eq!(runner_outputs(&mut runner).len(), 2);
     for call_id in ["call-2", "call-2", "call-3", "call-02"] {
-        host_says(&mut runner, json!({"type": "tool_result", "callId": call_id, "ok": true}));
+        receive(&mut runner, json!({"type": "tool_result", "callId": call_id, "ok": true}));
     }
     assert!(matches!(
-        told(&mut runner)[..],
+        runner_outputs(&mut runner)[..],
         [RunnerOutput::Settle(Pending::Call(CallId(2)), Settlement::Fulfilled(_))]
     ));
-    host_says(&mut runner, json!({"type": "tool_result", "callId": "call-1", "ok": false, "error": "none"}));
-    let outputs = told(&mut runner);
+    receive(&mut runner, json!({"type": "tool_result", "callId": "call-1", "ok": false, "error": "none"}));
+    let outputs = runner_outputs(&mut runner);
     let [RunnerOutput::Settle(Pending::Call(CallId(1)), Settlement::Failed(error))] = &outputs[..] else {
         panic!("{outputs:?}")
     };
@@ -631,16 +631,16 @@ fn a_call_is_answered_by_the_first_result_and_by_no_other() {
 }
 
 #[test]
-fn an_answer_that_cannot_be_read_fails_its_call() {
+fn an_unreadable_answer_fails_its_call() {
     let mut runner = active();
     let call = Call { id: CallId(1), function: FunctionId(0), input: Value::undefined(), now: false };
     runner.handle_event(Event::Call(call));
-    assert_eq!(told(&mut runner).len(), 1);
+    assert_eq!(runner_outputs(&mut runner).len(), 1);
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
     let line = format!(r#"{{"type":"tool_result","callId":"call-1","ok":true,"result":{deep},"id":"exec-2"}}"#);
     let Err(LineError::Unreadable(error)) = decode_line(line.into_bytes()) else { panic!() };
     runner.handle_malformed(&error, ms(11));
-    let outputs = told(&mut runner);
+    let outputs = runner_outputs(&mut runner);
     let [RunnerOutput::Settle(Pending::Call(CallId(1)), Settlement::Failed(error))] = &outputs[..] else {
         panic!("{outputs:?}")
     };
@@ -649,33 +649,33 @@ fn an_answer_that_cannot_be_read_fails_its_call() {
 }
 
 #[test]
-fn no_two_calls_of_a_connection_have_one_id() {
+fn call_ids_are_unique_per_connection() {
     let mut runner = active();
     let call = || Event::Call(Call { id: CallId(1), function: FunctionId(0), input: Value::undefined(), now: false });
-    let call_id = |runner: &mut RunnerSession| match told(runner).pop() {
+    let call_id = |runner: &mut RunnerSession| match runner_outputs(runner).pop() {
         Some(RunnerOutput::Send(RunnerMessage::ToolCall(call))) => call.call_id,
         other => panic!("{other:?}"),
     };
     runner.handle_event(call());
     let early = call_id(&mut runner);
-    host_says(&mut runner, json!({"type": "cancel", "id": "exec-1"}));
+    receive(&mut runner, json!({"type": "cancel", "id": "exec-1"}));
     runner.handle_message(HostMessage::Execute(execute("exec-2", "return 1")), ms(10));
-    told(&mut runner);
+    runner_outputs(&mut runner);
     runner.handle_event(call());
     let late = call_id(&mut runner);
-    host_says(&mut runner, json!({"type": "tool_result", "callId": early, "ok": true, "result": "late"}));
-    assert!(told(&mut runner).is_empty(), "nobody waits for it any more");
-    host_says(&mut runner, json!({"type": "tool_result", "callId": late, "ok": true}));
+    receive(&mut runner, json!({"type": "tool_result", "callId": early, "ok": true, "result": "late"}));
+    assert!(runner_outputs(&mut runner).is_empty(), "the call is not pending any more");
+    receive(&mut runner, json!({"type": "tool_result", "callId": late, "ok": true}));
     assert!(matches!(
-        told(&mut runner)[..],
+        runner_outputs(&mut runner)[..],
         [RunnerOutput::Settle(Pending::Call(CallId(1)), Settlement::Fulfilled(_))]
     ));
 }
 
 #[test]
-fn compiling_takes_time_that_counts() {
+fn compile_time_counts() {
     let program = execute("exec-1", "return 1");
-    let no_program = Execute { providers: vec![program.providers[0].clone(); 2], ..program.clone() };
+    let invalid = Execute { providers: vec![program.providers[0].clone(); 2], ..program.clone() };
     let compiled_at = |execute: &Execute, at| {
         let mut runner = runner();
         runner.handle_message(HostMessage::Execute(execute.clone()), ms(10));
@@ -685,16 +685,16 @@ fn compiling_takes_time_that_counts() {
         runner.handle_compiled(job.compile(&Moves, &|| false), ms(at));
         last_done(&mut runner).result
     };
-    let refused = compiled_at(&no_program, 210);
+    let refused = compiled_at(&invalid, 210);
     assert_eq!((refused.error().unwrap().code, refused.duration), (ErrorCode::InternalError, ms(200)));
-    for execute in [&program, &no_program] {
+    for execute in [&program, &invalid] {
         let too_late = compiled_at(execute, 1010);
         assert_eq!((too_late.error().unwrap().code, too_late.duration), (ErrorCode::Timeout, ms(1000)));
     }
 }
 
 #[test]
-fn what_was_compiled_for_an_execution_starts_no_other() {
+fn a_late_compile_result_does_not_start_another_execution() {
     let mut runner = runner();
     let mut begin = || {
         runner.handle_message(HostMessage::Execute(execute("exec-1", "return 1")), ms(10));
@@ -702,14 +702,14 @@ fn what_was_compiled_for_an_execution_starts_no_other() {
             RunnerOutput::Compile(job) => Some(job),
             _ => None,
         });
-        host_says(&mut runner, json!({"type": "cancel", "id": "exec-1"}));
+        receive(&mut runner, json!({"type": "cancel", "id": "exec-1"}));
         compile.unwrap()
     };
     let (first, _) = (begin(), begin());
     runner.handle_message(HostMessage::Execute(execute("exec-1", "return 1")), ms(10));
     while runner.poll_output().is_some() {}
     runner.handle_compiled(first.compile(&Moves, &|| false), ms(11));
-    assert!(told(&mut runner).is_empty() && runner.is_active());
+    assert!(runner_outputs(&mut runner).is_empty() && runner.is_active());
 }
 
 #[test]
@@ -722,33 +722,33 @@ fn an_engine_that_does_not_start_is_an_internal_error() {
 }
 
 #[test]
-fn executions_follow_one_another() {
+fn an_execution_can_start_after_another_was_cancelled() {
     let mut runner = active();
-    host_says(&mut runner, json!({"type": "cancel", "id": "exec-1"}));
-    assert!(matches!(told(&mut runner)[0], RunnerOutput::StopGuest), "first of all");
+    receive(&mut runner, json!({"type": "cancel", "id": "exec-1"}));
+    assert!(matches!(runner_outputs(&mut runner)[0], RunnerOutput::StopGuest), "the first output");
     runner.handle_message(HostMessage::Execute(execute("exec-1", "return 1")), ms(20));
-    assert_eq!((told(&mut runner).len(), runner.next_timeout()), (2, Some(ms(1020))));
+    assert_eq!((runner_outputs(&mut runner).len(), runner.next_timeout()), (2, Some(ms(1020))));
 }
 
 #[test]
-fn a_transport_that_closes_stops_the_guest_and_nothing_is_due_any_more() {
+fn a_closed_transport_stops_the_guest_and_ends_the_session() {
     let mut runner = active();
     runner.handle_close();
-    assert!(matches!(told(&mut runner)[..], [RunnerOutput::StopGuest]));
+    assert!(matches!(runner_outputs(&mut runner)[..], [RunnerOutput::StopGuest]));
     runner.handle_message(HostMessage::Execute(execute("exec-2", "return 1")), ms(20));
-    host_says(&mut runner, json!({"type": "execute", "id": "exec-3"}));
+    receive(&mut runner, json!({"type": "execute", "id": "exec-3"}));
     runner.handle_close();
-    assert!(told(&mut runner).is_empty());
+    assert!(runner_outputs(&mut runner).is_empty());
 }
 
 #[test]
-fn a_done_that_is_too_long_is_sent_without_what_made_it_so() {
+fn a_done_that_is_too_long_is_shortened_step_by_step() {
     let long = TooLong { len: 9, cap: 5 };
     let mut runner = runner();
     let mut result = ExecuteResult { outcome: Ok(Some(json!(1))), logs: vec!["a".into()], duration: ms(1) };
     let mut resend = |result: &ExecuteResult| {
         runner.handle_too_long(RunnerMessage::Done(Done { id: "e".into(), result: result.clone() }), long);
-        told(&mut runner).pop().map(|output| match output {
+        runner_outputs(&mut runner).pop().map(|output| match output {
             RunnerOutput::Send(RunnerMessage::Done(done)) => done.result,
             other => panic!("{other:?}"),
         })
@@ -757,7 +757,7 @@ fn a_done_that_is_too_long_is_sent_without_what_made_it_so() {
     assert_eq!((result.error().unwrap().code, result.logs.len()), (ErrorCode::SerializationError, 1));
     result = resend(&result).unwrap();
     assert!(result.logs.is_empty());
-    assert_eq!(resend(&result), None, "not even an error fits");
+    assert_eq!(resend(&result), None, "nothing shorter is left");
     result.outcome = Err(ExecuteError::new(ErrorCode::RuntimeError, "x".repeat(1000)));
     result = resend(&result).unwrap();
     assert_eq!(result.error().unwrap().to_string(), format!("runtime_error: {long}"));

@@ -1,5 +1,5 @@
-//! The runner protocol: both halves joined under a pretend clock, each half against a hostile peer, and
-//! each under random sequences of whatever can happen to it.
+//! The runner protocol: both halves connected under a simulated clock, each half against a hostile peer, and each half under
+//! random sequences of events.
 
 mod hostile;
 mod joined;

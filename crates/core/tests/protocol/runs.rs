@@ -1,4 +1,4 @@
-//! The host's half of a run, under a pretend clock, against runners of every kind.
+//! The host's half of a run against hostile and silent runners, and the messages of the module contract.
 
 use std::time::Duration;
 
@@ -24,14 +24,14 @@ fn outputs(session: &mut HostSession<ModuleHost>) -> Vec<Output<ModuleHost>> {
     std::iter::from_fn(|| session.poll_output()).collect()
 }
 
-fn greeting() -> HostSession<ModuleHost> {
+fn awaiting_hello() -> HostSession<ModuleHost> {
     let mut session = HostSession::module("run-1".into(), request(), HostOptions::default(), ms(0));
     assert!(matches!(&outputs(&mut session)[..], [Output::Send(HostMessage::Hello(_))]));
     session
 }
 
 fn running() -> HostSession<ModuleHost> {
-    let mut session = greeting();
+    let mut session = awaiting_hello();
     session.handle_message(RunnerMessage::Hello(Hello { attachments: true }), ms(1));
     let outputs = outputs(&mut session);
     let [Output::Send(HostMessage::RunCode(run))] = &outputs[..] else { panic!("{outputs:?}") };
@@ -44,7 +44,7 @@ fn call(number: u64) -> RunnerMessage {
     RunnerMessage::CodeCall(CodeCall { id: "run-1".into(), call })
 }
 
-fn note(bytes: usize) -> RunnerMessage {
+fn notify(bytes: usize) -> RunnerMessage {
     let args = Value::from_bytes(vec![0; bytes]);
     RunnerMessage::CodeNotify(CodeNotify {
         id: "run-1".into(),
@@ -56,7 +56,7 @@ fn done(id: &str, outcome: RunOutcome) -> RunnerMessage {
     RunnerMessage::CodeDone(CodeDone { id: id.into(), outcome, duration: ms(1), memory_used_bytes: Some(7) })
 }
 
-/// The outcome, and whether the runner has to be stopped for it.
+/// The outcome, and whether the runner is terminated.
 fn end(session: &mut HostSession<ModuleHost>) -> (RunOutcome, bool) {
     let mut outputs = outputs(session);
     assert!(matches!(outputs.first(), Some(Output::CancelCalls)), "{outputs:?}");
@@ -70,13 +70,13 @@ fn message(outcome: RunOutcome) -> String {
 }
 
 #[test]
-fn a_runner_that_does_not_answer_the_greeting_knows_no_runs() {
-    let mut session = greeting();
+fn a_runner_that_does_not_answer_hello_does_not_support_runs() {
+    let mut session = awaiting_hello();
     assert_eq!(session.next_timeout(), Some(HELLO_TIMEOUT));
     session.handle_message(RunnerMessage::Started(Started { id: "run-1".into() }), ms(1));
     session.handle_message(call(1), ms(1));
     session.handle_message(done("run-1", Ok(Value::undefined())), ms(1));
-    assert!(outputs(&mut session).is_empty(), "nothing was asked for yet");
+    assert!(outputs(&mut session).is_empty(), "the program is not sent yet");
     session.handle_timeout(HELLO_TIMEOUT);
     let (outcome, stopped) = end(&mut session);
     assert!(stopped && !session.is_reusable());
@@ -84,7 +84,7 @@ fn a_runner_that_does_not_answer_the_greeting_knows_no_runs() {
 }
 
 #[test]
-fn a_run_is_sent_once_and_ends_once() {
+fn a_run_is_sent_once_and_finishes_once() {
     let mut session = running();
     session.handle_message(RunnerMessage::Hello(Hello { attachments: true }), ms(2));
     session.handle_message(done("run-2", Ok(Value::undefined())), ms(2));
@@ -99,7 +99,7 @@ fn a_run_is_sent_once_and_ends_once() {
 }
 
 #[test]
-fn calls_are_settled_once_and_promises_as_they_come() {
+fn calls_are_settled_once_and_promises_always() {
     let mut session = running();
     session.handle_message(call(1), ms(2));
     assert!(matches!(&outputs(&mut session)[..], [Output::Call(_)]));
@@ -121,7 +121,7 @@ fn calls_are_settled_once_and_promises_as_they_come() {
 }
 
 #[test]
-fn terminating_asks_first_and_then_does_not() {
+fn cancelling_sends_cancel_and_terminates_after_the_grace_period() {
     for answered in [true, false] {
         let mut session = running();
         session.handle_message(call(1), ms(2));
@@ -131,7 +131,7 @@ fn terminating_asks_first_and_then_does_not() {
         assert!(matches!(&asked[..], [Output::Call(_), Output::CancelCalls, Output::Send(HostMessage::Cancel(_))]));
         session.settle(Pending::Call(CallId(1)), Ok(Value::undefined()));
         session.handle_message(call(2), ms(7));
-        assert!(outputs(&mut session).is_empty(), "nothing is called or settled any more");
+        assert!(outputs(&mut session).is_empty(), "no call begins or settles after cancelling");
         if answered {
             session.handle_message(done("run-1", Ok(Value::undefined())), ms(8));
         } else {
@@ -146,15 +146,15 @@ fn terminating_asks_first_and_then_does_not() {
 }
 
 #[test]
-fn terminating_before_the_run_was_sent_needs_no_asking() {
-    let mut session = greeting();
+fn cancelling_before_the_run_was_sent_terminates_at_once() {
+    let mut session = awaiting_hello();
     session.cancel(Stop::Cancelled(None), ms(1));
     let (outcome, stopped) = end(&mut session);
     assert!(stopped && message(outcome) == "The run was terminated");
 }
 
 #[test]
-fn the_safety_cap_is_kept_also_where_the_runner_does_not() {
+fn the_host_enforces_the_safety_cap() {
     let mut session = running();
     assert_eq!(session.next_timeout(), Some(ms(1 + 1000 + 100)));
     session.handle_timeout(ms(1101));
@@ -163,16 +163,16 @@ fn the_safety_cap_is_kept_also_where_the_runner_does_not() {
 }
 
 #[test]
-fn what_was_said_before_the_end_is_noted_and_no_more_than_a_guest_can_say() {
+fn notifications_before_the_end_are_kept_within_the_memory_limit() {
     let mut session = running();
-    session.handle_message(note(100), ms(2));
+    session.handle_message(notify(100), ms(2));
     session.handle_close(CloseReason::CutOff, ms(4));
     let outputs_then = outputs(&mut session);
     assert!(matches!(&outputs_then[..], [Output::CancelCalls, Output::Notify(_), Output::Finished(_)]));
 
     let mut flooded = running();
     for _ in 0..6 {
-        flooded.handle_message(note(200), ms(2)); // 712 each, of 4096
+        flooded.handle_message(notify(200), ms(2)); // 712 each, of 4096
     }
     let outputs = outputs(&mut flooded);
     assert_eq!(outputs.iter().filter(|output| matches!(output, Output::Notify(_))).count(), 5);
@@ -180,7 +180,7 @@ fn what_was_said_before_the_end_is_noted_and_no_more_than_a_guest_can_say() {
 }
 
 #[test]
-fn a_call_number_is_used_once() {
+fn a_call_number_is_accepted_once() {
     let mut session = running();
     session.handle_message(call(1), ms(2));
     session.handle_message(call(1), ms(2));
@@ -189,7 +189,7 @@ fn a_call_number_is_used_once() {
 }
 
 #[test]
-fn calls_are_numbered_upwards_and_their_arguments_are_bounded() {
+fn call_numbers_increase_and_arguments_are_bounded() {
     let mut session = running();
     session.handle_message(call(7), ms(2));
     session.settle(Pending::Call(CallId(7)), Ok(Value::undefined()));
@@ -220,7 +220,7 @@ fn calls_are_numbered_upwards_and_their_arguments_are_bounded() {
 }
 
 #[test]
-fn a_safety_cap_is_believed_once_there_was_time_for_it() {
+fn a_safety_cap_is_accepted_only_after_the_timeout() {
     for (at, is_early) in [(50, true), (1001, false)] {
         let mut session = running();
         let capped = Stop::TimedOut { stuck: false }.failure(&request().limits);
@@ -252,13 +252,13 @@ fn a_malformed_settle_ends_its_run() {
     });
     runner.handle_compiled(compile.unwrap().compile(&Moves, &|| false), ms(2));
     assert!(matches!(runner.poll_output(), Some(RunnerOutput::Start(_))));
-    let mut host_says = |line: &str| {
+    let mut receive = |line: &str| {
         let object = decode_line(line.as_bytes().to_vec()).unwrap();
         runner.handle_malformed(&HostMessage::from_object(object, Attachments::default()).unwrap_err(), ms(5));
         std::iter::from_fn(|| runner.poll_output()).collect::<Vec<_>>()
     };
-    assert!(host_says(r#"{"type":"settle","id":"run-2","call":1}"#).is_empty());
-    let outputs = host_says(r#"{"type":"settle","id":"run-1","call":1}"#);
+    assert!(receive(r#"{"type":"settle","id":"run-2","call":1}"#).is_empty());
+    let outputs = receive(r#"{"type":"settle","id":"run-1","call":1}"#);
     let [RunnerOutput::StopGuest, RunnerOutput::Send(RunnerMessage::CodeDone(done))] = &outputs[..] else {
         panic!("{outputs:?}")
     };
@@ -267,9 +267,9 @@ fn a_malformed_settle_ends_its_run() {
 }
 
 #[test]
-fn what_cannot_be_sent_is_told() {
+fn a_program_that_is_too_long_fails_and_a_long_answer_becomes_an_error() {
     let too_long = execbox_core::protocol::TooLong { len: 9, cap: 8 };
-    let mut session = greeting();
+    let mut session = awaiting_hello();
     session.handle_message(RunnerMessage::Hello(Hello { attachments: false }), ms(1));
     let Some(Output::Send(run)) = session.poll_output() else { panic!() };
     session.handle_too_long(run, too_long, ms(2));
@@ -308,18 +308,18 @@ fn values() -> impl Strategy<Value = Value> {
     ]
 }
 
-fn endings() -> impl Strategy<Value = RunOutcome> {
+fn outcomes() -> impl Strategy<Value = RunOutcome> {
     let error = (any::<String>(), any::<String>(), any::<Option<String>>(), any::<Option<u32>>());
     let error = error.prop_map(|(name, message, function, line)| {
         let stack = line.map(|line| StackFrame { function, file: "./a.js".into(), line, column: 7 });
         let stack = stack.into_iter().collect();
-        let told = CodeExecutionError { stack, line, ..CodeExecutionError::new(name, message) };
-        Err(Failure::new(Status::LinkError, told))
+        let error = CodeExecutionError { stack, line, ..CodeExecutionError::new(name, message) };
+        Err(Failure::new(Status::LinkError, error))
     });
     prop_oneof![values().prop_map(Ok), error]
 }
 
-fn crosses<M: Message + PartialEq + std::fmt::Debug>(message: &M, attachments: bool) {
+fn assert_round_trip<M: Message + PartialEq + std::fmt::Debug>(message: &M, attachments: bool) {
     let mut sent = Attachments::for_peer(attachments);
     let text = message.to_text(usize::MAX, &mut sent).unwrap();
     assert!(attachments || sent.bytes.is_empty());
@@ -328,7 +328,7 @@ fn crosses<M: Message + PartialEq + std::fmt::Debug>(message: &M, attachments: b
 }
 
 #[test]
-fn places_of_a_runs_error_can_lie_in_its_sources() {
+fn positions_outside_the_sources_are_dropped() {
     let frame = |line| StackFrame { function: None, file: "<runCode>".into(), line, column: 1 };
     let mut session = running();
     let error = CodeExecutionError {
@@ -348,22 +348,22 @@ fn places_of_a_runs_error_can_lie_in_its_sources() {
 
 proptest! {
     #[test]
-    fn what_is_said_of_a_run_is_what_is_heard(
-        value in values(), number in 0_u32..1 << 30, outcome in endings(), flag: bool, attachments: bool,
+    fn messages_of_a_run_survive_writing_and_reading(
+        value in values(), number in 0_u32..1 << 30, outcome in outcomes(), flag: bool, attachments: bool,
         memory_used_bytes in proptest::option::of(0_u64..1 << 50),
     ) {
         let id = "run-1".to_owned();
         let mut request = request();
         request.args = value.clone();
-        crosses(&HostMessage::RunCode(RunCode { id: id.clone(), request: Box::new(request) }), attachments);
+        assert_round_trip(&HostMessage::RunCode(RunCode { id: id.clone(), request: Box::new(request) }), attachments);
         let pending = if flag { Pending::Promise(number) } else { Pending::Call(CallId(number.into())) };
         let result = if flag { Ok(value.clone()) } else { Err(value.clone()) };
-        crosses(&HostMessage::Settle(Settle { id: id.clone(), pending, result }), attachments);
+        assert_round_trip(&HostMessage::Settle(Settle { id: id.clone(), pending, result }), attachments);
         let call = Call { id: CallId(number.into()), function: FunctionId(number), input: value.clone(), now: flag };
-        crosses(&RunnerMessage::CodeCall(CodeCall { id: id.clone(), call }), attachments);
+        assert_round_trip(&RunnerMessage::CodeCall(CodeCall { id: id.clone(), call }), attachments);
         let notification = Notification { function: FunctionId(number), args: value };
-        crosses(&RunnerMessage::CodeNotify(CodeNotify { id: id.clone(), notification }), attachments);
+        assert_round_trip(&RunnerMessage::CodeNotify(CodeNotify { id: id.clone(), notification }), attachments);
         let duration = Duration::from_micros(number.into());
-        crosses(&RunnerMessage::CodeDone(CodeDone { id, outcome, duration, memory_used_bytes }), attachments);
+        assert_round_trip(&RunnerMessage::CodeDone(CodeDone { id, outcome, duration, memory_used_bytes }), attachments);
     }
 }

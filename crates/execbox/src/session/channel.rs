@@ -1,7 +1,7 @@
-//! Typed messages between the two halves of a session: what the drivers talk through.
+//! Channels: typed messages between the two halves of a session.
 //!
-//! [`JsonChannel`] puts them through a [`Transport`] as JSON; within this process they go as they are (see
-//! [`crate::executor::worker`]).
+//! [`JsonChannel`] sends messages as JSON over a [`Transport`]. The [worker executor](crate::executor::worker) has a channel
+//! within this process, without serialization.
 
 use std::io;
 use std::task::{Context, Poll, ready};
@@ -12,50 +12,50 @@ use execbox_core::protocol::{Message, MessageError};
 
 use crate::transport::{Received, Transport};
 
-/// One end: `Out` is what this side says, `In` what it hears.
+/// One end of a channel, which sends `Out` and receives `In`.
 pub(crate) trait MessageChannel<Out, In>: Send {
-    /// Takes a message for the other side, or gives it back: what to do then is the session's to say.
+    /// Queues a message, or returns one that is too long for the session to handle.
     fn send(&mut self, message: Out) -> Result<(), (Out, TooLong)>;
 
-    /// Carries off what was sent. Ready when all of it is gone, or when the link is broken.
+    /// Sends the queued messages. Ready when all are sent, or when the channel is broken.
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 
-    /// Carries off what was sent and says goodbye.
+    /// Sends the queued messages and closes this side.
     fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 
-    /// About how many bytes wait to be carried off.
+    /// About how many bytes are queued.
     fn unsent(&self) -> usize;
 
-    /// What the other side says next; `None` when it has nothing more to say.
+    /// Receives the next message; `None` when the other side has closed.
     fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Inbound<In>>>>;
 }
 
-/// What came from the other side.
+/// Something received from the other side.
 pub(crate) enum Inbound<M> {
     Message(M),
-    /// A message that is not as specified.
+    /// A message of a known type with a missing or wrong field.
     InvalidMessage(MessageError),
-    /// What is no message at all.
+    /// A frame that is not a JSON object.
     InvalidFrame(LineError),
 }
 
-/// How many bytes of attachments may wait for their message.
+/// The most bytes of attachments that are kept for the next message.
 const MAX_ATTACHED: usize = 4 * MAX_ATTACHMENT_BYTES;
 
-/// Messages as JSON, through a transport.
+/// Messages as JSON over a transport.
 pub(crate) struct JsonChannel<T> {
     transport: T,
     unsent: usize,
     broken: Option<io::Error>,
-    /// The other side has said that it takes attachments.
-    peer_attaches: bool,
+    /// The other side accepts attachments.
+    peer_accepts_attachments: bool,
     /// Attachments of the next message.
     attached: Vec<Vec<u8>>,
 }
 
 impl<T> JsonChannel<T> {
     pub(crate) fn new(transport: T) -> Self {
-        Self { transport, unsent: 0, broken: None, peer_attaches: false, attached: Vec::new() }
+        Self { transport, unsent: 0, broken: None, peer_accepts_attachments: false, attached: Vec::new() }
     }
 
     pub(crate) fn into_transport(self) -> T {
@@ -68,7 +68,7 @@ impl<T: Transport, Out: Message, In: Message> MessageChannel<Out, In> for JsonCh
         if let Some(hello) = message.hello_mut() {
             hello.attachments = self.transport.attaches();
         }
-        let mut attachments = Attachments::for_peer(self.peer_attaches);
+        let mut attachments = Attachments::for_peer(self.peer_accepts_attachments);
         let text = match message.to_text(self.transport.max_message_bytes(), &mut attachments) {
             Ok(text) => text,
             Err(error) => return Err((message, error)),
@@ -103,7 +103,7 @@ impl<T: Transport, Out: Message, In: Message> MessageChannel<Out, In> for JsonCh
 
     fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Inbound<In>>>> {
         loop {
-            let heard = match ready!(self.transport.poll_receive(cx))? {
+            let inbound = match ready!(self.transport.poll_receive(cx))? {
                 Received::End => return Poll::Ready(Ok(None)),
                 Received::TooLong(cap) => Inbound::InvalidFrame(LineError::Oversized(cap)),
                 Received::Attachment(bytes) => match self.keep(bytes) {
@@ -115,25 +115,25 @@ impl<T: Transport, Out: Message, In: Message> MessageChannel<Out, In> for JsonCh
                     match decode_line(text).map(|object| In::from_object(object, attachments)) {
                         Ok(Ok(Some(mut message))) => {
                             if let Some(hello) = message.hello_mut() {
-                                self.peer_attaches = hello.attachments && self.transport.attaches();
+                                self.peer_accepts_attachments = hello.attachments && self.transport.attaches();
                             }
                             Inbound::Message(message)
                         }
-                        Ok(Ok(None)) => continue, // None of the types that this side knows.
+                        Ok(Ok(None)) => continue, // An unknown type.
                         Ok(Err(error)) => Inbound::InvalidMessage(error),
                         Err(LineError::Unreadable(error)) => Inbound::InvalidMessage(*error),
                         Err(error) => Inbound::InvalidFrame(error),
                     }
                 }
             };
-            return Poll::Ready(Ok(Some(heard)));
+            return Poll::Ready(Ok(Some(inbound)));
         }
     }
 }
 
 impl<T> JsonChannel<T> {
     fn keep(&mut self, bytes: Vec<u8>) -> Result<(), LineError> {
-        // Each counts for something, or a host that names none of them could send them for ever.
+        // Every attachment has a cost: empty ones without a message must not accumulate.
         let kept: usize = self.attached.iter().map(|one| one.len() + 64).sum();
         if kept + bytes.len() > MAX_ATTACHED {
             self.attached.clear();

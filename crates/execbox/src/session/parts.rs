@@ -1,4 +1,4 @@
-//! What runs guests: an engine and a language, put together.
+//! An engine and a language: the parts that run guests.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    /// QuickJS, and TypeScript accepted. The engine is the process's one.
+    /// The shared QuickJS engine of this process, and a front end that accepts TypeScript.
     #[cfg(feature = "standard")]
     pub(crate) fn standard() -> Result<Self, execbox_quickjs::LoadError> {
         let engine = execbox_quickjs::QuickJs::shared()?;

@@ -1,13 +1,12 @@
-//! Guests that compute on one thread take turns, and between any two turns the runtime looks at its timers and sockets.
+//! Turns of the guests on one thread: between any two turns, the runtime polls its timers and sockets.
 //!
-//! A guest that computes gives its thread back every few milliseconds and wakes its task at once. A task that is woken at
-//! once is run again before the runtime asks the system what has happened: it does so only every 61 tasks, or when there
-//! is nothing else to run. Sixty-one turns of two milliseconds are more than a tenth of a second. So here the task is woken
-//! by [`yield_now`](tokio::task::yield_now), which waits for the runtime to have looked; and no other guest of the thread
-//! computes before.
+//! A guest that computes yields its thread every few milliseconds and wakes its task at once. Tokio runs a woken task again
+//! before it polls timers and sockets, which it does only every 61 tasks or when no task is ready: after 61 turns of two
+//! milliseconds, more than a tenth of a second has passed. So the task is woken by [`yield_now`](tokio::task::yield_now)
+//! instead, which waits until the runtime has polled, and no other guest of the thread computes before.
 //!
 //! ```text
-//!   guest 1 computes, gives way │ 2 and 3 wait │ the runtime looks, other tasks run │ guest 2 computes, gives way │ …
+//!   guest 1 computes, yields │ 2 and 3 wait │ the runtime polls, other tasks run │ guest 2 computes, yields │ …
 //! ```
 
 use std::collections::BTreeMap;
@@ -23,9 +22,9 @@ use futures_util::task::AtomicWaker;
 /// The turns of one guest.
 pub(crate) struct Turns {
     signal: Arc<Signal>,
-    /// The signal, as the guest is given it.
+    /// The waker that the guest is polled with: the signal.
     waker: Waker,
-    /// Its place among those that wait: who had no turn for longest has the lowest number. No two guests have one.
+    /// The guest's place in the queue: the guest that has waited longest has the lowest number. Places are unique.
     place: u64,
 }
 
@@ -36,52 +35,52 @@ impl Turns {
         Self { signal, waker, place: last_place() }
     }
 
-    /// [`Guest::poll_turn`], when it is the guest's turn. `Pending` is as there.
+    /// Calls [`Guest::poll_turn`] if it is the guest's turn; otherwise `Pending`.
     pub(crate) fn poll(&mut self, guest: &mut dyn Guest, cx: &mut Context<'_>) -> Poll<Turn> {
-        thread_local! { static LINE: Line = Line::default(); }
-        LINE.with(|line| {
-            if !line.lock().may_compute(self.place) {
-                line.wait(self.place, cx.waker());
+        thread_local! { static QUEUE: Queue = Queue::default(); }
+        QUEUE.with(|queue| {
+            if !queue.lock().may_compute(self.place) {
+                queue.wait(self.place, cx.waker());
                 return Poll::Pending;
             }
-            let (turn, gave_way) = self.signal.poll(guest, &self.waker, cx);
-            if gave_way {
+            let (turn, has_yielded) = self.signal.poll(guest, &self.waker, cx);
+            if has_yielded {
                 self.place = last_place();
-                line.lock().spent = true;
-                line.wait(self.place, cx.waker());
+                queue.lock().spent = true;
+                queue.wait(self.place, cx.waker());
             }
             turn
         })
     }
 }
 
-/// A place behind all others, of all threads: tasks may move.
+/// A place behind all others, across threads: tasks can move.
 fn last_place() -> u64 {
     static PLACES: AtomicU64 = AtomicU64::new(0);
     PLACES.fetch_add(1, Ordering::Relaxed)
 }
 
-/// The guests of one thread.
+/// The queue of the guests of one thread.
 #[derive(Clone, Default)]
-struct Line(Arc<Mutex<State>>);
+struct Queue(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
-    /// A guest has used its turn up, and the runtime has not looked since.
+    /// A guest has used its turn, and the runtime has not polled since.
     spent: bool,
-    /// The place of the guest whose turn it is, if it is anybody's in particular.
+    /// The place of the guest whose turn it is; `None` if any guest may compute.
     next: Option<u64>,
-    /// Tasks to be woken when the runtime has looked, by the places of their guests. While there are any, a [`Look`] is
-    /// under way.
+    /// Tasks to wake when the runtime has polled, by the places of their guests. While there are any, a [`RuntimePoll`] is
+    /// pending.
     waiting: BTreeMap<u64, Waker>,
 }
 
-impl Line {
+impl Queue {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Wakes a task when the runtime has looked.
+    /// Wakes a task when the runtime has polled.
     fn wait(&self, place: u64, task: &Waker) {
         let is_first = {
             let mut state = self.lock();
@@ -89,8 +88,8 @@ impl Line {
             state.waiting.len() == 1
         };
         if is_first {
-            let look = Waker::from(Arc::new(Look(self.clone())));
-            let _ = pin!(tokio::task::yield_now()).poll(&mut Context::from_waker(&look));
+            let poll = Waker::from(Arc::new(RuntimePoll(self.clone())));
+            let _ = pin!(tokio::task::yield_now()).poll(&mut Context::from_waker(&poll));
         }
     }
 }
@@ -105,20 +104,20 @@ impl State {
     }
 }
 
-/// Woken by the runtime when it has looked; or dropped, by one that ends.
-struct Look(Line);
+/// Woken by the runtime when it has polled, or dropped by a runtime that ends.
+struct RuntimePoll(Queue);
 
-impl Wake for Look {
+impl Wake for RuntimePoll {
     fn wake(self: Arc<Self>) {}
 }
 
-impl Drop for Look {
+impl Drop for RuntimePoll {
     fn drop(&mut self) {
         let waiting = {
             let mut state = self.0.lock();
             state.spent = false;
             let waiting = std::mem::take(&mut state.waiting);
-            // Who does not come although it is next (its task has ended, or moved) is passed over in the next round.
+            // If the next guest does not compute (its task has ended or moved), it is skipped in the next round.
             state.next = waiting.keys().next().copied();
             waiting
         };
@@ -126,7 +125,7 @@ impl Drop for Look {
     }
 }
 
-/// What a guest is given to wake its task by. While the guest is polled, that is only noted.
+/// The waker of a guest. While the guest is being polled, waking is only recorded.
 #[derive(Default)]
 struct Signal {
     state: AtomicU8,
@@ -138,17 +137,17 @@ impl Signal {
     const POLLED: u8 = 1;
     const WOKEN: u8 = 2;
 
-    /// Polls the guest, and says whether it has given way: it computes, and only its thread is free.
+    /// Polls the guest. Also returns whether it has yielded: it has more to compute.
     fn poll(&self, guest: &mut dyn Guest, waker: &Waker, cx: &mut Context<'_>) -> (Poll<Turn>, bool) {
         self.task.register(cx.waker());
         self.state.store(Self::POLLED, Ordering::SeqCst);
         let turn = guest.poll_turn(&mut Context::from_waker(waker));
         let woken = self.state.swap(Self::IDLE, Ordering::SeqCst) == Self::WOKEN;
         if woken && turn.is_ready() {
-            cx.waker().wake_by_ref(); // It has news for later.
+            cx.waker().wake_by_ref(); // It can continue later.
         }
-        let gave_way = woken && turn.is_pending();
-        (turn, gave_way)
+        let has_yielded = woken && turn.is_pending();
+        (turn, has_yielded)
     }
 }
 
@@ -158,8 +157,8 @@ impl Wake for Signal {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        let noted = self.state.compare_exchange(Self::POLLED, Self::WOKEN, Ordering::SeqCst, Ordering::SeqCst);
-        if noted == Err(Self::IDLE) {
+        let recorded = self.state.compare_exchange(Self::POLLED, Self::WOKEN, Ordering::SeqCst, Ordering::SeqCst);
+        if recorded == Err(Self::IDLE) {
             self.task.wake();
         }
     }
