@@ -1,29 +1,46 @@
 //! The rules of Execbox, without I/O.
 //!
-//! This crate knows what a guest is, what may pass between guest and host, and what an execution
-//! comes to. It has no clock, no thread, no socket, no engine and no parser: time is an argument,
-//! engines and languages are traits.
+//! This crate defines guests, values, the two contracts between host and guest, and the runner protocol. It has no clock, thread,
+//! socket, engine or parser: time is an argument, engines and languages are traits. A driver polls its state machines and does the
+//! I/O; the crate `execbox` has the drivers.
 //!
 //! ```text
 //!   request ──► script ──► Program ──► Engine::start ──► Guest ─┐
 //!                 ▲                                             │ events: logs, calls
-//!                 └───────────── a driver polls ◄───────────────┘
-//!                                answers ──► Guest … Outcome ──► script ──► ExecuteResult
+//!                 └───────────── the driver polls ◄─────────────┘
+//!                              settlements ──► Guest … Outcome ──► script ──► ExecuteResult
 //! ```
 //!
-//! - [`engine`]: the guest as a state machine, and what an engine owes it. Read this first.
-//! - [`program`], [`value`], [`language`]: what goes into an engine and comes out of it.
-//! - [`contract::script`]: the script contract as functions over those.
-//! - [`link`]: the modules of the module contract, from sources to a graph that is known to link.
-//! - [`contract::module`]: the module contract as functions over those.
-//! - [`protocol`]: the runner protocol: messages, lines, and both halves of a session.
-//! - [`pool`]: who gets the next warm worker or process, and who waits.
-//! - [`mailbox`]: what engines share: pending calls, log limits.
-//! - [`names`], [`manifest`], [`error`]: the vocabulary.
+//! | module | content |
+//! |---|---|
+//! | [`engine`] | the guest as a state machine, and the interface of engines; read this first |
+//! | [`program`], [`value`], [`language`] | what goes into an engine and comes out of it |
+//! | [`contract::script`], [`contract::module`] | the two contracts as functions over those |
+//! | [`link`] | ES modules, from sources to a graph that links |
+//! | [`protocol`] | the runner protocol: messages, lines, both halves of a session |
+//! | [`pool`] | pools of worker threads and runner processes, and their queues |
+//! | [`mailbox`] | calls in flight and log limits, for engines |
+//! | [`names`], [`manifest`], [`error`], [`text`] | names, manifests and errors, shared by all |
 //!
-//! Trust travels by identity, never by text: see [`contract::script`].
+//! Error codes and tool failures are decided by identity on the host, never by text from the guest: see [`contract::script`].
+//!
+//! A state machine without its driver, at a time of 0 and of 3 seconds:
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use execbox_core::pool::{Acquired, Grant, Output, Pool, PoolOptions, Rejected};
+//!
+//! let options = PoolOptions { max_size: 1, queue_timeout: Duration::from_secs(2), ..PoolOptions::for_cores(1) };
+//! let mut pool: Pool<(), &str> = Pool::new(options);
+//! assert_eq!(pool.acquire(|| "first", Duration::ZERO), Ok(Acquired::Granted(Grant::Start)));
+//! assert!(matches!(pool.acquire(|| "second", Duration::ZERO), Ok(Acquired::Waiting { .. })));
+//! pool.handle_timeout(Duration::from_secs(3));
+//! let rejected = Rejected::QueueTimeout(options.queue_timeout);
+//! assert_eq!(pool.poll_output(), Some(Output::Reject("second", rejected)));
+//! ```
 
-// Numbers of the wire and of JavaScript are narrower than this machine's; each cast says where it is checked.
+// Numbers of the wire and of JavaScript are narrower than `usize`; each cast states where its range is checked.
 #![allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
 
 pub mod contract;

@@ -1,7 +1,7 @@
 //! Runs code written by language models, next to real tools and secrets.
 //!
-//! A model writes JavaScript or TypeScript; an [`Executor`] runs it in a fresh sandbox; the code calls
-//! the [tools](Tool) of the [providers](Provider) that you grant it, and nothing else; its answer comes back.
+//! An [`Executor`] runs JavaScript or TypeScript in a new sandbox. The code can call the [tools](Tool) of the
+//! [providers](Provider) that it is granted, and nothing else. The result is JSON.
 //!
 //! ```
 //! use execbox::{ExecuteRequest, Executor, InlineExecutor, Provider, Tool};
@@ -22,19 +22,27 @@
 //! # }
 //! ```
 //!
-//! What each part does:
-//! - [`Tool`], [`Provider`]: host functions with names and schemas, checked on the way in and out, and
-//!   described to models as TypeScript ([`Provider::types`]).
-//! - [`ExecuteRequest`]: code, the providers granted to it, its limits. [`ExecuteResult`]: what it came to.
-//! - [`Executor`]: where the wall stands. [`InlineExecutor`] runs the guest in this process, on the
-//!   task that awaits it; a guest that computes for long yields to the other tasks of its thread.
-//!   [`RemoteExecutor`] runs it at the far end of a connection that you bring.
-//! - [`Runner`]: the other side: executions for a host at the far end of a byte stream, by the runner
-//!   protocol ([`core::protocol`]).
+//! | task | types |
+//! |---|---|
+//! | grant tools | [`Tool`], [`Provider`]: host functions with schemas; [`Provider::types`] describes them to models |
+//! | execute a script | [`ExecuteRequest`] → [`ExecuteResult`], [`ExecuteError`] |
+//! | run an ES module with values and functions of the host | [`code`] |
+//! | choose the isolation | [`InlineExecutor`], [`WorkerExecutor`], [`ProcessExecutor`], [`RemoteExecutor`] |
+//! | set limits | [`Limits`], [`PoolOptions`], [`HostOptions`] |
+//! | serve remote hosts | [`Runner`], [`transport::Listener`] |
+//! | bring an engine, a language or a transport | [`core::engine::Engine`], [`core::language::Language`], [`transport::Transport`] |
 //!
-//! What it does not do: it starts no threads of its own beside the engine's ticker, opens no files and
-//! no sockets, and grants a guest nothing by default. An inline guest shares its host's process: see
-//! `SECURITY.md` in the repository for what that does not stop.
+//! # What the crate starts and opens
+//!
+//! Nothing is granted to a guest by default. The crate opens no file. The QuickJS engine has one thread that ticks while a guest
+//! computes. A [`WorkerExecutor`] starts threads, a [`ProcessExecutor`] processes, and the types in [`transport`] open the
+//! sockets and processes that they are told to. An inline guest shares the process of its host: `docs/security.md` in the
+//! repository states what that does not stop.
+//!
+//! # Features
+//!
+//! - `standard` (default): QuickJS and TypeScript, which `new` of the executors and of [`Runner`] put together. Without it, use
+//!   `with_engine`.
 
 pub mod code;
 mod executor;

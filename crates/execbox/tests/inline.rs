@@ -1,4 +1,4 @@
-//! The inline executor: what only it does, or what needs no other wall.
+//! The inline executor: behaviour of its own, and behaviour that is the same on every executor.
 
 use std::time::Duration;
 

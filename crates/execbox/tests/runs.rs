@@ -1,4 +1,4 @@
-//! `run_code` across a wall, where the wire matters: attachments or none, runners that do not know runs, and runners that
+//! `run_code` over connections: attachments or none, runners that do not know runs, and runners that
 //! misbehave. What runs come to is tested by the cases of the module contract.
 
 use std::io;
@@ -163,7 +163,7 @@ async fn values_too_deep_for_json_cross_without_attachments() {
 }
 
 #[tokio::test]
-async fn stopping_a_run_stops_it_behind_every_wall() {
+async fn stopping_a_run_stops_it_on_every_executor() {
     for (name, executor) in executors() {
         for source in ["for (;;);", "await new Promise(() => {})", "let n = 3n; for (;;) n *= n"] {
             let limits = Limits { memory_bytes: 1 << 30, ..CodeExecutionOptions::default_limits() };

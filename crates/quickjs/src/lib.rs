@@ -10,6 +10,15 @@
 //!                poll_turn        runs it on a fiber; a tick every 2 ms makes it yield
 //! ```
 //!
+//! ```
+//! use execbox_core::engine::Engine as _;
+//! use execbox_quickjs::QuickJs;
+//!
+//! let engine = QuickJs::new()?; // for the executors of `execbox`: InlineExecutor::with_engine(Arc::new(engine), language)
+//! assert_eq!(engine.name(), "quickjs");
+//! # Ok::<_, execbox_quickjs::LoadError>(())
+//! ```
+//!
 //! - [`QuickJs`] is the [`Engine`](execbox_core::engine::Engine): this crate's one public type.
 //! - `loaded`: the compiled code in this process.
 //! - `guest`: the [`Guest`](execbox_core::engine::Guest), around an `instance`; `host`: the imports of the instance.

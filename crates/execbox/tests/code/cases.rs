@@ -34,8 +34,8 @@ use execbox::code::{CodeExecutionOptions, CodeExecutionResult, Status};
 use execbox_testkit::cases::{self, CaseFile};
 use serde_json::{Value as Json, json};
 
+use crate::executors::RUNTIME;
 use crate::host::Host;
-use crate::walls::RUNTIME;
 
 /// When a run of a case is taken for stuck.
 const CAP: Duration = Duration::from_mins(1);

@@ -1,6 +1,6 @@
 //! The whole `status` and `error` of every kind of failure: `failures/NAME.cases`, and `NAME.snap` beside it.
 //!
-//! The cases are as in `cases.rs`, but say nothing of what they come to. The snapshot is the same behind every wall.
+//! The cases are as in `cases.rs`, without their expectations. The snapshot is the same on every executor.
 
 use std::fmt::Write as _;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! A run's handle (§2.2), and its time (§6.4), behind every wall.
+//! A run's handle (§2.2), and its time (§6.4), on every executor.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use serde_json::{Value as Json, json};
 use tokio::sync::{Notify, mpsc};
 
 use crate::Test;
-use crate::walls::RUNTIME;
+use crate::executors::RUNTIME;
 
 pub(crate) const TESTS: &[(&str, Test)] = &[
     ("2.2-handle: a run begins by itself, and is running until it settles", running),

@@ -1,53 +1,53 @@
-//! The module contract (code-execution specification), over every wall.
+//! The module contract (code-execution specification), on every executor.
 //!
 //! - `*.cases`, one file per section of the specification: what runs come to. The format is told in `cases.rs`.
 //! - `failures/*.cases` and the snapshots beside them: the whole error of every kind of failure.
 //! - `handle.rs`: §2.2, what a run's handle does. `values.rs`: §3.5, values at random. `options.rs`: §3, options as data.
 //!
-//! Every case behind every wall is a test of its own: `cargo test --test code -- worker` runs those of the worker executor.
+//! Every case on every executor is a test of its own: `cargo test --test code -- worker` runs those of the worker executor.
 
 mod cases;
+#[path = "../contract/executors.rs"]
+mod executors;
 mod failures;
 mod handle;
 mod host;
 mod options;
 mod values;
-#[path = "../contract/walls.rs"]
-mod walls;
 
 use std::sync::Arc;
 
 use execbox::Executor;
 use libtest_mimic::{Arguments, Trial};
 
-use walls::{Speaks, Wall};
+use executors::{Accepts, NamedExecutor};
 
-/// A test of one wall.
+/// A test of one executor.
 type Test = fn(&Arc<dyn Executor>);
 
 fn main() {
     execbox::serve_if_runner();
-    let walls = walls::walls();
+    let executors = executors::all();
     let cases = cases::cases("tests/code");
     let failures = cases::cases("tests/code/failures");
     let tests = [handle::TESTS, values::TESTS].concat();
     let mut trials = options::trials();
-    for wall in walls.iter().filter(|wall| wall.speaks == Speaks::JavaScript) {
+    for named in executors.iter().filter(|named| named.accepts == Accepts::JavaScript) {
         trials.extend(cases.iter().map(|case| {
             let case = Arc::clone(case);
-            trial(wall, &case.name.clone(), move |executor| case.check(executor))
+            trial(named, &case.name.clone(), move |executor| case.check(executor))
         }));
         trials.extend(failures::files(&failures).into_iter().map(|(file, cases)| {
-            trial(wall, &format!("failures: {file}"), move |executor| failures::check(executor, &file, &cases))
+            trial(named, &format!("failures: {file}"), move |executor| failures::check(executor, &file, &cases))
         }));
-        trials.extend(tests.iter().map(|(name, test)| trial(wall, name, *test)));
+        trials.extend(tests.iter().map(|(name, test)| trial(named, name, *test)));
     }
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }
 
-fn trial(wall: &Wall, name: &str, test: impl FnOnce(&Arc<dyn Executor>) + Send + 'static) -> Trial {
-    let executor = Arc::clone(&wall.executor);
-    Trial::test(format!("{} · {name}", wall.name), move || {
+fn trial(named: &NamedExecutor, name: &str, test: impl FnOnce(&Arc<dyn Executor>) + Send + 'static) -> Trial {
+    let executor = Arc::clone(&named.executor);
+    Trial::test(format!("{} · {name}", named.name), move || {
         test(&executor);
         Ok(())
     })

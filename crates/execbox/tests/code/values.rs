@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
 use crate::Test;
-use crate::walls::RUNTIME;
+use crate::executors::RUNTIME;
 use execbox_testkit::graphs::any_graph;
 
 pub(crate) const TESTS: &[(&str, Test)] = &[("3.5-values: any value survives every way across", any_value)];

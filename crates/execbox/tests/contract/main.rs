@@ -1,42 +1,42 @@
-//! The script contract, over every engine behind every wall: the cases in `*.cases`, one file per section of
+//! The script contract on every executor: the cases in `*.cases`, one file per section of
 //! the runner specification, and in `time.rs` what needs a clock or a host of its own.
 //!
-//! Every case behind every wall is a test of its own: `cargo test --test contract -- worker` runs those of
+//! Every case on every executor is a test of its own: `cargo test --test contract -- worker` runs those of
 //! the worker executor.
 
 mod cases;
+mod executors;
 mod time;
-mod walls;
 
 use execbox::ExecuteRequest;
 use libtest_mimic::{Arguments, Trial};
 
 use cases::{Calls, Case, check, tools};
-use walls::{RUNTIME, Speaks, Wall};
+use executors::{Accepts, NamedExecutor, RUNTIME};
 
 fn main() {
     execbox::serve_if_runner();
-    let walls = walls::walls();
-    let mut trials = time::trials(&walls);
+    let executors = executors::all();
+    let mut trials = time::trials(&executors);
     let cases = cases::cases();
-    for wall in &walls {
+    for named in &executors {
         let before = trials.len();
-        trials.extend(cases.iter().filter_map(|case| trial(wall, case)));
-        assert!(trials.len() - before >= 10, "hardly a case can be told to {}", wall.name);
+        trials.extend(cases.iter().filter_map(|case| trial(named, case)));
+        assert!(trials.len() - before >= 10, "too few cases for {}", named.name);
     }
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }
 
-fn trial(wall: &Wall, case: &Case) -> Option<Trial> {
-    let code = match wall.speaks {
-        Speaks::JavaScript => case.code.clone(),
-        Speaks::Moves => case.moves.clone()?,
+fn trial(named: &NamedExecutor, case: &Case) -> Option<Trial> {
+    let code = match named.accepts {
+        Accepts::JavaScript => case.code.clone(),
+        Accepts::Moves => case.moves.clone()?,
     };
-    let (wall, case) = (wall.clone(), case.clone());
-    Some(Trial::test(format!("{} · {}", wall.name, case.name), move || {
+    let (named, case) = (named.clone(), case.clone());
+    Some(Trial::test(format!("{} · {}", named.name, case.name), move || {
         let calls = Calls::default();
         let execution = ExecuteRequest::new(code).provider(tools(&calls)).limits(case.limits);
-        let result = RUNTIME.block_on(wall.executor.execute(execution));
+        let result = RUNTIME.block_on(named.executor.execute(execution));
         check(&case, &result, &calls).map_err(Into::into)
     }))
 }

@@ -1,4 +1,4 @@
-//! Time, cancellation, and what the host sees, behind every wall.
+//! Time, cancellation, and what the host sees, on every executor.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -8,11 +8,11 @@ use libtest_mimic::Trial;
 use serde_json::{Value as Json, json};
 
 use crate::cases::{Calls, patient, tools};
-use crate::walls::{RUNTIME, Speaks, Wall};
+use crate::executors::{Accepts, NamedExecutor, RUNTIME};
 
-type Test = fn(&Arc<dyn Executor>, Speaks);
+type Test = fn(&Arc<dyn Executor>, Accepts);
 
-pub(crate) fn trials(walls: &[Wall]) -> Vec<Trial> {
+pub(crate) fn trials(executors: &[NamedExecutor]) -> Vec<Trial> {
     let tests: [(&str, Test); 7] = [
         ("error-mapping: timeout is for real timeouts, and nothing swallows it", timeouts),
         ("cancellation: a cancelled execution ends at once, as a timeout", cancellation),
@@ -22,11 +22,11 @@ pub(crate) fn trials(walls: &[Wall]) -> Vec<Trial> {
         ("final result: duration is wall time", duration),
         ("logs: lines are shown as they come, with their levels, each once", logs_stream),
     ];
-    let trials = walls.iter().flat_map(|wall| {
+    let trials = executors.iter().flat_map(|named| {
         tests.map(|(name, test)| {
-            let (executor, speaks) = (Arc::clone(&wall.executor), wall.speaks);
-            Trial::test(format!("{} · {name}", wall.name), move || {
-                test(&executor, speaks);
+            let (executor, accepts) = (Arc::clone(&named.executor), named.accepts);
+            Trial::test(format!("{} · {name}", named.name), move || {
+                test(&executor, accepts);
                 Ok(())
             })
         })
@@ -38,9 +38,9 @@ pub(crate) fn trials(walls: &[Wall]) -> Vec<Trial> {
 const SOON: Duration = Duration::from_mins(1);
 
 /// Programs that compute or wait for ever.
-fn endless(speaks: Speaks) -> &'static [&'static str] {
-    match speaks {
-        Speaks::JavaScript => &[
+fn endless(accepts: Accepts) -> &'static [&'static str] {
+    match accepts {
+        Accepts::JavaScript => &[
             "for (;;);",
             "for (;;) try { for (;;); } catch {} finally { continue }",
             "let n = 3n; for (;;) n = n * n",
@@ -53,12 +53,12 @@ fn endless(speaks: Speaks) -> &'static [&'static str] {
             "({ get a() { for (;;); } })",
             "throw { get message() { for (;;); } }",
         ],
-        Speaks::Moves => &["spin", "stall", "call hang 1\nawait-catch\nreturn 1"],
+        Accepts::Moves => &["spin", "stall", "call hang 1\nawait-catch\nreturn 1"],
     }
 }
 
-fn timeouts(executor: &Arc<dyn Executor>, speaks: Speaks) {
-    for code in endless(speaks) {
+fn timeouts(executor: &Arc<dyn Executor>, accepts: Accepts) {
+    for code in endless(accepts) {
         let limits = Limits { timeout: Duration::from_millis(60), ..Limits::default() };
         let started = Instant::now();
         let execution = ExecuteRequest::new(*code).provider(tools(&Calls::default())).limits(limits);
@@ -69,8 +69,8 @@ fn timeouts(executor: &Arc<dyn Executor>, speaks: Speaks) {
     }
 }
 
-fn cancellation(executor: &Arc<dyn Executor>, speaks: Speaks) {
-    for code in endless(speaks) {
+fn cancellation(executor: &Arc<dyn Executor>, accepts: Accepts) {
+    for code in endless(accepts) {
         let token = CancellationToken::new();
         let (cancel, started) = (token.clone(), Instant::now());
         RUNTIME.spawn(async move {
@@ -86,10 +86,10 @@ fn cancellation(executor: &Arc<dyn Executor>, speaks: Speaks) {
     }
 }
 
-fn cancelled_before(executor: &Arc<dyn Executor>, speaks: Speaks) {
+fn cancelled_before(executor: &Arc<dyn Executor>, accepts: Accepts) {
     let (token, calls) = (CancellationToken::new(), Calls::default());
     token.cancel();
-    let code = if speaks == Speaks::Moves { "call echo 1" } else { "await tools.echo(1)" };
+    let code = if accepts == Accepts::Moves { "call echo 1" } else { "await tools.echo(1)" };
     let execution = ExecuteRequest::new(code).provider(tools(&calls)).cancellation(token);
     let result = RUNTIME.block_on(executor.execute(execution));
     assert_eq!(result.error().unwrap().code, ErrorCode::Timeout);
@@ -112,8 +112,8 @@ fn watched() -> (Provider, tokio::sync::mpsc::UnboundedReceiver<&'static str>) {
     (Provider::builder("tools").tool(watch).build().unwrap(), told)
 }
 
-fn tools_are_cancelled(executor: &Arc<dyn Executor>, speaks: Speaks) {
-    if speaks == Speaks::Moves {
+fn tools_are_cancelled(executor: &Arc<dyn Executor>, accepts: Accepts) {
+    if accepts == Accepts::Moves {
         return; // The scripted engine's programs know the tools of the cases only.
     }
     let hanging = "await tools.watch()";
@@ -140,8 +140,8 @@ fn tools_are_cancelled(executor: &Arc<dyn Executor>, speaks: Speaks) {
     }
 }
 
-fn many_at_once(executor: &Arc<dyn Executor>, speaks: Speaks) {
-    if speaks == Speaks::Moves {
+fn many_at_once(executor: &Arc<dyn Executor>, accepts: Accepts) {
+    if accepts == Accepts::Moves {
         return; // Nothing that its programs could meet in.
     }
     let tasks: Vec<_> = (0..50)
@@ -161,8 +161,8 @@ fn many_at_once(executor: &Arc<dyn Executor>, speaks: Speaks) {
     }
 }
 
-fn duration(executor: &Arc<dyn Executor>, speaks: Speaks) {
-    let code = if speaks == Speaks::Moves { "call later 20\nawait\nreturn 1" } else { "await tools.later(20)" };
+fn duration(executor: &Arc<dyn Executor>, accepts: Accepts) {
+    let code = if accepts == Accepts::Moves { "call later 20\nawait\nreturn 1" } else { "await tools.later(20)" };
     let result = RUNTIME
         .block_on(executor.execute(ExecuteRequest::new(code).provider(tools(&Calls::default())).limits(patient())));
     assert!(result.is_ok(), "{result:?}");
@@ -172,12 +172,12 @@ fn duration(executor: &Arc<dyn Executor>, speaks: Speaks) {
 }
 
 /// The guest waits for ever behind its last line: that is seen before the end, or the execution times out.
-fn logs_stream(executor: &Arc<dyn Executor>, speaks: Speaks) {
-    let code = match speaks {
-        Speaks::JavaScript => {
+fn logs_stream(executor: &Arc<dyn Executor>, accepts: Accepts) {
+    let code = match accepts {
+        Accepts::JavaScript => {
             "console.log('a', 1); console.warn('b'); await tools.echo(1); console.error('c'); await tools.hang()"
         }
-        Speaks::Moves => "log log a 1\nlog warn b\ncall echo 1\nawait\nlog error c\ncall hang 1\nawait",
+        Accepts::Moves => "log log a 1\nlog warn b\ncall echo 1\nawait\nlog error c\ncall hang 1\nawait",
     };
     let told = Arc::new(Mutex::new(Vec::new()));
     let token = CancellationToken::new();

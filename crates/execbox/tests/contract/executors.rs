@@ -1,4 +1,4 @@
-//! Every engine behind every wall.
+//! The executors under test: every kind, with QuickJS and with the scripted engine.
 
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
@@ -11,32 +11,32 @@ use tokio::runtime::Runtime;
 
 use execbox_testkit::scripted::{Moves, Scripted, ThreadBound};
 
-/// What all tests run on.
+/// The runtime of all tests.
 pub(crate) static RUNTIME: LazyLock<Runtime> =
     LazyLock::new(|| tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap());
 
-/// What its engine runs.
+/// What the engine accepts.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Speaks {
+pub(crate) enum Accepts {
     JavaScript,
-    /// Of the scripted engine.
+    /// The programs of the scripted engine.
     Moves,
 }
 
-/// An engine behind a wall.
+/// An executor under test, with an engine.
 #[derive(Clone)]
-pub(crate) struct Wall {
+pub(crate) struct NamedExecutor {
     pub(crate) name: &'static str,
-    pub(crate) speaks: Speaks,
+    pub(crate) accepts: Accepts,
     pub(crate) executor: Arc<dyn Executor>,
 }
 
-pub(crate) fn walls() -> Vec<Wall> {
+pub(crate) fn all() -> Vec<NamedExecutor> {
     let _runtime = RUNTIME.enter();
     let runner = || Runner::new().unwrap();
     let scripted = || Runner::with_engine(Arc::new(Scripted), Arc::new(Moves));
-    let javascript = |name, executor| Wall { name, speaks: Speaks::JavaScript, executor };
-    let moves = |name, executor| Wall { name, speaks: Speaks::Moves, executor };
+    let javascript = |name, executor| NamedExecutor { name, accepts: Accepts::JavaScript, executor };
+    let moves = |name, executor| NamedExecutor { name, accepts: Accepts::Moves, executor };
     vec![
         javascript("inline", Arc::new(InlineExecutor::new().unwrap())),
         javascript("worker", Arc::new(WorkerExecutor::builder(Runner::new().unwrap()).pool(two()).build())),
@@ -70,7 +70,7 @@ async fn child() -> std::io::Result<CommandTransport> {
     CommandTransport::spawn(std::process::Command::new(std::env::current_exe()?).arg("execbox-runner"))
 }
 
-/// A runner behind a pipe in memory, so narrow that every message crosses in pieces.
+/// A runner at the other end of a pipe in memory that is smaller than any message.
 fn narrow_pipe(runner: Runner) -> RemoteExecutor {
     RemoteExecutor::new(move || {
         let runner = runner.clone();
@@ -84,7 +84,7 @@ fn narrow_pipe(runner: Runner) -> RemoteExecutor {
     })
 }
 
-/// A runner that listens there for as long as the tests run.
+/// A runner that listens at `address` until the tests end.
 fn listening(address: &Address) -> RemoteExecutor {
     let listener = RUNTIME.block_on(Listener::bind(address, None)).unwrap();
     let address = listener.address().clone();
