@@ -1,8 +1,8 @@
-//! What the guest's allocator costs: time, most bytes in use and most resident memory of programs that allocate.
+//! The cost of the guest's allocator: time, peak bytes in use and peak resident memory of programs that allocate.
 //!
-//! `cargo bench -p execbox-quickjs --bench allocation` prints a table; `-- WORD…` only the rows whose name contains a word.
-//! Machines are shared and noisy: compare runs of one sitting. To compare allocators, build the guest with another
-//! one, and run the two benchmark programs in turns.
+//! `cargo bench -p execbox-quickjs --bench allocation` prints a table; `-- TEXT…` only the rows whose name contains one of
+//! the texts. Results vary with the load of the machine. To compare allocators, build the guest with each of them, and run
+//! the two benchmark programs alternately.
 
 use std::fs;
 use std::task::{Context, Poll, Waker};
@@ -105,7 +105,7 @@ fn show(time: Duration) -> String {
     format!("{time:.1?}")
 }
 
-/// Runs a program to its end; the most KiB that it had in use.
+/// Runs a program to its end, and returns its peak memory in KiB.
 fn run(engine: &QuickJs, body: &str) -> u64 {
     let source = Source::Script { name: "<script>".into(), code: body.into() };
     let limits = Limits { memory_bytes: MEMORY, ..Limits::default() };
@@ -124,7 +124,7 @@ fn run(engine: &QuickJs, body: &str) -> u64 {
     }
 }
 
-/// Starts the measurement of resident memory anew, where the system can; what is resident now, in KiB.
+/// Resets the peak of resident memory, where the system can, and returns the resident memory in KiB.
 fn forget_peak() -> u64 {
     let _ = fs::write("/proc/self/clear_refs", "5");
     status("VmRSS:")

@@ -1,4 +1,4 @@
-//! How long programs of modules take on the engine alone: medians of many runs, printed.
+//! Median times of programs of modules on the engine alone.
 
 use std::hint::black_box;
 use std::task::{Context, Poll, Waker};
@@ -40,7 +40,7 @@ fn main() {
     report("14 300 objects, from a value", 20, 1, || value.to_graph("result", 1 << 30).expect("it is a value"));
 }
 
-/// Prints the median time of `run`, for one of the `parts` that it has.
+/// Prints the median time of `run`, divided by `parts`.
 fn report<T>(name: &str, times: usize, parts: u32, mut run: impl FnMut() -> T) {
     let mut taken: Vec<Duration> = (0..times)
         .map(|_| {

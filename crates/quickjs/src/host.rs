@@ -29,7 +29,7 @@ pub(crate) struct Shared {
 
 /// The state of the synchronous call that blocks the guest.
 pub(crate) enum SyncCall {
-    /// There is none.
+    /// The guest is not in a synchronous call.
     None,
     /// It is not answered yet.
     Pending,

@@ -905,7 +905,7 @@ fn structured_clone_is_charged_to_the_guest() {
         "const s = ['x'.repeat(6 << 20)]; return structuredClone(s).length",
         "let c = { a: [1, 2, 3] }; for (;;) c = [c, structuredClone(c)]",
     ] {
-        assert_eq!(run_within(body, limits.clone()), Outcome::OutOfMemory, "{body}");
+        assert_eq!(run_within(body, limits), Outcome::OutOfMemory, "{body}");
     }
 }
 

@@ -347,7 +347,7 @@ fn values_that_the_engine_cannot_create_are_errors_in_the_program() {
         ),
     ] {
         let (outcome, _) = run_with(program(code, vec![]), |guest, call| {
-            guest.settle(Pending::Call(call.id), Settlement::Fulfilled(value(&bad)))
+            guest.settle(Pending::Call(call.id), Settlement::Fulfilled(value(&bad)));
         });
         assert_eq!(returned(outcome), expected);
     }

@@ -201,7 +201,7 @@ impl Decoder<'_> {
     fn buffer(&mut self) -> Result<Node, Reason> {
         let len = self.reader.varint()?;
         let max_len = self.reader.varint()?.checked_sub(1);
-        if max_len.is_some_and(|most| most < len) {
+        if max_len.is_some_and(|max_len| max_len < len) {
             return Err(Reason::InvalidFormat);
         }
         let bytes = self.reader.bytes(len as usize)?;

@@ -151,10 +151,10 @@ impl<'g> Encoder<'g> {
             }
             Node::Buffer { bytes, max_len } => {
                 let len = u32::try_from(bytes.len()).map_err(|_| Reason::TooManyParts)?;
-                let most = max_len.map_or(Some(0), |most| most.max(len).checked_add(1)).ok_or(Reason::TooManyParts)?;
+                let max_len = max_len.map_or(Some(0), |max_len| max_len.max(len).checked_add(1));
                 self.out.push(wire::BUFFER);
                 put_varint(&mut self.out, len);
-                put_varint(&mut self.out, most);
+                put_varint(&mut self.out, max_len.ok_or(Reason::TooManyParts)?);
                 self.out.extend_from_slice(bytes);
             }
             Node::View { kind, buffer, offset, len } => self.view(*kind, *buffer, *offset, *len)?,
