@@ -1,4 +1,4 @@
-//! An error for people: what is wrong, the place in the source, and how the program got there.
+//! An error as text: the message, the place in the source, and the stack.
 
 use annotate_snippets::{Annotation, AnnotationKind, Group, Level, Renderer, Snippet};
 use execbox::core::error::StackFrame;
@@ -7,10 +7,10 @@ use execbox::core::language::Position;
 use crate::frame::Frame;
 use crate::terminal::{safe, safe_line};
 
-/// An error. Nothing in it need be safe to show.
+/// An error. Its control characters are escaped by [`Diagnostic::text`].
 #[derive(Debug)]
 pub(crate) struct Diagnostic<'a> {
-    /// Stands beside the word `error`.
+    /// Printed as `error[CODE]`.
     pub(crate) code: Option<&'a str>,
     pub(crate) message: &'a str,
     pub(crate) place: Option<Place<'a>>,
@@ -18,17 +18,17 @@ pub(crate) struct Diagnostic<'a> {
     pub(crate) stack: Vec<StackFrame>,
 }
 
-/// Where an error arose.
+/// A place in a source.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Place<'a> {
-    /// What the source is called.
+    /// The name of the source.
     pub(crate) name: &'a str,
     pub(crate) code: &'a str,
     pub(crate) position: Position,
 }
 
 impl Diagnostic<'_> {
-    /// As one or more lines. The innermost frame is not among them if its line of the source is shown.
+    /// One or more lines. Omits the innermost frame if its source is shown.
     pub(crate) fn text(&self, coloured: bool) -> String {
         let message = safe(self.message);
         let mut title = Level::ERROR.primary_title(&*message);

@@ -1,107 +1,118 @@
-//! `--executor` and `--token-file`: behind which wall programs run.
+//! `--executor` and `--token-file`: where programs run.
 
-use std::path::Path;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::sync::Arc;
 use std::{env, io};
 
+use clap::Args;
 use execbox::core::error::ExecuteError;
 use execbox::transport::{Address, AddressError, Token};
 use execbox::{Executor, InlineExecutor, ProcessExecutor, RemoteExecutor, RunnerCommand, WorkerExecutor};
 
-use crate::args::PlaceArguments;
-use crate::token::{self, NoToken};
+use crate::token::{Role, TokenSource, TokenSourceError};
 
-/// Where programs run.
-pub(crate) struct Place {
-    wall: Wall,
-    /// What a remote runner is shown.
-    token: Option<Token>,
+#[derive(Debug, Args)]
+pub(crate) struct ExecutorArguments {
+    /// Run the program there: inline, worker, process or remote=ADDRESS
+    #[arg(long, value_name = "EXECUTOR", default_value_t = ExecutorKind::Inline)]
+    executor: ExecutorKind,
+
+    /// Present the token in FILE to the remote runner [default: the token in `EXECBOX_REMOTE_TOKEN`]
+    #[arg(long, value_name = "FILE", requires = "executor")]
+    token_file: Option<PathBuf>,
 }
 
-/// Why there is no place for programs.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum NoPlace {
-    #[error("--executor: {0}")]
-    Wall(#[from] WallError),
-    #[error(transparent)]
-    Token(#[from] NoToken),
-}
-
-impl Place {
-    /// The place that the command line says.
-    pub(crate) fn read(arguments: &PlaceArguments) -> Result<Self, NoPlace> {
-        Self::of(arguments.executor.as_deref().unwrap_or("inline"), arguments.token_file.as_deref())
-    }
-
-    /// The place of that name. The file is that of a remote runner's token.
-    pub(crate) fn of(executor: &str, token_file: Option<&Path>) -> Result<Self, NoPlace> {
-        let wall = Wall::parse(executor)?;
-        let token = match wall {
-            Wall::Remote(_) => token::read(token_file)?,
-            Wall::Inline | Wall::Worker | Wall::Process => None,
-        };
-        Ok(Self { wall, token })
-    }
-
-    /// What runs programs there.
-    pub(crate) fn executor(&self) -> Result<Arc<dyn Executor>, ExecuteError> {
-        self.wall.executor(self.token.clone())
-    }
-
-    /// Does work with an executor, in this thread or from it.
-    /// `has_io`: whether the work itself has to do with more than programs.
-    pub(crate) fn run<T>(&self, has_io: bool, work: impl AsyncFnOnce(&dyn Executor) -> T) -> Result<T, ExecuteError> {
-        let mut runtime = tokio::runtime::Builder::new_current_thread();
-        let is_small = self.wall == Wall::Inline && !has_io;
-        let runtime = if is_small { runtime.enable_time() } else { runtime.enable_all() };
-        let runtime = runtime.build().map_err(|error| ExecuteError::internal(error.to_string()))?;
-        let executor = self.executor()?;
-        Ok(runtime.block_on(work(&*executor)))
-    }
-}
-
-/// A wall that there is.
+/// A value of `--executor`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Wall {
+pub(crate) enum ExecutorKind {
     Inline,
     Worker,
     Process,
     Remote(Address),
 }
 
-/// A word that names no wall.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum WallError {
-    #[error("{0:?} is no executor: write inline, worker, process or remote=ADDRESS")]
-    Unknown(String),
+pub(crate) enum ExecutorKindError {
+    #[error("expected inline, worker, process or remote=ADDRESS")]
+    Unknown,
     #[error(transparent)]
     Address(#[from] AddressError),
 }
 
-impl Wall {
-    fn parse(text: &str) -> Result<Self, WallError> {
+impl FromStr for ExecutorKind {
+    type Err = ExecutorKindError;
+
+    fn from_str(text: &str) -> Result<Self, ExecutorKindError> {
         match (text, text.strip_prefix("remote=")) {
             ("inline", _) => Ok(Self::Inline),
             ("worker", _) => Ok(Self::Worker),
             ("process", _) => Ok(Self::Process),
             (_, Some(address)) => Ok(Self::Remote(address.parse()?)),
-            _ => Err(WallError::Unknown(text.to_owned())),
+            _ => Err(ExecutorKindError::Unknown),
         }
-    }
-
-    /// The executor behind this wall.
-    fn executor(&self, token: Option<Token>) -> Result<Arc<dyn Executor>, ExecuteError> {
-        let internal = |error: &dyn std::error::Error| ExecuteError::internal(error.to_string());
-        Ok(match self {
-            Self::Inline => Arc::new(InlineExecutor::new().map_err(|error| internal(&error))?),
-            Self::Worker => Arc::new(WorkerExecutor::new().map_err(|error| internal(&error))?),
-            Self::Process => Arc::new(ProcessExecutor::new(own_runner().map_err(|error| internal(&error))?)),
-            Self::Remote(address) => Arc::new(RemoteExecutor::with_address(address.clone(), token)),
-        })
     }
 }
 
-/// This very binary.
+impl fmt::Display for ExecutorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Inline => f.write_str("inline"),
+            Self::Worker => f.write_str("worker"),
+            Self::Process => f.write_str("process"),
+            Self::Remote(address) => write!(f, "remote={address}"),
+        }
+    }
+}
+
+/// An executor that can be made.
+pub(crate) struct ExecutorConfig {
+    kind: ExecutorKind,
+    /// For a remote runner.
+    token: Option<Token>,
+}
+
+impl ExecutorConfig {
+    pub(crate) fn read(arguments: &ExecutorArguments) -> Result<Self, TokenSourceError> {
+        Self::new(arguments.executor.clone(), token_source("--token-file", arguments.token_file.as_deref()))
+    }
+
+    /// Reads the token only for a remote runner.
+    pub(crate) fn new(kind: ExecutorKind, token: TokenSource<'_>) -> Result<Self, TokenSourceError> {
+        let token = if matches!(kind, ExecutorKind::Remote(_)) { token.read()? } else { None };
+        Ok(Self { kind, token })
+    }
+
+    pub(crate) fn executor(&self) -> Result<Arc<dyn Executor>, ExecuteError> {
+        let internal = |error: &dyn std::error::Error| ExecuteError::internal(error.to_string());
+        Ok(match &self.kind {
+            ExecutorKind::Inline => Arc::new(InlineExecutor::new().map_err(|error| internal(&error))?),
+            ExecutorKind::Worker => Arc::new(WorkerExecutor::new().map_err(|error| internal(&error))?),
+            ExecutorKind::Process => Arc::new(ProcessExecutor::new(own_runner().map_err(|error| internal(&error))?)),
+            ExecutorKind::Remote(address) => {
+                Arc::new(RemoteExecutor::with_address(address.clone(), self.token.clone()))
+            }
+        })
+    }
+
+    /// Runs `work` with an executor on a new runtime. `has_io`: whether `work` itself does I/O.
+    pub(crate) fn run<T>(&self, has_io: bool, work: impl AsyncFnOnce(&dyn Executor) -> T) -> Result<T, ExecuteError> {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let needs_time_only = self.kind == ExecutorKind::Inline && !has_io;
+        let runtime = if needs_time_only { runtime.enable_time() } else { runtime.enable_all() };
+        let runtime = runtime.build().map_err(|error| ExecuteError::internal(error.to_string()))?;
+        let executor = self.executor()?;
+        Ok(runtime.block_on(work(&*executor)))
+    }
+}
+
+/// Where the token for a remote runner is.
+pub(crate) fn token_source<'a>(option: &'static str, file: Option<&'a Path>) -> TokenSource<'a> {
+    TokenSource { role: Role::Remote, option, file }
+}
+
+/// This binary, as a runner process.
 fn own_runner() -> io::Result<RunnerCommand> {
     Ok(RunnerCommand::new(env::current_exe()?).arg("runner"))
 }

@@ -1,11 +1,10 @@
-//! How the process ends. The table is in the crate's documentation and in `execbox run --help`.
+//! Exit codes. The table is in the crate's documentation and in the help of each command.
 
 use std::process::ExitCode;
 
 use execbox::code::{CodeExecutionError, CodeExecutionResult, Status};
 use execbox::{ErrorCode, ExecuteResult};
 
-/// What the process tells its parent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
     Success = 0,
@@ -13,12 +12,13 @@ pub(crate) enum Exit {
     BadInput = 2,
     LimitReached = 3,
     ExecboxFailed = 4,
-    /// 128 and the number of SIGINT, as shells have it.
+    /// 128 + SIGINT, as in shells.
     Interrupted = 130,
 }
 
 impl Exit {
-    pub(crate) fn of(result: &ExecuteResult) -> Self {
+    /// After `execbox run`.
+    pub(crate) fn of_script(result: &ExecuteResult) -> Self {
         match result.error().map(|error| error.code) {
             None => Self::Success,
             Some(ErrorCode::Timeout | ErrorCode::MemoryLimit) => Self::LimitReached,
@@ -32,9 +32,9 @@ impl Exit {
         }
     }
 
-    /// The same for a run of modules.
-    pub(crate) fn of_code(result: &CodeExecutionResult) -> Self {
-        // Programs do not name errors of linking: this one is about what the caller gave.
+    /// After `execbox run-code`.
+    pub(crate) fn of_module(result: &CodeExecutionResult) -> Self {
+        // A link error that is a `TypeError` is about the options; link errors of programs have other names.
         let is_of_options = |error: &CodeExecutionError| error.name == "TypeError";
         match result.status {
             Status::Success => Self::Success,

@@ -1,7 +1,6 @@
-//! The code frame: the place in the program where an error arose, as a few lines of its source.
+//! The code frame: the lines of the source around an error, which `annotate-snippets` renders.
 //!
-//! Which lines to show is found here; how they are drawn is for `annotate-snippets`. Lines end where
-//! ECMAScript says, and columns count UTF-16 units, as everywhere in positions.
+//! Lines end as in ECMAScript, and columns count UTF-16 units, as in every position.
 
 use std::ops::Range;
 
@@ -9,17 +8,17 @@ use execbox::core::language::Position;
 
 use crate::terminal;
 
-/// How many lines are shown before the one in question.
+/// The number of lines before that of the error.
 const LINES_BEFORE: usize = 2;
 
-/// Some lines of the source with a place in the last of them.
+/// Lines of the source, with a span in the last one.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Frame {
     /// The number of the first line.
     pub(crate) first_line: usize,
-    /// The lines, fit to be shown.
+    /// The lines, safe to print.
     pub(crate) text: String,
-    /// The place, in bytes of `text`.
+    /// In bytes of `text`.
     pub(crate) span: Range<usize>,
 }
 
@@ -58,7 +57,7 @@ fn lines(code: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Where a column is, in bytes. A column past the end is the end.
+/// The byte offset of a column. A column past the end is the end.
 fn byte_of(line: &str, column: u32) -> usize {
     let mut next_column = 1;
     for (at, character) in line.char_indices() {
@@ -70,7 +69,7 @@ fn byte_of(line: &str, column: u32) -> usize {
     line.len()
 }
 
-/// The length of the identifier that a text begins with, or of its first character.
+/// The length of the identifier at the start of a text, or of its first character.
 fn word_len(text: &str) -> usize {
     let word: usize = text
         .chars()

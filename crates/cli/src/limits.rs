@@ -1,41 +1,48 @@
 //! The options that set limits.
 
+use std::time::Duration;
+
+use clap::Args;
 use execbox::Limits;
 
-use crate::args::LimitArguments;
-use crate::units::{self, UnitError};
+use crate::units::Size;
 
-/// A limit that means nothing.
-#[derive(Debug, thiserror::Error)]
-#[error("{option}: {error}")]
-pub(crate) struct LimitError {
-    option: &'static str,
-    error: UnitError,
+// `--timeout` is an option of each command, with a default of its own.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Limits")]
+pub(crate) struct LimitArguments {
+    #[arg(long, value_name = "SIZE", allow_negative_numbers = true, help = memory_help())]
+    pub(crate) memory: Option<Size>,
+
+    /// Keep the first COUNT lines of its log
+    #[arg(long, value_name = "COUNT", allow_negative_numbers = true, default_value_t = Limits::default().max_log_lines)]
+    max_log_lines: usize,
+
+    /// Keep the first COUNT characters of its log
+    #[arg(long, value_name = "COUNT", allow_negative_numbers = true, default_value_t = Limits::default().max_log_chars)]
+    max_log_chars: usize,
+
+    /// Reject sources, and modules, that are longer than SIZE; a plain number is bytes
+    #[arg(long, value_name = "SIZE", allow_negative_numbers = true, default_value_t = Size(Limits::default().max_source_bytes as u64))]
+    max_source: Size,
 }
 
-/// The limits, the library's where the command line says nothing.
-pub(crate) fn read(arguments: &LimitArguments) -> Result<Limits, LimitError> {
-    let mut limits = Limits::default();
-    set(&mut limits.timeout, "--timeout", arguments.timeout.as_deref(), units::duration)?;
-    set(&mut limits.memory_bytes, "--memory", arguments.memory.as_deref(), units::bytes)?;
-    set(&mut limits.max_log_lines, "--max-log-lines", arguments.max_log_lines.as_deref(), units::count)?;
-    set(&mut limits.max_log_chars, "--max-log-chars", arguments.max_log_chars.as_deref(), units::count)?;
-    let source = arguments.max_source.as_deref();
-    set(&mut limits.max_source_bytes, "--max-source", source, |text| {
-        units::bytes(text).map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
-    })?;
-    Ok(limits)
-}
-
-/// Sets a limit if its option was given.
-fn set<T>(
-    limit: &mut T,
-    option: &'static str,
-    text: Option<&str>,
-    parse: fn(&str) -> Result<T, UnitError>,
-) -> Result<(), LimitError> {
-    if let Some(text) = text {
-        *limit = parse(text).map_err(|error| LimitError { option, error })?;
+impl LimitArguments {
+    pub(crate) fn limits(&self, timeout: Duration) -> Limits {
+        Limits {
+            timeout,
+            memory_bytes: self.memory.map_or(Limits::default().memory_bytes, |size| size.0),
+            max_log_lines: self.max_log_lines,
+            max_log_chars: self.max_log_chars,
+            max_source_bytes: usize::try_from(self.max_source.0).unwrap_or(usize::MAX),
+        }
     }
-    Ok(())
+}
+
+/// Not a default of clap: an options file of `run-code` may set another one.
+fn memory_help() -> String {
+    let default = Size(Limits::default().memory_bytes);
+    format!(
+        "Stop the program if it uses more memory than SIZE: `64MiB`, `1GB`; a plain number is bytes [default: {default}]"
+    )
 }

@@ -1,8 +1,7 @@
-//! What is printed: the program's log as it comes, its result, its error. What `execbox run-code` prints is also in
-//! [`crate::run_code`].
+//! Output: the log of the program as it runs, its result, its error.
 //!
-//! The result goes to standard output, everything else to standard error. All of it is made safe to
-//! look at first. A reader that has gone away is no error: whoever closes a pipe has read enough.
+//! The result goes to standard output, everything else to standard error. Control characters are escaped first. A closed pipe
+//! is not an error.
 
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -13,17 +12,16 @@ use execbox::{ExecuteError, ExecuteResult, LogLevel, LogLine};
 use serde_json::Value as Json;
 
 use crate::diagnostic::{Diagnostic, Place};
-use crate::exit::Exit;
-use crate::source::{self, Source};
+use crate::source::Source;
 use crate::terminal::{colours, safe, safe_json, safe_line};
 
-/// Shows log lines, one write for each.
+/// Prints log lines, one write for each.
 pub(crate) fn log_sink() -> impl Fn(&LogLine) + Send + Sync + 'static {
     let coloured = colours(io::stderr().is_terminal());
     move |line| write_error(&log_line(line.level, &line.text, coloured))
 }
 
-/// What a program logged, for standard error.
+/// A log line for standard error.
 pub(crate) fn log_line(level: LogLevel, text: &str, coloured: bool) -> String {
     let text = safe(text);
     match colour(level) {
@@ -40,18 +38,12 @@ fn colour(level: LogLevel) -> Option<&'static str> {
     }
 }
 
-/// Says in one line why nothing was run.
-pub(crate) fn complain(error: &impl Display) {
+/// Prints an error in one line.
+pub(crate) fn print_error(error: &impl Display) {
     write_error(&format!("execbox: {}\n", safe_line(&error.to_string())));
 }
 
-/// Says why there is no result to be seen.
-pub(crate) fn unwritten(error: &io::Error) -> Exit {
-    complain(&format_args!("cannot write the result to standard output: {}", source::reason(error)));
-    Exit::ExecboxFailed
-}
-
-/// Says something that is no complaint. Further lines are indented.
+/// Prints a message to standard error. Lines after the first are indented.
 pub(crate) fn note(text: &impl Display) {
     let lines: Vec<String> = text.to_string().lines().map(|line| safe_line(line).into_owned()).collect();
     write_error(&format!("execbox: {}\n", lines.join("\n    ")));
@@ -63,7 +55,7 @@ pub(crate) fn print_json(result: &ExecuteResult) -> io::Result<()> {
     print(&json)
 }
 
-/// Prints a result for people: its value, or its error.
+/// Prints the value of a result, or its error.
 pub(crate) fn print_human(result: &ExecuteResult, source: &Source) -> io::Result<()> {
     match &result.outcome {
         Ok(Some(value)) => print_value(value),
@@ -84,15 +76,14 @@ fn print_value(value: &Json) -> io::Result<()> {
     print(&json)
 }
 
-/// Somebody who looks on wonders why nothing is printed; a pipe does not.
+/// On a terminal, explains why nothing is printed.
 pub(crate) fn hint_at_undefined(instead: &str) {
     if io::stdout().is_terminal() && io::stderr().is_terminal() {
         write_error(&format!("(undefined: {instead} to print something)\n"));
     }
 }
 
-/// An error, the place in the source that it comes from, and the rest of its stack, which calls the program what its user
-/// calls it.
+/// An error, its place in the source, and its stack, where the program has the name that the user gave.
 fn error_text(error: &ExecuteError, source: &Source, coloured: bool) -> String {
     let message = render(error.name.as_deref(), &error.message, []);
     let place = error.position.map(|position| Place { name: &source.name, code: &source.code, position });
@@ -108,7 +99,7 @@ pub(crate) fn print(line: &str) -> io::Result<()> {
     written.or_else(|error| if error.kind() == io::ErrorKind::BrokenPipe { Ok(()) } else { Err(error) })
 }
 
-/// Writes to standard error, in one piece. If that fails there is nobody left to tell.
+/// Writes to standard error in one piece. Ignores failures, which cannot be reported.
 pub(crate) fn write_error(text: &str) {
     let _ = io::stderr().lock().write_all(text.as_bytes());
 }

@@ -1,23 +1,42 @@
-//! `--config`, `--server`, `--allow` and `--deny`: which MCP servers, and what of them. What is said of them on standard
-//! error: [`report`].
+//! `--config`, `--server`, `--allow` and `--deny`: the MCP servers and which of their tools are used. Their state is printed to
+//! standard error.
 
 use std::env;
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::time::Duration;
 
+use clap::Args;
 use execbox::Provider;
 use execbox_mcp::config::{Config, ConfigError, ServerConfig, SkipReason, Skipped, Transport};
 use execbox_mcp::servers::{ServerState, Servers, Status, namespaces};
 use execbox_mcp::upstream::{LineSink, UpstreamOptions};
 use execbox_mcp::{Changes, Pattern};
 
-use crate::args::ServerArguments;
 use crate::report;
 use crate::source::{self, TextError};
 
-/// Why there are no servers.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "MCP servers")]
+pub(crate) struct ServerArguments {
+    /// Use the MCP servers in FILE, a configuration of an MCP client with `mcpServers` (repeatable)
+    #[arg(long, value_name = "FILE")]
+    config: Vec<PathBuf>,
+
+    /// Use this server: `NAME=COMMAND ARGUMENTS`, started without a shell, or `NAME=https://…` (repeatable)
+    #[arg(long, value_name = "NAME=SERVER")]
+    server: Vec<String>,
+
+    /// Use only the tools of SERVER that match: `github.get_*`; `*` matches any text (repeatable)
+    #[arg(long, value_name = "SERVER.TOOL")]
+    allow: Vec<String>,
+
+    /// Hide the tools that match; overrides --allow; `*.delete_*` applies to all servers (repeatable)
+    #[arg(long, value_name = "SERVER.TOOL")]
+    deny: Vec<String>,
+}
+
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ServersError {
     #[error(transparent)]
@@ -26,26 +45,26 @@ pub(crate) enum ServersError {
     NotFound(TextError),
     #[error("{file}:{error}")]
     Config { file: String, error: ConfigError },
-    #[error("--server {0:?}: write NAME=COMMAND or NAME=URL, for example 'files=npx -y some-server /work'")]
+    #[error("invalid --server {0:?}: expected NAME=COMMAND or NAME=URL, such as 'files=npx -y some-server /work'")]
     NoName(String),
-    #[error("--server {0:?}: its quotes do not match: a command is split into words as a shell does")]
+    #[error("invalid --server {0:?}: unbalanced quotes; the command is split into words as a shell does")]
     Quotes(String),
-    #[error("--server {name:?}: {reason}")]
+    #[error("invalid --server {name:?}: {reason}")]
     Server { name: String, reason: SkipReason },
-    #[error("{option} {pattern:?}: {}", no_such_server(.servers))]
+    #[error("invalid {option} {pattern:?}: {}", unknown_server(.servers))]
     Pattern { option: &'static str, pattern: String, servers: Vec<String> },
-    #[error("{name:?} is both a provider of --tools and an MCP server: rename one of the two")]
+    #[error("duplicate namespace {name:?}: both a provider of --tools and an MCP server; rename one of them")]
     Duplicate { name: String },
 }
 
-fn no_such_server(servers: &[String]) -> String {
+fn unknown_server(servers: &[String]) -> String {
     match servers {
-        [] => "there is no server at all".to_owned(),
-        _ => format!("it begins with no server; write SERVER.TOOL with one of {}", servers.join(", ")),
+        [] => "no servers given".to_owned(),
+        _ => format!("expected SERVER.TOOL, where SERVER is one of {}", servers.join(", ")),
     }
 }
 
-/// The servers that the command line names. None of them is called as one of `stubs`.
+/// Reads the configuration of the servers. Fails if a server has the name of one of `stubs`.
 pub(crate) fn read(arguments: &ServerArguments, stubs: &[Provider]) -> Result<Config, ServersError> {
     let mut config = Config::default();
     for path in &arguments.config {
@@ -86,7 +105,7 @@ fn server(text: &str) -> Result<ServerConfig, ServersError> {
     server.map_err(|reason| ServersError::Server { name: name.to_owned(), reason })
 }
 
-/// Adds patterns to the servers that they begin with, by name or namespace.
+/// Adds each pattern to the servers that its prefix names, by name or namespace.
 fn restrict(
     servers: &mut [ServerConfig],
     option: &'static str,
@@ -110,8 +129,8 @@ fn restrict(
     Ok(())
 }
 
-/// Begins to open the servers. `changes` are told when their tools change. If it is to be `verbose`, what they write to
-/// standard error is shown.
+/// Starts the servers. `changes` is notified when their tools change. If `verbose`, what the servers write to standard error
+/// is printed.
 pub(crate) fn start(config: &Config, changes: Changes, verbose: bool) -> Servers {
     let mut configs = config.servers.clone();
     for config in &mut configs {
@@ -124,12 +143,12 @@ pub(crate) fn start(config: &Config, changes: Changes, verbose: bool) -> Servers
     Servers::start(configs, &options, on_stderr.as_ref())
 }
 
-/// How many of execbox started one another until this one.
+/// The number of execbox processes that started one another, down to this one.
 pub(crate) fn depth() -> usize {
     env::var(DEPTH).ok().and_then(|depth| depth.parse().ok()).unwrap_or_default()
 }
 
-/// Waits until each is there or has failed. Says whom it waits for if that takes long.
+/// Waits until each server is ready or has failed. Prints the names of slow servers.
 pub(crate) async fn settled(servers: &Servers) {
     let mut settled = pin!(servers.settled());
     if tokio::time::timeout(QUIET_WAIT, &mut settled).await.is_err() {
@@ -140,8 +159,8 @@ pub(crate) async fn settled(servers: &Servers) {
     }
 }
 
-/// Says what has failed, and else nothing. Tells whether anything has.
-pub(crate) fn report_failures(config: &Config, servers: &Servers) -> bool {
+/// Prints the servers that failed. Returns whether any did.
+pub(crate) fn print_failures(config: &Config, servers: &Servers) -> bool {
     let failures: Vec<String> =
         skipped(config, SkipReason::is_failure).chain(servers.status().iter().filter_map(failure)).collect();
     for failure in &failures {
@@ -150,8 +169,8 @@ pub(crate) fn report_failures(config: &Config, servers: &Servers) -> bool {
     !failures.is_empty()
 }
 
-/// Says what there is.
-pub(crate) fn report(config: &Config, servers: &Servers) {
+/// Prints the state of every server.
+pub(crate) fn print_status(config: &Config, servers: &Servers) {
     for line in skipped(config, |_| true) {
         report::note(&line);
     }
@@ -161,17 +180,17 @@ pub(crate) fn report(config: &Config, servers: &Servers) {
             for pattern in unmatched_patterns {
                 report::note(&format_args!("{}: no tool matches {:?}", status.namespace, pattern.as_str()));
             }
-            for tool in rejected.iter().take(MAX_LEFT_OUT) {
+            for tool in rejected.iter().take(MAX_REJECTED) {
                 report::note(&format_args!("{}: tool {:?} rejected: {}", status.namespace, tool.name, tool.reason));
             }
-            if let Some(more) = rejected.len().checked_sub(MAX_LEFT_OUT + 1) {
+            if let Some(more) = rejected.len().checked_sub(MAX_REJECTED + 1) {
                 report::note(&format_args!("{}: {} more tools rejected", status.namespace, more + 1));
             }
         }
     }
 }
 
-/// The reason of a failure may have several lines.
+/// Prints lines: a failure may include the stderr tail of a server.
 fn note(text: &str) {
     for line in text.lines() {
         report::note(&line);
@@ -209,21 +228,21 @@ fn tools_of(count: usize) -> String {
     if count == 1 { "1 tool".to_owned() } else { format!("{count} tools") }
 }
 
-/// The providers of servers, after those that are there anyway.
-pub(crate) fn all(stubs: &[Provider], servers: &Servers) -> Vec<Provider> {
+/// The stub providers, followed by those of the servers.
+pub(crate) fn all_providers(stubs: &[Provider], servers: &Servers) -> Vec<Provider> {
     stubs.iter().cloned().chain(servers.providers()).collect()
 }
 
-/// Tells an execbox that is started by another how deep it is: a configuration may start itself in a way that it does not
-/// see.
+/// The environment variable with the [`depth`] of a started server: a configuration may start execbox recursively in ways that
+/// reading it does not show.
 const DEPTH: &str = "EXECBOX_DEPTH";
 
-/// Where people find what they are asked for.
-const PLACES: &str = "MCP clients keep theirs in ~/.cursor/mcp.json (Cursor), ~/.claude.json and .mcp.json (Claude Code), \
+/// Where MCP clients keep their configurations.
+const PLACES: &str = "MCP clients use ~/.cursor/mcp.json (Cursor), ~/.claude.json and .mcp.json (Claude Code), \
     claude_desktop_config.json (Claude Desktop: Settings, Developer), .vscode/mcp.json (VS Code)";
 
-/// How long servers may take to start before anything is said of it.
+/// How long servers may take to start before a line is printed.
 const QUIET_WAIT: Duration = Duration::from_secs(3);
 
-/// How many left-out tools of a server are told one by one.
-const MAX_LEFT_OUT: usize = 20;
+/// How many rejected tools of a server are printed one by one.
+const MAX_REJECTED: usize = 20;

@@ -1,53 +1,62 @@
-//! Reading the program: from a file, from standard input, or from the command line.
+//! The program: read from a file, from standard input, or from the command line.
 //!
-//! Whether the text is a program is for the library to say; here it is made sure that it is text.
+//! Checks that it is UTF-8 text; the library parses it.
 
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use crate::args::ProgramArguments;
+use clap::Args;
 
-/// Longer inputs are not read to their end, so that an endless one is refused too. Far above the
-/// limit that the library sets for programs, and reports itself.
+#[derive(Debug, Args)]
+pub(crate) struct ProgramArguments {
+    /// Read the program from FILE; `-`, or no FILE in a pipe, reads standard input
+    #[arg(value_name = "FILE", conflicts_with = "eval")]
+    pub(crate) file: Option<PathBuf>,
+
+    /// Run CODE instead of a file
+    #[arg(short, long, value_name = "CODE", allow_hyphen_values = true)]
+    pub(crate) eval: Option<String>,
+}
+
+/// Reading stops beyond it, so that an endless input is rejected. Far above the default of `--max-source`, which the library
+/// checks.
 const MAX_BYTES: u64 = 16 << 20;
 
 /// A program's text.
 #[derive(Debug)]
 pub(crate) struct Source {
-    /// What it is called in messages: its path as it was given, `<stdin>` or `<eval>`.
+    /// Its path as given, `<stdin>` or `<eval>`.
     pub(crate) name: String,
     pub(crate) code: String,
 }
 
-/// Why there is no program.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SourceError {
-    #[error("there is no program: name a file, pipe one in, or give code by `-e CODE` (see `--help`)")]
+    #[error("no program given: name a file, pipe one in, or use `-e CODE` (see `--help`)")]
     Missing,
-    #[error("{name} is empty: there is nothing to run")]
+    #[error("{name} is empty")]
     Empty { name: String },
     #[error(transparent)]
     Text(#[from] TextError),
 }
 
-/// Why a file's text cannot be had.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TextError {
-    #[error("cannot read {name}: there is no such file{}", hint_for_code(name))]
+    #[error("cannot read {name}: no such file{}", hint_for_code(name))]
     NotFound { name: String },
-    #[error("cannot read {name}: it is a directory; name a file in it")]
+    #[error("cannot read {name}: is a directory; name a file in it")]
     Directory { name: String },
     #[error("cannot read {name}: {}", reason(error))]
     Unreadable { name: String, error: io::Error },
-    #[error("{name} is not UTF-8 text: byte {byte} (in line {line}) is wrong; save the file as UTF-8")]
+    #[error("{name} is not UTF-8 text: invalid byte {byte}, in line {line}; save the file as UTF-8")]
     NotUtf8 { name: String, byte: usize, line: usize },
-    #[error("{name} is longer than {} MiB: that is no input for execbox", MAX_BYTES >> 20)]
+    #[error("{name} is longer than {} MiB", MAX_BYTES >> 20)]
     TooLong { name: String },
 }
 
 impl Source {
-    /// The program that the command line asks for.
+    /// Reads the program that the arguments name.
     pub(crate) fn read(program: ProgramArguments) -> Result<Self, SourceError> {
         let source = match (program.eval, program.file) {
             (Some(code), _) => Self { name: "<eval>".to_owned(), code },
@@ -73,7 +82,7 @@ pub(crate) fn read_file(path: &Path) -> Result<String, TextError> {
     }
 }
 
-/// All the text of a reader, without the mark that some editors put before UTF-8.
+/// Reads to the end, without a byte order mark.
 fn read_text(reader: impl Read, name: &str) -> Result<String, TextError> {
     let mut bytes = Vec::new();
     let read = reader.take(MAX_BYTES + 1).read_to_end(&mut bytes);
@@ -102,9 +111,9 @@ fn not_utf8(name: &str, error: &std::string::FromUtf8Error) -> TextError {
     TextError::NotUtf8 { name: name.to_owned(), byte: valid + 1, line }
 }
 
-/// For code where the name of a file belongs.
+/// For code in the place of a file name.
 fn hint_for_code(name: &str) -> &'static str {
-    if name.contains([' ', '(', '+', ';', '=', '"', '\'']) { " (code is given by `-e CODE`)" } else { "" }
+    if name.contains([' ', '(', '+', ';', '=', '"', '\'']) { " (use `-e CODE` for code)" } else { "" }
 }
 
 /// An error of the operating system without its number.
@@ -121,18 +130,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_is_read_without_its_mark() {
+    fn a_byte_order_mark_is_removed() {
         assert_eq!(read_text("\u{feff}1 + 1\n".as_bytes(), "a.ts").unwrap(), "1 + 1\n");
     }
 
     #[test]
-    fn bytes_that_are_no_text_are_pointed_at() {
+    fn invalid_utf8_is_located() {
         let error = read_text(&b"1;\n2;\xff"[..], "a.ts").unwrap_err();
         assert!(matches!(error, TextError::NotUtf8 { byte: 6, line: 2, .. }), "{error}");
     }
 
     #[test]
-    fn an_endless_input_is_refused() {
+    fn an_endless_input_is_rejected() {
         let error = read_text(io::repeat(b' '), "<stdin>").unwrap_err();
         assert!(matches!(error, TextError::TooLong { .. }), "{error}");
     }

@@ -1,43 +1,42 @@
-//! Text that is safe to show, and whether to colour it.
+//! Text that is safe to print, and colors.
 //!
-//! Logs, results and error messages come from hostile code. A terminal obeys control characters, so
-//! none of theirs reaches one: neither as a command (ESC, C1) nor as a trick on the reader's eye
-//! (bidirectional controls, a carriage return that overwrites its line).
+//! Logs, results and error messages come from hostile code. Their control characters are escaped before they reach a terminal:
+//! commands (ESC, C1), and characters that mislead the reader (bidirectional controls, a carriage return that overwrites its
+//! line).
 
 use std::borrow::Cow;
 use std::env;
 use std::fmt::Write as _;
 
-/// Lines for people: every control character but the line feed and the tab becomes `\uXXXX`.
+/// Escapes every control character but line feed and tab as `\uXXXX`.
 pub(crate) fn safe(text: &str) -> Cow<'_, str> {
     escape(text, |character| is_unsafe(character) && !matches!(character, '\n' | '\t'))
 }
 
-/// The same for text that has to stay one line.
+/// Escapes every control character, so that the text stays one line.
 pub(crate) fn safe_line(text: &str) -> Cow<'_, str> {
     escape(text, is_unsafe)
 }
 
-/// JSON text for a terminal. What is escaped can only stand inside of strings, where the escape
-/// means the same.
+/// JSON text for a terminal. Control characters can only occur inside of strings, where the escape has the same meaning.
 pub(crate) fn safe_json(json: &str) -> Cow<'_, str> {
     escape(json, |character| is_unsafe(character) && character != '\n')
 }
 
-/// Source text, character by character: what is unsafe is replaced, and nothing moves.
+/// Replaces every control character but the tab by one character, so that columns stay.
 pub(crate) fn safe_source(line: &str) -> String {
     line.chars()
         .map(|character| if is_unsafe(character) && character != '\t' { '\u{fffd}' } else { character })
         .collect()
 }
 
-/// Whether a stream that is a terminal, or is not, gets colours.
+/// Whether to color the output to a stream.
 pub(crate) fn colours(is_terminal: bool) -> bool {
     let set = |name| env::var_os(name).is_some_and(|value| !value.is_empty());
     is_terminal && !set("NO_COLOR") && env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
-/// C0, DEL, C1, the separators that some programs take for line ends, and the bidirectional controls.
+/// C0, DEL, C1, the line and paragraph separators, and the bidirectional controls.
 fn is_unsafe(character: char) -> bool {
     character.is_control()
         || matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
@@ -63,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_that_drives_a_terminal_is_left() {
+    fn control_characters_are_escaped() {
         assert_eq!(safe("a\x1b[2Jb\rc\u{9b}d\u{7f}\te\nf"), "a\\u001b[2Jb\\u000dc\\u009bd\\u007f\te\nf");
         assert_eq!(safe("\u{202e}evil\u{2069} \u{2028}"), "\\u202eevil\\u2069 \\u2028");
         assert_eq!(safe_line("a\nb\tc"), "a\\u000ab\\u0009c");

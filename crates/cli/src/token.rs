@@ -1,31 +1,78 @@
-//! Tokens from where secrets are kept: a file, or the environment; never the command line, which others can read.
+//! Tokens, read from a file or from the environment. They are never given on the command line, which other users of the
+//! machine can read.
 
 use std::path::Path;
 use std::{env, fs};
 
 use execbox::transport::{Token, TokenError};
 
-use crate::source;
+use crate::source::reason;
 
-/// Looked at where no file is named.
-const VARIABLE: &str = "EXECBOX_TOKEN";
+/// Read if the variable of the role is not set.
+const SHARED_VARIABLE: &str = "EXECBOX_TOKEN";
 
-/// Why there is no token.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum NoToken {
-    #[error("--token-file {path}: {reason}")]
-    File { path: String, reason: String },
-    #[error("{VARIABLE}: {0}")]
-    Variable(TokenError),
+/// What a token is for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Role {
+    /// A server requires it of those who connect.
+    Listen,
+    /// It is presented to a remote runner.
+    Remote,
 }
 
-/// The token of the file, or of the environment if no file is named.
-pub(crate) fn read(file: Option<&Path>) -> Result<Option<Token>, NoToken> {
-    let Some(path) = file else {
-        let text = env::var(VARIABLE).ok();
-        return text.map(|text| Token::new(&text)).transpose().map_err(NoToken::Variable);
-    };
-    let failed = |reason: String| NoToken::File { path: path.display().to_string(), reason };
-    let text = fs::read_to_string(path).map_err(|error| failed(source::reason(&error)))?;
-    Token::new(&text).map(Some).map_err(|error| failed(error.to_string()))
+impl Role {
+    fn variable(self) -> &'static str {
+        match self {
+            Self::Listen => "EXECBOX_LISTEN_TOKEN",
+            Self::Remote => "EXECBOX_REMOTE_TOKEN",
+        }
+    }
+}
+
+/// Where to look for a token.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TokenSource<'a> {
+    pub(crate) role: Role,
+    /// The option that names `file`.
+    pub(crate) option: &'static str,
+    pub(crate) file: Option<&'a Path>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TokenSourceError {
+    #[error("{option} {path}: {reason}")]
+    File { option: &'static str, path: String, reason: String },
+    #[error("{variable}: {error}")]
+    Variable { variable: &'static str, error: TokenError },
+    #[error(
+        "{SHARED_VARIABLE} is ambiguous: set {} to the token that clients present, and {} to the token for the remote runner",
+        Role::Listen.variable(), Role::Remote.variable()
+    )]
+    Ambiguous,
+}
+
+impl TokenSource<'_> {
+    /// The token in the file if one is named, otherwise in the environment.
+    pub(crate) fn read(self) -> Result<Option<Token>, TokenSourceError> {
+        let Some(path) = self.file else {
+            let Some((variable, text)) = self.variable() else { return Ok(None) };
+            return Token::new(&text).map(Some).map_err(|error| TokenSourceError::Variable { variable, error });
+        };
+        let failed = |reason| TokenSourceError::File { option: self.option, path: path.display().to_string(), reason };
+        let text = fs::read_to_string(path).map_err(|error| failed(reason(&error)))?;
+        Token::new(&text).map(Some).map_err(|error| failed(error.to_string()))
+    }
+
+    /// Fails if both would read the variable that names no role.
+    pub(crate) fn check_distinct(self, other: Self) -> Result<(), TokenSourceError> {
+        let is_shared = |source: Self| {
+            source.file.is_none() && source.variable().is_some_and(|(variable, _)| variable == SHARED_VARIABLE)
+        };
+        if is_shared(self) && is_shared(other) { Err(TokenSourceError::Ambiguous) } else { Ok(()) }
+    }
+
+    fn variable(self) -> Option<(&'static str, String)> {
+        let variables = [self.role.variable(), SHARED_VARIABLE];
+        variables.into_iter().find_map(|name| Some((name, env::var(name).ok()?)))
+    }
 }

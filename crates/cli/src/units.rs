@@ -1,66 +1,78 @@
-//! Durations, sizes and counts as people write them.
+//! Durations and sizes, as options and files write them.
 
+use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
 use bytesize::ByteSize;
+use execbox::core::text::bytes_text;
 use humantime::DurationError;
 
-/// A text that is no duration, size or count.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+/// A duration: `2s`, `500ms`, `1m 30s`. A plain number is milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Time(pub(crate) Duration);
+
+/// A number of bytes: `64MiB` (powers of 1024), `64MB` (powers of 1000). A plain number is bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Size(pub(crate) u64);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum UnitError {
-    #[error("{0:?} is not a duration: write a number and a unit, for example `500ms`, `2s` or `1m`")]
-    Duration(String),
-    #[error("{0:?} is not a size: write a number and a unit, for example `512KiB`, `64MiB` or `1GB`")]
-    Size(String),
-    #[error("{0:?} is not a count: write a whole number, for example `100`")]
-    Count(String),
-    #[error("{0:?} is too large")]
-    TooLarge(String),
+    #[error("expected a number and a unit, such as `500ms`, `2s` or `1m`")]
+    Duration,
+    #[error("expected a number and a unit, such as `512KiB`, `64MiB` or `1GB`")]
+    Size,
+    #[error("too large")]
+    TooLarge,
 }
 
-/// A time: `2s`, `500ms`, `1m 30s`. A plain number is milliseconds.
-pub(crate) fn duration(text: &str) -> Result<Duration, UnitError> {
-    let text = text.trim();
-    if is_whole_number(text) {
-        return plain(text).map(Duration::from_millis);
+impl FromStr for Time {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        let text = text.trim();
+        if let Some(milliseconds) = plain_number(text) {
+            return milliseconds.map(|milliseconds| Self(Duration::from_millis(milliseconds)));
+        }
+        humantime::parse_duration(text).map(Self).map_err(|error| match error {
+            DurationError::NumberOverflow => UnitError::TooLarge,
+            _ => UnitError::Duration,
+        })
     }
-    humantime::parse_duration(text).map_err(|error| match error {
-        DurationError::NumberOverflow => UnitError::TooLarge(text.to_owned()),
-        _ => UnitError::Duration(text.to_owned()),
-    })
 }
 
-/// A size in bytes: `64MiB` (powers of 1024), `64MB` (powers of 1000). A plain number is bytes.
-pub(crate) fn bytes(text: &str) -> Result<u64, UnitError> {
-    let text = text.trim();
-    if is_whole_number(text) {
-        return plain(text);
+impl FromStr for Size {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        let text = text.trim();
+        if let Some(bytes) = plain_number(text) {
+            return bytes.map(Self);
+        }
+        match text.parse::<ByteSize>().map_err(|_| UnitError::Size)?.as_u64() {
+            // The parser saturates without an error.
+            u64::MAX => Err(UnitError::TooLarge),
+            bytes => Ok(Self(bytes)),
+        }
     }
-    let size: ByteSize = text.parse().map_err(|_| UnitError::Size(text.to_owned()))?;
-    // The parser counts no further than this, and says nothing of it.
-    if size.as_u64() == u64::MAX {
-        return Err(UnitError::TooLarge(text.to_owned()));
+}
+
+/// The number, if the text consists of digits alone; such a number can only be too large.
+fn plain_number(text: &str) -> Option<Result<u64, UnitError>> {
+    let is_plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    is_plain.then(|| text.parse().map_err(|_| UnitError::TooLarge))
+}
+
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        humantime::format_duration(self.0).fmt(f)
     }
-    Ok(size.as_u64())
 }
 
-/// A whole number.
-pub(crate) fn count(text: &str) -> Result<usize, UnitError> {
-    let text = text.trim();
-    if !is_whole_number(text) {
-        return Err(UnitError::Count(text.to_owned()));
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&bytes_text(self.0).replace(' ', ""))
     }
-    plain(text)
-}
-
-fn is_whole_number(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
-}
-
-/// A whole number, which can only be too large.
-fn plain<T: FromStr>(text: &str) -> Result<T, UnitError> {
-    text.parse().map_err(|_| UnitError::TooLarge(text.to_owned()))
 }
 
 #[cfg(test)]
@@ -72,13 +84,13 @@ mod tests {
         for (text, milliseconds) in
             [("2s", 2000), ("500ms", 500), ("1m 30s", 90_000), ("2000", 2000), (" 1.5s ", 1500), ("0", 0)]
         {
-            assert_eq!(duration(text), Ok(Duration::from_millis(milliseconds)), "{text}");
+            assert_eq!(text.parse(), Ok(Time(Duration::from_millis(milliseconds))), "{text}");
         }
         for text in ["", "soon", "5 parsecs", "-5", "-5s", "1e3", "2 s s", "½s", "NaN"] {
-            assert_eq!(duration(text), Err(UnitError::Duration(text.to_owned())), "{text}");
+            assert_eq!(text.parse::<Time>(), Err(UnitError::Duration), "{text}");
         }
         for text in ["99999999999999999999", "99999999999999999999s", "999999999999999999years"] {
-            assert_eq!(duration(text), Err(UnitError::TooLarge(text.to_owned())), "{text}");
+            assert_eq!(text.parse::<Time>(), Err(UnitError::TooLarge), "{text}");
         }
     }
 
@@ -87,23 +99,23 @@ mod tests {
         for (text, size) in
             [("64MiB", 64 << 20), ("64mib", 64 << 20), ("1 GB", 1_000_000_000), ("1.5KiB", 1536), ("4096", 4096)]
         {
-            assert_eq!(bytes(text), Ok(size), "{text}");
+            assert_eq!(text.parse(), Ok(Size(size)), "{text}");
         }
         for text in ["", "lots", "64 MiBs", "-1", "-1MiB", "1.2.3MB", "MiB"] {
-            assert_eq!(bytes(text), Err(UnitError::Size(text.to_owned())), "{text}");
+            assert_eq!(text.parse::<Size>(), Err(UnitError::Size), "{text}");
         }
         for text in ["99999999999999999999", "99999999999EiB"] {
-            assert_eq!(bytes(text), Err(UnitError::TooLarge(text.to_owned())), "{text}");
+            assert_eq!(text.parse::<Size>(), Err(UnitError::TooLarge), "{text}");
         }
     }
 
     #[test]
-    fn counts() {
-        assert_eq!(count("100"), Ok(100));
-        assert_eq!(count("0"), Ok(0));
-        for text in ["", "-1", "1.5", "ten", "1_000"] {
-            assert_eq!(count(text), Err(UnitError::Count(text.to_owned())), "{text}");
+    fn what_is_shown_can_be_read() {
+        for time in ["5s", "1m 30s", "20ms"] {
+            assert_eq!(time.parse::<Time>().unwrap().to_string(), time);
         }
-        assert_eq!(count("99999999999999999999"), Err(UnitError::TooLarge("99999999999999999999".to_owned())));
+        for size in ["64MiB", "1.5KiB", "2GiB"] {
+            assert_eq!(size.parse::<Size>().unwrap().to_string(), size);
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! A pool of two children, two hundred executions, and a killer.
+//! A pool of two children, two hundred executions, and children that are killed at random.
 
 mod support;
 
@@ -12,7 +12,7 @@ use serde_json::{Value as Json, json};
 use support::{Signal, children, is_alive, processes, send, wait_until};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_execution_is_answered_once_while_children_are_killed_at_random() {
+async fn every_execution_completes_once_while_children_are_killed_at_random() {
     let executor = processes(2).build();
     let nap = Tool::new("nap", async |input: Json, _| {
         tokio::time::sleep(Duration::from_millis(2)).await;

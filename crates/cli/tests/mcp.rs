@@ -1,4 +1,4 @@
-//! `execbox mcp` and its companions, by the real binary: what is typed and printed, and what an MCP client sees.
+//! `execbox mcp`, `tools` and `types`, with the real binary: transcripts, and sessions of an MCP client.
 
 mod support;
 
@@ -18,7 +18,7 @@ const FAKE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../mcp/tests/fake-serve
 
 const SECRET: &str = "s3cr3t-A1b2C3d4";
 
-/// A directory with the fake server, and a configuration of two of it and one that is not there.
+/// A directory with the fake server and a configuration of two instances of it and one server that does not exist.
 fn shop(name: &str) -> PathBuf {
     let dir = directory(name);
     fs::copy(FAKE, dir.join("fake.sh")).unwrap();
@@ -71,7 +71,7 @@ fn tools_and_types() {
 }
 
 #[test]
-fn every_signature_in_json_is_complete_in_itself() {
+fn every_signature_in_json_is_complete() {
     let output = Typed::new(&["tools", "--config", "servers.json", "--json"]).output(&shop("mcp-json"));
     let tools: Vec<serde_json::Value> = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(tools.len(), 11);
@@ -111,6 +111,7 @@ fn bad_input() {
         mcp(&["--server", "a=b", "--search-name", "find it"]),
         mcp(&["--server", "a=b", "--search-name", "mcp_code"]),
         mcp(&["--server", "a=b", "--executor", "cloud"]),
+        mcp(&["--server", "a=b", "--executor", "remote=unix:none.sock", "--executor-token-file", "token.txt"]),
         mcp(&["--server", "a=b", "--timeout", "soon"]),
         mcp(&["--server", "a=b", "--token-file", "token.txt"]),
         mcp(&["--server", "a=b", "--http", "127.0.0.1:0", "--token-file", "token.txt"]),
@@ -125,8 +126,33 @@ fn bad_input() {
     insta::assert_snapshot!(transcript(&dir, &commands));
 }
 
+/// One variable must not be both the token of clients and the token of the runner.
 #[test]
-fn what_is_there_is_told_at_the_start_and_the_end_of_input_is_the_end() {
+fn a_token_variable_without_a_role_is_rejected_where_two_tokens_are_read() {
+    let arguments = ["mcp", "--server", "a=b", "--http", "127.0.0.1:0", "--executor", "remote=unix:none.sock"];
+    for (variables, is_ambiguous) in [
+        (&["EXECBOX_TOKEN"][..], true),
+        (&["EXECBOX_TOKEN", "EXECBOX_LISTEN_TOKEN"], false),
+        (&["EXECBOX_TOKEN", "EXECBOX_REMOTE_TOKEN"], false),
+        (&["EXECBOX_LISTEN_TOKEN", "EXECBOX_REMOTE_TOKEN"], false),
+        (&[], false),
+    ] {
+        let mut command = std::process::Command::new(BINARY);
+        // An invalid host is reported after the tokens are read, and before anything is started.
+        command.args(arguments).args(["--allow-host", "not a host"]);
+        for name in ["EXECBOX_TOKEN", "EXECBOX_LISTEN_TOKEN", "EXECBOX_REMOTE_TOKEN"] {
+            command.env_remove(name);
+        }
+        let output = command.envs(variables.iter().map(|name| (name, "s3cret"))).output().unwrap();
+        let stderr = text(output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{variables:?}: {stderr}");
+        let expected = if is_ambiguous { "EXECBOX_TOKEN is ambiguous" } else { "--http: invalid host \"not a host\"" };
+        assert!(stderr.contains(expected), "{variables:?}: {stderr}");
+    }
+}
+
+#[test]
+fn status_is_printed_at_the_start_and_the_end_of_input_ends_the_server() {
     let dir = shop("mcp-start");
     let commands = [
         Typed::new(&["mcp", "--config", "servers.json"]),
@@ -136,7 +162,7 @@ fn what_is_there_is_told_at_the_start_and_the_end_of_input_is_the_end() {
     insta::assert_snapshot!(transcript(&dir, &commands));
 }
 
-/// `execbox mcp`, and an MCP client of it.
+/// `execbox mcp` and an MCP client.
 struct Session {
     client: RunningService<RoleClient, ()>,
     process: Child,
@@ -161,7 +187,7 @@ impl Session {
         self.call("mcp_execute_code", json!({ "code": code })).await.structured_content.unwrap()
     }
 
-    /// The client goes. What was said on standard error, and the exit code.
+    /// Closes the connection. Returns standard error and the exit code.
     async fn end(self) -> (String, Option<i32>) {
         self.client.cancel().await.unwrap();
         let output = self.process.wait_with_output().await.unwrap();
@@ -194,7 +220,7 @@ async fn a_client_searches_and_runs_code_over_two_servers() {
 }
 
 #[tokio::test]
-async fn a_server_that_dies_is_started_again_and_takes_no_other_down() {
+async fn a_server_that_dies_is_restarted_and_does_not_affect_others() {
     let session = Session::start(&shop("mcp-dies"), &["--config", "servers.json"]).await;
     let result = session.run("await one.die()").await;
     assert_eq!(result["error"]["code"], "tool_error", "{result}");
@@ -205,7 +231,7 @@ async fn a_server_that_dies_is_started_again_and_takes_no_other_down() {
 }
 
 #[tokio::test]
-async fn a_cancelled_call_ends_its_code() {
+async fn a_cancelled_call_stops_its_code() {
     let arguments = ["--config", "servers.json", "--timeout", "10m"];
     let session = Session::start(&shop("mcp-cancel"), &arguments).await;
     let runner = children(session.process.id().unwrap());
@@ -221,7 +247,7 @@ async fn a_cancelled_call_ends_its_code() {
 }
 
 #[tokio::test]
-async fn names_layout_limits_and_executor_are_those_of_the_command_line() {
+async fn names_layout_limits_and_executor_are_taken_from_the_command_line() {
     let dir = directory("mcp-options");
     let arguments = ["--layout", "split", "--search-name", "find", "--execute-name", "run", "--timeout", "50ms"];
     for executor in ["inline", "worker", "process"] {
@@ -241,7 +267,7 @@ async fn names_layout_limits_and_executor_are_those_of_the_command_line() {
 }
 
 #[tokio::test]
-async fn signals_end_it_and_its_children() {
+async fn signals_end_the_server_and_its_children() {
     for signal in [Signal::SIGTERM, Signal::SIGINT] {
         let mut session = Session::start(&shop("mcp-signals"), &["--config", "servers.json"]).await;
         assert_eq!(session.run("1").await["result"], 1);
@@ -255,7 +281,7 @@ async fn signals_end_it_and_its_children() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_answer_holds_up_nobody_for_long() {
+async fn a_server_that_does_not_answer_delays_the_start_by_a_limited_time() {
     let dir = shop("mcp-silent");
     let session = Session::start(&dir, &["--server", "silent=sh fake.sh silent", "--server", "it=sh fake.sh it"]).await;
     assert_eq!(session.run("(await it.hello()).content[0].text").await["result"], "hello from it");
@@ -265,7 +291,7 @@ async fn a_server_that_does_not_answer_holds_up_nobody_for_long() {
 }
 
 #[tokio::test]
-async fn what_servers_say_on_standard_error_is_shown_on_request() {
+async fn standard_error_of_servers_is_printed_with_verbose() {
     let arguments = ["--config", "servers.json", "--verbose"];
     let session = Session::start(&shop("mcp-verbose"), &arguments).await;
     let (stderr, _) = session.end().await;
@@ -273,7 +299,7 @@ async fn what_servers_say_on_standard_error_is_shown_on_request() {
 }
 
 #[tokio::test]
-async fn clients_hear_of_a_server_that_comes_later() {
+async fn clients_are_notified_of_a_server_that_starts_late() {
     let dir = directory("mcp-later");
     let session = Session::start(&dir, &["--server", "late=sh late.sh it"]).await;
     assert_eq!(session.run("typeof late").await["result"], "undefined");
@@ -286,7 +312,7 @@ async fn clients_hear_of_a_server_that_comes_later() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn clients_come_over_http_too() {
+async fn clients_connect_over_http() {
     let dir = shop("mcp-http");
     fs::write(dir.join("token.txt"), "a-token-of-some-length\n").unwrap();
     let mut command = Command::new(BINARY);
@@ -315,9 +341,9 @@ async fn clients_come_over_http_too() {
     assert_eq!(process.wait().await.unwrap().code(), Some(0));
 }
 
-/// By a way that the configuration does not show.
+/// Reading the configuration does not show the recursion.
 #[test]
-fn a_configuration_that_starts_itself_comes_to_an_end() {
+fn a_recursive_configuration_is_rejected() {
     let dir = directory("mcp-itself");
     fs::write(dir.join("wrapper.sh"), format!("p=mcp; exec {BINARY} $p --config servers.json")).unwrap();
     let config = json!({ "mcpServers": { "again": { "command": "sh", "args": ["wrapper.sh"] } } });

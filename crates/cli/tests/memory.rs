@@ -1,5 +1,5 @@
-//! Memory over many executions of one pooled child, in parent and child. Alone in its process: other tests would
-//! be measured with it.
+//! Memory of parent and child over many executions of one pooled child. A process of its own, so that no other test is
+//! measured.
 
 mod support;
 

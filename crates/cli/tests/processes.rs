@@ -1,4 +1,4 @@
-//! Child processes as runners: what they are given, how they end, and what a pool makes of those that misbehave.
+//! Runner processes: their environment, how they end, and how a pool handles those that misbehave.
 
 mod support;
 
@@ -17,7 +17,7 @@ use serde_json::{Value as Json, json};
 
 use support::{Signal, children, exists, processes, send, wait_until};
 
-/// A tool for a look at the child that calls it.
+/// A tool that inspects the child that calls it.
 fn look(at: impl Fn() + Send + Sync + 'static) -> Provider {
     let look = Tool::new("look", move |_: Json, _| {
         at();
@@ -26,7 +26,7 @@ fn look(at: impl Fn() + Send + Sync + 'static) -> Provider {
     Provider::builder("tools").tool(look).build().unwrap()
 }
 
-/// Held by every test here: each wants to know which children are its own.
+/// Held by every test, so that each knows its own children.
 static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 fn only_child() -> u32 {
@@ -39,12 +39,12 @@ async fn run(executor: &ProcessExecutor, code: &str) -> ExecuteResult {
     executor.execute(ExecuteRequest::new(code).limits(patient())).await
 }
 
-/// More time than anything here takes on a busy machine.
+/// Limits that a busy machine does not reach.
 fn patient() -> Limits {
     Limits { timeout: Duration::from_mins(10), ..Limits::default() }
 }
 
-/// Waits for the first line of what a program logs.
+/// Waits for the first log line of a program.
 fn first_line(stderr: impl Read) -> String {
     let mut line = String::new();
     BufReader::new(stderr).read_line(&mut line).unwrap();
@@ -61,7 +61,7 @@ fn code(result: &ExecuteResult) -> Option<ErrorCode> {
 }
 
 #[tokio::test]
-async fn a_child_serves_again_until_its_execution_leaves_a_doubt() {
+async fn a_child_is_reused_unless_its_execution_failed_uncleanly() {
     let _alone = ALONE.lock().await;
     let executor = processes(1).build();
     assert!(run(&executor, "1").await.is_ok());
@@ -81,7 +81,7 @@ async fn a_child_serves_again_until_its_execution_leaves_a_doubt() {
 }
 
 #[tokio::test]
-async fn an_ephemeral_executor_uses_no_child_twice() {
+async fn an_ephemeral_executor_never_reuses_a_child() {
     let _alone = ALONE.lock().await;
     let executor = processes(1).ephemeral().build();
     let seen = Arc::new(Mutex::new(Vec::new()));
@@ -97,7 +97,7 @@ async fn an_ephemeral_executor_uses_no_child_twice() {
 }
 
 #[tokio::test]
-async fn a_child_that_was_killed_fails_its_execution_only() {
+async fn a_killed_child_fails_only_its_execution() {
     let _alone = ALONE.lock().await;
     let executor = processes(1).build();
     let tools = look(|| send(Signal::SIGKILL, only_child()));
@@ -134,7 +134,7 @@ async fn a_child_that_hangs_is_killed() {
 }
 
 #[tokio::test]
-async fn what_is_no_runner_fails_clearly_every_time() {
+async fn a_command_that_is_not_a_runner_fails_every_execution() {
     let _alone = ALONE.lock().await;
     let shell = |script: &str| RunnerCommand::new("/bin/sh").arg("-c").arg(script);
     for (command, message) in [
@@ -194,7 +194,7 @@ fn tempfile(name: &str) -> std::path::PathBuf {
 }
 
 #[tokio::test]
-async fn children_end_with_a_parent_that_is_killed_even_while_they_compute() {
+async fn children_end_when_their_parent_is_killed_even_while_they_compute() {
     let _alone = ALONE.lock().await;
     let mut parent = Command::new(env!("CARGO_BIN_EXE_execbox"))
         .args(["run", "--executor", "process", "--timeout", "10m", "-e", "console.log('ran'); for (;;);"])
@@ -231,7 +231,7 @@ async fn ctrl_c_reaches_the_host_and_not_its_children() {
     assert_eq!((&result["error"]["message"], &result["logs"]), (&json!("Execution was cancelled"), &json!(["ran"])));
 }
 
-/// Pools outlive runtimes: a child is registered with the runtime of each execution anew.
+/// Pools outlive runtimes: a child is registered with the runtime of each execution.
 #[test]
 fn an_executor_serves_several_runtimes() {
     let alone = ALONE.blocking_lock();

@@ -1,4 +1,4 @@
-//! `execbox run`, by the real binary: what is typed, what is printed where, and the exit code.
+//! `execbox run`, with the real binary: standard output, standard error and exit codes.
 //!
 //! Every snapshot is a transcript of commands.
 
@@ -242,7 +242,7 @@ fn help() {
     insta::assert_snapshot!(transcript(&dir, &commands));
 }
 
-/// The library sets the limit, and says so.
+/// The library enforces the limit.
 #[test]
 fn a_source_that_is_too_long_is_a_syntax_error() {
     let output = run(&["--json"]).stdin(&"1;".repeat(3 << 20)).output(&directory("too-long"));
@@ -252,14 +252,14 @@ fn a_source_that_is_too_long_is_a_syntax_error() {
 }
 
 #[test]
-fn a_deep_result_does_no_harm() {
+fn a_deep_result_is_a_failure() {
     let code = "let deep = []; for (let i = 0; i < 200000; i++) deep = [deep]; deep";
     let output = run(&["-e", code]).output(&directory("deep"));
     assert!(matches!(output.status.code(), Some(0 | 1)), "{output:?}");
 }
 
 #[test]
-fn a_reader_that_has_gone_away_is_no_error() {
+fn a_closed_pipe_is_not_an_error() {
     let mut child = run(&["-e", "console.log('on'); 'x'.repeat(1e6)"]).start(&directory("closed-stdout"));
     drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();
@@ -278,7 +278,7 @@ fn a_result_that_cannot_be_written_is_a_failure() {
     let output = Command::new(BINARY).args(["run", "-e", "1"]).stdout(full).output().unwrap();
     assert_eq!(
         (output.status.code(), text(output.stderr)),
-        (Some(4), "execbox: cannot write the result to standard output: no space left on device\n".into())
+        (Some(4), "execbox: cannot write to standard output: no space left on device\n".into())
     );
 }
 
@@ -308,10 +308,10 @@ fn ctrl_c_stops_a_program_that_waits_for_a_tool() {
     assert_eq!(child.wait().unwrap().code(), Some(130));
 }
 
-/// The program is over and its result is being written, but nobody reads.
+/// The program has completed and its result is being written, but the pipe is not read.
 #[cfg(unix)]
 #[test]
-fn ctrl_c_ends_a_process_that_cannot_write() {
+fn ctrl_c_ends_a_process_whose_write_blocks() {
     let mut child = run(&["-e", "'x'.repeat(1e6)"]).start(&directory("interrupt-writing"));
     child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
     interrupt(&child);

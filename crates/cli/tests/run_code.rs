@@ -1,4 +1,4 @@
-//! `execbox run-code`, by the real binary: what is typed, what is printed where, and the exit code.
+//! `execbox run-code`, with the real binary: standard output, standard error and exit codes.
 //!
 //! Every snapshot is a transcript of commands.
 
@@ -57,6 +57,8 @@ fn reports_and_logs() {
         run_code(&["-e", code]),
         run_code(&["--json", "-e", code]),
         run_code(&["--quiet", "-e", code]),
+        run_code(&["--max-log-lines", "2", "--max-log-bytes", "30", "-e", code]),
+        // The former name.
         run_code(&["--max-log-lines", "2", "--max-log-chars", "30", "-e", code]),
         run_code(&["--global", "report=7", "--quiet", "-e", "export default report"]),
         run_code(&["--global", "console={}", "-e", own]),
@@ -337,32 +339,32 @@ fn help() {
 }
 
 #[test]
-fn too_many_modules_are_refused() {
+fn too_many_modules_are_rejected() {
     let dir = directory("code-too-many");
     fs::create_dir_all(dir.join("src")).unwrap();
     for number in 0..=10_000 {
         fs::write(dir.join(format!("src/{number}.js")), "").unwrap();
     }
     let output = run_code(&["--modules", "src", "-e", "export default 1"]).output(&dir);
-    let refusal = "execbox: --modules: src has more than 10000 modules: name a smaller directory\n";
+    let refusal = "execbox: --modules: src has more than 10000 modules; use a smaller directory\n";
     assert_eq!((output.status.code(), text(output.stderr)), (Some(2), refusal.into()));
     fs::remove_dir_all(dir).unwrap();
 }
 
 #[test]
-fn too_long_modules_are_refused() {
+fn too_long_modules_are_rejected() {
     let dir = directory("code-too-long");
     fs::create_dir_all(dir.join("src")).unwrap();
     for number in 0..5 {
         fs::write(dir.join(format!("src/{number}.js")), " ".repeat(16 << 20)).unwrap();
     }
     let output = run_code(&["--modules", "src", "-e", "export default 1"]).output(&dir);
-    let refusal = "execbox: --modules: the modules in src are longer than 64 MiB together: name a smaller directory\n";
+    let refusal = "execbox: --modules: the modules in src have more than 64 MiB; use a smaller directory\n";
     assert_eq!((output.status.code(), text(output.stderr)), (Some(2), refusal.into()));
     fs::remove_dir_all(dir).unwrap();
 }
 
-/// A pipe in the directory would have it wait for ever.
+/// Opening a named pipe would block.
 #[cfg(unix)]
 #[test]
 fn only_files_are_read() {
@@ -379,11 +381,11 @@ fn a_result_that_cannot_be_written_is_a_failure() {
     let output = Command::new(BINARY).args(["run-code", "-q", "-e", "export default 1"]).stdout(full).output().unwrap();
     assert_eq!(
         (output.status.code(), text(output.stderr)),
-        (Some(4), "execbox: cannot write the result to standard output: no space left on device\n".into())
+        (Some(4), "execbox: cannot write to standard output: no space left on device\n".into())
     );
 }
 
-/// What was reported is seen while the program runs, and is in the result.
+/// Reports are printed while the program runs, and are in the result.
 #[cfg(unix)]
 #[test]
 fn ctrl_c_terminates_a_busy_program_and_prints_its_result() {
@@ -415,7 +417,7 @@ fn ctrl_c_terminates_a_program_that_waits_for_a_tool() {
     assert_eq!(child.wait().unwrap().code(), Some(130));
 }
 
-/// Every way that leads from a program to a terminal, with text that would drive it.
+/// Every output of a program on a terminal, with control characters.
 #[cfg(unix)]
 #[test]
 fn no_control_character_reaches_a_terminal() {

@@ -1,4 +1,4 @@
-//! `execbox runner` as a host sees it: lines in, lines out.
+//! `execbox runner` on standard input and output, line by line.
 
 use std::io::{BufRead as _, BufReader, Lines, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
@@ -49,7 +49,7 @@ impl Runner {
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
     }
 
-    /// Everything until this execution's `done`; the last message.
+    /// Reads until the `done` of this execution and returns it.
     fn done(&mut self, id: &str) -> Json {
         loop {
             let message = self.hear();
@@ -112,7 +112,7 @@ fn executions_one_after_another_share_nothing() {
 }
 
 #[test]
-fn a_second_execute_is_refused_and_the_first_goes_on() {
+fn a_second_execute_is_rejected_and_the_first_continues() {
     let mut runner = Runner::start();
     runner.execute("first", "(await tools.echo({})).x", &json!({}));
     runner.execute("second", "1", &json!({}));
@@ -145,7 +145,7 @@ fn a_loop_is_stopped_by_its_timeout_and_by_a_cancel() {
 }
 
 #[test]
-fn garbage_is_survived() {
+fn invalid_input_is_ignored() {
     let mut runner = Runner::start();
     for line in
         ["", "not json", "[]", "{}", r#"{"type":"nonsense"}"#, r#"{"type":"tool_result"}"#, "\u{2028}", "\0\0\0"]

@@ -40,7 +40,7 @@ impl fmt::Display for OneLine<'_> {
 }
 
 /// A size in the largest fitting unit: `64 MiB`, `1.5 KiB`, `100 bytes`.
-pub(crate) fn bytes_text(bytes: u64) -> String {
+pub fn bytes_text(bytes: u64) -> String {
     let units = [("GiB", 1_u64 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
     match units.into_iter().find(|(_, size)| bytes >= *size) {
         Some((unit, size)) => format!("{} {unit}", (bytes as f64 / size as f64 * 100.0).round() / 100.0),

@@ -1,7 +1,6 @@
-//! The format of tools files, as it stands in them. `execbox run --help` shows an example.
+//! The format of tools files. `execbox run --help` shows an example.
 //!
-//! Keys that the format does not know are refused, and so are two entries of one name, which JSON
-//! parsers are wont to pass over. Errors say where: the path of keys, then line and column.
+//! Unknown keys and duplicate names are rejected. Errors name the path of keys, the line and the column.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -14,7 +13,7 @@ use serde_json::Value as Json;
 /// The providers of a file.
 ///
 /// # Errors
-/// What is wrong, and where, as one line.
+/// Returns the error and its place as one line.
 pub(super) fn parse(text: &str) -> Result<Vec<(String, ProviderEntry)>, String> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let parsed: Result<ToolsFile, _> = serde_path_to_error::deserialize(&mut deserializer);
@@ -56,7 +55,7 @@ pub(super) struct ToolEntry {
     #[serde(default, deserialize_with = "present")]
     pub(super) output: Option<Json>,
     pub(super) answers: Vec<AnswerEntry>,
-    /// Before every answer; a duration as on the command line.
+    /// Before every answer; a duration as in `--timeout`.
     pub(super) delay: Option<String>,
 }
 
@@ -65,7 +64,7 @@ pub(super) struct ToolEntry {
 pub(super) struct AnswerEntry {
     #[serde(rename = "$comment", default)]
     _comment: IgnoredAny,
-    /// What the input must contain for this answer to be given.
+    /// The part of the input that selects this answer.
     #[serde(default, deserialize_with = "present")]
     pub(super) when: Option<Json>,
     #[serde(default, deserialize_with = "present")]
@@ -74,12 +73,12 @@ pub(super) struct AnswerEntry {
     pub(super) fails: Option<String>,
 }
 
-/// A `null` that is there is a null, and not left out.
+/// Distinguishes `null` from an absent field.
 fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Json>, D::Error> {
     Json::deserialize(deserializer).map(Some)
 }
 
-/// A JSON object of things by name: in order, and no name twice.
+/// A JSON object with unique names, in order.
 #[derive(Debug)]
 pub(super) struct Entries<T>(pub(super) Vec<(String, T)>);
 
@@ -103,7 +102,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for EntriesVisitor<T> {
         let mut entries = Vec::new();
         while let Some(name) = map.next_key::<String>()? {
             if !names.insert(name.clone()) {
-                return Err(A::Error::custom(format_args!("{name:?} is there twice: give each its own name")));
+                return Err(A::Error::custom(format_args!("duplicate name {name:?}")));
             }
             entries.push((name, map.next_value()?));
         }

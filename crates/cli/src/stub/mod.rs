@@ -1,8 +1,7 @@
-//! Stub tools: a host made of canned answers, for trying programs and prompts without the real one.
+//! Stub tools: tools with canned answers, for trying programs and prompts without the real tools.
 //!
-//! Everything that can be checked is checked when the files are loaded: their shape, the schemas, and
-//! every canned result against its tool's output schema. Inputs are checked by the library, call by
-//! call, as for any tool. Nothing here calls anything.
+//! Loading a file checks its shape, the schemas, and every canned result against the output schema of its tool. The library
+//! checks inputs at each call, as for any tool.
 
 mod file;
 
@@ -17,26 +16,24 @@ use serde_json::Value as Json;
 
 use self::file::{AnswerEntry, ProviderEntry, ToolEntry};
 use crate::source::{self, TextError};
-use crate::units::{self, UnitError};
+use crate::units::{Time, UnitError};
 
-/// How much of a value a message shows.
+/// The most characters of a value in an error message.
 const MAX_CHARS: usize = 200;
 
-/// Why there are no stub tools.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StubError {
     #[error(transparent)]
     Text(#[from] TextError),
     #[error("{file}: {fault}")]
     File { file: String, fault: Box<Fault> },
-    #[error("{file}: provider {name:?} is in {earlier} already: rename one of the two")]
+    #[error("{file}: duplicate provider {name:?}: already defined in {earlier}; rename one of them")]
     Duplicate { file: String, earlier: String, name: String },
 }
 
-/// What is wrong with a tools file.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Fault {
-    /// It is not JSON, or JSON of another shape.
+    /// Invalid JSON, or JSON of another shape.
     #[error("{0}")]
     Format(String),
     #[error("providers.{provider}: {error}")]
@@ -45,20 +42,19 @@ pub(crate) enum Fault {
     Tool { provider: String, tool: String, fault: ToolFault },
 }
 
-/// What is wrong with one tool.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ToolFault {
-    #[error("delay: {0}")]
-    Delay(#[from] UnitError),
-    #[error("output: this is not a valid JSON Schema: {0}")]
+    #[error("delay: invalid duration {text:?}: {error}")]
+    Delay { text: String, error: UnitError },
+    #[error("output: invalid JSON Schema: {0}")]
     OutputSchema(SchemaError),
-    #[error("answers[{0}]: give either `returns` or `fails`")]
+    #[error("answers[{0}]: expected either `returns` or `fails`")]
     Answer(usize),
     #[error("{0} (by the output schema of the tool)")]
     Returns(ValidationError),
 }
 
-/// The providers of several files.
+/// Loads the providers of several files.
 pub(crate) fn load(paths: &[PathBuf]) -> Result<Vec<Provider>, StubError> {
     let mut providers = Vec::new();
     let mut files: HashMap<String, String> = HashMap::new();
@@ -94,7 +90,11 @@ fn provider(name: String, entry: ProviderEntry) -> Result<Provider, Fault> {
 }
 
 fn tool(name: &str, entry: ToolEntry) -> Result<Tool, ToolFault> {
-    let delay = entry.delay.as_deref().map(units::duration).transpose()?;
+    let delay = entry.delay.map(|text| match text.parse::<Time>() {
+        Ok(time) => Ok(time.0),
+        Err(error) => Err(ToolFault::Delay { text, error }),
+    });
+    let delay = delay.transpose()?;
     let answers = canned_answers(entry.answers)?;
     if let Some(schema) = &entry.output {
         check_answers(&answers, schema)?;
@@ -112,7 +112,7 @@ fn tool(name: &str, entry: ToolEntry) -> Result<Tool, ToolFault> {
     Ok(tool)
 }
 
-/// The host function: the first answer that fits, after the delay.
+/// A tool that returns the first matching answer after the delay.
 fn stub(name: &str, answers: Arc<[Answer]>, delay: Option<Duration>) -> Tool {
     Tool::new(name, move |input: Json, context| {
         let answers = Arc::clone(&answers);
@@ -120,7 +120,7 @@ fn stub(name: &str, answers: Arc<[Answer]>, delay: Option<Duration>) -> Tool {
             if let Some(delay) = delay {
                 tokio::time::sleep(delay).await;
             }
-            match answers.iter().find(|answer| answer.fits(&input)) {
+            match answers.iter().find(|answer| answer.matches(&input)) {
                 Some(Answer { outcome, .. }) => outcome.clone().map_err(ToolError::new),
                 None => Err(ToolError::new(format!(
                     "{}.{} has no canned answer for the input {}",
@@ -136,14 +136,14 @@ fn stub(name: &str, answers: Arc<[Answer]>, delay: Option<Duration>) -> Tool {
 /// One canned answer.
 #[derive(Debug)]
 struct Answer {
-    /// What the input must contain; `None` is anything.
+    /// The part that the input must contain; `None` matches every input.
     when: Option<Json>,
-    /// What is returned, or the message it fails with.
+    /// The result, or the message of the failure.
     outcome: Result<Json, String>,
 }
 
 impl Answer {
-    fn fits(&self, input: &Json) -> bool {
+    fn matches(&self, input: &Json) -> bool {
         self.when.as_ref().is_none_or(|when| contains(input, when))
     }
 }
@@ -170,8 +170,8 @@ fn check_answers(answers: &[Answer], schema: &Json) -> Result<(), ToolFault> {
     Ok(())
 }
 
-/// Whether `value` has everything that `part` has: every key of an object, at any depth. Arrays match
-/// item by item and must be of one length; numbers match by value, so `1.0` is `1`.
+/// Whether `value` contains `part`: every key of an object, at any depth. Arrays match item by item and have equal lengths; numbers
+/// match by value, so `1.0` is `1`.
 fn contains(value: &Json, part: &Json) -> bool {
     match (value, part) {
         (Json::Object(value), Json::Object(part)) => {
@@ -191,7 +191,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn an_input_contains_what_it_has_at_any_depth() {
+    fn inputs_contain_their_parts_at_any_depth() {
         let input = json!({"status": "open", "page": {"size": 10, "at": 1}, "tags": ["a", {"b": 1, "c": 2}]});
         for part in [
             json!({}),
@@ -215,15 +215,15 @@ mod tests {
     }
 
     #[test]
-    fn an_input_that_is_no_object_is_compared_whole() {
+    fn inputs_that_are_not_objects_are_compared_whole() {
         assert!(contains(&json!("x"), &json!("x")));
         assert!(!contains(&json!("x"), &json!({})));
         assert!(contains(&json!(9_007_199_254_740_993_u64), &json!(9_007_199_254_740_993_u64)));
     }
 
     #[test]
-    fn an_answer_without_when_fits_every_input() {
+    fn an_answer_without_when_matches_every_input() {
         let answer = Answer { when: None, outcome: Ok(json!(1)) };
-        assert!(answer.fits(&json!(null)) && answer.fits(&json!({"a": 1})));
+        assert!(answer.matches(&json!(null)) && answer.matches(&json!({"a": 1})));
     }
 }

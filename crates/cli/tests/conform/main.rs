@@ -1,5 +1,5 @@
-//! `execbox conform`, by the real binary: our runner passes every case, and each of the broken runners
-//! fails those that are about what it breaks, and no other.
+//! `execbox conform`, with the real binary: our runner passes every case, and each broken runner fails exactly the cases about its
+//! fault.
 
 mod broken;
 
@@ -18,7 +18,7 @@ fn conform(arguments: &[&str]) -> Output {
     output
 }
 
-/// Exit code, standard output and standard error, as a person sees them. `runner` is what is tested.
+/// Standard output, standard error and the exit code.
 fn transcript(arguments: &[&str]) -> String {
     let output = conform(arguments);
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
@@ -26,7 +26,7 @@ fn transcript(arguments: &[&str]) -> String {
     format!("{stdout}{stderr}exit code {}\n", output.status.code().unwrap())
 }
 
-/// A directory with cases, and nothing else.
+/// A directory that contains only these cases.
 fn cases(test: &str, files: &[(&str, &str)]) -> PathBuf {
     let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join("conform").join(test);
     let _ = fs::remove_dir_all(&root);
@@ -45,7 +45,7 @@ fn our_runner_passes_every_case() {
 }
 
 #[test]
-fn broken_runners_fail_where_they_are_broken() {
+fn broken_runners_fail_the_cases_about_their_fault() {
     let mut text = String::new();
     for (fault, report) in broken::reports(&["--strict", "--jobs", "16", "--json"]) {
         text += &format!("a runner that breaks this: {fault}\n{}\n", failures(&report));
@@ -53,7 +53,7 @@ fn broken_runners_fail_where_they_are_broken() {
     insta::assert_snapshot!(text);
 }
 
-/// What did not pass: cases, or whole sections.
+/// The cases, or whole sections, that did not pass.
 fn failures(report: &Json) -> String {
     let section = |case: &Json| case["name"].as_str().unwrap().split_once('/').unwrap().0.to_owned();
     let mut text = String::new();
@@ -71,7 +71,7 @@ fn failures(report: &Json) -> String {
 }
 
 #[test]
-fn what_is_only_recommended_fails_no_run() {
+fn should_cases_do_not_fail_a_run() {
     let report = broken::report("leaves out started", &["--json", "--only", "state-machine"]);
     let count = |name: &str| report[name].as_u64().unwrap();
     assert_eq!((&report["conforms"], count("failed"), count("fellShort")), (&Json::Bool(true), 0, 4));
@@ -108,7 +108,7 @@ fn our_runner_passes_every_case_over_every_transport() {
 }
 
 #[test]
-fn reports_for_people() {
+fn reports_as_text() {
     let dir = cases(
         "reports",
         &[
@@ -163,7 +163,7 @@ fn bad_usage() {
         &["--connect", "tcp:127.0.0.1:1"],
         &["--jobs", "0", "--", "true"],
         &["--jobs", "many", "--", "true"],
-        &["--patience", "-1", "--", "true"],
+        &["--time-factor", "-1", "--", "true"],
         &["--only", "no such case", "--", "true"],
         &["--cases", dir, "--", "true"],
         &["--cases", empty, "--", "true"],
@@ -178,13 +178,13 @@ fn bad_usage() {
 }
 
 #[test]
-fn a_runner_s_last_words_are_shown() {
+fn the_stderr_tail_of_a_runner_is_shown() {
     let text =
         transcript(&["--only", "session-model/tool", "--", "sh", "-c", "read line; echo 'no module' >&2; exit 1"]);
     insta::assert_snapshot!(text);
 }
 
-/// With nothing in it that differs between machines and runs.
+/// Replaces everything that differs between machines and runs.
 fn without_paths(text: &str, dir: &str) -> String {
     let text = text.replace(EXECBOX, "execbox").replace(dir, "DIR");
     let mut parts = text.split("\"durationMs\":");

@@ -1,4 +1,4 @@
-//! What tests of the binary share: [`transcript`]; and of processes, who is whose child, and signals.
+//! Helpers for tests of the binary: [`transcript`], processes, their children, and signals.
 
 #![allow(dead_code)] // each test crate uses its part
 
@@ -21,7 +21,7 @@ pub(crate) fn processes(max_size: usize) -> PooledBuilder<ProcessExecutor> {
     })
 }
 
-/// The children of a process that have not ended, the youngest last.
+/// The running children of a process, the youngest last.
 pub(crate) fn children(of: u32) -> Vec<u32> {
     let processes = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
     let mut children: Vec<u32> = processes.filter(|id| parent(*id) == Some(of)).collect();
@@ -29,7 +29,7 @@ pub(crate) fn children(of: u32) -> Vec<u32> {
     children
 }
 
-/// The parent of a process, unless that has ended and only its status is left.
+/// The parent of a process; `None` if the process has ended.
 fn parent(id: u32) -> Option<u32> {
     let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
     let mut fields = stat.rsplit_once(") ")?.1.split(' ');
@@ -39,12 +39,12 @@ fn parent(id: u32) -> Option<u32> {
     if ended { None } else { fields.next()?.parse().ok() }
 }
 
-/// Whether there is a process of that number that has not ended.
+/// Whether a process runs.
 pub(crate) fn is_alive(id: u32) -> bool {
     parent(id).is_some()
 }
 
-/// Whether there is a process of that number, be it only what is left of one.
+/// Whether a process exists, running or as a zombie.
 pub(crate) fn exists(id: u32) -> bool {
     fs::exists(format!("/proc/{id}")).unwrap()
 }
@@ -53,11 +53,11 @@ pub(crate) fn send(signal: Signal, to: u32) {
     let _ = nix::sys::signal::kill(Pid::from_raw(to.try_into().unwrap()), signal);
 }
 
-/// Waits for something that must come, for as long as machines may take.
+/// Waits for a condition, for as long as a busy machine may take.
 pub(crate) fn wait_until(what: &str, come: impl Fn() -> bool) {
     let started = Instant::now();
     while !come() {
-        assert!(started.elapsed() < Duration::from_mins(2), "{what} never came");
+        assert!(started.elapsed() < Duration::from_mins(2), "timed out: {what}");
         std::thread::sleep(Duration::from_millis(2));
     }
 }

@@ -1,4 +1,4 @@
-//! Commands as they are typed, and transcripts of them: what is printed where, and the exit code.
+//! Commands and transcripts of them: standard output, standard error and the exit code.
 //!
 //! Durations, times and amounts of memory are replaced by `#`.
 
@@ -9,7 +9,7 @@ use std::process::{Child, Command, Output, Stdio};
 
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_execbox");
 
-/// A command as it is typed.
+/// A command with its standard input.
 #[derive(Debug)]
 pub(crate) struct Typed {
     arguments: Vec<String>,
@@ -44,8 +44,7 @@ impl Typed {
         child.wait_with_output().unwrap()
     }
 
-    /// What a terminal is given, by standard output and standard error, without its own line ends and without colours;
-    /// and the exit code.
+    /// The output on a terminal, by standard output and standard error, without colors, and the exit code.
     pub(crate) fn on_a_terminal(&self, dir: &Path) -> (String, Option<i32>) {
         let terminal = nix::pty::openpty(None, None).unwrap();
         let end = || Stdio::from(terminal.slave.try_clone().unwrap());
@@ -60,7 +59,7 @@ impl Typed {
         (text(seen).replace("\r\n", "\n"), code)
     }
 
-    /// As a shell would have it.
+    /// The command in the syntax of a shell.
     fn line(&self) -> String {
         let mut line = match self.stdin.as_str() {
             "" => "$ execbox".to_owned(),
@@ -83,7 +82,7 @@ fn quoted(argument: &str) -> String {
     }
 }
 
-/// What a person would see who types the commands: line, standard error, standard output, exit code.
+/// Each command with its standard error, standard output and exit code.
 pub(crate) fn transcript(dir: &Path, commands: &[Typed]) -> String {
     let mut transcript = String::new();
     for command in commands {
@@ -96,7 +95,7 @@ pub(crate) fn transcript(dir: &Path, commands: &[Typed]) -> String {
     transcript
 }
 
-/// Standard error, so that it can be told from standard output.
+/// Marks the lines of standard error.
 fn marked(stderr: &str) -> String {
     let mut marked = String::new();
     for line in stderr.lines() {
@@ -106,7 +105,7 @@ fn marked(stderr: &str) -> String {
     marked
 }
 
-/// A text without what differs from run to run: how long it took, when it was, how much memory that needed.
+/// Replaces durations, times and amounts of memory.
 fn settled(text: &str) -> String {
     let keys = ["\"durationMs\":", "\"timestamp\":", "\"memoryUsedBytes\":"];
     let text = keys.iter().fold(text.to_owned(), |text, key| without_number(&text, key));
@@ -127,7 +126,7 @@ fn before_in(line: &str) -> &str {
     line.split_once("in ").map_or("", |(before, _)| before)
 }
 
-/// Every number after `key` is `#`.
+/// Replaces every number after `key` by `#`.
 fn without_number(text: &str, key: &str) -> String {
     let mut parts = text.split(key);
     let mut settled = parts.next().unwrap_or_default().to_owned();
@@ -142,7 +141,7 @@ pub(crate) fn text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap()
 }
 
-/// An empty directory of the test's own.
+/// An empty directory for one test.
 pub(crate) fn directory(name: &str) -> PathBuf {
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = fs::remove_dir_all(&dir);
@@ -155,7 +154,7 @@ pub(crate) fn stub_file(provider: &str, tools: &str) -> String {
     format!("{{ \"providers\": {{ \"{provider}\": {{ \"tools\": {tools} }} }} }}")
 }
 
-/// Until the program has logged a line. Logs come while it runs.
+/// Waits for a log line of the running program.
 pub(crate) fn wait_for_line(child: &mut Child) {
     // Nothing behind the line is taken.
     let mut stderr = BufReader::with_capacity(1, child.stderr.as_mut().unwrap());

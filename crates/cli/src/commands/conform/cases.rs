@@ -1,5 +1,4 @@
-//! Where cases come from: this binary, which carries those of `conformance/`, or a directory; and which
-//! of them are asked for.
+//! Loads cases, from this binary (which includes those of `conformance/`) or from a directory, and selects among them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,31 +7,31 @@ use super::case::{Case, Level};
 use super::parse::{CaseError, parse};
 use crate::source::{TextError, read_file, reason};
 
-/// The cases of `conformance/`: their paths below it, and their texts.
-static OURS: &[(&str, &str)] = &include!(concat!(env!("OUT_DIR"), "/cases.rs"));
+/// The cases of `conformance/`: their relative paths and their texts.
+static BUILTIN: &[(&str, &str)] = &include!(concat!(env!("OUT_DIR"), "/cases.rs"));
 
-/// Why there are no cases.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CasesError {
     #[error("cannot read {name}: {reason}")]
     Directory { name: String, reason: String },
-    #[error("{0} has no case: cases are files `SECTION/NAME.case`, as in `conformance/`")]
+    #[error("no cases in {0}: expected files `SECTION/NAME.case`")]
     NoCase(String),
     #[error(transparent)]
     Text(#[from] TextError),
     #[error(transparent)]
     Case(#[from] CaseError),
-    #[error("no case has {0} in its name: `--list` shows them all")]
+    #[error("no case name contains {0}; `--list` prints all names")]
     NothingLeft(String),
 }
 
-/// The cases that this binary carries.
-pub(crate) fn ours() -> Result<Vec<Case>, CasesError> {
-    let parsed = OURS.iter().map(|(path, text)| parse(&name_of(Path::new(path)), &format!("conformance/{path}"), text));
+/// The built-in cases.
+pub(crate) fn builtin() -> Result<Vec<Case>, CasesError> {
+    let parsed =
+        BUILTIN.iter().map(|(path, text)| parse(&name_of(Path::new(path)), &format!("conformance/{path}"), text));
     Ok(parsed.collect::<Result<_, _>>()?)
 }
 
-/// The cases of a directory, in the order of their names.
+/// The cases of a directory, ordered by name.
 pub(crate) fn of_directory(root: &Path) -> Result<Vec<Case>, CasesError> {
     let mut cases = Vec::new();
     for section in entries(root)?.iter().filter(|path| path.is_dir()) {
@@ -47,8 +46,7 @@ pub(crate) fn of_directory(root: &Path) -> Result<Vec<Case>, CasesError> {
     Ok(cases)
 }
 
-/// Those whose names contain one of the texts, all if there is none; those of level `extension` only
-/// where they are asked for.
+/// Keeps the cases whose names contain one of the texts, if there are any; those of level `extension` only if `extensions`.
 pub(crate) fn select(mut cases: Vec<Case>, only: &[String], extensions: bool) -> Result<Vec<Case>, CasesError> {
     cases.retain(|case| {
         (only.is_empty() || only.iter().any(|text| case.name.contains(text)))
@@ -82,8 +80,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn our_cases_can_be_read_and_are_sorted() {
-        let cases = ours().unwrap();
+    fn the_built_in_cases_are_valid_and_sorted() {
+        let cases = builtin().unwrap();
         assert!(cases.is_sorted_by(|a, b| a.name < b.name));
     }
 }

@@ -1,26 +1,25 @@
 //! Reading a case from its text. `conformance/README.md` describes the format.
 //!
-//! Loops are unrolled here, so that a case is a plain list of steps. Every complaint names its line.
+//! Loops are unrolled, so that a case is a plain list of steps. Every error names its line.
 
 use std::time::Duration;
 
 use serde_json::{Map, Value as Json};
 
-use super::case::{Action, Case, Hear, Level, Piece, Step};
+use super::case::{Action, Case, Level, Piece, Receive, Step};
 use super::message;
 use super::pattern::{Expected, PatternError};
-use crate::units::{self, UnitError};
+use crate::units::{Time, UnitError};
 
-/// More steps than a case has when its loops are unrolled.
+/// The most steps of a case with its loops unrolled.
 const MAX_STEPS: usize = 20_000;
 
-/// More bytes than one step sends.
+/// The most bytes that one step sends.
 const MAX_BYTES: usize = 256 << 20;
 
-/// A case's code stands this much further in than its `> execute`.
+/// The indentation of code relative to its `> execute`.
 const CODE_INDENT: usize = 4;
 
-/// What is wrong with a case's text, and where.
 #[derive(Debug, thiserror::Error)]
 #[error("{file}:{line}: {fault}")]
 pub(crate) struct CaseError {
@@ -31,48 +30,52 @@ pub(crate) struct CaseError {
 
 #[derive(Debug, thiserror::Error)]
 enum Fault {
-    #[error("a case begins with a line `# what it shows`")]
+    #[error("missing title: expected `# TITLE` on the first line")]
     NoTitle,
-    #[error("a case has steps, and this one has none")]
+    #[error("the case has no steps")]
     NoSteps,
-    #[error("there is no level {0:?}: `must`, `should` or `extension`")]
+    #[error("unknown level {0:?}: expected `must`, `should` or `extension`")]
     Level(String),
     #[error(
-        "there is no step {0:?}: lines begin with `>`, `<`, `#`, `wait`, `stop reading`, `go on reading`, \
-         `for`, `in any order`, `end`; code stands {CODE_INDENT} spaces further in than its `> execute`"
+        "unknown step {0:?}: expected `>`, `<`, `#`, `wait`, `stop reading`, `go on reading`, `for`, `in any order` or `end`; \
+         code is indented by {CODE_INDENT} spaces more than its `> execute`"
     )]
     Step(String),
-    #[error("there is no message {0:?}: {1}")]
+    #[error("unknown message {0:?}: expected {1}")]
     Message(String, String),
-    #[error("not JSON: {0}{1}")]
+    #[error("invalid JSON: {0}{1}")]
     Json(serde_json::Error, &'static str),
-    #[error("the fields of a message are a JSON object, `{{…}}`")]
+    #[error("invalid fields: expected a JSON object, `{{…}}`")]
     NoObject,
     #[error(transparent)]
     Pattern(#[from] PatternError),
-    #[error(transparent)]
-    Unit(#[from] UnitError),
-    #[error("`within` and a time stand before what is heard: `< within 2s done {{…}}`")]
+    #[error("invalid duration {0:?}: {1}")]
+    Time(String, UnitError),
+    #[error("invalid count {0:?}: expected a whole number")]
+    Count(String),
+    #[error("invalid `within`: expected a time and a message, such as `< within 2s done {{…}}`")]
     Within,
-    #[error("the code is given twice: as `code`, and in the lines below")]
+    #[error("duplicate code: both as `code` and in the lines below")]
     CodeTwice,
-    #[error("a loop reads `for %i from 1 to 10`")]
+    #[error("invalid loop: expected `for %i from 1 to 10`")]
     For,
-    #[error("the block has no `end`")]
+    #[error("missing `end` of the block")]
     NoEnd,
-    #[error("there is no block that ends here")]
+    #[error("`end` without a block")]
     NoBlock,
-    #[error("only messages can be heard in any order: `< tool_call {{…}}`")]
+    #[error("invalid step in `in any order`: expected messages, such as `< tool_call {{…}}`")]
     NotInAnyOrder,
     #[error("the case has more than {MAX_STEPS} steps")]
     TooManySteps,
-    #[error("bytes are texts, times and hexadecimal pairs: `> bytes \"[\" * 1000 ff 0a callId:call-1`, and not {0:?}")]
+    #[error(
+        "invalid bytes {0:?}: expected strings, counts and hexadecimal pairs, such as `> bytes \"[\" * 1000 ff 0a callId:call-1`"
+    )]
     Bytes(String),
-    #[error("a step sends at most {MAX_BYTES} bytes")]
+    #[error("the step sends more than {MAX_BYTES} bytes")]
     TooManyBytes,
 }
 
-/// Reads a case. `file` is its path as it is shown, `name` what it is called.
+/// Reads a case. `file` is its path for errors and reports.
 pub(crate) fn parse(name: &str, file: &str, text: &str) -> Result<Case, CaseError> {
     let lines: Vec<Line> = text.lines().enumerate().map(|(at, text)| Line::new(at + 1, text)).collect();
     let at = |(line, fault)| CaseError { file: file.to_owned(), line, fault };
@@ -93,7 +96,7 @@ type Result<T, E = (usize, Fault)> = std::result::Result<T, E>;
 struct Line {
     number: usize,
     indent: usize,
-    /// Without the space around it.
+    /// Trimmed.
     text: String,
 }
 
@@ -107,19 +110,19 @@ impl Line {
         Err((self.number, fault.into()))
     }
 
-    fn says_nothing(&self) -> bool {
+    fn is_blank_or_comment(&self) -> bool {
         self.text.is_empty() || self.text.starts_with('#')
     }
 }
 
-/// What stands before the steps.
+/// The lines before the steps.
 struct Head {
     title: String,
     level: Level,
     needs_started: bool,
 }
 
-/// The head, and the lines behind it.
+/// The head and the remaining lines.
 fn parse_head(lines: &[Line]) -> Result<(Head, &[Line])> {
     let title = lines.first().and_then(|line| line.text.strip_prefix('#')).map(str::trim).unwrap_or_default();
     if title.is_empty() {
@@ -133,7 +136,7 @@ fn parse_head(lines: &[Line]) -> Result<(Head, &[Line])> {
             head.level = found.map_or_else(|| line.fault(Fault::Level(word.trim().to_owned())), Ok)?;
         } else if line.text == "started: required" {
             head.needs_started = true;
-        } else if !line.says_nothing() {
+        } else if !line.is_blank_or_comment() {
             break;
         }
         rest = after;
@@ -158,8 +161,8 @@ fn parse_steps(mut lines: &[Line], steps: &mut Vec<Step>) -> Result<()> {
                 return line.fault(Fault::Step(line.text.clone()));
             }
             let group = parse_group(block)?;
-            steps.push(Step { line: line.number, action: Action::HearAll { group, within } });
-        } else if !line.says_nothing() {
+            steps.push(Step { line: line.number, action: Action::ReceiveAll { group, within } });
+        } else if !line.is_blank_or_comment() {
             let action;
             (action, after) = parse_action(line, after)?;
             steps.push(Step { line: line.number, action });
@@ -172,7 +175,7 @@ fn parse_steps(mut lines: &[Line], steps: &mut Vec<Step>) -> Result<()> {
     Ok(())
 }
 
-/// The lines of a block, and those behind its `end`.
+/// The lines of a block and those after its `end`.
 fn split_block<'a>(first: &Line, lines: &'a [Line]) -> Result<(&'a [Line], &'a [Line])> {
     let mut depth = 1;
     for (at, line) in lines.iter().enumerate() {
@@ -188,7 +191,7 @@ fn split_block<'a>(first: &Line, lines: &'a [Line]) -> Result<(&'a [Line], &'a [
     first.fault(Fault::NoEnd)
 }
 
-/// `for %i from 1 to 10`: the variable and its values, also downwards.
+/// `for %i from 1 to 10`, ascending or descending: the variable and its values.
 fn parse_for(line: &Line) -> Result<(&str, Vec<i64>)> {
     let words: Vec<_> = line.text.split_whitespace().collect();
     let ["for", variable, "from", first, "to", last] = words[..] else { return line.fault(Fault::For) };
@@ -209,20 +212,20 @@ fn with_value(block: &[Line], variable: &str, value: i64) -> Vec<Line> {
 fn parse_group(block: &[Line]) -> Result<Vec<(usize, Expected)>> {
     let mut steps = Vec::new();
     parse_steps(block, &mut steps)?;
-    let heard = steps.into_iter().map(|Step { line, action }| match action {
-        Action::Hear(Hear { expected, within: None, eventually: false }) => Ok((line, expected)),
+    let received = steps.into_iter().map(|Step { line, action }| match action {
+        Action::Receive(Receive { expected, within: None, eventually: false }) => Ok((line, expected)),
         _ => Err((line, Fault::NotInAnyOrder)),
     });
-    heard.collect()
+    received.collect()
 }
 
-/// A step of one line, and of its code's lines below.
+/// A step: one line, and the lines of its code.
 fn parse_action<'a>(line: &Line, after: &'a [Line]) -> Result<(Action, &'a [Line])> {
     if let Some(sent) = line.text.strip_prefix('>') {
         return parse_sent(line, sent.trim(), after);
     }
-    let action = if let Some(heard) = line.text.strip_prefix('<') {
-        parse_heard(line, heard.trim())?
+    let action = if let Some(received) = line.text.strip_prefix('<') {
+        parse_received(line, received.trim())?
     } else if let Some(time) = line.text.strip_prefix("wait ") {
         Action::Wait(parse_time(line, time)?)
     } else {
@@ -236,7 +239,7 @@ fn parse_action<'a>(line: &Line, after: &'a [Line]) -> Result<(Action, &'a [Line
     Ok((action, after))
 }
 
-// ---- What is sent ---------------------------------------------------------------------------------
+// ---- Sent messages --------------------------------------------------------------------------------
 
 fn parse_sent<'a>(line: &Line, text: &str, after: &'a [Line]) -> Result<(Action, &'a [Line])> {
     let (word, rest) = split_word(text);
@@ -253,7 +256,7 @@ fn parse_sent<'a>(line: &Line, text: &str, after: &'a [Line]) -> Result<(Action,
             return Ok((Action::Send(short_message(line, word, fields)?), after));
         }
         _ if text.starts_with('{') => {
-            const HINT: &str = " (a line that is no JSON is sent by `> text`)";
+            const HINT: &str = " (use `> text` for a line that is not JSON)";
             let _: Map<String, Json> = parse_json(line, text, HINT)?;
             with_call_id(&format!("{text}\n"))
         }
@@ -262,7 +265,7 @@ fn parse_sent<'a>(line: &Line, text: &str, after: &'a [Line]) -> Result<(Action,
     Ok((Action::Send(pieces), after))
 }
 
-/// The code below a `> execute`: the lines that stand further in.
+/// The code below a `> execute`: the lines that are indented more.
 fn split_code<'a>(line: &Line, after: &'a [Line]) -> (String, &'a [Line]) {
     let margin = line.indent + CODE_INDENT;
     let is_code = |line: &&Line| line.indent >= margin && !line.text.is_empty();
@@ -273,14 +276,13 @@ fn split_code<'a>(line: &Line, after: &'a [Line]) -> (String, &'a [Line]) {
 
 fn short_message(line: &Line, kind: &str, fields: Map<String, Json>) -> Result<Vec<Piece>> {
     let Some(message) = message::from_host(kind, fields) else {
-        let expected = format!("a host sends `{}`, or `text`, `bytes`, `close`", message::FROM_HOST.join("`, `"));
+        let expected = format!("`{}`, `text`, `bytes` or `close`", message::FROM_HOST.join("`, `"));
         return line.fault(Fault::Message(kind.to_owned(), expected));
     };
     Ok(with_call_id(&format!("{}\n", Json::Object(message))))
 }
 
-/// A message to send, where the name of a call stands for the `callId` that the runner gave to it: the
-/// first in the text.
+/// A message to send. The first `callId` in the text is the name of a call, in place of the id that the runner gave to it.
 fn with_call_id(text: &str) -> Vec<Piece> {
     let bytes = |text: &str| Piece::Bytes(text.as_bytes().to_vec());
     match find_call_id(text) {
@@ -297,7 +299,7 @@ fn find_call_id(text: &str) -> Option<(&str, String, &str)> {
     Some((&text[..text.len() - value.len()], name, after))
 }
 
-/// The JSON text that a text begins with, and what is behind it.
+/// The JSON string at the start of a text, and the rest.
 fn split_json_text(text: &str) -> Option<(String, &str)> {
     let mut values = serde_json::Deserializer::from_str(text).into_iter::<String>();
     let value = values.next()?.ok()?;
@@ -339,31 +341,31 @@ fn parse_bytes(line: &Line, mut text: &str) -> Result<Vec<Piece>> {
     Ok(pieces)
 }
 
-/// `* 1000`, if it is there.
+/// An optional `* 1000`.
 fn parse_times<'a>(line: &Line, text: &'a str) -> Result<(usize, &'a str)> {
     let Some(rest) = text.strip_prefix('*') else { return Ok((1, text)) };
     let (word, after) = split_word(rest.trim_start());
-    Ok((units::count(word).map_err(|error| (line.number, error.into()))?, after))
+    Ok((word.parse().or_else(|_| line.fault(Fault::Count(word.to_owned())))?, after))
 }
 
-// ---- What is heard --------------------------------------------------------------------------------
+// ---- Received messages ----------------------------------------------------------------------------
 
-fn parse_heard(line: &Line, text: &str) -> Result<Action> {
+fn parse_received(line: &Line, text: &str) -> Result<Action> {
     let (within, text) = parse_within(line, text)?;
     let (word, rest) = split_word(text);
     Ok(match word {
-        "closed" if rest.is_empty() => Action::HearEnd { within },
+        "closed" if rest.is_empty() => Action::ReceiveEnd { within },
         "nothing" => match rest.strip_prefix("for ") {
-            Some(time) if within.is_none() => Action::HearNothing(parse_time(line, time)?),
+            Some(time) if within.is_none() => Action::ReceiveNothing(parse_time(line, time)?),
             _ => return line.fault(Fault::Step(line.text.clone())),
         },
         "maybe" if within.is_none() => Action::Allow(parse_expected(line, rest)?),
-        "eventually" => Action::Hear(Hear { expected: parse_expected(line, rest)?, within, eventually: true }),
-        _ => Action::Hear(Hear { expected: parse_expected(line, text)?, within, eventually: false }),
+        "eventually" => Action::Receive(Receive { expected: parse_expected(line, rest)?, within, eventually: true }),
+        _ => Action::Receive(Receive { expected: parse_expected(line, text)?, within, eventually: false }),
     })
 }
 
-/// `within 2s`, if it is there.
+/// An optional `within 2s`.
 fn parse_within<'a>(line: &Line, text: &'a str) -> Result<(Option<Duration>, &'a str)> {
     let (word, rest) = split_word(text);
     if word != "within" {
@@ -383,7 +385,7 @@ fn parse_expected(line: &Line, text: &str) -> Result<Expected> {
         let (kind, rest) = split_word(text);
         let Some(message) = message::from_runner(kind, parse_fields(line, rest)?) else {
             let kinds = message::FROM_RUNNER.join("`, `");
-            let expected = format!("a runner sends `{kinds}`; or `nothing for 200ms`, `closed`");
+            let expected = format!("`{kinds}`, `nothing for 200ms` or `closed`");
             return line.fault(Fault::Message(kind.to_owned(), expected));
         };
         message
@@ -399,10 +401,10 @@ fn split_word(text: &str) -> (&str, &str) {
 }
 
 fn parse_time(line: &Line, text: &str) -> Result<Duration> {
-    units::duration(text).or_else(|error| line.fault(error))
+    text.parse().map(|Time(time)| time).or_else(|error| line.fault(Fault::Time(text.to_owned(), error)))
 }
 
-/// The fields behind a message's type; none, if there is nothing.
+/// The optional fields after the type of a message.
 fn parse_fields(line: &Line, text: &str) -> Result<Map<String, Json>> {
     match text.chars().next() {
         None => Ok(Map::new()),
@@ -443,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn the_head_says_what_and_how_much() {
+    fn the_head_has_title_and_level() {
         let case =
             parse("logs/one", "file", "# What it shows\n#\n# more\n\nlevel: should\nstarted: required\n\n< started");
         let case = case.unwrap();
@@ -453,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_messages_are_sent_as_they_stand() {
+    fn messages_in_full_are_sent_unchanged() {
         assert_eq!(sent(r#"> { "type":"cancel",  "id":"\u0061" }"#), "{ \"type\":\"cancel\",  \"id\":\"\\u0061\" }\n");
         let result = r#"> {"type":"tool_result", "callId" : "a\n", "ok":true}"#;
         assert_eq!(sent(result), "{\"type\":\"tool_result\", \"callId\" : <a\n>, \"ok\":true}\n");
@@ -461,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_in_short_have_the_usual_fields() {
+    fn messages_in_short_form_have_defaults() {
         assert_eq!(sent("> cancel"), "{\"type\":\"cancel\",\"id\":\"exec-1\"}\n");
         assert_eq!(
             sent("> tool_result {\"result\": 1}"),
@@ -485,59 +487,62 @@ mod tests {
     fn loops_are_unrolled() {
         assert_eq!(sent("for %i from 1 to 2\n  for %j from 3 to 2\n    > text %i%j\n  end\nend"), "13\n12\n23\n22\n");
         let steps = steps("in any order within 2s\n  for %i from 1 to 5\n    < tool_call {\"input\": %i}\n  end\nend");
-        let Action::HearAll { group, within } = &steps[0].action else { panic!("{steps:?}") };
+        let Action::ReceiveAll { group, within } = &steps[0].action else { panic!("{steps:?}") };
         assert_eq!((group.len(), group[4].0, *within), (5, 4, Some(Duration::from_secs(2))));
     }
 
     #[test]
-    fn what_is_heard() {
+    fn received_messages() {
         let steps = steps("< within 2s eventually done\n< nothing for 200ms\n< closed\n< maybe started");
-        let Action::Hear(Hear { within, eventually, expected }) = &steps[0].action else { panic!("{steps:?}") };
+        let Action::Receive(Receive { within, eventually, expected }) = &steps[0].action else { panic!("{steps:?}") };
         assert_eq!((*within, *eventually), (Some(Duration::from_secs(2)), true));
         assert_eq!(expected.text, r#"{"type":"done","id":"exec-1","ok":true,"durationMs":0,"logs":[]}"#);
-        assert!(matches!(steps[1].action, Action::HearNothing(time) if time == Duration::from_millis(200)));
-        assert!(matches!(steps[2].action, Action::HearEnd { within: None }));
+        assert!(matches!(steps[1].action, Action::ReceiveNothing(time) if time == Duration::from_millis(200)));
+        assert!(matches!(steps[2].action, Action::ReceiveEnd { within: None }));
         assert!(matches!(&steps[3].action, Action::Allow(expected) if expected.is_started()));
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_its_line() {
-        assert_eq!(error(""), "file:1: a case begins with a line `# what it shows`");
-        assert_eq!(error("# a\n\n"), "file:2: a case has steps, and this one has none");
-        assert_eq!(error("# a\nlevel: may"), "file:2: there is no level \"may\": `must`, `should` or `extension`");
-        assert!(error("# a\nexecute").starts_with("file:2: there is no step \"execute\": lines begin with `>`, `<`"));
+    fn errors_name_their_line() {
+        assert_eq!(error(""), "file:1: missing title: expected `# TITLE` on the first line");
+        assert_eq!(error("# a\n\n"), "file:2: the case has no steps");
+        assert_eq!(error("# a\nlevel: may"), "file:2: unknown level \"may\": expected `must`, `should` or `extension`");
+        assert!(error("# a\nexecute").starts_with("file:2: unknown step \"execute\": expected `>`, `<`"));
         assert_eq!(
             error("# a\n> done"),
-            "file:2: there is no message \"done\": a host sends `execute`, `tool_result`, `cancel`, or `text`, `bytes`, `close`"
+            "file:2: unknown message \"done\": expected `execute`, `tool_result`, `cancel`, `text`, `bytes` or `close`"
         );
         assert_eq!(
             error("# a\n< cancel"),
-            "file:2: there is no message \"cancel\": a runner sends `started`, `tool_call`, `log`, `done`; or `nothing for 200ms`, `closed`"
+            "file:2: unknown message \"cancel\": expected `started`, `tool_call`, `log`, `done`, `nothing for 200ms` or `closed`"
         );
         assert_eq!(
             error("# a\n> {\"type\": cancel}"),
-            "file:2: not JSON: expected value at line 1 column 10 (a line that is no JSON is sent by `> text`)"
+            "file:2: invalid JSON: expected value at line 1 column 10 (use `> text` for a line that is not JSON)"
         );
-        assert_eq!(error("# a\n< done []"), "file:2: the fields of a message are a JSON object, `{…}`");
-        assert!(error("# a\n< done {\"result\": \"$strin\"}").starts_with("file:2: there is no matcher \"$strin\""));
+        assert_eq!(error("# a\n< done []"), "file:2: invalid fields: expected a JSON object, `{…}`");
+        assert!(error("# a\n< done {\"result\": \"$strin\"}").starts_with("file:2: unknown matcher \"$strin\""));
         assert_eq!(
             error("# a\n< within"),
-            "file:2: `within` and a time stand before what is heard: `< within 2s done {…}`"
+            "file:2: invalid `within`: expected a time and a message, such as `< within 2s done {…}`"
         );
-        assert!(error("# a\n< within soon done").starts_with("file:2: \"soon\" is no"));
-        assert_eq!(error("# a\nfor %i in 1..2\nend"), "file:2: a loop reads `for %i from 1 to 10`");
-        assert_eq!(error("# a\nfor %i from 1 to 2\n> close"), "file:2: the block has no `end`");
-        assert_eq!(error("# a\nend"), "file:2: there is no block that ends here");
+        assert!(error("# a\n< within soon done").starts_with("file:2: invalid duration \"soon\": expected"));
+        assert_eq!(error("# a\nfor %i in 1..2\nend"), "file:2: invalid loop: expected `for %i from 1 to 10`");
+        assert_eq!(error("# a\nfor %i from 1 to 2\n> close"), "file:2: missing `end` of the block");
+        assert_eq!(error("# a\nend"), "file:2: `end` without a block");
         assert_eq!(
             error("# a\nin any order\n  < started\n  > close\nend"),
-            "file:4: only messages can be heard in any order: `< tool_call {…}`"
+            "file:4: invalid step in `in any order`: expected messages, such as `< tool_call {…}`"
         );
         assert_eq!(
             error("# a\n> execute {\"code\": \"1\"}\n    2"),
-            "file:2: the code is given twice: as `code`, and in the lines below"
+            "file:2: duplicate code: both as `code` and in the lines below"
         );
-        assert!(error("# a\n> bytes \"a\" 0x").starts_with("file:2: bytes are texts, times and hexadecimal pairs"));
-        assert_eq!(error("# a\n> bytes \"a\" * 1000000000"), "file:2: a step sends at most 268435456 bytes");
+        assert!(
+            error("# a\n> bytes \"a\" 0x")
+                .starts_with("file:2: invalid bytes \"0x\": expected strings, counts and hexadecimal pairs")
+        );
+        assert_eq!(error("# a\n> bytes \"a\" * 1000000000"), "file:2: the step sends more than 268435456 bytes");
         let loops = "for %i from 1 to 300\nfor %j from 1 to 300\n> close\nend\nend";
         assert_eq!(error(&format!("# a\n{loops}")), "file:4: the case has more than 20000 steps");
     }

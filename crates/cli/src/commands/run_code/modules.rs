@@ -1,7 +1,7 @@
-//! A directory as source modules, keyed as they are imported: `./lib/math.ts`.
+//! A directory as source modules, keyed by their import specifiers: `./lib/math.ts`.
 //!
-//! Only regular files whose names end as modules do are opened. Nothing outside of the directory is: symbolic links are
-//! not followed.
+//! Only regular files with an extension of modules are opened. Symbolic links are not followed, so nothing outside of the
+//! directory is read.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirEntry};
@@ -12,41 +12,40 @@ use execbox::core::link::{MAX_MODULES, MAX_SOURCE_WORK};
 
 use crate::source::{self, TextError, reason};
 
-/// How a module's name ends.
+/// The extensions of modules.
 const EXTENSIONS: [&str; 4] = ["js", "ts", "mjs", "mts"];
 
-/// How many files and directories are looked at, so that the wrong directory is told from a large one.
+/// The most files and directories that are visited, so that a wrong directory fails early.
 const MAX_ENTRIES: usize = 100_000;
 
 /// The modules of a directory.
 #[derive(Debug, Default)]
 pub(super) struct Modules {
-    /// Where each is, and its text.
+    /// The path and the text of each module, by specifier.
     pub(super) files: BTreeMap<String, (PathBuf, String)>,
-    /// The program's name among them, if it is one of the directory's files. It is not among `files`.
+    /// The specifier of the program if it is in the directory. It is not in `files`.
     pub(super) program: Option<String>,
 }
 
-/// Why there are no modules.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ModulesError {
     #[error("--modules: cannot read {dir}: {}", reason(error))]
     Unreadable { dir: String, error: io::Error },
-    #[error("--modules: {dir} is no directory: name the one that the modules are in")]
+    #[error("--modules: {dir} is not a directory")]
     NoDirectory { dir: String },
     #[error("--modules: {0}")]
     Text(#[from] TextError),
-    #[error("--modules: {file} has a name that is not UTF-8: rename it")]
+    #[error("--modules: the name of {file} is not UTF-8; rename it")]
     Name { file: String },
-    #[error("--modules: {dir} has more than {MAX_MODULES} modules: name a smaller directory")]
+    #[error("--modules: {dir} has more than {MAX_MODULES} modules; use a smaller directory")]
     TooMany { dir: String },
-    #[error("--modules: {dir} has more than {MAX_ENTRIES} files and directories: name a smaller one")]
+    #[error("--modules: {dir} has more than {MAX_ENTRIES} files and directories; use a smaller directory")]
     TooLarge { dir: String },
-    #[error("--modules: the modules in {dir} are longer than {} MiB together: name a smaller directory", MAX_SOURCE_WORK >> 20)]
+    #[error("--modules: the modules in {dir} have more than {} MiB; use a smaller directory", MAX_SOURCE_WORK >> 20)]
     TooLong { dir: String },
 }
 
-/// The modules below `dir`, without `program`, the path of a file that may lie there.
+/// Reads the modules below `dir`, except `program`, a path that may be below it.
 pub(super) fn read(dir: &Path, program: Option<&Path>) -> Result<Modules, ModulesError> {
     let name = dir.display().to_string();
     let root = fs::canonicalize(dir).map_err(|error| ModulesError::Unreadable { dir: name.clone(), error })?;
@@ -77,7 +76,7 @@ pub(super) fn read(dir: &Path, program: Option<&Path>) -> Result<Modules, Module
     Ok(modules)
 }
 
-/// The paths of all modules below `dir`, from there.
+/// The paths of all modules below `dir`, relative to it.
 fn walk(dir: &Path) -> Result<Vec<PathBuf>, ModulesError> {
     let mut found = Vec::new();
     let mut open = vec![PathBuf::new()];
@@ -93,7 +92,7 @@ fn walk(dir: &Path) -> Result<Vec<PathBuf>, ModulesError> {
             }
             let kind = entry.file_type().map_err(unreadable)?;
             let path = below.join(entry.file_name());
-            if is_passed_over(&entry) {
+            if is_skipped(&entry) {
             } else if kind.is_dir() {
                 open.push(path);
             } else if kind.is_file() && is_module(&path) {
@@ -104,8 +103,8 @@ fn walk(dir: &Path) -> Result<Vec<PathBuf>, ModulesError> {
     Ok(found)
 }
 
-/// What tools keep beside sources.
-fn is_passed_over(entry: &DirEntry) -> bool {
+/// Hidden files and dependencies.
+fn is_skipped(entry: &DirEntry) -> bool {
     let name = entry.file_name();
     name.as_encoded_bytes().starts_with(b".") || name == "node_modules"
 }
@@ -114,7 +113,7 @@ fn is_module(path: &Path) -> bool {
     path.extension().is_some_and(|extension| EXTENSIONS.iter().any(|one| extension == *one))
 }
 
-/// How a path below the directory is imported from its root.
+/// The specifier of a path relative to the directory; `None` if it is not UTF-8.
 fn specifier(below: &Path) -> Option<String> {
     let segments: Option<Vec<_>> = below.iter().map(|segment| segment.to_str()).collect();
     Some(format!("./{}", segments?.join("/")))

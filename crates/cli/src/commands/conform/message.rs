@@ -1,5 +1,4 @@
-//! Messages in short: a type and the fields that differ from the usual. `conformance/README.md` has the
-//! table of what is usual.
+//! Messages in short form: a type and the fields that differ from the defaults, which are listed in `conformance/README.md`.
 
 use serde_json::{Map, Value as Json, json};
 
@@ -9,18 +8,18 @@ pub(crate) const FROM_HOST: [&str; 3] = ["execute", "tool_result", "cancel"];
 /// The types that a runner sends.
 pub(crate) const FROM_RUNNER: [&str; 4] = ["started", "tool_call", "log", "done"];
 
-/// A host's message; `None` for a type that none of its has.
+/// A message of a host; `None` for an unknown type.
 pub(crate) fn from_host(kind: &str, fields: Map<String, Json>) -> Option<Map<String, Json>> {
     Some(match kind {
         "execute" => {
-            let mut usual = usual_execute();
+            let mut defaults = default_execute();
             for (name, value) in fields {
-                match (usual.get_mut(&name), value) {
+                match (defaults.get_mut(&name), value) {
                     (Some(Json::Object(options)), Json::Object(given)) => options.extend(given),
-                    (_, value) => _ = usual.insert(name, value),
+                    (_, value) => _ = defaults.insert(name, value),
                 }
             }
-            usual
+            defaults
         }
         "tool_result" => {
             let ok = !fields.contains_key("error");
@@ -31,13 +30,13 @@ pub(crate) fn from_host(kind: &str, fields: Map<String, Json>) -> Option<Map<Str
     })
 }
 
-/// What a runner's message should be; `None` for a type that none of its has.
+/// An expected message of a runner; `None` for an unknown type.
 pub(crate) fn from_runner(kind: &str, mut fields: Map<String, Json>) -> Option<Map<String, Json>> {
     Some(match kind {
         "started" => with(json!({ "type": kind, "id": "exec-1" }), fields),
         "tool_call" => {
-            let usual = json!({ "type": kind, "callId": "call-1", "providerName": "tools", "safeToolName": "echo" });
-            with(usual, fields)
+            let defaults = json!({ "type": kind, "callId": "call-1", "providerName": "tools", "safeToolName": "echo" });
+            with(defaults, fields)
         }
         "log" => with(json!({ "type": kind, "id": "exec-1", "level": "log" }), fields),
         "done" => {
@@ -51,18 +50,18 @@ pub(crate) fn from_runner(kind: &str, mut fields: Map<String, Json>) -> Option<M
     })
 }
 
-fn usual_execute() -> Map<String, Json> {
+fn default_execute() -> Map<String, Json> {
     let tool = |name| json!({ "safeName": name, "originalName": name });
     let tools = json!({ "echo": tool("echo"), "fail": tool("fail"), "hang": tool("hang") });
     let options =
         json!({ "timeoutMs": 10_000, "memoryLimitBytes": 67_108_864, "maxLogLines": 100, "maxLogChars": 64_000 });
     let providers = json!([{ "name": "tools", "tools": tools, "types": "declare namespace tools { ... }" }]);
-    let usual = json!({ "type": "execute", "id": "exec-1", "code": "", "options": options, "providers": providers });
-    with(usual, Map::new())
+    let defaults = json!({ "type": "execute", "id": "exec-1", "code": "", "options": options, "providers": providers });
+    with(defaults, Map::new())
 }
 
-fn with(usual: Json, fields: Map<String, Json>) -> Map<String, Json> {
-    let Json::Object(mut message) = usual else { return fields };
+fn with(defaults: Json, fields: Map<String, Json>) -> Map<String, Json> {
+    let Json::Object(mut message) = defaults else { return fields };
     message.extend(fields);
     message
 }

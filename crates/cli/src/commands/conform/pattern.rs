@@ -1,32 +1,33 @@
-//! What a message of the runner must be: JSON with matchers in it, and the comparison.
+//! Expected messages of a runner: JSON with matchers, and the comparison.
 //!
-//! What the specification leaves to the runner is never compared: what a `callId` is made of, how long an
-//! execution took, and the words of the error that ends it (`conformance/README.md`, "What is not compared").
+//! What the specification leaves to the runner is never compared: the form of a `callId`, the duration of an execution, and the
+//! message of the error that ends it (`conformance/README.md`, "What is not compared").
 
 use std::fmt;
 
+use execbox::core::text::cut;
 use serde_json::{Map, Value as Json};
 
-/// A message that is expected.
+/// An expected message.
 #[derive(Debug, Clone)]
 pub(crate) struct Expected {
-    /// As the case has it, defaults included.
+    /// As JSON, including defaults.
     pub(crate) text: String,
-    /// The name that the case gives to a tool call.
+    /// The name of a tool call in the case.
     pub(crate) call: Option<String>,
     kind: Kind,
     fields: Vec<(String, Pattern)>,
 }
 
-/// What a runner says.
+/// The type of a message from a runner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Started,
     ToolCall,
     Done,
-    /// A line of the log, of its own.
+    /// A streamed log line.
     Log,
-    /// One of the further messages, for runs.
+    /// A message of the module contract.
     Further,
 }
 
@@ -42,12 +43,11 @@ impl Kind {
         }
     }
 
-    /// Of a message.
     pub(crate) fn of(message: &Map<String, Json>) -> Option<Self> {
         Self::from_name(message.get("type")?.as_str()?)
     }
 
-    /// The fields that the specification gives it. Others say nothing.
+    /// The fields in the specification. Others are ignored.
     fn fields(self) -> &'static [&'static str] {
         match self {
             Self::Started => &["type", "id"],
@@ -59,56 +59,54 @@ impl Kind {
     }
 }
 
-/// What a value must be.
 #[derive(Debug, Clone, PartialEq)]
 enum Pattern {
     Any,
     String,
     Number,
     Boolean,
-    /// This number or text, this boolean, or null.
+    /// This number, string or boolean, or null.
     Literal(Json),
     Array(Vec<Pattern>),
     Object(Vec<(String, Pattern)>),
     /// At least these fields.
     ObjectWith(Vec<(String, Pattern)>),
     OneOf(Vec<Pattern>),
-    /// An array of these, in any order.
+    /// An array of these in any order.
     AnyOrder(Vec<Pattern>),
-    /// A text of that many UTF-16 units, or an array of that many elements.
+    /// A string of that many UTF-16 units, or an array of that many elements.
     Length(usize),
     /// A number of at least this.
     Min(f64),
     Contains(String),
 }
 
-/// Why an expected message cannot be.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PatternError {
-    #[error("a runner says `started`, `tool_call`, `log` and `done`, and never {0}")]
+    #[error("unknown message {0}: expected `started`, `tool_call`, `log` or `done`")]
     Kind(String),
-    #[error("there is no matcher {0:?}; there are {MATCHERS}; a text that begins with `$` is written with `$$`")]
+    #[error("unknown matcher {0:?}: expected {MATCHERS}; a string that begins with `$` is written with `$$`")]
     Matcher(String),
-    #[error("a matcher stands alone in its object, and {0:?} does not")]
+    #[error("matcher {0:?} must be the only field of its object")]
     NotAlone(String),
-    #[error("{0:?} takes {1}")]
+    #[error("invalid operand of {0:?}: expected {1}")]
     Operand(String, &'static str),
 }
 
 const MATCHERS: &str = "\"$any\", \"$string\", \"$number\", \"$boolean\", {\"$oneOf\": […]}, {\"$anyOrder\": […]}, \
      {\"$with\": {…}}, {\"$length\": 3}, {\"$min\": 0}, {\"$contains\": \"…\"}";
 
-/// How a value is not what it must be.
+/// A value that does not match.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Mismatch {
-    /// The way to the value, from the message.
+    /// The path of the value in the message.
     path: String,
     fault: String,
 }
 
 impl fmt::Display for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` {}", self.path, self.fault)
+        write!(f, "`{}`: {}", self.path, self.fault)
     }
 }
 
@@ -130,8 +128,8 @@ impl Expected {
         self.kind == Kind::Started
     }
 
-    /// Compares a message. Fields that the specification does not give to such a message say nothing;
-    /// those that it gives and the case does not name must not be there.
+    /// Compares a message. Fields outside of the specification are ignored; fields of the specification that the case does not
+    /// name must be absent.
     pub(crate) fn check(&self, message: &Map<String, Json>) -> Result<(), Mismatch> {
         for (name, pattern) in &self.fields {
             check_field(pattern, message, name, name)?;
@@ -139,14 +137,14 @@ impl Expected {
         for (name, json) in message {
             let is_named = self.fields.iter().any(|(field, _)| field == name);
             if !is_named && self.kind.fields().contains(&name.as_str()) {
-                return Err(superfluous(name, json));
+                return Err(unexpected(name, json));
             }
         }
         Ok(())
     }
 }
 
-/// The pattern of a message's field, where what the runner may choose becomes a matcher.
+/// The pattern of a field of a message, with a matcher where the choice is left to the runner.
 fn field(kind: Kind, name: &str, json: &Json) -> Result<Pattern, PatternError> {
     match (kind, name, json) {
         (Kind::ToolCall, "callId", Json::String(name)) if !name.starts_with('$') => Ok(Pattern::String),
@@ -198,12 +196,12 @@ impl Pattern {
             },
             ("$min", operand) => operand.as_f64().map(Self::Min).map_or_else(|| takes("a number"), Ok),
             ("$contains", Json::String(text)) => Ok(Self::Contains(text.clone())),
-            ("$contains", _) => takes("a text"),
+            ("$contains", _) => takes("a string"),
             _ => Err(PatternError::Matcher(name.to_owned())),
         }
     }
 
-    /// Compares a value. `path` is the way to it.
+    /// Compares a value. `path` is its path in the message.
     fn check(&self, json: &Json, path: &str) -> Result<(), Mismatch> {
         let holds = match (self, json) {
             (Self::Any, _)
@@ -224,12 +222,12 @@ impl Pattern {
             (Self::Object(fields), Json::Object(object)) => {
                 check_fields(fields, object, path)?;
                 let extra = object.iter().find(|(name, _)| !fields.iter().any(|(field, _)| field == *name));
-                return extra.map_or(Ok(()), |(name, json)| Err(superfluous(&join(path, name), json)));
+                return extra.map_or(Ok(()), |(name, json)| Err(unexpected(&join(path, name), json)));
             }
             (Self::ObjectWith(fields), Json::Object(object)) => return check_fields(fields, object, path),
             _ => false,
         };
-        let fault = || format!("should be {self}, and is {}", clipped(json));
+        let fault = || format!("expected {self}, got {}", clipped(json));
         if holds { Ok(()) } else { Err(Mismatch { path: path.to_owned(), fault: fault() }) }
     }
 }
@@ -243,7 +241,7 @@ fn fields(object: &Map<String, Json>) -> Result<Vec<(String, Pattern)>, PatternE
     object.iter().map(|(name, json)| Ok((unescaped(name), Pattern::new(json)?))).collect()
 }
 
-/// The field of an object that makes it a matcher, if one does.
+/// The field that makes an object a matcher.
 fn matcher_in(object: &Map<String, Json>) -> Option<(&String, &Json)> {
     object.iter().find(|(name, _)| name.starts_with('$') && !name.starts_with("$$"))
 }
@@ -255,15 +253,15 @@ fn check_fields(fields: &[(String, Pattern)], object: &Map<String, Json>, path: 
 fn check_field(pattern: &Pattern, object: &Map<String, Json>, name: &str, path: &str) -> Result<(), Mismatch> {
     match object.get(name) {
         Some(json) => pattern.check(json, path),
-        None => Err(Mismatch { path: path.to_owned(), fault: format!("should be {pattern}, and is missing") }),
+        None => Err(Mismatch { path: path.to_owned(), fault: format!("expected {pattern}, but it is missing") }),
     }
 }
 
-fn superfluous(path: &str, json: &Json) -> Mismatch {
-    Mismatch { path: path.to_owned(), fault: format!("should not be there, and is {}", clipped(json)) }
+fn unexpected(path: &str, json: &Json) -> Mismatch {
+    Mismatch { path: path.to_owned(), fault: format!("expected to be absent, got {}", clipped(json)) }
 }
 
-/// Whether two values are the same number or text, the same boolean, or both null. `3` and `3.0` are.
+/// Whether two values are the same number, string or boolean, or both null. `3` and `3.0` are the same.
 fn is_same(expected: &Json, json: &Json) -> bool {
     match (expected, json) {
         (Json::Number(expected), Json::Number(number)) => {
@@ -273,7 +271,7 @@ fn is_same(expected: &Json, json: &Json) -> bool {
     }
 }
 
-/// Each value takes the first pattern that fits and is left.
+/// Whether each item matches a pattern of its own: the first that matches and is not taken.
 fn are_in_any_order(patterns: &[Pattern], items: &[Json]) -> bool {
     let mut left: Vec<_> = patterns.iter().collect();
     patterns.len() == items.len()
@@ -287,34 +285,23 @@ fn join(path: &str, name: &str) -> String {
     format!("{path}.{name}")
 }
 
-/// A value as text that is not too long for a line.
+/// A value as text of limited length.
 pub(crate) fn clipped(json: &Json) -> String {
-    clip(json.to_string(), 200)
+    cut(&json.to_string(), 200)
 }
 
-/// A text of at most about `most` characters.
-pub(crate) fn clip(mut text: String, most: usize) -> String {
-    if let Some((end, _)) = text.char_indices().nth(most) {
-        let left = text[end..].chars().count();
-        text.truncate(end);
-        text += &format!(" … ({left} more)");
-    }
-    text
-}
-
-/// As in a case.
 impl fmt::Display for Pattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Any => f.write_str("anything"),
-            Self::String => f.write_str("a text"),
+            Self::String => f.write_str("a string"),
             Self::Number => f.write_str("a number"),
             Self::Boolean => f.write_str("true or false"),
             Self::Literal(json) => f.write_str(&clipped(json)),
             Self::Array(items) => write!(f, "an array of {}", items.len()),
             Self::Object(fields) | Self::ObjectWith(fields) => {
                 let names: Vec<_> = fields.iter().map(|(name, _)| name.as_str()).collect();
-                write!(f, "an object with {{{}}}", clip(names.join(", "), 100))
+                write!(f, "an object with {{{}}}", cut(&names.join(", "), 100))
             }
             Self::OneOf(patterns) => {
                 let patterns: Vec<_> = patterns.iter().map(ToString::to_string).collect();
@@ -322,11 +309,11 @@ impl fmt::Display for Pattern {
             }
             Self::AnyOrder(patterns) => {
                 let patterns: Vec<_> = patterns.iter().map(ToString::to_string).collect();
-                write!(f, "in any order: {}", clip(patterns.join(", "), 200))
+                write!(f, "in any order: {}", cut(&patterns.join(", "), 200))
             }
             Self::Length(length) => write!(f, "of length {length}"),
             Self::Min(min) => write!(f, "a number of at least {min}"),
-            Self::Contains(text) => write!(f, "a text that contains {text:?}"),
+            Self::Contains(text) => write!(f, "a string that contains {text:?}"),
         }
     }
 }
@@ -344,7 +331,7 @@ mod tests {
         json!({ "type": "done", "id": "1", "ok": true, "durationMs": 0, "logs": [], "result": result })
     }
 
-    /// What comparing says: empty for a match.
+    /// The mismatch; empty for a match.
     fn verdict(pattern: &Json, message: &Json) -> String {
         let verdict = expected(pattern).unwrap().check(message.as_object().unwrap());
         verdict.map_or_else(|mismatch| mismatch.to_string(), |()| String::new())
@@ -355,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_compared_as_json_has_them() {
+    fn values_are_compared_as_json() {
         for (pattern, value) in [
             (json!(3), json!(3.0)),
             (json!(1e21), json!(1e21)),
@@ -367,18 +354,18 @@ mod tests {
             assert_eq!(result_verdict(&pattern, &value), "", "{pattern}");
         }
         for (pattern, value, verdict) in [
-            (json!(3), json!("3"), r#"`result` should be 3, and is "3""#),
-            (json!(0), json!(false), "`result` should be 0, and is false"),
+            (json!(3), json!("3"), r#"`result`: expected 3, got "3""#),
+            (json!(0), json!(false), "`result`: expected 0, got false"),
             (
                 json!(9_007_199_254_740_993_u64),
                 json!(9_007_199_254_740_992_u64),
-                "`result` should be 9007199254740993, and is 9007199254740992",
+                "`result`: expected 9007199254740993, got 9007199254740992",
             ),
-            (json!({}), json!([]), "`result` should be an object with {}, and is []"),
-            (json!({ "a": [1, 2] }), json!({ "a": [1, 5] }), "`result.a[1]` should be 2, and is 5"),
-            (json!({ "a": 1 }), json!({}), "`result.a` should be 1, and is missing"),
-            (json!({}), json!({ "a": 1 }), "`result.a` should not be there, and is 1"),
-            (json!([1]), json!([1, 2]), "`result` should be an array of 1, and is [1,2]"),
+            (json!({}), json!([]), "`result`: expected an object with {}, got []"),
+            (json!({ "a": [1, 2] }), json!({ "a": [1, 5] }), "`result.a[1]`: expected 2, got 5"),
+            (json!({ "a": 1 }), json!({}), "`result.a`: expected 1, but it is missing"),
+            (json!({}), json!({ "a": 1 }), "`result.a`: expected to be absent, got 1"),
+            (json!([1]), json!([1, 2]), "`result`: expected an array of 1, got [1,2]"),
         ] {
             assert_eq!(result_verdict(&pattern, &value), verdict);
         }
@@ -386,7 +373,7 @@ mod tests {
 
     #[test]
     fn matchers() {
-        for (pattern, fits, fits_not) in [
+        for (pattern, fits, mismatch) in [
             (json!("$any"), json!(null), None),
             (json!("$string"), json!(""), Some(json!(1))),
             (json!("$number"), json!(0.5), Some(json!("0.5"))),
@@ -401,26 +388,26 @@ mod tests {
             (json!({ "$contains": "b" }), json!("abc"), Some(json!("ac"))),
         ] {
             assert_eq!(result_verdict(&pattern, &fits), "", "{pattern}");
-            if let Some(value) = fits_not {
+            if let Some(value) = mismatch {
                 assert_ne!(result_verdict(&pattern, &value), "", "{pattern}");
             }
         }
     }
 
     #[test]
-    fn what_a_runner_chooses_is_not_compared() {
+    fn choices_of_the_runner_are_not_compared() {
         let mut message = done(&json!(1));
         message["durationMs"] = json!(70.5);
         assert_eq!(verdict(&done(&json!(1)), &message), "");
         message["durationMs"] = json!(-1);
-        assert_eq!(verdict(&done(&json!(1)), &message), "`durationMs` should be a number of at least 0, and is -1");
+        assert_eq!(verdict(&done(&json!(1)), &message), "`durationMs`: expected a number of at least 0, got -1");
 
         let failed = |message: &Json| {
             let error = json!({ "code": "timeout", "message": message });
             json!({ "type": "done", "id": "1", "ok": false, "durationMs": 0, "logs": [], "error": error })
         };
         assert_eq!(verdict(&failed(&json!("slow")), &failed(&json!("too late"))), "");
-        assert_eq!(verdict(&failed(&json!("slow")), &failed(&json!(5))), "`error.message` should be a text, and is 5");
+        assert_eq!(verdict(&failed(&json!("slow")), &failed(&json!(5))), "`error.message`: expected a string, got 5");
         assert_ne!(verdict(&failed(&json!({ "$contains": "slow" })), &failed(&json!("too late"))), "");
 
         let call = |id: &str| json!({ "type": "tool_call", "callId": id, "providerName": "p", "safeToolName": "t" });
@@ -428,24 +415,24 @@ mod tests {
     }
 
     #[test]
-    fn fields_that_the_specification_does_not_have_say_nothing() {
+    fn fields_outside_of_the_specification_are_ignored() {
         let mut message = done(&json!(1));
         message["memoryUsedBytes"] = json!(1);
         assert_eq!(verdict(&done(&json!(1)), &message), "");
         message["error"] = json!(null);
-        assert_eq!(verdict(&done(&json!(1)), &message), "`error` should not be there, and is null");
+        assert_eq!(verdict(&done(&json!(1)), &message), "`error`: expected to be absent, got null");
     }
 
     #[test]
-    fn wrong_patterns_are_told_so() {
+    fn invalid_patterns_are_rejected() {
         let error = |result: &Json| expected(&done(result)).unwrap_err().to_string();
-        assert!(error(&json!("$sting")).starts_with("there is no matcher \"$sting\"; there are \"$any\", \"$string\""));
-        assert!(error(&json!({ "$legnth": 1 })).starts_with("there is no matcher \"$legnth\""));
-        assert_eq!(error(&json!({ "$min": 1, "a": 2 })), "a matcher stands alone in its object, and \"$min\" does not");
-        assert_eq!(error(&json!({ "$length": "1" })), "\"$length\" takes a whole number");
+        assert!(error(&json!("$sting")).starts_with("unknown matcher \"$sting\": expected \"$any\", \"$string\""));
+        assert!(error(&json!({ "$legnth": 1 })).starts_with("unknown matcher \"$legnth\""));
+        assert_eq!(error(&json!({ "$min": 1, "a": 2 })), "matcher \"$min\" must be the only field of its object");
+        assert_eq!(error(&json!({ "$length": "1" })), "invalid operand of \"$length\": expected a whole number");
         assert_eq!(
             expected(&json!({ "type": "cancel" })).unwrap_err().to_string(),
-            "a runner says `started`, `tool_call`, `log` and `done`, and never \"cancel\""
+            "unknown message \"cancel\": expected `started`, `tool_call`, `log` or `done`"
         );
     }
 }

@@ -1,9 +1,9 @@
-//! Values for people: what JSON can say is JSON, as `execbox run` prints it; the rest is written as JavaScript would make
-//! it, and what no literal makes stands in brackets.
+//! Values as text: JSON where possible, as in `execbox run`, otherwise JavaScript expressions, and brackets where there is no
+//! literal.
 //!
-//! An object that comes again is named: `<ref *1> {…}` where it stands, `<ref *1>` where it comes again. So a text is never
-//! longer than its value, whatever the value shares. Of bytes, and beyond the nesting that JSON may have, only the beginning
-//! is shown: `--json` gives the whole.
+//! An object that is referenced again is marked: `<ref *1> {…}` at its first occurrence, `<ref *1>` at the others. A text is
+//! therefore never longer than its value. Bytes, and values beyond the nesting limit of JSON, are cut; `--json` prints them in
+//! full.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
@@ -15,16 +15,16 @@ use serde_json::Number;
 
 use crate::terminal::safe_line;
 
-/// How many elements of bytes and typed arrays are shown.
+/// The most elements of bytes and typed arrays that are printed.
 const MAX_ELEMENTS: usize = 100;
 
-/// Beyond it, not every whole number is a number.
+/// 2^53: beyond it, not every integer is a number.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
-/// The last moment that has four digits for its year, in milliseconds.
+/// The last millisecond of the year 9999.
 const LAST_YEAR: f64 = 253_402_300_799_999.0;
 
-/// A value on lines of its own.
+/// A value on several lines.
 pub(super) fn block(graph: &Graph, value: &Datum) -> String {
     Printer::new(graph, true).print(value)
 }
@@ -34,15 +34,15 @@ pub(super) fn line(graph: &Graph, value: &Datum) -> String {
     Printer::new(graph, false).print(value)
 }
 
-/// Recurses as deep as JSON may nest.
+/// Recurses at most [`MAX_JSON_DEPTH`] levels.
 struct Printer<'g> {
     graph: &'g Graph,
     is_block: bool,
     depth: usize,
     text: String,
-    /// Where in the text each object begins.
+    /// The offset of the first occurrence of each object.
     begins: HashMap<NodeId, usize>,
-    /// Where in the text objects come again.
+    /// The offsets of further occurrences.
     repeats: Vec<(usize, NodeId)>,
 }
 
@@ -56,7 +56,7 @@ impl<'g> Printer<'g> {
         self.with_marks()
     }
 
-    /// The text with the names of the objects that come again, numbered in order.
+    /// The text with numbered marks of repeated objects.
     fn with_marks(&self) -> String {
         let repeated: HashSet<NodeId> = self.repeats.iter().map(|(_, id)| *id).collect();
         let mut begins: Vec<(usize, NodeId)> = repeated.into_iter().map(|id| (self.begins[&id], id)).collect();
@@ -145,7 +145,7 @@ impl<'g> Printer<'g> {
         }
     }
 
-    /// The parts of an object, each on a line of its own in a block.
+    /// The members of an object, one per line in a block.
     fn list<T>(&mut self, opening: &str, parts: &'g [T], closing: &str, part: fn(&mut Self, &'g T)) {
         self.text += opening;
         self.depth += 1;
@@ -223,7 +223,7 @@ impl<'g> Printer<'g> {
     }
 }
 
-/// A number as JavaScript writes it in JSON; what JSON has no word for, by JavaScript's.
+/// A number as JSON, or as JavaScript where JSON has no notation.
 fn number(value: f64) -> String {
     match value {
         _ if value.is_nan() => "NaN".to_owned(),
@@ -263,7 +263,7 @@ fn element(kind: ViewKind, bytes: &[u8]) -> String {
     }
 }
 
-/// A number of 16 bits: 1 of sign, 5 of exponent, 10 of fraction.
+/// A 16-bit float: 1 bit of sign, 5 of exponent, 10 of fraction.
 fn half(bits: u64) -> f64 {
     let sign = if bits & 0x8000 == 0 { 1.0 } else { -1.0 };
     let exponent = i32::try_from(bits >> 10 & 0x1f).unwrap_or_default();

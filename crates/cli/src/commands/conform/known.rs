@@ -1,5 +1,5 @@
-//! Failures that are known, so that new ones stand out: a file with a case's name and a reason on each
-//! line. A case in it that passes fails the run, so that the file stays true.
+//! The list of known failures: a file with the name of a case and a reason per line. A listed case that passes makes the run
+//! fail, so that the list stays correct.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -11,16 +11,15 @@ use crate::source::{TextError, read_file};
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Known(HashMap<String, String>);
 
-/// Why a file cannot be a list of known failures.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum KnownError {
     #[error(transparent)]
     Text(#[from] TextError),
-    #[error("{file}:{line}: there is no case {name:?}: `--list` shows them all")]
+    #[error("{file}:{line}: unknown case {name:?}; `--list` prints all names")]
     NoCase { file: String, line: usize, name: String },
-    #[error("{file}:{line}: why does {name} fail? Write the reason behind its name")]
+    #[error("{file}:{line}: missing reason after {name}")]
     NoReason { file: String, line: usize, name: String },
-    #[error("{file}:{line}: {name} is listed twice")]
+    #[error("{file}:{line}: duplicate case {name}")]
     Twice { file: String, line: usize, name: String },
 }
 
@@ -58,7 +57,7 @@ impl Known {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::conform::parse::parse;
+    use crate::commands::conform::parse::parse;
 
     fn known(text: &str) -> Result<Known, String> {
         let case = |name| parse(name, "file", "# title\n< started").unwrap();
@@ -72,10 +71,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_its_line() {
+    fn errors_name_their_line() {
         let error = |text| known(text).unwrap_err();
-        assert_eq!(error("\nlogs/three why"), "known.txt:2: there is no case \"logs/three\": `--list` shows them all");
-        assert_eq!(error("logs/one"), "known.txt:1: why does logs/one fail? Write the reason behind its name");
-        assert_eq!(error("logs/one a\nlogs/one b"), "known.txt:2: logs/one is listed twice");
+        assert_eq!(error("\nlogs/three why"), "known.txt:2: unknown case \"logs/three\"; `--list` prints all names");
+        assert_eq!(error("logs/one"), "known.txt:1: missing reason after logs/one");
+        assert_eq!(error("logs/one a\nlogs/one b"), "known.txt:2: duplicate case logs/one");
     }
 }

@@ -1,7 +1,7 @@
-//! What is printed of a run of modules: its reports and its log as they come; then its result or error, and its status.
+//! Output of `execbox run-code`: reports and log as the program runs, then its result or error, and its status.
 //!
-//! As for [`crate::report`]: the result goes to standard output, everything else to standard error, and all of it is made
-//! safe to look at first.
+//! As in [`crate::report`], the result goes to standard output, everything else to standard error, and control characters are
+//! escaped first.
 
 use std::io::{self, IsTerminal as _};
 
@@ -17,7 +17,7 @@ use crate::diagnostic::{Diagnostic, Place};
 use crate::report::{hint_at_undefined, log_line, print, write_error};
 use crate::terminal::{colours, safe_line};
 
-/// Shows reports as they come, or does not.
+/// Prints reports as they arrive, unless `silent`.
 pub(super) fn report_sink(silent: bool) -> impl Fn(&Graph) + Send + Sync + 'static {
     let coloured = colours(io::stderr().is_terminal());
     move |report| {
@@ -33,7 +33,7 @@ pub(super) fn report_sink(silent: bool) -> impl Fn(&Graph) + Send + Sync + 'stat
     }
 }
 
-/// Shows calls of the console as they come, or does not.
+/// Prints console calls as they arrive, unless `silent`.
 pub(super) fn log_sink(silent: bool) -> impl Fn(&CodeExecutionLog) + Send + Sync + 'static {
     let coloured = colours(io::stderr().is_terminal());
     move |log| {
@@ -43,7 +43,7 @@ pub(super) fn log_sink(silent: bool) -> impl Fn(&CodeExecutionLog) + Send + Sync
     }
 }
 
-/// The result as one line of JSON can give it: a value that nests too deep for JSON is a failure.
+/// The result, or a failure if its value nests too deep for JSON.
 pub(super) fn as_json_allows(result: CodeExecutionResult) -> CodeExecutionResult {
     match result.to_json() {
         Ok(_) => result,
@@ -61,7 +61,7 @@ pub(super) fn print_json(result: &CodeExecutionResult) -> io::Result<()> {
     print(&json.to_string())
 }
 
-/// Prints a result for people.
+/// Prints a result as text.
 pub(super) fn print_human(result: &CodeExecutionResult, sources: &Sources, quiet: bool) -> io::Result<()> {
     let coloured = colours(io::stderr().is_terminal());
     match (&result.result, &result.error) {
@@ -77,7 +77,7 @@ pub(super) fn print_human(result: &CodeExecutionResult, sources: &Sources, quiet
     Ok(())
 }
 
-/// A call of the console: texts as they are, other values as reports are shown.
+/// A console call: strings unchanged, other values as in reports.
 fn log_text(log: &CodeExecutionLog, coloured: bool) -> String {
     let args = log.args.items(log.args.root()).unwrap_or_default();
     let words = args.iter().map(|arg| arg.as_str().map_or_else(|| notation::line(&log.args, arg), str::to_owned));
@@ -92,18 +92,18 @@ fn error_text(status: Status, error: &CodeExecutionError, sources: &Sources, col
     });
     let message = render(Some(&error.name), &error.message, []);
     let stack = error.stack.iter().map(|frame| with_path(frame, sources)).collect();
-    // That an error is an error goes without saying.
+    // `error[error]` would repeat itself.
     let code = (status != Status::Error).then(|| status.as_str());
     Diagnostic { code, message: &message, place, stack }.text(coloured)
 }
 
-/// A frame with the path of the file that it is in.
+/// The frame with the path of its file in place of its name in the program.
 fn with_path(frame: &StackFrame, sources: &Sources) -> StackFrame {
     let file = sources.get(&frame.file).map_or(&frame.file, |source| &source.name);
     StackFrame { file: file.clone(), ..frame.clone() }
 }
 
-/// How it ended, in what time, and in how much memory.
+/// The status, the duration and the peak memory.
 fn status_text(result: &CodeExecutionResult) -> String {
     let milliseconds = result.duration.as_secs_f64() * 1000.0;
     let memory = result.memory_used_bytes.map(|bytes| format!(", {}", ByteSize(bytes).display().iec()));

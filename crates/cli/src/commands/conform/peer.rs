@@ -1,6 +1,4 @@
-//! The runner under test, and how to reach it: a command that is started, or an address.
-//!
-//! Every case gets a peer of its own. What is said and heard is for [`line`](super::line).
+//! Connections to the runner under test: a command to start, or an address. Every case gets a connection of its own.
 
 use std::ffi::OsString;
 use std::future::poll_fn;
@@ -14,15 +12,13 @@ use tokio::io::{
 };
 use tokio::process::{Child, Command};
 
-/// How much of a command's standard error is kept: the last of it.
-const KEPT_STDERR: usize = 4 << 10;
+/// The most bytes of a stderr tail.
+const MAX_STDERR: usize = 4 << 10;
 
-/// Where the runner is.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Target {
-    /// A program and its arguments, which speaks on its standard input and output.
+    /// A program and its arguments. It uses standard input and output.
     Command(Vec<OsString>),
-    /// It listens.
     Address(Address, Option<Token>),
 }
 
@@ -51,7 +47,7 @@ impl Target {
     }
 }
 
-/// Lines of bytes, to somebody who talks in messages: each line is one.
+/// Adapts a transport of messages to a stream of lines: each line is a message.
 fn bridge(mut transport: Box<dyn Transport>) -> DuplexStream {
     let (here, there) = tokio::io::duplex(64 << 10);
     let (reader, mut writer) = tokio::io::split(there);
@@ -68,11 +64,11 @@ fn bridge(mut transport: Box<dyn Transport>) -> DuplexStream {
                     Ok(Received::TooLong(_) | Received::Attachment(_)) => {}
                     Ok(Received::End) | Err(_) => break,
                 },
-                // What was read of a line stays in it when the other side is faster.
+                // A partial line stays in `line` if the other branch completes first.
                 read = reader.read_until(b'\n', &mut line) => {
                     read?;
                     if line.pop_if(|end| *end == b'\n').is_none() {
-                        // The end. Between two lines, with a goodbye; within one, without.
+                        // The end. Between two lines, with a close handshake; within a line, without.
                         if line.is_empty() {
                             poll_fn(|cx| transport.poll_close(cx)).await?;
                         }
@@ -91,7 +87,7 @@ fn bridge(mut transport: Box<dyn Transport>) -> DuplexStream {
     here
 }
 
-/// As it was given.
+/// The command or the address.
 impl std::fmt::Display for Target {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -123,14 +119,14 @@ fn start(command: &[OsString]) -> io::Result<Peer> {
         .stderr(Stdio::piped())
         .kill_on_drop(true)
         .spawn()?;
-    let piped = "it was asked for above";
+    let piped = "piped above";
     let (stdin, stdout) = (child.stdin.take().expect(piped), child.stdout.take().expect(piped));
     let peer = Peer { _child: None, ..Peer::over((stdout, stdin)) };
     tokio::spawn(peer.stderr.clone().keep(child.stderr.take().expect(piped)));
     Ok(Peer { _child: Some(child), ..peer })
 }
 
-/// The end of what a command wrote to its standard error.
+/// The stderr tail of a command.
 #[derive(Clone, Default)]
 pub(crate) struct Stderr(Arc<Mutex<Vec<u8>>>);
 
@@ -144,7 +140,7 @@ impl Stderr {
         while let Ok(count @ 1..) = reader.read(&mut chunk).await {
             let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             kept.extend(&chunk[..count]);
-            let excess = kept.len().saturating_sub(KEPT_STDERR);
+            let excess = kept.len().saturating_sub(MAX_STDERR);
             kept.drain(..excess);
         }
     }

@@ -1,8 +1,5 @@
-//! Lines to a runner and from it, with nothing lost and nothing hidden: bytes that are no message are
-//! heard as such.
-//!
-//! What is heard while something else is done waits here. What should be heard is for
-//! [`play`](super::play).
+//! Lines to and from a runner. Nothing is dropped: invalid lines are received as such, and lines that arrive during other steps
+//! are queued.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -24,28 +21,27 @@ const MAX_LINE_BYTES: usize = 64 << 20;
 /// How much is read at once.
 const READ_CHUNK: usize = 64 << 10;
 
-/// Something that a runner did.
 #[derive(Debug)]
-pub(crate) enum Heard {
+pub(crate) enum Inbound {
     Message(Map<String, Json>),
-    /// A line that is no JSON object: why, and its text.
-    Garbage(String, String),
-    /// It says no more.
+    /// A line that is not a JSON object: the error and its text.
+    InvalidFrame(String, String),
+    /// The end of the stream.
     End,
 }
 
 /// Both directions of a connection.
 pub(crate) struct Lines {
     peer: Peer,
-    /// Whether the runner can still be spoken to.
+    /// Whether the sending direction is open.
     is_open: bool,
-    /// Whether bytes are taken in while other things are done.
+    /// Whether to read during other steps.
     pub(crate) is_reading: bool,
     has_ended: bool,
     chunk: Box<[u8]>,
     unfinished: Vec<u8>,
     decoder: LineDecoder,
-    inbox: VecDeque<Heard>,
+    inbox: VecDeque<Inbound>,
 }
 
 impl Lines {
@@ -66,8 +62,8 @@ impl Lines {
         &self.peer.stderr
     }
 
-    /// Sends bytes, and reads meanwhile. A runner that has gone away is no error: what was expected of it
-    /// will be missed. `false` if it has not read them in time.
+    /// Sends bytes and reads meanwhile. Returns `false` if the runner does not read them in time. A closed connection is not an
+    /// error here; the next expected message will be missing.
     pub(crate) async fn send(&mut self, bytes: &[u8], within: Duration) -> bool {
         let mut sent = 0;
         let sending = poll_fn(|cx| {
@@ -94,38 +90,38 @@ impl Lines {
         if self.is_open { Pin::new(&mut self.peer.writer).poll_flush(cx) } else { Poll::Ready(Ok(())) }
     }
 
-    /// Ends what is said to the runner.
+    /// Closes the sending direction.
     pub(crate) async fn close(&mut self) {
         if std::mem::take(&mut self.is_open) {
-            let _ = self.peer.writer.shutdown().await; // It may have gone away.
-            self.peer.writer = Box::new(tokio::io::sink()); // A pipe is closed by being dropped.
+            let _ = self.peer.writer.shutdown().await; // The runner may have closed it.
+            self.peer.writer = Box::new(tokio::io::sink()); // Dropping a pipe closes it.
         }
     }
 
-    /// The next thing that the runner does; `None` if it does nothing for that long.
-    pub(crate) async fn hear(&mut self, within: Duration) -> Option<Heard> {
-        let hearing = poll_fn(|cx| {
+    /// Receives the next message; `None` after `within`.
+    pub(crate) async fn receive(&mut self, within: Duration) -> Option<Inbound> {
+        let receiving = poll_fn(|cx| {
             loop {
-                if let Some(heard) = self.inbox.pop_front() {
-                    return Poll::Ready(heard);
+                if let Some(inbound) = self.inbox.pop_front() {
+                    return Poll::Ready(inbound);
                 }
                 if self.has_ended {
-                    return Poll::Ready(Heard::End);
+                    return Poll::Ready(Inbound::End);
                 }
                 ready!(self.poll_read(cx));
             }
         });
-        timeout(within, hearing).await.ok()
+        timeout(within, receiving).await.ok()
     }
 
-    /// Puts back what was heard, to be heard again.
-    pub(crate) fn unhear(&mut self, heard: Heard) {
-        if !matches!(heard, Heard::End) {
-            self.inbox.push_front(heard);
+    /// Queues a message again, as the next.
+    pub(crate) fn put_back(&mut self, inbound: Inbound) {
+        if !matches!(inbound, Inbound::End) {
+            self.inbox.push_front(inbound);
         }
     }
 
-    /// Lets time pass, and takes in what comes.
+    /// Waits and reads meanwhile.
     pub(crate) async fn wait(&mut self, time: Duration) {
         let reading = poll_fn(|cx| {
             while self.is_reading && self.poll_read(cx).is_ready() {}
@@ -134,7 +130,7 @@ impl Lines {
         let _ = timeout(time, reading).await;
     }
 
-    /// Takes in a piece of what the runner writes; pending when there is none, or will never be one.
+    /// Reads a chunk; pending if there is none, also after the end of the stream.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.has_ended {
             return Poll::Pending;
@@ -146,7 +142,7 @@ impl Lines {
         Poll::Ready(())
     }
 
-    /// Takes lines out of what is in the chunk; nothing in it is the end.
+    /// Splits the chunk into lines; an empty chunk is the end of the stream.
     fn take(&mut self, count: usize) {
         let mut bytes = &self.chunk[..count];
         while let Some(end) = bytes.iter().position(|byte| *byte == b'\n') {
@@ -154,24 +150,25 @@ impl Lines {
             bytes = &bytes[end + 1..];
             let line = std::mem::take(&mut self.unfinished);
             self.decoder.push(&line);
-            self.inbox.extend(self.decoder.next().map(|decoded| heard(decoded, &line)));
+            self.inbox.extend(self.decoder.next().map(|decoded| inbound(decoded, &line)));
         }
         self.unfinished.extend(bytes);
         let is_too_long = self.unfinished.len() > MAX_LINE_BYTES;
         if count == 0 || is_too_long {
             self.has_ended = true;
-            let fault = if is_too_long { "a line that does not end" } else { "a line without its end" };
+            let fault = if is_too_long { "the line is too long" } else { "the last line has no line feed" };
             let rest = std::mem::take(&mut self.unfinished);
             if !rest.is_empty() {
-                self.inbox.push_back(Heard::Garbage(fault.to_owned(), String::from_utf8_lossy(&rest).into_owned()));
+                self.inbox
+                    .push_back(Inbound::InvalidFrame(fault.to_owned(), String::from_utf8_lossy(&rest).into_owned()));
             }
         }
     }
 }
 
-fn heard<E: ToString>(decoded: Result<Map<String, Json>, E>, line: &[u8]) -> Heard {
+fn inbound<E: ToString>(decoded: Result<Map<String, Json>, E>, line: &[u8]) -> Inbound {
     match decoded {
-        Ok(message) => Heard::Message(message),
-        Err(error) => Heard::Garbage(error.to_string(), String::from_utf8_lossy(line).trim_end().to_owned()),
+        Ok(message) => Inbound::Message(message),
+        Err(error) => Inbound::InvalidFrame(error.to_string(), String::from_utf8_lossy(line).trim_end().to_owned()),
     }
 }

@@ -1,6 +1,4 @@
-//! What is printed: how far it is, and what came of it.
-//!
-//! What a runner said is made safe to look at first.
+//! Output: progress, the list of cases, and the report. Control characters of the runner are escaped first.
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -14,10 +12,10 @@ use crate::exit::Exit;
 use crate::report::print;
 use crate::terminal::{colours, safe, safe_line};
 
-/// How many lines of standard error are shown.
+/// The most lines of a stderr tail that are printed.
 const STDERR_LINES: usize = 8;
 
-/// Tells somebody who looks on how far it is, in one line that is written over again.
+/// Progress on a terminal, in one line that is overwritten.
 pub(crate) struct Progress {
     is_shown: bool,
     done: usize,
@@ -30,7 +28,6 @@ impl Progress {
         Self { is_shown, done: 0, all }
     }
 
-    /// One more is done.
     pub(crate) fn show(&mut self, name: &str) {
         self.done += 1;
         if self.is_shown {
@@ -48,7 +45,7 @@ impl Drop for Progress {
     }
 }
 
-/// Prints the cases' names, levels and titles.
+/// Prints the name, level and title of each case.
 pub(crate) fn print_list(cases: &[Case], json: bool) -> io::Result<()> {
     if json {
         return print(&Json::Array(cases.iter().map(case_json).collect()).to_string());
@@ -61,7 +58,7 @@ pub(crate) fn print_list(cases: &[Case], json: bool) -> io::Result<()> {
     print(text.trim_end())
 }
 
-/// How a runner did.
+/// The verdicts of a runner.
 pub(crate) struct Report {
     runner: String,
     played: Vec<Played>,
@@ -99,7 +96,7 @@ impl Report {
         })
     }
 
-    /// For people: each section, in it what did not pass, and the sum.
+    /// Each section with the cases that did not pass, and the summary.
     fn text(&self) -> String {
         let paint = Paint(colours(io::stdout().is_terminal()));
         let mut text = String::new();
@@ -115,16 +112,16 @@ impl Report {
                 text.push('\n');
             }
         }
-        format!("{}\n\n{}", text.trim_end(), self.sum(paint))
+        format!("{}\n\n{}", text.trim_end(), self.summary(paint))
     }
 
-    fn sum(&self, paint: Paint) -> String {
+    fn summary(&self, paint: Paint) -> String {
         let mut parts = vec![format!("{} of {} cases passed", self.count(Verdict::Passed), self.played.len())];
         for (verdict, words) in [
             (Verdict::Failed, "failed"),
-            (Verdict::FellShort, "fell short of what is recommended"),
+            (Verdict::FellShort, "failed (should)"),
             (Verdict::KnownFailure, "known to fail"),
-            (Verdict::UnexpectedPass, "passed against the list"),
+            (Verdict::UnexpectedPass, "passed unexpectedly"),
         ] {
             let count = self.count(verdict);
             if count > 0 {
@@ -136,33 +133,32 @@ impl Report {
     }
 }
 
-/// What there is to say about a case: nothing, if it passed as it should.
+/// The text about a case; none if it passed as expected.
 fn played_text(played: &Played, paint: Paint) -> Option<String> {
     let Played { case, verdict, failure, reason } = played;
     let (name, title) = (safe_line(&case.name), safe_line(&case.title));
     let reason = safe_line(reason.as_deref().unwrap_or_default());
     let word = match verdict {
         Verdict::Passed => return None,
-        Verdict::KnownFailure => return Some(format!("  known to fail: {name}: {reason}\n")),
+        Verdict::KnownFailure => return Some(format!("  known failure: {name}: {reason}\n")),
         Verdict::UnexpectedPass => {
-            let word = paint.red("passed, and is listed as a known failure");
-            return Some(format!("  {word}: {name}\n    take it off the list: {reason}\n"));
+            let word = paint.red("unexpected pass");
+            return Some(format!("  {word}: {name}\n    remove it from the list of known failures: {reason}\n"));
         }
         Verdict::Failed => paint.red("failed"),
-        Verdict::FellShort => paint.yellow("fell short"),
+        Verdict::FellShort => paint.yellow("failed"),
     };
     let level = case.level.word();
     let failure = failure.as_ref().map(|failure| failure_text(&case.file, failure)).unwrap_or_default();
     Some(format!("  {word} ({level}) {name}\n    {title}\n{failure}"))
 }
 
-/// Where it failed, and how.
 fn failure_text(file: &str, failure: &Failure) -> String {
     let mut text = format!("    {}:{}\n", safe_line(file), failure.line);
     let _ = writeln!(text, "      expected  {}", safe_line(&failure.expected));
-    let _ = writeln!(text, "      came      {}", safe_line(&failure.came));
+    let _ = writeln!(text, "      got       {}", safe_line(&failure.came));
     if let Some(because) = &failure.because {
-        let _ = writeln!(text, "      because   {}", safe_line(because));
+        let _ = writeln!(text, "      reason    {}", safe_line(because));
     }
     for (at, line) in failure.exchange.iter().enumerate() {
         let label = if at == 0 { "exchange" } else { "" };
@@ -192,7 +188,7 @@ fn played_json(played: &Played) -> Json {
     json
 }
 
-/// Colours, or none.
+/// Colors, if enabled.
 #[derive(Clone, Copy)]
 struct Paint(bool);
 
@@ -213,7 +209,7 @@ impl Paint {
         self.with("32", text)
     }
 
-    /// Of a section: whether all of it is well.
+    /// The mark of a section.
     fn mark(self, section: &[Played]) -> String {
         if section.iter().any(|played| played.verdict.fails()) {
             self.red("✗")

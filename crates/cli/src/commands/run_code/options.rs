@@ -1,7 +1,7 @@
-//! The options of a run: those of the options file, and over them those of the command line.
+//! The options of a run: those of the options file, overridden by those of the command line.
 //!
-//! All are laid into one JSON object with the keys of the specification, which the library reads. What it says of a value is
-//! said as it says it.
+//! They are merged into one JSON object with the keys of the specification, which the library reads; its errors are shown
+//! unchanged.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,22 +10,23 @@ use execbox::Limits;
 use execbox::code::{CodeExecutionOptions, OptionsError};
 use serde_json::{Map, Value as Json, json};
 
-use super::BadInput;
+use super::Arguments;
 use super::modules::{self, Modules};
-use crate::args::RunCodeArguments;
+use crate::error::CliError;
 use crate::source::{self, Source, TextError};
+use crate::units::Size;
 
 /// The sources of a run, for errors that point into them.
 pub(super) struct Sources {
     pub(super) entry: Source,
-    /// What the program calls the entry.
+    /// The name of the entry in the program.
     filename: String,
-    /// Other sources by what the program calls them.
+    /// The other sources by their names in the program.
     modules: BTreeMap<String, Source>,
 }
 
 impl Sources {
-    /// The source that the program calls so, and which its `name` says where to find.
+    /// The source with this name in the program. Its own `name` is its path.
     pub(super) fn get(&self, filename: &str) -> Option<&Source> {
         if filename == self.filename { Some(&self.entry) } else { self.modules.get(filename) }
     }
@@ -34,34 +35,34 @@ impl Sources {
 /// The options that were read.
 pub(super) struct Options {
     pub(super) options: CodeExecutionOptions,
-    /// Whether there is a global `report` among them, which takes the place of the built-in one.
+    /// Whether the options define a global `report`, which replaces the built-in one.
     pub(super) has_report: bool,
 }
 
-/// What is wrong with options.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum OptionsFault {
+pub(crate) enum OptionsFileError {
     #[error(transparent)]
     Text(#[from] TextError),
     #[error("{file}: {error}")]
     File { file: String, error: serde_json::Error },
     #[error("{file}: {error}")]
     Options { file: String, error: OptionsError },
-    #[error("{option} {text:?}: write NAME=JSON, for example rows=[1,2] or rows=@rows.json")]
+    #[error("invalid {option} {text:?}: expected NAME=JSON, such as rows=[1,2] or rows=@rows.json")]
     NoValue { option: &'static str, text: String },
-    #[error("{option}: the value is not JSON: {error}{}", hint_at_quotes(text))]
+    #[error("invalid {option}: expected JSON: {error}{}", quotes_hint(text))]
     NoJson { option: String, text: String, error: serde_json::Error },
-    #[error("--args: write a JSON array of arguments, for example [1,\"two\"]")]
+    #[error("invalid --args: expected a JSON array of arguments, such as [1,\"two\"]")]
     NoArray,
-    /// The library says what is wrong with a value of the command line.
+    /// In the options of the command line.
     #[error("{0}")]
     Value(OptionsError),
 }
 
-/// Reads everything. The program comes last: it may be typed in by hand, and for nothing if something else is wrong.
-pub(super) fn read(arguments: RunCodeArguments, limits: Limits) -> Result<(Sources, Options), BadInput> {
+/// Reads the program last: it may be typed by hand, which would be lost if anything else is wrong. `limits` apply where the
+/// options file sets none.
+pub(super) fn read(arguments: Arguments, limits: Limits) -> Result<(Sources, Options), CliError> {
     let mut options = arguments.options.as_deref().map_or_else(|| Ok(Map::new()), read_file)?;
-    lay_over(&mut options, &arguments, limits.memory_bytes)?;
+    merge_cli(&mut options, &arguments)?;
     let path = arguments.program.file.clone().filter(|path| path.as_os_str() != "-");
     let modules = arguments.modules.as_deref().map(|dir| modules::read(dir, path.as_deref())).transpose()?;
     let modules = modules.unwrap_or_default();
@@ -69,29 +70,26 @@ pub(super) fn read(arguments: RunCodeArguments, limits: Limits) -> Result<(Sourc
     let sources = gather(&mut options, entry, path.as_deref(), modules);
     let has_report = options.get("globals").and_then(|globals| globals.get("report")).is_some();
     let memory_bytes = options.get("memoryLimitBytes").and_then(Json::as_u64).unwrap_or(limits.memory_bytes);
-    let options = CodeExecutionOptions::from_json(&Json::Object(options)).map_err(OptionsFault::Value)?;
+    let options = CodeExecutionOptions::from_json(&Json::Object(options)).map_err(OptionsFileError::Value)?;
     let options = options.limits(Limits { memory_bytes, ..limits });
     Ok((sources, Options { options, has_report }))
 }
 
-/// The options of a file, as the library would take them.
-fn read_file(path: &Path) -> Result<Map<String, Json>, OptionsFault> {
+/// Reads an options file and checks it, so that errors name the file.
+fn read_file(path: &Path) -> Result<Map<String, Json>, OptionsFileError> {
     let options = read_json(path)?;
     let read = CodeExecutionOptions::from_json(&options);
-    drop(read.map_err(|error| OptionsFault::Options { file: path.display().to_string(), error })?);
+    drop(read.map_err(|error| OptionsFileError::Options { file: path.display().to_string(), error })?);
     Ok(if let Json::Object(options) = options { options } else { Map::new() })
 }
 
-fn lay_over(
-    options: &mut Map<String, Json>,
-    arguments: &RunCodeArguments,
-    memory_bytes: u64,
-) -> Result<(), OptionsFault> {
+/// Overrides the options of the file by those of the command line.
+fn merge_cli(options: &mut Map<String, Json>, arguments: &Arguments) -> Result<(), OptionsFileError> {
     let mut set = |path: &[&str], value: Json| {
         let (last, path) = path.split_last().expect("a path has a key");
         let object = path.iter().fold(&mut *options, |object, key| {
             let member = object.entry(*key).or_insert_with(|| json!({}));
-            member.as_object_mut().expect("the library has looked at it")
+            member.as_object_mut().expect("checked by the library")
         });
         object.insert((*last).to_owned(), value);
     };
@@ -101,7 +99,7 @@ fn lay_over(
     if let Some(args) = &arguments.args {
         let args = value("--args", args)?;
         if !args.is_array() {
-            return Err(OptionsFault::NoArray);
+            return Err(OptionsFileError::NoArray);
         }
         set(&["execute", "args"], args);
     }
@@ -113,8 +111,8 @@ fn lay_over(
         let (name, value) = named_value("--import", text)?;
         set(&["imports", name], value);
     }
-    if arguments.limits.memory.is_some() {
-        set(&["memoryLimitBytes"], json!(memory_bytes));
+    if let Some(Size(bytes)) = arguments.limits.memory {
+        set(&["memoryLimitBytes"], json!(bytes));
     }
     let texts = [("filename", &arguments.filename), ("language", &arguments.language)];
     for (key, text) in texts.into_iter().filter_map(|(key, text)| Some((key, text.as_ref()?))) {
@@ -123,7 +121,7 @@ fn lay_over(
     Ok(())
 }
 
-/// Puts the modules of the directory and the program's own name among the options, and remembers all sources.
+/// Adds the modules of the directory and the name of the program to the options. Returns all sources.
 fn gather(options: &mut Map<String, Json>, entry: Source, path: Option<&Path>, directory: Modules) -> Sources {
     let mut modules = BTreeMap::new();
     let given = options.get("modules").and_then(Json::as_object).into_iter().flatten();
@@ -148,31 +146,31 @@ fn gather(options: &mut Map<String, Json>, entry: Source, path: Option<&Path>, d
 // ---- Values -----------------------------------------------------------------------------------------
 
 /// `NAME=JSON`, or `NAME=@FILE`.
-fn named_value<'a>(option: &'static str, text: &'a str) -> Result<(&'a str, Json), OptionsFault> {
-    let no_value = || OptionsFault::NoValue { option, text: text.to_owned() };
+fn named_value<'a>(option: &'static str, text: &'a str) -> Result<(&'a str, Json), OptionsFileError> {
+    let no_value = || OptionsFileError::NoValue { option, text: text.to_owned() };
     let (name, json) = text.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(no_value)?;
     Ok((name, value(&format!("{option} {name}"), json)?))
 }
 
-/// JSON, or `@FILE`: no JSON begins with that.
-fn value(option: &str, text: &str) -> Result<Json, OptionsFault> {
+/// JSON, or `@FILE`, which JSON cannot begin with.
+fn value(option: &str, text: &str) -> Result<Json, OptionsFileError> {
     if let Some(file) = text.strip_prefix('@') {
         return read_json(&PathBuf::from(file));
     }
-    serde_json::from_str(text).map_err(|error| OptionsFault::NoJson {
+    serde_json::from_str(text).map_err(|error| OptionsFileError::NoJson {
         option: option.to_owned(),
         text: text.to_owned(),
         error,
     })
 }
 
-fn read_json(path: &Path) -> Result<Json, OptionsFault> {
+fn read_json(path: &Path) -> Result<Json, OptionsFileError> {
     let text = source::read_file(path)?;
-    serde_json::from_str(&text).map_err(|error| OptionsFault::File { file: path.display().to_string(), error })
+    serde_json::from_str(&text).map_err(|error| OptionsFileError::File { file: path.display().to_string(), error })
 }
 
-/// For a word where a text in quotes belongs.
-fn hint_at_quotes(text: &str) -> &'static str {
+/// For a word in the place of a string in quotes.
+fn quotes_hint(text: &str) -> &'static str {
     let looks_like_words = text.starts_with(char::is_alphabetic);
-    if looks_like_words { r#" (a text is in double quotes: '"text"')"# } else { "" }
+    if looks_like_words { r#" (strings are in double quotes: '"text"')"# } else { "" }
 }

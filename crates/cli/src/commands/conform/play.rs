@@ -1,53 +1,54 @@
-//! Playing a case: the host's half of its conversation, and what comes of it.
+//! Plays a case: the host side of an exchange with a runner.
 //!
-//! Every line that a runner says has to be one that the case expects. `started` is recommended only, so
-//! but for the cases about it, one that is missing and one too many are passed over.
+//! Every line of the runner must be one that the case expects. `started` is only recommended: a missing or repeated one is
+//! ignored, except in the cases about it.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
+use execbox::core::text::cut;
 use serde_json::{Map, Value as Json};
 use tokio::time::Instant;
 
-use super::case::{Action, Case, Hear, Piece};
-use super::line::{Heard, Lines};
-use super::pattern::{Expected, Kind, clip};
+use super::case::{Action, Case, Piece, Receive};
+use super::line::{Inbound, Lines};
+use super::pattern::{Expected, Kind};
 use super::peer::Target;
 
-/// How long a runner may take for what comes next, if the case does not say.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// The time limit of a step without `within`.
+const STEP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long a `started` that need not come is waited for.
-const STARTED_PATIENCE: Duration = Duration::from_secs(1);
+/// How long to wait for an optional `started`.
+const STARTED_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How long a runner may go on after the last step, and be heard.
-const LAST_WORDS: Duration = Duration::from_millis(250);
+/// How long to read after the last step.
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(250);
 
-/// How many lines of the exchange are kept: the last ones.
-const KEPT_LINES: usize = 12;
+/// The last lines of the exchange that a failure shows.
+const MAX_LINES: usize = 12;
 
-/// How much of a line is kept.
-const KEPT_CHARACTERS: usize = 300;
+/// The most characters of such a line.
+const MAX_CHARS: usize = 300;
 
 /// How a runner failed a case.
 #[derive(Debug, serde::Serialize)]
 pub(crate) struct Failure {
-    /// The step at which it did.
+    /// The line of the step.
     pub(crate) line: usize,
     pub(crate) expected: String,
     pub(crate) came: String,
-    /// What is wrong with what came, if it nearly was what was expected.
+    /// How `came` differs, if the expected message has its type.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) because: Option<String>,
     /// The last lines of the exchange.
     pub(crate) exchange: Vec<String>,
-    /// The end of what the runner wrote to its standard error.
+    /// The stderr tail of the runner.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(crate) stderr: String,
 }
 
-/// Plays a case with a runner of its own. Times are multiplied by `patience`.
-pub(crate) async fn play(case: &Case, target: &Target, patience: f64) -> Result<(), Failure> {
+/// Plays a case with a runner of its own. Time limits are multiplied by `time_factor`.
+pub(crate) async fn play(case: &Case, target: &Target, time_factor: f64) -> Result<(), Failure> {
     let failed = |fault: Fault, exchange: Exchange, stderr: String| Failure {
         line: fault.line.unwrap_or(1),
         expected: fault.expected,
@@ -59,13 +60,13 @@ pub(crate) async fn play(case: &Case, target: &Target, patience: f64) -> Result<
     let peer = match target.connect().await {
         Ok(peer) => peer,
         Err(error) => {
-            let fault = Fault::new("a runner to speak to", format!("an error: {error}"));
+            let fault = Fault::new("a connection to the runner", format!("an error: {error}"));
             return Err(failed(fault, Exchange::default(), String::new()));
         }
     };
     let mut player = Player {
         lines: Lines::new(peer),
-        patience,
+        time_factor,
         is_lenient: !case.needs_started,
         allowed: Vec::new(),
         calls: HashMap::new(),
@@ -75,7 +76,7 @@ pub(crate) async fn play(case: &Case, target: &Target, patience: f64) -> Result<
     match player.play(case).await {
         Ok(()) => Ok(()),
         Err(fault) => {
-            player.lines.wait(Duration::from_millis(20)).await; // For the last of its standard error.
+            player.lines.wait(Duration::from_millis(20)).await; // For the rest of its standard error.
             Err(failed(fault, player.exchange, player.lines.stderr().text()))
         }
     }
@@ -83,21 +84,20 @@ pub(crate) async fn play(case: &Case, target: &Target, patience: f64) -> Result<
 
 struct Player {
     lines: Lines,
-    patience: f64,
-    /// Whether `started` may be left out and repeated.
+    time_factor: f64,
+    /// Whether `started` may be omitted and repeated.
     is_lenient: bool,
-    /// Messages that may come.
+    /// Messages that are accepted at any time.
     allowed: Vec<Expected>,
-    /// The ids of calls, by the names that the case gives to them.
+    /// The ids of calls by their names in the case.
     calls: HashMap<String, String>,
     /// The ids of all calls since the last `done`.
     call_ids: HashSet<String>,
     exchange: Exchange,
 }
 
-/// What went wrong.
 struct Fault {
-    /// In a group; else it is the step's.
+    /// In a group; otherwise that of the step.
     line: Option<usize>,
     expected: String,
     came: String,
@@ -128,15 +128,17 @@ impl Player {
         match action {
             Action::Send(pieces) => self.send(pieces).await?,
             Action::Close => {
-                self.exchange.note("the host closes");
+                self.exchange.note("the host closes the connection");
                 self.lines.close().await;
             }
-            Action::Hear(hear) if self.is_lenient && hear.expected.is_started() => self.pass_started().await,
-            Action::Hear(hear) => self.hear(hear).await?,
-            Action::HearAll { group, within } => self.hear_all(group, *within).await?,
+            Action::Receive(receive) if self.is_lenient && receive.expected.is_started() => {
+                self.receive_started().await
+            }
+            Action::Receive(receive) => self.receive(receive).await?,
+            Action::ReceiveAll { group, within } => self.receive_all(group, *within).await?,
             Action::Allow(expected) => self.allowed.push(expected.clone()),
-            Action::HearNothing(time) => self.hear_nothing(*time).await?,
-            Action::HearEnd { within } => self.hear_end(*within).await?,
+            Action::ReceiveNothing(time) => self.receive_nothing(*time).await?,
+            Action::ReceiveEnd { within } => self.receive_end(*within).await?,
             Action::Wait(time) => self.lines.wait(*time).await,
             Action::Read(reading) => self.lines.is_reading = *reading,
         }
@@ -159,23 +161,23 @@ impl Player {
         if self.lines.send(&bytes, within).await {
             return Ok(());
         }
-        Err(Fault::new("the runner to read what is sent", format!("nothing within {within:?}")))
+        Err(Fault::new("the runner to read the message", format!("nothing within {within:?}")))
     }
 
-    async fn hear(&mut self, Hear { expected, within, eventually }: &Hear) -> Result<(), Fault> {
+    async fn receive(&mut self, Receive { expected, within, eventually }: &Receive) -> Result<(), Fault> {
         let deadline = Deadline::new(self.bound(*within));
         loop {
             let message = self.message(&expected.text, &deadline).await?;
             match expected.check(&message) {
                 Ok(()) => return self.settle(expected, &message),
                 Err(_) if *eventually && Kind::of(&message) == Some(Kind::ToolCall) => {}
-                Err(_) if self.may_come(&message)? => {}
+                Err(_) if self.is_allowed(&message)? => {}
                 Err(mismatch) => return Err(Fault::new(&expected.text, text(&message)).because(&mismatch)),
             }
         }
     }
 
-    async fn hear_all(&mut self, group: &[(usize, Expected)], within: Option<Duration>) -> Result<(), Fault> {
+    async fn receive_all(&mut self, group: &[(usize, Expected)], within: Option<Duration>) -> Result<(), Fault> {
         let deadline = Deadline::new(self.bound(within));
         let mut left: VecDeque<_> = group.iter().collect();
         while let Some((line, first)) = left.front() {
@@ -189,93 +191,93 @@ impl Player {
                         self.settle(expected, &message)?;
                     }
                 }
-                None if self.may_come(&message)? => {}
+                None if self.is_allowed(&message)? => {}
                 None => return Err(at_line(Fault::new(wanted, text(&message)))),
             }
         }
         Ok(())
     }
 
-    async fn hear_nothing(&mut self, time: Duration) -> Result<(), Fault> {
-        let time = time.mul_f64(self.patience);
+    async fn receive_nothing(&mut self, time: Duration) -> Result<(), Fault> {
+        let time = time.mul_f64(self.time_factor);
         let deadline = Deadline::new(time);
         loop {
-            match self.heard(&deadline).await {
-                None | Some(Heard::End) => return Ok(()),
-                Some(heard) => self.pass_over(heard, &format!("nothing for {time:?}"))?,
+            match self.inbound(&deadline).await {
+                None | Some(Inbound::End) => return Ok(()),
+                Some(inbound) => self.check_unexpected(inbound, &format!("nothing for {time:?}"))?,
             }
         }
     }
 
-    async fn hear_end(&mut self, within: Option<Duration>) -> Result<(), Fault> {
-        const EXPECTED: &str = "the runner to end the connection";
+    async fn receive_end(&mut self, within: Option<Duration>) -> Result<(), Fault> {
+        const EXPECTED: &str = "the runner to close the connection";
         let deadline = Deadline::new(self.bound(within));
         loop {
-            match self.heard(&deadline).await {
-                Some(Heard::End) => return Ok(()),
+            match self.inbound(&deadline).await {
+                Some(Inbound::End) => return Ok(()),
                 None => return Err(Fault::new(EXPECTED, deadline.to_string())),
-                Some(heard) => self.pass_over(heard, EXPECTED)?,
+                Some(inbound) => self.check_unexpected(inbound, EXPECTED)?,
             }
         }
     }
 
-    /// Hangs up, and makes sure that nothing more is said than was expected.
+    /// Closes the connection and checks that nothing unexpected follows.
     async fn end(&mut self) -> Result<(), Fault> {
         self.lines.close().await;
-        let deadline = Deadline::new(LAST_WORDS.mul_f64(self.patience));
+        let deadline = Deadline::new(CLOSE_TIMEOUT.mul_f64(self.time_factor));
         loop {
-            match self.heard(&deadline).await {
-                None | Some(Heard::End) => return Ok(()),
-                Some(heard) => self.pass_over(heard, "nothing more")?,
+            match self.inbound(&deadline).await {
+                None | Some(Inbound::End) => return Ok(()),
+                Some(inbound) => self.check_unexpected(inbound, "nothing more")?,
             }
         }
     }
 
-    /// The `started` of a runner that sends one.
-    async fn pass_started(&mut self) {
-        let deadline = Deadline::new(STARTED_PATIENCE.mul_f64(self.patience));
-        match self.lines.hear(deadline.left()).await {
-            Some(Heard::Message(message)) if Kind::of(&message) == Some(Kind::Started) => {
+    /// Receives the `started` of a runner that sends one.
+    async fn receive_started(&mut self) {
+        let deadline = Deadline::new(STARTED_TIMEOUT.mul_f64(self.time_factor));
+        match self.lines.receive(deadline.left()).await {
+            Some(Inbound::Message(message)) if Kind::of(&message) == Some(Kind::Started) => {
                 self.exchange.push('<', &text(&message));
             }
-            Some(other) => self.lines.unhear(other),
+            Some(other) => self.lines.put_back(other),
             None => {}
         }
     }
 
     /// The next message.
     async fn message(&mut self, expected: &str, deadline: &Deadline) -> Result<Map<String, Json>, Fault> {
-        match self.heard(deadline).await {
-            Some(Heard::Message(message)) => Ok(message),
-            Some(Heard::Garbage(fault, line)) => Err(garbage(expected, &fault, line)),
-            Some(Heard::End) => Err(Fault::new(expected, "the end of the connection")),
+        match self.inbound(deadline).await {
+            Some(Inbound::Message(message)) => Ok(message),
+            Some(Inbound::InvalidFrame(fault, line)) => Err(invalid_frame(expected, &fault, line)),
+            Some(Inbound::End) => Err(Fault::new(expected, "the end of the connection")),
             None => Err(Fault::new(expected, deadline.to_string())),
         }
     }
 
-    async fn heard(&mut self, deadline: &Deadline) -> Option<Heard> {
-        let heard = self.lines.hear(deadline.left()).await;
-        match &heard {
-            Some(Heard::Message(message)) => self.exchange.push('<', &text(message)),
-            Some(Heard::Garbage(_, line)) => self.exchange.push('<', line),
-            Some(Heard::End) => self.exchange.note("the runner has ended the connection"),
+    async fn inbound(&mut self, deadline: &Deadline) -> Option<Inbound> {
+        let inbound = self.lines.receive(deadline.left()).await;
+        match &inbound {
+            Some(Inbound::Message(message)) => self.exchange.push('<', &text(message)),
+            Some(Inbound::InvalidFrame(_, line)) => self.exchange.push('<', line),
+            Some(Inbound::End) => self.exchange.note("the runner closed the connection"),
             None => {}
         }
-        heard
+        inbound
     }
 
-    /// Passes over something where nothing was expected.
-    fn pass_over(&mut self, heard: Heard, expected: &str) -> Result<(), Fault> {
-        match heard {
-            Heard::End => Ok(()),
-            Heard::Garbage(fault, line) => Err(garbage(expected, &fault, line)),
-            Heard::Message(message) if self.may_come(&message)? => Ok(()),
-            Heard::Message(message) => Err(Fault::new(expected, text(&message))),
+    /// Fails unless `inbound` is allowed where nothing is expected.
+    fn check_unexpected(&mut self, inbound: Inbound, expected: &str) -> Result<(), Fault> {
+        match inbound {
+            Inbound::End => Ok(()),
+            Inbound::InvalidFrame(fault, line) => Err(invalid_frame(expected, &fault, line)),
+            Inbound::Message(message) if self.is_allowed(&message)? => Ok(()),
+            Inbound::Message(message) => Err(Fault::new(expected, text(&message))),
         }
     }
 
-    /// Whether a message that is not expected now is one that may come.
-    fn may_come(&mut self, message: &Map<String, Json>) -> Result<bool, Fault> {
+    /// Whether a message that this step does not expect is accepted.
+    fn is_allowed(&mut self, message: &Map<String, Json>) -> Result<bool, Fault> {
         if self.is_lenient && Kind::of(message) == Some(Kind::Started) {
             return Ok(true);
         }
@@ -284,12 +286,12 @@ impl Player {
         self.settle(&allowed, message).map(|()| true)
     }
 
-    /// Learns from a message that is as expected.
+    /// Records the call of an expected message.
     fn settle(&mut self, expected: &Expected, message: &Map<String, Json>) -> Result<(), Fault> {
         match (Kind::of(message), message.get("callId")) {
             (Some(Kind::ToolCall), Some(Json::String(id))) => {
                 if !self.call_ids.insert(id.clone()) {
-                    let reason = format!("there was a call with the callId {id:?} before");
+                    let reason = format!("duplicate callId {id:?}");
                     return Err(Fault::new(&expected.text, text(message)).because(&reason));
                 }
                 if let Some(name) = &expected.call {
@@ -303,19 +305,19 @@ impl Player {
     }
 
     fn bound(&self, within: Option<Duration>) -> Duration {
-        within.unwrap_or(PATIENCE).mul_f64(self.patience)
+        within.unwrap_or(STEP_TIMEOUT).mul_f64(self.time_factor)
     }
 }
 
-fn garbage(expected: &str, fault: &str, line: String) -> Fault {
-    Fault::new(expected, clip(line, KEPT_CHARACTERS)).because(&fault)
+fn invalid_frame(expected: &str, fault: &str, line: String) -> Fault {
+    Fault::new(expected, cut(&line, MAX_CHARS)).because(&fault)
 }
 
 fn text(message: &Map<String, Json>) -> String {
-    clip(serde_json::to_string(message).unwrap_or_default(), KEPT_CHARACTERS)
+    cut(&serde_json::to_string(message).unwrap_or_default(), MAX_CHARS)
 }
 
-/// Until when something must have come.
+/// A time limit that has started.
 struct Deadline {
     time: Duration,
     at: Instant,
@@ -337,7 +339,7 @@ impl std::fmt::Display for Deadline {
     }
 }
 
-/// The last lines of what both sides said.
+/// The last lines that both sides sent.
 #[derive(Default)]
 struct Exchange {
     lines: VecDeque<String>,
@@ -345,10 +347,10 @@ struct Exchange {
 
 impl Exchange {
     fn push(&mut self, side: char, text: &str) {
-        if self.lines.len() == KEPT_LINES {
+        if self.lines.len() == MAX_LINES {
             self.lines.pop_front();
         }
-        self.lines.push_back(format!("{side} {}", clip(text.to_owned(), KEPT_CHARACTERS)));
+        self.lines.push_back(format!("{side} {}", cut(text, MAX_CHARS)));
     }
 
     fn note(&mut self, note: &str) {

@@ -1,0 +1,171 @@
+//! `execbox run`: runs one program.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use execbox::{CancellationToken, ErrorCode, ExecuteRequest, ExecuteResult, Limits, Provider};
+use execbox_mcp::Changes;
+use execbox_mcp::config::Config;
+
+use crate::error::CliError;
+use crate::executor::{ExecutorArguments, ExecutorConfig};
+use crate::exit::Exit;
+use crate::limits::LimitArguments;
+use crate::servers::{self, ServerArguments};
+use crate::source::{ProgramArguments, Source};
+use crate::stub;
+use crate::units::Time;
+use crate::{interrupt, report};
+
+/// Run a program and print its result
+///
+/// Prints the result to standard output as JSON, and what the program logs to standard error as it runs, followed by
+/// its error if it fails. The program has no files, no network, no timers and no environment: it can call the tools
+/// that it is granted, and nothing else.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES, after_long_help = LONG_HELP)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    program: ProgramArguments,
+
+    /// Grant the stub tools in FILE, which return canned answers (repeatable)
+    #[arg(long, value_name = "FILE")]
+    tools: Vec<PathBuf>,
+
+    #[command(flatten)]
+    executor: ExecutorArguments,
+
+    /// Print the whole result (outcome, logs, duration) as one line of JSON
+    #[arg(long)]
+    json: bool,
+
+    /// Do not print the log
+    #[arg(short, long)]
+    quiet: bool,
+
+    #[command(flatten)]
+    servers: ServerArguments,
+
+    /// Stop the program after TIME: `2s`, `500ms`; a plain number is milliseconds
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true, help_heading = "Limits", default_value_t = Time(Limits::default().timeout))]
+    timeout: Time,
+
+    #[command(flatten)]
+    limits: LimitArguments,
+}
+
+pub(crate) fn run(arguments: Arguments) -> Result<Exit, CliError> {
+    let job = Job::new(arguments)?;
+    let (result, interrupted) = interrupt::cancel_on_interrupt(|cancellation| job.execute(cancellation));
+    let printed = if job.json { report::print_json(&result) } else { report::print_human(&result, &job.source) };
+    printed.map_err(CliError::Output)?;
+    Ok(match result.error() {
+        Some(error) if interrupted && error.code == ErrorCode::Timeout => Exit::Interrupted,
+        _ => Exit::of_script(&result),
+    })
+}
+
+struct Job {
+    source: Source,
+    stubs: Vec<Provider>,
+    config: Config,
+    limits: Limits,
+    executor: ExecutorConfig,
+    json: bool,
+    quiet: bool,
+}
+
+impl Job {
+    fn new(arguments: Arguments) -> Result<Self, CliError> {
+        let executor = ExecutorConfig::read(&arguments.executor)?;
+        let stubs = stub::load(&arguments.tools)?;
+        let config = servers::read(&arguments.servers, &stubs)?;
+        // Last: the program may be typed by hand, which would be lost if anything else is wrong.
+        let source = Source::read(arguments.program)?;
+        let limits = arguments.limits.limits(arguments.timeout.0);
+        Ok(Self { source, stubs, config, limits, executor, json: arguments.json, quiet: arguments.quiet })
+    }
+
+    fn execute(&self, cancellation: CancellationToken) -> ExecuteResult {
+        let has_servers = !self.config.servers.is_empty();
+        let result = self.executor.run(has_servers, async |executor| {
+            let servers = servers::start(&self.config, Changes::default(), false);
+            tokio::select! {
+                () = servers::settled(&servers) => {}
+                () = cancellation.cancelled() => {}
+            }
+            servers::print_failures(&self.config, &servers);
+            let providers = servers::all_providers(&self.stubs, &servers);
+            let result = executor.execute(self.request(providers, cancellation)).await;
+            servers.close().await;
+            result
+        });
+        result.unwrap_or_else(|error| ExecuteResult::failed(error, Duration::ZERO))
+    }
+
+    fn request(&self, providers: Vec<Provider>, cancellation: CancellationToken) -> ExecuteRequest {
+        let request = ExecuteRequest::new(self.source.code.as_str())
+            .providers(providers)
+            .limits(self.limits)
+            .cancellation(cancellation);
+        if self.quiet { request } else { request.on_log(report::log_sink()) }
+    }
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  execbox run program.ts --tools tools.json
+  execbox run -e '[1, 2, 3].map(x => x * x)'
+  echo '6 * 7' | execbox run --json --timeout 500ms --memory 16MiB
+  execbox run program.ts --config ~/.cursor/mcp.json --timeout 1m
+  execbox run program.ts --executor remote=tcp:127.0.0.1:7000
+
+`--help` also lists the exit codes and the format of tools files.";
+
+const LONG_HELP: &str = r#"Examples:
+  execbox run program.ts --tools tools.json
+  execbox run -e '[1, 2, 3].map(x => x * x)'
+  echo '6 * 7' | execbox run --json --timeout 500ms --memory 16MiB
+  execbox run program.ts --config ~/.cursor/mcp.json --timeout 1m
+
+Executors:
+  inline            in this process, on its main thread
+  worker            in this process, on a separate thread
+  process           in a child process that is killed if it does not stop
+  remote=ADDRESS    on a runner that listens at tcp:HOST:PORT, unix:PATH or ws://HOST:PORT
+
+Programs:
+  Accepts the forms that models write: an expression, statements (the last expression is the result), a
+  top-level `return`, one function, `export default`, TypeScript, a fenced Markdown block.
+
+Tools files:
+  Each provider is a global of the program, each tool an async function of it. A call returns the first
+  answer whose `when` is contained in the input; an answer without `when` matches every input.
+
+  { "providers": { "shop": { "tools": { "list-orders": {
+      "description": "Lists the orders of a shop",
+      "input":  { "type": "object", "properties": { "status": { "type": "string" } } },
+      "output": { "type": "array" },
+      "answers": [
+        { "when": { "status": "open" }, "returns": [{ "id": 7 }] },
+        { "when": { "status": "lost" }, "fails": "there is no such status" },
+        { "returns": [] }
+      ],
+      "delay": "20ms"
+  } } } } }
+
+  `description`, `input`, `output` (JSON Schemas, which are checked) and `delay` are optional; `$comment`
+  is allowed anywhere. A name that is not an identifier is changed into one: `shop.list_orders(…)`.
+
+Exit codes:
+  0    the program succeeded
+  1    the program failed (runtime_error, tool_error, validation_error, serialization_error)
+  2    bad usage or bad input; nothing was run
+  3    the program was stopped by a limit (timeout, memory_limit)
+  4    execbox failed (internal_error, or the result could not be written)
+  130  interrupted by Ctrl-C; a second Ctrl-C ends the process at once
+
+Environment:
+  NO_COLOR              disables colors if set
+  EXECBOX_REMOTE_TOKEN  the token for a remote runner; otherwise EXECBOX_TOKEN"#;

@@ -1,0 +1,175 @@
+//! `execbox tools`: lists or searches the tools of MCP servers.
+
+use std::io;
+use std::path::PathBuf;
+
+use clap::Args;
+use execbox::core::text::cut;
+use execbox::declarations::{self, ToolSignature};
+use execbox::{CancellationToken, Provider};
+use execbox_mcp::Changes;
+use execbox_mcp::server::{Catalogue, FoundTool, Query};
+
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::servers::{self, ServerArguments};
+use crate::stub;
+use crate::terminal::safe_line;
+use crate::{interrupt, report};
+
+/// List or search the tools of MCP servers
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// Print the tools that match these words, best match first [default: all tools]
+    #[arg(value_name = "QUERY")]
+    query: Vec<String>,
+
+    /// Print only tools of this namespace
+    #[arg(long, value_name = "NAME")]
+    namespace: Option<String>,
+
+    /// Print at most COUNT tools
+    #[arg(long, value_name = "COUNT", allow_negative_numbers = true)]
+    limit: Option<usize>,
+
+    /// Print one line of JSON, with signatures
+    #[arg(long)]
+    json: bool,
+
+    /// Include the stub tools in FILE (repeatable)
+    #[arg(long, value_name = "FILE")]
+    tools: Vec<PathBuf>,
+
+    #[command(flatten)]
+    servers: ServerArguments,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<Exit, CliError> {
+    let loaded = load(&arguments.servers, &arguments.tools)?;
+    if let Some(name) = &arguments.namespace {
+        loaded.check_namespace(name)?;
+    }
+    let found = find(arguments, &loaded.providers);
+    let printed = match arguments.json {
+        true => print_json(found, &loaded.providers),
+        false => print_table(&found),
+    };
+    printed.map_err(CliError::Output)?;
+    Ok(loaded.exit())
+}
+
+/// The tools of the servers and of the stub files. The servers are closed: the tools cannot be called.
+pub(super) struct Loaded {
+    pub(super) providers: Vec<Provider>,
+    has_failures: bool,
+}
+
+impl Loaded {
+    pub(super) fn check_namespace(&self, name: &str) -> Result<(), CliError> {
+        let known: Vec<_> = self.providers.iter().map(|provider| provider.name().to_owned()).collect();
+        if known.iter().any(|one| one == name) {
+            return Ok(());
+        }
+        Err(CliError::UnknownNamespace { name: name.to_owned(), known })
+    }
+
+    pub(super) fn exit(&self) -> Exit {
+        if self.has_failures { Exit::ProgramFailed } else { Exit::Success }
+    }
+}
+
+/// Starts the servers, lists their tools, and prints which servers failed.
+pub(super) fn load(arguments: &ServerArguments, stubs: &[PathBuf]) -> Result<Loaded, CliError> {
+    let stubs = stub::load(stubs)?;
+    let config = servers::read(arguments, &stubs)?;
+    if config.servers.is_empty() && config.skipped.is_empty() && stubs.is_empty() {
+        return Err(CliError::NoServer);
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let list = async |cancellation: CancellationToken| {
+        let servers = servers::start(&config, Changes::default(), false);
+        tokio::select! {
+            () = servers::settled(&servers) => {}
+            () = cancellation.cancelled() => return Err(CliError::Interrupted),
+        }
+        let has_failures = servers::print_failures(&config, &servers);
+        let providers = servers::all_providers(&stubs, &servers);
+        servers.close().await;
+        Ok(Loaded { providers, has_failures })
+    };
+    let (loaded, _) = interrupt::cancel_on_interrupt(|cancellation| runtime.block_on(list(cancellation)));
+    runtime.shutdown_background();
+    loaded
+}
+
+/// Collects the pages of the catalogue.
+fn find(arguments: &Arguments, providers: &[Provider]) -> Vec<FoundTool> {
+    let limit = arguments.limit.unwrap_or(usize::MAX);
+    let catalogue = Catalogue::new(providers.to_vec());
+    let mut query =
+        Query { text: arguments.query.join(" "), namespace: arguments.namespace.clone(), ..Query::default() };
+    let mut found = Vec::new();
+    loop {
+        query.limit = Some(limit.saturating_sub(found.len()).min(PAGE));
+        if query.limit == Some(0) {
+            return found;
+        }
+        let page = catalogue.query(&query);
+        found.extend(page.tools);
+        match page.next_offset {
+            Some(offset) => query.offset = offset,
+            None => return found,
+        }
+    }
+}
+
+/// Replaces the descriptions and signatures of the pages, which are cut and share their types, by complete ones.
+fn print_json(mut found: Vec<FoundTool>, providers: &[Provider]) -> io::Result<()> {
+    for tool in &mut found {
+        let provider = providers.iter().find(|provider| provider.name() == tool.namespace);
+        let signature = provider.and_then(|provider| provider.signatures().find(|one| one.safe_name == tool.name));
+        if let Some(signature) = signature {
+            tool.description = declarations::prose(signature.description.unwrap_or_default());
+            tool.signature = declarations::signature(&ToolSignature { description: None, ..signature });
+        }
+    }
+    report::print(&serde_json::to_string(&found).map_err(io::Error::other)?)
+}
+
+/// Prints a line for each tool: its name and the beginning of its description.
+fn print_table(found: &[FoundTool]) -> io::Result<()> {
+    let names: Vec<String> = found.iter().map(|tool| format!("{}.{}", tool.namespace, tool.name)).collect();
+    let width = names.iter().map(String::len).max().unwrap_or_default().min(MAX_NAME);
+    let lines = names.iter().zip(found).map(|(name, tool)| {
+        let summary = tool.description.split_whitespace().collect::<Vec<_>>().join(" ");
+        let summary = cut(&summary, MAX_SUMMARY);
+        safe_line(format!("{name:width$}  {summary}").trim_end()).into_owned()
+    });
+    let lines: Vec<String> = lines.collect();
+    if lines.is_empty() {
+        report::note(&"no matching tools");
+        return Ok(());
+    }
+    report::print(&lines.join("\n"))
+}
+
+/// The most tools of one page of the catalogue.
+const PAGE: usize = 50;
+
+/// The widest columns of the table, in characters.
+const MAX_NAME: usize = 48;
+const MAX_SUMMARY: usize = 100;
+
+const EXAMPLES: &str = "\
+Examples:
+  execbox tools --config ~/.cursor/mcp.json
+  execbox tools --config servers.json create issue
+  execbox tools --server 'time=uvx mcp-server-time' --json
+
+Exit codes:
+  0    all tools were listed
+  1    the tools were listed, except those of servers that failed to start
+  2    bad usage or a bad configuration
+  4    the list could not be written
+  130  interrupted by Ctrl-C";
