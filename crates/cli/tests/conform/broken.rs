@@ -1,4 +1,4 @@
-//! Runners that each break one rule: our own, behind a go-between that changes what is said.
+//! Runners that each violate one rule: our own, behind a proxy that changes messages.
 
 use std::io;
 use std::process::Command;
@@ -14,7 +14,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 
-/// What is broken, and cases that are played to see it, beside the [`USUAL`] ones.
+/// Each fault, and the cases that are played in addition to [`USUAL`].
 const FAULTS: &[(&str, &[&str])] = &[
     ("nothing", &["cancellation-and-transport-failure/", "error-mapping-rules/", "logs/", "truncation/"]),
     ("leaves out started", &["cancellation-and-transport-failure/"]),
@@ -32,7 +32,7 @@ const FAULTS: &[(&str, &[&str])] = &[
     ("forgets the limits of logs", &["truncation/"]),
     ("writes to standard output", &[]),
     ("ends at the first call", &[]),
-    ("ends by garbage", &["hostile-hosts/garbage", "hostile-hosts/invalid-utf-8", "hostile-hosts/a-line"]),
+    ("ends by garbage", &["hostile-hosts/invalid-lines", "hostile-hosts/invalid-utf-8", "hostile-hosts/a-line"]),
     ("does not end with its host", &["cancellation-and-transport-failure/", "hostile-hosts/a-line-that-is-cut-off"]),
     ("believes what errors say of themselves", &["error-mapping-rules/"]),
     ("takes every failure for a tool's", &["error-mapping-rules/"]),
@@ -45,7 +45,7 @@ const FAULTS: &[(&str, &[&str])] = &[
     ("makes null of what cannot cross", &["serialization-contract/"]),
 ];
 
-/// What is played with every broken runner.
+/// The cases that are played with every broken runner.
 const USUAL: &[&str] = &[
     "session-model/",
     "state-machine/",
@@ -58,7 +58,7 @@ const USUAL: &[&str] = &[
     "minimal-transcripts/",
 ];
 
-/// How many broken runners are tested at once.
+/// The number of broken runners that are tested at once.
 const AT_ONCE: usize = 4;
 
 static RUNTIME: LazyLock<Runtime> =
@@ -111,7 +111,7 @@ enum Side {
     Runner,
 }
 
-/// The go-between: what either side says goes through [`Between::pass`].
+/// The proxy: messages of both sides go through [`Proxy::pass`].
 async fn serve(fault: &'static str, stream: TcpStream) -> io::Result<()> {
     let (from_host, mut to_host) = stream.into_split();
     let (near, far) = tokio::io::duplex(1 << 20);
@@ -122,7 +122,7 @@ async fn serve(fault: &'static str, stream: TcpStream) -> io::Result<()> {
     let (heard, mut hearing) = mpsc::unbounded_channel();
     tokio::spawn(listen(Side::Host, from_host, heard.clone()));
     tokio::spawn(listen(Side::Runner, from_runner, heard));
-    let mut between = Between { fault, ..Between::default() };
+    let mut between = Proxy { fault, ..Proxy::default() };
     while let Some((side, line)) = hearing.recv().await {
         let (mut host, mut runner) = (Vec::new(), Vec::new());
         if line.is_empty() && side == Side::Host && fault == "does not end with its host" {
@@ -156,18 +156,18 @@ async fn listen(side: Side, reader: impl AsyncRead + Unpin, heard: mpsc::Unbound
 }
 
 #[derive(Default)]
-struct Between {
+struct Proxy {
     fault: &'static str,
-    /// The id of the execution that runs.
+    /// The id of the running execution.
     active: Option<String>,
-    /// The callIds of calls that are not answered.
+    /// The callIds of pending calls.
     pending: Vec<String>,
     /// Calls that are held back.
     held: Vec<Json>,
 }
 
-impl Between {
-    /// Passes a line on, changed or not; `None` to hang up.
+impl Proxy {
+    /// Forwards a line, possibly changed; `None` closes the connection.
     fn pass(&mut self, side: Side, line: Vec<u8>, host: &mut Vec<u8>, runner: &mut Vec<u8>) -> Option<()> {
         let Ok(mut message) = serde_json::from_slice::<Json>(&line) else {
             if self.fault == "ends by garbage" && side == Side::Host && line != b"\n" {
@@ -184,7 +184,7 @@ impl Between {
         Some(())
     }
 
-    /// Whether to pass it on.
+    /// Whether to forward it.
     fn pass_to_runner(&mut self, message: &mut Json, host: &mut Vec<u8>) -> bool {
         let kind = message["type"].as_str().unwrap_or_default().to_owned();
         match (kind.as_str(), self.fault) {
@@ -275,7 +275,7 @@ impl Between {
         Some(true)
     }
 
-    /// Says the call that is due.
+    /// Sends the next call.
     fn release(&mut self, host: &mut Vec<u8>) {
         if !self.held.is_empty() {
             let call = self.held.remove(0);
