@@ -164,7 +164,7 @@ fn build(specs: &[Spec], root: &Part) -> Graph {
     graph
 }
 
-/// A view of one of the buffers that there are.
+/// A view of one of the buffers.
 fn view(specs: &[Spec], ids: &[NodeId], kind: u8, buffer: usize, offset: u8, len: Option<u8>) -> Node {
     let mut buffers = specs.iter().zip(ids).filter_map(|(spec, id)| match spec {
         Spec::Buffer(bytes, max) => Some((u32::try_from(bytes.len()).unwrap(), max.is_some(), *id)),
