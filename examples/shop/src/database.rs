@@ -1,4 +1,4 @@
-//! SQLite in memory: transactions, rows as records, pages, and what can go wrong.
+//! SQLite in memory: transactions, rows as records, pages, errors.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -16,7 +16,7 @@ use crate::{data, terms};
 pub(crate) struct Database(Mutex<Connection>);
 
 impl Database {
-    /// A new one, filled with [`data`].
+    /// Creates a database with the initial [`data`].
     pub(crate) fn open() -> Result<Self, ShopError> {
         let connection = Connection::open_in_memory()?;
         connection.execute_batch(include_str!("../data/schema.sql"))?;
@@ -24,7 +24,7 @@ impl Database {
         Ok(Self(Mutex::new(connection)))
     }
 
-    /// Does `work` whole or, if it fails, not at all.
+    /// Runs `work` in a transaction, which is rolled back if it fails.
     pub(crate) fn transaction<T>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T, ShopError>,
@@ -36,7 +36,7 @@ impl Database {
         Ok(done)
     }
 
-    /// One page of what `sql` selects.
+    /// One page of the rows that `sql` selects.
     pub(crate) fn page<T: DeserializeOwned>(
         &self,
         sql: &str,
@@ -46,12 +46,12 @@ impl Database {
     ) -> Result<Page<T>, ShopError> {
         let limit = limit.unwrap_or(DEFAULT_LIMIT);
         if !(1..=MAX_LIMIT).contains(&limit) {
-            return Err(ShopError::Invalid(format!("limit is {limit}, but a page has 1 to {MAX_LIMIT} items")));
+            return Err(ShopError::Invalid(format!("invalid limit: expected 1 to {MAX_LIMIT}, got {limit}")));
         }
         let offset = cursor.map_or(Ok(0), str::parse::<u32>);
         let offset = offset.map_err(|_| {
             let cursor = cursor.unwrap_or_default();
-            ShopError::Invalid(format!("there is no page {cursor:?}: pass the next_cursor of the page before"))
+            ShopError::Invalid(format!("unknown cursor {cursor:?}; use the next_cursor of the previous page"))
         })?;
         self.transaction(|db| {
             let total = db.query_row(&format!("SELECT count(*) FROM ({sql})"), filter, |row| row.get(0))?;
@@ -72,7 +72,7 @@ pub(crate) struct Page<T> {
     next_cursor: Option<String>,
 }
 
-/// What `sql` selects. A record is an object of its columns.
+/// The rows that `sql` selects, as objects with one member per column.
 pub(crate) fn rows<T: DeserializeOwned>(
     db: &Connection,
     sql: &str,
@@ -92,7 +92,7 @@ pub(crate) fn rows<T: DeserializeOwned>(
     Ok(records)
 }
 
-/// The first record of [`rows`]; if there is none, `missing` says what to do about it.
+/// The first record of [`rows`]; if there is none, an error with the message `missing`.
 pub(crate) fn row<T: DeserializeOwned>(
     db: &Connection,
     sql: &str,
@@ -111,34 +111,34 @@ fn json(value: ValueRef<'_>) -> Json {
     }
 }
 
-/// The name of a variant, which the database and JSON have in common.
+/// The name of a variant, which is the same in the database and in JSON.
 pub(crate) fn name(variant: Option<impl Serialize>) -> Option<String> {
     let name = serde_json::to_value(variant).ok()?;
     name.as_str().map(str::to_owned)
 }
 
-/// Checks the argument of that name, if it is there.
+/// Checks the argument `name`, if present.
 pub(crate) fn check_date(db: &Connection, name: &str, date: Option<&str>) -> Result<(), ShopError> {
     let Some(date) = date else { return Ok(()) };
-    // SQLite makes the second of March of the thirtieth of February.
+    // SQLite converts February 30 to March 2.
     if db.query_row("SELECT date(?1) IS ?1", [date], |row| row.get(0))? {
         return Ok(());
     }
-    Err(ShopError::Invalid(format!("{name} is {date:?}, which is no date: write YYYY-MM-DD, such as {}", terms::TODAY)))
+    Err(ShopError::Invalid(format!("invalid {name}: expected a date such as {}, got {date:?}", terms::TODAY)))
 }
 
-/// Why a tool does not do what it was asked for.
+/// Why a tool fails.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ShopError {
-    /// The arguments ask for something that is not there or not allowed. Says what to do instead.
+    /// Invalid arguments, with the remedy.
     #[error("{0}")]
     Invalid(String),
     /// The database failed. A bug.
     #[error("the database failed: {0}")]
     Database(#[from] rusqlite::Error),
-    /// A row is no record. A bug.
-    #[error("the database has an odd row: {0}")]
+    /// A row does not match its record. A bug.
+    #[error("invalid row in the database: {0}")]
     Record(#[from] serde_json::Error),
 }
 

@@ -1,11 +1,11 @@
-//! An MCP server to try things with: a small shop of outdoor goods, over an embedded database.
+//! An MCP server for examples: a small shop of outdoor goods with an embedded database.
 //!
-//! - `terms`: the shop's day, its warehouses, what shipping costs.
-//! - `data`: what is in the shop when it opens, the same on every machine and at every start; made of `words`.
-//! - `database`: SQLite in memory, rows as records, pages, and what can go wrong.
-//! - `tools`: what can be done here. Each file holds the records, the arguments and the tools of one matter.
+//! - `terms`: the date, the warehouses and the shipping fees.
+//! - `data`: the initial data, generated from `words`, the same on every machine and at every start.
+//! - `database`: SQLite in memory, rows as records, pages, errors.
+//! - `tools`: the tools, one file per subject with its records, arguments and tools.
 //!
-//! What this does not do: it keeps nothing. What tools write is gone when the server ends.
+//! Nothing is stored: changes are lost when the server ends.
 
 mod data;
 mod database;

@@ -1,12 +1,12 @@
-//! The shop's terms: its day, its warehouses, what shipping costs.
+//! The date, the warehouses and the shipping fees of the shop.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The day that it is in this shop, always. What is late today is late tomorrow, so that examples stay true.
+/// The current date of the shop. It never changes, so that results are reproducible.
 pub(crate) const TODAY: &str = "2026-03-16";
 
-/// Where goods are.
+/// Where goods are stored.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Warehouse {
@@ -14,10 +14,10 @@ pub(crate) enum Warehouse {
     South,
 }
 
-/// Within how many days an order promises to arrive.
+/// The promised delivery time of an order, in days.
 pub(crate) const DELIVERY_DAYS: u32 = 5;
 
-/// What shipping an order costs, in cents, by the value of its goods in cents and their weight in grams.
+/// The shipping fee of an order in cents, by the value of its goods in cents and their weight in grams.
 pub(crate) fn shipping_fee(value_cents: u32, weight_grams: u32) -> u32 {
     match (value_cents, weight_grams) {
         (FREE_SHIPPING_FROM.., _) => 0,

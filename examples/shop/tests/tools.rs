@@ -92,7 +92,7 @@ async fn tools_say_what_they_do_and_whether_they_write() {
 }
 
 #[tokio::test]
-async fn every_shop_is_the_same() {
+async fn every_shop_has_the_same_data() {
     let (one, other) = (client().await, client().await);
     for (name, arguments) in calls() {
         assert_eq!(data(&one, name, arguments.clone()).await, data(&other, name, arguments).await, "{name}");
@@ -104,7 +104,7 @@ async fn every_shop_is_the_same() {
 }
 
 #[tokio::test]
-async fn pages_follow_one_another_and_have_everything_once() {
+async fn pages_contain_every_item_once() {
     let client = client().await;
     let (mut ids, mut cursor, mut total) = (BTreeSet::new(), json!(null), 0);
     loop {
@@ -120,7 +120,7 @@ async fn pages_follow_one_another_and_have_everything_once() {
 }
 
 #[tokio::test]
-async fn the_page_says_how_much_there_is() {
+async fn the_readme_states_the_size_of_the_shop() {
     let client = client().await;
     let total = async |tool| data(&client, tool, json!({})).await["total"].clone();
     let tools = client.list_all_tools().await.unwrap().len();
@@ -132,9 +132,9 @@ async fn the_page_says_how_much_there_is() {
 }
 
 #[tokio::test]
-async fn bad_input_is_told_what_is_wrong_and_what_to_do() {
+async fn invalid_input_is_an_error_with_a_remedy() {
     let client = client().await;
-    let mut told = String::new();
+    let mut errors = String::new();
     for (name, arguments) in [
         ("get_order", json!({ "order_id": 7 })),
         ("get_order", json!({ "order_id": "1042" })),
@@ -159,13 +159,13 @@ async fn bad_input_is_told_what_is_wrong_and_what_to_do() {
     ] {
         let result = call(&client, name, arguments.clone()).await;
         assert_eq!(result.is_error, Some(true), "{name} {arguments}");
-        told += &format!("{name} {arguments}\n    {}\n", text(&result));
+        errors += &format!("{name} {arguments}\n    {}\n", text(&result));
     }
-    insta::assert_snapshot!(told);
+    insta::assert_snapshot!(errors);
 }
 
 #[tokio::test]
-async fn an_order_reserves_its_goods_and_one_that_fails_changes_nothing() {
+async fn orders_reserve_goods_and_failed_orders_change_nothing() {
     let client = client().await;
     let reserved = async |product: &str| {
         let levels = data(&client, "stock_levels", json!({ "product_id": product })).await;
@@ -188,7 +188,7 @@ async fn an_order_reserves_its_goods_and_one_that_fails_changes_nothing() {
 }
 
 #[tokio::test]
-async fn refunds_end_where_the_money_does() {
+async fn refunds_are_limited_to_the_total() {
     let client = client().await;
     let total = data(&client, "get_order", json!({ "order_id": 1601 })).await["total_cents"].as_u64().unwrap();
     let refund = |cents: u64| json!({ "order_id": 1601, "amount_cents": cents, "reason": "It came late" });
@@ -200,7 +200,7 @@ async fn refunds_end_where_the_money_does() {
 }
 
 #[tokio::test]
-async fn goods_that_arrive_can_be_sold() {
+async fn restocked_goods_are_available() {
     let client = client().await;
     let at = json!({ "product_id": "P17", "warehouse": "south" });
     let before = data(&client, "stock_levels", at).await["items"][0]["available"].as_u64().unwrap();

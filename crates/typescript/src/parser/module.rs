@@ -200,7 +200,7 @@ impl Parser<'_, '_> {
         self.request(start)?;
         self.items.names.truncate(first);
         self.items.imports.truncate(import);
-        self.erased(start)
+        Ok(self.erased(start))
     }
 
     /// Whether `type`, the current token, is the modifier of a type import.
@@ -299,7 +299,7 @@ impl Parser<'_, '_> {
         let end = self.before;
         self.end_statement()?;
         if is_type || self.function.is_ambient {
-            return self.erased(start);
+            return Ok(self.erased(start));
         }
         let local = self.name_id(name);
         if let Exported::ByModule(_) = exported
@@ -319,9 +319,9 @@ impl Parser<'_, '_> {
     }
 
     /// Erases the whole statement, which began at `start`.
-    fn erased(&mut self, start: u32) -> Parse<StatementKind> {
+    fn erased(&mut self, start: u32) -> StatementKind {
         self.edits.erase_item(start, self.before);
-        Ok(StatementKind::Nothing)
+        StatementKind::Nothing
     }
 
     fn exported_alias(&self, export: u32) -> Exported {
@@ -371,7 +371,7 @@ impl Parser<'_, '_> {
             self.expect_word("namespace")?;
             self.eat(Kind::Name)?;
             self.end_statement()?;
-            return self.erased(start);
+            return Ok(self.erased(start));
         }
         if self.options.typescript && self.is_word("import") {
             let import = self.token.start;
@@ -472,7 +472,7 @@ impl Parser<'_, '_> {
         if is_type {
             self.items.imports.truncate(import);
             self.items.types.extend(name.map(|(name, _)| name));
-            return self.erased(start);
+            return Ok(self.erased(start));
         }
         if self.options.script {
             return self.refuse(NO_MODULES, start);
@@ -508,7 +508,7 @@ impl Parser<'_, '_> {
                     )?;
                 }
             }
-            return self.erased(start);
+            return Ok(self.erased(start));
         }
         for specifier in &specifiers {
             let name = self.outside_name(specifier.inside_token);
@@ -531,7 +531,7 @@ impl Parser<'_, '_> {
             if let Some(import) = import {
                 self.items.imports.truncate(import);
             }
-            return self.erased(start);
+            return Ok(self.erased(start));
         }
         Ok(StatementKind::Other)
     }

@@ -103,5 +103,5 @@ impl Shop {
 }
 
 pub(super) fn no_customer(id: &str) -> String {
-    format!("there is no customer {id:?}: they are C001, C002 and so on; find the one you mean with list_customers")
+    format!("unknown customer {id:?}: expected an id such as C001; find it with list_customers")
 }

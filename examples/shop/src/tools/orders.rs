@@ -202,7 +202,7 @@ impl Shop {
         Parameters(CreateOrder { customer_id, lines }): Parameters<CreateOrder>,
     ) -> Result<Json<OrderDetails>, ShopError> {
         if !(1..=20).contains(&lines.len()) {
-            return Err(ShopError::Invalid(format!("an order has 1 to 20 lines, and not {}", lines.len())));
+            return Err(ShopError::Invalid(format!("invalid lines: expected 1 to 20, got {}", lines.len())));
         }
         self.database.transaction(|db| {
             check_customer(db, &customer_id)?;
@@ -233,8 +233,8 @@ impl Shop {
             let left = total_cents - refunds.iter().map(|refund| refund.amount_cents).sum::<u32>();
             if amount_cents == 0 || amount_cents > left {
                 return Err(ShopError::Invalid(format!(
-                    "amount_cents is {amount_cents}, but order {order_id} cost {total_cents}, and of that {left} can \
-                     still be refunded"
+                    "invalid amount_cents: expected 1 to {left} (not yet refunded of {total_cents}), got \
+                     {amount_cents} for order {order_id}"
                 )));
             }
             let insert = "INSERT INTO refunds VALUES (NULL, ?, ?, ?, ?)";
@@ -257,7 +257,7 @@ impl Shop {
 
 /// Everything about an order.
 fn order(db: &Connection, id: u32) -> Result<OrderDetails, ShopError> {
-    let missing = || format!("there is no order {id}: find the one you mean with list_orders");
+    let missing = || format!("unknown order {id}; find it with list_orders");
     let address = "SELECT name, street, postcode, city, country
         FROM orders JOIN customers ON customer_id = customers.id WHERE orders.id = ?";
     let lines = "SELECT product_id, name AS product_name, quantity, unit_price_cents
@@ -276,14 +276,14 @@ fn add_line(db: &Connection, order: u32, line: &NewLine) -> Result<(), ShopError
     let NewLine { product_id, quantity } = line;
     check_product(db, product_id)?;
     if !(1..=100).contains(quantity) {
-        return Err(ShopError::Invalid(format!("quantity of {product_id} is {quantity}, but a line has 1 to 100")));
+        return Err(ShopError::Invalid(format!("invalid quantity of {product_id}: expected 1 to 100, got {quantity}")));
     }
     let most = "SELECT warehouse, on_hand - reserved FROM stock WHERE product_id = ? ORDER BY 2 DESC, 1 LIMIT 1";
     let (warehouse, available): (String, u32) =
         db.query_row(most, [product_id], |row| Ok((row.get(0)?, row.get(1)?)))?;
     if available < *quantity {
         return Err(ShopError::Invalid(format!(
-            "{quantity} of {product_id} are not available at one warehouse: most are at {warehouse}, {available}"
+            "not enough stock of {product_id}: {quantity} ordered, at most {available} at one warehouse ({warehouse})"
         )));
     }
     let reserve = "UPDATE stock SET reserved = reserved + ? WHERE product_id = ? AND warehouse = ?";

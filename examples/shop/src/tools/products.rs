@@ -155,7 +155,7 @@ pub(super) fn check_product(db: &Connection, id: &str) -> Result<(), ShopError> 
 }
 
 fn no_product(id: &str) -> String {
-    format!("there is no product {id:?}: they are P01, P02 and so on; find the one you mean with search_products")
+    format!("unknown product {id:?}: expected an id such as P01; find it with search_products")
 }
 
 const PRODUCT: &str = "id, name, category, price_cents,

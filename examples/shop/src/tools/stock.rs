@@ -79,7 +79,7 @@ impl Shop {
         Parameters(Restock { product_id, warehouse, quantity }): Parameters<Restock>,
     ) -> Result<Json<StockLevel>, ShopError> {
         if !(1..=10_000).contains(&quantity) {
-            return Err(ShopError::Invalid(format!("quantity is {quantity}, but 1 to 10000 can arrive at once")));
+            return Err(ShopError::Invalid(format!("invalid quantity: expected 1 to 10000, got {quantity}")));
         }
         self.database.transaction(|db| {
             check_product(db, &product_id)?;
@@ -88,7 +88,8 @@ impl Shop {
                 WHERE product_id = ?1 AND warehouse = ?2";
             db.execute(update, params![product_id, warehouse, quantity])?;
             let sql = format!("{STOCK_LEVEL} WHERE product_id = ?1 AND warehouse = ?2");
-            row(db, &sql, params![product_id, warehouse], || "it is not stocked there".to_owned()).map(Json)
+            row(db, &sql, params![product_id, warehouse], || "the warehouse does not stock this product".to_owned())
+                .map(Json)
         })
     }
 }
