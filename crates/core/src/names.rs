@@ -78,7 +78,7 @@ pub fn check_provider_name(name: &str) -> Result<(), ProviderNameError> {
 }
 
 /// Checks the names of all providers of one execution, and that they are distinct.
-pub fn check_provider_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<(), ProviderNameError> {
+pub(crate) fn check_provider_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<(), ProviderNameError> {
     let mut seen = HashSet::new();
     for name in names {
         check_provider_name(name)?;

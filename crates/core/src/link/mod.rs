@@ -53,7 +53,7 @@ use crate::language::{Language, Reading};
 pub use self::error::{LinkError, LinkFailure, OptionError};
 pub use self::graph::{Graph, LinkedModule};
 pub use self::limits::{MAX_MODULES, MAX_NAME_BYTES, MAX_SOURCE_WORK, MAX_STEPS};
-pub use self::sources::{DEFAULT_FILENAME, Sources, check_global};
+pub use self::sources::{DEFAULT_FILENAME, Sources};
 pub use self::specifier::{Unresolved, resolve};
 
 /// Links `sources`, compiled by `language`, in bounded time.

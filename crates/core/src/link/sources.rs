@@ -104,7 +104,7 @@ fn check_import_key(key: &str) -> Result<(), OptionError> {
 }
 
 /// Checks the name of a global (§3.4).
-pub fn check_global(name: &str) -> Result<(), OptionError> {
+pub(crate) fn check_global(name: &str) -> Result<(), OptionError> {
     let reason = if matches!(name, "undefined" | "NaN" | "Infinity" | "globalThis") {
         "it is a built-in value of the language"
     } else if !is_identifier(name) {

@@ -163,11 +163,6 @@ impl LineDecoder {
             StreamEnd::Clean
         }
     }
-
-    /// How many bytes of the incomplete line are kept: never more than the cap.
-    pub fn incomplete_len(&self) -> usize {
-        self.incomplete.len()
-    }
 }
 
 impl Iterator for LineDecoder {
@@ -279,7 +274,7 @@ mod tests {
         let mut items = Vec::new();
         for chunk in chunks {
             decoder.push(chunk);
-            assert!(decoder.incomplete_len() <= cap);
+            assert!(decoder.incomplete.len() <= cap);
             items.extend(decoder.by_ref().map(|item| item.map(Json::Object)));
         }
         (items, decoder.end())
@@ -311,7 +306,7 @@ mod tests {
         let mut decoder = LineDecoder::new(4);
         for _ in 0..1000 {
             decoder.push(b"xyz");
-            assert!(decoder.incomplete_len() <= 4);
+            assert!(decoder.incomplete.len() <= 4);
         }
         assert_eq!(decoder.next(), Some(Err(LineError::Oversized(4))), "reported before the line ends");
         assert_eq!(decoder.next(), None);

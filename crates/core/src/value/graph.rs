@@ -328,7 +328,7 @@ impl Graph {
     }
 
     /// Removes the stacks of all errors.
-    pub fn forget_stacks(&mut self) {
+    pub(crate) fn forget_stacks(&mut self) {
         for node in &mut self.nodes {
             if let Node::Error(error) = node {
                 error.stack = None;

@@ -16,7 +16,7 @@ mod request;
 mod result;
 mod run;
 
-pub use request::{Bridge, FIRST_FUNCTION, REPORT, Request, add_own_globals};
+pub use request::{Bridge, FIRST_FUNCTION, Request, add_own_globals};
 pub use result::{
     CodeExecutionError, CodeExecutionLog, CodeExecutionResult, Failure, Record, Recorded, RunOutcome, Status, to_graph,
 };

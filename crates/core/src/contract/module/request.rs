@@ -8,7 +8,7 @@ use crate::program::Limits;
 use crate::value::{Datum, FunctionKind, Graph, Node, Reason, SerializationError, Value};
 
 /// The number of the `report` global (§5.2).
-pub const REPORT: u32 = 0;
+pub(crate) const REPORT: u32 = 0;
 
 /// The functions of the captured console (§4.3), with the numbers from 1.
 pub(super) const CONSOLE: [(&str, LogLevel); 5] = [
