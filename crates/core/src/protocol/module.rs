@@ -105,7 +105,9 @@ impl Body for RunCode {
         message.field("language", language);
         message.field("modules", modules);
         message.object("imports", |object| {
-            imports.iter().for_each(|(specifier, bridge)| object.value(specifier, &bridge.value));
+            for (specifier, bridge) in imports {
+                object.value(specifier, &bridge.value);
+            }
         });
         message.value("globals", &globals.value);
         message.field("fn", function);

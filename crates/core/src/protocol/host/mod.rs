@@ -317,7 +317,7 @@ impl<C: HostContract> HostSession<C> {
                 self.terminate("the runner does not support run_code: it did not answer `hello`".to_owned(), now);
             }
             State::Running { deadline: Some(deadline) } if now >= deadline => {
-                self.cancel(Stop::TimedOut { stuck: false }, now)
+                self.cancel(Stop::TimedOut { stuck: false }, now);
             }
             State::Cancelling { deadline, .. } if now >= deadline => {
                 self.terminate("the runner did not finish within the grace period".to_owned(), now);
