@@ -7,11 +7,11 @@
 //!                                                          └──── pattern: does the message match?
 //! ```
 //!
-//! - [`case`]: the steps of a case. [`parse`]: reads a case, with [`message`] for messages in short form.
-//! - [`cases`]: loads and selects cases. [`known`]: the list of known failures.
-//! - [`play`]: the host side of a case, with [`line`](mod@line) for its lines and [`peer`] for its connection. [`pattern`]: messages with
-//!   matchers.
-//! - [`report`]: output.
+//! - [`mod@case`]: the steps of a case; [`parse`] reads one, with [`message`] for messages in short form
+//! - [`cases`] loads and selects cases; [`known`] is the list of known failures
+//! - [`play`]: the host side of a case, with [`mod@line`] for its lines and [`peer`] for its connection
+//! - [`pattern`]: messages with matchers
+//! - [`report`]: output
 //!
 //! The rules of the protocol are in the cases; `conformance/README.md` describes their format.
 
@@ -176,7 +176,7 @@ impl Job {
             }
             let mut results = Vec::new();
             while let Some(result) = playing.join_next().await {
-                let result = result.map_err(|error| io::Error::from(error))?;
+                let result = result.map_err(io::Error::from)?;
                 progress.show(&result.1.name);
                 results.push(result);
             }

@@ -132,7 +132,7 @@ impl Player {
                 self.lines.close().await;
             }
             Action::Receive(receive) if self.is_lenient && receive.expected.is_started() => {
-                self.receive_started().await
+                self.receive_started().await;
             }
             Action::Receive(receive) => self.receive(receive).await?,
             Action::ReceiveAll { group, within } => self.receive_all(group, *within).await?,
@@ -249,7 +249,7 @@ impl Player {
     async fn message(&mut self, expected: &str, deadline: &Deadline) -> Result<Map<String, Json>, Fault> {
         match self.inbound(deadline).await {
             Some(Inbound::Message(message)) => Ok(message),
-            Some(Inbound::InvalidFrame(fault, line)) => Err(invalid_frame(expected, &fault, line)),
+            Some(Inbound::InvalidFrame(fault, line)) => Err(invalid_frame(expected, &fault, &line)),
             Some(Inbound::End) => Err(Fault::new(expected, "the end of the connection")),
             None => Err(Fault::new(expected, deadline.to_string())),
         }
@@ -270,7 +270,7 @@ impl Player {
     fn check_unexpected(&mut self, inbound: Inbound, expected: &str) -> Result<(), Fault> {
         match inbound {
             Inbound::End => Ok(()),
-            Inbound::InvalidFrame(fault, line) => Err(invalid_frame(expected, &fault, line)),
+            Inbound::InvalidFrame(fault, line) => Err(invalid_frame(expected, &fault, &line)),
             Inbound::Message(message) if self.is_allowed(&message)? => Ok(()),
             Inbound::Message(message) => Err(Fault::new(expected, text(&message))),
         }
@@ -309,8 +309,8 @@ impl Player {
     }
 }
 
-fn invalid_frame(expected: &str, fault: &str, line: String) -> Fault {
-    Fault::new(expected, cut(&line, MAX_CHARS)).because(&fault)
+fn invalid_frame(expected: &str, fault: &str, line: &str) -> Fault {
+    Fault::new(expected, cut(line, MAX_CHARS)).because(&fault)
 }
 
 fn text(message: &Map<String, Json>) -> String {
