@@ -11,7 +11,7 @@
 //! - [`cases`] loads and selects cases; [`known`] is the list of known failures
 //! - [`play`]: the host side of a case, with [`mod@line`] for its lines and [`peer`] for its connection
 //! - [`pattern`]: messages with matchers
-//! - [`report`]: output
+//! - [`report`] prints progress, lists and reports
 //!
 //! The rules of the protocol are in the cases; `conformance/README.md` describes their format.
 
