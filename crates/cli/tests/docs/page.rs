@@ -38,8 +38,8 @@ impl Page {
         let mut pages = Vec::new();
         for directory in directories {
             for entry in fs::read_dir(root().join(directory)).unwrap() {
-                let name = entry.unwrap().file_name().into_string().unwrap();
-                if name.ends_with(".md") {
+                let name = entry.unwrap().file_name();
+                if Path::new(&name).extension().is_some_and(|extension| extension == "md") {
                     pages.push(Self::read(Path::new(directory).join(name).to_str().unwrap()));
                 }
             }
