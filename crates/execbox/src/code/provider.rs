@@ -26,6 +26,7 @@ impl CodeExecutionOptions {
     /// # Ok(())
     /// # }
     /// ```
+    #[allow(clippy::needless_pass_by_value)] // as `ExecuteRequest::provider`
     pub fn provider(self, provider: Provider) -> Self {
         let tools = provider.manifest().tools.iter().enumerate();
         let functions = tools.map(|(index, tool)| (tool.safe_name.clone(), function(&provider, index)));
