@@ -1,7 +1,7 @@
-//! Every catalogue in `tests/declarations` gives the declarations beside it.
+//! Each catalogue in `tests/declarations` produces the declarations next to it.
 //!
-//! `NAME.json` is a catalogue as an MCP server could send it, `NAME.d.ts` what guest code is told about it. After a
-//! change that is meant, `UPDATE=1 cargo test -p execbox --test declarations` rewrites them; read the difference.
+//! `NAME.json` is a catalogue as an MCP server could send it, `NAME.d.ts` the declarations for guest code. After an
+//! intended change, `UPDATE=1 cargo test -p execbox --test declarations` rewrites them; read the difference.
 
 use std::path::Path;
 use std::{env, fs};
@@ -10,7 +10,7 @@ use execbox::declarations::{ToolSignature, namespace, signature, type_of};
 use serde_json::{Value, json};
 
 #[test]
-fn catalogues_give_the_declarations_beside_them() {
+fn catalogues_produce_the_expected_declarations() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/declarations");
     let mut cases: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     cases.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
@@ -47,7 +47,7 @@ fn tool(tool: &Value) -> ToolSignature<'_> {
 }
 
 #[test]
-fn a_signature_brings_its_types_along() {
+fn a_signature_includes_its_types() {
     let input = json!({ "type": "object", "properties": { "q": { "type": "string" } }, "required": ["q"] });
     let output =
         json!({ "$ref": "#/$defs/Hit", "$defs": { "Hit": { "properties": { "url": { "type": "string" } } } } });
@@ -58,7 +58,7 @@ fn a_signature_brings_its_types_along() {
 }
 
 #[test]
-fn a_type_alone_is_one_expression() {
+fn type_of_returns_one_expression() {
     assert_eq!(type_of(&json!({ "type": ["array", "null"], "items": { "enum": ["a", 1] } })), "(\"a\" | 1)[] | null");
     assert_eq!(type_of(&json!(true)), "unknown");
     assert_eq!(type_of(&json!(false)), "never");

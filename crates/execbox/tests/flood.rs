@@ -1,5 +1,5 @@
-//! The host's memory beside runners that say more than they should. Alone in its process: other tests would be measured
-//! with it.
+//! The memory of a host while a runner floods it. In a separate test binary, so that other tests do not affect the
+//! measurement.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStrea
 /// How many calls each runner makes.
 const CALLS: usize = 100_000;
 
-/// How much more the host may take meanwhile, in KiB. All the ids together have 20 MB.
-const ROOM_KIB: u64 = 12 << 10;
+/// The allowed growth of the host's memory, in KiB. All ids together have 20 MB.
+const MAX_GROWTH_KIB: u64 = 12 << 10;
 
-/// Resident memory of this process, in KiB, where the system tells.
+/// Resident memory of this process, in KiB, or `None` if the system does not report it.
 fn resident_kib() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
@@ -23,21 +23,21 @@ fn resident_kib() -> Option<u64> {
 
 #[derive(Clone, Copy, PartialEq)]
 enum Runner {
-    /// Reads what it is answered.
+    /// Reads the results of its calls.
     Reads,
-    /// Reads nothing but the beginning.
-    Deaf,
+    /// Reads only the request.
+    NeverReads,
 }
 
-/// Makes its calls, each of another id, and is done.
-async fn floods(peer: DuplexStream, runner: Runner, call: String) {
+/// Sends [`CALLS`] calls with distinct ids, then `done`.
+async fn flood(peer: DuplexStream, runner: Runner, call: String) {
     let (reader, mut writer) = split(peer);
-    let mut heard = BufReader::new(reader).lines();
-    let execute = heard.next_line().await.unwrap().unwrap();
+    let mut lines = BufReader::new(reader).lines();
+    let execute = lines.next_line().await.unwrap().unwrap();
     let id = execute.split("\"id\":\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap().to_owned();
     let reading = async {
-        while runner == Runner::Reads && matches!(heard.next_line().await, Ok(Some(_))) {}
-        if runner == Runner::Deaf {
+        while runner == Runner::Reads && matches!(lines.next_line().await, Ok(Some(_))) {}
+        if runner == Runner::NeverReads {
             std::future::pending::<()>().await;
         }
     };
@@ -54,8 +54,8 @@ async fn floods(peer: DuplexStream, runner: Runner, call: String) {
     tokio::join!(reading, writing);
 }
 
-/// What an execution comes to with such a runner, and by how much the most memory that it took grew.
-async fn beside(runner: Runner, tool: &str, input: &str) -> (ExecuteResult, u64) {
+/// Returns the result of an execution with `runner`, and the growth of the peak memory in KiB.
+async fn execute_with(runner: Runner, tool: &str, input: &str) -> (ExecuteResult, u64) {
     let call = format!(
         "{{\"type\":\"tool_call\",\"callId\":\"CALL\",\"providerName\":\"tools\",\"safeToolName\":\"{tool}\",\"input\":\"{input}\"}}\n"
     );
@@ -63,7 +63,7 @@ async fn beside(runner: Runner, tool: &str, input: &str) -> (ExecuteResult, u64)
         let call = call.clone();
         async move {
             let (here, there) = duplex(1 << 16);
-            tokio::spawn(floods(there, runner, call));
+            tokio::spawn(flood(there, runner, call));
             let (reader, writer) = split(here);
             Ok(StreamTransport::new(reader, writer))
         }
@@ -71,39 +71,39 @@ async fn beside(runner: Runner, tool: &str, input: &str) -> (ExecuteResult, u64)
     let echo = Tool::new("echo", async |input: Json, _| Ok(input));
     let hang = Tool::new("hang", async |_: Json, _| std::future::pending().await);
     let tools = Provider::builder("tools").tools([echo, hang]).build().unwrap();
-    // Who reads may take its time, on whatever machine.
-    let timeout = Duration::from_secs(if runner == Runner::Deaf { 3 } else { 300 });
+    // A runner that reads finishes eventually, also on a slow machine.
+    let timeout = Duration::from_secs(if runner == Runner::NeverReads { 3 } else { 300 });
     let limits = Limits { timeout, memory_bytes: 1 << 20, ..Limits::default() };
     let before = resident_kib().unwrap_or_default();
     let execution = executor.execute(ExecuteRequest::new("1").provider(tools).limits(limits));
-    let mut most = before;
+    let mut peak = before;
     let mut watch = tokio::time::interval(Duration::from_millis(20));
     tokio::pin!(execution);
     let result = loop {
         tokio::select! {
             result = &mut execution => break result,
-            _ = watch.tick() => most = most.max(resident_kib().unwrap_or_default()),
+            _ = watch.tick() => peak = peak.max(resident_kib().unwrap_or_default()),
         }
     };
-    most = most.max(resident_kib().unwrap_or_default());
-    println!("{tool}, {} bytes: {} KiB more", input.len(), most - before);
-    (result, most - before)
+    peak = peak.max(resident_kib().unwrap_or_default());
+    println!("{tool}, {} bytes: {} KiB more", input.len(), peak - before);
+    (result, peak - before)
 }
 
 #[tokio::test]
 async fn memory_does_not_grow_with_the_number_of_calls() {
     for tool in ["echo", "nope"] {
-        let (result, grown) = beside(Runner::Reads, tool, "").await;
+        let (result, grown) = execute_with(Runner::Reads, tool, "").await;
         assert_eq!(result.outcome, Ok(None), "{tool}");
-        assert!(grown < ROOM_KIB, "{tool}: {grown} KiB");
-        // Held up until its time is over: a host listens only to who reads.
-        let (result, grown) = beside(Runner::Deaf, tool, &"x".repeat(2000)).await;
+        assert!(grown < MAX_GROWTH_KIB, "{tool}: {grown} KiB");
+        // The host stops reading from a runner that does not read, until the timeout.
+        let (result, grown) = execute_with(Runner::NeverReads, tool, &"x".repeat(2000)).await;
         assert_eq!(result.error().unwrap().code, ErrorCode::Timeout, "{tool}");
-        assert!(grown < ROOM_KIB, "{tool}, unread: {grown} KiB");
+        assert!(grown < MAX_GROWTH_KIB, "{tool}, unread: {grown} KiB");
     }
     for input in [String::new(), "x".repeat(100_000)] {
-        let (result, grown) = beside(Runner::Deaf, "hang", &input).await;
+        let (result, grown) = execute_with(Runner::NeverReads, "hang", &input).await;
         assert_eq!(result.error().unwrap().code, ErrorCode::InternalError);
-        assert!(grown < ROOM_KIB, "{} bytes each: {grown} KiB", input.len());
+        assert!(grown < MAX_GROWTH_KIB, "{} bytes each: {grown} KiB", input.len());
     }
 }

@@ -1,4 +1,4 @@
-//! The inline executor: behaviour of its own, and behaviour that is the same on every executor.
+//! The inline executor, and behaviour that is the same on every executor.
 
 use std::time::Duration;
 
@@ -13,14 +13,14 @@ fn later() -> Provider {
     Provider::builder("tools").tool(later).build().unwrap()
 }
 
-/// More time than anything here takes on a busy machine.
-fn patient() -> Limits {
+/// A timeout that no test here reaches on a busy machine.
+fn generous_limits() -> Limits {
     Limits { timeout: Duration::from_mins(10), ..Limits::default() }
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn a_guest_that_computes_does_not_stop_the_other_tasks_of_its_thread() {
-    // How often it has its turn is counted in tests/turns.rs.
+async fn a_computing_guest_does_not_block_other_tasks_of_its_thread() {
+    // tests/turns.rs counts the turns.
     let enough = CancellationToken::new();
     let cancel = enough.clone();
     tokio::spawn(async move {
@@ -29,29 +29,29 @@ async fn a_guest_that_computes_does_not_stop_the_other_tasks_of_its_thread() {
         }
         cancel.cancel();
     });
-    let execution = ExecuteRequest::new("for (;;);").limits(patient()).cancellation(enough);
+    let execution = ExecuteRequest::new("for (;;);").limits(generous_limits()).cancellation(enough);
     let result = InlineExecutor::new().unwrap().execute(execution).await;
     assert_eq!(result.error().unwrap().message, "Execution was cancelled");
 }
 
 #[tokio::test]
 async fn logs_stream_while_the_guest_runs() {
-    let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
-    let sink = move |line: &execbox::LogLine| drop(tell.send(line.text.clone()));
+    let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel();
+    let sink = move |line: &execbox::LogLine| drop(sender.send(line.text.clone()));
     let code = "console.log('one'); await tools.later(1); console.warn('two'); for (;;);";
     let seen = CancellationToken::new();
     let execution =
-        ExecuteRequest::new(code).provider(later()).limits(patient()).on_log(sink).cancellation(seen.clone());
+        ExecuteRequest::new(code).provider(later()).limits(generous_limits()).on_log(sink).cancellation(seen.clone());
     let task = tokio::spawn(async move { InlineExecutor::new().unwrap().execute(execution).await });
-    assert_eq!(told.recv().await.as_deref(), Some("one"));
-    assert_eq!(told.recv().await.as_deref(), Some("two"));
+    assert_eq!(receiver.recv().await.as_deref(), Some("one"));
+    assert_eq!(receiver.recv().await.as_deref(), Some("two"));
     assert!(!task.is_finished(), "the lines came before the end");
     seen.cancel();
     assert_eq!(task.await.unwrap().logs, ["one", "two"]);
 }
 
 #[tokio::test]
-async fn inputs_to_the_runner_provider_names_are_checked_before_anything_runs() {
+async fn duplicate_provider_names_are_rejected_before_the_guest_starts() {
     let provider = || Provider::builder("tools").build().unwrap();
     let result = InlineExecutor::new()
         .unwrap()
@@ -63,7 +63,7 @@ async fn inputs_to_the_runner_provider_names_are_checked_before_anything_runs() 
 }
 
 #[test]
-fn without_a_runtime_the_error_says_so() {
+fn execution_without_a_runtime_fails_with_an_error_that_names_it() {
     let result =
         futures_util::FutureExt::now_or_never(InlineExecutor::new().unwrap().execute(ExecuteRequest::new("1")))
             .unwrap();
@@ -71,7 +71,7 @@ fn without_a_runtime_the_error_says_so() {
 }
 
 #[tokio::test]
-async fn prewarming_runs_something_and_disposing_changes_nothing() {
+async fn executions_work_after_prewarm_and_dispose() {
     let executor = InlineExecutor::new().unwrap();
     assert_eq!(executor.prewarm(3).await, Ok(()));
     executor.dispose().await;

@@ -1,9 +1,9 @@
-//! Memory over many executions. Alone in its process: other tests would be measured with it.
+//! Memory over many executions. In a separate test binary, so that other tests do not affect the measurement.
 
 use execbox::{ExecuteRequest, Executor, InlineExecutor, Provider, Tool, ToolError};
 use serde_json::{Value as Json, json};
 
-/// Resident memory of this process, in KiB, where the system tells.
+/// Resident memory of this process, in KiB, or `None` if the system does not report it.
 fn resident_kib() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
@@ -11,7 +11,7 @@ fn resident_kib() -> Option<u64> {
 }
 
 #[tokio::test]
-async fn ten_thousand_executions_leave_memory_flat() {
+async fn memory_does_not_grow_over_ten_thousand_executions() {
     let echo = Tool::new("echo", async |input: Json, _| Ok(input));
     let fail = Tool::new("fail", async |_: Json, _| Err::<Json, _>(ToolError::new("no")));
     let hang = Tool::new("hang", async |_: Json, _| std::future::pending().await);

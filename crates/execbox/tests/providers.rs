@@ -1,4 +1,4 @@
-//! Providers and tools as people build them: names, schemas, typed tools, what a tool learns of its call.
+//! Providers and tools: names, schemas, typed tools, and the context of a call.
 
 use std::sync::{Arc, Mutex};
 
@@ -20,7 +20,7 @@ fn failure(result: &ExecuteResult) -> (ErrorCode, &str) {
     (error.code, &error.message)
 }
 
-/// A range of whole numbers.
+/// A range of integers.
 #[derive(Deserialize, JsonSchema)]
 struct Range {
     /// The first one.
@@ -46,7 +46,7 @@ fn typed() -> Provider {
 }
 
 #[tokio::test]
-async fn a_typed_tool_takes_and_gives_what_its_types_say() {
+async fn a_typed_tool_converts_input_and_result() {
     let result = run(
         [typed()],
         "[await math.sum_up({ from: 1, to: 3 }), await math.sum_up({ from: 9 }), await math.parse('7')]",
@@ -55,7 +55,7 @@ async fn a_typed_tool_takes_and_gives_what_its_types_say() {
 }
 
 #[tokio::test]
-async fn a_typed_tools_numbers_are_finite() {
+async fn infinite_results_of_a_typed_tool_are_serialization_errors() {
     let divide = Tool::typed("divide", async |(a, b): (f64, f64), _| Ok(vec![Some(a / b), None]));
     let provider = Provider::builder("math").tool(divide).build().unwrap();
     let result = run([provider.clone()], "await math.divide([1, 0])").await;
@@ -66,7 +66,7 @@ async fn a_typed_tools_numbers_are_finite() {
 }
 
 #[tokio::test]
-async fn a_typed_tools_input_is_checked_against_its_types() {
+async fn the_input_of_a_typed_tool_is_validated() {
     let result = run([typed()], "await math.sum_up({ to: 'x' })").await;
     let (code, message) = failure(&result);
     assert_eq!(code, ErrorCode::ValidationError);
@@ -78,7 +78,7 @@ async fn a_typed_tools_input_is_checked_against_its_types() {
 }
 
 #[tokio::test]
-async fn any_error_of_a_host_function_becomes_a_tool_error_with_its_message_alone() {
+async fn an_error_of_a_typed_tool_becomes_a_tool_error_with_its_message() {
     let result = run([typed()], "await math.parse('seven')").await;
     assert_eq!(failure(&result), (ErrorCode::ToolError, "invalid digit found in string"));
     let result = run([typed()], "await math.sum_up({ from: 5, to: 1 })").await;
@@ -86,7 +86,7 @@ async fn any_error_of_a_host_function_becomes_a_tool_error_with_its_message_alon
 }
 
 #[test]
-fn a_typed_tool_is_declared_as_its_types_say() {
+fn declarations_of_a_typed_tool_match_its_types() {
     let types = typed().types().to_owned();
     for part in [
         "declare namespace math {",
@@ -101,7 +101,7 @@ fn a_typed_tool_is_declared_as_its_types_say() {
 }
 
 #[tokio::test]
-async fn a_call_reaches_the_provider_and_the_tool_that_it_names() {
+async fn calls_are_dispatched_by_provider_and_tool_name() {
     let answering = |text: &'static str| Tool::new("who", move |_: Json, _| async move { Ok(json!(text)) });
     let first = Provider::builder("first")
         .tool(Tool::new("other", async |_, _| Ok(json!("first.other"))))
@@ -113,7 +113,7 @@ async fn a_call_reaches_the_provider_and_the_tool_that_it_names() {
 }
 
 #[tokio::test]
-async fn a_tool_learns_who_was_called_and_by_which_name() {
+async fn the_tool_context_contains_provider_and_tool_names() {
     let seen: Arc<Mutex<Option<ToolContext>>> = Arc::default();
     let keep = Arc::clone(&seen);
     let tool = Tool::new("scrape-url", move |_: Json, context| {
@@ -128,7 +128,7 @@ async fn a_tool_learns_who_was_called_and_by_which_name() {
 }
 
 #[test]
-fn names_map_both_ways() {
+fn safe_and_original_names_map_to_each_other() {
     let tool = |name: &str| Tool::new(name, async |_, _| Ok(json!(null)));
     let provider = Provider::builder("p").tools(["a-b", "a.b", "delete"].map(tool)).build().unwrap();
     for (original, safe) in [("a-b", "a_b"), ("a.b", "a_b__2"), ("delete", "delete_")] {
@@ -142,7 +142,7 @@ fn names_map_both_ways() {
 }
 
 #[test]
-fn what_cannot_be_built_says_why() {
+fn invalid_providers_are_rejected_with_a_reason() {
     let tool = || Tool::new("t", async |_, _| Ok(json!(null)));
     let reason = |built: Result<Provider, ProviderError>| built.unwrap_err().to_string();
     assert_eq!(

@@ -1,5 +1,5 @@
-//! The runner's driver and the remote executor's, where the stream itself is at fault. What they say is tested in
-//! `execbox-core` (the sessions) and by the contract's cases; here it is about who reads, who waits, and how it ends.
+//! The drivers of the runner and of the remote executor with faulty streams: backpressure, closed connections and failed
+//! writes. The sessions are tested in `execbox-core`, the messages by the cases of the contract.
 
 use std::io::{self, ErrorKind};
 use std::task::{Context, Poll};
@@ -37,7 +37,7 @@ impl Host {
         self.writer.write_all(format!("{message}\n").as_bytes()).await.unwrap();
     }
 
-    async fn hear(&mut self) -> Json {
+    async fn receive(&mut self) -> Json {
         let mut line = String::new();
         self.reader.read_line(&mut line).await.unwrap();
         serde_json::from_str(&line).unwrap()
@@ -45,13 +45,13 @@ impl Host {
 }
 
 #[tokio::test]
-async fn a_host_that_does_not_read_holds_the_guest_up_and_its_timeout_still_comes() {
+async fn a_host_that_does_not_read_blocks_the_guest_until_its_timeout() {
     let mut host = host();
     host.execute("for (let i = 0; ; i++) { tools.echo('x'.repeat(10_000)); await null }", 2_000).await;
     tokio::time::sleep(Duration::from_millis(2_500)).await;
     let mut calls = 0;
     let done = loop {
-        let message = host.hear().await;
+        let message = host.receive().await;
         match message["type"].as_str() {
             Some("tool_call") => calls += 1,
             Some("done") => break message,
@@ -59,11 +59,11 @@ async fn a_host_that_does_not_read_holds_the_guest_up_and_its_timeout_still_come
         }
     };
     assert_eq!(done["error"]["code"], "timeout");
-    assert!((50..2000).contains(&calls), "{calls} calls of 10 kB were said; about a megabyte waits");
+    assert!((50..2000).contains(&calls), "{calls} calls of 10 kB were sent; about a megabyte is buffered");
 }
 
 #[tokio::test]
-async fn the_end_between_lines_is_clean_and_the_end_inside_a_line_is_not() {
+async fn the_runner_fails_if_the_stream_ends_inside_a_line() {
     for (bytes, expected) in [(&b"{}\n"[..], None), (b"{\"type\":", Some(ErrorKind::UnexpectedEof))] {
         let mut host = host();
         host.writer.write_all(bytes).await.unwrap();
@@ -73,17 +73,17 @@ async fn the_end_between_lines_is_clean_and_the_end_inside_a_line_is_not() {
 }
 
 #[tokio::test]
-async fn what_was_said_before_the_end_is_still_written() {
+async fn pending_messages_are_written_after_the_host_shuts_down_its_side() {
     let mut host = host();
     host.execute("'x'.repeat(100_000)", 600_000).await;
-    assert_eq!(host.hear().await["type"], "started");
+    assert_eq!(host.receive().await["type"], "started");
     assert!(!host.reader.fill_buf().await.unwrap().is_empty(), "the beginning of `done`");
     host.writer.shutdown().await.unwrap();
-    assert_eq!(host.hear().await["result"].as_str().map(str::len), Some(100_000));
+    assert_eq!(host.receive().await["result"].as_str().map(str::len), Some(100_000));
     assert!(host.runner.await.unwrap().is_ok());
 }
 
-/// What an executor answers whose connections do `peer`.
+/// Returns the error of an execution whose connections run `peer`.
 async fn with_peer<F, Fut>(peer: F, timeout_ms: u64) -> (ErrorCode, String)
 where
     F: Fn(DuplexStream) -> Fut + Clone + Send + Sync + 'static,
@@ -107,7 +107,7 @@ where
 }
 
 #[tokio::test]
-async fn a_runner_that_goes_away_lies_or_is_silent_ends_the_execution_once() {
+async fn a_closed_invalid_or_silent_connection_ends_the_execution() {
     let gone = with_peer(|_| async {}, 600_000).await;
     assert_eq!(gone, (ErrorCode::InternalError, "the runner closed the connection before it was done".into()));
 
@@ -116,25 +116,25 @@ async fn a_runner_that_goes_away_lies_or_is_silent_ends_the_execution_once() {
     };
     assert_eq!(with_peer(cut_off, 600_000).await.0, ErrorCode::InternalError);
 
-    let garbage = |mut peer: DuplexStream| async move {
+    let invalid = |mut peer: DuplexStream| async move {
         peer.write_all(b"hello\n").await.unwrap();
         let _ = peer.read_to_end(&mut Vec::new()).await;
     };
-    assert_eq!(with_peer(garbage, 600_000).await.0, ErrorCode::InternalError);
+    assert_eq!(with_peer(invalid, 600_000).await.0, ErrorCode::InternalError);
 
     let silent = |mut peer: DuplexStream| async move { drop(peer.read_to_end(&mut Vec::new()).await) };
     assert_eq!(with_peer(silent, 50).await, (ErrorCode::Timeout, "Execution timed out after 50 ms".into()));
 
-    let deaf = |peer: DuplexStream| async move {
+    let never_reads = |peer: DuplexStream| async move {
         std::future::pending::<()>().await;
         drop(peer);
     };
-    assert_eq!(with_peer(deaf, 50).await.0, ErrorCode::Timeout);
+    assert_eq!(with_peer(never_reads, 50).await.0, ErrorCode::Timeout);
 }
 
-/// A connection that cannot be written to. What its peer has said can be read, and then nothing comes, for ever.
+/// A connection whose writes fail. It receives `messages`, last first, and then stays pending.
 struct Unwritable {
-    said: Vec<&'static str>,
+    messages: Vec<&'static str>,
     fails_at_once: bool,
     id: Option<String>,
 }
@@ -151,7 +151,7 @@ impl Transport for Unwritable {
     }
 
     fn poll_receive(&mut self, _: &mut Context<'_>) -> Poll<io::Result<Received>> {
-        let (Some(id), Some(line)) = (&self.id, self.said.pop()) else { return Poll::Pending };
+        let (Some(id), Some(line)) = (&self.id, self.messages.pop()) else { return Poll::Pending };
         Poll::Ready(Ok(Received::Message(line.replace("ID", id).into_bytes())))
     }
 }
@@ -160,7 +160,9 @@ impl Transport for Unwritable {
 async fn a_connection_that_cannot_be_written_to_ends_the_execution_at_once() {
     for fails_at_once in [false, true] {
         let executor =
-            RemoteExecutor::new(move || async move { Ok(Unwritable { said: Vec::new(), fails_at_once, id: None }) });
+            RemoteExecutor::new(
+                move || async move { Ok(Unwritable { messages: Vec::new(), fails_at_once, id: None }) },
+            );
         let limits = Limits { timeout: Duration::from_mins(10), ..Limits::default() };
         let result = executor.execute(ExecuteRequest::new("1").limits(limits)).await;
         let error = result.error().unwrap();
@@ -173,17 +175,17 @@ async fn a_connection_that_cannot_be_written_to_ends_the_execution_at_once() {
 }
 
 #[tokio::test]
-async fn what_a_runner_had_said_before_it_went_away_still_counts() {
+async fn a_result_received_before_a_write_fails_is_kept() {
     let executor = RemoteExecutor::new(|| async {
         let done = r#"{"type":"done","id":"ID","ok":true,"durationMs":1,"logs":[],"result":1}"#;
         let call = r#"{"type":"tool_call","callId":"a","providerName":"tools","safeToolName":"nope"}"#;
-        Ok(Unwritable { said: vec![done, call], fails_at_once: true, id: None })
+        Ok(Unwritable { messages: vec![done, call], fails_at_once: true, id: None })
     });
     assert_eq!(executor.execute(ExecuteRequest::new("1")).await.outcome, Ok(Some(json!(1))));
 }
 
 #[tokio::test]
-async fn a_connection_that_cannot_be_opened_tells_no_address() {
+async fn a_connection_error_does_not_reveal_the_address() {
     let executor = RemoteExecutor::new(|| async {
         Err::<execbox::transport::CommandTransport, _>(std::io::Error::new(
             ErrorKind::ConnectionRefused,
@@ -196,7 +198,7 @@ async fn a_connection_that_cannot_be_opened_tells_no_address() {
     assert_eq!(error.code, ErrorCode::InternalError);
 }
 
-/// What a child writes of itself: its environment, sorted, and its directory.
+/// The environment and the working directory of a child.
 async fn child_of(name: &str, configure: impl Fn(RunnerCommand) -> RunnerCommand) -> String {
     let file = std::env::temp_dir().join(format!("execbox-child-{name}-{}", std::process::id()));
     let command = RunnerCommand::new("/bin/sh").args(["-c", "{ /usr/bin/env; /bin/pwd; } > \"$0\""]).arg(&file);

@@ -1,5 +1,5 @@
-//! `run_code` over connections: attachments or none, runners that do not know runs, and runners that
-//! misbehave. What runs come to is tested by the cases of the module contract.
+//! `run_code` over connections: with and without attachments, with runners that do not support it, and with runners that
+//! misbehave. The cases of the module contract test the results.
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,7 +18,7 @@ use execbox::{
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, duplex, split};
 
-/// A transport that takes no attachments, and notes how long its messages are.
+/// A transport without attachments that records the length of its longest message.
 struct Plain<T> {
     inner: T,
     longest: Arc<Mutex<usize>>,
@@ -40,7 +40,7 @@ impl<T: Transport> Transport for Plain<T> {
     }
 }
 
-/// A runner behind a pipe, with or without attachments; and how long the longest message to it was.
+/// A runner behind a pipe, with or without attachments, and the length of the longest message to it.
 fn remote(attachments: bool) -> (RemoteExecutor, Arc<Mutex<usize>>) {
     let longest = Arc::new(Mutex::new(0));
     let note = Arc::clone(&longest);
@@ -63,7 +63,7 @@ fn executors() -> Vec<(&'static str, Arc<dyn Executor>)> {
         ("inline", Arc::new(InlineExecutor::new().unwrap())),
         ("worker", Arc::new(WorkerExecutor::new().unwrap())),
         ("attachments", Arc::new(remote(true).0)),
-        ("text alone", Arc::new(remote(false).0)),
+        ("no attachments", Arc::new(remote(false).0)),
     ]
 }
 
@@ -97,12 +97,12 @@ fn options() -> CodeExecutionOptions {
 }
 
 #[tokio::test]
-async fn reports_and_lines_are_shown_as_they_come_and_in_order() {
+async fn reports_and_log_lines_are_delivered_in_order_during_the_run() {
     let source = "console.log('a'); report('b'); console.warn('c', 1); await pause(); console.error('d'); for (;;);";
     for (name, executor) in executors() {
-        let told = Arc::new(Mutex::new(Vec::new()));
+        let events = Arc::new(Mutex::new(Vec::new()));
         let seen = CancellationToken::new();
-        let (reports, lines, last) = (Arc::clone(&told), Arc::clone(&told), seen.clone());
+        let (reports, lines, last_line) = (Arc::clone(&events), Arc::clone(&events), seen.clone());
         let pause = HostValue::async_function("pause", async |_| Ok(HostValue::undefined()));
         let options = CodeExecutionOptions::new()
             .global("pause", pause)
@@ -111,20 +111,20 @@ async fn reports_and_lines_are_shown_as_they_come_and_in_order() {
                 let args = line.args.to_tagged_json("args").unwrap();
                 lines.lock().unwrap().push(json!([line.level.as_str(), args]));
                 if line.level == LogLevel::Error {
-                    last.cancel();
+                    last_line.cancel();
                 }
             });
         let run = executor.run_code(source, options);
-        seen.cancelled().await; // while the run goes on
+        seen.cancelled().await; // the run has not ended
         run.terminate(None);
         assert_eq!(run.await.logs.len(), 3, "{name}");
         let expected = json!([["log", ["a"]], "b", ["warn", ["c", 1]], ["error", ["d"]]]);
-        assert_eq!(json!(*told.lock().unwrap()), expected, "{name}");
+        assert_eq!(json!(*events.lock().unwrap()), expected, "{name}");
     }
 }
 
 #[tokio::test]
-async fn a_run_is_the_same_behind_every_wall() {
+async fn a_run_has_the_same_result_on_every_executor() {
     for (name, executor) in executors() {
         let result = executor.run_code(SOURCE, options()).await;
         let json = result.to_json().unwrap();
@@ -142,7 +142,7 @@ async fn a_run_is_the_same_behind_every_wall() {
 }
 
 #[tokio::test]
-async fn large_values_cross_as_they_are_where_they_can() {
+async fn large_values_are_sent_as_attachments_if_supported() {
     let bytes: Vec<u8> = (0..3_000_000_u32).map(|i| i.to_le_bytes()[0]).collect();
     for attachments in [true, false] {
         let (executor, longest) = remote(attachments);
@@ -163,7 +163,7 @@ async fn values_too_deep_for_json_cross_without_attachments() {
 }
 
 #[tokio::test]
-async fn stopping_a_run_stops_it_on_every_executor() {
+async fn terminate_and_the_safety_cap_end_a_run_on_every_executor() {
     for (name, executor) in executors() {
         for source in ["for (;;);", "await new Promise(() => {})", "let n = 3n; for (;;) n *= n"] {
             let limits = Limits { memory_bytes: 1 << 30, ..CodeExecutionOptions::default_limits() };
@@ -186,22 +186,22 @@ async fn stopping_a_run_stops_it_on_every_executor() {
     }
 }
 
-/// A guest that calls for as long as it lives is terminated between two of its calls, and from within one.
+/// A guest that calls in a loop is terminated during a call.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_function_is_called_once_terminate_has_returned() {
+async fn no_function_is_called_after_terminate_returns() {
     for (name, executor) in executors() {
         for (kind, source) in [
             ("sync", "for (;;) now()"),
             ("async", "for (;;) await later()"),
             (
-                "both, in crowds",
+                "both, in batches",
                 "for (;;) await Promise.all(Array.from({ length: 100 }, () => [later(), now()]).flat())",
             ),
         ] {
             let control = Arc::new(OnceLock::<CodeControl>::new());
             let (calls, late) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
             let stopped = CancellationToken::new();
-            // The 50th call terminates the run: whatever is called after it is called too late.
+            // The 50th call terminates the run. Every later call is an error.
             let call = {
                 let (control, calls, late, stopped) =
                     (Arc::clone(&control), Arc::clone(&calls), Arc::clone(&late), stopped.clone());
@@ -229,7 +229,7 @@ async fn no_function_is_called_once_terminate_has_returned() {
     }
 }
 
-/// What a run comes to with a peer that does this.
+/// Returns the result of a run whose connections run `peer`.
 async fn with_peer<F, Fut>(peer: F) -> CodeExecutionResult
 where
     F: Fn(DuplexStream) -> Fut + Clone + Send + Sync + 'static,
@@ -247,12 +247,12 @@ where
     executor.run_code("export default 1", CodeExecutionOptions::new()).await
 }
 
-/// Answers the greeting and says these lines once the run has come.
-async fn says(peer: DuplexStream, lines: &'static [&'static str]) {
+/// Answers `hello`, and sends `lines` after `run_code`.
+async fn reply(peer: DuplexStream, lines: &'static [&'static str]) {
     let (reader, mut writer) = split(peer);
-    let mut heard = BufReader::new(reader).lines();
+    let mut received = BufReader::new(reader).lines();
     writer.write_all(b"{\"type\":\"hello\",\"runCode\":1}\n").await.unwrap();
-    while let Ok(Some(line)) = heard.next_line().await {
+    while let Ok(Some(line)) = received.next_line().await {
         let Some(id) = line.split("\"id\":\"").nth(1).and_then(|rest| rest.split('"').next()) else { continue };
         if line.contains("\"run_code\"") {
             for line in lines {
@@ -263,19 +263,19 @@ async fn says(peer: DuplexStream, lines: &'static [&'static str]) {
 }
 
 #[tokio::test]
-async fn a_runner_that_does_not_know_runs_is_told_apart() {
-    // It ignores what it does not know, as the specification has it. Time is pretended: the patience is long.
+async fn a_runner_without_run_code_is_an_error() {
+    // It ignores unknown messages, as the specification requires. The clock is paused because the timeout is long.
     tokio::time::pause();
-    let deaf = |mut peer: DuplexStream| async move {
+    let ignores = |mut peer: DuplexStream| async move {
         let mut bytes = Vec::new();
         let _ = tokio::io::AsyncReadExt::read_to_end(&mut peer, &mut bytes).await;
     };
-    let error = with_peer(deaf).await.error.unwrap();
+    let error = with_peer(ignores).await.error.unwrap();
     assert_eq!(error.message, "the runner does not support run_code: it did not answer `hello`");
 }
 
 #[tokio::test]
-async fn a_runner_that_misbehaves_ends_the_run_once_and_clearly() {
+async fn a_protocol_violation_ends_the_run_with_an_internal_error() {
     for (lines, message) in [
         (&["{\"type\":\"code_done\",\"id\":\"ID\",\"ok\":true,\"durationMs\":1}"][..], "`result` is missing"),
         (&["nonsense"], "a line is not JSON"),
@@ -291,7 +291,7 @@ async fn a_runner_that_misbehaves_ends_the_run_once_and_clearly() {
             "a second call with the id",
         ),
     ] {
-        let error = with_peer(move |peer| says(peer, lines)).await.error.unwrap();
+        let error = with_peer(move |peer| reply(peer, lines)).await.error.unwrap();
         assert!(error.is_internal);
         assert!(error.message.contains(message), "{error}");
     }
@@ -300,23 +300,23 @@ async fn a_runner_that_misbehaves_ends_the_run_once_and_clearly() {
 }
 
 #[tokio::test]
-async fn a_run_that_is_turned_away_says_so_by_its_own_name() {
+async fn a_rejected_run_has_a_typed_reason_that_a_guest_cannot_forge() {
     let pool = PoolOptions { max_size: 1, queue_limit: 0, ..PoolOptions::for_cores(1) };
     let executor = WorkerExecutor::builder(Runner::new().unwrap()).pool(pool).build();
     let busy = executor.run_code("for (;;);", CodeExecutionOptions::new());
     tokio::time::sleep(Duration::from_millis(100)).await;
-    let refused = executor.run_code("export default 1", CodeExecutionOptions::new()).await.error.unwrap();
-    assert_eq!((refused.is_internal, refused.rejected), (true, Some(Rejected::QueueFull { busy: 1, waiting: 0 })));
+    let rejected = executor.run_code("export default 1", CodeExecutionOptions::new()).await.error.unwrap();
+    assert_eq!((rejected.is_internal, rejected.rejected), (true, Some(Rejected::QueueFull { busy: 1, waiting: 0 })));
     busy.terminate(None);
     assert_eq!(busy.await.status, Status::Terminated);
-    // What a guest throws is never taken for it.
+    // An error of the guest never counts as a rejection.
     let source = "throw Object.assign(new Error('x'), { name: 'InternalError', is_internal: true, internal: true })";
     let thrown = executor.run_code(source, CodeExecutionOptions::new()).await.error.unwrap();
     assert_eq!((thrown.name.as_str(), thrown.is_internal), ("InternalError", false));
 }
 
 #[tokio::test]
-async fn what_a_runner_says_of_other_runs_changes_nothing() {
+async fn messages_of_other_runs_are_ignored() {
     let lines = &[
         "{\"type\":\"code_done\",\"id\":\"another\",\"ok\":true,\"durationMs\":1,\"result\":\"forged\"}",
         "{\"type\":\"hello\",\"runCode\":1}",
@@ -324,6 +324,6 @@ async fn what_a_runner_says_of_other_runs_changes_nothing() {
         "{\"type\":\"code_done\",\"id\":\"ID\",\"ok\":true,\"durationMs\":1,\"result\":\"own\"}",
         "{\"type\":\"code_done\",\"id\":\"ID\",\"ok\":true,\"durationMs\":1,\"result\":\"again\"}",
     ];
-    let result = with_peer(move |peer| says(peer, lines)).await;
+    let result = with_peer(move |peer| reply(peer, lines)).await;
     assert_eq!(result.to_json().unwrap()["result"], "own");
 }

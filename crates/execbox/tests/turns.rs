@@ -1,5 +1,5 @@
-//! Guests that compute on one thread: whose turn it is, and what else happens between turns. Turns and events are counted;
-//! no clock is asked.
+//! Scheduling of computing guests on one thread: the order of turns, and the events between them. The tests count turns
+//! and events and do not use a clock.
 
 use std::io::Write as _;
 use std::os::unix::net::UnixStream;
@@ -19,7 +19,7 @@ type Shared<T> = Arc<Mutex<T>>;
 const GUESTS: usize = 16;
 const TURNS: usize = 50;
 
-/// Its guests compute for [`TURNS`] turns. Each turn is written down, and is a byte in a socket.
+/// Its guests compute for [`TURNS`] turns. Each turn is recorded, and writes a byte to a socket.
 struct Busy {
     socket: Arc<UnixStream>,
     turns: Shared<Vec<usize>>,
@@ -67,25 +67,25 @@ impl Guest for BusyGuest {
     }
 }
 
-/// An executor of busy guests, their turns, and a task that reads what they write: the most bytes that it found at once.
+/// An executor of busy guests, their turns, and the largest number of bytes that a task read from the socket at once.
 fn busy() -> (InlineExecutor, Shared<Vec<usize>>, Shared<usize>) {
     let (socket, peer) = UnixStream::pair().unwrap();
     peer.set_nonblocking(true).unwrap();
     let mut peer = tokio::net::UnixStream::from_std(peer).unwrap();
-    let (turns, most) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(0)));
-    let found = Arc::clone(&most);
+    let (turns, max_read) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(0)));
+    let found = Arc::clone(&max_read);
     tokio::spawn(async move {
         let mut bytes = [0; GUESTS * TURNS];
         while let Ok(count) = peer.read(&mut bytes).await {
-            let mut most = found.lock().unwrap();
-            *most = count.max(*most);
+            let mut max_read = found.lock().unwrap();
+            *max_read = count.max(*max_read);
         }
     });
     let engine = Busy { socket: Arc::new(socket), turns: Arc::clone(&turns), guests: Mutex::new(0) };
-    (InlineExecutor::with_engine(Arc::new(engine), Arc::new(Moves)), turns, most)
+    (InlineExecutor::with_engine(Arc::new(engine), Arc::new(Moves)), turns, max_read)
 }
 
-/// No guest is ever more than two turns ahead of another.
+/// Panics if a guest was more than two turns ahead of another.
 fn assert_fair(turns: &[usize]) {
     let mut counts = [0; GUESTS];
     for guest in turns {
@@ -97,8 +97,8 @@ fn assert_fair(turns: &[usize]) {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn between_any_two_turns_the_runtime_looks_at_its_sockets() {
-    let (executor, turns, most) = busy();
+async fn the_runtime_polls_its_sockets_between_turns() {
+    let (executor, turns, max_read) = busy();
     let tasks = (0..GUESTS).map(|_| {
         let executor = executor.clone();
         tokio::spawn(async move { executor.execute(ExecuteRequest::new("")).await })
@@ -106,21 +106,21 @@ async fn between_any_two_turns_the_runtime_looks_at_its_sockets() {
     for result in join_all(tasks).await {
         assert!(result.unwrap().is_ok());
     }
-    assert!(*most.lock().unwrap() <= 2, "{} turns went by unseen", most.lock().unwrap());
+    assert!(*max_read.lock().unwrap() <= 2, "{} turns between two polls", max_read.lock().unwrap());
     assert_fair(&turns.lock().unwrap());
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn guests_of_one_task_take_turns_too() {
-    let (executor, turns, most) = busy();
+async fn guests_of_one_task_alternate() {
+    let (executor, turns, max_read) = busy();
     let results = join_all((0..GUESTS).map(|_| executor.execute(ExecuteRequest::new("")))).await;
     assert!(results.iter().all(execbox::ExecuteResult::is_ok));
-    assert!(*most.lock().unwrap() <= 2, "{} turns went by unseen", most.lock().unwrap());
+    assert!(*max_read.lock().unwrap() <= 2, "{} turns between two polls", max_read.lock().unwrap());
     assert_fair(&turns.lock().unwrap());
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn guests_that_nobody_polls_any_more_hold_nobody_up() {
+async fn guests_that_are_no_longer_polled_do_not_block_others() {
     let (executor, turns, _) = busy();
     let mut stalled: Vec<_> = (1..GUESTS).map(|_| executor.execute(ExecuteRequest::new(""))).collect();
     for execution in &mut stalled {
@@ -132,7 +132,7 @@ async fn guests_that_nobody_polls_any_more_hold_nobody_up() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn guests_of_several_threads_all_come_to_their_end() {
+async fn guests_of_several_threads_all_finish() {
     let (executor, turns, _) = busy();
     let tasks = (0..GUESTS).map(|_| {
         let executor = executor.clone();
@@ -144,9 +144,9 @@ async fn guests_of_several_threads_all_come_to_their_end() {
     assert_eq!(turns.lock().unwrap().len(), GUESTS * TURNS);
 }
 
-/// A runtime that ends leaves no trace on its thread.
+/// A runtime that is shut down leaves no state on its thread.
 #[test]
-fn guests_of_a_later_runtime_have_their_turns() {
+fn guests_of_a_later_runtime_finish() {
     for _ in 0..3 {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
@@ -157,12 +157,12 @@ fn guests_of_a_later_runtime_have_their_turns() {
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async { assert!(busy().0.execute(ExecuteRequest::new("")).await.is_ok()) });
-    // Nor does it need one to take turns by.
+    // Turns also work without a scheduler.
     let _entered = runtime.enter();
     assert!(block_on(busy().0.execute(ExecuteRequest::new(""))).is_ok());
 }
 
-/// Runs a future on no runtime's scheduler.
+/// Runs a future without the scheduler of a runtime.
 fn block_on<T>(future: impl Future<Output = T>) -> T {
     struct Unpark(std::thread::Thread);
     impl std::task::Wake for Unpark {

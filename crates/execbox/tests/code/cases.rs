@@ -1,14 +1,14 @@
 //! Cases from files.
 //!
-//! A case reads
+//! The format of a case:
 //!
 //! ```text
-//! === what it shows
+//! === the title
 //! options: {"execute": {"fn": "scan"}}     options as data (§3), if any; values in tagged JSON
-//! host: fs, terminate                      what is granted of `host.rs`, if anything
-//! result: tagged JSON | undefined          what the selected export comes to …
-//! status: link_error                       … or how else it ends (`error` where nothing is said)
-//! error: NAME, part of the message         with its name, and some of its message
+//! host: fs, terminate                      functions and values of `host.rs`, if any
+//! result: tagged JSON | undefined          the value of the selected export …
+//! status: link_error                       … or another status (default with `error:`: `error`)
+//! error: NAME, part of the message         its name and a part of its message
 //! at: FILENAME:LINE:COLUMN                 its place, if it matters; `nowhere`
 //! specifier: ./a.js                        its specifier, if it matters
 //! reports: [tagged JSON, …]                what was reported, if it matters
@@ -19,7 +19,7 @@
 //! --- ./lib/math.js
 //! a further module's source (§3.3)
 //! --- then
-//! the entry of a further run, with the same options: what is said above is about the last one
+//! the entry of a further run with the same options; the expectations apply to the last run
 //! ```
 //!
 //! A line that begins with two spaces continues the one above it.
@@ -37,27 +37,27 @@ use serde_json::{Value as Json, json};
 use crate::executors::RUNTIME;
 use crate::host::Host;
 
-/// When a run of a case is taken for stuck.
+/// The safety cap of a run that sets none.
 const CAP: Duration = Duration::from_mins(1);
 
 /// See the [module](self).
 #[derive(Debug, Clone)]
 pub(crate) struct Case {
-    /// After its file and itself.
+    /// `FILE: TITLE`.
     pub(crate) name: String,
     pub(crate) file: String,
     options: Json,
     grants: Vec<String>,
     expected: Expected,
-    /// Entries of one run after the other.
+    /// The entry of each run. The runs follow one another.
     pub(crate) runs: Vec<String>,
     modules: Vec<(String, String)>,
 }
 
-/// What a case says of its last run; what it does not say does not matter.
+/// The expectations of a case for its last run. Fields that are `None` are not checked.
 #[derive(Debug, Clone, Default)]
 struct Expected {
-    /// As text; `undefined` is a word of its own.
+    /// Tagged JSON as text, or `undefined`.
     result: Option<String>,
     status: Option<Status>,
     error: Option<(String, String)>,
@@ -106,7 +106,7 @@ impl Case {
         Self { name, file: file.to_owned(), options, grants, expected, runs, modules }
     }
 
-    /// Runs it: the result of the last run, and what reached the host.
+    /// Returns the result of the last run and the calls that reached the host.
     pub(crate) fn run(&self, executor: &Arc<dyn Executor>) -> (CodeExecutionResult, Json) {
         let mut last = None;
         for entry in &self.runs {
@@ -115,7 +115,7 @@ impl Case {
                 let _runtime = RUNTIME.enter();
                 executor.run_code(entry, self.options(&host))
             };
-            host.hand_control(run.control());
+            host.set_control(run.control());
             last = Some((RUNTIME.block_on(run), host.calls()));
         }
         last.expect("a case has a run")
@@ -131,41 +131,41 @@ impl Case {
         self.modules.iter().fold(options, |options, (specifier, source)| options.module(specifier, source))
     }
 
-    /// Runs it, and panics unless it came to what the case says.
+    /// Panics if the last run differs from the expectations.
     pub(crate) fn check(&self, executor: &Arc<dyn Executor>) {
         let (result, calls) = self.run(executor);
-        let wrong = self.expected.differences(&result, &calls);
-        assert!(wrong.is_empty(), "{}{wrong}\nof {result:#?}", self.name);
+        let differences = self.expected.differences(&result, &calls);
+        assert!(differences.is_empty(), "{}{differences}\nof {result:#?}", self.name);
     }
 }
 
 impl Expected {
-    /// How the result differs, a line for each way.
+    /// Describes each difference on a line.
     fn differences(&self, result: &CodeExecutionResult, calls: &Json) -> String {
-        let told = result.to_json().unwrap();
-        let mut wrong = String::new();
+        let json = result.to_json().unwrap();
+        let mut differences = String::new();
         let status = match (&self.result, &self.error) {
             (Some(_), None) => Status::Success,
             (None, Some(_)) => self.status.unwrap_or(Status::Error),
             _ => panic!("a case has a result, or an error"),
         };
         if result.status != status {
-            let _ = write!(wrong, "\n  ended as {}", told["status"]);
+            let _ = write!(differences, "\n  ended as {}", json["status"]);
         }
         // §4: a result if and only if it succeeded, an error if and only if it did not.
         let succeeded = result.status == Status::Success;
         if result.result.is_some() != succeeded || result.error.is_some() == succeeded {
-            wrong += "\n  has not what its status says";
+            differences += "\n  result and error do not match the status";
         }
-        let came_to = told.get("result").map_or_else(|| "undefined".to_owned(), Json::to_string);
-        if self.result.as_ref().is_some_and(|expected| *expected != came_to) {
-            let _ = write!(wrong, "\n  came to {came_to}");
+        let value = json.get("result").map_or_else(|| "undefined".to_owned(), Json::to_string);
+        if self.result.as_ref().is_some_and(|expected| *expected != value) {
+            let _ = write!(differences, "\n  returned {value}");
         }
         if let Some((name, part)) = &self.error {
             let same =
                 result.error.as_ref().is_some_and(|error| error.name == *name && error.message.contains(part.as_str()));
             if !same {
-                let _ = write!(wrong, "\n  failed with {}", told["error"]);
+                let _ = write!(differences, "\n  failed with {}", json["error"]);
             }
         }
         let error = result.error.clone().unwrap_or_default();
@@ -176,18 +176,18 @@ impl Expected {
             half => format!("{half:?}"),
         };
         let logs: Json =
-            told["logs"].as_array().unwrap().iter().map(|log| json!([log["level"], log["args"]])).collect();
+            json["logs"].as_array().unwrap().iter().map(|log| json!([log["level"], log["args"]])).collect();
         for (what, expected, actual) in [
             ("is at", self.at.as_ref().map(|at| json!(at)), json!(at)),
             ("has the specifier", self.specifier.as_ref().map(|specifier| json!(specifier)), json!(error.specifier)),
-            ("reported", self.reports.clone(), told["reports"].clone()),
+            ("reported", self.reports.clone(), json["reports"].clone()),
             ("logged", self.logs.clone(), logs),
             ("called", self.calls.clone(), calls.clone()),
         ] {
             if expected.is_some_and(|expected| expected != actual) {
-                let _ = write!(wrong, "\n  {what} {actual}");
+                let _ = write!(differences, "\n  {what} {actual}");
             }
         }
-        wrong
+        differences
     }
 }

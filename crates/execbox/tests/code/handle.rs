@@ -1,4 +1,4 @@
-//! A run's handle (§2.2), and its time (§6.4), on every executor.
+//! The handle of a run (§2.2) and its deadline (§6.4), on every executor.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -12,49 +12,49 @@ use crate::Test;
 use crate::executors::RUNTIME;
 
 pub(crate) const TESTS: &[(&str, Test)] = &[
-    ("2.2-handle: a run begins by itself, and is running until it settles", running),
-    ("2.2-handle: it is awaited by value, or by reference", awaited),
-    ("2.2-handle: it is terminated whatever it does", terminated),
-    ("2.2-handle: it is terminated during a synchronous call", terminated_in_a_call),
-    ("2.2-handle: the first reason counts", first_reason),
-    ("2.2-handle: terminating it when it is over changes nothing", terminated_late),
-    ("2.2-handle: its reports are there while it runs, and in the result", reports),
-    ("2.2-handle: what was said before the termination is kept", said_before),
-    ("2.2-handle: dropping it terminates it", dropped),
-    ("2.2-handle: what the host has under way is dropped with it", host_futures),
-    ("2.2-handle: many runs at once do not meet", many),
-    ("2.2-handle: a run whose runtime is gone settles", runtime_gone),
-    ("2.2-handle: without a runtime, the error says so", without_runtime),
-    ("4.3-logs: they have their times, and are cut at their limits", logs),
-    ("5.2-reports: a sink that panics harms nobody", sink_panics),
-    ("2.2-handle: the caller's own budget, as in the specification", budget),
-    ("4-result: the duration is wall time, the memory is what was used", measured),
-    ("6.4-deadline: a run that nobody terminates meets the safety cap", safety_cap),
-    ("10.4-tools: a tool is a thin wrapper around a run", tool),
+    ("2.2-handle: a run starts without being polled and is running until it settles", running),
+    ("2.2-handle: a run can be awaited by value or by reference", awaited),
+    ("2.2-handle: every endless program can be terminated", terminated),
+    ("2.2-handle: a run can be terminated during a synchronous call", terminated_in_a_call),
+    ("2.2-handle: the first reason of termination is kept", first_reason),
+    ("2.2-handle: terminating a finished run has no effect", terminated_late),
+    ("2.2-handle: reports are available during the run and in the result", reports),
+    ("2.2-handle: logs and reports before a termination are kept", kept_before_termination),
+    ("2.2-handle: dropping the handle terminates the run", dropped),
+    ("2.2-handle: pending host futures are dropped with the run", host_futures),
+    ("2.2-handle: concurrent runs are isolated", many),
+    ("2.2-handle: a run whose runtime is shut down settles", runtime_gone),
+    ("2.2-handle: without a runtime, a run fails with an error that names it", without_runtime),
+    ("4.3-logs: lines have timestamps and are truncated at the limits", logs),
+    ("5.2-reports: a panic of the sink does not affect the run", sink_panics),
+    ("2.2-handle: a caller can enforce a budget, as in the specification", budget),
+    ("4-result: the duration is wall time, the memory is the peak", measured),
+    ("6.4-deadline: the safety cap terminates an endless run", safety_cap),
+    ("10.4-tools: a tool can wrap a run", tool),
 ];
 
 fn options() -> CodeExecutionOptions {
     CodeExecutionOptions::new()
 }
 
-/// A function that tells, and one that never answers.
+/// Globals `reached`, which notifies the test, and `hang`, which never settles.
 fn reached() -> (CodeExecutionOptions, Arc<Notify>) {
     let notify = Arc::new(Notify::new());
-    let told = Arc::clone(&notify);
+    let notifier = Arc::clone(&notify);
     let reached = HostValue::function("reached", move |_| {
-        told.notify_one();
+        notifier.notify_one();
         Ok(HostValue::undefined())
     });
     let hang = HostValue::async_function("hang", |_| std::future::pending());
     (options().global("reached", reached).global("hang", hang), notify)
 }
 
-/// What a terminated run tells.
+/// The error message of a terminated run.
 async fn message(run: CodeExecution) -> String {
     let result = run.await;
     assert_eq!(result.status, Status::Terminated, "{result:?}");
     assert!(result.result.is_none());
-    result.error.expect("a run that was terminated says so").message
+    result.error.expect("a terminated run has an error").message
 }
 
 fn running(executor: &Arc<dyn Executor>) {
@@ -72,7 +72,7 @@ fn running(executor: &Arc<dyn Executor>) {
         let mut run = executor.run_code("export default 1", self::options());
         assert_eq!((&mut run).await.status, Status::Success);
         assert!(!run.running());
-        // Some runs are over before they begin.
+        // Invalid options end a run before it starts.
         let nameless = self::options().filename("");
         let mut run = executor.run_code("export default 1", nameless);
         assert_eq!((&mut run).await.status, Status::LinkError);
@@ -86,15 +86,15 @@ fn awaited(executor: &Arc<dyn Executor>) {
         assert_eq!(executor.run_code(source, options()).await.to_json().unwrap()["result"], json!(42));
         let mut run = executor.run_code(source, options());
         assert_eq!((&mut run).await.to_json().unwrap()["result"], json!(42));
-        // Its result was taken. Awaiting it again is a mistake that is told.
-        assert_eq!(run.await.to_json().unwrap()["result"], json!(42), "as often as it is awaited");
+        // A finished run returns its result again.
+        assert_eq!(run.await.to_json().unwrap()["result"], json!(42), "the result of the second await");
         let runs = (0..4).map(|_| executor.run_code(source, options()));
         let results = futures_util::future::join_all(runs).await;
         assert!(results.iter().all(|result| result.status == Status::Success));
     });
 }
 
-/// Programs that compute, wait, or do both, for ever.
+/// Programs that compute or wait without end.
 const ENDLESS: [&str; 16] = [
     "reached(); for (;;);",
     "reached(); for (;;) reached();",
@@ -124,12 +124,12 @@ fn terminated(executor: &Arc<dyn Executor>) {
             assert_eq!(message(run).await, "The run was terminated: enough", "{source}");
         });
     }
-    // Whatever came of a run before, the next one runs.
+    // A later run is not affected.
     let result = RUNTIME.block_on(async { executor.run_code("export default 1", options()).await });
     assert_eq!(result.status, Status::Success);
 }
 
-/// The host's function terminates the run that called it, which then goes on as if nothing were.
+/// A host function terminates the run that calls it. The program continues after the call.
 fn terminated_in_a_call(executor: &Arc<dyn Executor>) {
     for after in ["", "for (;;);", "for (;;) terminate('again');", "await new Promise(() => {})", "throw 1"] {
         let control: Arc<OnceLock<CodeControl>> = Arc::default();
@@ -160,7 +160,7 @@ fn first_reason(executor: &Arc<dyn Executor>) {
             drop(control);
             assert_eq!(message(run).await, expected);
         }
-        // Before it has begun, too.
+        // A run can be terminated before it starts.
         let run = executor.run_code("export default 1", options());
         run.terminate(Some("never mind"));
         let result = run.await;
@@ -188,7 +188,7 @@ fn terminated_late(executor: &Arc<dyn Executor>) {
 
 fn reports(executor: &Arc<dyn Executor>) {
     RUNTIME.block_on(async {
-        let (tell, mut told) = mpsc::unbounded_channel();
+        let (sender, mut receiver) = mpsc::unbounded_channel();
         let next = Arc::new(Notify::new());
         let wait = Arc::clone(&next);
         let go_on = HostValue::async_function("goOn", move |_| {
@@ -199,14 +199,14 @@ fn reports(executor: &Arc<dyn Executor>) {
             }
         });
         let options = options().global("goOn", go_on).on_report(move |report| {
-            drop(tell.send(report.to_tagged_json("report").unwrap()));
+            drop(sender.send(report.to_tagged_json("report").unwrap()));
         });
         let source = "for (const part of [1, { two: 2n }, 'three']) { report(part); await goOn(); }";
         let mut run = executor.run_code(&format!("{source} export default 4"), options);
         let expected = [json!(1), json!({ "two": { "$bigint": "2" } }), json!("three")];
         for count in 1..=3 {
-            assert_eq!(told.recv().await.as_ref(), Some(&expected[count - 1]));
-            // The sink is called first, then the report is in the view.
+            assert_eq!(receiver.recv().await.as_ref(), Some(&expected[count - 1]));
+            // The sink is called before the report is added to `reports()`.
             while run.reports().len() < count {
                 tokio::task::yield_now().await;
             }
@@ -217,11 +217,11 @@ fn reports(executor: &Arc<dyn Executor>) {
         }
         let result = (&mut run).await;
         assert_eq!(result.to_json().unwrap()["reports"], json!(expected));
-        assert_eq!(run.reports(), result.reports, "the view stays when the run is over");
+        assert_eq!(run.reports(), result.reports, "reports() still works after the run");
     });
 }
 
-fn said_before(executor: &Arc<dyn Executor>) {
+fn kept_before_termination(executor: &Arc<dyn Executor>) {
     RUNTIME.block_on(async {
         let (options, reached) = reached();
         let source = "report('before'); console.warn('before', 1); reached(); for (;;);";
@@ -249,7 +249,7 @@ fn dropped(executor: &Arc<dyn Executor>) {
     });
 }
 
-/// Tells when it is dropped.
+/// Sends its name when it is dropped.
 struct Guard(mpsc::UnboundedSender<&'static str>, &'static str);
 
 impl Drop for Guard {
@@ -260,16 +260,16 @@ impl Drop for Guard {
 
 fn host_futures(executor: &Arc<dyn Executor>) {
     let sources = [
-        ("await call()", "the caller terminates it"),
-        ("call(); for (;;);", "it is dropped"),
-        ("call(); export default 1", "it ends without it"),
-        ("call(); throw 1", "it fails without it"),
+        ("await call()", "terminate"),
+        ("call(); for (;;);", "drop"),
+        ("call(); export default 1", "success"),
+        ("call(); throw 1", "failure"),
     ];
     for (source, how) in sources {
         RUNTIME.block_on(async {
-            let (tell, mut told) = mpsc::unbounded_channel();
+            let (sender, mut receiver) = mpsc::unbounded_channel();
             let begun = Arc::new(Notify::new());
-            let (called, in_call) = (Arc::clone(&begun), tell.clone());
+            let (called, in_call) = (Arc::clone(&begun), sender.clone());
             let call = HostValue::async_function("call", move |_| {
                 let guard = Guard(in_call.clone(), "call");
                 called.notify_one();
@@ -278,7 +278,7 @@ fn host_futures(executor: &Arc<dyn Executor>) {
                     std::future::pending().await
                 }
             });
-            let guard = Guard(tell, "promise");
+            let guard = Guard(sender, "promise");
             let promise = HostValue::promise(async move {
                 let _guard = guard;
                 std::future::pending().await
@@ -286,11 +286,11 @@ fn host_futures(executor: &Arc<dyn Executor>) {
             let run = executor.run_code(source, options().global("call", call).global("promise", promise));
             begun.notified().await;
             match how {
-                "the caller terminates it" => run.terminate(None),
-                "it is dropped" => drop(run),
+                "terminate" => run.terminate(None),
+                "drop" => drop(run),
                 _ => drop(run.await),
             }
-            let mut dropped = [told.recv().await.unwrap(), told.recv().await.unwrap()];
+            let mut dropped = [receiver.recv().await.unwrap(), receiver.recv().await.unwrap()];
             dropped.sort_unstable();
             assert_eq!(dropped, ["call", "promise"], "{how}");
         });
@@ -309,7 +309,7 @@ fn many(executor: &Arc<dyn Executor>) {
                     for (let i = 0; i < 5; i++) {
                         globalThis.mine = mine;
                         const back = await echo(mine);
-                        if (back !== mine || globalThis.mine !== mine || number !== mine) throw new Error('we met');
+                        if (back !== mine || globalThis.mine !== mine || number !== mine) throw new Error('shared state');
                         report(back);
                     }
                     return mine;
@@ -367,14 +367,14 @@ fn logs(executor: &Arc<dyn Executor>) {
     let source = "for (let i = 0; i < 10; i++) console.log('x'.repeat(1000)); export default 1";
     let texts = |logs: Vec<CodeExecutionLog>| -> Vec<String> {
         let text = |log: &CodeExecutionLog| log.args.items(log.args.root())?.first()?.as_str().map(str::to_owned);
-        logs.iter().map(|log| text(log).expect("a text")).collect()
+        logs.iter().map(|log| text(log).expect("a string")).collect()
     };
     let few = texts(logged(source, options().limits(log_limits(100, 3500))));
     assert!(few[..3].iter().all(|text| text.len() == 1000) && few[3].ends_with("x…"), "{few:?}");
     assert!(few.iter().map(String::len).sum::<usize>() <= 3500);
     let source = "console.log('before'); console.log('x'.repeat(1e6)); console.log('after'); export default 1";
     let cut = texts(logged(source, options()));
-    assert_eq!((cut[0].as_str(), cut[2].as_str()), ("before", "after"), "a long one swallows no later one");
+    assert_eq!((cut[0].as_str(), cut[2].as_str()), ("before", "after"), "a long line does not remove later ones");
     assert!(cut[1].len() > 30_000 && cut[1].ends_with("x…"), "{}", cut[1].len());
     assert_eq!(logged(source, options().limits(log_limits(0, 0))).len(), 0);
 }
@@ -390,7 +390,7 @@ fn sink_panics(executor: &Arc<dyn Executor>) {
     assert_eq!((&result["result"], &result["reports"]), (&json!(3), &json!([1, 2])));
 }
 
-/// §2.2 and §10.3: a timer of the caller's, and `terminate`.
+/// §2.2 and §10.3: the caller terminates the run after a timer.
 fn budget(executor: &Arc<dyn Executor>) {
     RUNTIME.block_on(async {
         let options = options()
@@ -419,7 +419,7 @@ fn measured(executor: &Arc<dyn Executor>) {
         let result = executor.run_code(source, options().global("wait", wait)).await;
         assert_eq!(result.status, Status::Success);
         assert!(result.duration >= Duration::from_millis(30), "{:?}", result.duration);
-        let used = result.memory_used_bytes.expect("the engine can tell");
+        let used = result.memory_used_bytes.expect("the engine measures memory");
         assert!((1 << 20..16 << 20).contains(&used), "{used} bytes");
     });
 }
@@ -434,7 +434,7 @@ fn safety_cap(executor: &Arc<dyn Executor>) {
     }
 }
 
-/// §10.4: `execute` of a custom tool runs what a model wrote.
+/// §10.4: a custom tool runs code that a model wrote.
 fn tool(executor: &Arc<dyn Executor>) {
     let inner = Arc::clone(executor);
     let evaluate = Tool::new("evaluate", move |input: Json, _| {
@@ -443,7 +443,7 @@ fn tool(executor: &Arc<dyn Executor>) {
             let read_file = HostValue::async_function("readFile", async |args: Args| Ok(HostValue::from(args.str(0)?)));
             let code = input["code"].as_str().unwrap_or_default();
             let run = inner.run_code(code, options().import("thread", [("readFile", read_file)]));
-            let result = run.await.to_json().map_err(|refusal| ToolError::new(refusal.to_string()))?;
+            let result = run.await.to_json().map_err(|error| ToolError::new(error.to_string()))?;
             match result["status"].as_str() {
                 Some("success") => Ok(result["result"].clone()),
                 _ => Err(ToolError::new(result["error"]["message"].as_str().unwrap_or("run failed"))),
@@ -456,7 +456,7 @@ fn tool(executor: &Arc<dyn Executor>) {
         const bad = await tools.evaluate({ code: `export default missing` }).catch((error) => error.message);
         [good, bad]";
     let result = RUNTIME.block_on(executor.execute(ExecuteRequest::new(script).provider(provider)));
-    let told = result.outcome.unwrap().unwrap();
-    assert_eq!(told[0], json!("/a!"));
-    assert!(told[1].as_str().unwrap().starts_with("missing is not defined"), "{told}");
+    let outcome = result.outcome.unwrap().unwrap();
+    assert_eq!(outcome[0], json!("/a!"));
+    assert!(outcome[1].as_str().unwrap().starts_with("missing is not defined"), "{outcome}");
 }

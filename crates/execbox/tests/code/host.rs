@@ -1,4 +1,4 @@
-//! The host of the cases: what a case may be granted, by name.
+//! The host of the cases: functions and values that a case selects by name.
 
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -13,17 +13,17 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    /// Lets `terminate` reach the run.
-    pub(crate) fn hand_control(&self, control: CodeControl) {
+    /// Sets the control that `terminate` uses.
+    pub(crate) fn set_control(&self, control: CodeControl) {
         self.control.set(control).expect("a host has one run");
     }
 
-    /// What reached the host, in order: `[name, [arguments]]`.
+    /// The calls and reports that reached the host, in order: `[name, [arguments]]`.
     pub(crate) fn calls(&self) -> Json {
         Json::from(self.calls.lock().unwrap().clone())
     }
 
-    /// Adds what `name` stands for.
+    /// Adds the functions and values of the group `name`.
     pub(crate) fn grant(&self, name: &str, options: CodeExecutionOptions) -> CodeExecutionOptions {
         match name {
             // The bridged modules of the specification's examples.
@@ -51,7 +51,7 @@ impl Host {
                 let log = self.now("log", |_| Ok(HostValue::undefined()));
                 options.global("console", HostValue::object([log]))
             }
-            // `options.report` (§5.2), with a sink that keeps what it gets.
+            // `options.report` (§5.2), with a sink that records the reports.
             "report" => {
                 let calls = Arc::clone(&self.calls);
                 options.on_report(move |report| {
@@ -72,22 +72,22 @@ impl Host {
                     HostValue::promise(async { Err(HostError::named("RangeError", "the host broke it")) }),
                 )
                 .global("never", HostValue::promise(std::future::pending())),
-            // A value as a global, and a function that gives that value.
+            // A value as a global, and a function that returns the same value.
             "stock" => {
                 let stock = || HostValue::from(json!({ "list": [1] }));
                 global(options.global("stock", stock()), self.now("look", move |_| Ok(stock())))
             }
-            // Gives a string of that length.
+            // Returns a string of the given length.
             "big" => {
                 let big = HostValue::function("big", |args: Args| {
-                    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // the cases say small numbers
+                    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // the cases use small numbers
                     let length = args.number(0)? as usize;
                     Ok(HostValue::from("x".repeat(length)))
                 });
                 options.global("big", big)
             }
             "timers" => global(options, self.later("setTimeout", |_| Ok(HostValue::undefined()))),
-            // Terminates the run that calls it, with the reason that it is given.
+            // Terminates the run that calls it, with the given reason.
             "terminate" => {
                 let control = Arc::clone(&self.control);
                 let terminate = self.now("terminate", move |args| {
@@ -116,7 +116,7 @@ impl Host {
             ("hang".to_owned(), HostValue::async_function("hang", |_| std::future::pending())),
             self.now("twice", |args| Ok(HostValue::from(args.number(0)? * 2.0))),
             self.now("bytesOf", |args| Ok(HostValue::bytes(args.bytes(0)?))),
-            // Functions and promises that are returned.
+            // Functions that return functions and promises.
             self.now("adder", |args| {
                 let base = args.number(0)?;
                 Ok(HostValue::function("adder", move |args| Ok(HostValue::from(base + args.number(0)?))))
@@ -134,21 +134,21 @@ impl Host {
         ]
     }
 
-    /// A function that answers at once.
+    /// A synchronous function.
     fn now(&self, name: &str, call: impl Fn(&Args) -> HostResult + Send + Sync + 'static) -> (String, HostValue) {
-        let (calls, told) = (Arc::clone(&self.calls), name.to_owned());
+        let (calls, own_name) = (Arc::clone(&self.calls), name.to_owned());
         let call = move |args: Args| {
-            record(&calls, &told, &args);
+            record(&calls, &own_name, &args);
             call(&args)
         };
         (name.to_owned(), HostValue::function(name, call))
     }
 
-    /// A function that returns a promise, and takes a while.
+    /// An asynchronous function that yields once.
     fn later(&self, name: &str, call: impl Fn(&Args) -> HostResult + Send + Sync + 'static) -> (String, HostValue) {
-        let (calls, told, call) = (Arc::clone(&self.calls), name.to_owned(), Arc::new(call));
+        let (calls, own_name, call) = (Arc::clone(&self.calls), name.to_owned(), Arc::new(call));
         let call = move |args: Args| {
-            record(&calls, &told, &args);
+            record(&calls, &own_name, &args);
             let call = Arc::clone(&call);
             async move {
                 tokio::task::yield_now().await;
@@ -164,7 +164,7 @@ fn global(options: CodeExecutionOptions, (name, value): (String, HostValue)) -> 
 }
 
 fn record(calls: &Mutex<Vec<Json>>, name: &str, args: &Args) {
-    let args = args.graph().to_tagged_json("args").unwrap_or_else(|refusal| json!(refusal.to_string()));
+    let args = args.graph().to_tagged_json("args").unwrap_or_else(|error| json!(error.to_string()));
     calls.lock().unwrap().push(json!([name, args]));
 }
 
@@ -176,8 +176,8 @@ fn fail(args: &Args) -> HostResult {
     Err(HostError::named("DiskError", args.str(0).unwrap_or("the disk is full")))
 }
 
-/// The first argument, as it came.
-#[allow(clippy::unnecessary_wraps)] // it is called as a function of the host
+/// Returns the first argument unchanged.
+#[allow(clippy::unnecessary_wraps)] // the signature of a host function
 fn first(args: &Args) -> HostResult {
     let mut graph = args.graph().clone();
     graph.set_root(args.get(0).clone());

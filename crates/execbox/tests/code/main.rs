@@ -1,10 +1,10 @@
 //! The module contract (code-execution specification), on every executor.
 //!
-//! - `*.cases`, one file per section of the specification: what runs come to. The format is told in `cases.rs`.
+//! - `*.cases`, one file per section of the specification: results of runs. `cases.rs` documents the format.
 //! - `failures/*.cases` and the snapshots beside them: the whole error of every kind of failure.
-//! - `handle.rs`: §2.2, what a run's handle does. `values.rs`: §3.5, values at random. `options.rs`: §3, options as data.
+//! - `handle.rs`: §2.2, the handle of a run. `values.rs`: §3.5, random values. `options.rs`: §3, options as data.
 //!
-//! Every case on every executor is a test of its own: `cargo test --test code -- worker` runs those of the worker executor.
+//! Each case is a separate test on each executor: `cargo test --test code -- worker` runs those of the worker executor.
 
 mod cases;
 #[path = "../contract/executors.rs"]

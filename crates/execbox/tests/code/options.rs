@@ -1,4 +1,4 @@
-//! Options as data (§3): what is accepted, and the errors of what is not.
+//! Options as data (§3): accepted options, and the errors of invalid ones.
 
 use std::fmt::Write as _;
 use std::path::Path;

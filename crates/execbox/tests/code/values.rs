@@ -1,4 +1,4 @@
-//! Values at random, on every way that they cross (§3.5): there and back they are the same.
+//! Random values (§3.5) are unchanged after a round trip through the guest, by every path into and out of it.
 
 use std::sync::{Arc, Mutex};
 
@@ -11,9 +11,10 @@ use crate::Test;
 use crate::executors::RUNTIME;
 use execbox_testkit::graphs::any_graph;
 
-pub(crate) const TESTS: &[(&str, Test)] = &[("3.5-values: any value survives every way across", any_value)];
+pub(crate) const TESTS: &[(&str, Test)] =
+    &[("3.5-values: any value is unchanged after a round trip by every path", any_value)];
 
-/// Everything that the host gives comes back: by itself, and in what the host's functions are called with.
+/// Returns each value of the host in the result and in a call of a host function.
 const SOURCE: &str = "
     import { imported, take, give, giveLater, promised } from 'host';
     export default async function (arg) {
@@ -23,8 +24,8 @@ const SOURCE: &str = "
         return all;
     }";
 
-/// How many ways there are in.
-const WAYS: usize = 6;
+/// The number of paths into the guest.
+const PATHS: usize = 6;
 
 fn any_value(executor: &Arc<dyn Executor>) {
     let config = Config { cases: 64, failure_persistence: None, ..Config::default() };
@@ -34,15 +35,15 @@ fn any_value(executor: &Arc<dyn Executor>) {
             let options = options(&graph, &taken);
             let result = RUNTIME.block_on(async { executor.run_code(SOURCE, options).await });
             prop_assert_eq!(result.status, Status::Success, "{:?}", result.error);
-            prop_assert_eq!(&*result.result.unwrap(), &array(vec![graph.clone(); WAYS]));
-            prop_assert_eq!(&*taken.lock().unwrap(), &vec![array(vec![graph.clone()]); WAYS]);
+            prop_assert_eq!(&*result.result.unwrap(), &array(vec![graph.clone(); PATHS]));
+            prop_assert_eq!(&*taken.lock().unwrap(), &vec![array(vec![graph.clone()]); PATHS]);
             prop_assert_eq!(&*result.reports[0], &graph);
             Ok(())
         })
         .unwrap();
 }
 
-/// Gives the graph by every way, and takes what comes back.
+/// Passes `graph` by every path, and records the arguments of `take` in `taken`.
 fn options(graph: &Graph, taken: &Arc<Mutex<Vec<Graph>>>) -> CodeExecutionOptions {
     let value = || HostValue::from(graph.clone());
     let (now, later, promised, taken) = (graph.clone(), graph.clone(), value(), Arc::clone(taken));

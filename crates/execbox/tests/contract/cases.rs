@@ -1,17 +1,17 @@
 //! Cases from files, and the tools that they call.
 //!
-//! A case reads
+//! The format of a case:
 //!
 //! ```text
-//! === what it shows
-//! result: JSON | undefined          what the execution comes to …
-//! error: CODE, part of the message  … or this, name and stack rendered with it
-//! thrown: ["NAME" | null, "…"]      the error's name and exact message, if they matter
-//! at: LINE:COLUMN                   where the error came from, if it matters
+//! === the title
+//! result: JSON | undefined          the result of the execution …
+//! error: CODE, part of the message  … or the error, rendered with name and stack
+//! thrown: ["NAME" | null, "…"]      the name and the exact message of the error, if they matter
+//! at: LINE:COLUMN                   the position of the error, if it matters
 //! logs: ["…"]                       the log, if it matters
-//! calls: [["tool", JSON], …]        what reached the host, if it matters
-//! limits: {"maxLogLines": 2}        other limits than the default
-//! moves: log log hi | return 1      the same program for the scripted engine, if it can be told there
+//! calls: [["tool", JSON], …]        the calls that reached the host, if they matter
+//! limits: {"maxLogLines": 2}        limits that differ from the default
+//! moves: log log hi | return 1      the same program for the scripted engine, if it can express it
 //! ---
 //! the program
 //! ```
@@ -39,7 +39,7 @@ pub(crate) struct Case {
     pub(crate) code: String,
 }
 
-/// All of them, named after their file and themselves.
+/// All cases. Their names are `FILE: TITLE`.
 pub(crate) fn cases() -> Vec<Case> {
     let files = CaseFile::read_all(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/contract"));
     files.iter().flat_map(|file| file.cases.iter().map(|case| parse(file.name(), case))).collect()
@@ -68,7 +68,7 @@ fn parse(section: &str, text: &cases::Case) -> Case {
 }
 
 fn limits(json: &Json) -> Limits {
-    let mut limits = patient();
+    let mut limits = generous_limits();
     for (key, value) in json.as_object().unwrap() {
         let value = value.as_u64().unwrap();
         let count = || usize::try_from(value).unwrap();
@@ -83,12 +83,12 @@ fn limits(json: &Json) -> Limits {
     limits
 }
 
-/// The default limits, and more time than any program here takes on a busy machine.
-pub(crate) fn patient() -> Limits {
+/// The default limits with a timeout that no terminating program here reaches on a busy machine.
+pub(crate) fn generous_limits() -> Limits {
     Limits { timeout: Duration::from_mins(10), ..Limits::default() }
 }
 
-/// What reached the host.
+/// The calls that reached the host, in order: `[tool, input]`.
 pub(crate) type Calls = Arc<Mutex<Vec<Json>>>;
 
 /// The tools of every case.
@@ -142,7 +142,7 @@ pub(crate) fn tools(calls: &Calls) -> Provider {
         .unwrap()
 }
 
-/// Whether it came to what the case says.
+/// Fails with a description of the differences between the result and the expectations.
 pub(crate) fn check(case: &Case, result: &ExecuteResult, calls: &Calls) -> Result<(), String> {
     let outcome = match &result.outcome {
         Ok(None) => "undefined".to_owned(),
@@ -159,23 +159,23 @@ pub(crate) fn check(case: &Case, result: &ExecuteResult, calls: &Calls) -> Resul
         _ => false,
     };
     let at = result.error().and_then(|error| error.position).map(|at| at.to_string());
-    let mut wrong = String::new();
+    let mut differences = String::new();
     let thrown = result.error().map(|error| json!([error.name, error.message]));
     if case.thrown.is_some() && case.thrown != thrown {
-        let _ = write!(wrong, "\n  threw {thrown:?}");
+        let _ = write!(differences, "\n  threw {thrown:?}");
     }
     if case.at.is_some() && case.at != at {
-        let _ = write!(wrong, "\n  came from {at:?}");
+        let _ = write!(differences, "\n  position {at:?}");
     }
     if !as_expected {
-        let _ = write!(wrong, "\n  came to {outcome}");
+        let _ = write!(differences, "\n  returned {outcome}");
     }
     if case.logs.as_ref().is_some_and(|logs| *logs != json!(result.logs)) {
-        let _ = write!(wrong, "\n  logged {:?}", result.logs);
+        let _ = write!(differences, "\n  logged {:?}", result.logs);
     }
     let calls = json!(*calls.lock().unwrap());
     if case.calls.as_ref().is_some_and(|expected| *expected != calls) {
-        let _ = write!(wrong, "\n  called {calls}");
+        let _ = write!(differences, "\n  called {calls}");
     }
-    if wrong.is_empty() { Ok(()) } else { Err(format!("{}{wrong}", case.name)) }
+    if differences.is_empty() { Ok(()) } else { Err(format!("{}{differences}", case.name)) }
 }

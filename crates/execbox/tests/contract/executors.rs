@@ -70,7 +70,7 @@ async fn child() -> std::io::Result<CommandTransport> {
     CommandTransport::spawn(std::process::Command::new(std::env::current_exe()?).arg("execbox-runner"))
 }
 
-/// A runner at the other end of a pipe in memory that is smaller than any message.
+/// A runner behind an in-memory pipe that is smaller than any message.
 fn narrow_pipe(runner: Runner) -> RemoteExecutor {
     RemoteExecutor::new(move || {
         let runner = runner.clone();

@@ -1,7 +1,7 @@
 //! The script contract on every executor: the cases in `*.cases`, one file per section of
-//! the runner specification, and in `time.rs` what needs a clock or a host of its own.
+//! the runner specification, and in `time.rs` tests that need a clock or a special host.
 //!
-//! Every case on every executor is a test of its own: `cargo test --test contract -- worker` runs those of
+//! Each case is a separate test on each executor: `cargo test --test contract -- worker` runs those of
 //! the worker executor.
 
 mod cases;

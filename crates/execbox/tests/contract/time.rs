@@ -1,4 +1,4 @@
-//! Time, cancellation, and what the host sees, on every executor.
+//! Timeouts, cancellation and events, on every executor.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -7,20 +7,20 @@ use execbox::{CancellationToken, ErrorCode, ExecuteRequest, Executor, Limits, Pr
 use libtest_mimic::Trial;
 use serde_json::{Value as Json, json};
 
-use crate::cases::{Calls, patient, tools};
+use crate::cases::{Calls, generous_limits, tools};
 use crate::executors::{Accepts, NamedExecutor, RUNTIME};
 
 type Test = fn(&Arc<dyn Executor>, Accepts);
 
 pub(crate) fn trials(executors: &[NamedExecutor]) -> Vec<Trial> {
     let tests: [(&str, Test); 7] = [
-        ("error-mapping: timeout is for real timeouts, and nothing swallows it", timeouts),
-        ("cancellation: a cancelled execution ends at once, as a timeout", cancellation),
-        ("cancellation: before the start, nothing runs", cancelled_before),
-        ("tool calls: tools are cancelled however the execution ends", tools_are_cancelled),
-        ("session: many executions at once do not meet", many_at_once),
+        ("error-mapping: the guest cannot catch a timeout", timeouts),
+        ("cancellation: a cancelled execution ends promptly with a timeout error", cancellation),
+        ("cancellation: an execution cancelled before the start does not run", cancelled_before),
+        ("tool calls: pending tools are cancelled when the execution ends", tools_are_cancelled),
+        ("session: concurrent executions are isolated", many_at_once),
         ("final result: duration is wall time", duration),
-        ("logs: lines are shown as they come, with their levels, each once", logs_stream),
+        ("logs: each line is delivered once, with its level, while the guest runs", logs_stream),
     ];
     let trials = executors.iter().flat_map(|named| {
         tests.map(|(name, test)| {
@@ -34,10 +34,10 @@ pub(crate) fn trials(executors: &[NamedExecutor]) -> Vec<Trial> {
     trials.collect()
 }
 
-/// What takes no longer than this did not wait for anything but the machine.
+/// Far shorter than the timeouts of [`generous_limits`], and enough on a busy machine.
 const SOON: Duration = Duration::from_mins(1);
 
-/// Programs that compute or wait for ever.
+/// Programs that compute or wait without end.
 fn endless(accepts: Accepts) -> &'static [&'static str] {
     match accepts {
         Accepts::JavaScript => &[
@@ -78,7 +78,7 @@ fn cancellation(executor: &Arc<dyn Executor>, accepts: Accepts) {
             cancel.cancel();
         });
         let execution =
-            ExecuteRequest::new(*code).provider(tools(&Calls::default())).limits(patient()).cancellation(token);
+            ExecuteRequest::new(*code).provider(tools(&Calls::default())).limits(generous_limits()).cancellation(token);
         let result = RUNTIME.block_on(executor.execute(execution));
         let error = result.error().unwrap();
         assert_eq!((error.code, error.message.as_str()), (ErrorCode::Timeout, "Execution was cancelled"), "{code}");
@@ -98,18 +98,18 @@ fn cancelled_before(executor: &Arc<dyn Executor>, accepts: Accepts) {
 
 /// A tool that reports when its cancellation token fires or its call is dropped.
 fn watched() -> (Provider, tokio::sync::mpsc::UnboundedReceiver<&'static str>) {
-    let (tell, told) = tokio::sync::mpsc::unbounded_channel();
+    let (sender, receiver) = tokio::sync::mpsc::unbounded_channel();
     let watch = Tool::new("watch", move |_: Json, context: ToolContext| {
-        let tell = tell.clone();
-        let _ = tell.send("called");
-        let (cancellation, told) = (context.cancellation, tell.clone());
+        let sender = sender.clone();
+        let _ = sender.send("called");
+        let cancellation = context.cancellation;
         tokio::spawn(async move {
             cancellation.cancelled().await;
-            let _ = told.send("cancelled");
+            let _ = sender.send("cancelled");
         });
         async move { std::future::pending().await }
     });
-    (Provider::builder("tools").tool(watch).build().unwrap(), told)
+    (Provider::builder("tools").tool(watch).build().unwrap(), receiver)
 }
 
 fn tools_are_cancelled(executor: &Arc<dyn Executor>, accepts: Accepts) {
@@ -120,21 +120,25 @@ fn tools_are_cancelled(executor: &Arc<dyn Executor>, accepts: Accepts) {
     let done_without_it = "tools.watch(); 'done'";
     let ends = [(hanging, "timeout"), (hanging, "cancel"), (hanging, "drop"), (done_without_it, "done")];
     for (code, how) in ends {
-        let (provider, mut told) = watched();
+        let (provider, mut receiver) = watched();
         let token = CancellationToken::new();
-        // Enough to come to the call, also where a process is to be started before it.
-        let limits = if how == "timeout" { Limits { timeout: Duration::from_secs(3), ..patient() } } else { patient() };
+        // Long enough to reach the call even if a process is started before it.
+        let limits = if how == "timeout" {
+            Limits { timeout: Duration::from_secs(3), ..generous_limits() }
+        } else {
+            generous_limits()
+        };
         let execution = ExecuteRequest::new(code).provider(provider).limits(limits).cancellation(token.clone());
         let executor = Arc::clone(executor);
         RUNTIME.block_on(async {
             let task = tokio::spawn(async move { executor.execute(execution).await });
-            assert_eq!(told.recv().await, Some("called"), "{how}");
+            assert_eq!(receiver.recv().await, Some("called"), "{how}");
             match how {
                 "cancel" => token.cancel(),
                 "drop" => task.abort(),
                 _ => {}
             }
-            let cancelled = tokio::time::timeout(SOON, told.recv()).await;
+            let cancelled = tokio::time::timeout(SOON, receiver.recv()).await;
             assert_eq!(cancelled, Ok(Some("cancelled")), "{how}");
         });
     }
@@ -142,14 +146,14 @@ fn tools_are_cancelled(executor: &Arc<dyn Executor>, accepts: Accepts) {
 
 fn many_at_once(executor: &Arc<dyn Executor>, accepts: Accepts) {
     if accepts == Accepts::Moves {
-        return; // Nothing that its programs could meet in.
+        return; // The scripted engine has no global state.
     }
     let tasks: Vec<_> = (0..50)
         .map(|i| {
             let code = format!(
                 "globalThis.mine = {i}; const r = await tools.later(1); console.log(mine); [mine, r, typeof other]"
             );
-            let execution = ExecuteRequest::new(code).provider(tools(&Calls::default())).limits(patient());
+            let execution = ExecuteRequest::new(code).provider(tools(&Calls::default())).limits(generous_limits());
             let executor = Arc::clone(executor);
             RUNTIME.spawn(async move { (i, executor.execute(execution).await) })
         })
@@ -163,15 +167,16 @@ fn many_at_once(executor: &Arc<dyn Executor>, accepts: Accepts) {
 
 fn duration(executor: &Arc<dyn Executor>, accepts: Accepts) {
     let code = if accepts == Accepts::Moves { "call later 20\nawait\nreturn 1" } else { "await tools.later(20)" };
-    let result = RUNTIME
-        .block_on(executor.execute(ExecuteRequest::new(code).provider(tools(&Calls::default())).limits(patient())));
+    let result = RUNTIME.block_on(
+        executor.execute(ExecuteRequest::new(code).provider(tools(&Calls::default())).limits(generous_limits())),
+    );
     assert!(result.is_ok(), "{result:?}");
     assert!(result.duration >= Duration::from_millis(20) && result.duration < SOON);
     let micros = serde_json::to_value(&result).unwrap()["durationMs"].as_f64().unwrap() * 1000.0;
     assert!(micros >= 20_000.0 && (micros - micros.round()).abs() < 1e-6, "to the microsecond: {micros}");
 }
 
-/// The guest waits for ever behind its last line: that is seen before the end, or the execution times out.
+/// The guest never finishes after its last line: the test passes only if the line is delivered during the execution.
 fn logs_stream(executor: &Arc<dyn Executor>, accepts: Accepts) {
     let code = match accepts {
         Accepts::JavaScript => {
@@ -179,12 +184,12 @@ fn logs_stream(executor: &Arc<dyn Executor>, accepts: Accepts) {
         }
         Accepts::Moves => "log log a 1\nlog warn b\ncall echo 1\nawait\nlog error c\ncall hang 1\nawait",
     };
-    let told = Arc::new(Mutex::new(Vec::new()));
+    let events = Arc::new(Mutex::new(Vec::new()));
     let token = CancellationToken::new();
-    let (lines, calls, cancel) = (Arc::clone(&told), Arc::clone(&told), token.clone());
+    let (lines, calls, cancel) = (Arc::clone(&events), Arc::clone(&events), token.clone());
     let execution = ExecuteRequest::new(code)
         .provider(tools(&Calls::default()))
-        .limits(patient())
+        .limits(generous_limits())
         .cancellation(token)
         .on_call(move |call| calls.lock().unwrap().push(format!("call {}", call.safe_name)))
         .on_log(move |line| {
@@ -195,8 +200,8 @@ fn logs_stream(executor: &Arc<dyn Executor>, accepts: Accepts) {
         });
     let result = RUNTIME.block_on(executor.execute(execution));
     assert_eq!(result.error().unwrap().message, "Execution was cancelled");
-    let mut told = told.lock().unwrap();
-    told.retain(|what| what != "call hang"); // it may come before the cancellation does
-    assert_eq!(*told, ["log a 1", "warn b", "call echo", "error c"]);
+    let mut events = events.lock().unwrap();
+    events.retain(|event| event != "call hang"); // it may precede the cancellation
+    assert_eq!(*events, ["log a 1", "warn b", "call echo", "error c"]);
     assert_eq!(result.logs, ["a 1", "b", "c"]);
 }
