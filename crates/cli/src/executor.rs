@@ -4,12 +4,15 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 use std::{env, io};
 
 use clap::Args;
 use execbox::core::error::ExecuteError;
 use execbox::transport::{Address, AddressError, Token};
-use execbox::{Executor, InlineExecutor, ProcessExecutor, RemoteExecutor, RunnerCommand, WorkerExecutor};
+use execbox::{
+    Executor, HostOptions, InlineExecutor, ProcessExecutor, RemoteExecutor, Runner, RunnerCommand, WorkerExecutor,
+};
 
 use crate::token::{Role, TokenSource, TokenSourceError};
 
@@ -66,6 +69,10 @@ impl fmt::Display for ExecutorKind {
     }
 }
 
+/// The grace period of a cancelled runner. Longer than the default: its last message has the peak memory, which is
+/// printed, and on a busy machine it takes longer.
+const CANCEL_GRACE: Duration = Duration::from_millis(250);
+
 /// An executor that can be made.
 pub(crate) struct ExecutorConfig {
     kind: ExecutorKind,
@@ -86,12 +93,19 @@ impl ExecutorConfig {
 
     pub(crate) fn executor(&self) -> Result<Arc<dyn Executor>, ExecuteError> {
         let internal = |error: &dyn std::error::Error| ExecuteError::internal(error.to_string());
+        let options = HostOptions { cancel_grace: CANCEL_GRACE, ..HostOptions::default() };
         Ok(match &self.kind {
             ExecutorKind::Inline => Arc::new(InlineExecutor::new().map_err(|error| internal(&error))?),
-            ExecutorKind::Worker => Arc::new(WorkerExecutor::new().map_err(|error| internal(&error))?),
-            ExecutorKind::Process => Arc::new(ProcessExecutor::new(own_runner().map_err(|error| internal(&error))?)),
+            ExecutorKind::Worker => {
+                let runner = Runner::new().map_err(|error| internal(&error))?;
+                Arc::new(WorkerExecutor::builder(runner).options(options).build())
+            }
+            ExecutorKind::Process => {
+                let command = own_runner().map_err(|error| internal(&error))?;
+                Arc::new(ProcessExecutor::builder(command).options(options).build())
+            }
             ExecutorKind::Remote(address) => {
-                Arc::new(RemoteExecutor::with_address(address.clone(), self.token.clone()))
+                Arc::new(RemoteExecutor::with_address(address.clone(), self.token.clone()).options(options))
             }
         })
     }

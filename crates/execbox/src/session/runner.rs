@@ -236,7 +236,10 @@ impl<'a, L: MessageChannel<RunnerMessage, HostMessage>> Connection<'a, L> {
                     self.session.handle_compiled(compiled, self.epoch.elapsed());
                 }
                 Output::Start(program) => match self.runner.parts.engine.start(program) {
-                    Ok(guest) => self.guest = Some(guest),
+                    Ok(mut guest) => {
+                        self.session.handle_peak_memory(guest.peak_memory_bytes());
+                        self.guest = Some(guest);
+                    }
                     Err(error) => self.session.handle_start_error(&error, self.epoch.elapsed()),
                 },
                 Output::Settle(pending, settlement) => {
