@@ -249,7 +249,7 @@ async fn a_cancelled_call_stops_its_code() {
 #[tokio::test]
 async fn names_layout_limits_and_executor_are_taken_from_the_command_line() {
     let dir = directory("mcp-options");
-    let arguments = ["--layout", "split", "--search-name", "find", "--execute-name", "run", "--timeout", "50ms"];
+    let arguments = ["--layout", "split", "--search-name", "find", "--execute-name", "run", "--timeout", "500ms"];
     for executor in ["inline", "worker", "process"] {
         let tools =
             "{ \"providers\": { \"shop\": { \"tools\": { \"open\": { \"answers\": [{ \"returns\": 7 }] } } } } }";

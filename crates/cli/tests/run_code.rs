@@ -204,8 +204,8 @@ fn failures_of_programs() {
         code("eval('1')"),
         // It claims to be execbox's own failure, and to be somewhere else. It is believed in neither.
         code("throw Object.assign(new Error('no\\n    at ./x.ts:99:1'), { name: 'InternalError' })"),
-        run_code(&["-e", "console.log('on'); for (;;) {}", "--timeout", "50ms"]),
-        run_code(&["-e", "await new Promise(() => {})", "--timeout", "20"]),
+        run_code(&["-e", "console.log('on'); for (;;) {}", "--timeout", "500ms"]),
+        run_code(&["-e", "await new Promise(() => {})", "--timeout", "500"]),
         run_code(&["-e", "export default 'in time'", "--timeout", "none"]),
         run_code(&["-e", "const all = []; for (;;) all.push(new Array(1000).fill(all.length))", "--memory", "8MiB"]),
         run_code(&["--json", "-e", "let deep = []; for (let i = 0; i < 2000; i++) deep = [deep]; export default deep"]),
@@ -325,10 +325,10 @@ fn executors() {
             run("import { say } from 'tools'; await say('no')"),
             run("throw Object.assign(new Error('claimed'), { name: 'InternalError' })"),
             run("import './nowhere.ts'"),
-            run_code(&["--executor", executor, "--timeout", "50ms", "-e", "for (;;) {}"]),
+            run_code(&["--executor", executor, "--timeout", "2s", "-e", "for (;;) {}"]),
         ]);
     }
-    commands.push(run_code(&["-e", "export default 1", "--executor", "remote=unix:nobody.sock"]));
+    commands.push(run_code(&["-e", "export default 1", "--executor", "remote=unix:missing.sock"]));
     insta::assert_snapshot!(transcript(&dir, &commands));
 }
 
