@@ -257,7 +257,7 @@ impl Run {
     }
 }
 
-/// A panic of a sink is a bug of the host; the run goes on.
+/// A panic of a sink is a bug of the host; the run continues.
 fn show<T>(sink: Option<&Sink<T>>, what: &T) {
     if let Some(sink) = sink {
         let _ = catch_unwind(AssertUnwindSafe(|| sink(what)));

@@ -133,8 +133,8 @@ impl CodeExecutionOptions {
         self
     }
 
-    /// Sets the limits. `timeout` is the safety cap of §6.4, for runs that nobody [terminates](super::CodeExecution::terminate).
-    /// Default: [`default_limits`](Self::default_limits).
+    /// Sets the limits. `timeout` is the safety cap of §6.4, for runs that are not
+    /// [terminated](super::CodeExecution::terminate). Default: [`default_limits`](Self::default_limits).
     ///
     /// ```
     /// use execbox::Limits;
@@ -243,13 +243,13 @@ impl CodeExecutionOptions {
         let mut imports = BTreeMap::new();
         for (specifier, exports) in self.imports {
             let what = format!("imports.{specifier}");
-            let exports = calls.lower(HostValue::object(exports)).map_err(|error| refused(&error))?;
+            let exports = calls.lower(HostValue::object(exports)).map_err(|error| internal(&error))?;
             imports.insert(specifier, Bridge::new(&exports, &what).map_err(|error| Failure::serialization(&error))?);
         }
-        let mut globals = calls.lower(HostValue::object(self.globals)).map_err(|error| refused(&error))?;
+        let mut globals = calls.lower(HostValue::object(self.globals)).map_err(|error| internal(&error))?;
         add_own_globals(&mut globals, self.sinks.report.is_some());
         let globals = Bridge::new(&globals, "globals").map_err(|error| Failure::serialization(&error))?;
-        let args = calls.lower(HostValue::array(self.args)).map_err(|error| refused(&error))?;
+        let args = calls.lower(HostValue::array(self.args)).map_err(|error| internal(&error))?;
         let args = args.to_value("args").map_err(|error| Failure::serialization(&error))?;
         let request = Request {
             source,
@@ -266,7 +266,7 @@ impl CodeExecutionOptions {
     }
 }
 
-fn refused(error: &HostError) -> Failure {
+fn internal(error: &HostError) -> Failure {
     Failure::internal(error.to_string())
 }
 

@@ -18,7 +18,7 @@ use crate::session::script::Tools;
 /// Runs guests in this process, each on the task that awaits it.
 ///
 /// A guest that computes yields its thread every two milliseconds, and other tasks, timers and sockets are served before
-/// it or another guest goes on. Needs a tokio runtime with time enabled.
+/// it or another guest continues. Needs a tokio runtime with time enabled.
 #[derive(Clone)]
 pub struct InlineExecutor {
     parts: Parts,

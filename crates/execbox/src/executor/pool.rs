@@ -157,7 +157,7 @@ async fn run_timer<R: Send + 'static>(pool: Weak<Pool<R>>) {
     }
 }
 
-/// A place in the queue; dropping it gives it up.
+/// A place in the queue, which is released on drop.
 struct Waiter<'a, R: Send + 'static> {
     pool: &'a Arc<Pool<R>>,
     answer: oneshot::Receiver<Answer<R>>,

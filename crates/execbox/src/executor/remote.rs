@@ -106,7 +106,7 @@ impl RemoteExecutor {
             Some(Ok(Ok(transport))) => {
                 let mut link = JsonChannel::new(transport);
                 let (result, _) = run_code(&mut link, request, run, self.options).await;
-                goodbye(link);
+                close_now(link);
                 result
             }
         }
@@ -124,14 +124,14 @@ impl RemoteExecutor {
                     Stop::TimedOut { stuck: false }.execute_error(&execution.limits);
                 failed(ExecuteError::new(code, format!("{message}: it was still connecting to the runner")))
             }
-            // The kind alone: an error's words may name paths and addresses of the host.
+            // The kind alone: the message of an error may contain paths and addresses of the host.
             Some(Ok(Err(error))) => {
                 failed(ExecuteError::internal(format!("cannot connect to the runner: {}", error.kind())))
             }
             Some(Ok(Ok(transport))) => {
                 let mut link = JsonChannel::new(transport);
                 let (result, _) = execute(&mut link, &execution, self.options, &cancellation).await;
-                goodbye(link);
+                close_now(link);
                 result
             }
         };
@@ -140,8 +140,8 @@ impl RemoteExecutor {
     }
 }
 
-/// Says goodbye as far as that takes no time: the caller waits.
-fn goodbye(mut link: JsonChannel<Box<dyn Transport>>) {
+/// Closes the channel as far as possible without waiting.
+fn close_now(mut link: JsonChannel<Box<dyn Transport>>) {
     let close = |cx: &mut Context<'_>| MessageChannel::<HostMessage, RunnerMessage>::poll_close(&mut link, cx);
     let _ = poll_fn(close).now_or_never();
 }

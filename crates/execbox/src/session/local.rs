@@ -80,7 +80,7 @@ where
     H: Host,
     H::Contract: HostContract<Call = C::Call, Notice = C::Notice, Pending = C::Pending, Answer = C::Answer>,
 {
-    /// Lets the guest and its host go on until neither can.
+    /// Polls the guest and its host until neither makes progress.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
         loop {
             while let Some((pending, answer)) = self.host.poll_settled(cx) {

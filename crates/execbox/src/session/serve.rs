@@ -90,10 +90,10 @@ fn close_inherited() {
 }
 
 impl Runner {
-    /// Serves the hosts that come to `listener`, at most `max_connections` at once; more have to wait. Comes
-    /// to an end when it is [drained](Self::drain_when); without that, never.
+    /// Serves the connections of `listener`, at most `max_connections` at once; further ones wait. Returns when the
+    /// runner is [drained](Self::drain_when), otherwise never.
     ///
-    /// A host that breaks off or misbehaves ends its own connection only.
+    /// A connection that fails or violates the protocol does not affect the others.
     pub async fn listen(&self, listener: Listener, max_connections: usize) {
         let mut connections = JoinSet::new();
         let drained = self.drain_token();

@@ -18,7 +18,7 @@ pub(super) struct Document {
 /// What a `$ref` points to.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct Definition {
-    /// The name it would like to have.
+    /// The preferred name.
     pub(super) base_name: String,
     /// Lines of its doc comment, safe to print.
     pub(super) doc: Vec<String>,
@@ -81,7 +81,7 @@ impl Document {
         found
     }
 
-    /// `?` if a call without argument says as much as one with.
+    /// `?` if the argument can be omitted.
     pub(super) fn optional_mark(&self) -> &'static str {
         if self.needs_nothing(&self.root, &mut HashMap::new()) { "?" } else { "" }
     }
@@ -106,7 +106,7 @@ impl Document {
     }
 }
 
-/// The name that a definition would like to have: the last word of its pointer that somebody chose.
+/// The preferred name of a definition: the last word of its pointer that is a name chosen by the author.
 fn base_name(pointer: &str, root: &Value, fallback: &str) -> String {
     let name = if pointer.is_empty() {
         let title =
@@ -132,8 +132,8 @@ fn is_index(word: &str) -> bool {
     word.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Puts `unknown` where a definition would be made of itself with no property or element between: such a schema
-/// says nothing, and tsc refuses it.
+/// Replaces references by `unknown` where a definition refers to itself without a property or element between: such a
+/// schema has no meaning, and tsc rejects it.
 fn break_cycles(definitions: &mut HashMap<Pointer, Definition>, order: &[Pointer]) {
     for pointer in order {
         let targets: Vec<Pointer> = definitions[pointer].body.bare_names().into_iter().cloned().collect();

@@ -59,7 +59,7 @@ fn description(name: &str, sources: &[&Map<String, Value>]) -> Vec<String> {
     title.filter(|title| letters(title) != letters(name)).map(prose).unwrap_or_default()
 }
 
-/// A line for each alternative that is one constant and says what it means.
+/// A line for each alternative that is a constant with a description or title.
 fn described_constants(schema: &Map<String, Value>) -> Vec<String> {
     let lists = ["oneOf", "anyOf"].iter().filter_map(|key| schema.get(*key)?.as_array());
     let described = lists.flatten().take(MAX_CONSTANTS).filter_map(|one| {
@@ -79,14 +79,14 @@ fn letters(text: &str) -> String {
 }
 
 fn tags(sources: &[&Map<String, Value>]) -> String {
-    // How long a tuple is, its type says.
+    // The type of a tuple contains its length.
     let tuple = sources
         .iter()
         .any(|schema| schema.contains_key("prefixItems") || schema.get("items").is_some_and(Value::is_array));
-    // That a count is not negative need not be said.
+    // A minimum of zero is redundant for unsigned formats.
     let unsigned = sources.iter().any(|schema| schema.get("format").and_then(Value::as_str).is_some_and(is_unsigned));
-    let told = TAGS.iter().filter(|tag| !(tuple && matches!(**tag, "minItems" | "maxItems")));
-    let tags = told.filter_map(|tag| sources.iter().find_map(|schema| tag_text(tag, schema.get(*tag)?, unsigned)));
+    let relevant = TAGS.iter().filter(|tag| !(tuple && matches!(**tag, "minItems" | "maxItems")));
+    let tags = relevant.filter_map(|tag| sources.iter().find_map(|schema| tag_text(tag, schema.get(*tag)?, unsigned)));
     tags.collect::<Vec<_>>().join(" ")
 }
 

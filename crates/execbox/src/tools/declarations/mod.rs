@@ -6,26 +6,25 @@
 //!                   hints    definitions)        namespace)
 //! ```
 //!
-//! - Reading gives a tree of types; a `$ref` becomes a named definition, read once, so no schema is ever expanded
+//! - Reading produces a tree of types; a `$ref` becomes a named definition, read once, so no schema is ever expanded
 //!   and recursion costs nothing.
-//! - Names are given per namespace: identical definitions of two tools are one type, different ones of one
+//! - Names are assigned per namespace: identical definitions of two tools are one type, different ones of one
 //!   name are `Node` and `Node__2`.
-//! - Printing is deterministic: the same catalogue gives the same bytes.
+//! - Printing is deterministic: the same catalogue produces the same bytes.
 //!
-//! What comes out always parses and always type-checks, whatever the schema was, and accepts at least what the
-//! schema accepts wherever TypeScript cannot say it exactly. Three readings follow what authors mean and not the
-//! letter of JSON Schema: an object without `additionalProperties` is closed, a tuple without `items` is closed,
-//! and a tuple without `minItems` is complete.
+//! The output always parses and type-checks, for every schema, and accepts at least what the schema accepts where
+//! TypeScript cannot express it exactly. Three interpretations deviate from JSON Schema to match common intent: an object
+//! without `additionalProperties` is closed, a tuple without `items` is closed, and a tuple without `minItems` is complete.
 //!
-//! What this does *not* do:
+//! Not supported:
 //!
-//! - It does not validate, neither schemas nor values. What it cannot read is `unknown`.
-//! - It fetches nothing: a `$ref` out of its own document is `unknown`, and so are `$anchor` and `$dynamicRef`.
-//! - It does not express `not`, `if`/`then`/`else`, `dependent…`, `unevaluated…`, `contains` or `propertyNames`.
+//! - Schemas and values are not validated. Unreadable parts become `unknown`.
+//! - Nothing is fetched: a `$ref` to another document is `unknown`, and so are `$anchor` and `$dynamicRef`.
+//! - `not`, `if`/`then`/`else`, `dependent…`, `unevaluated…`, `contains` and `propertyNames` are ignored.
 //!
-//! Schemas and descriptions are written by outsiders. They cannot leave their comment or string literal, cannot
-//! hide text from a person who reads along, and cannot make the output long: see the constants in `schema.rs`, `hints.rs` and
-//! `text.rs` for every limit. Where a limit cuts, the type becomes wider and a comment says how much is missing.
+//! Schemas and descriptions are untrusted. They cannot leave their comment or string literal, cannot hide text
+//! from a reader, and cannot make the output long: see the constants in `schema.rs`, `hints.rs` and
+//! `text.rs` for every limit. At a limit, the type becomes wider and a comment states how much is missing.
 
 mod document;
 mod hints;
@@ -127,7 +126,7 @@ fn tool_declarations(tool: &ToolSignature<'_>, names: &mut Names, indent: usize)
     format!("{doc}{pad}function {}(input{mark}: {input}): Promise<{output}>;\n{types}", tool.safe_name)
 }
 
-/// The expression for a document's root, and the declarations of its types that nobody declared before.
+/// The expression for a document's root, and the declarations of its types that are not declared yet.
 fn declare(document: &Document, names: &mut Names, indent: usize) -> (String, String) {
     let (known, new) = names.assign(document);
     let printer = Printer::new(&known);

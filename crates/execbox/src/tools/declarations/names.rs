@@ -1,8 +1,8 @@
-//! Which name each definition has in a namespace.
+//! The names of the definitions in a namespace.
 //!
-//! Two definitions are one type when they read the same and everything they mention, however far, reads the same.
-//! Each definition is given a number by what it says with pointers for names; the numbers of all that is reachable
-//! from it are its identity.
+//! Two definitions are the same type if they and all definitions reachable from them have equal content. Each distinct
+//! content, with pointers instead of names, has a number; the numbers of all definitions reachable from a definition are
+//! its identity.
 
 use std::collections::HashMap;
 use std::rc::Rc;

@@ -1,12 +1,11 @@
 //! From a JSON Schema to types.
 //!
-//! A schema says several things at once: a reference, a shape of its own (`type`, `enum`, `const`, `properties` …),
-//! and combinators. Each is read for itself and the type is the intersection, so siblings of `$ref`, `allOf` and
-//! `anyOf` need no rule of their own; a part that says nothing is `unknown` and falls out.
+//! A schema can combine several parts: a reference, a shape of its own (`type`, `enum`, `const`, `properties` …),
+//! and combinators. Each part is read separately and the type is the intersection, so siblings of `$ref`, `allOf`
+//! and `anyOf` need no special rule; a part without constraints is `unknown` and is dropped.
 //!
-//! Everything is paid from a purse of characters, about as many as the text will have. When it is empty every
-//! further schema is `unknown` and every list ends, so the work is bounded too, whatever the schema. Comments have
-//! a purse of their own: when that is empty, comments end and types go on.
+//! A budget of characters, about the length of the output, bounds the work for every schema: when it is exhausted,
+//! each further schema is `unknown` and each list ends. Comments have a separate budget.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -23,21 +22,21 @@ pub(super) struct Reader<'a> {
     root: &'a Value,
     refs: Refs<'a>,
     /// Characters left for types.
-    purse: usize,
+    budget: usize,
     /// Characters left for comments.
     comments: usize,
 }
 
-/// What becomes of a `$ref`.
+/// How a `$ref` is read.
 enum Refs<'a> {
-    /// A name; what it points to is read later.
+    /// As a name; its target is read later.
     Named { seen: HashSet<Pointer>, waiting: VecDeque<(Pointer, &'a Value)> },
-    /// What it points to. The stack holds the references being followed.
+    /// As its target. The stack holds the references being followed.
     Inlined(Vec<Pointer>),
 }
 
 impl<'a> Reader<'a> {
-    /// A reader to whom references are names.
+    /// A reader that reads references as names.
     pub(super) fn naming(root: &'a Value) -> Self {
         Self::new(root, Refs::Named { seen: HashSet::new(), waiting: VecDeque::new() })
     }
@@ -48,7 +47,7 @@ impl<'a> Reader<'a> {
     }
 
     fn new(root: &'a Value, refs: Refs<'a>) -> Self {
-        Self { root, refs, purse: MAX_CHARS, comments: MAX_COMMENT_CHARS }
+        Self { root, refs, budget: MAX_CHARS, comments: MAX_COMMENT_CHARS }
     }
 
     /// The type that `schema` describes.
@@ -106,7 +105,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The next schema that a name was given to, and that nobody has read.
+    /// The next schema that has a name and was not read yet.
     pub(super) fn next_waiting(&mut self) -> Option<(Pointer, &'a Value)> {
         match &mut self.refs {
             Refs::Named { waiting, .. } => waiting.pop_front(),
@@ -143,7 +142,7 @@ impl<'a> Reader<'a> {
     fn each(&mut self, schemas: &'a [Value], depth: usize) -> (Vec<Type>, usize) {
         let mut read = Vec::new();
         for schema in schemas.iter().take(MAX_MEMBERS) {
-            if self.purse == 0 {
+            if self.budget == 0 {
                 break;
             }
             read.push(self.read(schema, depth + 1));
@@ -152,7 +151,7 @@ impl<'a> Reader<'a> {
         (read, omitted)
     }
 
-    /// What the schema says without reference and combinators.
+    /// The type of the schema without its reference and combinators.
     fn shape(&mut self, schema: &'a Schema, depth: usize) -> Type {
         if let Some(value) = schema.get("const") {
             return self.literal(value, depth + 1);
@@ -191,14 +190,14 @@ impl<'a> Reader<'a> {
     fn enumeration(&mut self, values: &'a [Value], depth: usize) -> Type {
         let mut members = Vec::new();
         for value in values.iter().take(MAX_MEMBERS) {
-            if self.purse == 0 {
+            if self.budget == 0 {
                 break;
             }
             members.push(self.literal(value, depth + 1));
         }
         let cut = &values[members.len()..];
         if !cut.is_empty() {
-            self.spend(cut.len() / FREE_LOOKS);
+            self.spend(cut.len() / READS_PER_CHAR);
             members.push(Type::Cut { keyword: common_keyword(cut), omitted: cut.len() });
         }
         union(members)
@@ -294,7 +293,7 @@ impl<'a> Reader<'a> {
     /// The properties, and those that are required without being described.
     fn members(&mut self, schema: &'a Schema, depth: usize) -> Object {
         let listed = list(schema, "required");
-        self.spend(listed.len() / FREE_LOOKS);
+        self.spend(listed.len() / READS_PER_CHAR);
         let required: HashSet<&str> = listed.iter().filter_map(Value::as_str).collect();
         let properties = schema.get("properties").and_then(Value::as_object);
         let described = properties.into_iter().flatten().map(|(name, value)| (name.as_str(), value));
@@ -305,7 +304,7 @@ impl<'a> Reader<'a> {
             .filter(|name| properties.is_none_or(|properties| !properties.contains_key(*name)) && named.insert(*name));
         let mut object = Object::default();
         for (name, value) in described.chain(undescribed.map(|name| (name, &ANYTHING))) {
-            let full = object.members.len() == MAX_MEMBERS || self.purse == 0;
+            let full = object.members.len() == MAX_MEMBERS || self.budget == 0;
             match (!full).then(|| self.member(name, value, required.contains(name), depth)).flatten() {
                 Some(member) => object.members.push(member),
                 None => object.omitted += 1,
@@ -351,10 +350,10 @@ impl<'a> Reader<'a> {
         name.len() <= MAX_LITERAL && self.spend(property_name(name).len() + COST + 2 * depth)
     }
 
-    /// Takes `chars` from the purse. What it cannot pay empties it, so that nothing later gets in either.
+    /// Spends `chars` of the budget. An amount that exceeds the rest empties the budget, so that nothing later is read.
     fn spend(&mut self, chars: usize) -> bool {
-        let left = self.purse.checked_sub(chars);
-        self.purse = left.unwrap_or(0);
+        let left = self.budget.checked_sub(chars);
+        self.budget = left.unwrap_or(0);
         left.is_some()
     }
 }
@@ -436,11 +435,11 @@ const MAX_LITERAL: usize = 200;
 /// The longest `$ref`, in bytes.
 const MAX_POINTER: usize = 1_024;
 
-/// What any type costs, in characters.
+/// The minimal cost of a type, in characters.
 const COST: usize = 8;
 
-/// What a property is that is required and not described.
+/// The schema of a required property without a description.
 static ANYTHING: Value = Value::Bool(true);
 
-/// How many values may be looked at for the price of one character.
-const FREE_LOOKS: usize = 8;
+/// How many values may be read at the cost of one character.
+const READS_PER_CHAR: usize = 8;

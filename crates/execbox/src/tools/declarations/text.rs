@@ -164,7 +164,7 @@ fn capitalised(word: &str) -> String {
 /// The longest description, in characters.
 const MAX_DESCRIPTION: usize = 1_000;
 
-/// How much of a description is looked at, hidden characters included.
+/// How many characters of a description are read, including hidden ones.
 const MAX_SCANNED: usize = 8_000;
 
 /// The longest name of a type.

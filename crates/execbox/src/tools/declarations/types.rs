@@ -5,7 +5,7 @@
 
 use std::rc::Rc;
 
-/// A TypeScript type. Its depth is bounded by whoever builds it, so walking it by recursion is safe.
+/// A TypeScript type. The reader bounds its depth, so recursion over it is safe.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Type {
     /// `string`, `unknown`, `null` …
@@ -126,25 +126,25 @@ fn without_implied(mut members: Vec<Type>) -> Vec<Type> {
     members
 }
 
-/// Whether every value of `narrow` is one of `wide`. It may say no too often, never yes.
+/// Whether every value of `narrow` is one of `wide`. May return false negatives, but no false positives.
 fn covers(wide: &Type, narrow: &Type) -> bool {
     match (wide, narrow) {
         (_, Type::Union(members)) => members.iter().all(|member| covers(wide, member)),
         (Type::Union(members), _) => members.iter().any(|member| covers(member, narrow)),
         (Type::Keyword(wide), Type::Literal { keyword, .. } | Type::Cut { keyword, .. }) => wide == keyword,
-        (Type::Object(object), Type::Object(_) | Type::Named(_) | Type::Intersection(_)) => object.says_nothing(),
+        (Type::Object(object), Type::Object(_) | Type::Named(_) | Type::Intersection(_)) => object.is_unconstrained(),
         (wide, narrow) => wide == narrow,
     }
 }
 
 impl Object {
-    /// Whether this is `{ [key: string]: unknown }`: any object. Beside a name or an intersection it is left out
-    /// too, for those come from schemas that say themselves what they are.
-    fn says_nothing(&self) -> bool {
+    /// Whether this is `{ [key: string]: unknown }`: any object. It is also omitted next to a name or an
+    /// intersection, because those come from schemas with types of their own.
+    fn is_unconstrained(&self) -> bool {
         self.members.is_empty() && self.index.as_deref() == Some(&UNKNOWN)
     }
 
-    /// Widens the index signature until it admits every member, as TypeScript demands of it.
+    /// Widens the index signature until it admits every member, as TypeScript requires.
     ///
     /// Only short types go into that union; beside any other the index is `unknown`, because repeating an object
     /// type on every level would double the text with each.
