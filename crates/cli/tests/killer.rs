@@ -25,7 +25,7 @@ async fn every_execution_completes_once_while_children_are_killed_at_random() {
     let killing = std::thread::spawn(move || {
         let mut killed = Vec::new();
         while seen.load(Ordering::Relaxed) < 200 {
-            // Moments and victims that nothing in the executions is in step with. But a slow machine has to get on, too.
+            // Times and children that are independent of the executions, with pauses so that a slow machine makes progress.
             let before = seen.load(Ordering::Relaxed);
             while (before..(before + 4).min(200)).contains(&seen.load(Ordering::Relaxed)) {
                 std::thread::sleep(Duration::from_millis(1));
@@ -70,7 +70,7 @@ async fn every_execution_completes_once_while_children_are_killed_at_random() {
     assert!(hit > 0 && succeeded > 0 && killed.len() >= hit, "{} killed, {hit} hit", killed.len());
     wait_until("the end of the last victim", || !killed.iter().any(|victim| is_alive(*victim)));
 
-    // Whole again: both children serve.
+    // Both children are replaced and work.
     executor.prewarm(2).await.unwrap();
     for _ in 0..10 {
         assert!(executor.execute(ExecuteRequest::new("1")).await.is_ok());

@@ -64,7 +64,7 @@ impl Drop for Listening {
     }
 }
 
-/// A name that no other test uses.
+/// The path of a socket that no other test uses.
 fn path(name: &str) -> PathBuf {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -82,11 +82,11 @@ async fn run(executor: &RemoteExecutor, code: &str) -> ExecuteResult {
         Ok(input)
     });
     let tools = Provider::builder("tools").tool(nap).build().unwrap();
-    executor.execute(ExecuteRequest::new(code).provider(tools).limits(patient())).await
+    executor.execute(ExecuteRequest::new(code).provider(tools).limits(generous_limits())).await
 }
 
 /// Limits that a busy machine does not reach.
-fn patient() -> Limits {
+fn generous_limits() -> Limits {
     Limits { timeout: Duration::from_mins(10), ..Limits::default() }
 }
 
@@ -193,13 +193,13 @@ async fn sigterm_lets_running_programs_finish_and_starts_no_more() {
             }
         });
         let tools = Provider::builder("tools").tool(wait).build().unwrap();
-        let execution = ExecuteRequest::new("await tools.wait()").provider(tools).limits(patient());
+        let execution = ExecuteRequest::new("await tools.wait()").provider(tools).limits(generous_limits());
         let running = executor.clone();
         let running = tokio::spawn(async move { running.execute(execution).await });
         called.notified().await;
         send(Signal::SIGTERM, runner.runner.id());
         let refused = loop {
-            let result = run(&executor, "1").await; // The signal may take its time.
+            let result = run(&executor, "1").await; // The signal is delivered asynchronously.
             if let Err(error) = result.outcome {
                 break error;
             }
@@ -221,7 +221,7 @@ async fn sigterm_cancels_programs_after_the_drain_time() {
     let executor = runner.executor(None);
     let began = Arc::new(Notify::new());
     let tell = Arc::clone(&began);
-    let execution = ExecuteRequest::new("console.log('began'); for (;;);").limits(patient());
+    let execution = ExecuteRequest::new("console.log('began'); for (;;);").limits(generous_limits());
     let execution = execution.on_log(move |_| tell.notify_one());
     let running = tokio::spawn(async move { executor.execute(execution).await });
     began.notified().await;
@@ -278,13 +278,13 @@ fn requests_of_web_pages_are_rejected() {
 async fn invalid_input_does_not_affect_other_connections() {
     for address in addresses() {
         let runner = listen(&address, &[]);
-        let garbage = b"GET / HTTP/1.0\r\n\r\n\xff\xfe{\"type\":\n".repeat(100);
+        let invalid = b"GET / HTTP/1.0\r\n\r\n\xff\xfe{\"type\":\n".repeat(100);
         match runner.address.socket() {
             Socket::Tcp(authority) => {
-                let _ = TcpStream::connect(authority).unwrap().write_all(&garbage);
+                let _ = TcpStream::connect(authority).unwrap().write_all(&invalid);
             }
             Socket::Unix(path) => {
-                let _ = std::os::unix::net::UnixStream::connect(path).unwrap().write_all(&garbage);
+                let _ = std::os::unix::net::UnixStream::connect(path).unwrap().write_all(&invalid);
             }
         }
         assert!(run(&runner.executor(None), "1").await.is_ok(), "{address}");
@@ -301,7 +301,7 @@ fn a_socket_is_private_and_does_not_replace_other_files() {
     let said = String::from_utf8(second.stderr).unwrap();
     assert!(second.status.code() == Some(2) && said.contains("address in use"), "{said}");
 
-    // What a killed runner leaves behind is taken over.
+    // The socket of a killed runner is replaced.
     send(Signal::SIGKILL, first.runner.id());
     drop(first);
     assert!(fs::exists(&path).unwrap());

@@ -157,7 +157,7 @@ fn status_is_printed_at_the_start_and_the_end_of_input_ends_the_server() {
     let commands = [
         Typed::new(&["mcp", "--config", "servers.json"]),
         Typed::new(&["mcp", "--config", "servers.json", "--quiet"]),
-        Typed::new(&["mcp", "--config", "servers.json"]).stdin("garbage\n{\"also\": 1}\n\n"),
+        Typed::new(&["mcp", "--config", "servers.json"]).stdin("invalid\n{\"also\": 1}\n\n"),
     ];
     insta::assert_snapshot!(transcript(&dir, &commands));
 }
@@ -209,7 +209,7 @@ async fn a_client_searches_and_runs_code_over_two_servers() {
     assert_eq!(result["result"], json!(["hello from one", "hello from two", "undefined", "undefined"]));
     let result = session.run("await one.refuse()").await;
     assert_eq!(result["error"]["code"], "validation_error");
-    // All that it says, and all that it said.
+    // Standard error from the start to the end.
     let code = "[await one.env(), await one.fail(), await one.refuse().catch(String)]";
     let mut said = format!("{tools:?}{found}{result}{}", session.run(code).await);
     assert!(said.contains("failed with ${TOKEN}") && said.contains("refused with ${TOKEN}"), "{said}");
@@ -320,7 +320,7 @@ async fn clients_connect_over_http() {
     let mut process = command.current_dir(&dir).stderr(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
     let mut lines = BufReader::new(process.stderr.take().unwrap()).lines();
     let url = loop {
-        let line = lines.next_line().await.unwrap().expect("it says where it listens");
+        let line = lines.next_line().await.unwrap().expect("the address line");
         if let Some(url) = line.strip_prefix("execbox: listening on ") {
             break url.to_owned();
         }

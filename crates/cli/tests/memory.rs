@@ -1,5 +1,5 @@
-//! Memory of parent and child over many executions of one pooled child. A process of its own, so that no other test is
-//! measured.
+//! Memory of parent and child over many executions of one pooled child. In a separate test binary, so that other
+//! tests do not affect the measurement.
 
 mod support;
 
@@ -16,7 +16,7 @@ fn resident_kib(process: u32) -> u64 {
 }
 
 #[tokio::test]
-async fn ten_thousand_executions_of_one_child_leave_parent_and_child_flat() {
+async fn memory_of_parent_and_child_does_not_grow_over_ten_thousand_executions() {
     let echo = Tool::new("echo", async |input: Json, _| Ok(input));
     let fail = Tool::new("fail", async |_: Json, _| Err::<Json, _>(ToolError::new("no")));
     let hang = Tool::new("hang", async |_: Json, _| std::future::pending().await);

@@ -18,15 +18,15 @@ use serde_json::{Value as Json, json};
 use support::{Signal, children, exists, processes, send, wait_until};
 
 /// A tool that inspects the child that calls it.
-fn look(at: impl Fn() + Send + Sync + 'static) -> Provider {
-    let look = Tool::new("look", move |_: Json, _| {
+fn inspect(at: impl Fn() + Send + Sync + 'static) -> Provider {
+    let inspect = Tool::new("inspect", move |_: Json, _| {
         at();
         async { Ok(json!(null)) }
     });
-    Provider::builder("tools").tool(look).build().unwrap()
+    Provider::builder("tools").tool(inspect).build().unwrap()
 }
 
-/// Held by every test, so that each knows its own children.
+/// Each test holds this lock, so that it can identify its own children.
 static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 fn only_child() -> u32 {
@@ -36,11 +36,11 @@ fn only_child() -> u32 {
 }
 
 async fn run(executor: &ProcessExecutor, code: &str) -> ExecuteResult {
-    executor.execute(ExecuteRequest::new(code).limits(patient())).await
+    executor.execute(ExecuteRequest::new(code).limits(generous_limits())).await
 }
 
 /// Limits that a busy machine does not reach.
-fn patient() -> Limits {
+fn generous_limits() -> Limits {
     Limits { timeout: Duration::from_mins(10), ..Limits::default() }
 }
 
@@ -68,7 +68,7 @@ async fn a_child_is_reused_unless_its_execution_failed_uncleanly() {
     let first = only_child();
     assert_eq!(code(&run(&executor, "throw 1").await), Some(ErrorCode::RuntimeError));
     let hungry = ExecuteRequest::new("const a = []; for (;;) a.push('x'.repeat(1e6) + a.length)");
-    assert_eq!(code(&executor.execute(hungry.limits(patient())).await), Some(ErrorCode::MemoryLimit));
+    assert_eq!(code(&executor.execute(hungry.limits(generous_limits())).await), Some(ErrorCode::MemoryLimit));
     assert!(run(&executor, "1").await.is_ok());
     assert_eq!(only_child(), first, "the same one all along");
     let limits = Limits { timeout: Duration::from_millis(30), ..Limits::default() };
@@ -87,8 +87,8 @@ async fn an_ephemeral_executor_never_reuses_a_child() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     for _ in 0..3 {
         let note = Arc::clone(&seen);
-        let tools = look(move || note.lock().unwrap().push(only_child()));
-        assert!(executor.execute(ExecuteRequest::new("await tools.look()").provider(tools)).await.is_ok());
+        let tools = inspect(move || note.lock().unwrap().push(only_child()));
+        assert!(executor.execute(ExecuteRequest::new("await tools.inspect()").provider(tools)).await.is_ok());
         wait_until("the end of the child", || children(std::process::id()).is_empty());
     }
     let mut seen = seen.lock().unwrap().clone();
@@ -100,12 +100,12 @@ async fn an_ephemeral_executor_never_reuses_a_child() {
 async fn a_killed_child_fails_only_its_execution() {
     let _alone = ALONE.lock().await;
     let executor = processes(1).build();
-    let tools = look(|| send(Signal::SIGKILL, only_child()));
-    let hit = executor.execute(ExecuteRequest::new("await tools.look(); 1").provider(tools)).await;
+    let tools = inspect(|| send(Signal::SIGKILL, only_child()));
+    let hit = executor.execute(ExecuteRequest::new("await tools.inspect(); 1").provider(tools)).await;
     assert_eq!(code(&hit), Some(ErrorCode::InternalError));
     assert!(run(&executor, "1").await.is_ok());
 
-    // One that is killed while it idles is not even noticed.
+    // Killing an idle child has no effect.
     send(Signal::SIGKILL, only_child());
     wait_until("the end of the idle child", || children(std::process::id()).is_empty());
     assert!(run(&executor, "1").await.is_ok());
@@ -120,11 +120,11 @@ async fn a_child_that_hangs_is_killed() {
     let limits = Limits { timeout: Duration::from_secs(2), ..Limits::default() };
     let stopped = Arc::new(Mutex::new(0));
     let note = Arc::clone(&stopped);
-    let tools = look(move || {
+    let tools = inspect(move || {
         *note.lock().unwrap() = only_child();
         send(Signal::SIGSTOP, only_child());
     });
-    let hung = executor.execute(ExecuteRequest::new("await tools.look(); 1").provider(tools).limits(limits)).await;
+    let hung = executor.execute(ExecuteRequest::new("await tools.inspect(); 1").provider(tools).limits(limits)).await;
     assert_eq!(code(&hung), Some(ErrorCode::Timeout));
     assert!(hung.duration < Duration::from_mins(1), "{:?}", hung.duration);
     let stopped = *stopped.lock().unwrap();
@@ -158,24 +158,24 @@ async fn a_command_that_is_not_a_runner_fails_every_execution() {
 #[tokio::test]
 async fn a_child_has_no_environment_and_no_descriptor_of_its_parent() {
     let _alone = ALONE.lock().await;
-    // As a C library in this process might hold one: open across exec.
+    // A descriptor that stays open across exec, as a C library might hold.
     let file = tempfile("secret");
     let flags = nix::fcntl::OFlag::O_RDONLY;
     let leaked = nix::fcntl::open(&file, flags, nix::sys::stat::Mode::empty()).unwrap();
     let executor = processes(1).build();
     let found = Arc::new(Mutex::new((Vec::new(), Vec::new())));
     let note = Arc::clone(&found);
-    let tools = look(move || {
+    let tools = inspect(move || {
         let child = only_child();
         let descriptors = fs::read_dir(format!("/proc/{child}/fd")).unwrap();
         let targets = descriptors.map(|entry| fs::read_link(entry.unwrap().path()).unwrap());
         *note.lock().unwrap() = (fs::read(format!("/proc/{child}/environ")).unwrap(), targets.collect());
         assert_eq!(fs::read_link(format!("/proc/{child}/cwd")).unwrap().to_str(), Some("/"));
     });
-    assert!(executor.execute(ExecuteRequest::new("await tools.look()").provider(tools)).await.is_ok());
+    assert!(executor.execute(ExecuteRequest::new("await tools.inspect()").provider(tools)).await.is_ok());
     let (environment, descriptors) = found.lock().unwrap().clone();
     assert_eq!(environment, b"");
-    // Its pipes, and what its own runtime and engine have opened.
+    // Its pipes, and the descriptors of its runtime and engine.
     let own = |target: &std::path::PathBuf| {
         let target = target.to_string_lossy();
         let kinds = ["pipe:", "anon_inode:", "socket:", "/dev/null", "/memfd:wasm", "/proc/"];
@@ -223,7 +223,7 @@ async fn ctrl_c_reaches_the_host_and_not_its_children() {
         .unwrap();
     let mut errors = parent.stderr.take().unwrap();
     assert!(first_line(&mut errors).contains("ran"));
-    // A terminal sends it to the whole group.
+    // A terminal sends the signal to the whole process group.
     let group = nix::unistd::Pid::from_raw(parent.id().try_into().unwrap());
     nix::sys::signal::killpg(group, Signal::SIGINT).unwrap();
     let output = parent.wait_with_output().unwrap();

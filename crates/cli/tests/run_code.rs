@@ -202,7 +202,7 @@ fn failures_of_programs() {
         code("throw new Error()"),
         code("export default await fetch('https://example.com')"),
         code("eval('1')"),
-        // It claims to be execbox's own failure, and to be somewhere else. It is believed in neither.
+        // Neither the claimed failure of execbox nor the claimed position is trusted.
         code("throw Object.assign(new Error('no\\n    at ./x.ts:99:1'), { name: 'InternalError' })"),
         run_code(&["-e", "console.log('on'); for (;;) {}", "--timeout", "500ms"]),
         run_code(&["-e", "await new Promise(() => {})", "--timeout", "500"]),

@@ -26,7 +26,7 @@ impl Runner {
         Self { child, input, output }
     }
 
-    fn say(&mut self, line: &str) {
+    fn send(&mut self, line: &str) {
         let input = self.input.as_mut().unwrap();
         writeln!(input, "{line}").unwrap();
         input.flush().unwrap();
@@ -37,22 +37,22 @@ impl Runner {
         let tools = json!({ "echo": tool("echo"), "hang": tool("hang") });
         let providers = json!([{ "name": "tools", "tools": tools, "types": "" }]);
         let message = json!({ "type": "execute", "id": id, "code": code, "options": options, "providers": providers });
-        self.say(&message.to_string());
+        self.send(&message.to_string());
     }
 
-    fn hear_line(&mut self) -> Option<String> {
+    fn receive_line(&mut self) -> Option<String> {
         self.output.next().map(Result::unwrap)
     }
 
-    fn hear(&mut self) -> Json {
-        let line = self.hear_line().expect("the runner has ended");
+    fn receive(&mut self) -> Json {
+        let line = self.receive_line().expect("the runner has ended");
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
     }
 
     /// Reads until the `done` of this execution and returns it.
     fn done(&mut self, id: &str) -> Json {
         loop {
-            let message = self.hear();
+            let message = self.receive();
             if message["type"] == "done" && message["id"] == id {
                 return message;
             }
@@ -61,7 +61,7 @@ impl Runner {
 
     fn end(mut self) -> (Vec<String>, ExitStatus) {
         drop(self.input.take());
-        let rest = std::iter::from_fn(|| self.hear_line()).collect();
+        let rest = std::iter::from_fn(|| self.receive_line()).collect();
         (rest, self.child.wait().unwrap())
     }
 }
@@ -76,14 +76,14 @@ fn without_duration(line: &str) -> String {
 #[test]
 fn minimal_success_transcript() {
     let mut runner = Runner::start();
-    runner.say(r#"{"type":"execute","id":"exec-1","code":"const value = await tools.echo({\"ok\":true}); value.ok","options":{"timeoutMs":1000,"memoryLimitBytes":67108864,"maxLogLines":100,"maxLogChars":64000},"providers":[{"name":"tools","tools":{"echo":{"safeName":"echo","originalName":"echo","description":"Echo input"}},"types":"declare namespace tools { ... }"}]}"#);
-    assert_eq!(runner.hear_line().unwrap(), r#"{"type":"started","id":"exec-1"}"#);
+    runner.send(r#"{"type":"execute","id":"exec-1","code":"const value = await tools.echo({\"ok\":true}); value.ok","options":{"timeoutMs":1000,"memoryLimitBytes":67108864,"maxLogLines":100,"maxLogChars":64000},"providers":[{"name":"tools","tools":{"echo":{"safeName":"echo","originalName":"echo","description":"Echo input"}},"types":"declare namespace tools { ... }"}]}"#);
+    assert_eq!(runner.receive_line().unwrap(), r#"{"type":"started","id":"exec-1"}"#);
     assert_eq!(
-        runner.hear_line().unwrap(),
+        runner.receive_line().unwrap(),
         r#"{"type":"tool_call","callId":"call-1","providerName":"tools","safeToolName":"echo","input":{"ok":true}}"#
     );
-    runner.say(r#"{"type":"tool_result","callId":"call-1","ok":true,"result":{"ok":true}}"#);
-    let done = without_duration(&runner.hear_line().unwrap());
+    runner.send(r#"{"type":"tool_result","callId":"call-1","ok":true,"result":{"ok":true}}"#);
+    let done = without_duration(&runner.receive_line().unwrap());
     assert_eq!(done, r#"{"type":"done","id":"exec-1","ok":true,"durationMs":3,"logs":[],"result":true}"#);
     let (rest, status) = runner.end();
     assert!(rest.is_empty() && status.success(), "{rest:?} {status}");
@@ -93,15 +93,15 @@ fn minimal_success_transcript() {
 fn minimal_cancellation_transcript() {
     let mut runner = Runner::start();
     runner.execute("exec-2", "await tools.hang({})", &json!({ "timeoutMs": 10_000 }));
-    assert_eq!(runner.hear(), json!({ "type": "started", "id": "exec-2" }));
-    assert_eq!(runner.hear()["safeToolName"], "hang");
-    runner.say(r#"{"type":"cancel","id":"exec-2"}"#);
-    let done = runner.hear();
+    assert_eq!(runner.receive(), json!({ "type": "started", "id": "exec-2" }));
+    assert_eq!(runner.receive()["safeToolName"], "hang");
+    runner.send(r#"{"type":"cancel","id":"exec-2"}"#);
+    let done = runner.receive();
     assert_eq!((&done["ok"], &done["error"]["code"]), (&json!(false), &json!("timeout")));
 }
 
 #[test]
-fn executions_one_after_another_share_nothing() {
+fn sequential_executions_share_no_state() {
     let mut runner = Runner::start();
     for i in 0..50 {
         let id = format!("exec-{i}");
@@ -116,18 +116,18 @@ fn a_second_execute_is_rejected_and_the_first_continues() {
     let mut runner = Runner::start();
     runner.execute("first", "(await tools.echo({})).x", &json!({}));
     runner.execute("second", "1", &json!({}));
-    let (mut call_id, mut refused) = (Json::Null, Json::Null);
-    while call_id.is_null() || refused.is_null() {
-        let heard = runner.hear();
-        match heard["type"].as_str() {
-            Some("tool_call") => call_id = heard["callId"].clone(),
-            Some("done") => refused = heard,
-            _ => assert_eq!((&heard["type"], &heard["id"]), (&json!("started"), &json!("first"))),
+    let (mut call_id, mut rejected) = (Json::Null, Json::Null);
+    while call_id.is_null() || rejected.is_null() {
+        let message = runner.receive();
+        match message["type"].as_str() {
+            Some("tool_call") => call_id = message["callId"].clone(),
+            Some("done") => rejected = message,
+            _ => assert_eq!((&message["type"], &message["id"]), (&json!("started"), &json!("first"))),
         }
     }
-    assert_eq!((&refused["id"], &refused["error"]["code"]), (&json!("second"), &json!("internal_error")));
+    assert_eq!((&rejected["id"], &rejected["error"]["code"]), (&json!("second"), &json!("internal_error")));
     let result = json!({ "type": "tool_result", "callId": call_id, "ok": true, "result": { "x": 7 } });
-    runner.say(&result.to_string());
+    runner.send(&result.to_string());
     assert_eq!(runner.done("first")["result"], 7);
 }
 
@@ -137,9 +137,9 @@ fn a_loop_is_stopped_by_its_timeout_and_by_a_cancel() {
     runner.execute("slow", "for (;;);", &json!({ "timeoutMs": 50 }));
     assert_eq!(runner.done("slow")["error"]["code"], "timeout");
     runner.execute("slower", "for (;;);", &json!({ "timeoutMs": 60_000 }));
-    assert_eq!(runner.hear()["type"], "started");
+    assert_eq!(runner.receive()["type"], "started");
     let started = Instant::now();
-    runner.say(r#"{"type":"cancel","id":"slower"}"#);
+    runner.send(r#"{"type":"cancel","id":"slower"}"#);
     assert_eq!(runner.done("slower")["error"]["code"], "timeout");
     assert!(started.elapsed() < Duration::from_mins(1));
 }
@@ -150,24 +150,24 @@ fn invalid_input_is_ignored() {
     for line in
         ["", "not json", "[]", "{}", r#"{"type":"nonsense"}"#, r#"{"type":"tool_result"}"#, "\u{2028}", "\0\0\0"]
     {
-        runner.say(line);
+        runner.send(line);
     }
     runner.input.as_mut().unwrap().write_all(b"\xff\xfe\n").unwrap();
-    runner.say(&"[".repeat(1_000_000));
-    runner.say(r#"{"type":"execute","id":"bad","code":5}"#);
+    runner.send(&"[".repeat(1_000_000));
+    runner.send(r#"{"type":"execute","id":"bad","code":5}"#);
     assert_eq!(runner.done("bad")["error"]["code"], "internal_error");
     runner.execute("good", "1", &json!({}));
     assert_eq!(runner.done("good")["result"], 1);
 }
 
 #[test]
-fn large_values_cross_both_ways() {
+fn large_values_cross_in_both_directions() {
     let mut runner = Runner::start();
     runner.execute("big", "(await tools.echo('x'.repeat(3e6))).length", &json!({ "timeoutMs": 60_000 }));
-    assert_eq!(runner.hear()["type"], "started");
-    let call = runner.hear();
+    assert_eq!(runner.receive()["type"], "started");
+    let call = runner.receive();
     assert_eq!(call["input"].as_str().unwrap().len(), 3_000_000);
-    runner.say(
+    runner.send(
         &json!({ "type": "tool_result", "callId": call["callId"], "ok": true, "result": call["input"] }).to_string(),
     );
     assert_eq!(runner.done("big")["result"], 3_000_000);
@@ -177,7 +177,7 @@ fn large_values_cross_both_ways() {
 fn the_end_of_standard_input_ends_the_runner_and_its_guest() {
     let mut runner = Runner::start();
     runner.execute("endless", "for (;;);", &json!({ "timeoutMs": 600_000 }));
-    assert_eq!(runner.hear()["type"], "started");
+    assert_eq!(runner.receive()["type"], "started");
     let started = Instant::now();
     let (rest, status) = runner.end();
     assert!(rest.is_empty() && status.success(), "{rest:?} {status}");

@@ -14,39 +14,42 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 
-/// Each fault, and the cases that are played in addition to [`USUAL`].
+/// Each fault, and the cases that are played in addition to [`COMMON`].
 const FAULTS: &[(&str, &[&str])] = &[
-    ("nothing", &["cancellation-and-transport-failure/", "error-mapping-rules/", "logs/", "truncation/"]),
-    ("leaves out started", &["cancellation-and-transport-failure/"]),
+    ("none", &["cancellation-and-transport-failure/", "error-mapping-rules/", "logs/", "truncation/"]),
+    ("omits started", &["cancellation-and-transport-failure/"]),
     ("repeats started", &[]),
-    ("is done twice", &[]),
-    ("is done for another execution", &[]),
-    ("goes on after done", &[]),
+    ("sends done twice", &[]),
+    ("sends done for another execution", &[]),
+    ("continues after done", &[]),
     ("reuses callIds", &[]),
     ("makes one call at a time", &["tool-call-contract/"]),
-    ("takes any answer for the oldest call", &["tool-call-contract/"]),
-    ("takes a second answer for the next call", &[]),
-    ("forgets cancel", &["cancellation-and-transport-failure/"]),
-    ("obeys any cancel", &["cancellation-and-transport-failure/"]),
+    ("settles the oldest call with any result", &["tool-call-contract/"]),
+    ("settles the next call with a duplicate result", &[]),
+    ("ignores cancel", &["cancellation-and-transport-failure/"]),
+    ("ignores the id of cancel", &["cancellation-and-transport-failure/"]),
     ("drops logs", &["logs/"]),
-    ("forgets the limits of logs", &["truncation/"]),
+    ("ignores the limits of logs", &["truncation/"]),
     ("writes to standard output", &[]),
-    ("ends at the first call", &[]),
-    ("ends by garbage", &["hostile-hosts/invalid-lines", "hostile-hosts/invalid-utf-8", "hostile-hosts/a-line"]),
-    ("does not end with its host", &["cancellation-and-transport-failure/", "hostile-hosts/a-line-that-is-cut-off"]),
-    ("believes what errors say of themselves", &["error-mapping-rules/"]),
-    ("takes every failure for a tool's", &["error-mapping-rules/"]),
+    ("closes at the first call", &[]),
+    (
+        "closes at invalid input",
+        &["hostile-hosts/invalid-lines", "hostile-hosts/invalid-utf-8", "hostile-hosts/a-line"],
+    ),
+    ("survives its host", &["cancellation-and-transport-failure/", "hostile-hosts/a-line-that-is-cut-off"]),
+    ("trusts the messages of errors", &["error-mapping-rules/"]),
+    ("reports every failure as tool_error", &["error-mapping-rules/"]),
     ("sends null for an omitted input", &[]),
     ("sends null for an undefined result", &["serialization-contract/results"]),
     ("sends an error with a result", &[]),
-    ("measures no time", &[]),
-    ("passes over a second execute", &[]),
-    ("refuses a second execute by ending the first", &[]),
-    ("makes null of what cannot cross", &["serialization-contract/"]),
+    ("reports no duration", &[]),
+    ("ignores a second execute", &[]),
+    ("rejects a second execute by ending the first", &[]),
+    ("replaces values that are not serializable by null", &["serialization-contract/"]),
 ];
 
 /// The cases that are played with every broken runner.
-const USUAL: &[&str] = &[
+const COMMON: &[&str] = &[
     "session-model/",
     "state-machine/",
     "guest-namespace-contract/",
@@ -73,7 +76,7 @@ pub(crate) fn reports(arguments: &[&str]) -> Vec<(&'static str, Json)> {
         for _ in 0..AT_ONCE {
             scope.spawn(|| {
                 while let Some((fault, more)) = FAULTS.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let only = USUAL.iter().chain(*more).flat_map(|text| ["--only", text]);
+                    let only = COMMON.iter().chain(*more).flat_map(|text| ["--only", text]);
                     let arguments: Vec<_> = arguments.iter().copied().chain(only).collect();
                     let report = report(fault, &arguments);
                     reports.lock().unwrap().push((*fault, report));
@@ -119,20 +122,20 @@ async fn serve(fault: &'static str, stream: TcpStream) -> io::Result<()> {
     let (reader, writer) = tokio::io::split(far);
     let runner = tokio::spawn(async move { RUNNER.serve(StreamTransport::new(reader, writer)).await });
 
-    let (heard, mut hearing) = mpsc::unbounded_channel();
-    tokio::spawn(listen(Side::Host, from_host, heard.clone()));
-    tokio::spawn(listen(Side::Runner, from_runner, heard));
-    let mut between = Proxy { fault, ..Proxy::default() };
-    while let Some((side, line)) = hearing.recv().await {
+    let (sender, mut receiver) = mpsc::unbounded_channel();
+    tokio::spawn(listen(Side::Host, from_host, sender.clone()));
+    tokio::spawn(listen(Side::Runner, from_runner, sender));
+    let mut proxy = Proxy { fault, ..Proxy::default() };
+    while let Some((side, line)) = receiver.recv().await {
         let (mut host, mut runner) = (Vec::new(), Vec::new());
-        if line.is_empty() && side == Side::Host && fault == "does not end with its host" {
+        if line.is_empty() && side == Side::Host && fault == "survives its host" {
             continue;
         }
         if line.is_empty() && side == Side::Host {
             to_runner.shutdown().await?;
             continue;
         }
-        if line.is_empty() || between.pass(side, line, &mut host, &mut runner).is_none() {
+        if line.is_empty() || proxy.pass(side, line, &mut host, &mut runner).is_none() {
             break;
         }
         to_host.write_all(&host).await?;
@@ -142,14 +145,14 @@ async fn serve(fault: &'static str, stream: TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// Lines, as bytes; the end is an empty one.
-async fn listen(side: Side, reader: impl AsyncRead + Unpin, heard: mpsc::UnboundedSender<(Side, Vec<u8>)>) {
+/// Sends each line as bytes. The end of the stream is an empty line.
+async fn listen(side: Side, reader: impl AsyncRead + Unpin, sender: mpsc::UnboundedSender<(Side, Vec<u8>)>) {
     let mut reader = BufReader::new(reader);
     loop {
         let mut line = Vec::new();
         let read = reader.read_until(b'\n', &mut line).await;
         let is_end = !read.is_ok_and(|count| count > 0);
-        if heard.send((side, line)).is_err() || is_end {
+        if sender.send((side, line)).is_err() || is_end {
             return;
         }
     }
@@ -162,15 +165,15 @@ struct Proxy {
     active: Option<String>,
     /// The callIds of pending calls.
     pending: Vec<String>,
-    /// Calls that are held back.
-    held: Vec<Json>,
+    /// Delayed calls.
+    delayed: Vec<Json>,
 }
 
 impl Proxy {
     /// Forwards a line, possibly changed; `None` closes the connection.
     fn pass(&mut self, side: Side, line: Vec<u8>, host: &mut Vec<u8>, runner: &mut Vec<u8>) -> Option<()> {
         let Ok(mut message) = serde_json::from_slice::<Json>(&line) else {
-            if self.fault == "ends by garbage" && side == Side::Host && line != b"\n" {
+            if self.fault == "closes at invalid input" && side == Side::Host && line != b"\n" {
                 return None;
             }
             let to = if side == Side::Host { runner } else { host };
@@ -178,39 +181,39 @@ impl Proxy {
             return Some(());
         };
         match side {
-            Side::Host => self.pass_to_runner(&mut message, host).then(|| say(runner, &message)),
-            Side::Runner => self.pass_to_host(&mut message, host)?.then(|| say(host, &message)),
+            Side::Host => self.pass_to_runner(&mut message, host).then(|| put(runner, &message)),
+            Side::Runner => self.pass_to_host(&mut message, host)?.then(|| put(host, &message)),
         };
         Some(())
     }
 
-    /// Whether to forward it.
+    /// Returns whether to forward the message.
     fn pass_to_runner(&mut self, message: &mut Json, host: &mut Vec<u8>) -> bool {
         let kind = message["type"].as_str().unwrap_or_default().to_owned();
         match (kind.as_str(), self.fault) {
-            ("execute", "passes over a second execute") if self.active.is_some() => return false,
-            ("execute", "refuses a second execute by ending the first") if self.active.is_some() => {
+            ("execute", "ignores a second execute") if self.active.is_some() => return false,
+            ("execute", "rejects a second execute by ending the first") if self.active.is_some() => {
                 let error = json!({ "code": "internal_error", "message": "busy" });
                 let id = &self.active;
-                say(
+                put(
                     host,
                     &json!({ "type": "done", "id": id, "ok": false, "durationMs": 0, "logs": [], "error": error }),
                 );
                 return false;
             }
-            ("execute", "forgets the limits of logs") => {
+            ("execute", "ignores the limits of logs") => {
                 message["options"]["maxLogLines"] = json!(1_000_000);
                 message["options"]["maxLogChars"] = json!(1_000_000);
             }
-            ("cancel", "forgets cancel") => return false,
-            ("cancel", "obeys any cancel") => message["id"] = json!(self.active),
+            ("cancel", "ignores cancel") => return false,
+            ("cancel", "ignores the id of cancel") => message["id"] = json!(self.active),
             ("tool_result", "reuses callIds") if message["callId"] == "call" && !self.pending.is_empty() => {
                 message["callId"] = json!(self.pending.remove(0));
             }
-            ("tool_result", "takes any answer for the oldest call") if !self.pending.is_empty() => {
+            ("tool_result", "settles the oldest call with any result") if !self.pending.is_empty() => {
                 message["callId"] = json!(self.pending.remove(0));
             }
-            ("tool_result", "takes a second answer for the next call") if !self.pending.is_empty() => {
+            ("tool_result", "settles the next call with a duplicate result") if !self.pending.is_empty() => {
                 let at = self.pending.iter().position(|id| message["callId"] == **id).unwrap_or_default();
                 let is_pending = message["callId"] == *self.pending[at];
                 let known = message["callId"].as_str().is_some_and(|id| id.starts_with("call-"));
@@ -232,13 +235,13 @@ impl Proxy {
         true
     }
 
-    /// Whether to pass it on; `None` to hang up.
+    /// Returns whether to forward the message; `None` closes the connection.
     fn pass_to_host(&mut self, message: &mut Json, host: &mut Vec<u8>) -> Option<bool> {
         let kind = message["type"].as_str().unwrap_or_default().to_owned();
         match kind.as_str() {
             "started" => match self.fault {
-                "leaves out started" => return Some(false),
-                "repeats started" => say(host, message),
+                "omits started" => return Some(false),
+                "repeats started" => put(host, message),
                 "writes to standard output" => host.extend(b"starting ...\n"),
                 _ => {}
             },
@@ -259,9 +262,9 @@ impl Proxy {
     fn pass_call(&mut self, message: &mut Json, host: &mut Vec<u8>) -> Option<bool> {
         let id = message["callId"].as_str().unwrap().to_owned();
         match self.fault {
-            "ends at the first call" => return None,
+            "closes at the first call" => return None,
             "makes one call at a time" => {
-                self.held.push(message.clone());
+                self.delayed.push(message.clone());
                 if self.pending.is_empty() {
                     self.release(host);
                 }
@@ -275,12 +278,12 @@ impl Proxy {
         Some(true)
     }
 
-    /// Sends the next call.
+    /// Sends the next delayed call.
     fn release(&mut self, host: &mut Vec<u8>) {
-        if !self.held.is_empty() {
-            let call = self.held.remove(0);
+        if !self.delayed.is_empty() {
+            let call = self.delayed.remove(0);
             self.pending.push(call["callId"].as_str().unwrap().to_owned());
-            say(host, &call);
+            put(host, &call);
         }
     }
 
@@ -289,29 +292,29 @@ impl Proxy {
         let code = message["error"]["code"].as_str().unwrap_or_default().to_owned();
         let text = message["error"]["message"].as_str().unwrap_or_default().to_lowercase();
         match self.fault {
-            "is done twice" => say(host, message),
-            "is done for another execution" => message["id"] = json!("another"),
-            "goes on after done" => {
-                say(host, message);
+            "sends done twice" => put(host, message),
+            "sends done for another execution" => message["id"] = json!("another"),
+            "continues after done" => {
+                put(host, message);
                 *message =
                     json!({ "type": "tool_call", "callId": "late", "providerName": "tools", "safeToolName": "echo" });
             }
             "drops logs" => message["logs"] = json!([]),
-            "believes what errors say of themselves" if text.contains("timed out") || text.contains("timeout") => {
+            "trusts the messages of errors" if text.contains("timed out") || text.contains("timeout") => {
                 message["error"]["code"] = json!("timeout");
             }
-            "believes what errors say of themselves" if text.contains("memory") => {
+            "trusts the messages of errors" if text.contains("memory") => {
                 message["error"]["code"] = json!("memory_limit");
             }
-            "takes every failure for a tool's" if code == "runtime_error" => {
+            "reports every failure as tool_error" if code == "runtime_error" => {
                 message["error"]["code"] = json!("tool_error");
             }
             "sends null for an undefined result" if ok && message.get("result").is_none() => {
                 message["result"] = Json::Null;
             }
             "sends an error with a result" if ok => message["error"] = Json::Null,
-            "measures no time" => message["durationMs"] = json!(0),
-            "makes null of what cannot cross" if code == "serialization_error" => {
+            "reports no duration" => message["durationMs"] = json!(0),
+            "replaces values that are not serializable by null" if code == "serialization_error" => {
                 let logs = message["logs"].take();
                 let id = message["id"].take();
                 *message =
@@ -322,7 +325,7 @@ impl Proxy {
     }
 }
 
-fn say(to: &mut Vec<u8>, message: &Json) {
+fn put(to: &mut Vec<u8>, message: &Json) {
     serde_json::to_writer(&mut *to, message).unwrap();
     to.push(b'\n');
 }

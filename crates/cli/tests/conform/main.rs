@@ -48,7 +48,7 @@ fn our_runner_passes_every_case() {
 fn broken_runners_fail_the_cases_about_their_fault() {
     let mut text = String::new();
     for (fault, report) in broken::reports(&["--strict", "--jobs", "16", "--json"]) {
-        text += &format!("a runner that breaks this: {fault}\n{}\n", failures(&report));
+        text += &format!("fault: {fault}\n{}\n", failures(&report));
     }
     insta::assert_snapshot!(text);
 }
@@ -72,7 +72,7 @@ fn failures(report: &Json) -> String {
 
 #[test]
 fn should_cases_do_not_fail_a_run() {
-    let report = broken::report("leaves out started", &["--json", "--only", "state-machine"]);
+    let report = broken::report("omits started", &["--json", "--only", "state-machine"]);
     let count = |name: &str| report[name].as_u64().unwrap();
     assert_eq!((&report["conforms"], count("failed"), count("fellShort")), (&Json::Bool(true), 0, 4));
     assert!(count("passed") > 0, "{report}");
@@ -122,7 +122,7 @@ fn reports_as_text() {
                 "# The guest paints the terminal\nlevel: should\n\n> execute\n    await tools.echo('\\u001b[2J\\u202e')\n\
                  < started\n< done\n",
             ),
-            ("second/silent.case", "# It says something\n\n< within 50ms done\n"),
+            ("second/silent.case", "# It sends done\n\n< within 50ms done\n"),
             (
                 "third/calls.case",
                 "# It calls twice\n\n> execute\n    await tools.echo(1)\n< started\nin any order\n  < tool_call {\"input\": 2}\n  \
@@ -132,7 +132,7 @@ fn reports_as_text() {
             ("third/ends.case", "# It ends\n\n> close\n< closed\n"),
         ],
     );
-    fs::write(dir.join("known.txt"), "# Why\nsecond/silent  it says nothing\nthird/ends  it does not end\n").unwrap();
+    fs::write(dir.join("known.txt"), "# Why\nsecond/silent  it sends nothing\nthird/ends  it does not end\n").unwrap();
     let dir = dir.to_str().unwrap().to_owned();
     let (known, runner) = (format!("{dir}/known.txt"), ["--", EXECBOX, "runner"]);
     let run = |arguments: &[&str]| {

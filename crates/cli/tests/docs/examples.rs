@@ -9,7 +9,7 @@ use execbox_mcp::config::Config;
 
 use super::page::{Block, Page, root};
 
-/// How many blocks are not run. Each says why.
+/// The number of blocks that are not run. Each states the reason.
 const NOT_RUN: usize = 2;
 
 #[test]
@@ -24,7 +24,7 @@ fn every_command_prints_what_the_page_shows() {
     assert_eq!(not_run, NOT_RUN, "blocks that are not run");
 }
 
-/// Works off the blocks of a page, and counts those that are not run.
+/// Checks the blocks of a page. Returns the number of those that are not run.
 fn check(page: &Page, failures: &mut Vec<String>) -> usize {
     let directory = directory(&page.path);
     let mut not_run = 0;
@@ -67,7 +67,7 @@ fn directory(page: &str) -> PathBuf {
     directory
 }
 
-/// What a page may call that is not a program of the system.
+/// Programs of this project that a page may call.
 const PRELUDE: &str = r#"
 exec 2>&1
 PATH="$PWD/target/release:$PATH"

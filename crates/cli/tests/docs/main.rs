@@ -1,6 +1,6 @@
-//! The pages of the repository: their commands and examples work, and their links lead somewhere.
+//! The pages of the repository: their commands and examples work, and their links have targets.
 //!
-//! The info string of a code block says what happens to it ([`examples`]):
+//! The info string of a code block selects its treatment ([`examples`]):
 //!
 //! | info string | what the test does |
 //! |---|---|

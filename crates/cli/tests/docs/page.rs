@@ -1,4 +1,4 @@
-//! Markdown pages, read into what the tests need of them.
+//! The parts of Markdown pages that the tests check.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ pub(crate) struct Page {
     pub(crate) blocks: Vec<Block>,
     /// Targets of links, as written.
     pub(crate) links: Vec<String>,
-    /// What its headings are linked by.
+    /// The anchors of its headings.
     pub(crate) anchors: Vec<String>,
     /// Texts in backticks.
     pub(crate) code: Vec<String>,
@@ -27,7 +27,7 @@ pub(crate) struct Page {
 /// A fenced code block.
 #[derive(Debug)]
 pub(crate) struct Block {
-    /// What stands behind the opening fence.
+    /// The info string.
     pub(crate) info: String,
     pub(crate) text: String,
 }
@@ -79,7 +79,7 @@ impl Page {
     }
 }
 
-/// The anchor that GitHub and mdBook give a heading.
+/// The anchor of a heading on GitHub and in mdBook.
 fn anchor(heading: &str) -> String {
     let kept = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
     heading.to_lowercase().chars().filter(kept).map(|c| if c == ' ' { '-' } else { c }).collect()

@@ -34,7 +34,7 @@ fn parent(id: u32) -> Option<u32> {
     let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
     let mut fields = stat.rsplit_once(") ")?.1.split(' ');
     let state = fields.next()?;
-    // Its first thread may be over while others still are on their way.
+    // The first thread may have ended while others are still ending.
     let ended = state == "Z" && fs::read_dir(format!("/proc/{id}/task")).ok()?.count() <= 1;
     if ended { None } else { fields.next()?.parse().ok() }
 }
@@ -54,9 +54,9 @@ pub(crate) fn send(signal: Signal, to: u32) {
 }
 
 /// Waits for a condition, for as long as a busy machine may take.
-pub(crate) fn wait_until(what: &str, come: impl Fn() -> bool) {
+pub(crate) fn wait_until(what: &str, condition: impl Fn() -> bool) {
     let started = Instant::now();
-    while !come() {
+    while !condition() {
         assert!(started.elapsed() < Duration::from_mins(2), "timed out: {what}");
         std::thread::sleep(Duration::from_millis(2));
     }

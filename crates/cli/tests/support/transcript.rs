@@ -156,7 +156,7 @@ pub(crate) fn stub_file(provider: &str, tools: &str) -> String {
 
 /// Waits for a log line of the running program.
 pub(crate) fn wait_for_line(child: &mut Child) {
-    // Nothing behind the line is taken.
+    // A buffer of one byte: nothing after the line is read.
     let mut stderr = BufReader::with_capacity(1, child.stderr.as_mut().unwrap());
     stderr.read_line(&mut String::new()).unwrap();
 }
