@@ -238,7 +238,7 @@ pub enum Outcome {
     StackOverflow,
     /// The guest's [`Interrupt`] was triggered.
     Interrupted,
-    /// The engine failed or violated this interface; the message says how. Other guests are not affected.
+    /// The engine failed or violated this interface, as described by the message. Other guests are not affected.
     Fault(String),
 }
 

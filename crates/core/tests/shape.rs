@@ -112,20 +112,20 @@ fn run_modules(entry: &str, export: &str) -> (Outcome, Vec<String>) {
         args: Value::from_json(Some(&json!([])), "args").unwrap(),
     };
     let mut guest = Scripted.start(Program { source: Source::Modules(modules), ..program("") }).unwrap();
-    let mut said = Vec::new();
+    let mut notifications = Vec::new();
     loop {
         let turn = turn(&mut *guest);
         let mut events = Vec::new();
         guest.take_events(&mut events);
         for event in events {
             match event {
-                Event::Log(line) => said.push(line.text),
+                Event::Log(line) => notifications.push(line.text),
                 Event::Call(call) => guest.settle(Pending::Call(call.id), Settlement::Fulfilled(Value::undefined())),
-                Event::Notify(told) => said.push(format!("{}{:?}", told.function.0, told.args)),
+                Event::Notify(event) => notifications.push(format!("{}{:?}", event.function.0, event.args)),
             }
         }
         if let Turn::Done(outcome) = turn {
-            return (outcome, said);
+            return (outcome, notifications);
         }
         guest.settle(Pending::Promise(4), Settlement::Fulfilled(Value::undefined()));
     }
@@ -133,16 +133,16 @@ fn run_modules(entry: &str, export: &str) -> (Outcome, Vec<String>) {
 
 #[test]
 fn a_module_graph_ends_with_the_selected_export() {
-    let (outcome, said) = run_modules("main", "other");
+    let (outcome, notifications) = run_modules("main", "other");
     assert_eq!(Turn::Done(outcome), returned(&json!([2])));
-    assert_eq!(said, ["helper", "main", "9[1]"]);
+    assert_eq!(notifications, ["helper", "main", "9[1]"]);
 }
 
 #[test]
 fn link_errors_name_the_missing_export_or_module() {
-    let (outcome, said) = run_modules("main", "nope");
+    let (outcome, notifications) = run_modules("main", "nope");
     assert_eq!(outcome, Outcome::Unlinked(LinkError::Export { export: "nope".into() }));
-    assert_eq!(said, ["helper", "main", "9[1]"], "the entry is evaluated before the export is read");
+    assert_eq!(notifications, ["helper", "main", "9[1]"], "the entry is evaluated before the export is read");
     let (outcome, _) = run_modules("broken", "default");
     let missing = LinkError::Specifier { module: "broken".into(), specifier: "./missing".into() };
     assert_eq!(outcome, Outcome::Unlinked(missing));

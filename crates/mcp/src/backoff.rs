@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Counts attempts, and says when the next one is due: the pause doubles with each, up to 128 times the first.
+/// Counts attempts, and computes when the next one is due: the pause doubles with each, up to 128 times the first.
 #[derive(Debug)]
 pub(crate) struct Backoff {
     first_pause: Duration,

@@ -1,4 +1,4 @@
-//! Secrets that servers are configured with, and that nobody else may read.
+//! Secrets from the configuration of servers, which are not shown to anyone else.
 
 use std::fmt;
 use std::sync::Arc;

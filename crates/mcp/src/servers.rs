@@ -1,6 +1,6 @@
 //! Keeps the servers of a configuration connected.
 //!
-//! A server that fails does not affect the others: its tools are missing, its [`Status`] says why, and
+//! A server that fails does not affect the others: its tools are missing, its [`Status`] contains the reason, and
 //! [`Servers::providers`] connects to it again after a pause, which doubles with each attempt
 //! ([`UpstreamOptions::restart_pause`]). Once a server has been ready, its [`Upstream`] restores lost connections.
 

@@ -1,4 +1,4 @@
-//! Text truncated to a length, with a mark that says so.
+//! Text truncated to a length, with a mark.
 
 /// Truncates `text` to at most `max` characters and appends how many were removed.
 pub(crate) fn truncate(mut text: String, max: usize) -> String {

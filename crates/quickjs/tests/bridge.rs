@@ -152,7 +152,7 @@ fn promises_of_the_host_are_settled_by_number() {
         guest.settle(Pending::Promise(number), result.as_ref().map(value).map_err(value).into());
     }
     guest.settle(Pending::Promise(0), Settlement::Fulfilled(value(&json!("twice"))));
-    guest.settle(Pending::Promise(4_000_000_000), Settlement::Fulfilled(value(&json!("nobody"))));
+    guest.settle(Pending::Promise(4_000_000_000), Settlement::Fulfilled(value(&json!("unknown"))));
     let Turn::Done(outcome) = turn(&mut *guest) else { panic!() };
     assert_eq!(returned(outcome), json!([true, {"then": 1}, "late", "early"]));
 }
@@ -179,7 +179,7 @@ fn the_example_of_the_specification() {
     let mut example = program(code, others);
     modules(&mut example).export = "scan".into();
     let mut called = Vec::new();
-    let (outcome, told) = run_with(example, |guest, call| {
+    let (outcome, events) = run_with(example, |guest, call| {
         called.push((call.function.0, call.now, tagged(&call.input)));
         let answer = if call.function.0 == 11 { json!("my username is x") } else { json!({"$undefined": true}) };
         guest.settle(Pending::Call(call.id), Settlement::Fulfilled(value(&answer)));
@@ -187,7 +187,7 @@ fn the_example_of_the_specification() {
     assert_eq!(returned(outcome), json!({"scanned": true, "global": {"$undefined": true}}));
     let reported = json!([{"topic": "username", "message": "my username is x"}]);
     assert_eq!(called, [(11, false, json!([])), (13, true, reported)]);
-    let [Event::Notify(logged)] = &told[..] else { panic!("{told:?}") };
+    let [Event::Notify(logged)] = &events[..] else { panic!("{events:?}") };
     assert_eq!((logged.function.0, tagged(&logged.args)), (10, json!(["got", {"message": "my username is x"}])));
 }
 
@@ -209,7 +209,7 @@ fn notifications_and_calls_arrive_in_order() {
     let mut guest = engine().start(program(code, vec![])).unwrap();
     let Turn::Done(outcome) = turn(&mut *guest) else { panic!() };
     assert_eq!(returned(outcome), json!([{"$undefined": true}, {"$undefined": true}]));
-    let told: Vec<_> = events(&mut *guest)
+    let received: Vec<_> = events(&mut *guest)
         .into_iter()
         .map(|event| match event {
             Event::Notify(Notification { function, args }) => json!([function.0, tagged(&args)]),
@@ -218,7 +218,7 @@ fn notifications_and_calls_arrive_in_order() {
         })
         .collect();
     assert_eq!(
-        told,
+        received,
         [json!([2, [1]]), json!([3, ["x", "[Function]", "Symbol(s)", {"y": 2}]]), json!([0, [2]]), json!([2, [3]])]
     );
 }
@@ -234,18 +234,18 @@ fn logs_accept_any_value_and_are_cut_and_notifications_count_against_the_limit()
     let code = "import { log } from 'host'; let ran = 0; const b = new ArrayBuffer(1); b.transfer();
         log({ get a() { throw 1 } }, function named() {}, Promise.resolve(), new WeakSet(), new Proxy({}, {}), b);
         for (let i = 0; i < 1e5; i++) log(i); log({ get a() { ran = 1 } }); export default ran";
-    let (outcome, told) = with_limits(code);
+    let (outcome, events) = with_limits(code);
     assert_eq!(returned(outcome), json!(0));
-    let told: Vec<_> = told
+    let notifications: Vec<_> = events
         .into_iter()
-        .map(|event| if let Event::Notify(told) = event { tagged(&told.args) } else { panic!() })
+        .map(|event| if let Event::Notify(notification) = event { tagged(&notification.args) } else { panic!() })
         .collect();
     let anything = json!([{"a": "[getter threw]"}, "[Function named]", "[Promise]", "[Weak]", "[Proxy]", "[object]"]);
-    assert_eq!(told, [anything, json!([0]), json!([1])]);
+    assert_eq!(notifications, [anything, json!([0]), json!([1])]);
     let described = "import { log } from 'host'; const b = new ArrayBuffer(1), u = new Uint8Array(b), o = {}; b.transfer(); log([b, u, o], o)";
-    let told = with_limits(&format!("{described}; export default 1")).1;
-    let Some(Event::Notify(told)) = told.first() else { panic!() };
-    assert_eq!(tagged(&told.args), json!([["[object]", "[object]", {"$id": 2, "$value": {}}], {"$ref": 2}]));
+    let events = with_limits(&format!("{described}; export default 1")).1;
+    let Some(Event::Notify(notification)) = events.first() else { panic!() };
+    assert_eq!(tagged(&notification.args), json!([["[object]", "[object]", {"$id": 2, "$value": {}}], {"$ref": 2}]));
     let reports = Outcome::HostMemory(NoRoom::Reports);
     assert_eq!(with_limits("import { tell } from 'host'; for (;;) tell('x')").0, reports);
     let calls = with_limits("import { later } from 'host'; for (;;) later('x')").0;

@@ -55,10 +55,10 @@ fn a_function_that_a_promise_resolves_to_is_not_called() {
 
 #[test]
 fn a_missing_export_is_reported_after_the_module_ran() {
-    let told =
+    let ended =
         harness::run_with(program("import { tell } from 'host'; tell(1); export const a = 1", vec![]), |_, _| {});
-    assert_eq!(told.0, Outcome::Unlinked(LinkError::Export { export: "default".into() }));
-    assert_eq!(told.1.len(), 1);
+    assert_eq!(ended.0, Outcome::Unlinked(LinkError::Export { export: "default".into() }));
+    assert_eq!(ended.1.len(), 1);
     for name in ["toString", "__proto__", "then", ""] {
         let outcome = run(called("export const a = 1", name, &json!([])));
         assert_eq!(outcome, Outcome::Unlinked(LinkError::Export { export: name.into() }));
@@ -173,10 +173,10 @@ fn invalid_import_bindings_are_link_errors() {
             module("./b.js", "export const x = 2"),
             module("./star.js", "export * from './a.js'; export * from './b.js'"),
         ];
-        let Outcome::Unlinked(LinkError::Binding { message: told }) = run(program(code, others)) else {
+        let Outcome::Unlinked(LinkError::Binding { message: actual }) = run(program(code, others)) else {
             panic!("{code}")
         };
-        assert_eq!(told, message, "{code}");
+        assert_eq!(actual, message, "{code}");
     }
 }
 
@@ -495,7 +495,7 @@ fn source(me: usize, statements: &[(usize, usize)]) -> String {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
     #[test]
-    fn any_graph_of_modules_comes_to_something(graph in any_modules()) {
+    fn any_graph_of_modules_ends(graph in any_modules()) {
         let others = graph.iter().enumerate().map(|(me, statements)| module(&format!("./m{me}.js"), &source(me, statements))).collect();
         let code = "import d, { f, x } from './m0.js'; import './m1.js'; f(); export default async () => [d, x, (await import('./m2.js')).f()]";
         let mut guest = engine().start(program(code, others)).unwrap();

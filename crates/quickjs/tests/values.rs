@@ -472,7 +472,7 @@ fn any_change() -> impl Strategy<Value = &'static str> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
     #[test]
-    fn values_are_copied_or_errors_are_thrown_whatever_getters_do(x in any_expression(), y in any_expression()) {
+    fn hostile_getters_cause_copies_or_errors(x in any_expression(), y in any_expression()) {
         let code = format!(
             "import {{ later, log }} from 'host'; let a = [1, 2, {{}}], o = {{ x: 1, y: {{}} }}, m = new Map([[1, o], [a, 2]]),
              b = new ArrayBuffer(8, {{ maxByteLength: 16 }}), view = new Int16Array(b, 2, 2);
@@ -480,14 +480,14 @@ proptest! {
              try {{ log(structuredClone({{ x: {x}, y: {y} }})) }} catch {{}}
              try {{ log({x}, a, o, m); later({y}, {x}) }} catch (e) {{ log(e) }} export default () => {x}"
         );
-        let (outcome, told) = run_with(program(&code, vec![]), |_, call| { check_value(&call.input); });
+        let (outcome, events) = run_with(program(&code, vec![]), |_, call| { check_value(&call.input); });
         match outcome {
             Outcome::Returned(value) => check_value(&value),
             Outcome::Threw(_) => {}
             other => panic!("{code}: {other:?}"),
         }
-        for event in told {
-            if let Event::Notify(told) = event { check_value(&told.args) }
+        for event in events {
+            if let Event::Notify(notification) = event { check_value(&notification.args) }
         }
     }
 

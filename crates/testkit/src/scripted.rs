@@ -15,7 +15,7 @@
 //! throw NAME TEXT         ends with an uncaught error at line 1, column 1
 //! forge                   ends by throwing a copy of the failure that was caught
 //! compute                 computes for long, once: gives the thread back
-//! spin                    computes for ever
+//! spin                    computes without end
 //! stall                   waits for nothing that could come
 //! exhaust                 allocates until it is refused
 //! import NAME             (in modules) the moves of that module come first
@@ -130,7 +130,7 @@ pub struct ScriptedGuest {
     settled: Vec<u32>,
     it: Value,
     caught: Option<ExecuteError>,
-    /// What it comes to when it has no more moves.
+    /// The outcome when it has no more moves.
     end: Outcome,
 }
 
@@ -151,7 +151,7 @@ impl ScriptedGuest {
         }
     }
 
-    /// A guest from [`image`](Guest::image): it goes on where that one waited. Its next call has the
+    /// A guest from [`image`](Guest::image): it continues where that one waited. Its next call has the
     /// next number, so that calls known outside keep theirs.
     pub fn from_image(image: &[u8], limits: &Limits) -> Self {
         let text = String::from_utf8(image.to_vec()).unwrap();
@@ -205,8 +205,8 @@ impl ScriptedGuest {
             "call-now" => return Poll::Ready(self.call(rest, true)),
             "notify" => {
                 let (function, args) = rest.split_once(' ').unwrap();
-                let told = self.mailbox.notify(FunctionId(function.parse().unwrap()), value(args).as_bytes());
-                return Poll::Ready(told.err().map(Outcome::HostMemory));
+                let notified = self.mailbox.notify(FunctionId(function.parse().unwrap()), value(args).as_bytes());
+                return Poll::Ready(notified.err().map(Outcome::HostMemory));
             }
             "await" => return Poll::Ready(self.take_settlements().map(failed)),
             "await-catch" => self.caught = self.take_settlements(),
@@ -336,8 +336,8 @@ impl<E: Engine + 'static> Engine for ThreadBound<E> {
         let (to_guest, orders) = mpsc::channel();
         let shared = Arc::new(Mutex::new(Shared::default()));
         let (seen, engine, interrupt) = (Arc::clone(&shared), Arc::clone(&self.0), Interrupt::new());
-        let pulled = interrupt.clone();
-        thread::spawn(move || live(&*engine, program, &orders, &seen, &pulled));
+        let outer_interrupt = interrupt.clone();
+        thread::spawn(move || live(&*engine, program, &orders, &seen, &outer_interrupt));
         Ok(Box::new(Remote { to_guest, shared, interrupt, asked: false, stale: false }))
     }
 }
@@ -377,7 +377,7 @@ fn live(
     program: Program,
     orders: &mpsc::Receiver<Order>,
     shared: &Mutex<Shared>,
-    pulled: &Interrupt,
+    outer_interrupt: &Interrupt,
 ) {
     let mut guest = engine.start(program).unwrap();
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
@@ -390,7 +390,7 @@ fn live(
             }
         }
         let turn = loop {
-            if pulled.is_triggered() {
+            if outer_interrupt.is_triggered() {
                 guest.interrupt().trigger();
             }
             match guest.poll_turn(&mut Context::from_waker(&waker)) {

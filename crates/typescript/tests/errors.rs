@@ -14,7 +14,7 @@ const NOT_SCRIPTS: &[(&str, &str)] = &[
     ("a block that does not end", "if (a) {\n  b();\n"),
     ("an operand is missing", "const a = 1 +;"),
     ("a name is missing", "const = 1;"),
-    ("a string that does not end", "const a = 'abc;\n1"),
+    ("an unterminated string", "const a = 'abc;\n1"),
     ("a template that does not end", "const a = `abc;\n1"),
     ("a comment that does not end", "1 /* abc"),
     ("an object that is almost one", "{ a: 1, b: }"),

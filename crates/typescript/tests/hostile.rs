@@ -37,7 +37,7 @@ fn compiles_or_not_as_module(text: &str) -> [Result<Module, SyntaxError>; 2] {
     })
 }
 
-/// Text before, what is repeated, text in the middle, what is repeated after it, text at the end.
+/// The start, a repeated opening, the middle, a repeated closing, and the end.
 type Nest = (&'static str, &'static str, &'static str, &'static str, &'static str);
 
 /// All constructs that can be nested.
@@ -203,7 +203,7 @@ fn nested_types_do_not_overflow_the_stack() {
     on_a_small_stack(|| compile_all(TYPES));
 }
 
-/// What only modules have and contains itself, or is long.
+/// Constructs of modules only that can be nested or long.
 const MODULES: &[Nest] = &[
     ("", "export const a=()=>{", "1", "}", ""),
     ("", "export default (", "1", ")", ""),
@@ -336,7 +336,7 @@ fn long_source_that_is_not_deep_is_accepted() {
     });
 }
 
-/// Pieces of source that random text would hardly ever be.
+/// Pieces of source that are unlikely in random text.
 const PIECES: &[&str] = &[
     "(",
     ")",
@@ -491,8 +491,8 @@ fn module_pieces() -> impl Strategy<Value = String> {
     prop::collection::vec(item, 0..8).prop_map(|pieces| pieces.concat())
 }
 
-/// Whether another parser takes `source` for a script of this language. What it does not know to be refused here, and
-/// Markdown's fences, do not count.
+/// Whether another parser accepts `source` as a script of this language. Source that only this parser rejects, and
+/// Markdown fences, do not count.
 fn is_valid(source: &str, language: SourceType) -> bool {
     let refused = ["@", "import", "export", "accessor", "```", "~~~", "<!--", "-->", "#!", "defer", "source"];
     if refused.iter().any(|text| source.contains(text)) {
@@ -503,7 +503,7 @@ fn is_valid(source: &str, language: SourceType) -> bool {
     Parser::new(&arena, source, language).with_options(options).parse().diagnostics.is_empty()
 }
 
-/// Whether another parser takes `compiled` for the body of an async function.
+/// Whether another parser accepts `compiled` as the body of an async function.
 fn is_body(compiled: &str) -> bool {
     let source = format!("(async () => {{\n{compiled}\n}})");
     let arena = Allocator::new();
@@ -517,7 +517,7 @@ fn nesting_does_not_make_the_compiled_text_much_longer() {
     assert!(compiled.len() < 2 * source.len(), "{} bytes became {}", source.len(), compiled.len());
 }
 
-/// Whether `module` is one still, and asks for nothing that its records do not have.
+/// Whether `module` is a valid module whose imports and exports are all in its records.
 fn is_as_recorded(module: &Module) -> bool {
     let arena = Allocator::new();
     let parsed = Parser::new(&arena, &module.code.text, SourceType::mjs()).parse();
@@ -541,18 +541,18 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 4000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn garbage_is_no_danger(source in any::<String>()) {
+    fn random_text_does_not_panic(source in any::<String>()) {
         let _ = compiles_or_not(&source);
     }
 
     #[test]
-    fn pieces_of_source_are_no_danger(source in pieces(0..40)) {
+    fn pieces_of_source_do_not_panic(source in pieces(0..40)) {
         let compiled = compiles_or_not(&source);
         for language in [SourceType::mjs(), SourceType::ts().with_module(true)] {
             if is_valid(&source, language) {
                 match &compiled {
                     Ok(compiled) => prop_assert!(is_body(compiled), "{}\nbecomes\n{}", source, compiled),
-                    // The other parser takes any word for a type.
+                    // The other parser accepts any word as a type.
                     Err(error) if error.message.starts_with("expected a type, found `") => {}
                     Err(error) => prop_assert!(false, "{}\nis refused: {:?}", source, error),
                 }
@@ -561,7 +561,7 @@ proptest! {
     }
 
     #[test]
-    fn pieces_of_modules_are_no_danger(source in module_pieces()) {
+    fn pieces_of_modules_do_not_panic(source in module_pieces()) {
         for module in compiles_or_not_as_module(&source).into_iter().flatten() {
             prop_assert!(is_as_recorded(&module), "{:?}", module);
         }
@@ -586,13 +586,13 @@ fn the_caller_can_stop_the_parser() {
         asked.get() == 3
     };
     let reading = Reading { should_stop: &should_stop, ..Reading::DEFAULT };
-    TypeScript.script(&source, &reading).expect_err("it was told to stop");
-    assert_eq!(asked.get(), 3, "it goes on after it was told to stop");
+    TypeScript.script(&source, &reading).expect_err("the caller stops it");
+    assert_eq!(asked.get(), 3, "it continues after the caller stopped it");
     let globals = BTreeSet::new();
     let module = ModuleSource { text: &source, dialect: Dialect::TypeScript, globals: &globals };
     asked.set(0);
-    TypeScript.module(module, &reading, &mut u64::MAX.clone()).expect_err("it was told to stop");
-    assert_eq!(asked.get(), 3, "it goes on after it was told to stop");
+    TypeScript.module(module, &reading, &mut u64::MAX.clone()).expect_err("the caller stops it");
+    assert_eq!(asked.get(), 3, "it continues after the caller stopped it");
 }
 
 #[test]

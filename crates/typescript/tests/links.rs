@@ -1,12 +1,12 @@
 //! Linking of modules: graphs, and errors with their positions.
 //!
-//! `tests/links/NAME.cases` holds cases, `NAME.snap` beside it what comes of them. A case is
+//! `tests/links/NAME.cases` holds cases, `NAME.snap` next to it their results. The format of a case:
 //!
 //! ```text
-//! === what it is about
+//! === the title
 //! language: javascript            (default typescript)
 //! filename: src/main.ts
-//! import fs: readFile, default    (a bridged module and what it exports)
+//! import fs: readFile, default    (a bridged module and its exports)
 //! globals: console, input
 //! export: scan                    (the selected export)
 //! --- entry
@@ -15,7 +15,7 @@
 //! a further module's source
 //! ```
 //!
-//! What stands before the first case of a file comes before each entry's source.
+//! Text before the first case of a file is prepended to the source of each entry.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -45,31 +45,31 @@ fn linked_modules_are_a_graph() {
     assert_eq!(snapshot("graphs"), 0);
 }
 
-/// Links every case of a file, and gives how many failed.
+/// Links each case of a file. Returns how many failed.
 fn snapshot(name: &str) -> usize {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/links");
     let file = CaseFile::read(directory.join(format!("{name}.cases")));
-    let mut told = String::new();
+    let mut output = String::new();
     let mut failed = 0;
     for case in file.cases.iter().map(|text| case(&file.prelude, text)) {
         let linked = link(&case.sources, &TypeScript, &Reading::DEFAULT).and_then(|graph| {
             case.export.as_ref().map_or(Ok(()), |name| graph.check_export(name))?;
             Ok(graph)
         });
-        write!(told, "=== {}\n\n", case.title).expect("a string takes text");
+        write!(output, "=== {}\n\n", case.title).expect("a string takes text");
         match linked {
             Ok(graph) => {
                 let exports: Vec<_> = graph.exports().collect();
-                writeln!(told, "exports: {}", exports.join(", ")).expect("a string takes text");
+                writeln!(output, "exports: {}", exports.join(", ")).expect("a string takes text");
                 for module in &graph.modules {
-                    writeln!(told, "--- {}\n{}", module.name, module.code.text.trim_end())
+                    writeln!(output, "--- {}\n{}", module.name, module.code.text.trim_end())
                         .expect("a string takes text");
                 }
-                told.push('\n');
+                output.push('\n');
             }
             Err(error) => {
                 failed += 1;
-                tell(&mut told, &case.sources, &error);
+                write_error(&mut output, &case.sources, &error);
             }
         }
     }
@@ -77,12 +77,12 @@ fn snapshot(name: &str) -> usize {
     settings.set_snapshot_path(&directory);
     settings.set_prepend_module_to_snapshot(false);
     settings.set_omit_expression(true);
-    settings.bind(|| insta::assert_snapshot!(name, told));
+    settings.bind(|| insta::assert_snapshot!(name, output));
     failed
 }
 
-fn tell(told: &mut String, sources: &Sources, error: &LinkError) {
-    let mut line = |text: String| writeln!(told, "{text}").expect("a string takes text");
+fn write_error(output: &mut String, sources: &Sources, error: &LinkError) {
+    let mut line = |text: String| writeln!(output, "{text}").expect("a string takes text");
     line(format!("{}: {error}", error.name()));
     if let Some(specifier) = &error.specifier {
         line(format!("specifier {specifier}"));
@@ -97,7 +97,7 @@ fn tell(told: &mut String, sources: &Sources, error: &LinkError) {
         (Some(filename), None) => line(format!("in {filename}")),
         _ => {}
     }
-    told.push('\n');
+    output.push('\n');
 }
 
 fn case(prelude: &str, text: &cases::Case) -> Case {

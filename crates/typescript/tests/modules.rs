@@ -1,5 +1,5 @@
-//! What modules become: each `tests/modules/NAME.ts` is a module as somebody might write it, the `NAME.snap`
-//! beside it is what the engine gets, and below it what linking is told. There are three globals.
+//! Compiled modules: each `tests/modules/NAME.ts` is a module, and the `NAME.snap` next to it the code for the engine,
+//! followed by the records for linking. There are three globals.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;

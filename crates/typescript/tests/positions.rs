@@ -1,4 +1,4 @@
-//! Every `MARK` in a compiled script or module leads back to the `MARK` it was in the source.
+//! Every `MARK` in a compiled script or module maps to its position in the source.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ fn lines(text: &str) -> Vec<String> {
     text.replace("\r\n", "\n").split(['\n', '\r', '\u{2028}', '\u{2029}']).map(str::to_owned).collect()
 }
 
-/// Where `MARK` and a number stand in `text`, in the order of the numbers.
+/// The positions of `MARK` and a number in `text`, in the order of the numbers.
 fn marks(text: &str) -> Vec<(String, Position)> {
     let mut marks = Vec::new();
     for (line, content) in (1..).zip(lines(text)) {

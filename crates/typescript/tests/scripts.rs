@@ -1,5 +1,4 @@
-//! What scripts become: each `tests/scripts/NAME.ts` is a script as somebody might write it, the
-//! `NAME.snap` beside it is what the engine gets.
+//! Compiled scripts: each `tests/scripts/NAME.ts` is a script, and the `NAME.snap` next to it the code for the engine.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +8,7 @@ use execbox_typescript::TypeScript;
 use insta::Settings;
 
 #[test]
-fn scripts_become_expressions() {
+fn scripts_are_compiled_to_function_bodies() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scripts");
     let mut settings = Settings::clone_current();
     settings.set_snapshot_path(&directory);

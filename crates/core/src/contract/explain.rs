@@ -1,6 +1,6 @@
 //! Explains uncaught errors: which value is not a function, and what the guest code should use instead.
 //!
-//! An engine reports a [`Cause`] and a position. The source at that position says what was called or read, and the
+//! An engine reports a [`Cause`] and a position. The source at that position shows what was called or read, and the
 //! [`Given`] names say what it could have been. The message changes only where source and cause agree, so that an error
 //! that guest code throws keeps its message. Source and message are untrusted: at most [`WINDOW`] bytes of source on
 //! either side of the position are read.

@@ -26,7 +26,7 @@ use crate::engine::{Call, CallId, FunctionId, Notification, Pending};
 use crate::language::Dialect;
 use crate::value::Value;
 
-/// `hello`: asks or says whether a runner supports the module contract.
+/// `hello`: asks whether a runner supports the module contract, and is the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hello {
     /// The sender accepts attachments.

@@ -46,7 +46,7 @@
 //!
 //! # Tagged JSON
 //!
-//! A [`Graph`] as JSON, for command lines and for protocols that speak JSON
+//! A [`Graph`] as JSON, for command lines and for JSON protocols
 //! ([`to_tagged_json`](Graph::to_tagged_json), [`from_tagged_json`](Graph::from_tagged_json)).
 //! JSON values stand for themselves. Everything else is an object with one *tag*, a key that begins with `$`; a key of the
 //! value that begins with `$` gets another `$` in front.

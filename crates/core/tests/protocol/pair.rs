@@ -29,7 +29,7 @@ use execbox_testkit::scripted::{Moves, Scripted};
 
 pub(crate) const CAP: usize = 4096;
 
-/// How long the pretend guest computes between two polls.
+/// How long the simulated guest computes between two polls.
 const SLICE: Duration = Duration::from_millis(1);
 
 pub(crate) fn ms(ms: u64) -> Duration {
@@ -290,7 +290,7 @@ impl<C: Played> Pair<C> {
         self.mute_runner_at.is_some_and(|at| self.now >= at)
     }
 
-    /// Both halves do what there is to do now.
+    /// Both halves handle everything that is due.
     fn settle(&mut self) {
         loop {
             while let Some((_, message)) = self.injections.pop_front_if(|(after, _)| *after <= self.transcript.len()) {
@@ -425,7 +425,7 @@ impl<C: Played> Pair<C> {
         moments.into_iter().flatten().min()
     }
 
-    /// What the present moment brings.
+    /// Handles the events that are due at the current time.
     fn happen(&mut self) {
         let now = self.now;
         while let Some((_, parcel)) = self.to_runner.pop_front_if(|(at, _)| *at <= now) {

@@ -72,7 +72,7 @@ pub struct ServerConfig {
 /// How to connect to a server.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Transport {
-    /// A child process that speaks MCP on its standard streams.
+    /// A child process with MCP on its standard streams.
     Stdio {
         /// The program.
         command: String,
@@ -163,7 +163,7 @@ pub enum SkipReason {
 }
 
 impl SkipReason {
-    /// Whether the entry was meant to work, so that the user should be told.
+    /// Whether the entry was intended to work, so that the user is informed.
     pub fn is_failure(&self) -> bool {
         !matches!(self, Self::Disabled | Self::SelfReference | Self::Duplicate)
     }

@@ -64,7 +64,7 @@ fn full_signatures(options: &ServerOptions) -> String {
 }
 
 /// The types of all tools if they fit into `max` characters, otherwise their names and parameters, otherwise as many
-/// names as fit. `hint` says where the rest is.
+/// names as fit. `hint` states where the rest is.
 fn types(providers: &[Provider], max: usize, hint: &str) -> String {
     let whole: usize = providers.iter().map(|provider| provider.types().chars().count() + 1).sum();
     if whole <= max {

@@ -19,7 +19,7 @@ use super::{Imported, RejectedTool, Route, Router, UpstreamError, UpstreamOption
 
 /// An MCP server that is kept connected.
 ///
-/// When the server changes its tools, [`provider`](Self::provider) soon returns the new ones; executions under way keep
+/// When the server changes its tools, [`provider`](Self::provider) soon returns the new ones; running executions keep
 /// the old ones. When the server crashes or hangs, pending calls fail at once and the next call connects again, after a
 /// pause that doubles with every failure. Providers remain usable after this handle is dropped; [`close`](Self::close)
 /// closes the connection for all of them.

@@ -14,7 +14,7 @@ use crate::fake::until;
 const SERVER: &str = r#"
 say() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$1"; }
 text() { say "{\"content\":[{\"type\":\"text\",\"text\":\"$1\"}]}"; }
-tools='exit kill garbage flood pid grandchild huge hold hang'
+tools='exit kill invalid flood pid grandchild huge hold hang'
 while read -r line; do
   id=$(printf %s "$line" | sed 's/.*"id":\([0-9]*\).*/\1/')
   case "$line" in
@@ -22,7 +22,7 @@ while read -r line; do
     *'"method":"tools/list"'*) say "{\"tools\":[$(for tool in $tools; do printf ',{"name":"%s","inputSchema":{}}' $tool; done | cut -c2-)]}" ;;
     *'"name":"exit"'*) exit 3 ;;
     *'"name":"kill"'*) kill -9 $$ ;;
-    *'"name":"garbage"'*) printf 'log line\n{"level":"info"}\n[1,2\n\n\377\376\n"text"\n{"jsonrpc":"2.0","id":99,"result":{}}\n'; text fine ;;
+    *'"name":"invalid"'*) printf 'log line\n{"level":"info"}\n[1,2\n\n\377\376\n"text"\n{"jsonrpc":"2.0","id":99,"result":{}}\n'; text fine ;;
     *'"name":"flood"'*) head -c 5000000 /dev/zero | tr '\0' x >&2; printf '\nthe key is %s\033[31m\n\nlast' "$KEY" >&2; text fine ;;
     *'"name":"pid"'*) text $$ ;;
     *'"name":"grandchild"'*) sleep 1000 </dev/null >/dev/null 2>&1 & text $! ;;
@@ -130,10 +130,10 @@ fn children_end_with_the_runtime() {
 }
 
 #[tokio::test]
-async fn garbage_on_standard_output_is_ignored() {
+async fn invalid_lines_on_standard_output_are_ignored() {
     let upstream = open(UpstreamOptions::default()).await;
     let before = pid(&upstream, "pid").await;
-    assert_eq!(pid(&upstream, "garbage").await, "fine");
+    assert_eq!(pid(&upstream, "invalid").await, "fine");
     assert_eq!(pid(&upstream, "pid").await, before);
 }
 

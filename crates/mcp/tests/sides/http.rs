@@ -210,9 +210,9 @@ async fn invalid_requests_are_rejected() {
     let long = format!("X-Long: {}\r\n", "x".repeat(70_000));
     assert_eq!(served.raw(&served.head("GET /", &long)).await.status, 431);
     let deep = "[".repeat(900);
-    for garbage in ["", "{", "null", "[]", r#"{"jsonrpc":"2.0"}"#, &deep] {
-        let answer = served.raw(&served.post("", garbage)).await;
-        assert!((400..500).contains(&answer.status), "{garbage}: {answer:?}");
+    for invalid in ["", "{", "null", "[]", r#"{"jsonrpc":"2.0"}"#, &deep] {
+        let answer = served.raw(&served.post("", invalid)).await;
+        assert!((400..500).contains(&answer.status), "{invalid}: {answer:?}");
     }
     let session = served.session("2025-06-18").await;
     let wrong = served.raw(&served.post(&format!("{session}MCP-Protocol-Version: 1999-01-01\r\n"), &run(2, "1"))).await;

@@ -155,7 +155,7 @@ async fn failures_to_connect_have_a_reason() {
     let unauthorized = canned(|_, _| (401, "WWW-Authenticate: Bearer\r\n".to_owned(), String::new()));
     let forbidden = canned(|_, _| (403, String::new(), "s3cret paths".to_owned()));
     let missing = canned(|_, _| (404, String::new(), String::new()));
-    let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let reasons = [
         (html.await, "invalid response: not an MCP message"),
         (broken.await, "invalid response: not an MCP message"),
@@ -163,7 +163,7 @@ async fn failures_to_connect_have_a_reason() {
         (unauthorized.await, "credentials rejected (HTTP 401)"),
         (forbidden.await, "HTTP 403 Forbidden"),
         (missing.await, "HTTP 404 Not Found"),
-        (format!("http://{nobody}/mcp"), "cannot connect to its address"),
+        (format!("http://{closed}/mcp"), "cannot connect to its address"),
     ];
     for (url, reason) in reasons {
         assert_eq!(connect_error(&url).await, format!("MCP server \"far\": {reason}"));

@@ -142,7 +142,7 @@ async fn changed_tools_are_listed_again() {
     while upstream.provider().safe_name("fresh").is_none() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    assert_eq!(before.safe_name("fresh"), None, "executions under way keep theirs");
+    assert_eq!(before.safe_name("fresh"), None, "running executions keep their tools");
 }
 
 #[tokio::test]
@@ -157,7 +157,7 @@ async fn a_crash_fails_its_calls_and_the_next_call_connects_again() {
     assert_eq!(value(upstream.provider(), echo).await, json!({ "n": 1 }));
     assert_eq!(fake.connections.load(Ordering::SeqCst), 2);
     assert_eq!(value(other.provider(), &echo.replace("api", "other")).await, json!({ "n": 1 }));
-    // Lost again: the second attempt has to wait, and the error says so.
+    // Lost again: the second attempt is delayed, and the error states the delay.
     let code = "try { await api.die({}) } catch {}\n await api.echo({})";
     let error = run(upstream.provider(), code).await.outcome.unwrap_err();
     assert!(error.message.contains("next attempt in"), "{error}");

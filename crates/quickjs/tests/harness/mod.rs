@@ -73,7 +73,7 @@ pub(crate) fn modules(program: &mut Program) -> &mut Modules {
 /// Runs a program to its end; `host` answers calls.
 pub(crate) fn run_with(program: Program, mut host: impl FnMut(&mut dyn Guest, Call)) -> (Outcome, Vec<Event>) {
     let mut guest = engine().start(program).unwrap();
-    let mut told = Vec::new();
+    let mut notifications = Vec::new();
     loop {
         let turn = turn(&mut *guest);
         let mut moved = false;
@@ -83,11 +83,11 @@ pub(crate) fn run_with(program: Program, mut host: impl FnMut(&mut dyn Guest, Ca
                     moved = true;
                     host(&mut *guest, call);
                 }
-                other => told.push(other),
+                other => notifications.push(other),
             }
         }
         match turn {
-            Turn::Done(outcome) => return (outcome, told),
+            Turn::Done(outcome) => return (outcome, notifications),
             Turn::Waiting => assert!(moved, "the program waits for nothing"),
         }
     }
