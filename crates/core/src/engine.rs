@@ -31,8 +31,8 @@ use std::task::{Context, Poll};
 
 use crate::error::ExecuteError;
 use crate::language::Position;
-use crate::mailbox::NoRoom;
-use crate::program::Program;
+use crate::program::{Limits, Program};
+use crate::text::bytes_text;
 use crate::value::Value;
 
 /// Runs programs. One engine serves any number of guests at once.
@@ -240,6 +240,29 @@ pub enum Outcome {
     Interrupted,
     /// The engine failed or violated this interface, as described by the message. Other guests are not affected.
     Fault(String),
+}
+
+/// What the host keeps for a guest exceeds a budget. Each budget is as large as the guest's memory limit, and separate
+/// from it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoRoom {
+    /// The inputs of pending calls.
+    Calls,
+    /// The notifications.
+    Reports,
+}
+
+impl NoRoom {
+    /// The message for the author of the guest code, with the remedy.
+    pub(crate) fn message(self, limits: &Limits) -> String {
+        let limit = bytes_text(limits.memory_bytes);
+        match self {
+            Self::Calls => {
+                format!("The inputs of calls in flight exceeded their budget of {limit}; await some of them first")
+            }
+            Self::Reports => format!("The reports exceeded their budget of {limit}; report less"),
+        }
+    }
 }
 
 /// Why modules do not link (code-execution specification §4.1, `link_error`). A failing `import(…)` is not among these:

@@ -75,6 +75,9 @@ pub struct SyntaxError {
     pub position: Option<Position>,
 }
 
+/// The default of [`Reading::max_source_bytes`] and [`Limits::max_source_bytes`](crate::program::Limits::max_source_bytes).
+pub const DEFAULT_MAX_SOURCE_BYTES: usize = 4 << 20;
+
 /// Limits on reading a source.
 #[derive(Clone, Copy)]
 pub struct Reading<'a> {
@@ -88,7 +91,7 @@ pub struct Reading<'a> {
 impl Reading<'_> {
     /// The default limits; reading does not stop.
     pub const DEFAULT: Reading<'static> =
-        Reading { max_source_bytes: crate::program::DEFAULT_MAX_SOURCE_BYTES, should_stop: &|| false };
+        Reading { max_source_bytes: DEFAULT_MAX_SOURCE_BYTES, should_stop: &|| false };
 }
 
 impl fmt::Debug for Reading<'_> {

@@ -7,10 +7,9 @@
 
 use std::collections::HashMap;
 
-use crate::engine::{Call, CallId, Event, FunctionId, LogLevel, Notification};
+use crate::engine::{Call, CallId, Event, FunctionId, LogLevel, NoRoom, Notification};
 use crate::logs::LogLimiter;
 use crate::program::Limits;
-use crate::text::bytes_text;
 use crate::value::Value;
 
 /// What a pending call or a notification costs the host beside its arguments, in bytes: its entries in tables, and a task
@@ -34,29 +33,6 @@ pub struct Mailbox {
 struct Pending {
     handle: u32,
     cost: usize,
-}
-
-/// What the host keeps for a guest exceeds a budget. Each budget is as large as the guest's memory limit, and separate
-/// from it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NoRoom {
-    /// The inputs of pending calls.
-    Calls,
-    /// The notifications.
-    Reports,
-}
-
-impl NoRoom {
-    /// The message for the author of the guest code, with the remedy.
-    pub(crate) fn message(self, limits: &Limits) -> String {
-        let limit = bytes_text(limits.memory_bytes);
-        match self {
-            Self::Calls => {
-                format!("The inputs of calls in flight exceeded their budget of {limit}; await some of them first")
-            }
-            Self::Reports => format!("The reports exceeded their budget of {limit}; report less"),
-        }
-    }
 }
 
 impl Mailbox {

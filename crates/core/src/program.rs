@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::language::Code;
+use crate::language::{Code, DEFAULT_MAX_SOURCE_BYTES};
 use crate::value::Value;
 
 /// Code, the functions that it may call, and its limits.
@@ -121,9 +121,6 @@ pub struct Limits {
     /// The most bytes of the source of a script, and of each module. Default 4 MiB.
     pub max_source_bytes: usize,
 }
-
-/// The default of [`Limits::max_source_bytes`].
-pub const DEFAULT_MAX_SOURCE_BYTES: usize = 4 << 20;
 
 impl Default for Limits {
     fn default() -> Self {

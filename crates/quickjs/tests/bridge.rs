@@ -2,8 +2,7 @@
 
 mod harness;
 
-use execbox_core::engine::{CallId, Engine, Event, Notification, Outcome, Pending, Settlement, Turn};
-use execbox_core::mailbox::NoRoom;
+use execbox_core::engine::{CallId, Engine, Event, NoRoom, Notification, Outcome, Pending, Settlement, Turn};
 use execbox_core::program::{Limits, Module};
 use harness::{engine, events, modules, outcome, program, result, returned, run_with, tagged, thrown, turn, value};
 use serde_json::{Value as Json, json};

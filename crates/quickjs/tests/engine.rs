@@ -7,10 +7,11 @@ use std::task::{Context, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use execbox_core::engine::{CallId, Cause, Engine, Event, Guest, Outcome, Pending, Settlement, StartError, Turn};
+use execbox_core::engine::{
+    CallId, Cause, Engine, Event, Guest, NoRoom, Outcome, Pending, Settlement, StartError, Turn,
+};
 use execbox_core::error::{ErrorCode, ExecuteError};
 use execbox_core::language::{Code, Position, Shift};
-use execbox_core::mailbox::NoRoom;
 use execbox_core::program::{Limits, Namespace, Program, Source};
 use execbox_core::value::Value;
 use execbox_quickjs::QuickJs;

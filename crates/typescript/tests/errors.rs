@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
+use execbox_core::language::DEFAULT_MAX_SOURCE_BYTES;
 use execbox_core::language::{Language, Reading};
-use execbox_core::program::DEFAULT_MAX_SOURCE_BYTES;
 use execbox_typescript::TypeScript;
 
 const NOT_SCRIPTS: &[(&str, &str)] = &[

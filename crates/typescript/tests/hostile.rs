@@ -8,8 +8,8 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::thread;
 
+use execbox_core::language::DEFAULT_MAX_SOURCE_BYTES;
 use execbox_core::language::{Dialect, GLOBALS_MODULE, Language, Module, ModuleSource, Reading, SyntaxError};
-use execbox_core::program::DEFAULT_MAX_SOURCE_BYTES;
 use execbox_typescript::TypeScript;
 use oxc_allocator::Allocator;
 use oxc_ast::ast::Statement;

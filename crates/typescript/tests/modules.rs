@@ -6,8 +6,8 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
+use execbox_core::language::DEFAULT_MAX_SOURCE_BYTES;
 use execbox_core::language::{Dialect, Language, Module, ModuleSource, Reading, SyntaxError};
-use execbox_core::program::DEFAULT_MAX_SOURCE_BYTES;
 use execbox_typescript::TypeScript;
 use insta::Settings;
 

@@ -12,9 +12,10 @@ use super::fields::{A_STRING, Body, Fault, Fields, Writer, duration, string, wro
 use super::line::TooLong;
 use crate::engine::{LogLevel, LogLine};
 use crate::error::{ErrorCode, ExecuteError, ExecuteResult};
+use crate::language::DEFAULT_MAX_SOURCE_BYTES;
 use crate::language::Position;
 use crate::manifest::{ProviderManifest, ToolManifest};
-use crate::program::{DEFAULT_MAX_SOURCE_BYTES, Limits};
+use crate::program::Limits;
 
 // ---- From the host --------------------------------------------------------------------------------
 
