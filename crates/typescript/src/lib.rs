@@ -47,6 +47,7 @@
 // Offsets and counts are below `MAX_SOURCE_BYTES`.
 #![allow(clippy::cast_possible_truncation)]
 
+mod constructs;
 mod edits;
 mod fences;
 mod lexer;

@@ -2,9 +2,11 @@
 
 use super::{Expression, ExpressionKind, Parse, Parser};
 use crate::Fault;
+use crate::constructs::{Constant, Operator};
 use crate::lexer::{Kind, Token};
-use crate::lower::{Constant, Operator};
 use crate::scopes::{ScopeKind, Use};
+
+pub(super) const PHASE: &str = "`import defer` and `import source` are not supported; use `import`";
 
 /// The context of an expression, which restricts its syntax.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -515,7 +517,7 @@ impl Parser<'_, '_> {
         self.advance()?;
         if self.eat(Kind::Dot)? {
             if self.is_word("defer") || self.is_word("source") {
-                return self.refuse(super::module::PHASE, start);
+                return self.refuse(PHASE, start);
             }
             self.expect_word("meta")?;
             if self.options.script {
@@ -686,7 +688,7 @@ impl Prefixes {
     }
 
     /// The constant of the operand with the operators.
-    fn apply(self, operand: Option<u32>, lowered: &mut crate::lower::Lowered) -> Option<u32> {
+    fn apply(self, operand: Option<u32>, lowered: &mut crate::constructs::Lowered) -> Option<u32> {
         let are_signs = !self.signs.is_empty() && self.signs.iter().all(|is_sign| *is_sign);
         operand.filter(|_| are_signs).map(|operand| lowered.add_constant(Constant::Sign(operand)))
     }
@@ -709,7 +711,7 @@ impl Sum {
     }
 
     /// The constant of the whole expression.
-    fn finish(self, lowered: &mut crate::lower::Lowered) -> Option<u32> {
+    fn finish(self, lowered: &mut crate::constructs::Lowered) -> Option<u32> {
         let mut operands = vec![*self.operands.first()?];
         let mut waiting: Vec<Operator> = Vec::new();
         let mut reduce = |operands: &mut Vec<Option<u32>>, operator: Operator| {

@@ -24,9 +24,9 @@ use std::collections::HashSet;
 
 use execbox_core::language::Code;
 
+use crate::constructs::{Constant, Lowered};
 use crate::edits::{Edits, ends_line};
 use crate::lexer::{Kind, Lexer, Token};
-use crate::lower::{Constant, Lowered};
 use crate::scopes::{Binding, Declaration, NameId, Reference, ScopeKind, Scopes, Use};
 use crate::{Fault, Halt, scopes};
 
@@ -185,7 +185,7 @@ struct Checkpoint<'s> {
     constants_wanted: bool,
     edits: usize,
     scopes: scopes::Mark,
-    lowered: crate::lower::Mark,
+    lowered: crate::constructs::Mark,
     tails: usize,
 }
 

@@ -1,13 +1,11 @@
 //! Imports and exports of modules, and their meaning in scripts.
 
-use super::expression::Place;
+use super::expression::{PHASE, Place};
 use super::{Declare, ExpressionKind, Parse, Parser, StatementKind};
+use crate::constructs::{AliasItem, Exported};
 use crate::lexer::{Kind, Token};
-use crate::lower::{AliasItem, Exported};
 use crate::scopes::{Binding, NameId, Use};
 use crate::strings;
-
-pub(super) const PHASE: &str = "`import defer` and `import source` are not supported; use `import`";
 
 pub(crate) const NO_MODULES: &str =
     "`import` and `export` of modules are not supported in scripts; call tools directly by their namespaces";

@@ -2,8 +2,8 @@
 
 use super::expression::Place;
 use super::{Declare, ExpressionKind, Function, Parse, Parser, StatementKind, Tail};
+use crate::constructs::{EnumItem, Exported, Member, NamespaceItem};
 use crate::lexer::{Kind, Token};
-use crate::lower::{EnumItem, Exported, Member, NamespaceItem};
 use crate::scopes::{Binding, ScopeKind, Use};
 
 impl Parser<'_, '_> {
