@@ -2,17 +2,21 @@
 
 use std::fmt;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use execbox::transport::Stream;
-use rmcp::model::{ErrorCode, ProtocolVersion};
-use rmcp::service::{ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _, RoleClient, RunningService};
+use rmcp::ClientHandler;
+use rmcp::model::{ClientCapabilities, ClientConfig, ErrorCode, Implementation, ProtocolVersion};
+use rmcp::service::{
+    ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _, NotificationContext, RoleClient, RunningService,
+};
 use rmcp::transport::IntoTransport;
+use tokio::sync::Notify;
 
 use super::child::{Child, ChildCommand};
 use super::http::{self, HttpEndpoint};
 use super::pipe::{Disconnect, Pipe};
-use super::reconnect::Client;
 use super::{MAX_MESSAGE, Route, UpstreamOptions, no_response, transport_reason};
 use crate::text::truncate;
 
@@ -47,8 +51,13 @@ pub(super) struct ConnectError {
 
 impl Endpoint {
     /// Connects. A server that rejects the `initialize` handshake is tried with the protocol of 2026-07-28, which has
-    /// none.
-    pub(super) async fn connect(&self, client: Client, options: &UpstreamOptions) -> Result<Connection, ConnectError> {
+    /// none. `tools_changed` is notified when the server reports a change of its tools.
+    pub(super) async fn connect(
+        &self,
+        tools_changed: &Arc<Notify>,
+        options: &UpstreamOptions,
+    ) -> Result<Connection, ConnectError> {
+        let client = Client { tools_changed: Arc::clone(tools_changed) };
         match self.attempt(client.clone(), ClientLifecycleMode::Initialize, options).await {
             Err(error) if error.is_handshake_rejected => {
                 let newest = ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::V_2026_07_28] };
@@ -178,6 +187,23 @@ impl fmt::Display for ConnectError {
             f.write_str("; last lines of standard error:")?;
         }
         self.stderr_tail.iter().try_for_each(|line| write!(f, "\n  {line}"))
+    }
+}
+
+/// Our side of a connection: offers no capabilities, and handles one notification.
+#[derive(Debug, Clone)]
+struct Client {
+    tools_changed: Arc<Notify>,
+}
+
+impl ClientHandler for Client {
+    fn get_info(&self) -> ClientConfig {
+        let implementation = Implementation::new("execbox", env!("CARGO_PKG_VERSION"));
+        ClientConfig::new(ClientCapabilities::default(), implementation)
+    }
+
+    async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.tools_changed.notify_one();
     }
 }
 

@@ -12,7 +12,7 @@ use super::pipe::Disconnect;
 use super::{Route, Router, UpstreamError, UpstreamOptions, reason, tool};
 use crate::Secrets;
 use crate::filter::{Pattern, UnmatchedPatterns};
-use crate::text::truncate;
+use crate::text::{json_exceeds, truncate};
 
 /// The result of importing the tools of a server.
 #[derive(Debug, Clone)]
@@ -142,7 +142,7 @@ impl<'a> Listing<'a> {
 /// Rejects a tool that exceeds the limits, truncates its description, and redacts secrets.
 fn checked(mut tool: Tool, options: &UpstreamOptions) -> Result<Tool, RejectedTool> {
     let secrets = &options.secrets;
-    let too_long = |schema: &JsonObject| exceeds(schema, options.max_schema_bytes);
+    let too_long = |schema: &JsonObject| json_exceeds(schema, options.max_schema_bytes);
     let problem = if tool.name.is_empty() || tool.name.len() > MAX_NAME {
         Some(format!("invalid name: expected 1 to {MAX_NAME} bytes"))
     } else if too_long(&tool.input_schema) || tool.output_schema.as_deref().is_some_and(too_long) {
@@ -173,25 +173,6 @@ fn redacted(secrets: &Secrets, schema: Arc<JsonObject>) -> Arc<JsonObject> {
     match value {
         Json::Object(schema) => Arc::new(schema),
         _ => unreachable!("an object stays an object"),
-    }
-}
-
-/// Whether `value` has more than `max` bytes as JSON. Writes nothing to memory.
-pub(super) fn exceeds(value: &impl serde::Serialize, max: usize) -> bool {
-    serde_json::to_writer(Remaining(max), value).is_err()
-}
-
-/// A writer that fails after this number of bytes.
-struct Remaining(usize);
-
-impl std::io::Write for Remaining {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0 = self.0.checked_sub(bytes.len()).ok_or(std::io::ErrorKind::WriteZero)?;
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
     }
 }
 

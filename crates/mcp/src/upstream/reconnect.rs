@@ -6,11 +6,8 @@ use std::time::Duration;
 
 use execbox::ToolError;
 use futures_util::future::BoxFuture;
-use rmcp::ClientHandler;
-use rmcp::model::{
-    ClientCapabilities, ClientConfig, ClientRequest, Implementation, PingRequest, ProtocolVersion, SubscriptionFilter,
-};
-use rmcp::service::{NotificationContext, Peer, RoleClient};
+use rmcp::model::{ClientRequest, PingRequest, ProtocolVersion, SubscriptionFilter};
+use rmcp::service::{Peer, RoleClient};
 use tokio::runtime::Handle;
 use tokio::sync::{Mutex, Notify};
 use tokio::time::Instant;
@@ -160,7 +157,7 @@ async fn connect(
     tools_changed: &Arc<Notify>,
     options: &UpstreamOptions,
 ) -> Result<Connection, ConnectError> {
-    let connection = endpoint.connect(Client { tools_changed: Arc::clone(tools_changed) }, options).await?;
+    let connection = endpoint.connect(tools_changed, options).await?;
     let peer = connection.route().peer;
     if peer.peer_info().is_some_and(|info| info.protocol_version >= ProtocolVersion::V_2026_07_28) {
         tokio::spawn(subscribe(peer, Arc::clone(tools_changed)));
@@ -181,23 +178,6 @@ async fn subscribe(peer: Peer<RoleClient>, tools_changed: Arc<Notify>) {
             return;
         }
         tools_changed.notify_one(); // There was no subscription during the pause.
-    }
-}
-
-/// Our side of a connection: offers no capabilities, and handles one notification.
-#[derive(Debug, Clone)]
-pub(super) struct Client {
-    tools_changed: Arc<Notify>,
-}
-
-impl ClientHandler for Client {
-    fn get_info(&self) -> ClientConfig {
-        let implementation = Implementation::new("execbox", env!("CARGO_PKG_VERSION"));
-        ClientConfig::new(ClientCapabilities::default(), implementation)
-    }
-
-    async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
-        self.tools_changed.notify_one();
     }
 }
 

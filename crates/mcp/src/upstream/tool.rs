@@ -8,10 +8,9 @@ use rmcp::model::{self, CallToolRequestParams, CallToolResponse, CallToolResult,
 use rmcp::service::ServiceError;
 use serde_json::{Map, Value as Json, json};
 
-use super::import::exceeds;
 use super::{MAX_MESSAGE, ResultFormat, Route, Router, UpstreamOptions, no_response, reason};
 use crate::Secrets;
-use crate::text::truncate;
+use crate::text::{json_exceeds, truncate};
 
 pub(super) fn import(tool: model::Tool, router: &Arc<dyn Router>, options: &UpstreamOptions) -> Tool {
     let name = tool.name.into_owned();
@@ -23,7 +22,7 @@ pub(super) fn import(tool: model::Tool, router: &Arc<dyn Router>, options: &Upst
         let (router, name, secrets) = (Arc::clone(&router), called.clone(), secrets.clone());
         async move {
             let result = call(&*router, name, input, timeout, &secrets).await?;
-            if exceeds(&result, max_bytes) {
+            if json_exceeds(&result, max_bytes) {
                 return Err(ToolError::new(format!("result longer than {max_bytes} bytes")));
             }
             formatted(result, results, has_output, &secrets)
