@@ -5,7 +5,8 @@ use std::io;
 use execbox::transport::ListenError;
 use execbox_mcp::server::HttpError;
 
-use crate::commands::{CasesError, KnownError, ModulesError, OptionsFileError};
+use crate::commands::conform::{CasesError, KnownError};
+use crate::commands::run_code::{ModulesError, OptionsFileError};
 use crate::exit::Exit;
 use crate::servers::ServersError;
 use crate::source::{SourceError, reason};

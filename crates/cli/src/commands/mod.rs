@@ -1,17 +1,15 @@
 //! The commands: one module each, with the arguments, the help and the function.
 
-mod conform;
+pub(crate) mod conform;
 mod mcp;
 mod run;
-mod run_code;
+pub(crate) mod run_code;
 mod runner;
 mod tools;
 mod types;
 
 use clap::Subcommand;
 
-pub(crate) use self::conform::{CasesError, KnownError};
-pub(crate) use self::run_code::{ModulesError, OptionsFileError};
 use crate::error::CliError;
 use crate::exit::Exit;
 

@@ -11,6 +11,7 @@
 //! - [`cases`] loads and selects cases; [`known`] is the list of known failures
 //! - [`play`]: the host side of a case, with [`mod@line`] for its lines and [`peer`] for its connection
 //! - [`pattern`]: messages with matchers
+//! - [`verdict`]: what the outcome of a case means for the run
 //! - [`report`] prints progress, lists and reports
 //!
 //! The rules of the protocol are in the cases; `conformance/README.md` describes their format.
@@ -25,6 +26,7 @@ mod pattern;
 mod peer;
 mod play;
 mod report;
+mod verdict;
 
 use std::ffi::OsString;
 use std::io;
@@ -37,13 +39,13 @@ use execbox::transport::Address;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use self::case::{Case, Level};
+use self::case::Case;
 pub(crate) use self::cases::CasesError;
 use self::known::Known;
 pub(crate) use self::known::KnownError;
 use self::peer::Target;
-use self::play::Failure;
 use self::report::{Progress, Report};
+use self::verdict::Played;
 use crate::error::CliError;
 use crate::executor::token_source;
 use crate::exit::Exit;
@@ -185,49 +187,6 @@ impl Job {
         results.sort_by_key(|(at, ..)| *at);
         let results = results.into_iter().map(|(_, case, result)| Played::new(case, result, &self.known, self.strict));
         Ok(Report::new(name, results.collect()))
-    }
-}
-
-/// A case and its verdict.
-struct Played {
-    case: Case,
-    verdict: Verdict,
-    failure: Option<Failure>,
-    /// From the list of known failures.
-    reason: Option<String>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "snake_case")]
-enum Verdict {
-    Passed,
-    Failed,
-    /// A case that is not `must` failed, without `--strict`.
-    FellShort,
-    /// It failed and is in the list of known failures.
-    KnownFailure,
-    /// It passed and is in the list of known failures.
-    UnexpectedPass,
-}
-
-impl Played {
-    fn new(case: Case, result: Result<(), Failure>, known: &Known, strict: bool) -> Self {
-        let reason = known.reason(&case.name).map(str::to_owned);
-        let verdict = match (&result, &reason) {
-            (Ok(()), None) => Verdict::Passed,
-            (Ok(()), Some(_)) => Verdict::UnexpectedPass,
-            (Err(_), Some(_)) => Verdict::KnownFailure,
-            (Err(_), None) if case.level == Level::Must || strict => Verdict::Failed,
-            (Err(_), None) => Verdict::FellShort,
-        };
-        Self { case, verdict, failure: result.err(), reason }
-    }
-}
-
-impl Verdict {
-    /// Whether it makes the run fail.
-    fn fails(self) -> bool {
-        matches!(self, Self::Failed | Self::UnexpectedPass)
     }
 }
 

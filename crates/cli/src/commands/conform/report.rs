@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 
 use super::case::Case;
 use super::play::Failure;
-use super::{Played, Verdict};
+use super::verdict::{Played, Verdict};
 use crate::exit::Exit;
 use crate::report::print;
 use crate::terminal::{colours, safe, safe_line};

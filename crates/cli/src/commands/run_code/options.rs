@@ -4,16 +4,17 @@
 //! unchanged.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use execbox::Limits;
-use execbox::code::{CodeExecutionOptions, OptionsError};
+use execbox::code::CodeExecutionOptions;
 use serde_json::{Map, Value as Json, json};
 
-use super::Arguments;
+use super::arguments::Arguments;
+use super::json::{OptionsFileError, named_value, read_json, value};
 use super::modules::{self, Modules};
 use crate::error::CliError;
-use crate::source::{self, Source, TextError};
+use crate::source::Source;
 use crate::units::Size;
 
 /// The sources of a run, for errors that point into them.
@@ -37,25 +38,6 @@ pub(super) struct Options {
     pub(super) options: CodeExecutionOptions,
     /// Whether the options define a global `report`, which replaces the built-in one.
     pub(super) has_report: bool,
-}
-
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum OptionsFileError {
-    #[error(transparent)]
-    Text(#[from] TextError),
-    #[error("{file}: {error}")]
-    File { file: String, error: serde_json::Error },
-    #[error("{file}: {error}")]
-    Options { file: String, error: OptionsError },
-    #[error("invalid {option} {text:?}: expected NAME=JSON, such as rows=[1,2] or rows=@rows.json")]
-    NoValue { option: &'static str, text: String },
-    #[error("invalid {option}: expected JSON: {error}{}", quotes_hint(text))]
-    NoJson { option: String, text: String, error: serde_json::Error },
-    #[error("invalid --args: expected a JSON array of arguments, such as [1,\"two\"]")]
-    NoArray,
-    /// In the options of the command line.
-    #[error("{0}")]
-    Value(OptionsError),
 }
 
 /// Reads the program last: it may be typed by hand, which would be lost if anything else is wrong. `limits` apply where the
@@ -141,36 +123,4 @@ fn gather(options: &mut Map<String, Json>, entry: Source, path: Option<&Path>, d
     options.insert("modules".to_owned(), Json::Object(texts));
     options.insert("filename".to_owned(), json!(filename));
     Sources { entry, filename, modules }
-}
-
-// ---- Values -----------------------------------------------------------------------------------------
-
-/// `NAME=JSON`, or `NAME=@FILE`.
-fn named_value<'a>(option: &'static str, text: &'a str) -> Result<(&'a str, Json), OptionsFileError> {
-    let no_value = || OptionsFileError::NoValue { option, text: text.to_owned() };
-    let (name, json) = text.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(no_value)?;
-    Ok((name, value(&format!("{option} {name}"), json)?))
-}
-
-/// JSON, or `@FILE`, which JSON cannot begin with.
-fn value(option: &str, text: &str) -> Result<Json, OptionsFileError> {
-    if let Some(file) = text.strip_prefix('@') {
-        return read_json(&PathBuf::from(file));
-    }
-    serde_json::from_str(text).map_err(|error| OptionsFileError::NoJson {
-        option: option.to_owned(),
-        text: text.to_owned(),
-        error,
-    })
-}
-
-fn read_json(path: &Path) -> Result<Json, OptionsFileError> {
-    let text = source::read_file(path)?;
-    serde_json::from_str(&text).map_err(|error| OptionsFileError::File { file: path.display().to_string(), error })
-}
-
-/// For a word in the place of a string in quotes.
-fn quotes_hint(text: &str) -> &'static str {
-    let looks_like_words = text.starts_with(char::is_alphabetic);
-    if looks_like_words { r#" (strings are in double quotes: '"text"')"# } else { "" }
 }

@@ -4,15 +4,16 @@
 //! escaped first.
 
 use std::io::{self, IsTerminal as _};
+use std::time::Duration;
 
 use bytesize::ByteSize;
 use execbox::code::{CodeExecutionError, CodeExecutionLog, CodeExecutionResult, Graph, Status};
-use execbox::core::contract::module::Failure;
+use execbox::core::contract::module::{Failure, Record};
 use execbox::core::error::{StackFrame, render};
 use execbox::core::language::Position;
 
+use super::notation;
 use super::options::Sources;
-use super::{failed, notation};
 use crate::diagnostic::{Diagnostic, Place};
 use crate::report::{hint_at_undefined, log_line, print, write_error};
 use crate::terminal::{colours, safe_line};
@@ -108,4 +109,9 @@ fn status_text(result: &CodeExecutionResult) -> String {
     let milliseconds = result.duration.as_secs_f64() * 1000.0;
     let memory = result.memory_used_bytes.map(|bytes| format!(", {}", ByteSize(bytes).display().iec()));
     format!("{} in {milliseconds:.1} ms{}", result.status.as_str(), memory.unwrap_or_default())
+}
+
+/// The result of a run that did not start.
+pub(super) fn failed(failure: Failure) -> CodeExecutionResult {
+    Record::default().finish(Err(failure), Duration::ZERO, None, 0)
 }
