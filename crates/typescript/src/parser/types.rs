@@ -207,13 +207,7 @@ impl Parser<'_, '_> {
             return Ok(false);
         }
         self.in_scope(ScopeKind::Function, |parser| {
-            if parser.is(Kind::Less) {
-                parser.type_parameters_unerased()?;
-            }
-            if !parser.is(Kind::ParenOpen) {
-                return Err(parser.unexpected("expected `(`"));
-            }
-            parser.parameters(None)?;
+            parser.type_signature()?;
             parser.expect(Kind::Arrow, "=>")?;
             parser.return_type()
         })?;
@@ -526,18 +520,23 @@ impl Parser<'_, '_> {
 
     fn method_type(&mut self) -> Parse<()> {
         self.in_scope(ScopeKind::Function, |parser| {
-            if parser.is(Kind::Less) {
-                parser.type_parameters_unerased()?;
-            }
-            if !parser.is(Kind::ParenOpen) {
-                return Err(parser.unexpected("expected `(`"));
-            }
-            parser.parameters(None)?;
+            parser.type_signature()?;
             if parser.is(Kind::Colon) {
                 parser.return_type_unerased()?;
             }
             Ok(())
         })
+    }
+
+    /// The type parameters and the parameters of a function or method type.
+    fn type_signature(&mut self) -> Parse<()> {
+        if self.is(Kind::Less) {
+            self.type_parameters_unerased()?;
+        }
+        if !self.is(Kind::ParenOpen) {
+            return Err(self.unexpected("expected `(`"));
+        }
+        self.parameters(None)
     }
 }
 
