@@ -91,6 +91,21 @@ macro_rules! accept {
     };
 }
 
+macro_rules! compound {
+    ($($method:ident($($type:ty),*))*) => {
+        $(fn $method(self, $(_: $type),*) -> Result<Parts<'a>, NotFinite> { Ok(Parts::of(self)) })*
+    };
+}
+
+macro_rules! compound_variant {
+    ($($method:ident)*) => {
+        $(fn $method(self, _: &'static str, _: u32, variant: &'static str, _: usize) -> Result<Parts<'a>, NotFinite> {
+            self.path.push_str(&format!(".{variant}"));
+            Ok(Parts::of(self))
+        })*
+    };
+}
+
 impl<'a> Serializer for Finder<'a> {
     type Ok = ();
     type Error = NotFinite;
@@ -135,47 +150,12 @@ impl<'a> Serializer for Finder<'a> {
         Parts::of(self).visit(&format!(".{variant}"), value)
     }
 
-    fn serialize_seq(self, _: Option<usize>) -> Result<Parts<'a>, NotFinite> {
-        Ok(Parts::of(self))
+    compound! {
+        serialize_seq(Option<usize>) serialize_tuple(usize) serialize_tuple_struct(&'static str, usize)
+        serialize_map(Option<usize>) serialize_struct(&'static str, usize)
     }
 
-    fn serialize_tuple(self, _: usize) -> Result<Parts<'a>, NotFinite> {
-        Ok(Parts::of(self))
-    }
-
-    fn serialize_tuple_struct(self, _: &'static str, _: usize) -> Result<Parts<'a>, NotFinite> {
-        Ok(Parts::of(self))
-    }
-
-    fn serialize_tuple_variant(
-        self,
-        _: &'static str,
-        _: u32,
-        variant: &'static str,
-        _: usize,
-    ) -> Result<Parts<'a>, NotFinite> {
-        self.path.push_str(&format!(".{variant}"));
-        Ok(Parts::of(self))
-    }
-
-    fn serialize_map(self, _: Option<usize>) -> Result<Parts<'a>, NotFinite> {
-        Ok(Parts::of(self))
-    }
-
-    fn serialize_struct(self, _: &'static str, _: usize) -> Result<Parts<'a>, NotFinite> {
-        Ok(Parts::of(self))
-    }
-
-    fn serialize_struct_variant(
-        self,
-        _: &'static str,
-        _: u32,
-        variant: &'static str,
-        _: usize,
-    ) -> Result<Parts<'a>, NotFinite> {
-        self.path.push_str(&format!(".{variant}"));
-        Ok(Parts::of(self))
-    }
+    compound_variant! { serialize_tuple_variant serialize_struct_variant }
 }
 
 macro_rules! lists {
