@@ -64,6 +64,29 @@ enum JobSource {
     Code(Box<Request>),
 }
 
+/// The contract of a program that is not compiled yet.
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    Script,
+    Code,
+}
+
+impl JobSource {
+    fn kind(&self) -> Kind {
+        match self {
+            Self::Script { .. } => Kind::Script,
+            Self::Code(_) => Kind::Code,
+        }
+    }
+
+    fn limits(&self) -> Limits {
+        match self {
+            Self::Script { limits, .. } => *limits,
+            Self::Code(request) => request.limits,
+        }
+    }
+}
+
 /// The result of compiling a [`Job`].
 pub struct Compiled {
     number: u64,
@@ -158,7 +181,7 @@ struct Active {
 enum Contract {
     /// The program is not compiled yet.
     Compiling {
-        is_code: bool,
+        kind: Kind,
         limits: Limits,
     },
     Script(Box<ScriptRun>),
@@ -211,11 +234,13 @@ impl RunnerSession {
     /// Handles a message of the host.
     pub fn handle_message(&mut self, message: HostMessage, now: Duration) {
         match message {
-            HostMessage::Execute(execute) => self.execute(execute, now),
+            HostMessage::Execute(Execute { id, code, limits, providers, stream_logs: streams_logs }) => {
+                self.start(id, JobSource::Script { code, providers, limits, streams_logs }, now);
+            }
             HostMessage::Cancel(Cancel { id }) => self.cancel(&id, now),
             HostMessage::ToolResult(ToolResult { call_id, result }) => self.answer(&call_id, result),
             HostMessage::Hello(_) => self.send(RunnerMessage::Hello(Hello { attachments: false })),
-            HostMessage::RunCode(run) => self.run_code(run, now),
+            HostMessage::RunCode(RunCode { id, request }) => self.start(id, JobSource::Code(request), now),
             HostMessage::Settle(settle) => self.settle(settle),
         }
     }
@@ -224,20 +249,18 @@ impl RunnerSession {
     /// `tool_result` fails its call with `internal_error`, or with `serialization_error` if it nests too deep. A malformed
     /// `settle` ends its run, as it is not known what was settled.
     pub fn handle_malformed(&mut self, error: &MessageError, now: Duration) {
-        let failure = ExecuteError::internal(error.to_string());
+        let message = error.to_string();
         match (error.kind.as_str(), &error.id) {
-            ("execute", Some(id)) => self.reject(id, failure),
+            ("execute", Some(id)) => self.reject(Kind::Script, id, &message),
+            ("run_code", Some(id)) => self.reject(Kind::Code, id, &message),
             ("tool_result", Some(call_id)) => {
                 let failure = match &error.fault {
                     Fault::Unreadable(why) => script::cannot_cross("tool result", why),
-                    _ => failure,
+                    _ => ExecuteError::internal(message),
                 };
                 self.answer(call_id, Err(failure));
             }
-            ("run_code", Some(id)) => self.reject_run(id, Failure::internal(failure.message)),
-            ("settle", Some(id)) if self.is_active_run(id) => {
-                self.stop(Halt::Broken(failure.message), now);
-            }
+            ("settle", Some(id)) if self.is_active_run(id) => self.stop(Halt::Broken(message), now),
             _ => {}
         }
     }
@@ -281,13 +304,16 @@ impl RunnerSession {
                 }
             },
             Contract::Compiling { .. } => return,
-            Contract::Code { .. } => {
+            Contract::Code { run, .. } => {
                 let id = active.id.clone();
-                Output::Send(match event {
-                    Event::Call(call) => RunnerMessage::CodeCall(CodeCall { id, call }),
-                    Event::Notify(notification) => RunnerMessage::CodeNotify(CodeNotify { id, notification }),
-                    Event::Log(_) => return, // The console of a run notifies.
-                })
+                match run.event(event) {
+                    Action::Call(call) => Output::Send(RunnerMessage::CodeCall(CodeCall { id, call })),
+                    Action::Notify(notification) => {
+                        Output::Send(RunnerMessage::CodeNotify(CodeNotify { id, notification }))
+                    }
+                    Action::Settle(call, settlement) => Output::Settle(Pending::Call(call), settlement),
+                    Action::Ignore => return,
+                }
             }
         };
         self.outputs.push_back(output);
@@ -393,35 +419,19 @@ impl RunnerSession {
         self.state = State::Closed;
     }
 
-    fn execute(&mut self, execute: Execute, now: Duration) {
+    /// Starts a program, unless another one is active or the runner is shutting down.
+    fn start(&mut self, id: String, source: JobSource, now: Duration) {
+        let (kind, limits) = (source.kind(), source.limits());
         if !matches!(self.state, State::Idle) {
-            let failure = ExecuteError::internal(BUSY);
-            return self.reject(&execute.id, failure);
+            return self.reject(kind, &id, BUSY);
         }
         if self.drained_by.is_some() {
-            return self.reject(&execute.id, ExecuteError::internal(SHUTTING_DOWN));
+            return self.reject(kind, &id, SHUTTING_DOWN);
         }
-        let Execute { id, code, limits, providers, stream_logs: streams_logs } = execute;
-        self.activate(id, JobSource::Script { code, providers, limits, streams_logs }, limits, now);
-    }
-
-    fn run_code(&mut self, run: RunCode, now: Duration) {
-        let RunCode { id, request } = run;
-        if !matches!(self.state, State::Idle) {
-            return self.reject_run(&id, Failure::internal(BUSY));
-        }
-        if self.drained_by.is_some() {
-            return self.reject_run(&id, Failure::internal(SHUTTING_DOWN));
-        }
-        let limits = request.limits;
-        self.activate(id, JobSource::Code(request), limits, now);
-    }
-
-    fn activate(&mut self, id: String, source: JobSource, limits: Limits, now: Duration) {
         self.send(RunnerMessage::Started(Started { id: id.clone() }));
         self.programs += 1;
         let number = self.programs;
-        let contract = Contract::Compiling { is_code: matches!(source, JobSource::Code(_)), limits };
+        let contract = Contract::Compiling { kind, limits };
         let deadline = now.checked_add(limits.timeout);
         self.state = State::Active(Box::new(Active { id, number, contract, accepted: now, deadline }));
         self.handle_timeout(now); // The timeout may be zero.
@@ -430,25 +440,19 @@ impl RunnerSession {
         }
     }
 
-    /// Answers an `execute` that is not accepted. One with the active id is ignored: its `done` would end the active
-    /// execution for the host.
-    fn reject(&mut self, id: &str, failure: ExecuteError) {
-        if self.can_reject(id) {
-            self.done(id.to_owned(), ExecuteResult::failed(failure, Duration::ZERO));
-        }
-    }
-
-    fn reject_run(&mut self, id: &str, failure: Failure) {
-        if self.can_reject(id) {
-            self.code_done(id.to_owned(), Err(failure), Duration::ZERO, None);
-        }
-    }
-
-    fn can_reject(&self, id: &str) -> bool {
-        match &self.state {
+    /// Answers an `execute` or `run_code` that is not accepted. One with the active id is ignored: its answer would end the
+    /// active program for the host.
+    fn reject(&mut self, kind: Kind, id: &str, why: &str) {
+        let can_reject = match &self.state {
             State::Idle => true,
             State::Active(active) => active.id != id,
             State::Closed => false,
+        };
+        let (id, no_time) = (id.to_owned(), Duration::ZERO);
+        match kind {
+            _ if !can_reject => {}
+            Kind::Script => self.done(id, ExecuteResult::failed(ExecuteError::internal(why), no_time)),
+            Kind::Code => self.code_done(id, Err(Failure::internal(why)), no_time, None),
         }
     }
 
@@ -523,14 +527,14 @@ impl RunnerSession {
         let Active { id, contract, accepted, .. } = active;
         let duration = now.saturating_sub(accepted);
         match (contract, end) {
-            (Contract::Compiling { is_code, limits }, end) => {
+            (Contract::Compiling { kind, limits }, end) => {
                 let halt = match end {
                     End::Halted(halt) => halt,
                     End::Outcome(_) => Halt::Broken("a program ended that was not started".to_owned()),
                 };
-                match is_code {
-                    false => self.done(id, ExecuteResult::failed(halt.error(&limits), duration)),
-                    true => self.code_done(id, Err(halt.failure(&limits)), duration, None),
+                match kind {
+                    Kind::Script => self.done(id, ExecuteResult::failed(halt.error(&limits), duration)),
+                    Kind::Code => self.code_done(id, Err(halt.failure(&limits)), duration, None),
                 }
             }
             (Contract::Script(run), End::Outcome(outcome)) => self.done(id, run.script.finish(outcome, duration)),
