@@ -239,7 +239,7 @@ fn date(time: f64) -> String {
     if !(0.0..=LAST_YEAR).contains(&time) {
         return format!("new Date({})", number(time));
     }
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // it is in the range that was looked at
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // it is in the range checked above
     let moment = UNIX_EPOCH + Duration::from_millis(time as u64);
     format!("new Date(\"{}\")", humantime::format_rfc3339_millis(moment))
 }
