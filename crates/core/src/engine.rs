@@ -28,6 +28,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use crate::error::ExecuteError;
 use crate::language::Position;
@@ -40,9 +41,19 @@ pub trait Engine: Send + Sync {
     /// The engine's name in messages and `Debug` output, for example `quickjs`.
     fn name(&self) -> &str;
 
+    /// Whether a guest can end the process in which it runs. Such an engine runs in runner processes only: executors that run
+    /// guests in the process of the host refuse it. Default: no.
+    fn needs_own_process(&self) -> bool {
+        false
+    }
+
     /// Creates a guest for `program`. The program starts with the first [`poll_turn`](Guest::poll_turn).
     fn start(&self, program: Program) -> Result<Box<dyn Guest>, StartError>;
 }
+
+/// The exit code of a process that its guest has ended by exhausting its memory, for engines that
+/// [need a process of their own](Engine::needs_own_process). To the host that is the same as [`Outcome::OutOfMemory`].
+pub const MEMORY_LIMIT_EXIT_CODE: i32 = 86;
 
 /// Why an engine did not start a program.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -65,6 +76,8 @@ pub trait Guest: Send {
     ///
     /// `Pending` means that it yielded, and that the task of `cx` was or will be woken. After [`Turn::Done`], further
     /// polls return [`Outcome::Interrupted`].
+    ///
+    /// Drivers measure the CPU time of the guest on the thread that calls this, unless it computes [elsewhere](Self::cpu_time).
     fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Turn>;
 
     /// Appends the events since the last call to `events`, in order. To be called after every poll.
@@ -76,11 +89,22 @@ pub trait Guest: Send {
     /// given in a value.
     fn settle(&mut self, pending: Pending, settlement: Settlement);
 
+    /// How many bytes of settlements the guest has not taken in yet. A driver that has settled much lets the guest
+    /// compute before it settles more.
+    fn unread_bytes(&self) -> usize;
+
     /// A handle that stops the guest from any thread, even while it computes.
     fn interrupt(&self) -> Interrupt;
 
     /// The most memory that the program has used so far, in bytes. `None` if the engine does not measure it.
     fn peak_memory_bytes(&mut self) -> Option<u64> {
+        None
+    }
+
+    /// The CPU time that the program has computed so far, of an engine that computes on another thread. Such an engine wakes
+    /// the task every few milliseconds while it computes, so that the limit is enforced. `None` if it computes in
+    /// [`poll_turn`](Self::poll_turn).
+    fn cpu_time(&mut self) -> Option<Duration> {
         None
     }
 
@@ -133,6 +157,16 @@ pub enum Settlement {
     /// The host failed the call. The guest sees an error with this message. If the guest does not catch *this very
     /// error*, the outcome is [`Outcome::Failed`].
     Failed(ExecuteError),
+}
+
+impl Settlement {
+    /// How many bytes the guest receives.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Fulfilled(value) | Self::Rejected(value) => value.as_bytes().len(),
+            Self::Failed(error) => error.message.len(),
+        }
+    }
 }
 
 impl From<Result<Value, Value>> for Settlement {
@@ -242,25 +276,31 @@ pub enum Outcome {
     Fault(String),
 }
 
-/// What the host keeps for a guest exceeds a budget. Each budget is as large as the guest's memory limit, and separate
-/// from it.
+/// What did not fit into the [budget](crate::program::Program::budget) of what the host keeps for a guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoRoom {
-    /// The inputs of pending calls.
+    /// The input of a call, beside those in flight.
     Calls,
-    /// The notifications.
+    /// A notification.
     Reports,
+    /// An answer, beside those that the guest has not taken in: it is blocked in a synchronous call.
+    Answers,
 }
 
 impl NoRoom {
     /// The message for the author of the guest code, with the remedy.
     pub(crate) fn message(self, limits: &Limits) -> String {
-        let limit = bytes_text(limits.memory_bytes);
+        let limit = bytes_text(limits.host_memory_len() as u64);
         match self {
             Self::Calls => {
                 format!("The inputs of calls in flight exceeded their budget of {limit}; await some of them first")
             }
             Self::Reports => format!("The reports exceeded their budget of {limit}; report less"),
+            Self::Answers => {
+                format!(
+                    "The answers to calls in flight exceeded their budget of {limit} during a synchronous call; await some of them first"
+                )
+            }
         }
     }
 }

@@ -10,6 +10,7 @@ use crate::language::Position;
 use crate::link::MAX_NAME_BYTES;
 use crate::pool::Rejected;
 use crate::text::{OneLine, cut};
+use crate::usage::Usage;
 
 /// The closed set of error codes (runner specification, "Stable Error Codes").
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -211,7 +212,7 @@ pub(crate) fn bounded_stack(frames: impl Iterator<Item = StackFrame>) -> Vec<Sta
 // ---- Results ------------------------------------------------------------------------------------
 
 /// The result of an execution. Serialises as `ExecuteResult` of the runner specification:
-/// `{ok: true, durationMs, logs, result?}` or `{ok: false, durationMs, logs, error}`.
+/// `{ok: true, durationMs, logs, result?}` or `{ok: false, durationMs, logs, error}`, with `usage`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ExecuteResult {
     /// The value of the script, `None` for `undefined`; or the error.
@@ -220,12 +221,14 @@ pub struct ExecuteResult {
     pub logs: Vec<String>,
     /// Wall time from acceptance to result. Serialised in milliseconds, to the microsecond.
     pub duration: Duration,
+    /// What the execution used. Serialised if something of it is known.
+    pub usage: Usage,
 }
 
 impl ExecuteResult {
     /// The result of an execution that failed before its script ran.
     pub fn failed(error: ExecuteError, duration: Duration) -> Self {
-        Self { outcome: Err(error), logs: Vec::new(), duration }
+        Self { outcome: Err(error), logs: Vec::new(), duration, usage: Usage::default() }
     }
 
     /// Whether the execution succeeded.
@@ -250,6 +253,8 @@ struct WrittenResult<'a> {
     result: Option<&'a Json>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'a ExecuteError>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    usage: Option<&'a Usage>,
 }
 
 /// The fields of a result to deserialise.
@@ -263,6 +268,8 @@ struct ReadResult {
     result: Option<Json>,
     #[serde(default)]
     error: Option<ExecuteError>,
+    #[serde(default)]
+    usage: Usage,
 }
 
 /// `"result": null` is `null`; a missing `result` is `undefined`.
@@ -275,7 +282,7 @@ impl Serialize for ExecuteResult {
         let result = self.outcome.as_ref().ok().and_then(Option::as_ref);
         let duration_ms = self.duration.as_micros() as f64 / 1000.0;
         let (ok, logs, error) = (self.is_ok(), &self.logs, self.error());
-        WrittenResult { ok, duration_ms, logs, result, error }.serialize(serializer)
+        WrittenResult { ok, duration_ms, logs, result, error, usage: self.usage.known() }.serialize(serializer)
     }
 }
 
@@ -291,7 +298,7 @@ impl<'de> Deserialize<'de> for ExecuteResult {
         };
         let duration = Duration::try_from_secs_f64(wire.duration_ms / 1000.0)
             .map_err(|_| D::Error::custom("invalid `durationMs`: expected a number that is not negative"))?;
-        Ok(Self { outcome, logs: wire.logs, duration })
+        Ok(Self { outcome, logs: wire.logs, duration, usage: wire.usage })
     }
 }
 
@@ -302,8 +309,11 @@ mod tests {
 
     #[test]
     fn results_serialise_as_specified() {
-        let result =
-            |outcome| ExecuteResult { outcome, logs: vec!["a".into()], duration: Duration::from_nanos(1_234_567_890) };
+        let result = |outcome| ExecuteResult {
+            outcome,
+            logs: vec!["a".into()],
+            ..ExecuteResult::failed(ExecuteError::internal(""), Duration::from_nanos(1_234_567_890))
+        };
         let error = ExecuteError::new(ErrorCode::MemoryLimit, "too much");
         for (outcome, wire) in [
             (Ok(Some(json!(6))), json!({"ok": true, "durationMs": 1234.567, "logs": ["a"], "result": 6})),

@@ -18,8 +18,9 @@ pub(crate) fn did_you_mean(name: &str) -> String {
     format!("; did you mean {}?", Quoted(name))
 }
 
-/// The name of `known` that is most similar to `name`: equal except for a few letters.
-pub(crate) fn near<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+/// The name of `known` that is most similar to `name`: equal except for the case of letters and at most four of them, a third of
+/// the longer name. `None` if there is none. Compares with the first 256 names; names have at most 64 characters.
+pub fn near<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let others = known.filter(|other| *other != name).take(MAX_COMPARED);
     others.filter_map(|other| Some((distance(name, other)?, other))).min().map(|(_, other)| other)
 }

@@ -12,6 +12,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::budget::{Budget, Exhausted};
+use crate::program::Limits;
+
 /// A position in source text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Position {
@@ -52,8 +55,13 @@ pub struct Shift {
 impl Code {
     /// The position in the source that corresponds to `at`, a position in [`text`](Self::text).
     pub fn source_position(&self, at: Position) -> Position {
-        let after = self.shifts.partition_point(|shift| (shift.line, shift.column) <= (at.line, at.column));
-        let Some(shift) = self.shifts[..after].last().filter(|shift| shift.line == at.line) else { return at };
+        Self::position_by(&self.shifts, at)
+    }
+
+    /// [`source_position`](Self::source_position) by shifts alone.
+    pub fn position_by(shifts: &[Shift], at: Position) -> Position {
+        let after = shifts.partition_point(|shift| (shift.line, shift.column) <= (at.line, at.column));
+        let Some(shift) = shifts[..after].last().filter(|shift| shift.line == at.line) else { return at };
         let further = if shift.inserted { 0 } else { at.column - shift.column };
         Position { column: shift.source_column + further, ..at }
     }
@@ -75,28 +83,74 @@ pub struct SyntaxError {
     pub position: Option<Position>,
 }
 
+/// Why a source was not compiled.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CompileError {
+    /// The source is invalid.
+    #[error("{}", .0.message)]
+    Syntax(SyntaxError),
+    /// Compiling it takes more memory than [`Reading::budget`] has.
+    #[error("compiling the source takes too much host memory: {0}; write less code, or raise host_memory_bytes")]
+    Memory(Exhausted),
+    /// [`Reading::should_stop`] returned true.
+    #[error("compiling the source was stopped")]
+    Stopped,
+}
+
+impl CompileError {
+    /// The position of a syntax error, if it has one.
+    pub fn position(&self) -> Option<Position> {
+        match self {
+            Self::Syntax(error) => error.position,
+            Self::Memory(_) | Self::Stopped => None,
+        }
+    }
+}
+
+impl From<SyntaxError> for CompileError {
+    fn from(error: SyntaxError) -> Self {
+        Self::Syntax(error)
+    }
+}
+
+/// The memory that compiling the sources of an execution may take whatever its limits are, in bytes.
+pub const MIN_COMPILE_BYTES: usize = 1 << 20;
+
 /// The default of [`Reading::max_source_bytes`] and [`Limits::max_source_bytes`](crate::program::Limits::max_source_bytes).
 pub const DEFAULT_MAX_SOURCE_BYTES: usize = 4 << 20;
 
 /// Limits on reading a source.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct Reading<'a> {
     /// The most bytes of the source.
     pub max_source_bytes: usize,
-    /// Called every few thousand tokens. If it returns true, reading stops with any [`SyntaxError`], which the caller
-    /// ignores.
+    /// Pays for everything that is kept of a source while it is read.
+    pub budget: Budget,
+    /// Asked at least every millisecond of work. If it returns true, reading stops with [`CompileError::Stopped`].
     pub should_stop: &'a dyn Fn() -> bool,
 }
 
-impl Reading<'_> {
-    /// The default limits; reading does not stop.
-    pub const DEFAULT: Reading<'static> =
-        Reading { max_source_bytes: DEFAULT_MAX_SOURCE_BYTES, should_stop: &|| false };
+impl<'a> Reading<'a> {
+    /// The limits of an execution. Its host memory pays for the reading, with at least [`MIN_COMPILE_BYTES`], so that a
+    /// small limit is met by what the program does.
+    pub fn new(limits: &Limits, should_stop: &'a dyn Fn() -> bool) -> Self {
+        let budget = Budget::new(limits.host_memory_len().max(MIN_COMPILE_BYTES));
+        Self { max_source_bytes: limits.max_source_bytes, budget, should_stop }
+    }
+}
+
+impl Default for Reading<'_> {
+    /// The limits of [`Limits::default`]; reading does not stop.
+    fn default() -> Self {
+        Reading::new(&Limits::default(), &|| false)
+    }
 }
 
 impl fmt::Debug for Reading<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reading").field("max_source_bytes", &self.max_source_bytes).finish_non_exhaustive()
+        let Self { max_source_bytes, budget, .. } = self;
+        let mut shown = f.debug_struct("Reading");
+        shown.field("max_source_bytes", max_source_bytes).field("budget", budget).finish_non_exhaustive()
     }
 }
 
@@ -104,17 +158,24 @@ impl fmt::Debug for Reading<'_> {
 pub trait Language: Send + Sync {
     /// Compiles a script (script contract) to *the body of an async function without parameters* that returns the result of
     /// the script. The engine compiles the whole text as that body, so that the source cannot close the function.
-    fn script(&self, source: &str, reading: &Reading<'_>) -> Result<Code, SyntaxError>;
+    ///
+    /// What the front end keeps of the source while it reads is charged to the budget of `reading`.
+    fn script(&self, source: &str, reading: &Reading<'_>) -> Result<Code, CompileError>;
+
+    /// Compiles a function to *the body of an async function with the parameter `input`*. As [`script`](Self::script), but a source
+    /// that is one function, async or not, is called with `input`.
+    ///
+    /// The default implementation compiles a script.
+    fn function(&self, source: &str, reading: &Reading<'_>) -> Result<Code, CompileError> {
+        self.script(source, reading)
+    }
 
     /// Compiles one ES module (module contract, §7), and returns its imports and exports. Specifiers are not resolved.
     ///
-    /// `work` is the number of bytes that may still be read in all modules together; bytes that are read twice count twice.
-    /// The front end subtracts what it reads, and fails if that exceeds `work`.
-    ///
     /// The default implementation fails: the language has no modules.
-    fn module(&self, source: ModuleSource<'_>, reading: &Reading<'_>, work: &mut u64) -> Result<Module, SyntaxError> {
-        let _ = (source, reading, work);
-        Err(SyntaxError { message: "this language has no modules".to_owned(), position: None })
+    fn module(&self, source: ModuleSource<'_>, reading: &Reading<'_>) -> Result<Module, CompileError> {
+        let _ = (source, reading);
+        Err(SyntaxError { message: "this language has no modules".to_owned(), position: None }.into())
     }
 }
 

@@ -13,13 +13,14 @@
 //!
 //! | module | content |
 //! |---|---|
+//! | [`budget`] | what is kept and done on behalf of an outsider |
 //! | [`engine`] | the guest as a state machine, and the interface of engines; read this first |
 //! | [`program`], [`value`], [`language`] | what goes into an engine and comes out of it |
 //! | [`contract::script`], [`contract::module`] | the two contracts as functions over those |
 //! | [`link`] | ES modules, from sources to a graph that links |
 //! | [`protocol`] | the runner protocol: messages, lines, both halves of a session |
 //! | [`pool`] | pools of worker threads and runner processes, and their queues |
-//! | [`mailbox`] | calls in flight and log limits, for engines |
+//! | [`mailbox`], [`stack`] | calls in flight and log limits, and the places of errors, for engines |
 //! | [`names`], [`manifest`], [`error`], [`text`] | names, manifests and errors, shared by all |
 //!
 //! Error codes and tool failures are decided by identity on the host, never by text from the guest: see [`contract::script`].
@@ -43,18 +44,22 @@
 // Numbers of the wire and of JavaScript are narrower than `usize`; each cast states where its range is checked.
 #![allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
 
+pub mod budget;
 pub mod contract;
 pub mod engine;
 pub mod error;
-mod hint;
+pub mod hint;
 pub mod language;
 pub mod link;
 mod logs;
 pub mod mailbox;
 pub mod manifest;
+pub mod memory;
 pub mod names;
 pub mod pool;
 pub mod program;
 pub mod protocol;
+pub mod stack;
 pub mod text;
+pub mod usage;
 pub mod value;

@@ -2,11 +2,12 @@
 //! [`Guest`](crate::engine::Guest) that is the same for every engine.
 //!
 //! An engine adds calls and log lines as they happen and asks which call an answer is for. The limits are applied when
-//! something is added: log lines beyond their limits are never stored, and calls whose inputs would take more of the
-//! host's memory than the guest may have of its own are rejected.
+//! something is added: log lines beyond their limits are never stored, and calls and notifications are charged to the
+//! program's [budget](crate::program::Program::budget) before they are stored.
 
 use std::collections::HashMap;
 
+use crate::budget::{Budget, Charge};
 use crate::engine::{Call, CallId, Event, FunctionId, LogLevel, NoRoom, Notification};
 use crate::logs::LogLimiter;
 use crate::program::Limits;
@@ -22,43 +23,33 @@ pub struct Mailbox {
     events: Vec<Event>,
     pending: HashMap<CallId, Pending>,
     calls: u64,
-    /// Host memory left for pending calls, in bytes.
-    call_room: usize,
-    /// Host memory left for notifications, in bytes.
-    notification_room: usize,
+    budget: Budget,
     logs: LogLimiter,
 }
 
 #[derive(Debug)]
 struct Pending {
     handle: u32,
-    cost: usize,
+    /// For its entries in tables and its input, until it is settled.
+    _charge: Charge,
 }
 
 impl Mailbox {
-    /// An empty mailbox for a guest with these limits.
-    pub fn new(limits: &Limits) -> Self {
-        Self {
-            events: Vec::new(),
-            pending: HashMap::new(),
-            calls: 0,
-            call_room: limits.memory_len(),
-            notification_room: limits.memory_len(),
-            logs: LogLimiter::new(limits),
-        }
+    /// An empty mailbox for a guest with these limits. What it stores is charged to `budget`.
+    pub fn new(limits: &Limits, budget: Budget) -> Self {
+        Self { events: Vec::new(), pending: HashMap::new(), calls: 0, budget, logs: LogLimiter::new(limits) }
     }
 
     /// Adds a call. `handle` is the engine's own identifier of the call, returned by [`settle`](Self::settle).
     ///
     /// # Errors
-    /// The budget for pending calls is exhausted. The engine ends the guest with
+    /// The budget is exhausted. The engine ends the guest with
     /// [`Outcome::HostMemory`](crate::engine::Outcome::HostMemory).
     pub fn call(&mut self, function: FunctionId, handle: u32, input: &[u8], now: bool) -> Result<CallId, NoRoom> {
-        let cost = CALL_COST + input.len();
-        self.call_room = self.call_room.checked_sub(cost).ok_or(NoRoom::Calls)?;
+        let charge = self.budget.charge(CALL_COST + input.len()).map_err(|_| NoRoom::Calls)?;
         self.calls += 1;
         let id = CallId(self.calls);
-        self.pending.insert(id, Pending { handle, cost });
+        self.pending.insert(id, Pending { handle, _charge: charge });
         self.events.push(Event::Call(Call { id, function, input: Value::from_bytes(input), now }));
         Ok(id)
     }
@@ -66,10 +57,9 @@ impl Mailbox {
     /// Adds a call that has no answer. The host keeps notifications, so their cost is never given back.
     ///
     /// # Errors
-    /// As [`call`](Self::call), for the budget of notifications.
+    /// As [`call`](Self::call).
     pub fn notify(&mut self, function: FunctionId, args: &[u8]) -> Result<(), NoRoom> {
-        let room = self.notification_room.checked_sub(CALL_COST + args.len());
-        self.notification_room = room.ok_or(NoRoom::Reports)?;
+        self.budget.spend(CALL_COST + args.len()).map_err(|_| NoRoom::Reports)?;
         self.events.push(Event::Notify(Notification { function, args: Value::from_bytes(args) }));
         Ok(())
     }
@@ -96,9 +86,7 @@ impl Mailbox {
 
     /// Removes a pending call that is being answered and returns the engine's handle of it; `None` if it is not pending.
     pub fn settle(&mut self, call: CallId) -> Option<u32> {
-        let pending = self.pending.remove(&call)?;
-        self.call_room += pending.cost;
-        Some(pending.handle)
+        self.pending.remove(&call).map(|pending| pending.handle)
     }
 
     /// Moves everything added since the last time into `events`, in order.
@@ -112,7 +100,7 @@ mod tests {
     use super::*;
 
     fn mailbox() -> Mailbox {
-        Mailbox::new(&Limits { memory_bytes: 4096, ..Limits::default() })
+        Mailbox::new(&Limits::default(), Budget::new(4096))
     }
 
     #[test]
@@ -121,7 +109,7 @@ mod tests {
         let input = [0; 512];
         let ids: Vec<_> = (0..4).map(|handle| mailbox.call(FunctionId(0), handle, &input, false).unwrap()).collect();
         assert_eq!(mailbox.call(FunctionId(0), 9, &input, false), Err(NoRoom::Calls));
-        assert!(mailbox.notify(FunctionId(3), &input).is_ok(), "notifications have a budget of their own");
+        assert_eq!(mailbox.notify(FunctionId(3), &input), Err(NoRoom::Reports), "the budget is one");
         assert_eq!(mailbox.settle(ids[2]), Some(2));
         assert_eq!(mailbox.settle(ids[2]), None, "once");
         assert!(mailbox.call(FunctionId(0), 9, &input, false).is_ok());

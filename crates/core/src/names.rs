@@ -106,10 +106,19 @@ pub struct SafeNames {
 impl SafeNames {
     /// The safe name of the tool `original`, different from all that were assigned before.
     pub fn assign(&mut self, original: &str) -> String {
-        let base = safe_name(original);
-        let mut name = base.clone();
+        self.number(&safe_name(original))
+    }
+
+    /// As [`assign`](Self::assign), but reserved words stay as they are: `delete` can follow a dot.
+    pub fn assign_reserved(&mut self, original: &str) -> String {
+        let is_reserved = RESERVED.binary_search(&original).is_ok();
+        if is_reserved { self.number(original) } else { self.assign(original) }
+    }
+
+    fn number(&mut self, base: &str) -> String {
+        let mut name = base.to_owned();
         while self.taken.contains_key(&name) {
-            let number = self.taken.entry(base.clone()).or_insert(1);
+            let number = self.taken.entry(base.to_owned()).or_insert(1);
             *number += 1;
             name = format!("{base}__{number}");
         }
@@ -190,6 +199,9 @@ mod tests {
         let mut names = SafeNames::default();
         let given: Vec<_> = ["a", "a!", "a__2", "a?", "-a"].iter().map(|n| names.assign(n)).collect();
         assert_eq!(given, ["a", "a__2", "a__2__2", "a__3", "a__4"]);
+        let mut names = SafeNames::default();
+        let given: Vec<_> = ["delete", "delete", "then", "a b"].iter().map(|n| names.assign_reserved(n)).collect();
+        assert_eq!(given, ["delete", "delete__2", "then_", "a_b"]);
     }
 
     #[test]

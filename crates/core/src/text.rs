@@ -1,5 +1,6 @@
 //! Formats untrusted text in messages: quoted, escaped and cut to a length.
 
+use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 
 /// Returns the first `max` characters of `text`, followed by `…` if there are more.
@@ -8,6 +9,29 @@ pub fn cut(text: &str, max: usize) -> String {
         Some((at, _)) => format!("{}…", &text[..at]),
         None => text.to_owned(),
     }
+}
+
+/// Escapes each character that `is_escaped` selects as in JSON strings: `\\u001b`.
+pub fn escape(text: &str, is_escaped: impl Fn(char) -> bool) -> Cow<'_, str> {
+    if !text.contains(&is_escaped) {
+        return Cow::Borrowed(text);
+    }
+    let mut escaped = String::with_capacity(text.len() + 16);
+    for character in text.chars() {
+        if is_escaped(character) {
+            let _ = write!(escaped, "\\u{:04x}", u32::from(character));
+        } else {
+            escaped.push(character);
+        }
+    }
+    Cow::Owned(escaped)
+}
+
+/// Whether a character is a command for a terminal or misleads the reader: C0, DEL, C1, the line and paragraph separators, and
+/// the bidirectional controls.
+pub fn is_deceptive(character: char) -> bool {
+    character.is_control()
+        || matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// Text in single quotes, escaped, cut to 120 characters.

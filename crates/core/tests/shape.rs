@@ -22,11 +22,11 @@ use serde_json::json;
 
 fn program(moves: &str) -> Program {
     let namespace = Namespace { name: "tools".into(), functions: vec!["echo".into(), "other".into()] };
-    Program {
-        source: Source::Script { name: "<script>".into(), code: moves.replace("; ", "\n").into() },
-        namespaces: vec![namespace.into()],
-        limits: Limits::default(),
-    }
+    Program::new(
+        Source::Script { name: "<script>".into(), code: moves.replace("; ", "\n").into() },
+        vec![namespace.into()],
+        Limits::default(),
+    )
 }
 
 fn start(moves: &str) -> Box<dyn Guest> {
@@ -190,7 +190,9 @@ fn a_call_with_an_input_that_is_not_serializable_fails_without_the_host() {
     turn(&mut *guest);
     let mut events = Vec::new();
     guest.take_events(&mut events);
-    let Action::Settle(call, settlement) = script.event(events.remove(0)) else { panic!("the host is asked") };
+    let Action::Settle(call, settlement) = script.event(events.remove(0), Duration::ZERO, &|| false) else {
+        panic!("the host is asked")
+    };
     let refused = ExecuteError::new(
         ErrorCode::SerializationError,
         "tool input is a Date; use a string (toISOString) or a number (getTime)",
@@ -205,33 +207,65 @@ fn a_call_with_an_input_that_is_not_serializable_fails_without_the_host() {
 fn a_call_of_an_unknown_function_fails_with_internal_error() {
     let (_, mut script) = script("return 1");
     let call = Call { id: CallId(1), function: FunctionId(2), input: Value::undefined(), now: false };
-    let Action::Settle(_, Settlement::Failed(error)) = script.event(Event::Call(call)) else { panic!() };
+    let action = script.event(Event::Call(call), Duration::ZERO, &|| false);
+    let Action::Settle(_, Settlement::Failed(error)) = action else { panic!() };
     assert_eq!(error.code, ErrorCode::InternalError);
     let notification = Event::Notify(Notification { function: FunctionId(2), args: Value::undefined() });
-    assert_eq!(script.event(notification), Action::Ignore);
+    assert!(matches!(script.event(notification, Duration::ZERO, &|| false), Action::Ignore));
 }
 
 #[test]
 fn a_stop_determines_the_error_and_keeps_the_log() {
-    for (stop, message) in [
-        (Stop::Cancelled(None), "Execution was cancelled"),
-        (Stop::TimedOut { stuck: false }, "Execution timed out after 5000 ms"),
-        (
-            Stop::TimedOut { stuck: true },
-            "Execution timed out after 5000 ms: it waits for a promise that no pending tool call can settle",
-        ),
-    ] {
+    for (stop, message) in
+        [(Stop::Cancelled(None), "Execution was cancelled"), (Stop::TimedOut, "Execution timed out after 5000 ms")]
+    {
         let (mut guest, mut script) = script("log log before; stall");
         assert_eq!(turn(&mut *guest), Turn::Waiting);
         let mut events = Vec::new();
         guest.take_events(&mut events);
         for event in events {
-            script.event(event);
+            script.event(event, Duration::ZERO, &|| false);
         }
         let result = script.stopped(&stop, Duration::from_millis(5));
         assert_eq!(result.outcome, Err(ExecuteError::new(ErrorCode::Timeout, message)));
         assert_eq!(result.logs, ["before"], "the log is kept");
     }
+}
+
+#[test]
+fn a_timeout_says_which_calls_were_not_answered() {
+    for (moves, answered, expected) in [
+        ("call echo 1; await", 0, "; tools.echo has not answered for 5 ms"),
+        ("call echo 1; call echo 2; await", 0, "; tools.echo has not answered for 5 ms, nor has 1 other call"),
+        ("call echo 1; call echo 2; await", 1, "; tools.echo has not answered for 5 ms; 1 call was answered"),
+        ("call echo 1; call echo 2; await", 2, "; 2 calls were answered"),
+    ] {
+        let (mut guest, mut script) = script(moves);
+        turn(&mut *guest);
+        let mut events = Vec::new();
+        guest.take_events(&mut events);
+        for (at, event) in events.into_iter().enumerate() {
+            let Action::Call(call) = script.event(event, Duration::from_millis(2), &|| false) else { panic!() };
+            assert_eq!(script.stuck(), None, "{moves}");
+            if at < answered {
+                script.settlement(call.id, Ok(None));
+            }
+        }
+        assert_eq!(script.stuck(), (answered == 2).then_some(Stop::Stuck), "{moves}");
+        let result = script.stopped(&Stop::TimedOut, Duration::from_millis(7));
+        assert_eq!(result.error().unwrap().message, format!("Execution timed out after 5000 ms{expected}"), "{moves}");
+    }
+}
+
+/// The program is late, and not stuck: its call was not made because there was no time left to convert the input.
+#[test]
+fn a_call_that_was_not_made_for_lack_of_time_is_pending() {
+    let (mut guest, mut script) = script(&format!("call echo [{}1]; await", "1,".repeat(100_000)));
+    turn(&mut *guest);
+    let mut events = Vec::new();
+    guest.take_events(&mut events);
+    assert!(matches!(script.event(events.remove(0), Duration::ZERO, &|| true), Action::Ignore));
+    assert_eq!(script.stuck(), None);
 }
 
 #[test]

@@ -68,6 +68,7 @@ impl Given<'_> {
     }
 
     fn not_defined(&self, window: &Window<'_>, message: &str, name: &str) -> Option<String> {
+        let window = window.at_name(name)?;
         let path = window.member().filter(|path| path.base == name)?;
         let namespaces = || self.namespaces.iter().map(|(name, _)| *name);
         let hint = match near(path.base, namespaces().chain(self.names.iter().copied())) {
@@ -208,6 +209,21 @@ impl<'a> Window<'a> {
         Some(self.path_to(end)?.0)
     }
 
+    /// The window at a name: at the place, or where it is next read. Some engines give the place of the statement.
+    fn at_name(&self, name: &str) -> Option<Self> {
+        if self.member().is_some_and(|path| path.base == name) {
+            return Some(Self { ..*self });
+        }
+        let rest = &self.text[self.place..];
+        let is_name = |at: &usize| {
+            let (before, after) = (&rest[..*at], &rest[at + name.len()..]);
+            !before.ends_with(|c| is_identifier_part(c) || matches!(c, '.' | '\'' | '"' | '`'))
+                && !after.starts_with(is_identifier_part)
+        };
+        let at = rest.match_indices(name).map(|(at, _)| at).find(is_name)?;
+        Some(Self { text: self.text, place: self.place + at })
+    }
+
     fn is_followed_by_a_member(&self) -> bool {
         self.text[self.place..].trim_start_matches(is_identifier_part).starts_with(['.', '['])
     }
@@ -293,7 +309,8 @@ fn computed(text: &str) -> Option<(Member<'_>, &str)> {
     }
     let (before, inner) = text.rsplit_once('[')?;
     let inner = inner.trim_start();
-    let is_plain = inner.chars().all(|c| is_identifier_part(c) || c == '.') && !inner.is_empty();
+    let is_plain =
+        inner.chars().all(|c| is_identifier_part(c) || matches!(c, '.' | '\'' | '"' | '`')) && !inner.is_empty();
     is_plain.then_some((Member::Computed(inner), before))
 }
 
@@ -314,6 +331,15 @@ mod tests {
         };
         let thrown = Thrown { message: message.into(), cause: Some(cause), ..Thrown::default() };
         explain(&thrown, source, Position { line: 1, column }, &given)
+    }
+
+    #[test]
+    fn a_missing_name_is_found_from_the_beginning_of_its_statement() {
+        let at = |column| {
+            explained(Cause::NotDefined("shp".into()), "shp is not defined", "await shop.shp(shp.get(1))", column)
+        };
+        assert_eq!(at(1), "shp is not defined; did you mean shop?");
+        assert_eq!(at(16), "shp is not defined; did you mean shop?");
     }
 
     #[test]

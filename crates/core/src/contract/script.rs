@@ -10,25 +10,29 @@
 //! - `tool_error` and `validation_error`: from a call that the host failed, if *that very error* ended the program
 //!   ([`Outcome::Failed`]);
 //! - `serialization_error`: from the conversion of values in this module;
-//! - `runtime_error`: from everything that guest code throws, whatever its text is.
+//! - `runtime_error`: from everything that guest code throws, whatever its text is, and for code that would wait forever.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value as Json;
 
+use crate::budget::{Budget, Charge, Meter};
 use crate::contract::explain::Given;
 use crate::contract::stack::{Uncaught, stack_frame, uncaught};
 use crate::contract::stop::Stop;
 use crate::contract::{Action, Contract};
-use crate::engine::{Call, CallId, Event, LogLine, Outcome, Pending, Settlement, Thrown};
+use crate::engine::{Call, CallId, Event, LogLine, NoRoom, Outcome, Pending, Settlement, Thrown};
 use crate::error::{ErrorCode, ExecuteError, ExecuteResult, SCRIPT_NAME, bounded_stack};
-use crate::language::{Language, Reading, SyntaxError};
+use crate::language::{CompileError, Language, Reading, SyntaxError};
+use crate::mailbox::CALL_COST;
 use crate::manifest::ProviderManifest;
 use crate::names;
 use crate::program::{Limits, Namespace, Program, Source};
 use crate::text::bytes_text;
-use crate::value::Value;
+use crate::usage::{Usage, UsageLimiter};
+use crate::value::{Reason, Value, json_size};
 
 /// One execution under the script contract.
 pub struct Script {
@@ -38,10 +42,29 @@ pub struct Script {
     /// For every function of the program: the index of its provider, and that of the tool in the provider.
     targets: Vec<(usize, usize)>,
     logs: Vec<String>,
+    budget: Budget,
+    usage: UsageLimiter,
+    calls: Calls,
+}
+
+/// The calls of a program, for what errors say about them.
+#[derive(Debug, Default)]
+struct Calls {
+    /// Those that are not answered.
+    pending: BTreeMap<CallId, PendingCall>,
+    answered: u64,
+}
+
+#[derive(Debug)]
+struct PendingCall {
+    provider: usize,
+    tool: usize,
+    /// When it was made, as the time since the program was accepted.
+    made: Duration,
 }
 
 /// A call of a tool by the guest, with its input as JSON.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug)]
 pub struct ToolCall {
     /// The call's id, by which it is settled.
     pub id: CallId,
@@ -51,13 +74,15 @@ pub struct ToolCall {
     pub tool: usize,
     /// The call's first argument; `None` is `undefined`.
     pub input: Option<Json>,
+    /// For the input, to be kept until the call is settled.
+    pub charge: Charge,
 }
 
 impl Script {
     /// Makes a program of a request. Stops reading the code when `should_stop` returns true, and fails with any error.
     ///
     /// # Errors
-    /// `runtime_error` for a syntax error, with its position; `internal_error` for invalid or duplicate provider names.
+    /// `runtime_error` for a syntax error, with its position; `memory_limit` if compiling takes too much; `internal_error` for invalid or duplicate provider names.
     pub fn start(
         language: &dyn Language,
         code: &str,
@@ -68,67 +93,138 @@ impl Script {
         let providers = || providers.iter().map(AsRef::as_ref);
         names::check_provider_names(providers().map(|provider| provider.name.as_str()))
             .map_err(|error| ExecuteError::internal(error.to_string()))?;
-        let reading = Reading { max_source_bytes: limits.max_source_bytes, should_stop };
-        let body = language.script(code, &reading).map_err(|error| syntax_error(&error))?;
+        let body = language.script(code, &Reading::new(&limits, should_stop)).map_err(compile_error)?;
         let namespaces: Vec<_> = providers().map(ProviderManifest::namespace).collect();
         let source = Source::Script { name: SCRIPT_NAME.to_owned(), code: body };
-        let program = Program { source, namespaces: namespaces.clone(), limits };
+        let program = Program::new(source, namespaces.clone(), limits);
+        let budget = program.budget.clone();
         let targets = providers()
             .enumerate()
             .flat_map(|(number, provider)| (0..provider.tools.len()).map(move |tool| (number, tool)))
             .collect();
-        Ok((program, Self { code: code.to_owned(), limits, namespaces, targets, logs: Vec::new() }))
+        let (code, usage) = (code.to_owned(), UsageLimiter::new(&limits, code.len()));
+        let (logs, calls) = (Vec::new(), Calls::default());
+        Ok((program, Self { code, limits, namespaces, targets, logs, budget, usage, calls }))
     }
 
-    /// "Non-serializable tool inputs must not be surfaced to the host": such a call fails here.
-    fn call(&self, call: &Call) -> Action<ToolCall, LogLine> {
+    /// "Non-serializable tool inputs must not be surfaced to the host": such a call fails here. As JSON, what an input
+    /// refers to twice is there twice, and is charged to the budget.
+    fn call(&mut self, call: &Call, made: Duration, should_stop: &dyn Fn() -> bool) -> Action<ToolCall, LogLine> {
         let Some(&(provider, tool)) = self.targets.get(call.function.0 as usize) else {
             let error = ExecuteError::internal("the guest called a function that it was not given");
             return Action::Settle(call.id, Settlement::Failed(error));
         };
-        match call.input.to_json("input", self.limits.memory_len()) {
-            Ok(input) => Action::Call(ToolCall { id: call.id, provider, tool, input }),
-            Err(refusal) => {
-                let error = ExecuteError::new(ErrorCode::SerializationError, format!("tool {refusal}"));
-                Action::Settle(call.id, Settlement::Failed(error))
+        let pending = PendingCall { provider, tool, made };
+        let limit = self.limits.host_memory_len();
+        let is_only = self.budget.used() <= CALL_COST + call.input.as_bytes().len();
+        let mut meter = Meter::new(&self.budget, limit, should_stop);
+        let mut refusal = match call.input.to_json_metered("input", &mut meter) {
+            Ok(input) => {
+                let charge = meter.finish();
+                return match self.usage.call(input.as_ref().map_or(0, json_size)) {
+                    Ok(()) => {
+                        self.calls.pending.insert(call.id, pending);
+                        Action::Call(ToolCall { id: call.id, provider, tool, input, charge })
+                    }
+                    Err(error) => Action::Stop(Stop::Limit(error)),
+                };
             }
+            Err(refusal) => refusal,
+        };
+        match refusal.reason {
+            Reason::Stopped => {
+                self.calls.pending.insert(call.id, pending); // The driver is about to stop the program.
+                return Action::Ignore;
+            }
+            Reason::Exhausted(_) if is_only => refusal.reason = Reason::TooLarge(limit),
+            Reason::Exhausted(_) => return Action::Stop(Stop::HostMemory(NoRoom::Calls)),
+            _ => {}
         }
+        let error = ExecuteError::new(ErrorCode::SerializationError, format!("tool {refusal}"));
+        Action::Settle(call.id, Settlement::Failed(error))
     }
 
     /// The result of a program that ended by itself, `duration` after it was accepted.
-    pub fn finish(self, outcome: Outcome, duration: Duration) -> ExecuteResult {
+    pub fn finish(mut self, outcome: Outcome, duration: Duration) -> ExecuteResult {
         let outcome = match outcome {
-            Outcome::Returned(value) => value
-                .to_json("result", self.limits.memory_len())
-                .map_err(|refusal| ExecuteError::new(ErrorCode::SerializationError, refusal.to_string())),
+            Outcome::Returned(value) => self.returned(&value),
             Outcome::Threw(thrown) => Err(self.uncaught(&thrown)),
             Outcome::Unlinked(error) => Err(ExecuteError::internal(error.to_string())), // Scripts have no modules.
             Outcome::Failed { error, frames } => {
                 let stack = bounded_stack(frames.iter().map(|frame| stack_frame(frame, SCRIPT_NAME)));
                 Err(error.with_stack(stack))
             }
-            Outcome::OutOfMemory => Err(self.out_of_memory()),
+            Outcome::OutOfMemory => Err(out_of_memory(&self.limits)),
             Outcome::HostMemory(what) => Err(ExecuteError::new(ErrorCode::MemoryLimit, what.message(&self.limits))),
             Outcome::StackOverflow => Err(runtime_error("Maximum call stack size exceeded").with_name("RangeError")),
             Outcome::Interrupted => Err(Stop::Cancelled(None).execute_error(&self.limits)),
             Outcome::Fault(fault) => Err(ExecuteError::internal(fault)),
         };
-        ExecuteResult { outcome, logs: self.logs, duration }
+        let usage = self.total_usage();
+        ExecuteResult { outcome, logs: self.logs, duration, usage }
+    }
+
+    fn returned(&mut self, value: &Value) -> Result<Option<Json>, ExecuteError> {
+        let result = value
+            .to_json("result", self.limits.memory_len())
+            .map_err(|refusal| ExecuteError::new(ErrorCode::SerializationError, refusal.to_string()))?;
+        let sent = self.usage.output(result.as_ref().map_or(0, json_size));
+        sent.map(|()| result).map_err(|error| Stop::Limit(error).execute_error(&self.limits))
+    }
+
+    fn total_usage(&self) -> Usage {
+        Usage { peak_host_memory_bytes: Some(self.budget.peak() as u64), ..self.usage.usage() }
     }
 
     /// The result of a program that was stopped.
     pub fn stopped(self, stop: &Stop, duration: Duration) -> ExecuteResult {
-        ExecuteResult { outcome: Err(stop.execute_error(&self.limits)), logs: self.logs, duration }
+        let usage = self.total_usage();
+        let mut error = stop.execute_error(&self.limits);
+        if matches!(stop, Stop::TimedOut) {
+            error.message += &self.calls_text(duration);
+        }
+        ExecuteResult { logs: self.logs, usage, ..ExecuteResult::failed(error, duration) }
     }
 
-    fn out_of_memory(&self) -> ExecuteError {
-        let limit = bytes_text(self.limits.memory_bytes);
-        ExecuteError::new(ErrorCode::MemoryLimit, format!("Execution exceeded its memory limit of {limit}"))
+    /// What a program that is late has waited for: `; shop.slow has not answered for 480 ms; 3 calls were answered`.
+    fn calls_text(&self, now: Duration) -> String {
+        let mut text = String::new();
+        let mut pending = self.calls.pending.values();
+        if let Some(first) = pending.next() {
+            let time = now.saturating_sub(first.made).as_millis();
+            text = format!("; {} has not answered for {time} ms", self.name(first));
+        }
+        match pending.len() {
+            0 => {}
+            1 => text += ", nor has 1 other call",
+            others => text += &format!(", nor have {others} other calls"),
+        }
+        match self.calls.answered {
+            0 => text,
+            1 => text + "; 1 call was answered",
+            answered => text + &format!("; {answered} calls were answered"),
+        }
+    }
+
+    fn name(&self, call: &PendingCall) -> String {
+        let namespace = &self.namespaces[call.provider];
+        format!("{}.{}", namespace.name, namespace.functions[call.tool])
+    }
+
+    /// A call was answered, or could not be sent.
+    pub(crate) fn answered(&mut self, call: CallId) {
+        self.calls.answered += u64::from(self.calls.pending.remove(&call).is_some());
     }
 
     fn uncaught(&self, thrown: &Thrown) -> ExecuteError {
         let place = |frame: &_| stack_frame(frame, SCRIPT_NAME);
-        let Uncaught { message, stack } = uncaught(thrown, place, |_| Some((&self.code, self.given())));
+        let Uncaught { mut message, stack } = uncaught(thrown, place, |_| Some((&self.code, self.given())));
+        // As of `shop.list().map(…)`.
+        if thrown.name == "TypeError"
+            && let Some(call) = self.calls.pending.values().next()
+        {
+            message += &format!("; {} has not answered: is an `await` missing?", self.name(call));
+        }
         runtime_error(message).with_name(&thrown.name).with_stack(stack)
     }
 
@@ -147,21 +243,38 @@ impl Contract for Script {
     type Pending = CallId;
     type Answer = Result<Option<Json>, ExecuteError>;
 
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn usage(&self) -> &UsageLimiter {
+        &self.usage
+    }
+
+    fn usage_mut(&mut self) -> &mut UsageLimiter {
+        &mut self.usage
+    }
+
     /// Log lines are added to the result.
-    fn event(&mut self, event: Event) -> Action<ToolCall, LogLine> {
+    fn event(&mut self, event: Event, now: Duration, should_stop: &dyn Fn() -> bool) -> Action<ToolCall, LogLine> {
         match event {
             Event::Log(line) => {
                 self.logs.push(line.text.clone());
                 Action::Notify(line)
             }
-            Event::Call(call) => self.call(&call),
+            Event::Call(call) => self.call(&call, now, should_stop),
             Event::Notify(_) => Action::Ignore, // Scripts have no such functions.
         }
     }
 
-    fn settlement(call: CallId, answer: Self::Answer) -> (Pending, Settlement) {
+    fn settlement(&mut self, call: CallId, answer: Self::Answer) -> (Pending, Settlement) {
+        self.answered(call);
         let value = answer.and_then(|result| tool_result(result.as_ref()));
         (Pending::Call(call), value.map_or_else(Settlement::Failed, Settlement::Fulfilled))
+    }
+
+    fn stuck(&self) -> Option<Stop> {
+        self.calls.pending.is_empty().then_some(Stop::Stuck)
     }
 }
 
@@ -171,8 +284,20 @@ pub(crate) fn tool_result(result: Option<&Json>) -> Result<Value, ExecuteError> 
         .map_err(|error| ExecuteError::new(ErrorCode::SerializationError, error.to_string()))
 }
 
-fn syntax_error(error: &SyntaxError) -> ExecuteError {
-    ExecuteError { position: error.position, ..runtime_error(error.message.as_str()).with_name("SyntaxError") }
+fn compile_error(error: CompileError) -> ExecuteError {
+    match error {
+        CompileError::Syntax(SyntaxError { message, position }) => {
+            ExecuteError { position, ..runtime_error(message).with_name("SyntaxError") }
+        }
+        CompileError::Memory(_) => ExecuteError::new(ErrorCode::MemoryLimit, error.to_string()),
+        CompileError::Stopped => ExecuteError::new(ErrorCode::Timeout, error.to_string()),
+    }
+}
+
+/// The error of an execution that exceeded its memory limit.
+pub(crate) fn out_of_memory(limits: &Limits) -> ExecuteError {
+    let limit = bytes_text(limits.memory_bytes);
+    ExecuteError::new(ErrorCode::MemoryLimit, format!("Execution exceeded its memory limit of {limit}"))
 }
 
 fn runtime_error(message: impl Into<String>) -> ExecuteError {

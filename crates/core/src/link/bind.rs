@@ -6,7 +6,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::limits::MAX_STEPS;
+use crate::budget::Refused;
+
+use super::costs::Costs;
 use super::nodes::{Goal, Kind, NameId, Names, Node, NodeId, Provider};
 
 /// The result of resolving a name.
@@ -29,24 +31,36 @@ pub(super) struct Binding {
 #[derive(Debug)]
 pub(super) struct Resolver {
     known: HashMap<Goal, Resolution>,
-    steps: usize,
 }
+
+/// The memory of a lookup that is remembered, and of one that was visited, with room in their tables.
+const KNOWN: usize = 2 * size_of::<(Goal, Resolution)>();
+const VISITED: usize = 4 * size_of::<Goal>();
 
 impl Resolver {
     pub(super) fn new() -> Self {
-        Self { known: HashMap::new(), steps: MAX_STEPS }
+        Self { known: HashMap::new() }
     }
 
-    /// Resolves `goal`. Returns `None` after [`MAX_STEPS`].
-    pub(super) fn resolve(&mut self, nodes: &[Node<'_>], names: &Names, goal: Goal) -> Option<Resolution> {
+    /// Resolves `goal`.
+    pub(super) fn resolve(
+        &mut self,
+        nodes: &[Node<'_>],
+        names: &Names,
+        goal: Goal,
+        costs: &mut Costs<'_>,
+    ) -> Result<Resolution, Refused> {
+        costs.kept.add(KNOWN)?;
+        let mut visited = costs.budget.charge(VISITED)?;
         let mut resolution = Resolution::Missing;
         let mut seen = HashSet::new();
         let mut open = vec![goal];
         while let Some(goal @ (node, name)) = open.pop() {
-            self.steps = self.steps.checked_sub(1)?;
+            costs.step()?;
             if !seen.insert(goal) {
                 continue;
             }
+            visited.add(VISITED)?;
             let found = match (self.known.get(&goal), &nodes[node].kind) {
                 (Some(known), _) => *known,
                 (None, Kind::Bridge(exports)) if exports.contains(names.text(name)) => {
@@ -61,6 +75,7 @@ impl Resolver {
                     }
                     None if names.text(name) == "default" => Resolution::Missing,
                     None => {
+                        visited.add(module.stars.len() * 2 * size_of::<Goal>())?;
                         open.extend(module.stars.iter().rev().map(|star| (*star, name)));
                         continue;
                     }
@@ -73,7 +88,7 @@ impl Resolver {
             }
         }
         self.known.insert(goal, resolution);
-        Some(resolution)
+        Ok(resolution)
     }
 }
 

@@ -2,10 +2,11 @@
 
 use std::fmt;
 
-use super::limits::MAX_MODULES;
+use super::limits::{MAX_MODULES, MAX_SOURCES_BYTES};
 use super::specifier::Unresolved;
-use crate::language::Position;
-use crate::text::Quoted;
+use crate::budget::{Exhausted, Refused};
+use crate::language::{CompileError, Position};
+use crate::text::{Quoted, bytes_text, cut};
 
 /// Why a graph does not link, and where (§4.2).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -38,11 +39,18 @@ impl LinkError {
 
     /// The message and its location, on one line.
     pub(super) fn on_one_line(&self) -> String {
+        const MAX: usize = 2000;
+        let message = cut(&self.to_string(), MAX);
         match (&self.filename, self.position) {
-            (Some(filename), Some(position)) => format!("{self} ({filename}:{position})"),
-            (Some(filename), None) => format!("{self} ({filename})"),
-            _ => self.to_string(),
+            (Some(filename), Some(position)) => format!("{message} ({filename}:{position})"),
+            (Some(filename), None) => format!("{message} ({filename})"),
+            _ => message,
         }
+    }
+
+    /// Whether linking must end, whichever module it is.
+    pub(super) fn is_final(&self) -> bool {
+        matches!(*self.failure, LinkFailure::Memory(_) | LinkFailure::Stopped | LinkFailure::TooTangled)
     }
 }
 
@@ -116,9 +124,43 @@ pub enum LinkFailure {
         /// A suggestion, or empty.
         hint: String,
     },
+    /// Compiling or linking takes more memory than [`Reading::budget`](crate::language::Reading::budget) has.
+    #[error("linking the modules takes too much host memory: {0}; write less code, or raise host_memory_bytes")]
+    Memory(#[from] Exhausted),
+    /// [`Reading::should_stop`](crate::language::Reading::should_stop) returned true.
+    #[error("linking was stopped")]
+    Stopped,
     /// Binding names takes more than [`MAX_STEPS`](super::MAX_STEPS).
     #[error("the modules re-export too many names from too many modules")]
     TooTangled,
+}
+
+impl From<Refused> for LinkError {
+    fn from(refused: Refused) -> Self {
+        Self::new(match refused {
+            Refused::TooLarge(_) => LinkFailure::TooTangled,
+            Refused::Exhausted(exhausted) => LinkFailure::Memory(exhausted),
+            Refused::Stopped => LinkFailure::Stopped,
+        })
+    }
+}
+
+impl From<Exhausted> for LinkError {
+    fn from(exhausted: Exhausted) -> Self {
+        Self::new(exhausted)
+    }
+}
+
+impl From<CompileError> for LinkError {
+    fn from(error: CompileError) -> Self {
+        match error {
+            CompileError::Syntax(error) => {
+                Self { position: error.position, ..Self::new(LinkFailure::Syntax(error.message)) }
+            }
+            CompileError::Memory(exhausted) => exhausted.into(),
+            CompileError::Stopped => Self::new(LinkFailure::Stopped),
+        }
+    }
 }
 
 /// An invalid option.
@@ -160,6 +202,9 @@ pub enum OptionError {
     /// More than [`MAX_MODULES`].
     #[error("too many modules: {0}; the limit is {MAX_MODULES}")]
     TooManyModules(usize),
+    /// More than [`MAX_SOURCES_BYTES`] of sources together.
+    #[error("the sources have {} together; the limit is {}", bytes_text(*.0 as u64), bytes_text(MAX_SOURCES_BYTES as u64))]
+    TooLong(usize),
 }
 
 /// Displays an export in a message.

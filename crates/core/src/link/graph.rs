@@ -1,6 +1,7 @@
 //! The result of linking.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use super::error::{LinkError, LinkFailure};
 use crate::hint;
@@ -28,7 +29,7 @@ pub struct LinkedModule {
     /// The code that the engine runs.
     pub code: Code,
     /// The error that its code throws, if it cannot link.
-    pub broken: Option<LinkError>,
+    pub broken: Option<Arc<LinkError>>,
 }
 
 impl Graph {

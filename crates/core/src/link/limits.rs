@@ -3,9 +3,8 @@
 /// The most modules in one graph, not counting the entry.
 pub const MAX_MODULES: usize = 10_000;
 
-/// The most bytes that the front end reads for all modules together; see
-/// [`Language::module`](crate::language::Language::module).
-pub const MAX_SOURCE_WORK: u64 = 64 * 1024 * 1024;
+/// The most bytes of the sources of one graph together.
+pub const MAX_SOURCES_BYTES: usize = 64 * 1024 * 1024;
 
 /// The most lookups of a name in a module. An import usually takes one; a name behind `export *` takes one for each
 /// module that is re-exported.

@@ -2,15 +2,17 @@
 //!
 //! Modules that the entry reaches by static imports must link. Each other module links or is marked as broken.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
 use super::bind::{Binding, Resolution, Resolver};
+use super::costs::Costs;
 use super::error::{LinkError, LinkFailure};
 use super::graph::{Graph, LinkedModule};
-use super::limits::MAX_SOURCE_WORK;
 use super::nodes::{Goal, Kind, Loaded, NameId, Names, Node, NodeId, Provider, Wanted};
 use super::sources::Sources;
 use super::specifier::{self, Unresolved, resolve};
+use crate::budget::{Charge, Refused};
 use crate::hint;
 use crate::language::{Export, Imported, Language, Module, Reading, Request};
 use crate::text::Quoted;
@@ -26,15 +28,18 @@ pub(super) struct Linker<'a> {
     order: Vec<NodeId>,
     names: Names,
     resolver: Resolver,
-    /// The bytes that [`Language::module`] may still read.
-    work: u64,
+    costs: Costs<'a>,
     /// How many more errors get a hint that compares names.
     hints: usize,
 }
 
 impl<'a> Linker<'a> {
-    pub(super) fn new(sources: &'a Sources, language: &'a dyn Language, reading: &'a Reading<'a>) -> Self {
-        Self {
+    pub(super) fn new(
+        sources: &'a Sources,
+        language: &'a dyn Language,
+        reading: &'a Reading<'a>,
+    ) -> Result<Self, LinkError> {
+        Ok(Self {
             sources,
             language,
             reading,
@@ -43,9 +48,9 @@ impl<'a> Linker<'a> {
             order: Vec::new(),
             names: Names::default(),
             resolver: Resolver::new(),
-            work: MAX_SOURCE_WORK,
+            costs: Costs::new(reading)?,
             hints: MAX_HINTS,
-        }
+        })
     }
 
     pub(super) fn link(mut self) -> Result<Graph, LinkError> {
@@ -54,7 +59,7 @@ impl<'a> Linker<'a> {
         for id in self.dependencies_first(entry) {
             self.check_names(id)?;
         }
-        self.load_rest();
+        self.load_rest()?;
         self.finish(entry)
     }
 
@@ -78,7 +83,7 @@ impl<'a> Linker<'a> {
             if matches!(self.nodes[id].kind, Kind::Unloaded) {
                 let loaded = self.load(id)?;
                 open.extend(loaded.targets.iter().rev());
-                self.nodes[id].kind = Kind::Loaded(loaded);
+                self.nodes[id].kind = Kind::Loaded(Box::new(loaded));
                 self.order.push(id);
             }
         }
@@ -87,12 +92,16 @@ impl<'a> Linker<'a> {
 
     /// Loads the modules that the entry does not reach. Those that cannot link are marked as broken, and so are the
     /// modules that import them.
-    fn load_rest(&mut self) {
+    fn load_rest(&mut self) -> Result<(), LinkError> {
         let reachable = self.order.len();
         for key in self.sources.modules.keys() {
             let id = self.node(key);
             if matches!(self.nodes[id].kind, Kind::Unloaded) {
-                self.nodes[id].kind = self.load(id).map_or_else(Kind::Broken, Kind::Loaded);
+                self.nodes[id].kind = match self.load(id) {
+                    Err(error) if error.is_final() => return Err(error),
+                    loaded => loaded
+                        .map_or_else(|error| Kind::Broken(Arc::new(error)), |loaded| Kind::Loaded(Box::new(loaded))),
+                };
                 self.order.push(id);
             }
         }
@@ -104,11 +113,14 @@ impl<'a> Linker<'a> {
             }
         }
         for id in rest {
-            if let Err(error) = self.check_names(id) {
-                self.nodes[id].kind = Kind::Broken(error);
-                self.break_importers(id, &importers);
+            match self.check_names(id) {
+                Ok(()) => continue,
+                Err(error) if error.is_final() => return Err(error),
+                Err(error) => self.nodes[id].kind = Kind::Broken(Arc::new(error)),
             }
+            self.break_importers(id, &importers);
         }
+        Ok(())
     }
 
     /// The modules that `entry` reaches, each after its imports (cycles aside), so that a missing name is reported
@@ -151,11 +163,11 @@ impl<'a> Linker<'a> {
     /// Marks all direct and indirect importers of the broken module `id` as broken.
     fn break_importers(&mut self, id: NodeId, importers: &[Vec<NodeId>]) {
         let Kind::Broken(error) = &self.nodes[id].kind else { return };
-        let error = error.clone();
+        let error = Arc::clone(error);
         let mut open = importers[id].clone();
         while let Some(id) = open.pop() {
             if matches!(self.nodes[id].kind, Kind::Loaded(_)) {
-                self.nodes[id].kind = Kind::Broken(error.clone());
+                self.nodes[id].kind = Kind::Broken(Arc::clone(&error));
                 open.extend(&importers[id]);
             }
         }
@@ -165,18 +177,26 @@ impl<'a> Linker<'a> {
     fn load(&mut self, id: NodeId) -> Result<Loaded, LinkError> {
         let name = self.nodes[id].name;
         let source = self.sources.source(name).expect("only modules with a source are loaded");
-        let module = self.language.module(source, self.reading, &mut self.work).map_err(|error| LinkError {
-            failure: Box::new(LinkFailure::Syntax(error.message)),
+        let module = self.language.module(source, self.reading).map_err(|error| LinkError {
             specifier: (name != self.sources.entry_name()).then(|| name.to_owned()),
             filename: Some(name.to_owned()),
-            position: error.position,
+            ..LinkError::from(error)
         })?;
-        let targets =
-            module.requests.iter().map(|request| self.target(name, request)).collect::<Result<Vec<_>, _>>()?;
-        Ok(self.loaded(module, targets))
+        let mut targets = Vec::with_capacity(module.requests.len());
+        for request in &module.requests {
+            self.costs.step()?;
+            targets.push(self.target(name, request)?);
+        }
+        let names = self.names.bytes();
+        let loaded = self.loaded(module, targets)?;
+        self.costs.kept.add(loaded.bytes() + self.names.bytes() - names)?;
+        Ok(loaded)
     }
 
-    fn loaded(&mut self, module: Module, targets: Vec<NodeId>) -> Loaded {
+    fn loaded(&mut self, module: Module, targets: Vec<NodeId>) -> Result<Loaded, LinkError> {
+        // What is made of the records is about as large as they are.
+        const RECORD: usize = 128;
+        let _making = self.costs.budget.charge(RECORD * (module.imports.len() + module.exports.len()))?;
         let mut wanted = Vec::new();
         let mut imported = HashMap::new();
         for import in &module.imports {
@@ -208,7 +228,7 @@ impl<'a> Linker<'a> {
         }
         wanted.sort_by_key(|wanted| wanted.position);
         let types = module.types.into_iter().collect();
-        Loaded { code: module.code, requests: module.requests, targets, wanted, exported, stars, types }
+        Ok(Loaded { code: module.code, requests: module.requests, targets, wanted, exported, stars, types })
     }
 
     fn provider(&mut self, targets: &[NodeId], request: usize, imported: &Imported) -> Provider {
@@ -296,19 +316,19 @@ impl<'a> Linker<'a> {
         let Kind::Loaded(loaded) = &self.nodes[id].kind else { return Ok(()) };
         for wanted in &loaded.wanted {
             let target = loaded.targets[wanted.request];
-            let failure = match self.resolver.resolve(&self.nodes, &self.names, (target, wanted.name)) {
-                Some(Resolution::Bound(_)) => continue,
-                Some(Resolution::Ambiguous(first, second)) => LinkFailure::AmbiguousExport {
+            let goal = (target, wanted.name);
+            let failure = match self.resolver.resolve(&self.nodes, &self.names, goal, &mut self.costs)? {
+                Resolution::Bound(_) => continue,
+                Resolution::Ambiguous(first, second) => LinkFailure::AmbiguousExport {
                     module: self.nodes[target].name.to_owned(),
                     name: self.names.text(wanted.name).to_owned(),
                     first: self.describe(first),
                     second: self.describe(second),
                 },
-                Some(Resolution::Missing) => {
+                Resolution::Missing => {
                     let (module, name) = (self.nodes[target].name.to_owned(), self.names.text(wanted.name).to_owned());
                     LinkFailure::NoExport { module, name, hint: String::new() }
                 }
-                None => LinkFailure::TooTangled,
             };
             let specifier = Some(loaded.requests[wanted.request].specifier.clone());
             let (filename, position) = (Some(self.nodes[id].name.to_owned()), Some(wanted.position));
@@ -342,11 +362,17 @@ impl<'a> Linker<'a> {
         if is_type {
             return "; it is a type, which does not exist at run time: use `import type` or `export type`".to_owned();
         }
-        let known: Vec<_> = self.candidates(target).into_iter().map(|name| self.names.text(name).to_owned()).collect();
-        if known.iter().any(|known| known == name) {
+        let Ok((candidates, _charge)) = self.candidates(target) else { return String::new() };
+        let known: Vec<_> = candidates.iter().map(|name| self.names.text(*name)).collect();
+        if known.contains(&name) {
             return "; it re-exports that name, but no module declares it".to_owned();
         }
-        self.hint(name, known.iter().map(String::as_str), "it exports")
+        if self.hints == 0 {
+            return String::new();
+        }
+        let hint = hint::hint(name, known.into_iter(), "it exports");
+        self.hints -= 1;
+        hint
     }
 
     /// A hint for `name`, empty after [`MAX_HINTS`].
@@ -361,42 +387,49 @@ impl<'a> Linker<'a> {
 
     // ---- the result
 
-    /// The names that `id` may export, sorted: its own and those behind `export *`.
-    fn candidates(&mut self, id: NodeId) -> Vec<NameId> {
-        let mut found = BTreeMap::new();
+    /// The names that `id` may export, sorted: its own and those behind `export *`. The charge pays for them.
+    fn candidates(&mut self, id: NodeId) -> Result<(Vec<NameId>, Charge), Refused> {
+        const CANDIDATE: usize = 64;
+        let mut charge = self.costs.budget.charge(self.nodes.len())?;
+        let default = self.names.id("default");
+        let mut found = Vec::new();
         let mut seen = vec![false; self.nodes.len()];
         let mut open = vec![id];
         while let Some(at) = open.pop() {
             if std::mem::replace(&mut seen[at], true) {
                 continue;
             }
-            let names: Vec<NameId> = match &self.nodes[at].kind {
+            self.costs.step()?;
+            let is_exported = |name: &NameId| at == id || *name != default;
+            match &self.nodes[at].kind {
                 Kind::Loaded(loaded) => {
+                    charge.add(loaded.stars.len() * 2 * size_of::<NodeId>() + loaded.exported.len() * CANDIDATE)?;
                     open.extend(&loaded.stars);
-                    loaded.exported.keys().copied().collect()
+                    found.extend(loaded.exported.keys().copied().filter(is_exported));
                 }
-                Kind::Bridge(exports) => exports.iter().map(|name| self.names.id(name)).collect(),
-                Kind::Unloaded | Kind::Broken(_) => Vec::new(),
-            };
-            for name in names {
-                let text = self.names.text(name);
-                if at == id || text != "default" {
-                    found.insert(text.to_owned(), name);
+                Kind::Bridge(exports) => {
+                    charge.add(exports.len() * CANDIDATE)?;
+                    found.extend(exports.iter().map(|name| self.names.id(name)).filter(is_exported));
                 }
+                Kind::Unloaded | Kind::Broken(_) => {}
             }
         }
-        found.into_values().collect()
+        found.sort_unstable_by_key(|name| self.names.text(*name));
+        found.dedup();
+        Ok((found, charge))
     }
 
     fn finish(mut self, entry: NodeId) -> Result<Graph, LinkError> {
         let (mut exports, mut ambiguous) = (BTreeSet::new(), BTreeSet::new());
-        for name in self.candidates(entry) {
+        let (candidates, _charge) = self.candidates(entry)?;
+        for name in candidates {
             let goal: Goal = (entry, name);
-            match self.resolver.resolve(&self.nodes, &self.names, goal) {
-                Some(Resolution::Bound(_)) => exports.insert(self.names.text(name).to_owned()),
-                Some(Resolution::Ambiguous(..)) => ambiguous.insert(self.names.text(name).to_owned()),
-                Some(Resolution::Missing) => false,
-                None => return Err(LinkError::new(LinkFailure::TooTangled)),
+            let text = self.names.text(name);
+            self.costs.kept.add(text.len())?;
+            match self.resolver.resolve(&self.nodes, &self.names, goal, &mut self.costs)? {
+                Resolution::Bound(_) => exports.insert(text.to_owned()),
+                Resolution::Ambiguous(..) => ambiguous.insert(text.to_owned()),
+                Resolution::Missing => false,
             };
         }
         let mut types = BTreeSet::new();
@@ -412,8 +445,10 @@ impl<'a> Linker<'a> {
                     std::mem::take(&mut loaded.code)
                 }
                 Kind::Broken(error) => {
-                    broken = Some(error.clone());
-                    throwing(error).into()
+                    broken = Some(Arc::clone(error));
+                    let code = throwing(error);
+                    self.costs.kept.add(code.len())?;
+                    code.into()
                 }
                 Kind::Unloaded | Kind::Bridge(_) => continue,
             };

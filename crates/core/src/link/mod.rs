@@ -26,7 +26,8 @@
 //!
 //! # Bounds
 //!
-//! [`MAX_MODULES`], [`MAX_SOURCE_WORK`] and [`MAX_STEPS`]. Nothing recurses.
+//! [`MAX_MODULES`], [`MAX_SOURCES_BYTES`] and [`MAX_STEPS`]. Everything that is kept is charged to the budget of the
+//! [`Reading`], which is also asked between any two steps whether to stop. Nothing recurses.
 //!
 //! | file | content |
 //! |---|---|
@@ -35,10 +36,12 @@
 //! | `nodes` | the modules while they are being linked |
 //! | `linker` | the phases |
 //! | `bind` | resolution of exported names |
+//! | `costs` | the work and the memory |
 //! | `graph` | the result |
 //! | `error`, `limits` | errors and bounds |
 
 mod bind;
+mod costs;
 mod error;
 mod graph;
 mod limits;
@@ -52,12 +55,12 @@ use crate::language::{Language, Reading};
 
 pub use self::error::{LinkError, LinkFailure, OptionError};
 pub use self::graph::{Graph, LinkedModule};
-pub use self::limits::{MAX_MODULES, MAX_NAME_BYTES, MAX_SOURCE_WORK, MAX_STEPS};
+pub use self::limits::{MAX_MODULES, MAX_NAME_BYTES, MAX_SOURCES_BYTES, MAX_STEPS};
 pub use self::sources::{DEFAULT_FILENAME, Sources};
 pub use self::specifier::{Unresolved, resolve};
 
 /// Links `sources`, compiled by `language`, in bounded time.
 pub fn link(sources: &Sources, language: &dyn Language, reading: &Reading<'_>) -> Result<Graph, LinkError> {
     sources.check().map_err(LinkError::new)?;
-    Linker::new(sources, language, reading).link()
+    Linker::new(sources, language, reading)?.link()
 }

@@ -1,9 +1,10 @@
 //! The modules and names of a graph while it is being linked.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
 use super::error::LinkError;
-use crate::language::{Code, Position, Request};
+use crate::language::{Code, Position, Request, Shift};
 
 /// A module, as its index in the linker's list of nodes.
 pub(super) type NodeId = usize;
@@ -18,9 +19,9 @@ pub(super) struct Node<'a> {
 pub(super) enum Kind<'a> {
     /// It has a source, which is not compiled yet.
     Unloaded,
-    Loaded(Loaded),
+    Loaded(Box<Loaded>),
     /// It cannot link.
-    Broken(LinkError),
+    Broken(Arc<LinkError>),
     /// A module of [`imports`](super::Sources::imports), with the names that it exports.
     Bridge(&'a BTreeSet<String>),
 }
@@ -38,6 +39,23 @@ pub(super) struct Loaded {
     /// The targets of `export * from`.
     pub(super) stars: Vec<NodeId>,
     pub(super) types: BTreeSet<String>,
+}
+
+impl Loaded {
+    /// Its memory, beside names.
+    pub(super) fn bytes(&self) -> usize {
+        let specifiers: usize = self.requests.iter().map(|request| request.specifier.len()).sum();
+        let types: usize = self.types.iter().map(String::len).sum();
+        self.code.text.len()
+            + self.code.shifts.len() * size_of::<Shift>()
+            + specifiers
+            + self.requests.len() * (size_of::<Request>() + 2 * size_of::<NodeId>())
+            + self.wanted.len() * 2 * size_of::<Wanted>()
+            + self.exported.capacity() * (size_of::<(NameId, Provider)>() + 1) * 8 / 7
+            + self.stars.len() * 2 * size_of::<NodeId>()
+            + types
+            + self.types.len() * 2 * size_of::<String>()
+    }
 }
 
 /// A name that a module imports or re-exports.
@@ -58,19 +76,30 @@ pub(super) struct NameId(usize);
 /// Interned names.
 #[derive(Debug, Default)]
 pub(super) struct Names {
-    ids: HashMap<String, NameId>,
-    texts: Vec<String>,
+    ids: HashMap<Arc<str>, NameId>,
+    texts: Vec<Arc<str>>,
+    bytes: usize,
 }
+
+/// What a name takes in the table beside its text, in bytes.
+const NAME_COST: usize = 112;
 
 impl Names {
     pub(super) fn id(&mut self, text: &str) -> NameId {
         if let Some(id) = self.ids.get(text) {
             return *id;
         }
+        self.bytes += NAME_COST + text.len();
         let id = NameId(self.texts.len());
-        self.texts.push(text.to_owned());
-        self.ids.insert(text.to_owned(), id);
+        let text: Arc<str> = text.into();
+        self.texts.push(Arc::clone(&text));
+        self.ids.insert(text, id);
         id
+    }
+
+    /// The memory of the table.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     pub(super) fn text(&self, id: NameId) -> &str {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::error::OptionError;
-use super::limits::{MAX_MODULES, MAX_NAME_BYTES};
+use super::limits::{MAX_MODULES, MAX_NAME_BYTES, MAX_SOURCES_BYTES};
 use super::specifier::{Unresolved, path, resolve};
 use crate::language::{Dialect, GLOBALS_MODULE, ModuleSource};
 use crate::names::is_identifier;
@@ -57,6 +57,10 @@ impl Sources {
     pub(super) fn check(&self) -> Result<(), OptionError> {
         if self.modules.len() > MAX_MODULES {
             return Err(OptionError::TooManyModules(self.modules.len()));
+        }
+        let bytes = self.entry.len() + self.modules.values().map(String::len).sum::<usize>();
+        if bytes > MAX_SOURCES_BYTES {
+            return Err(OptionError::TooLong(bytes));
         }
         self.modules.keys().try_for_each(|key| check_module_key(key))?;
         self.imports.keys().try_for_each(|key| check_import_key(key))?;

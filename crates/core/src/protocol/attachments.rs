@@ -2,7 +2,7 @@
 //!
 //! A value is [tagged JSON](crate::value#tagged-json), or one of
 //! - `{"$attachment": n}`: the n-th attachment before the message contains the value's bytes;
-//! - `{"$encoded": "…"}`: the same bytes as base64, for values that nest too deep for JSON.
+//! - `{"$encoded": "…"}`: the same bytes as base64, for values that nest too deep for JSON or are large.
 //!
 //! An *attachment* is a byte string that a transport sends unchanged, before the message that refers to it: on a stream as
 //! a line `*LENGTH` followed by that many bytes, over WebSocket as a binary message. It is sent only to a peer whose
@@ -17,8 +17,17 @@ use crate::value::{Graph, Value};
 /// The longest attachment that is kept, in bytes. The bytes of a longer one are dropped as they come.
 pub const MAX_ATTACHMENT_BYTES: usize = 64 << 20;
 
+/// The most attachments of one message. Further values are written as text.
+pub const MAX_ATTACHMENTS: usize = 16_384;
+
+/// What each attachment is charged beyond its length, in bytes.
+pub const ATTACHMENT_COST: usize = 64;
+
 /// Values of up to this many bytes are written as text even if attachments are accepted.
 const MAX_TEXT_BYTES: usize = 256;
+
+/// The most memory that a value takes while it is written as text, in bytes. A larger one is written as `$encoded`.
+const MAX_TEXT_GRAPH_BYTES: usize = 32 << 20;
 
 /// The attachments of one message.
 #[derive(Debug, Default)]
@@ -27,26 +36,28 @@ pub struct Attachments {
     pub accepted: bool,
     /// The attachments, in the order of their numbers.
     pub bytes: Vec<Vec<u8>>,
+    /// The value of a `tool_result`, if it was read without a tree of JSON.
+    pub(super) result: Option<Value>,
 }
 
 impl Attachments {
     /// No attachments yet, for a message to a peer that accepts them or does not.
     pub fn for_peer(accepted: bool) -> Self {
-        Self { accepted, bytes: Vec::new() }
+        Self { accepted, ..Self::default() }
     }
 
     /// The attachments that were received before a message.
     pub fn received(bytes: Vec<Vec<u8>>) -> Self {
-        Self { accepted: true, bytes }
+        Self { accepted: true, bytes, result: None }
     }
 
     pub(super) fn write(&mut self, value: &Value) -> Json {
         let bytes = value.as_bytes();
-        if self.accepted && bytes.len() > MAX_TEXT_BYTES {
+        if self.accepted && bytes.len() > MAX_TEXT_BYTES && self.bytes.len() < MAX_ATTACHMENTS {
             self.bytes.push(bytes.to_vec());
             return json!({ "$attachment": self.bytes.len() - 1 });
         }
-        let text = value.to_graph("value", usize::MAX).and_then(|graph| graph.to_tagged_json("value"));
+        let text = value.to_graph("value", MAX_TEXT_GRAPH_BYTES).and_then(|graph| graph.to_tagged_json("value"));
         text.unwrap_or_else(|_| json!({ "$encoded": BASE64_STANDARD.encode(bytes) }))
     }
 

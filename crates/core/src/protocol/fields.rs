@@ -10,7 +10,7 @@ use serde_json::{Map, Value as Json};
 
 use super::attachments::Attachments;
 use crate::error::{StackFrame, bounded_stack};
-use crate::value::Value;
+use crate::value::{Reason, Value};
 
 /// A JSON object: one line or one WebSocket message.
 pub type Object = Map<String, Json>;
@@ -29,6 +29,11 @@ pub(super) trait Body: Sized {
     fn read(fields: &mut Fields) -> Result<Self, Fault>;
 
     fn write(&self, message: &mut Writer<'_>);
+
+    /// The value in the message, if it has one.
+    fn value(&self) -> Option<&Value> {
+        None
+    }
 }
 
 /// A JSON object of a known message type that does not have the specified fields.
@@ -258,6 +263,20 @@ impl<'a> Writer<'a> {
     pub(super) fn value(&mut self, name: &str, value: &Value) {
         let json = self.attachments.write(value);
         self.field(name, &json);
+    }
+
+    /// `ok` and `result`, which is left out if it is `undefined`.
+    ///
+    /// # Errors
+    /// The value is not JSON. Nothing is written.
+    pub(super) fn result(&mut self, value: &Value) -> Result<(), Reason> {
+        let start = self.text.len();
+        self.field("ok", &true);
+        if value.is_undefined() {
+            return Ok(());
+        }
+        self.key("result");
+        value.write_json(&mut self.text).inspect_err(|_| self.text.truncate(start))
     }
 
     pub(super) fn object(&mut self, name: &str, write: impl FnOnce(&mut Self)) {

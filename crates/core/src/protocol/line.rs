@@ -4,14 +4,15 @@
 //! are dropped as they come. A line `*LENGTH` announces an [attachment](super::attachments): the next `LENGTH` bytes are
 //! not lines.
 
-use std::collections::VecDeque;
-use std::mem;
+use std::{fmt, mem};
 
 use serde::Deserialize;
-use serde_json::Value as Json;
+use serde::de::{Deserializer as _, Error as _, IgnoredAny, MapAccess, Visitor};
 
 use super::attachments::MAX_ATTACHMENT_BYTES;
 use super::fields::{Fault, MessageError, Object, id_field};
+use crate::budget::{Budget, Charge, Exhausted, Meter};
+use crate::value::{JsonError, MEMBER_COST, NODE_COST, Seed, Value, ValueSeed, parse_with};
 
 /// Why a line is not a JSON object. Decoding continues with the next line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -19,6 +20,12 @@ pub enum LineError {
     /// The line is longer than the cap.
     #[error("a line is longer than {0} bytes")]
     Oversized(usize),
+    /// There are more attachments before one message than this.
+    #[error("a message has more than {0} attachments")]
+    TooManyAttachments(usize),
+    /// The budget does not cover the line or attachment. It was dropped.
+    #[error("a line or an attachment exceeds the budget: {0}")]
+    Exhausted(Exhausted),
     /// The line is not UTF-8.
     #[error("a line is not UTF-8")]
     NotUtf8,
@@ -55,16 +62,22 @@ pub enum StreamEnd {
 ///
 /// Call [`push`](Self::push) with the bytes that were read, then take the complete lines, either raw
 /// ([`next_frame`](Self::next_frame)) or decoded (as an iterator), and so on; at the end of the stream, call
-/// [`end`](Self::end). The decoder keeps complete lines until they are taken, and at most the cap of an incomplete line.
-/// The iterator yields items again after the next `push`.
+/// [`end`](Self::end). Bytes are split when frames are taken, so that the caller can do other work between any two. The
+/// decoder keeps the bytes that were pushed and not taken, and one incomplete line or attachment. The iterator yields
+/// items again after the next `push`.
 #[derive(Debug)]
 pub struct LineDecoder {
     cap: usize,
+    /// The bytes that were pushed; those before `split` are split.
+    pushed: Vec<u8>,
+    split: usize,
+    /// The beginning of a line.
     incomplete: Vec<u8>,
     /// The incomplete line is longer than the cap: the rest of it is dropped.
     dropping: bool,
     attachment: Option<Attachment>,
-    complete: VecDeque<Result<Frame, LineError>>,
+    /// What the incomplete line or attachment is charged to.
+    charge: Option<Charge>,
 }
 
 /// An incomplete attachment.
@@ -78,91 +91,130 @@ struct Attachment {
 impl LineDecoder {
     /// A decoder for lines of at most `cap` bytes, not counting the line's end.
     pub fn new(cap: usize) -> Self {
-        Self { cap, incomplete: Vec::new(), dropping: false, attachment: None, complete: VecDeque::new() }
+        Self {
+            cap,
+            pushed: Vec::new(),
+            split: 0,
+            incomplete: Vec::new(),
+            dropping: false,
+            attachment: None,
+            charge: None,
+        }
+    }
+
+    /// Charges incomplete lines and attachments to `budget`. One that it does not cover is dropped, and reported as
+    /// [`LineError::Exhausted`].
+    #[must_use]
+    pub fn charged_to(self, budget: &Budget) -> Self {
+        Self { charge: budget.charge(0).ok(), ..self }
     }
 
     /// Adds bytes, cut anywhere.
-    pub fn push(&mut self, mut bytes: &[u8]) {
-        loop {
-            bytes = self.attach(bytes);
-            let Some(end) = memchr::memchr(b'\n', bytes) else { break };
-            self.extend(&bytes[..end]);
-            self.end_line();
-            bytes = &bytes[end + 1..];
-        }
-        self.extend(bytes);
-    }
-
-    /// Takes the bytes that belong to the incomplete attachment, and returns the rest.
-    fn attach<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
-        let Some(attachment) = &mut self.attachment else { return bytes };
-        let (attached, rest) = bytes.split_at(attachment.left.min(bytes.len()));
-        attachment.left -= attached.len();
-        if let Some(kept) = &mut attachment.bytes {
-            kept.extend_from_slice(attached);
-        }
-        if attachment.left == 0
-            && let Some(Attachment { bytes: Some(bytes), .. }) = self.attachment.take()
-        {
-            self.complete.push_back(Ok(Frame::Attachment(bytes)));
-        }
-        rest
-    }
-
-    fn extend(&mut self, bytes: &[u8]) {
-        if self.dropping {
-            return;
-        }
-        if self.incomplete.len() + bytes.len() > self.cap {
-            self.incomplete = Vec::new();
-            self.dropping = true;
-            self.complete.push_back(Err(LineError::Oversized(self.cap)));
-        } else {
-            self.incomplete.extend_from_slice(bytes);
-        }
-    }
-
-    fn end_line(&mut self) {
-        if mem::take(&mut self.dropping) {
-            return;
-        }
-        let line = mem::take(&mut self.incomplete);
-        let Some(left) = announced(&line) else {
-            return self.complete.push_back(Ok(Frame::Line(line)));
-        };
-        let bytes = if left <= MAX_ATTACHMENT_BYTES {
-            Some(Vec::new())
-        } else {
-            self.complete.push_back(Err(LineError::Oversized(MAX_ATTACHMENT_BYTES)));
-            None
-        };
-        self.attachment = Some(Attachment { left, bytes });
-        self.attach(&[]); // It may be empty.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.pushed.drain(..self.split);
+        self.split = 0;
+        self.pushed.extend_from_slice(bytes);
     }
 
     /// The next complete line or attachment. Empty lines are skipped.
     pub fn next_frame(&mut self) -> Option<Result<Frame, LineError>> {
-        loop {
-            match self.complete.pop_front()? {
-                Ok(Frame::Line(line)) if line.trim_ascii().is_empty() => {}
-                frame => return Some(frame),
+        while self.split < self.pushed.len() {
+            let frame = if self.attachment.is_some() { self.split_attachment() } else { self.split_line() };
+            let kept = self.incomplete_len();
+            if let Some(charge) = &mut self.charge {
+                charge.shrink_to(kept);
+            }
+            if let Some(frame) = frame.transpose() {
+                return Some(frame);
             }
         }
+        None
     }
 
-    /// Whether no line is kept, complete or not.
+    /// Takes the bytes that belong to the incomplete attachment. Returns it if it is complete now.
+    fn split_attachment(&mut self) -> Result<Option<Frame>, LineError> {
+        let Some(attachment) = &mut self.attachment else { return Ok(None) };
+        let rest = &self.pushed[self.split..];
+        let attached = &rest[..attachment.left.min(rest.len())];
+        self.split += attached.len();
+        attachment.left -= attached.len();
+        let is_complete = attachment.left == 0;
+        if let Some(kept) = &mut attachment.bytes {
+            if let Err(error) = charge(&mut self.charge, attached.len()) {
+                attachment.bytes = None;
+                self.attachment.take_if(|_| is_complete);
+                return Err(error);
+            }
+            reserve(kept, attached.len());
+            kept.extend_from_slice(attached);
+        }
+        let complete = self.attachment.take_if(|_| is_complete);
+        Ok(complete.and_then(|attachment| attachment.bytes).map(Frame::Attachment))
+    }
+
+    /// Takes the bytes up to the end of the line. Returns the line if it is complete now, unless it is empty or announces
+    /// an attachment.
+    fn split_line(&mut self) -> Result<Option<Frame>, LineError> {
+        let rest = &self.pushed[self.split..];
+        let end = memchr::memchr(b'\n', rest);
+        let part = &rest[..end.unwrap_or(rest.len())];
+        self.split += end.map_or(part.len(), |end| end + 1);
+        if !self.dropping {
+            let kept = match self.incomplete.len() + part.len() > self.cap {
+                true => Err(LineError::Oversized(self.cap)),
+                false => charge(&mut self.charge, part.len()),
+            };
+            if let Err(error) = kept {
+                self.incomplete = Vec::new();
+                self.dropping = end.is_none();
+                return Err(error);
+            }
+            reserve(&mut self.incomplete, part.len());
+            self.incomplete.extend_from_slice(part);
+        }
+        if end.is_none() || mem::take(&mut self.dropping) {
+            return Ok(None);
+        }
+        self.end_line()
+    }
+
+    fn end_line(&mut self) -> Result<Option<Frame>, LineError> {
+        let line = mem::take(&mut self.incomplete);
+        let Some(left) = announced(&line) else {
+            let is_empty = line.trim_ascii().is_empty();
+            return Ok((!is_empty).then_some(Frame::Line(line)));
+        };
+        if left == 0 {
+            return Ok(Some(Frame::Attachment(Vec::new())));
+        }
+        let is_kept = left <= MAX_ATTACHMENT_BYTES;
+        self.attachment = Some(Attachment { left, bytes: is_kept.then(Vec::new) });
+        if is_kept { Ok(None) } else { Err(LineError::Oversized(MAX_ATTACHMENT_BYTES)) }
+    }
+
+    fn incomplete_len(&self) -> usize {
+        let attached = self.attachment.as_ref().and_then(|attachment| attachment.bytes.as_ref());
+        self.incomplete.len() + attached.map_or(0, Vec::len)
+    }
+
+    /// Whether no bytes are kept, split or not.
     pub fn is_empty(&self) -> bool {
-        self.complete.is_empty() && self.end() == StreamEnd::Clean
+        self.end() == StreamEnd::Clean
     }
 
-    /// How the stream ended, if no more bytes come.
+    /// How the stream ended, if no more bytes come. Call it when there is no further frame.
     pub fn end(&self) -> StreamEnd {
-        if self.dropping || !self.incomplete.is_empty() || self.attachment.is_some() {
-            StreamEnd::CutOff
-        } else {
+        let is_split = self.split == self.pushed.len();
+        if is_split && !self.dropping && self.incomplete.is_empty() && self.attachment.is_none() {
             StreamEnd::Clean
+        } else {
+            StreamEnd::CutOff
         }
     }
+}
+
+fn charge(charge: &mut Option<Charge>, bytes: usize) -> Result<(), LineError> {
+    charge.as_mut().map_or(Ok(()), |charge| charge.add(bytes)).map_err(LineError::Exhausted)
 }
 
 impl Iterator for LineDecoder {
@@ -180,6 +232,13 @@ impl Iterator for LineDecoder {
     }
 }
 
+/// Makes room for `more` bytes, and at most a quarter more than is used: what is charged is about what is allocated.
+fn reserve(bytes: &mut Vec<u8>, more: usize) {
+    if bytes.capacity() - bytes.len() < more {
+        bytes.reserve_exact(more.max(bytes.len() / 4));
+    }
+}
+
 /// The length of the attachment that a line announces, if it does.
 fn announced(line: &[u8]) -> Option<usize> {
     let digits = line.strip_prefix(b"*")?;
@@ -194,15 +253,66 @@ fn announced(line: &[u8]) -> Option<usize> {
 /// # Errors
 /// The line is not a JSON object.
 pub fn decode_line(line: Vec<u8>) -> Result<Object, LineError> {
+    read_line(line, None, &mut Meter::alone(usize::MAX)).map(|(object, _)| object)
+}
+
+/// Reads one line, charged to `meter`. The member named `direct` is read to a value and is not in the object.
+///
+/// # Errors
+/// As [`decode_line`]; [`LineError::Unreadable`] also if the meter refuses.
+pub(super) fn read_line(
+    line: Vec<u8>,
+    direct: Option<&'static str>,
+    meter: &mut Meter<'_>,
+) -> Result<(Object, Option<Value>), LineError> {
     let mut line = String::from_utf8(line).map_err(|_| LineError::NotUtf8)?;
-    let json = serde_json::from_str(&line).or_else(|error| {
+    let read = parse_object(&line, direct, meter).or_else(|error| {
         line = mend_surrogates(&line).ok_or(error)?;
-        serde_json::from_str(&line)
+        parse_object(&line, direct, meter)
     });
-    match json {
-        Ok(Json::Object(object)) => Ok(object),
-        Ok(_) => Err(LineError::NotAnObject),
+    match read {
+        Ok(Some(parts)) => Ok(parts),
+        Ok(None) => Err(LineError::NotAnObject),
         Err(error) => Err(unreadable(&line, &error)),
+    }
+}
+
+/// `None` if the text is JSON, but not an object.
+fn parse_object(
+    text: &str,
+    direct: Option<&'static str>,
+    meter: &mut Meter<'_>,
+) -> Result<Option<(Object, Option<Value>)>, JsonError> {
+    if !text.trim_start().starts_with('{') {
+        return parse_with(text, meter, |_, from| IgnoredAny::deserialize(from)).map(|_| None);
+    }
+    parse_with(text, meter, |meter, from| from.deserialize_map(Line { direct, meter })).map(Some)
+}
+
+/// Reads the members of a message.
+struct Line<'m, 's> {
+    direct: Option<&'static str>,
+    meter: &'m mut Meter<'s>,
+}
+
+impl<'de> Visitor<'de> for Line<'_, '_> {
+    type Value = (Object, Option<Value>);
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Self::Value, A::Error> {
+        let (mut object, mut value) = (Object::new(), None);
+        while let Some(key) = access.next_key::<String>()? {
+            if self.direct == Some(key.as_str()) {
+                value = Some(access.next_value_seed(ValueSeed(self.meter))?);
+            } else {
+                self.meter.spend(NODE_COST + 2 * MEMBER_COST + key.len()).map_err(A::Error::custom)?;
+                object.insert(key, access.next_value_seed(Seed(self.meter))?);
+            }
+        }
+        Ok((object, value))
     }
 }
 
@@ -216,7 +326,7 @@ struct Envelope {
     call_id: Option<String>,
 }
 
-fn unreadable(line: &str, error: &serde_json::Error) -> LineError {
+fn unreadable(line: &str, error: &JsonError) -> LineError {
     let why = error.to_string();
     let Ok(Envelope { kind, id, call_id }) = serde_json::from_str(line) else { return LineError::NotJson(why) };
     let id = if id_field(&kind) == "id" { id } else { call_id };
@@ -267,7 +377,7 @@ pub struct TooLong {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use serde_json::json;
+    use serde_json::{Value as Json, json};
 
     fn decode_all(cap: usize, chunks: &[&[u8]]) -> (Vec<Result<Json, LineError>>, StreamEnd) {
         let mut decoder = LineDecoder::new(cap);
@@ -348,6 +458,41 @@ mod tests {
         }
         decoder.push(b"{}\n");
         assert_eq!(decoder.next_frame(), Some(Ok(Frame::Line(b"{}".to_vec()))));
+    }
+
+    #[test]
+    fn bytes_are_split_when_frames_are_taken() {
+        let mut decoder = LineDecoder::new(99);
+        decoder.push(&b"*0\n".repeat(1 << 20));
+        assert_eq!(decoder.pushed.len() - decoder.split, 3 << 20);
+        for taken in 1..=1000 {
+            assert_eq!(decoder.next_frame(), Some(Ok(Frame::Attachment(Vec::new()))));
+            assert_eq!(decoder.split, 3 * taken);
+        }
+        decoder.push(b"{}\n");
+        assert_eq!(decoder.by_ref().count(), 1);
+        assert!(decoder.is_empty());
+    }
+
+    #[test]
+    fn incomplete_lines_and_attachments_are_charged_until_they_are_taken() {
+        let budget = Budget::new(10);
+        let mut decoder = LineDecoder::new(99).charged_to(&budget);
+        let exhausted = |used, requested| Some(Err(LineError::Exhausted(Exhausted { limit: 10, used, requested })));
+        decoder.push(b"{\"a\":");
+        assert_eq!((decoder.next_frame(), budget.used()), (None, 5));
+        decoder.push(b"1}\n \n*3\nab");
+        assert_eq!(decoder.next_frame(), Some(Ok(Frame::Line(b"{\"a\":1}".to_vec()))));
+        assert_eq!((decoder.next_frame(), budget.used()), (None, 2));
+        decoder.push(b"c12345678");
+        assert_eq!(decoder.next_frame(), Some(Ok(Frame::Attachment(b"abc".to_vec()))));
+        assert_eq!((decoder.next_frame(), budget.used()), (None, 8));
+        decoder.push(b"901");
+        assert_eq!((decoder.next_frame(), budget.used()), (exhausted(8, 3), 0));
+        decoder.push(b"2\n*12\n012345678901{}\n");
+        assert_eq!(decoder.next_frame(), exhausted(0, 12));
+        assert_eq!(decoder.next_frame(), Some(Ok(Frame::Line(b"{}".to_vec()))));
+        assert_eq!((decoder.end(), budget.used()), (StreamEnd::Clean, 0));
     }
 
     #[test]

@@ -7,9 +7,30 @@ use serde_json::Value as Json;
 
 use super::attachments::Attachments;
 use super::fields::{Body, Fields, MessageError, Object, Writer, id_field};
-use super::line::TooLong;
+use super::line::{LineError, TooLong, read_line};
 use super::module::{CodeCall, CodeDone, CodeNotify, Hello, RunCode, Settle};
-use super::script::{Cancel, Done, Execute, Started, ToolResult, WireCall, WireLog};
+use super::script::{Cancel, Clock, Done, Execute, Started, ToolResult, WireCall, WireLog};
+use crate::budget::Meter;
+
+/// Why a line is not a message.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// It is not a JSON object.
+    #[error(transparent)]
+    Line(LineError),
+    /// It is a message with a missing or wrong field, or one that cannot be represented.
+    #[error(transparent)]
+    Message(#[from] MessageError),
+}
+
+impl From<LineError> for ReadError {
+    fn from(error: LineError) -> Self {
+        match error {
+            LineError::Unreadable(error) => Self::Message(*error),
+            error => Self::Line(error),
+        }
+    }
+}
 
 /// The messages of one direction.
 pub trait Message: Sized {
@@ -19,6 +40,23 @@ pub trait Message: Sized {
     /// A required field is missing or wrong.
     fn from_object(object: Object, attachments: Attachments) -> Result<Option<Self>, MessageError>;
 
+    /// The member that is read to a value, without a tree of JSON.
+    const DIRECT: Option<&'static str>;
+
+    /// Reads a message of one line or frame, charged to `meter`.
+    ///
+    /// # Errors
+    /// The line is not a JSON object, or is a message with a missing or wrong field; or the meter refuses.
+    fn from_line(
+        line: Vec<u8>,
+        mut attachments: Attachments,
+        meter: &mut Meter<'_>,
+    ) -> Result<Option<Self>, ReadError> {
+        let (object, result) = read_line(line, Self::DIRECT, meter)?;
+        attachments.result = result;
+        Ok(Self::from_object(object, attachments)?)
+    }
+
     /// The message as compact JSON on one line, without the newline. Values that are better not written as text go to
     /// `attachments` if the peer accepts them.
     ///
@@ -26,13 +64,16 @@ pub trait Message: Sized {
     /// The text is longer than `cap` bytes. Hand the error to the session's `handle_too_long`.
     fn to_text(&self, cap: usize, attachments: &mut Attachments) -> Result<Vec<u8>, TooLong>;
 
+    /// About how many bytes the values in it take, for what is queued within a process.
+    fn cost(&self) -> usize;
+
     /// The `hello`, if the message is one: its `attachments` depend on the transport.
     fn hello_mut(&mut self) -> Option<&mut Hello>;
 }
 
 /// Declares the messages of one direction. Every variant contains a [`Body`], and its `type` selects the variant.
 macro_rules! messages {
-    ($(#[$doc:meta])* $name:ident { $($variant:ident($body:ty),)* }) => {
+    ($(#[$doc:meta])* $name:ident reads $direct:expr; { $($variant:ident($body:ty),)* }) => {
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq)]
         #[allow(missing_docs)] // each variant is described by its struct
@@ -41,6 +82,8 @@ macro_rules! messages {
         }
 
         impl Message for $name {
+            const DIRECT: Option<&'static str> = $direct;
+
             fn from_object(object: Object, attachments: Attachments) -> Result<Option<Self>, MessageError> {
                 let mut fields = Fields::new(object, attachments);
                 let kind = fields.string("type");
@@ -59,6 +102,12 @@ macro_rules! messages {
                 }
             }
 
+            fn cost(&self) -> usize {
+                size_of::<Self>() + match self {
+                    $(Self::$variant(body) => body.value().map_or(0, |value| value.as_bytes().len()),)*
+                }
+            }
+
             fn hello_mut(&mut self) -> Option<&mut Hello> {
                 if let Self::Hello(hello) = self { Some(hello) } else { None }
             }
@@ -68,9 +117,10 @@ macro_rules! messages {
 
 messages! {
     /// A message from a host to a runner.
-    HostMessage {
+    HostMessage reads Some("result"); {
         Execute(Execute),
         Cancel(Cancel),
+        Clock(Clock),
         ToolResult(ToolResult),
         Hello(Hello),
         RunCode(RunCode),
@@ -80,7 +130,7 @@ messages! {
 
 messages! {
     /// A message from a runner to a host.
-    RunnerMessage {
+    RunnerMessage reads None; {
         Started(Started),
         ToolCall(WireCall),
         Log(WireLog),
@@ -106,6 +156,8 @@ mod tests {
     use crate::error::{ErrorCode, ExecuteError, ExecuteResult};
     use crate::manifest::{ProviderManifest, ToolManifest};
     use crate::program::Limits;
+    use crate::usage::Usage;
+    use crate::value::Value;
     use proptest::prelude::*;
     use serde_json::json;
     use std::sync::Arc;
@@ -118,6 +170,8 @@ mod tests {
         r#"{"type":"tool_result","callId":"call-1","ok":true,"result":{"ok":true}}"#,
         r#"{"type":"execute","id":"exec-2","code":"await tools.hang({})","options":{"timeoutMs":1000,"memoryLimitBytes":67108864,"maxLogLines":100,"maxLogChars":64000},"providers":[{"name":"tools","tools":{"hang":{"safeName":"hang","originalName":"hang"}},"types":"declare namespace tools { ... }"}]}"#,
         r#"{"type":"cancel","id":"exec-2"}"#,
+        r#"{"type":"clock","id":"exec-2","stopped":true}"#,
+        r#"{"type":"execute","id":"exec-1","code":"1","options":{"timeoutMs":1000,"memoryLimitBytes":67108864,"maxLogLines":100,"maxLogChars":64000,"maxSourceBytes":1,"cpuTimeMs":0.5,"cpuTimeBeforeCallsMs":0.25,"hostWaitMs":20,"maxCalls":0,"maxBytesIn":1,"maxBytesOut":2,"hostMemoryBytes":3},"providers":[]}"#,
         r#"{"type":"execute","id":"exec-1","code":"await tools.echo({\"ok\":true})","options":{"timeoutMs":1000,"memoryLimitBytes":67108864,"maxLogLines":100,"maxLogChars":64000},"providers":[{"name":"tools","tools":{"echo":{"safeName":"echo","originalName":"echo","description":"Echo input"}},"types":"declare namespace tools { ... }"}]}"#,
         r#"{"type":"tool_result","callId":"call-1","ok":true}"#,
         r#"{"type":"tool_result","callId":"call-1","ok":true,"result":null}"#,
@@ -143,6 +197,7 @@ mod tests {
         r#"{"type":"log","id":"exec-1","level":"warn","text":"half done"}"#,
         r#"{"type":"done","id":"exec-1","ok":false,"durationMs":3,"logs":[],"error":{"code":"tool_error","message":"full","position":{"line":3,"column":7}}}"#,
         r#"{"type":"done","id":"exec-1","ok":false,"durationMs":3,"logs":[],"error":{"code":"runtime_error","message":"bad","name":"TypeError","position":{"line":3,"column":7},"stack":[{"function":"f","file":"<script>","line":3,"column":7},{"file":"<script>","line":5,"column":1}]}}"#,
+        r#"{"type":"done","id":"exec-1","ok":true,"durationMs":3,"logs":[],"result":1,"usage":{"cpuMs":1.5,"hostWaitMs":0.25,"calls":2,"peakCallsInFlight":0,"bytesIn":3,"bytesOut":4,"sourceBytes":5,"peakMemoryBytes":6,"peakHostMemoryBytes":7}}"#,
         r#"{"type":"hello","runCode":1,"attachments":true}"#,
         r#"{"type":"code_call","id":"run-1","call":3,"function":6,"now":false,"args":["/data"]}"#,
         r#"{"type":"code_notify","id":"run-1","function":1,"args":["got",{"a":1}]}"#,
@@ -207,11 +262,9 @@ mod tests {
 
     #[test]
     fn done_is_the_result_with_type_and_id() {
-        let result = ExecuteResult {
-            outcome: Err(ExecuteError::tool("full")),
-            logs: vec!["a".into()],
-            duration: Duration::from_micros(1500),
-        };
+        let usage = Usage { calls: 1, cpu_time: Some(Duration::from_micros(1200)), ..Usage::default() };
+        let failed = ExecuteResult::failed(ExecuteError::tool("full"), Duration::from_micros(1500));
+        let result = ExecuteResult { logs: vec!["a".into()], usage, ..failed };
         let mut expected = serde_json::to_value(&result).unwrap();
         expected["type"] = "done".into();
         expected["id"] = "e".into();
@@ -230,7 +283,21 @@ mod tests {
 
     #[test]
     fn wrong_options_and_providers_are_named() {
-        for option in ["timeoutMs", "memoryLimitBytes", "maxLogLines", "maxLogChars", "maxSourceBytes"] {
+        let options = [
+            "timeoutMs",
+            "memoryLimitBytes",
+            "maxLogLines",
+            "maxLogChars",
+            "maxSourceBytes",
+            "cpuTimeMs",
+            "cpuTimeBeforeCallsMs",
+            "hostWaitMs",
+            "maxCalls",
+            "maxBytesIn",
+            "maxBytesOut",
+            "hostMemoryBytes",
+        ];
+        for option in options {
             for nonsense in [json!(-1), json!(null), json!("5"), json!({}), json!(true)] {
                 let error = fault(host(execute(&json!({ option: nonsense }), &json!([]))));
                 assert_eq!(error, format!("`options.{option}` is not a number of at least 0"));
@@ -322,6 +389,26 @@ mod tests {
     }
 
     #[test]
+    fn an_invalid_usage_is_skipped() {
+        for nonsense in [
+            json!(null),
+            json!("much"),
+            json!({"calls": -1}),
+            json!({"cpuMs": -1}),
+            json!({"bytesIn": 1e300}),
+            json!({"peakMemoryBytes": "1 MiB"}),
+        ] {
+            let done = json!({"type": "done", "id": "e", "ok": true, "durationMs": 1, "logs": [], "usage": nonsense});
+            let Ok(Some(RunnerMessage::Done(done))) = runner(done) else { panic!() };
+            assert_eq!(done.result.usage, Usage::default());
+        }
+        let partial = json!({"cpuMs": null, "calls": 2, "more": 1});
+        let done = json!({"type": "done", "id": "e", "ok": true, "durationMs": 1, "logs": [], "usage": partial});
+        let Ok(Some(RunnerMessage::Done(done))) = runner(done) else { panic!() };
+        assert_eq!(done.result.usage, Usage { calls: 2, ..Usage::default() });
+    }
+
+    #[test]
     fn invalid_positions_and_frames_are_skipped() {
         for nonsense in [
             json!(null),
@@ -367,9 +454,15 @@ mod tests {
             id in any::<String>(), code in any::<String>(), micros in 0_u64..1 << 50, memory_bytes in 0_u64..1 << 53,
             lines in 0_usize..1 << 50, chars in 0_usize..1 << 50, source in 0_usize..1 << 50, name in any::<String>(), stream_logs in any::<bool>(),
             tools in prop::collection::btree_map(any::<String>(), prop::option::of(any::<String>()), 0..4),
+            times in prop::array::uniform3(prop::option::of(0_u64..1 << 50)),
+            amounts in prop::array::uniform4(prop::option::of(0_u64..1 << 53)),
         ) -> HostMessage {
             let limits = Limits {
                 timeout: Duration::from_micros(micros), memory_bytes, max_log_lines: lines, max_log_chars: chars, max_source_bytes: source,
+                cpu_time: times[0].map(Duration::from_micros), host_wait: times[1].map(Duration::from_micros),
+                cpu_time_before_calls: times[2].map(Duration::from_micros),
+                max_calls: amounts[0], max_bytes_in: amounts[1], max_bytes_out: amounts[2], host_memory_bytes: amounts[3],
+                ..Limits::default()
             };
             let tools = tools.into_iter().rev().map(|(safe_name, description)| {
                 ToolManifest { original_name: format!("{safe_name}!"), safe_name, description }
@@ -383,8 +476,11 @@ mod tests {
         prop_oneof![
             execute_message(),
             any::<String>().prop_map(|id| HostMessage::Cancel(Cancel { id })),
-            (any::<String>(), outcome())
-                .prop_map(|(call_id, result)| HostMessage::ToolResult(ToolResult { call_id, result })),
+            any::<(String, bool)>().prop_map(|(id, stopped)| HostMessage::Clock(Clock { id, stopped })),
+            (any::<String>(), outcome()).prop_map(|(call_id, result)| {
+                let result = result.map(|json| Value::from_json(json.as_ref(), "result").unwrap());
+                HostMessage::ToolResult(ToolResult { call_id, result })
+            }),
         ]
     }
 
@@ -402,7 +498,9 @@ mod tests {
                 .prop_map(|([id, text], level)| { RunnerMessage::Log(WireLog { id, line: LogLine { level, text } }) }),
             call,
             done.prop_map(|(id, outcome, logs, micros)| {
-                let result = ExecuteResult { outcome, logs, duration: Duration::from_micros(micros) };
+                let duration = Duration::from_micros(micros);
+                let usage = Usage { calls: micros, cpu_time: Some(duration), ..Usage::default() };
+                let result = ExecuteResult { outcome, logs, duration, usage };
                 RunnerMessage::Done(Done { id, result })
             }),
         ]

@@ -8,7 +8,7 @@
 //! | `settle` | host → runner | `id`, `call` or `promise`: its number, `ok`, `value` |
 //! | `code_call` | runner → host | `id`, `call`: its number, `function`: its number, `now`, `args`: value |
 //! | `code_notify` | runner → host | `id`, `function`: its number, `args`: value |
-//! | `code_done` | runner → host | `id`, `ok`, `durationMs`, `memoryUsedBytes?`, `result`: value, or `status`, `error` and `internal?`: the fault is the runner's, not the guest's |
+//! | `code_done` | runner → host | `id`, `ok`, `durationMs`, `memoryUsedBytes?`, `usage?`, `result`: value, or `status`, `error` and `internal?`: the fault is the runner's, not the guest's |
 //!
 //! `started` and `cancel` are those of the script contract. The number of a `code_call` is greater than that of the one
 //! before it. The guest is suspended inside a `code_call` with `now`. For values see [`attachments`](super::attachments).
@@ -24,6 +24,7 @@ use super::script::{read_options, write_options};
 use crate::contract::module::{Bridge, CodeExecutionError, Failure, Request, RunOutcome, Status};
 use crate::engine::{Call, CallId, FunctionId, Notification, Pending};
 use crate::language::Dialect;
+use crate::usage::Usage;
 use crate::value::Value;
 
 /// `hello`: asks whether a runner supports the module contract, and is the answer.
@@ -157,6 +158,11 @@ impl Body for Settle {
         message.field("ok", &self.result.is_ok());
         message.value("value", value);
     }
+
+    fn value(&self) -> Option<&Value> {
+        let (Ok(value) | Err(value)) = &self.result;
+        Some(value)
+    }
 }
 
 // ---- From the runner ------------------------------------------------------------------------------
@@ -189,6 +195,10 @@ impl Body for CodeCall {
         message.field("now", now);
         message.value("args", input);
     }
+
+    fn value(&self) -> Option<&Value> {
+        Some(&self.call.input)
+    }
 }
 
 /// `code_notify`: the guest calls a host function that has no answer.
@@ -215,6 +225,10 @@ impl Body for CodeNotify {
         message.field("function", function);
         message.value("args", args);
     }
+
+    fn value(&self) -> Option<&Value> {
+        Some(&self.notification.args)
+    }
 }
 
 /// `code_done`: the run is over.
@@ -226,8 +240,8 @@ pub struct CodeDone {
     pub outcome: RunOutcome,
     /// The time from `started` to here.
     pub duration: Duration,
-    /// The most memory that the program used, if the engine can tell.
-    pub memory_used_bytes: Option<u64>,
+    /// What the runner measured. On the wire `memoryUsedBytes`, and the rest as `usage`.
+    pub usage: Usage,
 }
 
 impl Body for CodeDone {
@@ -237,20 +251,22 @@ impl Body for CodeDone {
         let id = fields.string("id")?;
         let ok = fields.boolean("ok")?;
         let duration = fields.duration("durationMs")?;
-        let memory_used_bytes = fields.optional_amount("memoryUsedBytes")?.map(|bytes| bytes as u64);
+        let peak_memory_bytes = fields.optional_amount("memoryUsedBytes")?.map(|bytes| bytes as u64);
+        let usage = Usage { peak_memory_bytes, ..Usage::read(fields.object.remove("usage")) };
         let outcome = if ok { Ok(fields.value("result")?) } else { Err(read_failure(fields)?) };
-        Ok(Self { id, outcome, duration, memory_used_bytes })
+        Ok(Self { id, outcome, duration, usage })
     }
 
     fn write(&self, message: &mut Writer<'_>) {
         message.field("id", &self.id);
         message.field("ok", &self.outcome.is_ok());
         message.duration("durationMs", self.duration);
-        message.optional("memoryUsedBytes", self.memory_used_bytes.as_ref());
+        message.optional("memoryUsedBytes", self.usage.peak_memory_bytes.as_ref());
         match &self.outcome {
             Ok(value) => message.value("result", value),
             Err(failure) => write_failure(message, failure),
         }
+        message.optional("usage", Usage { peak_memory_bytes: None, ..self.usage }.known());
     }
 }
 

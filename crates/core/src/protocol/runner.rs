@@ -23,16 +23,18 @@ use super::fields::{Fault, MessageError};
 use super::line::TooLong;
 use super::message::{HostMessage, RunnerMessage};
 use super::module::{CodeCall, CodeDone, CodeNotify, Hello, RunCode, Settle};
-use super::script::{self, Cancel, Done, Execute, Started, ToolResult, WireCall, WireLog};
+use super::script::{self, Cancel, Clock, Done, Execute, Started, ToolResult, WireCall, WireLog};
+use crate::budget::Charge;
 use crate::contract::module::{CodeExecutionError, Failure, ModuleRun, Request, RunOutcome, Status};
 use crate::contract::script::{Script, ToolCall};
 use crate::contract::stop::Stop;
 use crate::contract::{Action, Contract as _};
-use crate::engine::{CallId, Event, Outcome, Pending, Settlement, StartError, Turn};
-use crate::error::{ExecuteError, ExecuteResult};
+use crate::engine::{CallId, Event, NoRoom, Outcome, Pending, Settlement, StartError, Turn};
+use crate::error::{ErrorCode, ExecuteError, ExecuteResult};
 use crate::language::Language;
 use crate::manifest::ProviderManifest;
-use crate::program::{Limits, Program};
+use crate::program::{CappedLimits, Limits, Program};
+use crate::usage::{LimitError, Usage, UsageLimiter};
 use crate::value::{Graph, Value};
 
 /// What the driver of a [`RunnerSession`] has to do, in this order.
@@ -59,6 +61,7 @@ pub struct Job {
 }
 
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant)] // each is moved once
 enum JobSource {
     Script { code: String, providers: Vec<Arc<ProviderManifest>>, limits: Limits, streams_logs: bool },
     Code(Box<Request>),
@@ -79,10 +82,20 @@ impl JobSource {
         }
     }
 
-    fn limits(&self) -> Limits {
+    fn limits_mut(&mut self) -> &mut Limits {
         match self {
-            Self::Script { limits, .. } => *limits,
-            Self::Code(request) => request.limits,
+            Self::Script { limits, .. } => limits,
+            Self::Code(request) => &mut request.limits,
+        }
+    }
+
+    /// The length of the longest source text.
+    fn longest_source(&self) -> usize {
+        match self {
+            Self::Script { code, .. } => code.len(),
+            Self::Code(request) => {
+                request.modules.values().chain([&request.source]).map(String::len).max().unwrap_or_default()
+            }
         }
     }
 }
@@ -100,23 +113,38 @@ enum Invalid {
 }
 
 impl Job {
+    /// The limits of the program.
+    pub fn limits(&self) -> Limits {
+        match &self.source {
+            JobSource::Script { limits, .. } => *limits,
+            JobSource::Code(request) => request.limits,
+        }
+    }
+
+    /// The length of all sources.
+    pub fn source_bytes(&self) -> usize {
+        match &self.source {
+            JobSource::Script { code, .. } => code.len(),
+            JobSource::Code(request) => request.source_bytes(),
+        }
+    }
+
     /// Compiles the source. Stops early when `should_stop` returns true; the result is ignored then.
     pub fn compile(self, language: &dyn Language, should_stop: &dyn Fn() -> bool) -> Compiled {
         let result = match self.source {
             JobSource::Script { code, providers, limits, streams_logs } => {
                 Script::start(language, &code, &providers, limits, should_stop).map_err(Invalid::Script).map(
                     |(program, script)| {
-                        let run =
-                            ScriptRun { script, providers, pending: HashMap::new(), waiting: false, streams_logs };
+                        let run = ScriptRun { script, providers, pending: HashMap::new(), streams_logs };
                         (program, Contract::Script(Box::new(run)))
                     },
                 )
             }
             JobSource::Code(request) => {
                 let limits = request.limits;
-                ModuleRun::start(language, *request, should_stop).map_err(Invalid::Code).map(|(program, run)| {
-                    (program, Contract::Code { run: Box::new(run), limits, memory_used_bytes: None })
-                })
+                ModuleRun::start(language, *request, should_stop)
+                    .map_err(Invalid::Code)
+                    .map(|(program, run)| (program, Contract::Code { run: Box::new(run), limits }))
             }
         };
         Compiled { number: self.number, result }
@@ -153,6 +181,8 @@ pub struct RunnerSession {
     calls: u64,
     /// When the grace period of a draining runner is over.
     drained_by: Option<Duration>,
+    /// Caps the limits that hosts ask for.
+    max_limits: Option<Limits>,
     outputs: VecDeque<Output>,
 }
 
@@ -172,9 +202,49 @@ struct Active {
     id: String,
     number: u64,
     contract: Contract,
+    limits: Limits,
     accepted: Duration,
     /// `None` if the timeout is beyond the range of time.
     deadline: Option<Duration>,
+    /// The limits that are lower than the host asked for.
+    capped: CappedLimits,
+    /// A source is longer than the limit.
+    has_long_source: bool,
+    /// Since when the guest only waits for calls.
+    waits_since: Option<Duration>,
+    /// The host has stopped the clock: it stands still while the guest only waits.
+    is_clock_stopped: bool,
+    /// How long the clock has stood still. The deadline is later by that.
+    stood_still: Duration,
+}
+
+/// How long the clock of a program may stand still: a host cannot occupy a runner without end.
+pub const MAX_STILL: Duration = Duration::from_hours(1);
+
+impl Active {
+    /// When the guest has waited for as long as it may.
+    fn waits_until(&self) -> Option<Duration> {
+        let since = self.waits_since.filter(|_| !self.is_clock_stopped)?;
+        since.checked_add(self.contract.usage()?.wait_left()?)
+    }
+
+    /// When the program has used its timeout. While the clock stands still, that is if it goes on for as long as it may.
+    fn ends_at(&self) -> Option<Duration> {
+        let stands_still = self.is_clock_stopped && self.waits_since.is_some();
+        let left = if stands_still { MAX_STILL.saturating_sub(self.stood_still) } else { Duration::ZERO };
+        self.deadline?.checked_add(left)
+    }
+
+    /// The guest has waited until now.
+    fn end_wait(&mut self, now: Duration) -> Result<(), LimitError> {
+        let Some(since) = self.waits_since.take() else { return Ok(()) };
+        let waited = now.saturating_sub(since);
+        let still =
+            if self.is_clock_stopped { waited.min(MAX_STILL.saturating_sub(self.stood_still)) } else { Duration::ZERO };
+        self.stood_still += still;
+        self.deadline = self.deadline.and_then(|deadline| deadline.checked_add(still));
+        self.contract.usage_mut().map_or(Ok(()), |usage| usage.wait(waited.saturating_sub(still)))
+    }
 }
 
 /// The state of a program that depends on its contract.
@@ -188,8 +258,34 @@ enum Contract {
     Code {
         run: Box<ModuleRun>,
         limits: Limits,
-        memory_used_bytes: Option<u64>,
     },
+}
+
+impl Contract {
+    /// What the program uses; `None` if it is not compiled yet.
+    fn usage(&self) -> Option<&UsageLimiter> {
+        match self {
+            Self::Compiling { .. } => None,
+            Self::Script(run) => Some(run.script.usage()),
+            Self::Code { run, .. } => Some(run.usage()),
+        }
+    }
+
+    fn usage_mut(&mut self) -> Option<&mut UsageLimiter> {
+        match self {
+            Self::Compiling { .. } => None,
+            Self::Script(run) => Some(run.script.usage_mut()),
+            Self::Code { run, .. } => Some(run.usage_mut()),
+        }
+    }
+
+    fn stuck(&self) -> Option<Stop> {
+        match self {
+            Self::Compiling { .. } => None,
+            Self::Script(run) => run.script.stuck(),
+            Self::Code { run, .. } => run.stuck(),
+        }
+    }
 }
 
 /// A running script.
@@ -197,9 +293,7 @@ struct ScriptRun {
     script: Script,
     providers: Vec<Arc<ProviderManifest>>,
     /// Calls that the host has not answered, by `callId`.
-    pending: HashMap<String, CallId>,
-    /// The guest's last turn was [`Turn::Waiting`].
-    waiting: bool,
+    pending: HashMap<String, (CallId, Charge)>,
     /// The host asked for `log` messages, and none was too long.
     streams_logs: bool,
 }
@@ -210,6 +304,12 @@ impl RunnerSession {
         Self::default()
     }
 
+    /// Caps the limits that hosts ask for. The error of a program that meets such a limit says so.
+    #[must_use]
+    pub fn with_max_limits(self, max_limits: Limits) -> Self {
+        Self { max_limits: Some(max_limits), ..self }
+    }
+
     /// Whether a guest runs.
     pub fn is_active(&self) -> bool {
         matches!(self.state, State::Active(_))
@@ -218,7 +318,7 @@ impl RunnerSession {
     /// When [`handle_timeout`](Self::handle_timeout) is due, if nothing else happens before.
     pub fn next_timeout(&self) -> Option<Duration> {
         let State::Active(active) = &self.state else { return None };
-        active.deadline.into_iter().chain(self.drained_by).min()
+        [active.ends_at(), self.drained_by, active.waits_until()].into_iter().flatten().min()
     }
 
     /// Whether the session is draining and no guest runs: the transport can be closed.
@@ -238,10 +338,11 @@ impl RunnerSession {
                 self.start(id, JobSource::Script { code, providers, limits, streams_logs }, now);
             }
             HostMessage::Cancel(Cancel { id }) => self.cancel(&id, now),
-            HostMessage::ToolResult(ToolResult { call_id, result }) => self.answer(&call_id, result),
+            HostMessage::Clock(Clock { id, stopped }) => self.set_clock_stopped(&id, stopped, now),
+            HostMessage::ToolResult(ToolResult { call_id, result }) => self.answer(&call_id, result, now),
             HostMessage::Hello(_) => self.send(RunnerMessage::Hello(Hello { attachments: false })),
             HostMessage::RunCode(RunCode { id, request }) => self.start(id, JobSource::Code(request), now),
-            HostMessage::Settle(settle) => self.settle(settle),
+            HostMessage::Settle(settle) => self.settle(settle, now),
         }
     }
 
@@ -258,7 +359,7 @@ impl RunnerSession {
                     Fault::Unreadable(why) => script::cannot_cross("tool result", why),
                     _ => ExecuteError::internal(message),
                 };
-                self.answer(call_id, Err(failure));
+                self.answer(call_id, Err(failure), now);
             }
             ("settle", Some(id)) if self.is_active_run(id) => self.stop(Halt::Broken(message), now),
             _ => {}
@@ -266,11 +367,17 @@ impl RunnerSession {
     }
 
     /// Handles a compiled program, or the error of one that does not compile: it was accepted, so it is `started` and `done`.
-    pub fn handle_compiled(&mut self, compiled: Compiled, now: Duration) {
+    /// Compiling took `cpu_time`.
+    pub fn handle_compiled(&mut self, mut compiled: Compiled, cpu_time: Duration, now: Duration) {
         self.handle_timeout(now);
         let State::Active(active) = &mut self.state else { return };
         if active.number != compiled.number {
             return;
+        }
+        let mut failed = UsageLimiter::new(&active.limits, 0);
+        let usage = compiled.result.as_mut().ok().and_then(|(_, contract)| contract.usage_mut()).unwrap_or(&mut failed);
+        if let Err(error) = usage.compute(cpu_time) {
+            return self.stop(Halt::Stop(Stop::Limit(error)), now);
         }
         match compiled.result {
             Ok((program, contract)) => {
@@ -279,66 +386,98 @@ impl RunnerSession {
             }
             Err(invalid) => {
                 let (id, duration) = (std::mem::take(&mut active.id), now.saturating_sub(active.accepted));
+                let note = if active.has_long_source { limits_note(&active.capped) } else { String::new() };
                 self.state = State::Idle;
                 match invalid {
-                    Invalid::Script(error) => self.done(id, ExecuteResult::failed(error, duration)),
-                    Invalid::Code(failure) => self.code_done(id, Err(failure), duration, None),
+                    Invalid::Script(mut error) => {
+                        error.message += &note;
+                        self.done(id, ExecuteResult::failed(error, duration));
+                    }
+                    Invalid::Code(mut failure) => {
+                        failure.error.message += &note;
+                        self.code_done(id, Err(failure), duration, Usage::default());
+                    }
                 }
             }
         }
     }
 
-    /// Handles an event of the guest.
-    pub fn handle_event(&mut self, event: Event) {
+    /// Handles an event of the guest. `clock` is asked for the time while a large value is converted.
+    pub fn handle_event(&mut self, event: Event, clock: &dyn Fn() -> Duration) {
         let State::Active(active) = &mut self.state else { return };
+        let id = || active.id.clone();
+        let end = active.ends_at();
+        let is_late = || end.is_some_and(|end| clock() >= end);
+        let elapsed = clock().saturating_sub(active.accepted);
         let output = match &mut active.contract {
-            Contract::Script(run) => match run.script.event(event) {
+            Contract::Compiling { .. } => return,
+            Contract::Script(run) => match run.script.event(event, elapsed, &is_late) {
                 Action::Notify(line) if run.streams_logs => {
-                    Output::Send(RunnerMessage::Log(WireLog { id: active.id.clone(), line }))
+                    Output::Send(RunnerMessage::Log(WireLog { id: id(), line }))
                 }
                 Action::Notify(_) | Action::Ignore => return,
                 Action::Settle(call, settlement) => Output::Settle(Pending::Call(call), settlement),
+                Action::Stop(stop) => return self.stop(Halt::Stop(stop), clock()),
                 Action::Call(call) => {
                     self.calls += 1;
                     Output::Send(RunnerMessage::ToolCall(run.call(call, CallId(self.calls))))
                 }
             },
-            Contract::Compiling { .. } => return,
-            Contract::Code { run, .. } => {
-                let id = active.id.clone();
-                match run.event(event) {
-                    Action::Call(call) => Output::Send(RunnerMessage::CodeCall(CodeCall { id, call })),
-                    Action::Notify(notification) => {
-                        Output::Send(RunnerMessage::CodeNotify(CodeNotify { id, notification }))
-                    }
-                    Action::Settle(call, settlement) => Output::Settle(Pending::Call(call), settlement),
-                    Action::Ignore => return,
+            Contract::Code { run, .. } => match run.event(event, elapsed, &is_late) {
+                Action::Call(call) => Output::Send(RunnerMessage::CodeCall(CodeCall { id: id(), call })),
+                Action::Notify(notification) => {
+                    Output::Send(RunnerMessage::CodeNotify(CodeNotify { id: id(), notification }))
                 }
-            }
+                Action::Settle(call, settlement) => Output::Settle(Pending::Call(call), settlement),
+                Action::Stop(stop) => return self.stop(Halt::Stop(stop), clock()),
+                Action::Ignore => return,
+            },
         };
         self.outputs.push_back(output);
     }
 
-    /// Handles the most memory that the guest has used, for `code_done`. Call it after each poll of the guest, before
-    /// [`handle_turn`](Self::handle_turn): a run that is stopped reports the last value.
+    /// Handles the most memory that the guest has used. Call it after each poll of the guest, before
+    /// [`handle_turn`](Self::handle_turn): a program that is stopped reports the last value.
     pub fn handle_peak_memory(&mut self, bytes: Option<u64>) {
-        if let State::Active(active) = &mut self.state
-            && let Contract::Code { memory_used_bytes, .. } = &mut active.contract
-        {
-            *memory_used_bytes = bytes;
+        if let Some(usage) = self.usage_mut() {
+            usage.set_peak_memory(bytes);
         }
     }
 
-    /// Handles the result of polling the guest. An outcome after the deadline is too late.
+    /// Handles the CPU time of the guest's last turn. Call it before the turn's events and its result: beyond the limit, they
+    /// are too late.
+    pub fn handle_cpu_time(&mut self, time: Duration, now: Duration) {
+        let limited = self.usage_mut().map_or(Ok(()), |usage| usage.compute(time));
+        self.stop_if_limited(limited, now);
+    }
+
+    /// Handles how many bytes of settlements a guest has not taken in because it is blocked in a synchronous call. Beyond its
+    /// memory limit, it is stopped.
+    pub fn handle_unread(&mut self, bytes: usize, now: Duration) {
+        let State::Active(active) = &self.state else { return };
+        if bytes > active.limits.memory_len() {
+            self.stop(Halt::Stop(Stop::HostMemory(NoRoom::Answers)), now);
+        }
+    }
+
+    /// Handles the result of polling the guest, after its events. An outcome after the deadline is too late. `turn` is
+    /// [`Turn::Waiting`] only if nothing was settled since: a script without a pending call ends then.
     pub fn handle_turn(&mut self, turn: Poll<Turn>, now: Duration) {
         self.handle_timeout(now);
-        if let State::Active(active) = &mut self.state
-            && let Contract::Script(run) = &mut active.contract
-        {
-            run.waiting = matches!(turn, Poll::Ready(Turn::Waiting));
-        }
-        if let Poll::Ready(Turn::Done(outcome)) = turn {
-            self.finish(End::Outcome(outcome), now);
+        let State::Active(active) = &mut self.state else { return };
+        match turn {
+            Poll::Ready(Turn::Waiting) => {
+                let will_be_settled = || self.outputs.iter().any(|output| matches!(output, Output::Settle(..)));
+                match active.contract.stuck() {
+                    Some(stuck) if !will_be_settled() => self.stop(Halt::Stop(stuck), now),
+                    _ => _ = active.waits_since.get_or_insert(now),
+                }
+            }
+            Poll::Pending => self.resume(now),
+            Poll::Ready(Turn::Done(outcome)) => {
+                self.resume(now);
+                self.finish(End::Outcome(outcome), now);
+            }
         }
     }
 
@@ -350,14 +489,12 @@ impl RunnerSession {
     /// Stops the program if its deadline has passed, or the grace period of a draining runner.
     pub fn handle_timeout(&mut self, now: Duration) {
         let State::Active(active) = &self.state else { return };
-        if active.deadline.is_some_and(|deadline| now >= deadline) {
-            let stuck = match &active.contract {
-                Contract::Script(run) => run.waiting && run.pending.is_empty(),
-                Contract::Compiling { .. } | Contract::Code { .. } => false,
-            };
-            self.stop(Halt::Stop(Stop::TimedOut { stuck }), now);
+        if active.ends_at().is_some_and(|end| now >= end) {
+            self.stop(Halt::Stop(Stop::TimedOut), now);
         } else if self.drained_by.is_some_and(|end| now >= end) {
             self.stop(Halt::Broken(SHUTTING_DOWN.to_owned()), now);
+        } else if active.waits_until().is_some_and(|end| now >= end) {
+            self.resume(now);
         }
     }
 
@@ -372,27 +509,22 @@ impl RunnerSession {
             RunnerMessage::Started(_) | RunnerMessage::Hello(_) => {}
             RunnerMessage::Log(_) => self.stop_streaming_logs(),
             RunnerMessage::ToolCall(call) => {
-                self.answer(&call.call_id, Err(script::cannot_cross("tool input", error)));
+                self.refuse(&call.call_id, script::cannot_cross("tool input", error));
             }
             RunnerMessage::CodeCall(CodeCall { call, .. }) => {
                 let error = code_error(&script::cannot_cross("the arguments of a call", error).message);
                 self.outputs.push_front(Output::Settle(Pending::Call(call.id), Settlement::Rejected(error)));
             }
             RunnerMessage::CodeNotify(CodeNotify { id, .. }) => self.end_unreported(&id, error),
-            RunnerMessage::CodeDone(CodeDone { id, outcome: Ok(_), duration, memory_used_bytes }) => {
+            RunnerMessage::CodeDone(CodeDone { id, outcome: Ok(_), duration, usage }) => {
                 let outcome = Err(cannot_cross("the result", error));
-                let done = CodeDone { id, outcome, duration, memory_used_bytes };
+                let done = CodeDone { id, outcome, duration, usage };
                 self.outputs.push_front(Output::Send(RunnerMessage::CodeDone(done)));
             }
-            RunnerMessage::CodeDone(CodeDone {
-                id,
-                outcome: Err(Failure { status, .. }),
-                duration,
-                memory_used_bytes,
-            }) => {
+            RunnerMessage::CodeDone(CodeDone { id, outcome: Err(Failure { status, .. }), duration, usage }) => {
                 let outcome = Err(Failure::new(status, CodeExecutionError::new("Error", error.to_string())));
                 if error.len > LONGEST_PLAIN_DONE {
-                    let done = CodeDone { id, outcome, duration, memory_used_bytes };
+                    let done = CodeDone { id, outcome, duration, usage };
                     self.outputs.push_front(Output::Send(RunnerMessage::CodeDone(done)));
                 }
             }
@@ -420,8 +552,11 @@ impl RunnerSession {
     }
 
     /// Starts a program, unless another one is active or the runner is shutting down.
-    fn start(&mut self, id: String, source: JobSource, now: Duration) {
-        let (kind, limits) = (source.kind(), source.limits());
+    fn start(&mut self, id: String, mut source: JobSource, now: Duration) {
+        let kind = source.kind();
+        let (limits, capped) = source.limits_mut().capped_by(&self.max_limits.unwrap_or_else(Limits::unlimited));
+        *source.limits_mut() = limits;
+        let has_long_source = source.longest_source() > limits.max_source_bytes;
         if !matches!(self.state, State::Idle) {
             return self.reject(kind, &id, BUSY);
         }
@@ -433,7 +568,20 @@ impl RunnerSession {
         let number = self.programs;
         let contract = Contract::Compiling { kind, limits };
         let deadline = now.checked_add(limits.timeout);
-        self.state = State::Active(Box::new(Active { id, number, contract, accepted: now, deadline }));
+        let active = Active {
+            id,
+            number,
+            contract,
+            limits,
+            accepted: now,
+            deadline,
+            capped,
+            has_long_source,
+            waits_since: None,
+            is_clock_stopped: false,
+            stood_still: Duration::ZERO,
+        };
+        self.state = State::Active(Box::new(active));
         self.handle_timeout(now); // The timeout may be zero.
         if self.is_active() {
             self.outputs.push_back(Output::Compile(Job { number, source }));
@@ -452,7 +600,7 @@ impl RunnerSession {
         match kind {
             _ if !can_reject => {}
             Kind::Script => self.done(id, ExecuteResult::failed(ExecuteError::internal(why), no_time)),
-            Kind::Code => self.code_done(id, Err(Failure::internal(why)), no_time, None),
+            Kind::Code => self.code_done(id, Err(Failure::internal(why)), no_time, Usage::default()),
         }
     }
 
@@ -462,22 +610,74 @@ impl RunnerSession {
         }
     }
 
-    /// Answers a call of the guest. Ignored if it is not pending.
-    fn answer(&mut self, call_id: &str, result: Result<Option<serde_json::Value>, ExecuteError>) {
+    fn set_clock_stopped(&mut self, id: &str, stopped: bool, now: Duration) {
+        self.handle_timeout(now);
+        let is_active = matches!(&self.state, State::Active(active) if active.id == id);
+        let State::Active(active) = &mut self.state else { return };
+        if is_active && active.is_clock_stopped != stopped {
+            let was_waiting = active.waits_since.is_some();
+            let waited = active.end_wait(now);
+            active.is_clock_stopped = stopped;
+            active.waits_since = Some(now).filter(|_| was_waiting);
+            self.stop_if_limited(waited, now);
+        }
+    }
+
+    /// Answers a call of the guest with the result of the host. Ignored if it is not pending.
+    fn answer(&mut self, call_id: &str, result: Result<Value, ExecuteError>, now: Duration) {
         if let State::Active(active) = &mut self.state
             && let Contract::Script(run) = &mut active.contract
-            && let Some(call) = run.pending.remove(call_id)
+            && let Some((call, _charge)) = run.pending.remove(call_id)
         {
-            let (pending, settlement) = Script::settlement(call, result);
-            self.outputs.push_back(Output::Settle(pending, settlement));
+            run.script.answered(call);
+            let settlement = result.map_or_else(Settlement::Failed, Settlement::Fulfilled);
+            self.receive(Pending::Call(call), settlement, now);
+        }
+    }
+
+    /// Fails a call that was not sent. Ignored if it is not pending.
+    fn refuse(&mut self, call_id: &str, error: ExecuteError) {
+        if let State::Active(active) = &mut self.state
+            && let Contract::Script(run) = &mut active.contract
+            && let Some((call, _charge)) = run.pending.remove(call_id)
+        {
+            run.script.answered(call);
+            self.outputs.push_back(Output::Settle(Pending::Call(call), Settlement::Failed(error)));
         }
     }
 
     /// Settles a call or a promise of a run. The guest ignores what is not pending.
-    fn settle(&mut self, settle: Settle) {
+    fn settle(&mut self, settle: Settle, now: Duration) {
         if matches!(&self.state, State::Active(active) if active.id == settle.id) {
-            self.outputs.push_back(Output::Settle(settle.pending, settle.result.into()));
+            self.receive(settle.pending, settle.result.into(), now);
         }
+    }
+
+    /// Passes what the host sent to the guest, which waits no more, unless a limit ends it.
+    fn receive(&mut self, pending: Pending, settlement: Settlement, now: Duration) {
+        self.resume(now);
+        let received = self.usage_mut().map_or(Ok(()), |usage| usage.answer(settlement.bytes()));
+        self.stop_if_limited(received, now);
+        if self.is_active() {
+            self.outputs.push_back(Output::Settle(pending, settlement));
+        }
+    }
+
+    /// The guest has waited until now.
+    fn resume(&mut self, now: Duration) {
+        let State::Active(active) = &mut self.state else { return };
+        let waited = active.end_wait(now);
+        self.stop_if_limited(waited, now);
+    }
+
+    fn stop_if_limited(&mut self, used: Result<(), LimitError>, now: Duration) {
+        if let Err(error) = used {
+            self.stop(Halt::Stop(Stop::Limit(error)), now);
+        }
+    }
+
+    fn usage_mut(&mut self) -> Option<&mut UsageLimiter> {
+        if let State::Active(active) = &mut self.state { active.contract.usage_mut() } else { None }
     }
 
     fn is_active_run(&self, id: &str) -> bool {
@@ -514,7 +714,7 @@ impl RunnerSession {
         {
             self.stop_guest();
             self.state = State::Idle;
-            self.code_done(id.to_owned(), Err(cannot_cross("a report", error)), Duration::ZERO, None);
+            self.code_done(id.to_owned(), Err(cannot_cross("a report", error)), Duration::ZERO, Usage::default());
         }
     }
 
@@ -524,8 +724,10 @@ impl RunnerSession {
             State::Active(active) => *active,
             other => return self.state = other,
         };
-        let Active { id, contract, accepted, .. } = active;
+        let Active { id, contract, accepted, capped, .. } = active;
         let duration = now.saturating_sub(accepted);
+        let is_limit = !matches!(end, End::Halted(Halt::Broken(_) | Halt::Stop(Stop::Cancelled(_))));
+        let note = if is_limit { limits_note(&capped) } else { String::new() };
         match (contract, end) {
             (Contract::Compiling { kind, limits }, end) => {
                 let halt = match end {
@@ -533,23 +735,36 @@ impl RunnerSession {
                     End::Outcome(_) => Halt::Broken("a program ended that was not started".to_owned()),
                 };
                 match kind {
-                    Kind::Script => self.done(id, ExecuteResult::failed(halt.error(&limits), duration)),
-                    Kind::Code => self.code_done(id, Err(halt.failure(&limits)), duration, None),
+                    Kind::Script => {
+                        let result = ExecuteResult::failed(halt.error(&limits), duration);
+                        self.done(id, with_note(result, &note));
+                    }
+                    Kind::Code => {
+                        let failure = with_note_of_run(halt.failure(&limits), &note);
+                        self.code_done(id, Err(failure), duration, Usage::default());
+                    }
                 }
             }
-            (Contract::Script(run), End::Outcome(outcome)) => self.done(id, run.script.finish(outcome, duration)),
-            (Contract::Script(run), End::Halted(halt)) => self.done(id, run.halted(halt, duration)),
-            (Contract::Code { run, memory_used_bytes, .. }, End::Outcome(outcome)) => {
-                self.code_done(id, run.finish(outcome), duration, memory_used_bytes);
+            (Contract::Script(run), end) => {
+                let result = match end {
+                    End::Outcome(outcome) => run.script.finish(outcome, duration),
+                    End::Halted(halt) => run.halted(halt, duration),
+                };
+                self.done(id, with_note(result, &note));
             }
-            (Contract::Code { limits, memory_used_bytes, .. }, End::Halted(halt)) => {
-                self.code_done(id, Err(halt.failure(&limits)), duration, memory_used_bytes);
+            (Contract::Code { mut run, limits }, end) => {
+                let outcome = match end {
+                    End::Outcome(outcome) => run.finish(outcome),
+                    End::Halted(halt) => Err(halt.failure(&limits)),
+                };
+                let outcome = outcome.map_err(|failure| with_note_of_run(failure, &note));
+                self.code_done(id, outcome, duration, run.total_usage());
             }
         }
     }
 
-    fn code_done(&mut self, id: String, outcome: RunOutcome, duration: Duration, memory_used_bytes: Option<u64>) {
-        self.send(RunnerMessage::CodeDone(CodeDone { id, outcome, duration, memory_used_bytes }));
+    fn code_done(&mut self, id: String, outcome: RunOutcome, duration: Duration, usage: Usage) {
+        self.send(RunnerMessage::CodeDone(CodeDone { id, outcome, duration, usage }));
     }
 
     fn done(&mut self, id: String, result: ExecuteResult) {
@@ -559,6 +774,29 @@ impl RunnerSession {
     fn send(&mut self, message: RunnerMessage) {
         self.outputs.push_back(Output::Send(message));
     }
+}
+
+/// What the error of a program that met a limit says about limits that are lower than its host asked for.
+fn limits_note(capped: &CappedLimits) -> String {
+    if capped.is_empty() { String::new() } else { format!("; limits of the runner: {capped}") }
+}
+
+/// Adds `note` to the error of a script that met a limit.
+fn with_note(mut result: ExecuteResult, note: &str) -> ExecuteResult {
+    if let Err(error) = &mut result.outcome
+        && matches!(error.code, ErrorCode::Timeout | ErrorCode::MemoryLimit | ErrorCode::SerializationError)
+    {
+        error.message += note;
+    }
+    result
+}
+
+/// Adds `note` to the failure of a run that met a limit.
+fn with_note_of_run(mut failure: Failure, note: &str) -> Failure {
+    if matches!(failure.status, Status::Memory | Status::Terminated) {
+        failure.error.message += note;
+    }
+    failure
 }
 
 /// How a program ended.
@@ -624,7 +862,7 @@ impl ScriptRun {
     /// Names a call for the host.
     fn call(&mut self, call: ToolCall, name: CallId) -> WireCall {
         let call_id = name.to_string();
-        self.pending.insert(call_id.clone(), call.id);
+        self.pending.insert(call_id.clone(), (call.id, call.charge));
         let provider = &self.providers[call.provider];
         WireCall {
             call_id,

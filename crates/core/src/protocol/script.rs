@@ -1,6 +1,6 @@
 //! The messages of the script contract (protocol reference, "Message Catalog"), and `log`, which is Execbox's own.
 //!
-//! `cancel` and `started` belong to both contracts.
+//! `cancel`, `clock` and `started` belong to both contracts.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -16,6 +16,8 @@ use crate::language::DEFAULT_MAX_SOURCE_BYTES;
 use crate::language::Position;
 use crate::manifest::{ProviderManifest, ToolManifest};
 use crate::program::Limits;
+use crate::usage::Usage;
+use crate::value::Value;
 
 // ---- From the host --------------------------------------------------------------------------------
 
@@ -62,33 +64,47 @@ impl Body for Execute {
 
 /// The limits of an execution or a run.
 pub(super) fn read_options(options: &mut Fields) -> Result<Limits, Fault> {
-    let mut limits = Limits::default();
-    if let Some(ms) = options.optional_amount("timeoutMs")? {
-        limits.timeout = duration(ms);
-    }
-    if let Some(bytes) = options.optional_amount("memoryLimitBytes")? {
-        limits.memory_bytes = bytes as u64;
-    }
-    if let Some(lines) = options.optional_amount("maxLogLines")? {
-        limits.max_log_lines = lines as usize;
-    }
-    if let Some(chars) = options.optional_amount("maxLogChars")? {
-        limits.max_log_chars = chars as usize;
-    }
-    if let Some(bytes) = options.optional_amount("maxSourceBytes")? {
-        limits.max_source_bytes = bytes as usize;
-    }
-    Ok(limits)
+    let default = Limits::default();
+    let mut amount = |name| options.optional_amount(name);
+    Ok(Limits {
+        timeout: amount("timeoutMs")?.map_or(default.timeout, duration),
+        memory_bytes: amount("memoryLimitBytes")?.map_or(default.memory_bytes, |bytes| bytes as u64),
+        max_log_lines: amount("maxLogLines")?.map_or(default.max_log_lines, |lines| lines as usize),
+        max_log_chars: amount("maxLogChars")?.map_or(default.max_log_chars, |chars| chars as usize),
+        max_source_bytes: amount("maxSourceBytes")?.map_or(default.max_source_bytes, |bytes| bytes as usize),
+        cpu_time: amount("cpuTimeMs")?.map(duration),
+        cpu_time_before_calls: amount("cpuTimeBeforeCallsMs")?.map(duration),
+        host_wait: amount("hostWaitMs")?.map(duration),
+        max_calls: amount("maxCalls")?.map(|calls| calls as u64),
+        max_bytes_in: amount("maxBytesIn")?.map(|bytes| bytes as u64),
+        max_bytes_out: amount("maxBytesOut")?.map(|bytes| bytes as u64),
+        host_memory_bytes: amount("hostMemoryBytes")?.map(|bytes| bytes as u64),
+        // It is the host that makes the calls.
+        max_calls_in_flight: default.max_calls_in_flight,
+    })
 }
 
+/// Those outside of the specification are left out for their defaults, which every runner applies.
 pub(super) fn write_options(options: &mut Writer<'_>, limits: &Limits) {
     options.duration("timeoutMs", limits.timeout);
     options.field("memoryLimitBytes", &limits.memory_bytes);
     options.field("maxLogLines", &limits.max_log_lines);
     options.field("maxLogChars", &limits.max_log_chars);
-    // Not part of the specification: left out for the default, which every runner applies.
     let max_source_bytes = Some(&limits.max_source_bytes).filter(|bytes| **bytes != DEFAULT_MAX_SOURCE_BYTES);
     options.optional("maxSourceBytes", max_source_bytes);
+    for (name, time) in [
+        ("cpuTimeMs", limits.cpu_time),
+        ("cpuTimeBeforeCallsMs", limits.cpu_time_before_calls),
+        ("hostWaitMs", limits.host_wait),
+    ] {
+        if let Some(time) = time {
+            options.duration(name, time);
+        }
+    }
+    options.optional("maxCalls", limits.max_calls.as_ref());
+    options.optional("maxBytesIn", limits.max_bytes_in.as_ref());
+    options.optional("maxBytesOut", limits.max_bytes_out.as_ref());
+    options.optional("hostMemoryBytes", limits.host_memory_bytes.as_ref());
 }
 
 fn read_provider(provider: &mut Fields) -> Result<ProviderManifest, Fault> {
@@ -147,27 +163,67 @@ impl Body for Cancel {
     }
 }
 
+/// `clock`: stops the clock of an execution or a run while its calls wait for a person, or lets it run again. Not part of the
+/// specification: in other runners, it runs on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Clock {
+    /// The execution or run.
+    pub id: String,
+    /// Whether time in which the guest only waits does not count from here on.
+    pub stopped: bool,
+}
+
+impl Body for Clock {
+    const TYPE: &'static str = "clock";
+
+    fn read(fields: &mut Fields) -> Result<Self, Fault> {
+        Ok(Self { id: fields.string("id")?, stopped: fields.boolean("stopped")? })
+    }
+
+    fn write(&self, message: &mut Writer<'_>) {
+        message.field("id", &self.id);
+        message.field("stopped", &self.stopped);
+    }
+}
+
 /// `tool_result`: answers a tool call (runner specification, "Tool Call Contract").
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolResult {
     /// The call that this answers.
     pub call_id: String,
-    /// The value that the call's promise settles with; `None` is `undefined`. An unknown error code is read as
-    /// `tool_error`.
-    pub result: Result<Option<Json>, ExecuteError>,
+    /// The value that the call's promise settles with: JSON or `undefined`. An unknown error code is read as `tool_error`.
+    pub result: Result<Value, ExecuteError>,
 }
 
 impl Body for ToolResult {
     const TYPE: &'static str = "tool_result";
 
     fn read(fields: &mut Fields) -> Result<Self, Fault> {
-        Ok(Self { call_id: fields.string("callId")?, result: read_outcome(fields, ErrorCode::ToolError)? })
+        let call_id = fields.string("callId")?;
+        let result = read_outcome(fields, ErrorCode::ToolError, |fields| match fields.attachments.result.take() {
+            Some(value) => Ok(value),
+            None => Value::from_json(fields.object.remove("result").as_ref(), "result")
+                .map_err(|error| Fault::Unreadable(error.to_string())),
+        })?;
+        Ok(Self { call_id, result })
     }
 
+    /// A value that is not JSON fails the call.
     fn write(&self, message: &mut Writer<'_>) {
         message.field("callId", &self.call_id);
-        message.field("ok", &self.result.is_ok());
-        write_outcome(message, &self.result);
+        let failure = match &self.result {
+            Ok(value) => match message.result(value) {
+                Ok(()) => return,
+                Err(reason) => &cannot_cross("tool result", reason),
+            },
+            Err(error) => error,
+        };
+        message.field("ok", &false);
+        message.field("error", failure);
+    }
+
+    fn value(&self) -> Option<&Value> {
+        self.result.as_ref().ok()
     }
 }
 
@@ -276,11 +332,13 @@ impl Body for Done {
 
     fn read(fields: &mut Fields) -> Result<Self, Fault> {
         let id = fields.string("id")?;
-        let outcome = read_outcome(fields, ErrorCode::InternalError)?;
+        let outcome = read_outcome(fields, ErrorCode::InternalError, |fields| Ok(fields.object.remove("result")))?;
         let duration = fields.duration("durationMs")?;
         let logs = fields.array("logs")?.into_iter().enumerate();
         let logs = logs.map(|(number, line)| string(line).ok_or_else(|| wrong(format!("logs[{number}]"), A_STRING)));
-        Ok(Self { id, result: ExecuteResult { outcome, logs: logs.collect::<Result<_, _>>()?, duration } })
+        let logs = logs.collect::<Result<_, _>>()?;
+        let usage = Usage::read(fields.object.remove("usage"));
+        Ok(Self { id, result: ExecuteResult { outcome, logs, duration, usage } })
     }
 
     fn write(&self, message: &mut Writer<'_>) {
@@ -289,16 +347,21 @@ impl Body for Done {
         message.duration("durationMs", self.result.duration);
         message.field("logs", &self.result.logs);
         write_outcome(message, &self.result.outcome);
+        message.optional("usage", self.result.usage.known());
     }
 }
 
 // ---- Outcomes -------------------------------------------------------------------------------------
 
 /// `ok` with `result` or `error`. An unknown error code is read as `unknown`.
-fn read_outcome(fields: &mut Fields, unknown: ErrorCode) -> Result<Result<Option<Json>, ExecuteError>, Fault> {
+fn read_outcome<T>(
+    fields: &mut Fields,
+    unknown: ErrorCode,
+    result: impl FnOnce(&mut Fields) -> Result<T, Fault>,
+) -> Result<Result<T, ExecuteError>, Fault> {
     let ok = fields.boolean("ok")?;
     match (ok, fields.object.get("error").is_some_and(|error| !error.is_null())) {
-        (true, false) => Ok(Ok(fields.object.remove("result"))),
+        (true, false) => result(fields).map(Ok),
         (true, true) => Err(Fault::OkWithError),
         (false, _) => {
             let mut error = fields.object("error")?;
@@ -324,11 +387,7 @@ fn write_outcome(message: &mut Writer<'_>, outcome: &Result<Option<Json>, Execut
 const LONG_MESSAGE: usize = 200;
 
 /// What to send instead of an outcome whose message was too long; `None` if nothing would be shorter.
-pub(super) fn shortened(
-    outcome: &Result<Option<Json>, ExecuteError>,
-    what: &str,
-    too_long: TooLong,
-) -> Option<ExecuteError> {
+pub(super) fn shortened<T>(outcome: &Result<T, ExecuteError>, what: &str, too_long: TooLong) -> Option<ExecuteError> {
     match outcome {
         Ok(_) => Some(cannot_cross(what, too_long)),
         Err(error) if error.message.len() > LONG_MESSAGE => Some(ExecuteError::new(error.code, too_long.to_string())),

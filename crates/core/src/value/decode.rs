@@ -4,16 +4,17 @@
 use super::BigInt;
 use super::error::{Foreign, Reason};
 use super::graph::{Datum, ErrorNode, FunctionKind, Graph, HostFunction, Node, NodeId, Primitive, ViewKind};
-use super::wire::{self, Budget, Keys, Reader};
+use super::wire::{self, Keys, Reader};
+use crate::budget::Meter;
 
-pub(super) fn decode(bytes: &[u8], budget: usize) -> Result<Graph, Reason> {
+pub(super) fn decode(bytes: &[u8], meter: &mut Meter<'_>) -> Result<Graph, Reason> {
     let mut decoder = Decoder {
         reader: Reader::new(bytes),
         keys: Keys::default(),
         keys_begun: 0,
         nodes: Vec::new(),
         open: Vec::new(),
-        budget: Budget::new(budget),
+        meter,
     };
     let root = decoder.datum()?;
     while let Some(open) = decoder.open.last().copied() {
@@ -25,7 +26,7 @@ pub(super) fn decode(bytes: &[u8], budget: usize) -> Result<Graph, Reason> {
     Ok(Graph::from_parts(decoder.nodes, root))
 }
 
-struct Decoder<'a> {
+struct Decoder<'a, 'm, 's> {
     reader: Reader<'a>,
     keys: Keys<'a>,
     keys_begun: usize,
@@ -33,7 +34,7 @@ struct Decoder<'a> {
     nodes: Vec<Node>,
     /// Objects whose parts are being read, innermost last.
     open: Vec<Open>,
-    budget: Budget,
+    meter: &'m mut Meter<'s>,
 }
 
 /// An object that is being read, and how many of its parts are left.
@@ -47,7 +48,7 @@ enum Open {
     Cause(NodeId),
 }
 
-impl Decoder<'_> {
+impl Decoder<'_, '_, '_> {
     /// Reads one part of the innermost object, and updates its state first: a part that is an object becomes the
     /// innermost.
     fn part(&mut self, open: Open) -> Result<(), Reason> {
@@ -60,10 +61,10 @@ impl Decoder<'_> {
                     items.push(item);
                 }
             }
-            Open::Members(node) => match self.keys.read(&mut self.reader, &mut self.keys_begun, &mut self.budget)? {
+            Open::Members(node) => match self.keys.read(&mut self.reader, &mut self.keys_begun, self.meter)? {
                 None => self.close(),
                 Some(key) => {
-                    self.budget.spend(size_of::<(String, Datum)>() + key.len())?;
+                    self.meter.spend(size_of::<(String, Datum)>() + key.len())?;
                     let member = self.datum()?;
                     if let Node::Object(members) | Node::SparseArray(_, members) = self.node(node) {
                         members.push((key.to_owned(), member));
@@ -113,7 +114,7 @@ impl Decoder<'_> {
 
     /// Reads a primitive, a reference, or the beginning of an object.
     fn datum(&mut self) -> Result<Datum, Reason> {
-        self.budget.spend(size_of::<Datum>())?;
+        self.meter.spend(size_of::<Datum>())?;
         let tag = self.reader.byte()?;
         let node = match tag {
             wire::REFERENCE => {
@@ -174,7 +175,7 @@ impl Decoder<'_> {
             wire::STRING => Primitive::String(self.string()?),
             wire::BIGINT => {
                 let len = self.reader.count()?;
-                self.budget.spend(len)?;
+                self.meter.spend(len)?;
                 Primitive::BigInt(BigInt::from_le_bytes(self.reader.bytes(len)?))
             }
             _ => return Err(Reason::InvalidFormat),
@@ -182,7 +183,7 @@ impl Decoder<'_> {
     }
 
     fn error(&mut self) -> Result<Datum, Reason> {
-        self.budget.spend(size_of::<ErrorNode>())?;
+        self.meter.spend(size_of::<ErrorNode>())?;
         let mut error = ErrorNode { name: self.string()?, ..ErrorNode::default() };
         let parts = self.reader.byte()?;
         if parts & wire::ERROR_MESSAGE != 0 {
@@ -205,7 +206,7 @@ impl Decoder<'_> {
             return Err(Reason::InvalidFormat);
         }
         let bytes = self.reader.bytes(len as usize)?;
-        self.budget.spend(bytes.len())?;
+        self.meter.spend(bytes.len())?;
         Ok(Node::Buffer { bytes: bytes.to_vec(), max_len })
     }
 
@@ -230,7 +231,7 @@ impl Decoder<'_> {
     }
 
     fn add(&mut self, node: Node) -> Result<NodeId, Reason> {
-        self.budget.spend(size_of::<Node>())?;
+        self.meter.spend(size_of::<Node>())?;
         let id = self.next_id(0)?;
         self.nodes.push(node);
         Ok(id)
@@ -249,7 +250,7 @@ impl Decoder<'_> {
 
     fn string(&mut self) -> Result<String, Reason> {
         let text = self.reader.string()?;
-        self.budget.spend(text.len())?;
+        self.meter.spend(text.len())?;
         Ok(text.to_owned())
     }
 }

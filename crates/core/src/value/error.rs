@@ -1,5 +1,6 @@
 //! Why a value cannot cross between guest and host.
 
+use crate::budget::{Exhausted, Refused};
 use crate::text::bytes_text;
 
 use super::MAX_JSON_DEPTH;
@@ -30,6 +31,12 @@ pub enum Reason {
     /// The value takes more of the host's memory than this many bytes.
     #[error("is too large to cross: it takes more than {} of the host's memory; pass less, or page it", bytes_text(*.0 as u64))]
     TooLarge(usize),
+    /// Together with what is kept already, the value takes more of the host's memory than the budget has.
+    #[error("takes more of the host's memory than is left: {0}")]
+    Exhausted(Exhausted),
+    /// The conversion was stopped.
+    #[error("was not converted: it was stopped")]
+    Stopped,
     /// Arrays and objects nest deeper than [`MAX_JSON_DEPTH`].
     #[error("nests deeper than {MAX_JSON_DEPTH} levels")]
     TooDeep,
@@ -91,6 +98,16 @@ pub enum Reason {
     /// Tagged JSON has a `$ref`, and no object with this `$id`.
     #[error("has a $ref to the unknown $id {0}")]
     UnknownId(u64),
+}
+
+impl From<Refused> for Reason {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::TooLarge(limit) => Self::TooLarge(limit),
+            Refused::Exhausted(exhausted) => Self::Exhausted(exhausted),
+            Refused::Stopped => Self::Stopped,
+        }
+    }
 }
 
 /// The kinds of guest values that JSON cannot hold. The discriminant is the kind byte of [the format](super#format).

@@ -575,7 +575,8 @@ impl NodeId {
         Self(u32::try_from(index).unwrap_or(u32::MAX))
     }
 
-    pub(super) fn index(self) -> usize {
+    /// The position of the object among the [`nodes`](Graph::nodes).
+    pub fn index(self) -> usize {
         self.0 as usize
     }
 }

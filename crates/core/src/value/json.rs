@@ -8,7 +8,8 @@ use serde_json::{Map, Number, Value as Json};
 
 use super::MAX_JSON_DEPTH;
 use super::error::{Foreign, Reason, SerializationError};
-use super::wire::{self, Budget, Keys, Reader, put_f64, put_int, put_key, put_string, put_varint};
+use super::wire::{self, Keys, Reader, put_f64, put_int, put_key, put_string, put_varint};
+use crate::budget::Meter;
 
 // ---- JSON to a value ----------------------------------------------------------------------------
 
@@ -67,18 +68,43 @@ fn encode_number(number: &Number, out: &mut Vec<u8>) {
 // ---- A value to JSON ----------------------------------------------------------------------------
 
 /// What one JSON value, one member and one object take on the host besides their text, in bytes: rough upper bounds.
-const NODE_COST: usize = size_of::<Json>();
-const MEMBER_COST: usize = size_of::<String>() + 3 * size_of::<usize>();
-const OBJECT_COST: usize = size_of::<Map<String, Json>>();
+pub(crate) const NODE_COST: usize = size_of::<Json>();
+pub(crate) const MEMBER_COST: usize = size_of::<String>() + 3 * size_of::<usize>();
+pub(crate) const OBJECT_COST: usize = size_of::<Map<String, Json>>();
 
-pub(super) fn decode(bytes: &[u8], what: &str, budget: usize) -> Result<Option<Json>, SerializationError> {
+/// What a tree of JSON takes on the host, by the same count as one that is read. The depth of the tree is bounded.
+pub(crate) fn cost(json: &Json) -> usize {
+    NODE_COST
+        + match json {
+            Json::String(text) => text.len(),
+            Json::Array(items) => items.iter().map(cost).sum(),
+            Json::Object(members) => {
+                let members = members.iter().map(|(key, member)| MEMBER_COST + key.len() + cost(member));
+                OBJECT_COST + members.sum::<usize>()
+            }
+            _ => 0,
+        }
+}
+
+/// About how many bytes a value takes as JSON text. The depth of the tree is bounded.
+pub(crate) fn size(json: &Json) -> usize {
+    match json {
+        Json::Null | Json::Bool(_) => 4,
+        Json::Number(_) => 2,
+        Json::String(text) => 2 + text.len(),
+        Json::Array(items) => 2 + items.iter().map(|item| 1 + size(item)).sum::<usize>(),
+        Json::Object(members) => 2 + members.iter().map(|(key, member)| 4 + key.len() + size(member)).sum::<usize>(),
+    }
+}
+
+pub(super) fn decode(bytes: &[u8], what: &str, meter: &mut Meter<'_>) -> Result<Option<Json>, SerializationError> {
     let mut decoder = Decoder {
         at: Cursor { reader: Reader::new(bytes), containers: 0, keys: 0 },
         containers: Vec::new(),
         keys: Keys::default(),
         path: Vec::new(),
         members_hint: 0,
-        budget: Budget::new(budget),
+        meter,
     };
     let read = decoder.value().and_then(|value| match value {
         _ if !decoder.at.reader.is_at_end() => Err(Reason::InvalidFormat),
@@ -87,6 +113,84 @@ pub(super) fn decode(bytes: &[u8], what: &str, budget: usize) -> Result<Option<J
         Read::Hole => Err(Reason::InvalidFormat),
     });
     read.map_err(|reason| SerializationError::new(path_text(what, &decoder.path), reason))
+}
+
+/// Appends a value without references as text. Recurses at most [`MAX_JSON_DEPTH`] deep.
+pub(super) fn write(bytes: &[u8], text: &mut Vec<u8>) -> Result<(), Reason> {
+    let mut writer = TextWriter { reader: Reader::new(bytes), keys: Vec::new(), text };
+    writer.value(0)?;
+    if writer.reader.is_at_end() { Ok(()) } else { Err(Reason::InvalidFormat) }
+}
+
+struct TextWriter<'a, 't> {
+    reader: Reader<'a>,
+    keys: Vec<&'a str>,
+    text: &'t mut Vec<u8>,
+}
+
+impl TextWriter<'_, '_> {
+    fn value(&mut self, depth: usize) -> Result<(), Reason> {
+        match self.reader.byte()? {
+            wire::NULL => self.text.extend_from_slice(b"null"),
+            wire::FALSE => self.text.extend_from_slice(b"false"),
+            wire::TRUE => self.text.extend_from_slice(b"true"),
+            wire::INT => {
+                let int = self.reader.int()?;
+                self.put(&int);
+            }
+            wire::F64 => {
+                let number = number(self.reader.f64()?)?;
+                self.put(&number);
+            }
+            wire::STRING => {
+                let string = self.reader.string()?;
+                self.put(string);
+            }
+            wire::ARRAY | wire::OBJECT if depth == MAX_JSON_DEPTH => return Err(Reason::TooDeep),
+            wire::ARRAY => self.array(depth)?,
+            wire::OBJECT => self.object(depth)?,
+            _ => return Err(Reason::InvalidFormat),
+        }
+        Ok(())
+    }
+
+    fn array(&mut self, depth: usize) -> Result<(), Reason> {
+        self.text.push(b'[');
+        for index in 0..self.reader.count()? {
+            if index > 0 {
+                self.text.push(b',');
+            }
+            self.value(depth + 1)?;
+        }
+        self.text.push(b']');
+        Ok(())
+    }
+
+    fn object(&mut self, depth: usize) -> Result<(), Reason> {
+        self.text.push(b'{');
+        let mut separator = None;
+        loop {
+            let key = match self.reader.varint()? {
+                wire::KEY_END => break,
+                wire::KEY_NEW => {
+                    let key = self.reader.string()?;
+                    self.keys.push(key);
+                    key
+                }
+                known => self.keys.get((known - wire::KEY_KNOWN) as usize).copied().ok_or(Reason::InvalidFormat)?,
+            };
+            self.text.extend(separator.replace(b','));
+            self.put(key);
+            self.text.push(b':');
+            self.value(depth + 1)?;
+        }
+        self.text.push(b'}');
+        Ok(())
+    }
+
+    fn put(&mut self, part: &(impl serde::Serialize + ?Sized)) {
+        serde_json::to_writer(&mut *self.text, part).expect("a primitive, into memory");
+    }
 }
 
 /// A position in the bytes, and how many containers and distinct keys precede it.
@@ -115,19 +219,19 @@ enum Read {
 }
 
 /// Reads recursively; `path` is as long as the recursion is deep.
-struct Decoder<'a> {
+struct Decoder<'a, 'm, 's> {
     at: Cursor<'a>,
     containers: Vec<Container<'a>>,
     keys: Keys<'a>,
     path: Vec<Step<'a>>,
     /// How many members the last object had: the next one likely has as many.
     members_hint: usize,
-    budget: Budget,
+    meter: &'m mut Meter<'s>,
 }
 
-impl<'a> Decoder<'a> {
+impl<'a> Decoder<'a, '_, '_> {
     fn value(&mut self) -> Result<Read, Reason> {
-        self.budget.spend(NODE_COST)?;
+        self.meter.spend(NODE_COST)?;
         let start = self.at;
         let reader = &mut self.at.reader;
         Ok(Read::Json(match reader.byte()? {
@@ -140,7 +244,7 @@ impl<'a> Decoder<'a> {
             wire::F64 => number(reader.f64()?)?,
             wire::STRING => {
                 let text = reader.string()?;
-                self.budget.spend(text.len())?;
+                self.meter.spend(text.len())?;
                 Json::String(text.to_owned())
             }
             wire::ARRAY => self.container(start, Self::array)?,
@@ -169,7 +273,7 @@ impl<'a> Decoder<'a> {
 
     fn array(&mut self) -> Result<Json, Reason> {
         let len = self.at.reader.count()?;
-        let mut items = Vec::with_capacity(len.min(self.budget.left() / NODE_COST));
+        let mut items = Vec::with_capacity(len.min(self.meter.left() / NODE_COST));
         for index in 0..len {
             self.path.push(Step::Index(index));
             match self.value()? {
@@ -183,13 +287,13 @@ impl<'a> Decoder<'a> {
     }
 
     fn object(&mut self) -> Result<Json, Reason> {
-        self.budget.spend(OBJECT_COST)?;
+        self.meter.spend(OBJECT_COST)?;
         let mut members = Map::with_capacity(self.members_hint.min(16));
-        while let Some(key) = self.keys.read(&mut self.at.reader, &mut self.at.keys, &mut self.budget)? {
+        while let Some(key) = self.keys.read(&mut self.at.reader, &mut self.at.keys, self.meter)? {
             self.path.push(Step::Key(key));
             match self.value()? {
                 Read::Json(json) => {
-                    self.budget.spend(MEMBER_COST + key.len())?;
+                    self.meter.spend(MEMBER_COST + key.len())?;
                     members.insert(key.to_owned(), json);
                 }
                 Read::Undefined => {}
@@ -281,7 +385,7 @@ mod tests {
     const BUDGET: usize = 1 << 20;
 
     fn decoded(bytes: &[u8]) -> Result<Option<Json>, SerializationError> {
-        decode(bytes, "result", BUDGET)
+        decode(bytes, "result", &mut Meter::alone(BUDGET))
     }
 
     fn error(path: &str, reason: Reason) -> Result<Option<Json>, SerializationError> {
@@ -415,7 +519,7 @@ mod tests {
 
         #[test]
         fn any_bytes_are_a_value_or_an_error(bytes in prop::collection::vec(0_u8..16, 0..64)) {
-            let _ = decode(&bytes, "value", BUDGET);
+            let _ = decode(&bytes, "value", &mut Meter::alone(BUDGET));
         }
     }
 }

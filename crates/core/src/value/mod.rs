@@ -77,16 +77,22 @@ mod encode;
 mod error;
 mod graph;
 mod json;
+mod parse;
 mod tagged;
-mod wire;
+pub mod wire;
 
 use std::fmt;
 
 use serde_json::Value as Json;
 
+use crate::budget::Meter;
+
 pub use bigint::{BigInt, ParseBigIntError};
 pub use error::{Foreign, Reason, SerializationError};
 pub use graph::{Datum, ErrorNode, FunctionKind, Graph, HostFunction, Node, NodeId, Primitive, ViewKind};
+pub(crate) use json::{MEMBER_COST, NODE_COST, cost as json_cost, size as json_size};
+pub use parse::{JsonError, parse_json};
+pub(crate) use parse::{Seed, ValueSeed, parse_with};
 
 /// The maximum nesting of arrays and objects in JSON, in both directions.
 ///
@@ -134,7 +140,28 @@ impl Value {
     /// Fails at the first part that is not JSON, with the path to it; where the value nests deeper than
     /// [`MAX_JSON_DEPTH`]; where it exceeds `budget`; and where the bytes are not in this format.
     pub fn to_json(&self, what: &str, budget: usize) -> Result<Option<Json>, SerializationError> {
-        json::decode(&self.0, what, budget)
+        self.to_json_metered(what, &mut Meter::alone(budget))
+    }
+
+    /// [`to_json`](Self::to_json), charged to a meter.
+    ///
+    /// # Errors
+    /// As [`to_json`](Self::to_json), and where the meter refuses.
+    pub fn to_json_metered(&self, what: &str, meter: &mut Meter<'_>) -> Result<Option<Json>, SerializationError> {
+        json::decode(&self.0, what, meter)
+    }
+
+    /// Appends the value as JSON text, if it is JSON and no part is a reference.
+    ///
+    /// # Errors
+    /// Something else; a part of the text was appended.
+    pub fn write_json(&self, text: &mut Vec<u8>) -> Result<(), Reason> {
+        json::write(&self.0, text)
+    }
+
+    /// Whether it is `undefined`.
+    pub fn is_undefined(&self) -> bool {
+        *self.0 == [wire::UNDEFINED]
     }
 
     /// Decodes the whole value. `what` and `budget` as in [`to_json`](Self::to_json); no value takes more than some fifty
@@ -143,7 +170,15 @@ impl Value {
     /// # Errors
     /// Fails where the value exceeds `budget`, where it has a tag 11, and where the bytes are not in this format.
     pub fn to_graph(&self, what: &str, budget: usize) -> Result<Graph, SerializationError> {
-        decode::decode(&self.0, budget).map_err(|reason| SerializationError::new(what, reason))
+        self.to_graph_metered(what, &mut Meter::alone(budget))
+    }
+
+    /// [`to_graph`](Self::to_graph), charged to a meter.
+    ///
+    /// # Errors
+    /// As [`to_graph`](Self::to_graph), and where the meter refuses.
+    pub fn to_graph_metered(&self, what: &str, meter: &mut Meter<'_>) -> Result<Graph, SerializationError> {
+        decode::decode(&self.0, meter).map_err(|reason| SerializationError::new(what, reason))
     }
 }
 

@@ -1,45 +1,50 @@
 //! The byte format of values: its tags, and reading and writing of lengths, numbers, strings and keys.
 //!
-//! [`super::json`], [`super::decode`] and [`super::encode`] read and write whole values.
+//! The tags and the functions that write are public for engines, which write the values of their guests.
+//! `super::json`, `super::decode` and `super::encode` read and write whole values.
+
+// The tags are described in the table of `super`.
+#![allow(missing_docs)]
 
 use std::collections::HashMap;
 
 use super::error::Reason;
+use crate::budget::Meter;
 
-pub(super) const UNDEFINED: u8 = 0;
-pub(super) const NULL: u8 = 1;
-pub(super) const FALSE: u8 = 2;
-pub(super) const TRUE: u8 = 3;
-pub(super) const INT: u8 = 4;
-pub(super) const F64: u8 = 5;
-pub(super) const STRING: u8 = 6;
-pub(super) const ARRAY: u8 = 7;
-pub(super) const OBJECT: u8 = 8;
-pub(super) const HOLE: u8 = 9;
-pub(super) const REFERENCE: u8 = 10;
-pub(super) const FOREIGN: u8 = 11;
-pub(super) const BIGINT: u8 = 12;
-pub(super) const DATE: u8 = 13;
-pub(super) const MAP: u8 = 14;
-pub(super) const SET: u8 = 15;
-pub(super) const REGEXP: u8 = 16;
-pub(super) const ERROR: u8 = 17;
-pub(super) const BUFFER: u8 = 18;
-pub(super) const VIEW: u8 = 19;
-pub(super) const BOXED: u8 = 20;
-pub(super) const SPARSE: u8 = 21;
-pub(super) const FUNCTION: u8 = 22;
-pub(super) const PROMISE: u8 = 23;
+pub const UNDEFINED: u8 = 0;
+pub const NULL: u8 = 1;
+pub const FALSE: u8 = 2;
+pub const TRUE: u8 = 3;
+pub const INT: u8 = 4;
+pub const F64: u8 = 5;
+pub const STRING: u8 = 6;
+pub const ARRAY: u8 = 7;
+pub const OBJECT: u8 = 8;
+pub const HOLE: u8 = 9;
+pub const REFERENCE: u8 = 10;
+pub const FOREIGN: u8 = 11;
+pub const BIGINT: u8 = 12;
+pub const DATE: u8 = 13;
+pub const MAP: u8 = 14;
+pub const SET: u8 = 15;
+pub const REGEXP: u8 = 16;
+pub const ERROR: u8 = 17;
+pub const BUFFER: u8 = 18;
+pub const VIEW: u8 = 19;
+pub const BOXED: u8 = 20;
+pub const SPARSE: u8 = 21;
+pub const FUNCTION: u8 = 22;
+pub const PROMISE: u8 = 23;
 
 /// The parts of an [`ERROR`], as bits.
-pub(super) const ERROR_MESSAGE: u8 = 1;
-pub(super) const ERROR_STACK: u8 = 2;
-pub(super) const ERROR_CAUSE: u8 = 4;
+pub const ERROR_MESSAGE: u8 = 1;
+pub const ERROR_STACK: u8 = 2;
+pub const ERROR_CAUSE: u8 = 4;
 
 /// A key is [`KEY_NEW`] and its text, or [`KEY_KNOWN`] plus its number; [`KEY_END`] ends the object.
-pub(super) const KEY_END: u32 = 0;
-pub(super) const KEY_NEW: u32 = 1;
-pub(super) const KEY_KNOWN: u32 = 2;
+pub const KEY_END: u32 = 0;
+pub const KEY_NEW: u32 = 1;
+pub const KEY_KNOWN: u32 = 2;
 
 /// The bytes end early or are not in the format: [`Reason::InvalidFormat`], without its size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,7 +119,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-pub(super) fn put_varint(out: &mut Vec<u8>, mut value: u32) {
+/// A length or number: LEB128.
+pub fn put_varint(out: &mut Vec<u8>, mut value: u32) {
     while value >= 0x80 {
         out.push((value & 0x7f) as u8 | 0x80);
         value >>= 7;
@@ -122,18 +128,20 @@ pub(super) fn put_varint(out: &mut Vec<u8>, mut value: u32) {
     out.push(value as u8);
 }
 
-pub(super) fn put_int(out: &mut Vec<u8>, value: i32) {
+/// A tag and an integer.
+pub fn put_int(out: &mut Vec<u8>, value: i32) {
     out.push(INT);
     put_varint(out, (value << 1 ^ value >> 31).cast_unsigned());
 }
 
-pub(super) fn put_f64(out: &mut Vec<u8>, value: f64) {
+/// A tag and a number.
+pub fn put_f64(out: &mut Vec<u8>, value: f64) {
     out.push(F64);
     out.extend_from_slice(&value.to_le_bytes());
 }
 
-/// As an integer if it is one of 32 bits; negative zero is not.
-pub(super) fn put_number(out: &mut Vec<u8>, value: f64) {
+/// A tag and a number: as an integer if it is one of 32 bits; negative zero is not.
+pub fn put_number(out: &mut Vec<u8>, value: f64) {
     let integer = value as i32;
     if f64::from(integer).to_bits() == value.to_bits() {
         put_int(out, integer);
@@ -143,7 +151,7 @@ pub(super) fn put_number(out: &mut Vec<u8>, value: f64) {
 }
 
 /// A length and UTF-8, without a tag. No string on the host is as long as 4 GiB: it would not fit in a guest.
-pub(super) fn put_string(out: &mut Vec<u8>, text: &str) {
+pub fn put_string(out: &mut Vec<u8>, text: &str) {
     put_varint(out, u32::try_from(text.len()).unwrap_or(u32::MAX));
     out.extend_from_slice(text.as_bytes());
 }
@@ -171,14 +179,14 @@ impl<'a> Keys<'a> {
         &mut self,
         reader: &mut Reader<'a>,
         begun: &mut usize,
-        budget: &mut Budget,
+        meter: &mut Meter<'_>,
     ) -> Result<Option<&'a str>, Reason> {
         match reader.varint()? {
             KEY_END => Ok(None),
             KEY_NEW => {
                 let key = reader.string()?;
                 if *begun == self.0.len() {
-                    budget.spend(size_of::<&str>())?;
+                    meter.spend(size_of::<&str>())?;
                     self.0.push(key);
                 }
                 *begun += 1;
@@ -189,27 +197,6 @@ impl<'a> Keys<'a> {
                 key.copied().map(Some).ok_or(Reason::InvalidFormat)
             }
         }
-    }
-}
-
-/// How much of the host's memory a value may take, in bytes.
-pub(super) struct Budget {
-    total: usize,
-    left: usize,
-}
-
-impl Budget {
-    pub(super) fn new(total: usize) -> Self {
-        Self { total, left: total }
-    }
-
-    pub(super) fn left(&self) -> usize {
-        self.left
-    }
-
-    pub(super) fn spend(&mut self, cost: usize) -> Result<(), Reason> {
-        self.left = self.left.checked_sub(cost).ok_or(Reason::TooLarge(self.total))?;
-        Ok(())
     }
 }
 

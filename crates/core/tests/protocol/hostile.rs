@@ -16,6 +16,7 @@ use execbox_core::protocol::{
     Attachments, CloseReason, Done, Execute, HostMessage, HostOptions, HostSession, LineError, Message as _,
     Misbehaviour, RunnerMessage, RunnerSession, Started, TooLong, ToolResult, WireCall, decode_line,
 };
+use execbox_core::usage::Usage;
 use execbox_core::value::Value;
 use serde_json::{Value as Json, json};
 
@@ -51,7 +52,7 @@ fn call(call_id: &str, tool: &str) -> RunnerMessage {
 }
 
 fn done(id: &str, outcome: Result<Option<Json>, ExecuteError>) -> RunnerMessage {
-    let result = ExecuteResult { outcome, logs: vec!["line".into()], duration: ms(1) };
+    let result = ExecuteResult { outcome, logs: vec!["line".into()], duration: ms(1), usage: Usage::default() };
     RunnerMessage::Done(Done { id: id.into(), result })
 }
 
@@ -89,7 +90,7 @@ fn everything_after_the_first_done_is_ignored() {
     host.handle_message(done("exec-1", Ok(Some(json!(1)))), ms(2));
     host.handle_message(done("exec-1", Ok(Some(json!(2)))), ms(2));
     host.handle_message(call("call-2", "tools.echo"), ms(2));
-    host.settle(CallId(1), Ok(None));
+    host.settle(CallId(1), Ok(None), ms(1));
     host.cancel(Stop::Cancelled(None), ms(3));
     host.handle_misbehaviour(LineError::NotUtf8, ms(3));
     let outputs = outputs(&mut host);
@@ -167,7 +168,7 @@ fn a_call_id_is_accepted_once() {
         let mut host = host();
         host.handle_message(call("call-1", "tools.echo"), ms(1));
         if answered {
-            host.settle(CallId(1), Ok(None));
+            host.settle(CallId(1), Ok(None), ms(1));
         }
         host.handle_message(call("call-1", "tools.echo"), ms(1));
         assert_eq!(host.misbehaviour(), Some(&Misbehaviour::DuplicateCall("call-1".into())));
@@ -208,14 +209,17 @@ fn only_the_first_answer_to_a_pending_call_is_sent() {
     host.handle_message(call("x", "tools.echo"), ms(1));
     host.handle_message(call("y", "tools.echo"), ms(1));
     assert_eq!(outputs(&mut host).len(), 2);
-    host.settle(CallId(2), Ok(Some(json!(2))));
-    host.settle(CallId(2), Ok(Some(json!("again"))));
-    host.settle(CallId(9), Ok(None));
+    host.settle(CallId(2), Ok(Some(json!(2))), ms(1));
+    host.settle(CallId(2), Ok(Some(json!("again"))), ms(1));
+    host.settle(CallId(9), Ok(None), ms(1));
     let sent = outputs(&mut host);
     let [HostOutput::Send(HostMessage::ToolResult(answer))] = &sent[..] else { panic!("{sent:?}") };
-    assert_eq!(*answer, ToolResult { call_id: "y".into(), result: Ok(Some(json!(2))) });
+    assert_eq!(
+        *answer,
+        ToolResult { call_id: "y".into(), result: Ok(Value::from_json(Some(&json!(2)), "result").unwrap()) }
+    );
     host.cancel(Stop::Cancelled(None), ms(2));
-    host.settle(CallId(1), Ok(None));
+    host.settle(CallId(1), Ok(None), ms(1));
     host.handle_message(call("z", "tools.echo"), ms(2));
     let sent = outputs(&mut host);
     let [HostOutput::CancelCalls, HostOutput::Send(HostMessage::Cancel(cancel))] = &sent[..] else {
@@ -230,7 +234,7 @@ fn codes_of_failed_tools_are_accepted_only_if_a_tool_failed() {
         let mut host = host();
         if failed {
             host.handle_message(call("call-1", "tools.echo"), ms(1));
-            host.settle(CallId(1), Err(ExecuteError::new(code, "m")));
+            host.settle(CallId(1), Err(ExecuteError::new(code, "m")), ms(1));
         }
         host.handle_message(done("exec-1", Err(ExecuteError::new(code, "m"))), ms(1));
         finished(&mut host).error().unwrap().code
@@ -297,7 +301,7 @@ fn memory_for_calls_does_not_grow_with_their_number() {
         for number in calls {
             let tool = if number % 2 == 0 { "tools.echo" } else { "tools.nope" };
             host.handle_message(call(&format!("call-{number:09}"), tool), ms(1));
-            host.settle(CallId(number / 2 + 1), Ok(None));
+            host.settle(CallId(number / 2 + 1), Ok(None), ms(1));
             assert!(!outputs(&mut host).is_empty());
         }
         format!("{host:?}").len()
@@ -320,13 +324,14 @@ fn inputs_of_calls_in_flight_are_bounded() {
     };
     for number in 1..=20 {
         host.handle_message(call(number), ms(1));
-        host.settle(CallId(number), Ok(None));
+        host.settle(CallId(number), Ok(None), ms(1));
     }
     assert_eq!(host.misbehaviour(), None, "answering makes room");
-    for number in 21..=24 {
+    for number in 21..=60 {
         host.handle_message(call(number), ms(1));
     }
-    assert_eq!(host.misbehaviour(), Some(&Misbehaviour::TooMuchInput(4 << 20)));
+    let Some(Misbehaviour::TooMuchInput(exhausted)) = host.misbehaviour() else { panic!("{host:?}") };
+    assert_eq!(exhausted.limit, (2 << 20) + (8 << 20), "twice the limit, and room for messages");
     assert_eq!(finished(&mut host).error().unwrap().code, ErrorCode::InternalError);
 }
 
@@ -468,6 +473,20 @@ fn the_first_close_reason_is_kept() {
     assert_eq!(finished(&mut host).outcome, Ok(None));
 }
 
+#[test]
+fn a_runner_that_its_program_ended_has_reached_the_memory_limit_unless_the_program_was_stopped() {
+    let mut host = host();
+    host.handle_close(CloseReason::OutOfMemory, ms(1));
+    let error = finished(&mut host).outcome.unwrap_err();
+    assert_eq!(error.to_string(), "memory_limit: Execution exceeded its memory limit of 64 MiB");
+    assert!(!host.is_reusable());
+
+    let mut host = self::host();
+    host.cancel(Stop::TimedOut, ms(1));
+    host.handle_close(CloseReason::OutOfMemory, ms(2));
+    assert_eq!(finished(&mut host).outcome.unwrap_err().code, ErrorCode::Timeout);
+}
+
 // ---- A hostile host -----------------------------------------------------------------------------
 
 fn runner() -> RunnerSession {
@@ -527,12 +546,12 @@ fn no_line_is_streamed_after_one_that_was_too_long() {
     runner_outputs(&mut runner);
     let line = |text: &str| Event::Log(LogLine { level: LogLevel::Log, text: text.into() });
     for text in ["a", "b", "c"] {
-        runner.handle_event(line(text));
+        runner.handle_event(line(text), &|| ms(1));
     }
     assert!(matches!(runner.poll_output(), Some(RunnerOutput::Send(RunnerMessage::Log(_)))));
     let Some(RunnerOutput::Send(too_long)) = runner.poll_output() else { panic!() };
     runner.handle_too_long(too_long, TooLong { len: 9, cap: 5 });
-    runner.handle_event(line("d"));
+    runner.handle_event(line("d"), &|| ms(1));
     assert!(runner_outputs(&mut runner).is_empty(), "the host must not see a gap");
     runner.handle_turn(Poll::Ready(Turn::Done(Outcome::Returned(Value::undefined()))), ms(20));
     assert_eq!(last_done(&mut runner).result.logs, ["a", "b", "c", "d"]);
@@ -543,7 +562,9 @@ fn runner_outputs(runner: &mut RunnerSession) -> Vec<RunnerOutput> {
     let mut outputs = Vec::new();
     while let Some(output) = runner.poll_output() {
         match output {
-            RunnerOutput::Compile(job) => runner.handle_compiled(job.compile(&Moves, &|| false), ms(10)),
+            RunnerOutput::Compile(job) => {
+                runner.handle_compiled(job.compile(&Moves, &|| false), Duration::ZERO, ms(10));
+            }
             output => outputs.push(output),
         }
     }
@@ -612,7 +633,7 @@ fn only_the_first_result_settles_a_call() {
     let mut runner = active();
     for number in 1..=2 {
         let call = Call { id: CallId(number), function: FunctionId(0), input: Value::undefined(), now: false };
-        runner.handle_event(Event::Call(call));
+        runner.handle_event(Event::Call(call), &|| ms(1));
     }
     assert_eq!(runner_outputs(&mut runner).len(), 2);
     for call_id in ["call-2", "call-2", "call-3", "call-02"] {
@@ -634,7 +655,7 @@ fn only_the_first_result_settles_a_call() {
 fn an_unreadable_answer_fails_its_call() {
     let mut runner = active();
     let call = Call { id: CallId(1), function: FunctionId(0), input: Value::undefined(), now: false };
-    runner.handle_event(Event::Call(call));
+    runner.handle_event(Event::Call(call), &|| ms(1));
     assert_eq!(runner_outputs(&mut runner).len(), 1);
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
     let line = format!(r#"{{"type":"tool_result","callId":"call-1","ok":true,"result":{deep},"id":"exec-2"}}"#);
@@ -656,12 +677,12 @@ fn call_ids_are_unique_per_connection() {
         Some(RunnerOutput::Send(RunnerMessage::ToolCall(call))) => call.call_id,
         other => panic!("{other:?}"),
     };
-    runner.handle_event(call());
+    runner.handle_event(call(), &|| ms(1));
     let early = call_id(&mut runner);
     receive(&mut runner, json!({"type": "cancel", "id": "exec-1"}));
     runner.handle_message(HostMessage::Execute(execute("exec-2", "return 1")), ms(10));
     runner_outputs(&mut runner);
-    runner.handle_event(call());
+    runner.handle_event(call(), &|| ms(1));
     let late = call_id(&mut runner);
     receive(&mut runner, json!({"type": "tool_result", "callId": early, "ok": true, "result": "late"}));
     assert!(runner_outputs(&mut runner).is_empty(), "the call is not pending any more");
@@ -682,7 +703,7 @@ fn compile_time_counts() {
         assert!(matches!(runner.poll_output(), Some(RunnerOutput::Send(RunnerMessage::Started(_)))));
         assert_eq!(runner.next_timeout(), Some(ms(1010)));
         let Some(RunnerOutput::Compile(job)) = runner.poll_output() else { panic!() };
-        runner.handle_compiled(job.compile(&Moves, &|| false), ms(at));
+        runner.handle_compiled(job.compile(&Moves, &|| false), Duration::ZERO, ms(at));
         last_done(&mut runner).result
     };
     let refused = compiled_at(&invalid, 210);
@@ -708,7 +729,7 @@ fn a_late_compile_result_does_not_start_another_execution() {
     let (first, _) = (begin(), begin());
     runner.handle_message(HostMessage::Execute(execute("exec-1", "return 1")), ms(10));
     while runner.poll_output().is_some() {}
-    runner.handle_compiled(first.compile(&Moves, &|| false), ms(11));
+    runner.handle_compiled(first.compile(&Moves, &|| false), Duration::ZERO, ms(11));
     assert!(runner_outputs(&mut runner).is_empty() && runner.is_active());
 }
 
@@ -745,7 +766,8 @@ fn a_closed_transport_stops_the_guest_and_ends_the_session() {
 fn a_done_that_is_too_long_is_shortened_step_by_step() {
     let long = TooLong { len: 9, cap: 5 };
     let mut runner = runner();
-    let mut result = ExecuteResult { outcome: Ok(Some(json!(1))), logs: vec!["a".into()], duration: ms(1) };
+    let mut result =
+        ExecuteResult { outcome: Ok(Some(json!(1))), logs: vec!["a".into()], duration: ms(1), usage: Usage::default() };
     let mut resend = |result: &ExecuteResult| {
         runner.handle_too_long(RunnerMessage::Done(Done { id: "e".into(), result: result.clone() }), long);
         runner_outputs(&mut runner).pop().map(|output| match output {

@@ -6,6 +6,7 @@ use execbox_core::error::{ErrorCode, ExecuteError, ExecuteResult};
 use execbox_core::program::Limits;
 use execbox_core::protocol::host::{HELLO_TIMEOUT, ModuleHost, ScriptHost};
 use execbox_core::protocol::{Cancel, CloseReason, Execute, HostMessage, ToolResult};
+use execbox_core::value::Value;
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -149,17 +150,30 @@ fn invalid_code_is_started_and_done() {
 
 #[test]
 fn the_runner_keeps_the_timeout() {
-    for moves in ["log log a; spin", "log log a; call hang 1; await"] {
+    for (moves, waits) in
+        [("log log a; spin", ""), ("log log a; call hang 1; await", "; tools.hang has not answered for 1000 ms")]
+    {
         let mut pair = Pair::new(moves);
         let result = pair.run();
-        assert_eq!(result.outcome, Err(timed_out()), "{moves}");
+        let timed_out = ExecuteError { message: timed_out().message + waits, ..timed_out() };
+        assert_eq!(result.outcome, Err(timed_out), "{moves}");
         assert_eq!((result.logs, result.duration), (vec!["a".to_owned()], ms(1000)));
         assert_eq!((pair.now, pair.guest_stopped_at), (ms(1002), Some(ms(1001))));
         assert_eq!(pair.outline().last().unwrap(), "< done exec-1", "the host need not cancel");
         assert!(pair.calls_cancelled_at.is_some() && pair.terminated_at.is_none());
     }
-    let stuck = Pair::new("stall").run().error().unwrap().message.clone();
-    assert!(stuck.contains("no pending tool call"), "{stuck}");
+}
+
+#[test]
+fn a_program_that_would_wait_forever_ends_at_once() {
+    for moves in ["stall", "call echo 1; await; stall"] {
+        let mut pair = Pair::new(moves);
+        let result = pair.run();
+        let error = result.error().unwrap();
+        assert_eq!(error.code, ErrorCode::RuntimeError);
+        assert!(error.message.contains("nothing can settle"), "{error}");
+        assert!(pair.now < ms(100), "{:?}", pair.now);
+    }
 }
 
 #[test]
@@ -326,7 +340,10 @@ fn an_execute_that_repeats_the_active_id_is_ignored() {
 #[test]
 fn unknown_ids_and_repeated_results_are_ignored() {
     let forged = |call_id: &str| {
-        HostMessage::ToolResult(ToolResult { call_id: call_id.into(), result: Ok(Some(json!("forged"))) })
+        HostMessage::ToolResult(ToolResult {
+            call_id: call_id.into(),
+            result: Ok(Value::from_json(Some(&json!("forged")), "result").unwrap()),
+        })
     };
     let mut pair = Pair::new(TWO_CALLS);
     pair.injections = ["call-01", "call-+1", "call-9", "x", ""].map(|id| (3, forged(id))).into();
@@ -341,7 +358,7 @@ fn a_run_with_calls() {
     let mut pair = Pair::<ModuleHost>::playing("log log 1; call echo [1]; await; call echo [2]; await; return it");
     let end = pair.run();
     assert_eq!(end.outcome.unwrap().to_json("result", 1 << 20).unwrap(), Some(json!([2])));
-    assert_eq!(end.memory_used_bytes, Some(4096));
+    assert_eq!(end.usage.peak_memory_bytes, Some(4096));
     assert_eq!(
         pair.outline(),
         [

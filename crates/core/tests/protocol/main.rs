@@ -3,6 +3,7 @@
 
 mod hostile;
 mod joined;
+mod limits;
 mod pair;
 mod runs;
 mod sequences;

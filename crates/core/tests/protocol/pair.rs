@@ -344,7 +344,9 @@ impl<C: Played> Pair<C> {
                         self.runner.handle_too_long(message, error);
                     }
                 }
-                RunnerOutput::Compile(job) => self.runner.handle_compiled(job.compile(&Moves, &|| false), self.now),
+                RunnerOutput::Compile(job) => {
+                    self.runner.handle_compiled(job.compile(&Moves, &|| false), Duration::ZERO, self.now);
+                }
                 RunnerOutput::Start(program) => match Scripted.start(program) {
                     Ok(guest) => self.guest = Some(guest),
                     Err(error) => self.runner.handle_start_error(&error, self.now),
@@ -377,7 +379,8 @@ impl<C: Played> Pair<C> {
             self.guest = None;
         }
         for event in events {
-            self.runner.handle_event(event);
+            let now = self.now;
+            self.runner.handle_event(event, &|| now);
         }
         self.runner.handle_peak_memory(peak);
         self.runner.handle_turn(turn, self.now);
@@ -435,7 +438,7 @@ impl<C: Played> Pair<C> {
             self.reach_host(parcel);
         }
         for (_, pending, answer) in self.calls.extract_if(.., |(at, ..)| *at <= now) {
-            self.host.settle(pending, answer);
+            self.host.settle(pending, answer, self.now);
         }
         if self.cancel_at.take_if(|at| *at <= now).is_some() {
             self.host.cancel(Stop::Cancelled(None), now);

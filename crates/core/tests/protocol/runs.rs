@@ -13,6 +13,7 @@ use execbox_core::protocol::{
     Attachments, CloseReason, CodeCall, CodeDone, CodeNotify, Hello, HostMessage, HostOptions, Message, RunCode,
     RunnerMessage, RunnerSession, Settle, Started,
 };
+use execbox_core::usage::Usage;
 use execbox_core::value::{Graph, Value};
 use execbox_testkit::scripted::Moves;
 use proptest::prelude::*;
@@ -53,7 +54,12 @@ fn notify(bytes: usize) -> RunnerMessage {
 }
 
 fn done(id: &str, outcome: RunOutcome) -> RunnerMessage {
-    RunnerMessage::CodeDone(CodeDone { id: id.into(), outcome, duration: ms(1), memory_used_bytes: Some(7) })
+    RunnerMessage::CodeDone(CodeDone {
+        id: id.into(),
+        outcome,
+        duration: ms(1),
+        usage: Usage { peak_memory_bytes: Some(7), ..Usage::default() },
+    })
 }
 
 /// The outcome, and whether the runner is terminated.
@@ -110,7 +116,7 @@ fn calls_are_settled_once_and_promises_always() {
         settled(Pending::Call(CallId(2))),
         settled(Pending::Promise(0)),
     ] {
-        session.settle(pending, result);
+        session.settle(pending, result, ms(1));
     }
     let sent = outputs(&mut session);
     let pending = |output: &Output<ModuleHost>| match output {
@@ -129,7 +135,7 @@ fn cancelling_sends_cancel_and_terminates_after_the_grace_period() {
         session.cancel(Stop::Cancelled(Some("again".into())), ms(6));
         let asked = outputs(&mut session);
         assert!(matches!(&asked[..], [Output::Call(_), Output::CancelCalls, Output::Send(HostMessage::Cancel(_))]));
-        session.settle(Pending::Call(CallId(1)), Ok(Value::undefined()));
+        session.settle(Pending::Call(CallId(1)), Ok(Value::undefined()), ms(1));
         session.handle_message(call(2), ms(7));
         assert!(outputs(&mut session).is_empty(), "no call begins or settles after cancelling");
         if answered {
@@ -163,7 +169,7 @@ fn the_host_enforces_the_safety_cap() {
 }
 
 #[test]
-fn notifications_before_the_end_are_kept_within_the_memory_limit() {
+fn notifications_before_the_end_are_kept_within_the_budget() {
     let mut session = running();
     session.handle_message(notify(100), ms(2));
     session.handle_close(CloseReason::CutOff, ms(4));
@@ -171,11 +177,11 @@ fn notifications_before_the_end_are_kept_within_the_memory_limit() {
     assert!(matches!(&outputs_then[..], [Output::CancelCalls, Output::Notify(_), Output::Finished(_)]));
 
     let mut flooded = running();
-    for _ in 0..6 {
-        flooded.handle_message(notify(200), ms(2)); // 712 each, of 4096
+    for _ in 0..40 {
+        flooded.handle_message(notify(1 << 20), ms(2)); // of twice 4096 bytes and 8 MiB
     }
     let outputs = outputs(&mut flooded);
-    assert_eq!(outputs.iter().filter(|output| matches!(output, Output::Notify(_))).count(), 5);
+    assert_eq!(outputs.iter().filter(|output| matches!(output, Output::Notify(_))).count(), 8);
     assert!(matches!(outputs.get(1), Some(Output::Terminate)), "{outputs:?}");
 }
 
@@ -192,7 +198,7 @@ fn a_call_number_is_accepted_once() {
 fn call_numbers_increase_and_arguments_are_bounded() {
     let mut session = running();
     session.handle_message(call(7), ms(2));
-    session.settle(Pending::Call(CallId(7)), Ok(Value::undefined()));
+    session.settle(Pending::Call(CallId(7)), Ok(Value::undefined()), ms(1));
     session.handle_message(call(3), ms(2));
     assert!(message(end(&mut session).0).contains("second call with the id"));
 
@@ -206,24 +212,25 @@ fn call_numbers_increase_and_arguments_are_bounded() {
         RunnerMessage::CodeCall(CodeCall { id: "run-1".into(), call })
     };
     let mut session = running();
-    for number in 1..=9 {
+    for number in 1..=40 {
         session.handle_message(large(number), ms(2));
-        session.settle(Pending::Call(CallId(number)), Ok(Value::undefined()));
+        session.settle(Pending::Call(CallId(number)), Ok(Value::undefined()), ms(1));
     }
     assert!(!session.is_finished());
-    for number in 10..=12 {
+    for number in 41..=80 {
         session.handle_message(large(number), ms(2));
     }
     let outputs = outputs(&mut session);
     let Some(Output::Finished(RunEnd { outcome: Err(failure), .. })) = outputs.last() else { panic!("{outputs:?}") };
-    assert_eq!(failure.error.message, "the inputs of the runner's calls in flight exceed 2097152 bytes");
+    let message = &failure.error.message;
+    assert!(message.starts_with("the inputs of the runner's calls in flight exceed their budget: 8 MiB"), "{message}");
 }
 
 #[test]
 fn a_safety_cap_is_accepted_only_after_the_timeout() {
     for (at, is_early) in [(50, true), (1001, false)] {
         let mut session = running();
-        let capped = Stop::TimedOut { stuck: false }.failure(&request().limits);
+        let capped = Stop::TimedOut.failure(&request().limits);
         session.handle_message(done("run-1", Err(capped)), ms(at));
         let failure = end(&mut session).0.unwrap_err();
         assert_eq!((failure.error.is_internal, failure.status == Status::Terminated), (is_early, !is_early), "{at}");
@@ -250,7 +257,7 @@ fn a_malformed_settle_ends_its_run() {
         RunnerOutput::Compile(job) => Some(job),
         _ => None,
     });
-    runner.handle_compiled(compile.unwrap().compile(&Moves, &|| false), ms(2));
+    runner.handle_compiled(compile.unwrap().compile(&Moves, &|| false), Duration::ZERO, ms(2));
     assert!(matches!(runner.poll_output(), Some(RunnerOutput::Start(_))));
     let mut receive = |line: &str| {
         let object = decode_line(line.as_bytes().to_vec()).unwrap();
@@ -277,7 +284,7 @@ fn a_program_that_is_too_long_fails_and_a_long_answer_becomes_an_error() {
 
     let mut session = running();
     session.handle_message(call(1), ms(2));
-    session.settle(Pending::Call(CallId(1)), Ok(Value::undefined()));
+    session.settle(Pending::Call(CallId(1)), Ok(Value::undefined()), ms(1));
     let sent = outputs(&mut session).pop();
     let Some(Output::Send(settle)) = sent else { panic!() };
     session.handle_too_long(settle, too_long, ms(3));
@@ -350,7 +357,7 @@ proptest! {
     #[test]
     fn messages_of_a_run_survive_writing_and_reading(
         value in values(), number in 0_u32..1 << 30, outcome in outcomes(), flag: bool, attachments: bool,
-        memory_used_bytes in proptest::option::of(0_u64..1 << 50),
+        peak_memory_bytes in proptest::option::of(0_u64..1 << 50), calls in 0_u64..1 << 50,
     ) {
         let id = "run-1".to_owned();
         let mut request = request();
@@ -364,6 +371,7 @@ proptest! {
         let notification = Notification { function: FunctionId(number), args: value };
         assert_round_trip(&RunnerMessage::CodeNotify(CodeNotify { id: id.clone(), notification }), attachments);
         let duration = Duration::from_micros(number.into());
-        assert_round_trip(&RunnerMessage::CodeDone(CodeDone { id, outcome, duration, memory_used_bytes }), attachments);
+        let usage = Usage { peak_memory_bytes, calls, ..Usage::default() };
+        assert_round_trip(&RunnerMessage::CodeDone(CodeDone { id, outcome, duration, usage }), attachments);
     }
 }

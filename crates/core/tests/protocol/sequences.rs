@@ -14,10 +14,11 @@ use execbox_core::program::Limits;
 use execbox_core::protocol::host::{ModuleHost, Output as HostOutput, RunEnd, ScriptHost};
 use execbox_core::protocol::runner::Output as RunnerOutput;
 use execbox_core::protocol::{
-    Attachments, Cancel, CloseReason, CodeCall, CodeDone, CodeNotify, Done, Execute, Hello, HostMessage, HostOptions,
-    HostSession, LineDecoder, LineError, Message as _, RunCode, RunnerMessage, RunnerSession, Settle, Started, TooLong,
-    ToolResult, WireCall, WireLog,
+    Attachments, Cancel, Clock, CloseReason, CodeCall, CodeDone, CodeNotify, Done, Execute, Hello, HostMessage,
+    HostOptions, HostSession, LineDecoder, LineError, Message as _, RunCode, RunnerMessage, RunnerSession, Settle,
+    Started, TooLong, ToolResult, WireCall, WireLog,
 };
+use execbox_core::usage::Usage;
 use execbox_core::value::Value;
 use execbox_testkit::scripted::{Moves, Scripted};
 use proptest::prelude::*;
@@ -47,10 +48,12 @@ trait Random: Played {
 }
 
 #[derive(Debug, Clone)]
+#[allow(clippy::large_enum_variant)] // most are messages
 enum ToHost {
     Message(RunnerMessage),
     InvalidFrame,
     Settle(u64, bool),
+    StopClock(bool),
     Cancel,
     Close,
     Wait(u64),
@@ -85,7 +88,10 @@ impl Random for ScriptHost {
         let log = (id(), text())
             .prop_map(|(id, text)| RunnerMessage::Log(WireLog { id, line: LogLine { level: LogLevel::Warn, text } }));
         let done = (id(), outcome(), prop::collection::vec(text(), 0..6)).prop_map(|(id, outcome, logs)| {
-            RunnerMessage::Done(Done { id, result: ExecuteResult { outcome, logs, duration: ms(1) } })
+            RunnerMessage::Done(Done {
+                id,
+                result: ExecuteResult { outcome, logs, duration: ms(1), usage: Usage::default() },
+            })
         });
         prop_oneof![6 => call, 6 => log, 1 => done].boxed()
     }
@@ -122,7 +128,7 @@ impl Random for ModuleHost {
         });
         let done = (run_id(), any::<bool>()).prop_map(|(id, is_ok)| {
             let outcome = if is_ok { Ok(Value::undefined()) } else { Err(Failure::internal("broken")) };
-            RunnerMessage::CodeDone(CodeDone { id, outcome, duration: ms(1), memory_used_bytes: None })
+            RunnerMessage::CodeDone(CodeDone { id, outcome, duration: ms(1), usage: Usage::default() })
         });
         let hello = Just(RunnerMessage::Hello(Hello { attachments: true }));
         prop_oneof![4 => hello, 6 => call, 6 => notify, 1 => done].boxed()
@@ -145,6 +151,7 @@ fn to_host<C: Random>() -> impl Strategy<Value = Vec<ToHost>> {
         13 => C::messages().prop_map(ToHost::Message),
         1 => Just(ToHost::InvalidFrame),
         4 => (0_u64..5, any::<bool>()).prop_map(|(call, is_ok)| ToHost::Settle(call, is_ok)),
+        2 => any::<bool>().prop_map(ToHost::StopClock),
         1 => Just(ToHost::Cancel),
         1 => Just(ToHost::Close),
         2 => (0_u64..600).prop_map(ToHost::Wait),
@@ -160,6 +167,8 @@ struct HostLog<C: Random> {
     shown: Option<Vec<String>>,
     is_sent: bool,
     is_cancelled: bool,
+    /// Whether the clock was stopped, as the last message says.
+    clock: Option<bool>,
     outcome: Option<C::Outcome>,
     calls: HashSet<CallId>,
     answered: HashSet<String>,
@@ -173,6 +182,10 @@ impl<C: Random> HostLog<C> {
                 HostOutput::Send(HostMessage::Hello(_)) => assert!(!self.is_sent),
                 HostOutput::Send(HostMessage::Execute(_) | HostMessage::RunCode(_)) => {
                     assert!(!std::mem::replace(&mut self.is_sent, true));
+                }
+                HostOutput::Send(HostMessage::Clock(clock)) => {
+                    let before = self.clock.replace(clock.stopped).unwrap_or(false);
+                    assert!(self.is_sent && before != clock.stopped);
                 }
                 HostOutput::Send(HostMessage::Cancel(_)) => {
                     assert!(self.is_sent && !std::mem::replace(&mut self.is_cancelled, true));
@@ -211,6 +224,7 @@ fn play<C: Random>(mut host: HostSession<C>, events: Vec<ToHost>, too_long: bool
         shown: shows.then(Vec::new),
         is_sent: false,
         is_cancelled: false,
+        clock: None,
         outcome: None,
         calls: HashSet::new(),
         answered: HashSet::new(),
@@ -222,8 +236,9 @@ fn play<C: Random>(mut host: HostSession<C>, events: Vec<ToHost>, too_long: bool
             ToHost::InvalidFrame => host.handle_misbehaviour(LineError::NotUtf8, now),
             ToHost::Settle(call, is_ok) => {
                 let (pending, answer) = C::settlement(call, is_ok);
-                host.settle(pending, answer);
+                host.settle(pending, answer, now);
             }
+            ToHost::StopClock(stopped) => host.set_clock_stopped(stopped, now),
             ToHost::Cancel => host.cancel(Stop::Cancelled(None), now),
             ToHost::Close => host.handle_close(CloseReason::Closed, now),
             ToHost::Wait(time) => {
@@ -233,6 +248,7 @@ fn play<C: Random>(mut host: HostSession<C>, events: Vec<ToHost>, too_long: bool
             ToHost::Poll => log.poll(&mut host, now),
         }
     }
+    host.set_clock_stopped(false, now);
     // The timeout with the backstop, and then the grace period.
     for _ in 0..2 {
         now = host.next_timeout().map_or(now, |timeout| now.max(timeout));
@@ -301,8 +317,10 @@ fn to_runner() -> impl Strategy<Value = ToRunner> {
         let (pending, result) = ModuleHost::settlement(call, is_ok);
         HostMessage::Settle(Settle { id, pending, result })
     });
-    let answer =
-        (call_id(), outcome()).prop_map(|(call_id, result)| HostMessage::ToolResult(ToolResult { call_id, result }));
+    let answer = (call_id(), outcome()).prop_map(|(call_id, result)| {
+        let result = result.map(|json| Value::from_json(json.as_ref(), "result").unwrap());
+        HostMessage::ToolResult(ToolResult { call_id, result })
+    });
     let malformed = prop::sample::select(vec![
         json!({"type": "execute", "id": "exec-1"}),
         json!({"type": "execute", "id": "exec-3"}),
@@ -318,6 +336,8 @@ fn to_runner() -> impl Strategy<Value = ToRunner> {
         2 => run_id().prop_map(|id| ToRunner::Message(HostMessage::Cancel(Cancel { id }))),
         5 => id().prop_map(|id| ToRunner::Message(HostMessage::Cancel(Cancel { id }))),
         30 => answer.prop_map(ToRunner::Message),
+        5 => (id(), any::<bool>())
+            .prop_map(|(id, stopped)| ToRunner::Message(HostMessage::Clock(Clock { id, stopped }))),
         5 => malformed.prop_map(ToRunner::Malformed),
         10 => (0_u64..600).prop_map(ToRunner::Wait),
         1 => Just(ToRunner::Close),
@@ -346,7 +366,7 @@ impl RunnerLog {
                     self.sent(message);
                 }
                 RunnerOutput::Compile(job) => {
-                    self.runner.handle_compiled(job.compile(&Moves, &|| false), self.now);
+                    self.runner.handle_compiled(job.compile(&Moves, &|| false), Duration::ZERO, self.now);
                 }
                 RunnerOutput::Start(program) => {
                     assert!(self.guest.is_none() && self.active.is_some());
@@ -416,7 +436,8 @@ impl RunnerLog {
         let mut events = Vec::new();
         guest.take_events(&mut events);
         for event in events {
-            self.runner.handle_event(event);
+            let now = self.now;
+            self.runner.handle_event(event, &|| now);
         }
         let over = matches!(turn, std::task::Poll::Ready(execbox_core::engine::Turn::Done(_)));
         self.runner.handle_turn(turn, now);

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::engine::LogLevel;
+use crate::engine::{LogLevel, Notification};
 use crate::language::Dialect;
 use crate::program::Limits;
 use crate::value::{Datum, FunctionKind, Graph, Node, Reason, SerializationError, Value};
@@ -18,6 +18,13 @@ pub(super) const CONSOLE: [(&str, LogLevel); 5] = [
     ("error", LogLevel::Error),
     ("debug", LogLevel::Debug),
 ];
+
+impl Notification {
+    /// The size of a report; 0 for the captured console, which has limits of its own.
+    pub(crate) fn report_bytes(&self) -> usize {
+        if self.function.0 == REPORT { self.args.as_bytes().len() } else { 0 }
+    }
+}
 
 /// The first number of the host's functions.
 pub const FIRST_FUNCTION: u32 = 6;
@@ -43,6 +50,13 @@ pub struct Request {
     pub args: Value,
     /// `memoryLimitBytes`; the safety cap as the timeout; the limits of the captured console.
     pub limits: Limits,
+}
+
+impl Request {
+    /// The length of all sources.
+    pub fn source_bytes(&self) -> usize {
+        self.modules.values().chain([&self.source]).map(String::len).sum()
+    }
 }
 
 /// An object of values for the guest: the exports of a bridged module, or the globals.

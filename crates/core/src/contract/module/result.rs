@@ -5,12 +5,17 @@ use std::time::Duration;
 
 use serde_json::{Map, Value as Json, json};
 
+use crate::budget::{Budget, Meter};
 use crate::contract::module::request::{CONSOLE, REPORT};
-use crate::engine::{LogLevel, Notification};
+use crate::engine::{LogLevel, NoRoom, Notification};
 use crate::error::{ExecuteError, StackFrame, render};
 use crate::language::Position;
+use crate::mailbox::CALL_COST;
 use crate::pool::Rejected;
-use crate::value::{Datum, Graph, SerializationError, Value};
+use crate::program::Limits;
+use crate::text::bytes_text;
+use crate::usage::Usage;
+use crate::value::{Datum, Graph, Reason, SerializationError, Value};
 
 /// How a run ended: with the value of the selected export, or without a result.
 pub type RunOutcome = Result<Value, Failure>;
@@ -36,6 +41,12 @@ impl Failure {
         Self::new(Status::Error, error)
     }
 
+    /// The run exceeded its memory limit.
+    pub(crate) fn out_of_memory(limits: &Limits) -> Self {
+        let message = format!("The run exceeded its memory limit of {}", bytes_text(limits.memory_bytes));
+        Self::new(Status::Memory, CodeExecutionError::new("MemoryLimitError", message))
+    }
+
     /// The executor rejected the run, or could not start it.
     pub fn rejected(error: ExecuteError) -> Self {
         let mut failure = Self::internal(error.message);
@@ -52,9 +63,9 @@ impl Failure {
 /// A guest's value as a graph for the host. Errors lose their stacks, whose positions are in the compiled code.
 ///
 /// # Errors
-/// As [`Value::to_graph`].
-pub fn to_graph(value: &Value, what: &str, budget: usize) -> Result<Graph, SerializationError> {
-    let mut graph = value.to_graph(what, budget)?;
+/// As [`Value::to_graph_metered`].
+pub fn to_graph(value: &Value, what: &str, meter: &mut Meter<'_>) -> Result<Graph, SerializationError> {
+    let mut graph = value.to_graph_metered(what, meter)?;
     graph.forget_stacks();
     Ok(graph)
 }
@@ -80,11 +91,20 @@ pub enum Recorded {
 }
 
 impl Record {
-    /// Adds a notification. `timestamp` is in milliseconds since 1970; `budget` is the most bytes that the arguments may
-    /// take.
-    pub fn add(&mut self, notification: &Notification, timestamp: f64, budget: usize) -> Recorded {
-        let Ok(args) = to_graph(&notification.args, "args", budget) else { return Recorded::Nothing };
-        match notification.function.0 {
+    /// Adds a notification, which is charged to `budget` for good. `timestamp` is in milliseconds since 1970.
+    ///
+    /// # Errors
+    /// The budget does not cover the arguments.
+    pub fn add(&mut self, notification: &Notification, timestamp: f64, budget: &Budget) -> Result<Recorded, NoRoom> {
+        let mut meter = Meter::new(budget, usize::MAX, &|| false);
+        let args = match to_graph(&notification.args, "args", &mut meter) {
+            Ok(args) => args,
+            Err(SerializationError { reason: Reason::Exhausted(_), .. }) => return Err(NoRoom::Reports),
+            Err(_) => return Ok(Recorded::Nothing),
+        };
+        meter.spend(CALL_COST).map_err(|_| NoRoom::Reports)?;
+        meter.finish().keep();
+        Ok(match notification.function.0 {
             REPORT => {
                 let mut report = args;
                 let first = report.items(report.root()).and_then(<[Datum]>::first).cloned().unwrap_or_default();
@@ -100,33 +120,21 @@ impl Record {
                 }
                 None => Recorded::Nothing,
             },
-        }
+        })
     }
 
     /// Makes the result of a run. `budget` is the most bytes that the value may take.
-    pub fn finish(
-        self,
-        outcome: RunOutcome,
-        duration: Duration,
-        memory_used_bytes: Option<u64>,
-        budget: usize,
-    ) -> CodeExecutionResult {
+    pub fn finish(self, outcome: RunOutcome, duration: Duration, usage: Usage, budget: usize) -> CodeExecutionResult {
         let outcome = outcome.and_then(|value| {
-            to_graph(&value, "result", budget).map(Arc::new).map_err(|refusal| Failure::serialization(&refusal))
+            to_graph(&value, "result", &mut Meter::alone(budget))
+                .map(Arc::new)
+                .map_err(|refusal| Failure::serialization(&refusal))
         });
         let (status, result, error) = match outcome {
             Ok(value) => (Status::Success, Some(value), None),
             Err(Failure { status, error }) => (status, None, Some(*error)),
         };
-        CodeExecutionResult {
-            status,
-            result,
-            reports: self.reports,
-            logs: self.logs,
-            error,
-            duration,
-            memory_used_bytes,
-        }
+        CodeExecutionResult { status, result, reports: self.reports, logs: self.logs, error, duration, usage }
     }
 }
 
@@ -145,8 +153,8 @@ pub struct CodeExecutionResult {
     pub error: Option<CodeExecutionError>,
     /// Wall time from the call of `run_code` to the end of the run.
     pub duration: Duration,
-    /// The most memory that the program used, in bytes. `None` if the engine does not measure it.
-    pub memory_used_bytes: Option<u64>,
+    /// What the run used. In JSON `memoryUsedBytes` (§4), and `usage`.
+    pub usage: Usage,
 }
 
 /// How a run ended (§4.1).
@@ -282,8 +290,11 @@ impl CodeExecutionResult {
             json.insert("error".to_owned(), error.to_json());
         }
         json.insert("durationMs".to_owned(), json!(self.duration.as_micros() as f64 / 1000.0));
-        if let Some(bytes) = self.memory_used_bytes {
+        if let Some(bytes) = self.usage.peak_memory_bytes {
             json.insert("memoryUsedBytes".to_owned(), json!(bytes));
+        }
+        if let Some(usage) = self.usage.known() {
+            json.insert("usage".to_owned(), json!(usage));
         }
         Ok(Json::Object(json))
     }

@@ -1,7 +1,9 @@
 //! The runner's side of a run: from its request to its outcome.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use crate::budget::Budget;
 use crate::contract::explain::Given;
 use crate::contract::module::{CodeExecutionError, Failure, Request, RunOutcome, Status};
 use crate::contract::stack::{Uncaught, stack_frame, uncaught};
@@ -10,9 +12,9 @@ use crate::contract::{Action, Contract};
 use crate::engine::{Call, Event, Frame, LinkError as EngineError, Notification, Outcome, Pending, Settlement, Thrown};
 use crate::error::StackFrame;
 use crate::language::{GLOBALS_MODULE, Language, Reading};
-use crate::link::{self, LinkError, Sources};
+use crate::link::{self, LinkError, LinkFailure, Sources};
 use crate::program::{Limits, Module, Modules, Program, Source};
-use crate::text::bytes_text;
+use crate::usage::{Usage, UsageLimiter};
 use crate::value::Value;
 
 /// One run of a module graph under the module contract.
@@ -21,6 +23,8 @@ pub struct ModuleRun {
     graph: link::Graph,
     function: String,
     limits: Limits,
+    budget: Budget,
+    usage: UsageLimiter,
 }
 
 impl ModuleRun {
@@ -34,16 +38,17 @@ impl ModuleRun {
         request: Request,
         should_stop: &dyn Fn() -> bool,
     ) -> Result<(Program, Self), Failure> {
+        let usage = UsageLimiter::new(&request.limits, request.source_bytes());
         let Request { source, filename, language: dialect, modules, imports, globals, function, args, limits } =
             request;
         let names = imports.iter().map(|(specifier, bridge)| (specifier.clone(), bridge.names.clone())).collect();
         let sources = Sources { entry: source, filename, dialect, modules, imports: names, globals: globals.names };
-        let reading = Reading { max_source_bytes: limits.max_source_bytes, should_stop };
-        let graph = link::link(&sources, language, &reading).map_err(|error| unlinked(&error))?;
+        let reading = Reading::new(&limits, should_stop);
+        let mut graph = link::link(&sources, language, &reading).map_err(|error| unlinked(&error))?;
         // No module imports the entry, not even with `import()` (§6.2).
-        let own = graph.modules.iter().map(|module| Module {
+        let own = graph.modules.iter_mut().map(|module| Module {
             importable: module.name != graph.entry,
-            ..Module::source(module.name.as_str(), module.code.clone())
+            ..Module::source(module.name.as_str(), std::mem::take(&mut module.code))
         });
         let bridged = imports.into_iter().map(|(specifier, bridge)| Module::synthetic(specifier, bridge.value));
         // Only imports that the front end adds find the globals.
@@ -51,24 +56,25 @@ impl ModuleRun {
         let modules = own.chain(bridged).chain([globals]).collect();
         let entry = Arc::from(graph.entry.as_str());
         let source = Source::Modules(Modules { entry, modules, export: function.clone(), args });
-        Ok((Program { source, namespaces: Vec::new(), limits }, Self { sources, graph, function, limits }))
+        let program = Program::new(source, Vec::new(), limits);
+        let budget = program.budget.clone();
+        Ok((program, Self { sources, graph, function, limits, budget, usage }))
     }
 
     /// The outcome of a run whose program ended by itself.
-    pub fn finish(&self, outcome: Outcome) -> RunOutcome {
+    pub fn finish(&mut self, outcome: Outcome) -> RunOutcome {
         let (status, error) = match outcome {
-            Outcome::Returned(value) => return Ok(value),
+            Outcome::Returned(value) => {
+                let sent = self.usage.output(value.as_bytes().len());
+                return sent.map(|()| value).map_err(|error| Stop::Limit(error).failure(&self.limits));
+            }
             Outcome::Threw(thrown) => (Status::Error, self.uncaught(&thrown)),
             Outcome::Failed { error, frames } => {
                 let thrown = Thrown { name: "Error".to_owned(), message: error.message, frames, cause: None };
                 (Status::Error, self.uncaught(&thrown))
             }
             Outcome::Unlinked(error) => return Err(self.unlinked(&error)),
-            Outcome::OutOfMemory => {
-                let limit = bytes_text(self.limits.memory_bytes);
-                let message = format!("The run exceeded its memory limit of {limit}");
-                (Status::Memory, CodeExecutionError::new("MemoryLimitError", message))
-            }
+            Outcome::OutOfMemory => return Err(Failure::out_of_memory(&self.limits)),
             Outcome::HostMemory(what) => {
                 (Status::Memory, CodeExecutionError::new("MemoryLimitError", what.message(&self.limits)))
             }
@@ -79,6 +85,11 @@ impl ModuleRun {
             Outcome::Fault(fault) => return Err(Failure::internal(fault)),
         };
         Err(Failure::new(status, error))
+    }
+
+    /// What the run used.
+    pub fn total_usage(&self) -> Usage {
+        Usage { peak_host_memory_bytes: Some(self.budget.peak() as u64), ..self.usage.usage() }
     }
 
     fn uncaught(&self, thrown: &Thrown) -> CodeExecutionError {
@@ -100,7 +111,7 @@ impl ModuleRun {
     fn place(&self, frame: &Frame) -> StackFrame {
         let frame = stack_frame(frame, &self.graph.entry);
         let linked = self.graph.modules.iter().find(|linked| linked.name == frame.file);
-        match linked.and_then(|linked| linked.broken.as_ref()) {
+        match linked.and_then(|linked| linked.broken.as_deref()) {
             Some(LinkError { filename: Some(filename), position: Some(at), .. }) => {
                 StackFrame { file: filename.clone(), line: at.line, column: at.column, ..frame }
             }
@@ -150,20 +161,46 @@ impl Contract for ModuleRun {
     type Pending = Pending;
     type Answer = Result<Value, Value>;
 
-    fn event(&mut self, event: Event) -> Action<Call, Notification> {
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn usage(&self) -> &UsageLimiter {
+        &self.usage
+    }
+
+    fn usage_mut(&mut self) -> &mut UsageLimiter {
+        &mut self.usage
+    }
+
+    fn event(&mut self, event: Event, _: Duration, _: &dyn Fn() -> bool) -> Action<Call, Notification> {
         match event {
-            Event::Call(call) => Action::Call(call),
-            Event::Notify(notification) => Action::Notify(notification),
+            Event::Call(call) => match self.usage.call(call.input.as_bytes().len()) {
+                Ok(()) => Action::Call(call),
+                Err(error) => Action::Stop(Stop::Limit(error)),
+            },
+            Event::Notify(notification) => match self.usage.output(notification.report_bytes()) {
+                Ok(()) => Action::Notify(notification),
+                Err(error) => Action::Stop(Stop::Limit(error)),
+            },
             Event::Log(_) => Action::Ignore, // The console of modules notifies.
         }
     }
 
-    fn settlement(pending: Pending, answer: Self::Answer) -> (Pending, Settlement) {
+    fn settlement(&mut self, pending: Pending, answer: Self::Answer) -> (Pending, Settlement) {
         (pending, answer.into())
+    }
+
+    /// Promises of the host may settle at any time.
+    fn stuck(&self) -> Option<Stop> {
+        None
     }
 }
 
 fn unlinked(error: &LinkError) -> Failure {
+    if matches!(*error.failure, LinkFailure::Memory(_)) {
+        return Failure::new(Status::Memory, CodeExecutionError::new("MemoryLimitError", error.to_string()));
+    }
     let error = CodeExecutionError {
         specifier: error.specifier.clone(),
         filename: error.filename.clone(),

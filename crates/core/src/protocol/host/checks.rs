@@ -4,10 +4,20 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use super::Misbehaviour;
+use crate::budget::{Budget, Charge};
 use crate::engine::CallId;
 use crate::language::Position;
 use crate::mailbox::CALL_COST;
 use crate::program::Limits;
+use crate::usage::Usage;
+
+/// The budget of a session: what the runner may make this host keep, messages that are being read included.
+///
+/// A guest's inputs stay within its memory limit, and so does its result. The rest is for messages around them, and for
+/// runners that count otherwise.
+pub(super) fn session_budget(limits: &Limits) -> Budget {
+    Budget::new(limits.host_memory_len().saturating_mul(2).saturating_add(8 << 20))
+}
 
 /// The calls that are not settled, with what the contract keeps of each. Their number and the size of their inputs are
 /// bounded.
@@ -15,45 +25,33 @@ use crate::program::Limits;
 pub(super) struct PendingCalls<T> {
     calls: HashMap<CallId, PendingCall<T>>,
     max_calls: usize,
-    input_bytes: usize,
-    max_input_bytes: usize,
+    budget: Budget,
 }
 
 #[derive(Debug)]
 struct PendingCall<T> {
     kept: T,
-    input_bytes: usize,
+    _charge: Charge,
 }
 
 impl<T> PendingCalls<T> {
-    /// No calls. A guest's inputs stay within its memory limit; `factor` is how many times longer they may be as the
-    /// runner sends them.
-    pub(super) fn new(limits: &Limits, factor: usize) -> Self {
-        Self {
-            calls: HashMap::new(),
-            // As many as fit into the guest's memory by the count of `Mailbox`; a minimum for runners that count otherwise.
-            max_calls: (limits.memory_len() / CALL_COST).max(1024),
-            input_bytes: 0,
-            max_input_bytes: limits.memory_len().max(1 << 20).saturating_mul(factor),
-        }
+    /// No calls. What is kept of calls is charged to `budget`.
+    pub(super) fn new(limits: &Limits, budget: Budget) -> Self {
+        // As many as fit into the guest's memory by the count of `Mailbox`; a minimum for runners that count otherwise.
+        Self { calls: HashMap::new(), max_calls: (limits.memory_len() / CALL_COST).max(1024), budget }
     }
 
     pub(super) fn insert(&mut self, id: CallId, kept: T, input_bytes: usize) -> Result<(), Misbehaviour> {
         if self.calls.len() >= self.max_calls {
             return Err(Misbehaviour::TooManyCalls(self.max_calls));
         }
-        if self.input_bytes.saturating_add(input_bytes) > self.max_input_bytes {
-            return Err(Misbehaviour::TooMuchInput(self.max_input_bytes));
-        }
-        self.input_bytes += input_bytes;
-        self.calls.insert(id, PendingCall { kept, input_bytes });
+        let charge = self.budget.charge(CALL_COST + input_bytes).map_err(Misbehaviour::TooMuchInput)?;
+        self.calls.insert(id, PendingCall { kept, _charge: charge });
         Ok(())
     }
 
     pub(super) fn remove(&mut self, id: CallId) -> Option<T> {
-        let PendingCall { kept, input_bytes } = self.calls.remove(&id)?;
-        self.input_bytes -= input_bytes;
-        Some(kept)
+        self.calls.remove(&id).map(|call| call.kept)
     }
 }
 
@@ -62,9 +60,16 @@ pub(super) fn can_contain(len: usize, at: Position) -> bool {
     [at.line, at.column].into_iter().all(|number| (1..=len + 1).contains(&(number as usize)))
 }
 
-/// What is wrong with a runner that reports the end of `timeout` after `elapsed`, by the clock here. It may be early by one
-/// per cent, as clocks differ.
-pub(super) fn too_early(timeout: Duration, elapsed: Duration) -> Option<String> {
+/// What is wrong with a runner that reports that a limit was reached after `elapsed`, by the clock here, and `usage`, by
+/// the count here. It may be early by one per cent, as clocks differ. What it refused to pass on is not known here.
+pub(super) fn too_early(limits: &Limits, usage: &Usage, elapsed: Duration) -> Option<String> {
+    let has_called = limits.max_calls.is_some_and(|max| usage.calls >= max);
+    if has_called || limits.max_bytes_in.or(limits.max_bytes_out).is_some() {
+        return None;
+    }
+    let before_calls = limits.cpu_time_before_calls.filter(|_| !usage.has_effects());
+    let times = [limits.cpu_time, before_calls, limits.host_wait];
+    let timeout = times.into_iter().flatten().fold(limits.timeout, Duration::min);
     let [timeout_ms, elapsed_ms] = [timeout, elapsed].map(|time| time.as_millis());
     let is_early = elapsed < timeout.saturating_sub(timeout / 100);
     is_early.then(|| format!("the runner reported a timeout after {elapsed_ms} of {timeout_ms} ms"))

@@ -30,9 +30,11 @@ use super::fields::MessageError;
 use super::line::{LineError, TooLong};
 use super::message::{HostMessage, RunnerMessage};
 use super::module::Hello;
-use super::script::Cancel;
+use super::script::{Cancel, Clock};
+use crate::budget::{Budget, Charge, Exhausted};
 use crate::contract::stop::Stop;
 use crate::program::Limits;
+use crate::usage::LimitError;
 
 pub use module::{ModuleHost, RunEnd};
 pub use script::ScriptHost;
@@ -57,6 +59,7 @@ pub const HELLO_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What the driver of a [`HostSession`] has to do, in this order.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant)] // each is moved once
 pub enum Output<C: HostContract> {
     /// Send this to the runner.
     Send(HostMessage),
@@ -84,6 +87,10 @@ pub enum CloseReason {
     /// With an error.
     #[error("the connection to the runner failed: {0}")]
     Failed(String),
+    /// The process of the runner has ended because its guest exhausted its memory: see
+    /// [`MEMORY_LIMIT_EXIT_CODE`](crate::engine::MEMORY_LIMIT_EXIT_CODE).
+    #[error("the process of the runner ended, as its program exhausted its memory")]
+    OutOfMemory,
 }
 
 /// A violation of the protocol by the runner. Each ends the session with an internal error.
@@ -102,9 +109,9 @@ pub enum Misbehaviour {
     #[error("the runner has more than {0} calls in flight")]
     TooManyCalls(usize),
     /// The inputs of the calls in flight take more memory than a guest with these limits has.
-    #[error("the inputs of the runner's calls in flight exceed {0} bytes")]
-    TooMuchInput(usize),
-    /// A run has sent more notifications than its guest could make within its memory limit.
+    #[error("the inputs of the runner's calls in flight exceed their budget: {0}")]
+    TooMuchInput(Exhausted),
+    /// More notifications than its guest could make within its memory limit wait for the driver.
     #[error("notifications exceed the memory limit")]
     TooManyNotifications,
 }
@@ -134,6 +141,9 @@ pub trait HostContract: Debug + Sized {
     /// The limits of the program.
     fn limits(&self) -> &Limits;
 
+    /// What the runner may make this host keep.
+    fn budget(&self) -> &Budget;
+
     /// Handles a message while the program runs or (with `is_running` false) is being cancelled. Messages with another id
     /// are ignored.
     ///
@@ -142,7 +152,10 @@ pub trait HostContract: Debug + Sized {
     fn receive(&mut self, message: RunnerMessage, is_running: bool) -> Result<Received<Self>, Misbehaviour>;
 
     /// The message that settles a call or promise; `None` if it is not pending.
-    fn settle(&mut self, pending: Self::Pending, answer: Self::Answer) -> Option<HostMessage>;
+    ///
+    /// # Errors
+    /// The guest may not receive it.
+    fn settle(&mut self, pending: Self::Pending, answer: Self::Answer) -> Result<Option<HostMessage>, LimitError>;
 
     /// What to send instead of a message that is too long; `None` if there is nothing shorter.
     fn shortened(&mut self, message: HostMessage, error: TooLong) -> Option<HostMessage>;
@@ -157,11 +170,16 @@ pub trait HostContract: Debug + Sized {
 
 /// What follows from a message of the runner.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant)] // each is moved once
 pub enum Received<C: HostContract> {
     /// The driver has to do this.
     Output(Output<C>),
+    /// The guest reports this. It is charged until the driver has polled it.
+    Notice(C::Notice, Charge),
     /// The program is over.
     Done(C::Done),
+    /// The program has reached a limit.
+    Limit(LimitError),
     /// Nothing.
     Nothing,
 }
@@ -173,8 +191,16 @@ pub enum End<C: HostContract> {
     Done(C::Done),
     /// The host stopped it. The runner may have reported its end in time.
     Stopped(Stop, Option<C::Done>),
+    /// The process of the runner ended because the program exceeded its memory limit.
+    OutOfMemory,
     /// The runner or the transport failed.
     Failed(String),
+}
+
+/// A failure of the runner or the transport.
+enum Failure {
+    OutOfMemory,
+    Other(String),
 }
 
 /// The host's half of one execution or run.
@@ -183,7 +209,7 @@ pub enum End<C: HostContract> {
 /// - getters: [`is_running`](Self::is_running), [`is_finished`](Self::is_finished), [`is_reusable`](Self::is_reusable),
 ///   [`next_timeout`](Self::next_timeout), [`close_reason`](Self::close_reason), [`misbehaviour`](Self::misbehaviour);
 /// - `handle_*` handle what happened, with the time when it happened;
-/// - commands: [`settle`](Self::settle), [`cancel`](Self::cancel);
+/// - commands: [`settle`](Self::settle), [`set_clock_stopped`](Self::set_clock_stopped), [`cancel`](Self::cancel);
 /// - [`poll_output`](Self::poll_output) returns what to do next.
 ///
 /// Poll outputs until there are none, at the beginning and after every `handle_*` and command. Then wait for a message, a
@@ -200,9 +226,12 @@ pub struct HostSession<C: HostContract> {
     /// The runner reported the end by itself, with an outcome that leaves no doubt.
     ended_well: bool,
     outputs: VecDeque<Output<C>>,
+    /// The charges of the notices in `outputs`, in their order. Log lines of scripts have none: their limits bound them.
+    notices: VecDeque<Charge>,
 }
 
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant)] // there is one of a session
 enum State {
     /// The program is sent when the runner answers `hello`.
     Greeting {
@@ -212,6 +241,8 @@ enum State {
     Running {
         /// The program's timeout and the backstop; `None` if that is beyond the range of time.
         deadline: Option<Duration>,
+        /// Since when the clock of the program stands still.
+        stopped_since: Option<Duration>,
     },
     Cancelling {
         stop: Stop,
@@ -232,6 +263,7 @@ impl<C: HostContract> HostSession<C> {
             misbehaviour: None,
             ended_well: false,
             outputs: VecDeque::new(),
+            notices: VecDeque::new(),
         };
         if C::NEEDS_HELLO {
             session.outputs.push_back(Output::Send(HostMessage::Hello(Hello { attachments: false })));
@@ -246,6 +278,16 @@ impl<C: HostContract> HostSession<C> {
         matches!(self.state, State::Running { .. })
     }
 
+    /// Whether the clock of the program is [stopped](Self::set_clock_stopped).
+    pub fn is_clock_stopped(&self) -> bool {
+        matches!(self.state, State::Running { stopped_since: Some(_), .. })
+    }
+
+    /// What the runner may make this host keep. A driver charges it for messages while they are read.
+    pub fn budget(&self) -> &Budget {
+        self.contract.budget()
+    }
+
     /// Whether [`Output::Finished`] is due or was polled.
     pub fn is_finished(&self) -> bool {
         matches!(self.state, State::Finished)
@@ -254,9 +296,9 @@ impl<C: HostContract> HostSession<C> {
     /// When [`handle_timeout`](Self::handle_timeout) is due, if nothing else happens before.
     pub fn next_timeout(&self) -> Option<Duration> {
         match self.state {
-            State::Running { deadline } => deadline,
+            State::Running { deadline, stopped_since: None } => deadline,
             State::Greeting { deadline, .. } | State::Cancelling { deadline, .. } => Some(deadline),
-            State::Finished => None,
+            State::Running { stopped_since: Some(_), .. } | State::Finished => None,
         }
     }
 
@@ -278,7 +320,11 @@ impl<C: HostContract> HostSession<C> {
 
     /// What to do next.
     pub fn poll_output(&mut self) -> Option<Output<C>> {
-        self.outputs.pop_front()
+        let output = self.outputs.pop_front();
+        if let Some(Output::Notify(_)) = &output {
+            self.notices.pop_front();
+        }
+        output
     }
 
     /// Handles a message of the runner. Messages with another id are ignored.
@@ -289,7 +335,12 @@ impl<C: HostContract> HostSession<C> {
             (State::Running { .. } | State::Cancelling { .. }, message) => {
                 match self.contract.receive(message, self.is_running()) {
                     Ok(Received::Output(output)) => self.outputs.push_back(output),
+                    Ok(Received::Notice(notice, charge)) => {
+                        self.outputs.push_back(Output::Notify(notice));
+                        self.notices.push_back(charge);
+                    }
                     Ok(Received::Done(done)) => self.finish(Ok(done), None, now),
+                    Ok(Received::Limit(error)) => self.cancel(Stop::Limit(error), now),
                     Ok(Received::Nothing) => {}
                     Err(misbehaviour) => self.handle_misbehaviour(misbehaviour, now),
                 }
@@ -316,8 +367,8 @@ impl<C: HostContract> HostSession<C> {
             State::Greeting { deadline, .. } if now >= deadline => {
                 self.terminate("the runner does not support run_code: it did not answer `hello`".to_owned(), now);
             }
-            State::Running { deadline: Some(deadline) } if now >= deadline => {
-                self.cancel(Stop::TimedOut { stuck: false }, now);
+            State::Running { deadline: Some(deadline), stopped_since: None } if now >= deadline => {
+                self.cancel(Stop::TimedOut, now);
             }
             State::Cancelling { deadline, .. } if now >= deadline => {
                 self.terminate("the runner did not finish within the grace period".to_owned(), now);
@@ -330,7 +381,8 @@ impl<C: HostContract> HostSession<C> {
     /// without its program, the session is over.
     pub fn handle_too_long(&mut self, message: HostMessage, error: TooLong, now: Duration) {
         if matches!(message, HostMessage::Execute(_) | HostMessage::RunCode(_)) {
-            self.finish(Err(format!("the program cannot be sent to the runner: {error}")), None, now);
+            let failure = Failure::Other(format!("the program cannot be sent to the runner: {error}"));
+            self.finish(Err(failure), None, now);
         } else if self.is_running() {
             let shortened = self.contract.shortened(message, error);
             self.outputs.extend(shortened.map(Output::Send));
@@ -338,18 +390,39 @@ impl<C: HostContract> HostSession<C> {
     }
 
     /// Handles the end of the transport. Before the program is over, that is an internal error, or a stop if the program
-    /// was being cancelled.
+    /// was being cancelled; or the memory limit, if that ended the process of the runner.
     pub fn handle_close(&mut self, reason: CloseReason, now: Duration) {
-        let text = self.close_reason.get_or_insert(reason).to_string();
-        self.finish(Err(text), None, now);
+        let failure = match self.close_reason.get_or_insert(reason) {
+            CloseReason::OutOfMemory => Failure::OutOfMemory,
+            reason => Failure::Other(reason.to_string()),
+        };
+        self.finish(Err(failure), None, now);
     }
 
     /// Settles a call or a promise. Ignored if it is not pending or the program is not [running](Self::is_running).
-    pub fn settle(&mut self, pending: C::Pending, answer: C::Answer) {
+    pub fn settle(&mut self, pending: C::Pending, answer: C::Answer, now: Duration) {
         if self.is_running() {
-            let message = self.contract.settle(pending, answer);
-            self.outputs.extend(message.map(Output::Send));
+            match self.contract.settle(pending, answer) {
+                Ok(message) => self.outputs.extend(message.map(Output::Send)),
+                Err(error) => self.cancel(Stop::Limit(error), now),
+            }
         }
+    }
+
+    /// Stops the clock of the program while all its calls in flight wait for a person, or lets it run again. The runner counts
+    /// the time in which the guest computes all the same.
+    pub fn set_clock_stopped(&mut self, stopped: bool, now: Duration) {
+        let State::Running { deadline, stopped_since } = &mut self.state else { return };
+        match (*stopped_since, stopped) {
+            (None, true) => *stopped_since = Some(now),
+            (Some(since), false) => {
+                *deadline = deadline.and_then(|deadline| deadline.checked_add(now.saturating_sub(since)));
+                *stopped_since = None;
+            }
+            _ => return,
+        }
+        let id = self.contract.id().to_owned();
+        self.outputs.push_back(Output::Send(HostMessage::Clock(Clock { id, stopped })));
     }
 
     /// Stops the program. No call begins after this.
@@ -372,8 +445,8 @@ impl<C: HostContract> HostSession<C> {
     /// The program is sent, and its time counts from here.
     fn send_program(&mut self, now: Duration) {
         let time = self.contract.limits().timeout.checked_add(self.options.backstop);
-        let deadline = time.and_then(|time| now.checked_add(time));
-        if let State::Greeting { program, .. } = mem::replace(&mut self.state, State::Running { deadline }) {
+        let running = State::Running { deadline: time.and_then(|time| now.checked_add(time)), stopped_since: None };
+        if let State::Greeting { program, .. } = mem::replace(&mut self.state, running) {
             self.began = now;
             self.outputs.push_back(Output::Send(program));
         }
@@ -381,17 +454,19 @@ impl<C: HostContract> HostSession<C> {
 
     /// Ends the session, and the runner with it.
     fn terminate(&mut self, failure: String, now: Duration) {
-        self.finish(Err(failure), Some(Output::Terminate), now);
+        self.finish(Err(Failure::Other(failure)), Some(Output::Terminate), now);
     }
 
     /// Ends the session, once: the only way to [`State::Finished`]. If the program was being cancelled, that decides the
     /// outcome, whatever the runner reported.
-    fn finish(&mut self, done: Result<C::Done, String>, terminate: Option<Output<C>>, now: Duration) {
+    fn finish(&mut self, done: Result<C::Done, Failure>, terminate: Option<Output<C>>, now: Duration) {
         let end = match (mem::replace(&mut self.state, State::Finished), done) {
             (State::Finished, _) => return,
             (State::Cancelling { stop, .. }, done) => End::Stopped(stop, done.ok()),
             (State::Greeting { .. } | State::Running { .. }, Ok(done)) => End::Done(done),
-            (State::Greeting { .. } | State::Running { .. }, Err(failure)) => End::Failed(failure),
+            (State::Running { .. }, Err(Failure::OutOfMemory)) => End::OutOfMemory,
+            (State::Greeting { .. }, Err(Failure::OutOfMemory)) => End::Failed(CloseReason::OutOfMemory.to_string()),
+            (State::Greeting { .. } | State::Running { .. }, Err(Failure::Other(failure))) => End::Failed(failure),
         };
         let is_own_end = matches!(end, End::Done(_));
         let (notices, outcome) = self.contract.finish(end, now.saturating_sub(self.began));

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use super::checks::{PendingCalls, can_contain, too_early};
+use super::checks::{PendingCalls, can_contain, session_budget, too_early};
 use super::{End, HostContract, HostOptions, HostSession, Misbehaviour, Output, Received};
+use crate::budget::Budget;
 use crate::contract::module::{Failure, Request, RunOutcome, Status};
+use crate::contract::stop::Stop;
 use crate::engine::{Call, Notification, Pending};
 use crate::language::Position;
 use crate::mailbox::CALL_COST;
@@ -12,6 +14,7 @@ use crate::program::Limits;
 use crate::protocol::line::TooLong;
 use crate::protocol::message::{HostMessage, RunnerMessage};
 use crate::protocol::module::{CodeCall, CodeDone, CodeNotify, RunCode, Settle};
+use crate::usage::{LimitError, Usage, UsageLimiter};
 use crate::value::{Graph, Value};
 
 /// See the [module](self).
@@ -24,8 +27,8 @@ pub struct ModuleHost {
     /// The number of the last call. The next one must be greater.
     last_call: u64,
     pending: PendingCalls<()>,
-    /// How many more bytes of notifications the run may send.
-    notification_room: usize,
+    budget: Budget,
+    usage: UsageLimiter,
 }
 
 /// How a run ended.
@@ -33,22 +36,23 @@ pub struct ModuleHost {
 pub struct RunEnd {
     /// The value or the failure.
     pub outcome: RunOutcome,
-    /// The most memory that the program used, if the runner reported it.
-    pub memory_used_bytes: Option<u64>,
+    /// What the program used.
+    pub usage: Usage,
 }
 
 impl HostSession<ModuleHost> {
     /// Starts a run.
     pub fn module(id: String, request: Request, options: HostOptions, now: Duration) -> Self {
         let limits = request.limits;
+        let budget = session_budget(&limits);
         let contract = ModuleHost {
             id: id.clone(),
             limits,
             code_len: request.modules.values().chain([&request.source]).map(String::len).max().unwrap_or_default(),
+            usage: UsageLimiter::new(&limits, request.source_bytes()),
             last_call: 0,
-            // Other runners may encode values less compactly.
-            pending: PendingCalls::new(&limits, 2),
-            notification_room: limits.memory_len(),
+            pending: PendingCalls::new(&limits, budget.clone()),
+            budget,
         };
         Self::start(contract, HostMessage::RunCode(RunCode { id, request: Box::new(request) }), options, now)
     }
@@ -72,27 +76,33 @@ impl HostContract for ModuleHost {
         &self.limits
     }
 
+    fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
     fn receive(&mut self, message: RunnerMessage, is_running: bool) -> Result<Received<Self>, Misbehaviour> {
         Ok(match message {
-            RunnerMessage::CodeCall(CodeCall { id, call }) if id == self.id && is_running => {
-                Received::Output(self.call(call)?)
-            }
+            RunnerMessage::CodeCall(CodeCall { id, call }) if id == self.id && is_running => self.call(call)?,
             RunnerMessage::CodeNotify(CodeNotify { id, notification }) if id == self.id && is_running => {
-                Received::Output(self.notify(notification)?)
+                self.notify(notification)?
             }
-            RunnerMessage::CodeDone(CodeDone { id, outcome, memory_used_bytes, .. }) if id == self.id => {
-                Received::Done(RunEnd { outcome, memory_used_bytes })
+            RunnerMessage::CodeDone(CodeDone { id, outcome, usage, .. }) if id == self.id => {
+                Received::Done(RunEnd { outcome, usage })
             }
             _ => Received::Nothing,
         })
     }
 
     /// Promises are always pending: the guest ignores those that it does not know.
-    fn settle(&mut self, pending: Pending, result: Result<Value, Value>) -> Option<HostMessage> {
-        if let Pending::Call(call) = pending {
-            self.pending.remove(call)?;
+    fn settle(&mut self, pending: Pending, result: Self::Answer) -> Result<Option<HostMessage>, LimitError> {
+        if let Pending::Call(call) = pending
+            && self.pending.remove(call).is_none()
+        {
+            return Ok(None);
         }
-        Some(HostMessage::Settle(Settle { id: self.id.clone(), pending, result }))
+        let (Ok(value) | Err(value)) = &result;
+        self.usage.answer(value.as_bytes().len())?;
+        Ok(Some(HostMessage::Settle(Settle { id: self.id.clone(), pending, result })))
     }
 
     fn shortened(&mut self, message: HostMessage, error: TooLong) -> Option<HostMessage> {
@@ -105,17 +115,17 @@ impl HostContract for ModuleHost {
     }
 
     fn finish(&mut self, end: End<Self>, elapsed: Duration) -> (Vec<Notification>, RunEnd) {
-        let end = match end {
-            End::Done(RunEnd { outcome, memory_used_bytes }) => {
-                RunEnd { outcome: outcome.map_err(|failure| self.checked(failure, elapsed)), memory_used_bytes }
+        let (outcome, reported) = match end {
+            End::Done(RunEnd { outcome, usage }) => (self.checked(outcome, elapsed), usage),
+            End::Stopped(stop, done) => {
+                (Err(stop.failure(&self.limits)), done.map(|done| done.usage).unwrap_or_default())
             }
-            End::Stopped(stop, done) => RunEnd {
-                outcome: Err(stop.failure(&self.limits)),
-                memory_used_bytes: done.and_then(|done| done.memory_used_bytes),
-            },
-            End::Failed(failure) => RunEnd { outcome: Err(Failure::internal(failure)), memory_used_bytes: None },
+            End::OutOfMemory => (Err(Failure::out_of_memory(&self.limits)), Usage::default()),
+            End::Failed(failure) => (Err(Failure::internal(failure)), Usage::default()),
         };
-        (Vec::new(), end)
+        let peak_host_memory_bytes = Some(self.budget.peak() as u64);
+        let usage = Usage { peak_host_memory_bytes, ..self.usage.usage() };
+        (Vec::new(), RunEnd { outcome, usage: usage.with_reported(&reported, &self.limits, elapsed) })
     }
 
     fn leaves_doubt(end: &RunEnd) -> bool {
@@ -125,27 +135,37 @@ impl HostContract for ModuleHost {
 }
 
 impl ModuleHost {
-    fn call(&mut self, call: Call) -> Result<Output<Self>, Misbehaviour> {
+    fn call(&mut self, call: Call) -> Result<Received<Self>, Misbehaviour> {
         if call.id.0 <= self.last_call {
             return Err(Misbehaviour::DuplicateCall(call.id.to_string()));
         }
+        if let Err(error) = self.usage.call(call.input.as_bytes().len()) {
+            return Ok(Received::Limit(error));
+        }
         self.pending.insert(call.id, (), call.input.as_bytes().len())?;
         self.last_call = call.id.0;
-        Ok(Output::Call(call))
+        Ok(Received::Output(Output::Call(call)))
     }
 
-    fn notify(&mut self, notification: Notification) -> Result<Output<Self>, Misbehaviour> {
-        let cost = CALL_COST.saturating_add(notification.args.as_bytes().len());
-        let room = self.notification_room.checked_sub(cost);
-        self.notification_room = room.ok_or(Misbehaviour::TooManyNotifications)?;
-        Ok(Output::Notify(notification))
+    fn notify(&mut self, notification: Notification) -> Result<Received<Self>, Misbehaviour> {
+        if let Err(error) = self.usage.output(notification.report_bytes()) {
+            return Ok(Received::Limit(error));
+        }
+        let charge = self.budget.charge(CALL_COST + notification.args.as_bytes().len());
+        Ok(Received::Notice(notification, charge.map_err(|_| Misbehaviour::TooManyNotifications)?))
     }
 
-    /// A failure of the runner with its claims checked: only time can end a run by the safety cap, and positions must be
-    /// in the sources.
-    fn checked(&self, mut failure: Failure, elapsed: Duration) -> Failure {
+    /// An outcome of the runner with its claims checked. A result counts towards the limit on what is sent.
+    fn checked(&mut self, outcome: RunOutcome, elapsed: Duration) -> RunOutcome {
+        let value = outcome.map_err(|failure| self.checked_failure(failure, elapsed))?;
+        let sent = self.usage.output(value.as_bytes().len());
+        sent.map(|()| value).map_err(|error| Stop::Limit(error).failure(&self.limits))
+    }
+
+    /// Only a limit can end a run as `terminated`, and positions must be in the sources.
+    fn checked_failure(&self, mut failure: Failure, elapsed: Duration) -> Failure {
         if failure.status == Status::Terminated
-            && let Some(early) = too_early(self.limits.timeout, elapsed)
+            && let Some(early) = too_early(&self.limits, &self.usage.usage(), elapsed)
         {
             return Failure::internal(format!("{early}: {}", failure.error.message));
         }

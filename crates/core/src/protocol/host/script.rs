@@ -9,9 +9,11 @@ use std::time::Duration;
 
 use serde_json::Value as Json;
 
-use super::checks::{PendingCalls, can_contain, too_early};
+use super::checks::{PendingCalls, can_contain, session_budget, too_early};
 use super::{End, HostContract, HostOptions, HostSession, Misbehaviour, Output, Received};
-use crate::contract::script::{ToolCall, tool_result};
+use crate::budget::{Budget, Charge};
+use crate::contract::script::{ToolCall, out_of_memory, tool_result};
+use crate::contract::stop::Stop;
 use crate::engine::{CallId, LogLevel, LogLine};
 use crate::error::{ErrorCode, ExecuteError, ExecuteResult, SCRIPT_NAME};
 use crate::logs::LogLimiter;
@@ -20,7 +22,8 @@ use crate::program::Limits;
 use crate::protocol::line::TooLong;
 use crate::protocol::message::{HostMessage, RunnerMessage};
 use crate::protocol::script::{self, Done, Execute, ToolResult, WireCall, WireLog};
-use crate::value::MAX_JSON_DEPTH;
+use crate::usage::{LimitError, Usage, UsageLimiter};
+use crate::value::{Value, json_cost, json_size};
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -34,6 +37,8 @@ pub struct ScriptHost {
     /// The `callId`s of calls that are not answered, by the number that the driver knows them by.
     pending: PendingCalls<String>,
     call_ids: CallIds,
+    budget: Budget,
+    usage: UsageLimiter,
     /// The codes of errors that this host answered calls with: an uncaught one may end the guest.
     failures: HashSet<ErrorCode>,
     log: Log,
@@ -42,14 +47,16 @@ pub struct ScriptHost {
 impl HostSession<ScriptHost> {
     /// Starts an execution.
     pub fn script(execute: Execute, options: HostOptions, now: Duration) -> Self {
+        let budget = session_budget(&execute.limits);
         let contract = ScriptHost {
             id: execute.id.clone(),
             limits: execute.limits,
             providers: execute.providers.clone(),
             code_len: execute.code.len(),
             calls: 0,
-            // As JSON, what values share is repeated.
-            pending: PendingCalls::new(&execute.limits, 4),
+            pending: PendingCalls::new(&execute.limits, budget.clone()),
+            budget,
+            usage: UsageLimiter::new(&execute.limits, execute.code.len()),
             call_ids: CallIds::default(),
             failures: HashSet::new(),
             log: Log { is_streamed: execute.stream_logs, limiter: LogLimiter::new(&execute.limits), lines: Vec::new() },
@@ -76,9 +83,13 @@ impl HostContract for ScriptHost {
         &self.limits
     }
 
+    fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
     fn receive(&mut self, message: RunnerMessage, is_running: bool) -> Result<Received<Self>, Misbehaviour> {
         let output = match message {
-            RunnerMessage::ToolCall(call) if is_running => Some(self.call(call)?),
+            RunnerMessage::ToolCall(call) if is_running => return self.call(call),
             RunnerMessage::Log(WireLog { id, line }) if id == self.id && self.log.is_streamed => {
                 self.log.add(&line).map(Output::Notify)
             }
@@ -88,10 +99,12 @@ impl HostContract for ScriptHost {
         Ok(output.map_or(Received::Nothing, Received::Output))
     }
 
-    fn settle(&mut self, call: CallId, result: Result<Option<Json>, ExecuteError>) -> Option<HostMessage> {
-        let call_id = self.pending.remove(call)?;
+    fn settle(&mut self, call: CallId, answer: Self::Answer) -> Result<Option<HostMessage>, LimitError> {
+        let Some(call_id) = self.pending.remove(call) else { return Ok(None) };
         self.call_ids.settle(call_id.clone());
-        Some(self.answer(call_id, transportable(result)))
+        let result = answer.and_then(|result| tool_result(result.as_ref()));
+        self.usage.answer(result.as_ref().map_or_else(|error| error.message.len(), |value| value.as_bytes().len()))?;
+        Ok(Some(self.answer(call_id, result)))
     }
 
     /// A `callId` that fills a line by itself is not answered.
@@ -102,22 +115,28 @@ impl HostContract for ScriptHost {
     }
 
     fn finish(&mut self, end: End<Self>, elapsed: Duration) -> (Vec<LogLine>, ExecuteResult) {
-        let (outcome, logs, duration) = match end {
-            End::Done(ExecuteResult { outcome, logs, duration }) => {
-                (outcome.map_err(|error| self.checked(error, elapsed)), logs, duration.min(elapsed))
+        let unknown = Usage::default();
+        let (outcome, logs, duration, reported) = match end {
+            End::Done(ExecuteResult { outcome, logs, duration, usage }) => {
+                (self.checked(outcome, elapsed), logs, duration.min(elapsed), usage)
             }
-            End::Stopped(stop, Some(ExecuteResult { logs, duration, .. })) => {
-                (Err(stop.execute_error(&self.limits)), logs, duration.min(elapsed))
+            // The runner may have begun late, so its time can be shorter than the timeout.
+            End::Stopped(stop, Some(ExecuteResult { logs, usage, .. })) => {
+                (Err(stop.execute_error(&self.limits)), logs, elapsed, usage)
             }
-            End::Stopped(stop, None) => (Err(stop.execute_error(&self.limits)), Vec::new(), elapsed),
-            End::Failed(failure) => (Err(ExecuteError::internal(failure)), Vec::new(), elapsed),
+            End::Stopped(stop, None) => (Err(stop.execute_error(&self.limits)), Vec::new(), elapsed, unknown),
+            End::OutOfMemory => (Err(out_of_memory(&self.limits)), Vec::new(), elapsed, unknown),
+            End::Failed(failure) => (Err(ExecuteError::internal(failure)), Vec::new(), elapsed, unknown),
         };
+        let peak_host_memory_bytes = Some(self.budget.peak() as u64);
+        let usage = Usage { peak_host_memory_bytes, ..self.usage.usage() };
+        let usage = usage.with_reported(&reported, &self.limits, elapsed);
         let streamed = self.log.lines.len();
         let rest = logs.into_iter().skip(streamed).take(self.limits.max_log_lines);
         let rest = rest.filter_map(|text| self.log.add(&LogLine { level: LogLevel::Log, text }));
         let rest = rest.collect::<Vec<_>>();
         let notices = if self.log.is_streamed { rest } else { Vec::new() };
-        (notices, ExecuteResult { outcome, logs: std::mem::take(&mut self.log.lines), duration })
+        (notices, ExecuteResult { outcome, logs: std::mem::take(&mut self.log.lines), duration, usage })
     }
 
     fn leaves_doubt(result: &ExecuteResult) -> bool {
@@ -126,7 +145,7 @@ impl HostContract for ScriptHost {
 }
 
 impl ScriptHost {
-    fn call(&mut self, call: WireCall) -> Result<Output<Self>, Misbehaviour> {
+    fn call(&mut self, call: WireCall) -> Result<Received<Self>, Misbehaviour> {
         if !self.call_ids.insert(call.call_id.clone()) {
             return Err(Misbehaviour::DuplicateCall(call.call_id));
         }
@@ -134,12 +153,15 @@ impl ScriptHost {
             let WireCall { call_id, provider_name, safe_tool_name, .. } = call;
             let error = ExecuteError::internal(format!("unknown tool {provider_name}.{safe_tool_name}"));
             self.call_ids.settle(call_id.clone());
-            return Ok(Output::Send(self.answer(call_id, Err(error))));
+            return Ok(Received::Output(Output::Send(self.answer(call_id, Err(error)))));
         };
+        if let Err(error) = self.usage.call(call.input.as_ref().map_or(0, json_size)) {
+            return Ok(Received::Limit(error));
+        }
         let id = CallId(self.calls + 1);
-        self.pending.insert(id, call.call_id, call.input.as_ref().map_or(0, weight))?;
+        self.pending.insert(id, call.call_id, call.input.as_ref().map_or(0, json_cost))?;
         self.calls += 1;
-        Ok(Output::Call(ToolCall { id, provider, tool, input: call.input }))
+        Ok(Received::Output(Output::Call(ToolCall { id, provider, tool, input: call.input, charge: Charge::none() })))
     }
 
     /// The index of the provider that a call names, and of its tool.
@@ -149,21 +171,32 @@ impl ScriptHost {
         Some((provider, tools.iter().position(|tool| tool.safe_name == call.safe_tool_name)?))
     }
 
-    fn answer(&mut self, call_id: String, result: Result<Option<Json>, ExecuteError>) -> HostMessage {
+    fn answer(&mut self, call_id: String, result: Result<Value, ExecuteError>) -> HostMessage {
         self.failures.extend(result.as_ref().err().map(|error| error.code));
         HostMessage::ToolResult(ToolResult { call_id, result })
     }
 
-    /// An error of the runner with its claims checked: only a call that this host failed can end a guest with the code of
-    /// a failed tool, only time can end it with `timeout`, and positions must be in the code.
-    fn checked(&self, mut error: ExecuteError, elapsed: Duration) -> ExecuteError {
+    /// An outcome of the runner with its claims checked. A result counts towards the limit on what is sent.
+    fn checked(
+        &mut self,
+        outcome: Result<Option<Json>, ExecuteError>,
+        elapsed: Duration,
+    ) -> Result<Option<Json>, ExecuteError> {
+        let result = outcome.map_err(|error| self.checked_error(error, elapsed))?;
+        let sent = self.usage.output(result.as_ref().map_or(0, json_size));
+        sent.map(|()| result).map_err(|error| Stop::Limit(error).execute_error(&self.limits))
+    }
+
+    /// Only a call that this host failed can end a guest with the code of a failed tool, only a limit can end it with
+    /// `timeout`, and positions must be in the code.
+    fn checked_error(&self, mut error: ExecuteError, elapsed: Duration) -> ExecuteError {
         error.position = error.position.filter(|at| can_contain(self.code_len, *at));
         error.stack.retain(|frame| frame.file == SCRIPT_NAME && can_contain(self.code_len, frame.position()));
         match error.code {
             ErrorCode::ToolError | ErrorCode::ValidationError if !self.failures.contains(&error.code) => {
                 ExecuteError { code: ErrorCode::RuntimeError, ..error }
             }
-            ErrorCode::Timeout => match too_early(self.limits.timeout, elapsed) {
+            ErrorCode::Timeout => match too_early(&self.limits, &self.usage.usage(), elapsed) {
                 Some(early) => ExecuteError::internal(format!("{early}: {}", error.message)),
                 None => error,
             },
@@ -214,34 +247,5 @@ impl Log {
         let line = self.limiter.line(line.level, line.text.as_bytes())?;
         self.lines.push(line.text.clone());
         Some(line)
-    }
-}
-
-/// About how many bytes a JSON value takes as text. The values come from lines, which bounds their depth.
-fn weight(json: &Json) -> usize {
-    const EACH: usize = 8;
-    match json {
-        Json::String(text) => EACH + text.len(),
-        Json::Array(items) => items.iter().map(weight).sum::<usize>() + EACH,
-        Json::Object(members) => members.iter().map(|(key, member)| key.len() + weight(member)).sum::<usize>() + EACH,
-        _ => EACH,
-    }
-}
-
-/// "Non-serializable host values are rejected before they are sent": a runner could not read a value that nests too deep.
-/// The error is the same as in the inline executor.
-fn transportable(result: Result<Option<Json>, ExecuteError>) -> Result<Option<Json>, ExecuteError> {
-    match &result {
-        Ok(Some(json)) if nests_deeper(json, MAX_JSON_DEPTH) => tool_result(Some(json)).map(|_| None),
-        _ => result,
-    }
-}
-
-fn nests_deeper(json: &Json, levels: usize) -> bool {
-    match json {
-        Json::Array(_) | Json::Object(_) if levels == 0 => true,
-        Json::Array(items) => items.iter().any(|item| nests_deeper(item, levels - 1)),
-        Json::Object(members) => members.values().any(|member| nests_deeper(member, levels - 1)),
-        _ => false,
     }
 }
