@@ -169,6 +169,15 @@ pub(crate) struct Lowered {
 pub(crate) struct Mark([usize; 5]);
 
 impl Lowered {
+    /// The memory of the records, beside the members of enums and the parts of templates.
+    pub(crate) fn bytes(&self) -> usize {
+        self.enums.capacity() * size_of::<EnumItem>()
+            + self.namespaces.capacity() * size_of::<NamespaceItem>()
+            + self.aliases.capacity() * size_of::<AliasItem>()
+            + self.constants.capacity() * size_of::<Constant>()
+            + self.assigned.capacity() * size_of::<(u32, usize, u32)>()
+    }
+
     pub(crate) fn mark(&self) -> Mark {
         Mark([self.enums.len(), self.namespaces.len(), self.aliases.len(), self.constants.len(), self.assigned.len()])
     }

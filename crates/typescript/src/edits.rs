@@ -29,6 +29,27 @@ pub(crate) struct Edits {
 }
 
 impl Edits {
+    /// The memory of the edits, beside their texts.
+    pub(crate) fn bytes(&self) -> usize {
+        self.list.capacity() * size_of::<Edit>()
+    }
+
+    /// The memory that [`apply`](Self::apply) takes.
+    pub(crate) fn bytes_to_apply(&self, source: &str, after: &str) -> usize {
+        let (count, texts) = self.replaced();
+        let sorting = self.list.len() * size_of::<Edit>();
+        source.len() + texts + after.len() + 2 * count * size_of::<Shift>() + sorting
+    }
+
+    /// The number of texts that are inserted, and their length.
+    fn replaced(&self) -> (usize, usize) {
+        let texts = self.list.iter().filter_map(|edit| match &edit.change {
+            Change::Replace(text) => Some(text.len()),
+            Change::Blank { .. } => None,
+        });
+        texts.fold((0, 0), |(count, bytes), text| (count + 1, bytes + text))
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.list.len()
     }
@@ -79,7 +100,8 @@ impl Edits {
         }
         // Insertions come before a range that begins at the same place, and long ranges before the edits that they hide.
         self.list.sort_by_key(|edit| (edit.start, edit.start != edit.end, std::cmp::Reverse(edit.end)));
-        let mut writer = Writer::new(source);
+        let (count, texts) = self.replaced();
+        let mut writer = Writer::new(source, 2 * count, source.len() + texts + after.len());
         for edit in &self.list {
             if edit.start as usize >= writer.taken {
                 writer.apply(edit);
@@ -106,13 +128,12 @@ struct Writer<'s> {
 }
 
 impl<'s> Writer<'s> {
-    fn new(source: &'s str) -> Self {
+    fn new(source: &'s str, shifts: usize, bytes: usize) -> Self {
         let start = Position { line: 1, column: 1 };
-        let text = String::with_capacity(source.len() + source.len() / 8);
         Self {
             source,
-            text,
-            shifts: Vec::new(),
+            text: String::with_capacity(bytes),
+            shifts: Vec::with_capacity(shifts),
             taken: 0,
             counted_source: 0,
             counted_text: 0,

@@ -170,7 +170,7 @@ impl<'s> Lexer<'s> {
             self.at += 1;
         }
         self.at += 1;
-        if self.peek(0).is_some_and(begins_name) {
+        if self.peek(0).is_some_and(begins_name) && !self.blank_at(self.at) {
             self.name()?;
         }
         Ok(Token { end: self.at as u32, ..slash })

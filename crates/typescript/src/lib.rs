@@ -11,12 +11,12 @@
 //! use execbox_typescript::TypeScript;
 //!
 //! let source = "const sum: number = 1 + 2;\nsum";
-//! let code = TypeScript.script(source, &Reading::DEFAULT)?;
+//! let code = TypeScript.script(source, &Reading::default())?;
 //! assert_eq!(code.text, "const sum         = 1 + 2;\nreturn sum");
 //!
-//! let error = TypeScript.script("const = 1;", &Reading::DEFAULT).unwrap_err();
-//! assert_eq!(error.message, "expected a name, found `=`");
-//! # Ok::<(), execbox_core::language::SyntaxError>(())
+//! let error = TypeScript.script("const = 1;", &Reading::default()).unwrap_err();
+//! assert_eq!(error.to_string(), "expected a name, found `=`");
+//! # Ok::<(), execbox_core::language::CompileError>(())
 //! ```
 //!
 //! ```text
@@ -41,13 +41,16 @@
 //!
 //! # Untrusted source
 //!
-//! Parsing is linear in the length of the source, except where the grammar needs backtracking. The number of tokens and
-//! the depth of nesting ([`MAX_DEPTH`]) are limited, and the caller can stop the parser every few thousand tokens.
+//! Parsing is linear in the length of the source, except where the grammar needs backtracking. All work is counted and
+//! limited to a multiple of the length, and the caller can stop it at least every millisecond. Everything that is kept is
+//! charged to the budget of the [`Reading`], beside a constant number of copies of the source. The depth of nesting is
+//! limited ([`MAX_DEPTH`]). No expression is evaluated.
 
 // Offsets and counts are below `MAX_SOURCE_BYTES`.
 #![allow(clippy::cast_possible_truncation)]
 
 mod constructs;
+mod costs;
 mod edits;
 mod fences;
 mod lexer;
@@ -61,7 +64,8 @@ mod strings;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use execbox_core::language::{Code, Language, Module, ModuleSource, Reading, SyntaxError};
+use execbox_core::budget::Exhausted;
+use execbox_core::language::{Code, CompileError, Language, Module, ModuleSource, Reading, SyntaxError};
 
 pub use parser::MAX_DEPTH;
 
@@ -73,28 +77,29 @@ const MAX_SOURCE_BYTES: usize = 1 << 30;
 pub struct TypeScript;
 
 impl Language for TypeScript {
-    fn script(&self, source: &str, reading: &Reading<'_>) -> Result<Code, SyntaxError> {
+    fn script(&self, source: &str, reading: &Reading<'_>) -> Result<Code, CompileError> {
         check_length(source, reading)?;
-        guarded(|| script::compile(source, reading.should_stop))
+        guarded(|| script::compile(source, "", reading))
     }
 
-    fn module(&self, source: ModuleSource<'_>, reading: &Reading<'_>, work: &mut u64) -> Result<Module, SyntaxError> {
+    fn function(&self, source: &str, reading: &Reading<'_>) -> Result<Code, CompileError> {
+        check_length(source, reading)?;
+        guarded(|| script::compile(source, "input", reading))
+    }
+
+    fn module(&self, source: ModuleSource<'_>, reading: &Reading<'_>) -> Result<Module, CompileError> {
         check_length(source.text, reading)?;
-        *work = work.checked_sub(source.text.len() as u64).ok_or_else(|| SyntaxError {
-            message: "the total length of the modules exceeds the limit".to_owned(),
-            position: None,
-        })?;
-        guarded(|| module::compile(source, reading.should_stop))
+        guarded(|| module::compile(source, reading))
     }
 }
 
 /// Runs `compile`. A panic becomes an error of this source.
-fn guarded<T>(compile: impl FnOnce() -> Result<T, Halt<SyntaxError>>) -> Result<T, SyntaxError> {
+fn guarded<T>(compile: impl FnOnce() -> Result<T, Halt<SyntaxError>>) -> Result<T, CompileError> {
     match catch_unwind(AssertUnwindSafe(compile)) {
         Ok(compiled) => compiled.map_err(Halt::into_error),
         Err(_panic) => {
             let message = "internal error while compiling this source; rewrite it".to_owned();
-            Err(SyntaxError { message, position: None })
+            Err(SyntaxError { message, position: None }.into())
         }
     }
 }
@@ -115,6 +120,8 @@ enum Halt<F = Fault> {
     Fault(F),
     /// The source is invalid in every reading: it exceeds a limit.
     Fatal(F),
+    /// The budget of the caller is exhausted.
+    Exhausted(Exhausted),
     /// The caller stopped the parser.
     Stopped,
 }
@@ -130,16 +137,18 @@ impl<F> Halt<F> {
         match self {
             Self::Fault(fault) => Halt::Fault(change(fault)),
             Self::Fatal(fault) => Halt::Fatal(change(fault)),
+            Self::Exhausted(exhausted) => Halt::Exhausted(exhausted),
             Self::Stopped => Halt::Stopped,
         }
     }
 }
 
 impl Halt<SyntaxError> {
-    fn into_error(self) -> SyntaxError {
+    fn into_error(self) -> CompileError {
         match self {
-            Self::Fault(error) | Self::Fatal(error) => error,
-            Self::Stopped => SyntaxError { message: "compiling was stopped".to_owned(), position: None },
+            Self::Fault(error) | Self::Fatal(error) => error.into(),
+            Self::Exhausted(exhausted) => CompileError::Memory(exhausted),
+            Self::Stopped => CompileError::Stopped,
         }
     }
 }

@@ -9,11 +9,13 @@
 //! ```
 //!
 //! Initializers are not folded. Only whether one is a constant number or string is computed, because string members have
-//! no reverse mapping. The result is therefore never much longer than the source.
+//! no reverse mapping. Names of enums, namespaces and members are repeated where they are used, so all texts are charged
+//! before they are written.
 
 use std::collections::HashMap;
 
 use crate::constructs::{AliasItem, Constant, Exported, Lowered, Member, NamespaceItem, OperatorResult};
+use crate::costs::Costs;
 use crate::edits::Edits;
 use crate::parser::{Options, Parse, Parser};
 use crate::scopes::{Binding, Found, NameId, Reference, ScopeId, Scopes, Use};
@@ -33,17 +35,43 @@ pub(crate) struct Uses {
 
 /// Writes the edits of all constructs, and returns how names are used.
 pub(crate) fn lower(parser: &mut Parser<'_, '_>) -> Parse<Uses> {
-    let merged = Merged::find(&parser.scopes, &parser.lowered)?;
-    let count: usize = merged.visible.values().map(Vec::len).sum();
-    parser.budget().spend(count as u64, 0)?;
     let text = parser.text();
-    let mut lowering = Lowering::new(text, parser.options, &parser.scopes, &parser.lowered, &merged);
-    let uses = lowering.resolve(parser.items.names.len());
-    lowering.write(&mut parser.edits);
+    let Parser { options, scopes, lowered, items, edits, costs, .. } = parser;
+    let merged = Merged::find(scopes, lowered, costs)?;
+    let mut lowering = Lowering::new(text, *options, scopes, lowered, &merged, costs)?;
+    let uses = lowering.resolve(items.names.len(), costs)?;
+    lowering.write(&mut Output { edits, costs })?;
     Ok(uses)
 }
 
-/// The bodies of enums and namespaces that are merged: those with the same scope and name.
+/// Edits whose texts are charged before they are made.
+struct Output<'e, 'b> {
+    edits: &'e mut Edits,
+    costs: &'e mut Costs<'b>,
+}
+
+impl Output<'_, '_> {
+    /// The parts of a text, joined.
+    fn text(&mut self, parts: &[&str]) -> Parse<String> {
+        // Beside its text, an edit takes an entry, and another one while entries are sorted.
+        const EDIT: usize = 96;
+        self.costs.keep(EDIT + parts.iter().map(|part| part.len()).sum::<usize>())?;
+        Ok(parts.concat())
+    }
+
+    fn replace(&mut self, start: u32, end: u32, parts: &[&str]) -> Parse<()> {
+        let text = self.text(parts)?;
+        self.edits.replace(start, end, text);
+        Ok(())
+    }
+
+    fn insert(&mut self, at: u32, parts: &[&str]) -> Parse<()> {
+        self.replace(at, at, parts)
+    }
+}
+
+/// The bodies of enums and namespaces that are merged: those with the same scope and name. Empty if there are none.
+#[derive(Default)]
 struct Merged {
     /// The declarations of other bodies that are visible in a body.
     visible: HashMap<ScopeId, Vec<usize>>,
@@ -58,7 +86,13 @@ struct Merged {
 }
 
 impl Merged {
-    fn find(scopes: &Scopes<'_>, lowered: &Lowered) -> Result<Self, Halt> {
+    fn find(scopes: &Scopes<'_>, lowered: &Lowered, costs: &mut Costs<'_>) -> Result<Self, Halt> {
+        let bodies = lowered.enums.len() + lowered.namespaces.len();
+        if bodies == 0 {
+            return Ok(Self::default());
+        }
+        costs.keep_items::<[usize; 32]>(bodies)?;
+        costs.keep_items::<[usize; 10]>(scopes.declarations().len())?;
         let mut bodies: HashMap<(ScopeId, NameId), Vec<ScopeId>> = HashMap::new();
         let mut enums: HashMap<(ScopeId, NameId), Vec<usize>> = HashMap::new();
         let mut enum_keys = HashMap::new();
@@ -105,10 +139,12 @@ impl Merged {
         let mut count = 0;
         for bodies in bodies.values().filter(|bodies| bodies.len() > 1) {
             let all: Vec<usize> = bodies.iter().filter_map(|body| exports.get(body)).flatten().copied().collect();
-            count += all.len() * bodies.len();
+            let more = all.len() * bodies.len();
+            count += more;
             if count > MAX_MERGED {
                 return Err(Halt::Fatal(Fault::new("too many merged declarations of enums or namespaces", 0)));
             }
+            costs.keep_items::<usize>(more)?;
             for body in bodies {
                 visible.insert(
                     *body,
@@ -146,6 +182,8 @@ struct Lowering<'p, 's> {
     options: Options,
     scopes: &'p Scopes<'s>,
     lowered: &'p Lowered,
+    /// Those that are evaluated.
+    constants: &'p [Constant],
     merged: &'p Merged,
     /// The parameter of the function that each body becomes.
     parameters: HashMap<ScopeId, String>,
@@ -160,8 +198,19 @@ struct Lowering<'p, 's> {
 }
 
 impl<'p, 's> Lowering<'p, 's> {
-    fn new(text: &'s str, options: Options, scopes: &'p Scopes<'s>, lowered: &'p Lowered, merged: &'p Merged) -> Self {
-        let names = lowered.constants.iter().filter_map(|constant| match constant {
+    fn new(
+        text: &'s str,
+        options: Options,
+        scopes: &'p Scopes<'s>,
+        lowered: &'p Lowered,
+        merged: &'p Merged,
+        costs: &mut Costs<'_>,
+    ) -> Parse<Self> {
+        // Constants decide how members of enums are written, and nothing else.
+        let constants = if lowered.enums.is_empty() { &[] } else { &lowered.constants[..] };
+        costs.keep_items::<[usize; 6]>(constants.len())?;
+        costs.keep_items::<[usize; 16]>(lowered.enums.len() + lowered.namespaces.len())?;
+        let names = constants.iter().filter_map(|constant| match constant {
             Constant::Name { at, .. } => Some((*at, None)),
             _ => None,
         });
@@ -170,6 +219,7 @@ impl<'p, 's> Lowering<'p, 's> {
             options,
             scopes,
             lowered,
+            constants,
             merged,
             parameters: HashMap::new(),
             constant_names: names.collect(),
@@ -178,18 +228,19 @@ impl<'p, 's> Lowering<'p, 's> {
             member_numbers: HashMap::new(),
             known: Vec::new(),
         };
-        lowering.name_parameters();
-        lowering
+        lowering.name_parameters(costs)?;
+        Ok(lowering)
     }
 
     /// The parameter of a body has the name of its enum or namespace, unless the body declares that name.
-    fn name_parameters(&mut self) {
+    fn name_parameters(&mut self, costs: &mut Costs<'_>) -> Parse<()> {
         let enums = self.lowered.enums.iter().map(|item| (item.name.0, item.scope, item.body));
         let items: Vec<_> =
             enums.chain(self.lowered.namespaces.iter().map(|item| (item.name.0, item.scope, item.body))).collect();
         if items.is_empty() {
-            return;
+            return Ok(());
         }
+        costs.keep_items::<[usize; 4]>(self.scopes.declarations().len())?;
         // For every name the scope that declares it; `None` if several scopes do.
         let mut declared: HashMap<NameId, Option<ScopeId>> = HashMap::new();
         for declaration in self.scopes.declarations().iter().filter(|declaration| declaration.binding.is_value()) {
@@ -201,33 +252,37 @@ impl<'p, 's> Lowering<'p, 's> {
         let mut last_number: HashMap<NameId, usize> = HashMap::new();
         for (name, scope, body) in items {
             let text = self.scopes.names.text(name);
+            costs.keep(text.len())?;
             let mut parameter = text.to_owned();
             if declared.get(&name) != Some(&Some(scope)) {
                 let number = last_number.entry(name).or_default();
                 while self.scopes.names.find(&parameter).is_some() {
+                    costs.steps(1 + text.len() / 8)?;
                     *number += 1;
                     parameter = format!("{text}_{number}");
                 }
             }
             self.parameters.insert(body, parameter);
         }
+        Ok(())
     }
 
     /// Resolves every name to its declaration.
-    fn resolve(&mut self, imports: usize) -> Uses {
+    fn resolve(&mut self, imports: usize, costs: &mut Costs<'_>) -> Parse<Uses> {
         let mut uses = Uses { imports: vec![(false, false); imports], free: Vec::new() };
         let mut is_free = std::collections::HashSet::new();
         let (scopes, merged) = (self.scopes, self.merged);
-        scopes.resolve(&merged.visible, |reference, found| {
+        scopes.resolve(&merged.visible, costs, |reference, found, costs| {
             let is_value = matches!(reference.how, Use::Value | Use::Shorthand);
             if is_value && let Some(name) = self.constant_names.get_mut(&reference.start) {
                 *name = found;
             }
             let Some(found) = found else {
                 if is_value && is_free.insert(reference.name) {
+                    costs.keep_items::<[NameId; 3]>(1)?;
                     uses.free.push(reference.name);
                 }
-                return;
+                return Ok(());
             };
             let declaration = &scopes.declarations()[found.declaration];
             match declaration.binding {
@@ -246,31 +301,40 @@ impl<'p, 's> Lowering<'p, 's> {
             let is_elsewhere = found.scope != declaration.scope;
             let is_member = declaration.is_member || is_elsewhere || matches!(declaration.binding, Binding::Member(..));
             if is_value && is_member {
+                costs.keep_items::<(Reference, ScopeId)>(1)?;
                 self.qualified.push((*reference, found.scope));
             }
-        });
-        uses
+            Ok(())
+        })?;
+        Ok(uses)
     }
 
     // ---- what is known of values
 
     /// Evaluates every constant, each after its parts.
-    fn evaluate(&mut self) {
-        let mut meanings: Vec<Option<Meaning>> = Vec::with_capacity(self.lowered.constants.len());
-        for constant in &self.lowered.constants {
-            let (known, meaning) = self.evaluate_one(constant, &meanings);
+    fn evaluate(&mut self, costs: &mut Costs<'_>) -> Parse<()> {
+        let mut meanings: Vec<Option<Meaning>> = Vec::with_capacity(self.constants.len());
+        for constant in self.constants {
+            let (known, meaning) = self.evaluate_one(constant, &meanings, costs)?;
             self.known.push(known);
             meanings.push(meaning);
         }
+        Ok(())
     }
 
-    fn evaluate_one(&self, constant: &Constant, meanings: &[Option<Meaning>]) -> (Known, Option<Meaning>) {
+    fn evaluate_one(
+        &self,
+        constant: &Constant,
+        meanings: &[Option<Meaning>],
+        costs: &mut Costs<'_>,
+    ) -> Parse<(Known, Option<Meaning>)> {
         let of = |part: &Option<u32>| part.map_or_else(Known::default, |part| self.known[part as usize]);
         let number = Known { value: Some(KnownValue::Number), is_string: false };
         let known = match constant {
             Constant::Number => number,
             Constant::String => Known { value: Some(KnownValue::String), is_string: true },
             Constant::Template(parts) => {
+                costs.steps(parts.len())?;
                 let is_known = parts.iter().all(|part| of(part).value.is_some());
                 Known { value: is_known.then_some(KnownValue::String), is_string: true }
             }
@@ -293,24 +357,25 @@ impl<'p, 's> Lowering<'p, 's> {
             Constant::Name { name, at } => {
                 let Some(found) = self.constant_names.get(at).copied().flatten() else {
                     let is_number = matches!(self.scopes.names.text(*name), "Infinity" | "NaN");
-                    return (if is_number { number } else { Known::default() }, None);
+                    return Ok((if is_number { number } else { Known::default() }, None));
                 };
-                return self.declared(found.declaration);
+                return Ok(self.declared(found.declaration));
             }
             Constant::Member { object, name } => match meanings[*object as usize] {
                 Some(Meaning::Enum(scope, enum_name)) => {
                     let enums = self.merged.enums.get(&(scope, enum_name));
+                    costs.steps(enums.map_or(0, Vec::len))?;
                     let found = enums.into_iter().flatten().find_map(|&number| self.member_of(number, *name));
                     found.map_or_else(Known::default, |(number, member)| self.member_value(number, member))
                 }
                 Some(Meaning::Namespace(body)) => {
                     let number = self.merged.exports.get(&(body, *name));
-                    return number.map_or((Known::default(), None), |number| self.declared(*number));
+                    return Ok(number.map_or((Known::default(), None), |number| self.declared(*number)));
                 }
                 None => Known::default(),
             },
         };
-        (known, None)
+        Ok((known, None))
     }
 
     /// The known value of a declaration.
@@ -365,39 +430,41 @@ impl<'p, 's> Lowering<'p, 's> {
 
     // ---- edits
 
-    fn write(mut self, edits: &mut Edits) {
+    fn write(mut self, out: &mut Output<'_, '_>) -> Parse<()> {
         for (number, item) in self.lowered.enums.iter().enumerate() {
+            out.costs.keep_items::<[usize; 4]>(item.members.len())?;
             for (at, member) in item.members.iter().enumerate() {
                 if let Some(name) = self.scopes.names.find(&self.key_text(member).1) {
                     self.member_numbers.insert((number, name), at);
                 }
             }
         }
-        self.evaluate();
+        self.evaluate(out.costs)?;
         for (reference, body) in &self.qualified {
             let Some(parameter) = self.parameters.get(body) else { continue };
             match reference.how {
                 Use::Shorthand => {
                     let name = &self.text[reference.start as usize..reference.end as usize];
-                    edits.insert(reference.end, format!(": {parameter}.{name}"));
+                    out.insert(reference.end, &[": ", parameter, ".", name])?;
                 }
-                _ => edits.insert(reference.start, format!("{parameter}.")),
+                _ => out.insert(reference.start, &[parameter, "."])?,
             }
         }
         for number in 0..self.lowered.enums.len() {
-            self.write_enum(number, edits);
+            self.write_enum(number, out)?;
         }
         for item in self.lowered.namespaces.iter().filter(|item| !item.is_type && !item.is_inner) {
-            self.write_namespace(item, edits);
+            self.write_namespace(item, out)?;
         }
         for (number, alias) in self.lowered.aliases.iter().enumerate() {
-            self.write_alias(alias, self.alias_is_used[number], edits);
+            self.write_alias(alias, self.alias_is_used[number], out)?;
         }
         for (namespace, declaration, end) in &self.lowered.assigned {
             let parameter = &self.parameters[&self.lowered.namespaces[*namespace as usize].body];
             let name = self.scopes.names.text(self.scopes.declarations()[*declaration].name);
-            edits.insert(*end, format!(" {parameter}.{name} = {name};"));
+            out.insert(*end, &[" ", parameter, ".", name, " = ", name, ";"])?;
         }
+        Ok(())
     }
 
     /// Whether `binding` is the first declaration of its name in its scope.
@@ -414,112 +481,121 @@ impl<'p, 's> Lowering<'p, 's> {
         exported: Exported,
         start: u32,
         name: &str,
-        edits: &mut Edits,
-    ) -> String {
+        out: &mut Output<'_, '_>,
+    ) -> Parse<String> {
         if let Exported::ByModule(export) | Exported::ByNamespace(_, export) = exported {
             let stays = is_first && !self.options.script && matches!(exported, Exported::ByModule(_));
             if !stays {
-                edits.erase_item(export, start);
+                out.edits.erase_item(export, start);
             }
         }
         match (is_first, is_hoisted) {
-            (true, true) => format!("var {name};"),
-            (true, false) => format!("let {name};"),
-            (false, _) => String::new(),
+            (true, true) => out.text(&["var ", name, ";"]),
+            (true, false) => out.text(&["let ", name, ";"]),
+            (false, _) => Ok(String::new()),
         }
     }
 
     /// The argument of the function of a body.
-    fn argument(&self, exported: Exported, name: &str) -> String {
+    fn argument(&self, exported: Exported, name: &str, out: &mut Output<'_, '_>) -> Parse<String> {
         match exported {
             Exported::ByNamespace(namespace, _) => {
                 let outer = &self.parameters[&self.lowered.namespaces[namespace as usize].body];
-                format!("{name} = {outer}.{name} || ({outer}.{name} = {{}})")
+                out.text(&[name, " = ", outer, ".", name, " || (", outer, ".", name, " = {})"])
             }
-            _ => format!("{name} || ({name} = {{}})"),
+            _ => out.text(&[name, " || (", name, " = {})"]),
         }
     }
 
-    fn write_enum(&self, number: usize, edits: &mut Edits) {
+    fn write_enum(&self, number: usize, out: &mut Output<'_, '_>) -> Parse<()> {
         let item = &self.lowered.enums[number];
         let name = self.scopes.names.text(item.name.0);
-        let parameter = &self.parameters[&item.body];
+        let parameter = self.parameters[&item.body].as_str();
         let is_first = self.is_first(item.scope, item.name.0, Binding::Enum(number as u32));
-        let opening = self.opening(is_first, item.is_hoisted, item.exported, item.start, name, edits);
-        edits.replace(item.start, item.body_start, format!("{opening}(function ({parameter}) {{"));
-        for (at, member) in item.members.iter().enumerate() {
-            let (key, _) = self.key_text(member);
-            let known = self.member_value(number, at);
-            let is_string = known.value == Some(KnownValue::String) || known.is_string;
-            match member.value {
-                Some(_) if is_string => edits.replace(member.start, member.end, format!("{parameter}[{key}]")),
-                Some((_, end)) => {
-                    edits.replace(member.start, member.end, format!("{parameter}[{parameter}[{key}]"));
-                    edits.insert(end, format!("] = {key}"));
-                }
-                None => {
-                    let value = match member.anchor {
-                        None => at.to_string(),
-                        Some(before) if known.value.is_some() => {
-                            let (base, _) = self.key_text(&item.members[before]);
-                            format!("{parameter}[{base}] + {}", at - before)
-                        }
-                        Some(_) => "void 0".to_owned(),
-                    };
-                    edits.replace(
-                        member.start,
-                        member.end,
-                        format!("{parameter}[{parameter}[{key}] = {value}] = {key}"),
-                    );
-                }
+        let opening = self.opening(is_first, item.is_hoisted, item.exported, item.start, name, out)?;
+        out.replace(item.start, item.body_start, &[&opening, "(function (", parameter, ") {"])?;
+        for at in 0..item.members.len() {
+            self.write_member(number, at, parameter, out)?;
+        }
+        let argument = self.argument(item.exported, name, out)?;
+        out.replace(item.body_end, item.body_end + 1, &["})(", &argument, ");"])
+    }
+
+    fn write_member(&self, number: usize, at: usize, parameter: &str, out: &mut Output<'_, '_>) -> Parse<()> {
+        let members = &self.lowered.enums[number].members;
+        let member = &members[at];
+        let (key, _) = self.key_text(member);
+        let key = key.as_str();
+        let known = self.member_value(number, at);
+        let is_string = known.value == Some(KnownValue::String) || known.is_string;
+        match member.value {
+            Some(_) if is_string => out.replace(member.start, member.end, &[parameter, "[", key, "]"])?,
+            Some((_, end)) => {
+                out.replace(member.start, member.end, &[parameter, "[", parameter, "[", key, "]"])?;
+                out.insert(end, &["] = ", key])?;
             }
-            if let Some(comma) = member.comma {
-                edits.replace(comma, comma + 1, ";");
+            None => {
+                let value = match member.anchor {
+                    None => at.to_string(),
+                    Some(before) if known.value.is_some() => {
+                        let base = &members[before];
+                        out.costs.steps((base.key.1 - base.key.0) as usize / 8)?;
+                        let (base, _) = self.key_text(base);
+                        out.text(&[parameter, "[", &base, "] + ", &(at - before).to_string()])?
+                    }
+                    Some(_) => "void 0".to_owned(),
+                };
+                let parts = [parameter, "[", parameter, "[", key, "] = ", &value, "] = ", key];
+                out.replace(member.start, member.end, &parts)?;
             }
         }
-        let argument = self.argument(item.exported, name);
-        edits.replace(item.body_end, item.body_end + 1, format!("}})({argument});"));
+        if let Some(comma) = member.comma {
+            out.replace(comma, comma + 1, &[";"])?;
+        }
+        Ok(())
     }
 
     /// A namespace with the inner ones of `A.B`, which have the same body.
-    fn write_namespace(&self, first: &NamespaceItem, edits: &mut Edits) {
+    fn write_namespace(&self, first: &NamespaceItem, out: &mut Output<'_, '_>) -> Parse<()> {
         let number = self.lowered.namespaces.partition_point(|item| item.name.1 < first.name.1);
         let inner = self.lowered.namespaces[number + 1..].iter().take_while(|item| item.is_inner);
         let mut opening = String::new();
         let mut closing = Vec::new();
         for (item, at) in std::iter::once(first).chain(inner).zip(number as u32..) {
             let name = self.scopes.names.text(item.name.0);
-            let parameter = &self.parameters[&item.body];
+            let parameter = self.parameters[&item.body].as_str();
             let is_first = self.is_first(item.scope, item.name.0, Binding::Namespace(at));
             if item.is_inner {
-                opening += &format!("let {name};");
+                opening += &out.text(&["let ", name, ";"])?;
             } else {
-                opening += &self.opening(is_first, item.is_hoisted, item.exported, item.start, name, edits);
+                opening += &self.opening(is_first, item.is_hoisted, item.exported, item.start, name, out)?;
             }
-            opening += &format!("(function ({parameter}) {{");
-            closing.push(format!("}})({});", self.argument(item.exported, name)));
+            opening += &out.text(&["(function (", parameter, ") {"])?;
+            let argument = self.argument(item.exported, name, out)?;
+            closing.push(out.text(&["})(", &argument, ");"])?);
         }
         closing.reverse();
-        edits.replace(first.start, first.body_start, opening);
-        edits.replace(first.body_end, first.body_end + 1, closing.concat());
+        out.replace(first.start, first.body_start, &[&opening])?;
+        out.replace(first.body_end, first.body_end + 1, &[&closing.concat()])
     }
 
-    fn write_alias(&self, alias: &AliasItem, is_used: bool, edits: &mut Edits) {
+    fn write_alias(&self, alias: &AliasItem, is_used: bool, out: &mut Output<'_, '_>) -> Parse<()> {
         let (start, end) = alias.statement;
         match alias.exported {
-            Exported::No if !is_used => edits.erase_item(start, end),
+            Exported::No if !is_used => out.edits.erase_item(start, end),
             Exported::ByNamespace(..) => {
-                edits.erase_item(start, alias.name.1);
+                out.edits.erase_item(start, alias.name.1);
                 if end == alias.end {
-                    edits.insert(end, ";");
+                    out.insert(end, &[";"])?;
                 }
             }
             exported => {
                 if exported != Exported::No && self.options.script {
-                    edits.erase(start, alias.import);
+                    out.edits.erase(start, alias.import);
                 }
-                edits.replace(alias.import, alias.import + 6, "var");
+                out.replace(alias.import, alias.import + 6, &["var"])?;
             }
         }
+        Ok(())
     }
 }

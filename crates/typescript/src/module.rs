@@ -17,27 +17,27 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use execbox_core::language::{
-    Dialect, Export, GLOBALS_MODULE, Import, Imported, Module, ModuleSource, Position, Request, SyntaxError,
+    Dialect, Export, GLOBALS_MODULE, Import, Imported, Module, ModuleSource, Position, Reading, Request, SyntaxError,
 };
 
 use crate::lower::{self, Uses};
-use crate::parser::{Budget, ExportItem, Options, Parse, Parser};
+use crate::parser::{ExportItem, ModuleItems, Options, Parse, Parser};
 use crate::scopes::Binding;
 
 use crate::{Fault, Halt, positions};
 
-/// Compiles `source`; `stop` is called regularly and ends the parser when it returns true.
-pub(crate) fn compile(source: ModuleSource<'_>, stop: &dyn Fn() -> bool) -> Result<Module, Halt<SyntaxError>> {
+/// Compiles `source`.
+pub(crate) fn compile(source: ModuleSource<'_>, reading: &Reading<'_>) -> Result<Module, Halt<SyntaxError>> {
     let module = match source.dialect {
-        Dialect::TypeScript => match read(source, true, stop) {
-            Err(Halt::Fault(first)) => match read(source, false, stop) {
+        Dialect::TypeScript => match read(source, true, reading) {
+            Err(Halt::Fault(first)) => match read(source, false, reading) {
                 Err(Halt::Fault(second)) => Err(Halt::Fault(first.further(second))),
                 other => other,
             },
             other => other,
         },
-        Dialect::JavaScript => match read(source, false, stop) {
-            Err(Halt::Fault(fault)) => match read(source, true, stop) {
+        Dialect::JavaScript => match read(source, false, reading) {
+            Err(Halt::Fault(fault)) => match read(source, true, reading) {
                 Ok(_) => {
                     let message =
                         format!("{}; this is TypeScript syntax, but the language is JavaScript", fault.message);
@@ -52,12 +52,13 @@ pub(crate) fn compile(source: ModuleSource<'_>, stop: &dyn Fn() -> bool) -> Resu
     module.map_err(|halt| halt.map(|fault| fault.within(source.text)))
 }
 
-fn read(source: ModuleSource<'_>, typescript: bool, stop: &dyn Fn() -> bool) -> Parse<Module> {
+fn read(source: ModuleSource<'_>, typescript: bool, reading: &Reading<'_>) -> Parse<Module> {
     let text = source.text;
     let options = Options { typescript, script: false, scopes: true };
-    let mut parser = Parser::new(text, options, Budget::new(text.len(), stop))?;
+    let mut parser = Parser::new(text, options, reading)?;
     parser.source()?;
     let uses = lower::lower(&mut parser)?;
+    charge_items(&mut parser)?;
     let kept = keep_imports(&mut parser, &uses);
     let exports = keep_exports(&mut parser)?;
     let mut module = records(&parser, &kept, &exports);
@@ -72,8 +73,21 @@ fn read(source: ModuleSource<'_>, typescript: bool, stop: &dyn Fn() -> bool) -> 
         let names: Vec<&str> = globals.into_iter().collect();
         after = format!("\nimport {{ {} }} from \"{GLOBALS_MODULE}\";", names.join(", "));
     }
-    module.code = parser.apply_edits(&after);
+    module.code = parser.apply_edits(&after)?;
     Ok(module)
+}
+
+/// Charges what is made of the imports, exports and outermost declarations: the records, and the sets to make them with.
+fn charge_items(parser: &mut Parser<'_, '_>) -> Parse<()> {
+    const SET_ENTRY: usize = 64;
+    let ModuleItems { imports, names, exports, types, .. } = &parser.items;
+    let tables = imports.len() + names.len() + exports.len() + types.len() + parser.scopes.declarations().len();
+    let strings = parser.text().len();
+    parser.costs.keep_items::<Request>(parser.items.imports.len())?;
+    parser.costs.keep_items::<Import>(parser.items.names.len())?;
+    parser.costs.keep_items::<Export>(parser.items.exports.len())?;
+    parser.costs.keep(tables * SET_ENTRY)?;
+    if tables > 0 { parser.costs.keep(strings) } else { Ok(()) }
 }
 
 /// The imports that remain.
@@ -226,8 +240,8 @@ fn records(parser: &Parser<'_, '_>, kept: &Kept, kept_exports: &[bool]) -> Modul
             ExportItem::All { import } => Export::All { request: request(import) },
         });
     }
-    module.types =
-        items.types.iter().filter(|name| module.exports.iter().all(|one| one.name() != Some(name))).cloned().collect();
+    let exported: BTreeSet<_> = module.exports.iter().filter_map(Export::name).collect();
+    module.types = items.types.iter().filter(|name| !exported.contains(name.as_str())).cloned().collect();
     module
 }
 

@@ -8,7 +8,9 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 
+use crate::costs::Costs;
 use crate::lexer::unicode_escape;
+use crate::parser::Parse;
 
 /// The number of a name in [`Names`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -19,6 +21,8 @@ pub(crate) struct NameId(u32);
 pub(crate) struct Names<'s> {
     ids: HashMap<Cow<'s, str>, NameId, BuildHasherDefault<rustc_hash::FxHasher>>,
     texts: Vec<Cow<'s, str>>,
+    /// The length of the names with escapes, which are copied.
+    escaped_bytes: usize,
 }
 
 impl<'s> Names<'s> {
@@ -28,10 +32,19 @@ impl<'s> Names<'s> {
         if let Some(id) = self.ids.get(&text) {
             return *id;
         }
+        if escaped {
+            self.escaped_bytes += text.len();
+        }
         let id = NameId(self.texts.len() as u32);
         self.texts.push(text.clone());
         self.ids.insert(text, id);
         id
+    }
+
+    /// The memory of the table. Names without escapes are parts of the source.
+    fn bytes(&self) -> usize {
+        let entry = size_of::<(Cow<'s, str>, NameId)>() + 1;
+        self.ids.capacity() * entry * 8 / 7 + self.texts.capacity() * size_of::<Cow<'s, str>>() + 2 * self.escaped_bytes
     }
 
     pub(crate) fn text(&self, id: NameId) -> &str {
@@ -176,6 +189,23 @@ pub(crate) struct Mark {
 }
 
 impl Scopes<'_> {
+    /// The memory of the records.
+    pub(crate) fn bytes(&self) -> usize {
+        self.names.bytes()
+            + self.list.capacity() * size_of::<Scope>()
+            + self.declarations.capacity() * size_of::<Declaration>()
+            + self.events.capacity() * size_of::<Event>()
+    }
+
+    /// The memory that [`resolve`](Self::resolve) takes.
+    fn bytes_to_resolve(&self) -> usize {
+        // For every name two lists; a list that is not empty has room for four entries or twice as many as it has.
+        let (declarations, names) = (self.declarations.len(), self.names.texts.len());
+        let lists = names * 2 * size_of::<Vec<Found>>();
+        let entries = (2 * declarations + 4 * names.min(declarations)) * size_of::<Found>();
+        declarations * size_of::<usize>() + lists + entries
+    }
+
     pub(crate) fn mark(&self) -> Mark {
         let (scopes, declarations, events) = (self.list.len(), self.declarations.len(), self.events.len());
         Mark { scopes, declarations, events, current: self.current }
@@ -256,8 +286,10 @@ impl Scopes<'_> {
     pub(crate) fn resolve(
         &self,
         merged: &HashMap<ScopeId, Vec<usize>>,
-        mut each: impl FnMut(&Reference, Option<Found>),
-    ) {
+        costs: &mut Costs<'_>,
+        mut each: impl FnMut(&Reference, Option<Found>, &mut Costs<'_>) -> Parse<()>,
+    ) -> Parse<()> {
+        costs.keep(self.bytes_to_resolve())?;
         let mut by_scope: Vec<usize> = (0..self.declarations.len()).collect();
         by_scope.sort_by_key(|&number| self.declarations[number].scope);
         let of_scope = |scope: ScopeId| {
@@ -268,9 +300,11 @@ impl Scopes<'_> {
         let mut visible = Visible::new(self.names.texts.len());
         let mut open: Vec<ScopeId> = Vec::new();
         for event in &self.events {
+            costs.steps(1)?;
             match event {
                 Event::Enter(scope) => {
                     for declaration in of_scope(*scope) {
+                        costs.steps(1)?;
                         visible.push(Found { declaration, scope: *scope }, &self.declarations[declaration]);
                     }
                     open.push(*scope);
@@ -279,9 +313,10 @@ impl Scopes<'_> {
                     let scope = open.pop().unwrap_or(ScopeId::OUTERMOST);
                     of_scope(scope).for_each(|number| visible.pop(&self.declarations[number]));
                 }
-                Event::Refer(reference) => each(reference, visible.find(reference)),
+                Event::Refer(reference) => each(reference, visible.find(reference), costs)?,
             }
         }
+        Ok(())
     }
 }
 

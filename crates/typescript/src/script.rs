@@ -14,27 +14,25 @@
 
 use std::collections::HashSet;
 
-use execbox_core::language::{Code, SyntaxError};
+use execbox_core::language::{Code, Reading, SyntaxError};
 
 use crate::lexer::Kind;
-use crate::parser::{
-    Budget, Call, ExportDefault, ExpressionKind, NO_MODULES, Options, Parse, Parser, StatementKind, Tail,
-};
+use crate::parser::{Call, ExportDefault, ExpressionKind, NO_MODULES, Options, Parse, Parser, StatementKind, Tail};
 use crate::scopes::unescaped;
 use crate::{Fault, Halt, fences, lower, module};
 
-/// Compiles `source`; `stop` is called regularly and ends the parser when it returns true.
-pub(crate) fn compile(source: &str, stop: &dyn Fn() -> bool) -> Result<Code, Halt<SyntaxError>> {
+/// Compiles `source`. A function that is called gets `arguments`; with arguments, one that is not async is called, too.
+pub(crate) fn compile(source: &str, arguments: &str, reading: &Reading<'_>) -> Result<Code, Halt<SyntaxError>> {
     let within = |text: &str| {
         let text = text.to_owned();
         move |halt: Halt| halt.map(|fault| fault.within(&text))
     };
     match fences::opening(source) {
         Err(fault) => Err(Halt::Fault(fault.within(source))),
-        Ok(Some(text)) => compile_text(&text, stop).map_err(within(&text)),
-        Ok(None) => match compile_text(source, stop) {
+        Ok(Some(text)) => compile_text(&text, arguments, reading).map_err(within(&text)),
+        Ok(None) => match compile_text(source, arguments, reading) {
             Err(Halt::Fault(fault)) => match fences::amid_prose(source) {
-                Some(text) => compile_text(&text, stop).map_err(within(&text)),
+                Some(text) => compile_text(&text, arguments, reading).map_err(within(&text)),
                 None => Err(Halt::Fault(fault.within(source))),
             },
             other => other.map_err(within(source)),
@@ -43,32 +41,31 @@ pub(crate) fn compile(source: &str, stop: &dyn Fn() -> bool) -> Result<Code, Hal
 }
 
 /// Compiles `text`, which contains only code.
-fn compile_text(text: &str, stop: &dyn Fn() -> bool) -> Parse<Code> {
-    let budget = Budget::new(text.len(), stop);
+fn compile_text(text: &str, arguments: &str, reading: &Reading<'_>) -> Parse<Code> {
     let javascript = Options { typescript: false, script: true, scopes: false };
     let typescript = Options { typescript: true, script: true, scopes: true };
-    let first = match read(text, javascript, budget) {
+    let first = match read(text, arguments, javascript, reading) {
         Err(Halt::Fault(fault)) => fault,
         other => return other,
     };
-    match read(text, typescript, budget) {
+    match read(text, arguments, typescript, reading) {
         Err(Halt::Fault(second)) => Err(Halt::Fault(first.further(second))),
         other => other,
     }
 }
 
 /// Parses `text` in one language: as an object literal if possible, otherwise as statements.
-fn read(text: &str, options: Options, budget: Budget<'_>) -> Parse<Code> {
-    let mut parser = Parser::new(text, options, budget)?;
+fn read(text: &str, arguments: &str, options: Options, reading: &Reading<'_>) -> Parse<Code> {
+    let mut parser = Parser::new(text, options, reading)?;
     if !parser.is(Kind::BraceOpen) {
-        return statements(parser);
+        return statements(parser, arguments);
     }
     let object = match object(parser) {
         Err(Halt::Fault(fault)) => fault,
         other => return other,
     };
-    parser = Parser::new(text, options, budget)?;
-    match statements(parser) {
+    parser = Parser::new(text, options, reading)?;
+    match statements(parser, arguments) {
         Err(Halt::Fault(fault)) => Err(Halt::Fault(fault.further(object))),
         other => other,
     }
@@ -81,10 +78,8 @@ fn object(mut parser: Parser<'_, '_>) -> Parse<Code> {
     finish(parser, "")
 }
 
-fn statements(mut parser: Parser<'_, '_>) -> Parse<Code> {
-    let kinds = parser.source()?;
-    let mut lasting =
-        kinds.into_iter().filter(|kind| !matches!(kind, StatementKind::Nothing | StatementKind::Directive));
+fn statements(mut parser: Parser<'_, '_>, arguments: &str) -> Parse<Code> {
+    let mut lasting = parser.source()?.into_iter();
     let only = match (lasting.next(), lasting.next()) {
         (only, None) => only,
         _ => None,
@@ -93,36 +88,37 @@ fn statements(mut parser: Parser<'_, '_>) -> Parse<Code> {
         return Err(Halt::fault("expected a name for the function", at));
     }
     if let Some(default) = parser.items.default {
-        let result = export_result(&mut parser, default);
+        let result = export_result(&mut parser, default, arguments);
         return finish(parser, &result);
     }
     if let Some(StatementKind::Function { name, is_generator, start, end }) = only {
         return match name {
             Some(_) if is_generator => finish(parser, ""),
             Some(name) => {
-                let call = format!("\nreturn {}();", parser.scopes.names.text(name));
+                let call = format!("\nreturn {}({arguments});", parser.scopes.names.text(name));
                 finish(parser, &call)
             }
             None => {
                 parser.edits.insert(start, "return (");
-                parser.edits.insert(end, if is_generator { ")" } else { ")()" });
+                let call = format!(")({arguments})");
+                parser.edits.insert(end, if is_generator { ")" } else { &call });
                 finish(parser, "")
             }
         };
     }
     for Tail { start, end, kind } in std::mem::take(&mut parser.tails) {
         let is_called = matches!(only, Some(StatementKind::Expression))
-            && matches!(kind, ExpressionKind::Function { is_async: true, is_generator: false, .. });
+            && matches!(kind, ExpressionKind::Function { is_async, is_generator: false, .. } if is_async || !arguments.is_empty());
         parser.edits.insert(start, if is_called { "return (" } else { "return " });
         if is_called {
-            parser.edits.insert(end, ")()");
+            parser.edits.insert(end, format!(")({arguments})"));
         }
     }
     finish(parser, "")
 }
 
 /// The text after a script with a default export, which returns the export.
-fn export_result(parser: &mut Parser<'_, '_>, default: ExportDefault) -> String {
+fn export_result(parser: &mut Parser<'_, '_>, default: ExportDefault, arguments: &str) -> String {
     let text = parser.text();
     let (name, call) = if let Some((start, end)) = default.name {
         let name = &text[start as usize..end as usize];
@@ -137,9 +133,9 @@ fn export_result(parser: &mut Parser<'_, '_>, default: ExportDefault) -> String 
         (name, if is_class { Call::Never } else { default.call })
     };
     match call {
-        Call::Always => format!("\nreturn {name}();"),
+        Call::Always => format!("\nreturn {name}({arguments});"),
         Call::Never => format!("\nreturn {name};"),
-        Call::IfFunction => format!("\nreturn typeof {name} === \"function\" ? {name}() : {name};"),
+        Call::IfFunction => format!("\nreturn typeof {name} === \"function\" ? {name}({arguments}) : {name};"),
     }
 }
 
@@ -195,5 +191,5 @@ fn finish(mut parser: Parser<'_, '_>, after: &str) -> Parse<Code> {
             }));
         }
     }
-    Ok(parser.apply_edits(after))
+    parser.apply_edits(after)
 }

@@ -61,11 +61,11 @@ const NOT_SCRIPTS: &[(&str, &str)] = &[
 fn invalid_scripts_have_errors_with_positions() {
     let mut explained = String::new();
     for (name, source) in NOT_SCRIPTS {
-        let said = match TypeScript.script(source, &Reading::DEFAULT) {
+        let said = match TypeScript.script(source, &Reading::default()) {
             Ok(compiled) => format!("compiles to {:?}", compiled.text),
-            Err(error) => match error.position {
-                Some(position) => format!("{position} {}", error.message),
-                None => error.message,
+            Err(error) => match error.position() {
+                Some(position) => format!("{position} {error}"),
+                None => error.to_string(),
             },
         };
         writeln!(explained, "{name}\n  {source:?}\n  {said}\n").expect("a string takes text");
@@ -76,7 +76,7 @@ fn invalid_scripts_have_errors_with_positions() {
 #[test]
 fn a_source_that_is_too_long_is_rejected() {
     let source = " ".repeat(DEFAULT_MAX_SOURCE_BYTES + 1);
-    let error = TypeScript.script(&source, &Reading::DEFAULT).expect_err("the source is too long");
-    assert_eq!(error.message, "the source is 4194305 bytes long; the limit is 4194304");
-    assert_eq!(error.position, None);
+    let error = TypeScript.script(&source, &Reading::default()).expect_err("the source is too long");
+    assert_eq!(error.to_string(), "the source is 4194305 bytes long; the limit is 4194304");
+    assert_eq!(error.position(), None);
 }

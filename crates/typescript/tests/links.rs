@@ -52,7 +52,7 @@ fn snapshot(name: &str) -> usize {
     let mut output = String::new();
     let mut failed = 0;
     for case in file.cases.iter().map(|text| case(&file.prelude, text)) {
-        let linked = link(&case.sources, &TypeScript, &Reading::DEFAULT).and_then(|graph| {
+        let linked = link(&case.sources, &TypeScript, &Reading::default()).and_then(|graph| {
             case.export.as_ref().map_or(Ok(()), |name| graph.check_export(name))?;
             Ok(graph)
         });

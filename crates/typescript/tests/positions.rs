@@ -27,7 +27,7 @@ fn marks(text: &str) -> Vec<(String, Position)> {
 
 #[track_caller]
 fn leads_back(source: &str) {
-    let compiled = TypeScript.script(source, &Reading::DEFAULT).expect("it compiles");
+    let compiled = TypeScript.script(source, &Reading::default()).expect("it compiles");
     marks_lead_back(source, &compiled);
 }
 
@@ -35,7 +35,7 @@ fn leads_back(source: &str) {
 fn module_leads_back(dialect: Dialect, text: &str) {
     let globals = BTreeSet::from(["console".to_owned()]);
     let source = ModuleSource { text, dialect, globals: &globals };
-    let compiled = TypeScript.module(source, &Reading::DEFAULT, &mut u64::MAX.clone()).expect("it compiles").code;
+    let compiled = TypeScript.module(source, &Reading::default()).expect("it compiles").code;
     marks_lead_back(text, &compiled);
 }
 

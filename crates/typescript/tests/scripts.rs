@@ -23,7 +23,25 @@ fn scripts_are_compiled_to_function_bodies() {
     for name in names {
         let source = fs::read_to_string(directory.join(format!("{name}.ts"))).expect("a script is text");
         let compiled =
-            TypeScript.script(&source, &Reading::DEFAULT).unwrap_or_else(|error| panic!("{name}: {error:?}"));
+            TypeScript.script(&source, &Reading::default()).unwrap_or_else(|error| panic!("{name}: {error:?}"));
         settings.bind(|| insta::assert_snapshot!(name, compiled.text));
+    }
+}
+
+/// A function that is the whole source is called with `input`, async or not; other sources use it by name.
+#[test]
+fn functions_are_called_with_their_input() {
+    for (source, expected) in [
+        ("async ({ id }) => id", "return (async ({ id }) => id)(input)"),
+        ("(a: number) => a + 1", "return ((a        ) => a + 1)(input)"),
+        ("function twice(x) { return 2 * x }", "function twice(x) { return 2 * x }\nreturn twice(input);"),
+        (
+            "export default function (x) { return x }",
+            "const $result = function (x) { return x };\nreturn $result(input);",
+        ),
+        ("const { a } = input;\na * 2", "const { a } = input;\nreturn a * 2"),
+    ] {
+        let compiled = TypeScript.function(source, &Reading::default()).map(|code| code.text);
+        assert_eq!(compiled.as_deref(), Ok(expected), "{source}");
     }
 }

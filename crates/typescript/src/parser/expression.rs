@@ -123,6 +123,7 @@ impl Parser<'_, '_> {
             self.advance()?;
             let operand = self.operand()?;
             if let (Some(sum), Some(operator)) = (&mut sum, operator) {
+                self.costs.keep_items::<[(Operator, Option<u32>); 2]>(1)?;
                 sum.push(operator, operand.constant);
             }
             count += 1;
@@ -360,6 +361,7 @@ impl Parser<'_, '_> {
             self.advance()?;
             let value = self.expression(Place::ANYWHERE)?;
             if self.constants_wanted {
+                self.costs.keep_items::<(Expression, Option<u32>)>(1)?;
                 values.push(value);
             }
             if !self.is(Kind::BraceClose) {

@@ -26,7 +26,7 @@ impl Parser<'_, '_> {
                     return self.arrow_of_name(false, place);
                 }
                 match next.kind {
-                    Kind::Name if !self.token_is_word(next, "function") && self.is_before_arrow(next) => {
+                    Kind::Name if !self.token_is_word(next, "function") && self.is_before_arrow(next)? => {
                         self.advance()?;
                         self.arrow_of_name(true, place)
                     }
@@ -46,18 +46,22 @@ impl Parser<'_, '_> {
     }
 
     /// Whether `=>` follows `token`.
-    fn is_before_arrow(&self, token: Token) -> bool {
+    fn is_before_arrow(&mut self, token: Token) -> Parse<bool> {
         let rest = self.text()[token.end as usize..].trim_start_matches([' ', '\t', '\n', '\r']);
         if !rest.starts_with('/') {
-            return rest.starts_with("=>");
+            return Ok(rest.starts_with("=>"));
         }
-        self.token_after(token).is_ok_and(|next| next.kind == Kind::Arrow)
+        match self.token_after(token) {
+            Ok(next) => Ok(next.kind == Kind::Arrow),
+            Err(crate::Halt::Fault(_)) => Ok(false),
+            Err(halt) => Err(halt),
+        }
     }
 
     /// `x => …`
     fn arrow_of_name(&mut self, is_async: bool, place: Place) -> Parse<Option<Expression>> {
         let name = self.token;
-        if !self.is_binding_name() || !self.is_before_arrow(name) {
+        if !self.is_binding_name() || !self.is_before_arrow(name)? {
             return Ok(None);
         }
         let start = if is_async { self.before - 5 } else { name.start };
@@ -71,10 +75,7 @@ impl Parser<'_, '_> {
     fn guess_arrow(&mut self) -> Parse<Guess> {
         let typescript = self.options.typescript;
         let second = self.peek()?;
-        let third = |parser: &mut Self| -> Parse<Kind> {
-            parser.budget.spend(1, second.end)?;
-            Ok(parser.token_after(second)?.kind)
-        };
+        let third = |parser: &mut Self| -> Parse<Kind> { Ok(parser.token_after(second)?.kind) };
         Ok(match second.kind {
             Kind::ParenClose => match third(self)? {
                 Kind::Arrow => Guess::Yes,
@@ -277,6 +278,7 @@ impl Parser<'_, '_> {
             let name = self.token;
             self.binding(Declare::VARIABLE)?;
             if let (true, Some(properties)) = (is_property, properties.as_deref_mut()) {
+                self.costs.keep(64 + 4 * (name.end - name.start) as usize)?;
                 properties.push(name);
             }
             if self.options.typescript {

@@ -10,8 +10,7 @@
 //! The parser recurses with the nesting of the source. [`Parser::nested`] counts the levels, fails above [`MAX_DEPTH`], and
 //! continues on a new segment of stack when the current one is nearly used up. Where one token of lookahead is not enough
 //! (arrow functions, type arguments), the parser tries one reading and backtracks if it fails. Every token that is read,
-//! for the first time or again, is counted and limited to a multiple of the length of the source; every few thousand
-//! tokens the caller can stop the parser.
+//! for the first time or again, is counted with its length, and what the parser records is charged: see [`Costs`].
 
 mod class;
 mod expression;
@@ -22,9 +21,10 @@ mod types;
 
 use std::collections::HashSet;
 
-use execbox_core::language::Code;
+use execbox_core::language::{Code, Reading};
 
 use crate::constructs::{Constant, Lowered};
+use crate::costs::Costs;
 use crate::edits::{Edits, ends_line};
 use crate::lexer::{Kind, Lexer, Token};
 use crate::scopes::{Binding, Declaration, NameId, Reference, ScopeKind, Scopes, Use};
@@ -39,9 +39,6 @@ pub const MAX_DEPTH: u32 = 2_000;
 /// segment, in bytes.
 const STACK_RESERVE: usize = 128 * 1024;
 const STACK_PIECE: usize = 2 * 1024 * 1024;
-
-/// The number of tokens between two calls of `stop`.
-const TOKENS_PER_CHECK: u64 = 2048;
 
 pub(crate) type Parse<T> = Result<T, Halt>;
 
@@ -97,8 +94,6 @@ pub(crate) enum StatementKind {
         start: u32,
         end: u32,
     },
-    /// A string at the start of the source: a directive, and the value if nothing follows.
-    Directive,
     Expression,
     Other,
 }
@@ -112,7 +107,7 @@ pub(crate) struct Parser<'s, 'b> {
     pub(crate) options: Options,
     function: Function,
     depth: u32,
-    budget: Budget<'b>,
+    pub(crate) costs: Costs<'b>,
     /// Offsets of `(` and `<` that do not begin an arrow function.
     no_arrows: HashSet<u32>,
     pub(crate) edits: Edits,
@@ -144,37 +139,6 @@ struct Function {
     is_ambient: bool,
 }
 
-/// The remaining number of tokens.
-#[derive(Clone, Copy)]
-pub(crate) struct Budget<'b> {
-    tokens: u64,
-    until_check: u64,
-    stop: &'b dyn Fn() -> bool,
-}
-
-impl<'b> Budget<'b> {
-    /// For a source of `length` bytes; `stop` is called regularly.
-    pub(crate) fn new(length: usize, stop: &'b dyn Fn() -> bool) -> Self {
-        Self { tokens: 200_000 + 16 * length as u64, until_check: TOKENS_PER_CHECK, stop }
-    }
-
-    /// Counts `tokens` more, read at byte `at`.
-    pub(crate) fn spend(&mut self, tokens: u64, at: u32) -> Parse<()> {
-        self.tokens = self.tokens.checked_sub(tokens).ok_or_else(|| {
-            let message = "source too ambiguous to parse; simplify nested parentheses, arrow functions and types";
-            Halt::Fatal(Fault::new(message, at as usize))
-        })?;
-        self.until_check = self.until_check.saturating_sub(tokens);
-        if self.until_check == 0 {
-            self.until_check = TOKENS_PER_CHECK;
-            if (self.stop)() {
-                return Err(Halt::Stopped);
-            }
-        }
-        Ok(())
-    }
-}
-
 /// A state of the parser to return to.
 struct Checkpoint<'s> {
     lexer: Lexer<'s>,
@@ -190,7 +154,11 @@ struct Checkpoint<'s> {
 }
 
 impl<'s, 'b> Parser<'s, 'b> {
-    pub(crate) fn new(text: &'s str, options: Options, budget: Budget<'b>) -> Parse<Self> {
+    pub(crate) fn new(text: &'s str, options: Options, reading: &Reading<'b>) -> Parse<Self> {
+        let mut costs = Costs::new(text.len(), reading)?;
+        if !options.script {
+            costs.keep(text.len())?; // specifiers and names of exports
+        }
         let mut lexer = Lexer::new(text, options.script);
         let token = lexer.next()?;
         let mut scopes = Scopes::default();
@@ -204,7 +172,7 @@ impl<'s, 'b> Parser<'s, 'b> {
             options,
             function,
             depth: 0,
-            budget,
+            costs,
             no_arrows: HashSet::new(),
             edits: Edits::default(),
             scopes,
@@ -221,24 +189,35 @@ impl<'s, 'b> Parser<'s, 'b> {
 
     /// Reads the next token.
     fn advance(&mut self) -> Parse<()> {
-        self.budget.spend(1, self.token.end)?;
+        let consumed = self.token.end - self.token.start;
         self.before = self.token.end;
-        self.lexer.seek(self.token.end);
-        self.token = self.lexer.next()?;
-        Ok(())
+        self.lexer.seek(self.before);
+        let next = self.lexer.next();
+        let read = end_of(&next, self.lexer.text()) - self.before;
+        let is_time = self.costs.consume((consumed + read) as usize, self.before)?;
+        self.token = next?;
+        if is_time { self.charge_records() } else { Ok(()) }
+    }
+
+    fn charge_records(&mut self) -> Parse<()> {
+        let tails = self.tails.capacity() * size_of::<Tail>();
+        let attempts = self.no_arrows.capacity() * 2 * size_of::<u32>();
+        let records = self.edits.bytes() + self.scopes.bytes() + self.lowered.bytes() + self.items.bytes();
+        self.costs.charge_records(records + tails + attempts)
     }
 
     /// The token after the current one.
     fn peek(&mut self) -> Parse<Token> {
-        self.budget.spend(1, self.token.end)?;
-        Ok(self.token_after(self.token)?)
+        self.token_after(self.token)
     }
 
-    /// The token after `token`, without counting it.
-    fn token_after(&self, token: Token) -> Result<Token, Fault> {
+    /// The token after `token`.
+    fn token_after(&mut self, token: Token) -> Parse<Token> {
         let mut lexer = self.lexer;
         lexer.seek(token.end);
-        lexer.next()
+        let next = lexer.next();
+        self.costs.look((end_of(&next, lexer.text()) - token.end) as usize, token.end)?;
+        Ok(next?)
     }
 
     pub(crate) fn is(&self, kind: Kind) -> bool {
@@ -470,22 +449,24 @@ impl<'s, 'b> Parser<'s, 'b> {
     }
 
     /// The source with all edits applied, without a hashbang, followed by `after`.
-    pub(crate) fn apply_edits(mut self, after: &str) -> Code {
+    pub(crate) fn apply_edits(mut self, after: &str) -> Parse<Code> {
         let text = self.text();
         if text.starts_with("#!") {
             let end = text.find(ends_line).unwrap_or(text.len());
             self.edits.erase(0, end as u32);
         }
-        self.edits.apply(text, after)
+        self.costs.keep(self.edits.bytes_to_apply(text, after))?;
+        Ok(self.edits.apply(text, after))
     }
 
     pub(crate) fn text(&self) -> &'s str {
         self.lexer.text()
     }
+}
 
-    pub(crate) fn budget(&mut self) -> &mut Budget<'b> {
-        &mut self.budget
-    }
+/// Where reading a token ended. What is read before a fault is at most the rest of the text.
+fn end_of(token: &Result<Token, Fault>, text: &str) -> u32 {
+    token.as_ref().map_or(text.len() as u32, |token| token.end)
 }
 
 /// How a name is declared.

@@ -25,6 +25,15 @@ pub(crate) struct ModuleItems {
 }
 
 impl ModuleItems {
+    /// The memory of the records, beside the bytes of their strings.
+    pub(super) fn bytes(&self) -> usize {
+        self.imports.capacity() * (size_of::<ImportDeclaration>() + STRING)
+            + self.names.capacity() * (size_of::<ImportedName>() + STRING)
+            + self.exports.capacity() * (size_of::<ExportItem>() + 2 * STRING)
+            + self.types.capacity() * (size_of::<String>() + STRING)
+            + self.classes.capacity() * size_of::<NameId>()
+    }
+
     /// The number of recorded items, to rewind to.
     pub(super) fn mark(&self) -> [usize; 4] {
         [self.imports.len(), self.names.len(), self.exports.len(), self.types.len()]
@@ -37,6 +46,9 @@ impl ModuleItems {
         self.types.truncate(types);
     }
 }
+
+/// What an allocation for a string takes beside its bytes.
+const STRING: usize = 24;
 
 /// `import … from "specifier"` or `export … from "specifier"`.
 #[derive(Debug)]
@@ -575,6 +587,7 @@ impl Parser<'_, '_> {
             }
             let has_comma = self.eat(Kind::Comma)?;
             let outside = self.outside_name(outside_token);
+            self.costs.keep_items::<Specifier>(1)?;
             specifiers.push(Specifier { outside, outside_token, inside_token, is_type, start, end: self.before });
             if !has_comma {
                 break;

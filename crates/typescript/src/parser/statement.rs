@@ -8,12 +8,16 @@ use crate::scopes::{Binding, ScopeKind, Use};
 
 impl Parser<'_, '_> {
     /// The whole source.
+    ///
+    /// Returns the first two statements that are neither erased nor directives.
     pub(crate) fn source(&mut self) -> Parse<Vec<StatementKind>> {
         let mut kinds = Vec::new();
         let mut in_prologue = true;
         self.statement_list(Kind::End, true, |kind, is_string| {
             in_prologue &= is_string;
-            kinds.push(if in_prologue { StatementKind::Directive } else { kind });
+            if !in_prologue && kind != StatementKind::Nothing && kinds.len() < 2 {
+                kinds.push(kind);
+            }
         })?;
         if !self.is(Kind::End) {
             return Err(self.unexpected(""));
@@ -192,7 +196,7 @@ impl Parser<'_, '_> {
             }
             "await" => {
                 let next = self.peek()?;
-                if !self.token_is_word(next, "using") || next.on_new_line || !self.is_before_name(next) {
+                if !self.token_is_word(next, "using") || next.on_new_line || !self.is_before_name(next)? {
                     return Ok(None);
                 }
                 self.advance()?;
@@ -221,9 +225,12 @@ impl Parser<'_, '_> {
     }
 
     /// Whether a name follows `token` on its line, and no operator.
-    fn is_before_name(&self, token: Token) -> bool {
-        self.token_after(token)
-            .is_ok_and(|next| next.kind == Kind::Name && !next.on_new_line && !self.token_is_word(next, "in"))
+    fn is_before_name(&mut self, token: Token) -> Parse<bool> {
+        match self.token_after(token) {
+            Ok(next) => Ok(next.kind == Kind::Name && !next.on_new_line && !self.token_is_word(next, "in")),
+            Err(crate::Halt::Fault(_)) => Ok(false),
+            Err(halt) => Err(halt),
+        }
     }
 
     fn labelled_or_expression(&mut self) -> Parse<StatementKind> {
@@ -573,11 +580,13 @@ impl Parser<'_, '_> {
         self.function = Function { is_outermost: false, namespace: None, ..outer };
         let body = if self.options.scopes { self.scopes.enter(ScopeKind::Enum(number)) } else { scope };
         self.advance()?;
+        self.costs.keep(4 * size_of::<Member>())?; // the capacity of a short list
         let mut members = Vec::new();
         while !self.is(Kind::BraceClose) {
             let mut member = self.enum_member(number, members.len() as u32)?;
             let before: Option<&Member> = members.last();
             member.anchor = before.and_then(|before| before.value.map(|_| members.len() - 1).or(before.anchor));
+            self.costs.keep_items::<Member>(1)?;
             members.push(member);
             if !self.eat(Kind::Comma)? {
                 break;

@@ -216,17 +216,14 @@ impl Parser<'_, '_> {
 
     /// Whether the `(` here opens parameters, and not a type in parentheses.
     fn begins_function_type(&mut self) -> Parse<bool> {
-        let mut lexer = self.lexer;
-        lexer.seek(self.token.end);
-        let second = lexer.next()?;
-        self.budget.spend(2, second.end)?;
+        let second = self.peek()?;
         match second.kind {
             Kind::ParenClose | Kind::Ellipsis => Ok(true),
             Kind::Name => {
-                let third = lexer.next()?;
+                let third = self.token_after(second)?;
                 Ok(match third.kind {
                     Kind::Colon | Kind::Comma | Kind::Question | Kind::Equals => true,
-                    Kind::ParenClose => lexer.next()?.kind == Kind::Arrow,
+                    Kind::ParenClose => self.token_after(third)?.kind == Kind::Arrow,
                     _ => false,
                 })
             }
@@ -408,11 +405,9 @@ impl Parser<'_, '_> {
         while !self.is(Kind::BracketClose) {
             self.eat(Kind::Ellipsis)?;
             if self.is(Kind::Name) {
-                let mut lexer = self.lexer;
-                lexer.seek(self.token.end);
-                let second = lexer.next()?;
-                let is_label =
-                    second.kind == Kind::Colon || (second.kind == Kind::Question && lexer.next()?.kind == Kind::Colon);
+                let second = self.peek()?;
+                let is_label = second.kind == Kind::Colon
+                    || (second.kind == Kind::Question && self.token_after(second)?.kind == Kind::Colon);
                 if is_label {
                     self.advance()?;
                     self.eat(Kind::Question)?;
@@ -489,11 +484,8 @@ impl Parser<'_, '_> {
 
     /// `[key: T]`, `[K in T as U]` or `[expression]`.
     fn type_member_in_brackets(&mut self) -> Parse<()> {
-        let mut lexer = self.lexer;
-        lexer.seek(self.token.end);
-        let second = lexer.next()?;
-        let third = lexer.next()?;
-        self.budget.spend(2, third.end)?;
+        let second = self.peek()?;
+        let third = self.token_after(second)?;
         let is_mapped = second.kind == Kind::Name && self.token_is_word(third, "in");
         let is_index = second.kind == Kind::Name && third.kind == Kind::Colon;
         if !is_mapped && !is_index {
