@@ -82,7 +82,7 @@ fn script(engine: &QuickJs) -> Outcome {
 /// Runs to the end, and answers every call with `undefined`.
 fn drive(engine: &QuickJs, source: Source) -> Outcome {
     let limits = Limits { memory_bytes: 256 << 20, ..Limits::default() };
-    let mut guest = engine.start(Program { source, namespaces: Vec::new(), limits }).expect("there is room");
+    let mut guest = engine.start(Program::new(source, Vec::new(), limits)).expect("there is room");
     let mut events = Vec::new();
     loop {
         let Poll::Ready(turn) = guest.poll_turn(&mut Context::from_waker(Waker::noop())) else { continue };

@@ -6,7 +6,7 @@
 #   build.sh --check    rebuild elsewhere and compare with the committed sha256
 #
 # Needs cargo, git and python3; installs zig into a virtual environment under target/ unless PYTHON names a python
-# that has it (`pip install ziglang==0.15.2`).
+# that has it (`pip install -r requirements.txt`).
 set -euo pipefail
 case "${1:-}" in
   '' | --check) ;;
@@ -19,7 +19,8 @@ mkdir -p "$work" && work=$(cd "$work" && pwd)
 if [ -z "${PYTHON:-}" ]; then
   PYTHON=$work/venv/bin/python
   [ -x "$PYTHON" ] || python3 -m venv "$work/venv"
-  "$PYTHON" -m ziglang version >/dev/null 2>&1 || "$PYTHON" -m pip install --quiet --disable-pip-version-check ziglang==0.15.2
+  "$PYTHON" -m ziglang version >/dev/null 2>&1 ||
+    "$PYTHON" -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r "$here/requirements.txt"
 fi
 version=$("$PYTHON" -m ziglang version)
 [ "$version" = 0.15.2 ] || { echo "zig 0.15.2 is needed, found $version" >&2; exit 1; }

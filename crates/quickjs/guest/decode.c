@@ -166,11 +166,11 @@ static JSValue decode_view(Decoder *d) {
 }
 
 static JSValue decode_bridged(Reader *r) {
-    JSValue number = js_float64(read_varint(r));
+    uint32_t number = read_varint(r);
     uint8_t kind = read_u8(r);
     JSValue name = decode_string(r);
     const char *text = JS_ToCString(ctx, name);
-    JSValue function = JS_NewCFunctionData2(ctx, call_bridged, text, 0, kind, 1, vc(&number));
+    JSValue function = new_host_function(call_bridged, text, 0, kind, number);
     JS_FreeCString(ctx, text);
     JS_FreeValue(ctx, name);
     return function;

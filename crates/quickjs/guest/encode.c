@@ -429,7 +429,7 @@ static bool is_bridged(JSObject *p) {
 static void encode_bridged(Encoder *e, JSObject *p) {
     JSCFunctionDataRecord *record = p->u.c_function_data_record;
     JSValueConst name = own_data_property(p, JS_ATOM_name);
-    out_u8(e->out, TAG_FUNCTION); out_varint(e->out, (uint32_t)JS_VALUE_GET_FLOAT64(record->data[0])); out_u8(e->out, record->magic);
+    out_u8(e->out, TAG_FUNCTION); out_varint(e->out, host_function_number(vc(record->data))); out_u8(e->out, record->magic);
     if (JS_IsString(name)) out_string(e->out, name, 256); else out_ascii(e->out, "");
 }
 

@@ -59,6 +59,7 @@ static void note_thrown(JSContext *c, JSValueConst value);
 static void note_rejected(JSContext *c, JSValueConst value);
 static JSValue current_frames(void);
 static JSValueConst import_frames;
+static size_t used_by_image;
 
 #pragma clang diagnostic push
 #pragma clang diagnostic ignored "-Weverything"
@@ -67,7 +68,6 @@ static JSValueConst import_frames;
 
 static JSRuntime *rt;
 static JSContext *ctx;
-static size_t used_by_image;
 
 /* ---- Messages from the host: little-endian, length-prefixed ------------------------------------------------------ */
 
@@ -229,6 +229,8 @@ static void out_ascii(Out *o, const char *s) { size_t n = strlen(s); out_varint(
 
 /* Functions and promises of the host, which encode.c and decode.c refer to. */
 static JSValue call_bridged(JSContext *c, JSValueConst this_val, int argc, JSValueConst *argv, int kind, JSValueConst *number);
+static JSValue new_host_function(JSCFunctionData *call, const char *name, int length, int kind, uint32_t number);
+static uint32_t host_function_number(const JSValueConst *data);
 static JSValue new_promise(void);
 static void keep_host_promise(uint32_t number, JSValueConst promise);
 
@@ -364,13 +366,20 @@ static JSValue rejected_promise(void) {
     return promise;
 }
 
-/* The functions of all namespaces, distinguished by `target`. Only the first argument crosses. */
-static JSValue call_host(JSContext *c, JSValueConst this_val, int argc, JSValueConst *argv, int target, JSValueConst *data) {
+/* A host function. The engine keeps 16 bits of `kind`, so the number of the function is its data. */
+static JSValue new_host_function(JSCFunctionData *call, const char *name, int length, int kind, uint32_t number) {
+    JSValue data = js_float64(number);
+    return JS_NewCFunctionData2(ctx, call, name, length, kind, 1, vc(&data));
+}
+static uint32_t host_function_number(const JSValueConst *data) { return (uint32_t)JS_VALUE_GET_FLOAT64(data[0]); }
+
+/* The functions of all namespaces, distinguished by their number. Only the first argument crosses. */
+static JSValue call_host(JSContext *c, JSValueConst this_val, int argc, JSValueConst *argv, int kind, JSValueConst *number) {
     JSValue promise = new_promise();
     Out input; out_init(&input);
     if (encode(&input, argc > 0 ? argv[0] : JS_UNDEFINED, MODE_JSON, "input") == 0) {
         uint32_t slot = take_slot(promise);
-        host_call(target, slot, input.data, input.len);
+        host_call(host_function_number(number), slot, input.data, input.len);
     } else {
         JS_FreeValue(ctx, promise);
         promise = rejected_promise();
@@ -439,7 +448,7 @@ static JSValue call_sync(uint32_t target, const Out *input) {
 /* The host functions in values, distinguished by their number. All arguments cross. */
 static JSValue call_bridged(JSContext *c, JSValueConst this_val, int argc, JSValueConst *argv, int kind, JSValueConst *number) {
     if (kind == CALL_LOG && !log_units_left) return JS_UNDEFINED; /* the host keeps no more */
-    uint32_t target = (uint32_t)JS_VALUE_GET_FLOAT64(number[0]);
+    uint32_t target = host_function_number(number);
     Out input; out_init(&input);
     JSValue result = JS_UNDEFINED;
     if (encode_args(&input, argc, argv, kind == CALL_LOG ? MODE_LOG : MODE_GRAPH)) result = kind == CALL_ASYNC ? rejected_promise() : JS_EXCEPTION;
@@ -763,7 +772,7 @@ typedef struct { JSCFunctionListEntry entry; Reader names; uint32_t count, targe
 
 /* Called by the engine when a property is first touched (see quickjs.patch). */
 static JSValue make_host_property(const JSCFunctionListEntry *what) {
-    if (what->def_type == HOST_FUNCTION) return JS_NewCFunctionData2(ctx, call_host, what->name, 1, what->u.i32, 0, NULL);
+    if (what->def_type == HOST_FUNCTION) return new_host_function(call_host, what->name, 1, 0, what->u.i32);
     const Namespace *space = (const Namespace *)what;
     return new_namespace(space->names, space->count, space->target);
 }
@@ -945,6 +954,7 @@ EXPORT(guest_start) void guest_start(uint8_t *message, size_t len) {
     ctx->random_state = seed ? seed : 1;
     uint32_t limit = read_u32(&r);
     rt->malloc_state.malloc_limit = used_by_image + limit + 1;
+    set_gc_threshold(rt);
     log_units_left = read_u32(&r);
     if (read_u8(&r) == START_MODULES) start_modules(&r); else start_script(&r);
     release_message(message);

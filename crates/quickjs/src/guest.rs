@@ -31,6 +31,8 @@ enum State {
     Computing(Computing),
     /// It waits for answers.
     Waiting(Box<Instance>),
+    /// Its memory is cleared when the guest is dropped: its driver may have something to send before.
+    Returned(#[allow(dead_code)] Box<Instance>),
     Ended,
 }
 
@@ -76,10 +78,13 @@ impl Guest for QuickJsGuest {
                             return if self.is_blocked() { Poll::Ready(Turn::Waiting) } else { Poll::Pending };
                         }
                         Poll::Ready((instance, None)) => self.state = State::Waiting(instance),
-                        Poll::Ready((_, Some(outcome))) => return Poll::Ready(Turn::Done(outcome)),
+                        Poll::Ready((instance, Some(outcome))) => {
+                            self.state = State::Returned(instance);
+                            return Poll::Ready(Turn::Done(outcome));
+                        }
                     }
                 }
-                State::Ended => return Poll::Ready(Turn::Done(Outcome::Interrupted)),
+                State::Returned(_) | State::Ended => return Poll::Ready(Turn::Done(Outcome::Interrupted)),
             }
         }
     }
@@ -107,6 +112,10 @@ impl Guest for QuickJsGuest {
         };
         message::put_settled(&mut self.answers, settled);
         message::put_settlement(&mut self.answers, &settlement);
+    }
+
+    fn unread_bytes(&self) -> usize {
+        self.answers.len()
     }
 
     fn interrupt(&self) -> Interrupt {

@@ -10,12 +10,12 @@ use std::task::Poll;
 use execbox_core::engine::{FunctionId, Interrupt, Outcome};
 use execbox_core::mailbox::Mailbox;
 use execbox_core::program::{Limits, Program};
+use execbox_core::stack::Files;
 use execbox_core::value::Value;
 use wasmtime::{AsContext, AsContextMut, Caller, Linker, Memory, ResourceLimiter, Trap};
 
 use crate::boundary::{End, Level};
 use crate::outcome;
-use crate::stack::Files;
 
 /// State that the guest accesses while it is polled, and its driver between polls.
 pub(crate) type SharedState = Arc<Mutex<Shared>>;
@@ -74,7 +74,11 @@ pub(crate) const fn parse(number: &str) -> usize {
 
 impl Host {
     pub(crate) fn new(program: &Program) -> Self {
-        let shared = Shared { mailbox: Mailbox::new(&program.limits), sync_call: SyncCall::None, peak_memory_bytes: 0 };
+        let shared = Shared {
+            mailbox: Mailbox::new(&program.limits, program.budget.clone()),
+            sync_call: SyncCall::None,
+            peak_memory_bytes: 0,
+        };
         Self {
             shared: Arc::new(Mutex::new(shared)),
             interrupt: Interrupt::new(),

@@ -14,7 +14,7 @@
 //! use execbox_core::engine::Engine as _;
 //! use execbox_quickjs::QuickJs;
 //!
-//! let engine = QuickJs::new()?; // for the executors of `execbox`: InlineExecutor::with_engine(Arc::new(engine), language)
+//! let engine = QuickJs::new()?; // for the executors of `execbox`: InlineExecutor::with_engine(Arc::new(engine), language)?
 //! assert_eq!(engine.name(), "quickjs");
 //! # Ok::<_, execbox_quickjs::LoadError>(())
 //! ```
@@ -23,7 +23,7 @@
 //! - `loaded`: the compiled code in this process.
 //! - `guest`: the [`Guest`](execbox_core::engine::Guest), around an `instance`; `host`: the imports of the instance.
 //! - `ticker`: the thread that makes running guests yield.
-//! - `message`: the messages to a guest; `outcome`: its end; `stack`: its stacks; `boundary`: the numbers in them.
+//! - `message`: the messages to a guest; `outcome`: its end; `boundary`: the numbers in them.
 //!
 //! It does not depend on providers, contracts or the protocol, and needs no async runtime.
 
@@ -38,7 +38,6 @@ mod instance;
 mod loaded;
 mod message;
 mod outcome;
-mod stack;
 mod ticker;
 
 pub use engine::{LoadError, QuickJs};

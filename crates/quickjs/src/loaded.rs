@@ -11,7 +11,7 @@ include!("config.rs");
 static GUEST: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/guest.cwasm"));
 
 /// The most guests at once. Each reserves some 4 GiB of address space, and no memory.
-const MAX_GUESTS: u32 = 1000;
+pub(crate) const MAX_GUESTS: u32 = 1000;
 /// The same for systems that grant little address space.
 const FALLBACK_MAX_GUESTS: u32 = 32;
 
@@ -25,8 +25,8 @@ pub(crate) struct Loaded {
 }
 
 impl Loaded {
-    pub(crate) fn new() -> wasmtime::Result<Self> {
-        let (engine, max_guests) = wasmtime_engine()?;
+    pub(crate) fn new(max_guests: u32) -> wasmtime::Result<Self> {
+        let (engine, max_guests) = wasmtime_engine(max_guests)?;
         #[allow(unsafe_code)]
         // The code is compiled at build time, so that the program does not contain a compiler.
         // SAFETY: GUEST is the unaltered output of `Engine::precompile_module` in our build script, part of the
@@ -37,8 +37,8 @@ impl Loaded {
 }
 
 /// An engine with as large a pool of address space as the system grants, or without a pool.
-fn wasmtime_engine() -> wasmtime::Result<(wasmtime::Engine, u32)> {
-    for guests in [MAX_GUESTS, FALLBACK_MAX_GUESTS] {
+fn wasmtime_engine(max_guests: u32) -> wasmtime::Result<(wasmtime::Engine, u32)> {
+    for guests in [max_guests, max_guests.min(FALLBACK_MAX_GUESTS)] {
         let mut config = config();
         config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool(guests)));
         if let Ok(engine) = wasmtime::Engine::new(&config) {

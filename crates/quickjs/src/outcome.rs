@@ -4,11 +4,11 @@
 
 use execbox_core::engine::{Cause, LinkError, Outcome, Thrown};
 use execbox_core::error::{ErrorCode, ExecuteError};
+use execbox_core::stack::Files;
 use execbox_core::value::Value;
 use serde_json::Value as Json;
 
 use crate::boundary::End;
-use crate::stack::Files;
 
 pub(crate) fn read(end: Option<End>, value: Value, files: &Files) -> Outcome {
     match end {

@@ -1,10 +1,12 @@
 //! The thread that makes running guests yield.
 //!
 //! While a guest runs, the thread advances the epoch of its Wasmtime engine every [`TICK`]; compiled code checks the epoch
-//! in every loop and function. While no guest runs, the thread sleeps.
+//! in every loop and function. While no guest runs, the thread sleeps. It starts with the first guest: until then, the process
+//! may have only one thread.
 
-use std::sync::Arc;
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, mpsc};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
@@ -18,7 +20,8 @@ const LINGER: u32 = 50;
 
 pub(crate) struct Ticker {
     state: Arc<State>,
-    thread: Thread,
+    engine: EngineWeak,
+    thread: OnceLock<Result<Thread, io::ErrorKind>>,
 }
 
 #[derive(Default)]
@@ -31,15 +34,31 @@ struct State {
 
 impl Ticker {
     pub(crate) fn new(engine: &wasmtime::Engine) -> Self {
-        let state = Arc::new(State::default());
-        let (shared, engine) = (Arc::clone(&state), engine.weak());
-        let thread = thread::Builder::new()
-            .name("execbox-ticker".to_owned())
-            .spawn(move || tick(&shared, &engine))
-            .map(|handle| handle.thread().clone());
-        // Without the thread, no guest could be interrupted.
-        let thread = thread.expect("cannot start the ticker thread");
-        Self { state, thread }
+        Self { state: Arc::default(), engine: engine.weak(), thread: OnceLock::new() }
+    }
+
+    /// Starts the thread and waits until it runs, if it does not run yet. Without it, no guest could be interrupted.
+    pub(crate) fn start(&self) -> Result<(), io::ErrorKind> {
+        let thread = self.thread.get_or_init(|| {
+            let (shared, engine) = (Arc::clone(&self.state), self.engine.clone());
+            let thread = thread::Builder::new().name("execbox-ticker".to_owned());
+            let (running, runs) = mpsc::channel();
+            let run = move || {
+                drop(running);
+                tick(&shared, &engine);
+            };
+            let handle = thread.spawn(run).map_err(|error| error.kind())?;
+            // A process that is locked after this does not allow what starting a thread takes.
+            let _: Result<(), _> = runs.recv();
+            Ok(handle.thread().clone())
+        });
+        thread.as_ref().map(|_| ()).map_err(|error| *error)
+    }
+
+    fn wake(&self) {
+        if let Some(Ok(thread)) = self.thread.get() {
+            thread.unpark();
+        }
     }
 
     /// Calls `run` while the epoch advances.
@@ -52,7 +71,7 @@ impl Ticker {
         // Sequentially consistent, as in `sleep`: either the thread sees this guest, or this guest sees the thread asleep.
         self.state.running.fetch_add(1, Ordering::SeqCst);
         if self.state.asleep.load(Ordering::SeqCst) {
-            self.thread.unpark();
+            self.wake();
         }
         Running(&self.state.running)
     }
@@ -61,7 +80,7 @@ impl Ticker {
 impl Drop for Ticker {
     fn drop(&mut self) {
         self.state.stopped.store(true, Ordering::SeqCst);
-        self.thread.unpark();
+        self.wake();
     }
 }
 
@@ -112,6 +131,7 @@ mod tests {
     fn the_thread_sleeps_while_no_guest_runs_and_wakes_when_one_does() {
         let engine = wasmtime::Engine::default();
         let ticker = Ticker::new(&engine);
+        ticker.start().unwrap();
         assert!(becomes(&ticker, true), "it sleeps while no guest runs");
         assert!(ticker.while_ticking(|| becomes(&ticker, false)), "it wakes for a guest");
         assert!(becomes(&ticker, true), "it sleeps again");

@@ -106,7 +106,7 @@ fn run_ms() -> u64 {
 /// The result of the program, and its peak memory in bytes.
 fn run(body: &str, limits: Limits) -> Result<(Vec<f64>, f64), Box<Outcome>> {
     let source = Source::Script { name: "<script>".into(), code: body.into() };
-    let mut guest = engine().start(Program { source, namespaces: Vec::new(), limits }).unwrap();
+    let mut guest = engine().start(Program::new(source, Vec::new(), limits)).unwrap();
     match turn(&mut *guest) {
         Turn::Done(Outcome::Returned(value)) => {
             let numbers = value.to_json("result", 1 << 16).unwrap().unwrap();

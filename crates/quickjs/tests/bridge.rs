@@ -2,8 +2,11 @@
 
 mod harness;
 
+use std::cell::RefCell;
+
 use execbox_core::engine::{CallId, Engine, Event, NoRoom, Notification, Outcome, Pending, Settlement, Turn};
 use execbox_core::program::{Limits, Module};
+use execbox_core::value::{FunctionKind, Graph, Value};
 use harness::{engine, events, modules, outcome, program, result, returned, run_with, tagged, thrown, turn, value};
 use serde_json::{Value as Json, json};
 
@@ -23,6 +26,40 @@ fn calls_pass_all_arguments_and_return_values() {
     let shared = "import { now } from 'host'; const o = {}; export default now(o, [o])";
     let (outcome, _) = run_answering(shared, |_, args| Ok(args.clone()));
     assert_eq!(returned(outcome), json!([{"$id": 1, "$value": {}}, [{"$ref": 1}]]));
+}
+
+#[test]
+fn host_functions_beyond_16_bits_are_called_by_their_own_number() {
+    let mut graph = Graph::default();
+    let kinds = [FunctionKind::Async, FunctionKind::Sync, FunctionKind::Notify];
+    let members: Vec<_> = (0..70_000_u32)
+        .map(|number| (format!("f{number}"), graph.function(number, kinds[number as usize % 3], "f")))
+        .collect();
+    let root = graph.object(members);
+    graph.set_root(root);
+    let many = Module::synthetic("many", graph.to_value("many").unwrap());
+    let numbers = [0, 1, 65_534, 65_535, 65_536, 65_537, 65_538, 69_999];
+    let names: Vec<_> = numbers.iter().map(|number| format!("f{number}")).collect();
+    let names = names.join(", ");
+    let code = format!(
+        "import {{ {names} }} from 'many'; import {{ later }} from 'host';
+        for (const f of [{names}]) await f(); await later(f65537); export default 1"
+    );
+    let called = RefCell::new(Vec::new());
+    let (outcome, notifications) = run_with(program(&code, vec![many]), |guest, call| {
+        called.borrow_mut().push((call.function.0, tagged(&call.input)));
+        guest.settle(Pending::Call(call.id), Settlement::Fulfilled(Value::undefined()));
+    });
+    assert_eq!(returned(outcome), json!(1));
+    let functions: Vec<_> = called.borrow().iter().map(|(number, _)| *number).collect();
+    assert_eq!(functions, [0, 1, 65_535, 65_536, 65_538, 69_999, 0]);
+    let notified: Vec<_> = notifications
+        .iter()
+        .map(|event| if let Event::Notify(notification) = event { notification.function.0 } else { panic!() })
+        .collect();
+    assert_eq!(notified, [65_534, 65_537]);
+    let passed = called.borrow().last().unwrap().1.to_string();
+    assert!(passed.contains("65537"), "a function keeps its number when it crosses: {passed}");
 }
 
 #[test]

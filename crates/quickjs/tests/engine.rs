@@ -21,11 +21,8 @@ use serde_json::{Value as Json, json};
 
 fn start(body: &str, limits: Limits) -> Box<dyn Guest> {
     let namespace = Namespace { name: "tools".into(), functions: vec!["echo".into(), "other".into()] };
-    let program = Program {
-        source: Source::Script { name: "<script>".into(), code: body.into() },
-        namespaces: vec![namespace.into()],
-        limits,
-    };
+    let program =
+        Program::new(Source::Script { name: "<script>".into(), code: body.into() }, vec![namespace.into()], limits);
     engine().start(program).unwrap()
 }
 
@@ -400,14 +397,30 @@ fn functions_of_a_namespace_may_have_any_name() {
     let namespace = Namespace { name: "größen".into(), functions };
     let body = "return [Object.keys(größen), Object.keys(größen).map((name) => typeof \
                 Object.getOwnPropertyDescriptor(größen, name).value), Object.getPrototypeOf(größen) === Object.prototype]";
-    let program = Program {
-        source: Source::Script { name: "<script>".into(), code: body.into() },
-        namespaces: vec![namespace.into()],
-        limits: Limits::default(),
-    };
+    let program = Program::new(
+        Source::Script { name: "<script>".into(), code: body.into() },
+        vec![namespace.into()],
+        Limits::default(),
+    );
     let Turn::Done(Outcome::Returned(value)) = turn(&mut *engine().start(program).unwrap()) else { panic!() };
     let names = ["toString", "constructor", "__proto__", "hasOwnProperty", "größe"];
     assert_eq!(value.to_json("v", 1 << 20), Ok(Some(json!([names, vec!["function"; 5], true]))));
+}
+
+#[test]
+fn functions_beyond_16_bits_are_called_by_their_own_number() {
+    let namespace = |name: &str, count: u32| Namespace {
+        name: name.into(),
+        functions: (0..count).map(|number| format!("f{number}")).collect(),
+    };
+    let body = "return [a.f0(), a.f39999(), b.f25535(), b.f25536(), b.f25537(), b.f29999()].length";
+    let source = Source::Script { name: "<script>".into(), code: body.into() };
+    let namespaces = vec![namespace("a", 40_000).into(), namespace("b", 30_000).into()];
+    let program = Program::new(source, namespaces, Limits::default());
+    let mut guest = engine().start(program).unwrap();
+    assert!(matches!(turn(&mut *guest), Turn::Done(Outcome::Returned(_))));
+    let called: Vec<_> = calls(&mut *guest).into_iter().map(|(_, function, _)| function).collect();
+    assert_eq!(called, [0, 39_999, 65_535, 65_536, 65_537, 69_999]);
 }
 
 #[test]
@@ -453,11 +466,7 @@ fn the_body_of_a_script_ends_only_where_its_text_ends() {
 }
 
 fn thrown_of(code: Code) -> execbox_core::engine::Thrown {
-    let program = Program {
-        source: Source::Script { name: "<script>".into(), code },
-        namespaces: Vec::new(),
-        limits: Limits::default(),
-    };
+    let program = Program::new(Source::Script { name: "<script>".into(), code }, Vec::new(), Limits::default());
     match turn(&mut *engine().start(program).unwrap()) {
         Turn::Done(Outcome::Threw(thrown)) => thrown,
         other => panic!("{other:?}"),
@@ -729,10 +738,8 @@ fn every_loop_can_be_interrupted() {
 #[test]
 fn an_engine_at_capacity_accepts_guests_again_when_others_end() {
     let engine = QuickJs::new().unwrap();
-    let program = || Program {
-        source: Source::Script { name: "<script>".into(), code: "return 1".into() },
-        namespaces: Vec::new(),
-        limits: Limits::default(),
+    let program = || {
+        Program::new(Source::Script { name: "<script>".into(), code: "return 1".into() }, Vec::new(), Limits::default())
     };
     let mut guests = Vec::new();
     let refused = loop {
@@ -747,6 +754,29 @@ fn an_engine_at_capacity_accepts_guests_again_when_others_end() {
     assert_eq!(refused, StartError::Full(guests.len()));
     guests.pop();
     assert!(matches!(turn(&mut *engine.start(program()).unwrap()), Turn::Done(Outcome::Returned(_))));
+}
+
+/// Guests beyond those that the engine has room for at first get room when they start.
+#[test]
+fn an_engine_makes_room_for_more_guests() {
+    let engine = QuickJs::new().unwrap();
+    let program = |code: &str| {
+        Program::new(Source::Script { name: "<script>".into(), code: code.into() }, Vec::new(), Limits::default())
+    };
+    let mut guests: Vec<_> = (0..70).map(|n| engine.start(program(&format!("return {n}"))).unwrap()).collect();
+    for (n, guest) in guests.iter_mut().enumerate() {
+        let Turn::Done(Outcome::Returned(value)) = turn(&mut **guest) else { panic!("guest {n}") };
+        assert_eq!(value.to_json("result", 100).unwrap(), Some(json!(n)));
+    }
+}
+
+/// With 46 of 64 MiB in use, cycles were not collected before the limit was reached.
+#[test]
+fn cycles_are_collected_before_memory_is_refused() {
+    let body = "const live = []; for (let i = 0; i < 46; i++) live.push(new Uint8Array(1 << 20));
+        for (let i = 0; i < 2000; i++) { const a = { text: 'x'.repeat(20000) + i }, b = { a }; a.b = b }
+        return live.length";
+    assert_eq!(value(body), json!(46));
 }
 
 #[test]

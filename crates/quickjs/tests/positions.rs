@@ -40,7 +40,7 @@ fn place(text: &str) -> Option<Position> {
 
 fn thrown_at(code: &str) -> Option<Position> {
     let source = Source::Script { name: "<script>".into(), code: code.into() };
-    let mut guest = engine().start(Program { source, namespaces: Vec::new(), limits: Limits::default() }).unwrap();
+    let mut guest = engine().start(Program::new(source, Vec::new(), Limits::default())).unwrap();
     match turn(&mut *guest) {
         Turn::Done(Outcome::Threw(thrown)) => thrown.frames.first().map(|frame| frame.position),
         _ => None,

@@ -62,7 +62,7 @@ pub(crate) fn program(code: &str, others: Vec<Module>) -> Program {
     let mut modules = vec![Module::source("main", code), host()];
     modules.extend(others);
     let modules = Modules { entry: "main".into(), modules, export: "default".into(), args: value(&json!([])) };
-    Program { source: Source::Modules(modules), namespaces: Vec::new(), limits: Limits::default() }
+    Program::new(Source::Modules(modules), Vec::new(), Limits::default())
 }
 
 pub(crate) fn modules(program: &mut Program) -> &mut Modules {
