@@ -7,6 +7,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use rusqlite::limits::Limit;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 use tokio::sync::oneshot;
 
@@ -27,6 +28,13 @@ pub(crate) enum Location {
     File(PathBuf),
 }
 
+pub(crate) struct ConnectionOptions {
+    /// How long an operation waits for a lock of another process.
+    pub(crate) busy_timeout: Duration,
+    /// The longest row that is read or written, in bytes.
+    pub(crate) max_row_bytes: Option<usize>,
+}
+
 enum Request {
     Run(Box<dyn FnOnce(&mut Connection) + Send>),
     /// Replies when the connection is closed.
@@ -34,11 +42,10 @@ enum Request {
 }
 
 impl Database {
-    /// `busy_timeout` is how long an operation waits for a lock of another process.
-    pub(crate) async fn open(location: Location, busy_timeout: Duration) -> Result<Self, ThreadError> {
+    pub(crate) async fn open(location: Location, options: ConnectionOptions) -> Result<Self, ThreadError> {
         let (requests, queue) = mpsc::channel();
         let (opened, is_open) = oneshot::channel();
-        let serve = move || match connect(&location, busy_timeout) {
+        let serve = move || match connect(&location, &options) {
             Ok(connection) => {
                 if opened.send(Ok(())).is_ok() {
                     serve(connection, &queue);
@@ -89,18 +96,21 @@ fn serve(mut connection: Connection, queue: &mpsc::Receiver<Request>) {
     }
 }
 
-fn connect(location: &Location, busy_timeout: Duration) -> Result<Connection, ThreadError> {
+fn connect(location: &Location, options: &ConnectionOptions) -> Result<Connection, ThreadError> {
     let mut connection = match location {
         Location::Memory => Connection::open_in_memory()?,
         Location::File(path) => open_file(path)?,
     };
-    connection.busy_timeout(busy_timeout)?;
+    if let Some(max) = options.max_row_bytes {
+        connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, i32::try_from(max).unwrap_or(i32::MAX))?;
+    }
+    connection.busy_timeout(options.busy_timeout)?;
     // Before any write, in a transaction: another process may be creating the same file.
     identify(&connection.transaction()?, MIGRATIONS)?;
     connection.pragma_update(None, "trusted_schema", false)?;
     connection.pragma_update(None, "foreign_keys", true)?;
     connection.pragma_update(None, "synchronous", "normal")?;
-    keep_log(&connection, busy_timeout)?;
+    keep_log(&connection, options.busy_timeout)?;
     migrate(&mut connection, MIGRATIONS)?;
     Ok(connection)
 }

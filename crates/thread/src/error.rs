@@ -166,6 +166,8 @@ pub enum StorageFailure {
     ReadOnly,
     #[error("cannot be written: the disk is full")]
     DiskFull,
+    #[error("has a row that is too long")]
+    TooLong,
     #[error("failed")]
     Other,
 }
@@ -213,6 +215,7 @@ impl From<rusqlite::Error> for ThreadError {
                 Code::DatabaseBusy | Code::DatabaseLocked => StorageFailure::Busy,
                 Code::ReadOnly => StorageFailure::ReadOnly,
                 Code::DiskFull => StorageFailure::DiskFull,
+                Code::TooBig => StorageFailure::TooLong,
                 _ => StorageFailure::Other,
             },
             // A column has a value that its table does not allow.

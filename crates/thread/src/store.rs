@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use rusqlite::params;
 use serde::Serialize;
 
-use crate::database::{Database, Location};
+use crate::database::{ConnectionOptions, Database, Location};
 use crate::error::{Named, ThreadError};
 use crate::inner::{Clock, Inner, Signals};
 use crate::limits::ThreadLimits;
@@ -40,6 +40,7 @@ pub struct ThreadStoreBuilder {
     limits: ThreadLimits,
     clock: Clock,
     busy_timeout: Duration,
+    max_row_bytes: Option<usize>,
 }
 
 /// Selects threads for [`ThreadStore::threads`].
@@ -83,6 +84,7 @@ impl ThreadStore {
             limits: ThreadLimits::default(),
             clock: Box::new(SystemTime::now),
             busy_timeout: Duration::from_secs(5),
+            max_row_bytes: None,
         }
     }
 
@@ -158,6 +160,13 @@ impl ThreadStoreBuilder {
         self
     }
 
+    /// Sets the longest row, with its names and its content, in bytes. Longer ones are neither written nor read:
+    /// an operation that meets one, which another program may have written, fails. Default: the limits of SQLite, about 1 GB.
+    pub fn max_row_bytes(mut self, bytes: usize) -> Self {
+        self.max_row_bytes = Some(bytes);
+        self
+    }
+
     /// See [`ThreadStore::open`].
     pub async fn open(self, path: impl AsRef<Path>) -> Result<ThreadStore, ThreadError> {
         self.open_at(Location::File(path.as_ref().to_owned())).await
@@ -169,8 +178,8 @@ impl ThreadStoreBuilder {
     }
 
     async fn open_at(self, location: Location) -> Result<ThreadStore, ThreadError> {
-        let Self { limits, clock, busy_timeout } = self;
-        let database = Database::open(location, busy_timeout).await?;
+        let Self { limits, clock, busy_timeout, max_row_bytes } = self;
+        let database = Database::open(location, ConnectionOptions { busy_timeout, max_row_bytes }).await?;
         Ok(ThreadStore(Arc::new(Inner { database, limits, signals: Signals::default(), clock })))
     }
 }
