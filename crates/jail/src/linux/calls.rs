@@ -1,0 +1,174 @@
+//! The system calls that a sealed process can make, with the reason for each. Everything else kills it.
+//!
+//! This table is the whole policy: the filter is compiled from it, and a test makes the calls that are not in it.
+
+use libc::c_long;
+
+use crate::policy::{Policy, Sockets};
+
+/// A system call that is allowed.
+pub(super) struct Call {
+    pub(super) number: c_long,
+    pub(super) when: When,
+    pub(super) who: Who,
+    /// What needs it. Documentation: the filter does not depend on it.
+    #[allow(dead_code)]
+    pub(super) reason: &'static str,
+}
+
+/// A condition on the arguments of a call.
+#[derive(Clone, Copy)]
+pub(super) enum When {
+    Always,
+    /// The argument with that index equals the value, in its lower 32 bits.
+    Equals(u8, u32),
+    /// The argument with that index has exactly these bits, of those in the mask: index, mask, bits.
+    Bits(u8, u64, u64),
+}
+
+/// The processes that need a call.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Who {
+    Everybody,
+    /// [`Policy::threads`].
+    Threads,
+    /// [`Policy::compiles`].
+    Compilers,
+    /// [`Sockets::Inherited`], and so all that follow it.
+    Inherited,
+    /// [`Sockets::Listening`].
+    Listening,
+}
+
+impl Call {
+    pub(super) fn is_for(&self, policy: &Policy) -> bool {
+        match self.who {
+            Who::Everybody => true,
+            Who::Threads => policy.threads,
+            Who::Compilers => policy.compiles,
+            Who::Inherited => policy.sockets >= Sockets::Inherited,
+            Who::Listening => policy.sockets >= Sockets::Listening,
+        }
+    }
+}
+
+const fn call(number: c_long, who: Who, reason: &'static str) -> Call {
+    Call { number, when: When::Always, who, reason }
+}
+
+const fn call_if(number: c_long, when: When, who: Who, reason: &'static str) -> Call {
+    Call { number, when, who, reason }
+}
+
+/// `_IOWR('f', 16, struct pm_scan_arg)`: lists the pages of this process that were written to.
+const PAGEMAP_SCAN: u32 = 0xC060_6610;
+
+/// Names a region of memory, for `/proc/PID/maps`.
+const PR_SET_VMA: u32 = 0x5356_4d41;
+
+/// The third argument of `mmap` and `mprotect` without `PROT_EXEC`.
+const NOT_EXECUTABLE: When = When::Bits(2, libc::PROT_EXEC as u64, 0);
+
+/// With it.
+const EXECUTABLE: When = When::Bits(2, libc::PROT_EXEC as u64, libc::PROT_EXEC as u64);
+
+/// The first argument of `clone` for a thread: not a process, and no namespace.
+const A_THREAD: When = When::Bits(
+    0,
+    (libc::CLONE_THREAD
+        | libc::CLONE_VM
+        | libc::CLONE_NEWUSER
+        | libc::CLONE_NEWNET
+        | libc::CLONE_NEWNS
+        | libc::CLONE_NEWPID
+        | libc::CLONE_NEWIPC
+        | libc::CLONE_NEWUTS
+        | libc::CLONE_NEWCGROUP) as u64,
+    (libc::CLONE_THREAD | libc::CLONE_VM) as u64,
+);
+
+use Who::{Compilers, Everybody, Inherited, Listening, Threads};
+
+pub(super) const ALLOWED: &[Call] = &[
+    // Messages
+    call(libc::SYS_read, Everybody, "messages of the host, wake-ups"),
+    call(libc::SYS_readv, Everybody, "messages of the host"),
+    call(libc::SYS_write, Everybody, "messages to the host, wake-ups"),
+    call(libc::SYS_writev, Everybody, "messages to the host"),
+    call(libc::SYS_close, Everybody, "the end of a connection and of the process"),
+    call_if(
+        libc::SYS_fcntl,
+        When::Equals(1, libc::F_GETFD as u32),
+        Everybody,
+        "debug builds check that a descriptor is open before they close it",
+    ),
+    #[cfg(target_arch = "x86_64")]
+    call(libc::SYS_epoll_wait, Everybody, "waiting for messages"),
+    call(libc::SYS_epoll_pwait, Everybody, "waiting for messages"),
+    call(libc::SYS_epoll_ctl, Everybody, "the end of a connection"),
+    #[cfg(target_arch = "x86_64")]
+    call(libc::SYS_poll, Everybody, "the thread that waits for the end of the host"),
+    call(libc::SYS_ppoll, Everybody, "the thread that waits for the end of the host"),
+    // Threads and time
+    call(libc::SYS_futex, Everybody, "locks, and the threads that wait for them"),
+    call(libc::SYS_clock_nanosleep, Everybody, "the ticker"),
+    call(libc::SYS_clock_gettime, Everybody, "deadlines, where the kernel maps no clock into the process"),
+    call(libc::SYS_sched_yield, Everybody, "locks"),
+    call(libc::SYS_restart_syscall, Everybody, "waiting again after the process was stopped and continued"),
+    call(libc::SYS_getrandom, Everybody, "the seeds of hash tables and of guests"),
+    call(libc::SYS_gettid, Everybody, "the message of a panic, the start of a thread"),
+    // Memory, not executable
+    call_if(libc::SYS_mmap, NOT_EXECUTABLE, Everybody, "memory of guests and of the allocator"),
+    call_if(libc::SYS_mprotect, NOT_EXECUTABLE, Everybody, "memory of guests that grows"),
+    call(libc::SYS_munmap, Everybody, "memory of the allocator"),
+    call(libc::SYS_mremap, Everybody, "memory of the allocator; protection stays as it is"),
+    call(libc::SYS_madvise, Everybody, "memory of ended guests"),
+    call(libc::SYS_brk, Everybody, "memory of the allocator"),
+    call_if(libc::SYS_prctl, When::Equals(0, PR_SET_VMA), Everybody, "the name that an allocator gives its memory"),
+    call_if(libc::SYS_ioctl, When::Equals(1, PAGEMAP_SCAN), Everybody, "resetting the memory of ended guests"),
+    // An engine that compiles programs, and the C++ libraries that it consists of
+    call_if(libc::SYS_mmap, EXECUTABLE, Compilers, "memory for compiled programs"),
+    call_if(libc::SYS_mprotect, EXECUTABLE, Compilers, "memory for compiled programs"),
+    call(libc::SYS_pkey_mprotect, Compilers, "memory for compiled programs, on processors with protection keys"),
+    call(
+        libc::SYS_openat,
+        Compilers,
+        "refused by another filter: settings of the system, read when they are first needed",
+    ),
+    call(libc::SYS_sched_getaffinity, Compilers, "the number of processors, where its file cannot be opened"),
+    call(libc::SYS_sched_getparam, Compilers, "the priority of a thread that waits for a lock"),
+    call(libc::SYS_sched_getscheduler, Compilers, "the priority of a thread that waits for a lock"),
+    call(libc::SYS_getpid, Compilers, "the seeds of addresses"),
+    // Its threads are started before the process is locked, and may not have come that far.
+    call(libc::SYS_set_robust_list, Compilers, "the start of a thread"),
+    call(libc::SYS_rseq, Compilers, "the start of a thread"),
+    call_if(libc::SYS_prctl, When::Equals(0, libc::PR_SET_NAME as u32), Compilers, "the name of a thread"),
+    // Faults of guests, and the end
+    call(libc::SYS_rt_sigreturn, Everybody, "the return from a trap of a guest or from a signal"),
+    call(libc::SYS_rt_sigprocmask, Everybody, "traps of guests, the end of a thread"),
+    call(libc::SYS_sigaltstack, Everybody, "the stack on which traps are handled"),
+    call(libc::SYS_exit, Everybody, "the end of a thread"),
+    call(libc::SYS_exit_group, Everybody, "the end of the process"),
+    // Threads that are started later
+    call_if(libc::SYS_clone, A_THREAD, Threads, "starting a thread"),
+    call(libc::SYS_clone3, Threads, "refused with ENOSYS by another filter, since its arguments cannot be seen"),
+    call(libc::SYS_rt_sigaction, Threads, "the first thread: a signal of the C library"),
+    call(libc::SYS_set_robust_list, Threads, "the start of a thread"),
+    call(libc::SYS_rseq, Threads, "the start of a thread"),
+    call(libc::SYS_sched_getaffinity, Threads, "the bounds of a thread's stack"),
+    call_if(libc::SYS_prctl, When::Equals(0, libc::PR_SET_NAME as u32), Threads, "the name of a thread"),
+    // Sockets that are open
+    call(libc::SYS_recvfrom, Everybody, "signals, which reach the runtime over a pair of sockets; messages"),
+    call(libc::SYS_sendto, Everybody, "signals, which reach the runtime over a pair of sockets; messages"),
+    call(libc::SYS_recvmsg, Inherited, "messages of the host"),
+    call(libc::SYS_sendmsg, Inherited, "messages to the host"),
+    call(libc::SYS_shutdown, Inherited, "the end of a connection"),
+    call(libc::SYS_accept4, Listening, "new connections"),
+    call(libc::SYS_getsockopt, Listening, "errors of connections"),
+    call(libc::SYS_setsockopt, Listening, "options of connections"),
+    call(libc::SYS_getsockname, Listening, "addresses of connections"),
+    call(libc::SYS_getpeername, Listening, "addresses of connections"),
+    #[cfg(target_arch = "x86_64")]
+    call(libc::SYS_unlink, Listening, "removing the file of the socket, to which Landlock restricts it"),
+    call(libc::SYS_unlinkat, Listening, "removing the file of the socket, to which Landlock restricts it"),
+];
