@@ -1,0 +1,350 @@
+//! Decisions about tool calls: each call is allowed, denied, or put to a person before it is made.
+//!
+//! A [`Policy`] is part of a grant: [`Provider::with_policy`](crate::Provider::with_policy) attaches it to a provider, under
+//! both contracts and with every executor. While all calls of a program wait for a person, the clocks of the program stand
+//! still: its timeout and the limit on waiting. Time in which the program computes counts all the same.
+//!
+//! ```
+//! use execbox::policy::{Decision, Policy};
+//! use execbox::{Effect, ExecuteRequest, Executor, InlineExecutor, Provider, Tool};
+//! use serde_json::json;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let pay = Tool::new("pay", async |_, _| Ok(json!("paid"))).effect(Effect::Destructive);
+//! let policy = Policy::new()
+//!     .rule(|call| (call.input["euros"].as_u64() > Some(100)).then(|| Decision::Deny("at most 100 euros".to_owned())))
+//!     .audit(|record| {
+//!         println!("{}: {:?}", record.call.name(), record.verdict);
+//!         Ok(())
+//!     });
+//! let bank = Provider::builder("bank").tool(pay).build()?.with_policy(&policy);
+//!
+//! let code = "try { await bank.pay({ euros: 500 }) } catch (error) { error.message }";
+//! let result = InlineExecutor::new()?.execute(ExecuteRequest::new(code).provider(bank)).await;
+//! assert_eq!(result.outcome, Ok(Some(json!("not allowed: at most 100 euros"))));
+//! # Ok(())
+//! # }
+//! ```
+
+mod questions;
+
+use std::fmt;
+use std::io;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Context;
+use std::time::Duration;
+
+use execbox_core::error::ExecuteError;
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use futures_util::task::AtomicWaker;
+use serde_json::Value as Json;
+use tokio::time::Instant;
+
+pub use self::questions::{Answer, Ask, Questions};
+pub use crate::tools::pattern::Pattern;
+use crate::tools::tool::{Effect, ToolContext};
+
+/// What is to happen to a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Decision {
+    /// It is made.
+    Allow,
+    /// It fails with `not allowed` and this reason, which the guest can read.
+    Deny(String),
+    /// It is put to the [`Approver`]. Without one it is not made.
+    Ask,
+}
+
+/// A call that a guest wants to make. Its input matches the schema of the tool.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct ProposedCall<'a> {
+    /// Which tool, and the cancellation of the call.
+    pub context: &'a ToolContext,
+    /// What calls of the tool do, as its author states it.
+    pub effect: Effect,
+    /// The input.
+    pub input: &'a Json,
+    /// The program, if it is a script.
+    pub program: Option<&'a str>,
+}
+
+impl<'a> ProposedCall<'a> {
+    /// The provider and the tool as guest code calls it: `bank.pay`.
+    pub fn name(&self) -> String {
+        format!("{}.{}", self.context.provider, self.context.safe_name)
+    }
+
+    /// The lines of the program that name the tool, with their numbers. The call is in one of them, unless the program computes
+    /// the name; a program can also name a tool where it does not call it.
+    pub fn lines(&self) -> impl Iterator<Item = (usize, &'a str)> {
+        let ToolContext { provider, safe_name, .. } = self.context;
+        let names = [
+            format!("{provider}.{safe_name}"),
+            format!("{provider}[\"{safe_name}\"]"),
+            format!("{provider}['{safe_name}']"),
+        ];
+        let lines = self.program.unwrap_or_default().lines().enumerate();
+        lines.filter(move |(_, line)| names.iter().any(|name| names_tool(line, name))).map(|(at, line)| (at + 1, line))
+    }
+}
+
+/// Whether a line contains a name, and not only as a part of longer ones.
+fn names_tool(line: &str, name: &str) -> bool {
+    let is_in_name = |c: char| c.is_alphanumeric() || c == '_' || c == '$';
+    line.match_indices(name).any(|(at, _)| {
+        let continues = line[at + name.len()..].starts_with(is_in_name) && name.ends_with(is_in_name);
+        !continues && !line[..at].ends_with(|c| is_in_name(c) || c == '.')
+    })
+}
+
+/// The answer of a person.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Approval {
+    /// The call is made.
+    Approved,
+    /// The call fails with `not approved` and this reason, which the guest can read.
+    Refused(String),
+}
+
+/// Puts calls to a person.
+pub trait Approver: Send + Sync {
+    /// Asks whether the call may be made. There is no time limit but the approver's own. The future is dropped when the
+    /// execution ends.
+    fn approve<'a>(&'a self, call: ProposedCall<'a>) -> BoxFuture<'a, Approval>;
+}
+
+/// What became of a proposed call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict<'a> {
+    /// A rule, or no rule: it is made.
+    Allowed,
+    /// A rule: it is not made, for this reason.
+    Denied(&'a str),
+    /// A person: it is made.
+    Approved,
+    /// A person, or the lack of one: it is not made, for this reason.
+    Refused(&'a str),
+    /// The execution ended while the call waited for a person.
+    Abandoned,
+}
+
+/// A decision, for the records.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct AuditRecord<'a> {
+    /// The call.
+    pub call: ProposedCall<'a>,
+    /// What became of it.
+    pub verdict: Verdict<'a>,
+    /// How long it waited for a person.
+    pub waited: Duration,
+}
+
+/// Decides about calls by rules, the first that matches; calls that match none are allowed. Cheap to clone.
+#[derive(Clone, Default)]
+#[must_use = "a policy does nothing until it is attached to a provider"]
+pub struct Policy {
+    rules: Vec<Arc<Rule>>,
+    approver: Option<Arc<dyn Approver>>,
+    audit: Option<Arc<AuditSink>>,
+}
+
+type Rule = dyn Fn(&ProposedCall<'_>) -> Option<Decision> + Send + Sync;
+type AuditSink = dyn Fn(&AuditRecord<'_>) -> io::Result<()> + Send + Sync;
+
+impl Policy {
+    /// Allows everything.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a rule: a function that decides about a call, or leaves it to the rules after it. It must not block.
+    pub fn rule(mut self, rule: impl Fn(&ProposedCall<'_>) -> Option<Decision> + Send + Sync + 'static) -> Self {
+        self.rules.push(Arc::new(rule));
+        self
+    }
+
+    /// Decides about the tools that match: `bank.pay`, `*.delete_*`. A pattern matches the provider and the name in guest code,
+    /// or the provider and the original name.
+    pub fn tools(self, pattern: &str, decision: Decision) -> Self {
+        let pattern = Pattern::new(pattern);
+        self.rule(move |call| {
+            let ToolContext { provider, original_name, .. } = call.context;
+            let matches = pattern.matches(&call.name()) || pattern.matches(&format!("{provider}.{original_name}"));
+            matches.then(|| decision.clone())
+        })
+    }
+
+    /// Decides about tools whose authors state this effect.
+    pub fn effect(self, effect: Effect, decision: Decision) -> Self {
+        self.rule(move |call| (call.effect == effect).then(|| decision.clone()))
+    }
+
+    /// Sets who is asked.
+    pub fn approver(mut self, approver: Arc<dyn Approver>) -> Self {
+        self.approver = Some(approver);
+        self
+    }
+
+    /// Who is asked.
+    pub fn current_approver(&self) -> Option<&Arc<dyn Approver>> {
+        self.approver.as_ref()
+    }
+
+    /// Sets a function that records every decision, before the call is made. If it fails, the call is not made. It must not
+    /// block for long.
+    pub fn audit(mut self, audit: impl Fn(&AuditRecord<'_>) -> io::Result<()> + Send + Sync + 'static) -> Self {
+        self.audit = Some(Arc::new(audit));
+        self
+    }
+
+    /// Whether the call may be made. A panic of a rule, an approver or the audit is a bug of the host, and the call is not made.
+    pub(crate) async fn check(&self, call: ProposedCall<'_>) -> Result<(), ExecuteError> {
+        let checked = AssertUnwindSafe(self.decide(call)).catch_unwind().await;
+        checked.unwrap_or_else(|_panic| Err(ExecuteError::tool("not allowed: the policy crashed")))
+    }
+
+    async fn decide(&self, call: ProposedCall<'_>) -> Result<(), ExecuteError> {
+        let mut record = Record { policy: self, call, waits_since: None };
+        match self.rules.iter().find_map(|rule| rule(&call)).unwrap_or(Decision::Allow) {
+            Decision::Allow => record.write(Verdict::Allowed),
+            Decision::Deny(reason) => {
+                record.write(Verdict::Denied(&reason))?;
+                Err(ExecuteError::tool(format!("not allowed: {reason}")))
+            }
+            Decision::Ask => {
+                record.waits_since = Some(Instant::now());
+                let approval = match &self.approver {
+                    Some(approver) => {
+                        let _waits = call.context.wait_for_person();
+                        approver.approve(call).await
+                    }
+                    None => Approval::Refused("nobody can be asked".to_owned()),
+                };
+                match approval {
+                    Approval::Approved => record.write(Verdict::Approved),
+                    Approval::Refused(reason) => {
+                        record.write(Verdict::Refused(&reason))?;
+                        Err(ExecuteError::tool(format!("not approved: {reason}")))
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Policy").field("rules", &self.rules.len()).finish_non_exhaustive()
+    }
+}
+
+/// The record of a call that is being decided.
+struct Record<'a> {
+    policy: &'a Policy,
+    call: ProposedCall<'a>,
+    /// Since when it waits for a person, unless it is written.
+    waits_since: Option<Instant>,
+}
+
+impl Record<'_> {
+    fn write(&mut self, verdict: Verdict<'_>) -> Result<(), ExecuteError> {
+        let waited = self.waits_since.take().map_or(Duration::ZERO, |since| since.elapsed());
+        let Some(audit) = &self.policy.audit else { return Ok(()) };
+        audit(&AuditRecord { call: self.call, verdict, waited })
+            .map_err(|_| ExecuteError::tool("not allowed: the decision could not be recorded"))
+    }
+}
+
+impl Drop for Record<'_> {
+    fn drop(&mut self) {
+        if self.waits_since.is_some() && !std::thread::panicking() {
+            let _ = self.write(Verdict::Abandoned);
+        }
+    }
+}
+
+/// How many calls of one execution wait for a person.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct PendingApprovals(Arc<Pending>);
+
+#[derive(Debug, Default)]
+struct Pending {
+    calls: AtomicUsize,
+    /// The driver of the execution: questions are also asked by other tasks.
+    driver: AtomicWaker,
+}
+
+impl PendingApprovals {
+    /// How many there are. The task is woken when that changes.
+    pub(crate) fn poll_count(&self, cx: &Context<'_>) -> usize {
+        self.0.driver.register(cx.waker());
+        self.0.calls.load(Ordering::SeqCst)
+    }
+
+    fn begin(&self) {
+        self.0.calls.fetch_add(1, Ordering::SeqCst);
+        self.0.driver.wake();
+    }
+
+    fn end(&self) {
+        self.0.calls.fetch_sub(1, Ordering::SeqCst);
+        self.0.driver.wake();
+    }
+}
+
+/// Whether one call waits for a person.
+#[derive(Debug, Clone)]
+pub(crate) struct CallWaits {
+    /// Of its execution.
+    approvals: PendingApprovals,
+    /// How many questions about it are open.
+    questions: Arc<AtomicUsize>,
+}
+
+impl CallWaits {
+    pub(crate) fn new(approvals: PendingApprovals) -> Self {
+        Self { approvals, questions: Arc::default() }
+    }
+
+    pub(crate) fn add(&self) -> WaitForPerson {
+        if self.questions.fetch_add(1, Ordering::Relaxed) == 0 {
+            self.approvals.begin();
+        }
+        WaitForPerson(self.clone())
+    }
+}
+
+/// A call waits for a person as long as this lives: see [`ToolContext::wait_for_person`].
+#[derive(Debug)]
+#[must_use = "the call waits for a person as long as this lives"]
+pub struct WaitForPerson(CallWaits);
+
+impl Drop for WaitForPerson {
+    fn drop(&mut self) {
+        if self.0.questions.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.0.approvals.end();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::names_tool;
+
+    #[test]
+    fn a_line_names_a_tool_by_its_whole_name() {
+        for line in ["shop.buy({})", "await shop.buy;", "(shop.buys, shop.buy)"] {
+            assert!(names_tool(line, "shop.buy"), "{line}");
+        }
+        for line in ["shop.buys()", "workshop.buy()", "my.shop.buy()", "shop.buy_all", "shop . buy()", ""] {
+            assert!(!names_tool(line, "shop.buy"), "{line}");
+        }
+        assert!(names_tool("shop[\"buy\"](1)", "shop[\"buy\"]"));
+    }
+}
