@@ -1,8 +1,9 @@
-//! Tool calls on the host: check the input, call the function, check the result.
+//! Tool calls on the host: check the input, ask the policies, call the function, check the result.
 //!
 //! The only place where tools are called, in every executor.
 
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::task::Context;
 
 use execbox_core::contract::script::ToolCall;
@@ -12,39 +13,61 @@ use futures_util::FutureExt as _;
 use serde_json::Value as Json;
 use tokio_util::sync::CancellationToken;
 
-use crate::executor::CallSink;
+use crate::policy::{CallWaits, PendingApprovals, ProposedCall};
 use crate::session::in_flight::InFlight;
+use crate::tools::attached::Attached;
 use crate::tools::provider::{HostTool, Provider};
 use crate::tools::schema::Schema;
-use crate::tools::tool::ToolContext;
+use crate::tools::tool::{ProgressSink, ToolContext};
 
 /// A finished call with its result.
 pub(crate) type Finished = (CallId, Result<Option<Json>, ExecuteError>);
 
+/// What a caller learns of tool calls.
+#[derive(Clone, Default)]
+pub(crate) struct CallSinks {
+    pub(crate) on_call: Option<CallSink>,
+    pub(crate) on_progress: Option<ProgressSink>,
+}
+
+pub(crate) type CallSink = Arc<dyn Fn(&ToolContext) + Send + Sync>;
+
+/// What the calls of one execution have in common.
+#[derive(Clone, Default)]
+pub(crate) struct CallScope {
+    pub(crate) cancellation: CancellationToken,
+    pub(crate) sinks: CallSinks,
+    pub(crate) approvals: PendingApprovals,
+    /// The script that makes the calls.
+    pub(crate) program: Option<Arc<str>>,
+    pub(crate) attached: Attached,
+}
+
 /// The tool calls of one execution. Their cancellation token fires when this is dropped.
 pub(crate) struct ToolCalls {
     in_flight: InFlight<Finished>,
-    cancellation: CancellationToken,
-    on_call: Option<CallSink>,
+    scope: CallScope,
 }
 
 impl ToolCalls {
-    /// No calls. Cancelling `execution` cancels all calls, and no call begins after that.
-    pub(crate) fn new(on_call: Option<CallSink>, execution: Option<&CancellationToken>) -> Self {
-        let cancellation = execution.map_or_else(CancellationToken::new, CancellationToken::child_token);
-        Self { in_flight: InFlight::default(), cancellation, on_call }
+    /// No calls, and at most `max` at once. After the cancellation of the scope no call begins.
+    pub(crate) fn new(scope: CallScope, max: usize) -> Self {
+        Self { in_flight: InFlight::new(max), scope }
     }
 
     /// Begins a call of one of `providers`. A call that finishes at once is returned, every other one comes from
     /// [`poll_finished`](Self::poll_finished).
     pub(crate) fn begin(&mut self, providers: &[Provider], call: ToolCall, cx: &mut Context<'_>) -> Option<Finished> {
-        if self.cancellation.is_cancelled() {
+        if self.scope.cancellation.is_cancelled() {
             return None;
         }
-        let ToolCall { id, provider, tool, input } = call;
-        let (cancellation, on_call) = (self.cancellation.clone(), self.on_call.clone());
-        let result = call_tool(providers[provider].clone(), tool, input, cancellation, on_call);
-        self.in_flight.begin(result.map(move |result| (id, result)), cx)
+        let ToolCall { id, provider, tool, input, charge } = call;
+        let result = call_tool(providers[provider].clone(), tool, input, self.scope.clone());
+        let settled = result.map(move |result| {
+            drop(charge); // Its input is not kept any more.
+            (id, result)
+        });
+        self.in_flight.begin(settled, cx)
     }
 
     /// The next call that has finished, if there is one.
@@ -56,16 +79,26 @@ impl ToolCalls {
         self.in_flight.is_empty()
     }
 
+    /// Whether there are calls in flight, and all wait for a person. The task is woken when that changes.
+    pub(crate) fn await_approval(&self, cx: &Context<'_>) -> bool {
+        !self.is_empty() && self.scope.approvals.poll_count(cx) >= self.in_flight.len()
+    }
+
+    /// The most calls that were in flight at once.
+    pub(crate) fn peak(&self) -> usize {
+        self.in_flight.peak()
+    }
+
     /// Cancels all calls and drops them.
     pub(crate) fn cancel(&mut self) {
-        self.cancellation.cancel();
+        self.scope.cancellation.cancel();
         self.in_flight.clear();
     }
 }
 
 impl Drop for ToolCalls {
     fn drop(&mut self) {
-        self.cancellation.cancel();
+        self.scope.cancellation.cancel();
     }
 }
 
@@ -74,14 +107,14 @@ impl Provider {
     /// is an omitted argument. Dropping the future cancels the call.
     ///
     /// # Errors
-    /// `tool_error` if there is no such tool or it fails; `validation_error` if input or result do not match their schema.
+    /// `tool_error` if there is no such tool, a policy does not allow the call, or it fails; `validation_error` if input or result do not match their schema.
     pub async fn call(&self, safe_name: &str, input: Option<Json>) -> Result<Json, ExecuteError> {
         let Some(tool) = self.index_of(safe_name) else {
             return Err(ExecuteError::tool(format!("{} has no tool {safe_name:?}", self.name())));
         };
-        let cancellation = CancellationToken::new();
-        let _cancelled_when_dropped = cancellation.clone().drop_guard();
-        Ok(call_tool(self.clone(), tool, input, cancellation, None).await?.unwrap_or(Json::Null))
+        let scope = CallScope::default();
+        let _cancelled_when_dropped = scope.cancellation.clone().drop_guard();
+        Ok(call_tool(self.clone(), tool, input, scope).await?.unwrap_or(Json::Null))
     }
 }
 
@@ -90,25 +123,33 @@ pub(crate) async fn call_tool(
     provider: Provider,
     tool: usize,
     input: Option<Json>,
-    cancellation: CancellationToken,
-    on_call: Option<CallSink>,
+    scope: CallScope,
 ) -> Result<Option<Json>, ExecuteError> {
     let Some(host_tool) = provider.tool(tool) else {
         return Err(ExecuteError::internal(format!("provider {} has no such tool", provider.name())));
     };
+    let CallScope { cancellation, sinks, approvals, program, attached } = scope;
     let context = ToolContext {
         provider: provider.shared_name(),
         safe_name: host_tool.safe_name.clone(),
         original_name: host_tool.original_name.clone(),
         cancellation,
+        on_progress: sinks.on_progress,
+        waits: CallWaits::new(approvals),
+        attached,
     };
-    if let Some(show) = on_call {
+    if let Some(show) = sinks.on_call {
         show(&context);
     }
     let input = input.unwrap_or_else(|| Schema::omitted_input(host_tool.input.as_deref()));
-    check(host_tool.input.as_deref(), &input, "input", || {
+    let input = check(host_tool.input.as_ref(), input, "input", || {
         format!("Invalid input for {}", name_of(&provider, host_tool))
-    })?;
+    });
+    let input = input.await?;
+    for policy in provider.policies() {
+        let (effect, program) = (host_tool.effect, program.as_deref());
+        policy.check(ProposedCall { context: &context, effect, input: &input, program }).await?;
+    }
     // A panic is a bug of the tool. Its message stays on the host: the guest learns only that the tool crashed.
     let call = AssertUnwindSafe(async { (host_tool.function)(input, context).await }).catch_unwind().await;
     let output = match call {
@@ -116,21 +157,22 @@ pub(crate) async fn call_tool(
         Ok(Err(error)) => return Err(ExecuteError::new(error.code, error.message)),
         Err(_panic) => return Err(ExecuteError::tool(format!("{} crashed", name_of(&provider, host_tool)))),
     };
-    check(host_tool.output.as_deref(), &output, "result", || {
+    let output = check(host_tool.output.as_ref(), output, "result", || {
         format!("{} returned a result that does not match its output schema", name_of(&provider, host_tool))
-    })?;
-    Ok(Some(output))
+    });
+    output.await.map(Some)
 }
 
-fn check(
-    schema: Option<&Schema>,
-    value: &Json,
-    what: &str,
+/// The value, if the schema admits it.
+async fn check(
+    schema: Option<&Arc<Schema>>,
+    value: Json,
+    what: &'static str,
     sentence: impl FnOnce() -> String,
-) -> Result<(), ExecuteError> {
-    schema
-        .map_or(Ok(()), |schema| schema.check(value, what))
-        .map_err(|failures| ExecuteError::new(ErrorCode::ValidationError, format!("{}: {failures}", sentence())))
+) -> Result<Json, ExecuteError> {
+    let Some(schema) = schema else { return Ok(value) };
+    let checked = schema.check_async(value, what).await;
+    checked.map_err(|failures| ExecuteError::new(ErrorCode::ValidationError, format!("{}: {failures}", sentence())))
 }
 
 fn name_of(provider: &Provider, tool: &HostTool) -> String {

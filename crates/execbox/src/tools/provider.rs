@@ -4,13 +4,16 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
+use execbox_core::budget::{Budget, Charge, Exhausted, Refused};
 use execbox_core::manifest::{ProviderManifest, ToolManifest};
+use execbox_core::memory;
 use execbox_core::names::{self, ProviderNameError, SafeNames};
 use serde_json::Value as Json;
 
-use crate::tools::declarations::{self, ToolSignature};
+use crate::policy::Policy;
+use crate::tools::declarations::{Namespace, ToolSignature};
 use crate::tools::schema::{Schema, SchemaError};
-use crate::tools::tool::{HostFunction, Tool};
+use crate::tools::tool::{Effect, HostFunction, Tool};
 
 /// Tools under one name. A guest that is granted a provider has a global object of that name, whose members are async
 /// functions.
@@ -32,7 +35,11 @@ use crate::tools::tool::{HostFunction, Tool};
 /// # }
 /// ```
 #[derive(Clone)]
-pub struct Provider(Arc<Inner>);
+pub struct Provider {
+    inner: Arc<Inner>,
+    /// Each must allow a call.
+    policies: Vec<Arc<Policy>>,
+}
 
 struct Inner {
     name: Arc<str>,
@@ -48,11 +55,14 @@ pub(crate) struct HostTool {
     pub(crate) safe_name: Arc<str>,
     pub(crate) original_name: Arc<str>,
     description: Option<String>,
-    input_schema: Option<Json>,
-    output_schema: Option<Json>,
+    input_schema: Option<Arc<Json>>,
+    output_schema: Option<Arc<Json>>,
+    pub(crate) effect: Effect,
     pub(crate) input: Option<Arc<Schema>>,
     pub(crate) output: Option<Arc<Schema>>,
     pub(crate) function: Arc<HostFunction>,
+    /// For everything but the compiled schemas, which have their own.
+    charge: Charge,
 }
 
 /// Builds a [`Provider`].
@@ -61,6 +71,7 @@ pub struct ProviderBuilder {
     name: String,
     description: Option<String>,
     tools: Vec<Tool>,
+    budget: Budget,
 }
 
 /// Why a provider was not built.
@@ -80,6 +91,26 @@ pub enum ProviderError {
         /// What is wrong with it.
         reason: SchemaError,
     },
+    /// Values are not checked against a regular expression in a schema of the tool.
+    #[error("{}", unchecked(.tool, .which, .pattern))]
+    UncheckedPattern {
+        /// The tool's own name.
+        tool: String,
+        /// `input` or `output`.
+        which: &'static str,
+        /// The regular expression, truncated.
+        pattern: String,
+    },
+    /// The tools take more memory than the [budget](ProviderBuilder::budget).
+    #[error("tool {tool:?} does not fit into the memory for the tools of provider {provider:?}: {reason}")]
+    Budget {
+        /// The provider's name.
+        provider: String,
+        /// The tool's own name.
+        tool: String,
+        /// What was used and requested.
+        reason: Refused,
+    },
     /// Two tools have one name.
     #[error("duplicate tool {tool:?} in provider {provider:?}")]
     DuplicateTool {
@@ -90,75 +121,99 @@ pub enum ProviderError {
     },
 }
 
+fn unchecked(tool: &str, which: &str, pattern: &str) -> String {
+    format!(
+        "the {which} schema of tool {tool:?} has a pattern that cannot be checked in linear time: {pattern:?}; write it \
+         without look-around and back-references, and shorter"
+    )
+}
+
 impl Provider {
     /// Builds a provider. `name` is the name of the global in guest code: an identifier that is neither a reserved word nor
     /// an existing global.
     pub fn builder(name: impl Into<String>) -> ProviderBuilder {
-        ProviderBuilder { name: name.into(), description: None, tools: Vec::new() }
+        ProviderBuilder { name: name.into(), description: None, tools: Vec::new(), budget: Budget::new(usize::MAX) }
+    }
+
+    /// The same tools, whose calls the policy decides about. A provider can have several policies: each must allow a call.
+    #[must_use]
+    pub fn with_policy(&self, policy: &Policy) -> Self {
+        let mut provider = self.clone();
+        provider.policies.push(Arc::new(policy.clone()));
+        provider
     }
 
     /// The guest-visible name.
     pub fn name(&self) -> &str {
-        &self.0.name
+        &self.inner.name
     }
 
     /// The description for models.
     pub fn description(&self) -> Option<&str> {
-        self.0.description.as_deref()
+        self.inner.description.as_deref()
     }
 
     /// The TypeScript declarations of the namespace (`declare namespace …`), for prompts.
     pub fn types(&self) -> &str {
-        &self.0.manifest.types
+        &self.inner.manifest.types
     }
 
     /// The names and descriptions that are sent to runners.
     pub fn manifest(&self) -> &ProviderManifest {
-        &self.0.manifest
+        &self.inner.manifest
     }
 
     /// The signatures of the tools, in order, for catalogs that show or search single tools.
     pub fn signatures(&self) -> impl ExactSizeIterator<Item = ToolSignature<'_>> {
-        self.0.tools.iter().map(HostTool::signature)
+        self.inner.tools.iter().map(HostTool::signature)
+    }
+
+    /// What calls of the tools do, in the same order.
+    pub fn effects(&self) -> impl ExactSizeIterator<Item = Effect> {
+        self.inner.tools.iter().map(|tool| tool.effect)
     }
 
     /// The name of a tool in guest code, by its original name.
     pub fn safe_name(&self, original: &str) -> Option<&str> {
-        self.0.by_original_name.get(original).map(|&tool| &*self.0.tools[tool].safe_name)
+        self.inner.by_original_name.get(original).map(|&tool| &*self.inner.tools[tool].safe_name)
     }
 
     /// The original name of a tool, by its name in guest code.
     pub fn original_name(&self, safe: &str) -> Option<&str> {
-        self.0.by_safe_name.get(safe).map(|&tool| &*self.0.tools[tool].original_name)
+        self.inner.by_safe_name.get(safe).map(|&tool| &*self.inner.tools[tool].original_name)
     }
 
     pub(crate) fn shared_name(&self) -> Arc<str> {
-        Arc::clone(&self.0.name)
+        Arc::clone(&self.inner.name)
     }
 
     pub(crate) fn shared_manifest(&self) -> Arc<ProviderManifest> {
-        Arc::clone(&self.0.manifest)
+        Arc::clone(&self.inner.manifest)
+    }
+
+    pub(crate) fn policies(&self) -> &[Arc<Policy>] {
+        &self.policies
     }
 
     pub(crate) fn index_of(&self, safe_name: &str) -> Option<usize> {
-        self.0.by_safe_name.get(safe_name).copied()
+        self.inner.by_safe_name.get(safe_name).copied()
     }
 
     pub(crate) fn tool(&self, index: usize) -> Option<&HostTool> {
-        self.0.tools.get(index)
+        self.inner.tools.get(index)
     }
 }
 
 impl AsRef<ProviderManifest> for Provider {
     fn as_ref(&self) -> &ProviderManifest {
-        &self.0.manifest
+        &self.inner.manifest
     }
 }
 
 impl fmt::Debug for Provider {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let tools: Vec<_> = self.0.tools.iter().map(|tool| &*tool.safe_name).collect();
-        f.debug_struct("Provider").field("name", &self.0.name).field("tools", &tools).finish()
+        let tools: Vec<_> = self.inner.tools.iter().map(|tool| &*tool.safe_name).collect();
+        f.debug_struct("Provider").field("name", &self.inner.name).field("tools", &tools).finish_non_exhaustive()
     }
 }
 
@@ -184,50 +239,139 @@ impl ProviderBuilder {
         self
     }
 
+    /// Charges the memory of the tools to `budget`: their names, descriptions, schemas, compiled schemas and declarations.
+    /// A tool that does not fit is an error. Default: no limit.
+    #[must_use]
+    pub fn budget(mut self, budget: Budget) -> Self {
+        self.budget = budget;
+        self
+    }
+
     /// Checks names and schemas, assigns safe names, and writes the declarations.
     ///
     /// # Errors
-    /// The name of the provider, a schema, or the name of a tool is invalid.
+    /// The name of the provider, a schema, or the name of a tool is invalid; or a schema has a `pattern` that cannot be
+    /// checked in linear time.
     pub fn build(self) -> Result<Provider, ProviderError> {
         let (provider, errors) = self.build_valid()?;
         errors.into_iter().next().map_or(Ok(provider), Err)
     }
 
-    /// Like [`build`](Self::build), but skips invalid tools and returns their errors, for catalogs from elsewhere.
+    /// Like [`build`](Self::build), but skips invalid tools and returns their errors, for catalogs from elsewhere. A tool
+    /// with a [pattern that is not checked](ProviderError::UncheckedPattern) is not skipped.
     ///
     /// # Errors
     /// The name of the provider is invalid.
     pub fn build_valid(self) -> Result<(Provider, Vec<ProviderError>), ProviderNameError> {
         names::check_provider_name(&self.name)?;
-        let mut errors = Vec::new();
-        let mut safe_names = SafeNames::default();
-        let mut schemas = Schemas::default();
-        let mut tools: Vec<HostTool> = Vec::with_capacity(self.tools.len());
-        let (mut by_safe_name, mut by_original_name) = (HashMap::new(), HashMap::new());
+        let mut assembly = Assembly::new(&self.name, &self.budget);
         for tool in self.tools {
-            if by_original_name.contains_key(tool.name.as_str()) {
-                errors.push(ProviderError::DuplicateTool { provider: self.name.clone(), tool: tool.name });
-                continue;
-            }
-            match HostTool::compile(tool, &mut safe_names, &mut schemas) {
-                Ok(tool) => {
-                    by_safe_name.insert(Arc::clone(&tool.safe_name), tools.len());
-                    by_original_name.insert(Arc::clone(&tool.original_name), tools.len());
-                    tools.push(tool);
-                }
-                Err(error) => errors.push(error),
+            let name = tool.name.clone();
+            if let Err(error) = assembly.add(tool) {
+                let error = match error {
+                    ProviderError::Schema { reason: SchemaError::Size(reason @ Refused::Exhausted(_)), .. } => {
+                        ProviderError::Budget { provider: self.name.clone(), tool: name, reason }
+                    }
+                    error => error,
+                };
+                assembly.errors.push(error);
             }
         }
-        let manifest = Arc::new(manifest(&self.name, self.description.as_deref(), &tools));
+        let Assembly { types, tools, by_safe_name, by_original_name, errors, .. } = assembly;
+        let types = types.finish(&self.name, self.description.as_deref());
+        let manifest = Arc::new(manifest(&self.name, types, &tools));
         let (name, description) = (self.name.into(), self.description);
         let inner = Inner { name, description, manifest, tools, by_safe_name, by_original_name };
-        Ok((Provider(Arc::new(inner)), errors))
+        Ok((Provider { inner: Arc::new(inner), policies: Vec::new() }, errors))
     }
 }
 
-fn manifest(name: &str, description: Option<&str>, tools: &[HostTool]) -> ProviderManifest {
-    let signatures: Vec<ToolSignature<'_>> = tools.iter().map(HostTool::signature).collect();
-    let types = declarations::namespace(name, description, &signatures);
+/// The parts of a provider, tool by tool.
+struct Assembly<'a> {
+    provider: &'a str,
+    budget: &'a Budget,
+    safe_names: SafeNames,
+    schemas: Schemas,
+    types: Namespace,
+    tools: Vec<HostTool>,
+    by_safe_name: HashMap<Arc<str>, usize>,
+    by_original_name: HashMap<Arc<str>, usize>,
+    errors: Vec<ProviderError>,
+}
+
+impl<'a> Assembly<'a> {
+    fn new(provider: &'a str, budget: &'a Budget) -> Self {
+        Self {
+            provider,
+            budget,
+            safe_names: SafeNames::default(),
+            schemas: Schemas::default(),
+            types: Namespace::default(),
+            tools: Vec::new(),
+            by_safe_name: HashMap::new(),
+            by_original_name: HashMap::new(),
+            errors: Vec::new(),
+        }
+    }
+
+    /// Compiles the schemas, then assigns the safe name: an invalid tool takes none.
+    fn add(&mut self, tool: Tool) -> Result<(), ProviderError> {
+        if self.by_original_name.contains_key(tool.name.as_str()) {
+            return Err(ProviderError::DuplicateTool { provider: self.provider.to_owned(), tool: tool.name });
+        }
+        let exhausted = |reason: Exhausted| ProviderError::Budget {
+            provider: self.provider.to_owned(),
+            tool: tool.name.clone(),
+            reason: reason.into(),
+        };
+        let schemas = [&tool.input_schema, &tool.output_schema].into_iter().flatten();
+        let schemas: usize = schemas.map(|schema| self.schemas.bytes(schema)).sum();
+        let mut charge = self.budget.charge(tool_bytes(&tool) + schemas).map_err(exhausted)?;
+        let mut compile = |which, schema: Option<&Arc<Json>>| {
+            let compiled = schema.map(|schema| self.schemas.compile(schema, self.budget)).transpose();
+            compiled.map_err(|reason| ProviderError::Schema { tool: tool.name.clone(), which, reason })
+        };
+        let input = compile("input", tool.input_schema.as_ref())?;
+        let output = compile("output", tool.output_schema.as_ref())?;
+        charge.add(MAX_DECLARATIONS).map_err(exhausted)?;
+        for (which, schema) in [("input", &input), ("output", &output)] {
+            for pattern in schema.iter().flat_map(|schema| schema.unchecked_patterns()).take(1) {
+                let (tool, pattern) = (tool.name.clone(), pattern.clone());
+                self.errors.push(ProviderError::UncheckedPattern { tool, which, pattern });
+            }
+        }
+        let safe_name = match tool.keeps_reserved_name {
+            true => self.safe_names.assign_reserved(&tool.name),
+            false => self.safe_names.assign(&tool.name),
+        };
+        let mut tool = HostTool {
+            safe_name: safe_name.into(),
+            original_name: tool.name.into(),
+            description: tool.description,
+            input_schema: tool.input_schema,
+            output_schema: tool.output_schema,
+            effect: tool.effect,
+            input,
+            output,
+            function: tool.function,
+            charge,
+        };
+        let surplus = MAX_DECLARATIONS.saturating_sub(self.types.add(&tool.signature()));
+        tool.charge.shrink_to(tool.charge.bytes() - surplus);
+        self.by_safe_name.insert(Arc::clone(&tool.safe_name), self.tools.len());
+        self.by_original_name.insert(Arc::clone(&tool.original_name), self.tools.len());
+        self.tools.push(tool);
+        Ok(())
+    }
+}
+
+/// What a tool holds, without its schemas and declarations. The name and the description are in the manifest, too.
+fn tool_bytes(tool: &Tool) -> usize {
+    let texts = tool.name.len() + tool.description.as_ref().map_or(0, String::len);
+    size_of::<HostTool>() + size_of::<ToolManifest>() + 4 * texts
+}
+
+fn manifest(name: &str, types: String, tools: &[HostTool]) -> ProviderManifest {
     let tools = tools.iter().map(|tool| ToolManifest {
         safe_name: tool.safe_name.to_string(),
         original_name: tool.original_name.to_string(),
@@ -238,52 +382,51 @@ fn manifest(name: &str, description: Option<&str>, tools: &[HostTool]) -> Provid
 
 /// The schemas of a provider. Many tools of one server share schemas, each of which is compiled once.
 #[derive(Default)]
-struct Schemas(HashMap<String, Arc<Schema>>);
+struct Schemas {
+    by_text: HashMap<String, Arc<Schema>>,
+    /// Those that are one value in memory, which is kept here so that no other one gets its address.
+    by_address: HashMap<*const Json, (Arc<Json>, Arc<Schema>)>,
+}
 
 impl Schemas {
-    fn compile(&mut self, schema: &Json) -> Result<Arc<Schema>, SchemaError> {
-        let text = schema.to_string();
-        if let Some(known) = self.0.get(&text) {
+    /// What one more tool with this schema holds of it: nothing if another tool has the same value.
+    fn bytes(&self, schema: &Arc<Json>) -> usize {
+        if self.by_address.contains_key(&Arc::as_ptr(schema)) { 0 } else { memory::of_json(schema) }
+    }
+
+    /// Compiles a schema on `budget`.
+    fn compile(&mut self, schema: &Arc<Json>, budget: &Budget) -> Result<Arc<Schema>, SchemaError> {
+        if let Some((_, known)) = self.by_address.get(&Arc::as_ptr(schema)) {
             return Ok(Arc::clone(known));
         }
-        let compiled = Arc::new(Schema::compile(schema)?);
+        let text = schema.to_string();
+        if let Some(known) = self.by_text.get(&text) {
+            return Ok(Arc::clone(known));
+        }
+        let compiled = Arc::new(Schema::compile_within(schema, budget)?);
+        if Arc::strong_count(schema) > 1 {
+            self.by_address.insert(Arc::as_ptr(schema), (Arc::clone(schema), Arc::clone(&compiled)));
+        }
         if text.len() <= MAX_SHARED_BYTES {
-            self.0.insert(text, Arc::clone(&compiled));
+            self.by_text.insert(text, Arc::clone(&compiled));
         }
         Ok(compiled)
     }
 }
 
 impl HostTool {
-    /// Compiles the schemas, then assigns the safe name: an invalid tool takes none.
-    fn compile(tool: Tool, safe_names: &mut SafeNames, schemas: &mut Schemas) -> Result<Self, ProviderError> {
-        let mut compile = |schema: Option<&Json>, which| {
-            let compiled = schema.map(|schema| schemas.compile(schema)).transpose();
-            compiled.map_err(|reason| ProviderError::Schema { tool: tool.name.clone(), which, reason })
-        };
-        let input = compile(tool.input_schema.as_ref(), "input")?;
-        let output = compile(tool.output_schema.as_ref(), "output")?;
-        Ok(Self {
-            safe_name: safe_names.assign(&tool.name).into(),
-            original_name: tool.name.into(),
-            description: tool.description,
-            input_schema: tool.input_schema,
-            output_schema: tool.output_schema,
-            input,
-            output,
-            function: tool.function,
-        })
-    }
-
     fn signature(&self) -> ToolSignature<'_> {
         ToolSignature {
             safe_name: &self.safe_name,
             description: self.description.as_deref(),
-            input: self.input_schema.as_ref(),
-            output: self.output_schema.as_ref(),
+            input: self.input_schema.as_deref(),
+            output: self.output_schema.as_deref(),
         }
     }
 }
 
 /// The longest schema, in bytes of JSON, that is shared between tools: longer ones are seldom equal.
 const MAX_SHARED_BYTES: usize = 4 << 10;
+
+/// An upper bound for the declarations of one tool, in bytes, which the limits on their characters imply.
+const MAX_DECLARATIONS: usize = 128 << 10;

@@ -1,5 +1,6 @@
 //! Tools: host functions with a name, a description, schemas. A [`Provider`](crate::Provider) checks them.
 
+use std::any::Any;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -13,6 +14,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 use tokio_util::sync::CancellationToken;
 
+use crate::policy::{CallWaits, WaitForPerson};
+use crate::tools::attached::Attached;
 use crate::tools::finite;
 
 /// A host function for guests, made with [`Tool::new`] or [`Tool::typed`] and granted with a
@@ -20,9 +23,25 @@ use crate::tools::finite;
 pub struct Tool {
     pub(crate) name: String,
     pub(crate) description: Option<String>,
-    pub(crate) input_schema: Option<Json>,
-    pub(crate) output_schema: Option<Json>,
+    pub(crate) input_schema: Option<Arc<Json>>,
+    pub(crate) output_schema: Option<Arc<Json>>,
+    pub(crate) effect: Effect,
+    pub(crate) keeps_reserved_name: bool,
     pub(crate) function: Arc<HostFunction>,
+}
+
+/// What calls of a tool do, as its author states it: a hint for people and models, which nothing enforces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Effect {
+    /// They change nothing.
+    ReadOnly,
+    /// The author does not say.
+    #[default]
+    Unstated,
+    /// They add, and remove or overwrite nothing.
+    Additive,
+    /// They may remove or overwrite something.
+    Destructive,
 }
 
 pub(crate) type HostFuture = Pin<Box<dyn Future<Output = Result<Json, ToolError>> + Send>>;
@@ -53,6 +72,8 @@ impl Tool {
             description: None,
             input_schema: None,
             output_schema: None,
+            effect: Effect::default(),
+            keeps_reserved_name: false,
             function: Arc::new(move |input, context| Box::pin(function(input, context))),
         }
     }
@@ -107,15 +128,30 @@ impl Tool {
 
     /// Sets the JSON Schema of the input. It is checked before each call and shown to models as TypeScript.
     #[must_use]
-    pub fn input_schema(mut self, schema: Json) -> Self {
-        self.input_schema = Some(schema);
+    pub fn input_schema(mut self, schema: impl Into<Arc<Json>>) -> Self {
+        self.input_schema = Some(schema.into());
         self
     }
 
     /// Sets the JSON Schema of the result. It is checked after each call and shown to models as TypeScript.
     #[must_use]
-    pub fn output_schema(mut self, schema: Json) -> Self {
-        self.output_schema = Some(schema);
+    pub fn output_schema(mut self, schema: impl Into<Arc<Json>>) -> Self {
+        self.output_schema = Some(schema.into());
+        self
+    }
+
+    /// States what calls do. Catalogues show it, and rank tools that read before tools that destroy.
+    #[must_use]
+    pub fn effect(mut self, effect: Effect) -> Self {
+        self.effect = effect;
+        self
+    }
+
+    /// Keeps a name that is a reserved word: guest code calls `store.delete`, not `store.delete_`. The declaration of such a
+    /// tool is not valid TypeScript.
+    #[must_use]
+    pub fn keep_reserved_name(mut self) -> Self {
+        self.keeps_reserved_name = true;
         self
     }
 }
@@ -133,7 +169,7 @@ fn schema_of<T: JsonSchema>() -> Json {
 }
 
 /// The call that a host function serves.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 #[non_exhaustive]
 pub struct ToolContext {
     /// The name of the provider.
@@ -145,6 +181,52 @@ pub struct ToolContext {
     /// Fires when the execution ends, is cancelled or dropped. The future of the call is dropped then, too; tasks that it
     /// spawned should end.
     pub cancellation: CancellationToken,
+    pub(crate) on_progress: Option<ProgressSink>,
+    pub(crate) waits: CallWaits,
+    pub(crate) attached: Attached,
+}
+
+/// How far a call has come.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolProgress {
+    /// What is done, in a unit of the tool.
+    pub done: f64,
+    /// All that is to be done, if it is known.
+    pub total: Option<f64>,
+    /// What the tool is doing, for people.
+    pub message: Option<String>,
+}
+
+pub(crate) type ProgressSink = Arc<dyn Fn(&ToolContext, &ToolProgress) + Send + Sync>;
+
+impl ToolContext {
+    /// What the caller has [attached](crate::ExecuteRequest::attach) to the execution.
+    pub fn attached<T: Any>(&self) -> Option<&T> {
+        self.attached.get()
+    }
+
+    /// Marks the call as one that waits for a person, as long as the returned value lives. While all calls of a program wait for
+    /// a person, its clocks stand still.
+    pub fn wait_for_person(&self) -> WaitForPerson {
+        self.waits.add()
+    }
+
+    /// Reports how far the call has come, to [`on_progress`](crate::ExecuteRequest::on_progress) of the request. The guest does
+    /// not see it. After the end of the execution, it does nothing.
+    pub fn report(&self, progress: &ToolProgress) {
+        if let Some(show) = self.on_progress.as_ref().filter(|_| !self.cancellation.is_cancelled()) {
+            show(self, progress);
+        }
+    }
+}
+
+impl fmt::Debug for ToolContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { provider, safe_name, original_name, cancellation, .. } = self;
+        let mut context = f.debug_struct("ToolContext");
+        context.field("provider", provider).field("safe_name", safe_name).field("original_name", original_name);
+        context.field("cancellation", cancellation).finish_non_exhaustive()
+    }
 }
 
 /// The error of a host function. Its message is shown to guest code and models.

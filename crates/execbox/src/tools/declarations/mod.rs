@@ -29,6 +29,7 @@
 mod document;
 mod hints;
 mod names;
+mod outline;
 mod print;
 mod schema;
 mod text;
@@ -62,11 +63,33 @@ pub struct ToolSignature<'a> {
 ///
 /// Each tool is followed by the types that it is the first to use.
 pub fn namespace(name: &str, description: Option<&str>, tools: &[ToolSignature<'_>]) -> String {
-    let doc = text::comment(&description.map(text::prose).unwrap_or_default(), 0);
-    let mut names = Names::default();
-    let tools: String = tools.iter().map(|tool| tool_declarations(tool, &mut names, 1)).collect();
-    let open = if tools.is_empty() { "" } else { "\n" };
-    format!("{doc}declare namespace {name} {{{open}{tools}}}")
+    let mut namespace = Namespace::default();
+    for tool in tools {
+        namespace.add(tool);
+    }
+    namespace.finish(name, description)
+}
+
+/// A [`namespace`] tool by tool.
+#[derive(Debug, Default)]
+pub(crate) struct Namespace {
+    names: Names,
+    tools: String,
+}
+
+impl Namespace {
+    /// Adds a tool. Returns the length of its declarations, in bytes.
+    pub(crate) fn add(&mut self, tool: &ToolSignature<'_>) -> usize {
+        let before = self.tools.len();
+        self.tools += &tool_declarations(tool, &mut self.names, 1);
+        self.tools.len() - before
+    }
+
+    pub(crate) fn finish(self, name: &str, description: Option<&str>) -> String {
+        let doc = text::comment(&description.map(text::prose).unwrap_or_default(), 0);
+        let open = if self.tools.is_empty() { "" } else { "\n" };
+        format!("{doc}declare namespace {name} {{{open}{}}}", self.tools)
+    }
 }
 
 /// One tool on its own: its doc comment, its `function` line, and the types that line names.
@@ -90,6 +113,12 @@ impl Signatures {
             text
         })
     }
+}
+
+/// The call of a tool on one line, for lists of tools: `get({ id: string; … }): Promise<{…}>`. It shows as much of the
+/// types as fits into `max` bytes; if nothing fits, it is `get(…)`.
+pub fn outline(tool: &ToolSignature<'_>, max: usize) -> String {
+    outline::outline(tool, max)
 }
 
 /// A schema as one TypeScript type expression, complete in itself: what a `$ref` points to is written out in its

@@ -15,6 +15,8 @@ use super::hints;
 use super::text::{property_name, string_literal};
 use super::types::{Member, NEVER, NULL, Object, Pointer, Tuple, Type, UNKNOWN, intersection, record, union};
 
+use crate::tools::schema::reference::percent_decoded;
+
 type Schema = Map<String, Value>;
 
 /// Reads schemas of one document, within the limits.
@@ -395,23 +397,6 @@ fn keyword_of(value: &Value) -> &'static str {
 fn common_keyword(values: &[Value]) -> &'static str {
     let first = values.first().map_or("unknown", keyword_of);
     if values.iter().all(|value| keyword_of(value) == first) { first } else { "unknown" }
-}
-
-/// `text` with its `%XX` decoded, as a URI fragment asks.
-fn percent_decoded(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, tail)) = rest.split_first() {
-        rest = tail;
-        let hex = (*first == b'%').then(|| tail.get(..2)).flatten().and_then(|hex| std::str::from_utf8(hex).ok());
-        if let Some(byte) = hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
-            bytes.push(byte);
-            rest = &tail[2..];
-        } else {
-            bytes.push(*first);
-        }
-    }
-    String::from_utf8(bytes).ok()
 }
 
 /// About how many characters the types of one schema may become. A tool has two schemas.

@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{ToolSignature, namespace, signature, type_of};
+use super::{ToolSignature, namespace, outline, signature, type_of};
 
 fn tool<'a>(name: &'a str, input: &'a Value) -> ToolSignature<'a> {
     ToolSignature { safe_name: name, description: None, input: Some(input), output: Some(input) }
@@ -23,6 +23,38 @@ fn an_inlined_recursive_schema_ends_where_it_repeats() {
 fn inlining_doubling_definitions_stays_short() {
     let text = type_of(&doubling(100));
     assert!(text.len() < 200_000, "{} bytes", text.len());
+}
+
+#[test]
+fn outlines_show_less_the_less_room_there_is() {
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "state": { "enum": ["open", "closed"] },
+            "range": { "type": "object", "properties": { "from": { "type": "string" }, "to": { "type": "string" } } },
+            "id": { "type": "integer", "description": "Of the issue" }
+        },
+        "required": ["id"]
+    });
+    let find = ToolSignature { output: Some(&Value::Bool(true)), ..tool("find", &schema) };
+    for (max, shown) in [
+        (
+            150,
+            r#"find({ state?: "open" | "closed"; range?: { from?: string; to?: string }; id: number }): Promise<unknown>"#,
+        ),
+        (90, r#"find({ state?: "open" | "closed"; range?: {…}; id: number }): Promise<unknown>"#),
+        (50, "find({ id: number; … }): Promise<unknown>"),
+        (30, "find({…}): Promise<unknown>"),
+        (10, "find(…)"),
+    ] {
+        assert_eq!(outline(&find, max), shown, "{max}");
+    }
+    assert_eq!(outline(&tool("none", &json!({ "type": "object" })), 90), "none(): Promise<{ [key: string]: unknown }>");
+    let many: Vec<usize> = (0..1_000).collect();
+    let text = outline(&tool("many", &json!({ "enum": many })), 400);
+    assert!(text.ends_with("10 | 11 | …>") && text.len() <= 400, "{text}");
+    let deep = doubling(100);
+    assert!(outline(&tool("deep", &deep), 400).len() <= 400);
 }
 
 #[test]

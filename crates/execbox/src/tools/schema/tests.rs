@@ -1,0 +1,282 @@
+//! Schemas against the validator of another author, and schemas and values that would take for ever.
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::nodes::Kind;
+use super::*;
+
+fn refused(schema: &Json) -> SchemaError {
+    Schema::compile(schema).unwrap_err()
+}
+
+fn text(schema: &Json, value: &Json) -> String {
+    let error = Schema::compile(schema).unwrap().check(value, "input").unwrap_err();
+    error.to_string()
+}
+
+#[test]
+fn each_violation_has_its_path() {
+    let schema = Schema::compile(&json!({
+        "type": "object",
+        "properties": {"q": {"type": "string"}, "items": {"items": {"type": "object", "required": ["at"]}}},
+        "required": ["q"]
+    }))
+    .unwrap();
+    assert_eq!(schema.check(&json!({"q": "x"}), "input"), Ok(()));
+    assert_eq!(
+        schema.check(&json!({"items": [{}, 5, {"at": 1}]}), "input").unwrap_err().to_string(),
+        "input: \"q\" is a required property; input.items[0]: \"at\" is a required property; \
+         input.items[1]: 5 is not of type \"object\""
+    );
+}
+
+#[test]
+fn messages_name_the_rule() {
+    for (schema, value, message) in [
+        (json!({"type": ["string", "null"]}), json!(1), "input: 1 is not of types \"string\", \"null\""),
+        (json!({"enum": ["a", 1, null]}), json!("b"), "input: \"b\" is not one of \"a\", 1 or null"),
+        (json!({"minimum": 3}), json!(2), "input: 2 is less than the minimum of 3"),
+        (json!({"maxLength": 1}), json!("ab"), "input: \"ab\" is longer than 1 character"),
+        (json!({"pattern": "^a$"}), json!("b"), "input: \"b\" does not match \"^a$\""),
+        (json!({"uniqueItems": true}), json!([1, 1.0]), "input: [1,1.0] has non-unique elements"),
+        (
+            json!({"properties": {"a": {}}, "additionalProperties": false}),
+            json!({"a": 1, "b": 2, "c": 3}),
+            "input: Additional properties are not allowed ('b', 'c' were unexpected)",
+        ),
+        (
+            json!({"anyOf": [{"type": "string"}, {"required": ["a"]}]}),
+            json!({"b-c": 1}),
+            "input: {\"b-c\":1} is not valid under any of the schemas listed in the 'anyOf' keyword",
+        ),
+        (
+            json!({"additionalProperties": {"items": {"const": 1}}}),
+            json!({"b-c": [1, 2]}),
+            "input[\"b-c\"][1]: 1 was expected",
+        ),
+    ] {
+        assert_eq!(text(&schema, &value), message);
+    }
+}
+
+#[test]
+fn long_messages_are_cut_and_violations_beyond_eight_are_counted() {
+    let schema = Schema::compile(&json!({"items": {"type": "integer"}})).unwrap();
+    let values: Json = (0..20).map(|_| json!("x".repeat(10_000))).collect();
+    let error = schema.check(&values, "input").unwrap_err();
+    assert_eq!((error.violations().len(), &*error.violations()[7].path), (8, "input[7]"));
+    let message = error.to_string();
+    assert!(message.len() < 4_000 && message.ends_with("; and 12 more"), "{}", message.len());
+}
+
+#[test]
+fn an_invalid_schema_is_rejected_with_a_reason() {
+    let reason = |schema: Json| refused(&schema).to_string();
+    assert_eq!(
+        reason(json!({"type": "strin"})),
+        "invalid type \"strin\": expected null, boolean, integer, number, string, array or object"
+    );
+    assert_eq!(reason(json!({"properties": {"a": {"minLength": -1}}})), "invalid minLength -1: expected a count");
+    assert!(matches!(refused(&json!({"$ref": "https://example.com/other.json"})), SchemaError::Reference(_)));
+    assert!(matches!(refused(&json!({"pattern": "("})), SchemaError::Pattern(_)));
+}
+
+/// `{ "$defs": { "0": …, "1": … } }`, of which `definition` makes each from the reference to the previous one.
+fn chain(length: usize, definition: impl Fn(Json) -> Json) -> Json {
+    let definitions: serde_json::Map<String, Json> = (0..length)
+        .map(|at| {
+            let previous = json!({ "$ref": format!("#/$defs/{}", at.saturating_sub(1)) });
+            (at.to_string(), if at == 0 { json!({ "type": "string" }) } else { definition(previous) })
+        })
+        .collect();
+    json!({ "$ref": format!("#/$defs/{}", length - 1), "$defs": definitions })
+}
+
+#[test]
+fn long_chains_of_references_are_refused() {
+    assert_eq!(refused(&chain(3_500, |previous| previous)), SchemaError::Chain);
+    let short = Schema::compile(&chain(50, |previous| previous)).unwrap();
+    assert!(short.check(&json!("a"), "input").is_ok() && short.check(&json!(1), "input").is_err());
+}
+
+#[test]
+fn alternatives_that_multiply_are_refused() {
+    for keyword in ["anyOf", "oneOf", "allOf"] {
+        let doubling = |length| chain(length, |previous| json!({ keyword: [previous, previous] }));
+        assert_eq!(refused(&doubling(30)), SchemaError::Branches);
+        assert!(Schema::compile(&doubling(10)).is_ok());
+    }
+}
+
+#[test]
+fn recursive_schemas_work_and_endless_ones_are_refused() {
+    let tree = json!({
+        "type": "object", "required": ["v"], "additionalProperties": false,
+        "properties": { "v": { "type": "integer" }, "next": { "$ref": "#" }, "all": { "items": { "$ref": "#" } } }
+    });
+    let schema = Schema::compile(&tree).unwrap();
+    let mut value = json!({ "v": 0 });
+    for v in 1..90 {
+        value = json!({ "v": v, "next": value, "all": [{ "v": v }] });
+    }
+    assert_eq!(schema.check(&value, "input"), Ok(()));
+    assert!(schema.check(&json!({ "v": 1, "all": [{ "v": "x" }] }), "input").is_err());
+    assert_eq!(refused(&json!({ "$ref": "#" })), SchemaError::Cycle);
+    let pair = json!({ "$ref": "#/$defs/a", "$defs": { "a": { "anyOf": [{ "$ref": "#/$defs/b" }] }, "b": { "$ref": "#/$defs/a" } } });
+    assert_eq!(refused(&pair), SchemaError::Cycle);
+}
+
+#[test]
+fn deep_values_are_an_error_and_not_a_stack_overflow() {
+    let schema = Schema::compile(&json!({ "anyOf": [{ "type": "integer" }, { "items": { "$ref": "#" } }] })).unwrap();
+    let nested = |depth| (0..depth).fold(json!(1), |value, _| json!([value]));
+    assert_eq!(schema.check(&nested(80), "input"), Ok(()));
+    assert!(matches!(schema.check(&nested(300), "input"), Err(ValidationError::Depth { .. })));
+}
+
+#[test]
+fn schema_times_value_is_bounded() {
+    // Each level of the value is checked twice for each level above it.
+    let doubling =
+        json!({ "anyOf": [{ "items": { "$ref": "#" }, "contains": { "const": "x" } }, { "items": { "$ref": "#" } }] });
+    let value = (0..60).fold(json!(1), |value, _| json!([value]));
+    let schema = Schema::compile(&doubling).unwrap();
+    assert!(matches!(schema.check_within(&value, "input", 1_000_000, &|| false), Err(ValidationError::Steps { .. })));
+    let wide = json!({ "items": { "anyOf": (0..1_000).map(|n| json!({ "const": n })).collect::<Json>() } });
+    let schema = Schema::compile(&wide).unwrap();
+    let value: Json = (0..1_000).map(|_| json!(1_000)).collect();
+    assert!(matches!(schema.check_within(&value, "input", 1_000_000, &|| false), Err(ValidationError::Steps { .. })));
+    assert!(matches!(
+        schema.check_within(&value, "input", MAX_STEPS, &|| true),
+        Err(ValidationError::Cancelled { .. })
+    ));
+}
+
+#[tokio::test]
+async fn long_checks_leave_the_reactor() {
+    let schema = Arc::new(Schema::compile(&json!({ "items": { "type": "integer" } })).unwrap());
+    let numbers: Json = (0..200_000).collect();
+    let mut check = Box::pin(schema.check_async(numbers.clone(), "input"));
+    assert!(futures_util::poll!(&mut check).is_pending(), "continues on another thread");
+    assert_eq!(check.await, Ok(numbers));
+    let mut mixed: Vec<Json> = (0..200_000).map(Json::from).collect();
+    mixed.push("x".into());
+    let error = schema.check_async(Json::Array(mixed), "input").await.unwrap_err();
+    assert_eq!(error.to_string(), "input[200000]: \"x\" is not of type \"integer\"");
+}
+
+#[test]
+fn patterns_are_linear_and_what_needs_backtracking_is_not_checked() {
+    let evil =
+        Schema::compile(&json!({ "patternProperties": { "^(a+)+$": { "pattern": "^(([a-z])+.)+[A-Z]([a-z])+$" } } }));
+    let value = json!({ ("a".repeat(50_000)): "a".repeat(50_000) });
+    assert!(evil.unwrap().check(&value, "input").is_err());
+    let around = Schema::compile(&json!({ "pattern": "^(?!b)a$", "minLength": 1 })).unwrap();
+    assert_eq!(around.unchecked_patterns(), ["^(?!b)a$"]);
+    assert!(around.check(&json!("x"), "input").is_ok() && around.check(&json!(""), "input").is_err());
+}
+
+#[test]
+fn compiled_schemas_are_charged() {
+    let wide: serde_json::Map<String, Json> =
+        (0..10_000).map(|n| (format!("p{n}"), json!({ "type": "string", "enum": ["a", "b"] }))).collect();
+    let schema = json!({ "properties": wide });
+    let budget = Budget::new(16 << 20);
+    let compiled = Schema::compile_within(&schema, &budget).unwrap();
+    assert!(budget.used() > 1 << 20, "{budget:?}");
+    let refused = Schema::compile_within(&schema, &Budget::new(1 << 20)).unwrap_err();
+    assert!(matches!(refused, SchemaError::Size(Refused::Exhausted(_))), "{refused}");
+    drop(compiled);
+    assert_eq!(budget.used(), 0);
+}
+
+fn value() -> impl Strategy<Value = Json> {
+    let leaf = prop_oneof![
+        Just(json!(null)),
+        any::<bool>().prop_map(Json::from),
+        (-3_i64..4).prop_map(Json::from),
+        prop_oneof![Just(0.5), Just(1.0), Just(2.5)].prop_map(Json::from),
+        "[ab]{0,3}".prop_map(Json::from),
+    ];
+    leaf.prop_recursive(3, 12, 4, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Json::from),
+            prop::collection::btree_map("[abc]", inner, 0..4)
+                .prop_map(|members| Json::Object(members.into_iter().collect())),
+        ]
+    })
+}
+
+/// A schema of any keywords, as of 2020-12.
+fn schema() -> impl Strategy<Value = Json> {
+    let kind = || prop::sample::select(Kind::ALL.map(|(name, _)| name).to_vec());
+    let count = || 0_u64..4;
+    let names = || prop::collection::btree_set("[abc]", 0..3);
+    let leaf = prop_oneof![
+        any::<bool>().prop_map(Json::from),
+        kind().prop_map(|kind| json!({ "type": kind })),
+        prop::collection::btree_set(kind(), 1..3).prop_map(|kinds| json!({ "type": kinds })),
+        value().prop_map(|value| json!({ "const": value })),
+        prop::collection::vec(value(), 1..3).prop_map(|values| json!({ "enum": values })),
+        (-2_i64..3, -2_i64..3).prop_map(|(min, max)| json!({ "minimum": min, "exclusiveMaximum": max })),
+        prop_oneof![Just(json!(2)), Just(json!(0.5))].prop_map(|divisor| json!({ "multipleOf": divisor })),
+        (count(), count()).prop_map(|(min, max)| json!({ "minLength": min, "maxLength": max })),
+        "\\^?[ab.]{0,2}\\$?".prop_map(|pattern| json!({ "pattern": pattern })),
+        (count(), count()).prop_map(|(min, max)| json!({ "minItems": min, "maxItems": max })),
+        (count(), count()).prop_map(|(min, max)| json!({ "minProperties": min, "maxProperties": max })),
+        Just(json!({ "uniqueItems": true })),
+        names().prop_map(|names| json!({ "required": names })),
+        ("[abc]", names()).prop_map(|(name, names)| json!({ "dependentRequired": { name: names } })),
+        Just(json!({ "$ref": "#/$defs/named" })),
+    ];
+    leaf.prop_recursive(3, 16, 4, move |inner| {
+        let list = || prop::collection::vec(inner.clone(), 1..4);
+        let map = || prop::collection::btree_map("[abc]", inner.clone(), 0..3);
+        let one = || inner.clone();
+        prop_oneof![
+            list().prop_map(|all| json!({ "allOf": all })),
+            list().prop_map(|any| json!({ "anyOf": any })),
+            list().prop_map(|one| json!({ "oneOf": one })),
+            one().prop_map(|not| json!({ "not": not })),
+            (one(), one(), one()).prop_map(|(test, yes, no)| json!({ "if": test, "then": yes, "else": no })),
+            (list(), one()).prop_map(|(prefix, rest)| json!({ "prefixItems": prefix, "items": rest })),
+            (one(), count(), count())
+                .prop_map(|(one, min, max)| json!({ "contains": one, "minContains": min, "maxContains": max })),
+            (map(), one()).prop_map(|(named, rest)| json!({ "properties": named, "additionalProperties": rest })),
+            (map(), one())
+                .prop_map(|(named, other)| json!({ "properties": named, "patternProperties": { "^a|b$": other } })),
+            one().prop_map(|names| json!({ "propertyNames": names })),
+            map().prop_map(|schemas| json!({ "dependentSchemas": schemas })),
+            (list(), map()).prop_map(|(all, named)| {
+                json!({ "allOf": all, "properties": named, "unevaluatedProperties": false, "unevaluatedItems": false })
+            }),
+            (one(), list()).prop_map(|(rest, any)| {
+                json!({ "anyOf": any, "unevaluatedProperties": rest, "unevaluatedItems": rest })
+            }),
+        ]
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_same_values_are_valid_as_for_another_validator(
+        schema in schema(), named in schema(), values in prop::collection::vec(value(), 8),
+    ) {
+        let mut document = match schema {
+            Json::Object(schema) => schema,
+            other => [("allOf".to_owned(), json!([other]))].into_iter().collect(),
+        };
+        // The definition must not refer to itself.
+        let named = if named.to_string().contains("$ref") { json!({ "type": "string" }) } else { named };
+        document.insert("$defs".to_owned(), json!({ "named": named }));
+        let document = Json::Object(document);
+        let ours = Schema::compile(&document).unwrap();
+        let other = jsonschema::validator_for(&document).unwrap();
+        for value in values {
+            prop_assert_eq!(ours.check(&value, "value").is_ok(), other.is_valid(&value), "{} {}", document, value);
+        }
+    }
+}
