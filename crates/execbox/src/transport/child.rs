@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::process::{self, Command, Stdio};
+use std::process::{self, Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
 use std::sync::mpsc::{self, Sender};
 use std::thread;
@@ -22,6 +22,11 @@ impl Child {
         let child = Self { process: Some(process) };
         let (Some(stdin), Some(stdout)) = (stdin, stdout) else { return Err(io::ErrorKind::BrokenPipe.into()) };
         Ok((child, stdin, stdout))
+    }
+
+    /// How the process has ended; `None` while it runs, or if that is unknown.
+    pub(crate) fn exit_status(&mut self) -> Option<ExitStatus> {
+        self.process.as_mut()?.try_wait().ok()?
     }
 }
 

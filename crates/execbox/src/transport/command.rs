@@ -1,28 +1,50 @@
 //! A child process as the peer.
 
+use std::future::Future as _;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::pin::Pin;
 use std::process::Command;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
+use execbox_core::engine::MEMORY_LIMIT_EXIT_CODE;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use tokio::net::unix::pipe;
+use tokio::time::{Instant, Sleep};
 
-use super::{Received, StreamTransport, Transport};
+use super::{OutOfMemory, Received, StreamTransport, Transport};
 use crate::transport::child::Child;
+
+/// How long the exit of a child is waited for when its output has ended. One that exits closes its output just before.
+const EXIT_TIMEOUT: Duration = Duration::from_millis(100);
+
+/// How often to look for it.
+const EXIT_INTERVAL: Duration = Duration::from_millis(1);
 
 /// A [`Transport`] over the standard input and output of a child process, one message per line. Dropping it kills the
 /// child.
+///
+/// If the child exits with [`MEMORY_LIMIT_EXIT_CODE`], receiving fails with [`OutOfMemory`].
 #[derive(Debug)]
 pub struct CommandTransport {
     stream: StreamTransport<pipe::Receiver, pipe::Sender>,
     child: Child,
+    /// The output has ended.
+    ending: Option<Ending>,
+}
+
+/// Waits for the exit of a child.
+#[derive(Debug)]
+struct Ending {
+    until: Instant,
+    next: Pin<Box<Sleep>>,
 }
 
 impl CommandTransport {
     /// Starts `command`; its standard input and output are replaced by pipes.
     ///
-    /// Needs a tokio runtime with I/O enabled.
+    /// Needs a tokio runtime with time and I/O enabled.
     pub fn spawn(command: &mut Command) -> io::Result<Self> {
         IdleCommand::spawn(command)?.open()
     }
@@ -33,9 +55,32 @@ impl CommandTransport {
         let (stdout, stdin) = (receiver.into_nonblocking_fd().ok()?, sender.into_nonblocking_fd().ok()?);
         Some(IdleCommand { child: self.child, stdin, stdout })
     }
+
+    /// Ready with the end of the output when it is known how the child has ended, or soon.
+    fn poll_exit(&mut self, end: io::Result<Received>, cx: &mut Context<'_>) -> Poll<io::Result<Received>> {
+        let ending = self.ending.get_or_insert_with(|| Ending {
+            until: Instant::now() + EXIT_TIMEOUT,
+            next: Box::pin(tokio::time::sleep(EXIT_INTERVAL)),
+        });
+        loop {
+            if let Some(status) = self.child.exit_status() {
+                let is_memory = status.code() == Some(MEMORY_LIMIT_EXIT_CODE);
+                return Poll::Ready(if is_memory { Err(io::Error::other(OutOfMemory)) } else { end });
+            }
+            if Instant::now() >= ending.until {
+                return Poll::Ready(end);
+            }
+            ready!(ending.next.as_mut().poll(cx));
+            ending.next.as_mut().reset(Instant::now() + EXIT_INTERVAL);
+        }
+    }
 }
 
 impl Transport for CommandTransport {
+    fn receive_now(&mut self) -> Option<bool> {
+        self.stream.receive_now()
+    }
+
     fn send(&mut self, message: Vec<u8>) -> io::Result<()> {
         self.stream.send(message)
     }
@@ -53,7 +98,11 @@ impl Transport for CommandTransport {
     }
 
     fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Received>> {
-        self.stream.poll_receive(cx)
+        match ready!(self.stream.poll_receive(cx)) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => self.poll_exit(Err(error), cx),
+            Ok(Received::End) => self.poll_exit(Ok(Received::End), cx),
+            received => Poll::Ready(received),
+        }
     }
 }
 
@@ -84,6 +133,10 @@ impl IdleCommand {
     pub(crate) fn open(self) -> io::Result<CommandTransport> {
         let (receiver, sender) =
             (pipe::Receiver::from_owned_fd(self.stdout)?, pipe::Sender::from_owned_fd(self.stdin)?);
-        Ok(CommandTransport { stream: StreamTransport::new(receiver, sender), child: self.child })
+        Ok(CommandTransport {
+            stream: StreamTransport::new(receiver, sender).over_pipes(),
+            child: self.child,
+            ending: None,
+        })
     }
 }

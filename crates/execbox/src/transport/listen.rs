@@ -1,11 +1,13 @@
 //! Listening for hosts.
 
+use std::io;
 use std::time::Duration;
-use std::{future, io};
 
-use super::{
-    Address, Framing, ListenError, Received, SocketListener, Stream, StreamTransport, Token, Transport, websocket,
-};
+use execbox_core::budget::Budget;
+use tokio::io::AsyncReadExt as _;
+
+use super::paced::{MAX_HANDSHAKE_BYTES, TooLong};
+use super::{Address, Framing, ListenError, SocketListener, Stream, StreamTransport, Token, Transport, websocket};
 
 /// The time limit of a handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -47,28 +49,43 @@ impl Listener {
 }
 
 impl Incoming {
-    /// Completes the handshake and checks the token.
+    /// Completes the handshake and checks the token. Until then, the connection takes a few KiB. Messages that are not
+    /// received completely are charged to `budget` after it.
     ///
     /// # Errors
-    /// The connection broke, the handshake takes more than 5 s (`TimedOut`), or the host does not present the token
-    /// (`PermissionDenied`).
-    pub async fn handshake(self) -> io::Result<Box<dyn Transport>> {
-        let Self { stream, framing, token } = self;
+    /// The connection broke, the handshake takes more than 5 s (`TimedOut`) or 4 KiB (`InvalidData`), or the host does not
+    /// present the token (`PermissionDenied`).
+    pub async fn handshake(self, budget: &Budget) -> io::Result<Box<dyn Transport>> {
+        let Self { mut stream, framing, token } = self;
         let handshake = async move {
             Ok::<Box<dyn Transport>, io::Error>(match framing {
-                Framing::Lines => Box::new(authenticate(StreamTransport::over(stream), token).await?),
-                Framing::WebSocket { .. } => Box::new(websocket::accept(stream, token).await?),
+                Framing::Lines => {
+                    let after = authenticate(&mut stream, token).await?;
+                    Box::new(StreamTransport::over(stream).charged_to(budget).preceded_by(&after))
+                }
+                Framing::WebSocket { .. } => Box::new(websocket::accept(stream, token, budget).await?),
             })
         };
         tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake).await?
     }
 }
 
-/// Returns `transport` once its first line has presented the token.
-async fn authenticate<T: Transport>(mut transport: T, token: Option<Token>) -> io::Result<T> {
-    let Some(token) = token else { return Ok(transport) };
-    match future::poll_fn(|cx| transport.poll_receive(cx)).await? {
-        Received::Message(line) if token.is_in_line(&line) => Ok(transport),
-        _ => Err(io::ErrorKind::PermissionDenied.into()),
-    }
+/// Reads the line that presents the token. Returns the bytes after it that were read.
+async fn authenticate(stream: &mut Stream, token: Option<Token>) -> io::Result<Vec<u8>> {
+    let Some(token) = token else { return Ok(Vec::new()) };
+    let mut received = Vec::with_capacity(MAX_HANDSHAKE_BYTES);
+    let line_end = loop {
+        if let Some(end) = memchr::memchr(b'\n', &received) {
+            break end;
+        }
+        let left = MAX_HANDSHAKE_BYTES - received.len();
+        if left == 0 {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, TooLong));
+        }
+        if (&mut *stream).take(left as u64).read_buf(&mut received).await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+    };
+    let after = received.split_off(line_end + 1);
+    if token.is_in_line(&received) { Ok(after) } else { Err(io::ErrorKind::PermissionDenied.into()) }
 }

@@ -11,23 +11,27 @@
 //! Transports do not interpret messages: each is one JSON object.
 
 mod address;
-mod child;
+pub(crate) mod child;
 pub(crate) mod command;
 mod connect;
 mod listen;
+mod paced;
 mod socket;
 mod stdio;
 mod stream;
 mod token;
 mod websocket;
 
+use std::future::Future as _;
 use std::io;
+use std::pin::pin;
 use std::task::{Context, Poll};
 
 pub use address::{Address, AddressError, Framing};
 pub use command::CommandTransport;
 pub use listen::{Incoming, Listener};
 pub use socket::{ByteStream, ListenError, Socket, SocketListener, Stream};
+pub(crate) use stdio::needs as stdio_needs;
 pub use stdio::stdio;
 pub use stream::StreamTransport;
 pub use token::{Token, TokenError};
@@ -66,6 +70,12 @@ pub trait Transport: Send {
     /// is the error `UnexpectedEof`.
     fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Received>>;
 
+    /// Reads what has arrived without waiting; [`poll_receive`](Self::poll_receive) receives it. Returns whether there was something;
+    /// the end of the stream does not count. `None` if it cannot read without waiting, which is the default.
+    fn receive_now(&mut self) -> Option<bool> {
+        None
+    }
+
     /// Sends the queued messages and closes the connection gracefully, if the transport has such a close. Default:
     /// [`poll_flush`](Self::poll_flush). No message is queued after it.
     fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -91,6 +101,18 @@ pub enum Received {
     End,
 }
 
+/// The process of the runner has ended because its program exhausted its memory. As the source of the [`io::Error`] of
+/// [`Transport::poll_receive`], it ends the program with `memory_limit` instead of `internal_error`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the program exhausted the memory of the runner's process")]
+pub struct OutOfMemory;
+
+/// Wakes the task after the runtime has polled its timers and sockets and run other tasks. A task that wakes itself would run
+/// again before.
+pub(crate) fn wake_after_others(cx: &mut Context<'_>) {
+    let _ = pin!(tokio::task::yield_now()).poll(cx);
+}
+
 impl<T: Transport + ?Sized> Transport for Box<T> {
     fn send(&mut self, message: Vec<u8>) -> io::Result<()> {
         (**self).send(message)
@@ -114,6 +136,10 @@ impl<T: Transport + ?Sized> Transport for Box<T> {
 
     fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         (**self).poll_close(cx)
+    }
+
+    fn receive_now(&mut self) -> Option<bool> {
+        (**self).receive_now()
     }
 
     fn max_message_bytes(&self) -> usize {

@@ -3,8 +3,10 @@
 use std::net::SocketAddr;
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use std::{fmt, fs, io};
 
+use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream, lookup_host};
 
@@ -132,9 +134,15 @@ impl SocketListener {
     }
 }
 
-/// Sends small messages without delay, because the peer waits for them.
+/// How long a TCP connection is silent before the system asks the peer whether it exists, and how often it asks then. After
+/// about two minutes without an answer, the connection fails.
+const KEEPALIVE: TcpKeepalive =
+    TcpKeepalive::new().with_time(Duration::from_secs(30)).with_interval(Duration::from_secs(10));
+
+/// Sends small messages without delay, because the peer waits for them, and notices a peer that is gone.
 fn tcp_stream(stream: TcpStream) -> io::Result<Stream> {
     stream.set_nodelay(true)?;
+    SockRef::from(&stream).set_tcp_keepalive(&KEEPALIVE)?;
     Ok(Box::new(stream))
 }
 

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt as _;
 use std::os::unix::net::UnixStream as StdUnixStream;
 
+use execbox_jail::Sockets;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{UnixStream, unix::pipe};
 
@@ -16,21 +17,40 @@ use super::{StreamTransport, Transport};
 /// Pipes and sockets use non-blocking I/O; files and terminals use a blocking thread. Needs a tokio runtime with I/O
 /// enabled.
 pub fn stdio() -> io::Result<impl Transport> {
-    Ok(StreamTransport::new(input()?, output()?))
+    let (stdin, stdout) = (kind_of(&io::stdin())?, kind_of(&io::stdout())?);
+    let blocks = matches!((&stdin, &stdout), (Kind::Other, _) | (_, Kind::Other));
+    let stream = StreamTransport::new(input(stdin)?, output(stdout)?);
+    Ok(if blocks { stream } else { stream.over_pipes() })
 }
 
-fn input() -> io::Result<Box<dyn AsyncRead + Send + Unpin>> {
-    let stdin = io::stdin();
-    Ok(match kind_of(&stdin)? {
+/// What a transport over standard input and output needs of a [jail](execbox_jail): whether threads, and which sockets.
+pub(crate) fn needs() -> (bool, Sockets) {
+    let kinds = [kind_of(&io::stdin()), kind_of(&io::stdout())];
+    let threads = kinds.iter().any(|kind| !matches!(kind, Ok(Kind::Pipe(_) | Kind::Socket(_))));
+    let is_socket = kinds.iter().any(|kind| matches!(kind, Ok(Kind::Socket(_))));
+    (threads, if is_socket { Sockets::Inherited } else { Sockets::None })
+}
+
+/// A reader with its descriptor.
+trait Input: AsyncRead + AsFd + Send + Unpin {}
+
+impl<R: AsyncRead + AsFd + Send + Unpin> Input for R {}
+
+/// A writer with its descriptor.
+trait Output: AsyncWrite + AsFd + Send + Unpin {}
+
+impl<W: AsyncWrite + AsFd + Send + Unpin> Output for W {}
+
+fn input(stdin: Kind) -> io::Result<Box<dyn Input>> {
+    Ok(match stdin {
         Kind::Pipe(fd) => Box::new(pipe::Receiver::from_owned_fd(fd)?),
         Kind::Socket(fd) => Box::new(socket(fd)?),
         Kind::Other => Box::new(tokio::io::stdin()),
     })
 }
 
-fn output() -> io::Result<Box<dyn AsyncWrite + Send + Unpin>> {
-    let stdout = io::stdout();
-    Ok(match kind_of(&stdout)? {
+fn output(stdout: Kind) -> io::Result<Box<dyn Output>> {
+    Ok(match stdout {
         Kind::Pipe(fd) => Box::new(pipe::Sender::from_owned_fd(fd)?),
         Kind::Socket(fd) => Box::new(socket(fd)?),
         Kind::Other => Box::new(tokio::io::stdout()),

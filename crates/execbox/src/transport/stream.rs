@@ -1,16 +1,24 @@
 //! Messages over a byte stream, one per line. An attachment is a line `*LENGTH` followed by that many bytes.
 
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
+use execbox_core::budget::Budget;
 use execbox_core::protocol::line::{Frame, LineDecoder, LineError, StreamEnd};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf, ReadHalf, WriteHalf};
 
-use super::{MAX_MESSAGE_BYTES, Received, Transport};
+use super::{MAX_MESSAGE_BYTES, Received, Transport, wake_after_others};
 
 /// The most bytes per read.
 const READ_CHUNK: usize = 64 << 10;
+
+/// The most reads that may pass without a message before other tasks of the thread run.
+const MAX_READS: usize = 16;
+
+/// A larger buffer of sent messages is not kept for the next ones.
+const MAX_KEPT_BUFFER: usize = 64 << 10;
 
 /// A [`Transport`] over the two directions of a byte stream.
 #[derive(Debug)]
@@ -19,9 +27,14 @@ pub struct StreamTransport<R, W> {
     writer: W,
     lines: LineDecoder,
     chunk: Vec<u8>,
+    /// What is read directly.
+    direct: Vec<u8>,
     /// The queued lines, and how many of their bytes are written.
     out: Vec<u8>,
     written: usize,
+    /// The descriptor of the reader, and that of the writer, if they do not block.
+    input: Option<fn(&R) -> BorrowedFd<'_>>,
+    output: Option<fn(&W) -> BorrowedFd<'_>>,
 }
 
 impl<R, W> StreamTransport<R, W> {
@@ -31,10 +44,46 @@ impl<R, W> StreamTransport<R, W> {
             reader,
             writer,
             lines: LineDecoder::new(MAX_MESSAGE_BYTES),
-            chunk: Vec::with_capacity(READ_CHUNK),
+            chunk: Vec::new(),
+            direct: Vec::new(),
             out: Vec::new(),
             written: 0,
+            input: None,
+            output: None,
         }
+    }
+
+    /// Charges messages and attachments that are not received completely to `budget`. One that it does not cover breaks the
+    /// transport.
+    #[must_use]
+    pub fn charged_to(self, budget: &Budget) -> Self {
+        Self { lines: self.lines.charged_to(budget), ..self }
+    }
+
+    /// Receives these bytes before those of the stream.
+    pub(super) fn preceded_by(mut self, bytes: &[u8]) -> Self {
+        self.lines.push(bytes);
+        self
+    }
+
+    /// Its reader and its writer are pipes that do not block.
+    pub(super) fn over_pipes(mut self) -> Self
+    where
+        R: AsFd,
+        W: AsFd,
+    {
+        self.input = Some(R::as_fd);
+        self.output = Some(W::as_fd);
+        self
+    }
+
+    /// Queues bytes. The space of bytes that are written is used again.
+    fn queue(&mut self, bytes: &[u8]) {
+        if self.written > self.out.len() / 2 {
+            self.out.drain(..self.written);
+            self.written = 0;
+        }
+        self.out.extend_from_slice(bytes);
     }
 
     /// Returns the reader and the writer if no message is buffered in either direction.
@@ -60,15 +109,15 @@ where
         if self.out.is_empty() {
             self.out = message;
         } else {
-            self.out.extend_from_slice(&message);
+            self.queue(&message);
         }
         self.out.push(b'\n');
         Ok(())
     }
 
     fn attach(&mut self, bytes: Vec<u8>) -> io::Result<()> {
-        self.out.extend_from_slice(format!("*{}\n", bytes.len()).as_bytes());
-        self.out.extend_from_slice(&bytes);
+        self.queue(format!("*{}\n", bytes.len()).as_bytes());
+        self.queue(&bytes);
         Ok(())
     }
 
@@ -77,11 +126,18 @@ where
     }
 
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // A runtime would first have to hear from the system that a new pipe can be written.
+        if let Some(output) = self.output.filter(|_| self.written < self.out.len()) {
+            self.written += nix::unistd::write(output(&self.writer), &self.out[self.written..]).unwrap_or(0);
+        }
         while self.written < self.out.len() {
             match ready!(Pin::new(&mut self.writer).poll_write(cx, &self.out[self.written..]))? {
                 0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
                 count => self.written += count,
             }
+        }
+        if self.out.capacity() > MAX_KEPT_BUFFER {
+            self.out = Vec::new();
         }
         self.out.clear();
         self.written = 0;
@@ -89,7 +145,7 @@ where
     }
 
     fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Received>> {
-        loop {
+        for _ in 0..MAX_READS {
             match self.lines.next_frame() {
                 Some(Ok(Frame::Line(line))) => return Poll::Ready(Ok(Received::Message(line))),
                 Some(Ok(Frame::Attachment(bytes))) => return Poll::Ready(Ok(Received::Attachment(bytes))),
@@ -97,6 +153,7 @@ where
                 Some(Err(error)) => return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, error))),
                 None => {}
             }
+            self.chunk.reserve_exact(READ_CHUNK);
             let mut buffer = ReadBuf::uninit(self.chunk.spare_capacity_mut());
             ready!(Pin::new(&mut self.reader).poll_read(cx, &mut buffer))?;
             if buffer.filled().is_empty() {
@@ -107,5 +164,15 @@ where
             }
             self.lines.push(buffer.filled());
         }
+        wake_after_others(cx);
+        Poll::Pending
+    }
+
+    fn receive_now(&mut self) -> Option<bool> {
+        let input = self.input?;
+        self.direct.resize(READ_CHUNK, 0);
+        let read = nix::unistd::read(input(&self.reader), &mut self.direct).unwrap_or(0);
+        self.lines.push(&self.direct[..read]);
+        Some(read > 0)
     }
 }

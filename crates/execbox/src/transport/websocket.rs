@@ -4,31 +4,77 @@ use std::collections::VecDeque;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
+use execbox_core::budget::Budget;
 use execbox_core::protocol::attachments::MAX_ATTACHMENT_BYTES;
 use futures_util::{Sink as _, Stream as _};
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::{Interval, MissedTickBehavior};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::error::ProtocolError;
 use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, Response};
 use tokio_tungstenite::tungstenite::http::header::{AUTHORIZATION, ORIGIN};
 use tokio_tungstenite::tungstenite::http::{HeaderValue, StatusCode};
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
-use tokio_tungstenite::tungstenite::{Error, Message, client::IntoClientRequest as _};
+use tokio_tungstenite::tungstenite::{Bytes, Error, Message, client::IntoClientRequest as _};
 
-use super::{MAX_MESSAGE_BYTES, Received, Token, Transport};
+use super::paced::Paced;
+use super::{MAX_MESSAGE_BYTES, Received, Token, Transport, wake_after_others};
+
+/// How often a runner sends a ping. A host from which nothing comes between two pings is gone.
+const PING_INTERVAL: Duration = Duration::from_secs(30);
+
+/// How many control frames are received before other tasks of the thread run, and how many pings before their pongs must be
+/// sent: a peer that does not read is not read.
+const MAX_CONTROL_FRAMES: usize = 64;
 
 /// A [`Transport`] over a WebSocket after its handshake. A message longer than [`MAX_ATTACHMENT_BYTES`] breaks it.
 #[derive(Debug)]
 pub struct WebSocketTransport<S> {
     socket: WebSocketStream<S>,
     out: VecDeque<Message>,
+    /// How many pongs may be unsent.
+    pongs: usize,
+    heartbeat: Option<Heartbeat>,
+}
+
+#[derive(Debug)]
+struct Heartbeat {
+    ticks: Interval,
+    /// Something was received since the last ping.
+    is_alive: bool,
 }
 
 impl<S> WebSocketTransport<S> {
     /// Creates a transport over `socket`.
     pub fn new(socket: WebSocketStream<S>) -> Self {
-        Self { socket, out: VecDeque::new() }
+        Self { socket, out: VecDeque::new(), pongs: 0, heartbeat: None }
+    }
+
+    /// Sends pings. Receiving fails with `TimedOut` if nothing comes from the peer between two.
+    fn with_heartbeat(self, interval: Duration) -> Self {
+        let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + interval, interval);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        Self { heartbeat: Some(Heartbeat { ticks, is_alive: true }), ..self }
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> WebSocketTransport<S> {
+    /// Sends a ping if it is time. Fails if the peer is gone.
+    fn poll_heartbeat(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        while let Some(heartbeat) = &mut self.heartbeat
+            && heartbeat.ticks.poll_tick(cx).is_ready()
+        {
+            if !std::mem::take(&mut heartbeat.is_alive) {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            self.out.push_back(Message::Ping(Bytes::new()));
+            if let Poll::Ready(Err(error)) = self.poll_flush(cx) {
+                return Err(error);
+            }
+        }
+        Ok(())
     }
 }
 
@@ -58,17 +104,29 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Transport for WebSocketTransport<
             let message = self.out.pop_front().expect("it is not empty");
             socket.as_mut().start_send(message).map_err(io_error)?;
         }
-        socket.poll_flush(cx).map_err(io_error)
+        ready!(socket.poll_flush(cx)).map_err(io_error)?;
+        self.pongs = 0;
+        Poll::Ready(Ok(()))
     }
 
     fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Received>> {
-        loop {
-            let message = match ready!(Pin::new(&mut self.socket).poll_next(cx)) {
-                None | Some(Err(Error::ConnectionClosed | Error::AlreadyClosed)) => {
+        for _ in 0..MAX_CONTROL_FRAMES {
+            if self.pongs >= MAX_CONTROL_FRAMES {
+                ready!(self.poll_flush(cx))?;
+            }
+            let message = match Pin::new(&mut self.socket).poll_next(cx) {
+                Poll::Pending => {
+                    self.poll_heartbeat(cx)?;
+                    return Poll::Pending;
+                }
+                Poll::Ready(None | Some(Err(Error::ConnectionClosed | Error::AlreadyClosed))) => {
                     return Poll::Ready(Ok(Received::End));
                 }
-                Some(message) => message.map_err(io_error)?,
+                Poll::Ready(Some(message)) => message.map_err(io_error)?,
             };
+            if let Some(heartbeat) = &mut self.heartbeat {
+                heartbeat.is_alive = true;
+            }
             match message {
                 Message::Text(text) if text.len() > MAX_MESSAGE_BYTES => {
                     return Poll::Ready(Ok(Received::TooLong(MAX_MESSAGE_BYTES)));
@@ -76,9 +134,12 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Transport for WebSocketTransport<
                 Message::Text(text) => return Poll::Ready(Ok(Received::Message(text.as_bytes().to_vec()))),
                 Message::Binary(bytes) => return Poll::Ready(Ok(Received::Attachment(bytes.into()))),
                 Message::Close(_) => return Poll::Ready(Ok(Received::End)),
-                Message::Ping(_) | Message::Pong(_) | Message::Frame(_) => {}
+                Message::Ping(_) => self.pongs += 1,
+                Message::Pong(_) | Message::Frame(_) => {}
             }
         }
+        wake_after_others(cx);
+        Poll::Pending
     }
 
     fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -90,9 +151,14 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Transport for WebSocketTransport<
     }
 }
 
-fn config() -> WebSocketConfig {
-    let max = MAX_MESSAGE_BYTES.max(MAX_ATTACHMENT_BYTES);
-    WebSocketConfig::default().max_message_size(Some(max)).max_frame_size(Some(max))
+/// The size of the buffers of a connection, which exist from the end of the handshake.
+const READ_BUFFER: usize = 32 << 10;
+
+/// A connection whose messages are at most `max` bytes long.
+fn config(max: usize) -> WebSocketConfig {
+    let max = max.min(MAX_MESSAGE_BYTES.max(MAX_ATTACHMENT_BYTES));
+    let config = WebSocketConfig::default().max_message_size(Some(max)).max_frame_size(Some(max));
+    config.read_buffer_size(READ_BUFFER).write_buffer_size(READ_BUFFER)
 }
 
 /// Performs the handshake of the host.
@@ -106,18 +172,19 @@ pub(super) async fn connect<S: AsyncRead + AsyncWrite + Send + Unpin>(
         let value = HeaderValue::from_str(&token.to_header()).expect("a token is visible ASCII");
         request.headers_mut().insert(AUTHORIZATION, value);
     }
-    let connecting = tokio_tungstenite::client_async_with_config(request, stream, Some(config()));
+    let connecting = tokio_tungstenite::client_async_with_config(request, stream, Some(config(usize::MAX)));
     let (socket, _) = connecting.await.map_err(io_error)?;
     Ok(WebSocketTransport::new(socket))
 }
 
-/// Performs the handshake of the runner.
+/// Performs the handshake of the runner. A message that `budget` does not cover breaks the transport.
 ///
 /// Rejects requests with an `Origin` header: they come from web pages, which can reach servers on the user's machine.
 pub(super) async fn accept<S: AsyncRead + AsyncWrite + Send + Unpin>(
     stream: S,
     token: Option<Token>,
-) -> io::Result<WebSocketTransport<S>> {
+    budget: &Budget,
+) -> io::Result<WebSocketTransport<Paced<S>>> {
     #[allow(clippy::result_large_err)] // the type is tungstenite's
     let check = |request: &Request, response: Response| {
         let value = |header| request.headers().get(header).map(|value| value.to_str().unwrap_or_default());
@@ -129,8 +196,11 @@ pub(super) async fn accept<S: AsyncRead + AsyncWrite + Send + Unpin>(
         }
         Ok(response)
     };
-    let accepting = tokio_tungstenite::accept_hdr_async_with_config(stream, check, Some(config()));
-    Ok(WebSocketTransport::new(accepting.await.map_err(io_error)?))
+    let config = config(budget.limit());
+    let accepting = tokio_tungstenite::accept_hdr_async_with_config(Paced::new(stream), check, Some(config));
+    let mut socket = accepting.await.map_err(io_error)?;
+    socket.get_mut().established();
+    Ok(WebSocketTransport::new(socket).with_heartbeat(PING_INTERVAL))
 }
 
 fn rejection(status: StatusCode, why: &str) -> ErrorResponse {
@@ -147,4 +217,89 @@ fn io_error(error: Error) -> io::Error {
         _ => io::ErrorKind::InvalidData,
     };
     io::Error::new(kind, error)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use futures_util::StreamExt as _;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream};
+    use tokio_tungstenite::tungstenite::protocol::Role;
+
+    use super::*;
+
+    const REQUEST: &str = "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+                           Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+
+    /// The end of a runner, and the socket of its host.
+    async fn connected() -> (WebSocketTransport<Paced<DuplexStream>>, DuplexStream) {
+        let (here, mut there) = tokio::io::duplex(1 << 16);
+        there.write_all(format!("{REQUEST}\r\n").as_bytes()).await.unwrap();
+        let transport = accept(here, None, &Budget::new(1 << 20)).await.unwrap();
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"\r\n\r\n") {
+            answer.push(there.read_u8().await.unwrap());
+        }
+        (transport, there)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_host_that_does_not_answer_pings_is_gone() {
+        let (mut transport, host) = connected().await;
+        let error = poll_fn(|cx| transport.poll_receive(cx)).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        drop(host);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_host_that_answers_pings_stays_connected() {
+        let (mut transport, host) = connected().await;
+        let mut host = WebSocketStream::from_raw_socket(host, Role::Client, None).await;
+        let pinged = async {
+            for _ in 0..100 {
+                assert!(matches!(host.next().await, Some(Ok(Message::Ping(_)))));
+            }
+        };
+        tokio::select! {
+            () = pinged => {}
+            received = poll_fn(|cx| transport.poll_receive(cx)) => panic!("{received:?}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_host_that_sends_pings_and_does_not_read_is_not_read() {
+        let (mut transport, mut host) = connected().await;
+        let sending = async {
+            let ping = [&[0x89, 0x80 | 0x7d, 0, 0, 0, 0][..], &[0; 125]].concat();
+            for sent in 0.. {
+                if tokio::time::timeout(Duration::from_secs(1), host.write_all(&ping)).await.is_err() {
+                    return sent * ping.len();
+                }
+            }
+            unreachable!()
+        };
+        tokio::select! {
+            sent = sending => assert!(sent < 1 << 20, "{sent} bytes"),
+            received = poll_fn(|cx| transport.poll_receive(cx)) => panic!("{received:?}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_request_longer_than_a_handshake_is_rejected() {
+        for (padding, is_accepted) in [(3000, true), (4000, false), (1 << 20, false)] {
+            let (here, mut there) = tokio::io::duplex(1 << 21);
+            let request = format!("{REQUEST}X: {}\r\n\r\n", "x".repeat(padding));
+            there.write_all(request.as_bytes()).await.unwrap();
+            let accepted = accept(here, None, &Budget::new(1 << 20)).await;
+            assert_eq!(accepted.is_ok(), is_accepted, "{padding}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_message_beyond_the_budget_breaks_the_connection() {
+        let (mut transport, mut host) = connected().await;
+        host.write_all(&[0x82, 0x80 | 127, 0, 0, 0, 0, 0, 0x10, 0, 1, 0, 0, 0, 0]).await.unwrap();
+        assert!(poll_fn(|cx| transport.poll_receive(cx)).await.is_err());
+    }
 }
