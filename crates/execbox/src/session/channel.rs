@@ -6,9 +6,10 @@
 use std::io;
 use std::task::{Context, Poll, ready};
 
-use execbox_core::protocol::attachments::{Attachments, MAX_ATTACHMENT_BYTES};
-use execbox_core::protocol::line::{LineError, TooLong, decode_line};
-use execbox_core::protocol::{Message, MessageError};
+use execbox_core::budget::{Budget, Charge, Meter};
+use execbox_core::protocol::attachments::{ATTACHMENT_COST, Attachments, MAX_ATTACHMENT_BYTES, MAX_ATTACHMENTS};
+use execbox_core::protocol::line::{LineError, TooLong};
+use execbox_core::protocol::{Message, MessageError, ReadError};
 
 use crate::transport::{Received, Transport};
 
@@ -27,7 +28,11 @@ pub(crate) trait MessageChannel<Out, In>: Send {
     fn unsent(&self) -> usize;
 
     /// Receives the next message; `None` when the other side has closed.
-    fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Inbound<In>>>>;
+    fn poll_receive(&mut self, cx: &mut Context<'_>, budget: &Budget) -> Poll<io::Result<Option<Inbound<In>>>>;
+
+    /// Whether something has arrived since this was called before, or [`poll_receive`](Self::poll_receive) was pending. `None` if that
+    /// is not known.
+    fn receive_now(&mut self) -> Option<bool>;
 }
 
 /// Something received from the other side.
@@ -37,10 +42,9 @@ pub(crate) enum Inbound<M> {
     InvalidMessage(MessageError),
     /// A frame that is not a JSON object.
     InvalidFrame(LineError),
+    /// A message of an unknown type, or an attachment, which belongs to the next message.
+    Ignored,
 }
-
-/// The most bytes of attachments that are kept for the next message.
-const MAX_ATTACHED: usize = 4 * MAX_ATTACHMENT_BYTES;
 
 /// Messages as JSON over a transport.
 pub(crate) struct JsonChannel<T> {
@@ -49,13 +53,20 @@ pub(crate) struct JsonChannel<T> {
     broken: Option<io::Error>,
     /// The other side accepts attachments.
     peer_accepts_attachments: bool,
-    /// Attachments of the next message.
-    attached: Vec<Vec<u8>>,
+    /// Attachments of the next message, with their charges.
+    attached: Vec<(Vec<u8>, Charge)>,
+    /// What they are charged to, if not to the budget of the session.
+    budget: Option<Budget>,
 }
 
 impl<T> JsonChannel<T> {
     pub(crate) fn new(transport: T) -> Self {
-        Self { transport, unsent: 0, broken: None, peer_accepts_attachments: false, attached: Vec::new() }
+        Self { transport, unsent: 0, broken: None, peer_accepts_attachments: false, attached: Vec::new(), budget: None }
+    }
+
+    /// A channel that charges attachments to `budget` until their message is received.
+    pub(crate) fn charged_to(budget: &Budget, transport: T) -> Self {
+        Self { budget: Some(budget.clone()), ..Self::new(transport) }
     }
 
     pub(crate) fn into_transport(self) -> T {
@@ -101,45 +112,58 @@ impl<T: Transport, Out: Message, In: Message> MessageChannel<Out, In> for JsonCh
         self.unsent
     }
 
-    fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Inbound<In>>>> {
-        loop {
-            let inbound = match ready!(self.transport.poll_receive(cx))? {
-                Received::End => return Poll::Ready(Ok(None)),
-                Received::TooLong(cap) => Inbound::InvalidFrame(LineError::Oversized(cap)),
-                Received::Attachment(bytes) => match self.keep(bytes) {
-                    Ok(()) => continue,
-                    Err(error) => Inbound::InvalidFrame(error),
-                },
-                Received::Message(text) => {
-                    let attachments = Attachments::received(std::mem::take(&mut self.attached));
-                    match decode_line(text).map(|object| In::from_object(object, attachments)) {
-                        Ok(Ok(Some(mut message))) => {
-                            if let Some(hello) = message.hello_mut() {
-                                self.peer_accepts_attachments = hello.attachments && self.transport.attaches();
-                            }
-                            Inbound::Message(message)
+    fn poll_receive(&mut self, cx: &mut Context<'_>, budget: &Budget) -> Poll<io::Result<Option<Inbound<In>>>> {
+        Poll::Ready(Ok(Some(match ready!(self.transport.poll_receive(cx))? {
+            Received::End => return Poll::Ready(Ok(None)),
+            Received::TooLong(cap) => Inbound::InvalidFrame(LineError::Oversized(cap)),
+            Received::Attachment(bytes) => match self.keep(bytes, budget) {
+                Ok(()) => Inbound::Ignored,
+                Err(error) => Inbound::InvalidFrame(error),
+            },
+            Received::Message(text) => {
+                let attachments = Attachments::received(self.take_attached());
+                let mut meter = Meter::new(budget, usize::MAX, &|| false);
+                match In::from_line(text, attachments, &mut meter) {
+                    Ok(Some(mut message)) => {
+                        if let Some(hello) = message.hello_mut() {
+                            self.peer_accepts_attachments = hello.attachments && self.transport.attaches();
                         }
-                        Ok(Ok(None)) => continue, // An unknown type.
-                        Ok(Err(error)) => Inbound::InvalidMessage(error),
-                        Err(LineError::Unreadable(error)) => Inbound::InvalidMessage(*error),
-                        Err(error) => Inbound::InvalidFrame(error),
+                        Inbound::Message(message)
                     }
+                    Ok(None) => Inbound::Ignored,
+                    Err(ReadError::Message(error)) => Inbound::InvalidMessage(error),
+                    Err(ReadError::Line(error)) => Inbound::InvalidFrame(error),
                 }
-            };
-            return Poll::Ready(Ok(Some(inbound)));
-        }
+            }
+        })))
+    }
+
+    fn receive_now(&mut self) -> Option<bool> {
+        self.transport.receive_now()
     }
 }
 
 impl<T> JsonChannel<T> {
-    fn keep(&mut self, bytes: Vec<u8>) -> Result<(), LineError> {
-        // Every attachment has a cost: empty ones without a message must not accumulate.
-        let kept: usize = self.attached.iter().map(|one| one.len() + 64).sum();
-        if kept + bytes.len() > MAX_ATTACHED {
-            self.attached.clear();
-            return Err(LineError::Oversized(MAX_ATTACHED));
+    fn keep(&mut self, bytes: Vec<u8>, session: &Budget) -> Result<(), LineError> {
+        if self.attached.len() >= MAX_ATTACHMENTS {
+            return self.reject(LineError::TooManyAttachments(MAX_ATTACHMENTS));
         }
-        self.attached.push(bytes);
-        Ok(())
+        match self.budget.as_ref().unwrap_or(session).charge(bytes.len() + ATTACHMENT_COST) {
+            Ok(charge) => {
+                self.attached.push((bytes, charge));
+                Ok(())
+            }
+            Err(error) => self.reject(LineError::Exhausted(error)),
+        }
+    }
+
+    fn reject(&mut self, error: LineError) -> Result<(), LineError> {
+        self.take_attached();
+        Err(error)
+    }
+
+    fn take_attached(&mut self) -> Vec<Vec<u8>> {
+        // From here on, they are the message's.
+        std::mem::take(&mut self.attached).into_iter().map(|(bytes, _charge)| bytes).collect()
     }
 }

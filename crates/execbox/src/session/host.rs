@@ -2,6 +2,7 @@
 
 use std::task::Context;
 
+use execbox_core::engine::NoRoom;
 use execbox_core::protocol::host::HostContract;
 
 /// The functions that one guest may call, and the listeners, under either contract.
@@ -16,10 +17,17 @@ pub(crate) trait Host {
     fn poll_settled(&mut self, cx: &mut Context<'_>) -> Option<Settled<Self>>;
 
     /// Shows or records what the guest reports.
-    fn notify(&mut self, notice: <Self::Contract as HostContract>::Notice);
+    ///
+    /// # Errors
+    /// It is more than may be kept for the guest.
+    fn notify(&mut self, notice: <Self::Contract as HostContract>::Notice) -> Result<(), NoRoom>;
 
     /// Whether no call and no promise is pending.
     fn is_idle(&self) -> bool;
+
+    /// Whether every call in flight waits for a person: the clock of the program stands still then, while the guest waits. The task
+    /// is woken when that may have changed.
+    fn awaits_approval(&self, cx: &Context<'_>) -> bool;
 
     /// Cancels the calls in flight.
     fn cancel_calls(&mut self);

@@ -4,9 +4,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Context;
 use std::time::Duration;
 
+use execbox_core::budget::Budget;
 use execbox_core::contract::module::{CodeExecutionResult, Request};
-use execbox_core::engine::{Call, Notification};
+use execbox_core::engine::{Call, NoRoom, Notification};
 use execbox_core::protocol::host::{HostOptions, HostSession, ModuleHost};
+use execbox_core::usage::Usage;
 
 use crate::code::{Run, Settled};
 use crate::session::host::Host;
@@ -22,10 +24,14 @@ pub(crate) async fn run_code(
 ) -> (CodeExecutionResult, bool) {
     static COUNT: AtomicU64 = AtomicU64::new(1);
     let id = format!("run-{}", COUNT.fetch_add(1, Ordering::Relaxed));
+    run.budget = Budget::new(request.limits.host_memory_len());
     let session = HostSession::module(id, request, options, Duration::ZERO);
     let stopped = run.stopped();
     let (end, is_reusable) = drive(session, channel, &mut run, &stopped).await;
-    (run.finish(end.outcome, end.memory_used_bytes), is_reusable)
+    // Arguments and reports are kept beside what the session keeps.
+    let peak = end.usage.peak_host_memory_bytes.unwrap_or_default() + run.budget.peak() as u64;
+    let usage = Usage { peak_host_memory_bytes: Some(peak), ..end.usage };
+    (run.finish(end.outcome, usage), is_reusable)
 }
 
 impl Host for Run {
@@ -39,12 +45,16 @@ impl Host for Run {
         Self::poll_settled(self, cx)
     }
 
-    fn notify(&mut self, notification: Notification) {
-        self.note(&notification);
+    fn notify(&mut self, notification: Notification) -> Result<(), NoRoom> {
+        self.note(&notification)
     }
 
     fn is_idle(&self) -> bool {
         self.calls.is_empty()
+    }
+
+    fn awaits_approval(&self, cx: &Context<'_>) -> bool {
+        self.calls.await_approval(cx)
     }
 
     fn cancel_calls(&mut self) {

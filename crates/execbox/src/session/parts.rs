@@ -11,11 +11,41 @@ pub(crate) struct Parts {
     pub(crate) language: Arc<dyn Language>,
 }
 
+/// The engine cannot run in the process of the host, because a guest can end its process.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "a guest of the engine {engine} can end the process that it runs in: use a ProcessExecutor whose runner has this engine"
+)]
+pub struct NeedsOwnProcess {
+    /// The engine's name.
+    pub engine: String,
+}
+
 impl Parts {
+    /// Fails unless guests may run in the process of the host.
+    pub(crate) fn check_in_process(&self) -> Result<(), NeedsOwnProcess> {
+        match self.engine.needs_own_process() {
+            true => Err(NeedsOwnProcess { engine: self.engine.name().to_owned() }),
+            false => Ok(()),
+        }
+    }
+
     /// The shared QuickJS engine of this process, and a front end that accepts TypeScript.
     #[cfg(feature = "standard")]
     pub(crate) fn standard() -> Result<Self, execbox_quickjs::LoadError> {
         let engine = execbox_quickjs::QuickJs::shared()?;
-        Ok(Self { engine: Arc::new(engine), language: Arc::new(execbox_typescript::TypeScript) })
+        Ok(Self::with(engine))
+    }
+
+    /// The same with an engine of its own, which has room for so many guests from the start, and for as many that are being cleared
+    /// away.
+    #[cfg(feature = "standard")]
+    pub(crate) fn with_max_guests(max_guests: u32) -> Result<Self, execbox_quickjs::LoadError> {
+        execbox_quickjs::QuickJs::with_max_guests(max_guests.saturating_mul(2)).map(Self::with)
+    }
+
+    #[cfg(feature = "standard")]
+    fn with(engine: execbox_quickjs::QuickJs) -> Self {
+        Self { engine: Arc::new(engine), language: Arc::new(execbox_typescript::TypeScript) }
     }
 }

@@ -18,6 +18,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::session::channel::{Inbound, MessageChannel};
 use crate::session::host::Host;
+use crate::session::local::SLICE;
+use crate::session::spin::Spin;
+use crate::transport::{OutOfMemory, wake_after_others};
 
 /// A channel to a runner.
 pub(crate) trait RunnerChannel: MessageChannel<HostMessage, RunnerMessage> {}
@@ -68,26 +71,74 @@ struct Driver<'a, H: Host, L: ?Sized> {
     broken: Option<(Duration, CloseReason)>,
     closed: bool,
     outcome: Option<Outcome<H>>,
+    spin: Spin,
 }
 
 impl<'a, H: Host, L: RunnerChannel + ?Sized> Driver<'a, H, L> {
     /// A driver of a session that began at time zero, which is now.
     fn new(session: HostSession<H::Contract>, channel: &'a mut L, host: &'a mut H) -> Self {
         let timer = Box::pin(tokio::time::sleep(Duration::ZERO));
-        Self { session, channel, host, epoch: Instant::now(), timer, broken: None, closed: false, outcome: None }
+        Self {
+            session,
+            channel,
+            host,
+            epoch: Instant::now(),
+            timer,
+            broken: None,
+            closed: false,
+            outcome: None,
+            spin: Spin::default(),
+        }
     }
 
     fn now(&self) -> Duration {
         self.epoch.elapsed()
     }
 
-    /// Makes all progress that is possible now.
+    /// Makes progress for as long as a slice. The clock is read before each step: a timer does not fire in a task that does
+    /// not yield.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Outcome<H>> {
-        self.follow_outputs(cx);
-        while self.poll_timer(cx) || self.poll_receive(cx) || self.poll_calls(cx) || self.poll_flush(cx) {
+        let slice_end = Instant::now() + SLICE;
+        loop {
+            self.handle_timeouts();
+            self.follow_outputs(cx);
+            self.update_clock(cx);
+            if let Some(outcome) = self.outcome.take() {
+                return Poll::Ready(outcome);
+            }
+            if !(self.poll_timer(cx) || self.poll_receive(cx) || self.poll_calls(cx) || self.poll_flush(cx)) {
+                // Nothing but the runner can make progress.
+                let is_awaited =
+                    self.session.is_running() && self.host.is_idle() && !self.closed && self.channel.unsent() == 0;
+                if !(is_awaited && self.spin.wait(|| self.channel.receive_now())) {
+                    return Poll::Pending;
+                }
+            }
+            if Instant::now() > slice_end {
+                wake_after_others(cx);
+                return Poll::Pending;
+            }
+        }
+    }
+
+    fn handle_timeouts(&mut self) {
+        let now = self.now();
+        if let Some((_, reason)) = self.broken.take_if(|(until, _)| now >= *until) {
+            self.close(reason);
+        }
+        if self.session.next_timeout().is_some_and(|due| due <= now) {
+            self.session.handle_timeout(now);
+        }
+    }
+
+    /// Stops the clock of the program, or lets it run again.
+    fn update_clock(&mut self, cx: &mut Context<'_>) {
+        let is_stopped = self.host.awaits_approval(cx);
+        if is_stopped != self.session.is_clock_stopped() {
+            let now = self.now();
+            self.session.set_clock_stopped(is_stopped, now);
             self.follow_outputs(cx);
         }
-        self.outcome.take().map_or(Poll::Pending, Poll::Ready)
     }
 
     fn follow_outputs(&mut self, cx: &mut Context<'_>) {
@@ -101,10 +152,16 @@ impl<'a, H: Host, L: RunnerChannel + ?Sized> Driver<'a, H, L> {
                 }
                 Output::Call(call) => {
                     if let Some((pending, answer)) = self.host.call(call, cx) {
-                        self.session.settle(pending, answer);
+                        let now = self.now();
+                        self.session.settle(pending, answer, now);
                     }
                 }
-                Output::Notify(notice) => self.host.notify(notice),
+                Output::Notify(notice) => {
+                    if let Err(what) = self.host.notify(notice) {
+                        let now = self.now();
+                        self.session.cancel(Stop::HostMemory(what), now);
+                    }
+                }
                 Output::CancelCalls => self.host.cancel_calls(),
                 Output::Terminate => {} // The owner of the channel drops it, as the runner is not reusable.
                 Output::Finished(outcome) => self.outcome = Some(outcome),
@@ -112,7 +169,7 @@ impl<'a, H: Host, L: RunnerChannel + ?Sized> Driver<'a, H, L> {
         }
     }
 
-    /// Whether a timeout was handled.
+    /// Whether a timeout is due.
     fn poll_timer(&mut self, cx: &mut Context<'_>) -> bool {
         let receive_until = self.broken.as_ref().map(|(until, _)| *until);
         let due = self.session.next_timeout().into_iter().chain(receive_until).min();
@@ -121,15 +178,7 @@ impl<'a, H: Host, L: RunnerChannel + ?Sized> Driver<'a, H, L> {
         if self.timer.deadline() != due {
             self.timer.as_mut().reset(due);
         }
-        if self.timer.as_mut().poll(cx).is_pending() {
-            return false;
-        }
-        let now = self.now();
-        if let Some((_, reason)) = self.broken.take_if(|(until, _)| now >= *until) {
-            self.close(reason);
-        }
-        self.session.handle_timeout(now);
-        true
+        self.timer.as_mut().poll(cx).is_ready()
     }
 
     /// Whether a message or the end of the channel was received.
@@ -137,12 +186,13 @@ impl<'a, H: Host, L: RunnerChannel + ?Sized> Driver<'a, H, L> {
         if self.session.is_finished() || self.closed || self.is_congested() {
             return false;
         }
-        let Poll::Ready(received) = self.channel.poll_receive(cx) else { return false };
+        let Poll::Ready(received) = self.channel.poll_receive(cx, self.session.budget()) else { return false };
         let now = self.now();
         match received {
             Ok(Some(Inbound::Message(message))) => self.session.handle_message(message, now),
             Ok(Some(Inbound::InvalidMessage(error))) => self.session.handle_misbehaviour(error, now),
             Ok(Some(Inbound::InvalidFrame(error))) => self.session.handle_misbehaviour(error, now),
+            Ok(Some(Inbound::Ignored)) => {}
             Ok(None) => self.close(CloseReason::Closed),
             Err(error) => self.close(close_reason(&error)),
         }
@@ -154,8 +204,10 @@ impl<'a, H: Host, L: RunnerChannel + ?Sized> Driver<'a, H, L> {
         if !self.session.is_running() || self.is_congested() {
             return false;
         }
-        let settled = self.host.poll_settled(cx);
-        settled.map(|(pending, answer)| self.session.settle(pending, answer)).is_some()
+        let Some((pending, answer)) = self.host.poll_settled(cx) else { return false };
+        let now = self.now();
+        self.session.settle(pending, answer, now);
+        true
     }
 
     /// Whether there is something to do after flushing: the runner reads again, or the channel is broken.
@@ -189,6 +241,9 @@ impl<'a, H: Host, L: RunnerChannel + ?Sized> Driver<'a, H, L> {
 
 /// Only the kind of an error: its message may contain paths and addresses of this host.
 fn close_reason(error: &io::Error) -> CloseReason {
+    if let Some(OutOfMemory) = error.get_ref().and_then(|source| source.downcast_ref()) {
+        return CloseReason::OutOfMemory;
+    }
     match error.kind() {
         io::ErrorKind::UnexpectedEof => CloseReason::CutOff,
         kind => CloseReason::Failed(kind.to_string()),

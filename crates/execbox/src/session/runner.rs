@@ -3,15 +3,18 @@
 //! The driver of a [`RunnerSession`]: it connects the session with the channel, the guest and the clock. The rules are in
 //! the session. The caller of [`Runner::serve`] provides the transport.
 
+use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use execbox_core::engine::{Engine, Event, Guest};
+use execbox_core::budget::Budget;
+use execbox_core::engine::{Engine, Event, Guest, Turn};
 use execbox_core::language::Language;
+use execbox_core::program::Limits;
 use execbox_core::protocol::message::{HostMessage, RunnerMessage};
 use execbox_core::protocol::runner::{Output, RunnerSession};
 use futures_util::future::FutureExt as _;
@@ -19,12 +22,19 @@ use tokio::time::{Instant, Sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::session::channel::{Inbound, JsonChannel, MessageChannel};
+use crate::session::local::{MAX_UNREAD, SLICE};
 use crate::session::parts::Parts;
+use crate::session::spin::{self, Spin};
+use crate::session::stopwatch::{self, Stopwatch};
 use crate::session::turns::Turns;
-use crate::transport::Transport;
+use crate::transport::{Transport, wake_after_others};
 
-/// How many bytes may wait to be sent. Beyond that, the guest is not polled until the host reads.
+/// How many bytes may wait to be sent. Beyond that, the guest is not polled until the host reads, and without a guest, nothing
+/// is received. With a guest, answers to other messages may take as much again.
 const MAX_UNSENT: usize = 1 << 20;
+
+/// The most memory that a message of the host may take while it is read, in bytes.
+const MAX_MESSAGE_COST: usize = 64 << 20;
 
 /// How long sending the last messages may take after the host has closed its side.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -34,8 +44,19 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Needs a tokio runtime with time enabled.
 #[derive(Clone)]
 pub struct Runner {
-    parts: Parts,
+    pub(crate) parts: Parts,
     drain: Option<Drain>,
+    max_limits: Limits,
+    idle_timeout: Option<Duration>,
+}
+
+/// Why a runner ends a connection, as the source of an [`io::Error`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// The host sends messages that must be answered and does not read the answers.
+    #[error("the host does not read: more than {0} bytes are unsent")]
+    UnreadAnswers(usize),
 }
 
 /// When to stop accepting programs, and how long a running one may still take.
@@ -52,12 +73,47 @@ impl Runner {
     /// The engine does not load.
     #[cfg(feature = "standard")]
     pub fn new() -> Result<Self, execbox_quickjs::LoadError> {
-        Ok(Self { parts: Parts::standard()?, drain: None })
+        Ok(Self::with_parts(Parts::standard()?))
+    }
+
+    /// [`new`](Self::new) for a process that serves one host at a time: its engine has room for one guest, and takes little
+    /// address space and private memory, which a [jail](crate::jail) limits.
+    #[cfg(feature = "standard")]
+    pub fn single() -> Result<Self, execbox_quickjs::LoadError> {
+        Self::with_max_guests(1)
+    }
+
+    /// [`new`](Self::new) for a process that is [confined](crate::jail) before it serves up to `max_guests` hosts at once: its
+    /// engine has room for their guests from the start.
+    ///
+    /// # Errors
+    /// The engine does not load.
+    #[cfg(feature = "standard")]
+    pub fn with_max_guests(max_guests: u32) -> Result<Self, execbox_quickjs::LoadError> {
+        Ok(Self::with_parts(Parts::with_max_guests(max_guests)?))
     }
 
     /// Creates a runner with another engine and language.
     pub fn with_engine(engine: Arc<dyn Engine>, language: Arc<dyn Language>) -> Self {
-        Self { parts: Parts { engine, language }, drain: None }
+        Self::with_parts(Parts { engine, language })
+    }
+
+    fn with_parts(parts: Parts) -> Self {
+        spin::processors();
+        Self { parts, drain: None, max_limits: Limits::unlimited(), idle_timeout: None }
+    }
+
+    /// Caps the limits that hosts ask for; of several caps the lowest counts. If a program meets a limit that was capped, its
+    /// error says so. Default: [`Limits::unlimited`].
+    #[must_use]
+    pub fn with_max_limits(self, max_limits: Limits) -> Self {
+        Self { max_limits: self.max_limits.capped_by(&max_limits).0, ..self }
+    }
+
+    /// Closes a transport on which no program has run for `timeout`. Default: never.
+    #[must_use]
+    pub fn with_idle_timeout(self, timeout: Duration) -> Self {
+        Self { idle_timeout: Some(timeout), ..self }
     }
 
     /// Drains when the token fires: no program is accepted, a running one is cancelled after `grace`, and each transport
@@ -77,9 +133,14 @@ impl Runner {
     /// still runs then is stopped.
     ///
     /// # Errors
-    /// The transport fails, or ends in the middle of a message (`UnexpectedEof`).
+    /// The transport fails, or ends in the middle of a message (`UnexpectedEof`). The host does not read: [`ServeError`].
     pub async fn serve(&self, transport: impl Transport) -> io::Result<()> {
         self.serve_channel(JsonChannel::new(transport)).await
+    }
+
+    /// [`serve`](Self::serve), with attachments charged to `budget` until their message is received.
+    pub(crate) async fn serve_charged(&self, transport: impl Transport, budget: &Budget) -> io::Result<()> {
+        self.serve_channel(JsonChannel::charged_to(budget, transport)).await
     }
 
     pub(crate) async fn serve_channel(
@@ -111,6 +172,25 @@ impl std::fmt::Debug for Runner {
     }
 }
 
+/// What was due.
+enum Due {
+    /// The end of a session that was idle for too long.
+    Idle,
+    /// A timeout of the session, which was handled.
+    Handled,
+}
+
+/// What a connection waits for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum WaitsFor {
+    /// A program or an answer.
+    Message,
+    /// The answer to a synchronous call: the guest takes no other in.
+    Answer,
+    /// The guest computes, and has yielded.
+    Nothing,
+}
+
 /// One host being served.
 struct Connection<'a, L> {
     runner: &'a Runner,
@@ -119,22 +199,55 @@ struct Connection<'a, L> {
     /// The zero of the session's times.
     epoch: Instant,
     guest: Option<Box<dyn Guest>>,
+    /// A guest that has ended, until its last messages are sent: the host does not wait for its memory to be cleared.
+    ended: Option<Box<dyn Guest>>,
     turns: Turns,
-    events: Vec<Event>,
+    stopwatch: Stopwatch,
+    /// What the guest did and the session was not told yet.
+    events: VecDeque<Event>,
+    /// Empty; kept for its memory.
+    batch: Vec<Event>,
+    /// How its turn ended after those events.
+    turn: Option<Poll<Turn>>,
+    /// The guest has to be polled again: something was settled since, or it may have woken this task meanwhile.
+    is_due: bool,
+    waits_for: WaitsFor,
+    /// The calls of the guest that are not answered, about.
+    in_flight: usize,
+    /// For messages while they are read.
+    budget: Budget,
     deadline: Pin<Box<Sleep>>,
+    /// When a program was last active, or the session began.
+    idle_since: Duration,
+    was_active: bool,
+    /// The bytes of answers that were queued while the host did not read.
+    unread_answers: usize,
+    spin: Spin,
 }
 
 impl<'a, L: MessageChannel<RunnerMessage, HostMessage>> Connection<'a, L> {
     fn new(runner: &'a Runner, channel: &'a mut L) -> Self {
         Self {
             runner,
-            session: RunnerSession::new(),
+            session: RunnerSession::new().with_max_limits(runner.max_limits),
             channel,
             epoch: Instant::now(),
             guest: None,
+            ended: None,
             turns: Turns::new(),
-            events: Vec::new(),
+            stopwatch: Stopwatch::default(),
+            events: VecDeque::new(),
+            batch: Vec::new(),
+            turn: None,
+            is_due: false,
+            waits_for: WaitsFor::Message,
+            in_flight: 0,
+            budget: Budget::new(MAX_MESSAGE_COST),
             deadline: Box::pin(tokio::time::sleep(Duration::ZERO)),
+            idle_since: Duration::ZERO,
+            was_active: false,
+            unread_answers: 0,
+            spin: Spin::default(),
         }
     }
 
@@ -144,53 +257,114 @@ impl<'a, L: MessageChannel<RunnerMessage, HostMessage>> Connection<'a, L> {
         self.follow_outputs();
     }
 
-    /// Makes all progress that is possible now. Ready when the host has closed its side, or the session is drained.
+    /// Makes progress. Ready when the host has closed its side, or the session is drained or idle for too long.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let slice_end = Instant::now() + SLICE;
         loop {
-            if let Poll::Ready(end) = self.poll_receive(cx) {
+            if let Poll::Ready(end) = self.poll_receive(cx, slice_end) {
                 self.session.handle_close();
                 self.follow_outputs();
                 return Poll::Ready(end);
             }
-            self.poll_deadline(cx);
-            let was_congested = self.is_congested();
-            let answered = !was_congested && self.poll_guest(cx);
+            if let Poll::Ready(Due::Idle) = self.poll_deadline(cx) {
+                return Poll::Ready(Ok(()));
+            }
+            let (was_congested, was_full) = (self.is_congested(), self.is_full());
+            let can_go_on = !was_congested && self.poll_guest(cx, slice_end);
             if let Poll::Ready(Err(error)) = self.channel.poll_flush(cx) {
                 return Poll::Ready(Err(error));
             }
+            self.ended = None;
             if self.session.is_drained() {
                 return Poll::Ready(Ok(()));
             }
-            let freed = was_congested && !self.is_congested();
-            if !answered && !freed {
+            let freed = (was_congested && !self.is_congested()) || (was_full && !self.is_full());
+            let has_more = freed || (can_go_on && !self.is_congested());
+            if !has_more {
+                // The guest may have begun to wait, which has a limit.
+                match self.poll_deadline(cx) {
+                    Poll::Ready(Due::Idle) => return Poll::Ready(Ok(())),
+                    Poll::Ready(Due::Handled) => {}
+                    Poll::Pending => {
+                        if !self.waits_for_one_message() || !self.spin.wait(|| self.channel.receive_now()) {
+                            return Poll::Pending;
+                        }
+                    }
+                }
+            }
+            if Instant::now() > slice_end {
+                wake_after_others(cx);
                 return Poll::Pending;
             }
         }
     }
 
-    /// Handles all messages that were received. Ready when the host has closed its side.
-    fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    /// Handles messages that were received. Ready when the host has closed its side. While the guest has much to take in,
+    /// nothing is received.
+    fn poll_receive(&mut self, cx: &mut Context<'_>, slice_end: Instant) -> Poll<io::Result<()>> {
         loop {
-            match std::task::ready!(self.channel.poll_receive(cx))? {
+            if self.is_full() {
+                return Poll::Pending;
+            }
+            // With a guest, messages are received: its host may wait for that before it reads.
+            if self.is_congested() && !self.session.is_active() {
+                return Poll::Pending;
+            }
+            let (was_congested, unsent) = (self.is_congested(), self.channel.unsent());
+            match ready!(self.channel.poll_receive(cx, &self.budget))? {
                 None => return Poll::Ready(Ok(())),
                 Some(Inbound::Message(message)) => self.session.handle_message(message, self.epoch.elapsed()),
                 Some(Inbound::InvalidMessage(error)) => self.session.handle_malformed(&error, self.epoch.elapsed()),
                 // There is no id that could be answered.
-                Some(Inbound::InvalidFrame(_)) => {}
+                Some(Inbound::InvalidFrame(_) | Inbound::Ignored) => {}
             }
             self.follow_outputs();
+            self.unread_answers += self.channel.unsent().saturating_sub(unsent);
+            if !was_congested || !self.session.is_active() {
+                self.unread_answers = 0;
+            }
+            if self.unread_answers > MAX_UNSENT {
+                let error = ServeError::UnreadAnswers(self.channel.unsent());
+                return Poll::Ready(Err(io::Error::new(io::ErrorKind::QuotaExceeded, error)));
+            }
+            if Instant::now() > slice_end {
+                wake_after_others(cx);
+                return Poll::Pending;
+            }
         }
     }
 
-    fn poll_deadline(&mut self, cx: &mut Context<'_>) {
-        let Some(due) = self.session.next_timeout().and_then(|due| self.epoch.checked_add(due)) else { return };
+    /// The next message is a program, or the answer that the guest waits for. Of several answers, many are taken in at once if the
+    /// thread sleeps until they are there.
+    fn waits_for_one_message(&self) -> bool {
+        self.waits_for != WaitsFor::Nothing && self.in_flight <= 1 && self.channel.unsent() == 0
+    }
+
+    /// The guest has not taken in what the host sent. A host that does not read is received from, as it may
+    /// write before it reads: then the guest is not polled, and what it has not taken in counts against its memory.
+    fn is_full(&self) -> bool {
+        !self.cannot_take_in() && self.guest.as_ref().is_some_and(|guest| guest.unread_bytes() >= MAX_UNREAD)
+    }
+
+    fn cannot_take_in(&self) -> bool {
+        self.waits_for == WaitsFor::Answer || self.is_congested()
+    }
+
+    /// Ready when a timeout of the session was handled, or it was idle for too long.
+    fn poll_deadline(&mut self, cx: &mut Context<'_>) -> Poll<Due> {
+        let idle_until = self.runner.idle_timeout.map(|timeout| self.idle_since.saturating_add(timeout));
+        let due = if self.session.is_active() { self.session.next_timeout() } else { idle_until };
+        let Some(due) = due.and_then(|due| self.epoch.checked_add(due)) else { return Poll::Pending };
         if self.deadline.deadline() != due {
             self.deadline.as_mut().reset(due);
         }
-        if self.deadline.as_mut().poll(cx).is_ready() {
-            self.session.handle_timeout(self.epoch.elapsed());
-            self.follow_outputs();
+        ready!(self.deadline.as_mut().poll(cx));
+        if !self.session.is_active() {
+            return Poll::Ready(Due::Idle);
         }
+        self.session.handle_timeout(self.epoch.elapsed());
+        self.follow_outputs();
+        Poll::Ready(Due::Handled)
     }
 
     /// The host does not read; `poll_flush` wakes this task when it does.
@@ -198,30 +372,62 @@ impl<'a, L: MessageChannel<RunnerMessage, HostMessage>> Connection<'a, L> {
         self.channel.unsent() > MAX_UNSENT
     }
 
-    /// Polls the guest. Whether a call of it was answered meanwhile, so that it can continue.
-    fn poll_guest(&mut self, cx: &mut Context<'_>) -> bool {
+    /// Polls the guest when the session knows what it did before. Whether there is more to do, unless the host does not read.
+    fn poll_guest(&mut self, cx: &mut Context<'_>, slice_end: Instant) -> bool {
         let Some(guest) = &mut self.guest else { return false };
-        let turn = self.turns.poll(&mut **guest, cx);
-        guest.take_events(&mut self.events);
-        let mut answered = false;
-        for event in std::mem::take(&mut self.events) {
-            self.session.handle_event(event);
-            answered |= self.follow_outputs();
-        }
-        if let Some(guest) = &mut self.guest {
+        if self.turn.is_none() {
+            self.is_due = false;
+            let (turn, timed) = self.stopwatch.guest_turn(&mut **guest, |guest| self.turns.poll(guest, cx));
+            self.session.handle_cpu_time(timed.cpu_time, timed.ended - self.epoch);
+            guest.take_events(&mut self.batch);
+            self.events.extend(self.batch.drain(..));
+            self.waits_for = match turn {
+                Poll::Ready(Turn::Waiting) if guest.unread_bytes() > 0 => WaitsFor::Answer,
+                Poll::Ready(Turn::Waiting | Turn::Done(_)) => WaitsFor::Message,
+                Poll::Pending => WaitsFor::Nothing,
+            };
             self.session.handle_peak_memory(guest.peak_memory_bytes());
+            self.turn = Some(turn);
         }
-        self.session.handle_turn(turn, self.epoch.elapsed());
-        self.follow_outputs();
+        while let Some(event) = self.events.pop_front() {
+            if self.is_congested() || Instant::now() > slice_end {
+                self.events.push_front(event);
+                self.is_due = true;
+                return true;
+            }
+            self.in_flight += usize::from(matches!(event, Event::Call(_)));
+            let epoch = self.epoch;
+            self.session.handle_event(event, &|| epoch.elapsed());
+            self.session.handle_timeout(self.epoch.elapsed());
+            self.follow_outputs();
+        }
+        if let Some(turn) = self.turn.take() {
+            // What was settled since may be what it waits for.
+            let is_settled = self.is_due && matches!(turn, Poll::Ready(Turn::Waiting));
+            let turn = if is_settled { Poll::Pending } else { turn };
+            self.session.handle_turn(turn, self.epoch.elapsed());
+            self.follow_outputs();
+        }
         if !self.session.is_active() {
-            self.guest = None;
+            self.drop_guest();
         }
-        answered
+        self.is_due
     }
 
-    /// Follows the session's outputs. Whether a call of the guest was answered.
-    fn follow_outputs(&mut self) -> bool {
-        let mut answered = false;
+    /// Drops the guest, with what it did that was not handled.
+    fn drop_guest(&mut self) {
+        self.ended = self.guest.take();
+        self.events.clear();
+        self.turn = None;
+        self.in_flight = 0;
+        self.waits_for = WaitsFor::Message;
+    }
+
+    fn follow_outputs(&mut self) {
+        let is_active = self.session.is_active();
+        if std::mem::replace(&mut self.was_active, is_active) || is_active {
+            self.idle_since = self.epoch.elapsed();
+        }
         while let Some(output) = self.session.poll_output() {
             match output {
                 Output::Send(message) => {
@@ -231,26 +437,35 @@ impl<'a, L: MessageChannel<RunnerMessage, HostMessage>> Connection<'a, L> {
                 }
                 Output::Compile(job) => {
                     let due = self.session.next_timeout();
-                    let is_late = || due.is_some_and(|due| self.epoch.elapsed() >= due);
+                    let (running, limits) = (stopwatch::for_source(job.source_bytes()), job.limits());
+                    let is_late = || {
+                        due.is_some_and(|due| self.epoch.elapsed() >= due)
+                            || limits.cpu_time_at_first().is_some_and(|limit| running.cpu_time() > limit)
+                    };
                     let compiled = job.compile(&*self.runner.parts.language, &is_late);
-                    self.session.handle_compiled(compiled, self.epoch.elapsed());
+                    self.session.handle_compiled(compiled, running.cpu_time(), self.epoch.elapsed());
                 }
                 Output::Start(program) => match self.runner.parts.engine.start(program) {
                     Ok(mut guest) => {
+                        self.stopwatch = Stopwatch::default();
                         self.session.handle_peak_memory(guest.peak_memory_bytes());
                         self.guest = Some(guest);
                     }
                     Err(error) => self.session.handle_start_error(&error, self.epoch.elapsed()),
                 },
                 Output::Settle(pending, settlement) => {
+                    self.in_flight = self.in_flight.saturating_sub(1);
+                    let cannot_take_in = self.cannot_take_in();
                     if let Some(guest) = &mut self.guest {
                         guest.settle(pending, settlement);
-                        answered = true;
+                        self.is_due = true;
+                        if cannot_take_in {
+                            self.session.handle_unread(guest.unread_bytes(), self.epoch.elapsed());
+                        }
                     }
                 }
-                Output::StopGuest => self.guest = None,
+                Output::StopGuest => self.drop_guest(),
             }
         }
-        answered
     }
 }

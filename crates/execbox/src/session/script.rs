@@ -1,12 +1,13 @@
 //! Executions on a runner at the other end of a channel.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Context;
 use std::time::Duration;
 
 use execbox_core::contract::script::ToolCall;
 use execbox_core::contract::stop::Stop;
-use execbox_core::engine::LogLine;
+use execbox_core::engine::{LogLine, NoRoom};
 use execbox_core::error::ExecuteResult;
 use execbox_core::program::Limits;
 use execbox_core::protocol::Execute;
@@ -14,9 +15,10 @@ use execbox_core::protocol::host::{HostOptions, HostSession, ScriptHost};
 use tokio_util::sync::CancellationToken;
 
 use crate::executor::ExecuteRequest;
+use crate::policy::PendingApprovals;
 use crate::session::host::Host;
 use crate::session::remote::{RunnerChannel, drive};
-use crate::tools::dispatch::{Finished, ToolCalls};
+use crate::tools::dispatch::{CallScope, Finished, ToolCalls};
 
 /// Executes a request on the runner at the other end of `channel`. Returns the result, and whether the runner can be used
 /// for another program.
@@ -35,7 +37,10 @@ pub(crate) async fn execute(
         stream_logs: request.on_log.is_some(),
     };
     let mut host = Tools::new(request, cancellation);
-    drive(HostSession::script(execute, options, Duration::ZERO), channel, &mut host, cancellation).await
+    let session = HostSession::script(execute, options, Duration::ZERO);
+    let (mut result, is_reusable) = drive(session, channel, &mut host, cancellation).await;
+    result.usage.peak_calls_in_flight = host.peak_calls();
+    (result, is_reusable)
 }
 
 /// The result of an execution that was cancelled before a runner had it.
@@ -52,7 +57,20 @@ pub(crate) struct Tools<'a> {
 impl<'a> Tools<'a> {
     /// Cancelling `execution`, or dropping this, cancels the calls.
     pub(crate) fn new(request: &'a ExecuteRequest, execution: &CancellationToken) -> Self {
-        Self { request, calls: ToolCalls::new(request.on_call.clone(), Some(execution)) }
+        let scope = CallScope {
+            cancellation: execution.child_token(),
+            sinks: request.calls.clone(),
+            approvals: PendingApprovals::default(),
+            program: Some(Arc::clone(&request.code)),
+            attached: request.attached.clone(),
+        };
+        let calls = ToolCalls::new(scope, request.limits.max_calls_in_flight);
+        Self { request, calls }
+    }
+
+    /// The most calls that were in flight at once.
+    pub(crate) fn peak_calls(&self) -> u64 {
+        self.calls.peak() as u64
     }
 }
 
@@ -67,14 +85,19 @@ impl Host for Tools<'_> {
         self.calls.poll_finished(cx)
     }
 
-    fn notify(&mut self, line: LogLine) {
+    fn notify(&mut self, line: LogLine) -> Result<(), NoRoom> {
         if let Some(show) = &self.request.on_log {
             show(&line);
         }
+        Ok(())
     }
 
     fn is_idle(&self) -> bool {
         self.calls.is_empty()
+    }
+
+    fn awaits_approval(&self, cx: &Context<'_>) -> bool {
+        self.calls.await_approval(cx)
     }
 
     fn cancel_calls(&mut self) {

@@ -1,124 +1,163 @@
-//! Runner processes: child processes of this program, the `execbox` binary, and listening servers.
+//! Listening runners.
 
-use std::io::{self, stdin};
-use std::os::fd::AsFd as _;
+use std::collections::VecDeque;
+use std::future::{Future as _, poll_fn};
+use std::io;
+use std::task::Poll;
 use std::time::Duration;
-use std::{env, fs, process, thread};
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use tokio::task::JoinSet;
+use execbox_core::budget::Budget;
+use execbox_core::program::Limits;
+use tokio::task::{AbortHandle, JoinSet};
 
 use crate::session::runner::Runner;
-use crate::transport::{Incoming, Listener, stdio};
-
-/// The argument that starts a program as [its own runner](crate::RunnerCommand::this_program).
-pub(crate) const ARGUMENT: &str = "execbox-runner";
-
-/// How long a runner process outlives its host at most. Longer than a runner needs to close.
-const ORPHAN_GRACE: Duration = Duration::from_millis(1500);
+use crate::transport::{Incoming, Listener, Transport};
 
 /// How long to wait after a connection could not be accepted: the system may be out of descriptors for a while.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 
-/// Whether this process was started as this program's own runner.
-pub(crate) fn is_runner() -> bool {
-    let mut arguments = env::args_os().skip(1);
-    arguments.next().is_some_and(|first| first == ARGUMENT) && arguments.next().is_none()
+/// The most connections that have not completed their handshake. Beyond that, the oldest of them is closed: a host needs a
+/// round trip for its handshake, and who opens connections to occupy places needs to hold them.
+const MAX_HANDSHAKES: usize = 64;
+
+/// The most hosts that have completed their handshake and wait for a place. Beyond that, no connection is accepted.
+const MAX_WAITING: usize = 64;
+
+/// What the hosts of a listening runner may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ListenOptions {
+    /// The most hosts that are served at once; 0 counts as 1. Further hosts wait. Connections that have not presented their
+    /// token, or completed their WebSocket handshake, take no place. Default 256.
+    pub max_connections: usize,
+    /// How long a host may keep its connection without running a program. Default 5 minutes.
+    pub idle_timeout: Duration,
+    /// The most bytes that are kept for one connection of messages and attachments that are not received completely. A
+    /// connection that needs more is closed. Default 128 MiB.
+    pub max_buffered_bytes: usize,
+    /// The same for all connections together. Default 512 MiB.
+    pub max_total_buffered_bytes: usize,
+    /// Caps the limits that hosts ask for: see [`Runner::with_max_limits`]. Default: 1 hour, 1 GiB of memory, 100 000 log
+    /// lines, 16 MiB of log characters, and no other.
+    pub max_limits: Limits,
 }
 
-/// Serves and exits if this process was started as a runner of its own program
-/// ([`RunnerCommand::this_program`](crate::RunnerCommand::this_program)); otherwise does nothing.
-///
-/// Call it first in `main`, before opening files or starting threads:
-///
-/// ```no_run
-/// # #[allow(clippy::needless_doctest_main)]
-/// fn main() {
-///     execbox::serve_if_runner();
-///     // … the program
-/// }
-/// ```
-#[cfg(feature = "standard")]
-pub fn serve_if_runner() {
-    serve_if_runner_with(|| Runner::new().map_err(io::Error::other));
-}
-
-/// [`serve_if_runner`] with another runner.
-pub fn serve_if_runner_with(runner: impl FnOnce() -> io::Result<Runner>) {
-    if is_runner() {
-        init_runner_process();
-        process::exit(i32::from(runner().and_then(|runner| serve_stdio(&runner)).is_err()));
-    }
-}
-
-fn serve_stdio(runner: &Runner) -> io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let served = runtime.block_on(async { runner.serve(stdio()?).await });
-    // If standard input is a file, reading it occupies a thread that cannot be interrupted.
-    runtime.shutdown_background();
-    served
-}
-
-/// Prepares a runner process: closes all descriptors except the three standard ones, and ends the process soon after its
-/// standard input has ended, whatever it is doing.
-///
-/// Only for runners on standard input and output, first in `main`: it closes descriptors of the whole process.
-pub fn init_runner_process() {
-    close_inherited();
-    let watch = thread::Builder::new().name("execbox-host-watch".into()).spawn(|| {
-        let stdin = stdin();
-        let mut ends = [PollFd::new(stdin.as_fd(), PollFlags::empty())];
-        // Only the end of the other side wakes this thread.
-        if poll(&mut ends, PollTimeout::NONE).is_ok() {
-            thread::sleep(ORPHAN_GRACE);
-            process::exit(0);
+impl Default for ListenOptions {
+    fn default() -> Self {
+        let max_limits = Limits {
+            timeout: Duration::from_hours(1),
+            memory_bytes: 1 << 30,
+            max_log_lines: 100_000,
+            max_log_chars: 16 << 20,
+            ..Limits::unlimited()
+        };
+        Self {
+            max_connections: 256,
+            idle_timeout: Duration::from_mins(5),
+            max_buffered_bytes: 128 << 20,
+            max_total_buffered_bytes: 512 << 20,
+            max_limits,
         }
-    });
-    // Without the thread, the runner ends when it reads the end of standard input.
-    drop(watch);
-}
-
-/// Closes the descriptors that were inherited from the parent process.
-fn close_inherited() {
-    let folder = if cfg!(target_os = "linux") { "/proc/self/fd" } else { "/dev/fd" };
-    let Ok(entries) = fs::read_dir(folder) else { return };
-    let open: Vec<i32> = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect();
-    for descriptor in open.into_iter().filter(|descriptor| *descriptor > 2) {
-        // One of them belonged to the directory listing and is closed already.
-        let _ = nix::unistd::close(descriptor);
     }
 }
 
 impl Runner {
-    /// Serves the connections of `listener`, at most `max_connections` at once; further ones wait. Returns when the
-    /// runner is [drained](Self::drain_when), otherwise never.
+    /// Serves the connections of `listener`. Returns when the runner is [drained](Self::drain_when), otherwise never.
     ///
     /// A connection that fails or violates the protocol does not affect the others.
-    pub async fn listen(&self, listener: Listener, max_connections: usize) {
-        let mut connections = JoinSet::new();
+    pub async fn listen(&self, listener: Listener, options: ListenOptions) {
+        let mut hosts = Hosts::new(self, options);
         let drained = self.drain_token();
-        let accepting = async {
-            loop {
-                while connections.len() >= max_connections.max(1) {
-                    connections.join_next().await;
-                }
-                match listener.accept().await {
-                    Ok(incoming) => drop(connections.spawn(self.clone().serve_incoming(incoming))),
-                    Err(_) => tokio::time::sleep(ACCEPT_AGAIN).await,
-                }
-                while connections.try_join_next().is_some() {}
-            }
-        };
-        drained.run_until_cancelled(accepting).await;
+        drained.run_until_cancelled(hosts.accept(&listener)).await;
         drop(listener);
-        connections.join_all().await;
+        hosts.handshakes.shutdown().await; // also drops those that are over
+        hosts.waiting.clear();
+        hosts.served.join_all().await;
     }
 
-    async fn serve_incoming(self, incoming: Incoming) {
-        let drained = self.drain_token();
-        if let Some(Ok(transport)) = drained.run_until_cancelled(incoming.handshake()).await {
-            // However it ends, it ends for that host.
-            let _ = self.serve(transport).await;
+    /// Serves a host. However that ends, it ends for this host only.
+    async fn serve_host(self, Host { transport, budget }: Host) {
+        let _ = self.serve_charged(transport, &budget).await;
+    }
+}
+
+/// A host that has completed its handshake.
+struct Host {
+    transport: Box<dyn Transport>,
+    /// What is received from it.
+    budget: Budget,
+}
+
+impl Host {
+    async fn welcome(incoming: Incoming, budget: Budget) -> io::Result<Self> {
+        Ok(Self { transport: incoming.handshake(&budget).await?, budget })
+    }
+}
+
+/// The connections of a listening runner.
+struct Hosts {
+    runner: Runner,
+    /// What is received from all of them.
+    received: Budget,
+    options: ListenOptions,
+    handshakes: JoinSet<io::Result<Host>>,
+    /// Handshakes, the oldest first. Some are over.
+    oldest: VecDeque<AbortHandle>,
+    /// Hosts without a place, the oldest first.
+    waiting: VecDeque<Host>,
+    served: JoinSet<()>,
+}
+
+impl Hosts {
+    fn new(runner: &Runner, options: ListenOptions) -> Self {
+        Self {
+            runner: runner.clone().with_idle_timeout(options.idle_timeout).with_max_limits(options.max_limits),
+            received: Budget::new(options.max_total_buffered_bytes),
+            options,
+            handshakes: JoinSet::new(),
+            oldest: VecDeque::new(),
+            waiting: VecDeque::new(),
+            served: JoinSet::new(),
         }
+    }
+
+    /// Accepts and serves connections, without an end.
+    async fn accept(&mut self, listener: &Listener) {
+        loop {
+            tokio::select! {
+                Some(done) = self.handshakes.join_next() => {
+                    if let Ok(Ok(host)) = done {
+                        self.waiting.push_back(host);
+                    }
+                }
+                Some(_) = self.served.join_next() => {}
+                incoming = listener.accept(), if self.waiting.len() < MAX_WAITING => match incoming {
+                    Ok(incoming) => self.begin_handshake(incoming).await,
+                    Err(_) => tokio::time::sleep(ACCEPT_AGAIN).await,
+                },
+            }
+            while self.served.len() < self.options.max_connections.max(1)
+                && let Some(host) = self.waiting.pop_front()
+            {
+                self.served.spawn(self.runner.clone().serve_host(host));
+            }
+        }
+    }
+
+    /// A handshake that needs nothing of the host takes no place: of many connections at once, none is closed.
+    async fn begin_handshake(&mut self, incoming: Incoming) {
+        let budget = self.received.part(self.options.max_buffered_bytes);
+        let mut handshake = Box::pin(Host::welcome(incoming, budget));
+        match poll_fn(|cx| Poll::Ready(handshake.as_mut().poll(cx))).await {
+            Poll::Ready(Ok(host)) => return self.waiting.push_back(host),
+            Poll::Ready(Err(_)) => return,
+            Poll::Pending => {}
+        }
+        self.oldest.retain(|handshake| !handshake.is_finished());
+        if self.oldest.len() >= MAX_HANDSHAKES
+            && let Some(oldest) = self.oldest.pop_front()
+        {
+            oldest.abort();
+        }
+        self.oldest.push_back(self.handshakes.spawn(handshake));
     }
 }

@@ -117,8 +117,11 @@ impl Drop for RuntimePoll {
             let mut state = self.0.lock();
             state.spent = false;
             let waiting = std::mem::take(&mut state.waiting);
-            // If the next guest does not compute (its task has ended or moved), it is skipped in the next round.
-            state.next = waiting.keys().next().copied();
+            // If the next guest has not computed (its task has ended, or waits for another thread), any guest may in this
+            // round. Otherwise no guest ever computes if the tasks of the next guests always move: the runtime moves the first
+            // of more than 256 that are woken.
+            let is_missed = state.next.is_some();
+            state.next = waiting.keys().next().copied().filter(|_| !is_missed);
             waiting
         };
         waiting.into_values().for_each(Waker::wake);

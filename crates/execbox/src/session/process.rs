@@ -1,0 +1,373 @@
+//! A process that is a runner on standard input and output: how it is locked, and how it serves its host.
+
+use std::io::{self, Write as _, stdin};
+use std::net::UdpSocket;
+use std::os::fd::AsFd as _;
+use std::str::FromStr;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+use std::{env, fs, process, thread};
+
+use execbox_core::engine::{Engine, Guest, StartError};
+use execbox_core::language::{Language, Reading};
+use execbox_core::program::Program;
+use execbox_jail::{Confined, Incomplete, Jail, Mode, Policy, Prepared, Report, Sockets};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use crate::executor::inline::InlineExecutor;
+use crate::executor::{ExecuteRequest, Executor as _};
+use crate::session::runner::Runner;
+use crate::transport::{Address, Socket, Transport, stdio, stdio_needs};
+
+/// The argument that starts a program as [its own runner](crate::RunnerCommand::this_program).
+pub(crate) const ARGUMENT: &str = "execbox-runner";
+
+/// How long a runner process outlives its host at most. Longer than a runner needs to close.
+const ORPHAN_GRACE: Duration = Duration::from_millis(1500);
+
+/// How many descriptors a listening runner needs beside those of its hosts, handshakes included.
+const OWN_DESCRIPTORS: u64 = 512;
+
+/// Whether this process was started as this program's own runner.
+pub(crate) fn is_runner() -> bool {
+    env::args_os().nth(1).is_some_and(|first| first == ARGUMENT)
+}
+
+/// Serves and exits if this process was started as a runner of its own program
+/// ([`RunnerCommand::this_program`](crate::RunnerCommand::this_program)); otherwise does nothing.
+///
+/// Call it first in `main`, before opening files or starting threads:
+///
+/// ```no_run
+/// # #[allow(clippy::needless_doctest_main)]
+/// fn main() {
+///     execbox::serve_if_runner();
+///     // … the program
+/// }
+/// ```
+///
+/// The process enters the [jail](crate::jail), as far as the system has it; see [`RunnerCommand::jail`](crate::RunnerCommand::jail).
+#[cfg(feature = "standard")]
+pub fn serve_if_runner() {
+    serve_if_runner_with(|| Runner::single().map_err(io::Error::other));
+}
+
+/// [`serve_if_runner`] with another runner. `runner` must not start threads: it is called before the jail is closed.
+pub fn serve_if_runner_with(runner: impl FnOnce() -> io::Result<Runner>) {
+    if is_runner() {
+        let served = RunnerProcessOptions::parse(env::args().skip(2)).and_then(|options| serve(options, runner));
+        process::exit(i32::from(served.is_err()));
+    }
+}
+
+fn serve(options: RunnerProcessOptions, runner: impl FnOnce() -> io::Result<Runner>) -> io::Result<()> {
+    let prepared = RunnerProcess::prepare(options);
+    let runner = runner()?;
+    let confined = prepared.confine(&*runner.parts.language);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let served = runtime.block_on(async { confined.seal(&runner).await?.serve(&runner).await });
+    // If standard input is a file, reading it occupies a thread that cannot be interrupted.
+    runtime.shutdown_background();
+    served
+}
+
+/// How a runner process is locked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RunnerProcessOptions {
+    /// Whether the process may serve although a layer of the jail is missing.
+    pub jail: Mode,
+    /// The most memory of the process, in bytes. Default: that of [`Policy`].
+    pub memory_bytes: Option<u64>,
+    /// Whether the engine compiles programs while they run: see [`Policy::compiles`]. Default: no.
+    pub compiles: bool,
+    /// Instead of serving, tries something that the jail refuses.
+    pub probe: Option<Probe>,
+}
+
+/// What a runner process tries, or tells, instead of serving.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Probe {
+    /// Prints the report of the jail as JSON.
+    Report,
+    /// Opens a directory.
+    File,
+    /// Opens a socket.
+    Socket,
+}
+
+impl Probe {
+    /// The value of `--probe`.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Report => "report",
+            Self::File => "file",
+            Self::Socket => "socket",
+        }
+    }
+
+    /// Prints the answer, unless the attempt ends the process.
+    fn run(self, report: &Report) -> io::Result<()> {
+        let answer = match self {
+            Self::Report => serde_json::to_string(report)?,
+            Self::File => outcome(fs::read_dir("/").map(drop)),
+            Self::Socket => outcome(UdpSocket::bind(("127.0.0.1", 0)).map(drop)),
+        };
+        let mut stdout = io::stdout().lock();
+        writeln!(stdout, "{answer}").and_then(|()| stdout.flush())
+    }
+}
+
+fn outcome(attempt: io::Result<()>) -> String {
+    attempt.map_or_else(|error| format!("{REFUSED}: {}", error.kind()), |()| "permitted".to_owned())
+}
+
+/// The beginning of a probe's answer if the attempt failed.
+pub(crate) const REFUSED: &str = "refused";
+
+impl FromStr for Probe {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, &'static str> {
+        let probe = [Self::Report, Self::File, Self::Socket].into_iter().find(|probe| probe.name() == text);
+        probe.ok_or("expected report, file or socket")
+    }
+}
+
+impl RunnerProcessOptions {
+    /// Reads the arguments that [`RunnerCommand`](crate::RunnerCommand) adds.
+    fn parse(mut arguments: impl Iterator<Item = String>) -> io::Result<Self> {
+        let invalid = |text: String| io::Error::new(io::ErrorKind::InvalidInput, text);
+        let mut options = Self::default();
+        while let Some(name) = arguments.next() {
+            let value = arguments.next().ok_or_else(|| invalid(format!("{name} needs a value")))?;
+            let unknown = |expected: &str| invalid(format!("invalid {name} {value:?}: {expected}"));
+            match name.as_str() {
+                "--jail" => {
+                    let mode = value.parse::<Mode>().map_err(|error| unknown(&error.to_string()));
+                    options.jail = mode?;
+                }
+                "--jail-memory" => {
+                    options.memory_bytes = Some(value.parse().map_err(|_| unknown("expected a number of bytes"))?);
+                }
+                "--probe" => options.probe = Some(value.parse().map_err(unknown)?),
+                _ => return Err(invalid(format!("unknown argument {name:?}"))),
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// A runner process that serves one host, on standard input and output. Three steps, in this order:
+///
+/// ```no_run
+/// use execbox::{Runner, RunnerProcess, RunnerProcessOptions, TypeScript};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let process = RunnerProcess::prepare(RunnerProcessOptions::default()); // first in main
+/// let runner = Runner::single()?; // opens files
+/// let process = process.confine(&TypeScript); // before any thread is started
+/// let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+/// runtime.block_on(async {
+///     let process = process.seal(&runner).await?;
+///     process.serve(&runner).await
+/// })?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// [`serve_if_runner`](crate::serve_if_runner) takes these steps.
+#[derive(Debug)]
+#[must_use = "the process is not locked before `seal`"]
+pub struct RunnerProcess {
+    options: RunnerProcessOptions,
+    /// Whether its host is the process at the other end of standard input.
+    has_host: bool,
+    jail: Option<Prepared>,
+}
+
+/// A [`RunnerProcess`] that can open no more files.
+#[derive(Debug)]
+#[must_use = "the process is not locked before `seal`"]
+pub struct ConfinedRunnerProcess {
+    options: RunnerProcessOptions,
+    jail: Option<Confined>,
+}
+
+/// A [`RunnerProcess`] that is locked.
+#[must_use = "call serve"]
+pub struct SealedRunnerProcess {
+    options: RunnerProcessOptions,
+    report: Report,
+    transport: Option<Box<dyn Transport>>,
+}
+
+impl RunnerProcess {
+    /// Closes all descriptors except the three standard ones, and enters the jail as far as that is possible before the
+    /// engine is loaded.
+    ///
+    /// First in `main`: it closes descriptors of the whole process.
+    pub fn prepare(options: RunnerProcessOptions) -> Self {
+        let (threads, sockets) = stdio_needs();
+        let default = Policy::default();
+        let memory_bytes = options.memory_bytes.or(default.memory_bytes);
+        let compiles = options.compiles;
+        Self::with_policy(options, true, Policy { threads, sockets, memory_bytes, compiles, ..default })
+    }
+
+    /// [`prepare`](Self::prepare) for a process that listens at `address`, for at most `max_connections` hosts. Its memory is
+    /// not limited by default, and it has no namespaces of its own.
+    ///
+    /// Create the runner by [`Runner::with_max_guests`]: the jail does not let the engine of [`Runner::new`] grow.
+    pub fn prepare_listening(options: RunnerProcessOptions, address: &Address, max_connections: usize) -> Self {
+        let socket_directory = match address.socket() {
+            Socket::Tcp(_) => None,
+            Socket::Unix(path) => path.parent().map(|folder| if folder == "" { ".".into() } else { folder.into() }),
+        };
+        let policy = Policy {
+            memory_bytes: options.memory_bytes,
+            compiles: options.compiles,
+            descriptors: OWN_DESCRIPTORS + 2 * max_connections as u64,
+            threads: true,
+            sockets: Sockets::Listening,
+            socket_directory,
+            ..Policy::default()
+        };
+        Self::with_policy(options, false, policy)
+    }
+
+    fn with_policy(options: RunnerProcessOptions, has_host: bool, policy: Policy) -> Self {
+        if options.jail == Mode::Off {
+            // Without a list of descriptors, those that were inherited stay open.
+            let _ = execbox_jail::close_inherited();
+            return Self { options, has_host, jail: None };
+        }
+        Self { options, has_host, jail: Some(Jail::prepare(policy)) }
+    }
+
+    /// Takes away files and privileges. From then on a process with one host ends soon after its standard input has ended,
+    /// whatever it is doing.
+    ///
+    /// Call it before any thread is started: an engine that opens files is loaded before, one that starts threads after. The
+    /// language of the runner opens its files here.
+    pub fn confine(self, language: &dyn Language) -> ConfinedRunnerProcess {
+        // A parser that recurses looks up where the stack of its thread ends.
+        let _ = language.script("(0)", &Reading::default());
+        let jail = self.jail.map(Prepared::confine);
+        if self.has_host {
+            watch_host();
+        }
+        ConfinedRunnerProcess { options: self.options, jail }
+    }
+}
+
+impl ConfinedRunnerProcess {
+    /// Has the runner execute an empty script, and then closes the jail: the process can do nothing but execute programs.
+    ///
+    /// Call it on the runtime that serves.
+    ///
+    /// # Errors
+    /// Standard input or output is not open.
+    pub async fn seal(self, runner: &Runner) -> io::Result<SealedRunnerProcess> {
+        let options = self.options;
+        let transport = match options.probe {
+            Some(_) => None,
+            None => Some(Box::new(stdio()?) as Box<dyn Transport>),
+        };
+        Ok(SealedRunnerProcess { options, report: self.close(runner).await, transport })
+    }
+
+    /// [`seal`](Self::seal) for a process that listens already.
+    ///
+    /// # Errors
+    /// All layers of the jail are required, and one is missing.
+    pub async fn seal_listening(self, runner: &Runner) -> Result<Report, Incomplete> {
+        let mode = self.options.jail;
+        let report = self.close(runner).await;
+        report.check(mode).map(|()| report)
+    }
+
+    async fn close(self, runner: &Runner) -> Report {
+        let Some(jail) = self.jail else { return Report::off("--jail off") };
+        // Engines load things when they are first used. If it fails, so do executions, with an error for the host.
+        let _ = InlineExecutor::with_parts(runner.parts.clone()).execute(ExecuteRequest::new("")).await;
+        jail.seal()
+    }
+}
+
+impl SealedRunnerProcess {
+    /// What the system enforces.
+    pub fn report(&self) -> &Report {
+        &self.report
+    }
+
+    /// Fails if all layers of the jail are required and one is missing.
+    ///
+    /// # Errors
+    /// [`Incomplete`], which names the layer and a remedy.
+    pub fn check(&self) -> Result<(), Incomplete> {
+        self.report.check(self.options.jail)
+    }
+
+    /// Serves the host until it closes its side. If the [`check`](Self::check) fails, no program is executed: the host gets
+    /// that error as the result of each.
+    ///
+    /// # Errors
+    /// The transport fails, or the check does.
+    pub async fn serve(self, runner: &Runner) -> io::Result<()> {
+        let checked = self.check();
+        let Some(transport) = self.transport else {
+            return self.options.probe.map_or(Ok(()), |probe| probe.run(&self.report));
+        };
+        match checked {
+            Ok(()) => runner.serve(transport).await,
+            Err(incomplete) => {
+                let refuse = Arc::new(Refuse(incomplete.to_string()));
+                Runner::with_engine(refuse, Arc::clone(&runner.parts.language)).serve(transport).await?;
+                Err(io::Error::other(incomplete))
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for SealedRunnerProcess {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SealedRunnerProcess")
+            .field("options", &self.options)
+            .field("report", &self.report)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The engine of a runner that must not execute anything: the reason.
+struct Refuse(String);
+
+impl Engine for Refuse {
+    fn name(&self) -> &'static str {
+        "none"
+    }
+
+    fn start(&self, _: Program) -> Result<Box<dyn Guest>, StartError> {
+        Err(StartError::Failed(self.0.clone()))
+    }
+}
+
+/// Starts the thread that ends the process soon after its standard input has ended, whatever the process is doing. Returns
+/// when the thread runs.
+fn watch_host() {
+    let (running, runs) = mpsc::channel::<()>();
+    let watch = move || {
+        drop(running);
+        let stdin = stdin();
+        let mut ends = [PollFd::new(stdin.as_fd(), PollFlags::empty())];
+        // Only the end of the other side wakes this thread.
+        if poll(&mut ends, PollTimeout::NONE).is_ok() {
+            thread::sleep(ORPHAN_GRACE);
+            process::exit(0);
+        }
+    };
+    // Without the thread, the runner ends when it reads the end of standard input.
+    if thread::Builder::new().name("execbox-host-watch".into()).spawn(watch).is_ok() {
+        let _: Result<(), _> = runs.recv();
+    }
+}
