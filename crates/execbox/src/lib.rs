@@ -27,8 +27,9 @@
 //! | grant tools | [`Tool`], [`Provider`]: host functions with schemas; [`Provider::types`] describes them to models |
 //! | execute a script | [`ExecuteRequest`] → [`ExecuteResult`], [`ExecuteError`] |
 //! | run an ES module with values and functions of the host | [`code`] |
-//! | choose the isolation | [`InlineExecutor`], [`WorkerExecutor`], [`ProcessExecutor`], [`RemoteExecutor`] |
-//! | set limits | [`Limits`], [`PoolOptions`], [`HostOptions`] |
+//! | decide about each call, or ask a person | [`policy`] |
+//! | choose the isolation | [`InlineExecutor`], [`WorkerExecutor`], [`ProcessExecutor`], [`RemoteExecutor`], [`FallbackExecutor`] |
+//! | set limits, see what was used | [`Limits`], [`Usage`], [`PoolOptions`], [`HostOptions`] |
 //! | serve remote hosts | [`Runner`], [`transport::Listener`] |
 //! | bring an engine, a language or a transport | [`core::engine::Engine`], [`core::language::Language`], [`transport::Transport`] |
 //!
@@ -46,6 +47,7 @@
 
 pub mod code;
 mod executor;
+pub mod policy;
 mod session;
 mod tools;
 pub mod transport;
@@ -56,25 +58,36 @@ pub use execbox_core::manifest::{ProviderManifest, ToolManifest};
 pub use execbox_core::pool::{PoolOptions, Rejected};
 pub use execbox_core::program::Limits;
 pub use execbox_core::protocol::host::HostOptions;
+pub use execbox_core::usage::{LimitError, Usage};
 #[cfg(feature = "standard")]
 pub use execbox_quickjs::LoadError;
+/// The front end of the standard executors.
+#[cfg(feature = "standard")]
+pub use execbox_typescript::TypeScript;
+pub use executor::fallback::FallbackExecutor;
 pub use executor::inline::InlineExecutor;
 pub use executor::pooled::PooledBuilder;
 pub use executor::process::{CommandError, ProcessExecutor, RunnerCommand};
 pub use executor::remote::RemoteExecutor;
+pub use executor::self_test::{CheckOutcome, SelfTestCheck, SelfTestReport};
 pub use executor::worker::WorkerExecutor;
 pub use executor::{ExecuteRequest, Executor};
-pub use session::runner::Runner;
+pub use session::parts::NeedsOwnProcess;
 #[cfg(feature = "standard")]
-pub use session::serve::serve_if_runner;
-pub use session::serve::{init_runner_process, serve_if_runner_with};
+pub use session::process::serve_if_runner;
+pub use session::process::{
+    ConfinedRunnerProcess, Probe, RunnerProcess, RunnerProcessOptions, SealedRunnerProcess, serve_if_runner_with,
+};
+pub use session::runner::{Runner, ServeError};
+pub use session::serve::ListenOptions;
 pub use tokio_util::sync::CancellationToken;
 pub use tools::declarations;
 pub use tools::provider::{Provider, ProviderBuilder, ProviderError};
 pub use tools::schema::{Schema, SchemaError, ValidationError, Violation};
-pub use tools::tool::{Tool, ToolContext, ToolError};
+pub use tools::tool::{Effect, Tool, ToolContext, ToolError, ToolProgress};
 
 pub use execbox_core as core;
+pub use execbox_jail as jail;
 
 /// The examples of the README and of the book, as doctests.
 #[cfg(doctest)]
@@ -87,6 +100,9 @@ mod pages {
 
     #[doc = include_str!("../../../docs/executors.md")]
     struct Executors;
+
+    #[doc = include_str!("../../../docs/engines.md")]
+    struct Engines;
 
     #[doc = include_str!("../../../docs/modules.md")]
     struct Modules;

@@ -1,9 +1,12 @@
 //! The inline executor, and behaviour that is the same on every executor.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use execbox::{CancellationToken, ErrorCode, ExecuteRequest, Executor, InlineExecutor, Limits, Provider, Tool};
 use serde_json::Value as Json;
+use tokio::sync::Barrier;
+use tokio::task::JoinSet;
 
 fn later() -> Provider {
     let later = Tool::new("later", async |input: Json, _| {
@@ -16,6 +19,30 @@ fn later() -> Provider {
 /// A timeout that no test here reaches on a busy machine.
 fn generous_limits() -> Limits {
     Limits { timeout: Duration::from_mins(10), ..Limits::default() }
+}
+
+/// More than 256 tasks that are woken at once do not stay on their thread.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hundreds_of_guests_on_several_threads_all_reach_their_call() {
+    const GUESTS: usize = 600;
+    let all = Arc::new(Barrier::new(GUESTS));
+    let meet = Tool::new("meet", move |input: Json, _| {
+        let all = Arc::clone(&all);
+        async move {
+            all.wait().await;
+            Ok(input)
+        }
+    });
+    let tools = Provider::builder("tools").tool(meet).build().unwrap();
+    let executor = InlineExecutor::new().unwrap();
+    let mut guests = JoinSet::new();
+    for number in 0..GUESTS {
+        let request = ExecuteRequest::new(format!("await tools.meet({number})")).provider(tools.clone());
+        let (request, executor) = (request.limits(generous_limits()), executor.clone());
+        guests.spawn(async move { executor.execute(request).await });
+    }
+    let results = guests.join_all().await;
+    assert_eq!(results.iter().find_map(execbox::ExecuteResult::error), None);
 }
 
 #[tokio::test(flavor = "current_thread")]

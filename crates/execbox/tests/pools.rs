@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use execbox::core::engine::{Engine, Event, Guest, Interrupt, Pending, Settlement, StartError, Turn};
 use execbox::core::program::{Program, Source};
 use execbox::{
-    CancellationToken, ErrorCode, ExecuteRequest, ExecuteResult, Executor, Limits, PoolOptions, Rejected, Runner,
-    WorkerExecutor,
+    CancellationToken, ErrorCode, ExecuteRequest, ExecuteResult, Executor, InlineExecutor, Limits, NeedsOwnProcess,
+    PoolOptions, Provider, Rejected, Runner, Tool, WorkerExecutor,
 };
 use execbox_testkit::scripted::{Moves, Scripted};
 
@@ -47,6 +47,10 @@ impl Guest for Stuck {
 
     fn settle(&mut self, _: Pending, _: Settlement) {}
 
+    fn unread_bytes(&self) -> usize {
+        0
+    }
+
     fn interrupt(&self) -> Interrupt {
         Interrupt::new()
     }
@@ -57,7 +61,7 @@ type Threads = Arc<Mutex<Vec<ThreadId>>>;
 fn workers(pool: PoolOptions) -> (WorkerExecutor, Threads) {
     let engine = Watched::default();
     let threads = Arc::clone(&engine.threads);
-    (WorkerExecutor::builder(runner(engine)).pool(pool).build(), threads)
+    (WorkerExecutor::builder(runner(engine)).unwrap().pool(pool).build(), threads)
 }
 
 fn runner(engine: impl Engine + 'static) -> Runner {
@@ -70,6 +74,12 @@ fn one() -> PoolOptions {
 
 fn execution(moves: &str, timeout_ms: u64) -> ExecuteRequest {
     ExecuteRequest::new(moves).limits(Limits { timeout: Duration::from_millis(timeout_ms), ..Limits::default() })
+}
+
+/// A program that waits for a call.
+fn waiting(timeout_ms: u64) -> ExecuteRequest {
+    let hang = Tool::new("hang", |_, _| std::future::pending());
+    execution("call hang 1\nstall", timeout_ms).provider(Provider::builder("tools").tool(hang).build().unwrap())
 }
 
 async fn run(executor: &WorkerExecutor, moves: &str) -> ExecuteResult {
@@ -97,8 +107,7 @@ async fn occupy(
 ) -> (tokio::task::JoinHandle<ExecuteResult>, CancellationToken) {
     let (token, before) = (CancellationToken::new(), started(threads));
     let (executor, cancellation) = (executor.clone(), token.clone());
-    let task =
-        tokio::spawn(async move { executor.execute(execution("stall", 60_000).cancellation(cancellation)).await });
+    let task = tokio::spawn(async move { executor.execute(waiting(60_000).cancellation(cancellation)).await });
     while started(threads) == before {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
@@ -112,7 +121,7 @@ async fn workers_are_reused_after_success_and_failure_but_not_after_a_timeout() 
     assert_eq!(run(&executor, "throw Error no").await.error().unwrap().code, ErrorCode::RuntimeError);
     assert!(run(&executor, "return 1").await.is_ok());
     assert_eq!(distinct(&threads), 1);
-    assert_eq!(executor.execute(execution("stall", 10)).await.error().unwrap().code, ErrorCode::Timeout);
+    assert_eq!(executor.execute(waiting(10)).await.error().unwrap().code, ErrorCode::Timeout);
     assert!(run(&executor, "return 1").await.is_ok());
     assert_eq!(distinct(&threads), 2);
 }
@@ -121,7 +130,7 @@ async fn workers_are_reused_after_success_and_failure_but_not_after_a_timeout() 
 async fn ephemeral_executors_never_reuse_a_worker() {
     let engine = Watched::default();
     let threads = Arc::clone(&engine.threads);
-    let executor = WorkerExecutor::builder(runner(engine)).pool(one()).ephemeral().build();
+    let executor = WorkerExecutor::builder(runner(engine)).unwrap().pool(one()).ephemeral().build();
     executor.prewarm(3).await.unwrap();
     for _ in 0..3 {
         assert!(run(&executor, "return 1").await.is_ok());
@@ -222,9 +231,35 @@ async fn prewarm_fails_if_the_engine_does_not_start() {
             Err(StartError::Failed("no".into()))
         }
     }
-    let executor = WorkerExecutor::with_engine(Arc::new(Broken), Arc::new(Moves));
+    let executor = WorkerExecutor::with_engine(Arc::new(Broken), Arc::new(Moves)).unwrap();
     let error = executor.prewarm(1).await.unwrap_err();
     assert_eq!(error.code, ErrorCode::InternalError);
+}
+
+#[test]
+fn an_engine_that_needs_a_process_of_its_own_is_refused_in_this_one() {
+    struct Dangerous;
+    impl Engine for Dangerous {
+        fn name(&self) -> &'static str {
+            "dangerous"
+        }
+        fn needs_own_process(&self) -> bool {
+            true
+        }
+        fn start(&self, _: Program) -> Result<Box<dyn Guest>, StartError> {
+            panic!("it must not be started")
+        }
+    }
+    let expected = NeedsOwnProcess { engine: "dangerous".to_owned() };
+    assert_eq!(WorkerExecutor::with_engine(Arc::new(Dangerous), Arc::new(Moves)).unwrap_err(), expected);
+    let runner = Runner::with_engine(Arc::new(Dangerous), Arc::new(Moves));
+    assert_eq!(WorkerExecutor::builder(runner).unwrap_err(), expected);
+    let refused = InlineExecutor::with_engine(Arc::new(Dangerous), Arc::new(Moves)).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "a guest of the engine dangerous can end the process that it runs in: \
+         use a ProcessExecutor whose runner has this engine"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use execbox::{
     ErrorCode, ExecuteRequest, ExecuteResult, Executor, InlineExecutor, Provider, ProviderError, Tool, ToolContext,
-    ToolError,
+    ToolError, ToolProgress,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -113,6 +113,15 @@ async fn calls_are_dispatched_by_provider_and_tool_name() {
 }
 
 #[tokio::test]
+async fn a_call_reaches_its_tool_among_more_than_16_bits_count() {
+    let tool = |number: u32| Tool::new(format!("t{number}"), move |_, _| async move { Ok(json!(number)) });
+    let many = Provider::builder("many").tools((0..70_000).map(tool)).build().unwrap();
+    let code = "Promise.all([many.t0(), many.t65535(), many.t65536(), many.t65537(), many.t69999()])";
+    let result = run([many], code).await;
+    assert_eq!(result.outcome, Ok(Some(json!([0, 65_535, 65_536, 65_537, 69_999]))));
+}
+
+#[tokio::test]
 async fn the_tool_context_contains_provider_and_tool_names() {
     let seen: Arc<Mutex<Option<ToolContext>>> = Arc::default();
     let keep = Arc::clone(&seen);
@@ -125,6 +134,29 @@ async fn the_tool_context_contains_provider_and_tool_names() {
     let context = seen.lock().unwrap().take().unwrap();
     assert_eq!((&*context.provider, &*context.safe_name, &*context.original_name), ("web", "scrape_url", "scrape-url"));
     assert!(context.cancellation.is_cancelled(), "the execution is over");
+}
+
+#[tokio::test]
+async fn tools_report_progress_until_the_execution_ends() {
+    let seen: Arc<Mutex<Option<ToolContext>>> = Arc::default();
+    let keep = Arc::clone(&seen);
+    let half = ToolProgress { done: 1.0, total: Some(2.0), message: Some("half".to_owned()) };
+    let progress = half.clone();
+    let tool = Tool::new("copy-all", move |_: Json, context: ToolContext| {
+        context.report(&progress);
+        *keep.lock().unwrap() = Some(context);
+        async { Ok(json!(null)) }
+    });
+    let provider = Provider::builder("disk").tool(tool).build().unwrap();
+    let reports = Arc::new(Mutex::new(Vec::new()));
+    let sink = Arc::clone(&reports);
+    let request =
+        ExecuteRequest::new("await disk.copy_all({})").provider(provider).on_progress(move |call, progress| {
+            sink.lock().unwrap().push((format!("{}.{}", call.provider, call.safe_name), progress.clone()));
+        });
+    assert!(InlineExecutor::new().unwrap().execute(request).await.is_ok());
+    seen.lock().unwrap().take().unwrap().report(&half); // too late
+    assert_eq!(*reports.lock().unwrap(), [("disk.copy_all".to_owned(), half)]);
 }
 
 #[test]

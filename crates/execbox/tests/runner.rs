@@ -5,9 +5,12 @@ use std::io::{self, ErrorKind};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use execbox::code::CodeExecutionOptions;
+use execbox::code::{CodeExecutionOptions, Status};
 use execbox::transport::{Received, StreamTransport, Transport};
-use execbox::{ErrorCode, ExecuteRequest, Executor, Limits, ProcessExecutor, RemoteExecutor, Runner, RunnerCommand};
+use execbox::{
+    ErrorCode, ExecuteRequest, Executor, Limits, ProcessExecutor, Provider, RemoteExecutor, Runner, RunnerCommand,
+    ServeError, Tool,
+};
 use serde_json::{Value as Json, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf};
 use tokio::task::JoinHandle;
@@ -60,6 +63,84 @@ async fn a_host_that_does_not_read_blocks_the_guest_until_its_timeout() {
     };
     assert_eq!(done["error"]["code"], "timeout");
     assert!((50..2000).contains(&calls), "{calls} calls of 10 kB were sent; about a megabyte is buffered");
+}
+
+/// Sends `message` until the runner does not read for a while. Returns how many bytes it has read.
+async fn send_until_blocked(host: &mut Host, message: &str) -> usize {
+    let mut sent = 0;
+    let silence = Duration::from_secs(1);
+    while let Ok(Ok(())) = tokio::time::timeout(silence, host.writer.write_all(message.as_bytes())).await {
+        sent += message.len();
+    }
+    sent
+}
+
+#[tokio::test]
+async fn nothing_is_received_from_an_idle_host_that_does_not_read() {
+    for message in ["{\"type\":\"hello\",\"runCode\":1}\n", "{\"type\":\"execute\",\"id\":\"a\"}\n"] {
+        let mut host = host();
+        let sent = send_until_blocked(&mut host, message).await;
+        assert!((100_000..4 << 20).contains(&sent), "{message}: {sent} bytes");
+        assert!(!host.runner.is_finished(), "{message}: it goes on when the host reads");
+        let mut answers = 0;
+        while answers < 1 << 20 {
+            answers += host.reader.read_line(&mut String::new()).await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_host_that_does_not_read_while_its_program_runs_is_disconnected() {
+    let mut host = host();
+    host.execute("await tools.echo()", 600_000).await;
+    let again = "{\"type\":\"execute\",\"id\":\"b\",\"code\":\"1\",\"options\":{},\"providers\":[]}\n";
+    while host.writer.write_all(again.as_bytes()).await.is_ok() {}
+    let error = host.runner.await.unwrap().unwrap_err();
+    let source = error.get_ref().and_then(|source| source.downcast_ref::<ServeError>());
+    assert!(matches!(source, Some(ServeError::UnreadAnswers(_))), "{error}");
+}
+
+#[tokio::test]
+async fn a_host_may_send_an_answer_before_it_reads_the_other_calls() {
+    let mut host = host();
+    // More than a megabyte of calls is unsent while the host writes its first answer.
+    let code = "const calls = Array.from({ length: 300 }, () => tools.echo('x'.repeat(10_000)));
+                let sum = 0; for (const text of await Promise.all(calls)) sum += text.length; sum";
+    host.execute(code, 600_000).await;
+    let mut answer = "x".repeat(2_000_000);
+    let done = loop {
+        let message = host.receive().await;
+        match message["type"].as_str() {
+            Some("tool_call") => {
+                let result = std::mem::take(&mut answer);
+                let result =
+                    json!({ "type": "tool_result", "callId": message["callId"], "ok": true, "result": result });
+                host.writer.write_all(format!("{result}\n").as_bytes()).await.unwrap();
+            }
+            Some("done") => break message,
+            _ => {}
+        }
+    };
+    assert_eq!(done["result"], 2_000_000);
+}
+
+#[tokio::test]
+async fn a_message_in_endless_parts_does_not_stop_other_tasks_of_the_thread() {
+    let mut hosts = [host(), host()];
+    for (host, endless) in hosts.iter_mut().zip(["\n", "*0\n"]) {
+        let writer = std::mem::replace(&mut host.writer, tokio::io::split(tokio::io::duplex(1).0).1);
+        let endless = endless.repeat(1 << 16);
+        tokio::spawn(async move {
+            let mut writer = writer;
+            while writer.write_all(endless.as_bytes()).await.is_ok() {}
+        });
+    }
+    let mut honest = host();
+    for _ in 0..100 {
+        honest.execute("1", 600_000).await;
+        assert_eq!(honest.receive().await["type"], "started");
+        assert_eq!(honest.receive().await["result"], 1);
+    }
 }
 
 #[tokio::test]
@@ -234,4 +315,66 @@ async fn a_child_gets_the_environment_and_the_directory_of_its_command() {
 fn debug_output_of_a_command_hides_the_values_of_its_environment() {
     let text = format!("{:?}", RunnerCommand::new("/bin/runner").env("TOKEN", "s3cret"));
     assert!(text.contains("TOKEN") && !text.contains("s3cret"), "{text}");
+}
+
+#[tokio::test]
+async fn large_inputs_and_answers_cross_at_once() {
+    let executor = RemoteExecutor::new(|| async {
+        let (here, there) = tokio::io::duplex(1024);
+        let (reader, writer) = tokio::io::split(there);
+        tokio::spawn(async move { Runner::new().unwrap().serve(StreamTransport::new(reader, writer)).await });
+        let (reader, writer) = tokio::io::split(here);
+        Ok(StreamTransport::new(reader, writer))
+    });
+    let tool = Tool::new("double", async |text: Json, _| Ok(json!(text.as_str().unwrap_or_default().repeat(2))));
+    let tools = Provider::builder("tools").tool(tool).build().unwrap();
+    for (count, len) in [(20, 400_000), (200, 20_000), (4, 3_000_000)] {
+        let code = format!(
+            "const calls = Array.from({{ length: {count} }}, () => tools.double('x'.repeat({len})));
+             (await Promise.all(calls)).join('').length"
+        );
+        let limits = Limits { timeout: Duration::from_mins(10), memory_bytes: 512 << 20, ..Limits::default() };
+        let result = executor.execute(ExecuteRequest::new(code).provider(tools.clone()).limits(limits)).await;
+        assert_eq!(result.outcome, Ok(Some(json!(2 * count * len))), "{count} calls of {len} bytes");
+    }
+}
+
+/// A runner that ends during programs which say so, and returns 1 from every other one.
+const ABORTING: &str = r#"
+    while read -r line; do
+        case $line in
+            *'"hello"'*) echo '{"type":"hello","runCode":1}'; continue ;;
+            *exhaust*) printf '{"type":"log'; exit 86 ;;
+            *crash*) kill -ABRT $$ ;;
+        esac
+        id=${line#*'"id":"'}
+        echo '{"type":"done","id":"'"${id%%'"'*}"'","ok":true,"durationMs":1,"logs":[],"result":1}'
+    done
+"#;
+
+#[tokio::test]
+async fn a_child_that_its_guest_ended_is_replaced_and_its_exit_code_tells_the_memory_limit() {
+    let executor = ProcessExecutor::new(RunnerCommand::new("/bin/sh").arg("-c").arg(ABORTING));
+    let limits = Limits { timeout: Duration::from_mins(1), memory_bytes: 32 << 20, ..Limits::default() };
+    let execute = async |code: &str| executor.execute(ExecuteRequest::new(code).limits(limits)).await;
+    let error = execute("exhaust").await.outcome.unwrap_err();
+    assert_eq!(
+        (error.code, &*error.message),
+        (ErrorCode::MemoryLimit, "Execution exceeded its memory limit of 32 MiB")
+    );
+    assert_eq!(execute("1").await.outcome, Ok(Some(json!(1))));
+    let error = execute("crash").await.outcome.unwrap_err();
+    assert_eq!(
+        (error.code, &*error.message),
+        (ErrorCode::InternalError, "the runner closed the connection before it was done")
+    );
+    assert_eq!(execute("1").await.outcome, Ok(Some(json!(1))));
+
+    let run_code = |code| executor.run_code(code, CodeExecutionOptions::new().limits(limits));
+    let result = run_code("exhaust").await;
+    let error = result.error.unwrap();
+    assert_eq!((result.status, &*error.name), (Status::Memory, "MemoryLimitError"));
+    assert_eq!(error.message, "The run exceeded its memory limit of 32 MiB");
+    let result = run_code("crash").await;
+    assert!(result.status == Status::Error && result.error.as_ref().unwrap().is_internal, "{result:?}");
 }

@@ -10,11 +10,14 @@ use std::time::Duration;
 use execbox::code::{
     Args, CodeControl, CodeExecutionOptions, CodeExecutionResult, Graph, HostError, HostValue, Node, Status,
 };
+use execbox::policy::{Approval, Approver, Decision, Policy, ProposedCall};
 use execbox::transport::{Received, StreamTransport, Transport};
 use execbox::{
-    CancellationToken, Executor, InlineExecutor, Limits, LogLevel, PoolOptions, Rejected, RemoteExecutor, Runner,
-    WorkerExecutor,
+    CancellationToken, Executor, InlineExecutor, Limits, LogLevel, PoolOptions, Provider, Rejected, RemoteExecutor,
+    Runner, Tool, WorkerExecutor,
 };
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, duplex, split};
 
@@ -186,6 +189,29 @@ async fn terminate_and_the_safety_cap_end_a_run_on_every_executor() {
     }
 }
 
+#[tokio::test]
+async fn the_clock_of_a_run_stands_still_while_it_waits_for_a_person() {
+    struct Slow;
+    impl Approver for Slow {
+        fn approve<'a>(&'a self, _: ProposedCall<'a>) -> BoxFuture<'a, Approval> {
+            async {
+                tokio::time::sleep(Duration::from_secs(2)).await;
+                Approval::Approved
+            }
+            .boxed()
+        }
+    }
+    let policy = Policy::new().tools("shop.buy", Decision::Ask).approver(Arc::new(Slow));
+    let shop = Provider::builder("shop").tool(Tool::new("buy", async |_, _| Ok(json!("bought")))).build().unwrap();
+    let shop = shop.with_policy(&policy);
+    let source = "import { buy } from 'shop'; export default await buy({});";
+    for (name, executor) in executors() {
+        let options = CodeExecutionOptions::new().provider(shop.clone()).timeout(Duration::from_millis(1500));
+        let result = executor.run_code(source, options).await;
+        assert_eq!(result.to_json().unwrap()["result"], "bought", "{name}: {:?}", result.error);
+    }
+}
+
 /// A guest that calls in a loop is terminated during a call.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_function_is_called_after_terminate_returns() {
@@ -302,7 +328,7 @@ async fn a_protocol_violation_ends_the_run_with_an_internal_error() {
 #[tokio::test]
 async fn a_rejected_run_has_a_typed_reason_that_a_guest_cannot_forge() {
     let pool = PoolOptions { max_size: 1, queue_limit: 0, ..PoolOptions::for_cores(1) };
-    let executor = WorkerExecutor::builder(Runner::new().unwrap()).pool(pool).build();
+    let executor = WorkerExecutor::builder(Runner::new().unwrap()).unwrap().pool(pool).build();
     let busy = executor.run_code("for (;;);", CodeExecutionOptions::new());
     tokio::time::sleep(Duration::from_millis(100)).await;
     let rejected = executor.run_code("export default 1", CodeExecutionOptions::new()).await.error.unwrap();

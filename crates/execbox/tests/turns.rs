@@ -1,17 +1,20 @@
 //! Scheduling of computing guests on one thread: the order of turns, and the events between them. The tests count turns
-//! and events and do not use a clock.
+//! and events; none depends on how long something takes.
 
 use std::io::Write as _;
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use execbox::core::engine::{Engine, Event, Guest, Interrupt, Outcome, Pending, Settlement, StartError, Turn};
 use execbox::core::program::Program;
 use execbox::core::value::Value;
-use execbox::{ExecuteRequest, Executor, InlineExecutor};
-use execbox_testkit::scripted::Moves;
+use execbox::{ExecuteRequest, Executor, InlineExecutor, Limits, Provider, Tool, ToolError, WorkerExecutor};
+use execbox_testkit::scripted::{Moves, Scripted, ThreadBound};
 use futures_util::future::join_all;
+use serde_json::Value as Json;
 use tokio::io::AsyncReadExt as _;
 
 type Shared<T> = Arc<Mutex<T>>;
@@ -62,6 +65,10 @@ impl Guest for BusyGuest {
 
     fn settle(&mut self, _: Pending, _: Settlement) {}
 
+    fn unread_bytes(&self) -> usize {
+        0
+    }
+
     fn interrupt(&self) -> Interrupt {
         Interrupt::new()
     }
@@ -82,7 +89,7 @@ fn busy() -> (InlineExecutor, Shared<Vec<usize>>, Shared<usize>) {
         }
     });
     let engine = Busy { socket: Arc::new(socket), turns: Arc::clone(&turns), guests: Mutex::new(0) };
-    (InlineExecutor::with_engine(Arc::new(engine), Arc::new(Moves)), turns, max_read)
+    (InlineExecutor::with_engine(Arc::new(engine), Arc::new(Moves)).unwrap(), turns, max_read)
 }
 
 /// Panics if a guest was more than two turns ahead of another.
@@ -178,4 +185,61 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
             Poll::Pending => std::thread::park(),
         }
     }
+}
+
+/// Counts the turns of another engine's guests.
+struct Counted<E>(E, Arc<AtomicUsize>);
+
+struct CountedGuest {
+    inner: Box<dyn Guest>,
+    turns: Arc<AtomicUsize>,
+}
+
+impl<E: Engine + 'static> Engine for Counted<E> {
+    fn name(&self) -> &'static str {
+        "counted"
+    }
+
+    fn start(&self, program: Program) -> Result<Box<dyn Guest>, StartError> {
+        Ok(Box::new(CountedGuest { inner: self.0.start(program)?, turns: Arc::clone(&self.1) }))
+    }
+}
+
+impl Guest for CountedGuest {
+    fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Turn> {
+        self.turns.fetch_add(1, Ordering::Relaxed);
+        self.inner.poll_turn(cx)
+    }
+
+    fn take_events(&mut self, events: &mut Vec<Event>) {
+        self.inner.take_events(events);
+    }
+
+    fn settle(&mut self, pending: Pending, settlement: Settlement) {
+        self.inner.settle(pending, settlement);
+    }
+
+    fn unread_bytes(&self) -> usize {
+        self.inner.unread_bytes()
+    }
+
+    fn interrupt(&self) -> Interrupt {
+        self.inner.interrupt()
+    }
+}
+
+/// A runner polled a guest that waits for a limited time again and again, if its engine finds out on another thread that it
+/// still waits. The time began anew with each turn, so that it never ended.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_guest_that_waits_for_a_limited_time_is_not_polled_meanwhile() {
+    let turns = Arc::new(AtomicUsize::new(0));
+    let engine = Counted(ThreadBound(Arc::new(Scripted)), Arc::clone(&turns));
+    let executor = WorkerExecutor::with_engine(Arc::new(engine), Arc::new(Moves)).unwrap();
+    let hang = Tool::new("hang", async |_, _| std::future::pending::<Result<Json, ToolError>>().await);
+    let provider = Provider::builder("tools").tool(hang).build().unwrap();
+    let limits = Limits { host_wait: Some(Duration::from_millis(200)), ..Limits::default() };
+    let request = ExecuteRequest::new("call hang null\nawait").limits(limits).provider(provider);
+    let error = executor.execute(request).await.outcome.unwrap_err();
+    assert!(error.message.contains("host_wait"), "{error}");
+    assert!(turns.load(Ordering::Relaxed) < 20, "{turns:?} turns");
 }

@@ -3,15 +3,19 @@
 //! Values of the host become graphs, in which functions and promises are numbers. The functions and promises themselves
 //! stay here, under those numbers.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::Context;
 
+use execbox_core::budget::{Budget, Meter};
 use execbox_core::contract::module::{FIRST_FUNCTION, to_graph};
-use execbox_core::engine::{CallId, FunctionId, Pending};
+use execbox_core::engine::{Call as EngineCall, Pending};
 use execbox_core::value::{Datum, FunctionKind, Graph, Node, SerializationError, Value};
 use futures_util::FutureExt as _;
 
 use super::value::{Args, Call, Function, HostError, HostResult, HostValue, Kind};
+use crate::policy::PendingApprovals;
 use crate::session::in_flight::InFlight;
 
 /// The most functions, and the most promises, that one run may be given, in its options and by functions.
@@ -21,19 +25,30 @@ const MAX_GIVEN: usize = 1_000_000;
 pub(crate) type Settled = (Pending, Result<Value, Value>);
 
 /// The functions and promises of one run. Dropping this drops the calls and promises that are not settled.
-#[derive(Default)]
 pub(crate) struct HostCalls {
     functions: Vec<Function>,
+    /// How many promises the host has given.
     promises: u32,
+    pending_promises: InFlight<(Pending, HostResult)>,
     in_flight: InFlight<(Pending, HostResult)>,
+    approvals: PendingApprovals,
 }
 
 impl HostCalls {
+    /// Nothing yet, and at most `max` calls at once.
+    pub(crate) fn new(max: usize) -> Self {
+        let pending_promises = InFlight::new(MAX_GIVEN);
+        let approvals = PendingApprovals::default();
+        Self { functions: Vec::new(), promises: 0, pending_promises, in_flight: InFlight::new(max), approvals }
+    }
+
     /// A value as a graph.
     pub(crate) fn lower(&mut self, value: HostValue) -> Result<Graph, HostError> {
-        if let Kind::Data(graph) = value.0 {
-            return Ok(graph);
-        }
+        let value = match value.0 {
+            Kind::Data(graph) => return Ok(graph),
+            Kind::Encoded(value) => return decoded(&value),
+            kind => HostValue(kind),
+        };
         let mut graph = Graph::default();
         let root = self.add(&mut graph, value)?;
         graph.set_root(root);
@@ -43,13 +58,18 @@ impl HostCalls {
     fn add(&mut self, graph: &mut Graph, value: HostValue) -> Result<Datum, HostError> {
         Ok(match value.0 {
             Kind::Data(data) => graph.append(data),
+            Kind::Encoded(value) => graph.append(decoded(&value)?),
             Kind::Object(members) => {
                 let mut lowered: Vec<(String, Datum)> = Vec::with_capacity(members.len());
+                let mut places = HashMap::<String, usize>::with_capacity(members.len());
                 for (name, member) in members {
                     let member = self.add(graph, member)?;
-                    match lowered.iter_mut().find(|(taken, _)| *taken == name) {
-                        Some((_, earlier)) => *earlier = member,
-                        None => lowered.push((name, member)),
+                    match places.entry(name.clone()) {
+                        Entry::Occupied(place) => lowered[*place.get()].1 = member,
+                        Entry::Vacant(place) => {
+                            place.insert(lowered.len());
+                            lowered.push((name, member));
+                        }
                     }
                 }
                 graph.add(Node::Object(lowered))
@@ -73,29 +93,23 @@ impl HostCalls {
                 let number = self.promises;
                 self.promises =
                     number.checked_add(1).filter(|next| *next as usize <= MAX_GIVEN).ok_or_else(too_many)?;
-                self.in_flight.add(promise.map(move |result| (Pending::Promise(number), result)));
+                self.pending_promises.add(promise.map(move |result| (Pending::Promise(number), result)));
                 graph.add(Node::Promise(number))
             }
         })
     }
 
     /// Begins a call. A call that finishes at once is returned, every other one comes from
-    /// [`poll_settled`](Self::poll_settled). `budget` is the most bytes that the arguments may take.
-    pub(crate) fn begin(
-        &mut self,
-        id: CallId,
-        function: FunctionId,
-        args: &Value,
-        budget: usize,
-        cx: &mut Context<'_>,
-    ) -> Option<Settled> {
-        let pending = Pending::Call(id);
-        let number = function.0.checked_sub(FIRST_FUNCTION);
+    /// [`poll_settled`](Self::poll_settled). The arguments are charged to `budget` until they are dropped.
+    pub(crate) fn begin(&mut self, call: &EngineCall, budget: &Budget, cx: &mut Context<'_>) -> Option<Settled> {
+        let pending = Pending::Call(call.id);
+        let number = call.function.0.checked_sub(FIRST_FUNCTION);
         let Some(function) = number.and_then(|number| self.functions.get(number as usize)).cloned() else {
             return Some((pending, Err(thrown(&HostError::new("the host gave no such function")))));
         };
-        let args = match to_graph(args, "args", budget) {
-            Ok(args) => Args::new(args),
+        let mut meter = Meter::new(budget, usize::MAX, &|| false);
+        let args = match to_graph(&call.input, "args", &mut meter) {
+            Ok(args) => Args::new(args, budget, meter.finish()).with_approvals(&self.approvals),
             Err(error) => return Some((pending, Err(thrown(&serialization(&error))))),
         };
         // A panic is a bug of the function. Its message stays on the host: the guest learns only that the function crashed.
@@ -118,21 +132,37 @@ impl HostCalls {
 
     /// The next call or promise that is settled, if there is one.
     pub(crate) fn poll_settled(&mut self, cx: &mut Context<'_>) -> Option<Settled> {
-        let (pending, result) = self.in_flight.poll_next(cx)?;
+        let settled = self.in_flight.poll_next(cx).or_else(|| self.pending_promises.poll_next(cx));
+        let (pending, result) = settled?;
         Some((pending, self.settle(result)))
     }
 
     /// Whether no call and no promise is pending.
     pub(crate) fn is_empty(&self) -> bool {
-        self.in_flight.is_empty()
+        self.in_flight.is_empty() && self.pending_promises.is_empty()
+    }
+
+    /// Whether there are calls in flight, and all wait for a person. The task is woken when that changes.
+    pub(crate) fn await_approval(&self, cx: &Context<'_>) -> bool {
+        let is_waiting = !self.in_flight.is_empty() && self.pending_promises.is_empty();
+        is_waiting && self.approvals.poll_count(cx) >= self.in_flight.len()
+    }
+
+    /// The most calls that were in flight at once.
+    pub(crate) fn peak(&self) -> usize {
+        self.in_flight.peak()
     }
 
     /// Drops all calls and promises that are not settled.
     pub(crate) fn cancel(&mut self) {
         self.in_flight.clear();
+        self.pending_promises.clear();
     }
 
     fn settle(&mut self, result: HostResult) -> Result<Value, Value> {
+        if let Ok(HostValue(Kind::Encoded(value))) = result {
+            return Ok(value);
+        }
         let graph = result.and_then(|value| self.lower(value)).map_err(|error| thrown(&error))?;
         graph.to_value("the function's value").map_err(|error| thrown(&serialization(&error)))
     }
@@ -140,6 +170,10 @@ impl HostCalls {
 
 fn too_many() -> HostError {
     HostError::named("RangeError", format!("the host has given more than {MAX_GIVEN} functions or promises"))
+}
+
+fn decoded(value: &Value) -> Result<Graph, HostError> {
+    value.to_graph("the host's value", usize::MAX).map_err(|error| serialization(&error))
 }
 
 fn serialization(error: &SerializationError) -> HostError {

@@ -8,10 +8,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use execbox_core::contract::module::{CodeExecutionResult, Failure, Record, Recorded, Request, RunOutcome};
+use execbox_core::budget::Budget;
+use execbox_core::contract::module::{CodeExecutionResult, Failure, Record, Recorded, Request, RunOutcome, Status};
 use execbox_core::contract::stop::Stop;
-use execbox_core::engine::{Call, Notification};
+use execbox_core::engine::{Call, NoRoom, Notification};
 use execbox_core::program::Limits;
+use execbox_core::usage::Usage;
 use execbox_core::value::Graph;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -66,9 +68,76 @@ struct Control {
     stop: Mutex<Option<Stop>>,
     stopped: CancellationToken,
     reports: Mutex<Vec<Arc<Graph>>>,
+    /// The run to which this one is [relayed](CodeExecution::relay).
+    relayed: Mutex<Option<CodeControl>>,
+}
+
+impl Control {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            running: AtomicBool::new(true),
+            stop: Mutex::new(None),
+            stopped: CancellationToken::new(),
+            reports: Mutex::new(Vec::new()),
+            relayed: Mutex::new(None),
+        })
+    }
+}
+
+/// The runs to which a run is relayed, one after another.
+pub(crate) struct Relay {
+    control: Arc<Control>,
+    limits: Limits,
+}
+
+impl Relay {
+    /// Awaits a run, which is not started if the handle was terminated. From its start on, what is done to the handle is done
+    /// to it.
+    pub(crate) async fn run(&self, start: impl FnOnce() -> CodeExecution) -> CodeExecutionResult {
+        let run = {
+            // While this is locked, the handle does not finish terminating.
+            let mut relayed = self.control.relayed.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(stop) = self.control.termination() {
+                return failed(stop.failure(&self.limits));
+            }
+            let run = start();
+            *relayed = Some(run.control());
+            run
+        };
+        run.await
+    }
+
+    pub(crate) fn is_terminated(&self) -> bool {
+        self.control.termination().is_some()
+    }
 }
 
 impl CodeExecution {
+    /// A run that `drive` drives as other runs, one after another. `limits` are those of the whole.
+    pub(crate) fn relay<F, Fut>(limits: Limits, drive: F) -> Self
+    where
+        F: FnOnce(Relay) -> Fut,
+        Fut: Future<Output = CodeExecutionResult> + Send + 'static,
+    {
+        let control = Control::new();
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+            control.running.store(false, Ordering::Release);
+            let settled = Task::Settled(Box::new(failed(Failure::internal(NO_RUNTIME))));
+            return Self { control: CodeControl(control), task: settled };
+        };
+        let (driven, settles) = (drive(Relay { control: Arc::clone(&control), limits }), Arc::clone(&control));
+        let task = runtime.spawn(async move {
+            let mut result = driven.await;
+            // It may have been terminated between two runs, or after the last one.
+            if let Some(stop) = settles.settle().filter(|_| result.status != Status::Terminated) {
+                let Failure { status, error } = stop.failure(&limits);
+                (result.status, result.error, result.result) = (status, Some(*error), None);
+            }
+            result
+        });
+        Self { control: CodeControl(control), task: Task::Running(task) }
+    }
+
     /// Stops the run: it settles with status `terminated`, and with the reason in the error's message. Only the first call
     /// has an effect. No host function is called after this has returned.
     pub fn terminate(&self, reason: Option<&str>) {
@@ -104,7 +173,10 @@ impl CodeControl {
 
     /// As [`CodeExecution::reports`].
     pub fn reports(&self) -> Vec<Arc<Graph>> {
-        self.0.reports.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        match &*self.0.relayed.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(run) => run.reports(),
+            None => self.0.reports.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+        }
     }
 }
 
@@ -114,7 +186,16 @@ impl Control {
         if self.running.load(Ordering::Acquire) {
             first.get_or_insert_with(|| Stop::Cancelled(reason.map(str::to_owned)));
             self.stopped.cancel();
+            drop(first);
+            if let Some(run) = &*self.relayed.lock().unwrap_or_else(PoisonError::into_inner) {
+                run.terminate(reason);
+            }
         }
+    }
+
+    /// How the caller terminated the run.
+    fn termination(&self) -> Option<Stop> {
+        self.stop.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Settles the run. Returns the termination, which replaces every other outcome.
@@ -148,14 +229,18 @@ impl Drop for CodeExecution {
     }
 }
 
+const NO_RUNTIME: &str = "a run needs a tokio runtime with time enabled";
+
 fn failed(failure: Failure) -> CodeExecutionResult {
-    Record::default().finish(Err(failure), Duration::ZERO, None, 0)
+    Record::default().finish(Err(failure), Duration::ZERO, Usage::default(), 0)
 }
 
 /// The host's side of a run, for its driver.
 pub(crate) struct Run {
     pub(crate) calls: HostCalls,
     pub(crate) limits: Limits,
+    /// What is kept for the guest: arguments of calls in flight, reports and the log.
+    pub(crate) budget: Budget,
     began: Instant,
     record: Record,
     sinks: Sinks,
@@ -170,25 +255,21 @@ impl Run {
         Fut: Future<Output = CodeExecutionResult> + Send + 'static,
     {
         let began = Instant::now();
-        let control = Arc::new(Control {
-            running: AtomicBool::new(true),
-            stop: Mutex::new(None),
-            stopped: CancellationToken::new(),
-            reports: Mutex::new(Vec::new()),
-        });
+        let control = Control::new();
         let settled = |failure| {
             control.running.store(false, Ordering::Release);
             CodeExecution { control: CodeControl(Arc::clone(&control)), task: Task::Settled(Box::new(failed(failure))) }
         };
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
-            return settled(Failure::internal("a run needs a tokio runtime with time enabled"));
+            return settled(Failure::internal(NO_RUNTIME));
         };
         let (request, calls, sinks) = match options.lower(source.to_owned()) {
             Ok(lowered) => lowered,
             Err(failure) => return settled(failure),
         };
         let limits = request.limits;
-        let run = Self { calls, limits, began, record: Record::default(), sinks, control: Arc::clone(&control) };
+        let (budget, record) = (Budget::new(limits.host_memory_len()), Record::default());
+        let run = Self { calls, limits, budget, began, record, sinks, control: Arc::clone(&control) };
         let task = Task::Running(runtime.spawn(drive(request, run)));
         CodeExecution { control: CodeControl(control), task }
     }
@@ -200,19 +281,23 @@ impl Run {
 
     /// Termination by the caller, and the safety cap.
     pub(crate) fn stop_condition(&self) -> StopCondition {
-        StopCondition { cancellation: self.stopped(), deadline: self.began.checked_add(self.limits.timeout) }
-    }
-
-    /// The most bytes that one value may take on the host.
-    pub(crate) fn budget(&self) -> usize {
-        // A graph takes more memory than the value in the guest.
-        self.limits.memory_len().saturating_mul(4)
+        let deadline = self.began.checked_add(self.limits.timeout);
+        StopCondition { accepted: self.began, cancellation: self.stopped(), deadline }
     }
 
     /// Begins a call, as [`HostCalls::begin`]. No call begins after [`terminate`](CodeExecution::terminate) has returned.
     pub(crate) fn call(&mut self, call: &Call, cx: &mut Context<'_>) -> Option<Settled> {
-        let budget = self.budget();
-        if self.stop().is_some() { None } else { self.calls.begin(call.id, call.function, &call.input, budget, cx) }
+        if self.stop().is_some() {
+            return None;
+        }
+        self.has_effect();
+        self.calls.begin(call, &self.budget, cx)
+    }
+
+    fn has_effect(&self) {
+        if let Some(effect) = &self.sinks.effect {
+            effect();
+        }
     }
 
     /// The next call or promise that is settled. None is polled after [`terminate`](CodeExecution::terminate) has returned.
@@ -221,11 +306,15 @@ impl Run {
     }
 
     /// Records a report or a call of the console, and passes it to its sink.
-    pub(crate) fn note(&mut self, notification: &Notification) {
+    ///
+    /// # Errors
+    /// The budget does not cover it.
+    pub(crate) fn note(&mut self, notification: &Notification) -> Result<(), NoRoom> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let timestamp = (now.as_secs_f64() * 1000.0).floor();
-        match self.record.add(notification, timestamp, self.budget()) {
+        match self.record.add(notification, timestamp, &self.budget)? {
             Recorded::Report(report) => {
+                self.has_effect();
                 show(self.sinks.report.as_ref(), &report);
                 self.control.reports.lock().unwrap_or_else(PoisonError::into_inner).push(report);
             }
@@ -236,24 +325,27 @@ impl Run {
             }
             Recorded::Nothing => {}
         }
+        Ok(())
     }
 
     /// The termination, if the run was terminated.
     pub(crate) fn stop(&self) -> Option<Stop> {
-        self.control.stop.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.control.termination()
     }
 
     /// The result of a run that was stopped: by the caller if it was terminated, else by `stop`.
-    pub(crate) fn finish_stopped(self, stop: &Stop, memory_used_bytes: Option<u64>) -> CodeExecutionResult {
+    pub(crate) fn finish_stopped(self, stop: &Stop, usage: Usage) -> CodeExecutionResult {
         let failure = stop.failure(&self.limits);
-        self.finish(Err(failure), memory_used_bytes)
+        self.finish(Err(failure), usage)
     }
 
     /// The result of a run that ended with `outcome`, unless it was terminated before.
-    pub(crate) fn finish(self, outcome: RunOutcome, memory_used_bytes: Option<u64>) -> CodeExecutionResult {
+    pub(crate) fn finish(self, outcome: RunOutcome, usage: Usage) -> CodeExecutionResult {
         let outcome = self.control.settle().map_or(outcome, |stop| Err(stop.failure(&self.limits)));
-        let budget = self.budget();
-        self.record.finish(outcome, self.began.elapsed(), memory_used_bytes, budget)
+        // A graph takes more memory than the value in the guest, which is gone.
+        let budget = self.limits.memory_len().saturating_mul(2);
+        let usage = Usage { peak_calls_in_flight: self.calls.peak() as u64, ..usage };
+        self.record.finish(outcome, self.began.elapsed(), usage, budget)
     }
 }
 

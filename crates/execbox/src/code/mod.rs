@@ -41,4 +41,4 @@ pub use value::{Args, HostError, HostResult, HostValue};
 
 pub(crate) use calls::Settled;
 pub(crate) use execution::Run;
-pub(crate) use inline::drive;
+pub(crate) use inline::run as run_inline;

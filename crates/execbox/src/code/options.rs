@@ -11,13 +11,15 @@ use execbox_core::value::{Graph, Node, SerializationError};
 use serde_json::{Map, Value as Json};
 
 use super::calls::HostCalls;
-use super::value::{HostError, HostValue};
+use super::value::{HostError, HostValue, try_clone_members};
 
 /// Receivers of reports and log lines while the guest runs.
 #[derive(Clone, Default)]
 pub(crate) struct Sinks {
     pub(crate) report: Option<Sink<Graph>>,
     pub(crate) log: Option<Sink<CodeExecutionLog>>,
+    /// Called before each call of a host function and each report.
+    pub(crate) effect: Option<Arc<dyn Fn() + Send + Sync>>,
 }
 
 pub(crate) type Sink<T> = Arc<dyn Fn(&T) + Send + Sync>;
@@ -56,8 +58,8 @@ impl Default for CodeExecutionOptions {
 
 impl std::fmt::Debug for Sinks {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { report, log } = self;
-        f.debug_struct("Sinks").field("report", &report.is_some()).field("log", &log.is_some()).finish()
+        let Self { report, log, effect: _ } = self;
+        f.debug_struct("Sinks").field("report", &report.is_some()).field("log", &log.is_some()).finish_non_exhaustive()
     }
 }
 
@@ -237,9 +239,46 @@ impl CodeExecutionOptions {
         Ok(self)
     }
 
+    pub(crate) fn limits_ref(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// A copy, unless a value contains a promise.
+    pub(crate) fn try_clone(&self) -> Option<Self> {
+        let imports = self.imports.iter();
+        let imports = imports.map(|(specifier, exports)| Some((specifier.clone(), try_clone_members(exports)?)));
+        Some(Self {
+            function: self.function.clone(),
+            args: self.args.iter().map(HostValue::try_clone).collect::<Option<_>>()?,
+            imports: imports.collect::<Option<_>>()?,
+            modules: self.modules.clone(),
+            globals: try_clone_members(&self.globals)?,
+            language: self.language,
+            filename: self.filename.clone(),
+            limits: self.limits,
+            sinks: self.sinks.clone(),
+        })
+    }
+
+    /// The receiver of log lines.
+    pub(crate) fn log_sink(&self) -> Option<Sink<CodeExecutionLog>> {
+        self.sinks.log.clone()
+    }
+
+    /// Replaces the receiver of log lines, and adds one that is called before each call of a host function and each report.
+    pub(crate) fn watched(
+        mut self,
+        log: impl Fn(&CodeExecutionLog) + Send + Sync + 'static,
+        effect: impl Fn() + Send + Sync + 'static,
+    ) -> Self {
+        self.sinks.log = Some(Arc::new(log));
+        self.sinks.effect = Some(Arc::new(effect));
+        self
+    }
+
     /// Splits the options into a request of data, the functions and promises that stay here, and the sinks.
     pub(crate) fn lower(self, source: String) -> Result<(Request, HostCalls, Sinks), Failure> {
-        let mut calls = HostCalls::default();
+        let mut calls = HostCalls::new(self.limits.max_calls_in_flight);
         let mut imports = BTreeMap::new();
         for (specifier, exports) in self.imports {
             let what = format!("imports.{specifier}");

@@ -1,11 +1,10 @@
 //! Providers as modules of async functions, which are called with the same checks as from a script.
 
 use execbox_core::error::{ErrorCode, ExecuteError};
-use tokio_util::sync::CancellationToken;
 
 use super::options::CodeExecutionOptions;
 use super::value::{Args, HostError, HostValue};
-use crate::tools::dispatch::call_tool;
+use crate::tools::dispatch::{CallScope, call_tool};
 use crate::tools::provider::Provider;
 
 impl CodeExecutionOptions {
@@ -47,9 +46,9 @@ fn function(provider: &Provider, index: usize) -> HostValue {
         let provider = provider.clone();
         async move {
             let input = args.json(0)?;
-            let cancellation = CancellationToken::new();
-            let _cancelled_when_dropped = cancellation.clone().drop_guard();
-            let output = call_tool(provider, index, input, cancellation, None).await.map_err(thrown)?;
+            let scope = CallScope { approvals: args.approvals().clone(), ..CallScope::default() };
+            let _cancelled_when_dropped = scope.cancellation.clone().drop_guard();
+            let output = call_tool(provider, index, input, scope).await.map_err(thrown)?;
             Ok(output.map_or_else(HostValue::undefined, HostValue::from))
         }
     })

@@ -2,11 +2,14 @@
 
 use std::fmt;
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use execbox_core::value::{Datum, Graph, SerializationError};
+use execbox_core::budget::{Budget, Charge, Meter};
+use execbox_core::value::{Datum, Graph, SerializationError, Value};
 use futures_util::future::BoxFuture;
 use serde_json::Value as Json;
+
+use crate::policy::PendingApprovals;
 
 /// A value that the host grants to a guest: data, a function, a promise, or an object or array of those.
 ///
@@ -28,10 +31,17 @@ pub struct HostValue(pub(super) Kind);
 
 pub(super) enum Kind {
     Data(Graph),
+    /// JSON, encoded at once: as a graph it takes ten times as much memory and more.
+    Encoded(Value),
     Function(Function),
     Promise(BoxFuture<'static, HostResult>),
     Object(Vec<(String, HostValue)>),
     Array(Vec<HostValue>),
+}
+
+/// [`HostValue::try_clone`] of values with names.
+pub(super) fn try_clone_members(members: &[(String, HostValue)]) -> Option<Vec<(String, HostValue)>> {
+    members.iter().map(|(name, value)| Some((name.clone(), value.try_clone()?))).collect()
 }
 
 /// The result of a host function or a promise.
@@ -50,6 +60,18 @@ pub(super) enum Call {
 }
 
 impl HostValue {
+    /// A copy, unless it contains a promise. Copies of a function are one function.
+    pub(crate) fn try_clone(&self) -> Option<Self> {
+        Some(Self(match &self.0 {
+            Kind::Data(graph) => Kind::Data(graph.clone()),
+            Kind::Encoded(value) => Kind::Encoded(value.clone()),
+            Kind::Function(function) => Kind::Function(function.clone()),
+            Kind::Promise(_) => return None,
+            Kind::Object(members) => Kind::Object(try_clone_members(members)?),
+            Kind::Array(items) => Kind::Array(items.iter().map(Self::try_clone).collect::<Option<_>>()?),
+        }))
+    }
+
     /// `undefined`.
     pub fn undefined() -> Self {
         Self::from(Graph::default())
@@ -103,7 +125,10 @@ impl From<Graph> for HostValue {
 
 impl From<Json> for HostValue {
     fn from(json: Json) -> Self {
-        Self::from(Graph::from_json(&json))
+        match Value::from_json(Some(&json), "value") {
+            Ok(value) => Self(Kind::Encoded(value)),
+            Err(_) => Self::from(Graph::from_json(&json)), // It nests deeper.
+        }
     }
 }
 
@@ -137,6 +162,7 @@ impl fmt::Debug for HostValue {
                 Ok(json) => write!(f, "{json}"),
                 Err(error) => write!(f, "<{error}>"),
             },
+            Kind::Encoded(value) => value.fmt(f),
             Kind::Function(function) => write!(f, "<function {}>", function.name),
             Kind::Promise(_) => f.write_str("<promise>"),
             Kind::Object(members) => f.debug_map().entries(members.iter().map(|(name, value)| (name, value))).finish(),
@@ -175,11 +201,27 @@ const MAX_JSON_BYTES: usize = 64 << 20;
 #[derive(Debug, Clone)]
 pub struct Args {
     graph: Graph,
+    budget: Budget,
+    /// For the graph, and for what was made of it.
+    charges: Arc<Mutex<Vec<Charge>>>,
+    /// Of the run that makes the call.
+    approvals: PendingApprovals,
 }
 
 impl Args {
-    pub(super) fn new(graph: Graph) -> Self {
-        Self { graph }
+    /// Arguments that are charged to `budget` with `charge`.
+    pub(super) fn new(graph: Graph, budget: &Budget, charge: Charge) -> Self {
+        let charges = Arc::new(Mutex::new(vec![charge]));
+        Self { graph, budget: budget.clone(), charges, approvals: PendingApprovals::default() }
+    }
+
+    /// The same, of a call in a run that counts its approvals with `approvals`.
+    pub(super) fn with_approvals(self, approvals: &PendingApprovals) -> Self {
+        Self { approvals: approvals.clone(), ..self }
+    }
+
+    pub(super) fn approvals(&self) -> &PendingApprovals {
+        &self.approvals
     }
 
     /// The number of arguments.
@@ -227,17 +269,20 @@ impl Args {
         self.graph.bytes_of(self.get(index)).ok_or_else(|| Self::invalid(index, "an ArrayBuffer or a view of one"))
     }
 
-    /// An argument as JSON; `None` for `undefined`.
+    /// An argument as JSON; `None` for `undefined`. It is charged to the run until the arguments are dropped.
     ///
     /// # Errors
-    /// A `TypeError` if it is not JSON, or larger than about 64 MiB as JSON: objects that share members can be small in the
-    /// guest and exceed any memory as JSON.
+    /// A `TypeError` if it is not JSON, or larger as JSON than 64 MiB or than the run may make the host keep: objects that
+    /// share members can be small in the guest and exceed any memory as JSON.
     pub fn json(&self, index: usize) -> Result<Option<Json>, HostError> {
         let mut graph = self.graph.clone();
         graph.set_root(self.get(index).clone());
         let what = format!("argument {index}");
-        let json = graph.to_value(&what).and_then(|value| value.to_json(&what, MAX_JSON_BYTES));
-        json.map_err(|error: SerializationError| HostError::named("TypeError", error.to_string()))
+        let mut meter = Meter::new(&self.budget, MAX_JSON_BYTES, &|| false);
+        let json = graph.to_value(&what).and_then(|value| value.to_json_metered(&what, &mut meter));
+        let json = json.map_err(|error: SerializationError| HostError::named("TypeError", error.to_string()))?;
+        self.charges.lock().unwrap_or_else(PoisonError::into_inner).push(meter.finish());
+        Ok(json)
     }
 
     fn invalid(index: usize, expected: &str) -> HostError {
@@ -258,7 +303,26 @@ mod tests {
         }
         let args = graph.array([doubled]);
         graph.set_root(args);
-        let error = Args::new(graph).json(0).unwrap_err();
+        let budget = Budget::new(100 << 20);
+        let args = Args::new(graph, &budget, Charge::none());
+        let error = args.json(0).unwrap_err();
         assert!(error.message.starts_with("argument 0[0]") && error.message.contains("too large"), "{error}");
+    }
+
+    #[test]
+    fn arguments_are_charged_as_json_until_they_are_dropped() {
+        let mut graph = Graph::default();
+        let mut doubled = graph.array([]);
+        for _ in 0..10 {
+            doubled = graph.array([doubled.clone(), doubled]);
+        }
+        let args = graph.array([doubled]);
+        graph.set_root(args);
+        let budget = Budget::new(1 << 20);
+        let args = Args::new(graph, &budget, Charge::none());
+        let kept: Vec<_> = std::iter::from_fn(|| args.json(0).ok()).collect();
+        assert!((1..10).contains(&kept.len()), "{}", kept.len());
+        drop(args);
+        assert_eq!(budget.used(), 0);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use execbox_core::contract::Contract as _;
 use execbox_core::contract::script::Script;
 use execbox_core::engine::Engine;
 use execbox_core::error::{ExecuteError, ExecuteResult};
@@ -10,9 +11,10 @@ use futures_util::future::BoxFuture;
 use tokio::time::Instant;
 
 use crate::code::{self, CodeExecution, CodeExecutionOptions};
+use crate::executor::self_test::{self, SelfTestReport};
 use crate::executor::{ExecuteRequest, Executor};
-use crate::session::local::{StopCondition, drive};
-use crate::session::parts::Parts;
+use crate::session::local::{Reading, StopCondition, drive};
+use crate::session::parts::{NeedsOwnProcess, Parts};
 use crate::session::script::Tools;
 
 /// Runs guests in this process, each on the task that awaits it.
@@ -35,8 +37,17 @@ impl InlineExecutor {
     }
 
     /// Creates an executor with another engine and language.
-    pub fn with_engine(engine: Arc<dyn Engine>, language: Arc<dyn Language>) -> Self {
-        Self { parts: Parts { engine, language } }
+    ///
+    /// # Errors
+    /// A guest of the engine can end the process.
+    pub fn with_engine(engine: Arc<dyn Engine>, language: Arc<dyn Language>) -> Result<Self, NeedsOwnProcess> {
+        let parts = Parts { engine, language };
+        parts.check_in_process().map(|()| Self::with_parts(parts))
+    }
+
+    /// With any engine: for a process that is a runner.
+    pub(crate) fn with_parts(parts: Parts) -> Self {
+        Self { parts }
     }
 
     async fn run(&self, mut request: ExecuteRequest) -> ExecuteResult {
@@ -46,29 +57,38 @@ impl InlineExecutor {
             return failed(ExecuteError::internal("the inline executor needs a tokio runtime with time enabled"));
         }
         let limits = request.limits;
-        let condition = StopCondition {
+        let mut condition = StopCondition {
+            accepted,
             cancellation: request.cancellation.take().unwrap_or_default(),
             deadline: accepted.checked_add(limits.timeout),
         };
-        let should_stop = || condition.reached().is_some();
+        let reading = Reading::new(&condition, &limits, request.code.len());
+        let should_stop = || reading.reached().is_some();
         let language = &*self.parts.language;
         let started = Script::start(language, &request.code, &request.providers, limits, &should_stop);
-        let (program, mut script) = match (started, condition.reached()) {
+        let (program, mut script) = match (started, reading.reached()) {
             (Ok(started), _) => started,
             (Err(_), Some(stop)) => return failed(stop.execute_error(&limits)),
             (Err(error), None) => return failed(error),
         };
+        let read = reading.count(script.usage_mut());
         let mut guest = match self.parts.engine.start(program) {
             Ok(guest) => guest,
             Err(error) => return failed(ExecuteError::internal(error.to_string())),
         };
         let mut tools = Tools::new(&request, &condition.cancellation);
-        let end = drive(&mut *guest, &mut script, &mut tools, &condition).await;
+        let end = match read {
+            Ok(()) => drive(&mut *guest, &mut script, &mut tools, &mut condition).await,
+            Err(stop) => Err(stop),
+        };
         let duration = accepted.elapsed();
-        match end {
+        script.usage_mut().set_peak_memory(guest.peak_memory_bytes());
+        let mut result = match end {
             Ok(outcome) => script.finish(outcome, duration),
             Err(stop) => script.stopped(&stop, duration),
-        }
+        };
+        result.usage.peak_calls_in_flight = tools.peak_calls();
+        result
     }
 }
 
@@ -79,7 +99,7 @@ impl Executor for InlineExecutor {
 
     fn run_code(&self, source: &str, options: CodeExecutionOptions) -> CodeExecution {
         let parts = self.parts.clone();
-        code::Run::begin(source, options, |request, run| code::drive(parts, request, run))
+        code::Run::begin(source, options, |request, run| code::run_inline(parts, request, run))
     }
 
     /// Executes an empty script once, whatever the `count`: there is one engine.
@@ -89,6 +109,13 @@ impl Executor for InlineExecutor {
 
     fn dispose(&self) -> BoxFuture<'_, ()> {
         Box::pin(std::future::ready(()))
+    }
+
+    fn self_test(&self) -> BoxFuture<'_, SelfTestReport> {
+        Box::pin(async {
+            let (jail, checks) = self_test::no_jail("guests run in this process");
+            SelfTestReport { checks: [self_test::check_limits(self).await, checks].concat(), jail }
+        })
     }
 }
 

@@ -1,12 +1,15 @@
 //! The [`Executor`] trait, its request, and the executors.
 
+pub(crate) mod fallback;
 pub(crate) mod inline;
 mod pool;
 pub(crate) mod pooled;
 pub(crate) mod process;
 pub(crate) mod remote;
+pub(crate) mod self_test;
 pub(crate) mod worker;
 
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,8 +21,11 @@ use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
 use crate::code::{CodeExecution, CodeExecutionOptions};
+use crate::executor::self_test::SelfTestReport;
+use crate::tools::attached::Attached;
+use crate::tools::dispatch::CallSinks;
 use crate::tools::provider::Provider;
-use crate::tools::tool::ToolContext;
+use crate::tools::tool::{ToolContext, ToolProgress};
 
 /// Runs guest code at one level of isolation: in this process, on worker threads, in child processes, or remotely.
 ///
@@ -45,6 +51,10 @@ pub trait Executor: Send + Sync {
     ///
     /// An executor without a pool does nothing, and still accepts requests.
     fn dispose(&self) -> BoxFuture<'_, ()>;
+
+    /// Tries what limits must prevent: an endless loop, an allocation without end, and in a jail, a file and a socket. Takes
+    /// about a second. The language must accept JavaScript.
+    fn self_test(&self) -> BoxFuture<'_, SelfTestReport>;
 }
 
 /// A script with everything that is granted to it.
@@ -66,11 +76,11 @@ pub struct ExecuteRequest {
     pub(crate) limits: Limits,
     pub(crate) cancellation: Option<CancellationToken>,
     pub(crate) on_log: Option<LogSink>,
-    pub(crate) on_call: Option<CallSink>,
+    pub(crate) calls: CallSinks,
+    pub(crate) attached: Attached,
 }
 
 pub(crate) type LogSink = Arc<dyn Fn(&LogLine) + Send + Sync>;
-pub(crate) type CallSink = Arc<dyn Fn(&ToolContext) + Send + Sync>;
 
 impl ExecuteRequest {
     /// A script without tools, under the default limits.
@@ -81,7 +91,8 @@ impl ExecuteRequest {
             limits: Limits::default(),
             cancellation: None,
             on_log: None,
-            on_call: None,
+            calls: CallSinks::default(),
+            attached: Attached::default(),
         }
     }
 
@@ -124,7 +135,21 @@ impl ExecuteRequest {
 
     /// Sets a function that receives each tool call before its input is checked. Like that of `on_log`, it must not block.
     pub fn on_call(mut self, sink: impl Fn(&ToolContext) + Send + Sync + 'static) -> Self {
-        self.on_call = Some(Arc::new(sink));
+        self.calls.on_call = Some(Arc::new(sink));
+        self
+    }
+
+    /// Sets a function that receives what tools [report](ToolContext::report) of their calls. Like that of `on_log`, it must
+    /// not block.
+    pub fn on_progress(mut self, sink: impl Fn(&ToolContext, &ToolProgress) + Send + Sync + 'static) -> Self {
+        self.calls.on_progress = Some(Arc::new(sink));
+        self
+    }
+
+    /// Attaches a value for the tools of the caller, which read it with [`ToolContext::attached`]: whom the program belongs to, for
+    /// example. Guests do not see it. Replaces another one of the same type.
+    pub fn attach<T: Any + Send + Sync>(mut self, value: T) -> Self {
+        self.attached.add(value);
         self
     }
 }

@@ -16,15 +16,18 @@ use execbox_core::error::{ExecuteError, ExecuteResult};
 use execbox_core::pool::PoolOptions;
 use execbox_core::protocol::host::HostOptions;
 use execbox_core::protocol::message::{HostMessage, RunnerMessage};
+use execbox_core::usage::Usage;
 use futures_util::future::{BoxFuture, try_join_all};
 use tokio_util::sync::CancellationToken;
 
 use crate::code;
 use crate::executor::ExecuteRequest;
 use crate::executor::pool::{Lease, Pool};
+use crate::executor::self_test::SelfTestCheck;
 use crate::session::channel::MessageChannel;
 use crate::session::module::run_code;
 use crate::session::script::{cancelled, execute};
+use crate::session::spin::Execution;
 
 /// Starts runners of one kind and moves them between idle and busy.
 pub(crate) trait RunnerFactory: Send + Sync + 'static {
@@ -44,6 +47,9 @@ pub(crate) trait RunnerFactory: Send + Sync + 'static {
 
     /// Makes a runner idle; `None` if something of the last request is left in its channel.
     fn deactivate(&self, runner: Self::Busy) -> Option<Self::Idle>;
+
+    /// How its runners are locked, and attempts to do what that forbids.
+    fn check_jail(&self) -> BoxFuture<'_, (Option<execbox_jail::Report>, Vec<SelfTestCheck>)>;
 }
 
 /// Builds an executor with a pool of runners: a [`WorkerExecutor`](crate::WorkerExecutor) or a
@@ -112,6 +118,7 @@ impl<F: RunnerFactory> Pooled<F> {
     }
 
     pub(crate) async fn execute(&self, mut request: ExecuteRequest) -> ExecuteResult {
+        let _execution = Execution::new();
         let cancellation = request.cancellation.take().unwrap_or_default();
         let (lease, mut channel) = match cancellation.run_until_cancelled(self.acquire()).await {
             None => return cancelled(&request.limits),
@@ -125,10 +132,11 @@ impl<F: RunnerFactory> Pooled<F> {
 
     /// Waiting for a runner is not part of the run, but can be terminated like it.
     pub(crate) async fn run_code(&self, request: Request, run: code::Run) -> CodeExecutionResult {
+        let _execution = Execution::new();
         let stopped = run.stopped();
         let (lease, mut channel) = match stopped.run_until_cancelled(self.acquire()).await {
-            None => return run.finish_stopped(&Stop::Cancelled(None), None),
-            Some(Err(error)) => return run.finish(Err(Failure::rejected(error)), None),
+            None => return run.finish_stopped(&Stop::Cancelled(None), Usage::default()),
+            Some(Err(error)) => return run.finish(Err(Failure::rejected(error)), Usage::default()),
             Some(Ok(acquired)) => acquired,
         };
         let (result, reusable) = run_code(&mut channel, request, run, self.settings.options).await;
@@ -209,6 +217,14 @@ macro_rules! impl_executor {
 
             fn dispose(&self) -> BoxFuture<'_, ()> {
                 Box::pin(self.0.dispose())
+            }
+
+            fn self_test(&self) -> BoxFuture<'_, $crate::SelfTestReport> {
+                Box::pin(async {
+                    let limits = $crate::executor::self_test::check_limits(self).await;
+                    let (jail, checks) = self.0.factory.check_jail().await;
+                    $crate::SelfTestReport { checks: [limits, checks].concat(), jail }
+                })
             }
         }
     };

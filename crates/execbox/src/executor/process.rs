@@ -6,18 +6,25 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::Read as _;
+use std::os::fd::AsFd as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::{env, fmt, io};
 
+use execbox_jail::{Mode, Status};
 use futures_util::future::BoxFuture;
+use nix::poll::{PollFd, PollFlags, poll};
 
 use crate::executor::pooled::{Pooled, PooledBuilder, RunnerFactory, impl_executor};
+use crate::executor::self_test::{self, SelfTestCheck};
 use crate::session::channel::JsonChannel;
-use crate::session::serve;
+use crate::session::process::{self, Probe};
 use crate::transport::CommandTransport;
+use crate::transport::child::Child;
 use crate::transport::command::IdleCommand;
 
 /// Runs guests in child processes, which are reused. Tools run in this process.
@@ -65,6 +72,12 @@ impl fmt::Debug for ProcessExecutor {
         f.debug_struct("ProcessExecutor").field("command", &self.0.factory.command).finish_non_exhaustive()
     }
 }
+
+/// How long a child takes to answer a probe at most, in milliseconds.
+const PROBE_TIMEOUT: u16 = 30_000;
+
+/// The longest answer to a probe, in bytes.
+const MAX_ANSWER: u64 = 64 << 10;
 
 /// A command that starts a runner on standard input and output.
 ///
@@ -131,11 +144,11 @@ impl RunnerCommand {
     /// # Errors
     /// [`CommandError::NotServed`] in a process that is a runner itself, or [`CommandError::OwnFile`].
     pub fn this_program() -> Result<Self, CommandError> {
-        if serve::is_runner() {
+        if process::is_runner() {
             return Err(CommandError::NotServed); // Otherwise each child would start children of its own.
         }
         let program = env::current_exe().map_err(CommandError::OwnFile)?;
-        Ok(Self::new(program).arg(serve::ARGUMENT))
+        Ok(Self::new(program).arg(process::ARGUMENT))
     }
 
     /// Adds an argument.
@@ -174,12 +187,83 @@ impl RunnerCommand {
         self
     }
 
-    fn spawn(&self) -> io::Result<IdleCommand> {
+    /// Sets whether children may run guests although the system lacks a layer of the [jail](crate::jail). Default: that of
+    /// the program, which is [`Mode::BestEffort`] for `execbox runner` and for
+    /// [`serve_if_runner`](crate::serve_if_runner). [`Executor::self_test`](crate::Executor::self_test) reports what is missing.
+    ///
+    /// Adds the arguments `--jail MODE`: the program must understand them.
+    #[must_use]
+    pub fn jail(self, mode: Mode) -> Self {
+        self.args(["--jail".to_owned(), mode.to_string()])
+    }
+
+    /// Sets the most memory that a child can have, in bytes. Default: 4 GiB for `execbox runner` and for
+    /// [`serve_if_runner`](crate::serve_if_runner).
+    ///
+    /// Adds the arguments `--jail-memory BYTES`: the program must understand them.
+    #[must_use]
+    pub fn jail_memory(self, bytes: u64) -> Self {
+        self.args(["--jail-memory".to_owned(), bytes.to_string()])
+    }
+
+    /// [`jail_memory`](Self::jail_memory) for guests with at most this memory limit: four times as much, for fragmentation
+    /// and for values on their way, and 512 MiB for the runner and a message.
+    #[must_use]
+    pub fn memory_of_guests(self, limit: u64) -> Self {
+        self.jail_memory(limit.saturating_mul(4).saturating_add(512 << 20))
+    }
+
+    fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         command.args(&self.arguments).env_clear().envs(&self.environment).current_dir(&self.directory);
         // In a group of its own: Ctrl-C in a terminal signals this process, which decides about its children.
         command.stderr(Stdio::null()).process_group(0);
-        IdleCommand::spawn(&mut command)
+        command
+    }
+
+    fn spawn(&self) -> io::Result<IdleCommand> {
+        IdleCommand::spawn(&mut self.command())
+    }
+
+    /// Starts children that try what the jail refuses. Blocks.
+    fn check_jail(&self) -> (Option<execbox_jail::Report>, Vec<SelfTestCheck>) {
+        let report =
+            self.probe(Probe::Report).and_then(|answer| Ok(serde_json::from_str::<execbox_jail::Report>(&answer)?));
+        let report = match report {
+            Ok(report) => report,
+            Err(error) => return self_test::no_jail(&format!("the runner does not report its jail: {error}")),
+        };
+        let is_off = report.layers.iter().all(|layer| matches!(layer.status, Status::Off(_)));
+        if is_off {
+            let (_, checks) = self_test::no_jail("the jail is off");
+            return (Some(report), checks);
+        }
+        let refused = |probe| match self.probe(probe) {
+            // The attempt ended the process.
+            Ok(answer) if answer.is_empty() || answer.starts_with(process::REFUSED) => Ok(()),
+            Ok(answer) => Err(answer),
+            Err(error) => Err(error.to_string()),
+        };
+        let checks = vec![
+            SelfTestCheck::new(self_test::FILE_REFUSED, refused(Probe::File)),
+            SelfTestCheck::new(self_test::SOCKET_REFUSED, refused(Probe::Socket)),
+        ];
+        (Some(report), checks)
+    }
+
+    /// Starts a child that makes an attempt instead of serving, and returns what it prints.
+    fn probe(&self, probe: Probe) -> io::Result<String> {
+        let mut command = self.command();
+        let (_child, stdin, stdout) = Child::spawn(command.arg("--probe").arg(probe.name()))?;
+        let mut answer = String::new();
+        let mut stdout = File::from(stdout).take(MAX_ANSWER);
+        let mut ready = [PollFd::new(stdout.get_ref().as_fd(), PollFlags::POLLIN)];
+        if poll(&mut ready, PROBE_TIMEOUT)? == 0 {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        stdout.read_to_string(&mut answer)?;
+        drop(stdin);
+        Ok(answer.trim_end().to_owned())
     }
 }
 
@@ -218,5 +302,13 @@ impl RunnerFactory for RunnerProcesses {
 
     fn deactivate(&self, runner: Self::Busy) -> Option<IdleCommand> {
         runner.into_transport().into_idle()
+    }
+
+    fn check_jail(&self) -> BoxFuture<'_, (Option<execbox_jail::Report>, Vec<SelfTestCheck>)> {
+        let command = self.command.clone();
+        Box::pin(async move {
+            let checking = tokio::task::spawn_blocking(move || command.check_jail());
+            checking.await.unwrap_or_else(|error| self_test::no_jail(&error.to_string()))
+        })
     }
 }

@@ -11,10 +11,12 @@ use execbox_core::contract::stop::Stop;
 use execbox_core::error::{ExecuteError, ExecuteResult};
 use execbox_core::protocol::host::HostOptions;
 use execbox_core::protocol::message::{HostMessage, RunnerMessage};
+use execbox_core::usage::Usage;
 use futures_util::future::{BoxFuture, FutureExt as _};
 use tokio::time::Instant;
 
 use crate::code::{self, CodeExecution, CodeExecutionOptions};
+use crate::executor::self_test::{self, SelfTestReport};
 use crate::executor::{ExecuteRequest, Executor};
 use crate::session::channel::{JsonChannel, MessageChannel};
 use crate::session::module::run_code;
@@ -97,11 +99,11 @@ impl RemoteExecutor {
         let stopped = run.stopped();
         let connecting = tokio::time::timeout(run.limits.timeout, (self.connect)());
         match stopped.run_until_cancelled(connecting).await {
-            None => run.finish_stopped(&Stop::Cancelled(None), None),
-            Some(Err(_elapsed)) => run.finish_stopped(&Stop::TimedOut { stuck: false }, None),
+            None => run.finish_stopped(&Stop::Cancelled(None), Usage::default()),
+            Some(Err(_elapsed)) => run.finish_stopped(&Stop::TimedOut, Usage::default()),
             Some(Ok(Err(error))) => {
                 let failure = Failure::internal(format!("cannot connect to the runner: {}", error.kind()));
-                run.finish(Err(failure), None)
+                run.finish(Err(failure), Usage::default())
             }
             Some(Ok(Ok(transport))) => {
                 let mut link = JsonChannel::new(transport);
@@ -120,8 +122,7 @@ impl RemoteExecutor {
         let mut result = match cancellation.run_until_cancelled(connecting).await {
             None => cancelled(&execution.limits),
             Some(Err(_elapsed)) => {
-                let ExecuteError { code, message, .. } =
-                    Stop::TimedOut { stuck: false }.execute_error(&execution.limits);
+                let ExecuteError { code, message, .. } = Stop::TimedOut.execute_error(&execution.limits);
                 failed(ExecuteError::new(code, format!("{message}: it was still connecting to the runner")))
             }
             // The kind alone: the message of an error may contain paths and addresses of the host.
@@ -162,6 +163,13 @@ impl Executor for RemoteExecutor {
 
     fn dispose(&self) -> BoxFuture<'_, ()> {
         Box::pin(ready(()))
+    }
+
+    fn self_test(&self) -> BoxFuture<'_, SelfTestReport> {
+        Box::pin(async {
+            let (jail, checks) = self_test::no_jail("the runner is remote; run `execbox runner --self-test` there");
+            SelfTestReport { checks: [self_test::check_limits(self).await, checks].concat(), jail }
+        })
     }
 }
 

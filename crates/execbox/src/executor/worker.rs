@@ -3,19 +3,26 @@
 //! A worker is a thread with a [`Runner`], connected by two channels that carry the protocol's messages as values, not as
 //! text. A thread cannot be killed: a worker that does not stop is abandoned and replaced.
 
+use std::future::{Future as _, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 use std::{fmt, io, thread};
 
+use execbox_core::budget::Budget;
 use execbox_core::engine::Engine;
 use execbox_core::language::Language;
 use execbox_core::protocol::line::TooLong;
-use execbox_core::protocol::message::{HostMessage, RunnerMessage};
+use execbox_core::protocol::message::{HostMessage, Message, RunnerMessage};
 use futures_util::future::BoxFuture;
+use futures_util::task::AtomicWaker;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::executor::pooled::{Pooled, PooledBuilder, RunnerFactory, impl_executor};
+use crate::executor::self_test::{self, SelfTestCheck};
 use crate::session::channel::{Inbound, MessageChannel};
+use crate::session::parts::NeedsOwnProcess;
 use crate::session::runner::Runner;
 
 /// Runs guests on worker threads, which are reused. Tools run on the caller's runtime, which no guest blocks.
@@ -31,7 +38,7 @@ use crate::session::runner::Runner;
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let pool = PoolOptions { max_size: 2, ..PoolOptions::for_cores(2) };
-/// let executor = WorkerExecutor::builder(Runner::new()?).pool(pool).build();
+/// let executor = WorkerExecutor::builder(Runner::new()?)?.pool(pool).build();
 /// # Ok(())
 /// # }
 /// ```
@@ -45,16 +52,26 @@ impl WorkerExecutor {
     /// The engine does not load.
     #[cfg(feature = "standard")]
     pub fn new() -> Result<Self, execbox_quickjs::LoadError> {
-        Ok(Self::builder(Runner::new()?).build())
+        Ok(Self::of(Runner::new()?).build())
     }
 
     /// Creates an executor with another engine and language, and the default pool.
-    pub fn with_engine(engine: Arc<dyn Engine>, language: Arc<dyn Language>) -> Self {
-        Self::builder(Runner::with_engine(engine, language)).build()
+    ///
+    /// # Errors
+    /// A guest of the engine can end the process.
+    pub fn with_engine(engine: Arc<dyn Engine>, language: Arc<dyn Language>) -> Result<Self, NeedsOwnProcess> {
+        Ok(Self::builder(Runner::with_engine(engine, language))?.build())
     }
 
     /// Builds an executor whose workers execute requests with that runner.
-    pub fn builder(runner: Runner) -> PooledBuilder<Self> {
+    ///
+    /// # Errors
+    /// A guest of the runner's engine can end the process.
+    pub fn builder(runner: Runner) -> Result<PooledBuilder<Self>, NeedsOwnProcess> {
+        runner.parts.check_in_process().map(|()| Self::of(runner))
+    }
+
+    fn of(runner: Runner) -> PooledBuilder<Self> {
         PooledBuilder::new(|settings| Self(Pooled::new(WorkerThreads { runner }, settings)))
     }
 }
@@ -98,42 +115,126 @@ impl RunnerFactory for WorkerThreads {
     fn deactivate(&self, runner: Self::Busy) -> Option<Self::Idle> {
         runner.receiver.is_empty().then_some(runner)
     }
+
+    fn check_jail(&self) -> BoxFuture<'_, (Option<execbox_jail::Report>, Vec<SelfTestCheck>)> {
+        Box::pin(std::future::ready(self_test::no_jail("guests run in this process")))
+    }
 }
 
 /// One end of a channel within this process.
 struct Channel<Out, In> {
     sender: UnboundedSender<Out>,
     receiver: UnboundedReceiver<In>,
+    /// How many messages were in the queue when this was last asked.
+    known: usize,
+    /// What this end sent and the other one has not received.
+    sent: Arc<Queued>,
+    /// What the other end sent.
+    received: Arc<Queued>,
+}
+
+/// How many bytes of messages may be on the way before they count as unsent.
+const MAX_IN_TRANSIT: usize = 1 << 20;
+
+/// The messages of one direction that are not received.
+#[derive(Default)]
+struct Queued {
+    bytes: AtomicUsize,
+    /// The task that waits for them to be received.
+    sender: AtomicWaker,
 }
 
 /// Both ends.
 fn channel<A, B>() -> (Channel<A, B>, Channel<B, A>) {
     let (ask, asked) = unbounded_channel();
     let (answer, answered) = unbounded_channel();
-    (Channel { sender: ask, receiver: answered }, Channel { sender: answer, receiver: asked })
+    let (asking, answering) = (Arc::<Queued>::default(), Arc::<Queued>::default());
+    let here = Channel {
+        sender: ask,
+        receiver: answered,
+        known: 0,
+        sent: Arc::clone(&asking),
+        received: Arc::clone(&answering),
+    };
+    (here, Channel { sender: answer, receiver: asked, known: 0, sent: answering, received: asking })
 }
 
-impl<Out: Send, In: Send> MessageChannel<Out, In> for Channel<Out, In> {
+impl<Out, In> Drop for Channel<Out, In> {
+    /// What the other end has sent will never be received: it must not wait for that.
+    fn drop(&mut self) {
+        self.receiver.close();
+        self.received.sender.wake();
+    }
+}
+
+impl<Out: Message + Send, In: Message + Send> MessageChannel<Out, In> for Channel<Out, In> {
     fn send(&mut self, message: Out) -> Result<(), (Out, TooLong)> {
+        self.sent.bytes.fetch_add(message.cost(), Ordering::AcqRel);
         // If the other end is gone, `poll_receive` reports it.
         let _ = self.sender.send(message);
         Ok(())
     }
 
-    fn poll_flush(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.sent.sender.register(cx.waker());
+        match self.unsent() {
+            0 => Poll::Ready(Ok(())),
+            _ if self.sender.is_closed() => Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
+            _ => Poll::Pending,
+        }
     }
 
     fn poll_close(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
 
-    /// Messages wait in this process's memory, bounded by the guest's memory limit.
+    /// As much as fits into a pipe's buffer counts as sent.
     fn unsent(&self) -> usize {
-        0
+        let queued = self.sent.bytes.load(Ordering::Acquire);
+        if queued > MAX_IN_TRANSIT { queued } else { 0 }
     }
 
-    fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<Inbound<In>>>> {
-        Poll::Ready(Ok(ready!(self.receiver.poll_recv(cx)).map(Inbound::Message)))
+    fn poll_receive(&mut self, cx: &mut Context<'_>, _: &Budget) -> Poll<io::Result<Option<Inbound<In>>>> {
+        self.known = 0;
+        // Drivers yield after a slice of time. Tokio would yield after a number of messages, with messages in the queue.
+        let receiving = poll_fn(|cx| self.receiver.poll_recv(cx));
+        let message = ready!(pin!(tokio::task::unconstrained(receiving)).poll(cx));
+        if let Some(message) = &message {
+            self.received.bytes.fetch_sub(message.cost(), Ordering::AcqRel);
+            self.received.sender.wake();
+        }
+        Poll::Ready(Ok(message.map(Inbound::Message)))
+    }
+
+    fn receive_now(&mut self) -> Option<bool> {
+        let known = std::mem::replace(&mut self.known, self.receiver.len());
+        Some(self.known > known)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use execbox_core::engine::{FunctionId, Notification};
+    use execbox_core::protocol::CodeNotify;
+    use execbox_core::value::Value;
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    /// Threads of workers that were given up waited for ever for their messages to be received.
+    #[test]
+    fn flushing_ends_when_the_other_end_is_dropped() {
+        let (here, mut there) = channel::<HostMessage, RunnerMessage>();
+        let args = Value::from_bytes(vec![0; MAX_IN_TRANSIT]);
+        let notification = Notification { function: FunctionId(0), args };
+        let message = CodeNotify { id: "run".to_owned(), notification };
+        there.send(RunnerMessage::CodeNotify(message)).unwrap();
+        let mut flushing = Box::pin(poll_fn(|cx| there.poll_flush(cx)));
+        assert!(flushing.as_mut().now_or_never().is_none(), "it waits for the other end");
+        drop(here);
+        let flushed = flushing.now_or_never().expect("nothing is to be waited for");
+        assert_eq!(flushed.unwrap_err().kind(), io::ErrorKind::BrokenPipe);
     }
 }

@@ -5,6 +5,7 @@
 //! ```text
 //! === the title
 //! options: {"execute": {"fn": "scan"}}     options as data (§3), if any; values in tagged JSON
+//! limits: {"maxCalls": 2}                  limits that differ from the default, if any
 //! host: fs, terminate                      functions and values of `host.rs`, if any
 //! result: tagged JSON | undefined          the value of the selected export …
 //! status: link_error                       … or another status (default with `error:`: `error`)
@@ -14,6 +15,7 @@
 //! reports: [tagged JSON, …]                what was reported, if it matters
 //! logs: [["LEVEL", [argument, …]], …]      what the console captured, if it matters
 //! calls: [["FUNCTION", [argument, …]], …]  what reached the host, if it matters
+//! usage: {"calls": 2}                      a part of the usage, if it matters
 //! ---
 //! the entry's source
 //! --- ./lib/math.js
@@ -22,15 +24,16 @@
 //! the entry of a further run with the same options; the expectations apply to the last run
 //! ```
 //!
-//! A line that begins with two spaces continues the one above it.
+//! A line that begins with two spaces continues the one above it. A field `KEY on ENGINE` replaces `KEY` on that engine, and
+//! `error on …` replaces `result`.
 
 use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use execbox::Executor;
 use execbox::code::{CodeExecutionOptions, CodeExecutionResult, Status};
+use execbox::{Executor, Limits};
 use execbox_testkit::cases::{self, CaseFile};
 use serde_json::{Value as Json, json};
 
@@ -47,6 +50,7 @@ pub(crate) struct Case {
     pub(crate) name: String,
     pub(crate) file: String,
     options: Json,
+    limits: Json,
     grants: Vec<String>,
     expected: Expected,
     /// The entry of each run. The runs follow one another.
@@ -66,23 +70,29 @@ struct Expected {
     reports: Option<Json>,
     logs: Option<Json>,
     calls: Option<Json>,
+    usage: Option<Json>,
 }
 
-/// All cases of a folder.
-pub(crate) fn cases(folder: &str) -> Vec<Arc<Case>> {
+/// All cases of a folder, on an engine.
+pub(crate) fn cases(folder: &str, engine: &str) -> Vec<Arc<Case>> {
     let files = CaseFile::read_all(Path::new(env!("CARGO_MANIFEST_DIR")).join(folder));
-    files.iter().flat_map(|file| file.cases.iter().map(|case| Arc::new(Case::parse(file.name(), case)))).collect()
+    files
+        .iter()
+        .flat_map(|file| file.cases.iter().map(|case| Arc::new(Case::parse(file.name(), case, engine))))
+        .collect()
 }
 
 impl Case {
-    fn parse(file: &str, text: &cases::Case) -> Self {
+    fn parse(file: &str, text: &cases::Case, engine: &str) -> Self {
         let name = format!("{file}: {}", text.title);
-        let (mut options, mut grants, mut expected) = (json!({}), Vec::new(), Expected::default());
-        for (key, value) in text.fields() {
+        let (mut options, mut limits, mut grants) = (json!({}), json!({}), Vec::new());
+        let mut expected = Expected::default();
+        for (key, value) in text.fields_on(engine) {
             let json =
                 || serde_json::from_str::<Json>(&value).unwrap_or_else(|error| panic!("{name}: {value}: {error}"));
             match key.as_str() {
                 "options" => options = json(),
+                "limits" => limits = json(),
                 "host" => grants = value.split(", ").map(str::to_owned).collect(),
                 "result" => {
                     expected.result = Some(if value == "undefined" { value } else { json().to_string() });
@@ -97,13 +107,14 @@ impl Case {
                 "reports" => expected.reports = Some(json()),
                 "logs" => expected.logs = Some(json()),
                 "calls" => expected.calls = Some(json()),
+                "usage" => expected.usage = Some(json()),
                 _ => panic!("{name}: no such key: {key}"),
             }
         }
         let (runs, modules): (Vec<_>, Vec<_>) =
             text.sections.iter().cloned().partition(|(name, _)| name.is_empty() || name == "then");
         let runs = runs.into_iter().map(|(_, source)| source).collect();
-        Self { name, file: file.to_owned(), options, grants, expected, runs, modules }
+        Self { name, file: file.to_owned(), options, limits, grants, expected, runs, modules }
     }
 
     /// Returns the result of the last run and the calls that reached the host.
@@ -127,7 +138,10 @@ impl Case {
         let cap = capped.map_or(CAP, |capped| Duration::from_millis(capped.as_u64().unwrap()));
         let options =
             CodeExecutionOptions::from_json(&options).unwrap_or_else(|error| panic!("{}: {error}", self.name));
-        let options = self.grants.iter().fold(options.timeout(cap), |options, name| host.grant(name, options));
+        let base = Limits { timeout: cap, ..CodeExecutionOptions::default_limits() };
+        let has_limits = self.limits.as_object().is_some_and(|limits| !limits.is_empty());
+        let options = if has_limits { options.limits(cases::limits(&self.limits, base)) } else { options.timeout(cap) };
+        let options = self.grants.iter().fold(options, |options, name| host.grant(name, options));
         self.modules.iter().fold(options, |options, (specifier, source)| options.module(specifier, source))
     }
 
@@ -187,6 +201,11 @@ impl Expected {
             if expected.is_some_and(|expected| expected != actual) {
                 let _ = write!(differences, "\n  {what} {actual}");
             }
+        }
+        let usage = &json["usage"];
+        let is_part = |expected: &Json| expected.as_object().unwrap().iter().all(|(key, value)| usage[key] == *value);
+        if !self.usage.as_ref().is_none_or(is_part) {
+            let _ = write!(differences, "\n  used {usage}");
         }
         differences
     }

@@ -419,7 +419,7 @@ fn measured(executor: &Arc<dyn Executor>) {
         let result = executor.run_code(source, options().global("wait", wait)).await;
         assert_eq!(result.status, Status::Success);
         assert!(result.duration >= Duration::from_millis(30), "{:?}", result.duration);
-        let used = result.memory_used_bytes.expect("the engine measures memory");
+        let used = result.usage.peak_memory_bytes.expect("the engine measures memory");
         assert!((1 << 20..16 << 20).contains(&used), "{used} bytes");
     });
 }

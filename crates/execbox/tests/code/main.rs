@@ -28,21 +28,25 @@ type Test = fn(&Arc<dyn Executor>);
 fn main() {
     execbox::serve_if_runner();
     let executors = executors::all();
-    let cases = cases::cases("tests/code");
-    let failures = cases::cases("tests/code/failures");
     let tests = [handle::TESTS, values::TESTS].concat();
     let mut trials = options::trials();
     for named in executors.iter().filter(|named| named.accepts == Accepts::JavaScript) {
-        trials.extend(cases.iter().map(|case| {
-            let case = Arc::clone(case);
-            trial(named, &case.name.clone(), move |executor| case.check(executor))
-        }));
+        let engine = named.engine;
+        trials.extend(
+            cases::cases("tests/code", engine)
+                .into_iter()
+                .map(|case| trial(named, &case.name.clone(), move |executor| case.check(executor))),
+        );
+        let failures = cases::cases("tests/code/failures", engine);
         trials.extend(failures::files(&failures).into_iter().map(|(file, cases)| {
-            trial(named, &format!("failures: {file}"), move |executor| failures::check(executor, &file, &cases))
+            let name = format!("failures: {file}");
+            trial(named, &name, move |executor| failures::check(executor, engine, &file, &cases))
         }));
         trials.extend(tests.iter().map(|(name, test)| trial(named, name, *test)));
     }
-    libtest_mimic::run(&Arguments::from_args(), trials).exit();
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads.get_or_insert(execbox_testkit::threads(4));
+    libtest_mimic::run(&arguments, trials).exit();
 }
 
 fn trial(named: &NamedExecutor, name: &str, test: impl FnOnce(&Arc<dyn Executor>) + Send + 'static) -> Trial {

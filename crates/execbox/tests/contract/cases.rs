@@ -11,10 +11,13 @@
 //! logs: ["…"]                       the log, if it matters
 //! calls: [["tool", JSON], …]        the calls that reached the host, if they matter
 //! limits: {"maxLogLines": 2}        limits that differ from the default
+//! usage: {"calls": 2}               a part of the usage, if it matters
 //! moves: log log hi | return 1      the same program for the scripted engine, if it can express it
 //! ---
 //! the program
 //! ```
+//!
+//! A field `KEY on ENGINE` replaces `KEY` on that engine, and `error on …` replaces `result`.
 
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
@@ -34,21 +37,22 @@ pub(crate) struct Case {
     at: Option<String>,
     logs: Option<Json>,
     calls: Option<Json>,
+    usage: Option<Json>,
     pub(crate) limits: Limits,
     pub(crate) moves: Option<String>,
     pub(crate) code: String,
 }
 
-/// All cases. Their names are `FILE: TITLE`.
-pub(crate) fn cases() -> Vec<Case> {
+/// All cases on an engine. Their names are `FILE: TITLE`.
+pub(crate) fn cases(engine: &str) -> Vec<Case> {
     let files = CaseFile::read_all(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/contract"));
-    files.iter().flat_map(|file| file.cases.iter().map(|case| parse(file.name(), case))).collect()
+    files.iter().flat_map(|file| file.cases.iter().map(|case| parse(file.name(), case, engine))).collect()
 }
 
-fn parse(section: &str, text: &cases::Case) -> Case {
+fn parse(section: &str, text: &cases::Case, engine: &str) -> Case {
     let name = format!("{section}: {}", text.title);
     let mut case = Case { name, code: text.body().to_owned(), ..Case::default() };
-    for (key, value) in text.fields() {
+    for (key, value) in text.fields_on(engine) {
         let json =
             || serde_json::from_str::<Json>(&value).unwrap_or_else(|error| panic!("{}: {value}: {error}", case.name));
         match key.as_str() {
@@ -58,29 +62,14 @@ fn parse(section: &str, text: &cases::Case) -> Case {
             "at" => case.at = Some(value),
             "logs" => case.logs = Some(json()),
             "calls" => case.calls = Some(json()),
-            "limits" => case.limits = limits(&json()),
+            "limits" => case.limits = cases::limits(&json(), generous_limits()),
+            "usage" => case.usage = Some(json()),
             "moves" => case.moves = Some(value.replace(" | ", "\n")),
             _ => panic!("{}: no such key: {key}", case.name),
         }
     }
     assert!(case.result.is_some() != case.error.is_some(), "{}: a result or an error", case.name);
     case
-}
-
-fn limits(json: &Json) -> Limits {
-    let mut limits = generous_limits();
-    for (key, value) in json.as_object().unwrap() {
-        let value = value.as_u64().unwrap();
-        let count = || usize::try_from(value).unwrap();
-        match key.as_str() {
-            "timeoutMs" => limits.timeout = Duration::from_millis(value),
-            "memoryLimitBytes" => limits.memory_bytes = value,
-            "maxLogLines" => limits.max_log_lines = count(),
-            "maxLogChars" => limits.max_log_chars = count(),
-            _ => panic!("no such limit: {key}"),
-        }
-    }
-    limits
 }
 
 /// The default limits with a timeout that no terminating program here reaches on a busy machine.
@@ -176,6 +165,11 @@ pub(crate) fn check(case: &Case, result: &ExecuteResult, calls: &Calls) -> Resul
     let calls = json!(*calls.lock().unwrap());
     if case.calls.as_ref().is_some_and(|expected| *expected != calls) {
         let _ = write!(differences, "\n  called {calls}");
+    }
+    let usage = serde_json::to_value(result.usage).unwrap();
+    let is_part = |expected: &Json| expected.as_object().unwrap().iter().all(|(key, value)| usage[key] == *value);
+    if !case.usage.as_ref().is_none_or(is_part) {
+        let _ = write!(differences, "\n  used {usage}");
     }
     if differences.is_empty() { Ok(()) } else { Err(format!("{}{differences}", case.name)) }
 }

@@ -1,6 +1,12 @@
-//! The executors under test: every kind, with QuickJS and with the scripted engine.
+//! The executors under test: every kind, with QuickJS and with the scripted engine; or child processes of another runner.
+//!
+//! The environment variable `EXECBOX_TEST_RUNNER` names the command of that runner: its program and arguments, with spaces in
+//! between. A path is relative to the repository. Of a runner with `--engine NAME`, the tests expect what cases say
+//! of that engine, and otherwise what they say of QuickJS. For example, `EXECBOX_TEST_RUNNER='target/debug/execbox runner --engine v8'`.
 
-use std::path::PathBuf;
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::{Arc, LazyLock};
 
 use execbox::transport::{Address, CommandTransport, Listener, Socket, StreamTransport};
@@ -27,29 +33,58 @@ pub(crate) enum Accepts {
 #[derive(Clone)]
 pub(crate) struct NamedExecutor {
     pub(crate) name: &'static str,
+    pub(crate) engine: &'static str,
     pub(crate) accepts: Accepts,
     pub(crate) executor: Arc<dyn Executor>,
 }
 
 pub(crate) fn all() -> Vec<NamedExecutor> {
     let _runtime = RUNTIME.enter();
+    if let Ok(command) = env::var("EXECBOX_TEST_RUNNER") {
+        return other_runner(&command);
+    }
     let runner = || Runner::new().unwrap();
     let scripted = || Runner::with_engine(Arc::new(Scripted), Arc::new(Moves));
-    let javascript = |name, executor| NamedExecutor { name, accepts: Accepts::JavaScript, executor };
-    let moves = |name, executor| NamedExecutor { name, accepts: Accepts::Moves, executor };
+    let javascript = |name, executor| NamedExecutor { name, engine: QUICKJS, accepts: Accepts::JavaScript, executor };
+    let moves = |name, executor| NamedExecutor { name, engine: "scripted", accepts: Accepts::Moves, executor };
     vec![
         javascript("inline", Arc::new(InlineExecutor::new().unwrap())),
-        javascript("worker", Arc::new(WorkerExecutor::builder(Runner::new().unwrap()).pool(two()).build())),
+        javascript("worker", Arc::new(WorkerExecutor::builder(Runner::new().unwrap()).unwrap().pool(two()).build())),
         javascript("process", Arc::new(ProcessExecutor::builder(this_program()).pool(two()).build())),
         javascript("pipe", Arc::new(narrow_pipe(runner()))),
         javascript("stdio", Arc::new(RemoteExecutor::new(child))),
         javascript("tcp", Arc::new(listening(&"tcp:127.0.0.1:0".parse().unwrap()))),
         javascript("unix", Arc::new(listening(&Socket::Unix(socket_path()).into()))),
         javascript("websocket", Arc::new(listening(&"ws://127.0.0.1:0".parse().unwrap()))),
-        moves("scripted-inline", Arc::new(InlineExecutor::with_engine(Arc::new(Scripted), Arc::new(Moves)))),
-        moves("scripted-thread", Arc::new(InlineExecutor::with_engine(bound_to_a_thread(), Arc::new(Moves)))),
-        moves("scripted-worker", Arc::new(WorkerExecutor::with_engine(bound_to_a_thread(), Arc::new(Moves)))),
+        moves("scripted-inline", Arc::new(InlineExecutor::with_engine(Arc::new(Scripted), Arc::new(Moves)).unwrap())),
+        moves("scripted-thread", Arc::new(InlineExecutor::with_engine(bound_to_a_thread(), Arc::new(Moves)).unwrap())),
+        moves("scripted-worker", Arc::new(WorkerExecutor::with_engine(bound_to_a_thread(), Arc::new(Moves)).unwrap())),
         moves("scripted-pipe", Arc::new(narrow_pipe(scripted()))),
+    ]
+}
+
+const QUICKJS: &str = "quickjs";
+
+/// Child processes of a runner that is not this program.
+fn other_runner(command: &str) -> Vec<NamedExecutor> {
+    let words: Vec<&'static str> = command.to_owned().leak().split_whitespace().collect();
+    let (program, arguments) = words.split_first().expect("EXECBOX_TEST_RUNNER has a program");
+    let program = match program.contains('/') {
+        true => Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(program),
+        false => PathBuf::from(program),
+    };
+    let engine = words.windows(2).find(|words| words[0] == "--engine").map_or(QUICKJS, |words| words[1]);
+    let javascript = |name, executor| NamedExecutor { name, engine, accepts: Accepts::JavaScript, executor };
+    let environment: Vec<_> = env::vars_os().filter(|(name, _)| name != "EXECBOX_TEST_RUNNER").collect();
+    let reused = RunnerCommand::new(&program).args(arguments).envs(environment);
+    let arguments = arguments.to_vec();
+    let fresh = move || {
+        let spawned = CommandTransport::spawn(Command::new(&program).args(&arguments));
+        async { spawned }
+    };
+    vec![
+        javascript("process", Arc::new(ProcessExecutor::builder(reused).pool(two()).build())),
+        javascript("stdio", Arc::new(RemoteExecutor::new(fresh))),
     ]
 }
 
@@ -67,7 +102,7 @@ fn this_program() -> RunnerCommand {
 }
 
 async fn child() -> std::io::Result<CommandTransport> {
-    CommandTransport::spawn(std::process::Command::new(std::env::current_exe()?).arg("execbox-runner"))
+    CommandTransport::spawn(Command::new(env::current_exe()?).arg("execbox-runner"))
 }
 
 /// A runner behind an in-memory pipe that is smaller than any message.
@@ -88,10 +123,10 @@ fn narrow_pipe(runner: Runner) -> RemoteExecutor {
 fn listening(address: &Address) -> RemoteExecutor {
     let listener = RUNTIME.block_on(Listener::bind(address, None)).unwrap();
     let address = listener.address().clone();
-    RUNTIME.spawn(async move { Runner::new().unwrap().listen(listener, 100).await });
+    RUNTIME.spawn(async move { Runner::new().unwrap().listen(listener, execbox::ListenOptions::default()).await });
     RemoteExecutor::with_address(address, None)
 }
 
 fn socket_path() -> PathBuf {
-    std::env::temp_dir().join(format!("execbox-contract-{}.sock", std::process::id()))
+    env::temp_dir().join(format!("execbox-contract-{}.sock", std::process::id()))
 }

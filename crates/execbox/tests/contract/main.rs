@@ -1,9 +1,10 @@
 //! The script contract on every executor: the cases in `*.cases`, one file per section of
-//! the runner specification, and in `time.rs` tests that need a clock or a special host.
+//! the runner specification, in `time.rs` tests that need a clock or a special host, and in `approvals.rs` those of policies.
 //!
 //! Each case is a separate test on each executor: `cargo test --test contract -- worker` runs those of
 //! the worker executor.
 
+mod approvals;
 mod cases;
 mod executors;
 mod time;
@@ -18,13 +19,15 @@ fn main() {
     execbox::serve_if_runner();
     let executors = executors::all();
     let mut trials = time::trials(&executors);
-    let cases = cases::cases();
+    trials.extend(approvals::trials(&executors));
     for named in &executors {
         let before = trials.len();
-        trials.extend(cases.iter().filter_map(|case| trial(named, case)));
+        trials.extend(cases::cases(named.engine).iter().filter_map(|case| trial(named, case)));
         assert!(trials.len() - before >= 10, "too few cases for {}", named.name);
     }
-    libtest_mimic::run(&Arguments::from_args(), trials).exit();
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads.get_or_insert(execbox_testkit::threads(4));
+    libtest_mimic::run(&arguments, trials).exit();
 }
 
 fn trial(named: &NamedExecutor, case: &Case) -> Option<Trial> {

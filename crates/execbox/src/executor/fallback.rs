@@ -1,0 +1,228 @@
+//! The fallback executor: a program that computes for long before its first call is started again on another executor.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use execbox_core::contract::stop::Stop;
+use execbox_core::error::{ErrorCode, ExecuteError, ExecuteResult};
+use execbox_core::program::Limits;
+use execbox_core::usage::Usage;
+use futures_util::future::{BoxFuture, try_join};
+
+use crate::code::{CodeExecution, CodeExecutionOptions, Status};
+use crate::executor::self_test::SelfTestReport;
+use crate::executor::{ExecuteRequest, Executor};
+
+/// Runs each program on a first executor, and on a second one if it turns out to compute for long.
+///
+/// A program that has computed for the [budget](Self::budget) before its first call is stopped and started again on the second
+/// executor, in the time that is left. It has had no effect: no tool or host function was called, nothing was reported, and its
+/// log lines are shown only when it makes a call or ends. A program that makes a call within the budget stays where it is, however
+/// long it computes afterwards.
+///
+/// For programs of which few compute: the first executor starts at once, such as one with QuickJS, and the second one computes
+/// fast, such as a [`ProcessExecutor`](crate::ProcessExecutor) whose runner has V8. A program that is started again sees another
+/// time and other random numbers.
+///
+/// Limits hold for both attempts together, and the usage is that of both. Runs ([`run_code`](Executor::run_code)) to which the host
+/// has given promises are not started again. The first executor must support the limit
+/// [`cpu_time_before_calls`](Limits::cpu_time_before_calls): on a runner that does not, programs stay there.
+#[derive(Clone)]
+pub struct FallbackExecutor {
+    first: Arc<dyn Executor>,
+    second: Arc<dyn Executor>,
+    budget: Duration,
+}
+
+impl FallbackExecutor {
+    /// Creates an executor with a budget of 250 ms.
+    pub fn new(first: Arc<dyn Executor>, second: Arc<dyn Executor>) -> Self {
+        Self { first, second, budget: Duration::from_millis(250) }
+    }
+
+    /// Sets how much CPU time a program has on the first executor before its first call.
+    #[must_use]
+    pub fn budget(self, budget: Duration) -> Self {
+        Self { budget, ..self }
+    }
+
+    async fn run(&self, mut request: ExecuteRequest) -> ExecuteResult {
+        let Some(plan) = Plan::new(&request.limits, self.budget) else { return self.first.execute(request).await };
+        let cancellation = request.cancellation.get_or_insert_default().clone();
+        let mut attempt = request.clone().limits(plan.first);
+        let held = request.on_log.clone().map(Held::new);
+        if let Some(held) = held.clone() {
+            let on_call = attempt.calls.on_call.take();
+            let release = Arc::clone(&held);
+            attempt = attempt.on_log(move |line| held.add(line)).on_call(move |call| {
+                release.release();
+                if let Some(on_call) = &on_call {
+                    on_call(call);
+                }
+            });
+        }
+        let first = self.first.execute(attempt).await;
+        let is_timeout = first.error().is_some_and(|error| error.code == ErrorCode::Timeout);
+        let limits = plan.second(&first.usage, first.duration);
+        let Some(limits) = limits.filter(|_| is_timeout && !cancellation.is_cancelled()) else {
+            if let Some(held) = held {
+                held.release();
+            }
+            return first;
+        };
+        let mut second = self.second.execute(request.limits(limits)).await;
+        second.usage = together(&first.usage, second.usage);
+        second.duration += first.duration;
+        if let Err(error) = &mut second.outcome {
+            let message = |limits| Stop::TimedOut.execute_error(limits).message;
+            error.message = with_beginning(&error.message, &message(&limits), message(&plan.limits));
+        }
+        second
+    }
+}
+
+/// The limits of both attempts.
+#[derive(Clone, Copy)]
+struct Plan {
+    /// Those of the caller.
+    limits: Limits,
+    /// Those of the first attempt.
+    first: Limits,
+    budget: Duration,
+}
+
+impl Plan {
+    /// `None` if the budget does not end a program earlier than its limits.
+    fn new(limits: &Limits, budget: Duration) -> Option<Self> {
+        let own = limits.cpu_time_at_first().into_iter().chain([limits.timeout]).min();
+        let first = Limits { cpu_time_before_calls: Some(budget), ..*limits };
+        own.is_some_and(|own| own > budget).then_some(Self { limits: *limits, first, budget })
+    }
+
+    /// The limits of the second attempt; `None` if the first one has not ended because of the budget, or nothing is left.
+    fn second(&self, usage: &Usage, duration: Duration) -> Option<Limits> {
+        let used = usage.cpu_time.filter(|used| *used > self.budget && !usage.has_effects())?;
+        let left = |limit: Duration, used| limit.checked_sub(used).filter(|left| !left.is_zero());
+        let option = |limit: Option<Duration>| limit.map_or(Some(None), |limit| left(limit, used).map(Some));
+        Some(Limits {
+            timeout: left(self.limits.timeout, duration)?,
+            cpu_time: option(self.limits.cpu_time)?,
+            cpu_time_before_calls: option(self.limits.cpu_time_before_calls)?,
+            ..self.limits
+        })
+    }
+}
+
+/// The usage of both attempts. Only the second one had effects.
+fn together(first: &Usage, second: Usage) -> Usage {
+    let sum = |first: Option<Duration>, second: Option<Duration>| {
+        first.into_iter().chain(second).reduce(Duration::saturating_add)
+    };
+    Usage {
+        cpu_time: sum(first.cpu_time, second.cpu_time),
+        host_wait: sum(first.host_wait, second.host_wait),
+        peak_memory_bytes: first.peak_memory_bytes.max(second.peak_memory_bytes),
+        peak_host_memory_bytes: first.peak_host_memory_bytes.max(second.peak_host_memory_bytes),
+        ..second
+    }
+}
+
+/// The message of a timeout names the time that the caller gave, not what was left of it.
+fn with_beginning(message: &str, beginning: &str, replacement: String) -> String {
+    match message.strip_prefix(beginning) {
+        Some(rest) => replacement + rest,
+        None => message.to_owned(),
+    }
+}
+
+/// Log lines that are held back until it is certain that their attempt is the last one.
+struct Held<T> {
+    sink: Arc<dyn Fn(&T) + Send + Sync>,
+    /// `None` after they were released.
+    lines: Mutex<Option<Vec<T>>>,
+}
+
+impl<T: Clone> Held<T> {
+    fn new(sink: Arc<dyn Fn(&T) + Send + Sync>) -> Arc<Self> {
+        Arc::new(Self { sink, lines: Mutex::new(Some(Vec::new())) })
+    }
+
+    fn add(&self, line: &T) {
+        if let Some(lines) = &mut *self.lines.lock().unwrap_or_else(PoisonError::into_inner) {
+            lines.push(line.clone());
+            return;
+        }
+        (self.sink)(line);
+    }
+
+    /// Shows the lines, and every later one at once.
+    fn release(&self) {
+        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner).take();
+        for line in lines.iter().flatten() {
+            (self.sink)(line);
+        }
+    }
+}
+
+impl Executor for FallbackExecutor {
+    fn execute(&self, request: ExecuteRequest) -> BoxFuture<'_, ExecuteResult> {
+        Box::pin(self.run(request))
+    }
+
+    fn run_code(&self, source: &str, options: CodeExecutionOptions) -> CodeExecution {
+        let plan = Plan::new(options.limits_ref(), self.budget);
+        let (Some(plan), Some(attempt)) = (plan, options.try_clone()) else {
+            return self.first.run_code(source, options);
+        };
+        let (executors, source) = (self.clone(), source.to_owned());
+        CodeExecution::relay(plan.limits, async move |relay| {
+            let mut attempt = attempt.limits(plan.first);
+            let held = attempt.log_sink().map(Held::new);
+            if let Some(held) = held.clone() {
+                let release = Arc::clone(&held);
+                attempt = attempt.watched(move |line| held.add(line), move || release.release());
+            }
+            let first = relay.run(|| executors.first.run_code(&source, attempt)).await;
+            let is_stopped = first.status == Status::Terminated && !relay.is_terminated();
+            let Some(limits) = plan.second(&first.usage, first.duration).filter(|_| is_stopped) else {
+                if let Some(held) = held {
+                    held.release();
+                }
+                return first;
+            };
+            let mut second = relay.run(|| executors.second.run_code(&source, options.limits(limits))).await;
+            second.usage = together(&first.usage, second.usage);
+            second.duration += first.duration;
+            if let Some(error) = &mut second.error {
+                let message = |limits| Stop::TimedOut.failure(limits).error.message;
+                error.message = with_beginning(&error.message, &message(&limits), message(&plan.limits));
+            }
+            second
+        })
+    }
+
+    fn prewarm(&self, count: usize) -> BoxFuture<'_, Result<(), ExecuteError>> {
+        Box::pin(async move { try_join(self.first.prewarm(count), self.second.prewarm(count)).await.map(drop) })
+    }
+
+    fn dispose(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {
+            tokio::join!(self.first.dispose(), self.second.dispose());
+        })
+    }
+
+    /// Tests both executors. The jail is that of the second one.
+    fn self_test(&self) -> BoxFuture<'_, SelfTestReport> {
+        Box::pin(async {
+            let (first, second) = (self.first.self_test().await, self.second.self_test().await);
+            SelfTestReport { checks: [first.checks, second.checks].concat(), jail: second.jail }
+        })
+    }
+}
+
+impl fmt::Debug for FallbackExecutor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FallbackExecutor").field("budget", &self.budget).finish_non_exhaustive()
+    }
+}

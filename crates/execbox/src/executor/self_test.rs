@@ -1,0 +1,112 @@
+//! Self-tests: whether an executor can enforce the limits that it is asked for.
+
+use std::time::Duration;
+
+use execbox_core::error::{ErrorCode, ExecuteResult};
+use execbox_core::program::Limits;
+use serde_json::json;
+
+use crate::executor::{ExecuteRequest, Executor};
+
+/// What [`Executor::self_test`] found.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[must_use = "a limit that does not work must be reported"]
+pub struct SelfTestReport {
+    /// The attempts, in the order in which they were made.
+    pub checks: Vec<SelfTestCheck>,
+    /// How the processes of guests are locked. `None` if guests run in this process, or where this process cannot see it.
+    pub jail: Option<execbox_jail::Report>,
+}
+
+/// One attempt.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct SelfTestCheck {
+    /// What must hold: `a loop is stopped`.
+    pub check: &'static str,
+    /// Whether it does.
+    #[serde(flatten)]
+    pub outcome: CheckOutcome,
+}
+
+/// Whether something holds.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case", tag = "outcome", content = "reason")]
+pub enum CheckOutcome {
+    /// It does.
+    Passed,
+    /// It does not: what happened instead.
+    Failed(String),
+    /// It was not tried: the reason.
+    Skipped(String),
+}
+
+impl SelfTestReport {
+    /// The checks that failed, with what happened instead.
+    pub fn failures(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        self.checks.iter().filter_map(|check| match &check.outcome {
+            CheckOutcome::Failed(reason) => Some((check.check, reason.as_str())),
+            CheckOutcome::Passed | CheckOutcome::Skipped(_) => None,
+        })
+    }
+}
+
+impl SelfTestCheck {
+    pub(crate) fn new(check: &'static str, outcome: Result<(), String>) -> Self {
+        Self { check, outcome: outcome.map_or_else(CheckOutcome::Failed, |()| CheckOutcome::Passed) }
+    }
+}
+
+pub(crate) const FILE_REFUSED: &str = "the jail refuses a file";
+pub(crate) const SOCKET_REFUSED: &str = "the jail refuses a socket";
+
+/// The checks of a jail that does not exist, or that this process cannot see.
+pub(crate) fn no_jail(reason: &str) -> (Option<execbox_jail::Report>, Vec<SelfTestCheck>) {
+    let skipped = |check| SelfTestCheck { check, outcome: CheckOutcome::Skipped(reason.to_owned()) };
+    (None, vec![skipped(FILE_REFUSED), skipped(SOCKET_REFUSED)])
+}
+
+/// Runs guests that exceed limits. The times are generous: the machine may be busy.
+pub(crate) async fn check_limits(executor: &dyn Executor) -> Vec<SelfTestCheck> {
+    const NAMES: [&str; 3] = ["a program runs", "a loop is stopped", "an allocation is refused"];
+    let limits = Limits { timeout: Duration::from_secs(30), ..Limits::default() };
+    let execute = async |code: &str, limits| executor.execute(ExecuteRequest::new(code).limits(limits)).await;
+    let runs = expect_two(&execute("1 + 1", limits).await);
+    if runs.is_err() {
+        return vec![SelfTestCheck::new(NAMES[0], runs), skipped(NAMES[1], NAMES[0]), skipped(NAMES[2], NAMES[0])];
+    }
+    let stopped = execute("for (;;);", Limits { timeout: Duration::from_millis(200), ..limits }).await;
+    let grow = "const all = []; for (;;) all.push(new Array(1000).fill(all.length));";
+    let refused = execute(grow, Limits { memory_bytes: 8 << 20, ..limits }).await;
+    vec![
+        SelfTestCheck::new(NAMES[0], runs),
+        SelfTestCheck::new(NAMES[1], expect(&stopped, ErrorCode::Timeout)),
+        SelfTestCheck::new(NAMES[2], expect(&refused, ErrorCode::MemoryLimit)),
+    ]
+}
+
+/// A check for which another one must pass.
+fn skipped(check: &'static str, other: &str) -> SelfTestCheck {
+    SelfTestCheck { check, outcome: CheckOutcome::Skipped(format!("it needs: {other}")) }
+}
+
+fn expect_two(result: &ExecuteResult) -> Result<(), String> {
+    match &result.outcome {
+        Ok(Some(value)) if *value == json!(2) => Ok(()),
+        outcome => Err(format!("expected 2, got {}", described(outcome))),
+    }
+}
+
+fn expect(result: &ExecuteResult, code: ErrorCode) -> Result<(), String> {
+    match &result.outcome {
+        Err(error) if error.code == code => Ok(()),
+        outcome => Err(format!("expected {}, got {}", code.as_str(), described(outcome))),
+    }
+}
+
+fn described(outcome: &Result<Option<serde_json::Value>, execbox_core::error::ExecuteError>) -> String {
+    match outcome {
+        Ok(Some(value)) => value.to_string(),
+        Ok(None) => "undefined".to_owned(),
+        Err(error) => format!("{}: {}", error.code.as_str(), error.message),
+    }
+}
