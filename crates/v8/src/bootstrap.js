@@ -1,0 +1,111 @@
+// Runs once, when the snapshot is made that every isolate starts from.
+//
+// Replaces the constructors that compile code, and returns the intrinsics that the host uses later, which guest code cannot
+// replace. V8 adds globals to the realm of each isolate, so `removeGlobals` is called there: it removes those that reach outside,
+// compile code or depend on the machine. ECMAScript's other globals stay.
+(() => {
+  "use strict";
+
+  const { apply, ownKeys, getOwnPropertyDescriptor } = Reflect;
+  const { defineProperty, getPrototypeOf, setPrototypeOf } = Object;
+
+  // ---- Globals -----------------------------------------------------------------------------------------------------
+
+  // As in the bootstrap.js of the crate execbox-quickjs; the host adds `console`, `structuredClone` and `queueMicrotask`.
+  const kept = new Set(`
+    AggregateError Array ArrayBuffer AsyncDisposableStack BigInt BigInt64Array BigUint64Array Boolean DataView Date
+    DisposableStack Error EvalError FinalizationRegistry Float16Array Float32Array Float64Array Function Infinity
+    Int16Array Int32Array Int8Array Iterator JSON Map Math NaN Number Object Promise Proxy RangeError ReferenceError
+    Reflect RegExp Set String SuppressedError Symbol SyntaxError TypeError URIError Uint16Array Uint32Array Uint8Array
+    Uint8ClampedArray WeakMap WeakRef WeakSet decodeURI decodeURIComponent encodeURI encodeURIComponent escape
+    globalThis isFinite isNaN parseFloat parseInt undefined unescape
+  `.trim().split(/\s+/));
+
+  const removeGlobals = () => {
+    for (const key of ownKeys(globalThis)) {
+      if (typeof key === "string" && !kept.has(key)) delete globalThis[key];
+    }
+    delete Date.prototype.toTemporalInstant;
+    setPrototypeOf(globalThis, Object.prototype);
+    defineProperty(globalThis, Symbol.toStringTag, { value: "global", configurable: true });
+  };
+
+  // ---- Code from strings -------------------------------------------------------------------------------------------
+
+  // V8 refuses code from strings too, but libraries find the global object by `Function('return this')()`.
+  const returnThis = Function("return this");
+
+  for (const prototype of [() => {}, async () => {}, function* () {}, async function* () {}].map(getPrototypeOf)) {
+    const original = prototype.constructor;
+    const isFunction = original === Function;
+    const callable = function (...parameters) {
+      if (isFunction && parameters.length === 1 && parameters[0] === "return this") return returnThis;
+      throw new TypeError("code from strings cannot run in this sandbox");
+    };
+    defineProperty(callable, "name", { value: original.name, configurable: true });
+    defineProperty(callable, "length", { value: 1, configurable: true });
+    defineProperty(callable, "prototype", { value: prototype, writable: false, enumerable: false });
+    if (!isFunction) setPrototypeOf(callable, globalThis.Function);
+    defineProperty(prototype, "constructor", { value: callable, configurable: true, writable: isFunction });
+    if (isFunction) globalThis.Function = callable;
+  }
+
+  // ---- Intrinsics --------------------------------------------------------------------------------------------------
+
+  const getter = (object, key) => getOwnPropertyDescriptor(object, key).get;
+  const flags = [
+    ["d", "hasIndices"], ["g", "global"], ["i", "ignoreCase"], ["m", "multiline"], ["s", "dotAll"], ["u", "unicode"],
+    ["v", "unicodeSets"], ["y", "sticky"],
+  ].map(([letter, name]) => [letter, getter(RegExp.prototype, name)]);
+  const maxByteLength = getter(ArrayBuffer.prototype, "maxByteLength");
+  const resizable = getter(ArrayBuffer.prototype, "resizable");
+  const NativeArrayBuffer = ArrayBuffer;
+  const valuesOf = [Number, String, Boolean, BigInt].map((type) => type.prototype.valueOf);
+  const { deref } = WeakRef.prototype;
+  const keysOfView = getPrototypeOf(Int8Array.prototype).keys;
+  const lengthOfDataView = getter(DataView.prototype, "byteLength");
+  const isTypedArray = getter(getPrototypeOf(Int8Array.prototype), Symbol.toStringTag);
+  const views = [
+    Uint8ClampedArray, Int8Array, Uint8Array, Int16Array, Uint16Array, Int32Array, Uint32Array, BigInt64Array, BigUint64Array,
+    Float16Array, Float32Array, Float64Array, DataView,
+  ]; // in the order of the kinds of views
+
+  return {
+    removeGlobals,
+    objectPrototype: Object.prototype,
+    error: Error,
+    errors: setPrototypeOf({
+      Error: Error.prototype, EvalError: EvalError.prototype, RangeError: RangeError.prototype,
+      ReferenceError: ReferenceError.prototype, SyntaxError: SyntaxError.prototype, TypeError: TypeError.prototype,
+      URIError: URIError.prototype,
+    }, null),
+    regExpFlags(regExp) {
+      let text = "";
+      for (let i = 0; i < 8; i++) if (apply(flags[i][1], regExp, [])) text += flags[i][0];
+      return text;
+    },
+    // Of a resizable buffer; undefined for others.
+    maxByteLength: (buffer) => apply(resizable, buffer, []) ? apply(maxByteLength, buffer, []) : undefined,
+    // Of an object for a primitive other than a symbol.
+    unboxed(object) {
+      for (let i = 0; i < 3; i++) {
+        try { return apply(valuesOf[i], object, []); } catch { /* another primitive */ }
+      }
+      return apply(valuesOf[3], object, []);
+    },
+    isWeakRef(object) {
+      try { apply(deref, object, []); return true; } catch { return false; }
+    },
+    isOutOfBounds(view) {
+      try {
+        apply(apply(isTypedArray, view, []) === undefined ? lengthOfDataView : keysOfView, view, []);
+        return false;
+      } catch {
+        return true;
+      }
+    },
+    newBuffer: (length) => new NativeArrayBuffer(length),
+    newResizable: (length, maxByteLength) => new NativeArrayBuffer(length, setPrototypeOf({ maxByteLength }, null)),
+    newView: (kind, buffer, offset, length) => new views[kind](buffer, offset, length),
+  };
+})();

@@ -1,0 +1,127 @@
+//! `console` of scripts (runner specification, "Logs").
+
+use execbox_core::engine::LogLevel;
+use v8::{FunctionCallbackArguments, Local, Object, PinScope, PropertyAttribute, ReturnValue, Value};
+
+use crate::run::Run;
+use crate::stack;
+use crate::text::{push_utf8, symbol};
+
+const LEVELS: [(&str, LogLevel); 5] = [
+    ("log", LogLevel::Log),
+    ("info", LogLevel::Info),
+    ("warn", LogLevel::Warn),
+    ("error", LogLevel::Error),
+    ("debug", LogLevel::Debug),
+];
+
+/// Adds the global `console`.
+pub(crate) fn add(scope: &mut PinScope<'_, '_>, global: Local<'_, Object>) {
+    let console = Object::new(scope);
+    for (number, (name, _)) in LEVELS.into_iter().enumerate() {
+        let number = v8::Integer::new(scope, number as i32);
+        let function =
+            v8::Function::builder(log).data(number.into()).constructor_behavior(v8::ConstructorBehavior::Throw);
+        let Some(function) = function.build(scope) else { return };
+        let name = symbol(scope, name);
+        function.set_name(name);
+        console.create_data_property(scope, name.into(), function.into());
+    }
+    let name = symbol(scope, "console");
+    global.define_own_property(scope, name.into(), console.into(), PropertyAttribute::DONT_ENUM);
+}
+
+#[allow(clippy::needless_pass_by_value)] // V8's signature
+fn log(scope: &mut PinScope<'_, '_>, args: FunctionCallbackArguments<'_>, _: ReturnValue<'_, Value>) {
+    let run = Run::of(scope);
+    if run.log_units.get() == 0 {
+        return; // the host keeps no more
+    }
+    let level = args.data().uint32_value(scope).and_then(|number| LEVELS.get(number as usize));
+    let mut line = Vec::new();
+    for index in 0..args.length() {
+        if index > 0 {
+            line.push(b' ');
+        }
+        put(scope, &run, args.get(index), &mut line);
+        if line.len() > run.max_message {
+            run.stop_out_of_memory(scope);
+            return;
+        }
+    }
+    // A getter may have logged meanwhile.
+    if run.log_units.get() > 0 {
+        let level = level.map_or(LogLevel::Log, |(_, level)| *level);
+        let left = run.shared.lock().mailbox.log(level, &line);
+        run.log_units.set(left);
+    }
+}
+
+/// Strings as they are, `undefined` by name, other values as JSON where possible, and else as a string. Errors and numbers are
+/// strings too, instead of the `{}` and `null` of JSON.
+fn put(scope: &mut PinScope<'_, '_>, run: &Run, value: Local<'_, Value>, line: &mut Vec<u8>) {
+    // One unit more than the host keeps, so that it can tell that it must cut.
+    let max_units = run.log_units.get().saturating_add(1);
+    v8::tc_scope!(let scope, scope);
+    if let Ok(text) = value.try_cast::<v8::String>() {
+        push_utf8(scope, line, text, max_units);
+        return;
+    }
+    if value.is_undefined() {
+        line.extend_from_slice(b"undefined");
+        return;
+    }
+    if let Ok(number) = value.try_cast::<v8::Number>()
+        && number.value() == 0.0
+        && number.value().is_sign_negative()
+    {
+        line.push(b'-');
+    }
+    let mut text = None;
+    if !value.is_native_error() && !value.is_symbol() && !value.is_number() && !value.is_function() {
+        // `undefined` becomes the text "undefined" here: an object whose toJSON returns it, which is written as a string below.
+        text = v8::json::stringify(scope, value).filter(|text| !is_undefined(scope, *text));
+    }
+    if let Some(text) = text.or_else(|| plain_text(scope, value)) {
+        push_utf8(scope, line, text, max_units);
+    } else {
+        line.extend_from_slice(b"[object]");
+    }
+}
+
+fn is_undefined(scope: &mut PinScope<'_, '_>, text: Local<'_, v8::String>) -> bool {
+    text.length() == 9 && crate::text::text_of(scope, text, 9) == "undefined"
+}
+
+/// The value as a string, symbols included. `None` if that throws.
+pub(crate) fn plain_text<'s>(scope: &mut PinScope<'s, '_>, value: Local<'_, Value>) -> Option<Local<'s, v8::String>> {
+    v8::tc_scope!(let scope, scope);
+    if value.is_symbol() { value.to_detail_string(scope) } else { value.to_string(scope) }
+}
+
+/// Logs a thrown value and its place as an error.
+pub(crate) fn log_uncaught(scope: &mut PinScope<'_, '_>, run: &Run, how: &str, thrown: Local<'_, Value>) {
+    if run.log_units.get() == 0 {
+        return;
+    }
+    let mut line = how.as_bytes().to_vec();
+    put(scope, run, thrown, &mut line);
+    let stack = stack::of_thrown(scope, run, thrown);
+    if let Some(frame) = stack.lines().next() {
+        line.push(b'\n');
+        line.extend_from_slice(frame.as_bytes());
+    }
+    log_bytes(run, &line);
+}
+
+/// Logs a line as an error.
+pub(crate) fn log_text(run: &Run, text: &str) {
+    log_bytes(run, text.as_bytes());
+}
+
+fn log_bytes(run: &Run, line: &[u8]) {
+    if run.log_units.get() > 0 {
+        let left = run.shared.lock().mailbox.log(LogLevel::Error, line);
+        run.log_units.set(left);
+    }
+}

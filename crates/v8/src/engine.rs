@@ -1,0 +1,118 @@
+//! The engine: the [`Engine`] of this crate.
+
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Once, OnceLock};
+
+use execbox_core::engine::{Engine, Guest, StartError};
+use execbox_core::program::Program;
+
+use crate::guest::V8Guest;
+use crate::pool::Pool;
+use crate::snapshot::Snapshot;
+
+/// How many isolates the engine keeps.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// The isolates that are made ahead, so that a program finds one. Default 1.
+    pub spare_isolates: usize,
+    /// The most guests at once. Each has a thread. Default 4.
+    pub max_guests: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { spare_isolates: 1, max_guests: 4 }
+    }
+}
+
+/// The V8 engine. Clones share the isolates.
+#[derive(Clone)]
+pub struct V8 {
+    pool: Arc<Pool>,
+    max_guests: usize,
+}
+
+/// The engine cannot be loaded.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot load the V8 engine: {0}")]
+pub struct LoadError(String);
+
+impl V8 {
+    /// Starts V8 and the threads of the engine. Threads cannot be started later in a process that is locked.
+    ///
+    /// It sets the time zone of the process to UTC and its locale to American English, so it is to be called before the process
+    /// has threads that read the environment.
+    pub fn new(options: &Options) -> Result<Self, LoadError> {
+        initialize();
+        let snapshot = Snapshot::new().map_err(|reason| LoadError(reason.to_owned()))?;
+        let max_guests = options.max_guests.max(1);
+        let threads = max_guests + options.spare_isolates;
+        let pool = Pool::start(snapshot, threads, options.spare_isolates);
+        let pool = pool.map_err(|error| LoadError(format!("cannot start its threads: {error}")))?;
+        Ok(Self { pool: Arc::new(pool), max_guests })
+    }
+}
+
+/// Stacks are as deep as in Node, in KiB. Where V8 unrolls a loop inside of a loop, such as that of `new Array(1000)`, it drops
+/// the check of the outer one, too, which then cannot be interrupted.
+const FLAGS: &str = "--stack-size=984 --no-turboshaft-loop-unrolling";
+
+/// Once for each process: V8 cannot be stopped and started again.
+fn initialize() {
+    static INITIALIZED: Once = Once::new();
+    INITIALIZED.call_once(|| {
+        fix_place();
+        v8::V8::set_flags_from_string(FLAGS);
+        v8::V8::set_entropy_source(entropy);
+        v8::V8::initialize_platform(v8::new_unprotected_default_platform(1, false).make_shared());
+        v8::V8::initialize();
+    });
+}
+
+/// Guests are in UTC and speak American English wherever they run. V8 takes both from the environment.
+fn fix_place() {
+    // SAFETY: no other thread reads the environment at the same time: see `V8::new`.
+    unsafe {
+        std::env::set_var("TZ", "UTC");
+        std::env::set_var("LC_ALL", "en_US.UTF-8");
+    }
+}
+
+/// Fills `bytes` with numbers that cannot be guessed from those of other guests: keyed hashes of a counter. A process that is
+/// locked has no random device.
+fn entropy(bytes: &mut [u8]) -> bool {
+    static KEY: OnceLock<RandomState> = OnceLock::new();
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    for chunk in bytes.chunks_mut(8) {
+        let hash = KEY.get_or_init(RandomState::new).hash_one(COUNT.fetch_add(1, Ordering::Relaxed));
+        chunk.copy_from_slice(&hash.to_le_bytes()[..chunk.len()]);
+    }
+    true
+}
+
+impl Engine for V8 {
+    fn name(&self) -> &'static str {
+        "v8"
+    }
+
+    fn needs_own_process(&self) -> bool {
+        true
+    }
+
+    fn start(&self, program: Program) -> Result<Box<dyn Guest>, StartError> {
+        let guests = self.pool.enter();
+        if guests >= self.max_guests {
+            self.pool.leave();
+            return Err(StartError::Full(self.max_guests));
+        }
+        Ok(Box::new(V8Guest::new(Arc::clone(&self.pool), program)))
+    }
+}
+
+impl std::fmt::Debug for V8 {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("V8").field("max_guests", &self.max_guests).finish_non_exhaustive()
+    }
+}

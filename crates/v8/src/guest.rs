@@ -1,0 +1,92 @@
+//! The guest: a program on a thread of the engine, as a [`Guest`].
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use execbox_core::engine::{Event, Guest, Interrupt, Outcome, Pending, Settlement, Turn};
+use execbox_core::program::Program;
+
+use crate::pool::Pool;
+use crate::shared::{Phase, Settled, Shared};
+
+pub(crate) struct V8Guest {
+    pool: Arc<Pool>,
+    shared: Arc<Shared>,
+    interrupt: Interrupt,
+    /// Until it is started.
+    program: Option<Program>,
+}
+
+impl V8Guest {
+    pub(crate) fn new(pool: Arc<Pool>, program: Program) -> Self {
+        let shared = Shared::new(&program);
+        let stops = Arc::clone(&shared);
+        let interrupt = Interrupt::with_hook(move || stops.stop());
+        Self { pool, shared, interrupt, program: Some(program) }
+    }
+}
+
+impl Guest for V8Guest {
+    fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Turn> {
+        let mut state = self.shared.lock();
+        if self.interrupt.is_triggered() {
+            state.phase = Phase::Done(None);
+        }
+        if state.can_go_on() {
+            state.phase = Phase::Computing;
+            self.shared.wake_guest();
+        }
+        match &mut state.phase {
+            Phase::Computing => state.waker = Some(cx.waker().clone()),
+            Phase::Waiting | Phase::Blocked => return Poll::Ready(Turn::Waiting),
+            Phase::Done(outcome) => {
+                return Poll::Ready(Turn::Done(outcome.take().unwrap_or(Outcome::Interrupted)));
+            }
+        }
+        drop(state);
+        if let Some(program) = self.program.take() {
+            self.pool.run(program, Arc::clone(&self.shared));
+        }
+        Poll::Pending
+    }
+
+    fn take_events(&mut self, events: &mut Vec<Event>) {
+        self.shared.lock().mailbox.take_events(events);
+    }
+
+    fn settle(&mut self, pending: Pending, settlement: Settlement) {
+        let settled = match pending {
+            Pending::Promise(number) => Settled::Promise(number),
+            Pending::Call(call) => {
+                let slot = self.shared.lock().mailbox.settle(call);
+                let Some(slot) = slot else { return };
+                Settled::Call(slot)
+            }
+        };
+        self.shared.settle(settled, settlement);
+    }
+
+    fn unread_bytes(&self) -> usize {
+        self.shared.unread_bytes()
+    }
+
+    fn interrupt(&self) -> Interrupt {
+        self.interrupt.clone()
+    }
+
+    fn peak_memory_bytes(&mut self) -> Option<u64> {
+        Some(self.shared.lock().peak_memory_bytes)
+    }
+
+    fn cpu_time(&mut self) -> Option<Duration> {
+        Some(self.shared.lock().cpu_time)
+    }
+}
+
+impl Drop for V8Guest {
+    fn drop(&mut self) {
+        self.shared.stop();
+        self.pool.leave();
+    }
+}

@@ -1,0 +1,51 @@
+//! One isolate of V8, for one program.
+
+use std::sync::Arc;
+
+use v8::{Context, ContextScope, CreateParams, Global, MicrotasksPolicy, OwnedIsolate};
+
+use crate::memory::{self, Memory};
+use crate::realm::Realm;
+use crate::snapshot::Snapshot;
+
+/// An isolate that belongs to the thread that made it.
+pub(crate) struct Isolate {
+    /// Dropped before the isolate.
+    pub(crate) parts: Option<(Global<Context>, Realm)>,
+    pub(crate) v8: OwnedIsolate,
+    /// Dropped after the isolate, which refers to it.
+    pub(crate) memory: Arc<Memory>,
+}
+
+/// The frames of a stack that V8 records for an error.
+const MAX_FRAMES: i32 = 64;
+
+impl Isolate {
+    pub(crate) fn new(snapshot: &Snapshot) -> Self {
+        let memory = Memory::new();
+        // SAFETY: the table drops the reference to the memory that the pointer stands for.
+        let allocator = unsafe { v8::new_rust_allocator(Arc::into_raw(Arc::clone(&memory)), &memory::VTABLE) };
+        let params = CreateParams::default()
+            .snapshot_blob(snapshot.blob())
+            .array_buffer_allocator(allocator)
+            .heap_limits(0, memory::HEAP_BYTES)
+            .set_max_young_generation_size_in_bytes(memory::YOUNG_BYTES)
+            .allow_atomics_wait(false);
+        let mut v8 = v8::Isolate::new(params);
+        v8.set_microtasks_policy(MicrotasksPolicy::Explicit);
+        v8.set_capture_stack_trace_for_uncaught_exceptions(true, MAX_FRAMES);
+        v8.set_oom_error_handler(memory::exhausted);
+        v8.add_near_heap_limit_callback(memory::near_limit, Arc::as_ptr(&memory).cast_mut().cast());
+        let parts = hardened(&mut v8);
+        Self { parts, v8, memory }
+    }
+}
+
+/// The realm that the snapshot holds, without the globals that V8 has added. `None` if the snapshot is not ours.
+fn hardened(isolate: &mut OwnedIsolate) -> Option<(Global<Context>, Realm)> {
+    v8::scope!(let scope, isolate);
+    let context = Context::new(scope, v8::ContextOptions::default());
+    let scope = &mut ContextScope::new(scope, context);
+    let realm = Realm::harden(scope)?;
+    Some((Global::new(scope, context), realm))
+}

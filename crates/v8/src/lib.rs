@@ -1,0 +1,58 @@
+//! The V8 engine of Execbox: one isolate per program, for child processes only.
+//!
+//! V8 compiles programs to machine code, so they compute many times faster than in QuickJS; in return, starting one takes
+//! longer, and V8 ends its process where it cannot go on without memory. So it runs in a process of its own:
+//! `execbox runner --engine v8`.
+//!
+//! ```text
+//!   start        V8::new       makes a snapshot of the hardened realm; starts the threads
+//!   ahead        pool          makes spare isolates from the snapshot
+//!   execution    start         gives a program to a thread, which runs it in its isolate and disposes of that
+//!                poll_turn     looks at what the thread has done; it never computes
+//! ```
+//!
+//! - `V8` is the engine.
+//! - `guest`: the guest; `shared`: what it shares with its thread; `pool`: the threads.
+//! - `snapshot`, `isolate`, `memory`, `ticker`: isolates, their limits, and the thread that looks at them.
+//! - `program`: a program from start to end, with `modules`, `outcome`, and the state that callbacks `run` with.
+//! - `realm`, `globals`, `console`, `functions`, `missing`: what a program finds; `rejections`, `stack`: what it throws.
+//! - `encode`, `decode`, `text`: values that cross.
+//!
+//! Without the feature `v8`, this crate is empty, so that nobody downloads V8 who does not ask for it.
+#![cfg(feature = "v8")]
+// V8 calls back through C, with pointers that the compiler cannot check. Each such place says why it is sound.
+#![allow(unsafe_code)]
+// `None` is an exception of V8 here, which `Option<Option<T>>` distinguishes from a missing value.
+#![allow(clippy::option_option, clippy::similar_names, clippy::single_match_else)]
+// Lengths and positions that cross have 32 bits; messages are shorter than that.
+#![allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_possible_wrap)]
+
+mod console;
+mod decode;
+mod encode;
+mod engine;
+mod functions;
+mod globals;
+mod guest;
+mod isolate;
+mod memory;
+mod missing;
+mod modules;
+mod outcome;
+mod pool;
+mod program;
+mod realm;
+mod rejections;
+mod run;
+mod shared;
+mod snapshot;
+mod stack;
+mod text;
+mod ticker;
+
+pub use engine::{LoadError, Options, V8};
+
+/// The version of V8, as V8 reports it: `MAJOR.MINOR.BUILD.PATCH`, with a suffix of who built it.
+pub fn version() -> &'static str {
+    v8::V8::get_version()
+}

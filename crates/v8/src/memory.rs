@@ -1,0 +1,183 @@
+//! The memory of one isolate: what V8 has, what the program may use of it, and what happens beyond.
+//!
+//! Three places look at it. V8 itself calls [`near_limit`] before its heap is exhausted; every allocation of an `ArrayBuffer`
+//! comes through [`VTABLE`], as their content is outside V8's heap; and each tick compares what is in use with the limit.
+//! Whichever finds that the limit is exceeded terminates the program. Where V8 cannot go on even so, it calls [`exhausted`].
+
+use std::alloc::{Layout, alloc, alloc_zeroed, dealloc};
+use std::ffi::{c_char, c_void};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use execbox_core::engine::MEMORY_LIMIT_EXIT_CODE;
+use v8::{Isolate, IsolateHandle, OomDetails, RustAllocatorVtable};
+
+/// The heap of a spare isolate at most, and so of a program until it first needs more: the limit of most programs, and what
+/// V8 takes at first.
+pub(crate) const HEAP_BYTES: usize = 72 << 20;
+
+/// The new objects that V8 keeps apart at most, in bytes.
+pub(crate) const YOUNG_BYTES: usize = 24 << 20;
+
+/// What V8 gets beyond the limit at least to come to an end after it was exceeded; else half of the limit.
+const SLACK_BYTES: usize = 16 << 20;
+
+/// What any program uses: the realm of a spare isolate has about as much garbage, which a collection removes.
+const PROGRAM_BYTES: usize = 8 << 10;
+
+/// How often V8 asks for an `ArrayBuffer` again, after collections, before it gives up.
+const ATTEMPTS: usize = 4;
+
+#[derive(Default)]
+pub(crate) struct Memory {
+    isolate: OnceLock<IsolateHandle>,
+    /// What the program may use.
+    limit: AtomicUsize,
+    /// What the heap had before the program.
+    base: AtomicUsize,
+    /// The content of `ArrayBuffer`s.
+    buffers: AtomicUsize,
+    /// Allocations of an `ArrayBuffer` that were refused, one after another.
+    refused: AtomicUsize,
+    /// What was live after the last collection that a tick asked for.
+    collected: AtomicUsize,
+    peak: AtomicUsize,
+    exceeded: AtomicBool,
+}
+
+impl Memory {
+    /// Without a limit.
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self { limit: AtomicUsize::new(usize::MAX), ..Self::default() })
+    }
+
+    /// Applies the limit of a program to an isolate that has not run anything.
+    pub(crate) fn limit(&self, isolate: &mut Isolate, limit: usize) {
+        let _ = self.isolate.set(isolate.thread_safe_handle());
+        self.base.store(isolate.get_heap_statistics().used_heap_size(), Ordering::Relaxed);
+        self.limit.store(limit, Ordering::Relaxed);
+    }
+
+    /// Whether the program has exceeded its limit.
+    pub(crate) fn is_exceeded(&self) -> bool {
+        self.exceeded.load(Ordering::SeqCst)
+    }
+
+    /// Whether the limit allows for a value of this length at all. One that is used up at once would never be seen by a tick.
+    pub(crate) fn has_room_for(&self, len: usize) -> bool {
+        len <= self.limit.load(Ordering::Relaxed)
+    }
+
+    /// The most that the program has used, of what ticks have seen.
+    pub(crate) fn peak(&self) -> u64 {
+        self.peak.load(Ordering::Relaxed) as u64
+    }
+
+    /// What the program uses now, with garbage.
+    fn used(&self, isolate: &mut Isolate) -> usize {
+        let heap = isolate.get_heap_statistics().used_heap_size();
+        let heap = heap.saturating_sub(self.base.load(Ordering::Relaxed)).max(PROGRAM_BYTES);
+        let used = heap + self.buffers.load(Ordering::Relaxed);
+        self.peak.fetch_max(used.min(self.limit.load(Ordering::Relaxed)), Ordering::Relaxed);
+        used
+    }
+
+    /// Terminates the program if what it uses exceeds the limit even after a collection.
+    pub(crate) fn check(&self, isolate: &mut Isolate) {
+        let (used, limit) = (self.used(isolate), self.limit.load(Ordering::Relaxed));
+        // Garbage counts until it is collected. One collection for each half of the limit bounds their cost.
+        // V8 collects before its heap is larger than this, so garbage is not the reason.
+        if used > limit.max(HEAP_BYTES).saturating_add(YOUNG_BYTES + SLACK_BYTES) {
+            self.exceed();
+            return;
+        }
+        if used <= limit || used < self.collected.load(Ordering::Relaxed).saturating_add(limit / 2) {
+            return;
+        }
+        isolate.low_memory_notification();
+        let live = self.used(isolate);
+        self.collected.store(live, Ordering::Relaxed);
+        if live > limit {
+            self.exceed();
+        }
+    }
+
+    fn exceed(&self) {
+        self.exceeded.store(true, Ordering::SeqCst);
+        if let Some(isolate) = self.isolate.get() {
+            isolate.terminate_execution();
+        }
+    }
+
+    fn allocate(&self, len: usize, zeroed: bool) -> *mut c_void {
+        let used = self.buffers.load(Ordering::Relaxed).saturating_add(len);
+        let layout = layout(len);
+        if used > self.limit.load(Ordering::Relaxed) || layout.is_none() {
+            if self.refused.fetch_add(1, Ordering::Relaxed) + 1 >= ATTEMPTS {
+                self.exceed();
+            }
+            return ptr::null_mut();
+        }
+        self.refused.store(0, Ordering::Relaxed);
+        let Some(layout) = layout else { return ptr::null_mut() };
+        // SAFETY: the layout has a size that is not 0.
+        let data = unsafe { if zeroed { alloc_zeroed(layout) } else { alloc(layout) } };
+        if !data.is_null() {
+            self.buffers.fetch_add(len, Ordering::Relaxed);
+        }
+        data.cast()
+    }
+}
+
+/// Of a buffer; `None` if it is too long for any address space.
+fn layout(len: usize) -> Option<Layout> {
+    Layout::from_size_align(len.max(1), 16).ok()
+}
+
+/// Allocates the content of `ArrayBuffer`s. Each isolate holds a reference to its memory until it has dropped the allocator.
+pub(crate) static VTABLE: RustAllocatorVtable<Memory> =
+    RustAllocatorVtable { allocate, allocate_uninitialized, free, drop: drop_reference };
+
+unsafe extern "C" fn allocate(memory: &Memory, len: usize) -> *mut c_void {
+    memory.allocate(len, true)
+}
+
+unsafe extern "C" fn allocate_uninitialized(memory: &Memory, len: usize) -> *mut c_void {
+    memory.allocate(len, false)
+}
+
+unsafe extern "C" fn free(memory: &Memory, data: *mut c_void, len: usize) {
+    memory.buffers.fetch_sub(len, Ordering::Relaxed);
+    if let Some(layout) = layout(len) {
+        // SAFETY: V8 frees what `allocate` returned, with the length that it asked for.
+        unsafe { dealloc(data.cast(), layout) };
+    }
+}
+
+unsafe extern "C" fn drop_reference(memory: *const Memory) {
+    // SAFETY: the pointer is that of `Arc::into_raw` in isolate.rs, and V8 drops the allocator once.
+    drop(unsafe { Arc::from_raw(memory) });
+}
+
+/// Called by V8 when its heap is nearly exhausted, with the [`Memory`] of the isolate. Returns the new limit of the heap.
+pub(crate) unsafe extern "C" fn near_limit(memory: *mut c_void, current: usize, _initial: usize) -> usize {
+    // SAFETY: isolate.rs passes its `Memory`, which it drops after the isolate.
+    let memory = unsafe { &*memory.cast::<Memory>() };
+    let limit = memory.limit.load(Ordering::Relaxed);
+    let allowed = limit.saturating_add(memory.base.load(Ordering::Relaxed)).saturating_add(YOUNG_BYTES / 3);
+    if current < allowed && !memory.is_exceeded() {
+        return allowed;
+    }
+    memory.peak.store(limit, Ordering::Relaxed);
+    let is_first = !memory.is_exceeded();
+    memory.exceed();
+    // Native code that does not look whether it is terminated gets no more than this: V8 then ends the process.
+    if is_first { current + SLACK_BYTES.max(limit / 2) } else { current }
+}
+
+/// Called by V8 when it cannot go on: ends the process, which can do nothing else. The host finds the reason in the status.
+pub(crate) unsafe extern "C" fn exhausted(_location: *const c_char, _details: &OomDetails) {
+    // SAFETY: it has no conditions. `exit` would run the handlers of libraries while other threads use them.
+    unsafe { libc::_exit(MEMORY_LIMIT_EXIT_CODE) }
+}

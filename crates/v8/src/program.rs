@@ -1,0 +1,352 @@
+//! One program in one isolate, from its start to its outcome.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use execbox_core::engine::Frame;
+use execbox_core::engine::{LinkError, Outcome, Thrown};
+use execbox_core::language::{Code, Position};
+use execbox_core::program::{Modules, Program, Source};
+use v8::{
+    Context, ContextScope, Function, FunctionCallbackArguments, Global, Local, Message, Object, OwnedIsolate, PinScope,
+    Platform, Promise, PromiseResolver, PromiseState, ReturnValue, Script, ScriptOrigin, Value,
+};
+
+use crate::isolate::Isolate;
+use crate::modules::{self, Graph, Unlinked};
+use crate::run::Run;
+use crate::shared::{Shared, Stopped};
+use crate::text::{string, text_of};
+use crate::ticker::Ticker;
+use crate::{console, functions, globals, outcome, rejections, stack};
+
+/// Runs a program to its end on this thread.
+pub(crate) fn run(mut isolate: Isolate, program: Program, shared: &Arc<Shared>, ticker: &Arc<Ticker>) {
+    let memory = Arc::clone(&isolate.memory);
+    memory.limit(&mut isolate.v8, program.limits.memory_len());
+    let handle = isolate.v8.thread_safe_handle();
+    if shared.begin(handle.clone()).is_err() {
+        shared.end(Outcome::Interrupted, Duration::ZERO, 0);
+        return;
+    }
+    let watch = ticker.watch(handle);
+    let (outcome, run) = drive(&mut isolate, program, shared, watch);
+    let cpu_time = run.as_ref().map(|run| run.cpu_time()).unwrap_or_default();
+    memory.check(&mut isolate.v8);
+    let outcome = if memory.is_exceeded() { Outcome::OutOfMemory } else { outcome };
+    shared.end(outcome, cpu_time, memory.peak());
+    isolate.v8.remove_slot::<Rc<Run>>();
+}
+
+fn drive(
+    isolate: &mut Isolate,
+    program: Program,
+    shared: &Arc<Shared>,
+    watch: crate::ticker::Watch,
+) -> (Outcome, Option<Rc<Run>>) {
+    let memory = Arc::clone(&isolate.memory);
+    set_callbacks(&mut isolate.v8);
+    let Some((context, realm)) = isolate.parts.take() else {
+        return (Outcome::Fault("the snapshot has no intrinsics".to_owned()), None);
+    };
+    v8::scope!(let scope, &mut isolate.v8);
+    let context = Local::new(scope, context);
+    let scope = &mut ContextScope::new(scope, context);
+    let run = Rc::new(Run::new(&program, Arc::clone(shared), memory, watch, realm));
+    scope.set_slot(Rc::clone(&run));
+    let outcome = steps(scope, &run, program);
+    (run.stopped().unwrap_or(outcome), Some(run))
+}
+
+fn set_callbacks(isolate: &mut OwnedIsolate) {
+    isolate.set_prepare_stack_trace_callback(stack::prepare);
+    isolate.set_promise_reject_callback(rejections::track);
+    isolate.set_host_import_module_dynamically_callback(modules::import);
+    isolate.set_host_initialize_import_meta_object_callback(modules::import_meta);
+    isolate.add_message_listener(ignore);
+}
+
+/// Without a listener, V8 writes what is thrown without being caught to standard output, which carries the protocol.
+unsafe extern "C" fn ignore(_: Local<'_, Message>, _: Local<'_, Value>) {}
+
+/// What the program's end waits for.
+enum Step {
+    /// The promise of a script.
+    Script(Global<Promise>),
+    /// The evaluation of the entry module.
+    Evaluation(Global<Promise>, Selected),
+    /// The result of the selected export.
+    Export(Global<Promise>),
+}
+
+impl Step {
+    fn promise(&self) -> &Global<Promise> {
+        match self {
+            Self::Script(promise) | Self::Evaluation(promise, _) | Self::Export(promise) => promise,
+        }
+    }
+}
+
+/// The export that is read or called when the entry has been evaluated.
+struct Selected {
+    entry: usize,
+    export: String,
+    args: Global<v8::Array>,
+}
+
+/// The program ends, or goes on.
+type Next = Result<Step, Box<Outcome>>;
+
+/// Starts the program, and lets it compute and wait until it ends.
+fn steps(scope: &mut PinScope<'_, '_>, run: &Rc<Run>, program: Program) -> Outcome {
+    let mut next = run.watch.computing(|| {
+        v8::scope!(let scope, scope);
+        start(scope, run, program).and_then(|step| advance(scope, run, step))
+    });
+    loop {
+        let step = match next {
+            Ok(step) => step,
+            Err(outcome) => return *outcome,
+        };
+        let settlements = match run.shared.wait(run.cpu_time()) {
+            Ok(settlements) => settlements,
+            Err(Stopped) => return Outcome::Interrupted,
+        };
+        next = run.watch.computing(|| {
+            v8::scope!(let scope, scope);
+            for (settled, settlement) in settlements {
+                functions::settle(scope, run, settled, &settlement);
+            }
+            advance(scope, run, step)
+        });
+    }
+}
+
+fn start(scope: &mut PinScope<'_, '_>, run: &Run, program: Program) -> Next {
+    let context = scope.get_current_context();
+    let global = context.global(scope);
+    globals::add(scope, global);
+    match program.source {
+        Source::Script { name, code } => {
+            console::add(scope, global);
+            let added = functions::add_namespaces(scope, run, global, &program.namespaces);
+            added.ok_or_else(|| run.stopped().unwrap_or(Outcome::Interrupted))?;
+            start_script(scope, run, context, &name, &code)
+        }
+        Source::Modules(modules) => start_modules(scope, run, context, modules),
+        _ => Err(Outcome::Fault("programs of this kind are not supported".to_owned()).into()),
+    }
+}
+
+// ---- Scripts ----------------------------------------------------------------------------------------------------------
+
+/// The text around a script: it is the body of this function. Its lines are those of the source.
+const BEFORE: &str = "(async () => {\n";
+const AFTER: &str = "\n})";
+
+/// The same body in a declaration. What closes the arrow function above is followed by `)` or `,`, what closes this one by a
+/// statement, and no text is both: so a body that compiles in both closes neither.
+const BEFORE_CHECK: &str = "async function body() {\n";
+const AFTER_CHECK: &str = "\n}";
+
+fn start_script(scope: &mut PinScope<'_, '_>, run: &Run, context: Local<'_, Context>, name: &str, code: &Code) -> Next {
+    v8::tc_scope!(let caught, scope);
+    let checked = compile(caught, name, &[BEFORE_CHECK, &code.text, AFTER_CHECK]);
+    let script = checked.and_then(|_| compile(caught, name, &[BEFORE, &code.text, AFTER]));
+    let Some(script) = script else { return Err(syntax_error(caught, run, name, code).into()) };
+    context.set_allow_generation_from_strings(false);
+    let function = script.run(caught).and_then(|function| function.try_cast::<Function>().ok());
+    let undefined: Local<'_, Value> = v8::undefined(caught).into();
+    let promise = function.and_then(|function| function.call(caught, undefined, &[]));
+    match promise.and_then(|promise| promise.try_cast::<Promise>().ok()) {
+        Some(promise) => Ok(Step::Script(last(caught, promise))),
+        None => {
+            let thrown = caught.exception();
+            caught.reset();
+            Err(outcome::threw(caught, run, thrown).into())
+        }
+    }
+}
+
+fn compile<'s>(scope: &mut PinScope<'s, '_>, name: &str, parts: &[&str]) -> Option<Local<'s, Script>> {
+    let (name, text) = (string(scope, name)?, string(scope, &parts.concat())?);
+    let origin = ScriptOrigin::new(scope, name.into(), -1, 0, false, 0, None, false, false, false, None);
+    Script::compile(scope, text, Some(&origin))
+}
+
+fn syntax_error(
+    scope: &mut v8::PinnedRef<'_, v8::TryCatch<'_, '_, v8::HandleScope<'_>>>,
+    run: &Run,
+    name: &str,
+    code: &Code,
+) -> Outcome {
+    let Some(message) = scope.message() else { return Outcome::Interrupted };
+    let text = message.get(scope);
+    let text = text_of(scope, text, 16 << 10);
+    let text = text.strip_prefix("Uncaught ").unwrap_or(&text);
+    let (name_of_error, text) = text.split_once(": ").unwrap_or(("SyntaxError", text));
+    let mut thrown =
+        Thrown { name: name_of_error.to_owned(), message: text.to_owned(), frames: Vec::new(), cause: None };
+    let mut position = modules::position(scope, run, name, message).unwrap_or(Position { line: 1, column: 1 });
+    let end = end_of(&code.text);
+    if position.line > end.line {
+        // V8 found it in the text after the script, which the script does not have.
+        position = end;
+        "Unexpected end of input".clone_into(&mut thrown.message);
+    }
+    thrown.frames.push(Frame { function: None, module: None, position });
+    Outcome::Threw(thrown)
+}
+
+/// The position after the last character.
+fn end_of(text: &str) -> Position {
+    let lines = text.split(['\n', '\u{2028}', '\u{2029}']).count() as u32;
+    let last = text.rsplit(['\n', '\u{2028}', '\u{2029}']).next().unwrap_or_default();
+    Position { line: lines, column: last.encode_utf16().count() as u32 + 1 }
+}
+
+/// Ends the program when this promise is settled: other microtasks run no more.
+fn last(scope: &mut PinScope<'_, '_>, promise: Local<'_, Promise>) -> Global<Promise> {
+    if let Some(settled) = Function::new(scope, settled) {
+        // The promise that `then` returns is not used: guest code can choose its class.
+        v8::tc_scope!(let scope, scope);
+        promise.then2(scope, settled, settled);
+    }
+    Global::new(scope, promise)
+}
+
+#[allow(clippy::needless_pass_by_value)] // V8's signature
+fn settled<'s>(scope: &mut PinScope<'s, '_>, _: FunctionCallbackArguments<'s>, _: ReturnValue<'_, Value>) {
+    Run::of(scope).settled.set(true);
+    scope.terminate_execution();
+}
+
+// ---- Modules ----------------------------------------------------------------------------------------------------------
+
+fn start_modules(scope: &mut PinScope<'_, '_>, run: &Run, context: Local<'_, Context>, modules: Modules) -> Next {
+    context.set_allow_generation_from_strings(false);
+    *run.graph.borrow_mut() = Graph::new(modules.modules);
+    let entry = run.graph.borrow().find(&modules.entry);
+    let entry = entry.ok_or_else(|| Outcome::Fault(format!("the entry {:?} is not a module", modules.entry)))?;
+    let args = modules::decoded(scope, run, &modules.args).map_err(|error| unlinked(scope, run, error))?;
+    let args: Local<'_, v8::Array> =
+        args.try_into().map_err(|_| Outcome::Fault("the arguments are not an array".to_owned()))?;
+    let module = modules::link(scope, run, entry).map_err(|error| unlinked(scope, run, error))?;
+    let evaluated = module.evaluate(scope).and_then(|promise| promise.try_cast::<Promise>().ok());
+    let evaluated = evaluated.ok_or(Outcome::Interrupted)?;
+    evaluated.mark_as_handled();
+    let selected = Selected { entry, export: modules.export, args: Global::new(scope, args) };
+    Ok(Step::Evaluation(Global::new(scope, evaluated), selected))
+}
+
+fn unlinked(scope: &mut PinScope<'_, '_>, run: &Run, error: Unlinked) -> Outcome {
+    match error {
+        Unlinked::Link(error) => Outcome::Unlinked(error),
+        Unlinked::Terminated => Outcome::Interrupted,
+        Unlinked::Threw(thrown) => {
+            let thrown = Local::new(scope, thrown);
+            match outcome::threw(scope, run, Some(thrown)) {
+                Outcome::Threw(thrown) if thrown.name == "SyntaxError" || thrown.name == "RangeError" => {
+                    Outcome::Unlinked(LinkError::Binding { message: thrown.message })
+                }
+                outcome => outcome,
+            }
+        }
+    }
+}
+
+/// Reads the selected export and calls it if it is a function (code-execution specification §5.1, 1 and 2).
+fn run_export(scope: &mut PinScope<'_, '_>, run: &Run, selected: &Selected) -> Next {
+    v8::tc_scope!(let caught, scope);
+    match call_export(caught, run, selected) {
+        Ok(Some(value)) => await_value(caught, run, value),
+        Ok(None) => {
+            let thrown = caught.exception();
+            caught.reset();
+            Err(outcome::threw(caught, run, thrown).into())
+        }
+        Err(outcome) => Err(outcome),
+    }
+}
+
+/// `None` with an exception pending.
+fn call_export<'s>(
+    scope: &mut PinScope<'s, '_>,
+    run: &Run,
+    selected: &Selected,
+) -> Result<Option<Local<'s, Value>>, Box<Outcome>> {
+    let module = modules::compiled(scope, run, selected.entry).ok_or(Outcome::Interrupted)?;
+    let namespace: Local<'_, Object> = module.get_module_namespace().try_into().map_err(|_| Outcome::Interrupted)?;
+    let name = string(scope, &selected.export).ok_or(Outcome::Interrupted)?;
+    match namespace.has_own_property(scope, name.into()) {
+        Some(true) => {}
+        Some(false) => return Err(Outcome::Unlinked(LinkError::Export { export: selected.export.clone() }).into()),
+        None => return Ok(None),
+    }
+    let Some(value) = namespace.get(scope, name.into()) else { return Ok(None) };
+    let args = Local::new(scope, &selected.args);
+    if let Ok(function) = value.try_cast::<Function>() {
+        let args: Option<Vec<_>> = (0..args.length()).map(|index| args.get_index(scope, index)).collect();
+        let undefined: Local<'_, Value> = v8::undefined(scope).into();
+        return Ok(args.and_then(|args| function.call(scope, undefined, &args)));
+    }
+    if args.length() > 0 {
+        let message = format!("the export {} is not a function, so it takes no arguments", selected.export);
+        if let Some(message) = string(scope, &message) {
+            let error = v8::Exception::type_error(scope, message);
+            scope.throw_exception(error);
+        }
+        return Ok(None);
+    }
+    Ok(Some(value))
+}
+
+/// Awaits a value as the next step; ends with it if it is not an object.
+fn await_value(scope: &mut PinScope<'_, '_>, run: &Run, value: Local<'_, Value>) -> Next {
+    if !value.is_object() {
+        return Err(outcome::returned(scope, run, value).into());
+    }
+    let Some(resolver) = PromiseResolver::new(scope) else { return Err(Outcome::Interrupted.into()) };
+    let promise = resolver.get_promise(scope);
+    if resolver.resolve(scope, value).is_none() {
+        return Err(Outcome::Interrupted.into());
+    }
+    Ok(Step::Export(last(scope, promise)))
+}
+
+// ---- Steps ------------------------------------------------------------------------------------------------------------
+
+/// Lets microtasks run until the program waits or has ended.
+fn advance(scope: &mut PinScope<'_, '_>, run: &Run, mut step: Step) -> Next {
+    loop {
+        scope.perform_microtask_checkpoint();
+        if run.settled.replace(false) {
+            scope.cancel_terminate_execution();
+        }
+        if let Some(outcome) = run.stopped() {
+            return Err(outcome.into());
+        }
+        let promise = Local::new(scope, step.promise());
+        match promise.state() {
+            PromiseState::Pending => {
+                // Work that V8 has put off, such as the callbacks of a FinalizationRegistry.
+                let platform = v8::V8::get_current_platform();
+                if !Platform::pump_message_loop(&platform, scope, false) {
+                    return Ok(step);
+                }
+            }
+            PromiseState::Fulfilled => {
+                let value = promise.result(scope);
+                step = match step {
+                    Step::Script(_) | Step::Export(_) => return Err(outcome::returned(scope, run, value).into()),
+                    Step::Evaluation(_, selected) => run_export(scope, run, &selected)?,
+                };
+            }
+            PromiseState::Rejected => {
+                let reason = promise.result(scope);
+                return Err(outcome::threw(scope, run, Some(reason)).into());
+            }
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! What the callbacks of an isolate share while its program runs.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use execbox_core::engine::Outcome;
+use execbox_core::language::{Code, Position, Shift};
+use execbox_core::program::{ModuleBody, Namespace, Program, Source};
+use execbox_core::stack::Files;
+use nix::time::{ClockId, clock_gettime};
+use v8::{Global, Isolate, Object, PromiseResolver, UnsafeRawIsolatePtr, Value};
+
+use crate::functions::Slots;
+use crate::memory::Memory;
+use crate::modules::{Graph, Import};
+use crate::realm::Realm;
+use crate::rejections::Rejections;
+use crate::shared::Shared;
+use crate::ticker::Watch;
+
+/// The state of one program, in a slot of its isolate.
+pub(crate) struct Run {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) memory: Arc<Memory>,
+    pub(crate) watch: Watch,
+    pub(crate) realm: Realm,
+    pub(crate) files: Files,
+    shifts: HashMap<String, Vec<Shift>>,
+    /// The program is made of modules: values of every kind cross, and there is no built-in console.
+    pub(crate) has_modules: bool,
+    /// How many more units of logs the host keeps.
+    pub(crate) log_units: Cell<usize>,
+    pub(crate) slots: RefCell<Slots>,
+    /// The namespaces of a script, each with the number of its first function; and those that were read.
+    pub(crate) namespaces: RefCell<Vec<(Arc<Namespace>, u32)>>,
+    pub(crate) made_namespaces: RefCell<HashMap<u32, Global<Object>>>,
+    /// Promises of the host that are not settled, by number.
+    pub(crate) host_promises: RefCell<HashMap<u32, Global<PromiseResolver>>>,
+    pub(crate) rejections: RefCell<Rejections>,
+    /// The last thrown value that is not an error, and its stack.
+    pub(crate) last_thrown: RefCell<Option<(Global<Value>, String)>>,
+    pub(crate) graph: RefCell<Graph>,
+    pub(crate) imports: RefCell<Vec<Import>>,
+    /// The current step of the program is settled.
+    pub(crate) settled: Cell<bool>,
+    end: RefCell<Option<Outcome>>,
+    /// The CPU time of this thread when the program began.
+    began: Duration,
+    /// The most bytes of one message to the host.
+    pub(crate) max_message: usize,
+}
+
+impl Run {
+    pub(crate) fn new(program: &Program, shared: Arc<Shared>, memory: Arc<Memory>, watch: Watch, realm: Realm) -> Self {
+        let mut shifts = HashMap::new();
+        let mut add = |name: &str, code: &Code| {
+            if !code.shifts.is_empty() {
+                shifts.insert(name.to_owned(), code.shifts.clone());
+            }
+        };
+        match &program.source {
+            Source::Script { name, code } => add(name, code),
+            Source::Modules(modules) => {
+                for module in &modules.modules {
+                    if let ModuleBody::Source(code) = &module.body {
+                        add(&module.name, code);
+                    }
+                }
+            }
+            _ => {}
+        }
+        let limit = program.limits.memory_len();
+        let log_units = shared.lock().mailbox.log_units_left();
+        Self {
+            shared,
+            memory,
+            watch,
+            realm,
+            files: Files::of(program),
+            shifts,
+            has_modules: matches!(program.source, Source::Modules(_)),
+            log_units: Cell::new(log_units),
+            slots: RefCell::default(),
+            namespaces: RefCell::default(),
+            made_namespaces: RefCell::default(),
+            host_promises: RefCell::default(),
+            rejections: RefCell::default(),
+            last_thrown: RefCell::default(),
+            graph: RefCell::default(),
+            imports: RefCell::default(),
+            settled: Cell::new(false),
+            end: RefCell::default(),
+            began: thread_cpu_time(),
+            max_message: limit.saturating_add(limit / 2).saturating_add(16 << 20),
+        }
+    }
+
+    /// The state of the program that runs in this isolate.
+    pub(crate) fn of(isolate: &Isolate) -> Rc<Self> {
+        Rc::clone(isolate.get_slot::<Rc<Self>>().expect("the state is there while the program runs"))
+    }
+
+    /// Ends the program with this outcome. Nothing more of it runs.
+    pub(crate) fn stop(&self, isolate: &Isolate, outcome: Outcome) {
+        self.end.borrow_mut().get_or_insert(outcome);
+        isolate.terminate_execution();
+    }
+
+    /// Ends the program, which has exceeded its memory.
+    pub(crate) fn stop_out_of_memory(&self, isolate: &Isolate) {
+        self.stop(isolate, Outcome::OutOfMemory);
+    }
+
+    /// Why the program was ended from outside or by [`stop`](Self::stop).
+    pub(crate) fn stopped(&self) -> Option<Outcome> {
+        if self.memory.is_exceeded() {
+            return Some(Outcome::OutOfMemory);
+        }
+        let end = self.end.borrow_mut().take();
+        end.or_else(|| self.shared.is_stopped().then_some(Outcome::Interrupted))
+    }
+
+    /// The CPU time that the program has computed.
+    pub(crate) fn cpu_time(&self) -> Duration {
+        thread_cpu_time().saturating_sub(self.began)
+    }
+
+    /// The position in the source that corresponds to a position in the code of a file.
+    pub(crate) fn source_position(&self, file: &str, at: Position) -> Position {
+        self.shifts.get(file).map_or(at, |shifts| Code::position_by(shifts, at))
+    }
+}
+
+/// Called by V8 on the program's thread, at ticks while it computes.
+pub(crate) unsafe extern "C" fn on_tick(mut isolate: UnsafeRawIsolatePtr, _: *mut std::ffi::c_void) {
+    // SAFETY: V8 passes the isolate that it interrupts, which is entered on this thread.
+    let isolate = unsafe { Isolate::ref_from_raw_isolate_ptr_mut(&mut isolate) };
+    let Some(run) = isolate.get_slot::<Rc<Run>>().cloned() else { return };
+    run.watch.served();
+    run.memory.check(isolate);
+    run.shared.note(run.cpu_time(), run.memory.peak());
+}
+
+/// Zero where the system cannot tell.
+fn thread_cpu_time() -> Duration {
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map(Duration::from).unwrap_or_default()
+}

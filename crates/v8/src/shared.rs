@@ -1,0 +1,205 @@
+//! What the thread of a guest and its driver share.
+
+use std::collections::VecDeque;
+use std::mem;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+use std::time::Duration;
+
+use execbox_core::engine::{Outcome, Settlement};
+use execbox_core::mailbox::Mailbox;
+use execbox_core::program::Program;
+use v8::IsolateHandle;
+
+/// A guest, seen from both sides.
+pub(crate) struct Shared {
+    state: Mutex<State>,
+    /// There is something for the guest's thread.
+    to_guest: Condvar,
+    /// The guest is to end: it was interrupted or dropped.
+    stopped: AtomicBool,
+}
+
+pub(crate) struct State {
+    pub(crate) mailbox: Mailbox,
+    pub(crate) phase: Phase,
+    /// Settlements that the guest has not taken in.
+    inbox: VecDeque<(Settled, Settlement)>,
+    inbox_bytes: usize,
+    /// The answer to the synchronous call that blocks the guest.
+    answer: Option<Settlement>,
+    pub(crate) waker: Option<Waker>,
+    /// Of the isolate that runs the program.
+    isolate: Option<IsolateHandle>,
+    pub(crate) cpu_time: Duration,
+    pub(crate) peak_memory_bytes: u64,
+}
+
+/// What the guest does.
+#[derive(Debug)]
+pub(crate) enum Phase {
+    /// It has not begun, or computes.
+    Computing,
+    /// It waits for settlements.
+    Waiting,
+    /// It is inside a synchronous call.
+    Blocked,
+    /// It has ended; the outcome is taken once.
+    Done(Option<Outcome>),
+}
+
+/// What a settlement settles.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Settled {
+    /// The call in this slot.
+    Call(u32),
+    /// The promise of the host with this number.
+    Promise(u32),
+}
+
+/// The program was interrupted or dropped.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Stopped;
+
+/// The handle of the synchronous call in the mailbox; no slot has this number.
+pub(crate) const SYNC_CALL: u32 = u32::MAX;
+
+impl Shared {
+    pub(crate) fn new(program: &Program) -> Arc<Self> {
+        let state = State {
+            mailbox: Mailbox::new(&program.limits, program.budget.clone()),
+            phase: Phase::Computing,
+            inbox: VecDeque::new(),
+            inbox_bytes: 0,
+            answer: None,
+            waker: None,
+            isolate: None,
+            cpu_time: Duration::ZERO,
+            peak_memory_bytes: 0,
+        };
+        Arc::new(Self { state: Mutex::new(state), to_guest: Condvar::new(), stopped: AtomicBool::new(false) })
+    }
+
+    /// Code that holds this lock leaves the state consistent even if it panics, so a poisoned lock is usable.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    // ---- The driver's side ----------------------------------------------------------------------------------------
+
+    /// Adds a settlement, which takes effect when the guest is [woken](Self::wake_guest).
+    pub(crate) fn settle(&self, settled: Settled, settlement: Settlement) {
+        let mut state = self.lock();
+        if matches!(settled, Settled::Call(SYNC_CALL)) {
+            state.answer = Some(settlement);
+            return;
+        }
+        state.inbox_bytes += settlement.bytes() + mem::size_of::<(Settled, Settlement)>();
+        state.inbox.push_back((settled, settlement));
+    }
+
+    pub(crate) fn unread_bytes(&self) -> usize {
+        let state = self.lock();
+        state.inbox_bytes + state.answer.as_ref().map_or(0, Settlement::bytes)
+    }
+
+    /// Lets the guest take in what was settled.
+    pub(crate) fn wake_guest(&self) {
+        self.to_guest.notify_one();
+    }
+
+    /// Ends the guest wherever it is.
+    pub(crate) fn stop(&self) {
+        self.stopped.store(true, Ordering::SeqCst);
+        let mut state = self.lock();
+        if let Some(isolate) = &state.isolate {
+            isolate.terminate_execution();
+        }
+        wake(&mut state);
+        self.to_guest.notify_one();
+    }
+
+    // ---- The guest's side -----------------------------------------------------------------------------------------
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::SeqCst)
+    }
+
+    /// The program runs in this isolate from now on, unless it was stopped before.
+    pub(crate) fn begin(&self, isolate: IsolateHandle) -> Result<(), Stopped> {
+        // `stop` looks for the isolate after it has said so: either it finds this one, or this sees that it was called.
+        self.lock().isolate = Some(isolate);
+        if self.is_stopped() { Err(Stopped) } else { Ok(()) }
+    }
+
+    /// Waits for settlements, and takes them.
+    pub(crate) fn wait(&self, cpu_time: Duration) -> Result<VecDeque<(Settled, Settlement)>, Stopped> {
+        let mut state = self.pause(Phase::Waiting, cpu_time);
+        while !self.is_stopped() {
+            if !matches!(state.phase, Phase::Waiting) {
+                state.inbox_bytes = 0;
+                return Ok(mem::take(&mut state.inbox));
+            }
+            state = self.to_guest.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        Err(Stopped)
+    }
+
+    /// Waits for the answer to a synchronous call.
+    pub(crate) fn wait_for_answer(&self, cpu_time: Duration) -> Result<Settlement, Stopped> {
+        let mut state = self.pause(Phase::Blocked, cpu_time);
+        while !self.is_stopped() {
+            if !matches!(state.phase, Phase::Blocked)
+                && let Some(answer) = state.answer.take()
+            {
+                return Ok(answer);
+            }
+            state = self.to_guest.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        Err(Stopped)
+    }
+
+    fn pause(&self, phase: Phase, cpu_time: Duration) -> MutexGuard<'_, State> {
+        let mut state = self.lock();
+        state.phase = phase;
+        state.cpu_time = cpu_time;
+        wake(&mut state);
+        state
+    }
+
+    /// The guest has computed for this long, and goes on.
+    pub(crate) fn note(&self, cpu_time: Duration, memory_bytes: u64) {
+        let mut state = self.lock();
+        state.cpu_time = cpu_time;
+        state.peak_memory_bytes = state.peak_memory_bytes.max(memory_bytes);
+        wake(&mut state);
+    }
+
+    /// The program has ended.
+    pub(crate) fn end(&self, outcome: Outcome, cpu_time: Duration, memory_bytes: u64) {
+        let mut state = self.lock();
+        state.isolate = None;
+        state.phase = Phase::Done(Some(outcome));
+        state.cpu_time = cpu_time;
+        state.peak_memory_bytes = state.peak_memory_bytes.max(memory_bytes);
+        wake(&mut state);
+    }
+}
+
+fn wake(state: &mut State) {
+    if let Some(waker) = state.waker.take() {
+        waker.wake();
+    }
+}
+
+impl State {
+    /// Whether there is something that a guest in this phase waits for.
+    pub(crate) fn can_go_on(&self) -> bool {
+        match self.phase {
+            Phase::Waiting => !self.inbox.is_empty(),
+            Phase::Blocked => self.answer.is_some(),
+            Phase::Computing | Phase::Done(_) => false,
+        }
+    }
+}

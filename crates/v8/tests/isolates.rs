@@ -1,0 +1,194 @@
+//! Isolates, their threads and their realm: what the contract tests, which run on this engine too, do not see.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, LazyLock};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+use std::time::Duration;
+
+use execbox_core::engine::{Engine as _, Event, Guest, Outcome, Pending, Settlement, StartError, Turn};
+use execbox_core::language::Code;
+use execbox_core::program::{Limits, Namespace, Program, Source};
+use execbox_core::value::Value;
+use execbox_v8::{Options, V8};
+
+const MAX_GUESTS: usize = 3;
+
+static ENGINE: LazyLock<V8> =
+    LazyLock::new(|| V8::new(&Options { spare_isolates: 1, max_guests: MAX_GUESTS }).expect("V8 starts"));
+
+/// One test at a time: they count guests.
+static TURN: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+fn script(code: &str, limits: Limits) -> Program {
+    let namespace = Namespace { name: "tools".to_owned(), functions: vec!["echo".to_owned()] };
+    let source = Source::Script { name: "<script>".to_owned(), code: Code::from(code) };
+    Program::new(source, vec![Arc::new(namespace)], limits)
+}
+
+fn start(code: &str) -> Box<dyn Guest> {
+    ENGINE.start(script(code, Limits::default())).expect("there is room for a guest")
+}
+
+/// Polls until the guest waits or is done; `at_yield` is called each time that it only yields.
+fn turn(guest: &mut dyn Guest, mut at_yield: impl FnMut(&mut dyn Guest)) -> Turn {
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    loop {
+        match guest.poll_turn(&mut Context::from_waker(&waker)) {
+            Poll::Ready(turn) => return turn,
+            Poll::Pending => thread::park(),
+        }
+        at_yield(guest);
+    }
+}
+
+fn outcome(code: &str) -> Outcome {
+    match turn(&mut *start(code), |_| {}) {
+        Turn::Done(outcome) => outcome,
+        Turn::Waiting => panic!("it waits: {code}"),
+    }
+}
+
+fn json(code: &str) -> serde_json::Value {
+    match outcome(code) {
+        Outcome::Returned(value) => value.to_json("result", 1 << 20).unwrap().unwrap_or_default(),
+        other => panic!("{code}: {other:?}"),
+    }
+}
+
+fn alone() -> std::sync::MutexGuard<'static, ()> {
+    TURN.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+#[test]
+fn the_globals_are_those_of_quickjs() {
+    let _alone = alone();
+    let bootstrap = include_str!("../../quickjs/guest/bootstrap.js");
+    let list = bootstrap.split("new Set(`").nth(1).unwrap().split('`').next().unwrap();
+    let expected: BTreeSet<String> = list.split_whitespace().map(str::to_owned).chain(["tools".to_owned()]).collect();
+    let globals = json("return Object.getOwnPropertyNames(globalThis)");
+    let globals: BTreeSet<String> = serde_json::from_value(globals).unwrap();
+    assert_eq!(globals, expected);
+}
+
+#[test]
+fn missing_globals_of_other_places_are_explained_as_in_quickjs() {
+    let _alone = alone();
+    let guest = include_str!("../../quickjs/guest/guest.c");
+    let list = guest.split("static bool is_host_name").nth(1).unwrap().split("};").next().unwrap();
+    let names: Vec<&str> = list.split('"').skip(1).step_by(2).collect();
+    assert!(names.len() > 40);
+    for name in names {
+        let Outcome::Threw(thrown) = outcome(&format!("return {name}")) else { panic!("{name}") };
+        let expected =
+            format!("{name} is not available in this sandbox, which has the ECMAScript built-ins, console, tools");
+        assert_eq!(thrown.message, expected);
+    }
+    let Outcome::Threw(thrown) = outcome("return unheardOf") else { panic!() };
+    assert_eq!(thrown.message, "unheardOf is not defined");
+}
+
+#[test]
+fn no_more_guests_than_configured_run_at_once() {
+    let _alone = alone();
+    let guests: Vec<_> = (0..MAX_GUESTS).map(|_| start("await tools.echo(1)")).collect();
+    let refused = ENGINE.start(script("1", Limits::default())).err();
+    assert_eq!(refused, Some(StartError::Full(MAX_GUESTS)));
+    drop(guests);
+    assert_eq!(json("return 1"), 1);
+}
+
+#[test]
+fn a_computing_guest_yields_and_its_cpu_time_grows_until_it_is_interrupted() {
+    let _alone = alone();
+    let mut guest = start("for (;;);");
+    let interrupt = guest.interrupt();
+    let done = turn(&mut *guest, |guest| {
+        if guest.cpu_time() > Some(Duration::from_millis(20)) {
+            interrupt.trigger();
+        }
+    });
+    assert_eq!(done, Turn::Done(Outcome::Interrupted));
+    assert!(guest.peak_memory_bytes() > Some(0));
+}
+
+#[test]
+fn dropped_guests_leave_their_threads() {
+    let _alone = alone();
+    // Each would keep a thread for ever.
+    for code in ["for (;;);", "await tools.echo(1)", "await new Promise(() => {})", "for (;;) await 0"] {
+        for _ in 0..2 * MAX_GUESTS {
+            let mut guest = start(code);
+            let waker = Waker::from(Arc::new(Unpark(thread::current())));
+            let _ = guest.poll_turn(&mut Context::from_waker(&waker));
+            drop(guest);
+        }
+    }
+    assert_eq!(json("return 1"), 1);
+}
+
+#[test]
+fn waiting_does_not_count_as_cpu_time() {
+    let _alone = alone();
+    let mut guest = start("return await tools.echo(1)");
+    assert_eq!(turn(&mut *guest, |_| {}), Turn::Waiting);
+    let mut events = Vec::new();
+    guest.take_events(&mut events);
+    let [Event::Call(call)] = &events[..] else { panic!("{events:?}") };
+    let before = guest.cpu_time().unwrap();
+    thread::sleep(Duration::from_millis(30));
+    assert_eq!(guest.cpu_time(), Some(before));
+    let answer = Value::from_json(Some(&serde_json::json!({ "then": null, "__proto__": [1] })), "answer").unwrap();
+    guest.settle(Pending::Call(call.id), Settlement::Fulfilled(answer.clone()));
+    assert_eq!(turn(&mut *guest, |_| {}), Turn::Done(Outcome::Returned(answer)));
+}
+
+#[test]
+fn temporal_cannot_be_reached() {
+    let _alone = alone();
+    assert_eq!(json("return typeof new Date(0).toTemporalInstant"), "undefined");
+}
+
+#[test]
+fn realms_are_fresh() {
+    let _alone = alone();
+    assert_eq!(json("Array.prototype.map = 1; globalThis.x = 1; return 1"), 1);
+    assert_eq!(json("return [typeof Array.prototype.map, typeof x]"), serde_json::json!(["function", "undefined"]));
+}
+
+#[test]
+fn random_numbers_differ_between_isolates() {
+    let _alone = alone();
+    let numbers: BTreeSet<String> = (0..8).map(|_| json("return Math.random()").to_string()).collect();
+    assert_eq!(numbers.len(), 8);
+}
+
+#[test]
+fn a_body_cannot_close_its_function() {
+    let _alone = alone();
+    let ran = "})(), tools.echo(1), (async () => {";
+    for code in [
+        ran,
+        "}); tools.echo(1); (async () => {",
+        "}, tools.echo(1), async () => {",
+        "} tools.echo(1); {",
+        "/*",
+        "`",
+        "\\",
+    ] {
+        let mut guest = start(code);
+        let Turn::Done(Outcome::Threw(thrown)) = turn(&mut *guest, |_| {}) else { panic!("{code}") };
+        assert_eq!(thrown.name, "SyntaxError", "{code}: {thrown:?}");
+        let mut events = Vec::new();
+        guest.take_events(&mut events);
+        assert!(events.is_empty(), "{code} has run");
+    }
+}
