@@ -1,15 +1,20 @@
 //! Reads every configuration in `tests/config` and compares the result with the expected one.
 //!
-//! A case is a title, a configuration, and after `---` its servers, the skipped servers, and the error if it is invalid.
+//! A case is a title, a configuration, and after `---` its servers, the skipped servers and the ignored keys, or the error if it is
+//! invalid.
 //! `UPDATE=1 cargo test --workspace --test config` rewrites the expected results; review the difference.
-//! The environment has `TOKEN` (`ghp_A1b2C3d4`), `PROJECT` (`/work/shop`), `MODE` (`production`) and `EMPTY`.
+//! The environment has `TOKEN` (`ghp_A1b2C3d4`), `PROJECT` (`/work/shop`), `MODE` (`production`) and `EMPTY`. The workspace folder
+//! is `/work/shop`, the home directory `/srv/ann`. In the workspace folder are the files of [`ENV_FILES`]. The value of every
+//! input is `answer to ID`, except that the input `none` has none.
 
+use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use execbox_mcp::Pattern;
-use execbox_mcp::config::{Config, ServerConfig, Transport};
+use execbox_mcp::config::{Config, Context, Input, ServerConfig, Transport, Unavailable};
+use execbox_mcp::oauth::OAuthClient;
 use execbox_mcp::servers::namespaces;
-use execbox_mcp::upstream::ResultFormat;
+use execbox_mcp::upstream::{HttpProtocol, ResultFormat};
 use execbox_testkit::cases::{Case, CaseFile};
 
 #[test]
@@ -35,21 +40,55 @@ fn actual(Case { title, head, .. }: &Case) -> String {
     format!("=== {title}\n{head}\n---\n{}", read(head))
 }
 
+/// What the cases are read with.
+struct Shop;
+
+impl Context for Shop {
+    fn variable(&self, name: &str) -> Option<String> {
+        let variables = [("TOKEN", "ghp_A1b2C3d4"), ("PROJECT", "/work/shop"), ("MODE", "production"), ("EMPTY", "")];
+        variables.into_iter().find(|(other, _)| *other == name).map(|(_, value)| value.to_owned())
+    }
+
+    fn workspace_folder(&self) -> Option<PathBuf> {
+        Some("/work/shop".into())
+    }
+
+    fn user_home(&self) -> Option<PathBuf> {
+        Some("/srv/ann".into())
+    }
+
+    fn env_file(&self, path: &Path) -> Result<String, Unavailable> {
+        let name = path.strip_prefix("/work/shop").ok().and_then(Path::to_str);
+        let file = ENV_FILES.iter().find(|(other, _)| Some(*other) == name);
+        file.map(|(_, text)| (*text).to_owned()).ok_or_else(|| Unavailable("no such file".to_owned()))
+    }
+
+    fn input(&self, input: &Input) -> Result<String, Unavailable> {
+        match input.id.as_str() {
+            "none" => Err(Unavailable("nobody to ask".to_owned())),
+            "plain" => Ok("production".to_owned()),
+            id => Ok(format!("answer to {id}")),
+        }
+    }
+}
+
+const ENV_FILES: &[(&str, &str)] = &[
+    (".env", "# The shop.\nexport API_KEY='k3y of the shop'\nMODE=\"test\" # not production\nPORT=8080\n"),
+    ("production.env", "DB_PASSWORD=horse\n"),
+    ("broken.env", "MODE=test\n\nS3CRET\n"),
+];
+
 fn read(input: &str) -> String {
     let mut config = Config::default();
-    let variables = |name: &str| match name {
-        "TOKEN" => Some("ghp_A1b2C3d4".to_owned()),
-        "PROJECT" => Some("/work/shop".to_owned()),
-        "MODE" => Some("production".to_owned()),
-        "EMPTY" => Some(String::new()),
-        _ => None,
-    };
-    let read = config.read(input, &variables);
+    let read = config.read(input, &Shop);
     let namespaces = namespaces(config.servers.iter().map(|server| server.name.as_str()));
     let mut text: String = config.servers.iter().zip(namespaces).map(|(one, space)| server(one, &space)).collect();
     for skipped in &config.skipped {
         let kind = if skipped.reason.is_failure() { "failed" } else { "skipped" };
         text += &format!("{kind}: {}: {}\n", skipped.name, skipped.reason);
+    }
+    for ignored in &config.ignored {
+        text += &format!("ignored: {ignored}\n");
     }
     read.err().map_or(text, |error| format!("error: {error}\n"))
 }
@@ -70,8 +109,14 @@ fn server(server: &ServerConfig, namespace: &str) -> String {
                 line("cwd", &directory.display().to_string());
             }
         }
-        Transport::Http { url, headers } => {
+        Transport::Http { url, headers, protocol, oauth } => {
             line("url", url);
+            if *protocol == HttpProtocol::Sse {
+                line("protocol", &format!("{protocol:?}"));
+            }
+            if *oauth != OAuthClient::default() {
+                line("oauth", &format!("{oauth:?}, secret: {}", oauth.client_secret.as_deref().unwrap_or("none")));
+            }
             for (name, value) in headers {
                 line("header", &format!("{name}: {value}"));
             }
@@ -84,11 +129,23 @@ fn server(server: &ServerConfig, namespace: &str) -> String {
     if !server.filter.deny.is_empty() {
         line("deny", &patterns(&server.filter.deny));
     }
+    if server.filter.read_only {
+        line("read only", "yes");
+    }
+    if let Some(effect) = server.ask.effect {
+        line("ask", &format!("{effect:?}"));
+    }
+    if !server.ask.tools.is_empty() {
+        line("ask", &patterns(&server.ask.tools));
+    }
+    if !server.ask.never.is_empty() {
+        line("always allow", &patterns(&server.ask.never));
+    }
     if let Some(timeout) = server.call_timeout {
         line("timeout", &format!("{timeout:?}"));
     }
-    if server.results == ResultFormat::Unwrapped {
-        line("results", "unwrapped");
+    if server.results == ResultFormat::Envelope {
+        line("results", "envelope");
     }
     if !server.secrets.is_empty() {
         line("secret", &format!("{:?}", server.secrets));

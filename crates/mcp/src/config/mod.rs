@@ -5,31 +5,44 @@
 //!     "github": {
 //!         "command": "npx", "args": ["-y", "some-github-server"],
 //!         "env": { "GITHUB_TOKEN": "${GITHUB_TOKEN}" }, "cwd": "/work",
-//!         "allow": ["get_*", "list_*"], "deny": ["*_secret"], "timeout": "30s", "results": "unwrapped"
+//!         "allow": ["get_*", "list_*"], "deny": ["*_secret"], "timeout": "30s", "results": "envelope"
 //!     },
-//!     "tickets": { "url": "https://tickets.example.com/mcp", "headers": { "Authorization": "Bearer ${TICKETS}" } }
+//!     "tickets": { "url": "https://tickets.example.com/mcp", "headers": { "Authorization": "Bearer ${TICKETS}" } },
+//!     "wiki": { "url": "https://wiki.example.com/mcp", "oauth": { "clientId": "execbox", "scopes": ["read"] } }
 //! } }
 //! ```
 //!
 //! - **Client files** are accepted unchanged: `mcpServers` (Claude Desktop, Claude Code, Cursor, Windsurf and others),
-//!   `servers` and `mcp.servers` (VS Code), with comments and trailing commas. Unknown keys are ignored. `disabled`,
-//!   `enabled`, `includeTools`, `excludeTools` and similar keys have the meaning that clients give them. A numeric
-//!   `timeout` is ignored, because clients disagree on its unit.
-//! - **Keys of execbox**: `allow` and `deny` ([`ToolFilter`]), `timeout` of each call as text with a unit, `results`
+//!   `servers` and `mcp.servers` (VS Code), with comments and trailing commas. `disabled`, `enabled`, `includeTools`,
+//!   `excludeTools` and similar keys have the meaning that clients give them.
+//! - **Keys without effect** are listed ([`IgnoredKey`]): unknown keys, those of clients only, and a numeric `timeout`,
+//!   because clients disagree on its unit.
+//! - **Keys of execbox**: `allow`, `deny` and `readOnly` ([`ToolFilter`]), `ask` and `alwaysAllow` ([`AskFilter`]), `timeout` of each call as text with a unit, `results`
 //!   ([`ResultFormat`]).
-//! - **Variables**: `${NAME}` and `${NAME:-default}` are expanded in `command`, `args`, `env`, `cwd`, `url` and
-//!   `headers`; `$${` is a literal `${`.
-//! - **A problem with one server** (an unset variable, the SSE transport) skips that server ([`Skipped`]). A value of
+//! - **OAuth**: `oauth` has the client for logging in ([`OAuthClient`]): `clientId`, `clientSecret`, `scopes` (an array, or a string with
+//!   spaces) and `callbackPort`. Without it, the client registers itself.
+//! - **Transports over HTTP**: `type` `http` is streamable HTTP, `sse` the older transport. Without it, the server is asked.
+//! - **Variables**: `${NAME}` and `${NAME:-default}` are expanded in `command`, `args`, `env`, `envFile`, `cwd`, `url`, `headers`
+//!   and `oauth`; `$${` is a literal `${`. `${workspaceFolder}`, `${workspaceFolderBasename}`, `${userHome}`,
+//!   `${pathSeparator}` and `${/}` have the meaning that VS Code and Cursor give them.
+//! - **Inputs**: `${input:ID}` is the value of an item of `inputs` ([`Input`]), which the [`Context`] asks a user for.
+//! - **`envFile`** names a file with more variables of a child process, in the format `.env`: `NAME=VALUE` lines, `export`,
+//!   comments and quotes; nothing in it is expanded. `env` overrides it. A relative path starts at the workspace folder.
+//! - **A problem with one server** (an unset variable, an invalid URL) skips that server ([`Skipped`]). A value of
 //!   the wrong type is an error of the whole file ([`ConfigError`]), with its position.
 //!
 //! # What is a secret
-//! Candidates are the variables that an entry uses, the values of `env` and `headers`, the values of arguments such as
-//! `--api-key`, and passwords and keys in URLs. A candidate is redacted ([`Secrets`]) if its name contains `auth`,
+//! Candidates are the variables and inputs that an entry uses, the values of `env`, `envFile` and `headers`, the values of arguments such as
+//! `--api-key`, passwords and keys in URLs, and `clientSecret`. A candidate is redacted ([`Secrets`]) if its name contains `auth`,
 //! `cookie`, `credential`, `key`, `pass`, `private`, `pwd`, `secret` or `token`, or if its value does not look plain.
 //! Plain values are numbers of up to eight digits, words, lists and names made of words, paths, and web addresses without
-//! a password or a query.
+//! a password or a query. An input with `password` is always redacted.
 
+mod context;
 mod entry;
+mod env_file;
+mod ignored;
+mod input;
 mod node;
 mod secret;
 mod variables;
@@ -38,9 +51,14 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use self::context::{Context, MAX_ENV_FILE, Unavailable, Variables};
+pub use self::env_file::EnvFileProblem;
+pub use self::ignored::{IgnoreReason, IgnoredKey};
+pub use self::input::{Input, InputKind, InputOption};
 use crate::Secrets;
-use crate::filter::ToolFilter;
-use crate::upstream::ResultFormat;
+use crate::filter::{AskFilter, ToolFilter};
+use crate::oauth::OAuthClient;
+use crate::upstream::{HttpProtocol, ResultFormat};
 
 /// The servers of one or more files.
 #[derive(Debug, Default)]
@@ -49,6 +67,8 @@ pub struct Config {
     pub servers: Vec<ServerConfig>,
     /// Entries that are not used.
     pub skipped: Vec<Skipped>,
+    /// Keys of entries that have no effect, in the order of their files.
+    pub ignored: Vec<IgnoredKey>,
 }
 
 /// One MCP server: how to connect to it, and which of its tools to import.
@@ -60,10 +80,12 @@ pub struct ServerConfig {
     pub transport: Transport,
     /// Which tools are imported. Default: all.
     pub filter: ToolFilter,
+    /// For which tools a person is asked before each call. Default: none.
+    pub ask: AskFilter,
     /// The maximum duration of a call. Default: that of the
     /// [`UpstreamOptions`](crate::upstream::UpstreamOptions).
     pub call_timeout: Option<Duration>,
-    /// What guest code receives from a call.
+    /// What guest code receives from a call. Default: the data.
     pub results: ResultFormat,
     /// Values of this configuration that are redacted from everything the server sends.
     pub secrets: Secrets,
@@ -83,12 +105,16 @@ pub enum Transport {
         /// The working directory. Default: that of this process.
         directory: Option<PathBuf>,
     },
-    /// Streamable HTTP.
+    /// A URL.
     Http {
         /// An `http` or `https` URL.
         url: String,
         /// Headers of every request.
         headers: Vec<(String, String)>,
+        /// Whether streamable HTTP or the older SSE transport is used.
+        protocol: HttpProtocol,
+        /// The client for logging in.
+        oauth: OAuthClient,
     },
 }
 
@@ -124,12 +150,6 @@ pub enum SkipReason {
     /// An earlier entry has the same name and content.
     #[error("duplicate of an earlier entry")]
     Duplicate,
-    /// The transport that streamable HTTP has replaced.
-    #[error(
-        "the SSE transport is not supported; use the server's address for streamable HTTP (often `/mcp` instead of \
-         `/sse`) and remove `type`"
-    )]
-    SseTransport,
     /// Not an `http` or `https` URL with a host.
     #[error("invalid {key}: expected `https://HOST/PATH`")]
     InvalidUrl {
@@ -144,13 +164,63 @@ pub enum SkipReason {
         /// The variable.
         name: String,
     },
-    /// A value that an editor asks its user for.
-    #[error("{key}: `${{{name}}}` is not supported; set an environment variable and write `${{NAME}}`")]
-    InputVariable {
+    /// A folder that is not known, or whose path is not UTF-8.
+    #[error("{key}: `${{{name}}}` has no value; write the path instead")]
+    UnknownFolder {
         /// The path of keys.
         key: String,
-        /// `input:` and its name.
+        /// The variable.
         name: String,
+    },
+    /// An input that is not in `inputs`.
+    #[error(
+        "{key}: `${{input:{id}}}` is not defined; add {{ \"type\": \"promptString\", \"id\": {id:?} }} to `inputs`"
+    )]
+    UndefinedInput {
+        /// The path of keys.
+        key: String,
+        /// The id of the input.
+        id: String,
+    },
+    /// An input of another type than `promptString` and `pickString`.
+    #[error("{key}: the type of the input {id:?} is not supported; use \"promptString\" or \"pickString\"")]
+    UnsupportedInput {
+        /// The path of keys.
+        key: String,
+        /// The id of the input.
+        id: String,
+    },
+    /// An input without a value.
+    #[error("{key}: no value for the input {id:?}: {reason}")]
+    MissingInput {
+        /// The path of keys.
+        key: String,
+        /// The id of the input.
+        id: String,
+        /// Why there is none.
+        reason: Unavailable,
+    },
+    /// An `envFile` that cannot be read.
+    #[error("{key}: cannot read {file:?}: {reason}")]
+    UnreadableEnvFile {
+        /// The path of keys.
+        key: String,
+        /// The value of the key, with its variables.
+        file: String,
+        /// Why it cannot be read.
+        reason: Unavailable,
+    },
+    /// An `envFile` that is not in the format.
+    #[error("{key}: {file:?}, line {line}: {problem}")]
+    InvalidEnvFile {
+        /// The path of keys.
+        key: String,
+        /// The value of the key, with its variables.
+        file: String,
+        /// From 1.
+        line: usize,
+        /// What is wrong there.
+        problem: EnvFileProblem,
     },
     /// `${` without a valid name.
     #[error(
@@ -234,6 +304,12 @@ pub enum Problem {
     /// Neither a command nor a URL.
     #[error("missing `command` or `url`: expected \"command\": \"PROGRAM\" or \"url\": \"https://…\"")]
     MissingCommand,
+    /// An item of `inputs` without a name.
+    #[error("missing `id`: expected {{ \"type\": \"promptString\", \"id\": \"NAME\" }}")]
+    MissingInputId,
+    /// A `pickString` without options, or an option without a value.
+    #[error("missing options: expected \"options\": [\"FIRST\", \"SECOND\"]")]
+    MissingInputOptions,
     /// A command and a URL.
     #[error("`url` cannot be combined with `command`; remove one of the two")]
     CommandAndUrl,
@@ -243,9 +319,11 @@ pub enum Problem {
 const EXAMPLE: &str = r#"{ "mcpServers": { "NAME": { "command": "PROGRAM", "args": ["…"] } } }"#;
 
 impl Config {
-    /// Adds the servers of a file. `variables` returns the value of an environment variable, if it is set.
-    pub fn read(&mut self, text: &str, variables: &dyn Fn(&str) -> Option<String>) -> Result<(), ConfigError> {
-        for (name, server) in node::parse(text, |file| servers(&file, variables))? {
+    /// Adds the servers of a file. Nothing is added if it fails.
+    pub fn read(&mut self, text: &str, context: &dyn Context) -> Result<(), ConfigError> {
+        let entries = node::parse(text, |file| entries(&file, context))?;
+        for Entry { name, server, ignored } in entries {
+            self.ignored.extend(ignored);
             match server {
                 Ok(server) if self.servers.contains(&server) => self.skip(name, SkipReason::Duplicate),
                 Ok(server) => self.servers.push(server),
@@ -260,14 +338,27 @@ impl Config {
     }
 }
 
-type Read = Vec<(String, Result<ServerConfig, SkipReason>)>;
+struct Entry {
+    name: String,
+    server: Result<ServerConfig, SkipReason>,
+    ignored: Vec<IgnoredKey>,
+}
 
-fn servers(file: &node::Node<'_>, variables: &dyn Fn(&str) -> Option<String>) -> Result<Read, ConfigError> {
-    let (mut tables, mut has_projects) = (Vec::new(), false);
+fn entries(file: &node::Node<'_>, context: &dyn Context) -> Result<Vec<Entry>, ConfigError> {
+    let (mut tables, mut inputs, mut has_projects) = (Vec::new(), Vec::new(), false);
     for (key, value) in file.members()? {
         match key {
             "mcpServers" | "servers" => tables.push(value),
-            "mcp" => tables.extend(value.members()?.into_iter().filter(|(key, _)| *key == "servers").map(|(_, v)| v)),
+            "inputs" if !value.is_null() => inputs.extend(input::read(&value)?),
+            "mcp" => {
+                for (key, value) in value.members()? {
+                    match key {
+                        "servers" => tables.push(value),
+                        "inputs" if !value.is_null() => inputs.extend(input::read(&value)?),
+                        _ => {}
+                    }
+                }
+            }
             "projects" => has_projects = true,
             _ => {}
         }
@@ -275,26 +366,30 @@ fn servers(file: &node::Node<'_>, variables: &dyn Fn(&str) -> Option<String>) ->
     if tables.is_empty() {
         return Err(file.error(if has_projects { Problem::ProjectsOnly } else { Problem::NoServers }));
     }
-    let mut servers = Read::new();
+    let scope = variables::Scope { context, inputs: &inputs };
+    let mut entries = Vec::new();
     for (name, node) in tables.iter().map(node::Node::members).collect::<Result<Vec<_>, _>>()?.into_iter().flatten() {
-        servers.push((name.to_owned(), entry::read(name, &node, variables)?));
+        let (server, ignored) = (entry::read(name, &node, scope)?, ignored::ignored_keys(name, &node)?);
+        entries.push(Entry { name: name.to_owned(), server, ignored });
     }
-    Ok(servers)
+    Ok(entries)
 }
 
 impl ServerConfig {
     /// A server with default settings: all tools, the default timeout.
     pub fn new(name: impl Into<String>, transport: Transport, secrets: Secrets) -> Self {
         let (filter, results) = (ToolFilter::default(), ResultFormat::default());
-        Self { name: name.into(), transport, filter, call_timeout: None, results, secrets }
+        Self { name: name.into(), transport, filter, ask: AskFilter::default(), call_timeout: None, results, secrets }
     }
 
-    /// A server over streamable HTTP. Fails if `url` is not an `http` or `https` URL.
+    /// A server over HTTP. Fails if `url` is not an `http` or `https` URL.
     pub fn http(name: impl Into<String>, url: &str) -> Result<Self, SkipReason> {
         entry::check_url(url).map_err(|()| SkipReason::InvalidUrl { key: "URL".to_owned() })?;
         let mut candidates = secret::Candidates::default();
         candidates.add_url(url);
-        Ok(Self::new(name, Transport::Http { url: url.to_owned(), headers: Vec::new() }, candidates.into_secrets()))
+        let (protocol, oauth) = (HttpProtocol::default(), OAuthClient::default());
+        let transport = Transport::Http { url: url.to_owned(), headers: Vec::new(), protocol, oauth };
+        Ok(Self::new(name, transport, candidates.into_secrets()))
     }
 
     /// A child process. Fails if it is `execbox mcp` itself.
@@ -313,7 +408,7 @@ impl ServerConfig {
 mod tests {
     use proptest::prelude::*;
 
-    use super::Config;
+    use super::{Config, Variables};
 
     proptest! {
         #[test]
@@ -321,7 +416,7 @@ mod tests {
             text in "\\PC{0,60}", members in r#"(["{}\[\]:,a$ ]|"mcpServers"|"command"|"url"|"env"|\$\{|//|\n){0,24}"#,
         ) {
             for text in [text, format!("{{ \"mcpServers\": {{ \"a\": {{ {members} }} }} }}"), members] {
-                if let Err(error) = Config::default().read(&text, &|_| Some("x".to_owned())) {
+                if let Err(error) = Config::default().read(&text, &Variables(|_| Some("x".to_owned()))) {
                     let line = text.lines().nth(error.line - 1).unwrap_or_default();
                     prop_assert!(error.column <= line.chars().count() + 1, "{error}: {text:?}");
                 }

@@ -14,6 +14,8 @@ pub(super) struct Node<'a> {
     value: &'a Value<'a>,
     /// The path of keys to the value.
     path: String,
+    /// Where its key starts, in bytes; the value itself if it has no key.
+    key: usize,
     /// The whole file.
     text: &'a str,
 }
@@ -37,7 +39,7 @@ pub(super) fn parse<T>(text: &str, read: impl FnOnce(Node<'_>) -> Result<T, Conf
         ConfigError { path: String::new(), line: error.line_display(), column: error.column_display(), problem }
     })?;
     match &parsed.value {
-        Some(value) => read(Node { value, path: String::new(), text }),
+        Some(value) => read(Node { value, path: String::new(), key: value.start(), text }),
         None => Err(ConfigError { path: String::new(), line: 1, column: 1, problem: Problem::Empty }),
     }
 }
@@ -50,7 +52,8 @@ impl<'a> Node<'a> {
         let mut members = Vec::with_capacity(object.properties.len());
         for property in &object.properties {
             let name = property.name.as_str();
-            let member = Node { value: &property.value, path: joined(&self.path, name), text: self.text };
+            let key = property.name.start();
+            let member = Node { value: &property.value, path: joined(&self.path, name), key, text: self.text };
             if !names.insert(name) {
                 return Err(member.error(Problem::DuplicateKey));
             }
@@ -68,21 +71,34 @@ impl<'a> Node<'a> {
         }
     }
 
+    /// The text of a number.
+    pub(super) fn number(&self) -> Result<&'a str, ConfigError> {
+        match self.value {
+            Value::NumberLit(number) => Ok(number.value),
+            _ => Err(self.wrong_type("a number")),
+        }
+    }
+
     /// The string; empty if [`string`](Self::string) fails, which callers have checked before.
     pub(super) fn text(&self) -> &'a str {
         self.string().unwrap_or_default()
     }
 
+    /// The items of an array. `expected` is for the error if it is something else.
+    pub(super) fn items(&self, expected: &str) -> Result<Vec<Node<'a>>, ConfigError> {
+        let Value::Array(array) = self.value else { return Err(self.wrong_type(expected)) };
+        let items = array.elements.iter().enumerate().map(|(at, value)| {
+            let path = format!("{}[{at}]", self.path);
+            Node { value, path, key: value.start(), text: self.text }
+        });
+        Ok(items.collect())
+    }
+
     /// An array of strings.
     pub(super) fn strings(&self) -> Result<Vec<Node<'a>>, ConfigError> {
-        let Value::Array(array) = self.value else {
-            return Err(self.wrong_type("an array of strings [\"…\", \"…\"]"));
-        };
-        let items = array.elements.iter().enumerate().map(|(at, value)| {
-            let item = Node { value, path: format!("{}[{at}]", self.path), text: self.text };
-            item.string().map(|_| item)
-        });
-        items.collect()
+        let items = self.items("an array of strings [\"…\", \"…\"]")?;
+        items.iter().try_for_each(|item| item.string().map(drop))?;
+        Ok(items)
     }
 
     pub(super) fn boolean(&self) -> Result<bool, ConfigError> {
@@ -96,8 +112,21 @@ impl<'a> Node<'a> {
         matches!(self.value, Value::NullKeyword(_))
     }
 
+    pub(super) fn is_string(&self) -> bool {
+        matches!(self.value, Value::StringLit(_))
+    }
+
     pub(super) fn is_number(&self) -> bool {
         matches!(self.value, Value::NumberLit(_))
+    }
+
+    /// Whether this is an object or an array without content.
+    pub(super) fn is_empty(&self) -> bool {
+        match self.value {
+            Value::Object(object) => object.properties.is_empty(),
+            Value::Array(array) => array.elements.is_empty(),
+            _ => false,
+        }
     }
 
     pub(super) fn path(&self) -> &str {
@@ -106,10 +135,20 @@ impl<'a> Node<'a> {
 
     /// An error at the position of this value.
     pub(super) fn error(&self, problem: Problem) -> ConfigError {
-        let before = &self.text[..self.value.start()];
+        let (line, column) = self.position(self.value.start());
+        ConfigError { path: self.path.clone(), line, column, problem }
+    }
+
+    /// The line and the column of the key, in characters, from 1.
+    pub(super) fn key_position(&self) -> (usize, usize) {
+        self.position(self.key)
+    }
+
+    fn position(&self, at: usize) -> (usize, usize) {
+        let before = &self.text[..at];
         let line = before.matches('\n').count() + 1;
         let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-        ConfigError { path: self.path.clone(), line, column, problem }
+        (line, column)
     }
 
     fn wrong_type(&self, expected: &str) -> ConfigError {

@@ -18,6 +18,11 @@ impl Candidates {
         }
     }
 
+    /// Adds a value that is a secret whatever it looks like.
+    pub(super) fn add_secret(&mut self, name: &str, value: &str) {
+        self.0.push((name.to_owned(), value.to_owned()));
+    }
+
     /// Adds the arguments of a program: `--api-key VALUE`, `--api-key=VALUE`, and passwords in URLs.
     pub(super) fn add_arguments(&mut self, arguments: &[String]) {
         for (at, argument) in arguments.iter().enumerate() {

@@ -1,0 +1,116 @@
+//! `inputs`: values that a user is asked for, as VS Code defines them.
+
+use super::node::Node;
+use super::{ConfigError, Problem};
+
+/// A value that a user is asked for, which `${input:ID}` refers to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Input {
+    /// Its name.
+    pub id: String,
+    /// What to ask for.
+    pub description: Option<String>,
+    /// How to ask.
+    pub kind: InputKind,
+    /// The value of an empty answer.
+    pub default: Option<String>,
+}
+
+/// How a user is asked for a value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum InputKind {
+    /// `promptString`: any text.
+    Prompt {
+        /// Whether the answer must not be shown.
+        password: bool,
+    },
+    /// `pickString`: one of these, at least one.
+    Pick(Vec<InputOption>),
+}
+
+/// An option of `pickString`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InputOption {
+    /// What the user sees.
+    pub label: String,
+    /// What the input is then.
+    pub value: String,
+}
+
+impl Input {
+    /// Whether the input can have this value: one of the options, or any text that is not empty unless `default` is.
+    pub fn accepts(&self, value: &str) -> bool {
+        match &self.kind {
+            InputKind::Prompt { .. } => !value.is_empty() || self.default.as_deref() == Some(""),
+            InputKind::Pick(options) => options.iter().any(|option| option.value == value),
+        }
+    }
+
+    pub(super) fn is_password(&self) -> bool {
+        matches!(self.kind, InputKind::Prompt { password: true })
+    }
+}
+
+/// An item of `inputs`: an input, or the id of one whose type is not supported.
+#[derive(Debug)]
+pub(super) enum Item {
+    Input(Input),
+    Unsupported { id: String },
+}
+
+impl Item {
+    pub(super) fn id(&self) -> &str {
+        match self {
+            Self::Input(input) => &input.id,
+            Self::Unsupported { id } => id,
+        }
+    }
+}
+
+/// Reads `inputs`.
+pub(super) fn read(node: &Node<'_>) -> Result<Vec<Item>, ConfigError> {
+    node.items("an array of inputs [{ … }]")?.iter().map(item).collect()
+}
+
+fn item(node: &Node<'_>) -> Result<Item, ConfigError> {
+    let (mut id, mut kind, mut description, mut default) = (None, None, None, None);
+    let (mut password, mut options) = (false, Vec::new());
+    for (key, value) in node.members()?.into_iter().filter(|(_, value)| !value.is_null()) {
+        match key {
+            "id" => id = Some(value.string()?.to_owned()),
+            "type" => kind = Some(value.string()?),
+            "description" => description = Some(value.string()?.to_owned()),
+            "default" => default = Some(value.string()?.to_owned()),
+            "password" => password = value.boolean()?,
+            "options" => options = value.items("an array of options")?.iter().map(option).collect::<Result<_, _>>()?,
+            _ => {}
+        }
+    }
+    let id = id.ok_or_else(|| node.error(Problem::MissingInputId))?;
+    let kind = match kind {
+        Some("promptString") => InputKind::Prompt { password },
+        Some("pickString") if options.is_empty() => return Err(node.error(Problem::MissingInputOptions)),
+        Some("pickString") => InputKind::Pick(options),
+        _ => return Ok(Item::Unsupported { id }),
+    };
+    Ok(Item::Input(Input { id, description, kind, default }))
+}
+
+/// A string, or `{ "label": …, "value": … }`.
+fn option(node: &Node<'_>) -> Result<InputOption, ConfigError> {
+    if node.is_string() {
+        let value = node.string()?;
+        return Ok(InputOption { label: value.to_owned(), value: value.to_owned() });
+    }
+    let (mut label, mut value) = (None, None);
+    for (key, member) in node.members()? {
+        match key {
+            "label" => label = Some(member.string()?.to_owned()),
+            "value" => value = Some(member.string()?.to_owned()),
+            _ => {}
+        }
+    }
+    let value = value.or_else(|| label.clone()).ok_or_else(|| node.error(Problem::MissingInputOptions))?;
+    Ok(InputOption { label: label.unwrap_or_else(|| value.clone()), value })
+}
