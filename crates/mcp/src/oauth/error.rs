@@ -1,0 +1,123 @@
+//! Why a login fails.
+
+use std::fmt;
+
+/// Why logging in fails. Texts of servers in it are on one line, and short.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoginError {
+    /// Not an `http` or `https` URL.
+    #[error("invalid URL: expected `https://HOST/PATH`")]
+    Url,
+    /// A URL that tokens would be sent to unencrypted.
+    #[error("{what} is not encrypted ({origin}): OAuth needs https, except on this computer (127.0.0.1, localhost)")]
+    Insecure {
+        /// What has the URL.
+        what: &'static str,
+        /// Its scheme, host and port.
+        origin: String,
+    },
+    /// The server publishes no metadata of OAuth.
+    #[error("the server does not support OAuth: if it needs a key, add it to the `headers` of the server")]
+    NotSupported,
+    /// A request failed.
+    #[error(transparent)]
+    Request(#[from] RequestError),
+    /// The metadata of the server are those of another one.
+    #[error("the server's OAuth metadata are for another URL: expected {expected}, got {found}; correct the `url`")]
+    ResourceMismatch {
+        /// The configured URL, without its query.
+        expected: String,
+        /// The URL in the metadata.
+        found: String,
+    },
+    /// An authorization server claims to be another one.
+    #[error("the authorization server has another identity than expected: expected {expected}, got {found}")]
+    IssuerMismatch {
+        /// The issuer that was asked.
+        expected: String,
+        /// The issuer that answered.
+        found: String,
+    },
+    /// Invalid metadata.
+    #[error("invalid OAuth metadata: {0}")]
+    Metadata(String),
+    /// The authorization server does not support PKCE.
+    #[error("the authorization server does not support PKCE with S256, which execbox requires")]
+    Pkce,
+    /// Clients cannot register themselves.
+    #[error(
+        "the authorization server does not register clients: register one there, and add \"oauth\": {{ \"clientId\": \
+         \"…\" }} to the server"
+    )]
+    NoRegistration,
+    /// Registration failed.
+    #[error(
+        "the authorization server does not register this client: {0}; add \"oauth\": {{ \"clientId\": \"…\" }} to the server"
+    )]
+    Registration(String),
+    /// The port of the callback cannot be used.
+    #[error("cannot listen on 127.0.0.1:{port}: {kind}; change `oauth.callbackPort`")]
+    Listen {
+        /// The port; 0 for any.
+        port: u16,
+        /// The kind of the failure.
+        kind: std::io::ErrorKind,
+    },
+    /// The user or the authorization server has refused.
+    #[error("login refused: {0}")]
+    Refused(String),
+    /// The code was not exchanged for tokens.
+    #[error("the authorization server does not issue a token: {0}")]
+    Exchange(String),
+    /// Not a bearer token.
+    #[error("the authorization server issued a token that is not a bearer token")]
+    TokenType,
+    /// A token that cannot be sent.
+    #[error("the authorization server issued an invalid token: expected at most 16 KiB of printable characters")]
+    InvalidToken,
+    /// Discovery took too long.
+    #[error("the authorization server takes too long")]
+    Slow,
+    /// TLS cannot be set up.
+    #[error("TLS setup failed; are root certificates installed on this system?")]
+    Tls,
+}
+
+/// A request that failed, and where to.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{origin}: {problem}")]
+pub struct RequestError {
+    /// The scheme, host and port of the URL.
+    pub origin: String,
+    /// What failed.
+    pub problem: RequestProblem,
+}
+
+/// Why a request of OAuth failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RequestProblem {
+    /// A redirect, which is not followed: to this origin.
+    Redirect(String),
+    /// The response is longer than 256 KiB.
+    TooLong,
+    /// No response within the time limit.
+    TimedOut(std::time::Duration),
+    /// The URL is not encrypted.
+    Insecure,
+    /// No connection, or one that was lost.
+    Connection(String),
+}
+
+impl fmt::Display for RequestProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Redirect(to) => write!(f, "redirects to {to}, which is not followed"),
+            Self::TooLong => write!(f, "response longer than {} KiB", super::http::MAX_BODY >> 10),
+            Self::TimedOut(limit) => write!(f, "no response within {} ms", limit.as_millis()),
+            Self::Insecure => f.write_str("not encrypted; OAuth needs https"),
+            Self::Connection(reason) => f.write_str(reason),
+        }
+    }
+}
