@@ -19,6 +19,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
 use tokio::process::{Child as Process, ChildStdin, ChildStdout, Command};
 use tokio_util::sync::CancellationToken;
 
+use super::answers::Answers;
 use super::pipe::{Disconnect, Pipe};
 use crate::Secrets;
 use crate::text::truncate;
@@ -26,7 +27,8 @@ use crate::text::truncate;
 /// A child process that is an MCP server on its standard streams.
 ///
 /// It inherits a few environment variables that most programs need (`PATH`, `HOME`, `LANG`, `TMPDIR` and others), and
-/// gets those of `env`. Other variables, which may be secrets, are not inherited.
+/// gets those of `env`. Other variables, which may be secrets, are not inherited, and neither are descriptors: starting a
+/// child marks all descriptors of this process but the standard ones as close-on-exec.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ChildCommand {
     /// The program.
@@ -86,6 +88,7 @@ impl ChildCommand {
     pub(super) fn spawn(
         &self,
         secrets: &Secrets,
+        answers: &Answers,
         disconnect: &Disconnect,
     ) -> io::Result<(Pipe<ChildStdout, ChildStdin>, Child)> {
         let mut command = Command::new(&self.program);
@@ -96,6 +99,8 @@ impl ChildCommand {
         if let Some(directory) = &self.directory {
             command.current_dir(directory);
         }
+        // Whoever started this process may have left descriptors open that a program would inherit.
+        close_fds::set_fds_cloexec(3, &[]);
         let mut process = command.spawn()?;
         let group = Group::led_by(&process)?;
         let no_stream = || io::Error::from(io::ErrorKind::BrokenPipe);
@@ -115,7 +120,7 @@ impl ChildCommand {
             drop(stderr_closed);
         });
         tokio::spawn(supervise(process, group, disconnect.clone(), child.gone.clone()));
-        Ok((Pipe::new(stdout, stdin, disconnect, Some(child.gone.clone())), child))
+        Ok((Pipe::new(stdout, stdin, answers, disconnect, Some(child.gone.clone())), child))
     }
 }
 
@@ -233,8 +238,9 @@ impl StderrTail {
 /// The environment variables that every child inherits.
 const INHERITED: &[&str] = &["HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER"];
 
-/// How long a child may take to end after its input is closed, and again after SIGTERM.
-const GRACE: Duration = Duration::from_secs(2);
+/// How long a child may take to end after its input is closed, and again after SIGTERM: together less than the second within which
+/// a gateway ends.
+const GRACE: Duration = Duration::from_millis(300);
 
 /// How long output may remain open after the process has ended.
 const LINGER: Duration = Duration::from_millis(500);

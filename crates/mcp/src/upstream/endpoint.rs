@@ -6,18 +6,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use execbox::transport::Stream;
-use rmcp::ClientHandler;
-use rmcp::model::{ClientCapabilities, ClientConfig, ErrorCode, Implementation, ProtocolVersion};
-use rmcp::service::{
-    ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _, NotificationContext, RoleClient, RunningService,
-};
+use rmcp::model::{ErrorCode, ProtocolVersion};
+use rmcp::service::{ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _, RoleClient, RunningService};
 use rmcp::transport::IntoTransport;
 use tokio::sync::Notify;
 
+use super::answers::Answers;
 use super::child::{Child, ChildCommand};
+use super::client::Client;
 use super::http::{self, HttpEndpoint};
 use super::pipe::{Disconnect, Pipe};
-use super::{MAX_MESSAGE, Route, UpstreamOptions, no_response, transport_reason};
+use super::progress::CallsInProgress;
+use super::requests::Forwarding;
+use super::{HttpProtocol, MAX_MESSAGE, Route, UpstreamOptions, no_response, transport_reason};
+use crate::Secrets;
 use crate::text::truncate;
 
 /// Where a server is. Can be connected to any number of times.
@@ -32,6 +34,8 @@ pub(super) struct Connection {
     service: RunningService<RoleClient, Client>,
     /// Triggered when a connection over bytes is lost.
     disconnect: Disconnect,
+    answers: Answers,
+    progress: CallsInProgress,
     child: Option<Child>,
 }
 
@@ -43,57 +47,97 @@ pub(super) struct ConnectError {
     path: Option<String>,
     /// The last lines that the child process wrote to standard error.
     stderr_tail: Vec<String>,
-    /// Whether the server rejects this handshake, and may accept another one.
-    is_handshake_rejected: bool,
+    /// What the server may accept instead.
+    alternative: Option<Alternative>,
     /// Whether the connection was lost during the handshake.
     is_lost: bool,
+    /// Whether the server has opened a stream of that transport.
+    is_sse: bool,
+}
+
+/// How else to connect to a server that has rejected the first message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Alternative {
+    /// The protocol of 2026-07-28, without the handshake.
+    NewestProtocol,
+    /// HTTP with SSE.
+    OlderTransport,
 }
 
 impl Endpoint {
     /// Connects. A server that rejects the `initialize` handshake is tried with the protocol of 2026-07-28, which has
-    /// none. `tools_changed` is notified when the server reports a change of its tools.
+    /// none, and one over HTTP that rejects the first message with the older transport. `tools_changed` is notified when the server reports a change of its tools.
     pub(super) async fn connect(
         &self,
         tools_changed: &Arc<Notify>,
         options: &UpstreamOptions,
     ) -> Result<Connection, ConnectError> {
-        let client = Client { tools_changed: Arc::clone(tools_changed) };
-        match self.attempt(client.clone(), ClientLifecycleMode::Initialize, options).await {
-            Err(error) if error.is_handshake_rejected => {
-                let newest = ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::V_2026_07_28] };
-                self.attempt(client, newest, options).await.map_err(|_| error)
-            }
-            outcome => outcome,
+        let progress = CallsInProgress::default();
+        let client = Client {
+            capabilities: options.clients.offered().await,
+            tools_changed: Arc::clone(tools_changed),
+            forwarding: Forwarding::new(progress.clone(), options.clients.clone()),
+            progress,
+        };
+        let protocol = self.protocol();
+        let is_sse = protocol == HttpProtocol::Sse;
+        let first = self.attempt(client.clone(), ClientLifecycleMode::Initialize, is_sse, options).await;
+        let Err(error) = first else { return first };
+        if error.alternative == Some(Alternative::NewestProtocol) {
+            let newest = ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::V_2026_07_28] };
+            return self.attempt(client, newest, is_sse, options).await.map_err(|_| error);
         }
+        if error.alternative == Some(Alternative::OlderTransport) && protocol == HttpProtocol::Detect {
+            let older = self.attempt(client, ClientLifecycleMode::Initialize, true, options).await;
+            return older.map_err(|older| if older.is_sse { older } else { error });
+        }
+        Err(error)
+    }
+
+    fn protocol(&self) -> HttpProtocol {
+        if let Self::Http(endpoint) = self { endpoint.protocol() } else { HttpProtocol::Streamable }
     }
 
     async fn attempt(
         &self,
         client: Client,
         lifecycle: ClientLifecycleMode,
+        is_sse: bool,
         options: &UpstreamOptions,
     ) -> Result<Connection, ConnectError> {
-        let (disconnect, timeout) = (Disconnect::default(), options.connect_timeout);
-        let mut child = None;
+        let (disconnect, timeout, secrets) = (Disconnect::default(), options.connect_timeout, &options.secrets);
+        let (answers, mut child) = (Answers::default(), None);
+        let progress = client.progress.clone();
         let service = match self {
             Self::Child(command) => {
-                let spawned = command.spawn(&options.secrets, &disconnect);
+                let spawned = command.spawn(&options.secrets, &answers, &disconnect);
                 let (pipe, process) = spawned.map_err(|error| ConnectError::of_spawn(&error, command, options))?;
                 child = Some(process);
-                serve(client, pipe, lifecycle, timeout).await
+                serve(client, pipe, lifecycle, timeout, secrets).await
             }
-            Self::Http(endpoint) => serve(client, endpoint.transport(), lifecycle, timeout).await,
+            Self::Http(endpoint) if is_sse => {
+                let opened = tokio::time::timeout(timeout, endpoint.open_sse(&disconnect, secrets)).await;
+                let opened = opened.unwrap_or_else(|_| Err(no_response(timeout)));
+                let (reader, writer) = opened.map_err(|reason| ConnectError::new(secrets.redact(reason)))?;
+                let pipe = Pipe::new(reader, writer, &answers, &disconnect, None);
+                let served = serve(client, pipe, lifecycle, timeout, secrets).await;
+                served.map_err(|error| ConnectError { is_sse, ..error })
+            }
+            Self::Http(endpoint) => serve(client, endpoint.transport(), lifecycle, timeout, secrets).await,
             Self::Stream(open) => {
                 let (reader, writer) = tokio::io::split(open());
-                serve(client, Pipe::new(reader, writer, &disconnect, None), lifecycle, timeout).await
+                let pipe = Pipe::new(reader, writer, &answers, &disconnect, None);
+                serve(client, pipe, lifecycle, timeout, secrets).await
             }
         };
         match service {
             Ok(service) => {
-                if let Self::Http(_) = self {
+                if let Self::Http(_) = self
+                    && !is_sse
+                {
                     disconnect.set_reason(http::incomplete());
                 }
-                Ok(Connection { service, disconnect, child })
+                Ok(Connection { service, disconnect, answers, progress, child })
             }
             Err(mut error) => {
                 if let Some(child) = &child {
@@ -114,6 +158,7 @@ async fn serve<E, A>(
     transport: impl IntoTransport<RoleClient, E, A>,
     lifecycle: ClientLifecycleMode,
     timeout: Duration,
+    secrets: &Secrets,
 ) -> Result<RunningService<RoleClient, Client>, ConnectError>
 where
     E: std::error::Error + Send + Sync + 'static,
@@ -122,10 +167,13 @@ where
         Ok(Ok(service)) => Ok(service),
         Ok(Err(ClientInitializeError::JsonRpcError(error))) => {
             let reason = truncate(error.message.to_string(), MAX_MESSAGE);
-            Err(ConnectError { is_handshake_rejected: REJECTIONS.contains(&error.code), ..ConnectError::new(reason) })
+            let alternative = REJECTIONS.contains(&error.code).then_some(Alternative::NewestProtocol);
+            Err(ConnectError { alternative, ..ConnectError::new(reason) })
         }
         Ok(Err(ClientInitializeError::TransportError { error, .. })) => {
-            Err(ConnectError { is_lost: true, ..ConnectError::new(transport_reason(&error, &Disconnect::default())) })
+            let reason = transport_reason(&error, &Disconnect::default(), secrets);
+            let alternative = http::may_be_sse(&*error.error).then_some(Alternative::OlderTransport);
+            Err(ConnectError { is_lost: true, alternative, ..ConnectError::new(reason) })
         }
         Ok(Err(_)) => Err(ConnectError { is_lost: true, ..ConnectError::new("handshake failed".to_owned()) }),
         Err(_) => Err(ConnectError::new(no_response(timeout))),
@@ -134,7 +182,12 @@ where
 
 impl Connection {
     pub(super) fn route(&self) -> Route {
-        Route { peer: self.service.peer().clone(), disconnect: self.disconnect.clone() }
+        Route {
+            peer: self.service.peer().clone(),
+            disconnect: self.disconnect.clone(),
+            answers: self.answers.clone(),
+            progress: self.progress.clone(),
+        }
     }
 
     pub(super) fn is_lost(&self) -> bool {
@@ -153,7 +206,7 @@ impl Connection {
 
 impl ConnectError {
     fn new(reason: String) -> Self {
-        Self { reason, path: None, stderr_tail: Vec::new(), is_handshake_rejected: false, is_lost: false }
+        Self { reason, path: None, stderr_tail: Vec::new(), alternative: None, is_lost: false, is_sse: false }
     }
 
     fn of_spawn(error: &io::Error, command: &ChildCommand, options: &UpstreamOptions) -> Self {
@@ -187,23 +240,6 @@ impl fmt::Display for ConnectError {
             f.write_str("; last lines of standard error:")?;
         }
         self.stderr_tail.iter().try_for_each(|line| write!(f, "\n  {line}"))
-    }
-}
-
-/// Our side of a connection: offers no capabilities, and handles one notification.
-#[derive(Debug, Clone)]
-struct Client {
-    tools_changed: Arc<Notify>,
-}
-
-impl ClientHandler for Client {
-    fn get_info(&self) -> ClientConfig {
-        let implementation = Implementation::new("execbox", env!("CARGO_PKG_VERSION"));
-        ClientConfig::new(ClientCapabilities::default(), implementation)
-    }
-
-    async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
-        self.tools_changed.notify_one();
     }
 }
 

@@ -4,18 +4,20 @@ use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
-use execbox::Provider;
 use execbox::transport::ByteStream;
+use execbox::{Provider, ToolError};
+use futures_util::future::BoxFuture;
 use rmcp::model::ServerPeerInfo;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::child::ChildCommand;
 use super::endpoint::Endpoint;
 use super::http::HttpEndpoint;
 use super::import::import_over;
 use super::reconnect::Reconnecting;
-use super::{Imported, RejectedTool, Route, Router, UpstreamError, UpstreamOptions};
+use super::{HttpProtocol, Imported, RejectedTool, Route, Router, UpstreamError, UpstreamOptions};
 
 /// An MCP server that is kept connected.
 ///
@@ -38,14 +40,24 @@ impl Upstream {
         Self::open(name, Endpoint::Child(command), options).await
     }
 
-    /// Connects to a server over streamable HTTP. `headers` are sent with every request.
+    /// Connects to a server over HTTP. `headers` are sent with every request, and the token of the server called `name` if
+    /// [`UpstreamOptions::tokens`] has one.
     pub async fn open_http(
         name: &str,
         url: &str,
         headers: &[(String, String)],
         options: UpstreamOptions,
     ) -> Result<Self, UpstreamError> {
-        let endpoint = HttpEndpoint::new(name, url, headers, &options)?;
+        let remote = Remote { server: name, url, headers, protocol: HttpProtocol::default() };
+        Self::open_remote(name, remote, options).await
+    }
+
+    pub(crate) async fn open_remote(
+        name: &str,
+        remote: Remote<'_>,
+        options: UpstreamOptions,
+    ) -> Result<Self, UpstreamError> {
+        let endpoint = HttpEndpoint::new(name, remote, &options)?;
         Self::open(name, Endpoint::Http(endpoint), options).await
     }
 
@@ -62,11 +74,13 @@ impl Upstream {
     async fn open(name: &str, endpoint: Endpoint, options: UpstreamOptions) -> Result<Self, UpstreamError> {
         let (connection, route) = Reconnecting::connect(name, endpoint, options).await?;
         let connection = Arc::new(connection);
-        let imported = RwLock::new(import(&connection, &route).await?);
+        let unused = CancellationToken::new();
+        let user = Arc::new(unused.clone().drop_guard());
+        let imported = RwLock::new(import(&connection, &route, &user).await?);
         let info = RwLock::new(route.peer.peer_info());
         connection.options().changes.notify();
         let tools_changed = connection.tools_changed();
-        let catalogue = Arc::new(Catalogue { connection, imported, info });
+        let catalogue = Arc::new(Catalogue { connection, imported, info, user, unused });
         let follower = tokio::spawn(follow(Arc::downgrade(&catalogue), tools_changed));
         Ok(Self { catalogue, follower: follower.abort_handle() })
     }
@@ -86,6 +100,11 @@ impl Upstream {
         self.imported().rejected
     }
 
+    /// Why the last request had no valid token of OAuth, as a clause: `needs login: run …`.
+    pub(crate) fn login_problem(&self) -> Option<String> {
+        self.catalogue.connection.login_problem()
+    }
+
     /// Name, version, capabilities and instructions of the server.
     pub fn server_info(&self) -> Option<Arc<ServerPeerInfo>> {
         self.catalogue.info.read().unwrap_or_else(PoisonError::into_inner).clone()
@@ -94,6 +113,39 @@ impl Upstream {
     /// Closes the connection and ends the child process, if any. Later calls fail.
     pub async fn close(self) {
         self.catalogue.connection.close().await;
+    }
+
+    /// Drops the provider. The connection remains open for those that still use it.
+    pub(crate) fn retire(self) -> Retired {
+        Retired { connection: Arc::clone(&self.catalogue.connection), unused: self.catalogue.unused.clone() }
+    }
+}
+
+/// A server over HTTP.
+#[derive(Clone, Copy)]
+pub(crate) struct Remote<'a> {
+    /// Its name in the configuration, for which its tokens are kept.
+    pub(crate) server: &'a str,
+    pub(crate) url: &'a str,
+    pub(crate) headers: &'a [(String, String)],
+    pub(crate) protocol: HttpProtocol,
+}
+
+/// The connection of a server whose provider is dropped.
+pub(crate) struct Retired {
+    connection: Arc<Reconnecting>,
+    unused: CancellationToken,
+}
+
+impl Retired {
+    /// Waits until every clone of its providers is dropped, too: those of running executions.
+    pub(crate) async fn unused(&self) {
+        self.unused.cancelled().await;
+    }
+
+    /// Closes the connection and ends the child process, if any. Later calls fail.
+    pub(crate) async fn close(self) {
+        self.connection.close().await;
     }
 }
 
@@ -114,12 +166,15 @@ struct Catalogue {
     connection: Arc<Reconnecting>,
     imported: RwLock<Imported>,
     info: RwLock<Option<Arc<ServerPeerInfo>>>,
+    /// Held by the tools of each provider. Cancels `unused` when the last of them is dropped.
+    user: Arc<DropGuard>,
+    unused: CancellationToken,
 }
 
 impl Catalogue {
     async fn reload(&self) -> Result<(), UpstreamError> {
         let Ok(route) = self.connection.route().await else { return Ok(()) };
-        let imported = import(&self.connection, &route).await?;
+        let imported = import(&self.connection, &route, &self.user).await?;
         *self.imported.write().unwrap_or_else(PoisonError::into_inner) = imported;
         *self.info.write().unwrap_or_else(PoisonError::into_inner) = route.peer.peer_info();
         self.connection.options().changes.notify();
@@ -127,9 +182,37 @@ impl Catalogue {
     }
 }
 
-async fn import(connection: &Arc<Reconnecting>, route: &Route) -> Result<Imported, UpstreamError> {
-    let router: Arc<dyn Router> = Arc::clone(connection) as Arc<dyn Router>;
-    import_over(connection.name(), route, router, connection.options()).await
+async fn import(
+    connection: &Arc<Reconnecting>,
+    route: &Route,
+    user: &Arc<DropGuard>,
+) -> Result<Imported, UpstreamError> {
+    let router = Arc::new(Used { connection: Arc::clone(connection), _user: Arc::clone(user) });
+    import_over(connection.name(), route, router, connection.options(), connection.catalogues()).await
+}
+
+/// The router of the tools of a provider.
+struct Used {
+    connection: Arc<Reconnecting>,
+    _user: Arc<DropGuard>,
+}
+
+impl Router for Used {
+    fn route(&self) -> BoxFuture<'_, Result<Route, ToolError>> {
+        self.connection.route()
+    }
+
+    fn on_answer(&self) {
+        self.connection.on_answer();
+    }
+
+    fn on_loss(&self) {
+        self.connection.on_loss();
+    }
+
+    fn on_abandoned(&self, route: &Route) {
+        self.connection.on_abandoned(route);
+    }
 }
 
 /// Lists the tools again when the server notifies of changes: one listing after another, with a pause between them,

@@ -1,50 +1,84 @@
-//! MCP servers over streamable HTTP.
+//! MCP servers over HTTP.
 //!
-//! rmcp implements the protocol: it limits bodies and events to 16 MiB, and starts a new session when the server has
-//! ended one. This module configures its HTTP client and describes its failures.
+//! rmcp implements streamable HTTP: it limits bodies and events to 16 MiB, and starts a new session when the server has
+//! ended one. This module configures its HTTP client and describes its failures. `sse` has the older transport.
 
 use std::collections::HashMap;
 use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
 
+use execbox_core::text::cut;
+use http::header::AUTHORIZATION;
 use http::{HeaderName, HeaderValue, StatusCode};
+use reqwest::Url;
 use reqwest::redirect::{Attempt, Policy};
+use rmcp::transport::auth::AuthError;
 use rmcp::transport::streamable_http_client::{
     StreamableHttpClientTransport, StreamableHttpClientTransportConfig, StreamableHttpError,
 };
 
-use super::{MAX_MESSAGE_BYTES, UpstreamError, UpstreamOptions};
+use super::http_client::{Failure, HttpClient};
+use super::pipe::Disconnect;
+use super::sse::{self, SseStream};
+use super::{HttpProtocol, MAX_MESSAGE_BYTES, Remote, UpstreamError, UpstreamOptions};
+use crate::Secrets;
+use crate::oauth::Authorization;
 
 /// The URL of a server, the headers of every request, and the client that sends them.
 pub(super) struct HttpEndpoint {
-    client: reqwest::Client,
-    config: StreamableHttpClientTransportConfig,
+    client: HttpClient,
+    url: Url,
+    headers: HashMap<HeaderName, HeaderValue>,
+    protocol: HttpProtocol,
 }
 
 impl HttpEndpoint {
-    pub(super) fn new(
-        name: &str,
-        url: &str,
-        headers: &[(String, String)],
-        options: &UpstreamOptions,
-    ) -> Result<Self, UpstreamError> {
-        let is_http = reqwest::Url::parse(url).is_ok_and(|url| matches!(url.scheme(), "http" | "https"));
-        if !is_http {
-            return Err(UpstreamError::Url(options.secrets.redact(url.to_owned())));
-        }
+    pub(super) fn new(name: &str, remote: Remote<'_>, options: &UpstreamOptions) -> Result<Self, UpstreamError> {
+        let Remote { server, url: text, headers, protocol } = remote;
+        let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+        let url = url.ok_or_else(|| UpstreamError::Url(options.secrets.redact(text.to_owned())))?;
         let headers = headers.iter().map(header).collect::<Result<HashMap<_, _>, _>>()?;
-        let config = StreamableHttpClientTransportConfig::with_uri(url)
-            .custom_headers(headers)
-            .max_concurrent_requests(MAX_REQUESTS)
-            .max_sse_event_size(MAX_MESSAGE_BYTES);
-        let client = client(options).map_err(|error| UpstreamError::Connect {
-            name: name.to_owned(),
-            reason: format!("TLS setup failed: {error}; are root certificates installed on this system?"),
-        })?;
-        Ok(Self { client, config })
+        let client = |redirects| {
+            client(options, redirects).map_err(|error| UpstreamError::Connect {
+                name: name.to_owned(),
+                reason: format!("TLS setup failed: {error}; are root certificates installed on this system?"),
+            })
+        };
+        let tokens = options.tokens.as_ref().filter(|_| !headers.contains_key(&AUTHORIZATION));
+        let tokens = tokens.map(|tokens| {
+            let (strict, timeout) = (client(Policy::none())?, options.connect_timeout.min(MAX_TOKEN_REQUEST));
+            let (store, secrets) = (Arc::clone(tokens), options.secrets.clone());
+            let changes = options.changes.clone();
+            let authorization = Authorization::new(store, server, text, strict.clone(), timeout, secrets, changes);
+            Ok::<_, UpstreamError>((strict, authorization))
+        });
+        let client = HttpClient::new(client(Policy::custom(same_origin))?, tokens.transpose()?);
+        Ok(Self { client, url, headers, protocol })
     }
 
-    pub(super) fn transport(&self) -> StreamableHttpClientTransport<reqwest::Client> {
-        StreamableHttpClientTransport::with_client(self.client.clone(), self.config.clone())
+    /// Why the last request had no valid token, as a clause.
+    pub(super) fn login_problem(&self) -> Option<String> {
+        self.client.login_problem()
+    }
+
+    pub(super) fn protocol(&self) -> HttpProtocol {
+        self.protocol
+    }
+
+    /// Streamable HTTP.
+    pub(super) fn transport(&self) -> StreamableHttpClientTransport<HttpClient> {
+        let config = StreamableHttpClientTransportConfig::with_uri(self.url.as_str())
+            .custom_headers(self.headers.clone())
+            .max_concurrent_requests(MAX_REQUESTS)
+            .max_sse_event_size(MAX_MESSAGE_BYTES);
+        StreamableHttpClientTransport::with_client(self.client.clone(), config)
+    }
+
+    /// Opens a stream of the older transport. Returns what is received and what is to be sent, as lines. A failure to send
+    /// triggers `disconnect`.
+    pub(super) async fn open_sse(&self, disconnect: &Disconnect, secrets: &Secrets) -> Result<SseStream, String> {
+        sse::open(&self.client, &self.url, &self.headers, disconnect, secrets).await
     }
 }
 
@@ -60,20 +94,20 @@ fn header((name, value): &(String, String)) -> Result<(HeaderName, HeaderValue),
     }
 }
 
-/// Trusts the root certificates of the system and of the options. Follows redirects to the same origin only, so that no
-/// other server receives the headers.
-fn client(options: &UpstreamOptions) -> reqwest::Result<reqwest::Client> {
+/// Trusts the root certificates of the system and of the options.
+fn client(options: &UpstreamOptions, redirects: Policy) -> reqwest::Result<reqwest::Client> {
     // Has no effect if the application has installed a provider before.
     let _ = rustls::crypto::ring::default_provider().install_default();
     reqwest::Client::builder()
         // An idle connection whose last response was not read to its end would stall the next request.
         .pool_max_idle_per_host(0)
         .connect_timeout(options.connect_timeout)
-        .redirect(Policy::custom(same_origin))
+        .redirect(redirects)
         .tls_certs_merge(reqwest::Certificate::from_pem_bundle(options.certificates.as_bytes())?)
         .build()
 }
 
+/// Follows redirects to the same origin only, so that no other server receives the headers.
 fn same_origin(attempt: Attempt<'_>) -> reqwest::redirect::Action {
     let keeps_body = [StatusCode::TEMPORARY_REDIRECT, StatusCode::PERMANENT_REDIRECT].contains(&attempt.status());
     let first = attempt.previous().first();
@@ -85,12 +119,33 @@ fn same_origin(attempt: Attempt<'_>) -> reqwest::redirect::Action {
 }
 
 /// What failed, as a clause without URLs; `None` if the error is not from HTTP.
-pub(super) fn reason(error: &(dyn Error + Send + Sync + 'static)) -> Option<String> {
-    Some(match error.downcast_ref::<StreamableHttpError<reqwest::Error>>()? {
-        StreamableHttpError::AuthRequired(_) => "credentials rejected (HTTP 401)".to_owned(),
-        StreamableHttpError::InsufficientScope(_) => "credentials rejected (HTTP 403)".to_owned(),
-        StreamableHttpError::HttpStatus(error) => format!("HTTP {}", error.status),
-        StreamableHttpError::UnexpectedServerResponse(text) => status(text).unwrap_or_else(|| NOT_MCP.to_owned()),
+pub(super) fn reason(error: &(dyn Error + Send + Sync + 'static), secrets: &Secrets) -> Option<String> {
+    Some(reason_of(error.downcast_ref()?, secrets))
+}
+
+/// Whether a server rejects the first message as one that supports the older transport only.
+pub(super) fn may_be_sse(error: &(dyn Error + Send + Sync + 'static)) -> bool {
+    let status = match error.downcast_ref::<Failure>() {
+        Some(StreamableHttpError::UnexpectedServerResponse(text)) => text.strip_prefix("HTTP ").unwrap_or_default(),
+        _ => return false,
+    };
+    ["400", "404", "405"].iter().any(|code| status.starts_with(code))
+}
+
+pub(super) fn reason_of(error: &Failure, secrets: &Secrets) -> String {
+    match error {
+        StreamableHttpError::Auth(AuthError::AuthorizationFailed(reason)) => reason.clone(),
+        StreamableHttpError::AuthRequired(_) => {
+            "credentials rejected (HTTP 401): check the `headers` of the server in the configuration".to_owned()
+        }
+        StreamableHttpError::InsufficientScope(error) => match &error.required_scope {
+            Some(scope) => format!("credentials rejected (HTTP 403): the server requires the scope {:?}", line(scope)),
+            None => "credentials rejected (HTTP 403)".to_owned(),
+        },
+        StreamableHttpError::HttpStatus(error) => unavailable(error.status, error.retry_after.as_deref()),
+        StreamableHttpError::UnexpectedServerResponse(text) => {
+            status(text, secrets).unwrap_or_else(|| NOT_MCP.to_owned())
+        }
         StreamableHttpError::UnexpectedContentType(_) | StreamableHttpError::Deserialize(_) => NOT_MCP.to_owned(),
         StreamableHttpError::ResponseBodyTooLarge { .. } | StreamableHttpError::Sse(_) => incomplete(),
         StreamableHttpError::SessionExpired
@@ -98,7 +153,7 @@ pub(super) fn reason(error: &(dyn Error + Send + Sync + 'static)) -> Option<Stri
         | StreamableHttpError::ReinitializationFailed(_) => "session ended and could not be renewed".to_owned(),
         StreamableHttpError::Client(error) => of_client(error),
         _ => "connection lost".to_owned(),
-    })
+    }
 }
 
 /// The reason for a response without an end: rmcp does not distinguish the two.
@@ -106,13 +161,38 @@ pub(super) fn incomplete() -> String {
     format!("response incomplete or longer than {MAX_MESSAGE_BYTES} bytes")
 }
 
-/// Returns `HTTP 404 Not Found` for `HTTP 404 Not Found: body of the response`.
-fn status(text: &str) -> Option<String> {
-    let line = text.split(':').next().unwrap_or_default();
-    line.starts_with("HTTP ").then(|| line.to_owned())
+/// `HTTP 503 Service Unavailable; retry after 30 s`. `retry_after` is the header: seconds or a date.
+fn unavailable(status: u16, retry_after: Option<&str>) -> String {
+    let name = StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason());
+    let name = name.map(|name| format!(" {name}")).unwrap_or_default();
+    let after = match retry_after.map(str::trim) {
+        Some(seconds) if seconds.parse::<u32>().is_ok() => format!("; retry after {seconds} s"),
+        Some(date) if !date.is_empty() => format!("; retry after {}", line(date)),
+        _ => String::new(),
+    };
+    format!("HTTP {status}{name}{after}")
 }
 
-fn of_client(error: &reqwest::Error) -> String {
+/// The status and the beginning of the body in `HTTP 404 Not Found: body of the response`. A page of HTML is not shown.
+fn status(text: &str, secrets: &Secrets) -> Option<String> {
+    let (status, body) = text.split_once(": ").unwrap_or((text, ""));
+    let body = line(&secrets.redact(body.to_owned()));
+    match body.as_str() {
+        _ if !status.starts_with("HTTP ") => None,
+        "" => Some(status.to_owned()),
+        html if html.starts_with('<') => Some(status.to_owned()),
+        body => Some(format!("{status}: {body}")),
+    }
+}
+
+/// The beginning of a text, on one line.
+fn line(text: &str) -> String {
+    let words = text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
+    cut(&words.collect::<Vec<_>>().join(" "), MAX_EXCERPT)
+}
+
+/// What failed, as a clause without URLs.
+pub(crate) fn of_client(error: &reqwest::Error) -> String {
     let mut cause: Option<&(dyn Error + 'static)> = Some(error);
     while let Some(error) = cause {
         match error.downcast_ref() {
@@ -134,8 +214,14 @@ fn of_client(error: &reqwest::Error) -> String {
 
 const NOT_MCP: &str = "invalid response: not an MCP message";
 
+/// The maximum length of an excerpt of a response, in characters.
+const MAX_EXCERPT: usize = 200;
+
 /// Headers that MCP itself sends.
 const RESERVED: &[&str] = &["accept", "mcp-session-id", "mcp-protocol-version", "last-event-id"];
+
+/// The time limit of a request for tokens. Connecting may take less.
+const MAX_TOKEN_REQUEST: Duration = Duration::from_secs(15);
 
 /// The maximum number of concurrent requests, and of redirects that one request follows.
 const MAX_REQUESTS: usize = 64;

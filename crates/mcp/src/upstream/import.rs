@@ -1,15 +1,18 @@
 //! Imports the tools of an MCP server: lists them within limits, checks each, and makes a provider of the valid ones.
 
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
-use execbox::{Provider, ProviderError};
+use execbox::{Effect, Provider, ProviderError};
+use execbox_core::budget::Budget;
+use execbox_core::memory;
+use execbox_core::text::bytes_text;
 use rmcp::model::{JsonObject, PaginatedRequestParams, Tool};
 use rmcp::service::{Peer, RoleClient, ServiceError};
 use serde_json::Value as Json;
 
-use super::pipe::Disconnect;
-use super::{Route, Router, UpstreamError, UpstreamOptions, reason, tool};
+use super::{Route, Router, UpstreamError, UpstreamOptions, reason, resources, tool};
 use crate::Secrets;
 use crate::filter::{Pattern, UnmatchedPatterns};
 use crate::text::{json_exceeds, truncate};
@@ -21,10 +24,39 @@ pub struct Imported {
     pub provider: Provider,
     /// Tools that are invalid.
     pub rejected: Vec<RejectedTool>,
-    /// The number of tools that [`UpstreamOptions::filter`] does not let pass.
-    pub filtered: usize,
+    /// The names of the tools that [`UpstreamOptions::filter`] does not let pass, as far as they fit into
+    /// [`UpstreamOptions::max_catalogue_bytes`].
+    pub filtered: Vec<String>,
     /// Patterns of the filter that match no tool; they may be misspelled.
     pub unmatched_patterns: Vec<Pattern>,
+    /// What the operator of the server should know.
+    pub warnings: Vec<Warning>,
+}
+
+/// What the operator of a server should know about its tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Warning {
+    /// Tools do not fit into [`UpstreamOptions::max_catalogue_bytes`].
+    #[error(
+        "{tools} tools left out: the tools of a server may take {} of memory; hide tools with a filter",
+        bytes_text(*.limit as u64)
+    )]
+    LeftOut {
+        /// Their number.
+        tools: usize,
+        /// The limit, in bytes.
+        limit: usize,
+    },
+    /// Values are not checked against some regular expressions.
+    #[error(
+        "{schemas} schemas have patterns that values are not checked against here (look-around, back-references, or very \
+         long); the server checks them"
+    )]
+    UncheckedPatterns {
+        /// The number of schemas that contain them.
+        schemas: usize,
+    },
 }
 
 /// A tool that is not imported because it is invalid.
@@ -38,32 +70,57 @@ pub struct RejectedTool {
 
 /// Imports the tools of a connected MCP server. The caller owns the connection: when it ends, calls fail.
 pub async fn import(name: &str, peer: Peer<RoleClient>, options: &UpstreamOptions) -> Result<Imported, UpstreamError> {
-    let route = Route { peer: peer.clone(), disconnect: Disconnect::default() };
-    import_over(name, &route, Arc::new(peer), options).await
+    let route = Route::over(peer.clone());
+    import_over(name, &route, Arc::new(peer), options, &Budget::new(options.max_catalogue_bytes)).await
 }
 
-/// Lists tools over `route`. Their calls use the routes of `router`.
+/// Lists tools over `route`. Their calls use the routes of `router`. The provider is charged to `account`.
 pub(super) async fn import_over(
     name: &str,
-    Route { peer, disconnect }: &Route,
+    Route { peer, disconnect, .. }: &Route,
     router: Arc<dyn Router>,
     options: &UpstreamOptions,
+    account: &Budget,
 ) -> Result<Imported, UpstreamError> {
+    let failed = |reason| UpstreamError::List { name: name.to_owned(), reason };
+    let reserved = account.charge(options.max_catalogue_bytes);
+    let mut reserved = reserved.map_err(|_| failed("earlier lists of tools are still in use".to_owned()))?;
     let mut listing = Listing::new(options);
-    listing.read(peer).await.map_err(|error| UpstreamError::List {
-        name: name.to_owned(),
-        reason: reason(&error, disconnect, &options.secrets),
-    })?;
-    let Listing { tools, mut rejected, filtered, unmatched, .. } = listing;
-    let tools = tools.into_iter().map(|tool| tool::import(tool, &router, options));
-    let mut builder = Provider::builder(name).tools(tools);
+    listing.read(peer).await.map_err(|error| failed(reason(&error, disconnect, &options.secrets)))?;
+    let own = if has_resources(peer).await { listing.tools_for_resources() } else { Vec::new() };
+    let Listing { tools, mut rejected, filtered, unmatched, mut excess, .. } = listing;
+    // Each tool holds what is charged for the provider.
+    let held = Arc::new(OnceLock::new());
+    let resources = resources::tools(&router, options, &held).into_iter().filter(|(name, _)| own.contains(name));
+    let resources: Vec<_> = resources.map(|(_, tool)| tool).collect();
+    let tools = tools.into_iter().map(|tool| tool::import(tool, &router, options, &held));
+    let tools = tools.chain(resources);
+    let budget = Budget::new(options.max_catalogue_bytes);
+    let mut builder = Provider::builder(name).tools(tools).budget(budget.clone());
     let instructions = peer.peer_info().and_then(|info| info.instructions.clone());
-    if let Some(instructions) = instructions {
-        builder = builder.description(truncate(options.secrets.redact(instructions), options.max_description));
+    let instructions = instructions.map(|text| truncate(options.secrets.redact(text), options.max_description));
+    // They are in the provider and in its declarations.
+    if let Some(instructions) = instructions.filter(|text| budget.spend(2 * text.len()).is_ok()) {
+        builder = builder.description(instructions);
     }
-    let (provider, errors) = builder.build_valid()?;
-    rejected.extend(errors.iter().map(rejected_by));
-    Ok(Imported { provider, rejected, filtered, unmatched_patterns: unmatched.into_patterns() })
+    // Compiling the schemas of a large catalogue takes long.
+    let built = tokio::task::spawn_blocking(|| builder.build_valid()).await;
+    let (provider, errors) = built.map_err(|_| UpstreamError::Panicked)??;
+    reserved.shrink_to(budget.used());
+    let _ = held.set(reserved);
+    let mut unchecked = 0;
+    for error in &errors {
+        match error {
+            ProviderError::Budget { .. } => excess += 1,
+            ProviderError::UncheckedPattern { .. } => unchecked += 1,
+            error => rejected.push(rejected_by(error)),
+        }
+    }
+    let left_out = Warning::LeftOut { tools: excess, limit: options.max_catalogue_bytes };
+    let left_out = (excess > 0).then_some(left_out);
+    let unchecked = (unchecked > 0).then_some(Warning::UncheckedPatterns { schemas: unchecked });
+    let warnings = left_out.into_iter().chain(unchecked).collect();
+    Ok(Imported { provider, rejected, filtered, unmatched_patterns: unmatched.into_patterns(), warnings })
 }
 
 fn rejected_by(error: &ProviderError) -> RejectedTool {
@@ -80,29 +137,37 @@ struct Listing<'a> {
     options: &'a UpstreamOptions,
     tools: Vec<Tool>,
     rejected: Vec<RejectedTool>,
-    filtered: usize,
+    filtered: Vec<String>,
     unmatched: UnmatchedPatterns<'a>,
+    /// For the tools that are kept.
+    budget: Budget,
+    /// The number of tools that the budget does not cover.
+    excess: usize,
 }
 
 impl<'a> Listing<'a> {
     fn new(options: &'a UpstreamOptions) -> Self {
         let unmatched = UnmatchedPatterns::new(&options.filter);
-        Self { options, tools: Vec::new(), rejected: Vec::new(), filtered: 0, unmatched }
+        let budget = Budget::new(options.max_catalogue_bytes);
+        Self { options, tools: Vec::new(), rejected: Vec::new(), filtered: Vec::new(), unmatched, budget, excess: 0 }
     }
 
     /// Reads every page, up to the limits.
     async fn read(&mut self, peer: &Peer<RoleClient>) -> Result<(), ServiceError> {
+        let timeout = self.options.connect_timeout;
+        tokio::time::timeout(timeout, self.read_pages(peer)).await.map_err(|_| ServiceError::Timeout { timeout })?
+    }
+
+    async fn read_pages(&mut self, peer: &Peer<RoleClient>) -> Result<(), ServiceError> {
         if peer.peer_info().is_some_and(|info| info.capabilities.tools.is_none()) {
             return Ok(());
         }
         let mut cursor = None;
         for _ in 0..self.options.max_pages {
-            let timeout = self.options.connect_timeout;
-            let page = peer.list_tools(Some(PaginatedRequestParams::default().with_cursor(cursor)));
-            let page = tokio::time::timeout(timeout, page).await.map_err(|_| ServiceError::Timeout { timeout })??;
+            let page = peer.list_tools(Some(PaginatedRequestParams::default().with_cursor(cursor))).await?;
             for tool in page.tools {
-                if !self.passes(&tool.name) {
-                    self.filtered += 1;
+                if !self.passes(&tool.name, tool::effect(tool.annotations.as_ref())) {
+                    self.add_filtered(tool.name.into_owned());
                     continue;
                 }
                 if self.tools.len() == self.options.max_tools {
@@ -120,17 +185,39 @@ impl<'a> Listing<'a> {
         Ok(())
     }
 
-    fn passes(&mut self, name: &str) -> bool {
+    fn passes(&mut self, name: &str, effect: Effect) -> bool {
         self.unmatched.record(name);
-        self.options.filter.passes(name)
+        self.options.filter.passes(name, effect)
     }
 
     fn add(&mut self, tool: Tool) {
         match checked(tool, self.options) {
-            Ok(tool) => self.tools.push(tool),
+            Ok(tool) if self.budget.spend(tool_bytes(&tool)).is_ok() => self.tools.push(tool),
+            Ok(_) => self.excess += 1,
             // The number of rejected tools is limited, too: the server chooses it.
             Err(tool) if self.rejected.len() < self.options.max_tools => self.rejected.push(tool),
             Err(_) => {}
+        }
+    }
+
+    /// The names of the tools for the server's resources. A tool of its own with such a name comes first.
+    fn tools_for_resources(&mut self) -> Vec<&'static str> {
+        let mut names = vec![resources::LIST, resources::READ];
+        names.retain(|name| self.tools.iter().all(|tool| tool.name != *name));
+        names.retain(|name| {
+            let passes = self.passes(name, Effect::ReadOnly);
+            if !passes {
+                self.add_filtered((*name).to_owned());
+            }
+            passes
+        });
+        names
+    }
+
+    fn add_filtered(&mut self, name: String) {
+        let is_shown = name.len() <= MAX_NAME && !self.options.secrets.occur_in(&name);
+        if is_shown && self.budget.spend(name.len() + size_of::<String>()).is_ok() {
+            self.filtered.push(name);
         }
     }
 
@@ -139,7 +226,20 @@ impl<'a> Listing<'a> {
     }
 }
 
-/// Rejects a tool that exceeds the limits, truncates its description, and redacts secrets.
+/// Whether a server has resources or templates of them. Many servers say so and have none.
+async fn has_resources(peer: &Peer<RoleClient>) -> bool {
+    if peer.peer_info().is_none_or(|info| info.capabilities.resources.is_none()) {
+        return false;
+    }
+    let lists = async {
+        let is_listed = peer.list_resources(None).await.is_ok_and(|list| !list.resources.is_empty());
+        is_listed || peer.list_resource_templates(None).await.is_ok_and(|list| !list.resource_templates.is_empty())
+    };
+    tokio::time::timeout(RESOURCES_TIMEOUT, lists).await.unwrap_or(false)
+}
+
+/// Rejects a tool that exceeds the limits, truncates its description, and redacts secrets. A tool without a description is
+/// described by its title.
 fn checked(mut tool: Tool, options: &UpstreamOptions) -> Result<Tool, RejectedTool> {
     let secrets = &options.secrets;
     let too_long = |schema: &JsonObject| json_exceeds(schema, options.max_schema_bytes);
@@ -158,10 +258,20 @@ fn checked(mut tool: Tool, options: &UpstreamOptions) -> Result<Tool, RejectedTo
     }
     let described =
         |text: Cow<'_, str>| Cow::Owned(truncate(secrets.redact(text.into_owned()), options.max_description));
-    tool.description = tool.description.map(described);
+    let title =
+        tool.title.take().or_else(|| tool.annotations.as_mut().and_then(|annotations| annotations.title.take()));
+    let description = tool.description.filter(|text| !text.trim().is_empty()).or_else(|| title.map(Cow::Owned));
+    tool.description = description.map(described);
     tool.input_schema = redacted(secrets, tool.input_schema);
     tool.output_schema = tool.output_schema.map(|schema| redacted(secrets, schema));
     Ok(tool)
+}
+
+/// What a tool holds.
+fn tool_bytes(tool: &Tool) -> usize {
+    let schemas = [Some(&tool.input_schema), tool.output_schema.as_ref()].into_iter().flatten();
+    let members = schemas.flat_map(|schema| schema.iter()).map(|(name, member)| name.len() + memory::of_json(member));
+    tool.name.len() + tool.description.as_ref().map_or(0, |text| text.len()) + members.sum::<usize>()
 }
 
 fn redacted(secrets: &Secrets, schema: Arc<JsonObject>) -> Arc<JsonObject> {
@@ -175,6 +285,9 @@ fn redacted(secrets: &Secrets, schema: Arc<JsonObject>) -> Arc<JsonObject> {
         _ => unreachable!("an object stays an object"),
     }
 }
+
+/// How long a server may take to say whether it has resources.
+const RESOURCES_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The maximum length of the name of a tool, in bytes.
 const MAX_NAME: usize = 256;

@@ -1,87 +1,132 @@
-//! Lines of limited length from an untrusted peer.
+//! Lines of limited length from an untrusted peer, and what they will hold when they are parsed.
 //!
-//! The rest of a line that is too long is discarded as it arrives. If the line is a response, an error response with the
-//! same id is inserted after it, so that the request fails at once.
+//! The rest of a line that exceeds a limit is discarded as it arrives. Its id is found nevertheless, so that the request
+//! fails at once.
 
 use std::io;
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
 
 use rmcp::model::RequestId;
-use serde_json::json;
-use tokio::io::{AsyncRead, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt as _};
 
-/// A stream in which no line is longer than `max` bytes.
-pub(super) struct CappedLines<R> {
+/// A stream of lines, none of which is kept beyond the limits.
+pub(super) struct Lines<R> {
     inner: R,
-    max: usize,
+    limits: LineLimits,
+    chunk: Box<[u8; CHUNK]>,
+    /// The bytes of `chunk` that are not read yet.
+    unread: std::ops::Range<usize>,
+    line: Vec<u8>,
     /// The length of the current line so far, including what was discarded.
     length: usize,
-    scanner: IdScanner,
-    /// Bytes to be read next, from `at`.
-    ready: Vec<u8>,
-    at: usize,
+    scanner: Scanner,
 }
 
-impl<R> CappedLines<R> {
-    pub(super) fn new(inner: R, max: usize) -> Self {
-        Self { inner, max, length: 0, scanner: IdScanner::default(), ready: Vec::new(), at: 0 }
+/// The limits of a line.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LineLimits {
+    /// Its length, in bytes.
+    pub(super) bytes: usize,
+    /// The memory that it takes when it is parsed, in bytes.
+    pub(super) memory: usize,
+}
+
+/// A line without its end.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Line {
+    /// The text, unless it exceeds a limit.
+    pub(super) text: Result<Vec<u8>, Excess>,
+    /// The id of the request that it answers, if it is a response.
+    pub(super) answers: Option<RequestId>,
+    /// About how much memory it takes when it is parsed, in bytes.
+    pub(super) memory: usize,
+}
+
+/// The limit that a line exceeds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Excess {
+    Bytes,
+    Memory,
+}
+
+impl<R: AsyncRead + Unpin> Lines<R> {
+    pub(super) fn new(inner: R, limits: LineLimits) -> Self {
+        let (line, scanner) = (Vec::new(), Scanner::default());
+        Self { inner, limits, chunk: Box::new([0; CHUNK]), unread: 0..0, line, length: 0, scanner }
     }
 
-    fn take(&mut self, bytes: &[u8]) {
-        for part in bytes.split_inclusive(|&byte| byte == b'\n') {
-            let room = self.max.saturating_sub(self.length);
-            self.length = self.length.saturating_add(part.len());
-            for &byte in part {
-                self.scanner.next(byte);
+    /// The next line; `None` at the end, which discards an incomplete line. Can be cancelled: no byte is lost.
+    pub(super) async fn next(&mut self) -> io::Result<Option<Line>> {
+        loop {
+            if self.unread.is_empty() {
+                let read = self.inner.read(&mut self.chunk[..]).await?;
+                self.unread = 0..read;
+                if read == 0 {
+                    return Ok(None);
+                }
             }
-            self.ready.extend(&part[..part.len().min(room)]);
-            if part.ends_with(b"\n") {
-                self.end_line();
+            if let Some(line) = self.take() {
+                return Ok(Some(line));
             }
         }
     }
 
-    fn end_line(&mut self) {
-        if self.length > self.max {
-            // The incomplete line is not valid JSON and is ignored by the reader.
-            self.ready.push(b'\n');
-            if let Some(id) = self.scanner.response_id() {
-                let message = format!("response longer than {} bytes", self.max);
-                let error = json!({ "jsonrpc": "2.0", "id": id, "error": { "code": -32603, "message": message } });
-                self.ready.extend(error.to_string().into_bytes());
-                self.ready.push(b'\n');
-            }
+    /// Takes bytes up to the end of the line or of the chunk.
+    fn take(&mut self) -> Option<Line> {
+        let unread = &self.chunk[self.unread.clone()];
+        let end = unread.iter().position(|&byte| byte == b'\n');
+        let part = &unread[..end.unwrap_or(unread.len())];
+        self.unread.start += part.len() + usize::from(end.is_some());
+        self.length = self.length.saturating_add(part.len());
+        for &byte in part {
+            self.scanner.next(byte);
         }
-        (self.length, self.scanner) = (0, IdScanner::default());
+        if self.excess().is_none() {
+            self.line.extend(part);
+        } else {
+            self.line = Vec::new();
+        }
+        end.map(|_| self.end_line())
+    }
+
+    fn excess(&self) -> Option<Excess> {
+        match self.limits {
+            LineLimits { bytes, .. } if self.length > bytes => Some(Excess::Bytes),
+            LineLimits { memory, .. } if self.memory() > memory => Some(Excess::Memory),
+            _ => None,
+        }
+    }
+
+    fn memory(&self) -> usize {
+        memory(self.length, &self.scanner)
+    }
+
+    fn end_line(&mut self) -> Line {
+        let (excess, memory) = (self.excess(), self.memory());
+        let mut scanner = std::mem::take(&mut self.scanner);
+        self.length = 0;
+        let text = std::mem::take(&mut self.line);
+        Line { text: excess.map_or(Ok(text), Err), answers: scanner.response_id(), memory }
     }
 }
 
-impl<R: AsyncRead + Unpin> AsyncRead for CappedLines<R> {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let this = &mut *self;
-        while this.at == this.ready.len() {
-            this.ready.clear();
-            this.at = 0;
-            let mut chunk = [0; CHUNK];
-            let mut chunk = ReadBuf::new(&mut chunk);
-            ready!(Pin::new(&mut this.inner).poll_read(cx, &mut chunk))?;
-            if chunk.filled().is_empty() {
-                return Poll::Ready(Ok(()));
-            }
-            this.take(chunk.filled());
-        }
-        let next = &this.ready[this.at..];
-        let next = &next[..next.len().min(buf.remaining())];
-        buf.put_slice(next);
-        this.at += next.len();
-        Poll::Ready(Ok(()))
+/// About how much memory a message takes when it is parsed, in bytes.
+pub(crate) fn memory_of(message: &[u8]) -> usize {
+    let mut scanner = Scanner::default();
+    for &byte in message {
+        scanner.next(byte);
     }
+    memory(message.len(), &scanner)
 }
 
-/// Finds the member `id` of an object byte by byte, without storing the object.
+fn memory(length: usize, scanner: &Scanner) -> usize {
+    length.saturating_mul(2).saturating_add(scanner.values.saturating_mul(VALUE_BYTES))
+}
+
+/// Finds the member `id` of an object and counts its values byte by byte, without storing the object.
 #[derive(Default)]
-struct IdScanner {
+struct Scanner {
+    /// The number of values, roughly: each begins after a bracket or a comma.
+    values: usize,
     depth: u32,
     in_string: bool,
     escaped: bool,
@@ -91,7 +136,7 @@ struct IdScanner {
     id: Option<RequestId>,
 }
 
-impl IdScanner {
+impl Scanner {
     fn next(&mut self, byte: u8) {
         let nests = !self.in_string && matches!(byte, b'{' | b'[' | b'}' | b']');
         let ends_member = self.depth == 1 && !self.in_string && matches!(byte, b',' | b'}');
@@ -100,6 +145,7 @@ impl IdScanner {
         } else if self.depth == 1 && !nests && self.member.len() < MAX_MEMBER {
             self.member.push(byte);
         }
+        self.values += usize::from(!self.in_string && matches!(byte, b'{' | b'[' | b','));
         match byte {
             _ if self.escaped => self.escaped = false,
             b'\\' if self.in_string => self.escaped = true,
@@ -127,6 +173,9 @@ impl IdScanner {
     }
 }
 
+/// What a value takes while a message is parsed, in bytes: rmcp reads it twice.
+const VALUE_BYTES: usize = 192;
+
 /// The size of a read, and the maximum length of a member, in bytes.
 const CHUNK: usize = 8 << 10;
 const MAX_MEMBER: usize = 256;
@@ -134,37 +183,39 @@ const MAX_MEMBER: usize = 256;
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use tokio::io::AsyncReadExt as _;
+    use serde_json::json;
 
-    use super::CappedLines;
+    use super::*;
 
-    async fn read(text: &[u8], max: usize) -> String {
+    const UNLIMITED: LineLimits = LineLimits { bytes: usize::MAX, memory: usize::MAX };
+
+    async fn read(text: &[u8], limits: LineLimits) -> Vec<Line> {
+        let mut lines = Lines::new(text, limits);
         let mut read = Vec::new();
-        CappedLines::new(text, max).read_to_end(&mut read).await.unwrap();
-        String::from_utf8_lossy(&read).into_owned()
+        while let Some(line) = lines.next().await.unwrap() {
+            read.push(line);
+        }
+        read
     }
 
     #[tokio::test]
-    async fn a_response_that_is_too_long_becomes_an_error_with_its_id() {
-        let error = |id: &str| {
-            format!(
-                r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32603,"message":"response longer than 30 bytes"}}}}"#
-            )
-        };
+    async fn a_response_that_is_too_long_is_identified() {
         let long = "x".repeat(40);
         for (line, id) in [
-            (format!(r#"{{"jsonrpc":"2.0","id":5,"result":{{"id":6,"a":["{long}"]}}}}"#), "5"),
-            (format!(r#"{{"result":{{"a":"{long}\\\",","id":6}},"id" : 7,"jsonrpc":"2.0"}}"#), "7"),
-            (format!(r#"{{"result":"{long}}},\"id\":1", "id":"a\"b"}}"#), r#""a\"b""#),
+            (format!(r#"{{"jsonrpc":"2.0","id":5,"result":{{"id":6,"a":["{long}"]}}}}"#), json!(5)),
+            (format!(r#"{{"result":{{"a":"{long}\\\",","id":6}},"id" : 7,"jsonrpc":"2.0"}}"#), json!(7)),
+            (format!(r#"{{"result":"{long}}},\"id\":1", "id":"a\"b"}}"#), json!("a\"b")),
         ] {
-            let read = read(format!("short\n{line}\nshort\n").as_bytes(), 30).await;
-            let lines: Vec<&str> = read.lines().collect();
-            assert_eq!(lines, ["short", &line[..30], &error(id), "short"]);
+            let limits = LineLimits { bytes: 30, ..UNLIMITED };
+            let read = read(format!("short\n{line}\nshort\n").as_bytes(), limits).await;
+            let texts: Vec<_> = read.iter().map(|line| line.text.as_deref()).collect();
+            assert_eq!(texts, [Ok(&b"short"[..]), Err(&Excess::Bytes), Ok(b"short")]);
+            assert_eq!(serde_json::to_value(&read[1].answers).unwrap(), id);
         }
     }
 
     #[tokio::test]
-    async fn a_line_that_is_no_response_becomes_no_error() {
+    async fn a_line_that_is_no_response_answers_nothing() {
         let long = "x".repeat(40);
         for line in [
             long.clone(),
@@ -173,22 +224,34 @@ mod tests {
             format!(r#"{{"id":{{"id":1}},"a":"{long}"}}"#),
             format!(r#"{{"id":{long}}}"#),
         ] {
-            assert_eq!(read(format!("{line}\nshort\n").as_bytes(), 30).await.lines().count(), 2);
+            let read = read(format!("{line}\nshort\n").as_bytes(), LineLimits { bytes: 30, ..UNLIMITED }).await;
+            assert_eq!((read.len(), &read[0].answers), (2, &None));
         }
+    }
+
+    #[tokio::test]
+    async fn a_line_with_too_many_values_is_not_kept() {
+        let zeros = format!(r#"{{"id":1,"result":[{}0]}}"#, "0,".repeat(1_000)) + "\n";
+        let text = format!(r#"{{"id":2,"result":"{}"}}"#, "0,".repeat(1_000)) + "\n";
+        let limits = LineLimits { memory: 100_000, ..UNLIMITED };
+        let read = read((zeros + &text).as_bytes(), limits).await;
+        assert_eq!(read[0].text, Err(Excess::Memory));
+        assert!(read[0].memory > 190_000 && read[0].answers == Some(RequestId::Number(1)));
+        assert!(read[1].text.is_ok() && read[1].memory < 10_000);
     }
 
     proptest! {
         #[test]
         fn no_line_exceeds_the_limit_and_short_lines_are_unchanged(
-            lines in prop::collection::vec("[a{}\\[\\]\",:\\\\id0-9]{0,40}", 0..8), max in 0usize..50,
+            lines in prop::collection::vec("[a{}\\[\\]\":,\\\\id0-9]{0,40}", 0..8), max in 0usize..50,
         ) {
             let text = lines.iter().fold(String::new(), |text, line| text + line + "\n");
             let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-            let read = runtime.block_on(read(text.as_bytes(), max));
-            let read: Vec<&str> = read.lines().filter(|line| !line.contains("response longer")).collect();
+            let read = runtime.block_on(read(text.as_bytes(), LineLimits { bytes: max, ..UNLIMITED }));
             prop_assert_eq!(read.len(), lines.len());
             for (line, read) in lines.iter().zip(read) {
-                prop_assert_eq!(read, if line.len() < max { line } else { &line[..line.len().min(max)] });
+                let expected = if line.len() <= max { Ok(line.clone().into_bytes()) } else { Err(Excess::Bytes) };
+                prop_assert_eq!(read.text, expected);
             }
         }
     }

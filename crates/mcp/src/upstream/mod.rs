@@ -10,21 +10,30 @@
 //! |---|---|
 //! | `handle` | [`Upstream`]: the current provider, and when its tools are listed again |
 //! | `reconnect` | the connection behind it, restored when it is lost |
-//! | `endpoint` | connecting to a child process (`child`), a URL (`http`) or a byte stream |
-//! | `pipe`, `lines` | MCP over byte streams, with limits |
-//! | `import`, `tool` | tools of MCP as tools of a provider |
+//! | `endpoint` | connecting to a child process (`child`), a URL (`http`, `http_client`, `sse`) or a byte stream |
+//! | `pipe`, `lines`, `answers`, `misread` | MCP over byte streams, with limits |
+//! | `import`, `tool`, `progress` | tools of MCP as tools of a provider |
+//! | `resources` | resources of MCP as two more tools |
 //!
-//! Servers are offered no capabilities (sampling, roots, elicitation). Resources and prompts are ignored.
+//! Servers are offered no capabilities (sampling, roots, elicitation). Prompts are ignored.
 
+mod answers;
 mod child;
+mod client;
 mod endpoint;
 mod handle;
 mod http;
+mod http_client;
 mod import;
 mod lines;
+mod misread;
 mod options;
 mod pipe;
+mod progress;
 mod reconnect;
+mod requests;
+mod resources;
+mod sse;
 mod tool;
 
 use std::future::ready;
@@ -38,12 +47,18 @@ use rmcp::transport::DynamicTransportError;
 use crate::Secrets;
 use crate::text::truncate;
 
+pub(crate) use handle::Remote;
+pub(crate) use http::of_client as http_failure;
+pub(crate) use lines::memory_of;
+
 pub use child::{ChildCommand, LineSink};
 pub use handle::Upstream;
-pub use import::{Imported, RejectedTool, import};
-pub use options::{ResultFormat, UpstreamOptions};
+pub use import::{Imported, RejectedTool, Warning, import};
+pub use options::{HttpProtocol, ResultFormat, UpstreamOptions};
 
+use answers::Answers;
 use pipe::Disconnect;
+use progress::CallsInProgress;
 
 /// Why an MCP server is not available as a provider.
 #[derive(Debug, thiserror::Error)]
@@ -102,11 +117,21 @@ struct Route {
     peer: Peer<RoleClient>,
     /// Set when the connection is lost, if that can be noticed without a call.
     disconnect: Disconnect,
+    answers: Answers,
+    progress: CallsInProgress,
+}
+
+impl Route {
+    /// A connection whose owner handles notifications, and knows when it is lost.
+    fn over(peer: Peer<RoleClient>) -> Self {
+        let (disconnect, answers, progress) = Default::default();
+        Self { peer, disconnect, answers, progress }
+    }
 }
 
 impl Router for Peer<RoleClient> {
     fn route(&self) -> BoxFuture<'_, Result<Route, ToolError>> {
-        Box::pin(ready(Ok(Route { peer: self.clone(), disconnect: Disconnect::default() })))
+        Box::pin(ready(Ok(Route::over(self.clone()))))
     }
 }
 
@@ -115,7 +140,7 @@ impl Router for Peer<RoleClient> {
 fn reason(error: &ServiceError, disconnect: &Disconnect, secrets: &Secrets) -> String {
     match error {
         ServiceError::McpError(error) => truncate(secrets.redact(error.message.to_string()), MAX_MESSAGE),
-        ServiceError::TransportSend(error) => transport_reason(error, disconnect),
+        ServiceError::TransportSend(error) => transport_reason(error, disconnect, secrets),
         ServiceError::TransportClosed => disconnect.reason(),
         ServiceError::Timeout { timeout } => no_response(*timeout),
         ServiceError::Cancelled { .. } => "request cancelled".to_owned(),
@@ -123,8 +148,8 @@ fn reason(error: &ServiceError, disconnect: &Disconnect, secrets: &Secrets) -> S
     }
 }
 
-fn transport_reason(error: &DynamicTransportError, disconnect: &Disconnect) -> String {
-    http::reason(&*error.error).unwrap_or_else(|| disconnect.reason())
+fn transport_reason(error: &DynamicTransportError, disconnect: &Disconnect, secrets: &Secrets) -> String {
+    http::reason(&*error.error, secrets).unwrap_or_else(|| disconnect.reason())
 }
 
 fn no_response(timeout: std::time::Duration) -> String {

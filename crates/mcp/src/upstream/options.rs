@@ -1,18 +1,20 @@
 //! How an MCP server becomes a provider: timeouts, limits, filter and secrets.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::MAX_MESSAGE_BYTES;
-use crate::{Changes, Secrets, ToolFilter};
+use crate::oauth::TokenStore;
+use crate::{Changes, Clients, Secrets, ToolFilter};
 
 /// How an MCP server becomes a provider.
 #[derive(Debug, Clone)]
 pub struct UpstreamOptions {
-    /// What guest code receives from a call. Default: [`ResultFormat::Envelope`].
+    /// What guest code receives from a call. Default: [`ResultFormat::Data`].
     pub results: ResultFormat,
     /// The maximum duration of a tool call, which is then cancelled. Default: two minutes.
     pub call_timeout: Duration,
-    /// The maximum duration of connecting, and of listing each page of tools. Default: one minute (`npx` may have to
+    /// The maximum duration of connecting, and of listing all tools. Default: one minute (`npx` may have to
     /// install the server first).
     pub connect_timeout: Duration,
     /// After an abandoned call, the server must answer a ping within this time. Otherwise its connection is closed, and
@@ -27,6 +29,9 @@ pub struct UpstreamOptions {
     pub max_pages: usize,
     /// The maximum length of a schema, in bytes of JSON; a tool with a longer one is rejected. Default: 256 KiB.
     pub max_schema_bytes: usize,
+    /// The maximum memory of the tools, in bytes: their names, descriptions, schemas, compiled schemas and declarations.
+    /// Tools that do not fit are left out. Default: 64 MiB.
+    pub max_catalogue_bytes: usize,
     /// The maximum length of a description, in characters; a longer one is truncated. Default: 8 000.
     pub max_description: usize,
     /// The maximum length of the result of a call, in bytes of JSON; a call with a longer one fails. Default, and upper
@@ -34,18 +39,23 @@ pub struct UpstreamOptions {
     pub max_result_bytes: usize,
     /// Root certificates (PEM) that are trusted in addition to those of the system. Default: none.
     pub certificates: String,
+    /// Who is asked what the server asks for during calls. Default: nobody, the server is offered nothing.
+    pub clients: Clients,
     /// Notified when the tools of an [`Upstream`](super::Upstream) may have changed. Default: no subscribers.
     pub changes: Changes,
     /// Which tools are imported. Default: all.
     pub filter: ToolFilter,
     /// Values that are redacted from everything the server sends. Default: none.
     pub secrets: Secrets,
+    /// Where the tokens of OAuth are kept. They are sent to servers over HTTP whose headers have no `Authorization`.
+    /// Default: none; a server that requires a login fails.
+    pub tokens: Option<Arc<dyn TokenStore>>,
 }
 
 impl Default for UpstreamOptions {
     fn default() -> Self {
         Self {
-            results: ResultFormat::Envelope,
+            results: ResultFormat::default(),
             call_timeout: Duration::from_mins(2),
             connect_timeout: Duration::from_mins(1),
             ping_timeout: Duration::from_secs(20),
@@ -53,12 +63,15 @@ impl Default for UpstreamOptions {
             max_tools: 10_000,
             max_pages: 1_000,
             max_schema_bytes: 256 * 1024,
+            max_catalogue_bytes: 64 << 20,
             max_description: 8_000,
             max_result_bytes: MAX_MESSAGE_BYTES,
             certificates: String::new(),
+            clients: Clients::default(),
             changes: Changes::default(),
             filter: ToolFilter::default(),
             secrets: Secrets::default(),
+            tokens: None,
         }
     }
 }
@@ -66,9 +79,22 @@ impl Default for UpstreamOptions {
 /// What guest code receives from a tool call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ResultFormat {
-    /// The result as defined by MCP: `{content, structuredContent?, isError?}`. A failure is a result, too.
+    /// The data: the structured content if present, else the only text, as JSON if it is JSON, else the list of content;
+    /// `null` without content. A result with `isError` is thrown.
     #[default]
+    Data,
+    /// The result as defined by MCP: `{content, structuredContent?, isError?}`. A failure is a result, too.
     Envelope,
-    /// The structured content if present, otherwise the envelope. A result with `isError` is thrown.
-    Unwrapped,
+}
+
+/// The transport of a server over HTTP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum HttpProtocol {
+    /// Streamable HTTP; SSE if the server rejects the first message with status 400, 404 or 405.
+    #[default]
+    Detect,
+    /// Streamable HTTP.
+    Streamable,
+    /// HTTP with SSE, the transport of 2024-11-05.
+    Sse,
 }

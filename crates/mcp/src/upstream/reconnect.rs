@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use execbox::ToolError;
+use execbox_core::budget::Budget;
 use futures_util::future::BoxFuture;
 use rmcp::model::{ClientRequest, PingRequest, ProtocolVersion, SubscriptionFilter};
 use rmcp::service::{Peer, RoleClient};
@@ -26,6 +27,8 @@ pub(super) struct Reconnecting {
     /// Notified when the tools of the server may have changed.
     tools_changed: Arc<Notify>,
     backoff: Backoff,
+    /// For the lists of tools that are in use: the current one, the next one, and earlier ones in running executions.
+    catalogues: Budget,
     /// Whether the last call was lost.
     was_lost: AtomicBool,
     /// Whether a ping is pending.
@@ -54,6 +57,7 @@ impl Reconnecting {
             endpoint,
             tools_changed,
             backoff: Backoff::new(options.restart_pause),
+            catalogues: Budget::new(options.max_catalogue_bytes.saturating_mul(CATALOGUES)),
             options,
             was_lost: AtomicBool::new(false),
             is_pinging: Arc::default(),
@@ -67,8 +71,17 @@ impl Reconnecting {
         &self.name
     }
 
+    /// Why the last request had no valid token, as a clause.
+    pub(super) fn login_problem(&self) -> Option<String> {
+        if let Endpoint::Http(endpoint) = &self.endpoint { endpoint.login_problem() } else { None }
+    }
+
     pub(super) fn options(&self) -> &UpstreamOptions {
         &self.options
+    }
+
+    pub(super) fn catalogues(&self) -> &Budget {
+        &self.catalogues
     }
 
     pub(super) fn tools_changed(&self) -> Arc<Notify> {
@@ -186,3 +199,6 @@ const SUBSCRIBE_PAUSE: Duration = Duration::from_secs(5);
 
 /// The maximum duration of closing a connection.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How many lists of tools of the largest size are in use at once.
+const CATALOGUES: usize = 3;

@@ -1,72 +1,125 @@
 //! A tool of an MCP server as a tool of a provider.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::Duration;
 
-use execbox::{Tool, ToolError};
-use rmcp::model::{self, CallToolRequestParams, CallToolResponse, CallToolResult, ErrorCode};
-use rmcp::service::ServiceError;
+use execbox::{Effect, Tool, ToolContext, ToolError};
+use execbox_core::budget::{Charge, Meter};
+use execbox_core::value::parse_json;
+use rmcp::model::{
+    self, CallToolRequest, CallToolRequestParams, CallToolResult, CancelledNotificationParam, ClientRequest, ErrorCode,
+    RequestId, ServerResult, ToolAnnotations,
+};
+use rmcp::service::{PeerRequestOptions, ServiceError};
 use serde_json::{Map, Value as Json, json};
+use tokio::runtime::Handle;
 
+use super::answers::Answers;
+use super::progress::{Asked, InProgress};
 use super::{MAX_MESSAGE, ResultFormat, Route, Router, UpstreamOptions, no_response, reason};
 use crate::Secrets;
 use crate::text::{json_exceeds, truncate};
 
-pub(super) fn import(tool: model::Tool, router: &Arc<dyn Router>, options: &UpstreamOptions) -> Tool {
+/// The tool holds `catalogue`.
+pub(super) fn import(
+    tool: model::Tool,
+    router: &Arc<dyn Router>,
+    options: &UpstreamOptions,
+    catalogue: &Arc<OnceLock<Charge>>,
+) -> Tool {
     let name = tool.name.into_owned();
-    let output = tool.output_schema.map(|schema| schema.as_ref().clone());
+    let catalogue = Arc::clone(catalogue);
+    let output = tool.output_schema.map(Arc::unwrap_or_clone);
     let has_output = output.is_some();
     let (router, called, results, timeout) = (Arc::clone(router), name.clone(), options.results, options.call_timeout);
     let (max_bytes, secrets) = (options.max_result_bytes, options.secrets.clone());
-    let mut imported = Tool::new(name, move |input, _| {
+    let effect = effect(tool.annotations.as_ref());
+    let mut imported = Tool::new(name, move |input, context| {
         let (router, name, secrets) = (Arc::clone(&router), called.clone(), secrets.clone());
+        let catalogue = Arc::clone(&catalogue);
         async move {
-            let result = call(&*router, name, input, timeout, &secrets).await?;
-            if json_exceeds(&result, max_bytes) {
-                return Err(ToolError::new(format!("result longer than {max_bytes} bytes")));
-            }
-            formatted(result, results, has_output, &secrets)
+            let _catalogue = catalogue;
+            let format = |result: CallToolResult, answers: &Answers| {
+                if json_exceeds(&result, max_bytes) {
+                    return Err(ToolError::new(format!("result longer than {max_bytes} bytes")));
+                }
+                formatted(result, results, has_output, &secrets, answers)
+            };
+            call(&*router, name, input, context, timeout, &secrets, format).await
         }
     })
-    .input_schema(Json::Object(tool.input_schema.as_ref().clone()));
+    .input_schema(Json::Object(Arc::unwrap_or_clone(tool.input_schema)))
+    .effect(effect);
     if let Some(description) = tool.description {
         imported = imported.description(description);
     }
     match (results, output) {
+        (ResultFormat::Envelope, None) => imported.output_schema(Arc::clone(&PLAIN_ENVELOPE)),
         (ResultFormat::Envelope, output) => imported.output_schema(envelope_schema(output)),
-        (ResultFormat::Unwrapped, Some(output)) => imported.output_schema(Json::Object(output)),
-        (ResultFormat::Unwrapped, None) => imported,
+        (ResultFormat::Data, Some(output)) => imported.output_schema(Json::Object(output)),
+        (ResultFormat::Data, None) => imported,
     }
 }
 
-/// Calls the tool. Dropping the call cancels it on the server.
+/// What the server states that calls do. MCP takes a tool without annotations for destructive, which says nothing.
+pub(super) fn effect(annotations: Option<&ToolAnnotations>) -> Effect {
+    match annotations.map(|annotations| (annotations.read_only_hint, annotations.destructive_hint)) {
+        Some((Some(true), _)) => Effect::ReadOnly,
+        Some((_, Some(true))) => Effect::Destructive,
+        Some((_, Some(false))) => Effect::Additive,
+        Some((_, None)) | None => Effect::Unstated,
+    }
+}
+
+/// Calls the tool and formats its result.
 async fn call(
     router: &dyn Router,
     name: String,
     input: Json,
+    context: ToolContext,
     timeout: Duration,
     secrets: &Secrets,
-) -> Result<CallToolResult, ToolError> {
+    format: impl FnOnce(CallToolResult, &Answers) -> Result<Json, ToolError>,
+) -> Result<Json, ToolError> {
     let mut request = CallToolRequestParams::new(name);
     request.arguments = match input {
         Json::Object(arguments) => Some(arguments),
         Json::Null => None,
         _ => return Err(ToolError::invalid("expected an object: `{ name: value }`")),
     };
+    let request = ClientRequest::CallToolRequest(CallToolRequest::new(request));
+    let answer = |result, answers: &Answers| match result {
+        ServerResult::CallToolResult(result) => format(result, answers),
+        ServerResult::InputRequiredResult(_) | ServerResult::CreateTaskResult(_) => {
+            Err(ToolError::new("the MCP server requires further input, which is not supported"))
+        }
+        _ => Err(unexpected()),
+    };
+    send(router, request, context, timeout, secrets, answer).await
+}
+
+/// Sends a request of a call to the server and formats its result. Dropping the future cancels the request on the server.
+pub(super) async fn send(
+    router: &dyn Router,
+    request: ClientRequest,
+    context: ToolContext,
+    timeout: Duration,
+    secrets: &Secrets,
+    format: impl FnOnce(ServerResult, &Answers) -> Result<Json, ToolError>,
+) -> Result<Json, ToolError> {
     let route = tokio::time::timeout(timeout, router.route()).await;
     let route = route.map_err(|_| timed_out(timeout))??;
-    let pending = PendingCall { router, route: &route };
-    let answer =
-        tokio::time::timeout(timeout, route.peer.call_tool_once(request)).await.map_err(|_| timed_out(timeout))?;
-    pending.disarm();
+    let asked = Asked::default();
+    let mut pending = PendingCall { router, route: &route, context, id: None, in_progress: None, is_answered: false };
+    let answer = asked.within(timeout, pending.answer(request, secrets, &asked)).await;
+    let answer = answer.ok_or_else(|| timed_out(timeout))?;
     let is_lost = matches!(answer, Err(ServiceError::TransportClosed | ServiceError::TransportSend(_)));
     match is_lost {
         true => router.on_loss(),
         false => router.on_answer(),
     }
     match answer {
-        Ok(CallToolResponse::Complete(result)) => Ok(result),
-        Ok(_) => Err(ToolError::new("the MCP server requires further input, which is not supported")),
+        Ok(result) => format(result, &route.answers),
         Err(ServiceError::McpError(error)) if error.code == ErrorCode::INVALID_PARAMS => {
             Err(ToolError::invalid(truncate(secrets.redact(error.message.into_owned()), MAX_MESSAGE)))
         }
@@ -76,23 +129,60 @@ async fn call(
     }
 }
 
-/// A call without an answer yet. Reports it as abandoned when dropped.
+/// A request, until its answer is formatted. Dropped before the answer has arrived, it is cancelled on the server.
 struct PendingCall<'a> {
     router: &'a dyn Router,
     route: &'a Route,
+    context: ToolContext,
+    /// The id of the request, once it is sent.
+    id: Option<RequestId>,
+    /// While it is registered, progress is reported.
+    in_progress: Option<InProgress>,
+    /// Whether it was answered, or its connection is lost.
+    is_answered: bool,
 }
 
 impl PendingCall<'_> {
-    /// The call was answered, or its connection is lost.
-    fn disarm(self) {
-        std::mem::forget(self);
+    async fn answer(
+        &mut self,
+        request: ClientRequest,
+        secrets: &Secrets,
+        asked: &Asked,
+    ) -> Result<ServerResult, ServiceError> {
+        let sent = self.route.peer.send_request_with_option(request, PeerRequestOptions::no_options()).await;
+        let answer = match sent {
+            Ok(sent) => {
+                self.id = Some(sent.id.clone());
+                let (token, context) = (sent.progress_token.clone(), self.context.clone());
+                self.in_progress = Some(self.route.progress.register(token, context, secrets, asked));
+                sent.await_response().await
+            }
+            Err(error) => Err(error),
+        };
+        self.is_answered = true;
+        answer
     }
 }
 
 impl Drop for PendingCall<'_> {
     fn drop(&mut self) {
+        if let Some(id) = &self.id {
+            self.route.answers.forget(id);
+        }
+        if self.is_answered {
+            return;
+        }
+        if let (Some(id), Ok(runtime)) = (self.id.take(), Handle::try_current()) {
+            let cancelled = CancelledNotificationParam::new(Some(id), None);
+            let peer = self.route.peer.clone();
+            runtime.spawn(async move { peer.notify_cancelled(cancelled).await });
+        }
         self.router.on_abandoned(self.route);
     }
+}
+
+pub(super) fn unexpected() -> ToolError {
+    ToolError::new("the MCP server failed: unexpected response")
 }
 
 fn timed_out(timeout: Duration) -> ToolError {
@@ -104,8 +194,9 @@ fn formatted(
     results: ResultFormat,
     has_output: bool,
     secrets: &Secrets,
+    answers: &Answers,
 ) -> Result<Json, ToolError> {
-    let mut value = formatted_with_secrets(result, results, has_output, secrets)?;
+    let mut value = formatted_with_secrets(result, results, has_output, secrets, answers)?;
     secrets.redact_json(&mut value);
     Ok(value)
 }
@@ -115,20 +206,43 @@ fn formatted_with_secrets(
     results: ResultFormat,
     has_output: bool,
     secrets: &Secrets,
+    answers: &Answers,
 ) -> Result<Json, ToolError> {
-    if results == ResultFormat::Unwrapped {
-        if result.is_error == Some(true) {
-            return Err(ToolError::new(truncate(secrets.redact(failure_text(&result)), MAX_MESSAGE)));
+    match results {
+        ResultFormat::Envelope => envelope(result),
+        ResultFormat::Data if result.is_error == Some(true) => {
+            Err(ToolError::new(truncate(secrets.redact(failure_text(&result)), MAX_MESSAGE)))
         }
-        if result.structured_content.is_none() && has_output {
-            return Err(ToolError::new(
-                "the MCP server returned no structured content, although the tool has an output schema",
-            ));
-        }
-        if let Some(content) = result.structured_content {
-            return Ok(content);
-        }
+        ResultFormat::Data => data(result, has_output, answers),
     }
+}
+
+/// The data of a result: structured content, else the only text, as JSON if it is JSON, else the list of content.
+fn data(result: CallToolResult, has_output: bool, answers: &Answers) -> Result<Json, ToolError> {
+    if let Some(content) = result.structured_content {
+        return Ok(content);
+    }
+    if has_output {
+        let what = "the MCP server returned no structured content, although the tool has an output schema";
+        return Err(ToolError::new(what));
+    }
+    match &result.content[..] {
+        [] => Ok(Json::Null),
+        [block] if let Some(text) = block.as_text() => Ok(text_data(&text.text, answers)),
+        _ => Ok(serde_json::to_value(result.content)?),
+    }
+}
+
+/// A text as JSON. It stays a text if it is none, or if its values would take too much memory.
+pub(super) fn text_data(text: &str, answers: &Answers) -> Json {
+    let mut meter = Meter::new(answers.budget(), MAX_TEXT_VALUES, &|| false);
+    parse_json(text, &mut meter).unwrap_or_else(|_| text.into())
+}
+
+/// How much memory the values in a text may take, in bytes.
+const MAX_TEXT_VALUES: usize = 64 << 20;
+
+fn envelope(result: CallToolResult) -> Result<Json, ToolError> {
     let mut envelope = Map::new();
     envelope.insert("content".into(), serde_json::to_value(result.content)?);
     if let Some(content) = result.structured_content {
@@ -145,6 +259,9 @@ fn failure_text(result: &CallToolResult) -> String {
         result.content.iter().filter_map(|block| block.as_text()).map(|text| text.text.as_str()).collect();
     if texts.is_empty() { "the tool failed without a message".into() } else { texts.join("\n") }
 }
+
+/// The schema of an envelope of any structured content, which many tools share.
+static PLAIN_ENVELOPE: LazyLock<Arc<Json>> = LazyLock::new(|| Arc::new(envelope_schema(None)));
 
 /// The schema of an envelope whose structured content has the schema `structured`.
 fn envelope_schema(structured: Option<Map<String, Json>>) -> Json {

@@ -1,0 +1,65 @@
+//! Our side of a connection: what servers are offered, and how their requests and notifications are handled.
+
+#![allow(deprecated)] // Sampling and roots: servers use them.
+
+use std::sync::Arc;
+
+use rmcp::ClientHandler;
+use rmcp::model::{
+    ClientCapabilities, ClientConfig, CreateMessageRequestParams, CreateMessageResult, ElicitRequestParams,
+    ElicitResult, ErrorData, Implementation, ListRootsResult, ProgressNotificationParam,
+};
+use rmcp::service::{NotificationContext, RequestContext, RoleClient};
+use tokio::sync::Notify;
+
+use super::progress::CallsInProgress;
+use super::requests::Forwarding;
+
+/// Offers what the client of the gateway does.
+#[derive(Debug, Clone)]
+pub(super) struct Client {
+    pub(super) capabilities: ClientCapabilities,
+    pub(super) forwarding: Forwarding,
+    pub(super) tools_changed: Arc<Notify>,
+    pub(super) progress: CallsInProgress,
+}
+
+impl ClientHandler for Client {
+    fn get_info(&self) -> ClientConfig {
+        let implementation = Implementation::new("execbox", env!("CARGO_PKG_VERSION"));
+        ClientConfig::new(self.capabilities.clone(), implementation)
+    }
+
+    async fn create_elicitation(
+        &self,
+        request: ElicitRequestParams,
+        _: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        self.forwarding.elicit(request).await
+    }
+
+    async fn create_message(
+        &self,
+        request: CreateMessageRequestParams,
+        _: RequestContext<RoleClient>,
+    ) -> Result<CreateMessageResult, ErrorData> {
+        self.forwarding.sample(request).await
+    }
+
+    async fn list_roots(&self, _: RequestContext<RoleClient>) -> Result<ListRootsResult, ErrorData> {
+        self.forwarding.roots().await
+    }
+
+    async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.tools_changed.notify_one();
+    }
+
+    /// The server may have its first resources.
+    async fn on_resource_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.tools_changed.notify_one();
+    }
+
+    async fn on_progress(&self, progress: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
+        self.progress.report(progress);
+    }
+}

@@ -1,0 +1,175 @@
+//! The calls in progress over a connection: the progress that servers report of them, and which client they are of.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use execbox::policy::WaitForPerson;
+use execbox::{ToolContext, ToolProgress};
+use rmcp::model::{ProgressNotificationParam, ProgressToken};
+
+use crate::Secrets;
+use crate::clients::Origin;
+use crate::text::truncate;
+
+/// The calls over a connection whose progress is reported. Cheap to clone; clones share the calls.
+#[derive(Clone, Default)]
+pub(super) struct CallsInProgress(Arc<Mutex<HashMap<ProgressToken, Reported>>>);
+
+struct Reported {
+    context: ToolContext,
+    secrets: Secrets,
+    /// When progress was last reported.
+    last: Option<Instant>,
+    asked: Asked,
+}
+
+/// For how long a server has asked a person during a call: that does not count towards the timeout of the call.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Asked(Arc<Mutex<AskedTime>>);
+
+#[derive(Debug, Default)]
+struct AskedTime {
+    open: usize,
+    since: Option<Instant>,
+    total: Duration,
+}
+
+impl Asked {
+    /// Waits for an answer to a call, for `timeout` and the time in which its server asks.
+    pub(super) async fn within<T>(&self, timeout: Duration, answer: impl Future<Output = T>) -> Option<T> {
+        let (began, mut answer) = (Instant::now(), pin!(answer));
+        loop {
+            let (total, is_open) = self.total();
+            let left = timeout.saturating_add(total).saturating_sub(began.elapsed());
+            if left.is_zero() && !is_open {
+                return None;
+            }
+            let next = if is_open { left.max(LOOK) } else { left };
+            if let Ok(answer) = tokio::time::timeout(next, &mut answer).await {
+                return Some(answer);
+            }
+        }
+    }
+
+    /// The time so far, and whether the server is asking now.
+    fn total(&self) -> (Duration, bool) {
+        let time = self.lock();
+        let now = time.since.map_or(Duration::ZERO, |since| since.elapsed());
+        (time.total + now, time.open > 0)
+    }
+
+    fn begin(&self) -> Asking {
+        let mut time = self.lock();
+        time.open += 1;
+        time.since.get_or_insert_with(Instant::now);
+        Asking(self.clone())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, AskedTime> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A server asks as long as this lives.
+struct Asking(Asked);
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        let mut time = self.0.lock();
+        time.open -= 1;
+        if time.open == 0
+            && let Some(since) = time.since.take()
+        {
+            time.total += since.elapsed();
+        }
+    }
+}
+
+/// The calls of one client, which wait for a person as long as this lives.
+pub(super) struct Waiting {
+    pub(super) origin: Origin,
+    /// The name of the server in code.
+    pub(super) server: Arc<str>,
+    pub(super) secrets: Secrets,
+    _calls: Vec<(WaitForPerson, Asking)>,
+}
+
+/// A call is registered as long as this is kept.
+pub(super) struct InProgress {
+    calls: CallsInProgress,
+    token: ProgressToken,
+}
+
+impl CallsInProgress {
+    /// Reports the progress of a call that was just sent. What the server has reported before is lost.
+    pub(super) fn register(
+        &self,
+        token: ProgressToken,
+        context: ToolContext,
+        secrets: &Secrets,
+        asked: &Asked,
+    ) -> InProgress {
+        let call = Reported { context, secrets: secrets.clone(), last: None, asked: asked.clone() };
+        self.lock().insert(token.clone(), call);
+        InProgress { calls: self.clone(), token }
+    }
+
+    /// Reports what a server says of a call that is registered. Reports of one call that follow one another too quickly are
+    /// dropped.
+    pub(super) fn report(&self, progress: ProgressNotificationParam) {
+        let now = Instant::now();
+        let (context, secrets) = {
+            let mut calls = self.lock();
+            let Some(call) = calls.get_mut(&progress.progress_token) else { return };
+            if call.last.is_some_and(|last| now - last < PAUSE) {
+                return;
+            }
+            call.last = Some(now);
+            (call.context.clone(), call.secrets.clone())
+        };
+        let message = progress.message.map(|message| truncate(secrets.redact(message), MAX_MESSAGE));
+        context.report(&ToolProgress { done: progress.progress, total: progress.total, message });
+    }
+
+    /// The calls, if there are any, and all are of one client: a server does not say during which call it asks.
+    pub(super) fn waiting(&self) -> Option<Waiting> {
+        let calls = self.lock();
+        let origin = |call: &Reported| call.context.attached::<Origin>().cloned();
+        let first = calls.values().next()?;
+        let (found, server, secrets) = (origin(first)?, Arc::clone(&first.context.provider), first.secrets.clone());
+        let is_same = |call: &Reported| origin(call).is_some_and(|origin| origin.client == found.client);
+        if !calls.values().all(is_same) {
+            return None;
+        }
+        let waits = calls.values().map(|call| (call.context.wait_for_person(), call.asked.begin()));
+        Some(Waiting { origin: found, server, secrets, _calls: waits.collect() })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<ProgressToken, Reported>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for InProgress {
+    fn drop(&mut self) {
+        self.calls.lock().remove(&self.token);
+    }
+}
+
+impl fmt::Debug for CallsInProgress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CallsInProgress").finish_non_exhaustive()
+    }
+}
+
+/// How often the time of a call that waits for a person is looked at.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// The shortest time between two reports of a call.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// The maximum length of the message of a report, in characters.
+const MAX_MESSAGE: usize = 500;

@@ -1,0 +1,141 @@
+//! The transport of 2024-11-05: the server answers a GET with a stream of events. The first one names the URL to which
+//! messages are posted, the others are messages.
+//!
+//! Both directions are adapted to lines, so that the limits of a [`Pipe`](super::pipe::Pipe) apply.
+
+use std::io;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::stream::BoxStream;
+use futures_util::{StreamExt as _, TryStreamExt as _};
+use reqwest::Url;
+use rmcp::transport::streamable_http_client::{SseError, StreamableHttpClient as _};
+use sse_stream::Sse;
+use tokio::io::{AsyncBufReadExt as _, BufReader, DuplexStream};
+use tokio::sync::Semaphore;
+use tokio_util::io::StreamReader;
+
+use super::MAX_MESSAGE_BYTES;
+use super::http::{incomplete, reason_of};
+use super::http_client::{Headers, HttpClient};
+use super::pipe::Disconnect;
+use crate::Secrets;
+
+/// What is received, and where to write what is to be sent.
+pub(super) type SseStream = (StreamReader<BoxStream<'static, io::Result<Bytes>>, Bytes>, DuplexStream);
+
+type Events = BoxStream<'static, Result<Sse, SseError>>;
+
+/// Opens a stream. Fails with a reason as a clause. A failure afterwards triggers `disconnect`.
+pub(super) async fn open(
+    client: &HttpClient,
+    url: &Url,
+    headers: &Headers,
+    disconnect: &Disconnect,
+    secrets: &Secrets,
+) -> Result<SseStream, String> {
+    let uri = Arc::from(url.as_str());
+    let opened = client.get_stream_with_max_sse_event_size(uri, None, None, None, headers.clone(), MAX_MESSAGE_BYTES);
+    let mut events = opened.await.map_err(|error| reason_of(&error, secrets))?;
+    let target = endpoint(&mut events, url).await?;
+    let (near, far) = tokio::io::duplex(WRITE_BUFFER);
+    let outgoing = Outgoing {
+        client: client.clone(),
+        target,
+        headers: headers.clone(),
+        disconnect: disconnect.clone(),
+        secrets: secrets.clone(),
+    };
+    tokio::spawn(Arc::new(outgoing).run(far));
+    Ok((StreamReader::new(lines(events, disconnect.clone())), near))
+}
+
+/// The URL of the first event. It must have the origin of the server, as it gets the credentials.
+async fn endpoint(events: &mut Events, url: &Url) -> Result<Url, String> {
+    let event = match events.next().await {
+        Some(Ok(event)) if event.event.as_deref() == Some("endpoint") => event,
+        Some(Err(_)) => return Err(incomplete()),
+        _ => return Err("invalid response: expected the event `endpoint` of the SSE transport".to_owned()),
+    };
+    let target = url.join(event.data.unwrap_or_default().trim());
+    let target = target.map_err(|_| "invalid response: the event `endpoint` has no valid URL".to_owned())?;
+    if target.origin() == url.origin() {
+        Ok(target)
+    } else {
+        Err("the server directs messages to another origin, which is not followed".to_owned())
+    }
+}
+
+/// The messages, each on a line.
+fn lines(events: Events, disconnect: Disconnect) -> BoxStream<'static, io::Result<Bytes>> {
+    let events = events.map_err(move |_| {
+        disconnect.set_reason(incomplete());
+        io::Error::from(io::ErrorKind::InvalidData)
+    });
+    let messages = events.try_filter_map(async |event: Sse| {
+        let is_message = event.event.as_deref().is_none_or(|kind| kind == "message");
+        // A line feed is white space there: in the strings of JSON, it is escaped.
+        Ok(event.data.filter(|_| is_message).map(|data| Bytes::from(data.replace(['\n', '\r'], " ") + "\n")))
+    });
+    messages.boxed()
+}
+
+/// Posts what is written.
+struct Outgoing {
+    client: HttpClient,
+    target: Url,
+    headers: Headers,
+    disconnect: Disconnect,
+    secrets: Secrets,
+}
+
+impl Outgoing {
+    /// Posts lines until the writer is dropped. Requests are posted concurrently; any other message is posted before those
+    /// that follow it.
+    async fn run(self: Arc<Self>, lines: DuplexStream) {
+        let (mut lines, places) = (BufReader::new(lines), Arc::new(Semaphore::new(MAX_POSTS)));
+        loop {
+            let mut line = Vec::new();
+            if !matches!(lines.read_until(b'\n', &mut line).await, Ok(1..)) {
+                return;
+            }
+            let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+            let (this, is_request) = (Arc::clone(&self), is_request(&line));
+            let posting = tokio::spawn(async move {
+                this.post(line.into()).await;
+                drop(place);
+            });
+            if !is_request {
+                let _ = posting.await;
+            }
+        }
+    }
+
+    async fn post(&self, line: Bytes) {
+        let posted = tokio::select! {
+            posted = self.client.post_line(&self.target, line, &self.headers) => posted,
+            () = self.disconnect.triggered() => return,
+        };
+        if let Err(error) = posted {
+            self.disconnect.set_reason(reason_of(&error, &self.secrets));
+            self.disconnect.trigger();
+        }
+    }
+}
+
+/// Whether this message of ours has an id and a method.
+fn is_request(line: &[u8]) -> bool {
+    #[derive(serde::Deserialize)]
+    struct Message {
+        id: Option<serde::de::IgnoredAny>,
+        method: Option<serde::de::IgnoredAny>,
+    }
+    serde_json::from_slice::<Message>(line).is_ok_and(|message| message.id.is_some() && message.method.is_some())
+}
+
+/// How much is written before it is posted, in bytes.
+const WRITE_BUFFER: usize = 64 << 10;
+
+/// The maximum number of messages that are posted at once.
+const MAX_POSTS: usize = 64;
