@@ -1,8 +1,10 @@
-//! Patterns that allow and deny the tools of a server.
+//! Which tools of a server can be called.
 
+use execbox::Effect;
+pub use execbox::policy::Pattern;
 use execbox_core::names::SafeNames;
 
-/// Selects the tools of one server by their names. Without patterns, every tool passes.
+/// Selects the tools of one server by their names, and by what the server states that they do. By default, every tool passes.
 ///
 /// A tool that does not pass is not imported: it can be neither found nor called.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -11,21 +13,91 @@ pub struct ToolFilter {
     pub allow: Vec<Pattern>,
     /// Tools that match one of these patterns do not pass; overrides `allow`.
     pub deny: Vec<Pattern>,
+    /// Only tools pass whose server states that they change nothing. It may state what is wrong.
+    pub read_only: bool,
 }
 
 impl ToolFilter {
-    /// Whether the tool with this name passes. Patterns match the name on the server or the safe name in guest code.
-    pub fn passes(&self, tool: &str) -> bool {
-        self.patterns().next().is_none() || {
-            let names = Names::of(tool);
-            let any = |patterns: &[Pattern]| patterns.iter().any(|pattern| names.match_any(pattern));
-            (self.allow.is_empty() || any(&self.allow)) && !any(&self.deny)
-        }
+    /// Whether the tool with this name and effect passes. Patterns match the name on the server or the safe name in guest code.
+    pub fn passes(&self, tool: &str, effect: Effect) -> bool {
+        let is_harmless = !self.read_only || effect == Effect::ReadOnly;
+        is_harmless
+            && (self.patterns().next().is_none() || {
+                let names = Names::of(tool);
+                let any = |patterns: &[Pattern]| patterns.iter().any(|pattern| names.match_any(pattern));
+                (self.allow.is_empty() || any(&self.allow)) && !any(&self.deny)
+            })
     }
 
     pub(crate) fn patterns(&self) -> impl Iterator<Item = &Pattern> {
         self.allow.iter().chain(&self.deny)
     }
+}
+
+/// Selects the tools whose calls are put to a person. By default, none is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AskFilter {
+    /// By what the server states that calls do.
+    pub effect: Option<AskEffect>,
+    /// Tools that match one of these patterns.
+    pub tools: Vec<Pattern>,
+    /// Tools that match one of these patterns are never asked for; overrides the others.
+    pub never: Vec<Pattern>,
+}
+
+/// For which effects a person is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum AskEffect {
+    /// Those that may remove or overwrite something: also of tools whose servers do not state what they do.
+    Destructive,
+    /// All but those of tools whose servers state that they change nothing.
+    Writes,
+    /// All.
+    All,
+}
+
+impl AskEffect {
+    /// The effect with this name: `destructive`, `writes` or `all`.
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "destructive" => Some(Self::Destructive),
+            "writes" => Some(Self::Writes),
+            "all" => Some(Self::All),
+            _ => None,
+        }
+    }
+
+    fn includes(self, effect: Effect) -> bool {
+        match self {
+            Self::Destructive => matches!(effect, Effect::Destructive | Effect::Unstated),
+            Self::Writes => effect != Effect::ReadOnly,
+            Self::All => true,
+        }
+    }
+}
+
+impl AskFilter {
+    /// Adds what a name of an effect or a pattern selects.
+    pub fn add(&mut self, text: &str) {
+        match AskEffect::named(text) {
+            Some(effect) => self.effect = self.effect.max(Some(effect)),
+            None => self.tools.push(Pattern::new(text)),
+        }
+    }
+
+    /// Whether effect or patterns select a tool. Patterns match any of its names.
+    pub fn selects(&self, names: &[&str], effect: Effect) -> bool {
+        self.effect.is_some_and(|asked| asked.includes(effect)) || any_matches(&self.tools, names)
+    }
+
+    /// Whether a person is never asked about the tool with these names.
+    pub fn exempts(&self, names: &[&str]) -> bool {
+        any_matches(&self.never, names)
+    }
+}
+
+fn any_matches(patterns: &[Pattern], names: &[&str]) -> bool {
+    patterns.iter().any(|pattern| names.iter().any(|name| pattern.matches(name)))
 }
 
 /// The patterns of a filter that have matched no tool so far; they may be misspelled.
@@ -65,86 +137,59 @@ impl<'a> Names<'a> {
     }
 }
 
-/// A tool name in which `*` matches any text, including none.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pattern(String);
-
-impl Pattern {
-    /// Creates a pattern. Any text is valid.
-    pub fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
-    }
-
-    /// The pattern as it was written.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    /// Whether the whole of `name` matches.
-    pub fn matches(&self, name: &str) -> bool {
-        let Some((head, rest)) = self.0.split_once('*') else { return name == self.0 };
-        let (middle, tail) = rest.rsplit_once('*').unwrap_or(("", rest));
-        let Some(mut left) = name.strip_prefix(head).and_then(|name| name.strip_suffix(tail)) else { return false };
-        // The first match of each piece leaves the most text for the pieces after it.
-        for piece in middle.split('*') {
-            let Some((_, after)) = left.split_once(piece) else { return false };
-            left = after;
-        }
-        true
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
-    use super::{Pattern, ToolFilter};
+    use super::{AskFilter, Effect, Pattern, ToolFilter};
 
     fn filter(allow: &[&str], deny: &[&str]) -> ToolFilter {
         let patterns = |texts: &[&str]| texts.iter().map(|text| Pattern::new(*text)).collect();
-        ToolFilter { allow: patterns(allow), deny: patterns(deny) }
-    }
-
-    #[test]
-    fn a_star_matches_any_text() {
-        for (pattern, matching, others) in [
-            ("get", &["get"][..], &["gets", "forget", ""][..]),
-            ("get*", &["get", "get_issue"], &["forget", "ge"]),
-            ("*get", &["get", "forget"], &["gets"]),
-            ("*", &["", "x"], &[]),
-            ("a*b", &["ab", "a_b", "abb"], &["a", "b", "ba", "abc"]),
-            ("a*a", &["aa", "aba"], &["a"]),
-            ("*a*b*", &["ab", "xaxbx"], &["ba", "b"]),
-            ("a**b", &["ab", "axb"], &["a"]),
-            ("a*bc*c", &["abcc", "axbcxc"], &["abc"]),
-        ] {
-            for name in matching.iter().chain(others) {
-                assert_eq!(Pattern::new(pattern).matches(name), matching.contains(name), "{pattern} {name}");
-            }
-        }
+        ToolFilter { allow: patterns(allow), deny: patterns(deny), read_only: false }
     }
 
     #[test]
     fn deny_overrides_allow_and_patterns_match_either_name() {
-        assert!(filter(&[], &[]).passes("delete-all"));
-        assert!(filter(&["get*"], &[]).passes("get_x") && !filter(&["get*"], &[]).passes("put_x"));
-        assert!(!filter(&["*"], &["delete*"]).passes("delete-all"));
-        assert!(!filter(&[], &["delete_all"]).passes("delete-all"), "the name in guest code");
-        assert!(!filter(&[], &["delete-all"]).passes("delete-all"), "the name on the server");
+        let passes = |filter: ToolFilter, tool: &str| filter.passes(tool, Effect::Unstated);
+        assert!(passes(filter(&[], &[]), "delete-all"));
+        assert!(passes(filter(&["get*"], &[]), "get_x") && !passes(filter(&["get*"], &[]), "put_x"));
+        assert!(!passes(filter(&["*"], &["delete*"]), "delete-all"));
+        assert!(!passes(filter(&[], &["delete_all"]), "delete-all"), "the name in guest code");
+        assert!(!passes(filter(&[], &["delete-all"]), "delete-all"), "the name on the server");
     }
 
-    proptest! {
-        /// Compares with a direct implementation of the definition.
-        #[test]
-        fn patterns_match_as_defined(pattern in "[ab*]{0,6}", name in "[ab]{0,8}") {
-            fn matches(pattern: &[u8], name: &[u8]) -> bool {
-                match pattern.split_first() {
-                    None => name.is_empty(),
-                    Some((b'*', rest)) => (0..=name.len()).any(|skipped| matches(rest, &name[skipped..])),
-                    Some((c, rest)) => name.split_first().is_some_and(|(n, name)| n == c && matches(rest, name)),
-                }
+    #[test]
+    fn a_person_is_asked_by_effect_or_by_name() {
+        use Effect::{Additive, Destructive, ReadOnly, Unstated};
+        let filter = |texts: &[&str]| {
+            let mut filter = AskFilter::default();
+            for text in texts {
+                filter.add(text);
             }
-            prop_assert_eq!(Pattern::new(pattern.clone()).matches(&name), matches(pattern.as_bytes(), name.as_bytes()));
+            filter
+        };
+        for (asked, effects) in [
+            (&[][..], &[][..]),
+            (&["destructive"], &[Destructive, Unstated]),
+            (&["writes"], &[Destructive, Unstated, Additive]),
+            (&["writes", "destructive"], &[Destructive, Unstated, Additive]),
+            (&["all"], &[Destructive, Unstated, Additive, ReadOnly]),
+            (&["put*"], &[]),
+        ] {
+            for effect in [ReadOnly, Unstated, Additive, Destructive] {
+                assert_eq!(filter(asked).selects(&["get"], effect), effects.contains(&effect), "{asked:?} {effect:?}");
+            }
         }
+        let names = ["send-mail", "send_mail"];
+        assert!(filter(&["send-*"]).selects(&names, ReadOnly) && filter(&["send_mail"]).selects(&names, ReadOnly));
+        let trusted = AskFilter { never: vec![Pattern::new("send*")], ..AskFilter::default() };
+        assert!(trusted.exempts(&names) && !trusted.exempts(&["get"]));
+    }
+
+    #[test]
+    fn only_tools_that_state_it_are_read_only() {
+        let filter = ToolFilter { read_only: true, ..filter(&[], &["secret"]) };
+        for effect in [Effect::Unstated, Effect::Additive, Effect::Destructive] {
+            assert!(!filter.passes("get", effect), "{effect:?}");
+        }
+        assert!(filter.passes("get", Effect::ReadOnly) && !filter.passes("secret", Effect::ReadOnly));
     }
 }

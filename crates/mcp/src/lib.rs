@@ -1,8 +1,8 @@
 //! MCP on both sides: MCP servers as providers of tools ([`upstream`]), and an MCP server that runs code against providers
 //! ([`server`]).
 //!
-//! [`config`] reads the configuration files of MCP clients, and [`servers`] keeps their servers connected. The crate
-//! contains no engine: executors are passed in.
+//! [`config`] reads the configuration files of MCP clients, [`servers`] keeps their servers connected, and [`oauth`] logs in
+//! to them. The crate contains no engine: executors are passed in.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -10,7 +10,7 @@
 //! use execbox::{ExecuteRequest, Executor as _, InlineExecutor, Provider, Tool};
 //! use execbox_mcp::rmcp::ServiceExt as _;
 //! use execbox_mcp::server::{CodeServer, ServerOptions};
-//! use execbox_mcp::upstream::{ResultFormat, Upstream, UpstreamOptions};
+//! use execbox_mcp::upstream::{Upstream, UpstreamOptions};
 //! use serde_json::json;
 //!
 //! # #[tokio::main(flavor = "current_thread")]
@@ -29,8 +29,7 @@
 //!     tokio::spawn(async move { server.serve(far).await.expect("a handshake").waiting().await });
 //!     near
 //! };
-//! let options = UpstreamOptions { results: ResultFormat::Unwrapped, ..UpstreamOptions::default() };
-//! let upstream = Upstream::open_stream("box", connect, options).await?;
+//! let upstream = Upstream::open_stream("box", connect, UpstreamOptions::default()).await?;
 //!
 //! // A program that calls its tools.
 //! let code = "(await box.mcp_code({ code: 'await greeter.hello({ name: 1 })' })).result";
@@ -43,8 +42,10 @@
 
 mod backoff;
 mod changes;
+mod clients;
 pub mod config;
 mod filter;
+pub mod oauth;
 mod secrets;
 pub mod server;
 pub mod servers;
@@ -52,7 +53,8 @@ mod text;
 pub mod upstream;
 
 pub use changes::Changes;
-pub use filter::{Pattern, ToolFilter};
+pub use clients::Clients;
+pub use filter::{AskEffect, AskFilter, Pattern, ToolFilter};
 pub use rmcp;
 pub use secrets::Secrets;
 

@@ -3,6 +3,7 @@
 //! A server that fails does not affect the others: its tools are missing, its [`Status`] contains the reason, and
 //! [`Servers::providers`] connects to it again after a pause, which doubles with each attempt
 //! ([`UpstreamOptions::restart_pause`]). Once a server has been ready, its [`Upstream`] restores lost connections.
+//! [`Servers::update`] takes another configuration, and restarts only what differs.
 
 use std::fmt;
 use std::panic::AssertUnwindSafe;
@@ -15,20 +16,31 @@ use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::backoff::Backoff;
 use crate::config::{ServerConfig, Transport};
-use crate::upstream::{ChildCommand, Imported, LineSink, RejectedTool, Upstream, UpstreamError, UpstreamOptions};
-use crate::{Changes, Pattern};
+use crate::server::UnavailableNamespace;
+use crate::upstream::{
+    ChildCommand, Imported, LineSink, RejectedTool, Remote, Upstream, UpstreamError, UpstreamOptions, Warning,
+};
+use crate::{AskFilter, Pattern};
 
 /// MCP servers that are kept connected. Clones share them: [`close`](Self::close) closes them for all.
 #[derive(Clone)]
 pub struct Servers(Arc<Inner>);
 
 struct Inner {
-    members: Vec<Member>,
-    /// Notified whenever a server becomes ready or fails.
-    changes: Changes,
+    /// In the order of the configuration.
+    members: Mutex<Vec<Arc<Member>>>,
+    /// For each server, unless its configuration overrides them. `changes` is notified whenever a server becomes ready,
+    /// fails, is added or is removed.
+    options: UpstreamOptions,
+    on_stderr: Option<LineSink>,
+    closing: CancellationToken,
+    /// Tasks that close servers which were removed.
+    removals: TaskTracker,
 }
 
 struct Member {
@@ -41,9 +53,16 @@ struct Member {
 }
 
 enum State {
-    Connecting(AbortHandle),
+    Connecting {
+        task: AbortHandle,
+        /// Why the attempt before this one failed.
+        failed: Option<String>,
+    },
     Ready(Upstream),
-    Failed { reason: String, retry_at: Instant },
+    Failed {
+        reason: String,
+        retry_at: Instant,
+    },
     Closed,
 }
 
@@ -61,7 +80,7 @@ pub struct Status {
 /// Whether the tools of a server are available.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ServerState {
-    /// The server is starting, or its tools are being listed.
+    /// The server is starting, or its tools are being listed, for the first time.
     Connecting,
     /// The tools are available.
     Ready {
@@ -73,8 +92,10 @@ pub enum ServerState {
         filtered: usize,
         /// Patterns of the filter that match no tool.
         unmatched_patterns: Vec<Pattern>,
+        /// What the operator of the server should know.
+        warnings: Vec<Warning>,
     },
-    /// The connection failed. It is tried again after a pause.
+    /// The connection failed, and is tried again after a pause; or the server has no valid login any more.
     Failed {
         /// Why, as a clause without a subject: `failed to start: program not found: …`.
         reason: String,
@@ -83,50 +104,116 @@ pub enum ServerState {
     Closed,
 }
 
+/// What [`Servers::update`] changed: names of servers in the configuration.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Update {
+    /// Servers that are new, which are starting.
+    pub added: Vec<String>,
+    /// Servers whose configuration differs, which are starting again.
+    pub restarted: Vec<String>,
+    /// Servers that are no longer configured.
+    pub removed: Vec<String>,
+}
+
+impl Update {
+    /// Whether all servers are as before.
+    pub fn is_empty(&self) -> bool {
+        self.added.is_empty() && self.restarted.is_empty() && self.removed.is_empty()
+    }
+}
+
 impl Servers {
     /// Starts to connect to all servers, on the current tokio runtime. `options` apply to each server, unless its own
     /// configuration overrides them; `options.changes` is also notified when a server becomes ready or fails.
     /// `on_stderr` receives the lines that child processes write to standard error, each prefixed with the namespace.
     pub fn start(configs: Vec<ServerConfig>, options: &UpstreamOptions, on_stderr: Option<&LineSink>) -> Self {
-        let namespaces = namespaces(configs.iter().map(|config| config.name.as_str()));
-        let members = configs.into_iter().zip(namespaces).map(|(config, namespace)| {
-            let options = UpstreamOptions {
-                results: config.results,
-                call_timeout: config.call_timeout.unwrap_or(options.call_timeout),
-                filter: config.filter.clone(),
-                secrets: config.secrets.clone(),
-                ..options.clone()
-            };
-            let on_stderr = on_stderr.map(|sink| prefixed(&namespace, sink));
-            let backoff = Backoff::new(options.restart_pause);
-            Member { config, namespace, options, on_stderr, backoff, state: Mutex::new(State::Closed) }
-        });
-        let servers = Self(Arc::new(Inner { members: members.collect(), changes: options.changes.clone() }));
-        for (at, member) in servers.0.members.iter().enumerate() {
-            servers.connect(at, &mut member.lock());
-        }
+        let servers = Self(Arc::new(Inner {
+            members: Mutex::default(),
+            options: options.clone(),
+            on_stderr: on_stderr.cloned(),
+            closing: CancellationToken::new(),
+            removals: TaskTracker::new(),
+        }));
+        servers.update(configs);
         servers
     }
 
-    /// Waits until every server is ready or has failed.
+    /// Replaces the configuration. Servers with the same namespace and an equal configuration stay as they are, with their
+    /// connection. Others are closed, once no provider of theirs is in use any more, and what is new is started in the
+    /// background. Does nothing after [`close`](Self::close).
+    ///
+    /// A [`CodeServer`](crate::server::CodeServer) uses the providers that it read last:
+    /// [`refresh`](crate::server::CodeServer::refresh) releases those of servers that are no longer configured.
+    pub fn update(&self, configs: Vec<ServerConfig>) -> Update {
+        let namespaces = namespaces(configs.iter().map(|config| config.name.as_str()));
+        let mut members = self.0.members.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut update = Update::default();
+        if self.0.closing.is_cancelled() {
+            return update;
+        }
+        let mut before = std::mem::take(&mut *members);
+        for (config, namespace) in configs.into_iter().zip(namespaces) {
+            let known = before.iter().position(|member| member.namespace == namespace).map(|at| before.remove(at));
+            match known {
+                Some(member) if member.config == config => members.push(member),
+                Some(member) => {
+                    update.restarted.push(config.name.clone());
+                    self.remove(&member);
+                    members.push(self.add(config, namespace));
+                }
+                None => {
+                    update.added.push(config.name.clone());
+                    members.push(self.add(config, namespace));
+                }
+            }
+        }
+        for member in before {
+            update.removed.push(member.config.name.clone());
+            self.remove(&member);
+        }
+        drop(members);
+        if !update.is_empty() {
+            self.0.options.changes.notify();
+        }
+        update
+    }
+
+    /// Waits until every server is ready or has failed. One that has failed is not waited for again.
     pub async fn settled(&self) {
-        let mut changes = self.0.changes.subscribe();
-        while self.0.members.iter().any(|member| matches!(*member.lock(), State::Connecting(_))) {
+        self.settled_if(|_| true).await;
+    }
+
+    /// Waits until each server whose namespace `is_needed` selects is ready or has failed.
+    pub async fn settled_if(&self, is_needed: impl Fn(&str) -> bool) {
+        let mut changes = self.0.options.changes.subscribe();
+        let starts = |member: &Member| matches!(*member.lock(), State::Connecting { failed: None, .. });
+        while self.members().iter().any(|member| is_needed(&member.namespace) && starts(member)) {
             // The sender lives as long as `self`.
             let _ = changes.changed().await;
+        }
+    }
+
+    /// Connects to failed servers again at once, for example after a login.
+    pub fn retry_failed(&self) {
+        for member in &self.members() {
+            let mut state = member.lock();
+            if let State::Failed { .. } = &*state {
+                self.connect(member, &mut state);
+            }
         }
     }
 
     /// The providers of the servers that are ready. Starts to connect to failed servers again if their pause is over,
     /// and does not wait for them.
     pub fn providers(&self) -> Vec<Provider> {
-        let mut providers = Vec::with_capacity(self.0.members.len());
-        for (at, member) in self.0.members.iter().enumerate() {
+        let members = self.members();
+        let mut providers = Vec::with_capacity(members.len());
+        for member in &members {
             let mut state = member.lock();
             match &*state {
                 State::Ready(upstream) => providers.push(upstream.provider()),
-                State::Failed { retry_at, .. } if *retry_at <= Instant::now() => self.connect(at, &mut state),
-                State::Failed { .. } | State::Connecting(_) | State::Closed => {}
+                State::Failed { retry_at, .. } if *retry_at <= Instant::now() => self.connect(member, &mut state),
+                State::Failed { .. } | State::Connecting { .. } | State::Closed => {}
             }
         }
         providers
@@ -134,35 +221,101 @@ impl Servers {
 
     /// The state of each server, in the order of the configuration.
     pub fn status(&self) -> Vec<Status> {
-        self.0.members.iter().map(Member::status).collect()
+        self.members().iter().map(|member| member.status()).collect()
+    }
+
+    /// The servers whose tools are not available, and why, in words for models: without paths and addresses of the host.
+    pub fn unavailable(&self) -> Vec<UnavailableNamespace> {
+        let missing = self.status().into_iter().filter_map(|Status { namespace: name, state, .. }| {
+            let reason = match state {
+                ServerState::Connecting => "is starting".to_owned(),
+                // The third clause has the details: `failed to start: program not found: /opt/server`.
+                ServerState::Failed { reason } => reason.split(": ").take(2).collect::<Vec<_>>().join(": "),
+                ServerState::Ready { .. } | ServerState::Closed => return None,
+            };
+            Some(UnavailableNamespace { name, reason })
+        });
+        missing.collect()
+    }
+
+    /// Whether a server has this tool, by its name or its safe name, and its filter does not let it pass.
+    pub fn denies(&self, namespace: &str, tool: &str) -> bool {
+        let members = self.members();
+        let Some(member) = members.iter().find(|member| member.namespace == namespace) else { return false };
+        let filtered =
+            if let State::Ready(upstream) = &*member.lock() { upstream.imported().filtered } else { return false };
+        filtered.iter().any(|name| name == tool || SafeNames::default().assign(name) == tool)
+    }
+
+    /// For which tools of a server a person is asked before each call.
+    pub fn ask_filter(&self, namespace: &str) -> AskFilter {
+        let members = self.members();
+        let member = members.iter().find(|member| member.namespace == namespace);
+        member.map(|member| member.config.ask.clone()).unwrap_or_default()
     }
 
     /// Closes all connections and ends the child processes. Later calls fail.
     pub async fn close(&self) {
-        let closing = self.0.members.iter().map(|member| {
-            let state = std::mem::replace(&mut *member.lock(), State::Closed);
-            async move {
-                match state {
-                    State::Ready(upstream) => upstream.close().await,
-                    State::Connecting(task) => task.abort(), // This ends its child process.
-                    State::Failed { .. } | State::Closed => {}
-                }
+        self.0.closing.cancel();
+        let closing = self.members().into_iter().map(|member| async move {
+            match member.set_closed() {
+                State::Ready(upstream) => upstream.close().await,
+                State::Connecting { task, .. } => task.abort(), // This ends its child process.
+                State::Failed { .. } | State::Closed => {}
             }
         });
         join_all(closing).await;
+        self.0.removals.close();
+        self.0.removals.wait().await;
+    }
+
+    fn members(&self) -> Vec<Arc<Member>> {
+        self.0.members.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// A server that is starting.
+    fn add(&self, config: ServerConfig, namespace: String) -> Arc<Member> {
+        let options = UpstreamOptions {
+            results: config.results,
+            call_timeout: config.call_timeout.unwrap_or(self.0.options.call_timeout),
+            filter: config.filter.clone(),
+            secrets: config.secrets.clone(),
+            ..self.0.options.clone()
+        };
+        let on_stderr = self.0.on_stderr.as_ref().map(|sink| prefixed(&namespace, sink));
+        let backoff = Backoff::new(options.restart_pause);
+        let member =
+            Arc::new(Member { config, namespace, options, on_stderr, backoff, state: Mutex::new(State::Closed) });
+        self.connect(&member, &mut member.lock());
+        member
+    }
+
+    /// Closes a server in a task of its own, when its providers are unused or all servers are closed.
+    fn remove(&self, member: &Member) {
+        match member.set_closed() {
+            State::Ready(upstream) => {
+                let (retired, closing) = (upstream.retire(), self.0.closing.clone());
+                self.0.removals.spawn(async move {
+                    closing.run_until_cancelled(retired.unused()).await;
+                    retired.close().await;
+                });
+            }
+            State::Connecting { task, .. } => task.abort(), // This ends its child process.
+            State::Failed { .. } | State::Closed => {}
+        }
     }
 
     /// Connects to a server in a task of its own.
-    fn connect(&self, at: usize, state: &mut State) {
-        let inner = Arc::clone(&self.0);
+    fn connect(&self, member: &Arc<Member>, state: &mut State) {
+        let (member, changes) = (Arc::clone(member), self.0.options.changes.clone());
         let task = tokio::spawn(async move {
-            let member = &inner.members[at];
             // A panic must not leave the server in the state `Connecting`.
             let connected = AssertUnwindSafe(member.connect()).catch_unwind().await;
             member.set_connected(connected.unwrap_or(Err(UpstreamError::Panicked)));
-            inner.changes.notify();
+            changes.notify();
         });
-        *state = State::Connecting(task.abort_handle());
+        let failed = if let State::Failed { reason, .. } = state { Some(std::mem::take(reason)) } else { None };
+        *state = State::Connecting { task: task.abort_handle(), failed };
     }
 }
 
@@ -180,7 +333,10 @@ impl Member {
                 };
                 Upstream::open_child(name, command, options).await
             }
-            Transport::Http { url, headers } => Upstream::open_http(name, url, headers, options).await,
+            Transport::Http { url, headers, protocol, .. } => {
+                let remote = Remote { server: &self.config.name, url, headers, protocol: *protocol };
+                Upstream::open_remote(name, remote, options).await
+            }
         }
     }
 
@@ -210,15 +366,24 @@ impl Member {
 
     fn status(&self) -> Status {
         let state = match &*self.lock() {
-            State::Connecting(_) => ServerState::Connecting,
+            State::Connecting { failed: None, .. } => ServerState::Connecting,
+            State::Ready(upstream) if let Some(reason) = upstream.login_problem() => ServerState::Failed { reason },
             State::Ready(upstream) => {
-                let Imported { provider, rejected, filtered, unmatched_patterns } = upstream.imported();
-                ServerState::Ready { tools: provider.manifest().tools.len(), rejected, filtered, unmatched_patterns }
+                let Imported { provider, rejected, filtered, unmatched_patterns, warnings } = upstream.imported();
+                let (tools, filtered) = (provider.manifest().tools.len(), filtered.len());
+                ServerState::Ready { tools, rejected, filtered, unmatched_patterns, warnings }
             }
-            State::Failed { reason, .. } => ServerState::Failed { reason: reason.clone() },
+            State::Connecting { failed: Some(reason), .. } | State::Failed { reason, .. } => {
+                ServerState::Failed { reason: reason.clone() }
+            }
             State::Closed => ServerState::Closed,
         };
         Status { name: self.config.name.clone(), namespace: self.namespace.clone(), state }
+    }
+
+    /// Marks the server as closed. Returns its state until now.
+    fn set_closed(&self) -> State {
+        std::mem::replace(&mut *self.lock(), State::Closed)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -228,7 +393,7 @@ impl Member {
 
 impl fmt::Debug for Servers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.0.members.iter().map(|member| &member.namespace)).finish()
+        f.debug_list().entries(self.members().iter().map(|member| &member.namespace)).finish()
     }
 }
 

@@ -1,11 +1,17 @@
 //! The tools of all providers: search, pages and full descriptions.
 
-use execbox::Provider;
+use std::fmt;
+use std::iter;
+use std::sync::OnceLock;
+
 use execbox::declarations::{self, Signatures, ToolSignature};
+use execbox::{Effect, Provider};
+use execbox_core::text::cut;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
-use super::search::{Document, Index};
+use super::UnavailableNamespace;
+use super::search::{Document, Index, summary};
 use crate::text::truncate;
 
 /// The input of the search tool.
@@ -17,7 +23,10 @@ pub struct Query {
     pub text: String,
     /// Only tools of this namespace.
     pub namespace: Option<String>,
-    /// Matches per page, 1 to 50. Default: 10.
+    /// Only tools whose authors state that they change nothing.
+    #[serde(default)]
+    pub read_only: bool,
+    /// Matches per page, 1 to 50. Default: 5.
     pub limit: Option<usize>,
     /// The number of matches before this page.
     #[serde(default)]
@@ -28,7 +37,7 @@ pub struct Query {
 }
 
 /// The output of the search tool.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Page {
     /// The number of matches on all pages.
@@ -38,9 +47,35 @@ pub struct Page {
     pub next_offset: Option<usize>,
     /// The tools of this page, best matches first.
     pub tools: Vec<FoundTool>,
+    /// What the servers of the described or selected namespaces say about their use.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub instructions: Vec<Instructions>,
     /// Names in `describe` that no tool has.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub unknown: Vec<String>,
+    pub unknown: Vec<UnknownTool>,
+    /// Namespaces whose tools cannot be found or called now.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unavailable: Vec<UnavailableNamespace>,
+}
+
+/// The description of a provider: what a server says about the use of its tools.
+#[derive(Debug, Serialize)]
+pub struct Instructions {
+    /// The name of the provider.
+    pub namespace: String,
+    /// The text: in a search on one line, and only as long as the page has room; else at most 2 000 characters.
+    pub text: String,
+}
+
+/// A name in [`Query::describe`] that no tool has.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UnknownTool {
+    /// The name, truncated if it is long.
+    pub name: String,
+    /// The tool that a search for the name ranks first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub did_you_mean: Option<String>,
 }
 
 /// A tool on a [`Page`].
@@ -50,10 +85,14 @@ pub struct FoundTool {
     pub namespace: String,
     /// Its name in guest code.
     pub name: String,
-    /// Its description, truncated to 300 characters in a search.
+    /// Its description: in a search the first sentence, of at most 160 characters.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// Its TypeScript signature, with the types that are not declared earlier on the page.
+    /// `readOnly` or `destructive`, if its author says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub effect: Option<&'static str>,
+    /// Its TypeScript signature: in a search on one line, with `…` in place of what is long; else with all types that are
+    /// not declared earlier on the page.
     pub signature: String,
 }
 
@@ -64,6 +103,10 @@ pub struct Catalogue {
     index: Index,
     /// The provider and the number of each tool of the index.
     locations: Vec<(usize, usize)>,
+    /// What calls of each tool of the index do.
+    effects: Vec<Effect>,
+    /// The outlines of each tool that were shown, by [`OUTLINES`]: the schemas of servers can make them slow to write.
+    outlines: Vec<[OnceLock<String>; OUTLINES.len()]>,
 }
 
 impl Catalogue {
@@ -73,16 +116,20 @@ impl Catalogue {
             .iter()
             .enumerate()
             .flat_map(|(at, provider)| (0..provider.manifest().tools.len()).map(move |tool| (at, tool)));
-        let locations = locations.collect();
+        let locations: Vec<_> = locations.collect();
         let index = Index::new(providers.iter().flat_map(|provider| {
-            provider.signatures().zip(&provider.manifest().tools).map(|(signature, tool)| Document {
+            let tools = provider.signatures().zip(&provider.manifest().tools).zip(provider.effects());
+            tools.map(|((signature, tool), effect)| Document {
                 namespace: provider.name(),
                 names: [signature.safe_name, &tool.original_name],
                 description: signature.description.unwrap_or_default(),
                 parameters: parameters(&signature),
+                effect,
             })
         }));
-        Self { providers, index, locations }
+        let effects = providers.iter().flat_map(Provider::effects).collect();
+        let outlines = locations.iter().map(|_| Default::default()).collect();
+        Self { providers, index, locations, effects, outlines }
     }
 
     pub(super) fn providers(&self) -> &[Provider] {
@@ -102,32 +149,31 @@ impl Catalogue {
 
     /// Searches or describes tools.
     pub fn query(&self, query: &Query) -> Page {
-        if query.describe.is_empty() { self.search(query) } else { self.describe(&query.describe) }
+        self.query_with(None, query)
     }
 
-    fn search(&self, query: &Query) -> Page {
-        let mut found = self.index.search(&query.text);
-        if let Some(namespace) = &query.namespace {
-            found.retain(|&tool| self.providers[self.locations[tool].0].name() == namespace);
-        }
-        let limit = query.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
-        let mut format = PageFormat { signatures: Signatures::default(), remaining: Some(MAX_PAGE) };
-        let tools = found.iter().skip(query.offset).take(limit).map(|&tool| self.found(tool, &mut format)).collect();
-        let next = query.offset.saturating_add(limit);
-        let next_offset = (next < found.len()).then_some(next);
-        Page { total: found.len(), next_offset, tools, unknown: Vec::new() }
+    /// The same, in the tools of another catalogue, too, whose namespaces are different.
+    pub(super) fn query_with(&self, other: Option<&Self>, query: &Query) -> Page {
+        let all = Catalogues { first: self, second: other };
+        if query.describe.is_empty() { all.search(query) } else { all.describe(&query.describe) }
     }
 
-    fn describe(&self, names: &[String]) -> Page {
-        let (mut tools, mut unknown) = (Vec::new(), Vec::new());
-        let mut format = PageFormat { signatures: Signatures::default(), remaining: None };
-        for name in names.iter().take(MAX_LIMIT) {
-            match self.tool(name) {
-                Some(tool) => tools.push(self.found(tool, &mut format)),
-                None => unknown.push(truncate(name.clone(), MAX_SUMMARY)),
-            }
-        }
-        Page { total: tools.len(), next_offset: None, tools, unknown }
+    /// The tools that a query finds and does not exclude, with their scores. Words are as rare as in both catalogues.
+    fn scored(&self, other: Option<&Self>, query: &Query) -> Vec<(f32, &Self, usize)> {
+        let found = self.index.scored(&query.text, other.map(|other| &other.index)).into_iter();
+        let is_named = |tool: usize| {
+            let name = self.providers[self.locations[tool].0].name();
+            query.namespace.as_ref().is_none_or(|namespace| namespace == name)
+        };
+        let is_wanted = |tool: usize| is_named(tool) && (!query.read_only || self.effects[tool] == Effect::ReadOnly);
+        found.filter(|&(tool, _)| is_wanted(tool)).map(|(tool, score)| (score, self, tool)).collect()
+    }
+    /// The instructions of a namespace, of at most `max` characters.
+    fn instructions(&self, namespace: &str, max: usize) -> Option<Instructions> {
+        let provider = self.providers.iter().find(|provider| provider.name() == namespace)?;
+        // One character is for the `…` at the end.
+        let text = cut(&declarations::prose(provider.description()?), max.saturating_sub(1));
+        (!text.is_empty() && max >= MIN_INSTRUCTIONS).then(|| Instructions { namespace: namespace.to_owned(), text })
     }
 
     fn tool(&self, name: &str) -> Option<usize> {
@@ -138,7 +184,14 @@ impl Catalogue {
         })
     }
 
-    fn found(&self, tool: usize, format: &mut PageFormat) -> FoundTool {
+    /// The name by which code calls a tool.
+    fn name(&self, tool: usize) -> String {
+        let (at, number) = self.locations[tool];
+        let provider = &self.providers[at];
+        format!("{}.{}", provider.name(), provider.manifest().tools[number].safe_name)
+    }
+
+    fn found(&self, tool: usize, format: &mut Format) -> FoundTool {
         let (at, number) = self.locations[tool];
         let provider = &self.providers[at];
         let signature = provider.signatures().nth(number).expect("locations refer to the providers");
@@ -147,53 +200,162 @@ impl Catalogue {
             namespace: provider.name().to_owned(),
             name: signature.safe_name.to_owned(),
             description: format.description(description),
-            signature: format.signature(&ToolSignature { description: None, ..signature }),
+            effect: match self.effects[tool] {
+                Effect::ReadOnly => Some("readOnly"),
+                Effect::Destructive => Some("destructive"),
+                Effect::Unstated | Effect::Additive => None,
+            },
+            signature: format.signature(&ToolSignature { description: None, ..signature }, &self.outlines[tool]),
         }
     }
 }
 
-/// Formats the tools of one page.
-struct PageFormat {
-    signatures: Signatures,
-    /// The remaining bytes for signatures; `None` shows everything in full.
-    remaining: Option<usize>,
+/// The catalogue of a server and that of a client's snippets, as one.
+#[derive(Clone, Copy)]
+struct Catalogues<'a> {
+    first: &'a Catalogue,
+    second: Option<&'a Catalogue>,
 }
 
-impl PageFormat {
-    fn description(&self, text: String) -> String {
-        if self.remaining.is_some() { truncate(text, MAX_SUMMARY) } else { text }
+impl<'a> Catalogues<'a> {
+    fn search(&self, query: &Query) -> Page {
+        let mut found = self.first.scored(self.second, query);
+        if let Some(second) = self.second {
+            found.extend(second.scored(Some(self.first), query));
+            found.sort_by(|(a, ..), (b, ..)| b.total_cmp(a));
+        }
+        let limit = query.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
+        let outline = OUTLINES.iter().position(|max| max * limit <= MAX_SIGNATURES).unwrap_or(OUTLINES.len() - 1);
+        let mut format = Format::Short { outline };
+        let tools = found.iter().skip(query.offset).take(limit);
+        let tools = tools.map(|&(_, catalogue, tool)| catalogue.found(tool, &mut format)).collect();
+        let next = query.offset.saturating_add(limit);
+        let next_offset = (next < found.len()).then_some(next);
+        let mut page = Page { total: found.len(), next_offset, tools, ..Page::default() };
+        if let (Some(namespace), 0) = (&query.namespace, query.offset) {
+            page.instructions = self.first.instructions(namespace, page.room()).into_iter().collect();
+            page.instructions.iter_mut().for_each(Instructions::join_lines);
+        }
+        page
     }
 
-    /// The whole signature if it fits, otherwise its beginning.
-    fn signature(&mut self, tool: &ToolSignature<'_>) -> String {
-        let Some(text) = self.signatures.add(tool, self.remaining.unwrap_or(usize::MAX)) else {
-            return truncate(declarations::signature(tool), MAX_PARTIAL);
-        };
-        self.remaining = self.remaining.map(|remaining| remaining - text.len());
-        text
+    fn describe(&self, names: &[String]) -> Page {
+        let mut page = Page::default();
+        let mut format = Format::Full(Signatures::default());
+        for name in names.iter().take(MAX_LIMIT) {
+            match self.tool(name) {
+                Some((catalogue, tool)) => page.tools.push(catalogue.found(tool, &mut format)),
+                None => page.unknown.push(UnknownTool {
+                    name: truncate(name.clone(), MAX_SUMMARY),
+                    did_you_mean: self.best(name).map(|(catalogue, tool)| catalogue.name(tool)),
+                }),
+            }
+        }
+        let mut namespaces: Vec<&str> = Vec::new();
+        for FoundTool { namespace, .. } in &page.tools {
+            if namespaces.len() < MAX_INSTRUCTED && !namespaces.contains(&namespace.as_str()) {
+                namespaces.push(namespace);
+            }
+        }
+        page.instructions =
+            namespaces.into_iter().filter_map(|name| self.first.instructions(name, MAX_INSTRUCTIONS)).collect();
+        page.total = page.tools.len();
+        page
+    }
+
+    fn tool(&self, name: &str) -> Option<(&'a Catalogue, usize)> {
+        let mut all = iter::once(self.first).chain(self.second);
+        all.find_map(|catalogue| catalogue.tool(name).map(|tool| (catalogue, tool)))
+    }
+
+    /// The tool that a search for a name ranks first.
+    fn best(&self, name: &str) -> Option<(&'a Catalogue, usize)> {
+        let query = Query { text: name.to_owned(), ..Query::default() };
+        let first = self.first.scored(self.second, &query);
+        let second = self.second.map(|second| second.scored(Some(self.first), &query)).unwrap_or_default();
+        let all = first.first().into_iter().chain(second.first());
+        all.reduce(|a, b| if b.0 > a.0 { b } else { a }).map(|&(_, catalogue, tool)| (catalogue, tool))
+    }
+}
+
+/// How the tools of a page are shown.
+enum Format {
+    /// On a line each, with signatures of this size: the position in [`OUTLINES`].
+    Short { outline: usize },
+    /// In full. Each type is declared once.
+    Full(Signatures),
+}
+
+impl Format {
+    fn description(&self, text: String) -> String {
+        match self {
+            Self::Short { .. } => cut(&summary(&text).0.split_whitespace().collect::<Vec<_>>().join(" "), MAX_SUMMARY),
+            Self::Full(_) => text,
+        }
+    }
+
+    fn signature(&mut self, tool: &ToolSignature<'_>, outlines: &[OnceLock<String>]) -> String {
+        match self {
+            Self::Short { outline: at } => {
+                outlines[*at].get_or_init(|| declarations::outline(tool, OUTLINES[*at])).clone()
+            }
+            Self::Full(signatures) => signatures.add(tool, usize::MAX).unwrap_or_default(),
+        }
+    }
+}
+
+impl Instructions {
+    fn join_lines(&mut self) {
+        self.text = self.text.split_whitespace().collect::<Vec<_>>().join(" ");
+    }
+}
+
+/// What is unknown, and the remedy.
+impl fmt::Display for UnknownTool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.did_you_mean {
+            Some(name) => write!(f, "unknown tool {:?}; did you mean `{name}`?", self.name),
+            None => write!(f, "unknown tool {:?}; use `namespace.tool` as a search shows it", self.name),
+        }
     }
 }
 
 impl Page {
+    /// How long the instructions on a page of a search may be, in characters. In JSON, each may take two.
+    fn room(&self) -> usize {
+        let json = serde_json::to_string(self).map_or(MAX_PAGE, |json| json.chars().count());
+        (MAX_PAGE.saturating_sub(RESERVED + json.max(self.text().chars().count())) / 2).min(MAX_SHORT_INSTRUCTIONS)
+    }
+
     /// The page as Markdown, for clients that show only text to models.
     pub(super) fn text(&self) -> String {
-        let mut text = match self.tools.len() {
-            0 => "No tools found. Try other words; an empty query lists all tools.\n".to_owned(),
-            count => format!("{count} of {} tools:\n", self.total),
+        let mut text = match (self.tools.len(), self.unknown.len()) {
+            (0, 0) => "No tools found. Try other words; an empty query lists all tools.\n".to_owned(),
+            (0, _) => String::new(),
+            (count, _) if count == self.total => format!("{count} tools:\n"),
+            (count, _) => format!("{count} of {} tools, best first:\n", self.total),
         };
         for tool in &self.tools {
-            let FoundTool { namespace, name, description, signature } = tool;
-            text += &format!("\n## {namespace}.{name}\n");
+            let FoundTool { namespace, name, description, signature, effect } = tool;
+            let effect = effect.map(|effect| format!(" ({})", if effect == "readOnly" { "read-only" } else { effect }));
+            text += &format!("\n## {namespace}.{name}{}\n", effect.unwrap_or_default());
             if !description.is_empty() {
                 text += &format!("{description}\n");
             }
             text += &format!("```ts\n{signature}\n```\n");
         }
-        for name in &self.unknown {
-            text += &format!("\nUnknown tool {name:?}: use `namespace.name` as returned by a search.\n");
+        for Instructions { namespace, text: instructions } in &self.instructions {
+            text += &format!("\nThe server of `{namespace}` says:\n");
+            instructions.lines().for_each(|line| text += &format!("> {line}\n"));
+        }
+        for UnavailableNamespace { name, reason } in &self.unavailable {
+            text += &format!("\nNot available: `{name}` {reason}.\n");
+        }
+        for unknown in &self.unknown {
+            text += &format!("\n{unknown}\n");
         }
         if let Some(next) = self.next_offset {
-            text += &format!("\nNext page: `offset: {next}`.\n");
+            text += &format!("\nNext page: `offset: {next}`. Full types: `describe: [\"ns.tool\"]`.\n");
         }
         text
     }
@@ -206,13 +368,28 @@ fn parameters<'a>(signature: &ToolSignature<'a>) -> Vec<&'a str> {
         .unwrap_or_default()
 }
 
-const DEFAULT_LIMIT: usize = 10;
+const DEFAULT_LIMIT: usize = 5;
 const MAX_LIMIT: usize = 50;
 const MAX_PARAMETERS: usize = 64;
 
 /// The maximum length of a description in a search, in characters.
-const MAX_SUMMARY: usize = 300;
+const MAX_SUMMARY: usize = 160;
 
-/// The maximum length of all whole signatures of a page, in bytes, and of each further one, in characters.
-const MAX_PAGE: usize = 8_000;
-const MAX_PARTIAL: usize = 200;
+/// The length of all signatures of a page of a search, and the maximum lengths of each, in bytes: the longest that fits is
+/// used. A page of five tools has at most about 4 000 characters.
+const MAX_SIGNATURES: usize = 2_000;
+const OUTLINES: [usize; 3] = [400, 200, 120];
+
+/// The maximum length of a page of a search with instructions, and what is reserved of it for their head and for namespaces that
+/// are not available, in characters.
+const MAX_PAGE: usize = 4_000;
+const RESERVED: usize = 700;
+
+/// The maximum length of instructions in a search, and beside full descriptions, and the length below which none are shown, in
+/// characters.
+const MAX_SHORT_INSTRUCTIONS: usize = 600;
+const MAX_INSTRUCTIONS: usize = 2_000;
+const MIN_INSTRUCTIONS: usize = 80;
+
+/// The maximum number of namespaces whose instructions stand beside full descriptions.
+const MAX_INSTRUCTED: usize = 3;

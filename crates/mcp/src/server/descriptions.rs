@@ -9,6 +9,7 @@ use serde_json::{Value as Json, json};
 
 use super::catalogue::Catalogue;
 use super::{Layout, ServerOptions};
+use super::{finder, state};
 
 /// How to write code for this server.
 const HOW_TO: &str = "Write the body of an async function in JavaScript or TypeScript: `await` tools, compute, and \
@@ -16,6 +17,14 @@ const HOW_TO: &str = "Write the body of an async function in JavaScript or TypeS
     ns.tool({ key: 1 })`. A failed call throws an error. Run independent calls with `Promise.all`. `console.log` output \
     is returned. There are no imports, network, files or timers, only the tools. Return only what you need.";
 
+/// Added if code can search.
+const FINDER: &str = " Code can search, too: `await tools.search(\"words\")`, `await tools.describe(\"ns.tool\")`.";
+
+/// Added if code can keep values for later programs, and if it can keep code.
+const STORE: &str = "`store.set({ key, value })`, `store.get(key)`";
+const SNIPPETS: &str = "`snippets.save({ name, code, description })`, `snippets.NAME(input)`";
+
+/// Added if tools return the results of MCP as they are.
 const ENVELOPE: &str = " If a result has `content`: with `isError`, `content[0].text` is the error; otherwise the data is \
     in `structuredContent`, or as text in `content[0].text`.";
 
@@ -23,8 +32,8 @@ pub(super) fn search_tool(options: &ServerOptions, catalogue: &Catalogue) -> Too
     let namespaces = list(catalogue.providers().iter().map(Provider::name), MAX_NAMESPACES);
     let description = format!(
         "Searches the tools that code can call, by keywords. {} tools in: {namespaces}. Each match has its namespace, \
-         name, description and TypeScript signature. Search first, then call the tools from code. \
-         `describe: [\"ns.tool\"]` returns tools in full.",
+         name, one line of description and a short TypeScript signature; `describe: [\"ns.tool\"]` returns them in full. \
+         Search first, then call the tools from code.",
         catalogue.len()
     );
     let input = json!({
@@ -32,7 +41,8 @@ pub(super) fn search_tool(options: &ServerOptions, catalogue: &Catalogue) -> Too
         "properties": {
             "query": { "type": "string", "description": "Keywords; empty lists all tools" },
             "namespace": { "type": "string", "description": "Only tools of this namespace" },
-            "limit": { "type": "integer", "minimum": 1, "maximum": 50, "description": "Matches per page; default 10" },
+            "readOnly": { "type": "boolean", "description": "Only tools that state that they change nothing" },
+            "limit": { "type": "integer", "minimum": 1, "maximum": 50, "description": "Matches per page; default 5" },
             "offset": { "type": "integer", "minimum": 0, "description": "Matches to skip; see the end of a page" },
             "describe": {
                 "type": "array", "items": { "type": "string" }, "maxItems": 50,
@@ -44,15 +54,42 @@ pub(super) fn search_tool(options: &ServerOptions, catalogue: &Catalogue) -> Too
     tool(&options.search_name, description, input)
 }
 
-pub(super) fn execute_tool(options: &ServerOptions) -> Tool {
+pub(super) fn execute_tool(options: &ServerOptions, catalogue: &Catalogue, has_state: bool) -> Tool {
     let find = format!("Runs code that calls tools. Find tools with `{}` first. ", options.search_name);
-    tool_with_code(&options.execute_name, find + HOW_TO + ENVELOPE)
+    let kept = kept(options, catalogue, has_state);
+    tool_with_code(&options.execute_name, find + HOW_TO + finder(catalogue) + &kept + envelope(catalogue), options)
 }
 
-pub(super) fn code_tool(options: &ServerOptions, catalogue: &Catalogue) -> Tool {
-    let head = format!("Runs code that calls tools. {HOW_TO}{ENVELOPE} Available tools:\n");
+pub(super) fn code_tool(options: &ServerOptions, catalogue: &Catalogue, has_state: bool) -> Tool {
+    let (finder, kept, envelope) = (finder(catalogue), kept(options, catalogue, has_state), envelope(catalogue));
+    let head = format!("Runs code that calls tools. {HOW_TO}{finder}{kept}{envelope} Available tools:\n");
     let max = options.max_types().saturating_sub(head.chars().count());
-    tool_with_code(&options.code_name, head + &types(catalogue.providers(), max, &full_signatures(options)))
+    tool_with_code(&options.code_name, head + &types(catalogue.providers(), max, &full_signatures(options)), options)
+}
+
+/// How code searches, unless a provider has the name of the namespace.
+fn finder(catalogue: &Catalogue) -> &'static str {
+    if catalogue.providers().iter().any(|provider| provider.name() == finder::NAMESPACE) { "" } else { FINDER }
+}
+
+/// What code can keep, unless providers have the names of the namespaces.
+fn kept(options: &ServerOptions, catalogue: &Catalogue, has_state: bool) -> String {
+    let offered = state::offered(catalogue.providers(), &options.state);
+    match if has_state { offered } else { (false, false) } {
+        (true, true) => format!(" Keep JSON and code for later programs: {STORE}, {SNIPPETS}."),
+        (true, false) => format!(" Keep JSON for later programs: {STORE}."),
+        (false, true) => format!(" Keep code for later programs: {SNIPPETS}."),
+        (false, false) => String::new(),
+    }
+}
+
+/// How to read envelopes, if a tool returns them.
+fn envelope(catalogue: &Catalogue) -> &'static str {
+    let has_envelopes = |provider: &Provider| {
+        let types = provider.types();
+        types.contains("type CallToolResult = ") || types.contains("type CallToolFailure = ")
+    };
+    if catalogue.providers().iter().any(has_envelopes) { ENVELOPE } else { "" }
 }
 
 /// Where a model finds the signatures that are not part of the description, in the layouts with a search.
@@ -126,10 +163,15 @@ fn list<'a>(names: impl ExactSizeIterator<Item = &'a str>, max: usize) -> String
     if all == 0 { "no namespaces yet".to_owned() } else { list }
 }
 
-fn tool_with_code(name: &str, description: String) -> Tool {
+fn tool_with_code(name: &str, description: String, options: &ServerOptions) -> Tool {
+    let max_ms = options.max_timeout.max(options.limits.timeout).as_millis();
+    let timeout = format!("Stop after this time; default {}, at most {max_ms}", options.limits.timeout.as_millis());
     let input = json!({
         "type": "object",
-        "properties": { "code": { "type": "string", "description": "JavaScript or TypeScript" } },
+        "properties": {
+            "code": { "type": "string", "description": "JavaScript or TypeScript" },
+            "timeoutMs": { "type": "integer", "minimum": 1, "description": timeout }
+        },
         "required": ["code"],
         "additionalProperties": false
     });
@@ -140,6 +182,17 @@ fn tool_with_code(name: &str, description: String) -> Tool {
             "durationMs": { "type": "number" },
             "logs": { "type": "array", "items": { "type": "string" } },
             "result": {},
+            "truncated": {
+                "type": "object",
+                "description": "In place of a result that is too large",
+                "properties": {
+                    "characters": { "type": "integer" },
+                    "outline": { "type": "string" },
+                    "handle": { "type": "string" }
+                },
+                "required": ["characters", "outline"]
+            },
+            "droppedLines": { "type": "integer" },
             "error": {
                 "type": "object",
                 "properties": {

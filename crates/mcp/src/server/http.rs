@@ -15,21 +15,24 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use execbox::transport::{ListenError, Socket, SocketListener, Stream, Token};
+use execbox_core::budget::{Budget, Charge, Exhausted};
 use http::header::{AUTHORIZATION, CONTENT_TYPE, WWW_AUTHENTICATE};
+use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Frame, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::CodeServer;
+use super::connections::{Connection, Connections, Stalling};
 use super::sessions::Sessions;
+use crate::upstream::memory_of;
 
 /// Access control and limits of an [`HttpServer`].
 #[derive(Debug, Clone)]
@@ -114,10 +117,10 @@ impl HttpServer {
     pub async fn serve(self, server: CodeServer, stop: CancellationToken) {
         let streams = CancellationToken::new();
         let service = Arc::new(Service::new(server, self.address, &self.options, streams.clone()));
-        let permits = Arc::new(Semaphore::new(self.options.max_connections.max(1)));
+        let all = Connections::new(self.options.max_connections);
         let mut connections = JoinSet::new();
-        while let Some((stream, permit)) = accept(&self.listener, &permits, &stop).await {
-            connections.spawn(connection(stream, Arc::clone(&service), stop.clone(), permit));
+        while let Some((stream, connection)) = accept(&self.listener, &all, &stop).await {
+            connections.spawn(serve(stream, Arc::clone(&service), stop.clone(), connection));
             while connections.try_join_next().is_some() {}
         }
         drop(self.listener);
@@ -141,17 +144,16 @@ fn check_names(options: &HttpOptions) -> Result<(), HttpError> {
     Ok(())
 }
 
-/// The next connection, once there is a permit for it; `None` after `stop`.
+/// The next connection, once there is room for it; `None` after `stop`.
 async fn accept(
     listener: &SocketListener,
-    permits: &Arc<Semaphore>,
+    connections: &Connections,
     stop: &CancellationToken,
-) -> Option<(Stream, OwnedSemaphorePermit)> {
+) -> Option<(Stream, Connection)> {
     let accepted = async {
-        let permit = Arc::clone(permits).acquire_owned().await.ok()?;
         loop {
             match listener.accept().await {
-                Ok(stream) => return Some((stream, permit)),
+                Ok(stream) => return Some((stream, connections.admit().await?)),
                 // For example, too many open files.
                 Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
             }
@@ -160,18 +162,24 @@ async fn accept(
     stop.run_until_cancelled(accepted).await.flatten()
 }
 
-/// Serves one connection. Its permit is released when it has ended.
-async fn connection(stream: Stream, service: Arc<Service>, stop: CancellationToken, _permit: OwnedSemaphorePermit) {
+/// Serves one connection.
+async fn serve(stream: Stream, service: Arc<Service>, stop: CancellationToken, connection: Connection) {
+    let connection = Arc::new(connection);
     let respond = service_fn(|request| {
-        let service = Arc::clone(&service);
-        async move { Ok::<_, Infallible>(service.respond(request).await) }
+        let (service, connection) = (Arc::clone(&service), Arc::clone(&connection));
+        async move { Ok::<_, Infallible>(service.respond(request, &connection).await) }
     });
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(READ_TIMEOUT).max_header_size(MAX_HEADERS);
-    let mut connection = pin!(http.serve_connection(TokioIo::new(stream), respond));
-    if stop.run_until_cancelled(connection.as_mut()).await.is_none() {
-        connection.as_mut().graceful_shutdown();
-        let _ = tokio::time::timeout(GRACE, connection).await;
+    let stream = TokioIo::new(Stalling::new(stream, WRITE_TIMEOUT));
+    let mut serving = pin!(http.serve_connection(stream, respond));
+    tokio::select! {
+        _ = serving.as_mut() => {}
+        () = connection.must_close(ACCEPT_TIMEOUT) => {}
+        () = stop.cancelled() => {
+            serving.as_mut().graceful_shutdown();
+            let _ = tokio::time::timeout(GRACE, serving).await;
+        }
     }
 }
 
@@ -182,6 +190,8 @@ struct Service {
     token: Option<Token>,
     max_body: usize,
     sessions: Arc<Sessions>,
+    /// For requests and responses in memory.
+    held: Budget,
     mcp: StreamableHttpService<CodeServer, Sessions>,
 }
 
@@ -198,10 +208,11 @@ impl Service {
             .with_json_response(true);
         config.cancellation_token = streams;
         let mcp = StreamableHttpService::new(move || Ok(server.clone()), Arc::clone(&sessions), config);
-        Self { token: options.token.clone(), max_body: options.max_body, sessions, mcp }
+        let held = Budget::new(MAX_HELD);
+        Self { token: options.token.clone(), max_body: options.max_body, sessions, held, mcp }
     }
 
-    async fn respond(&self, request: Request<Incoming>) -> HttpResponse {
+    async fn respond(&self, request: Request<Incoming>, connection: &Connection) -> HttpResponse {
         if request.uri().path() != PATH {
             return error(StatusCode::NOT_FOUND, "Not found. MCP clients connect to /mcp.\n");
         }
@@ -212,16 +223,12 @@ impl Service {
             response.headers_mut().insert(WWW_AUTHENTICATE, http::HeaderValue::from_static("Bearer"));
             return response;
         }
+        connection.accept();
         let (head, body) = request.into_parts();
         match tokio::time::timeout(READ_TIMEOUT, Limited::new(body, self.max_body).collect()).await {
-            Ok(Ok(body)) => {
-                let ends_session = head.method == Method::DELETE;
-                let mut response = self.mcp.handle(Request::from_parts(head, Full::new(body.to_bytes()))).await;
-                if ends_session && response.status() == StatusCode::ACCEPTED {
-                    *response.status_mut() = StatusCode::NO_CONTENT; // Clients warn of any other status.
-                }
-                response
-            }
+            Ok(Ok(body)) => self.handle(head, body.to_bytes()).await.unwrap_or_else(|_| {
+                error(StatusCode::SERVICE_UNAVAILABLE, "Too many large requests and unread responses; try again.\n")
+            }),
             Ok(Err(cause)) if cause.is::<LengthLimitError>() => {
                 let limit = format!("Request body longer than {} bytes.\n", self.max_body);
                 error(StatusCode::PAYLOAD_TOO_LARGE, &limit)
@@ -230,6 +237,24 @@ impl Service {
             Err(_) => error(StatusCode::REQUEST_TIMEOUT, "Request body not received in time.\n"),
         }
     }
+
+    /// Passes a request to MCP. The request is charged until it is answered, the response until it is sent.
+    async fn handle(&self, head: Parts, body: Bytes) -> Result<HttpResponse, Exhausted> {
+        let _request = self.held.charge(memory_of(&body))?;
+        let ends_session = head.method == Method::DELETE;
+        let mut response = self.mcp.handle(Request::from_parts(head, Full::new(body))).await;
+        if ends_session && response.status() == StatusCode::ACCEPTED {
+            *response.status_mut() = StatusCode::NO_CONTENT; // Clients warn of any other status.
+        }
+        let length = response.body().size_hint().exact().and_then(|length| usize::try_from(length).ok());
+        let charge = self.held.charge(length.unwrap_or_default())?;
+        Ok(response.map(|body| body.map_frame(move |frame| charged(frame, &charge)).boxed()))
+    }
+}
+
+/// A part of a body whose memory `charge` covers.
+fn charged(frame: Frame<Bytes>, _: &Charge) -> Frame<Bytes> {
+    frame
 }
 
 fn has_token(request: &Request<Incoming>, token: &Token) -> bool {
@@ -251,7 +276,16 @@ const PATH: &str = "/mcp";
 const READ_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// The maximum length of the head of a request, in bytes.
-const MAX_HEADERS: usize = 64 << 10;
+const MAX_HEADERS: usize = 16 << 10;
+
+/// How long a connection may be without an accepted request.
+const ACCEPT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long a client may read nothing of a response.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How much memory the requests and responses of all clients may take at once, in bytes.
+const MAX_HELD: usize = 256 << 20;
 
 /// How long connections may take to close after `stop`.
 const GRACE: Duration = Duration::from_secs(2);

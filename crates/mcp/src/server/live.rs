@@ -45,13 +45,13 @@ pub(super) async fn serve(server: &CodeServer, subscription: SubscriptionContext
 struct Shown {
     server: CodeServer,
     changes: watch::Receiver<()>,
-    tools: Vec<Tool>,
+    /// `None` before the first notification: what the client has listed until then is not known.
+    tools: Option<Vec<Tool>>,
 }
 
 impl Shown {
     fn new(server: &CodeServer) -> Self {
-        let changes = server.0.options.changes.subscribe();
-        Self { server: server.clone(), changes, tools: server.tools() }
+        Self { server: server.clone(), changes: server.0.options.changes.subscribe(), tools: None }
     }
 
     /// Waits until the list of tools differs from what the client was shown. Combines changes in quick succession.
@@ -62,7 +62,7 @@ impl Shown {
             }
             tokio::time::sleep(PAUSE).await;
             self.changes.mark_unchanged();
-            let tools = self.server.tools();
+            let tools = self.server.aside(CodeServer::tools).await.ok();
             if tools != self.tools {
                 self.tools = tools;
                 return;

@@ -1,41 +1,132 @@
 //! One execution for a client: progress notifications while it runs, and its result.
 
-use std::pin::pin;
+use std::iter;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use execbox::{ExecuteRequest, ExecuteResult, Executor};
-use rmcp::model::{CallToolResult, ContentBlock, ProgressNotificationParam, ProgressToken};
+use execbox::policy::Questions;
+use execbox::{
+    CancellationToken, ErrorCode, ExecuteRequest, ExecuteResult, Limits, Provider, ToolContext, ToolProgress,
+};
+use execbox_core::language::Position;
+use http::request::Parts;
+use rmcp::model::{CallToolResult, ContentBlock, MetaObject, ProgressNotificationParam, ProgressToken};
 use rmcp::service::{Peer, RequestContext, RoleServer};
-use serde_json::Value as Json;
+use serde_json::{Map, Value as Json, json};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
+use super::approvals::ClientUser;
+use super::programs::Client;
+use super::results::{self, Results};
+use super::state::Spliced;
+use super::{CodeServer, UnavailableNamespace, media};
+use crate::clients::Origin;
 use crate::text::truncate;
 
-/// Executes the request. Sends log lines and tool calls as progress if the client has requested progress. Cancellation
+/// A program of a client.
+pub(super) struct Program<'a> {
+    pub(super) code: &'a str,
+    pub(super) limits: Limits,
+    /// Providers whose calls the policy decides about.
+    pub(super) granted: &'a [Provider],
+    /// Providers of this server.
+    pub(super) own: Vec<Provider>,
+}
+
+impl Program<'_> {
+    /// The request. Its calls are put to the user of the client where the policy of the server says so.
+    fn request(
+        self,
+        server: &CodeServer,
+        context: &RequestContext<RoleServer>,
+        progress: Option<mpsc::Sender<String>>,
+    ) -> ExecuteRequest {
+        let options = &server.0.options;
+        let origin = Origin {
+            peer: context.peer.clone(),
+            request: context.id.clone(),
+            client: server.1.client,
+            timeout: options.approval_timeout,
+            ended: context.ct.clone(),
+        };
+        let policy = options.policy.clone().map(|policy| {
+            let user = ClientUser { origin: origin.clone(), fallback: policy.current_approver().cloned(), progress };
+            policy.approver(Arc::new(Questions::new(user)))
+        });
+        let granted = self.granted.iter().map(|provider| match &policy {
+            Some(policy) => provider.with_policy(policy),
+            None => provider.clone(),
+        });
+        let request = ExecuteRequest::new(self.code).providers(granted).providers(self.own).attach(origin);
+        request.limits(self.limits).cancellation(context.ct.clone())
+    }
+}
+
+/// Executes the program. Sends log lines, tool calls and their progress as progress if the client has requested progress. Cancellation
 /// by the client cancels the guest and its tool calls.
 pub(super) async fn run(
-    executor: &Arc<dyn Executor>,
-    execution: ExecuteRequest,
+    server: &CodeServer,
+    program: Program<'_>,
     context: &RequestContext<RoleServer>,
 ) -> ExecuteResult {
-    let execution = execution.cancellation(context.ct.clone());
     let Some(token) = context.meta.get_progress_token() else {
-        return executor.execute(execution).await;
+        let execution = program.request(server, context, None);
+        return execute(server, execution, context, &AtomicBool::default()).await;
     };
     let (sender, lines) = mpsc::channel(MAX_QUEUED);
-    let calls = sender.clone();
-    let execution = execution
+    let (calls, progress) = (sender.clone(), sender.clone());
+    let execution = program
+        .request(server, context, Some(sender.clone()))
         .on_log(move |line| _ = sender.try_send(truncate(line.text.clone(), MAX_LINE)))
-        .on_call(move |call| _ = calls.try_send(format!("calling {}.{}", call.provider, call.safe_name)));
+        .on_call(move |call| _ = calls.try_send(format!("calling {}.{}", call.provider, call.safe_name)))
+        .on_progress(move |call, reported| _ = progress.try_send(progress_text(call, reported)));
     let mut progress = Progress { peer: &context.peer, token, lines, sent: 0 };
-    let mut running = pin!(executor.execute(execution));
-    let result = tokio::select! {
-        biased;
-        result = &mut running => result,
-        () = progress.follow() => running.await,
+    let (has_place, ended) = (AtomicBool::default(), CancellationToken::new());
+    let running = async {
+        let result = execute(server, execution, context, &has_place).await;
+        ended.cancel();
+        result
     };
-    progress.finish().await;
+    // No line is dropped while it is being sent: the result would overtake it.
+    tokio::join!(running, progress.follow(&has_place, &ended)).0
+}
+
+/// Waits for a place, unless the client cancels the call, and executes the request.
+async fn execute(
+    server: &CodeServer,
+    execution: ExecuteRequest,
+    context: &RequestContext<RoleServer>,
+    has_place: &AtomicBool,
+) -> ExecuteResult {
+    let http = context.extensions.get::<Parts>();
+    let stated = context.meta.client_info().filter(|_| is_sessionless(context));
+    let client = stated.map_or(server.1.client, |stated| Client::named(&stated.name, &stated.version));
+    let place = context.ct.run_until_cancelled(server.0.programs.place(client, http.is_some())).await.flatten();
+    has_place.store(true, Ordering::Relaxed);
+    let result = server.0.executor.execute(execution).await; // A cancelled one ends at once.
+    drop(place);
     result
+}
+
+/// Whether a request came over HTTP without a session.
+pub(super) fn is_sessionless(context: &RequestContext<RoleServer>) -> bool {
+    let http = context.extensions.get::<Parts>();
+    http.is_some_and(|head| !head.headers.contains_key(SESSION_ID))
+}
+
+/// The header with which clients of older protocols name their session, which has a server of its own. Other clients are
+/// known by what they state in each request.
+const SESSION_ID: &str = "mcp-session-id";
+
+/// `shop.import: 40 of 100: reading orders`.
+fn progress_text(call: &ToolContext, progress: &ToolProgress) -> String {
+    let ToolProgress { done, total, message } = progress;
+    let mut text = format!("{}.{}: {done}", call.provider, call.safe_name);
+    text.extend(total.map(|total| format!(" of {total}")));
+    text.extend(message.as_ref().map(|message| format!(": {message}")));
+    truncate(text, MAX_LINE)
 }
 
 /// Sends lines to a client. A client that does not read them loses lines and delays nothing.
@@ -47,14 +138,21 @@ struct Progress<'a> {
 }
 
 impl Progress<'_> {
-    async fn follow(&mut self) {
-        while let Some(line) = self.lines.recv().await {
-            self.send(line).await;
-        }
-    }
-
-    async fn finish(&mut self) {
-        while let Ok(line) = self.lines.try_recv() {
+    /// Sends lines as they come, until the execution has ended and all its lines are sent. In a longer pause, sends what the
+    /// program does since its call.
+    async fn follow(&mut self, has_place: &AtomicBool, ended: &CancellationToken) {
+        let began = Instant::now();
+        loop {
+            let line = tokio::select! {
+                biased;
+                Some(line) = self.lines.recv() => line,
+                () = ended.cancelled() => return,
+                () = tokio::time::sleep(HEARTBEAT) => {
+                    let state =
+                        if has_place.load(Ordering::Relaxed) { "running" } else { "waiting for other programs" };
+                    format!("{state} for {} s", began.elapsed().as_secs())
+                }
+            };
             self.send(line).await;
         }
     }
@@ -66,29 +164,185 @@ impl Progress<'_> {
     }
 }
 
-/// The result of the tool: truncated text for models, and the complete result as structured content.
-pub(super) fn tool_result(result: &ExecuteResult, max_text: usize) -> CallToolResult {
-    let content = vec![ContentBlock::text(truncate(text(result), max_text))];
-    let mut answer = match result.is_ok() {
-        true => CallToolResult::success(content),
-        false => CallToolResult::error(content),
+/// Names the failed call in the message of a tool's error: `github.get_issue failed (line 3): …`, if `code` or the snippet shows it.
+pub(super) fn name_call(result: &mut ExecuteResult, code: &str, spliced: Option<&Spliced>, providers: &[Provider]) {
+    let Err(error) = &mut result.outcome else { return };
+    let in_snippet = spliced.and_then(|spliced| spliced.source_of(error));
+    let place = in_snippet.map_or_else(String::new, |_| format!(" of {}", error.stack[0].file));
+    let source = in_snippet.or_else(|| Some((code, error.position?)));
+    if error.code == ErrorCode::ToolError
+        && let Some((code, at)) = source
+        && let Some((namespace, tool)) = call_at(code, at)
+        && providers.iter().any(|provider| provider.name() == namespace && provider.original_name(tool).is_some())
+    {
+        error.message = format!("{namespace}.{tool} failed (line {}{place}): {}", at.line, error.message);
+    }
+}
+
+/// Says why a snippet is missing that the program itself has saved.
+pub(super) fn explain_unsaved(result: &mut ExecuteResult, has_snippets: bool) {
+    if let Err(error) = &mut result.outcome
+        && has_snippets
+        && error.name.as_deref() == Some("TypeError")
+        && error.message.starts_with("snippets")
+        && error.message.contains(" is not a function")
+    {
+        error.message += "; programs can call the snippets that were saved before they started";
+    }
+}
+
+/// Says why a namespace is missing where code names one: a `ReferenceError` alone says that it does not exist.
+pub(super) fn explain_missing(result: &mut ExecuteResult, unavailable: impl FnOnce() -> Vec<UnavailableNamespace>) {
+    if let Err(error) = &mut result.outcome
+        && error.name.as_deref() == Some("ReferenceError")
+        && let Some((name, _)) = error.message.split_once(" is not defined")
+        && let Some(missing) = unavailable().into_iter().find(|missing| missing.name == name)
+    {
+        error.message = format!("{name} is not available: the server {}; try again later", missing.reason);
+    }
+}
+
+/// Says that the configuration does not allow a tool where code calls one: the engine only knows that there is no such function.
+pub(super) fn explain_denied(result: &mut ExecuteResult, is_denied: impl FnOnce(&str, &str) -> bool) {
+    if let Err(error) = &mut result.outcome
+        && error.name.as_deref() == Some("TypeError")
+        && let Some((path, _)) = error.message.split_once(" is not a function")
+        && let Some((namespace, tool)) = path.split_once(['.', '['])
+        && is_denied(namespace, tool.trim_end_matches(']').trim_matches('"'))
+    {
+        error.message = format!("{path} is not allowed by the configuration");
+    }
+}
+
+/// The namespace and the tool of a call whose tool is named at this position.
+fn call_at(code: &str, at: Position) -> Option<(&str, &str)> {
+    let line = code.lines().nth(at.line.checked_sub(1)? as usize)?;
+    let mut column = 1;
+    let (start, _) = line.char_indices().find(|(_, c)| {
+        let is_there = column >= at.column as usize;
+        column += c.len_utf16();
+        is_there
+    })?;
+    let is_in_name = |c: char| c.is_alphanumeric() || c == '_' || c == '$';
+    let (before, rest) = line.split_at(start);
+    let tool = &rest[..rest.find(|c| !is_in_name(c)).unwrap_or(rest.len())];
+    let namespace = before.strip_suffix('.')?.rsplit(|c| !is_in_name(c)).next()?;
+    Some((namespace, tool))
+}
+
+/// The result of the tool: text for models, images and audio as blocks of their own, and the other data as structured content.
+/// Of a result that is longer than `max` characters, an outline of half of that is shown, and the result is kept in `results`. What the execution used is for programs, not
+/// for models: it is in `_meta`.
+pub(super) fn tool_result(mut result: ExecuteResult, max: usize, results: &Results) -> CallToolResult {
+    let media = match &mut result.outcome {
+        Ok(Some(value)) => media::extract(value),
+        _ => Vec::new(),
     };
-    answer.structured_content = serde_json::to_value(result).ok();
+    let is_ok = result.is_ok();
+    let shown = Shown::new(&mut result, max, results);
+    let content = iter::once(ContentBlock::text(shown.text)).chain(media).collect();
+    let mut answer = if is_ok { CallToolResult::success(content) } else { CallToolResult::error(content) };
+    let mut structured = serde_json::to_value(&result).unwrap_or_default();
+    let usage = structured.as_object_mut().and_then(|result| {
+        result.extend(shown.omitted);
+        result.remove("usage")
+    });
+    answer.structured_content = Some(structured);
+    answer.meta = usage.map(|usage| MetaObject(iter::once((USAGE.to_owned(), usage)).collect()));
     answer
 }
 
-fn text(result: &ExecuteResult) -> String {
-    let mut text = match &result.outcome {
-        Ok(None) => "(no result; use `return`)".to_owned(),
-        Ok(Some(Json::String(text))) => text.clone(),
-        Ok(Some(value)) => serde_json::to_string_pretty(value).unwrap_or_default(),
-        Err(error) => error.to_string(),
-    };
-    if !result.logs.is_empty() {
-        text += &format!("\n\nLogs:\n{}", result.logs.join("\n"));
-    }
-    text
+/// A result as a model reads it.
+struct Shown {
+    text: String,
+    /// What the structured content has in place of what is not shown: `truncated` and `droppedLines`.
+    omitted: Map<String, Json>,
 }
+
+impl Shown {
+    /// The result, and then the log, of which at least a quarter of `max` characters is kept. Removes from `result` what is not
+    /// shown.
+    fn new(result: &mut ExecuteResult, max: usize, results: &Results) -> Self {
+        let mut omitted = Map::new();
+        let log_chars = result.logs.iter().map(|line| line.chars().count() + 1).sum::<usize>();
+        let mut text = match &mut result.outcome {
+            Ok(None) => "(no result; use `return`, and `await` for calls)".to_owned(),
+            Ok(Some(value)) => {
+                let room = max.saturating_sub(log_chars.min(max / 4));
+                let text = if let Json::String(text) = &*value { text.clone() } else { value.to_string() };
+                if text.chars().nth(room).is_some() {
+                    let (text, truncated) = too_large(std::mem::take(value), text, max / 2, results);
+                    omitted.insert("truncated".to_owned(), truncated);
+                    result.outcome = Ok(None);
+                    text
+                } else {
+                    text
+                }
+            }
+            Err(error) => {
+                error.message = truncate(std::mem::take(&mut error.message), max);
+                truncate(error.to_string(), max)
+            }
+        };
+        if !result.logs.is_empty() {
+            let room = max.saturating_sub(text.chars().count()).max(max / 4);
+            let dropped = keep_lines(&mut result.logs, room);
+            text += &format!("\n\nLogs:\n{}", result.logs.join("\n"));
+            if dropped > 0 {
+                text += &format!("\n… {dropped} more lines");
+                omitted.insert("droppedLines".to_owned(), dropped.into());
+            }
+        }
+        Self { text, omitted }
+    }
+}
+
+/// The text of a result that is too large to show, and what the structured content has in its place. The result is kept.
+fn too_large(value: Json, text: String, max: usize, results: &Results) -> (String, Json) {
+    let characters = text.chars().count();
+    let outline = match &value {
+        Json::String(_) => truncate(text, max),
+        value => truncate(results::outline(value, max), max),
+    };
+    let Some(handle) = results.keep(value) else {
+        let text = format!("{outline}\n\n(the result has {characters} characters: return less)");
+        return (text, json!({ "characters": characters, "outline": outline }));
+    };
+    let text = format!(
+        "{outline}\n\n(this is an outline: the result has {characters} characters. Later code can read it: \
+         `await results.get(\"{handle}\")`)"
+    );
+    (text, json!({ "characters": characters, "outline": outline, "handle": handle }))
+}
+
+/// Keeps the first lines, of at most `max` characters together, and the beginning of the next one. Returns how many lines are
+/// dropped.
+fn keep_lines(lines: &mut Vec<String>, max: usize) -> usize {
+    let mut room = max;
+    let whole = lines.iter().take_while(|line| {
+        let length = line.chars().count() + 1;
+        let fits = length <= room;
+        room -= if fits { length } else { 0 };
+        fits
+    });
+    let whole = whole.count();
+    let dropped = lines.len() - whole;
+    if let Some(next) = lines.get_mut(whole)
+        && whole == 0
+    {
+        *next = truncate(std::mem::take(next), room);
+        lines.truncate(1);
+        return dropped - 1;
+    }
+    lines.truncate(whole);
+    dropped
+}
+
+/// The key of [`ExecuteResult::usage`] in `_meta`.
+const USAGE: &str = "execbox/usage";
+
+/// The longest pause between two progress notifications: clients that wait for a limited time since the last one go on waiting.
+const HEARTBEAT: Duration = Duration::from_secs(5);
 
 /// The maximum number of queued lines, and the maximum length of each, in characters.
 const MAX_QUEUED: usize = 256;

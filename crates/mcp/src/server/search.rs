@@ -1,13 +1,18 @@
 //! The search index: BM25 over the words of tools. No I/O, no clock; the order is deterministic.
 //!
 //! Names are split into words: `listPullRequests2`, `list_pull_requests_2` and `list pull requests 2` have the same four.
-//! Words are compared by their stems (`orders` and `order`). Words of names weigh more than words of parameters, and
-//! those more than words of descriptions. A word of a query also matches longer words that begin with it, with a lower
-//! score.
+//! Words are compared by their stems (`orders` and `order`). Words of names weigh more than words of the first sentence
+//! of a description, and those more than its other words and the names of parameters. A word of a query also matches
+//! its synonyms (`synonyms.rs`) and longer words that begin with it, with a lower score; words like `the` do not
+//! count. Where scores are about equal, tools that read come first, then tools that destroy; deprecated ones come last.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::LazyLock;
 
+use execbox::Effect;
 use rust_stemmers::{Algorithm, Stemmer};
+
+use super::synonyms;
 
 /// The searchable text of one tool.
 #[derive(Debug, Clone, Default)]
@@ -20,84 +25,207 @@ pub struct Document<'a> {
     pub description: &'a str,
     /// The names of its parameters.
     pub parameters: Vec<&'a str>,
+    /// What calls do.
+    pub effect: Effect,
 }
 
 /// An index over tools, which are identified by their position in the list.
 #[derive(Debug, Default)]
 pub struct Index {
-    lengths: Vec<f32>,
-    average: f32,
+    /// For each tool, the factor of its scores.
+    factors: Vec<f32>,
+    /// The words of each namespace, and its tools.
+    namespaces: Vec<(Vec<String>, Vec<usize>)>,
     words: BTreeMap<String, Vec<Posting>>,
 }
 
+/// A word of a tool.
 #[derive(Debug)]
 struct Posting {
     document: usize,
+    /// How often the word occurs, weighted by field, and less in long fields.
     weight: f32,
+}
+
+/// How well a tool matches a word of a query; not at all by default.
+#[derive(Debug, Clone, Copy, Default)]
+struct Match {
+    score: f32,
+    /// 1 for an equal word, less for others.
+    factor: f32,
+}
+
+/// How often a word occurs in each field of a tool.
+struct Counts {
+    document: usize,
+    by_field: [u8; FIELDS],
 }
 
 impl Index {
     /// Indexes tools.
     pub fn new<'a>(documents: impl IntoIterator<Item = Document<'a>>) -> Self {
         let mut index = Self::default();
-        for (number, document) in documents.into_iter().enumerate() {
-            let weights = weights(&document);
-            index.lengths.push(weights.values().sum());
-            for (word, weight) in weights {
-                index.words.entry(word).or_default().push(Posting { document: number, weight });
+        let mut namespaces: HashMap<&str, usize> = HashMap::new();
+        let mut words: BTreeMap<String, Vec<Counts>> = BTreeMap::new();
+        let mut lengths: Vec<[f32; FIELDS]> = Vec::new();
+        for (at, document) in documents.into_iter().enumerate() {
+            let namespace = *namespaces.entry(document.namespace).or_insert_with(|| {
+                index.namespaces.push((stems(document.namespace), Vec::new()));
+                index.namespaces.len() - 1
+            });
+            index.namespaces[namespace].1.push(at);
+            index.factors.push(factor(&document));
+            let fields = fields(&document);
+            lengths.push(fields.each_ref().map(|words| number(words.len())));
+            for (word, by_field) in counts(fields) {
+                words.entry(word).or_default().push(Counts { document: at, by_field });
             }
         }
-        index.average = index.lengths.iter().sum::<f32>() / number(index.lengths.len().max(1));
+        let averages = averages(&lengths);
+        let weighted = words.into_iter().map(|(word, all)| {
+            let posting = |counts: Counts| Posting {
+                document: counts.document,
+                weight: weight(counts.by_field, &lengths[counts.document], &averages),
+            };
+            (word, all.into_iter().map(posting).collect())
+        });
+        index.words = weighted.collect();
         index
     }
 
     /// The tools that match any word of `query`, best first; equal scores in the order of the list. A query without
     /// words matches all tools.
     pub fn search(&self, query: &str) -> Vec<usize> {
+        self.scored(query, None).into_iter().map(|(document, _)| document).collect()
+    }
+
+    /// The same with their scores, which can be compared with those of `other`: words are as rare as in both indexes together.
+    pub(super) fn scored(&self, query: &str, other: Option<&Self>) -> Vec<(usize, f32)> {
         let query: String = query.chars().take(MAX_QUERY).collect();
-        let mut wanted = stems(&query);
+        let is_known =
+            |word: &str| self.words.contains_key(word) || other.is_some_and(|it| it.words.contains_key(word));
+        let wanted = wanted(&query, is_known);
         if wanted.is_empty() {
-            return (0..self.lengths.len()).collect();
+            return (0..self.factors.len()).map(|document| (document, 0.0)).collect();
         }
-        wanted.push(joined(&query));
-        wanted.sort_unstable();
-        wanted.dedup();
-        let mut scores = vec![0.0; self.lengths.len()];
+        let mut scores = vec![0.0; self.factors.len()];
+        let mut matched = vec![0.0; self.factors.len()];
         for word in &wanted {
-            for (sum, score) in scores.iter_mut().zip(self.scores(word)) {
-                *sum += score;
+            for (document, best) in self.matches(word, other).into_iter().enumerate() {
+                scores[document] += best.score;
+                matched[document] += best.factor;
             }
+        }
+        let joined = self.matches(&Wanted::new(joined(&query)), other);
+        for (document, score) in scores.iter_mut().enumerate() {
+            let share = matched[document] / number(wanted.len());
+            *score = (*score * (1.0 - COVERAGE + COVERAGE * share) + joined[document].score) * self.factors[document];
+        }
+        for document in self.named(&wanted) {
+            scores[document] += NAMED_NAMESPACE;
         }
         let mut found: Vec<usize> = (0..scores.len()).filter(|&document| scores[document] > 0.0).collect();
         found.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]));
-        found
+        found.into_iter().map(|document| (document, scores[document])).collect()
     }
 
-    /// The score of each tool for one word of a query: that of its best word that is equal or begins with it.
-    fn scores(&self, word: &str) -> Vec<f32> {
-        let mut best = vec![0.0_f32; self.lengths.len()];
-        let is_prefix = word.chars().count() >= MIN_PREFIX;
-        let candidates = self.words.range(word.to_owned()..).take_while(|(known, _)| known.starts_with(word));
-        for (known, postings) in candidates.take(if is_prefix { MAX_EXPANSIONS } else { 1 }) {
-            let factor = match known == word {
-                true => 1.0,
-                false if is_prefix => PREFIX_FACTOR,
-                false => continue,
-            };
+    /// The tools of namespaces all of whose words are wanted.
+    fn named(&self, wanted: &[Wanted]) -> impl Iterator<Item = usize> {
+        let is_wanted = |word: &String| wanted.iter().any(|wanted| wanted.word == *word);
+        let named = self.namespaces.iter().filter(move |(words, _)| !words.is_empty() && words.iter().all(is_wanted));
+        named.flat_map(|(_, documents)| documents.iter().copied())
+    }
+
+    /// The best match of each tool for one word of a query: a word that is equal, a synonym, or begins with it.
+    fn matches(&self, wanted: &Wanted, other: Option<&Self>) -> Vec<Match> {
+        let mut best = vec![Match::default(); self.factors.len()];
+        let others = |word: &str| other.and_then(|other| other.words.get(word)).map_or(0, Vec::len);
+        let all = self.factors.len() + other.map_or(0, |other| other.factors.len());
+        let mut rate = |word: &str, postings: &[Posting], factor: f32| {
             for posting in postings {
-                let score = factor * self.bm25(posting, postings.len());
-                best[posting.document] = best[posting.document].max(score);
+                let score = factor * bm25(posting, postings.len() + others(word), all);
+                let best = &mut best[posting.document];
+                *best = Match { score: best.score.max(score), factor: best.factor.max(factor) };
             }
+        };
+        let is_prefix = wanted.word.chars().count() >= MIN_PREFIX;
+        let known = self.words.range(wanted.word.clone()..).take_while(|(known, _)| known.starts_with(&wanted.word));
+        for (known, postings) in known.take(if is_prefix { MAX_EXPANSIONS } else { 1 }) {
+            match *known == wanted.word {
+                true => rate(known, postings, 1.0),
+                false if is_prefix => rate(known, postings, PREFIX_FACTOR),
+                false => {}
+            }
+        }
+        for (word, postings) in wanted.synonyms.iter().filter_map(|word| self.words.get_key_value(word)) {
+            rate(word, postings, SYNONYM_FACTOR);
         }
         best
     }
+}
 
-    fn bm25(&self, posting: &Posting, matching: usize) -> f32 {
-        let (all, matching) = (number(self.lengths.len()), number(matching));
-        let rarity = (1.0 + (all - matching + 0.5) / (matching + 0.5)).ln();
-        let length = self.lengths[posting.document] / self.average;
-        rarity * posting.weight * (K1 + 1.0) / (posting.weight + K1 * (1.0 - B + B * length))
+/// The score of a word that `matching` of `all` tools have.
+fn bm25(posting: &Posting, matching: usize, all: usize) -> f32 {
+    let (all, matching) = (number(all), number(matching));
+    let rarity = (1.0 + (all - matching + 0.5) / (matching + 0.5)).ln();
+    rarity * posting.weight * (K1 + 1.0) / (posting.weight + K1)
+}
+
+/// A word of a query, and the words that mean about the same. All are stems.
+struct Wanted {
+    word: String,
+    synonyms: &'static [String],
+}
+
+impl Wanted {
+    fn new(word: String) -> Self {
+        Self { synonyms: VOCABULARY.synonyms.get(&word).map_or(&[], Vec::as_slice), word }
     }
+}
+
+/// The words of a query that are searched: those that count, or all if none does; and two words as one (`to do` is
+/// `todo`), if that means something.
+fn wanted(query: &str, is_known: impl Fn(&str) -> bool) -> Vec<Wanted> {
+    let vocabulary = &*VOCABULARY;
+    let words = words(query);
+    let pairs = words.windows(2).map(|pair| stem(&pair.concat()));
+    let pairs = pairs.filter(|pair| is_known(pair) || vocabulary.synonyms.contains_key(pair)).collect::<Vec<_>>();
+    let all: Vec<String> = words.iter().map(|word| stem(word)).collect();
+    let is_ignored = |word: &String| vocabulary.ignored.contains(word);
+    let keep_all = pairs.is_empty() && all.iter().all(is_ignored);
+    let mut seen = HashSet::new();
+    let kept = all.into_iter().filter(|word| keep_all || !is_ignored(word)).chain(pairs);
+    kept.filter(|word| seen.insert(word.clone())).take(MAX_WORDS).map(Wanted::new).collect()
+}
+
+/// The stems of [`synonyms`].
+struct Vocabulary {
+    synonyms: HashMap<String, Vec<String>>,
+    ignored: HashSet<String>,
+}
+
+static VOCABULARY: LazyLock<Vocabulary> = LazyLock::new(|| {
+    let mut all: HashMap<String, Vec<String>> = HashMap::new();
+    for group in synonyms::GROUPS {
+        let group: Vec<String> = group.iter().flat_map(|word| stems(word)).collect();
+        for word in &group {
+            let others = group.iter().filter(|other| *other != word).cloned();
+            all.entry(word.clone()).or_default().extend(others);
+        }
+    }
+    Vocabulary { synonyms: all, ignored: synonyms::IGNORED.iter().flat_map(|word| stems(word)).collect() }
+});
+
+/// The factor of all scores of a tool.
+fn factor(document: &Document<'_>) -> f32 {
+    let effect = match document.effect {
+        Effect::ReadOnly => 1.02,
+        Effect::Unstated | Effect::Additive => 1.0,
+        Effect::Destructive => 0.98,
+    };
+    let start: String = document.description.chars().take(MAX_DEPRECATION).flat_map(char::to_lowercase).collect();
+    let is_deprecated = start.trim_start_matches(|c: char| !c.is_alphanumeric()).starts_with("deprecated");
+    if is_deprecated { effect * DEPRECATED_FACTOR } else { effect }
 }
 
 #[allow(clippy::cast_precision_loss)] // The counts are far below 2^24.
@@ -105,25 +233,61 @@ fn number(count: usize) -> f32 {
     count as f32
 }
 
-/// The words of a tool, with the sum of their weights.
-fn weights(document: &Document<'_>) -> HashMap<String, f32> {
-    let mut weights: HashMap<String, f32> = HashMap::new();
-    let mut add = |words: Vec<String>, weight: f32| {
+/// The number of fields of a tool: names, namespace, summary, the rest of the description, parameters.
+const FIELDS: usize = 5;
+
+/// The words of a tool by field, without those that do not count.
+fn fields(document: &Document<'_>) -> [Vec<String>; FIELDS] {
+    let namespace = stems(document.namespace);
+    // A word of both names counts once, and as that of the namespace if it is one: `git.git_log`.
+    let mut names: Vec<String> = document.names.iter().flat_map(|name| stems(name)).collect();
+    names.sort_unstable();
+    names.dedup();
+    if names.iter().any(|word| !namespace.contains(word)) {
+        names.retain(|word| !namespace.contains(word));
+    }
+    let (summary, rest) = summary(document.description);
+    let parameters = document.parameters.iter().take(MAX_PARAMETERS).flat_map(|name| stems(name)).collect();
+    let mut fields = [names, namespace, stems(summary), stems(rest), parameters];
+    for field in &mut fields {
+        field.retain(|word| !VOCABULARY.ignored.contains(word));
+    }
+    // They match names that are written without separators, and queries that have words without meaning only.
+    let whole: HashSet<String> = document.names.iter().map(|name| joined(name)).collect();
+    fields[0].extend(whole);
+    fields
+}
+
+fn counts(fields: [Vec<String>; FIELDS]) -> HashMap<String, [u8; FIELDS]> {
+    let mut counts: HashMap<String, [u8; FIELDS]> = HashMap::new();
+    for (field, words) in fields.into_iter().enumerate() {
         for word in words {
-            let sum = weights.entry(word).or_default();
-            *sum += weight;
+            let count = &mut counts.entry(word).or_default()[field];
+            *count = count.saturating_add(1);
         }
-    };
-    // A word of both names counts once.
-    let mut named: Vec<String> = document.names.iter().flat_map(|name| stems(name)).collect();
-    named.extend(document.names.iter().map(|name| joined(name)));
-    named.sort_unstable();
-    named.dedup();
-    add(named, NAME_WEIGHT);
-    add(stems(document.namespace), NAMESPACE_WEIGHT);
-    add(document.parameters.iter().take(MAX_PARAMETERS).flat_map(|name| stems(name)).collect(), PARAMETER_WEIGHT);
-    add(stems(document.description), 1.0);
-    weights
+    }
+    counts
+}
+
+/// The average length of each field, at least 1.
+fn averages(lengths: &[[f32; FIELDS]]) -> [f32; FIELDS] {
+    let tools = number(lengths.len().max(1));
+    std::array::from_fn(|field| (lengths.iter().map(|lengths| lengths[field]).sum::<f32>() / tools).max(1.0))
+}
+
+fn weight(counts: [u8; FIELDS], lengths: &[f32; FIELDS], averages: &[f32; FIELDS]) -> f32 {
+    let fields = counts.into_iter().zip(lengths.iter().zip(averages)).zip(WEIGHTS);
+    fields
+        .map(|((count, (length, average)), (weight, b))| f32::from(count) * weight / (1.0 - b + b * length / average))
+        .sum()
+}
+
+/// The first sentence or line of a description, and the rest.
+pub(super) fn summary(description: &str) -> (&str, &str) {
+    let description = description.trim_start();
+    let end = description.find(['\n']).unwrap_or(description.len());
+    let end = description[..end].find(". ").map_or(end, |at| at + 1);
+    description.split_at(end)
 }
 
 /// All words joined, which matches names written without separators.
@@ -135,8 +299,11 @@ fn joined(text: &str) -> String {
 
 /// The English stems of the words of a text: `queries` and `query` become `queri`.
 fn stems(text: &str) -> Vec<String> {
-    let stemmer = Stemmer::create(Algorithm::English);
-    words(text).into_iter().map(|word| stemmer.stem(&word).into_owned()).collect()
+    words(text).iter().map(|word| stem(word)).collect()
+}
+
+fn stem(word: &str) -> String {
+    Stemmer::create(Algorithm::English).stem(word).into_owned()
 }
 
 /// The words of a text in lower case: split at everything except letters and digits, between letters and digits, and
@@ -170,25 +337,37 @@ fn push(words: &mut Vec<String>, word: &mut String) {
     }
 }
 
-/// The usual constants of BM25.
-const K1: f32 = 1.2;
-const B: f32 = 0.75;
+/// The constant of BM25 by which repeated words weigh less.
+const K1: f32 = 2.0;
 
-/// The weights of words by field; that of descriptions is 1.
-const NAME_WEIGHT: f32 = 4.0;
-const NAMESPACE_WEIGHT: f32 = 2.0;
-const PARAMETER_WEIGHT: f32 = 1.5;
+/// The weight of a word in each field, and how much the length of the field reduces it, from 0 to 1.
+const WEIGHTS: [(f32, f32); FIELDS] = [(3.0, 0.6), (3.0, 0.0), (1.5, 0.3), (1.2, 0.8), (0.5, 0.3)];
+
+/// The part of a score that depends on how many words of the query match.
+const COVERAGE: f32 = 0.7;
+
+/// Added to the score of each tool in a namespace that the query names.
+const NAMED_NAMESPACE: f32 = 4.0;
+
+/// The factor for matching a synonym, and that of deprecated tools.
+const SYNONYM_FACTOR: f32 = 0.6;
+const DEPRECATED_FACTOR: f32 = 0.3;
+
+/// The maximum length of what stands before and in the word `deprecated`, in characters.
+const MAX_DEPRECATION: usize = 24;
 
 /// The factor for matching a prefix, the minimum length of a prefix in characters, and the maximum number of words that
 /// one prefix matches.
-const PREFIX_FACTOR: f32 = 0.5;
+const PREFIX_FACTOR: f32 = 0.4;
 const MIN_PREFIX: usize = 3;
 const MAX_EXPANSIONS: usize = 64;
 
-/// The maximum lengths of untrusted text, in characters, and the maximum number of parameters per tool.
+/// The maximum lengths of untrusted text, in characters, and the maximum numbers of words of a query and of parameters per
+/// tool.
 const MAX_QUERY: usize = 1_000;
 const MAX_TEXT: usize = 4_000;
 const MAX_WORD: usize = 64;
+const MAX_WORDS: usize = 32;
 const MAX_PARAMETERS: usize = 64;
 
 #[cfg(test)]
@@ -198,7 +377,13 @@ mod tests {
     use super::*;
 
     fn named<'a>(name: &'a str, description: &'a str) -> Document<'a> {
-        Document { namespace: "api", names: [name, name], description, parameters: vec!["repoName"] }
+        Document {
+            names: [name, name],
+            description,
+            parameters: vec!["repoName"],
+            namespace: "api",
+            ..Document::default()
+        }
     }
 
     #[test]
@@ -248,6 +433,43 @@ mod tests {
         assert_eq!(index.search("repo").len(), 4, "parameters match");
         assert!(index.search("xyzzy").is_empty());
         assert_eq!(index.search(" -- "), [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn other_verbs_find_tools_and_words_without_meaning_do_not() {
+        let index = Index::new([
+            named("delete_label", "Removes a label"),
+            named("create_issue", "Opens an issue"),
+            named("list_pull_requests", "The open pull requests"),
+            named("the_answer", "What you want is the answer to it"),
+        ]);
+        for (query, first) in
+            [("remove a tag", 0), ("file a new bug", 1), ("show me all pull requests", 2), ("what is the answer", 3)]
+        {
+            assert_eq!(index.search(query)[0], first, "{query}");
+        }
+        assert!(!index.search("open the issue for me").contains(&3));
+        assert_eq!(index.search("the")[0], 3, "words that do not count are searched if there are no others");
+    }
+
+    #[test]
+    fn a_namespace_that_is_named_comes_first() {
+        let document = |namespace| Document { namespace, names: ["search", "search"], ..Document::default() };
+        let index = Index::new(["github", "google-maps", "slack"].map(document));
+        assert_eq!(index.search("search in slack")[0], 2);
+        assert_eq!(index.search("search on google maps")[0], 1);
+    }
+
+    #[test]
+    fn tools_that_read_come_before_tools_that_destroy_and_deprecated_ones_last() {
+        let document = |effect, description| Document { effect, ..named("clean_cache", description) };
+        let index = Index::new([
+            document(Effect::ReadOnly, "[Deprecated] Cleans the cache"),
+            document(Effect::Destructive, "Cleans the cache"),
+            document(Effect::Unstated, "Cleans the cache"),
+            document(Effect::ReadOnly, "Cleans the cache"),
+        ]);
+        assert_eq!(index.search("clean the cache"), [3, 2, 1, 0]);
     }
 
     proptest! {

@@ -58,7 +58,7 @@ async fn failure(upstream: &Upstream, code: &str) -> String {
 }
 
 async fn pid(upstream: &Upstream, tool: &str) -> String {
-    value(upstream, &format!("(await sh.{tool}()).content[0].text")).await.as_str().unwrap().to_owned()
+    value(upstream, &format!("String(await sh.{tool}())")).await.as_str().unwrap().to_owned()
 }
 
 /// Whether a process with this id exists and is not a zombie.
@@ -72,7 +72,7 @@ async fn a_crashed_child_reports_its_status_and_is_restarted_by_the_next_call() 
     let options = UpstreamOptions { restart_pause: Duration::ZERO, ..UpstreamOptions::default() };
     let upstream = open(options).await;
     for (tool, how) in [("exit", "exit status: 3"), ("kill", "signal: 9 (SIGKILL)")] {
-        let message = failure(&upstream, &format!("await sh.{tool}()")).await;
+        let message = failure(&upstream, &format!("String(await sh.{tool}())")).await;
         assert!(message.ends_with(&format!("the MCP server failed: process ended ({how})")), "{message}");
         // The next call runs in a new process, however soon it comes.
         let code = format!(
@@ -234,4 +234,24 @@ async fn a_child_that_does_not_answer_pings_is_restarted() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     upstream.close().await;
+}
+
+#[tokio::test]
+async fn a_child_inherits_no_descriptors() {
+    let mark = std::env::temp_dir().join(format!("execbox-{}-inherited", std::process::id()));
+    let inherited = std::fs::File::create(&mark).unwrap();
+    // As a shell leaves descriptors open for what it starts.
+    nix::fcntl::fcntl(&inherited, nix::fcntl::FcntlArg::F_SETFD(nix::fcntl::FdFlag::empty())).unwrap();
+    let lines = Arc::new(Mutex::new(Vec::new()));
+    let sink = Arc::clone(&lines);
+    let command = ChildCommand {
+        on_stderr: Some(LineSink::new(move |line| sink.lock().unwrap().push(line.to_owned()))),
+        ..shell(&format!("ls -l /proc/$$/fd >&2; echo listed >&2;{SERVER}"))
+    };
+    let upstream = Upstream::open_child("sh", command, UpstreamOptions::default()).await.unwrap();
+    until(|| lines.lock().unwrap().iter().any(|line| line == "listed")).await;
+    let lines = lines.lock().unwrap().join("\n");
+    assert!(lines.contains("0 -> pipe:") && !lines.contains("inherited"), "{lines}");
+    upstream.close().await;
+    std::fs::remove_file(mark).unwrap();
 }

@@ -1,7 +1,7 @@
 //! MCP servers with tools that tests choose, and clients that record notifications.
 
 use std::borrow::Cow;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -9,9 +9,11 @@ use execbox::{InlineExecutor, Limits, Provider};
 use execbox_mcp::server::{CodeServer, ServerOptions};
 use execbox_mcp::upstream::{Upstream, UpstreamOptions};
 use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, CallToolResponse, CallToolResult, ClientRequest, ContentBlock, ErrorData,
-    ListToolsResult, PaginatedRequestParams, ProgressNotificationParam, ProtocolVersion, Resource, ResourceContents,
-    ServerCapabilities, ServerConfig, SubscriptionFilter, Tool,
+    CallToolRequest, CallToolRequestParams, CallToolResponse, CallToolResult, ClientCapabilities, ClientConfig,
+    ClientRequest, ContentBlock, ErrorData, Implementation, ListResourceTemplatesResult, ListResourcesResult,
+    ListToolsResult, PaginatedRequestParams, ProgressNotificationParam, ProtocolVersion, ReadResourceRequestParams,
+    ReadResourceResponse, ReadResourceResult, Resource, ResourceContents, ResourceTemplate, ServerCapabilities,
+    ServerConfig, SubscriptionFilter, Tool,
 };
 use rmcp::service::{
     NotificationContext, Peer, PeerRequestOptions, RequestContext, RequestHandle, RoleClient, RoleServer,
@@ -27,17 +29,25 @@ pub(crate) fn tool(name: &str, description: &str, input: Json) -> Tool {
     Tool::new_with_raw(name.to_owned(), Some(description.to_owned().into()), input)
 }
 
-/// A server. `echo` returns its arguments as structured content, `fail` fails, `slow` waits until it is cancelled, `die`
-/// closes the connection, `media` returns content other than text, every other tool returns a text.
+/// A server. `echo` returns its arguments as structured content, `fail` fails, `slow` waits until it is cancelled, `import`
+/// reports progress until it is heard, `die` closes the connection, `media` returns content other than text, every other tool returns a text.
 #[derive(Clone, Default)]
 pub(crate) struct Fake {
     pub(crate) tools: Arc<Mutex<Vec<Tool>>>,
     pub(crate) page: usize,
     pub(crate) started: Arc<Notify>,
+    /// How many calls of `slow` have started.
+    pub(crate) running: Arc<AtomicUsize>,
     pub(crate) cancelled: Arc<Notify>,
     pub(crate) connections: Arc<AtomicUsize>,
+    /// Ends a call of `import`.
+    pub(crate) heard: Arc<Notify>,
     pub(crate) kill: Arc<Notify>,
     pub(crate) peer: Arc<Mutex<Option<Peer<RoleServer>>>>,
+    /// Whether it has resources.
+    pub(crate) has_resources: bool,
+    /// They are not there yet.
+    pub(crate) has_no_resources_yet: Arc<AtomicBool>,
     /// Whether it supports protocol 2026-07-28 only.
     pub(crate) newest: bool,
     /// Notified by the test when tools changed, for protocol 2026-07-28.
@@ -97,7 +107,9 @@ impl Fake {
 
 impl ServerHandler for Fake {
     fn get_info(&self) -> ServerConfig {
-        ServerConfig::new(ServerCapabilities::builder().enable_tools().enable_tool_list_changed().build())
+        let mut capabilities = ServerCapabilities::builder().enable_tools().enable_tool_list_changed().build();
+        capabilities.resources = self.has_resources.then(Default::default);
+        ServerConfig::new(capabilities)
     }
 
     fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
@@ -133,6 +145,49 @@ impl ServerHandler for Fake {
         Ok(result)
     }
 
+    async fn list_resources(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        let is_first = request.and_then(|page| page.cursor).is_none();
+        if self.has_no_resources_yet.load(Ordering::SeqCst) {
+            return Ok(ListResourcesResult::default());
+        }
+        let uri = if is_first { "demo://text" } else { "demo://json" };
+        let mut list = ListResourcesResult::with_all_items(vec![Resource::new(uri, "one")]);
+        list.next_cursor = is_first.then(|| "2".to_owned());
+        Ok(list)
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        if self.has_no_resources_yet.load(Ordering::SeqCst) {
+            return Ok(ListResourceTemplatesResult::default());
+        }
+        Ok(ListResourceTemplatesResult::with_all_items(vec![ResourceTemplate::new("demo://{id}", "by id")]))
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let uri = request.uri;
+        let contents = match &*uri {
+            "demo://text" => vec![ResourceContents::text("words of hunter22", uri)],
+            "demo://json" => vec![ResourceContents::text(r#"{"tools": [1]}"#, uri).with_mime_type("application/json")],
+            "demo://image" => vec![ResourceContents::blob("aW1hZ2U=", uri).with_mime_type("image/png")],
+            "demo://two" => vec![ResourceContents::text("1", "demo://1"), ResourceContents::text("2", "demo://2")],
+            "demo://huge" => vec![ResourceContents::text("x".repeat(1 << 20), uri)],
+            _ => return Err(ErrorData::resource_not_found(format!("there is no {uri}"), None)),
+        };
+        Ok(ReadResourceResult::new(contents).into())
+    }
+
     async fn call_tool(
         &self,
         request: CallToolRequestParams,
@@ -147,6 +202,7 @@ impl ServerHandler for Fake {
             }),
             "silent" => CallToolResult::success(vec![]),
             "slow" => {
+                self.running.fetch_add(1, Ordering::SeqCst);
                 self.started.notify_one();
                 context.ct.cancelled().await;
                 self.cancelled.notify_one();
@@ -161,6 +217,16 @@ impl ServerHandler for Fake {
                 ContentBlock::resource(ResourceContents::text("words", "demo://text")),
                 ContentBlock::resource_link(Resource::new("demo://link", "linked")),
             ]),
+            "import" => {
+                let token = context.meta.get_progress_token().unwrap();
+                let mut done = 0.0;
+                while tokio::time::timeout(Duration::from_millis(10), self.heard.notified()).await.is_err() {
+                    let progress = ProgressNotificationParam::new(token.clone(), done).with_total(100.0);
+                    context.peer.notify_progress(progress.with_message("reading hunter22 orders")).await.unwrap();
+                    done += 1.0;
+                }
+                CallToolResult::success(vec![])
+            }
             "huge" => CallToolResult::success(vec![ContentBlock::text("x".repeat(1 << 20))]),
             name => CallToolResult::success(vec![ContentBlock::text(format!("called {name}"))]),
         }
@@ -173,9 +239,15 @@ impl ServerHandler for Fake {
 pub(crate) struct Listener {
     pub(crate) progress: Arc<Mutex<Vec<String>>>,
     pub(crate) changes: Arc<AtomicUsize>,
+    /// What the client calls itself.
+    pub(crate) name: &'static str,
 }
 
 impl ClientHandler for Listener {
+    fn get_info(&self) -> ClientConfig {
+        ClientConfig::new(ClientCapabilities::default(), Implementation::new(self.name, "1"))
+    }
+
     async fn on_progress(&self, params: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
         self.progress.lock().unwrap().push(params.message.unwrap_or_default());
     }
@@ -190,19 +262,28 @@ pub(crate) async fn client(
     providers: impl Fn() -> Vec<Provider> + Send + Sync + 'static,
     options: ServerOptions,
 ) -> (RunningService<RoleClient, Listener>, Listener) {
+    let client = client_of(CodeServer::new(Arc::new(InlineExecutor::new().unwrap()), providers, options)).await;
+    let listener = client.service().clone();
+    (client, listener)
+}
+
+/// A client of a code server.
+pub(crate) async fn client_of(server: CodeServer) -> RunningService<RoleClient, Listener> {
     let (near, far) = tokio::io::duplex(1 << 16);
-    let server = CodeServer::new(Arc::new(InlineExecutor::new().unwrap()), providers, options);
     tokio::spawn(async move { server.serve(far).await.unwrap().waiting().await });
-    let listener = Listener::default();
-    (listener.clone().serve(near).await.unwrap(), listener)
+    Listener::default().serve(near).await.unwrap()
 }
 
 /// A code server with the tools of a fake, and with a timeout that no test reaches.
 pub(crate) async fn code_server(fake: &Fake) -> CodeServer {
+    code_server_with(fake, ServerOptions::default()).await
+}
+
+pub(crate) async fn code_server_with(fake: &Fake, options: ServerOptions) -> CodeServer {
     let upstream = fake.open("api", UpstreamOptions::default()).await;
     let executor = Arc::new(InlineExecutor::new().unwrap());
     let limits = Limits { timeout: Duration::from_hours(1), ..Limits::default() };
-    CodeServer::new(executor, move || vec![upstream.provider()], ServerOptions { limits, ..ServerOptions::default() })
+    CodeServer::new(executor, move || vec![upstream.provider()], ServerOptions { limits, ..options })
 }
 
 /// Waits until a condition holds.

@@ -1,8 +1,10 @@
 //! Hostile lists of tools and hostile results.
 
-use execbox::{ExecuteRequest, Executor as _, InlineExecutor};
+use std::time::Duration;
+
+use execbox::{ExecuteRequest, Executor as _, InlineExecutor, Limits};
 use execbox_mcp::server::ServerOptions;
-use execbox_mcp::upstream::UpstreamOptions;
+use execbox_mcp::upstream::{ChildCommand, Upstream, UpstreamError, UpstreamOptions, Warning};
 use serde_json::{Map, Value as Json, json};
 
 use crate::fake::{Fake, call, client, text, tool};
@@ -22,8 +24,7 @@ async fn colliding_and_reserved_names_can_all_be_called() {
     for name in names {
         let safe = provider.safe_name(name).unwrap();
         assert_eq!(provider.original_name(safe), Some(name));
-        let execution =
-            ExecuteRequest::new(format!("(await api.{safe}({{}})).content[0].text")).provider(provider.clone());
+        let execution = ExecuteRequest::new(format!("await api.{safe}({{}})")).provider(provider.clone());
         let result = InlineExecutor::new().unwrap().execute(execution).await;
         assert_eq!(result.outcome, Ok(Some(json!(format!("called {name}")))));
     }
@@ -71,10 +72,10 @@ async fn invalid_schemas_are_rejected_and_the_other_tools_work() {
     .open("api", UpstreamOptions { max_schema_bytes: 300_000, ..UpstreamOptions::default() })
     .await;
     let names: Vec<String> = upstream.provider().manifest().tools.iter().map(|tool| tool.safe_name.clone()).collect();
-    assert_eq!(names, ["twice", "wide", "itself", "endless", "deep"]);
+    assert_eq!(names, ["twice", "wide", "itself", "deep"]);
     let mut rejected: Vec<String> = upstream.rejected().into_iter().map(|tool| tool.name).collect();
     rejected.sort_unstable();
-    assert_eq!(rejected, ["", "elsewhere", "invalid", "too_long", "twice"]);
+    assert_eq!(rejected, ["", "elsewhere", "endless", "invalid", "too_long", "twice"]);
     assert!(upstream.provider().types().len() < 60_000, "{}", upstream.provider().types().len());
     for name in names {
         let execution = ExecuteRequest::new(format!("await api.{name}({{}})")).provider(upstream.provider());
@@ -91,5 +92,125 @@ async fn thousands_of_tools_are_searched_and_huge_results_are_truncated() {
     let page = call(&client, "mcp_search_tools", json!({ "query": "megabyte" })).await;
     assert_eq!(page.structured_content.unwrap()["tools"][0]["name"], "huge");
     let result = call(&client, "mcp_execute_code", json!({ "code": "await api.huge({})" })).await;
-    assert!(text(&result).chars().count() < 24_100 && text(&result).contains("[truncated:"));
+    assert!(text(&result).chars().count() < 24_100 && text(&result).contains("(this is an outline: the result has "));
+}
+
+/// `length` definitions, each of which `definition` makes from a reference to the previous one.
+fn chain(length: usize, definition: impl Fn(Json) -> Json) -> Json {
+    let definitions: Map<String, Json> = (0..length)
+        .map(|at| {
+            let previous = json!({ "$ref": format!("#/$defs/{}", at.saturating_sub(1)) });
+            (at.to_string(), if at == 0 { any() } else { definition(previous) })
+        })
+        .collect();
+    json!({ "type": "object", "$ref": format!("#/$defs/{}", length - 1), "$defs": definitions })
+}
+
+#[tokio::test]
+async fn schemas_that_take_for_ever_are_rejected() {
+    let doubling = |keyword: &str| chain(40, |previous| json!({ keyword: [previous, previous] }));
+    let upstream = Fake::new(vec![
+        tool("chained", "", chain(3_500, |previous| previous)),
+        tool("any_of", "", doubling("anyOf")),
+        tool("one_of", "", doubling("oneOf")),
+        tool("good", "", any()),
+    ])
+    .open("api", UpstreamOptions::default())
+    .await;
+    let names: Vec<String> = upstream.provider().manifest().tools.iter().map(|tool| tool.safe_name.clone()).collect();
+    assert_eq!(names, ["good"]);
+    let rejected = upstream.rejected();
+    assert!(rejected[0].reason.contains("in a chain") && rejected[1].reason.contains("alternatives"), "{rejected:?}");
+}
+
+#[tokio::test]
+async fn a_slow_schema_delays_only_its_own_call() {
+    // Each level of the input is checked twice for each level above it; the guest chooses the depth.
+    let item = json!({ "anyOf": [
+        { "allOf": [{ "properties": { "a": { "$ref": "#/$defs/item" } } }, { "required": ["b"] }] },
+        { "properties": { "a": { "$ref": "#/$defs/item" } } }
+    ] });
+    let heavy = json!({ "type": "object", "allOf": [{ "$ref": "#/$defs/item" }], "$defs": { "item": item } });
+    let upstream = Fake::new(vec![tool("heavy", "", heavy), tool("good", "", any())]);
+    let upstream = upstream.open("api", UpstreamOptions::default()).await;
+    let code = "let a = {}; for (let i = 0; i < 60; i++) a = { a };
+        const heavy = api.heavy(a).catch(error => error.message);
+        const good = await api.good({});
+        [good, await heavy]";
+    let limits = Limits { timeout: Duration::from_mins(10), ..Limits::default() };
+    let execution = ExecuteRequest::new(code).provider(upstream.provider()).limits(limits);
+    let result = InlineExecutor::new().unwrap().execute(execution).await.outcome.unwrap().unwrap();
+    assert_eq!(result[0], "called good");
+    assert!(result[1].as_str().unwrap().contains("takes more than 50000000 steps"), "{result}");
+}
+
+#[tokio::test]
+async fn tools_beyond_the_memory_of_a_catalogue_are_left_out() {
+    let wide: Map<String, Json> = (0..2_000).map(|n| (format!("p{n}"), json!({ "type": "string" }))).collect();
+    let wide = json!({ "type": "object", "properties": wide });
+    let tools = (0..40).map(|n| tool(&format!("wide{n}"), "", wide.clone())).chain([tool("good", "", any())]);
+    let options = UpstreamOptions { max_catalogue_bytes: 8 << 20, ..UpstreamOptions::default() };
+    let upstream = Fake::new(tools.collect()).open("api", options).await;
+    let imported = upstream.imported();
+    let names: Vec<&str> = imported.provider.manifest().tools.iter().map(|tool| tool.safe_name.as_str()).collect();
+    assert!(names.len() < 20 && names.ends_with(&["good"]), "small tools still fit: {names:?}");
+    let excess = 41 - names.len();
+    assert_eq!(imported.warnings, [Warning::LeftOut { tools: excess, limit: 8 << 20 }]);
+    assert_eq!(
+        imported.warnings[0].to_string(),
+        format!("{excess} tools left out: the tools of a server may take 8 MiB of memory; hide tools with a filter")
+    );
+}
+
+#[tokio::test]
+async fn patterns_with_look_around_are_left_to_the_server() {
+    let email =
+        json!({ "type": "object", "properties": { "to": { "type": "string", "pattern": "^(?!\\.)[a-z.]+@[a-z]+$" } } });
+    let upstream = Fake::new(vec![tool("send", "", email)]).open("api", UpstreamOptions::default()).await;
+    assert_eq!(upstream.imported().warnings, [Warning::UncheckedPatterns { schemas: 1 }]);
+    let execution = ExecuteRequest::new("await api.send({ to: '.' })").provider(upstream.provider());
+    assert!(InlineExecutor::new().unwrap().execute(execution).await.is_ok());
+}
+
+/// The server `hostile-server.sh` in one of its modes.
+async fn misbehaving(mode: &str, options: UpstreamOptions) -> Result<Upstream, UpstreamError> {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/hostile-server.sh");
+    let args = vec![script.into(), mode.into()];
+    Upstream::open_child("api", ChildCommand { program: "sh".into(), args, ..ChildCommand::default() }, options).await
+}
+
+/// What a call says.
+async fn said(upstream: &Upstream) -> String {
+    let limits = Limits { timeout: Duration::from_mins(10), ..Limits::default() };
+    let code = "await api.call({}).catch(error => error.message)";
+    let execution = ExecuteRequest::new(code).provider(upstream.provider()).limits(limits);
+    let result = InlineExecutor::new().unwrap().execute(execution).await;
+    result.outcome.unwrap().unwrap().as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn unasked_messages_are_ignored() {
+    for mode in ["unasked", "pings", "changes", "notifications"] {
+        let options = UpstreamOptions { connect_timeout: Duration::from_hours(1), ..UpstreamOptions::default() };
+        let upstream = misbehaving(mode, options).await.unwrap();
+        assert_eq!(said(&upstream).await, "called", "{mode}");
+        upstream.close().await;
+    }
+}
+
+#[tokio::test]
+async fn lists_without_an_end_and_lists_nested_too_deeply_end() {
+    let error = misbehaving("deep", UpstreamOptions::default()).await.unwrap_err().to_string();
+    assert!(error.contains("failed to list its tools: invalid response"), "{error}");
+    let upstream = misbehaving("pages", UpstreamOptions { max_pages: 5, ..UpstreamOptions::default() }).await.unwrap();
+    assert!(upstream.rejected().iter().any(|tool| tool.reason == "limit of 5 pages reached"));
+    assert_eq!(said(&upstream).await, "called");
+}
+
+#[tokio::test]
+async fn a_result_of_very_many_values_fails_its_call_only() {
+    let upstream = misbehaving("zeros", UpstreamOptions::default()).await.unwrap();
+    let expected = "the MCP server failed: response with so many values that it takes more than 192 MiB";
+    assert_eq!(said(&upstream).await, expected);
+    assert_eq!(said(&upstream).await, expected, "the connection remains");
 }

@@ -1,11 +1,13 @@
 //! The server over streamable HTTP: clients of both generations, and hostile requests.
 
 use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use execbox::CancellationToken;
 use execbox::transport::{ListenError, Token};
-use execbox_mcp::server::{HttpError, HttpOptions, HttpServer};
+use execbox_mcp::server::{CodeServer, HttpError, HttpOptions, HttpServer, ServerOptions};
+use futures_util::future::join_all;
 use rmcp::model::ProtocolVersion;
 use rmcp::service::{ClientLifecycleMode, ClientServiceExt as _, RoleClient, RunningService};
 use rmcp::transport::StreamableHttpClientTransport;
@@ -14,19 +16,23 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 
-use crate::fake::{Fake, Listener, begin, call, code_server, text, until};
+use crate::fake::{Fake, Listener, begin, call, code_server, code_server_with, text, until};
 
-struct Served {
-    address: SocketAddr,
+pub(crate) struct Served {
+    pub(crate) address: SocketAddr,
     ended: CancellationToken,
     serving: JoinHandle<()>,
 }
 
 /// Serves the fake over HTTP, behind a code server.
 async fn serve(fake: &Fake, options: HttpOptions) -> Served {
+    serve_code(code_server(fake).await, options).await
+}
+
+pub(crate) async fn serve_code(server: CodeServer, options: HttpOptions) -> Served {
     let http = HttpServer::bind("127.0.0.1:0", options).await.unwrap();
     let (address, ended) = (http.address(), CancellationToken::new());
-    let serving = tokio::spawn(http.serve(code_server(fake).await, ended.clone()));
+    let serving = tokio::spawn(http.serve(server, ended.clone()));
     Served { address, ended, serving }
 }
 
@@ -95,7 +101,7 @@ fn run(id: u32, code: &str) -> String {
     message("tools/call", Some(id), &json!({ "name": "mcp_code", "arguments": { "code": code } }))
 }
 
-fn both_generations() -> [ClientLifecycleMode; 2] {
+pub(crate) fn both_generations() -> [ClientLifecycleMode; 2] {
     let preferred_versions = vec![ProtocolVersion::V_2026_07_28];
     [ClientLifecycleMode::Initialize, ClientLifecycleMode::Discover { preferred_versions }]
 }
@@ -104,9 +110,19 @@ async fn connect(
     address: SocketAddr,
     lifecycle: ClientLifecycleMode,
 ) -> (RunningService<RoleClient, Listener>, Listener) {
+    connect_as("test", address, lifecycle).await
+}
+
+pub(crate) async fn connect_as(
+    name: &'static str,
+    address: SocketAddr,
+    lifecycle: ClientLifecycleMode,
+) -> (RunningService<RoleClient, Listener>, Listener) {
     rustls::crypto::ring::default_provider().install_default().ok();
-    let (listener, transport) =
-        (Listener::default(), StreamableHttpClientTransport::from_uri(format!("http://{address}/mcp")));
+    let (listener, transport) = (
+        Listener { name, ..Listener::default() },
+        StreamableHttpClientTransport::from_uri(format!("http://{address}/mcp")),
+    );
     (listener.clone().serve_with_lifecycle(transport, lifecycle).await.unwrap(), listener)
 }
 
@@ -118,10 +134,52 @@ async fn clients_of_both_generations_search_run_code_and_receive_progress() {
         assert_eq!(client.list_all_tools().await.unwrap().len(), 3);
         let found = call(&client, "mcp_search_tools", json!({ "query": "gives back" })).await;
         assert_eq!(found.structured_content.unwrap()["tools"][0]["name"], "echo");
-        let code = "console.log('before'); return (await api.echo({ n: 7 })).structuredContent.n";
+        let code = "console.log('before'); return (await api.echo({ n: 7 })).n";
         let result = call(&client, "mcp_execute_code", json!({ "code": code })).await;
         assert_eq!(text(&result), "7\n\nLogs:\nbefore");
         until(|| listener.progress.lock().unwrap().len() == 2).await;
+    }
+}
+
+/// The last lines of progress were overtaken by the result where the server was busy, and clients ignore progress of a call that
+/// has ended.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn progress_precedes_the_result() {
+    let served = serve(&Fake::standard(), HttpOptions::default()).await;
+    let session = served.session("2025-11-25").await;
+    let check = async |id| {
+        let params = json!({
+            "name": "mcp_code", "arguments": { "code": "await api.echo({}); return 'the result'" },
+            "_meta": { "progressToken": id },
+        });
+        let answer = served.raw(&served.post(&session, &message("tools/call", Some(id), &params))).await;
+        let (progress, result) = (answer.body.find("calling api.echo"), answer.body.find("the result"));
+        assert!(progress.is_some() && progress < result, "{answer:?}");
+    };
+    for round in 0..300 {
+        join_all((0..8).map(|nth| check(2 + 8 * round + nth))).await;
+    }
+}
+
+/// A second client is served although the first one has started more programs than there are places.
+#[tokio::test]
+async fn a_client_with_many_programs_does_not_keep_others_waiting() {
+    for lifecycle in both_generations() {
+        let fake = Fake::standard();
+        let options = ServerOptions { max_programs: 8, ..ServerOptions::default() };
+        let served = serve_code(code_server_with(&fake, options).await, HttpOptions::default()).await;
+        let (greedy, _) = connect_as("greedy", served.address, lifecycle.clone()).await;
+        let mut calls = Vec::new();
+        for _ in 0..20 {
+            calls.push(begin(&greedy, "mcp_execute_code", "await api.slow({})").await);
+        }
+        until(|| fake.running.load(Ordering::SeqCst) == 7).await;
+        let (modest, _) = connect_as("modest", served.address, lifecycle).await;
+        assert_eq!(text(&call(&modest, "mcp_execute_code", json!({ "code": "1" })).await), "1");
+        assert_eq!(fake.running.load(Ordering::SeqCst), 7, "the last place is not for a client with running programs");
+        calls.pop().unwrap().cancel(None).await.unwrap(); // It waits, and leaves the queue.
+        calls.remove(0).cancel(None).await.unwrap();
+        until(|| fake.running.load(Ordering::SeqCst) == 8).await;
     }
 }
 
@@ -343,16 +401,35 @@ async fn idle_sessions_end() {
 #[tokio::test]
 async fn connections_above_the_limit_wait() {
     let served = serve(&Fake::standard(), HttpOptions { max_connections: 1, ..HttpOptions::default() }).await;
-    let mut first = TcpStream::connect(served.address).await.unwrap();
-    let mut second = TcpStream::connect(served.address).await.unwrap();
-    let ask = |close: &str| format!("GET / HTTP/1.1\r\nHost: localhost\r\n{close}\r\n");
-    second.write_all(ask("Connection: close\r\n").as_bytes()).await.unwrap();
-    first.write_all(ask("").as_bytes()).await.unwrap();
+    let ask = |path: &str, close: &str| format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{close}\r\n");
     let mut answer = [0; 12];
+    let mut first = TcpStream::connect(served.address).await.unwrap();
+    first.write_all(ask("/mcp", "").as_bytes()).await.unwrap();
     first.read_exact(&mut answer).await.unwrap();
-    assert_eq!(&answer, b"HTTP/1.1 404");
+    assert_eq!(&answer, b"HTTP/1.1 406");
+    let mut second = TcpStream::connect(served.address).await.unwrap();
+    second.write_all(ask("/", "Connection: close\r\n").as_bytes()).await.unwrap();
+    first.write_all(ask("/mcp", "").as_bytes()).await.unwrap();
+    while answer != *b"HTTP/1.1 406" || first.read_exact(&mut answer).await.is_err() {}
     assert!(second.try_read(&mut answer).is_err(), "one connection is the limit");
     drop(first);
     second.read_exact(&mut answer).await.unwrap();
     assert_eq!(&answer, b"HTTP/1.1 404");
+}
+
+#[tokio::test]
+async fn connections_without_a_token_give_way_to_those_that_have_one() {
+    let options =
+        HttpOptions { token: Some(Token::new(&"t".repeat(40)).unwrap()), max_connections: 4, ..HttpOptions::default() };
+    let served = serve(&Fake::standard(), options).await;
+    let mut idle = Vec::new();
+    for _ in 0..20 {
+        let mut stream = TcpStream::connect(served.address).await.unwrap();
+        stream.write_all(b"POST /mcp HTTP/1.1\r\nX: ").await.unwrap();
+        idle.push(stream);
+    }
+    let authorization = format!("Authorization: Bearer {}\r\n", "t".repeat(40));
+    let answer = served.raw(&served.head("GET /mcp", &authorization)).await;
+    assert_eq!(answer.status, 406, "{answer:?}");
+    assert_eq!(served.raw(&served.head("GET /mcp", "")).await.status, 401);
 }

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use execbox::{ExecuteRequest, Executor as _, InlineExecutor};
+use execbox::{ExecuteRequest, Executor as _, InlineExecutor, Provider};
 use execbox_mcp::Pattern;
-use execbox_mcp::config::Config;
-use execbox_mcp::servers::{ServerState, Servers};
+use execbox_mcp::config::{Config, ServerConfig, Variables};
+use execbox_mcp::servers::{ServerState, Servers, Update};
 use execbox_mcp::upstream::UpstreamOptions;
 use serde_json::{Value as Json, json};
+
+use crate::fake::until;
 
 const SECRET: &str = "s3cr3t-A1b2C3d4";
 
@@ -15,13 +17,17 @@ const FAKE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fake-server.sh");
 
 /// The servers of a configuration, after all are ready or have failed.
 async fn servers(config: &Json) -> Servers {
-    let mut read = Config::default();
-    read.read(&config.to_string(), &|name| (name == "TOKEN").then(|| SECRET.to_owned())).unwrap();
-    assert_eq!(read.skipped, []);
     let options = UpstreamOptions { restart_pause: Duration::from_millis(1), ..UpstreamOptions::default() };
-    let servers = Servers::start(read.servers, &options, None);
+    let servers = Servers::start(configs(config), &options, None);
     servers.settled().await;
     servers
+}
+
+fn configs(config: &Json) -> Vec<ServerConfig> {
+    let mut read = Config::default();
+    read.read(&config.to_string(), &Variables(|name| (name == "TOKEN").then(|| SECRET.to_owned()))).unwrap();
+    assert_eq!(read.skipped, []);
+    read.servers
 }
 
 fn fake(name: &str) -> Json {
@@ -36,9 +42,9 @@ async fn run(servers: &Servers, code: &str) -> Json {
 
 #[tokio::test]
 async fn secrets_are_redacted_from_everything_a_server_sends() {
-    let mut unwrapped = fake("b");
-    unwrapped["results"] = json!("unwrapped");
-    let servers = servers(&json!({ "mcpServers": { "a": fake("a"), "b": unwrapped } })).await;
+    let mut envelopes = fake("a");
+    envelopes["results"] = json!("envelope");
+    let servers = servers(&json!({ "mcpServers": { "a": envelopes, "b": fake("b") } })).await;
     let providers = servers.providers();
     assert_eq!(providers.len(), 2);
     let mut said = format!("{:?}{servers:?}", servers.status());
@@ -82,7 +88,7 @@ async fn a_failed_server_has_a_reason_and_the_others_work() {
     }
     let ServerState::Ready { tools, rejected, filtered, .. } = &status[1].state else { panic!("{:?}", status[1]) };
     assert_eq!((*tools, rejected.len(), *filtered), (6, 1, 0));
-    let result = run(&servers, "(await my_server.hello({})).content[0].text").await;
+    let result = run(&servers, "await my_server.hello({})").await;
     assert_eq!(result["result"], "hello from it");
     servers.close().await;
     assert!(servers.status().iter().all(|status| status.state == ServerState::Closed));
@@ -120,6 +126,73 @@ async fn a_failed_server_is_connected_by_later_requests_for_providers() {
         servers.settled().await;
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
-    assert_eq!(run(&servers, "(await late.hello({})).content[0].text").await["result"], "hello from late");
+    assert_eq!(run(&servers, "await late.hello({})").await["result"], "hello from late");
     servers.close().await;
+}
+
+#[tokio::test]
+async fn an_update_restarts_only_servers_that_differ() {
+    let servers = servers(&json!({ "mcpServers": { "a": fake("a"), "b": fake("b"), "c": fake("c") } })).await;
+    let before = servers.providers();
+    let config = json!({ "mcpServers": { "d": fake("d"), "c": fake("new c"), "a": fake("a") } });
+    let names = |name: &str| vec![name.to_owned()];
+    let expected = Update { added: names("d"), restarted: names("c"), removed: names("b") };
+    assert_eq!(servers.update(configs(&config)), expected);
+    servers.settled().await;
+    let after = servers.providers();
+    assert_eq!(after.iter().map(Provider::name).collect::<Vec<_>>(), ["d", "c", "a"]);
+    assert!(std::ptr::eq(before[0].manifest(), after[2].manifest()), "the same connection");
+    let result = run(&servers, "[await a.hello({}), await c.hello({}), await d.hello({}), typeof b]").await;
+    assert_eq!(result["result"], json!(["hello from a", "hello from new c", "hello from d", "undefined"]));
+    assert!(servers.update(configs(&config)).is_empty());
+    servers.close().await;
+    assert!(servers.update(configs(&json!({ "mcpServers": { "e": fake("e") } }))).is_empty(), "after closing");
+}
+
+/// A fake server that writes its process id to a file.
+fn with_id(name: &str) -> (Json, impl Fn() -> Option<u32>) {
+    let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.pid"));
+    let _ = std::fs::remove_file(&file);
+    let script = "echo $$ > $0.new; mv $0.new $0; exec sh \"$@\"";
+    let config = json!({ "command": "sh", "args": ["-c", script, &file, FAKE, name] });
+    (config, move || std::fs::read_to_string(&file).ok()?.trim().parse().ok())
+}
+
+fn is_running(id: u32) -> bool {
+    std::fs::exists(format!("/proc/{id}")).unwrap()
+}
+
+#[tokio::test]
+async fn a_server_that_is_removed_is_closed_when_no_provider_of_it_is_in_use() {
+    let (config, id) = with_id("removed");
+    let servers = servers(&json!({ "mcpServers": { "removed": config, "other": fake("other") } })).await;
+    let (providers, id) = (servers.providers(), id().unwrap());
+    servers.update(configs(&json!({ "mcpServers": { "other": fake("other") } })));
+    assert_eq!(servers.status().len(), 1);
+    let request = ExecuteRequest::new("await removed.hello({})").providers(providers);
+    let result = InlineExecutor::new().unwrap().execute(request).await;
+    assert_eq!(result.outcome, Ok(Some(json!("hello from removed"))));
+    until(|| !is_running(id)).await;
+    servers.close().await;
+}
+
+#[tokio::test]
+async fn removed_servers_that_are_in_use_or_starting_end_when_all_are_closed() {
+    let (used, used_id) = with_id("used");
+    let (silent, silent_id) = with_id("silent");
+    let servers = Servers::start(
+        configs(&json!({ "mcpServers": { "used": used, "silent": silent } })),
+        &UpstreamOptions::default(),
+        None,
+    );
+    servers.settled_if(|name| name == "used").await;
+    until(|| silent_id().is_some()).await;
+    let (providers, silent_id) = (servers.providers(), silent_id().unwrap());
+    servers.update(Vec::new());
+    until(|| !is_running(silent_id)).await;
+    let used_id = used_id().unwrap();
+    assert!(is_running(used_id));
+    servers.close().await;
+    until(|| !is_running(used_id)).await;
+    drop(providers);
 }

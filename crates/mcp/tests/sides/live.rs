@@ -133,7 +133,7 @@ async fn upstream_changes_notify_downstream_clients() {
             fake.changed().await;
         }
         until(|| listener.changes.load(Ordering::SeqCst) == 1).await;
-        let result = call(&client, "mcp_code", json!({ "code": "(await api.fresh({})).content[0].text" })).await;
+        let result = call(&client, "mcp_code", json!({ "code": "await api.fresh({})" })).await;
         assert_eq!(text(&result), "called fresh");
     }
 }

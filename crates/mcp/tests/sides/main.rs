@@ -1,11 +1,17 @@
 //! Both sides of MCP in one process: clients and servers of rmcp over duplex streams, with the real engine between.
 
+mod approvals;
 mod children;
 mod fake;
 mod hostile;
 mod http;
 mod kept;
 mod live;
+mod oauth;
 mod remote;
+mod requests;
+mod resources;
 mod server;
+mod sse;
+mod state;
 mod upstream;

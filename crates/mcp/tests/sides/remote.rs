@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use execbox::{CancellationToken, ErrorCode, ExecuteRequest, ExecuteResult, Executor as _, InlineExecutor, Limits};
+use execbox_mcp::Secrets;
 use execbox_mcp::server::{HttpOptions, HttpServer};
 use execbox_mcp::upstream::{Upstream, UpstreamError, UpstreamOptions};
 use serde_json::{Value as Json, json};
@@ -17,11 +18,11 @@ use tokio_rustls::rustls::{self, ServerConfig};
 
 use crate::fake::{Fake, code_server};
 
-async fn run(upstream: &Upstream, code: &str) -> ExecuteResult {
+pub(crate) async fn run(upstream: &Upstream, code: &str) -> ExecuteResult {
     InlineExecutor::new().unwrap().execute(ExecuteRequest::new(code).provider(upstream.provider())).await
 }
 
-async fn failure(upstream: &Upstream, code: &str) -> String {
+pub(crate) async fn failure(upstream: &Upstream, code: &str) -> String {
     let error = run(upstream, code).await.outcome.unwrap_err();
     assert_eq!(error.code, ErrorCode::ToolError);
     error.message
@@ -36,7 +37,7 @@ async fn connect_error(url: &str) -> String {
 }
 
 /// An HTTP server that answers each request with a function from head and body to status, headers and body.
-async fn canned(answer: impl Fn(&str, &str) -> (u16, String, String) + Send + Sync + 'static) -> String {
+pub(crate) async fn canned(answer: impl Fn(&str, &str) -> (u16, String, String) + Send + Sync + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
     let answer = Arc::new(answer);
@@ -73,7 +74,7 @@ async fn serve_one(
 }
 
 /// The responses of a server with one tool and without sessions.
-fn one_tool(body: &str, result: impl FnOnce(&Json) -> Json) -> (u16, String, String) {
+pub(crate) fn one_tool(body: &str, result: impl FnOnce(&Json) -> Json) -> (u16, String, String) {
     let message: Json = serde_json::from_str(body).unwrap_or_default();
     let result = match message["method"].as_str() {
         Some("initialize") => json!({
@@ -88,7 +89,7 @@ fn one_tool(body: &str, result: impl FnOnce(&Json) -> Json) -> (u16, String, Str
     (200, "Content-Type: application/json\r\n".to_owned(), answer.to_string())
 }
 
-fn fine() -> Json {
+pub(crate) fn fine() -> Json {
     json!({ "content": [{ "type": "text", "text": "fine" }] })
 }
 
@@ -99,8 +100,7 @@ async fn a_code_server_is_a_provider() {
     let url = http.url();
     tokio::spawn(http.serve(code_server(&fake).await, CancellationToken::new()));
     let upstream = open(&url, UpstreamOptions::default()).await.unwrap();
-    let code =
-        "(await far.mcp_code({ code: '(await api.echo({ n: 7 })).structuredContent.n' })).structuredContent.result";
+    let code = "(await far.mcp_code({ code: '(await api.echo({ n: 7 })).n' })).result";
     assert_eq!(run(&upstream, code).await.outcome, Ok(Some(json!(7))));
     let slow = "await far.mcp_code({ code: 'await api.slow({})' })";
     let token = CancellationToken::new();
@@ -155,18 +155,29 @@ async fn failures_to_connect_have_a_reason() {
     let unauthorized = canned(|_, _| (401, "WWW-Authenticate: Bearer\r\n".to_owned(), String::new()));
     let forbidden = canned(|_, _| (403, String::new(), "s3cret paths".to_owned()));
     let missing = canned(|_, _| (404, String::new(), String::new()));
+    let page = canned(|_, _| (418, String::new(), "<html><h1>I am a teapot</h1></html>".to_owned()));
+    let limited = canned(|_, _| (429, "Retry-After: 30\r\n".to_owned(), String::new()));
+    let until = canned(|_, _| (503, "Retry-After: Wed, 21 Oct 2026 07:28:00 GMT\r\n".to_owned(), String::new()));
+    let long = canned(|_, _| (400, String::new(), format!("too\n\n{}", "long ".repeat(1000))));
     let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let reasons = [
         (html.await, "invalid response: not an MCP message"),
         (broken.await, "invalid response: not an MCP message"),
-        (down.await, "HTTP 503"),
-        (unauthorized.await, "credentials rejected (HTTP 401)"),
-        (forbidden.await, "HTTP 403 Forbidden"),
+        (down.await, "HTTP 503 Service Unavailable"),
+        (unauthorized.await, "credentials rejected (HTTP 401): check the `headers` of the server in the configuration"),
+        (forbidden.await, "HTTP 403 Forbidden: ${KEY} paths"),
         (missing.await, "HTTP 404 Not Found"),
+        (page.await, "HTTP 418 I'm a teapot"),
+        (limited.await, "HTTP 429 Too Many Requests; retry after 30 s"),
+        (until.await, "HTTP 503 Service Unavailable; retry after Wed, 21 Oct 2026 07:28:00 GMT"),
+        (long.await, &format!("HTTP 400 Bad Request: too {}…", "long ".repeat(39) + "l")),
         (format!("http://{closed}/mcp"), "cannot connect to its address"),
     ];
     for (url, reason) in reasons {
-        assert_eq!(connect_error(&url).await, format!("MCP server \"far\": {reason}"));
+        let secrets = Secrets::new([("KEY".to_owned(), "s3cret".to_owned())]);
+        let options = UpstreamOptions { secrets, ..UpstreamOptions::default() };
+        let error = open(&url, options).await.unwrap_err().to_string();
+        assert_eq!(error, format!("MCP server \"far\": {reason}"));
     }
     for url in ["", "far.example.com/mcp", "ftp://far.example.com", "file:///etc/passwd"] {
         let error = open(url, UpstreamOptions::default()).await.unwrap_err();
@@ -211,6 +222,104 @@ async fn calls_fail_while_a_server_is_down_and_work_when_it_returns() {
     }
 }
 
+/// Without a correction, a call whose error has no id waits for its timeout, here an hour, and a result with members of others
+/// fails.
+#[tokio::test]
+async fn errors_without_an_id_and_results_with_odd_members_are_corrected() {
+    let url = canned(|_, body| {
+        let message: Json = serde_json::from_str(body).unwrap_or_default();
+        let Some(kind) = message["params"]["arguments"]["as"].as_str() else { return one_tool(body, |_| fine()) };
+        if kind == "odd" {
+            let result = json!({ "content": [{ "type": "text", "text": "odd" }], "tools": [], "prompts": [] });
+            let answer = json!({ "jsonrpc": "2.0", "id": message["id"], "result": result });
+            return (200, "Content-Type: text/event-stream\r\n".to_owned(), format!("data: {answer}\n\n"));
+        }
+        let error = json!({ "code": -32000, "message": format!("no {kind}") });
+        let answer = match kind {
+            "missing" => json!({ "jsonrpc": "2.0", "error": error }),
+            _ => json!({ "jsonrpc": "2.0", "id": null, "error": error }),
+        };
+        let json = "Content-Type: application/json\r\n".to_owned();
+        match kind {
+            "status" => (400, json, answer.to_string()),
+            "failure" => (500, json, answer.to_string()),
+            "event" => (200, "Content-Type: text/event-stream\r\n".to_owned(), format!("data: {answer}\n\n")),
+            _ => (200, json, answer.to_string()),
+        }
+    });
+    let options = UpstreamOptions { call_timeout: Duration::from_hours(1), ..UpstreamOptions::default() };
+    let upstream = open(&url.await, options).await.unwrap();
+    assert_eq!(run(&upstream, "await far.ask({ as: 'odd' })").await.outcome, Ok(Some(json!("odd"))));
+    for kind in ["null", "missing", "status", "failure", "event"] {
+        let message = failure(&upstream, &format!("await far.ask({{ as: '{kind}' }})")).await;
+        assert!(message.contains(&format!("no {kind}")), "{kind}: {message}");
+        assert!(run(&upstream, "await far.ask({})").await.is_ok());
+    }
+}
+
+/// Serves one tool at `listener`. Calls are not answered: `received` is notified.
+async fn unanswering(listener: TcpListener, as_event: bool, received: Arc<tokio::sync::Notify>) {
+    loop {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let received = Arc::clone(&received);
+        let mut start = [0; 8192];
+        let length = stream.peek(&mut start).await.unwrap();
+        // The body may come later than the head.
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        let length = stream.peek(&mut start).await.unwrap().max(length);
+        if String::from_utf8_lossy(&start[..length]).contains("tools/call") {
+            if as_event {
+                let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n: working\n\n";
+                stream.write_all(head.as_bytes()).await.unwrap();
+            }
+            received.notify_one();
+            tokio::spawn(async move {
+                let _stream = stream;
+                std::future::pending::<()>().await;
+            });
+        } else {
+            serve_one(stream, &|_, body| one_tool(body, |_| fine())).await;
+        }
+    }
+}
+
+#[test]
+fn a_call_in_flight_fails_when_its_server_dies_and_the_next_one_finds_the_new_server() {
+    let runtime = || tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let client = runtime();
+    for as_event in [false, true] {
+        let (first, received) = (runtime(), Arc::new(tokio::sync::Notify::new()));
+        let listener = first.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+        let address = listener.local_addr().unwrap();
+        first.spawn(unanswering(listener, as_event, Arc::clone(&received)));
+        client.block_on(async {
+            let options = UpstreamOptions {
+                call_timeout: Duration::from_hours(1),
+                restart_pause: Duration::ZERO,
+                ..UpstreamOptions::default()
+            };
+            let upstream = open(&format!("http://{address}/mcp"), options).await.unwrap();
+            let limits = Limits { timeout: Duration::from_hours(1), ..Limits::default() };
+            let execution = ExecuteRequest::new("await far.ask({})").provider(upstream.provider()).limits(limits);
+            let call = tokio::spawn(async move { InlineExecutor::new().unwrap().execute(execution).await });
+            received.notified().await;
+            // Its sockets are closed when this returns.
+            tokio::task::spawn_blocking(move || first.shutdown_timeout(Duration::from_mins(1))).await.unwrap();
+            let message = call.await.unwrap().outcome.unwrap_err().message;
+            assert!(message.contains("the MCP server failed"), "{message}");
+
+            let listener = TcpListener::bind(address).await.unwrap();
+            tokio::spawn(async move {
+                loop {
+                    let (stream, _) = listener.accept().await.unwrap();
+                    tokio::spawn(async move { serve_one(stream, &|_, body| one_tool(body, |_| fine())).await });
+                }
+            });
+            assert!(run(&upstream, "await far.ask({})").await.is_ok(), "as event: {as_event}");
+        });
+    }
+}
+
 #[tokio::test]
 async fn an_expired_session_is_renewed() {
     let options = HttpOptions { max_sessions: 1, ..HttpOptions::default() };
@@ -222,7 +331,7 @@ async fn an_expired_session_is_renewed() {
     let two = open(&url, UpstreamOptions::default()).await.unwrap();
     for _ in 0..3 {
         for upstream in [&one, &two] {
-            let result = run(upstream, "(await far.mcp_code({ code: '1' })).structuredContent.result").await;
+            let result = run(upstream, "(await far.mcp_code({ code: '1' })).result").await;
             assert_eq!(result.outcome, Ok(Some(json!(1))));
         }
     }

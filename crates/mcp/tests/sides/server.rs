@@ -1,15 +1,18 @@
 //! The MCP server over providers.
 
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use execbox::{Limits, Provider, Tool};
-use execbox_mcp::server::{Layout, ServerOptions};
+use execbox::{Effect, InlineExecutor, Limits, Provider, Tool};
+use execbox_mcp::Secrets;
+use execbox_mcp::server::{CodeServer, Layout, ProviderSource, ServerOptions, UnavailableNamespace};
 use execbox_mcp::upstream::UpstreamOptions;
-use rmcp::model::CallToolRequestParams;
+use futures_util::future::BoxFuture;
+use rmcp::model::{CallToolRequestParams, ServerResult};
 use serde_json::{Value as Json, json};
 
-use crate::fake::{Fake, begin, call, client, text, until};
+use crate::fake::{Fake, Listener, begin, call, client, client_of, text, tool, until};
 
 #[tokio::test]
 async fn code_calls_tools_of_two_servers() {
@@ -20,9 +23,9 @@ async fn code_calls_tools_of_two_servers() {
     let found = call(&client, "mcp_search_tools", json!({ "query": "gives back", "namespace": "two" })).await;
     let tool = &found.structured_content.as_ref().unwrap()["tools"][0];
     assert_eq!((&tool["namespace"], &tool["name"]), (&json!("two"), &json!("echo")));
-    assert!(tool["signature"].as_str().unwrap().contains("function echo(input?: { text?: unknown }): Promise<"));
+    assert_eq!(tool["signature"], "echo({ text?: unknown }): Promise<unknown>");
     let code = "const [a, b] = await Promise.all([one.echo({ n: 1 }), two.echo({ n: 2 })]);
-        console.log('both'); return a.structuredContent.n + b.structuredContent.n";
+        console.log('both'); return a.n + b.n";
     for name in ["mcp_execute_code", "mcp_code"] {
         let result = call(&client, name, json!({ "code": code })).await;
         assert_eq!(result.is_error, Some(false));
@@ -57,11 +60,141 @@ async fn failures_are_errors_that_models_can_read() {
 }
 
 #[tokio::test]
-async fn text_is_truncated_and_structured_content_is_complete() {
+async fn errors_of_tools_name_the_call_and_its_line() {
+    let fake = Fake::standard();
+    let upstream = fake.open("api", UpstreamOptions::default()).await;
+    let (client, _) = client(move || vec![upstream.provider()], ServerOptions::default()).await;
+    for (code, message) in [
+        ("const a = 1;\nawait api.fail({})", "api.fail failed (line 2): no such thing"),
+        ("'🦀é'; return await Promise.all([api.echo({}), api.fail({})])", "api.fail failed (line 1): no such thing"),
+        ("const { fail } = api;\nawait fail({})", "no such thing"),
+        (
+            "try { await api.fail({}) } catch (error) { throw new Error(`caught: ${error.message}`) }",
+            "caught: no such thing",
+        ),
+    ] {
+        let result = call(&client, "mcp_execute_code", json!({ "code": code })).await;
+        assert_eq!(result.structured_content.as_ref().unwrap()["error"]["message"], message, "{code}");
+        assert!(text(&result).contains(message), "{}", text(&result));
+    }
+}
+
+#[tokio::test]
+async fn a_large_result_is_outlined_and_later_code_reads_it() {
     let (client, _) = client(Vec::new, ServerOptions::default()).await;
-    let result = call(&client, "mcp_execute_code", json!({ "code": "'ä'.repeat(30_000)" })).await;
-    assert!(text(&result).ends_with("… [truncated: 6000 more characters]"));
-    assert_eq!(result.structured_content.unwrap()["result"].as_str().unwrap().chars().count(), 30_000);
+    let run = async |code: String| call(&client, "mcp_execute_code", json!({ "code": code })).await;
+    let result = run("'ä'.repeat(30_000)".to_owned()).await;
+    assert!(
+        text(&result).contains("ä\n… [truncated: 18000 more characters]\n\n(this is an outline: the result has 30000 ")
+    );
+
+    let code = "Array.from({ length: 5_000 }, (_, id) => ({ id, name: `name ${id}`, tags: ['a', 'b'] }))";
+    let result = run(code.to_owned()).await;
+    let shown = text(&result);
+    assert!(shown.starts_with(r#"[{"id":0,"name":"name 0","tags":["a","b"]},"#), "{shown}");
+    assert!(shown.contains(r#""… 4970 more items"]"#) && shown.chars().count() < 24_200, "{shown}");
+    let structured = result.structured_content.clone().unwrap();
+    assert!(structured.get("result").is_none() && structured.to_string().len() < 30_000);
+    let handle = structured["truncated"]["handle"].as_str().unwrap();
+    assert!(shown.contains(&format!("`await results.get(\"{handle}\")`")), "{shown}");
+
+    let whole = run(format!("const all = await results.get('{handle}'); return [all.length, all[4_999].name]")).await;
+    assert_eq!(whole.structured_content.unwrap()["result"], json!([5_000, "name 4999"]));
+    let page = run(format!("await results.get({{ handle: '{handle}', offset: 4_998, limit: 10 }})")).await;
+    assert_eq!(page.structured_content.unwrap()["result"].as_array().unwrap().len(), 2);
+    let unknown = run("await results.get('r1')".to_owned()).await;
+    assert!(text(&unknown).contains("no result \"r1\""), "{}", text(&unknown));
+}
+
+#[tokio::test]
+async fn images_and_audio_are_blocks_wherever_they_are_in_a_result() {
+    let (client, _) = client(Vec::new, ServerOptions::default()).await;
+    let code = "const image = { type: 'image', data: 'aGVsbG8=', mimeType: 'image/png' };
+        const sound = { type: 'audio', data: 'aGVsbG8=', mimeType: 'audio/wav' };
+        return { shots: [image], sound, odd: { type: 'image', data: '<svg>', mimeType: 'image/svg+xml' } }";
+    let result = call(&client, "mcp_execute_code", json!({ "code": code })).await;
+    let blocks = serde_json::to_value(&result.content[1..]).unwrap();
+    assert_eq!(
+        blocks,
+        json!([
+            { "type": "image", "data": "aGVsbG8=", "mimeType": "image/png" },
+            { "type": "audio", "data": "aGVsbG8=", "mimeType": "audio/wav" }
+        ])
+    );
+    let lines = json!({
+        "shots": ["(image, block 1 below: image/png, 6 bytes)"],
+        "sound": "(audio, block 2 below: audio/wav, 6 bytes)",
+        "odd": { "type": "image", "data": "<svg>", "mimeType": "image/svg+xml" }
+    });
+    assert_eq!(text(&result), lines.to_string());
+    assert_eq!(result.structured_content.unwrap()["result"], lines);
+    let code = "Array.from({ length: 20 }, () => ({ type: 'image', data: 'aGVsbG8=', mimeType: 'image/png' }))";
+    let result = call(&client, "mcp_execute_code", json!({ "code": code })).await;
+    assert_eq!(result.content.len(), 17, "the text and 16 images");
+    assert!(text(&result).contains("(image, not shown: image/png, 6 bytes; return fewer or smaller ones)"));
+}
+
+#[tokio::test]
+async fn a_long_result_leaves_room_for_the_log() {
+    let (client, _) = client(Vec::new, ServerOptions { max_text: 1_000, ..ServerOptions::default() }).await;
+    let code = "console.log('so far'); return 'x'.repeat(5_000)";
+    let result = call(&client, "mcp_execute_code", json!({ "code": code })).await;
+    assert!(text(&result).ends_with("\n\nLogs:\nso far"), "{}", text(&result));
+    let code = "for (let i = 0; i < 200; i++) console.log('a line of the log'); return 'y'.repeat(5_000)";
+    let result = call(&client, "mcp_execute_code", json!({ "code": code })).await;
+    let (text, structured) = (text(&result), result.structured_content.clone().unwrap());
+    assert!(text.contains("yyy") && text.contains("a line of the log") && text.chars().count() < 1_400, "{text}");
+    let (lines, dropped) = (structured["logs"].as_array().unwrap().len() as u64, structured["droppedLines"].as_u64());
+    assert!(lines > 5 && dropped == Some(100 - lines), "the log has 100 lines: {structured}");
+    assert!(text.ends_with(&format!("\n… {} more lines", 100 - lines)), "{text}");
+}
+
+#[tokio::test]
+async fn models_ask_for_more_time_up_to_the_maximum() {
+    let limits = Limits { timeout: Duration::ZERO, ..Limits::default() };
+    for (max_timeout, is_enough) in [(Duration::from_hours(1), true), (Duration::ZERO, false)] {
+        let options = ServerOptions { limits, max_timeout, ..ServerOptions::default() };
+        let (client, _) = client(Vec::new, options).await;
+        let run = async |arguments: Json| call(&client, "mcp_execute_code", arguments).await.is_error == Some(false);
+        assert!(!run(json!({ "code": "1" })).await, "without time");
+        assert_eq!(run(json!({ "code": "1", "timeoutMs": 600_000 })).await, is_enough);
+    }
+}
+
+/// The first program ends when the client has received this of itself, or of the second one.
+#[tokio::test(start_paused = true)]
+async fn clients_are_notified_while_programs_wait() {
+    for (max_programs, expected) in [(1, "waiting for other programs for "), (2, "running for ")] {
+        notified_while_programs_wait(max_programs, expected).await;
+    }
+}
+
+async fn notified_while_programs_wait(max_programs: usize, expected: &'static str) {
+    let listener = Arc::new(OnceLock::<Listener>::new());
+    let heard = Arc::clone(&listener);
+    let wait = Tool::new("wait", move |_, _| {
+        let heard = Arc::clone(&heard);
+        async move {
+            let is_notified = |listener: &Listener| {
+                let lines = listener.progress.lock().unwrap();
+                lines.iter().any(|line| line.starts_with(expected))
+            };
+            while !heard.get().is_some_and(is_notified) {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+            Ok(Json::Null)
+        }
+    });
+    let provider = Provider::builder("api").tool(wait).build().unwrap();
+    let limits = Limits { timeout: Duration::from_mins(1), ..Limits::default() };
+    let options = ServerOptions { limits, max_programs, ..ServerOptions::default() };
+    let (client, notified) = client(move || vec![provider.clone()], options).await;
+    assert!(listener.set(notified).is_ok());
+    let first = begin(&client, "mcp_execute_code", "await api.wait(); 1").await;
+    let second = begin(&client, "mcp_execute_code", "2").await;
+    for call in [first, second] {
+        assert!(matches!(call.await_response().await, Ok(ServerResult::CallToolResult(_))));
+    }
 }
 
 #[tokio::test]
@@ -76,6 +209,24 @@ async fn progress_reports_log_lines_and_calls() {
     let mut received = listener.progress.lock().unwrap().clone();
     received.sort_unstable(); // Handlers of notifications run concurrently.
     assert_eq!(received, ["after", "before", "calling api.echo"]);
+}
+
+#[tokio::test]
+async fn progress_of_servers_is_forwarded() {
+    let fake = Fake::new(vec![tool("import", "Imports", json!({ "type": "object" }))]);
+    let secrets = Secrets::new([("API_KEY".to_owned(), "hunter22".to_owned())]);
+    let upstream = fake.open("shop", UpstreamOptions { secrets, ..UpstreamOptions::default() }).await;
+    let limits = Limits { timeout: Duration::from_hours(1), ..Limits::default() };
+    let options = ServerOptions { limits, ..ServerOptions::default() };
+    let (client, listener) = client(move || vec![upstream.provider()], options).await;
+    let handle = begin(&client, "mcp_execute_code", "await shop.import_({}); return 'done'").await;
+    let is_progress = |line: &String| line.starts_with("shop.import_: ");
+    until(|| listener.progress.lock().unwrap().iter().filter(|line| is_progress(line)).count() >= 2).await;
+    fake.heard.notify_one();
+    handle.await_response().await.unwrap();
+    let lines = listener.progress.lock().unwrap();
+    let lines: Vec<_> = lines.iter().filter(|line| is_progress(line)).collect();
+    assert!(lines.iter().all(|line| line.ends_with(" of 100: reading ${API_KEY} orders")), "{lines:?}");
 }
 
 #[tokio::test]
@@ -163,36 +314,98 @@ async fn tools_are_described_in_full_and_the_list_is_live() {
     };
     let before = describe().await;
     assert_eq!(before["tools"][0]["description"].as_str().unwrap().len(), 499);
-    assert_eq!(before["unknown"], json!(["second.long"]));
+    assert_eq!(before["unknown"], json!([{ "name": "second.long", "didYouMean": "first.long" }]));
     live.lock().unwrap().push(provider("second"));
     assert_eq!(describe().await["tools"].as_array().unwrap().len(), 2);
 }
 
 #[tokio::test]
-async fn a_page_declares_a_type_once_and_shows_the_best_matches_in_full() {
+async fn searches_outline_tools_and_descriptions_declare_each_type_once() {
     let address = json!({ "type": "object", "properties": { "city": { "type": "string" } } });
     let input = json!({
         "type": "object", "properties": { "to": { "$ref": "#/$defs/Address" } }, "$defs": { "Address": address }
     });
-    let long: serde_json::Map<_, _> =
-        (0..190).map(|n| (format!("parameter{n}"), json!({ "type": "string" }))).collect();
-    let long = json!({ "type": "object", "properties": long });
-    let tool = |name: &str, input: &Json| Tool::new(name, async |input, _| Ok(input)).input_schema(input.clone());
-    let tools = [tool("send", &input), tool("return", &input), tool("long1", &long), tool("long2", &long)];
-    let provider = Provider::builder("post").tools(tools).build().unwrap();
+    let tool = |name: &str| Tool::new(name, async |input, _| Ok(input)).input_schema(input.clone());
+    let provider = Provider::builder("post").tools([tool("send"), tool("return")]).build().unwrap();
     let (client, _) = client(move || vec![provider.clone()], ServerOptions::default()).await;
-    let page = call(&client, "mcp_search_tools", json!({})).await.structured_content.unwrap();
-    let signatures: Vec<&str> =
-        page["tools"].as_array().unwrap().iter().map(|tool| tool["signature"].as_str().unwrap()).collect();
-    assert_eq!(
-        signatures[0],
-        "function send(input?: { to?: Address }): Promise<unknown>;\ntype Address = { city?: string };"
-    );
-    assert_eq!(signatures[1], "function return_(input?: { to?: Address }): Promise<unknown>;");
-    assert!(signatures[2].ends_with("Promise<unknown>;"), "one of these fits");
-    assert!(signatures[3].contains("[truncated:"), "two do not fit");
-    let one = call(&client, "mcp_search_tools", json!({ "describe": ["post.long2"] })).await;
-    assert!(text(&one).contains("parameter189"), "`describe` returns it in full");
+    let signatures = async |arguments: Json| {
+        let page = call(&client, "mcp_search_tools", arguments).await.structured_content.unwrap();
+        [0, 1].map(|at| page["tools"][at]["signature"].as_str().unwrap().to_owned())
+    };
+    let outlines =
+        ["send({ to?: { city?: string } }): Promise<unknown>", "return_({ to?: { city?: string } }): Promise<unknown>"];
+    assert_eq!(signatures(json!({})).await, outlines);
+    let whole = [
+        "function send(input?: { to?: Address }): Promise<unknown>;\ntype Address = { city?: string };",
+        "function return_(input?: { to?: Address }): Promise<unknown>;",
+    ];
+    assert_eq!(signatures(json!({ "describe": ["post.send", "post.return_"] })).await, whole);
+}
+
+/// A page costs a model about 1 000 tokens, whatever the tools are.
+#[tokio::test]
+async fn the_first_page_has_at_most_4000_characters() {
+    let members: serde_json::Map<_, _> =
+        (0..190).map(|n| (format!("parameter{n}"), json!({ "type": "string" }))).collect();
+    let input = json!({ "type": "object", "properties": members, "required": ["parameter7"] });
+    let tool = |n: usize| {
+        let tool = Tool::new(format!("{}{n}", "a_long_name_".repeat(9)), async |input, _| Ok(input));
+        tool.description("A long sentence, ".repeat(50)).input_schema(input.clone()).output_schema(input.clone())
+    };
+    let provider = Provider::builder("api").tools((0..9).map(tool)).build().unwrap();
+    let (client, _) = client(move || vec![provider.clone()], ServerOptions::default()).await;
+    let page = call(&client, "mcp_search_tools", json!({ "query": "long" })).await;
+    let text = text(&page);
+    assert!(text.starts_with("5 of 9 tools, best first:") && text.chars().count() <= 4_000, "{text}");
+    assert!(text.contains("parameter7: string; "), "what is required is shown: {text}");
+    assert!(page.structured_content.unwrap().to_string().chars().count() <= 4_000);
+}
+
+#[tokio::test]
+async fn tools_that_change_nothing_are_marked_and_can_be_searched_alone() {
+    let tool = |name: &str, effect| Tool::new(name, async |input, _| Ok(input)).effect(effect);
+    let tools = [
+        tool("remove_file", Effect::Destructive),
+        tool("read_file", Effect::ReadOnly),
+        tool("touch_file", Effect::Additive),
+    ];
+    let provider = Provider::builder("disk").tools(tools).build().unwrap();
+    let (client, _) = client(move || vec![provider.clone()], ServerOptions::default()).await;
+    let page = call(&client, "mcp_search_tools", json!({ "query": "file" })).await;
+    assert!(text(&page).contains("## disk.remove_file (destructive)\n"), "{}", text(&page));
+    assert!(text(&page).contains("## disk.read_file (read-only)\n") && text(&page).contains("## disk.touch_file\n"));
+    let page = call(&client, "mcp_search_tools", json!({ "query": "file", "readOnly": true })).await;
+    let page = page.structured_content.unwrap();
+    assert_eq!((&page["total"], &page["tools"][0]["name"]), (&json!(1), &json!("read_file")));
+}
+
+#[tokio::test]
+async fn code_finds_tools_and_calls_them_in_one_round_trip() {
+    let fake = Fake::standard();
+    let upstream = fake.open("api", UpstreamOptions::default()).await;
+    let (client, _) = client(move || vec![upstream.provider()], ServerOptions::default()).await;
+    let run =
+        async |code: &str| call(&client, "mcp_execute_code", json!({ "code": code })).await.structured_content.unwrap();
+    let code = "const { tools: [first] } = await tools.search('gives back');
+        const { signature } = await tools.describe(`${first.namespace}.${first.name}`);
+        return [signature.split('(')[0], await globalThis[first.namespace][first.name]({ n: 1 })]";
+    assert_eq!(run(code).await["result"], json!(["function echo", { "n": 1 }]));
+    let code = "(await tools.search({ query: 'fails', namespace: 'api', limit: 1 })).tools.map((tool) => tool.name)";
+    assert_eq!(run(code).await["result"], json!(["fail"]));
+    let error = run("await tools.describe('api.ecko')").await["error"]["message"].to_string();
+    assert!(error.contains("unknown tool") && error.contains("api.ecko"), "{error}");
+    assert_eq!(run("await tools.search({ words: 'echo' })").await["error"]["code"], "validation_error");
+}
+
+#[tokio::test]
+async fn a_server_whose_name_is_tools_keeps_it() {
+    let provider = Provider::builder("tools").tool(Tool::new("hammer", async |_, _| Ok(json!(7)))).build().unwrap();
+    let (client, _) = client(move || vec![provider.clone()], ServerOptions::default()).await;
+    let code = json!({ "code": "[await tools.hammer(), typeof tools.search]" });
+    let result = call(&client, "mcp_execute_code", code).await.structured_content.unwrap();
+    assert_eq!(result["result"], json!([7, "undefined"]));
+    let tools = client.list_all_tools().await.unwrap();
+    assert!(!tools.iter().any(|tool| tool.description.as_ref().unwrap().contains("tools.search")));
 }
 
 #[tokio::test]
@@ -217,5 +430,75 @@ async fn types_that_do_not_fit_are_replaced_by_parameters_or_names() {
         let text = client.list_all_tools().await.unwrap()[0].description.clone().unwrap();
         assert!(text.contains(shown) && text.contains("t39") && !text.contains(not_shown), "{max_types}: {text}");
         assert!(text.chars().count() <= max_types, "{max_types}");
+    }
+}
+
+#[tokio::test]
+async fn instructions_of_a_server_are_shown_with_its_namespace_and_leave_the_first_page_short() {
+    let instructions = format!("First \u{1b}[31msearch.\n```\n*/ \"{}", "then call. ".repeat(500));
+    let provider = |name: &str, description: &str| {
+        let text = "words \"of\" a description ".repeat(20);
+        let tool = |n: i32| Tool::new(format!("tool_{n}"), async |input, _| Ok(input)).description(text.clone());
+        Provider::builder(name).description(description).tools((0..9).map(tool)).build().unwrap()
+    };
+    let providers = [provider("shop", &instructions), provider("wiki", "Be brief.")];
+    let (client, _) = client(move || providers.to_vec(), ServerOptions::default()).await;
+    let search = async |arguments: Json| call(&client, "mcp_search_tools", arguments).await;
+
+    let page = search(json!({ "query": "tool" })).await;
+    assert!(page.structured_content.as_ref().unwrap().get("instructions").is_none(), "no namespace is named");
+    let page = search(json!({ "namespace": "shop" })).await;
+    let shown = text(&page);
+    assert!(shown.contains("The server of `shop` says:\n> First "), "{shown}");
+    assert!(!shown.contains('\u{1b}') && shown.chars().count() <= 4_000, "{shown}");
+    let content = page.structured_content.unwrap();
+    assert!(content.to_string().chars().count() <= 4_000, "{content}");
+    assert!(content["instructions"][0]["text"].as_str().unwrap().chars().count() <= 600);
+    let page = search(json!({ "namespace": "shop", "offset": 5 })).await;
+    assert!(!text(&page).contains("says:"), "once");
+
+    let page = search(json!({ "describe": ["shop.tool_1", "shop.tool_2", "wiki.tool_1"] })).await;
+    let said = &page.structured_content.as_ref().unwrap()["instructions"];
+    assert_eq!(said[1], json!({ "namespace": "wiki", "text": "Be brief." }));
+    assert!((1_000..=2_000).contains(&said[0]["text"].as_str().unwrap().chars().count()), "{said}");
+    assert_eq!(said.as_array().unwrap().len(), 2);
+    // Every line is quoted, so that it does not look like a part of the page.
+    let quoted = text(&page).split_once("The server of `shop` says:\n").unwrap().1;
+    let quoted = quoted.split_once("\n\nThe server of `wiki`").unwrap().0;
+    assert!(quoted.lines().count() > 1 && quoted.lines().all(|line| line.starts_with("> ")), "{quoted}");
+}
+
+/// A source whose only namespace is always starting. Counts how often it was waited for.
+#[derive(Clone, Default)]
+struct Starting(Arc<AtomicUsize>);
+
+impl ProviderSource for Starting {
+    fn providers(&self) -> Vec<Provider> {
+        Vec::new()
+    }
+
+    fn unavailable(&self) -> Vec<UnavailableNamespace> {
+        vec![UnavailableNamespace { name: "late".to_owned(), reason: "is starting".to_owned() }]
+    }
+
+    fn settled<'a>(&'a self, _: &'a [String]) -> BoxFuture<'a, ()> {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        Box::pin(std::future::ready(()))
+    }
+}
+
+#[tokio::test]
+async fn code_waits_for_servers_that_start_after_a_refresh() {
+    let source = Starting::default();
+    let options = ServerOptions { start_timeout: Duration::from_millis(200), ..ServerOptions::default() };
+    let server = CodeServer::new(Arc::new(InlineExecutor::new().unwrap()), source.clone(), options);
+    let client = client_of(server.clone()).await;
+    tokio::time::sleep(Duration::from_millis(250)).await;
+    let run = async || call(&client, "mcp_execute_code", json!({ "code": "late.hello()" })).await;
+    run().await;
+    assert_eq!(source.0.load(Ordering::SeqCst), 0, "the time to start is over");
+    while source.0.load(Ordering::SeqCst) == 0 {
+        server.refresh().await;
+        run().await;
     }
 }

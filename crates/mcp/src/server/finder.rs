@@ -1,0 +1,96 @@
+//! The namespace `tools`: search and descriptions for code, so that one program can find tools and call them.
+
+use std::sync::Arc;
+
+use execbox::{Effect, Provider, Tool, ToolError};
+use serde_json::{Value as Json, json};
+use tokio::sync::Semaphore;
+
+use super::catalogue::{Catalogue, FoundTool, Page, Query};
+
+/// The name of the namespace.
+pub(super) const NAMESPACE: &str = "tools";
+
+/// What a client can search.
+pub(super) struct Searched {
+    pub(super) tools: Arc<Catalogue>,
+    /// The snippets that are saved for it.
+    pub(super) snippets: Option<Arc<Catalogue>>,
+}
+
+impl Searched {
+    pub(super) fn query(&self, query: &Query) -> Page {
+        self.tools.query_with(self.snippets.as_deref(), query)
+    }
+}
+
+/// A provider that searches, with `turns` for each call; none if a provider has its name.
+pub(super) fn provider(searched: Searched, turns: &Arc<Semaphore>) -> Option<Provider> {
+    if searched.tools.providers().iter().any(|provider| provider.name() == NAMESPACE) {
+        return None;
+    }
+    let searched = &Arc::new(searched);
+    let (search, describe) = (tool("search", searched, turns, search), tool("describe", searched, turns, describe));
+    let search = search
+        .description("Searches all tools, best match first")
+        .input_schema(json!({ "anyOf": [{ "type": "string" }, {
+            "type": "object",
+            "properties": {
+                "query": { "type": "string" },
+                "namespace": { "type": "string" },
+                "readOnly": { "type": "boolean" },
+                "limit": { "type": "integer" },
+                "offset": { "type": "integer" }
+            },
+            "additionalProperties": false
+        }] }))
+        .effect(Effect::ReadOnly);
+    let describe = describe
+        .description("Returns a tool with its description and types in full")
+        .input_schema(json!({ "type": "string", "description": "namespace.tool" }))
+        .effect(Effect::ReadOnly);
+    Provider::builder(NAMESPACE).tool(search).tool(describe).build().ok()
+}
+
+/// A tool over `data`. It works beside the reactor, and few calls at a time: how long one takes is up to the schemas of servers or
+/// to the size of results, and how many there are is up to guests.
+pub(super) fn tool<T: Send + Sync + 'static>(
+    name: &str,
+    data: &Arc<T>,
+    turns: &Arc<Semaphore>,
+    answer: fn(&T, Json) -> Result<Json, ToolError>,
+) -> Tool {
+    let (data, turns) = (Arc::clone(data), Arc::clone(turns));
+    Tool::new(name, move |input, _| {
+        let (data, turns) = (Arc::clone(&data), Arc::clone(&turns));
+        async move {
+            let turn = turns.acquire_owned().await;
+            let answering = tokio::task::spawn_blocking(move || {
+                let _turn = turn;
+                answer(&data, input)
+            });
+            answering.await.map_err(|_| ToolError::new("internal error: the call has panicked"))?
+        }
+    })
+}
+
+fn search(searched: &Searched, input: Json) -> Result<Json, ToolError> {
+    let query = match input {
+        Json::String(text) => Query { text, ..Query::default() },
+        input => serde_json::from_value(input).map_err(|error| ToolError::invalid(error.to_string()))?,
+    };
+    to_json(&searched.query(&query))
+}
+
+fn describe(searched: &Searched, input: Json) -> Result<Json, ToolError> {
+    let Json::String(name) = input else { return Err(ToolError::invalid("expected a name: `namespace.tool`")) };
+    let mut page = searched.query(&Query { describe: vec![name], ..Query::default() });
+    if let Some(unknown) = page.unknown.pop() {
+        return Err(ToolError::invalid(unknown.to_string()));
+    }
+    page.tools.pop().as_ref().map_or(Ok(Json::Null), to_json::<FoundTool>)
+}
+
+fn to_json<T: serde::Serialize>(value: &T) -> Result<Json, ToolError> {
+    serde_json::to_value(value).map_err(|error| ToolError::new(error.to_string()))
+}

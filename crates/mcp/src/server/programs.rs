@@ -1,0 +1,238 @@
+//! Places for programs: how many run at once, and whose turn it is.
+//!
+//! A client that starts many programs must not keep others waiting. Whenever a place is free, it goes to the client that
+//! has the fewest programs running, and over HTTP the last places are only for clients that have none.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::oneshot;
+
+/// A client, as far as places are concerned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Client {
+    /// That of a connection or a session.
+    Connected(u64),
+    /// Those that state one name and version, as a hash.
+    Named(u64),
+}
+
+impl Client {
+    /// One that was not seen before.
+    pub(super) fn new() -> Self {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        Self::Connected(COUNT.fetch_add(1, Ordering::Relaxed))
+    }
+
+    pub(super) fn named(name: &str, version: &str) -> Self {
+        let mut hasher = DefaultHasher::new();
+        (name, version).hash(&mut hasher);
+        Self::Named(hasher.finish())
+    }
+}
+
+/// The places of a server. Cheap to clone; clones share the places.
+#[derive(Clone)]
+pub(super) struct Programs(Arc<Mutex<State>>);
+
+struct State {
+    free: usize,
+    /// How many of the places are only for clients without a running program, if there may be others.
+    reserve: usize,
+    /// The clients with running programs, and how many.
+    running: HashMap<Client, usize>,
+    /// Those that wait, in order, by client.
+    waiting: BTreeMap<Client, VecDeque<Waiting>>,
+    /// How many have waited so far.
+    waited: u64,
+}
+
+struct Waiting {
+    number: u64,
+    is_shared: bool,
+    place: oneshot::Sender<Place>,
+}
+
+/// A place for one program, until it is dropped.
+pub(super) struct Place {
+    /// `None` if it was given back.
+    programs: Option<Programs>,
+    client: Client,
+}
+
+/// Waits for a place; dropped before, it stops waiting.
+struct Turn {
+    programs: Programs,
+    client: Client,
+    number: u64,
+    placed: oneshot::Receiver<Place>,
+}
+
+impl Programs {
+    /// At least one place.
+    pub(super) fn new(places: usize) -> Self {
+        let free = places.max(1);
+        let (running, waiting) = (HashMap::new(), BTreeMap::new());
+        Self(Arc::new(Mutex::new(State { free, reserve: free / RESERVED_PART, running, waiting, waited: 0 })))
+    }
+
+    /// Waits for a place; `None` if the one who gives it has panicked. `is_shared` says whether other clients may need one, too.
+    pub(super) async fn place(&self, client: Client, is_shared: bool) -> Option<Place> {
+        let mut turn = self.queue(client, is_shared);
+        self.fill();
+        (&mut turn.placed).await.ok()
+    }
+
+    fn queue(&self, client: Client, is_shared: bool) -> Turn {
+        let (place, placed) = oneshot::channel();
+        let mut state = self.lock();
+        let number = state.waited;
+        state.waited += 1;
+        state.waiting.entry(client).or_default().push_back(Waiting { number, is_shared, place });
+        Turn { programs: self.clone(), client, number, placed }
+    }
+
+    /// Gives free places to those that wait.
+    fn fill(&self) {
+        loop {
+            let Some((client, waiting)) = self.lock().next() else { return };
+            if let Err(mut place) = waiting.place.send(Place { programs: Some(self.clone()), client }) {
+                place.programs = None; // It has just stopped waiting. Its place is given away here, as this must not recurse.
+                self.lock().release(client);
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Takes the next one that may start, and a place for it.
+    fn next(&mut self) -> Option<(Client, Waiting)> {
+        let running = |client: &Client| self.running.get(client).copied().unwrap_or_default();
+        let may_start = |client: &Client, first: &Waiting| {
+            let reserve = if first.is_shared && running(client) > 0 { self.reserve } else { 0 };
+            self.free > reserve
+        };
+        let first = |waiting: &VecDeque<Waiting>| waiting.front().map(|first| first.number);
+        let candidates = self.waiting.iter().filter(|(client, waiting)| may_start(client, &waiting[0]));
+        let (&client, _) = candidates.min_by_key(|(client, waiting)| (running(client), first(waiting)))?;
+        let waiting = self.waiting.get_mut(&client)?;
+        let next = waiting.pop_front()?;
+        if waiting.is_empty() {
+            self.waiting.remove(&client);
+        }
+        self.free -= 1;
+        *self.running.entry(client).or_default() += 1;
+        Some((client, next))
+    }
+
+    /// Removes one that does not wait any more, if it is still there.
+    fn forget(&mut self, client: Client, number: u64) {
+        let Some(waiting) = self.waiting.get_mut(&client) else { return };
+        if let Ok(at) = waiting.binary_search_by_key(&number, |waiting| waiting.number) {
+            waiting.remove(at);
+        }
+        if waiting.is_empty() {
+            self.waiting.remove(&client);
+        }
+    }
+
+    fn release(&mut self, client: Client) {
+        self.free += 1;
+        if let Some(running) = self.running.get_mut(&client) {
+            *running -= 1;
+            if *running == 0 {
+                self.running.remove(&client);
+            }
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Some(programs) = self.programs.take() {
+            programs.lock().release(self.client);
+            programs.fill();
+        }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.programs.lock().forget(self.client, self.number);
+    }
+}
+
+/// Which part of the places is only for clients without a running program.
+const RESERVED_PART: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+    use futures_util::future::BoxFuture;
+
+    use super::*;
+
+    /// A future that has begun to wait.
+    fn waiting(programs: &Programs, client: Client, is_shared: bool) -> BoxFuture<'static, Option<Place>> {
+        let programs = programs.clone();
+        let mut place = async move { programs.place(client, is_shared).await }.boxed();
+        assert!(place.as_mut().now_or_never().is_none(), "there is no place");
+        place
+    }
+
+    fn placed(programs: &Programs, client: Client, is_shared: bool) -> Option<Place> {
+        programs.place(client, is_shared).now_or_never().flatten()
+    }
+
+    #[test]
+    fn the_client_with_the_fewest_programs_is_next() {
+        let (programs, [greedy, modest]) = (Programs::new(3), [Client::new(), Client::new()]);
+        let mut running: Vec<_> = (0..3).map(|_| placed(&programs, greedy, false).unwrap()).collect();
+        let mut more = waiting(&programs, greedy, false);
+        let mut others = [waiting(&programs, modest, false), waiting(&programs, modest, false)];
+        drop(running.pop());
+        let first = others[0].as_mut().now_or_never().expect("it has no program, the other one two");
+        assert!(others[1].as_mut().now_or_never().is_none());
+        drop(running.pop());
+        let turn = more.as_mut().now_or_never().expect("each has one program; the first in the queue is next");
+        drop((first, turn));
+        assert!(others[1].as_mut().now_or_never().is_some());
+    }
+
+    #[test]
+    fn the_last_places_are_for_clients_without_a_program() {
+        let (programs, [greedy, modest]) = (Programs::new(8), [Client::new(), Client::new()]);
+        let all: Vec<_> = (0..7).map(|_| placed(&programs, greedy, true).unwrap()).collect();
+        let mut more = waiting(&programs, greedy, true);
+        let other = placed(&programs, modest, true).unwrap();
+        drop(other);
+        assert!(more.as_mut().now_or_never().is_none());
+        let only = Programs::new(8);
+        let all_places: Vec<_> = (0..8).map_while(|_| placed(&only, greedy, false)).collect();
+        assert_eq!(all_places.len(), 8, "there is no other client");
+        drop(all);
+        assert!(more.now_or_never().is_some());
+    }
+
+    #[test]
+    fn what_stops_waiting_leaves_nothing_behind() {
+        let (programs, client) = (Programs::new(1), Client::new());
+        let running = placed(&programs, client, false).unwrap();
+        let mut turns: Vec<_> = (0..1_000).map(|_| waiting(&programs, client, false)).collect();
+        let last = turns.pop().unwrap();
+        let granted = turns.pop().unwrap();
+        drop(turns);
+        assert_eq!(programs.lock().waiting[&client].len(), 2);
+        drop(running);
+        drop(granted); // It has a place that it never took.
+        drop(last.now_or_never().unwrap());
+        let state = programs.lock();
+        assert!(state.free == 1 && state.running.is_empty() && state.waiting.is_empty());
+    }
+}

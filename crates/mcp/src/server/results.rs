@@ -1,0 +1,276 @@
+//! Results that are too large for a model: it reads an outline, and later programs read the whole by its handle.
+//!
+//! `await results.get("r4f1c09a2b3d7")` returns it, `await results.get({ handle, path: "items.3", offset: 100, limit: 50 })` a
+//! part. Handles cannot be guessed: clients share the store, and each reads only what it was given.
+
+use std::collections::VecDeque;
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use execbox::{Effect, Provider, ToolError};
+use execbox_core::memory;
+use execbox_core::text::cut;
+use serde::Deserialize;
+use serde_json::{Map, Value as Json, json};
+use tokio::sync::Semaphore;
+
+use super::finder;
+
+/// The name of the namespace.
+pub(super) const NAMESPACE: &str = "results";
+
+/// The results that are kept: the newest ones, within [`MAX_BYTES`].
+#[derive(Default)]
+pub(super) struct Results(Mutex<Kept>);
+
+#[derive(Default)]
+struct Kept {
+    /// The oldest first.
+    results: VecDeque<KeptResult>,
+    bytes: usize,
+    keys: RandomState,
+    count: u64,
+}
+
+struct KeptResult {
+    handle: String,
+    value: Arc<Json>,
+    bytes: usize,
+}
+
+impl Results {
+    /// Keeps a result, and returns its handle; `None` if it is too large to keep.
+    pub(super) fn keep(&self, value: Json) -> Option<String> {
+        let bytes = memory::of_json(&value);
+        if bytes > MAX_BYTES {
+            return None;
+        }
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        while kept.bytes + bytes > MAX_BYTES
+            && let Some(oldest) = kept.results.pop_front()
+        {
+            kept.bytes -= oldest.bytes;
+        }
+        kept.count += 1;
+        let handle = format!("r{:012x}", kept.keys.hash_one(kept.count) >> 16);
+        kept.bytes += bytes;
+        kept.results.push_back(KeptResult { handle: handle.clone(), value: Arc::new(value), bytes });
+        Some(handle)
+    }
+
+    fn get(&self, handle: &str) -> Option<Arc<Json>> {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = kept.results.iter().find(|result| result.handle == handle)?;
+        Some(Arc::clone(&found.value))
+    }
+
+    /// A provider that reads the results, with `turns` for each call; none if one of `providers` has its name.
+    pub(super) fn provider(self: &Arc<Self>, providers: &[Provider], turns: &Arc<Semaphore>) -> Option<Provider> {
+        if providers.iter().any(|provider| provider.name() == NAMESPACE) {
+            return None;
+        }
+        let get = finder::tool("get", self, turns, part)
+            .description("Returns a result of an earlier program that was too large to show, or a part of it")
+            .input_schema(json!({ "anyOf": [{ "type": "string" }, {
+                "type": "object",
+                "properties": {
+                    "handle": { "type": "string" },
+                    "path": { "type": "string", "description": "Names and indices: items.3.name" },
+                    "offset": { "type": "integer", "minimum": 0 },
+                    "limit": { "type": "integer", "minimum": 0 }
+                },
+                "required": ["handle"],
+                "additionalProperties": false
+            }] }))
+            .effect(Effect::ReadOnly);
+        Provider::builder(NAMESPACE).tool(get).build().ok()
+    }
+}
+
+#[derive(Deserialize)]
+struct Request {
+    handle: String,
+    path: Option<String>,
+    #[serde(default)]
+    offset: usize,
+    limit: Option<usize>,
+}
+
+/// What a request selects: of a list, items from `offset`; of a text, characters.
+fn part(results: &Results, input: Json) -> Result<Json, ToolError> {
+    let request = match input {
+        Json::String(handle) => Request { handle, path: None, offset: 0, limit: None },
+        input => serde_json::from_value(input).map_err(|error| ToolError::invalid(error.to_string()))?,
+    };
+    let unknown =
+        || ToolError::invalid(format!("no result {:?}: it is unknown, or not kept any more", cut(&request.handle, 40)));
+    let whole = results.get(&request.handle).ok_or_else(unknown)?;
+    let mut value = &*whole;
+    for key in request.path.iter().flat_map(|path| path.split('.')) {
+        let member = match value {
+            Json::Array(items) => key.parse::<usize>().ok().and_then(|at| items.get(at)),
+            Json::Object(members) => members.get(key),
+            _ => None,
+        };
+        value = member.ok_or_else(|| ToolError::invalid(format!("no {:?} in path", cut(key, 40))))?;
+    }
+    let limit = request.limit.unwrap_or(usize::MAX);
+    Ok(match value {
+        Json::Array(items) => items.iter().skip(request.offset).take(limit).cloned().collect(),
+        Json::String(text) => Json::String(text.chars().skip(request.offset).take(limit).collect()),
+        value => value.clone(),
+    })
+}
+
+/// `value` with the first items of long lists, the first members of large objects and the beginnings of long texts, and what is
+/// missing: of at most `max` characters as JSON, if that is possible.
+pub(super) fn outline(value: &Json, max: usize) -> String {
+    let mut text = String::new();
+    for level in &LEVELS {
+        text = Outline { level, nodes: MAX_NODES }.of(value, level.depth).to_string();
+        if text.chars().count() <= max {
+            break;
+        }
+    }
+    text
+}
+
+/// How much an outline shows.
+struct Level {
+    items: usize,
+    members: usize,
+    characters: usize,
+    depth: usize,
+}
+
+const LEVELS: [Level; 6] = [
+    Level { items: 30, members: 60, characters: 400, depth: 8 },
+    Level { items: 10, members: 60, characters: 200, depth: 6 },
+    Level { items: 5, members: 40, characters: 100, depth: 5 },
+    Level { items: 3, members: 20, characters: 60, depth: 4 },
+    Level { items: 1, members: 10, characters: 30, depth: 3 },
+    Level { items: 1, members: 5, characters: 20, depth: 2 },
+];
+
+/// The maximum number of values in an outline.
+const MAX_NODES: usize = 5_000;
+
+struct Outline<'a> {
+    level: &'a Level,
+    /// How many more values can be shown.
+    nodes: usize,
+}
+
+impl Outline<'_> {
+    /// Recurses `depth` levels at most.
+    fn of(&mut self, value: &Json, depth: usize) -> Json {
+        self.nodes = self.nodes.saturating_sub(1);
+        match value {
+            Json::String(text) => Json::String(self.text(text)),
+            Json::Array(items) if !items.is_empty() && (depth == 0 || self.nodes == 0) => {
+                Json::String(format!("… {} items", items.len()))
+            }
+            Json::Object(members) if !members.is_empty() && (depth == 0 || self.nodes == 0) => {
+                Json::String(format!("… {} members", members.len()))
+            }
+            Json::Array(items) => {
+                let mut shown = Vec::new();
+                for item in items.iter().take(self.level.items) {
+                    if self.nodes == 0 {
+                        break;
+                    }
+                    shown.push(self.of(item, depth - 1));
+                }
+                let rest = items.len() - shown.len();
+                shown.extend((rest > 0).then(|| Json::String(format!("… {rest} more items"))));
+                Json::Array(shown)
+            }
+            Json::Object(members) => {
+                let mut shown = Map::new();
+                for (name, member) in members.iter().take(self.level.members) {
+                    if self.nodes == 0 {
+                        break;
+                    }
+                    shown.insert(self.text(name), self.of(member, depth - 1));
+                }
+                let rest = members.len().saturating_sub(shown.len());
+                if rest > 0 {
+                    shown.insert("…".to_owned(), Json::String(format!("{rest} more members")));
+                }
+                Json::Object(shown)
+            }
+            value => value.clone(),
+        }
+    }
+
+    fn text(&self, text: &str) -> String {
+        match text.char_indices().nth(self.level.characters) {
+            Some((at, _)) => format!("{}… {} more characters", &text[..at], text[at..].chars().count()),
+            None => text.to_owned(),
+        }
+    }
+}
+
+/// How much memory the results take together, in bytes.
+const MAX_BYTES: usize = 64 << 20;
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_outline_shows_what_fits_and_counts_the_rest() {
+        let rows: Vec<Json> = (0..1_000).map(|id| json!({ "id": id, "text": "x".repeat(500) })).collect();
+        let value = json!({ "rows": rows, "total": 1_000, "deep": { "a": { "b": { "c": { "d": [1, 2, 3] } } } } });
+        let shown = outline(&value, 1_000);
+        assert!(shown.chars().count() <= 1_000, "{shown}");
+        for part in [
+            "\"total\":1000",
+            "… 995 more items",
+            "{\"id\":0,\"text\":\"xxx",
+            "more characters\"",
+            "\"d\":\"… 3 items\"",
+        ] {
+            assert!(shown.contains(part), "{part}: {shown}");
+        }
+        assert_eq!(outline(&json!([1, "a", null, [], {}]), 1_000), "[1,\"a\",null,[],{}]");
+    }
+
+    /// Without a bound on values, lists in lists would show 30 to the power of 8 of them.
+    #[test]
+    fn outlines_of_wide_and_deep_values_are_bounded() {
+        let mut wide = json!(1);
+        for _ in 0..3 {
+            wide = Json::Array(vec![wide; 60]);
+        }
+        let mut deep = json!(1);
+        for _ in 0..100 {
+            deep = json!({ "a": [deep] });
+        }
+        for value in [wide, deep, Json::Array(vec![Json::Object(Map::new()); 100_000])] {
+            assert!(outline(&value, 2_000).chars().count() <= 2_000);
+        }
+    }
+
+    #[test]
+    fn the_newest_results_are_kept_and_parts_can_be_read() {
+        let results = Results::default();
+        let get = |input: Json| part(&results, input).map_err(|error| error.to_string());
+        let first = results.keep(json!({ "items": [{ "name": "a" }, { "name": "b" }, 3] })).unwrap();
+        assert_eq!(get(json!(first)).unwrap()["items"][2], 3);
+        let of = |path: &str, offset: usize, limit: usize| {
+            get(json!({ "handle": first, "path": path, "offset": offset, "limit": limit }))
+        };
+        assert_eq!(of("items.1.name", 0, 9), Ok(json!("b")));
+        assert_eq!(of("items", 1, 1), Ok(json!([{ "name": "b" }])));
+        assert!(of("items.7", 0, 1).unwrap_err().contains("no \"7\" in path"));
+        assert!(results.keep(Json::String("x".repeat(MAX_BYTES))).is_none());
+        for _ in 0..3 {
+            results.keep(Json::String("x".repeat(MAX_BYTES / 3))).unwrap();
+        }
+        assert!(get(json!(first)).unwrap_err().contains("not kept any more"));
+        assert!(results.0.lock().unwrap().bytes <= MAX_BYTES);
+    }
+}

@@ -1,0 +1,222 @@
+//! What programs keep for later ones: values in the namespace `store`, and code in `snippets`.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `mod.rs` | [`StateStore`], which keeps JSON texts by key, and its errors |
+//! | `memory.rs` | the state of one session, in memory |
+//! | `values.rs` | the namespace `store` |
+//! | `snippets.rs` | the namespace `snippets`, and the catalogue of what is saved |
+//! | `splice.rs` | a program with the snippets that it names, and positions in them |
+//!
+//! By default each session has a state of its own, which ends with it: no client reads what another one keeps.
+//! [`StateOptions::shared`] replaces that by one state for all clients.
+
+mod memory;
+mod snippets;
+mod splice;
+mod values;
+
+use std::fmt;
+use std::sync::Arc;
+
+use execbox::{Provider, ToolError};
+use execbox_core::budget::Budget;
+use execbox_core::language::Language;
+use tokio::sync::Semaphore;
+
+pub(super) use memory::MAX_TOTAL_BYTES;
+pub(super) use snippets::{NAMESPACE as SNIPPETS, Snippets};
+pub(super) use splice::{Spliced, splice};
+
+/// Where programs keep values and code for later programs, and what reads the code.
+#[derive(Clone, Default)]
+pub struct StateOptions {
+    /// One state for all clients, such as a file. Default: a state in memory for each session, which ends with the session.
+    /// Clients without sessions over HTTP have none.
+    pub shared: Option<Arc<dyn StateStore>>,
+    /// Checks and compiles snippets. Default: none; then there is no namespace `snippets`.
+    pub language: Option<Arc<dyn Language>>,
+}
+
+impl fmt::Debug for StateOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { shared, language } = self;
+        let mut options = f.debug_struct("StateOptions");
+        options.field("shared", &shared.is_some()).field("language", &language.is_some()).finish()
+    }
+}
+
+/// Keeps JSON texts by key. Methods may block; they are called on threads for blocking work, few at a time.
+pub trait StateStore: Send + Sync {
+    /// The text of a key, if there is one.
+    fn get(&self, area: StateArea, key: &str) -> Result<Option<String>, StateError>;
+
+    /// Keeps a text, in place of an earlier one. It is kept when this returns.
+    ///
+    /// # Errors
+    /// [`StateError::Full`] if it does not fit; an earlier text is kept then.
+    fn set(&self, area: StateArea, key: &str, text: String) -> Result<(), StateError>;
+
+    /// Removes a key. Returns whether there was one.
+    fn delete(&self, area: StateArea, key: &str) -> Result<bool, StateError>;
+
+    /// The entries whose keys begin with `prefix`, sorted by key in the order of their bytes.
+    fn list(&self, area: StateArea, prefix: &str) -> Result<Vec<StateEntry>, StateError>;
+}
+
+/// A part of the state, with keys of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum StateArea {
+    /// The namespace `store`. Keys have 1 to [`MAX_KEY_BYTES`] bytes.
+    Values,
+    /// The namespace `snippets`. Keys are names of snippets, texts are those of [`Snippet`].
+    Snippets,
+}
+
+/// An entry of a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StateEntry {
+    /// The key.
+    pub key: String,
+    /// The length of the text, in bytes.
+    pub bytes: u64,
+    /// Another number after every change of the text, such as the time of it.
+    pub revision: u64,
+}
+
+/// Why a [`StateStore`] does not do what it is asked for.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StateError {
+    /// It does not fit.
+    #[error("{} of {limit} bytes are used, and {needed} more are needed: delete what is not needed any more", limit.saturating_sub(*left))]
+    Full {
+        /// The most that may be kept, in bytes.
+        limit: u64,
+        /// How much of it is left.
+        left: u64,
+        /// How much more is needed.
+        needed: u64,
+    },
+    /// The states of all sessions together are full.
+    #[error("the gateway keeps {limit} bytes for all its clients together, and has no room left: try again later")]
+    AllFull {
+        /// The most that may be kept for all sessions, in bytes.
+        limit: u64,
+    },
+    /// The client has no session that could keep it.
+    #[error(
+        "this client has no session, so that nothing is kept for it: start the gateway with a shared state \
+         (`execbox mcp --state FILE`)"
+    )]
+    NoSession,
+    /// The state cannot be read or written.
+    #[error("the state is not available: {0}")]
+    Unavailable(String),
+}
+
+/// A saved snippet.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Snippet {
+    /// What it does, for models and people.
+    #[serde(default)]
+    pub description: String,
+    /// The body of an async function with the parameter `input`, or one function, in JavaScript or TypeScript.
+    pub code: String,
+}
+
+/// The longest key of [`StateArea::Values`], in bytes.
+pub const MAX_KEY_BYTES: usize = 200;
+
+/// The longest text of an entry, in bytes: it fits into one message to every executor.
+pub const MAX_ENTRY_BYTES: usize = 8 << 20;
+
+/// The most that the values of a state take, in bytes: each counts its key, its text and 256 bytes.
+pub const MAX_STATE_BYTES: usize = 16 << 20;
+
+/// What an entry counts in addition to its key and its text, in bytes.
+const ENTRY_BYTES: usize = 256;
+
+/// The state of one client, or of all.
+pub(super) struct State {
+    /// `None` without a language.
+    snippets: Option<Snippets>,
+    /// The namespace `store`.
+    values: Option<Provider>,
+}
+
+impl State {
+    pub(super) fn new(store: &Arc<dyn StateStore>, options: &StateOptions, turns: &Arc<Semaphore>) -> Self {
+        let snippets = options.language.as_ref().map(|language| Snippets::new(store, language, turns));
+        Self { values: values::provider(store, turns), snippets }
+    }
+
+    /// A state in memory, as a part of `all`.
+    pub(super) fn in_memory(all: &Budget, options: &StateOptions, turns: &Arc<Semaphore>) -> Self {
+        let store: Arc<dyn StateStore> = Arc::new(memory::MemoryState::new(all));
+        Self::new(&store, options, turns)
+    }
+
+    /// The state of a client that has none: every call fails with the reason.
+    pub(super) fn none(options: &StateOptions, turns: &Arc<Semaphore>) -> Self {
+        let store: Arc<dyn StateStore> = Arc::new(NoState);
+        Self::new(&store, options, turns)
+    }
+
+    /// The namespace `store`, unless one of `providers` has its name.
+    pub(super) fn values(&self, providers: &[Provider]) -> Option<Provider> {
+        self.values.clone().filter(|values| !has(providers, values.name()))
+    }
+
+    /// The snippets, unless one of `providers` has the name of their namespace.
+    pub(super) fn snippets(&self, providers: &[Provider]) -> Option<&Snippets> {
+        self.snippets.as_ref().filter(|_| !has(providers, snippets::NAMESPACE))
+    }
+}
+
+/// Which of the namespaces `store` and `snippets` no provider has.
+pub(super) fn offered(providers: &[Provider], options: &StateOptions) -> (bool, bool) {
+    let snippets = options.language.is_some() && !has(providers, snippets::NAMESPACE);
+    (!has(providers, values::NAMESPACE), snippets)
+}
+
+fn has(providers: &[Provider], name: &str) -> bool {
+    providers.iter().any(|provider| provider.name() == name)
+}
+
+/// That of clients without a session.
+struct NoState;
+
+impl StateStore for NoState {
+    fn get(&self, _: StateArea, _: &str) -> Result<Option<String>, StateError> {
+        Err(StateError::NoSession)
+    }
+
+    fn set(&self, _: StateArea, _: &str, _: String) -> Result<(), StateError> {
+        Err(StateError::NoSession)
+    }
+
+    fn delete(&self, _: StateArea, _: &str) -> Result<bool, StateError> {
+        Err(StateError::NoSession)
+    }
+
+    fn list(&self, _: StateArea, _: &str) -> Result<Vec<StateEntry>, StateError> {
+        Err(StateError::NoSession)
+    }
+}
+
+/// A page of `all`, and the offset of the next one if there is one.
+fn page<T>(all: Vec<T>, offset: usize, limit: Option<usize>) -> (Vec<T>, Option<usize>) {
+    let limit = limit.unwrap_or(DEFAULT_PAGE).clamp(1, MAX_PAGE);
+    let next = offset.saturating_add(limit);
+    let next = (next < all.len()).then_some(next);
+    (all.into_iter().skip(offset).take(limit).collect(), next)
+}
+
+fn read<T: serde::de::DeserializeOwned>(input: serde_json::Value) -> Result<T, ToolError> {
+    serde_json::from_value(input).map_err(|error| ToolError::invalid(error.to_string()))
+}
+
+/// Entries on a page, by default and at most.
+const DEFAULT_PAGE: usize = 100;
+const MAX_PAGE: usize = 1_000;

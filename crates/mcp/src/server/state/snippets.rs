@@ -1,0 +1,329 @@
+//! The namespace `snippets`: code that later programs call by its name.
+//!
+//! `await snippets.save({ name, code, description })` checks and keeps it, `await snippets.NAME(input)` calls it; there are
+//! `list`, `get` and `delete`, too. A program that names a snippet is run together with it: see [`splice`](super::splice).
+//! Searches find snippets as tools of this namespace. Their descriptions are shown as those of servers are.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use execbox::{Effect, Limits, Provider, Tool, ToolError};
+use execbox_core::language::{Code, CompileError, Language, Reading};
+use execbox_core::names::SafeNames;
+use execbox_core::text::cut;
+use serde::Deserialize;
+use serde_json::{Value as Json, json};
+use tokio::sync::Semaphore;
+
+use super::super::catalogue::Catalogue;
+use super::super::finder;
+use super::{Snippet, StateArea, StateEntry, StateError, StateStore, page, read};
+
+/// The name of the namespace.
+pub(in super::super) const NAMESPACE: &str = "snippets";
+
+/// The tools of the namespace, whose names no snippet can have.
+const TOOLS: [&str; 4] = ["save", "list", "get", "delete"];
+
+/// The snippets of a state.
+pub(in super::super) struct Snippets {
+    saved: Arc<Saved>,
+    turns: Arc<Semaphore>,
+    /// What was made of the snippets when they were listed last.
+    library: Mutex<Arc<Library>>,
+}
+
+/// What the tools of the namespace use.
+struct Saved {
+    store: Arc<dyn StateStore>,
+    language: Arc<dyn Language>,
+    /// Held while a snippet is checked against the others and kept.
+    saving: Mutex<()>,
+}
+
+/// The snippets that can be called, without their code.
+#[derive(Default)]
+pub(in super::super) struct Library {
+    /// What it was made of.
+    listed: Vec<StateEntry>,
+    /// Those that can be read, by name, with their descriptions.
+    snippets: BTreeMap<String, (StateEntry, Arc<str>)>,
+    /// For searches; `None` without snippets.
+    catalogue: Option<Arc<Catalogue>>,
+    /// For programs.
+    provider: Option<Provider>,
+}
+
+impl Library {
+    pub(in super::super) fn catalogue(&self) -> Option<&Arc<Catalogue>> {
+        self.catalogue.as_ref()
+    }
+
+    pub(in super::super) fn provider(&self) -> Option<Provider> {
+        self.provider.clone()
+    }
+
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.snippets.contains_key(name)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.snippets.is_empty()
+    }
+}
+
+impl Snippets {
+    pub(super) fn new(store: &Arc<dyn StateStore>, language: &Arc<dyn Language>, turns: &Arc<Semaphore>) -> Self {
+        let (store, language) = (Arc::clone(store), Arc::clone(language));
+        let saved = Arc::new(Saved { store, language, saving: Mutex::default() });
+        Self { saved, turns: Arc::clone(turns), library: Mutex::default() }
+    }
+
+    /// What is saved now. Reads what has changed since the last time, also by others; may block.
+    pub(in super::super) fn library(&self) -> Arc<Library> {
+        let listed = self.saved.store.list(StateArea::Snippets, "");
+        let mut library = self.library.lock().unwrap_or_else(PoisonError::into_inner);
+        // Calls of the namespace report why the state is not available.
+        let entries = listed.map_or_else(|_| library.listed.clone(), usable);
+        if library.listed != entries || library.provider.is_none() {
+            *library = Arc::new(self.build(entries, &library));
+        }
+        Arc::clone(&library)
+    }
+
+    fn build(&self, entries: Vec<StateEntry>, before: &Library) -> Library {
+        let describe = |entry: StateEntry| {
+            let known = before.snippets.get(&entry.key).filter(|(known, _)| *known == entry);
+            let description = match known {
+                Some((_, description)) => Arc::clone(description),
+                None => self.saved.read(&entry.key).ok()??.description.into(),
+            };
+            Some((entry.key.clone(), (entry, description)))
+        };
+        let snippets: BTreeMap<_, _> = entries.iter().cloned().filter_map(describe).collect();
+        let named = || snippets.iter().map(|(name, (_, description))| by_name(name, description));
+        let found = Provider::builder(NAMESPACE).tools(named()).build().ok().filter(|_| !snippets.is_empty());
+        let provider = Provider::builder(NAMESPACE).tools(self.tools()).tools(named()).build().ok();
+        let catalogue = found.map(|found| Arc::new(Catalogue::new(vec![found])));
+        Library { listed: entries, snippets, catalogue, provider }
+    }
+
+    fn tools(&self) -> [Tool; 4] {
+        let by_name = || json!({ "type": "string", "description": "The name of a snippet" });
+        let save = finder::tool("save", &self.saved, &self.turns, Saved::save)
+            .description("Saves code, which later programs call: await snippets.NAME(input)")
+            .input_schema(json!({
+                "type": "object",
+                "properties": {
+                    "name": { "type": "string" },
+                    "code": { "type": "string", "description": "The body of an async function of `input`, or one function" },
+                    "description": { "type": "string", "description": "What it does and what its input is; searches find it" },
+                    "replace": { "type": "boolean", "description": "Replace the snippet of this name" }
+                },
+                "required": ["name", "code"],
+                "additionalProperties": false
+            }));
+        let list = finder::tool("list", &self.saved, &self.turns, Saved::list)
+            .description("Returns the names and descriptions of the saved snippets")
+            .input_schema(json!({ "anyOf": [{ "type": "null" }, {
+                "type": "object",
+                "properties": {
+                    "limit": { "type": "integer", "minimum": 1 },
+                    "offset": { "type": "integer", "minimum": 0 }
+                },
+                "additionalProperties": false
+            }] }))
+            .effect(Effect::ReadOnly);
+        let get = finder::tool("get", &self.saved, &self.turns, Saved::get)
+            .description("Returns a snippet with its code, or null")
+            .input_schema(by_name())
+            .effect(Effect::ReadOnly);
+        let delete = finder::tool("delete", &self.saved, &self.turns, Saved::delete)
+            .description("Deletes a snippet; returns whether there was one")
+            .input_schema(by_name())
+            .effect(Effect::Destructive)
+            .keep_reserved_name();
+        [save, list, get, delete]
+    }
+
+    /// The snippet of this name. May block.
+    pub(super) fn read(&self, name: &str) -> Result<Option<Snippet>, StateError> {
+        self.saved.read(name)
+    }
+
+    /// Compiles a snippet.
+    pub(super) fn compile(&self, code: &str, until: Instant) -> Result<Code, String> {
+        self.saved.compile(code, until)
+    }
+
+    /// Compiles a program.
+    pub(super) fn compile_program(&self, code: &str, limits: &Limits, until: Instant) -> Result<Code, CompileError> {
+        let should_stop = || Instant::now() >= until;
+        self.saved.language.script(code, &Reading::new(limits, &should_stop))
+    }
+}
+
+impl Saved {
+    fn save(this: &Self, input: Json) -> Result<Json, ToolError> {
+        let Request { name, code, description, replace } = read(input)?;
+        check_name(&name)?;
+        if code.len() > MAX_CODE_BYTES {
+            let message = format!("the code has {} bytes; a snippet has at most {MAX_CODE_BYTES}", code.len());
+            return Err(ToolError::invalid(message));
+        }
+        let compiled = this.compile(&code, Instant::now() + MAX_COMPILE_TIME);
+        compiled.map_err(|error| ToolError::invalid(format!("the code of {name:?} is invalid: {error}")))?;
+        let description = cut(&description.unwrap_or_default(), MAX_DESCRIPTION);
+        let text = json!({ "description": description, "code": code }).to_string();
+        let _saving = this.saving.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut others = this.store.list(StateArea::Snippets, "")?;
+        if !replace && others.iter().any(|other| other.key == name) {
+            let message = format!("there is a snippet {name:?} already; pass `replace: true` to replace it");
+            return Err(ToolError::invalid(message));
+        }
+        others.retain(|other| other.key != name);
+        let used = others.iter().fold(0_u64, |sum, other| sum.saturating_add(other.bytes));
+        let bytes = used.saturating_add(text.len() as u64);
+        if others.len() >= MAX_SNIPPETS || bytes > MAX_ALL_BYTES as u64 {
+            return Err(ToolError::new(format!(
+                "the snippets are full: {} of {MAX_SNIPPETS} are saved, with {used} of {MAX_ALL_BYTES} bytes; delete what is not \
+                 needed (`snippets.delete(name)`)",
+                others.len()
+            )));
+        }
+        this.store.set(StateArea::Snippets, &name, text)?;
+        Ok(Json::Null)
+    }
+
+    fn list(this: &Self, input: Json) -> Result<Json, ToolError> {
+        let Paging { limit, offset } = if input.is_null() { Paging::default() } else { read(input)? };
+        let all = usable(this.store.list(StateArea::Snippets, "")?);
+        let total = all.len();
+        let (entries, next) = page(all, offset, limit);
+        let mut snippets = Vec::new();
+        for StateEntry { key, .. } in entries {
+            let description = match this.read(&key) {
+                Ok(Some(snippet)) => snippet.description,
+                Ok(None) => continue, // It was deleted in between.
+                Err(error) => format!("({error})"),
+            };
+            snippets.push(json!({ "name": key, "description": description }));
+        }
+        let mut result = json!({ "total": total, "snippets": snippets });
+        if let Some(next) = next {
+            result["nextOffset"] = next.into();
+        }
+        Ok(result)
+    }
+
+    fn get(this: &Self, input: Json) -> Result<Json, ToolError> {
+        let name: String = read(input)?;
+        if check_name(&name).is_err() {
+            return Ok(Json::Null);
+        }
+        let found = this.read(&name)?;
+        let shown = |found: Snippet| json!({ "name": name, "description": found.description, "code": found.code });
+        Ok(found.map_or(Json::Null, shown))
+    }
+
+    fn delete(this: &Self, input: Json) -> Result<Json, ToolError> {
+        let name: String = read(input)?;
+        if check_name(&name).is_err() {
+            return Ok(false.into());
+        }
+        Ok(this.store.delete(StateArea::Snippets, &name)?.into())
+    }
+
+    fn read(&self, name: &str) -> Result<Option<Snippet>, StateError> {
+        let Some(text) = self.store.get(StateArea::Snippets, name)? else { return Ok(None) };
+        let snippet = if text.len() <= MAX_TEXT_BYTES { serde_json::from_str::<Snippet>(&text).ok() } else { None };
+        let is_valid = |snippet: &Snippet| snippet.code.len() <= MAX_CODE_BYTES;
+        let invalid = || StateError::Unavailable(format!("the snippet {name:?} is invalid: delete it"));
+        let Snippet { description, code } = snippet.filter(is_valid).ok_or_else(invalid)?;
+        Ok(Some(Snippet { description: cut(&description, MAX_DESCRIPTION), code }))
+    }
+
+    fn compile(&self, code: &str, until: Instant) -> Result<Code, String> {
+        let should_stop = || Instant::now() >= until;
+        let reading = Reading::new(&Limits::default(), &should_stop);
+        self.language.function(code, &reading).map_err(|error| match error.position() {
+            Some(at) => format!("{error} (line {}, column {})", at.line, at.column),
+            None => error.to_string(),
+        })
+    }
+}
+
+#[derive(Deserialize)]
+struct Request {
+    name: String,
+    code: String,
+    description: Option<String>,
+    #[serde(default)]
+    replace: bool,
+}
+
+#[derive(Deserialize, Default)]
+struct Paging {
+    limit: Option<usize>,
+    #[serde(default)]
+    offset: usize,
+}
+
+/// The tool of a snippet. It is what searches find. Programs that name the snippet have it in place of the tool.
+fn by_name(name: &str, description: &str) -> Tool {
+    let message = format!("write the name of a snippet into the code: `await {NAMESPACE}.{name}(input)`");
+    let tool = Tool::new(name, move |_, _| std::future::ready(Err(ToolError::invalid(message.clone()))));
+    if description.is_empty() { tool } else { tool.description(description) }
+}
+
+/// A name is one that code can write after a dot, and no name of a tool of the namespace.
+fn check_name(name: &str) -> Result<(), ToolError> {
+    let is_name = name.len() <= MAX_NAME && SafeNames::default().assign(name) == name;
+    if is_name && !TOOLS.contains(&name) {
+        return Ok(());
+    }
+    Err(ToolError::invalid(format!(
+        "invalid name {:?}: expected at most {MAX_NAME} ASCII letters, digits and `_`, not starting with a digit, no reserved word, \
+         and none of {}",
+        cut(name, MAX_NAME),
+        TOOLS.join(", ")
+    )))
+}
+
+/// The entries that can be snippets, within the limits. Somebody else may have written others.
+fn usable(mut entries: Vec<StateEntry>) -> Vec<StateEntry> {
+    let mut left = MAX_ALL_BYTES as u64;
+    entries.retain(|entry| {
+        let is_usable = check_name(&entry.key).is_ok() && entry.bytes <= left.min(MAX_TEXT_BYTES as u64);
+        left -= if is_usable { entry.bytes } else { 0 };
+        is_usable
+    });
+    entries.truncate(MAX_SNIPPETS);
+    entries
+}
+
+/// The most snippets of a state.
+const MAX_SNIPPETS: usize = 500;
+
+/// The longest name, in bytes.
+const MAX_NAME: usize = 64;
+
+/// The longest description, in characters. Longer ones are cut.
+const MAX_DESCRIPTION: usize = 500;
+
+/// The longest code, and the longest text that it may have with a description as JSON. In bytes.
+const MAX_CODE_BYTES: usize = 64 << 10;
+const MAX_TEXT_BYTES: usize = 6 * MAX_CODE_BYTES + (16 << 10);
+
+/// The texts of all snippets of a state, in bytes.
+const MAX_ALL_BYTES: usize = 4 << 20;
+
+/// What a snippet takes beside its text, with its tools and its part of the catalogue. In bytes.
+pub(super) const SNIPPET_BYTES: usize = 8 << 10;
+
+/// What all snippets of a session take, in bytes.
+pub(super) const MAX_SNIPPETS_BYTES: usize = MAX_SNIPPETS * (SNIPPET_BYTES + MAX_NAME) + MAX_ALL_BYTES;
+
+/// How long compiling a snippet, or a program with its snippets, may take.
+pub(super) const MAX_COMPILE_TIME: Duration = Duration::from_secs(2);

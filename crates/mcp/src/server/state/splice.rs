@@ -1,0 +1,204 @@
+//! A program together with the snippets that it names.
+//!
+//! The snippets become functions of the program, so that its limits, its tools and its permissions are theirs, and a snippet
+//! that calls itself ends as any function does. The program stays on its lines:
+//!
+//! ```text
+//! const snippets={__proto__:globalThis.snippets,total:$snippet1_total};return(async()=>{ the first line of the program
+//! the other lines
+//! })();
+//! async function $snippet1_total(input){
+//! the lines of the snippet
+//! }
+//! ```
+//!
+//! Program and snippets are compiled each on its own before, so that none is part of another one by mistake. The functions do
+//! not see the variables of the program. [`Spliced::locate`] names the snippet where an error has a position in one.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Instant;
+
+use execbox::{ErrorCode, ExecuteError, ExecuteResult, Limits};
+use execbox_core::error::{SCRIPT_NAME, StackFrame};
+use execbox_core::language::{Code, Position};
+use serde_json::Value as Json;
+
+use super::snippets::{Library, MAX_COMPILE_TIME, NAMESPACE, Snippets};
+
+/// A program with snippets.
+pub(in super::super) struct Spliced {
+    /// The whole program.
+    pub(in super::super) text: String,
+    /// What is where in it, by line.
+    parts: Vec<Part>,
+    /// What the names of the functions begin with.
+    mark: String,
+}
+
+/// The program, or a snippet.
+struct Part {
+    /// `None` is the program.
+    snippet: Option<String>,
+    source: String,
+    code: Code,
+    /// Its first line in the text, and how many lines its source has.
+    first: u32,
+    lines: u32,
+    /// The columns of the first line that are not part of it.
+    indent: u32,
+}
+
+/// The program that `source` and the snippets that it names make; `None` if it names none or is invalid. May block.
+///
+/// A snippet that cannot be read or compiled throws the reason when it is called.
+pub(in super::super) fn splice(
+    source: &str,
+    snippets: &Snippets,
+    library: &Library,
+    limits: &Limits,
+) -> Option<Spliced> {
+    if library.is_empty() || !source.contains(NAMESPACE) {
+        return None;
+    }
+    let until = Instant::now() + MAX_COMPILE_TIME.min(limits.timeout);
+    let named = named(source, snippets, library, until);
+    if named.is_empty() {
+        return None;
+    }
+    // The executor reports what is wrong with an invalid program.
+    let code = snippets.compile_program(source, limits, until).ok()?;
+    Some(Spliced::new(source, code, named))
+}
+
+/// A snippet to add: its source and its code.
+type Named = BTreeMap<String, (String, Code)>;
+
+/// The snippets whose names are words of the program, and those whose names are words of these.
+fn named(source: &str, snippets: &Snippets, library: &Library, until: Instant) -> Named {
+    let mut found = Named::new();
+    let mut unread = vec![Arc::<str>::from(source)];
+    while let Some(text) = unread.pop() {
+        let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '$');
+        for name in text.split(|c| !is_word(c)).filter(|word| library.has(word)) {
+            if found.contains_key(name) {
+                continue;
+            }
+            let read = snippets.read(name).map_err(|error| error.to_string());
+            let read = read.and_then(|snippet| snippet.ok_or_else(|| "it was deleted".to_owned()));
+            let compiled = read.and_then(|snippet| Ok((snippets.compile(&snippet.code, until)?, snippet.code)));
+            let (code, source) = compiled.unwrap_or_else(|reason| (throwing(name, &reason), String::new()));
+            if source.contains(NAMESPACE) {
+                unread.push(source.as_str().into());
+            }
+            found.insert(name.to_owned(), (source, code));
+        }
+    }
+    found
+}
+
+/// The code of a snippet that cannot be used.
+fn throwing(name: &str, reason: &str) -> Code {
+    let message = Json::String(format!("{NAMESPACE}.{name} cannot be used: {reason}"));
+    format!("throw new Error({message})").into()
+}
+
+impl Spliced {
+    fn new(source: &str, code: Code, named: Named) -> Self {
+        let mark = unused_mark(named.values().map(|(_, code)| &*code.text).chain([&*code.text]));
+        let mut head = format!("const {NAMESPACE}={{__proto__:globalThis.{NAMESPACE}");
+        for name in named.keys() {
+            let _ = write!(head, ",{name}:{mark}{name}");
+        }
+        head += "};return(async()=>{";
+        let indent = u32::try_from(head.len()).unwrap_or(u32::MAX);
+        let mut text = head + &code.text;
+        text += "\n})();";
+        let mut parts = vec![Part::new(None, source.to_owned(), code, 1, indent)];
+        let mut line = line_count(&text);
+        for (name, (source, code)) in named {
+            let _ = write!(text, "\nasync function {mark}{name}(input){{\n{}\n}}", code.text);
+            let next = line.saturating_add(2 + line_count(&code.text));
+            parts.push(Part::new(Some(name), source, code, line.saturating_add(2), 0));
+            line = next;
+        }
+        Self { text, parts, mark }
+    }
+
+    /// Replaces positions in the whole program by those in the source of the program or of a snippet.
+    pub(in super::super) fn locate(&self, result: &mut ExecuteResult) {
+        let Err(error) = &mut result.outcome else { return };
+        if error.stack.is_empty() {
+            let found = error.position.and_then(|at| self.part(at));
+            error.position = found.filter(|(part, _)| part.snippet.is_none()).map(|(_, at)| at);
+            if let Some((Part { snippet: Some(name), .. }, at)) = found {
+                error.message = format!("{NAMESPACE}.{name} (line {}): {}", at.line, error.message);
+            }
+            return;
+        }
+        error.stack = std::mem::take(&mut error.stack).into_iter().filter_map(|frame| self.frame(frame)).collect();
+        error.position = error.stack.iter().find(|frame| frame.file == SCRIPT_NAME).map(StackFrame::position);
+    }
+
+    /// The source and the position of the innermost frame of an error that was [located](Self::locate), if it is in a snippet.
+    pub(in super::super) fn source_of(&self, error: &ExecuteError) -> Option<(&str, Position)> {
+        let frame = error.stack.first().filter(|_| error.code == ErrorCode::ToolError)?;
+        let part = self.parts.iter().find(|part| part.snippet.is_some() && part.file() == frame.file)?;
+        Some((&part.source, frame.position()))
+    }
+
+    /// The frame in the part that it is in; `None` if it is in what stands around the parts.
+    fn frame(&self, frame: StackFrame) -> Option<StackFrame> {
+        if frame.file != SCRIPT_NAME {
+            return Some(frame);
+        }
+        let (part, at) = self.part(frame.position())?;
+        let function = frame.function.filter(|name| !name.starts_with(&self.mark));
+        Some(StackFrame { function, file: part.file(), line: at.line, column: at.column })
+    }
+
+    /// The part at a position, and the position in its source.
+    fn part(&self, at: Position) -> Option<(&Part, Position)> {
+        let part = self.parts.iter().find(|part| (part.first..part.first + part.lines).contains(&at.line))?;
+        let line = at.line - part.first + 1;
+        let column =
+            if line == 1 { at.column.checked_sub(part.indent).filter(|&column| column > 0)? } else { at.column };
+        Some((part, part.code.source_position(Position { line, column })))
+    }
+}
+
+impl Part {
+    fn new(snippet: Option<String>, source: String, code: Code, first: u32, indent: u32) -> Self {
+        let lines = line_count(&source);
+        Self { snippet, source, code, first, lines, indent }
+    }
+
+    /// The name of the file in stacks.
+    fn file(&self) -> String {
+        self.snippet.as_ref().map_or_else(|| SCRIPT_NAME.to_owned(), |name| format!("{NAMESPACE}.{name}"))
+    }
+}
+
+/// What no name in `texts` begins with: `$snippet1_`.
+fn unused_mark<'a>(texts: impl Iterator<Item = &'a str>) -> String {
+    let name = "$snippet";
+    let number = |(at, text): (usize, &'a str)| {
+        let rest = &text[at + name.len()..];
+        &rest[..rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len())]
+    };
+    let used: HashSet<&str> =
+        texts.flat_map(|text| text.match_indices(name).map(move |(at, _)| number((at, text)))).collect();
+    let mut free = 1_u64;
+    while used.contains(&*free.to_string()) {
+        free += 1;
+    }
+    format!("{name}{free}_")
+}
+
+/// The number of lines of a text, as ECMAScript counts them.
+fn line_count(text: &str) -> u32 {
+    let ends = |c: char| matches!(c, '\n' | '\r' | '\u{2028}' | '\u{2029}');
+    let ends = text.matches(ends).count() - text.matches("\r\n").count();
+    u32::try_from(ends).unwrap_or(u32::MAX).saturating_add(1)
+}

@@ -1,0 +1,229 @@
+//! Calls that need approval: by elicitation, by another approver, and by nobody.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use execbox::policy::{Approval, Approver, Decision, Policy, ProposedCall};
+use execbox::{Effect, InlineExecutor, Limits, Provider, Tool};
+use execbox_mcp::server::{CodeServer, HttpOptions, HttpServer, ServerOptions};
+use futures_util::future::BoxFuture;
+use rmcp::model::{
+    ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationCapability,
+    ErrorData, Implementation,
+};
+use rmcp::service::{RequestContext, RoleClient, RunningService};
+use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::{ClientHandler, ServiceExt as _};
+use serde_json::{Value as Json, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::fake::{begin, call, text};
+
+/// A client whose user gives these answers, one after another, and then none. Records the questions.
+#[derive(Clone, Default)]
+struct User {
+    answers: Arc<Mutex<Vec<Json>>>,
+    questions: Arc<Mutex<Vec<String>>>,
+    /// Whether the client can ask its user at all.
+    can_ask: bool,
+    delay: Duration,
+}
+
+impl User {
+    fn new(answers: impl IntoIterator<Item = &'static str>) -> Self {
+        let answers = answers.into_iter().map(|decision| json!({ "decision": decision })).collect();
+        Self { answers: Arc::new(Mutex::new(answers)), can_ask: true, ..Self::default() }
+    }
+}
+
+impl ClientHandler for User {
+    fn get_info(&self) -> ClientConfig {
+        let mut capabilities = ClientCapabilities::default();
+        capabilities.elicitation = self.can_ask.then(ElicitationCapability::default);
+        ClientConfig::new(capabilities, Implementation::new("user", "1"))
+    }
+
+    async fn create_elicitation(
+        &self,
+        request: ElicitRequestParams,
+        _: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        let ElicitRequestParams::FormElicitationParams { message, .. } = request else { panic!("a form") };
+        self.questions.lock().unwrap().push(message);
+        tokio::time::sleep(self.delay).await;
+        let answer = {
+            let mut answers = self.answers.lock().unwrap();
+            if answers.is_empty() { None } else { Some(answers.remove(0)) }
+        };
+        Ok(match answer {
+            Some(content) => ElicitResult::new(ElicitationAction::Accept).with_content(content),
+            None => ElicitResult::new(ElicitationAction::Decline),
+        })
+    }
+}
+
+/// A shop that asks before `delete_order`, and records what is deleted.
+fn server(policy: Policy, limits: Limits, approval_timeout: Duration) -> (CodeServer, Arc<Mutex<Vec<Json>>>) {
+    let deleted = Arc::new(Mutex::new(Vec::new()));
+    let sink = Arc::clone(&deleted);
+    let delete = Tool::new("delete-order", move |input: Json, _| {
+        sink.lock().unwrap().push(input["id"].clone());
+        async { Ok(json!("deleted")) }
+    });
+    let get = Tool::new("get", async |_, _| Ok(json!("an order"))).effect(Effect::ReadOnly);
+    let shop = Provider::builder("shop").tool(delete.effect(Effect::Destructive)).tool(get).build().unwrap();
+    let policy = Some(policy.effect(Effect::Destructive, Decision::Ask));
+    let options = ServerOptions { policy, limits, approval_timeout, ..ServerOptions::default() };
+    (CodeServer::new(Arc::new(InlineExecutor::new().unwrap()), move || vec![shop.clone()], options), deleted)
+}
+
+fn shop() -> (CodeServer, Arc<Mutex<Vec<Json>>>) {
+    server(Policy::new(), Limits::default(), Duration::from_mins(1))
+}
+
+async fn connect(server: CodeServer, user: &User) -> RunningService<RoleClient, User> {
+    let (near, far) = tokio::io::duplex(1 << 16);
+    tokio::spawn(async move { server.serve(far).await.unwrap().waiting().await });
+    user.clone().serve(near).await.unwrap()
+}
+
+/// Deletes the orders 1 to 3, and returns what became of each.
+const DELETE_THREE: &str = "
+    const results = [await shop.get({})];
+    for (const id of [1, 2, 3]) {
+        results.push(await shop.delete_order({ id }).catch((error) => error.message));
+    }
+    return results;
+";
+
+async fn delete_three(client: &RunningService<RoleClient, User>) -> Json {
+    let result = call(client, "mcp_execute_code", json!({ "code": DELETE_THREE })).await;
+    result.structured_content.unwrap()["result"].clone()
+}
+
+const REFUSED: &str = "not approved: the user refused the call";
+
+#[tokio::test]
+async fn a_client_puts_each_call_to_its_user() {
+    let (server, deleted) = shop();
+    let user = User::new(["approve", "refuse", "approve"]);
+    let client = connect(server, &user).await;
+    assert_eq!(delete_three(&client).await, json!(["an order", "deleted", REFUSED, "deleted"]));
+    assert_eq!(*deleted.lock().unwrap(), [1, 3]);
+    let questions = user.questions.lock().unwrap();
+    let expected = "A program wants to call shop.delete_order (its server states that it may remove or overwrite something) \
+                    with:\n\n{\n  \"id\": 1\n}\n\nLine 4 of the program: results.push(await shop.delete_order({ id })\
+                    .catch((error) => error.message));";
+    assert_eq!((questions.len(), questions[0].as_str()), (3, expected));
+}
+
+#[tokio::test]
+async fn an_answer_can_hold_for_the_rest_of_the_program() {
+    for (answer, results, count) in [
+        ("approve_tool", json!(["an order", "deleted", "deleted", "deleted"]), 3),
+        ("refuse_all", json!(["an order", REFUSED, REFUSED, REFUSED]), 0),
+    ] {
+        let (server, deleted) = shop();
+        let user = User::new([answer]);
+        let client = connect(server, &user).await;
+        assert_eq!(delete_three(&client).await, results);
+        assert_eq!((deleted.lock().unwrap().len(), user.questions.lock().unwrap().len()), (count, 1), "{answer}");
+        delete_three(&client).await;
+        assert!(user.questions.lock().unwrap().len() > 1, "another program is another decision");
+    }
+}
+
+/// Also a form without the field, or with another value.
+#[tokio::test]
+async fn everything_but_an_approval_is_a_refusal() {
+    let (server, deleted) = shop();
+    let user = User { answers: Arc::new(Mutex::new(vec![json!({}), json!({ "decision": true })])), ..User::new([]) };
+    let client = connect(server, &user).await;
+    assert_eq!(delete_three(&client).await, json!(["an order", REFUSED, REFUSED, REFUSED]));
+    assert!(deleted.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn the_clocks_of_a_program_stand_still_while_the_user_thinks() {
+    let limits = Limits { timeout: Duration::from_secs(1), ..Limits::default() };
+    let (server, deleted) = server(Policy::new(), limits, Duration::from_mins(1));
+    let user = User { delay: Duration::from_millis(700), ..User::new(["approve", "approve", "approve"]) };
+    let client = connect(server, &user).await;
+    assert_eq!(delete_three(&client).await, json!(["an order", "deleted", "deleted", "deleted"]));
+    assert_eq!(deleted.lock().unwrap().len(), 3);
+}
+
+#[tokio::test]
+async fn a_user_who_does_not_answer_refuses() {
+    let (server, deleted) = server(Policy::new(), Limits::default(), Duration::from_millis(50));
+    let user = User { delay: Duration::from_hours(1), ..User::new([]) };
+    let client = connect(server, &user).await;
+    let late = "not approved: nobody answered within 50ms";
+    assert_eq!(delete_three(&client).await, json!(["an order", late, late, late]));
+    assert!(deleted.lock().unwrap().is_empty());
+}
+
+/// Approves everything; the user of a gateway with `execbox approvals`.
+struct Operator;
+
+impl Approver for Operator {
+    fn approve<'a>(&'a self, _: ProposedCall<'a>) -> BoxFuture<'a, Approval> {
+        Box::pin(async { Approval::Approved })
+    }
+}
+
+#[tokio::test]
+async fn another_approver_is_asked_where_the_client_cannot_ask() {
+    let cannot = User::default();
+    let (with_operator, _) = server(Policy::new().approver(Arc::new(Operator)), Limits::default(), Duration::MAX);
+    let client = connect(with_operator, &cannot).await;
+    assert_eq!(delete_three(&client).await, json!(["an order", "deleted", "deleted", "deleted"]));
+    let client = connect(shop().0, &cannot).await;
+    let nobody = "not approved: the client cannot ask its user";
+    assert_eq!(delete_three(&client).await, json!(["an order", nobody, nobody, nobody]));
+}
+
+#[tokio::test]
+async fn users_of_clients_over_http_are_asked() {
+    rustls::crypto::ring::default_provider().install_default().ok();
+    let (server, deleted) = shop();
+    let http = HttpServer::bind("127.0.0.1:0", HttpOptions::default()).await.unwrap();
+    let url = http.url();
+    tokio::spawn(http.serve(server, CancellationToken::new()));
+    let user = User::new(["approve", "refuse", "approve"]);
+    let client = user.clone().serve(StreamableHttpClientTransport::from_uri(url)).await.unwrap();
+    assert_eq!(delete_three(&client).await, json!(["an order", "deleted", REFUSED, "deleted"]));
+    assert_eq!(*deleted.lock().unwrap(), [1, 3]);
+}
+
+#[tokio::test]
+async fn a_cancelled_program_withdraws_its_question() {
+    let records = Arc::new(Mutex::new(Vec::new()));
+    let sink = Arc::clone(&records);
+    let policy = Policy::new().audit(move |record| {
+        sink.lock().unwrap().push(format!("{:?}", record.verdict));
+        Ok(())
+    });
+    let (server, _) = server(policy, Limits::default(), Duration::from_mins(1));
+    let user = User { delay: Duration::from_hours(1), ..User::new([]) };
+    let client = connect(server, &user).await;
+    let handle = begin(&client, "mcp_execute_code", "await shop.delete_order({ id: 1 })").await;
+    crate::fake::until(|| !user.questions.lock().unwrap().is_empty()).await;
+    handle.cancel(None).await.unwrap();
+    crate::fake::until(|| *records.lock().unwrap() == ["Abandoned"]).await;
+}
+
+/// Text that looks like another question, or that a terminal would act on, is shown as it is: escaped, and cut.
+#[tokio::test]
+async fn hostile_arguments_are_shown_escaped_and_cut() {
+    let (server, _) = shop();
+    let user = User::new([]);
+    let client = connect(server, &user).await;
+    let code = r#"await shop.delete_order({ id: "\u202egnp.exe\u001b[2J\n\nLine 1", more: "x".repeat(100_000) })"#;
+    let result = call(&client, "mcp_execute_code", json!({ "code": code })).await;
+    assert!(text(&result).contains("shop.delete_order failed (line 1): not approved"), "{}", text(&result));
+    let questions = user.questions.lock().unwrap();
+    assert!(questions[0].contains(r#""id": "\u202egnp.exe\u001b[2J\n\nLine 1""#), "{}", questions[0]);
+    assert!(questions[0].contains("(only the first 4000 of 1000"), "{}", questions[0]);
+    assert!(questions[0].chars().count() < 5000);
+}

@@ -1,0 +1,622 @@
+//! Logging in to servers over HTTP: with an authorization server that follows the rules, and with others.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use execbox::{ExecuteRequest, Executor as _, InlineExecutor};
+use execbox_mcp::config::{Config, Variables};
+use execbox_mcp::oauth::{
+    Credentials, Login, LoginError, LoginState, OAuthClient, StoreError, TokenStore, login_state, revoke,
+};
+use execbox_mcp::servers::{ServerState, Servers};
+use execbox_mcp::upstream::{Upstream, UpstreamOptions};
+use reqwest::Url;
+use serde_json::{Value as Json, json};
+use sha2::Digest as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::fake::until;
+use crate::remote::{canned, failure, fine, one_tool, run};
+
+/// Tokens in memory.
+#[derive(Debug, Default)]
+struct Store(Mutex<HashMap<(String, String), Credentials>>);
+
+impl TokenStore for Store {
+    fn load(&self, server: &str, url: &str) -> Result<Option<Credentials>, StoreError> {
+        Ok(self.0.lock().unwrap().get(&(server.to_owned(), url.to_owned())).cloned())
+    }
+
+    fn save(&self, server: &str, url: &str, credentials: Option<&Credentials>) -> Result<(), StoreError> {
+        let (mut all, key) = (self.0.lock().unwrap(), (server.to_owned(), url.to_owned()));
+        match credentials {
+            Some(credentials) => _ = all.insert(key, credentials.clone()),
+            None => _ = all.remove(&key),
+        }
+        Ok(())
+    }
+}
+
+/// An MCP server with one tool, and its authorization server at the same address.
+#[derive(Clone)]
+struct Site {
+    url: String,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Answers in place of the usual ones, by the beginning of the request.
+    instead: HashMap<&'static str, (u16, String, String)>,
+    /// Members of the metadata that differ, of either document.
+    metadata: Json,
+    /// Members of the responses with tokens that differ.
+    tokens: Json,
+    /// The scheme in the challenge of the MCP server.
+    without_challenge: bool,
+    /// The PKCE challenge of each code.
+    codes: HashMap<String, String>,
+    /// The number of the tokens that are valid, if any are: `access-N` and `refresh-N`.
+    valid: Option<usize>,
+    issued: usize,
+    refresh_is_valid: bool,
+    /// The heads and bodies of all requests.
+    requests: Vec<(String, String)>,
+}
+
+impl Site {
+    async fn new() -> Self {
+        let state = Arc::new(Mutex::new(State::default()));
+        let answering = Arc::clone(&state);
+        let url = canned(move |head, body| answering.lock().unwrap().answer(head, body)).await;
+        Self { url, state }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    /// How many requests begin so.
+    fn count(&self, start: &str) -> usize {
+        self.state().requests.iter().filter(|(head, _)| head.starts_with(start)).count()
+    }
+
+    fn origin(&self) -> &str {
+        self.url.strip_suffix("/mcp").unwrap()
+    }
+
+    async fn start(&self, client: &OAuthClient) -> Result<Login, LoginError> {
+        Login::start(&self.url, client, "", Duration::from_mins(1)).await
+    }
+
+    async fn log_in(&self) -> Credentials {
+        self.log_in_as(&OAuthClient::default()).await.unwrap()
+    }
+
+    async fn log_in_as(&self, client: &OAuthClient) -> Result<Credentials, LoginError> {
+        let login = self.start(client).await?;
+        let url = login.url().to_owned();
+        let browser = tokio::spawn(async move { browse(&url).await });
+        let finished = login.finish().await;
+        browser.await.unwrap();
+        finished
+    }
+
+    /// A store with the credentials of a login as the server `far`.
+    async fn logged_in(&self) -> Arc<Store> {
+        let store = Arc::new(Store::default());
+        store.save("far", &self.url, Some(&self.log_in().await)).unwrap();
+        store
+    }
+
+    async fn open(&self, store: &Arc<Store>) -> Result<Upstream, String> {
+        let upstream = Upstream::open_http("far", &self.url, &[], options(store)).await;
+        upstream.map_err(|error| error.to_string())
+    }
+}
+
+fn options(store: &Arc<Store>) -> UpstreamOptions {
+    let restart_pause = Duration::from_millis(1);
+    UpstreamOptions { tokens: Some(Arc::<Store>::clone(store)), restart_pause, ..UpstreamOptions::default() }
+}
+
+impl State {
+    fn answer(&mut self, head: &str, body: &str) -> (u16, String, String) {
+        self.requests.push((head.to_owned(), body.to_owned()));
+        let instead = self.instead.iter().find(|(start, _)| head.starts_with(**start));
+        if let Some((_, answer)) = instead {
+            return answer.clone();
+        }
+        let header = |name: &str| head.lines().find_map(|line| line.to_lowercase().strip_prefix(name)?.parse().ok());
+        let host: String = header("host: ").unwrap();
+        let origin = format!("http://{host}");
+        let target = Url::parse(&origin).unwrap().join(head.split(' ').nth(1).unwrap()).unwrap();
+        let fields = |text: &str| -> HashMap<String, String> {
+            Url::parse(&format!("http://x/?{text}")).unwrap().query_pairs().into_owned().collect()
+        };
+        let json = |value: Json| (200, "Content-Type: application/json\r\n".to_owned(), value.to_string());
+        match (head.split(' ').next().unwrap(), target.path()) {
+            (_, "/mcp") => {
+                let token: Option<String> = header("authorization: bearer ");
+                if token.is_some() && token == self.valid.map(|valid| format!("access-{valid}")) {
+                    return one_tool(body, |call| match call["params"]["arguments"]["leak"].as_bool() {
+                        Some(true) => json!({ "content": [{ "type": "text", "text": format!("{token:?}") }] }),
+                        _ => fine(),
+                    });
+                }
+                let metadata = format!("resource_metadata=\"{origin}/.well-known/oauth-protected-resource/mcp\"");
+                let challenge = if self.without_challenge { String::new() } else { metadata };
+                (401, format!("WWW-Authenticate: Bearer {challenge}\r\n"), String::new())
+            }
+            ("GET", path) if path.starts_with("/.well-known/oauth-protected-resource") => json(with(
+                json!({
+                    "resource": format!("{origin}/mcp"), "authorization_servers": [origin],
+                    "scopes_supported": ["a", "b"],
+                }),
+                &self.metadata,
+            )),
+            ("GET", "/.well-known/oauth-authorization-server") => json(with(
+                json!({
+                    "issuer": origin, "authorization_endpoint": format!("{origin}/authorize"),
+                    "token_endpoint": format!("{origin}/token"), "registration_endpoint": format!("{origin}/register"),
+                    "revocation_endpoint": format!("{origin}/revoke"), "code_challenge_methods_supported": ["S256"],
+                    "response_types_supported": ["code"], "authorization_response_iss_parameter_supported": true,
+                }),
+                &self.metadata,
+            )),
+            ("POST", "/register") => {
+                let client: Json = serde_json::from_str(body).unwrap();
+                json(json!({ "client_id": "registered", "redirect_uris": client["redirect_uris"] }))
+            }
+            ("GET", "/authorize") => {
+                let fields = fields(target.query().unwrap());
+                assert_eq!(
+                    (fields["code_challenge_method"].as_str(), fields["response_type"].as_str()),
+                    ("S256", "code")
+                );
+                assert_eq!(fields["resource"], format!("{origin}/mcp"));
+                let code = format!("code-{}", self.codes.len());
+                self.codes.insert(code.clone(), fields["code_challenge"].clone());
+                let mut back = Url::parse(&fields["redirect_uri"]).unwrap();
+                let answer = [("code", &code), ("state", &fields["state"]), ("iss", &origin)];
+                back.query_pairs_mut().extend_pairs(answer);
+                (302, format!("Location: {back}\r\n"), String::new())
+            }
+            ("POST", "/token") => self.token(&fields(body), &origin),
+            ("POST", "/revoke") => {
+                self.valid = None;
+                json(Json::Null)
+            }
+            _ => (404, String::new(), String::new()),
+        }
+    }
+
+    fn token(&mut self, fields: &HashMap<String, String>, origin: &str) -> (u16, String, String) {
+        let json = "Content-Type: application/json\r\n".to_owned();
+        let refused = || (400, json.clone(), r#"{ "error": "invalid_grant" }"#.to_owned());
+        assert_eq!(fields["resource"], format!("{origin}/mcp"));
+        if fields["grant_type"] == "refresh_token" {
+            if !self.refresh_is_valid || fields["refresh_token"] != format!("refresh-{}", self.issued) {
+                return refused();
+            }
+        } else {
+            let challenge = self.codes.remove(&fields["code"]);
+            let verifier = BASE64_URL_SAFE_NO_PAD.encode(sha2::Sha256::digest(&fields["code_verifier"]));
+            if challenge != Some(verifier) {
+                return refused();
+            }
+        }
+        self.issued += 1;
+        (self.valid, self.refresh_is_valid) = (Some(self.issued), true);
+        let tokens = json!({
+            "access_token": format!("access-{}", self.issued), "refresh_token": format!("refresh-{}", self.issued),
+            "token_type": "Bearer", "expires_in": 3600,
+        });
+        (200, json, with(tokens, &self.tokens).to_string())
+    }
+}
+
+/// An object with other members; null removes one.
+fn with(mut object: Json, others: &Json) -> Json {
+    for (name, value) in others.as_object().into_iter().flatten() {
+        match value {
+            Json::Null => _ = object.as_object_mut().unwrap().remove(name),
+            value => object[name] = value.clone(),
+        }
+    }
+    object
+}
+
+/// What a browser does: it follows redirects. Returns the last page.
+async fn browse(url: &str) -> String {
+    let page = reqwest::Client::builder().tls_certs_only([]).build().unwrap().get(url).send().await;
+    page.unwrap().text().await.unwrap()
+}
+
+fn parameter(url: &str, name: &str) -> String {
+    let url = Url::parse(url).unwrap();
+    url.query_pairs().find(|(key, _)| key == name).unwrap().1.into_owned()
+}
+
+#[tokio::test]
+async fn a_client_registers_itself_logs_in_and_its_token_is_used() {
+    let site = Site::new().await;
+    assert_eq!(login_state(&site.url, "", Duration::from_mins(1)).await.unwrap(), LoginState::Needed);
+    let store = Arc::new(Store::default());
+    let error = site.open(&store).await.unwrap_err();
+    assert_eq!(error, "MCP server \"far\": needs login: run `execbox login far`");
+    let credentials = site.log_in().await;
+    assert!(credentials.is_usable());
+    let shown =
+        format!("{credentials:?} {:?}", OAuthClient { client_secret: Some("s3cret".into()), ..Default::default() });
+    assert!(!shown.contains("access-1") && !shown.contains("refresh-1") && !shown.contains("s3cret"), "{shown}");
+    store.save("far", &site.url, Some(&credentials)).unwrap();
+    let upstream = site.open(&store).await.unwrap();
+    assert_eq!(run(&upstream, "await far.ask({})").await.outcome, Ok(Some(json!("fine"))));
+    let leaked = run(&upstream, "await far.ask({ leak: true })").await.outcome;
+    assert_eq!(leaked, Ok(Some(json!("Some(\"${access_token}\")"))), "tokens are redacted");
+    assert_eq!(site.count("POST /register"), 1);
+    let scopes = site.state().requests.iter().find(|(head, _)| head.starts_with("GET /authorize")).unwrap().0.clone();
+    assert!(scopes.contains("scope=a+b"), "{scopes}");
+}
+
+#[tokio::test]
+async fn a_configured_client_is_used_and_not_registered() {
+    let site = Site::new().await;
+    let client = OAuthClient {
+        client_id: Some("mine".to_owned()),
+        client_secret: Some("s3cret".to_owned()),
+        scopes: vec!["c".to_owned()],
+        callback_port: None,
+    };
+    let credentials = site.log_in_as(&client).await.unwrap();
+    assert_eq!(site.count("POST /register"), 0);
+    {
+        let state = site.state();
+        let head =
+            |start: &str| state.requests.iter().find(|(head, _)| head.starts_with(start)).unwrap().0.to_lowercase();
+        assert!(head("GET /authorize").contains("client_id=mine") && head("GET /authorize").contains("scope=c&"));
+        assert!(head("POST /token").contains("authorization: basic bwluztpzm2nyzxq="), "mine:s3cret");
+    }
+    assert!(revoke(&credentials, "", Duration::from_mins(1)).await.unwrap());
+    let revoked = site.state().requests.last().unwrap().clone();
+    assert!(revoked.0.to_lowercase().contains("authorization: basic ") && revoked.1.contains("token=refresh-1"));
+    site.state().instead.insert("POST /revoke", (500, String::new(), String::new()));
+    let error = revoke(&credentials, "", Duration::from_mins(1)).await.unwrap_err();
+    assert_eq!(error.to_string(), "login refused: HTTP 500 Internal Server Error");
+}
+
+#[tokio::test]
+async fn a_token_that_is_rejected_or_expired_is_renewed_once() {
+    let site = Site::new().await;
+    let store = site.logged_in().await;
+    let upstream = site.open(&store).await.unwrap();
+    // Rejected before its time: ten calls find out at once.
+    site.state().valid = None;
+    let calls = "(await Promise.all(Array.from({ length: 10 }, () => far.ask({})))).join()";
+    assert_eq!(run(&upstream, calls).await.outcome, Ok(Some(json!(["fine"; 10].join(",")))));
+    assert_eq!((site.count("POST /token"), site.state().issued), (2, 2));
+    let kept = store.load("far", &site.url).unwrap().unwrap();
+    assert_eq!(serde_json::to_value(&kept).unwrap()["refreshToken"], "refresh-2", "the new one is kept");
+    // Expired: it is not sent any more.
+    let mut expired = serde_json::to_value(&kept).unwrap();
+    expired["renewAt"] = json!(1);
+    store.save("far", &site.url, Some(&serde_json::from_value(expired).unwrap())).unwrap();
+    let requests = site.state().requests.len();
+    assert_eq!(run(&upstream, calls).await.outcome, Ok(Some(json!(["fine"; 10].join(",")))));
+    assert_eq!(site.state().issued, 3);
+    let sent_old = site.state().requests[requests..].iter().any(|(head, _)| head.contains("access-2"));
+    assert!(!sent_old);
+    assert_eq!(run(&upstream, "await far.ask({})").await.outcome, Ok(Some(json!("fine"))));
+    assert_eq!(site.state().issued, 3);
+}
+
+#[tokio::test]
+async fn a_login_that_is_revoked_must_be_repeated_and_takes_effect_at_once() {
+    let site = Site::new().await;
+    let store = site.logged_in().await;
+    let upstream = site.open(&store).await.unwrap();
+    (site.state().valid, site.state().refresh_is_valid) = (None, false);
+    for _ in 0..2 {
+        let message = failure(&upstream, "await far.ask({})").await;
+        assert!(message.contains("needs login: run `execbox login far`"), "{message}");
+    }
+    assert_eq!(site.count("POST /token"), 2, "the rejected refresh token is not sent again");
+    assert_eq!(store.load("far", &site.url).unwrap(), None);
+    store.save("far", &site.url, Some(&site.log_in().await)).unwrap();
+    assert_eq!(run(&upstream, "await far.ask({})").await.outcome, Ok(Some(json!("fine"))));
+    // A failure that may pass is none of the login.
+    site.state().valid = None;
+    site.state().instead.insert("POST /token", (503, String::new(), String::new()));
+    let message = failure(&upstream, "await far.ask({})").await;
+    assert!(message.contains("login cannot be renewed: "), "{message}");
+    site.state().instead.clear();
+    assert_eq!(run(&upstream, "await far.ask({})").await.outcome, Ok(Some(json!("fine"))));
+    // Without a refresh token, the end of the access token is the end of the login.
+    let mut last = serde_json::to_value(store.load("far", &site.url).unwrap()).unwrap();
+    last["refreshToken"] = Json::Null;
+    store.save("far", &site.url, Some(&serde_json::from_value(last).unwrap())).unwrap();
+    site.state().valid = None;
+    let message = failure(&upstream, "await far.ask({})").await;
+    assert!(message.contains("needs login: "), "{message}");
+}
+
+#[tokio::test]
+async fn a_token_belongs_to_the_name_and_the_url_of_its_server() {
+    let (site, other) = (Site::new().await, Site::new().await);
+    let store = site.logged_in().await;
+    assert!(other.open(&store).await.unwrap_err().contains("needs login"));
+    let renamed = Upstream::open_http("near", &site.url, &[], options(&store)).await.unwrap_err().to_string();
+    assert_eq!(renamed, "MCP server \"near\": needs login: run `execbox login near`");
+    let query = Upstream::open_http("far", &format!("{}?x=1", site.url), &[], options(&store)).await;
+    assert!(query.unwrap_err().to_string().contains("needs login"));
+    let sent = other.state().requests.iter().any(|(head, _)| head.contains("access-"));
+    assert!(!sent);
+    // A header of the configuration is sent instead.
+    let header = [("Authorization".to_owned(), "Bearer access-1".to_owned())];
+    store.save("far", &site.url, None).unwrap();
+    assert!(Upstream::open_http("far", &site.url, &header, options(&store)).await.is_ok());
+}
+
+#[tokio::test]
+async fn no_redirect_is_followed_with_a_token() {
+    let (site, elsewhere) = (Site::new().await, Site::new().await);
+    let store = site.logged_in().await;
+    for target in [elsewhere.url.as_str(), "/other"] {
+        site.state().instead.insert("POST /mcp", (307, format!("Location: {target}\r\n"), String::new()));
+        let error = site.open(&store).await.unwrap_err();
+        assert!(error.contains("HTTP 307"), "{error}");
+    }
+    assert_eq!((elsewhere.state().requests.len(), site.count("POST /other")), (0, 0));
+}
+
+/// The message of a login that fails at its start.
+async fn start_error(site: &Site) -> String {
+    match site.start(&OAuthClient::default()).await {
+        Ok(_) => panic!("the login has started"),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[tokio::test]
+async fn metadata_of_another_server_or_without_encryption_are_rejected() {
+    let site = Site::new().await;
+    let origin = site.origin().to_owned();
+    let plain =
+        "is not encrypted (http://far.example): OAuth needs https, except on this computer (127.0.0.1, localhost)";
+    let of_another = |found: &str| {
+        let expected = format!("expected {origin}/mcp, got {found}; correct the `url`");
+        format!("the server's OAuth metadata are for another URL: {expected}")
+    };
+    let other_issuer = format!("expected {origin}/, got https://far.example");
+    let cases = [
+        (json!({ "resource": "https://far.example/mcp" }), of_another("https://far.example/mcp")),
+        (json!({ "resource": format!("{origin}/mc") }), of_another(&format!("{origin}/mc"))),
+        (
+            json!({ "issuer": "https://far.example" }),
+            format!("the authorization server has another identity than expected: {other_issuer}"),
+        ),
+        (json!({ "issuer": null }), "invalid OAuth metadata: missing `issuer`".to_owned()),
+        (json!({ "token_endpoint": "http://far.example/token" }), format!("the token endpoint {plain}")),
+        (json!({ "authorization_endpoint": "http://far.example/" }), format!("the authorization endpoint {plain}")),
+        (json!({ "registration_endpoint": "http://far.example/" }), format!("the registration endpoint {plain}")),
+        (json!({ "token_endpoint": "file:///etc/passwd" }), "invalid URL: expected `https://HOST/PATH`".to_owned()),
+        (
+            json!({ "code_challenge_methods_supported": ["plain"] }),
+            "the authorization server does not support PKCE with S256, which execbox requires".to_owned(),
+        ),
+        (
+            json!({ "registration_endpoint": null }),
+            "the authorization server does not register clients: register one there, and add \"oauth\": { \"clientId\": \
+             \"…\" } to the server"
+                .to_owned(),
+        ),
+    ];
+    for (metadata, message) in cases {
+        site.state().metadata = metadata;
+        assert_eq!(start_error(&site).await, message);
+    }
+    assert_eq!((site.count("POST /token"), site.count("POST /register")), (0, 0));
+    let error = Login::start("http://far.example/mcp", &OAuthClient::default(), "", Duration::from_mins(1)).await;
+    assert_eq!(error.err().unwrap().to_string(), format!("the server {plain}"));
+    let open = canned(|_, body| one_tool(body, |_| fine())).await;
+    let error = Login::start(&open, &OAuthClient::default(), "", Duration::from_mins(1)).await.err().unwrap();
+    assert!(matches!(error, LoginError::NotSupported), "{error}");
+    assert_eq!(login_state(&open, "", Duration::from_mins(1)).await.unwrap(), LoginState::NotNeeded);
+}
+
+#[tokio::test]
+async fn metadata_are_found_without_a_challenge_and_for_a_prefix_of_the_url() {
+    let site = Site::new().await;
+    site.state().without_challenge = true;
+    assert!(site.start(&OAuthClient::default()).await.is_ok());
+    site.state().metadata = json!({ "resource": format!("{}/", site.origin()) });
+    assert!(site.start(&OAuthClient::default()).await.is_ok());
+    site.state().metadata = json!({ "resource": "https://far.example/mcp" });
+    assert!(start_error(&site).await.contains("metadata are for another URL: "));
+    site.state().metadata = json!({ "authorization_endpoint": format!("{}/authorize?state=x", site.origin()) });
+    assert!(site.log_in_as(&OAuthClient::default()).await.is_ok());
+    site.state().instead.insert("GET /.well-known/oauth-authorization-server", (503, String::new(), String::new()));
+    let message = format!("invalid OAuth metadata: {}: unexpected HTTP status 503 Service Unavailable", site.origin());
+    assert_eq!(start_error(&site).await, message);
+}
+
+#[tokio::test]
+async fn redirects_long_and_slow_responses_of_discovery_are_rejected() {
+    let site = Site::new().await;
+    let origin = site.origin().to_owned();
+    let (elsewhere, long) = (Site::new().await, "x".repeat((256 << 10) + 1));
+    let requests = [
+        "GET /.well-known/oauth-protected-resource",
+        "GET /.well-known/oauth-authorization-server",
+        "POST /register",
+        "POST /mcp",
+    ];
+    for request in requests {
+        let location = format!("Location: {}?secret=1\r\n", elsewhere.url);
+        site.state().instead.insert(request, (307, location, String::new()));
+        let message = format!("{origin}: redirects to {}, which is not followed", elsewhere.origin());
+        assert_eq!(start_error(&site).await, message);
+        site.state().instead.insert(request, (200, String::new(), long.clone()));
+        assert_eq!(start_error(&site).await, format!("{origin}: response longer than 256 KiB"));
+        site.state().instead.clear();
+    }
+    assert_eq!(elsewhere.state().requests.len(), 0);
+    // A server that does not answer, and one whose answer does not end.
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", silent.local_addr().unwrap());
+    let started = |url: String| async move {
+        Login::start(&url, &OAuthClient::default(), "", Duration::from_millis(100)).await.err().unwrap().to_string()
+    };
+    let message = started(url.clone()).await;
+    assert_eq!(message, format!("{}: no response within 100 ms", url.strip_suffix("/mcp").unwrap()));
+    tokio::spawn(async move {
+        let mut streams = Vec::new();
+        while let Ok((mut stream, _)) = silent.accept().await {
+            let _ = stream.read(&mut [0; 4096]).await;
+            let _ = stream.write_all(b"HTTP/1.1 401 X\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n").await;
+            streams.push(stream);
+        }
+    });
+    let message = started(url).await;
+    assert!(message.ends_with("no response within 100 ms"), "{message}");
+}
+
+#[tokio::test]
+async fn invalid_registrations_and_tokens_are_rejected() {
+    let site = Site::new().await;
+    site.state().instead.insert("POST /register", (400, String::new(), format!("no\n{}", "y".repeat(1000))));
+    let error = start_error(&site).await;
+    assert!(
+        error.starts_with("the authorization server does not register this client: ") && error.len() < 600,
+        "{error}"
+    );
+    assert!(!error.contains('\n'));
+    site.state().instead.clear();
+    let tokens = [
+        (json!({ "token_type": "mac" }), "the authorization server issued a token that is not a bearer token"),
+        (json!({ "access_token": "a b" }), "the authorization server issued an invalid token"),
+        (json!({ "access_token": "x".repeat(20_000) }), "the authorization server issued an invalid token"),
+        (json!({ "refresh_token": "x\r\ny" }), "the authorization server issued an invalid token"),
+        (json!({ "access_token": null }), "the authorization server does not issue a token: "),
+    ];
+    for (tokens, message) in tokens {
+        site.state().tokens = tokens;
+        let error = site.log_in_as(&OAuthClient::default()).await.unwrap_err().to_string();
+        assert!(error.starts_with(message), "{error}");
+    }
+    for answer in [
+        (307, "Location: http://far.example/\r\n".to_owned(), String::new()),
+        (200, String::new(), "x".repeat(300_000)),
+    ] {
+        site.state().instead.insert("POST /token", answer);
+        let error = site.log_in_as(&OAuthClient::default()).await.unwrap_err();
+        assert!(matches!(error, LoginError::Request(_)), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn keys_in_the_url_of_a_server_are_not_told_to_the_authorization_server() {
+    let site = Site::new().await;
+    site.state().instead.insert("GET /.well-known/oauth-protected-resource", (404, String::new(), String::new()));
+    let url = site.url.replace("http://", "http://user:passw0rd@") + "?key=s3cret";
+    let login = Login::start(&url, &OAuthClient::default(), "", Duration::from_mins(1)).await.unwrap();
+    assert_eq!(parameter(login.url(), "resource"), site.url);
+    let told = site.state().requests.iter().any(|(head, _)| !head.starts_with("POST /mcp") && head.contains("s3cret"));
+    assert!(!told);
+}
+
+/// Sends a request to the port of the browser. Returns its status.
+async fn knock(port: u16, request: &str) -> String {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    let _ = stream.read_to_string(&mut answer).await;
+    answer.split(' ').nth(1).unwrap_or_default().to_owned()
+}
+
+#[tokio::test]
+async fn only_the_browser_with_the_state_of_the_login_ends_it() {
+    let site = Site::new().await;
+    let login = site.start(&OAuthClient::default()).await.unwrap();
+    let (url, state) = (login.url().to_owned(), parameter(login.url(), "state"));
+    let port = Url::parse(&parameter(&url, "redirect_uri")).unwrap().port().unwrap();
+    let finishing = tokio::spawn(login.finish());
+    let _silent = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+    for (request, status) in [
+        ("GET / HTTP/1.1\r\n\r\n".to_owned(), "404"),
+        ("GET /callback?code=c&state=guessed HTTP/1.1\r\n\r\n".to_owned(), "400"),
+        ("GET /callback?error=access_denied HTTP/1.1\r\n\r\n".to_owned(), "400"),
+        (format!("POST /callback?code=c&state={state} HTTP/1.1\r\n\r\n"), "400"),
+        (format!("GET /{} HTTP/1.1\r\n\r\n", "x".repeat(20_000)), "400"),
+        ("\u{1}\r\n\r\n".to_owned(), "400"),
+    ] {
+        assert_eq!(knock(port, &request).await, status, "{request}");
+    }
+    assert!(!finishing.is_finished());
+    assert!(browse(&url).await.contains("You can close this page"));
+    assert!(finishing.await.unwrap().is_ok());
+    assert!(TcpStream::connect(("127.0.0.1", port)).await.is_err(), "the port is closed");
+
+    // The answer of another authorization server, and a refusal.
+    let answers = [
+        ("code=c&iss=https%3A%2F%2Ffar.example", "the authorization server has another identity than expected: "),
+        ("code=c", "invalid OAuth metadata: "),
+        ("error=access_denied&error_description=not%0Anow", "login refused: access_denied: not now"),
+        ("code=invented&iss=ISSUER", "the authorization server does not issue a token: "),
+    ];
+    for (answer, message) in answers {
+        let login = site.start(&OAuthClient::default()).await.unwrap();
+        let (state, callback) = (parameter(login.url(), "state"), parameter(login.url(), "redirect_uri"));
+        let finishing = tokio::spawn(login.finish());
+        browse(&format!("{callback}?{}&state={state}", answer.replace("ISSUER", site.origin()))).await;
+        let error = finishing.await.unwrap().unwrap_err().to_string();
+        assert!(error.starts_with(message), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_port_that_is_in_use_is_named() {
+    let site = Site::new().await;
+    let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let client = OAuthClient { callback_port: Some(port), ..OAuthClient::default() };
+    let error = site.start(&client).await.err().unwrap().to_string();
+    assert_eq!(error, format!("cannot listen on 127.0.0.1:{port}: address in use; change `oauth.callbackPort`"));
+}
+
+#[tokio::test]
+async fn servers_that_need_a_login_say_so_and_connect_after_it() {
+    let site = Site::new().await;
+    let mut config = Config::default();
+    let text = json!({ "mcpServers": { "my wiki": { "url": site.url } } }).to_string();
+    config.read(&text, &Variables(|_| None)).unwrap();
+    let store = Arc::new(Store::default());
+    let servers = Servers::start(config.servers, &options(&store), None);
+    servers.settled().await;
+    let reason = "needs login: run `execbox login \"my wiki\"`";
+    assert_eq!(servers.status()[0].state, ServerState::Failed { reason: reason.to_owned() });
+    let unavailable = servers.unavailable();
+    assert_eq!((unavailable[0].name.as_str(), unavailable[0].reason.as_str()), ("my_wiki", reason));
+    store.save("my wiki", &site.url, Some(&site.log_in().await)).unwrap();
+    servers.retry_failed();
+    until(|| matches!(servers.status()[0].state, ServerState::Ready { tools: 1, .. })).await;
+    // The login ends while the server is connected.
+    let call = async || {
+        let providers = servers.providers();
+        let request = ExecuteRequest::new("await my_wiki.ask({})").provider(providers[0].clone());
+        InlineExecutor::new().unwrap().execute(request).await.outcome
+    };
+    (site.state().valid, site.state().refresh_is_valid) = (None, false);
+    assert!(call().await.unwrap_err().message.contains(reason));
+    assert_eq!(servers.status()[0].state, ServerState::Failed { reason: reason.to_owned() });
+    assert_eq!(servers.unavailable().len(), 1);
+    store.save("my wiki", &site.url, Some(&site.log_in().await)).unwrap();
+    assert_eq!(call().await, Ok(Some(json!("fine"))));
+    assert!(matches!(servers.status()[0].state, ServerState::Ready { tools: 1, .. }));
+    servers.close().await;
+}
