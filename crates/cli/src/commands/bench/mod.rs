@@ -1,0 +1,365 @@
+//! `execbox bench`: measures the executors and engines on this machine.
+//!
+//! - [`rows`]: what is measured; [`programs`], [`typescript`]: the programs, their results and tools; [`subject`]: executors and engines
+//! - [`measure`]: how often and how; [`memory`]: memory, in a process of its own
+//! - [`report`]: the report and its files; [`table`]: as text; [`compare`]: beside an earlier one
+//! - [`growth`]: costs against sizes
+
+mod compare;
+mod growth;
+mod measure;
+mod memory;
+mod programs;
+mod report;
+mod rows;
+mod subject;
+mod table;
+mod typescript;
+
+use std::fmt;
+use std::future::Future;
+use std::path::PathBuf;
+
+use clap::Args;
+use execbox::CancellationToken;
+use execbox::core::hint::near;
+use serde_json::{Value as Json, json};
+
+use self::compare::Comparison;
+use self::growth::Curve;
+use self::measure::{Bench, Budget};
+use self::memory::Held;
+use self::report::{Head, Measured, Profile, Report, ReportFileError};
+use self::rows::{ROWS, Row, Unit};
+use self::subject::{ExecutorName, Subject};
+use crate::engine::Engine;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::progress::Progress;
+use crate::{interrupt, report as output};
+
+/// Measure the executors and engines on this machine
+///
+/// Measures each executor with each engine that is built in: the time of programs, their number per second, and the memory of
+/// runners and guests. Prints the median (p50), the 95th and the 99th percentile of the samples, and their noise: how much the
+/// medians of five blocks of samples differ. The results of the programs are checked. Runs for about a minute and a half;
+/// other programs on the machine make the figures worse.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+#[allow(clippy::struct_excessive_bools)] // each is an option
+pub(crate) struct Arguments {
+    /// Measure only rows, or curves, whose name or title contains a WORD; `--list` prints all
+    #[arg(value_name = "WORD")]
+    words: Vec<String>,
+
+    /// Measure these executors, separated by commas [default: all; process with `--engine v8`]
+    #[arg(long, value_enum, value_name = "EXECUTOR", value_delimiter = ',')]
+    executor: Vec<ExecutorName>,
+
+    /// Measure ENGINE: `quickjs`, or `v8`, in child processes only [default: all that are built in]
+    #[arg(long, value_name = "ENGINE")]
+    engine: Option<Engine>,
+
+    /// Measure how costs grow instead: with tools granted, source bytes, log lines, pending calls, waiting guests and
+    /// connections. Prints the exponent between points: 1 is linear
+    #[arg(long, conflicts_with_all = ["save", "load", "compare"])]
+    growth: bool,
+
+    /// Take fewer samples: for a first look, with more noise
+    #[arg(long)]
+    quick: bool,
+
+    /// Print the names and titles of the rows, or of the curves, and measure nothing
+    #[arg(long)]
+    list: bool,
+
+    /// Print the report as one line of JSON
+    #[arg(long)]
+    json: bool,
+
+    /// Write the report to FILE, too
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
+
+    /// Print the report that was saved in FILE, and measure nothing
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["words", "executor", "engine", "quick", "save"])]
+    load: Option<PathBuf>,
+
+    /// Compare with the report that was saved in FILE: print the ratio of each row, and whether it is within the noise
+    #[arg(long, value_name = "FILE")]
+    compare: Option<PathBuf>,
+
+    /// Measure the memory of these in this process, and print the number of bytes
+    #[arg(long, value_enum, hide = true, requires_all = ["executor", "engine"])]
+    probe_memory: Option<Held>,
+
+    /// How many of them
+    #[arg(long, hide = true, default_value = "1")]
+    probe_count: usize,
+}
+
+/// Why nothing is measured, or a measurement fails.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum BenchError {
+    #[error("unknown {what} {word:?}; {}", did_you_mean(.word, .known))]
+    Unknown { what: Measurable, word: String, known: Vec<&'static str> },
+    #[error("nothing to measure: the executor {executor} has no row {rows}")]
+    NoRows { executor: String, rows: String },
+    #[error(transparent)]
+    File(#[from] ReportFileError),
+    #[error("{row} failed on {subject}: {reason}")]
+    Failed { row: &'static str, subject: String, reason: String },
+}
+
+fn did_you_mean(word: &str, known: &[&'static str]) -> String {
+    match near(word, known.iter().copied()) {
+        Some(near) => format!("did you mean {near:?}?"),
+        None => "`--list` prints all".to_owned(),
+    }
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<Exit, CliError> {
+    if arguments.list {
+        let of = if arguments.growth { Measurable::Curve } else { Measurable::Row };
+        return list(of, arguments.json);
+    }
+    if let Some(held) = arguments.probe_memory {
+        return probe(held, arguments);
+    }
+    if arguments.growth {
+        return measure_growth(arguments);
+    }
+    let read = |path: &PathBuf| Report::read(path).map_err(BenchError::File);
+    let earlier = arguments.compare.as_ref().map(read).transpose()?;
+    let report = match &arguments.load {
+        Some(path) => read(path)?,
+        None => measure_report(arguments)?,
+    };
+    if let (Some(path), Some(earlier)) = (&arguments.compare, &earlier) {
+        for line in compare::differences(&path.display().to_string(), &earlier.head, &report.head) {
+            output::note(&line);
+        }
+    }
+    print(&report, earlier.as_ref(), arguments.json)?;
+    if let Some(path) = &arguments.save {
+        report.save(path).map_err(BenchError::File)?;
+    }
+    Ok(Exit::Success)
+}
+
+fn measure_report(arguments: &Arguments) -> Result<Report, CliError> {
+    let rows = select(&arguments.words, ROWS)?;
+    let subjects = Subject::choose(&arguments.executor, arguments.engine)?;
+    let work = work(&rows, &subjects)?;
+    if let Some(path) = &arguments.save {
+        report::check_writable(path).map_err(BenchError::File)?;
+    }
+    let head = head(arguments);
+    let budget = if arguments.quick { Budget::QUICK } else { Budget::FULL };
+    let rows = block_on(measure_rows(work, budget))??;
+    Ok(Report { head, rows })
+}
+
+fn measure_growth(arguments: &Arguments) -> Result<Exit, CliError> {
+    let curves = select(&arguments.words, Curve::ALL)?;
+    let subjects = Subject::choose(&arguments.executor, arguments.engine)?;
+    let growth = block_on(growth::measure(curves, subjects, head(arguments)))??;
+    let text = match arguments.json {
+        true => serde_json::to_string(&growth).map_err(|error| CliError::Output(error.into()))?,
+        false => growth::text(&growth),
+    };
+    output::print(&text).map_err(CliError::Output)?;
+    Ok(Exit::Success)
+}
+
+fn head(arguments: &Arguments) -> Head {
+    let head = Head::of_this_machine(arguments.quick);
+    if head.execbox.profile == Profile::Debug {
+        output::note(&"this is a debug build: its figures say nothing about a release build");
+    }
+    head
+}
+
+/// What words select.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Measurable {
+    Row,
+    Curve,
+}
+
+impl fmt::Display for Measurable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Row => "row",
+            Self::Curve => "curve",
+        })
+    }
+}
+
+/// A row or a curve.
+trait Named {
+    const WHAT: Measurable;
+
+    fn id(&self) -> &'static str;
+    fn title(&self) -> &'static str;
+    fn unit(&self) -> Unit;
+
+    fn contains(&self, word: &str) -> bool {
+        let word = word.to_lowercase();
+        self.id().contains(&word) || self.title().to_lowercase().contains(&word)
+    }
+}
+
+impl Named for Row {
+    const WHAT: Measurable = Measurable::Row;
+
+    fn id(&self) -> &'static str {
+        self.id
+    }
+
+    fn title(&self) -> &'static str {
+        self.title
+    }
+
+    fn unit(&self) -> Unit {
+        self.unit()
+    }
+}
+
+impl Named for Curve {
+    const WHAT: Measurable = Measurable::Curve;
+
+    fn id(&self) -> &'static str {
+        (*self).id()
+    }
+
+    fn title(&self) -> &'static str {
+        (*self).title()
+    }
+
+    fn unit(&self) -> Unit {
+        (*self).unit()
+    }
+}
+
+/// Those whose name or title contains one of the words. Without words, all.
+fn select<T: Named>(words: &[String], all: &'static [T]) -> Result<Vec<&'static T>, BenchError> {
+    if let Some(word) = words.iter().find(|word| !all.iter().any(|one| one.contains(word))) {
+        let known = all.iter().flat_map(|one| one.id().split('-').chain([one.id()]));
+        return Err(BenchError::Unknown { what: T::WHAT, word: word.clone(), known: known.collect() });
+    }
+    let is_selected = |one: &&T| words.is_empty() || words.iter().any(|word| one.contains(word));
+    Ok(all.iter().filter(is_selected).collect())
+}
+
+/// The rows of an executor.
+type Work = Vec<(Subject, Vec<&'static Row>)>;
+
+fn work(rows: &[&'static Row], subjects: &[Subject]) -> Result<Work, BenchError> {
+    let of = |subject: &Subject| rows.iter().copied().filter(|row| row.applies_to(subject.executor)).collect();
+    let work: Work = subjects.iter().map(|subject| (*subject, of(subject))).collect();
+    if work.iter().all(|(_, rows)| rows.is_empty()) {
+        let names: Vec<&str> = rows.iter().map(|row| row.id).collect();
+        let executor = subjects.first().map(ToString::to_string).unwrap_or_default();
+        return Err(BenchError::NoRows { executor, rows: names.join(", ") });
+    }
+    Ok(work)
+}
+
+async fn measure_rows(work: Work, budget: Budget) -> Result<Vec<Measured>, CliError> {
+    let mut progress = Progress::new(work.iter().map(|(_, rows)| rows.len()).sum());
+    let mut measured = Vec::new();
+    for (subject, rows) in work {
+        let bench = Bench::start(subject, budget)?;
+        for row in rows {
+            progress.show(&format!("{subject}: {}", row.title));
+            let failed = |reason| BenchError::Failed { row: row.id, subject: subject.to_string(), reason };
+            let samples = bench.measure(row).await.map_err(failed)?;
+            measured.push(Measured::new(row, subject, &samples));
+        }
+        bench.end().await;
+    }
+    measured.sort_by_key(|measured| ROWS.iter().position(|row| row.id == measured.row));
+    Ok(measured)
+}
+
+/// Runs `work` on a task of a new runtime, as in a server, until it ends or is interrupted.
+fn block_on<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> Result<T, CliError> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let stop = CancellationToken::new();
+        interrupt::stop_on_signal(stop.clone())?;
+        let mut work = tokio::spawn(work);
+        tokio::select! {
+            done = &mut work => done.map_err(|error| CliError::Engine(error.to_string())),
+            () = stop.cancelled() => {
+                // Ended before the message, so that the line of its progress is gone.
+                work.abort();
+                let _ = work.await;
+                Err(CliError::Interrupted)
+            }
+        }
+    })
+}
+
+fn probe(held: Held, arguments: &Arguments) -> Result<Exit, CliError> {
+    let subjects = Subject::choose(&arguments.executor, arguments.engine)?;
+    let Some(subject) = subjects.first().copied() else { return Ok(Exit::BadInput) };
+    let bytes = block_on(memory::probe(held, subject, arguments.probe_count))??;
+    output::print(&bytes.to_string()).map_err(CliError::Output)?;
+    Ok(Exit::Success)
+}
+
+fn list(of: Measurable, json: bool) -> Result<Exit, CliError> {
+    let text = match of {
+        Measurable::Row => list_text(ROWS, json),
+        Measurable::Curve => list_text(Curve::ALL, json),
+    };
+    output::print(&text).map_err(CliError::Output)?;
+    Ok(Exit::Success)
+}
+
+fn list_text<T: Named>(all: &[T], json: bool) -> String {
+    if json {
+        let entry = |one: &T| json!({ "name": one.id(), "title": one.title(), "unit": one.unit() });
+        return all.iter().map(entry).collect::<Json>().to_string();
+    }
+    all.iter().map(|one| format!("{:<20}{}", one.id(), one.title())).collect::<Vec<_>>().join("\n")
+}
+
+fn print(report: &Report, earlier: Option<&Report>, json: bool) -> Result<(), CliError> {
+    let text = match json {
+        true => to_json(report, earlier).map_err(|error| CliError::Output(error.into()))?.to_string(),
+        false => table::text(report, earlier),
+    };
+    output::print(&text).map_err(CliError::Output)
+}
+
+/// The report; with an earlier one, each row that is in both has a field `compared`.
+fn to_json(report: &Report, earlier: Option<&Report>) -> serde_json::Result<Json> {
+    let mut json = serde_json::to_value(report)?;
+    if let (Some(earlier), Some(rows)) = (earlier, json["rows"].as_array_mut()) {
+        for (row, measured) in rows.iter_mut().zip(&report.rows) {
+            if let Some(compared) = Comparison::find(measured, earlier) {
+                row["compared"] = serde_json::to_value(compared)?;
+            }
+        }
+    }
+    Ok(json)
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  execbox bench
+  execbox bench --quick --executor inline,process
+  execbox bench calls json --engine quickjs --json
+  execbox bench --save before.json
+  execbox bench --compare before.json
+  execbox bench --growth tools log --executor process
+
+Exit codes:
+  0    everything was measured
+  1    a program failed, or had a wrong result
+  2    bad usage, or a file that cannot be read or written
+  4    an executor or an engine does not start
+  130  interrupted by Ctrl-C";

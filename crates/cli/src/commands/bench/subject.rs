@@ -1,0 +1,93 @@
+//! The executors and engines that are measured.
+
+use std::fmt;
+use std::sync::Arc;
+
+use clap::ValueEnum;
+use execbox::jail::Mode;
+use execbox::{Executor, Limits};
+
+use crate::engine::{Engine, EngineChoice, RunnerEngine};
+use crate::error::CliError;
+use crate::executor::{ExecutorConfig, ExecutorKind, token_source};
+
+/// A value of `--executor`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum ExecutorName {
+    Inline,
+    Worker,
+    Process,
+}
+
+impl ExecutorName {
+    pub(super) fn kind(self) -> ExecutorKind {
+        match self {
+            Self::Inline => ExecutorKind::Inline,
+            Self::Worker => ExecutorKind::Worker,
+            Self::Process => ExecutorKind::Process,
+        }
+    }
+}
+
+impl fmt::Display for ExecutorName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.kind().fmt(f)
+    }
+}
+
+/// An executor with an engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Subject {
+    pub(super) executor: ExecutorName,
+    pub(super) engine: Engine,
+}
+
+impl Subject {
+    /// The chosen ones that this binary has. Without a choice, all.
+    pub(super) fn choose(executors: &[ExecutorName], engine: Option<Engine>) -> Result<Vec<Self>, CliError> {
+        if let Some(engine) = engine {
+            RunnerEngine::new(engine, None)?;
+        }
+        let engines = engine.as_ref().map_or(Engine::built_in(), std::slice::from_ref);
+        let all = ExecutorName::value_variants().iter().copied();
+        let subjects = all.filter(|name| executors.is_empty() || executors.contains(name)).flat_map(|executor| {
+            let subjects = engines.iter().map(move |engine| Self { executor, engine: *engine });
+            subjects.filter(|subject| subject.is_possible())
+        });
+        let subjects: Vec<Self> = subjects.collect();
+        match (engine, executors) {
+            (Some(engine), [executor, ..]) if subjects.is_empty() => {
+                Err(CliError::EngineNeedsProcess(engine, executor.kind()))
+            }
+            _ => Ok(subjects),
+        }
+    }
+
+    fn is_possible(self) -> bool {
+        self.engine == Engine::QuickJs || self.executor == ExecutorName::Process
+    }
+
+    /// Makes the executor as `execbox run` does. `max_programs`: how many programs it runs at once; by default as many as
+    /// there are cores, at most 4.
+    pub(super) fn start(self, max_programs: Option<usize>) -> Result<Arc<dyn Executor>, CliError> {
+        let engine = Some(EngineChoice::One(self.engine));
+        let token = token_source("--token-file", None);
+        let config = ExecutorConfig::new(self.executor.kind(), engine, token, Mode::default(), &Limits::default())?;
+        let config = match max_programs {
+            Some(max) => config.with_max_programs(max),
+            None => config,
+        };
+        config.executor().map_err(|error| CliError::Engine(error.message))
+    }
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&text(&self.executor.to_string(), &self.engine.to_string()))
+    }
+}
+
+/// The text of a subject: QuickJS is the engine of all executors but one, and is not named.
+pub(super) fn text(executor: &str, engine: &str) -> String {
+    if engine == Engine::QuickJs.to_string() { executor.to_owned() } else { format!("{executor} ({engine})") }
+}
