@@ -1,0 +1,87 @@
+//! The corpus of hostile programs and peers in `tests/hostile/`, against the executors and the binary.
+//!
+//! Every case is a test: `cargo test --test hostile -- limits/regex` runs those of one file. Each attack meets a process of
+//! its own, whose memory and processor time are measured: see `measure.rs`, and `report.rs` for the bounds.
+
+#[path = "../../src/allocator.rs"]
+mod allocator;
+mod case;
+mod expand;
+mod guest;
+mod host;
+mod measure;
+mod peer;
+mod peers;
+mod report;
+#[path = "../support/mod.rs"]
+mod support;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+
+use case::{Case, Place};
+use report::Figures;
+
+/// The binary under test.
+const EXECBOX: &str = env!("CARGO_BIN_EXE_execbox");
+
+/// The directories with hostile guests.
+const GUESTS: [&str; 6] = ["realm", "limits", "forged-trust", "floods", "amplification", "source"];
+
+/// What an attack took, and what it violated.
+type Ended = (Figures, Vec<String>);
+
+fn main() {
+    allocator::return_memory_soon();
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments.first().is_some_and(|first| first == host::HOST) {
+        return host::main(&arguments[1..]);
+    }
+    if arguments.first().is_some_and(|first| first == peers::SERVER) {
+        return peers::server_main(&arguments[1..]);
+    }
+    let arguments = Arguments::from_args();
+    // Peers attack what is the same with each engine.
+    let peers: &[_] = if case::is_v8() { &[] } else { &case::PEERS };
+    let trials: Vec<Trial> = GUESTS.iter().chain(peers).flat_map(|group| trials(group)).collect();
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    if !arguments.list {
+        eprintln!("\n{}", report::table());
+    }
+    conclusion.exit();
+}
+
+/// The cases in a directory.
+fn trials(group: &'static str) -> Vec<Trial> {
+    let mut trials = Vec::new();
+    for file in case::files(group) {
+        for (number, text) in file.cases.iter().enumerate() {
+            let case = case::read(group, &file, text);
+            let place = Place { path: file.path.clone(), number };
+            trials.push(Trial::test(case.name.clone(), move || test(group, &place, &case)));
+        }
+    }
+    trials
+}
+
+/// Runs an attack. One that violates something must do so twice: measurements are noisy on a busy machine.
+fn measured(attack: impl Fn() -> Ended) -> Ended {
+    let first = attack();
+    if first.1.is_empty() { first } else { attack() }
+}
+
+/// Runs a case wherever it is to run.
+fn test(group: &'static str, place: &Place, case: &Case) -> Result<(), Failed> {
+    let runs: Vec<_> = if case::PEERS.contains(&group) {
+        vec![(group, measured(|| peers::run(group, place, case)))]
+    } else {
+        let run = |executor| measured(|| guest::run(group, place, case, executor));
+        case.executors.iter().map(|executor| (*executor, run(*executor))).collect()
+    };
+    let (mut figures, mut failed) = (Vec::new(), Vec::new());
+    for (executor, (used, violations)) in runs {
+        figures.push((used, violations.is_empty()));
+        failed.extend(violations.into_iter().map(|violation| format!("{executor}: {violation}")));
+    }
+    report::add(group, &case.name, &case.bounds, &figures);
+    if failed.is_empty() { Ok(()) } else { Err(failed.join("\n").into()) }
+}
