@@ -1,15 +1,24 @@
 //! Why a command fails, other than by the outcome of a program.
 
 use std::io;
+use std::time::Duration;
 
+use execbox::jail::{Incomplete, Mode};
 use execbox::transport::ListenError;
-use execbox_mcp::server::HttpError;
+use execbox_mcp::oauth::LoginError;
+use execbox_mcp::server::{HttpError, StateError};
 
+use crate::commands::bench::BenchError;
 use crate::commands::conform::{CasesError, KnownError};
+use crate::commands::login::NoLogin;
 use crate::commands::run_code::{ModulesError, OptionsFileError};
+use crate::engine::{Engine, EngineChoice};
+use crate::executor::ExecutorKind;
 use crate::exit::Exit;
+use crate::policy::PolicyError;
 use crate::servers::ServersError;
 use crate::source::{SourceError, reason};
+use crate::state::StateFileError;
 use crate::stub::StubError;
 use crate::token::TokenSourceError;
 
@@ -31,6 +40,14 @@ pub(crate) enum CliError {
     Cases(#[from] CasesError),
     #[error(transparent)]
     Known(#[from] KnownError),
+    #[error(transparent)]
+    NoLogin(#[from] NoLogin),
+    #[error("cannot log in to {server:?}: {error}")]
+    Login { server: String, error: LoginError },
+    #[error("cannot log in to {server:?}: nobody has logged in within {}", humantime::format_duration(*.limit))]
+    LoginTimeout { server: String, limit: Duration },
+    #[error("the stored logins cannot be used: {0}")]
+    Logins(String),
     #[error("no MCP server given: use --config FILE or --server 'NAME=COMMAND'")]
     NoServer,
     #[error("unknown namespace {name:?}: expected {}", one_of(.known))]
@@ -51,8 +68,51 @@ pub(crate) enum CliError {
     RunnerUnreachable { runner: String, error: io::Error },
     #[error("--listen: {}", listen_reason(.0))]
     Listen(#[from] ListenError),
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    #[error("no call with the id {0:?} waits for approval; `execbox approvals` lists those that do")]
+    UnknownApproval(String),
+    #[error("--log-file: {}", reason(.0))]
+    LogFile(io::Error),
+    #[error("--state {path}: {error}")]
+    State { path: String, error: StateFileError },
+    #[error("no file given: use --state FILE, where FILE is that of `execbox mcp --state FILE`")]
+    NoStateFile,
+    #[error("unknown snippet {name:?} in {path}; `execbox snippets --state {path}` lists all")]
+    UnknownSnippet { name: String, path: String },
+    #[error(transparent)]
+    StateAccess(#[from] StateError),
+    #[error("cannot read the state of the running gateways: {}", reason(.0))]
+    Gateways(io::Error),
     #[error("--http: {}", http_reason(.0))]
     Http(#[from] HttpError),
+    #[error(transparent)]
+    Jail(#[from] Incomplete),
+    #[error("--jail {0} needs --executor process: other executors have no process of their own to lock")]
+    NothingToLock(Mode),
+    #[error(
+        "this execbox is built without the engine {0}; `cargo install execbox-cli --features {0}` builds one with it"
+    )]
+    EngineNotBuilt(Engine),
+    #[error("--engine {0} needs --executor process, got {1}: a program can end the process that it runs in")]
+    EngineNeedsProcess(Engine, ExecutorKind),
+    #[error("--engine {0} needs --executor process: a program can end the process that it runs in")]
+    SoakNeedsProcess(Engine),
+    #[error(
+        "--engine {0} is not supported with a remote executor: its runner chooses the engine (`execbox runner --engine ENGINE`)"
+    )]
+    RemoteEngine(EngineChoice),
+    #[error("--auto-cpu needs --engine auto: with other engines, no program is started again")]
+    NothingToStartAgain,
+    #[error("--warm needs --engine v8: other engines have no isolates to keep ready")]
+    NothingToWarm,
+    #[error(
+        "--engine {0} is not supported with --listen: a program can end the process, and with it those of other hosts; \
+         start `execbox runner --engine {0}` on standard input and output for each connection, with systemd (Accept=yes) or socat"
+    )]
+    SharedEngine(Engine),
+    #[error(transparent)]
+    Bench(#[from] BenchError),
     #[error("interrupted")]
     Interrupted,
     /// The engine does not start.
@@ -69,8 +129,17 @@ pub(crate) enum CliError {
 impl CliError {
     pub(crate) fn exit(&self) -> Exit {
         match self {
-            Self::Interrupted => Exit::Interrupted,
-            Self::Engine(_) | Self::Host(_) | Self::System(_) | Self::Output(_) => Exit::ExecboxFailed,
+            Self::Interrupted | Self::Servers(ServersError::Interrupted) => Exit::Interrupted,
+            Self::Login { .. } | Self::LoginTimeout { .. } | Self::Bench(BenchError::Failed { .. }) => {
+                Exit::ProgramFailed
+            }
+            Self::Engine(_)
+            | Self::Jail(_)
+            | Self::Host(_)
+            | Self::System(_)
+            | Self::Output(_)
+            | Self::Gateways(_)
+            | Self::StateAccess(_) => Exit::ExecboxFailed,
             _ => Exit::BadInput,
         }
     }

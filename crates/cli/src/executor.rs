@@ -1,30 +1,43 @@
-//! `--executor` and `--token-file`: where programs run.
+//! `--executor`, `--engine`, `--token-file` and `--jail`: where programs run, and what runs them.
 
 use std::fmt;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
+use std::thread::available_parallelism;
 use std::time::Duration;
 use std::{env, io};
 
 use clap::Args;
 use execbox::core::error::ExecuteError;
+use execbox::jail::Mode;
 use execbox::transport::{Address, AddressError, Token};
 use execbox::{
-    Executor, HostOptions, InlineExecutor, ProcessExecutor, RemoteExecutor, Runner, RunnerCommand, WorkerExecutor,
+    Executor, FallbackExecutor, HostOptions, InlineExecutor, Limits, PoolOptions, ProcessExecutor, RemoteExecutor,
+    Runner, RunnerCommand, WorkerExecutor,
 };
 
-use crate::token::{Role, TokenSource, TokenSourceError};
+use crate::engine::{Engine, EngineArguments, EngineChoice, RunnerEngine};
+use crate::error::CliError;
+use crate::token::{Role, TokenSource};
 
 #[derive(Debug, Args)]
 pub(crate) struct ExecutorArguments {
-    /// Run the program there: inline, worker, process or remote=ADDRESS
-    #[arg(long, value_name = "EXECUTOR", default_value_t = ExecutorKind::Inline)]
-    executor: ExecutorKind,
+    /// Run the program there: inline, worker, process or remote=ADDRESS [default: inline; process with `--engine v8`]
+    #[arg(long, value_name = "EXECUTOR")]
+    executor: Option<ExecutorKind>,
+
+    #[command(flatten)]
+    engine: EngineArguments,
 
     /// Present the token in FILE to the remote runner [default: the token in `EXECBOX_REMOTE_TOKEN`]
     #[arg(long, value_name = "FILE", requires = "executor")]
     token_file: Option<PathBuf>,
+
+    /// Lock child processes: `required` fails if the system lacks a layer, `best-effort` takes what there is, `off`
+    #[arg(long, value_name = "MODE", default_value_t = Mode::default())]
+    jail: Mode,
 }
 
 /// A value of `--executor`.
@@ -76,49 +89,119 @@ const CANCEL_GRACE: Duration = Duration::from_millis(250);
 /// An executor that can be made.
 pub(crate) struct ExecutorConfig {
     kind: ExecutorKind,
+    /// Of a process.
+    engine: RunnerEngine,
+    fallback: Option<Fallback>,
     /// For a remote runner.
     token: Option<Token>,
+    jail: Mode,
+    /// The memory limit of the programs.
+    memory_bytes: u64,
+    /// How many programs run at once on workers or in processes. Default: as many as there are cores, at most 4.
+    max_programs: Option<usize>,
+}
+
+/// Where programs are started again that have computed for the budget before their first call: in child processes.
+struct Fallback {
+    engine: RunnerEngine,
+    budget: Duration,
 }
 
 impl ExecutorConfig {
-    pub(crate) fn read(arguments: &ExecutorArguments) -> Result<Self, TokenSourceError> {
-        Self::new(arguments.executor.clone(), token_source("--token-file", arguments.token_file.as_deref()))
+    pub(crate) fn read(arguments: &ExecutorArguments, limits: &Limits) -> Result<Self, CliError> {
+        let token = token_source("--token-file", arguments.token_file.as_deref());
+        let engine = arguments.engine.choice()?;
+        let is_v8 = engine == Some(EngineChoice::One(Engine::V8));
+        let default = if is_v8 { ExecutorKind::Process } else { ExecutorKind::Inline };
+        Self::new(arguments.executor.clone().unwrap_or(default), engine, token, arguments.jail, limits)
     }
 
     /// Reads the token only for a remote runner.
-    pub(crate) fn new(kind: ExecutorKind, token: TokenSource<'_>) -> Result<Self, TokenSourceError> {
+    pub(crate) fn new(
+        kind: ExecutorKind,
+        engine: Option<EngineChoice>,
+        token: TokenSource<'_>,
+        jail: Mode,
+        limits: &Limits,
+    ) -> Result<Self, CliError> {
+        let (engine, fallback) = match (engine, &kind) {
+            (Some(choice), ExecutorKind::Remote(_)) => return Err(CliError::RemoteEngine(choice)),
+            (Some(EngineChoice::One(engine @ Engine::V8)), ExecutorKind::Inline | ExecutorKind::Worker) => {
+                return Err(CliError::EngineNeedsProcess(engine, kind));
+            }
+            (Some(EngineChoice::One(engine)), _) => (engine, None),
+            (Some(EngineChoice::Auto(budget)), _) => {
+                (Engine::QuickJs, Some(Fallback { engine: RunnerEngine::new(Engine::V8, None)?, budget }))
+            }
+            (None, _) => (Engine::QuickJs, None),
+        };
+        let engine = RunnerEngine::new(engine, None)?;
+        if jail == Mode::Required && kind != ExecutorKind::Process {
+            return Err(CliError::NothingToLock(jail));
+        }
         let token = if matches!(kind, ExecutorKind::Remote(_)) { token.read()? } else { None };
-        Ok(Self { kind, token })
+        Ok(Self { kind, engine, fallback, token, jail, memory_bytes: limits.memory_bytes, max_programs: None })
+    }
+
+    /// Runs this many programs at once on workers or in processes: one that waits for a call takes a place, too.
+    pub(crate) fn with_max_programs(self, max: usize) -> Self {
+        Self { max_programs: Some(max), ..self }
+    }
+
+    fn pool(&self) -> PoolOptions {
+        let cores = available_parallelism().map_or(1, NonZero::get);
+        let pool = PoolOptions::for_cores(cores);
+        PoolOptions { max_size: self.max_programs.unwrap_or(pool.max_size), ..pool }
     }
 
     pub(crate) fn executor(&self) -> Result<Arc<dyn Executor>, ExecuteError> {
-        let internal = |error: &dyn std::error::Error| ExecuteError::internal(error.to_string());
-        let options = HostOptions { cancel_grace: CANCEL_GRACE, ..HostOptions::default() };
+        let executor = self.first_executor()?;
+        match &self.fallback {
+            None => Ok(executor),
+            Some(Fallback { engine, budget }) => {
+                Ok(Arc::new(FallbackExecutor::new(executor, self.processes(*engine)?).budget(*budget)))
+            }
+        }
+    }
+
+    fn first_executor(&self) -> Result<Arc<dyn Executor>, ExecuteError> {
         Ok(match &self.kind {
             ExecutorKind::Inline => Arc::new(InlineExecutor::new().map_err(|error| internal(&error))?),
             ExecutorKind::Worker => {
                 let runner = Runner::new().map_err(|error| internal(&error))?;
-                Arc::new(WorkerExecutor::builder(runner).options(options).build())
+                let builder = WorkerExecutor::builder(runner).map_err(|error| internal(&error))?;
+                Arc::new(builder.options(options()).pool(self.pool()).build())
             }
-            ExecutorKind::Process => {
-                let command = own_runner().map_err(|error| internal(&error))?;
-                Arc::new(ProcessExecutor::builder(command).options(options).build())
-            }
+            ExecutorKind::Process => self.processes(self.engine)?,
             ExecutorKind::Remote(address) => {
-                Arc::new(RemoteExecutor::with_address(address.clone(), self.token.clone()).options(options))
+                Arc::new(RemoteExecutor::with_address(address.clone(), self.token.clone()).options(options()))
             }
         })
+    }
+
+    fn processes(&self, engine: RunnerEngine) -> Result<Arc<dyn Executor>, ExecuteError> {
+        let command = engine.add_to(own_runner().map_err(|error| internal(&error))?).jail(self.jail);
+        let command = command.jail_memory(engine.process_memory(self.memory_bytes));
+        Ok(Arc::new(ProcessExecutor::builder(command).options(options()).pool(self.pool()).build()))
     }
 
     /// Runs `work` with an executor on a new runtime. `has_io`: whether `work` itself does I/O.
     pub(crate) fn run<T>(&self, has_io: bool, work: impl AsyncFnOnce(&dyn Executor) -> T) -> Result<T, ExecuteError> {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
-        let needs_time_only = self.kind == ExecutorKind::Inline && !has_io;
+        let needs_time_only = self.kind == ExecutorKind::Inline && self.fallback.is_none() && !has_io;
         let runtime = if needs_time_only { runtime.enable_time() } else { runtime.enable_all() };
         let runtime = runtime.build().map_err(|error| ExecuteError::internal(error.to_string()))?;
         let executor = self.executor()?;
         Ok(runtime.block_on(work(&*executor)))
     }
+}
+
+fn options() -> HostOptions {
+    HostOptions { cancel_grace: CANCEL_GRACE, ..HostOptions::default() }
+}
+
+fn internal(error: &dyn std::error::Error) -> ExecuteError {
+    ExecuteError::internal(error.to_string())
 }
 
 /// Where the token for a remote runner is.
@@ -127,6 +210,7 @@ pub(crate) fn token_source<'a>(option: &'static str, file: Option<&'a Path>) -> 
 }
 
 /// This binary, as a runner process.
-fn own_runner() -> io::Result<RunnerCommand> {
-    Ok(RunnerCommand::new(env::current_exe()?).arg("runner"))
+pub(crate) fn own_runner() -> io::Result<RunnerCommand> {
+    // The allocator would reserve a gigabyte, which the limit on the memory of a process could not tell from use.
+    Ok(RunnerCommand::new(env::current_exe()?).arg("runner").env("MIMALLOC_ARENA_RESERVE", "32MiB"))
 }

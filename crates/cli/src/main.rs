@@ -3,9 +3,14 @@
 //! - [`commands`]: one module per command, with its arguments, its help and its function.
 //! - [`error`]: why a command fails. [`exit`]: the exit codes.
 //! - Groups of options that several commands share, each with the function that reads them: [`source`] (the program),
-//!   [`executor`], [`limits`], [`servers`] (MCP servers), [`stub`] (stub tools), [`token`]. [`units`]: durations and sizes.
+//!   [`engine`], [`executor`], [`jail`], [`limits`], [`servers`] (MCP servers), [`stub`] (stub tools), [`policy`] (approvals and their records), [`token`]. [`units`]: durations and sizes.
+//! - What the configuration of servers is read with: [`context`], which uses [`inputs`] (stored values) and [`prompt`] (the terminal).
+//!   [`reload`] reads it again when one of its [`files`] changes. Tokens of servers are in [`logins`]. Both stores are files of [`private`].
+//! - Running gateways: [`gateways`] (their state), [`approvals`] (their calls that wait), [`watch`] (what they report).
+//! - [`state`]: the file of `--state`.
 //! - Output: [`report`] (results, logs, errors), [`diagnostic`] and [`frame`] (errors with their source), [`terminal`] (text
-//!   that is safe to show). [`interrupt`]: Ctrl-C and SIGTERM.
+//!   that is safe to show), [`progress`]. [`interrupt`]: Ctrl-C and SIGTERM. [`secrecy`]: processes that hold secrets.
+//! - What commands measure with: [`processes`] (their memory), [`statistics`], [`listening`] (a runner that listens).
 //!
 //! The crate has no rules of its own: what a program may do, what a limit means and what an error is called is decided by the
 //! library.
@@ -23,31 +28,48 @@
 //! For `execbox run-code`, 1 is `error` and `link_error`, 3 is `memory` and `terminated`. For `execbox conform`, 0 and 1 tell
 //! whether the runner conforms.
 
+mod allocator;
+mod approvals;
 mod commands;
+mod context;
 mod diagnostic;
+mod engine;
 mod error;
 mod executor;
 mod exit;
+mod files;
 mod frame;
+mod gateways;
+mod input;
+mod inputs;
 mod interrupt;
+mod jail;
 mod limits;
+mod listening;
+mod logins;
+mod policy;
+mod private;
+mod processes;
+mod progress;
+mod prompt;
+mod reload;
 mod report;
+mod secrecy;
 mod servers;
 mod source;
+mod state;
+mod statistics;
 mod stub;
 mod terminal;
 mod token;
 mod units;
+mod watch;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 
 use crate::commands::Command;
-
-/// Values cross between guest and host as many small allocations; this allocator makes that twice as fast as glibc's.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Run JavaScript and TypeScript written by language models, in a sandbox, next to real tools
 #[derive(Debug, Parser)]
@@ -58,6 +80,7 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
+    allocator::return_memory_soon();
     let exit = Arguments::parse().command.run().unwrap_or_else(|error| {
         report::print_error(&error);
         error.exit()

@@ -6,9 +6,11 @@
 use std::borrow::Cow;
 use std::fmt::Display;
 use std::io::{self, IsTerminal as _, Write as _};
+use std::time::Duration;
 
 use execbox::core::error::{StackFrame, render};
-use execbox::{ExecuteError, ExecuteResult, LogLevel, LogLine};
+use execbox::core::text::bytes_text;
+use execbox::{ExecuteError, ExecuteResult, LogLevel, LogLine, Usage};
 use serde_json::Value as Json;
 
 use crate::diagnostic::{Diagnostic, Place};
@@ -47,6 +49,31 @@ pub(crate) fn print_error(error: &impl Display) {
 pub(crate) fn note(text: &impl Display) {
     let lines: Vec<String> = text.to_string().lines().map(|line| safe_line(line).into_owned()).collect();
     write_error(&format!("execbox: {}\n", lines.join("\n    ")));
+}
+
+/// Prints what an execution used, in one line.
+pub(crate) fn print_usage(usage: &Usage, duration: Duration) {
+    let coloured = colours(io::stderr().is_terminal());
+    let text = usage_text(usage, duration);
+    write_error(&if coloured { format!("\x1b[2m{text}\x1b[0m\n") } else { format!("{text}\n") });
+}
+
+fn usage_text(usage: &Usage, duration: Duration) -> String {
+    let time = |time: Duration| format!("{:.1} ms", time.as_secs_f64() * 1000.0);
+    let mut text = format!("usage: {}", time(duration));
+    for (spent, what) in [(usage.cpu_time, "computing"), (usage.host_wait, "waiting for calls")] {
+        text += &spent.map(|spent| format!(", {} {what}", time(spent))).unwrap_or_default();
+    }
+    text += &format!("; {} calls, {} at once", usage.calls, usage.peak_calls_in_flight);
+    let sizes = [
+        (usage.peak_memory_bytes, "memory"),
+        (usage.peak_host_memory_bytes, "host memory"),
+        (Some(usage.bytes_in), "in"),
+        (Some(usage.bytes_out), "out"),
+        (Some(usage.source_bytes), "source"),
+    ];
+    let sizes = sizes.into_iter().filter_map(|(bytes, what)| Some(format!("{} {what}", bytes_text(bytes?))));
+    text + "; " + &sizes.collect::<Vec<_>>().join(", ")
 }
 
 /// Prints the whole result as one line of JSON.

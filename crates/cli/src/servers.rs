@@ -3,19 +3,28 @@
 
 use std::env;
 use std::fmt::Write as _;
+use std::mem;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
 use execbox::Provider;
-use execbox_mcp::config::{Config, ConfigError, ServerConfig, SkipReason, Skipped, Transport};
-use execbox_mcp::servers::{ServerState, Servers, Status, namespaces};
-use execbox_mcp::upstream::{LineSink, UpstreamOptions};
-use execbox_mcp::{Changes, Pattern};
+use execbox_mcp::config::{
+    Config, ConfigError, IgnoreReason, IgnoredKey, ServerConfig, SkipReason, Skipped, Transport,
+};
+use execbox_mcp::oauth::TokenStore;
+use execbox_mcp::servers::{ServerState, Servers, Status, Update, namespaces};
+use execbox_mcp::upstream::{LineSink, UpstreamOptions, Warning};
+use execbox_mcp::{Changes, Clients, Pattern};
 
-use crate::report;
+use crate::context::FileContext;
+use crate::files::Files;
+use crate::logins::LoginStore;
+use crate::prompt::Attended;
 use crate::source::{self, TextError};
+use crate::{report, secrecy};
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "MCP servers")]
@@ -35,6 +44,10 @@ pub(crate) struct ServerArguments {
     /// Hide the tools that match; overrides --allow; `*.delete_*` applies to all servers (repeatable)
     #[arg(long, value_name = "SERVER.TOOL")]
     deny: Vec<String>,
+
+    /// Use only tools whose servers state that they change nothing
+    #[arg(long)]
+    pub(crate) read_only: bool,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -53,6 +66,10 @@ pub(crate) enum ServersError {
     Server { name: String, reason: SkipReason },
     #[error("invalid {option} {pattern:?}: {}", unknown_server(.servers))]
     Pattern { option: &'static str, pattern: String, servers: Vec<String> },
+    #[error("unknown server {name:?}: {}", known_servers(.known))]
+    Unknown { name: String, known: Vec<String> },
+    #[error("interrupted")]
+    Interrupted,
     #[error("duplicate namespace {name:?}: both a provider of --tools and an MCP server; rename one of them")]
     Duplicate { name: String },
 }
@@ -64,31 +81,162 @@ fn unknown_server(servers: &[String]) -> String {
     }
 }
 
-/// Reads the configuration of the servers. Fails if a server has the name of one of `stubs`.
-pub(crate) fn read(arguments: &ServerArguments, stubs: &[Provider]) -> Result<Config, ServersError> {
-    let mut config = Config::default();
-    for path in &arguments.config {
-        read_file(&mut config, path)?;
-    }
-    for text in &arguments.server {
-        config.servers.push(server(text)?);
-    }
-    restrict(&mut config.servers, "--allow", &arguments.allow, |server, pattern| server.filter.allow.push(pattern))?;
-    restrict(&mut config.servers, "--deny", &arguments.deny, |server, pattern| server.filter.deny.push(pattern))?;
-    let mut namespaces = namespaces(config.servers.iter().map(|server| server.name.as_str())).into_iter();
-    match namespaces.find(|name| stubs.iter().any(|stub| stub.name() == name)) {
-        Some(name) => Err(ServersError::Duplicate { name }),
-        None => Ok(config),
+fn known_servers(servers: &[String]) -> String {
+    match servers {
+        [] => "no server is configured".to_owned(),
+        _ => format!("expected one of {}", servers.join(", ")),
     }
 }
 
-fn read_file(config: &mut Config, path: &Path) -> Result<(), ServersError> {
-    let text = source::read_file(path).map_err(|error| match error {
-        TextError::NotFound { .. } => ServersError::NotFound(error),
+/// What a configuration is read for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// A command that uses the servers once. Prints keys that look misspelt; may ask for inputs on the terminal.
+    Once,
+    /// `execbox mcp`. Prints all keys without effect, or only those that look misspelt if `quiet`; asks only if no client is on standard input.
+    Gateway { quiet: bool },
+    /// A gateway that runs. Prints nothing, and asks for nothing.
+    Reload { quiet: bool },
+}
+
+impl Purpose {
+    fn attended(self) -> Attended {
+        match self {
+            Self::Once => Attended::InputOrError,
+            Self::Gateway { .. } => Attended::Input,
+            Self::Reload { .. } => Attended::Never,
+        }
+    }
+
+    /// Whether a key without effect is mentioned.
+    fn mentions(self, key: &IgnoredKey) -> bool {
+        match self {
+            Self::Gateway { quiet: false } | Self::Reload { quiet: false } => true,
+            _ => matches!(key.reason, IgnoreReason::Misspelt { .. }),
+        }
+    }
+}
+
+/// A configuration, and what it was read from.
+#[derive(Default)]
+pub(crate) struct Loaded {
+    pub(crate) config: Config,
+    /// A line for each key without effect, or for several ones.
+    pub(crate) ignored: Vec<String>,
+    pub(crate) files: Files,
+}
+
+/// Reads the configuration of the servers, and prints keys that have no effect. Fails if a server has the name of one of `stubs`.
+pub(crate) fn read(arguments: &ServerArguments, stubs: &[Provider], purpose: Purpose) -> Result<Loaded, ServersError> {
+    let mut loaded = Loaded::default();
+    read_into(&mut loaded, arguments, stubs, purpose).map(|()| loaded)
+}
+
+/// Reads the configuration again. Pipes among its files are those of `before`. The second part of the result is why it is not
+/// valid; of the first, only the files count then, so that their next change is noticed.
+pub(crate) fn read_again(
+    arguments: &ServerArguments,
+    stubs: &[Provider],
+    quiet: bool,
+    before: &Files,
+) -> (Loaded, Option<ServersError>) {
+    let mut loaded = Loaded { files: Files::after(before), ..Loaded::default() };
+    let read = read_into(&mut loaded, arguments, stubs, Purpose::Reload { quiet });
+    if read.is_err() {
+        loaded.files.add_missing(before);
+    }
+    (loaded, read.err())
+}
+
+fn read_into(
+    loaded: &mut Loaded,
+    arguments: &ServerArguments,
+    stubs: &[Provider],
+    purpose: Purpose,
+) -> Result<(), ServersError> {
+    if !arguments.config.is_empty() || !arguments.server.is_empty() {
+        secrecy::protect();
+    }
+    for path in &arguments.config {
+        read_file(loaded, path, purpose)?;
+    }
+    let servers = &mut loaded.config.servers;
+    for text in &arguments.server {
+        servers.push(server(text)?);
+    }
+    if servers.iter().any(|server| matches!(server.transport, Transport::Http { .. }))
+        && let Ok(store) = LoginStore::of_user()
+    {
+        loaded.files.record(store.path());
+    }
+    restrict(servers, "--allow", &arguments.allow, |server, pattern| server.filter.allow.push(pattern))?;
+    restrict(servers, "--deny", &arguments.deny, |server, pattern| server.filter.deny.push(pattern))?;
+    for server in servers.iter_mut() {
+        server.filter.read_only |= arguments.read_only;
+    }
+    let mut namespaces = namespaces(servers.iter().map(|server| server.name.as_str())).into_iter();
+    match namespaces.find(|name| stubs.iter().any(|stub| stub.name() == name)) {
+        Some(name) => Err(ServersError::Duplicate { name }),
+        None => Ok(()),
+    }
+}
+
+fn read_file(loaded: &mut Loaded, path: &Path, purpose: Purpose) -> Result<(), ServersError> {
+    let text = read_text(&mut loaded.files, path).map_err(|error| match error {
+        TextError::NotFound { .. } if !matches!(purpose, Purpose::Reload { .. }) => ServersError::NotFound(error),
         error => ServersError::Text(error),
     })?;
-    let variables = |name: &str| env::var(name).ok();
-    config.read(&text, &variables).map_err(|error| ServersError::Config { file: path.display().to_string(), error })
+    let context = FileContext::new(path, purpose.attended(), mem::take(&mut loaded.files));
+    let file = path.display().to_string();
+    let before = loaded.config.ignored.len();
+    let read = loaded.config.read(&text, &context);
+    let is_interrupted = context.is_interrupted();
+    loaded.files = context.into_files();
+    if is_interrupted {
+        return Err(ServersError::Interrupted);
+    }
+    read.map_err(|error| ServersError::Config { file: file.clone(), error })?;
+    let lines = ignored_lines(&file, &loaded.config.ignored[before..], purpose);
+    if !matches!(purpose, Purpose::Reload { .. }) {
+        for line in &lines {
+            report::note(line);
+        }
+    }
+    loaded.ignored.extend(lines);
+    Ok(())
+}
+
+/// The text of a file, or of a pipe that may have been read before.
+fn read_text(files: &mut Files, path: &Path) -> Result<String, TextError> {
+    if let Some(text) = files.pipe(path) {
+        return Ok(text.to_owned());
+    }
+    let is_pipe = source::is_descriptor(path) && !path.is_file();
+    if !is_pipe {
+        files.record(path);
+    }
+    let text = source::read_file(path)?;
+    if is_pipe {
+        files.keep_pipe(path, text.clone());
+    }
+    Ok(text)
+}
+
+/// Lines about keys without effect: about those that a user should change one by one, about the others of a server together.
+fn ignored_lines(file: &str, keys: &[IgnoredKey], purpose: Purpose) -> Vec<String> {
+    let mut lines = Vec::new();
+    for keys in keys.chunk_by(|a, b| a.server == b.server) {
+        let shown = keys.iter().filter(|key| purpose.mentions(key));
+        let (others, own): (Vec<_>, Vec<_>) = shown.partition(|key| key.reason == IgnoreReason::OtherClient);
+        lines.extend(own.into_iter().map(|key| format!("{file}:{key}")));
+        if let [first, ..] = &others[..] {
+            let names: Vec<_> = others.iter().map(|key| key.key.as_str()).collect();
+            let (line, column, server) = (first.line, first.column, &first.server);
+            let names = names.join(", ");
+            lines.push(format!("{file}:{line}:{column}: server {server:?}: keys without effect: {names}"));
+        }
+    }
+    lines
 }
 
 /// `NAME=COMMAND WITH ARGUMENTS` or `NAME=URL`.
@@ -129,18 +277,42 @@ fn restrict(
     Ok(())
 }
 
-/// Starts the servers. `changes` is notified when their tools change. If `verbose`, what the servers write to standard error
-/// is printed.
-pub(crate) fn start(config: &Config, changes: Changes, verbose: bool) -> Servers {
+/// The server with this name, in the configuration or in code.
+pub(crate) fn find<'a>(config: &'a Config, name: &str) -> Result<&'a ServerConfig, ServersError> {
+    let namespaces = namespaces(config.servers.iter().map(|server| server.name.as_str()));
+    let by_name = config.servers.iter().find(|server| server.name == name);
+    let by_namespace = || config.servers.iter().zip(&namespaces).find(|(_, namespace)| *namespace == name);
+    let found = by_name.or_else(|| by_namespace().map(|(server, _)| server));
+    found.ok_or_else(|| {
+        let known = config.servers.iter().map(|server| server.name.clone()).collect();
+        ServersError::Unknown { name: name.to_owned(), known }
+    })
+}
+
+/// Starts the servers, for clients that they may ask. `changes` is notified when their tools change; `on_stderr` receives what they
+/// write to standard error.
+pub(crate) fn start(config: &Config, clients: Clients, changes: Changes, on_stderr: Option<&LineSink>) -> Servers {
+    let tokens = LoginStore::of_user().ok().map(|store| Arc::new(store) as Arc<dyn TokenStore>);
+    let options = UpstreamOptions { clients, changes, tokens, ..UpstreamOptions::default() };
+    Servers::start(with_depth(config), &options, on_stderr)
+}
+
+/// Replaces the configuration of servers that are started, and connects to failed ones again: somebody may have logged in.
+pub(crate) fn update(servers: &Servers, config: &Config) -> Update {
+    let update = servers.update(with_depth(config));
+    servers.retry_failed();
+    update
+}
+
+/// The servers, whose processes get the [`DEPTH`].
+fn with_depth(config: &Config) -> Vec<ServerConfig> {
     let mut configs = config.servers.clone();
     for config in &mut configs {
         if let Transport::Stdio { env, .. } = &mut config.transport {
             env.push((DEPTH.to_owned(), (depth() + 1).to_string()));
         }
     }
-    let options = UpstreamOptions { changes, ..UpstreamOptions::default() };
-    let on_stderr = verbose.then(|| LineSink::new(|line| report::note(&line)));
-    Servers::start(configs, &options, on_stderr.as_ref())
+    configs
 }
 
 /// The number of execbox processes that started one another, down to this one.
@@ -159,51 +331,42 @@ pub(crate) async fn settled(servers: &Servers) {
     }
 }
 
-/// Prints the servers that failed. Returns whether any did.
+/// Prints the servers that failed, and how many tools are left out. Returns whether any server failed.
 pub(crate) fn print_failures(config: &Config, servers: &Servers) -> bool {
-    let failures: Vec<String> =
-        skipped(config, SkipReason::is_failure).chain(servers.status().iter().filter_map(failure)).collect();
-    for failure in &failures {
-        note(failure);
+    let states = servers.status();
+    let lines = skipped_lines(config).into_iter().chain(states.iter().flat_map(state_lines));
+    for (line, _) in lines.filter(|(_, is_failure)| *is_failure) {
+        line.lines().for_each(|line| report::note(&line));
     }
-    !failures.is_empty()
+    let is_failure = |status: &Status| matches!(status.state, ServerState::Failed { .. });
+    config.skipped.iter().any(|skipped| skipped.reason.is_failure()) || states.iter().any(is_failure)
 }
 
-/// Prints the state of every server.
-pub(crate) fn print_status(config: &Config, servers: &Servers) {
-    for line in skipped(config, |_| true) {
-        report::note(&line);
-    }
-    for status in servers.status() {
-        note(&line(&status));
-        if let ServerState::Ready { rejected, unmatched_patterns, .. } = &status.state {
-            for pattern in unmatched_patterns {
-                report::note(&format_args!("{}: no tool matches {:?}", status.namespace, pattern.as_str()));
-            }
-            for tool in rejected.iter().take(MAX_REJECTED) {
-                report::note(&format_args!("{}: tool {:?} rejected: {}", status.namespace, tool.name, tool.reason));
-            }
-            if let Some(more) = rejected.len().checked_sub(MAX_REJECTED + 1) {
-                report::note(&format_args!("{}: {} more tools rejected", status.namespace, more + 1));
-            }
-        }
-    }
+/// What is said about the entries that are not used, and whether each is a failure.
+pub(crate) fn skipped_lines(config: &Config) -> Vec<(String, bool)> {
+    let line = |Skipped { name, reason }: &Skipped| (format!("server {name:?} skipped: {reason}"), reason.is_failure());
+    config.skipped.iter().map(line).collect()
 }
 
-/// Prints lines: a failure may include the stderr tail of a server.
-fn note(text: &str) {
-    for line in text.lines() {
-        report::note(&line);
+/// What is said about the state of a server, and whether each line is about a failure. One may include the stderr tail of the
+/// server, on lines of its own.
+pub(crate) fn state_lines(status: &Status) -> Vec<(String, bool)> {
+    let mut lines = vec![(line(status), matches!(status.state, ServerState::Failed { .. }))];
+    let ServerState::Ready { rejected, unmatched_patterns, warnings, .. } = &status.state else { return lines };
+    let mut add = |text: String, is_failure| lines.push((format!("{}: {text}", status.namespace), is_failure));
+    for warning in warnings {
+        add(warning.to_string(), matches!(warning, Warning::LeftOut { .. }));
     }
-}
-
-fn skipped<'a>(config: &'a Config, is_shown: impl Fn(&SkipReason) -> bool + 'a) -> impl Iterator<Item = String> + 'a {
-    let skipped = config.skipped.iter().filter(move |skipped| is_shown(&skipped.reason));
-    skipped.map(|Skipped { name, reason }| format!("server {name:?} skipped: {reason}"))
-}
-
-fn failure(status: &Status) -> Option<String> {
-    matches!(status.state, ServerState::Failed { .. }).then(|| line(status))
+    for pattern in unmatched_patterns {
+        add(format!("no tool matches {:?}", pattern.as_str()), false);
+    }
+    for tool in rejected.iter().take(MAX_REJECTED) {
+        add(format!("tool {:?} rejected: {}", tool.name, tool.reason), false);
+    }
+    if let Some(more) = rejected.len().checked_sub(MAX_REJECTED + 1) {
+        add(format!("{} more tools rejected", more + 1), false);
+    }
+    lines
 }
 
 /// One server in one line.

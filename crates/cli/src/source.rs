@@ -4,9 +4,11 @@
 
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Read};
+use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use nix::fcntl::OFlag;
 
 #[derive(Debug, Args)]
 pub(crate) struct ProgramArguments {
@@ -47,6 +49,8 @@ pub(crate) enum TextError {
     NotFound { name: String },
     #[error("cannot read {name}: is a directory; name a file in it")]
     Directory { name: String },
+    #[error("cannot read {name}: {kind}; name a regular file, or use `-` where standard input is accepted")]
+    NotRegular { name: String, kind: &'static str },
     #[error("cannot read {name}: {}", reason(error))]
     Unreadable { name: String, error: io::Error },
     #[error("{name} is not UTF-8 text: invalid byte {byte}, in line {line}; save the file as UTF-8")]
@@ -76,11 +80,66 @@ impl Source {
 /// The text of a file.
 pub(crate) fn read_file(path: &Path) -> Result<String, TextError> {
     let name = path.display().to_string();
-    match File::open(path) {
-        Ok(file) => read_text(file, &name),
+    match open(path) {
+        Ok(Ok(file)) => read_text(file, &name),
+        Ok(Err(kind)) => Err(TextError::NotRegular { name, kind }),
         Err(error) => Err(unreadable(name, error)),
     }
 }
+
+/// Opens a regular file, or a descriptor that the caller has opened (`/dev/fd/3`, as the shell passes `<(command)`). Anything
+/// else might never end, or wait for ever for somebody to open the other end: the inner error says what it is.
+pub(crate) fn open(path: &Path) -> io::Result<Result<File, &'static str>> {
+    if is_descriptor(path) { File::open(path).map(Ok) } else { open_regular(path) }
+}
+
+/// Whether a path names a descriptor of this process.
+pub(crate) fn is_descriptor(path: &Path) -> bool {
+    DESCRIPTORS.iter().any(|descriptor| path.starts_with(descriptor))
+}
+
+/// Opens a regular file. The inner error says what else it is.
+pub(crate) fn open_regular(path: &Path) -> io::Result<Result<File, &'static str>> {
+    // Opening a FIFO waits for its writer, unless it is opened without waiting.
+    let file = File::options().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path)?;
+    let kind = file.metadata()?.file_type();
+    Ok(match () {
+        () if kind.is_file() => Ok(file),
+        () if kind.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
+        () if kind.is_fifo() => Err("is a FIFO"),
+        () => Err("is a device"),
+    })
+}
+
+/// Why a small file cannot be read. The path is left to the caller.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RegularFileError {
+    #[error("{}", reason(.0))]
+    Io(io::Error),
+    #[error("{0}; name a regular file")]
+    NotRegular(&'static str),
+    #[error("longer than {} KiB", .0 >> 10)]
+    TooLong(usize),
+    #[error("not UTF-8 text: invalid byte in line {0}; save the file as UTF-8")]
+    NotUtf8(usize),
+}
+
+/// The text of a regular file of at most `max` bytes.
+pub(crate) fn read_regular(path: &Path, max: usize) -> Result<String, RegularFileError> {
+    let file = open_regular(path).map_err(RegularFileError::Io)?.map_err(RegularFileError::NotRegular)?;
+    let mut bytes = Vec::new();
+    file.take(max as u64 + 1).read_to_end(&mut bytes).map_err(RegularFileError::Io)?;
+    if bytes.len() > max {
+        return Err(RegularFileError::TooLong(max));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        RegularFileError::NotUtf8(valid.split(|byte| *byte == b'\n').count())
+    })
+}
+
+/// The paths of descriptors.
+const DESCRIPTORS: [&str; 3] = ["/dev/fd", "/dev/stdin", "/proc/self/fd"];
 
 /// Reads to the end, without a byte order mark.
 fn read_text(reader: impl Read, name: &str) -> Result<String, TextError> {

@@ -6,27 +6,28 @@
 
 use std::borrow::Cow;
 use std::env;
-use std::fmt::Write as _;
+
+use execbox::core::text::{escape, is_deceptive};
 
 /// Escapes every control character but line feed and tab as `\uXXXX`.
 pub(crate) fn safe(text: &str) -> Cow<'_, str> {
-    escape(text, |character| is_unsafe(character) && !matches!(character, '\n' | '\t'))
+    escape(text, |character| is_deceptive(character) && !matches!(character, '\n' | '\t'))
 }
 
 /// Escapes every control character, so that the text stays one line.
 pub(crate) fn safe_line(text: &str) -> Cow<'_, str> {
-    escape(text, is_unsafe)
+    escape(text, is_deceptive)
 }
 
 /// JSON text for a terminal. Control characters can only occur inside of strings, where the escape has the same meaning.
 pub(crate) fn safe_json(json: &str) -> Cow<'_, str> {
-    escape(json, |character| is_unsafe(character) && character != '\n')
+    escape(json, |character| is_deceptive(character) && character != '\n')
 }
 
 /// Replaces every control character but the tab by one character, so that columns stay.
 pub(crate) fn safe_source(line: &str) -> String {
     line.chars()
-        .map(|character| if is_unsafe(character) && character != '\t' { '\u{fffd}' } else { character })
+        .map(|character| if is_deceptive(character) && character != '\t' { '\u{fffd}' } else { character })
         .collect()
 }
 
@@ -34,27 +35,6 @@ pub(crate) fn safe_source(line: &str) -> String {
 pub(crate) fn colours(is_terminal: bool) -> bool {
     let set = |name| env::var_os(name).is_some_and(|value| !value.is_empty());
     is_terminal && !set("NO_COLOR") && env::var_os("TERM").is_none_or(|term| term != "dumb")
-}
-
-/// C0, DEL, C1, the line and paragraph separators, and the bidirectional controls.
-fn is_unsafe(character: char) -> bool {
-    character.is_control()
-        || matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
-
-fn escape(text: &str, is_escaped: impl Fn(char) -> bool) -> Cow<'_, str> {
-    if !text.contains(&is_escaped) {
-        return Cow::Borrowed(text);
-    }
-    let mut escaped = String::with_capacity(text.len() + 16);
-    for character in text.chars() {
-        if is_escaped(character) {
-            let _ = write!(escaped, "\\u{:04x}", u32::from(character));
-        } else {
-            escaped.push(character);
-        }
-    }
-    Cow::Owned(escaped)
 }
 
 #[cfg(test)]
@@ -74,7 +54,7 @@ mod tests {
         let value = serde_json::json!({"a": "\u{9b}31m\u{202e}\u{2028}\u{7f}\x1b"});
         let text = serde_json::to_string_pretty(&value).unwrap();
         let safe = safe_json(&text);
-        assert!(safe.chars().all(|character| character == '\n' || !is_unsafe(character)), "{safe}");
+        assert!(safe.chars().all(|character| character == '\n' || !is_deceptive(character)), "{safe}");
         assert_eq!(serde_json::from_str::<serde_json::Value>(&safe).unwrap(), value);
     }
 

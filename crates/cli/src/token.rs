@@ -1,15 +1,20 @@
 //! Tokens, read from a file or from the environment. They are never given on the command line, which other users of the
 //! machine can read.
 
+use std::env;
+use std::io::Read as _;
 use std::path::Path;
-use std::{env, fs};
 
 use execbox::transport::{Token, TokenError};
 
-use crate::source::reason;
+use crate::secrecy;
+use crate::source::{self, reason};
 
 /// Read if the variable of the role is not set.
 const SHARED_VARIABLE: &str = "EXECBOX_TOKEN";
+
+/// How much of a file is read, in bytes: far more than a token has.
+const MAX_FILE: u64 = 64 << 10;
 
 /// What a token is for.
 #[derive(Debug, Clone, Copy)]
@@ -52,14 +57,25 @@ pub(crate) enum TokenSourceError {
 }
 
 impl TokenSource<'_> {
-    /// The token in the file if one is named, otherwise in the environment.
+    /// The token in the file if one is named, otherwise in the environment. Protects this process if there is one.
     pub(crate) fn read(self) -> Result<Option<Token>, TokenSourceError> {
+        let token = self.find()?;
+        if token.is_some() {
+            secrecy::protect();
+        }
+        Ok(token)
+    }
+
+    fn find(self) -> Result<Option<Token>, TokenSourceError> {
         let Some(path) = self.file else {
             let Some((variable, text)) = self.variable() else { return Ok(None) };
             return Token::new(&text).map(Some).map_err(|error| TokenSourceError::Variable { variable, error });
         };
         let failed = |reason| TokenSourceError::File { option: self.option, path: path.display().to_string(), reason };
-        let text = fs::read_to_string(path).map_err(|error| failed(reason(&error)))?;
+        let file = source::open(path).map_err(|error| failed(reason(&error)))?;
+        let file = file.map_err(|kind| failed(format!("{kind}; name a regular file")))?;
+        let mut text = String::new();
+        file.take(MAX_FILE).read_to_string(&mut text).map_err(|error| failed(reason(&error)))?;
         Token::new(&text).map(Some).map_err(|error| failed(error.to_string()))
     }
 

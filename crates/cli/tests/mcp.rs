@@ -3,16 +3,17 @@
 mod support;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Stdio;
 
-use execbox_mcp::rmcp::model::{CallToolRequest, CallToolRequestParams, CallToolResult, ClientRequest};
-use execbox_mcp::rmcp::service::{PeerRequestOptions, RoleClient, RunningService, ServiceExt as _};
+use execbox_mcp::rmcp::model::{CallToolRequest, CallToolRequestParams, ClientRequest};
+use execbox_mcp::rmcp::service::PeerRequestOptions;
 use serde_json::{Value as Json, json};
+use support::session::Session;
 use support::transcript::{BINARY, Typed, directory, stub_file, text, transcript};
 use support::{Signal, children, exists, send, wait_until};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
-use tokio::process::{Child, Command};
+use tokio::process::Command;
 
 const FAKE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../mcp/tests/fake-server.sh");
 
@@ -52,11 +53,12 @@ fn tools_and_types() {
         with(&["tools", "hello", "--namespace", "server_two", "--json"]),
         with(&["tools", "--limit", "3", "--allow", "one.h*", "--deny", "server-two.h*"]),
         with(&["tools", "--deny", "*.*"]),
+        with(&["tools", "--read-only"]),
         with(&["tools", "--namespace", "three"]),
         with(&["types", "one", "--allow", "one.hello"]),
         with(&["types", "server-two"]),
         Typed::new(&["tools", "--server", "a b=sh fake.sh 'my name'", "--allow", "a_b.hello"]),
-        Typed::new(&["run", "--server", "it=sh fake.sh 'my name'", "-e", "(await it.hello()).content[0].text"]),
+        Typed::new(&["run", "--server", "it=sh fake.sh 'my name'", "-e", "await it.hello()"]),
         Typed::new(&[
             "tools",
             "--server",
@@ -65,14 +67,19 @@ fn tools_and_types() {
             "b=sh -c 'echo first >&2; echo last >&2; exit 3'",
         ]),
         Typed::new(&["tools", "--server", "late=sh -c 'sleep 4; echo too late >&2'"]),
-        with(&["run", "-e", "(await one.env()).content[0].text.includes('TOKEN=${TOKEN}')"]),
+        with(&["run", "-e", "JSON.stringify(await one.env()).includes('${TOKEN}')"]),
     ];
     insta::assert_snapshot!(transcript(&dir, &commands));
 }
 
 #[test]
 fn every_signature_in_json_is_complete() {
-    let output = Typed::new(&["tools", "--config", "servers.json", "--json"]).output(&shop("mcp-json"));
+    // The types of envelopes are declared beside the function.
+    let dir = shop("mcp-json");
+    let servers = fs::read_to_string(dir.join("servers.json")).unwrap();
+    let servers = servers.replace("\"command\"", "\"results\": \"envelope\", \"command\"");
+    fs::write(dir.join("servers.json"), servers).unwrap();
+    let output = Typed::new(&["tools", "--config", "servers.json", "--json"]).output(&dir);
     let tools: Vec<serde_json::Value> = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(tools.len(), 11);
     for tool in tools {
@@ -162,49 +169,16 @@ fn status_is_printed_at_the_start_and_the_end_of_input_ends_the_server() {
     insta::assert_snapshot!(transcript(&dir, &commands));
 }
 
-/// `execbox mcp` and an MCP client.
-struct Session {
-    client: RunningService<RoleClient, ()>,
-    process: Child,
-}
-
-impl Session {
-    async fn start(dir: &Path, arguments: &[&str]) -> Self {
-        let mut command = Command::new(BINARY);
-        command.arg("mcp").args(arguments).current_dir(dir).kill_on_drop(true);
-        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let streams = (process.stdout.take().unwrap(), process.stdin.take().unwrap());
-        let client = ().serve(streams).await.unwrap();
-        Self { client, process }
-    }
-
-    async fn call(&self, name: &str, arguments: Json) -> CallToolResult {
-        let Json::Object(arguments) = arguments else { panic!("arguments are an object") };
-        self.client.call_tool(CallToolRequestParams::new(name.to_owned()).with_arguments(arguments)).await.unwrap()
-    }
-
-    async fn run(&self, code: &str) -> Json {
-        self.call("mcp_execute_code", json!({ "code": code })).await.structured_content.unwrap()
-    }
-
-    /// Closes the connection. Returns standard error and the exit code.
-    async fn end(self) -> (String, Option<i32>) {
-        self.client.cancel().await.unwrap();
-        let output = self.process.wait_with_output().await.unwrap();
-        (text(output.stderr), output.status.code())
-    }
-}
-
 #[tokio::test]
 async fn a_client_searches_and_runs_code_over_two_servers() {
     let session = Session::start(&shop("mcp-session"), &["--config", "servers.json"]).await;
     let tools = session.client.list_all_tools().await.unwrap();
     let names: Vec<&str> = tools.iter().map(|tool| &*tool.name).collect();
-    assert_eq!(names, ["mcp_search_tools", "mcp_execute_code", "mcp_code"]);
+    assert_eq!(names, ["mcp_search_tools", "mcp_execute_code"]);
     let found = session.call("mcp_search_tools", json!({ "query": "hello" })).await.structured_content.unwrap();
     assert_eq!((&found["total"], &found["tools"][1]["namespace"]), (&json!(2), &json!("server_two")));
     let code = "const [a, b] = await Promise.all([one.hello(), server_two.hello()]);
-        return [a.content[0].text, b.content[0].text, typeof server_two.die, typeof gone]";
+        return [a, b, typeof server_two.die, typeof gone]";
     let result = session.run(code).await;
     assert_eq!(result["result"], json!(["hello from one", "hello from two", "undefined", "undefined"]));
     let result = session.run("await one.refuse()").await;
@@ -224,7 +198,7 @@ async fn a_server_that_dies_is_restarted_and_does_not_affect_others() {
     let session = Session::start(&shop("mcp-dies"), &["--config", "servers.json"]).await;
     let result = session.run("await one.die()").await;
     assert_eq!(result["error"]["code"], "tool_error", "{result}");
-    let hello = "(await server_two.hello()).content[0].text";
+    let hello = "await server_two.hello()";
     assert_eq!(session.run(hello).await["result"], "hello from two");
     assert_eq!(session.run(&hello.replace("server_two", "one")).await["result"], "hello from one");
     assert_eq!(session.end().await.1, Some(0));
@@ -249,7 +223,7 @@ async fn a_cancelled_call_stops_its_code() {
 #[tokio::test]
 async fn names_layout_limits_and_executor_are_taken_from_the_command_line() {
     let dir = directory("mcp-options");
-    let arguments = ["--layout", "split", "--search-name", "find", "--execute-name", "run", "--timeout", "500ms"];
+    let arguments = ["--layout", "both", "--search-name", "find", "--execute-name", "run", "--timeout", "500ms"];
     for executor in ["inline", "worker", "process"] {
         let tools =
             "{ \"providers\": { \"shop\": { \"tools\": { \"open\": { \"answers\": [{ \"returns\": 7 }] } } } } }";
@@ -257,7 +231,7 @@ async fn names_layout_limits_and_executor_are_taken_from_the_command_line() {
         let arguments = [&arguments[..], &["--tools", "tools.json", "--executor", executor]].concat();
         let session = Session::start(&dir, &arguments).await;
         let tools = session.client.list_all_tools().await.unwrap();
-        assert_eq!(tools.iter().map(|tool| &*tool.name).collect::<Vec<_>>(), ["find", "run"]);
+        assert_eq!(tools.iter().map(|tool| &*tool.name).collect::<Vec<_>>(), ["find", "run", "mcp_code"]);
         let result = session.call("run", json!({ "code": "await shop.open()" })).await.structured_content.unwrap();
         assert_eq!(result["result"], 7, "{executor}");
         let result = session.call("run", json!({ "code": "for (;;) {}" })).await.structured_content.unwrap();
@@ -281,19 +255,125 @@ async fn signals_end_the_server_and_its_children() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_answer_delays_the_start_by_a_limited_time() {
+async fn a_server_that_does_not_answer_delays_searches_by_a_limited_time() {
     let dir = shop("mcp-silent");
-    let session = Session::start(&dir, &["--server", "silent=sh fake.sh silent", "--server", "it=sh fake.sh it"]).await;
-    assert_eq!(session.run("(await it.hello()).content[0].text").await["result"], "hello from it");
-    let (stderr, code) = session.end().await;
-    assert!(stderr.contains("server \"silent\": still starting"), "{stderr}");
-    assert_eq!(code, Some(0));
+    let servers = ["silent=sh fake.sh silent", "gone=/no/such/program", "it=sh fake.sh it"];
+    let mut session = Session::start(&dir, &servers.map(|server| ["--server", server]).concat()).await;
+    assert_eq!(session.run("await it.hello()").await["result"], "hello from it");
+    // Models get the reasons, without paths of the host.
+    let found = session.call("mcp_search_tools", json!({ "query": "hello" })).await;
+    assert_eq!(
+        found.structured_content.as_ref().unwrap()["unavailable"],
+        json!([
+            { "name": "silent", "reason": "is starting" },
+            { "name": "gone", "reason": "failed to start: program not found" }
+        ])
+    );
+    let missing = "Not available: `silent` is starting.\n\nNot available: `gone` failed to start: program not found.";
+    let shown = serde_json::to_value(&found.content).unwrap()[0]["text"].to_string();
+    assert!(shown.contains(&missing.replace('\n', "\\n")), "{shown}");
+    for (code, message) in [
+        ("await silent.hello()", "silent is not available: the server is starting; try again later"),
+        ("gone.hello()", "gone is not available: the server failed to start: program not found; try again later"),
+    ] {
+        assert_eq!(session.run(code).await["error"]["message"], message);
+    }
+    assert!(session.run("await other.hello()").await["error"]["message"].as_str().unwrap().contains("not defined"));
+    session.until_reported("server \"silent\": still starting").await;
+    assert_eq!(session.end().await.1, Some(0));
+}
+
+/// `initialize` does not wait for the server, which starts after it.
+#[tokio::test]
+async fn clients_are_answered_while_servers_start_and_code_that_names_one_waits_for_it() {
+    let dir = directory("mcp-starting");
+    fs::copy(FAKE, dir.join("fake.sh")).unwrap();
+    let starting = "it=sh -c 'while [ ! -e go ]; do sleep 0.02; done; exec sh fake.sh it'";
+    let session = Session::start(&dir, &["--server", starting]).await;
+    assert_eq!(session.run("1 + 1").await["result"], 2);
+    let (said, ()) = tokio::join!(session.run("await it.hello()"), async { fs::write(dir.join("go"), "").unwrap() });
+    assert_eq!(said["result"], "hello from it");
+    assert_eq!(session.end().await.1, Some(0));
+}
+
+#[tokio::test]
+async fn the_state_of_running_gateways_is_shown_and_logged() {
+    let dir = shop("mcp-status");
+    let status = |arguments: &[&str]| {
+        let output = std::process::Command::new(BINARY)
+            .arg("status")
+            .args(arguments)
+            .env("XDG_RUNTIME_DIR", &dir)
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(0));
+        (text(output.stdout), text(output.stderr))
+    };
+    assert_eq!(status(&[]), (String::new(), "execbox: no gateway is running\n".to_owned()));
+    let session = Session::start(&dir, &["--config", "servers.json", "--quiet", "--log-file", "gateway.log"]).await;
+    session.call("mcp_search_tools", json!({ "query": "hello" })).await; // when all have started
+    let pid = session.process.id().unwrap();
+    let shown = || status(&[]).0;
+    wait_until("the state is published", || shown().contains("server_two  ready     5 tools"));
+    let shown = shown();
+    assert!(shown.starts_with(&format!("gateway {pid}: standard input and output, running for ")), "{shown}");
+    assert!(shown.contains("\n  gone        failed    failed to start: program not found: "), "{shown}");
+    let published: Json = serde_json::from_str(&status(&["--json"]).0).unwrap();
+    assert_eq!(published[0]["servers"][0], json!({ "name": "one", "namespace": "one", "state": "ready", "tools": 6 }));
+    let log = || fs::read_to_string(dir.join("gateway.log")).unwrap();
+    wait_until("the state is logged", || log().contains("Z server \"one\": 6 tools\n"));
+    assert!(log().contains("Z one: started with ${TOKEN}\n") && !log().contains(SECRET), "{}", log());
+    let (stderr, _) = session.end().await;
+    assert!(!stderr.contains("6 tools"), "quiet: {stderr}");
+    assert_eq!(status(&["--json"]).0, "[]\n");
+
+    // One that is killed removes nothing.
+    let mut session = Session::start(&dir, &["--config", "servers.json"]).await;
+    wait_until("the state is published", || !status(&[]).0.is_empty());
+    session.process.kill().await.unwrap();
+    assert_eq!(status(&["--json"]).0, "[]\n");
+    assert_eq!(fs::read_dir(dir.join("execbox")).unwrap().count(), 0);
+}
+
+/// More of them than there are places by default in an executor: at most four.
+#[tokio::test]
+async fn programs_that_wait_leave_room_for_others() {
+    let arguments = ["--server", "it=sh fake.sh it", "--timeout", "10m"];
+    let session = Session::start(&shop("mcp-waiting"), &arguments).await;
+    let code = json!({ "code": "await it.slow()" }).as_object().unwrap().clone();
+    let mut waiting = Vec::new();
+    for _ in 0..6 {
+        let request = CallToolRequestParams::new("mcp_execute_code").with_arguments(code.clone());
+        let request = ClientRequest::CallToolRequest(CallToolRequest::new(request));
+        let sent = session.client.send_request_with_option(request, PeerRequestOptions::no_options()).await.unwrap();
+        waiting.push(sent);
+    }
+    let processes = || children(session.process.id().unwrap()).len();
+    while processes() <= waiting.len() {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await; // Each has one, beside the server.
+    }
+    assert_eq!(session.run("1 + 1").await["result"], 2);
+    assert_eq!(session.end().await.1, Some(0), "although programs are running");
+}
+
+#[tokio::test]
+async fn calls_of_denied_tools_say_that_they_are_not_allowed() {
+    let server = ["--server", "it=sh fake.sh it"];
+    let read_only = Session::start(&shop("mcp-read-only"), &[&server[..], &["--read-only"]].concat()).await;
+    let error = &read_only.run("await it.hello()").await["error"]["message"];
+    assert_eq!(error, "it.hello is not allowed by the configuration");
+    let session = Session::start(&shop("mcp-denied"), &[&server[..], &["--deny", "it.hello"]].concat()).await;
+    for (code, path) in [("await it.hello()", "it.hello"), ("await it['hello']()", "it[\"hello\"]")] {
+        assert_eq!(session.run(code).await["error"]["message"], format!("{path} is not allowed by the configuration"));
+    }
+    assert!(session.run("await it.bye()").await["error"]["message"].as_str().unwrap().contains("is not a function"));
 }
 
 #[tokio::test]
 async fn standard_error_of_servers_is_printed_with_verbose() {
     let arguments = ["--config", "servers.json", "--verbose"];
     let session = Session::start(&shop("mcp-verbose"), &arguments).await;
+    session.call("mcp_search_tools", json!({ "query": "hello" })).await; // when all have started
     let (stderr, _) = session.end().await;
     assert!(stderr.contains("execbox: server_two: started with ${TOKEN}\n"), "{stderr}");
 }
@@ -307,7 +387,7 @@ async fn clients_are_notified_of_a_server_that_starts_late() {
     while session.run("typeof late").await["result"] == "undefined" {
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
-    assert_eq!(session.run("(await late.hello()).content[0].text").await["result"], "hello from it");
+    assert_eq!(session.run("await late.hello()").await["result"], "hello from it");
     assert_eq!(session.end().await.1, Some(0));
 }
 
@@ -330,7 +410,7 @@ async fn clients_connect_over_http() {
         let headers = json!({ "Authorization": format!("Bearer {token}") });
         let far = json!({ "mcpServers": { "far": { "url": url, "headers": headers, "results": "unwrapped" } } });
         fs::write(dir.join("far.json"), far.to_string()).unwrap();
-        let code = "(await far.mcp_execute_code({ code: '(await one.hello()).content[0].text' })).result";
+        let code = "(await far.mcp_execute_code({ code: 'await one.hello()' })).result";
         let run = Typed::new(&["run", "--config", "far.json", "-e", code]);
         let output = tokio::task::block_in_place(|| run.output(&dir));
         let stderr = text(output.stderr);
@@ -350,5 +430,62 @@ fn a_recursive_configuration_is_rejected() {
     fs::write(dir.join("servers.json"), config.to_string()).unwrap();
     let output = Typed::new(&["tools", "--config", "servers.json"]).output(&dir);
     let stdout = text(output.stdout);
-    assert!(stdout.contains("again.mcp_code"), "{stdout}{}", text(output.stderr));
+    assert!(stdout.contains("again.mcp_execute_code"), "{stdout}{}", text(output.stderr));
+}
+
+#[test]
+fn configurations_that_are_not_regular_files_are_an_error_at_once() {
+    let dir = directory("mcp-fifo");
+    nix::unistd::mkfifo(&dir.join("fifo"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let output = |args: &[&str]| {
+        let output =
+            std::process::Command::new(BINARY).args(args).current_dir(&dir).stdin(Stdio::null()).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    for (args, reason) in [
+        (&["tools", "--config", "fifo"][..], "cannot read fifo: is a FIFO; name a regular file"),
+        (&["tools", "--config", "/dev/zero"], "cannot read /dev/zero: is a device; name a regular file"),
+        (&["tools", "--config", "."], "cannot read .: is a directory"),
+        (&["tools", "--tools", "fifo"], "is a FIFO"),
+        (&["run", "fifo"], "cannot read fifo: is a FIFO"),
+        (&["run-code", "fifo"], "is a FIFO"),
+        (&["mcp", "--server", "a=true", "--http", "127.0.0.1:0", "--token-file", "fifo"], "is a FIFO"),
+    ] {
+        let (code, stderr) = output(args);
+        assert!(code == Some(2) && stderr.contains(reason), "{args:?}: {code:?} {stderr}");
+    }
+}
+
+/// An ordinary user, if this process is root.
+fn nobody() -> Option<u32> {
+    use std::os::unix::fs::MetadataExt as _;
+    (fs::metadata("/proc/self").unwrap().uid() == 0).then_some(65_534)
+}
+
+#[tokio::test]
+async fn a_process_with_secrets_cannot_be_read_by_other_processes_of_its_user() {
+    use std::os::unix::fs::MetadataExt as _;
+    let dir = shop("mcp-secrecy");
+    let mut command = Command::new(BINARY);
+    command.args(["mcp", "--config", "servers.json", "--http", "127.0.0.1:0"]).current_dir(&dir).kill_on_drop(true);
+    command.env("EXECBOX_LISTEN_TOKEN", "a-token-of-thirty-two-characters").stdin(Stdio::null()).stderr(Stdio::piped());
+    if let Some(uid) = nobody() {
+        command.uid(uid).gid(uid);
+    }
+    let mut child = command.spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    while let Some(line) = lines.next_line().await.unwrap() {
+        if line.contains("listening") {
+            break;
+        }
+    }
+    // What belongs to root instead of its user is closed to the user.
+    let pid = child.id().unwrap();
+    assert_eq!(fs::metadata(format!("/proc/{pid}/environ")).unwrap().uid(), 0);
+    assert_eq!(fs::metadata(format!("/proc/{pid}/mem")).unwrap().uid(), 0);
+    // Its children do not have the token.
+    let environments: Vec<Vec<u8>> =
+        children(pid).iter().filter_map(|child| fs::read(format!("/proc/{child}/environ")).ok()).collect();
+    let holds_token = |environment: &Vec<u8>| String::from_utf8_lossy(environment).contains("a-token-of");
+    assert!(!environments.is_empty() && !environments.iter().any(holds_token));
 }

@@ -66,10 +66,11 @@ impl Runner {
     }
 }
 
-/// A line with its duration set to 3, as in the specification's transcript.
+/// A line with its duration set to 3, as in the specification's transcript, which has no usage.
 fn without_duration(line: &str) -> String {
     let (before, rest) = line.split_once("\"durationMs\":").unwrap();
     let (_, after) = rest.split_once(',').unwrap();
+    let after = after.split_once(",\"usage\"").map_or(after.to_owned(), |(after, _)| format!("{after}}}"));
     format!("{before}\"durationMs\":3,{after}")
 }
 

@@ -3,27 +3,42 @@
 //! On standard input and output, standard output carries the protocol and nothing else. Over HTTP it carries nothing.
 
 use std::io;
+use std::num::NonZero;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use execbox::{CancellationToken, Executor, Provider};
-use execbox_mcp::config::Config;
+use execbox::jail::Mode;
+use execbox::{CancellationToken, Provider, TypeScript};
+use execbox_mcp::Clients;
 use execbox_mcp::rmcp::ServiceExt as _;
 use execbox_mcp::rmcp::service::ServerInitializeError;
-use execbox_mcp::rmcp::transport::stdio;
-use execbox_mcp::server::{self, CodeServer, HttpOptions, HttpServer, ServerOptions};
+use execbox_mcp::server::{
+    self, CodeServer, HttpOptions, HttpServer, ProviderSource, ServerOptions, StateOptions, StateStore,
+    UnavailableNamespace,
+};
 use execbox_mcp::servers::Servers;
+use execbox_mcp::upstream::LineSink;
+use futures_util::future::BoxFuture;
 
+use crate::approvals::Approvals;
+use crate::engine::EngineArguments;
 use crate::error::CliError;
 use crate::executor::{self, ExecutorConfig, ExecutorKind};
 use crate::exit::Exit;
+use crate::gateways::Publisher;
+use crate::input::Input;
 use crate::limits::LimitArguments;
-use crate::servers::{self, ServerArguments};
+use crate::policy::{PolicyArguments, PolicySource};
+use crate::reload::{Hangup, Reloader, Sources};
+use crate::servers::{self, Loaded, Purpose, ServerArguments};
+use crate::source::reason;
+use crate::state::StateFile;
 use crate::token::{Role, TokenSource};
 use crate::units::Time;
-use crate::{interrupt, report, stub};
+use crate::watch::{Lines, LogFile, Published};
+use crate::{interrupt, report, stub, watch};
 
 /// Serve the tools of MCP servers as one MCP server that runs code
 ///
@@ -45,6 +60,13 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE", requires = "executor")]
     executor_token_file: Option<PathBuf>,
 
+    #[command(flatten)]
+    engine: EngineArguments,
+
+    /// Lock child processes: `required` fails if the system lacks a layer, `best-effort` takes what there is, `off`
+    #[arg(long, value_name = "MODE", default_value_t = Mode::default())]
+    jail: Mode,
+
     /// Print only failures to standard error
     #[arg(short, long)]
     quiet: bool,
@@ -53,8 +75,23 @@ pub(crate) struct Arguments {
     #[arg(short, long, conflicts_with = "quiet")]
     verbose: bool,
 
+    /// Append the state of servers, and what they write to standard error, to FILE (at most 16 MiB, and FILE.1 before it)
+    #[arg(long, value_name = "FILE")]
+    log_file: Option<PathBuf>,
+
+    /// Keep what programs store, and their snippets, in FILE: for all clients, and for later gateways
+    #[arg(long, value_name = "FILE")]
+    state: Option<PathBuf>,
+
     #[command(flatten)]
     servers: ServerArguments,
+
+    #[command(flatten)]
+    policy: PolicyArguments,
+
+    /// Refuse calls that nobody has approved after TIME; until then, the clocks of the program stand still
+    #[arg(long, value_name = "TIME", help_heading = "Approvals", default_value_t = Time(APPROVAL_TIMEOUT))]
+    approval_timeout: Time,
 
     /// Serve many clients over HTTP at ADDRESS: `127.0.0.1:8080`; port 0 selects a free port
     #[arg(long, value_name = "ADDRESS", help_heading = "HTTP")]
@@ -73,7 +110,7 @@ pub(crate) struct Arguments {
     allow_origin: Vec<String>,
 
     /// Select the tools that clients see
-    #[arg(long, value_enum, value_name = "LAYOUT", help_heading = "Client tools", default_value_t = Layout::Both)]
+    #[arg(long, value_enum, value_name = "LAYOUT", help_heading = "Client tools", default_value_t = Layout::Split)]
     layout: Layout,
 
     /// Name the search tool
@@ -92,6 +129,14 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "TIME", allow_negative_numbers = true, help_heading = "Limits", default_value_t = Time(TIMEOUT))]
     timeout: Time,
 
+    /// Let models ask for more time for a program, up to TIME
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true, help_heading = "Limits", default_value_t = Time(MAX_TIMEOUT))]
+    max_timeout: Time,
+
+    /// Run at most N programs at once, on workers or in processes of their own; further ones wait
+    #[arg(long, value_name = "N", help_heading = "Limits", default_value_t = MAX_PROGRAMS)]
+    max_programs: NonZero<usize>,
+
     #[command(flatten)]
     limits: LimitArguments,
 }
@@ -99,10 +144,10 @@ pub(crate) struct Arguments {
 /// A value of `--layout`.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Layout {
-    /// All three tools
-    Both,
     /// The search tool, and the tool that runs code
     Split,
+    /// All three tools
+    Both,
     /// The tool that runs code and has the types in its description
     Single,
 }
@@ -120,11 +165,20 @@ impl From<Layout> for server::Layout {
 /// Longer than that of other commands, because tools may be remote.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
+/// How much time models may ask for.
+const MAX_TIMEOUT: Duration = Duration::from_mins(5);
+
+/// How long a person may take to approve a call.
+const APPROVAL_TIMEOUT: Duration = Duration::from_mins(10);
+
+/// Most programs wait for tools most of the time. Those that compute share the cores.
+const MAX_PROGRAMS: NonZero<usize> = NonZero::new(128).unwrap();
+
+/// For how long programs run on after the end of input, and how long the file of `--state` may take to close.
+const LAST_ANSWERS: Duration = Duration::from_millis(300);
+
 /// The most execbox processes that start one another.
 const MAX_DEPTH: usize = 2;
-
-/// How long the client waits for slow servers, whose tools are added later.
-const START_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(crate) fn run(arguments: Arguments) -> Result<Exit, CliError> {
     let job = Job::new(arguments)?;
@@ -136,13 +190,16 @@ pub(crate) fn run(arguments: Arguments) -> Result<Exit, CliError> {
 }
 
 struct Job {
-    config: Config,
-    stubs: Vec<Provider>,
+    sources: Arc<Sources>,
+    loaded: Loaded,
     executor: ExecutorConfig,
     options: ServerOptions,
+    policy: PolicySource,
     /// The address and options of `--http`.
     http: Option<(String, HttpOptions)>,
-    quiet: bool,
+    /// The file of `--state`.
+    state: Option<PathBuf>,
+    lines: Lines,
     verbose: bool,
 }
 
@@ -157,9 +214,18 @@ impl Job {
         if arguments.http.is_some() && matches!(arguments.executor, ExecutorKind::Remote(_)) {
             token.check_distinct(executor_token)?;
         }
-        let executor = ExecutorConfig::new(arguments.executor, executor_token)?;
+        let executor = ExecutorConfig::new(
+            arguments.executor,
+            arguments.engine.choice()?,
+            executor_token,
+            arguments.jail,
+            &options.limits,
+        )?
+        .with_max_programs(arguments.max_programs.get());
         let stubs = stub::load(&arguments.tools)?;
-        let config = servers::read(&arguments.servers, &stubs)?;
+        let loaded = servers::read(&arguments.servers, &stubs, Purpose::Gateway { quiet: arguments.quiet })?;
+        let config = &loaded.config;
+        let policy = PolicySource::read(&arguments.policy, config, &stubs)?;
         if config.servers.is_empty() && stubs.is_empty() && !config.skipped.iter().any(|s| s.reason.is_failure()) {
             return Err(if config.skipped.is_empty() { CliError::NothingToServe } else { CliError::AllServersSkipped });
         }
@@ -170,60 +236,173 @@ impl Job {
             }
             None => None,
         };
-        Ok(Self { config, stubs, executor, options, http, quiet: arguments.quiet, verbose: arguments.verbose })
+        let log = arguments.log_file.as_deref().map(LogFile::open).transpose().map_err(CliError::LogFile)?;
+        let lines = Lines { quiet: arguments.quiet, log: log.map(Arc::new) };
+        let sources = Arc::new(Sources { arguments: arguments.servers, stubs });
+        let (state, verbose) = (arguments.state, arguments.verbose);
+        Ok(Self { sources, loaded, executor, options, policy, http, state, lines, verbose })
     }
 
-    async fn serve(self) -> Result<(), CliError> {
+    async fn serve(mut self) -> Result<(), CliError> {
         let stop = CancellationToken::new();
         interrupt::stop_on_signal(stop.clone())?;
+        let hangup = Hangup::new()?;
+        for (line, is_failure) in servers::skipped_lines(&self.loaded.config) {
+            self.lines.add(&line, is_failure);
+        }
         let executor = self.executor.executor().map_err(|error| CliError::Engine(error.message))?;
-        // Before anything is started: the address may be in use.
+        // Before anything is started: the file may be another one's, and the address in use.
+        let state = self.open_state().await?;
+        self.options.state.shared = state.clone().map(|file| file as Arc<dyn StateStore>);
         let http = match &self.http {
             Some((address, options)) => Some(HttpServer::bind(address, options.clone()).await?),
             None => None,
         };
-        let servers = servers::start(&self.config, self.options.changes.clone(), self.verbose);
-        tokio::select! {
-            () = self.announce(&servers, &executor) => {}
-            () = stop.cancelled() => {}
-        }
-        let (stubs, live) = (self.stubs, servers.clone());
-        let tools = move || servers::all_providers(&stubs, &live);
-        let code_server = CodeServer::new(Arc::clone(&executor), tools, self.options);
+        let changes = self.options.changes.clone();
+        let clients = if http.is_some() { Clients::many() } else { Clients::one() };
+        let on_stderr = self.on_stderr();
+        let servers = servers::start(&self.loaded.config, clients.clone(), changes.clone(), on_stderr.as_ref());
+        let place = http.as_ref().map_or_else(|| "standard input and output".to_owned(), HttpServer::url);
+        let reported = CancellationToken::new();
+        let (error, reload_error) = tokio::sync::watch::channel(None);
+        let published = Published { publisher: publisher(place), reload_error };
+        let (subscription, lines) = (changes.subscribe(), self.lines.clone());
+        let following = watch::follow(servers.clone(), subscription, lines, published, reported.clone());
+        let following = tokio::spawn(following);
+        let warm = Arc::clone(&executor);
+        // The first program then finds a runner process.
+        tokio::spawn(async move { warm.prewarm(1).await });
+        let approvals = Approvals::new(self.lines.clone());
+        let serving_approvals = tokio::spawn(serve_approvals(Arc::clone(&approvals)));
+        let policy = Some(self.policy.policy(&servers).approver(approvals));
+        let source = Source { sources: Arc::clone(&self.sources), servers: servers.clone() };
+        let code_server = CodeServer::new(
+            Arc::clone(&executor),
+            source,
+            ServerOptions { policy, clients: clients.clone(), ..self.options },
+        );
+        let reloader = Reloader {
+            sources: self.sources,
+            loaded: self.loaded,
+            servers: servers.clone(),
+            code_server: code_server.clone(),
+            lines: self.lines,
+            error,
+        };
+        let reloading = tokio::spawn(reloader.run(hangup, stop.clone()));
         let served = match http {
             Some(http) => {
                 report::note(&format_args!("listening on {}", http.url()));
-                http.serve(code_server, stop).await;
-                Ok(())
+                http.serve(code_server, stop.clone()).await;
+                Ok(Client::Served)
             }
-            None => serve(code_server, stop).await,
+            None => serve(code_server, stop.clone()).await,
         };
+        clients.set_absent();
+        let served = match served {
+            // Somebody looks at what is configured: `execbox mcp --config FILE < /dev/null`.
+            Ok(Client::Absent) => Ok(_ = stop.run_until_cancelled(reported.cancelled()).await),
+            served => served.map(drop),
+        };
+        reloading.abort();
+        serving_approvals.abort();
+        following.abort();
         tokio::join!(servers.close(), executor.dispose());
+        let _ = following.await; // The state is published no more.
+        if let Some(state) = state {
+            let _ = tokio::time::timeout(LAST_ANSWERS, state.close()).await;
+        }
         served
     }
 
-    /// Waits until the servers have started, at most [`START_TIMEOUT`], and prints their state.
-    async fn announce(&self, servers: &Servers, executor: &Arc<dyn Executor>) {
-        let settled = tokio::time::timeout(START_TIMEOUT, servers.settled());
-        // The first program then finds a runner process.
-        let _ = tokio::join!(settled, executor.prewarm(1));
-        if self.quiet {
-            servers::print_failures(&self.config, servers);
-        } else {
-            servers::print_status(&self.config, servers);
-        }
+    /// Opens the file of `--state`.
+    async fn open_state(&self) -> Result<Option<Arc<StateFile>>, CliError> {
+        let Some(path) = &self.state else { return Ok(None) };
+        let failed = |error| CliError::State { path: path.display().to_string(), error };
+        StateFile::open(path).await.map(Arc::new).map(Some).map_err(failed)
+    }
+
+    /// Where the lines go that servers write to standard error.
+    fn on_stderr(&self) -> Option<LineSink> {
+        let (log, verbose) = (self.lines.log.clone(), self.verbose);
+        (verbose || log.is_some()).then(|| {
+            LineSink::new(move |line| {
+                if verbose {
+                    report::note(&line);
+                }
+                if let Some(log) = &log {
+                    log.add(line);
+                }
+            })
+        })
     }
 }
 
-/// Serves until the client closes the connection, or `stop`.
-async fn serve(server: CodeServer, stop: CancellationToken) -> Result<(), CliError> {
-    let running = match server.serve_with_ct(stdio(), stop.clone()).await {
+/// Publishes the state for `execbox status`, where that is possible.
+fn publisher(place: String) -> Option<Publisher> {
+    let publisher = Publisher::new(place);
+    let failed = |error: &io::Error| {
+        report::note(&format_args!("`execbox status` cannot show this gateway: {}", reason(error)));
+    };
+    publisher.inspect_err(failed).ok()
+}
+
+/// Lets `execbox approvals` list and decide calls, where that is possible.
+async fn serve_approvals(approvals: Arc<Approvals>) {
+    if let Err(error) = approvals.serve().await {
+        report::note(&format_args!("`execbox approvals` cannot reach this gateway: {}", reason(&error)));
+    }
+}
+
+/// The tools of stub files and of servers.
+struct Source {
+    sources: Arc<Sources>,
+    servers: Servers,
+}
+
+impl ProviderSource for Source {
+    fn providers(&self) -> Vec<Provider> {
+        servers::all_providers(&self.sources.stubs, &self.servers)
+    }
+
+    fn unavailable(&self) -> Vec<UnavailableNamespace> {
+        self.servers.unavailable()
+    }
+
+    fn settled<'a>(&'a self, namespaces: &'a [String]) -> BoxFuture<'a, ()> {
+        Box::pin(self.servers.settled_if(|name| namespaces.iter().any(|needed| needed == name)))
+    }
+
+    fn is_denied(&self, namespace: &str, tool: &str) -> bool {
+        self.servers.denies(namespace, tool)
+    }
+}
+
+/// Whether there was a client.
+enum Client {
+    Served,
+    Absent,
+}
+
+/// Serves until the client closes the connection, or `stop`. Requests that are pending at the end of input have [`LAST_ANSWERS`].
+async fn serve(server: CodeServer, stop: CancellationToken) -> Result<Client, CliError> {
+    let ended = CancellationToken::new();
+    let input = Input { reader: tokio::io::stdin(), ended: ended.clone() };
+    let running = match server.serve_with_ct((input, tokio::io::stdout()), stop.clone()).await {
         Ok(running) => running,
-        Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => return Ok(()),
+        Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => {
+            return Ok(Client::Absent);
+        }
         Err(error) => return Err(io::Error::other(error.to_string()).into()),
     };
-    let _ = running.waiting().await;
-    Ok(())
+    tokio::select! {
+        _ = running.waiting() => {}
+        () = async {
+            ended.cancelled().await;
+            tokio::time::sleep(LAST_ANSWERS).await;
+        } => {}
+    }
+    Ok(Client::Served)
 }
 
 fn server_options(arguments: &Arguments) -> Result<ServerOptions, CliError> {
@@ -240,6 +419,10 @@ fn server_options(arguments: &Arguments) -> Result<ServerOptions, CliError> {
         execute_name,
         code_name,
         limits: arguments.limits.limits(arguments.timeout.0),
+        max_timeout: arguments.max_timeout.0,
+        max_programs: arguments.max_programs.get(),
+        approval_timeout: arguments.approval_timeout.0,
+        state: StateOptions { shared: None, language: Some(Arc::new(TypeScript)) },
         ..ServerOptions::default()
     })
 }
@@ -273,20 +456,38 @@ Configurations:
   { "mcpServers": {
       "github": {
         "command": "npx", "args": ["-y", "some-github-server"], "env": { "TOKEN": "${GITHUB_TOKEN}" }, "cwd": "/work",
+        "envFile": ".env",              // more variables: NAME=VALUE lines; "env" overrides them
         "allow": ["get_*", "list_*"],   // only these tools
         "deny": ["*_secret"],           // hide these tools; overrides "allow"
+        "ask": ["destructive"],         // ask the user before calls; also "writes", "all" and patterns
+        "alwaysAllow": ["get_*"],       // never ask for these
         "timeout": "30s",               // for each call; default 2m
-        "results": "unwrapped"          // tools return their data and throw; default: the envelope of MCP
+        "results": "envelope"           // tools return what MCP defines; default: their data, and they throw
       },
       "tickets": { "url": "https://tickets.example.com/mcp", "headers": { "Authorization": "Bearer ${TICKETS}" } }
   } }
 
-  `${NAME}` and `${NAME:-default}` are environment variables. Servers with `"disabled": true` and servers that are
+  `${NAME}` and `${NAME:-default}` are environment variables. `${workspaceFolder}`, `${workspaceFolderBasename}`,
+  `${userHome}`, `${pathSeparator}` and `${/}` are what VS Code and Cursor define: the workspace folder is the parent of
+  `.vscode` or `.cursor`, otherwise the current directory; `envFile` is relative to it. `${input:ID}` is a value that
+  `inputs` defines, as in VS Code (`promptString`, `pickString`): run `execbox tools --config FILE` in a terminal once
+  to be asked. Answers are stored in ~/.config/execbox/inputs.json, which only you can read.
+
+  Keys without effect are printed at start: unknown and misspelt keys, and those that only other clients use.
+
+  Servers with `"disabled": true` and servers that are
   `execbox mcp` itself are skipped. Each server is a namespace: `my-server` becomes `my_server`; equal names are
   numbered. A started server inherits PATH, HOME and similar variables, and those in `env`.
 
+  The configuration is read again when its files change, and on SIGHUP: servers whose entries are equal stay connected.
+  A configuration with a mistake changes nothing and is reported, also by `execbox status`.
+
+Approvals:
+  Calls that `--ask` or "ask" select are put to the user by the client if it supports elicitation, otherwise they
+  wait for `execbox approvals`. A refused call throws an error in the program.
+
 Secrets:
-  The variables that a server uses, its `env` and its `headers` are replaced by `${NAME}` in results, errors and
+  The variables and inputs that a server uses, its `env`, `envFile` and `headers` are replaced by `${NAME}` in results, errors and
   descriptions, unless they are plain: paths, short numbers, words, addresses without passwords.
 
 A server that fails to start is reported on standard error and does not affect the others; it is restarted when the
@@ -300,4 +501,5 @@ Exit codes:
 Environment:
   EXECBOX_LISTEN_TOKEN  the token that clients present (`--http`); otherwise EXECBOX_TOKEN
   EXECBOX_REMOTE_TOKEN  the token for a remote runner (`--executor`); otherwise EXECBOX_TOKEN
-  EXECBOX_TOKEN is an error where both are needed."#;
+  EXECBOX_TOKEN is an error where both are needed.
+  XDG_CONFIG_HOME       the directory of execbox/inputs.json; otherwise ~/.config"#;

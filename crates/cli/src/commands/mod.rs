@@ -1,10 +1,18 @@
 //! The commands: one module each, with the arguments, the help and the function.
 
+mod approvals;
+pub(crate) mod bench;
 pub(crate) mod conform;
+mod doctor;
+pub(crate) mod login;
+mod logout;
 mod mcp;
 mod run;
 pub(crate) mod run_code;
 mod runner;
+mod snippets;
+mod soak;
+mod status;
 mod tools;
 mod types;
 
@@ -18,10 +26,18 @@ pub(crate) enum Command {
     Run(run::Arguments),
     RunCode(run_code::Arguments),
     Mcp(mcp::Arguments),
+    Status(status::Arguments),
+    Approvals(approvals::Arguments),
+    Login(login::Arguments),
+    Logout(logout::Arguments),
+    Snippets(snippets::Arguments),
     Tools(tools::Arguments),
     Types(types::Arguments),
     Runner(runner::Arguments),
     Conform(conform::Arguments),
+    Doctor(doctor::Arguments),
+    Bench(bench::Arguments),
+    Soak(soak::Arguments),
 }
 
 impl Command {
@@ -30,10 +46,18 @@ impl Command {
             Self::Run(arguments) => run::run(arguments),
             Self::RunCode(arguments) => run_code::run(arguments),
             Self::Mcp(arguments) => mcp::run(arguments),
+            Self::Status(arguments) => status::run(&arguments),
+            Self::Approvals(arguments) => approvals::run(arguments),
+            Self::Login(arguments) => login::run(&arguments),
+            Self::Logout(arguments) => logout::run(&arguments),
+            Self::Snippets(arguments) => snippets::run(&arguments),
             Self::Tools(arguments) => tools::run(&arguments),
             Self::Types(arguments) => types::run(&arguments),
-            Self::Runner(arguments) => runner::run(arguments),
+            Self::Runner(arguments) => runner::run(&arguments),
             Self::Conform(arguments) => conform::run(arguments),
+            Self::Doctor(arguments) => doctor::run(&arguments),
+            Self::Bench(arguments) => bench::run(&arguments),
+            Self::Soak(arguments) => soak::run(&arguments),
         }
     }
 }

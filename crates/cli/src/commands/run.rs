@@ -5,14 +5,15 @@ use std::time::Duration;
 
 use clap::Args;
 use execbox::{CancellationToken, ErrorCode, ExecuteRequest, ExecuteResult, Limits, Provider};
-use execbox_mcp::Changes;
 use execbox_mcp::config::Config;
+use execbox_mcp::{Changes, Clients};
 
 use crate::error::CliError;
 use crate::executor::{ExecutorArguments, ExecutorConfig};
 use crate::exit::Exit;
 use crate::limits::LimitArguments;
-use crate::servers::{self, ServerArguments};
+use crate::policy::{PolicyArguments, PolicySource};
+use crate::servers::{self, Purpose, ServerArguments};
 use crate::source::{ProgramArguments, Source};
 use crate::stub;
 use crate::units::Time;
@@ -36,9 +37,13 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     executor: ExecutorArguments,
 
-    /// Print the whole result (outcome, logs, duration) as one line of JSON
+    /// Print the whole result (outcome, logs, duration, usage) as one line of JSON
     #[arg(long)]
     json: bool,
+
+    /// Print what the program used: time, calls, memory, bytes
+    #[arg(long)]
+    usage: bool,
 
     /// Do not print the log
     #[arg(short, long)]
@@ -46,6 +51,9 @@ pub(crate) struct Arguments {
 
     #[command(flatten)]
     servers: ServerArguments,
+
+    #[command(flatten)]
+    policy: PolicyArguments,
 
     /// Stop the program after TIME: `2s`, `500ms`; a plain number is milliseconds
     #[arg(long, value_name = "TIME", allow_negative_numbers = true, help_heading = "Limits", default_value_t = Time(Limits::default().timeout))]
@@ -60,6 +68,9 @@ pub(crate) fn run(arguments: Arguments) -> Result<Exit, CliError> {
     let (result, interrupted) = interrupt::cancel_on_interrupt(|cancellation| job.execute(cancellation));
     let printed = if job.json { report::print_json(&result) } else { report::print_human(&result, &job.source) };
     printed.map_err(CliError::Output)?;
+    if job.usage {
+        report::print_usage(&result.usage, result.duration);
+    }
     Ok(match result.error() {
         Some(error) if interrupted && error.code == ErrorCode::Timeout => Exit::Interrupted,
         _ => Exit::of_script(&result),
@@ -70,33 +81,38 @@ struct Job {
     source: Source,
     stubs: Vec<Provider>,
     config: Config,
+    policy: PolicySource,
     limits: Limits,
     executor: ExecutorConfig,
     json: bool,
+    usage: bool,
     quiet: bool,
 }
 
 impl Job {
     fn new(arguments: Arguments) -> Result<Self, CliError> {
-        let executor = ExecutorConfig::read(&arguments.executor)?;
+        let limits = arguments.limits.limits(arguments.timeout.0);
+        let executor = ExecutorConfig::read(&arguments.executor, &limits)?;
         let stubs = stub::load(&arguments.tools)?;
-        let config = servers::read(&arguments.servers, &stubs)?;
+        let config = servers::read(&arguments.servers, &stubs, Purpose::Once)?.config;
+        let policy = PolicySource::read(&arguments.policy, &config, &stubs)?;
         // Last: the program may be typed by hand, which would be lost if anything else is wrong.
         let source = Source::read(arguments.program)?;
-        let limits = arguments.limits.limits(arguments.timeout.0);
-        Ok(Self { source, stubs, config, limits, executor, json: arguments.json, quiet: arguments.quiet })
+        let Arguments { json, usage, quiet, .. } = arguments;
+        Ok(Self { source, stubs, config, policy, limits, executor, json, usage, quiet })
     }
 
     fn execute(&self, cancellation: CancellationToken) -> ExecuteResult {
         let has_servers = !self.config.servers.is_empty();
         let result = self.executor.run(has_servers, async |executor| {
-            let servers = servers::start(&self.config, Changes::default(), false);
+            let servers = servers::start(&self.config, Clients::default(), Changes::default(), None);
             tokio::select! {
                 () = servers::settled(&servers) => {}
                 () = cancellation.cancelled() => {}
             }
             servers::print_failures(&self.config, &servers);
             let providers = servers::all_providers(&self.stubs, &servers);
+            let providers = self.policy.attended(providers, &servers);
             let result = executor.execute(self.request(providers, cancellation)).await;
             servers.close().await;
             result

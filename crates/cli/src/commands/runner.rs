@@ -7,13 +7,16 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use execbox::transport::{Address, Listener, Token, stdio};
-use execbox::{CancellationToken, Runner};
+use execbox::transport::{Address, Listener};
+use execbox::{CancellationToken, Limits, ListenOptions, Runner, RunnerProcess, TypeScript};
 
+use crate::commands::doctor;
+use crate::engine::{Engine, RunnerEngine};
 use crate::error::CliError;
 use crate::exit::Exit;
+use crate::jail::RunnerJailArguments;
 use crate::token::{Role, TokenSource};
-use crate::units::Time;
+use crate::units::{Size, Time};
 use crate::{interrupt, report};
 
 /// Execute programs for hosts over the runner protocol
@@ -37,68 +40,196 @@ pub(crate) struct Arguments {
     token_file: Option<PathBuf>,
 
     /// Serve at most COUNT hosts at once; further hosts wait
-    #[arg(long, value_name = "COUNT", allow_negative_numbers = true, requires = "listen", default_value_t = MAX_CONNECTIONS)]
+    #[arg(long, value_name = "COUNT", allow_negative_numbers = true, requires = "listen", default_value_t = ListenOptions::default().max_connections)]
     max_connections: usize,
+
+    /// Close a connection on which no program has run for TIME
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true, requires = "listen", default_value_t = Time(ListenOptions::default().idle_timeout))]
+    idle_timeout: Time,
+
+    /// Keep at most SIZE of messages that a host has not sent completely; close its connection beyond that
+    #[arg(long, value_name = "SIZE", allow_negative_numbers = true, requires = "listen", default_value_t = Size(ListenOptions::default().max_buffered_bytes as u64))]
+    max_buffer: Size,
+
+    /// The same for all hosts together
+    #[arg(long, value_name = "SIZE", allow_negative_numbers = true, requires = "listen", default_value_t = Size(ListenOptions::default().max_total_buffered_bytes as u64))]
+    max_total_buffer: Size,
 
     /// Give running programs TIME to finish when the runner is stopped
     #[arg(long, value_name = "TIME", allow_negative_numbers = true, default_value_t = Time(DRAIN))]
     drain: Time,
+
+    /// Run programs with ENGINE: `quickjs`, or `v8`, for programs that compute for long; `v8` cannot be used with `--listen`
+    #[arg(long, value_name = "ENGINE", default_value_t = Engine::QuickJs)]
+    engine: Engine,
+
+    /// With `--engine v8`, keep COUNT isolates ready for programs to come [default: 1]
+    #[arg(long, value_name = "COUNT", allow_negative_numbers = true)]
+    warm: Option<usize>,
+
+    /// Instead of serving, test that the limits work in a process like this one, print what is enforced, and exit
+    #[arg(long, conflicts_with = "listen")]
+    self_test: bool,
+
+    #[command(flatten)]
+    jail: RunnerJailArguments,
+
+    #[command(flatten)]
+    max_limits: MaxLimits,
 }
 
-const MAX_CONNECTIONS: usize = 256;
+/// The limits of a listening runner.
+#[derive(Debug, Args)]
+#[allow(clippy::struct_field_names)] // they are the names of the options
+#[command(next_help_heading = "Limits of programs, whatever their hosts ask for")]
+struct MaxLimits {
+    /// Stop programs after TIME
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true, requires = "listen", default_value_t = Time(ListenOptions::default().max_limits.timeout))]
+    max_timeout: Time,
+
+    /// Stop programs that use more memory than SIZE
+    #[arg(long, value_name = "SIZE", allow_negative_numbers = true, requires = "listen", default_value_t = Size(ListenOptions::default().max_limits.memory_bytes))]
+    max_memory: Size,
+
+    /// Stop programs that make their runner keep more memory for calls, answers and reports than SIZE [default: that of
+    /// --max-memory]
+    #[arg(long, value_name = "SIZE", allow_negative_numbers = true, requires = "listen")]
+    max_host_memory: Option<Size>,
+
+    /// Stop programs after they have computed for TIME [default: no limit]
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true, requires = "listen")]
+    max_cpu_time: Option<Time>,
+
+    /// Stop programs after they have waited for their calls for TIME [default: no limit]
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true, requires = "listen")]
+    max_host_wait: Option<Time>,
+
+    /// Stop programs that make more than COUNT calls [default: no limit]
+    #[arg(long, value_name = "COUNT", allow_negative_numbers = true, requires = "listen")]
+    max_calls: Option<u64>,
+
+    /// Keep the first COUNT lines of the log of a program
+    #[arg(long, value_name = "COUNT", allow_negative_numbers = true, requires = "listen", default_value_t = ListenOptions::default().max_limits.max_log_lines)]
+    max_log_lines: usize,
+
+    /// Keep the first COUNT characters of the log of a program
+    #[arg(long, value_name = "COUNT", allow_negative_numbers = true, requires = "listen", default_value_t = ListenOptions::default().max_limits.max_log_chars)]
+    max_log_chars: usize,
+
+    /// Reject sources, and modules, that are longer than SIZE [default: the longest message, 16 MiB]
+    #[arg(long, value_name = "SIZE", allow_negative_numbers = true, requires = "listen")]
+    max_source: Option<Size>,
+}
+
+impl MaxLimits {
+    fn limits(&self) -> Limits {
+        let unlimited = Limits::unlimited();
+        Limits {
+            timeout: self.max_timeout.0,
+            memory_bytes: self.max_memory.0,
+            host_memory_bytes: self.max_host_memory.map(|size| size.0),
+            cpu_time: self.max_cpu_time.map(|time| time.0),
+            host_wait: self.max_host_wait.map(|time| time.0),
+            max_calls: self.max_calls,
+            max_log_lines: self.max_log_lines,
+            max_log_chars: self.max_log_chars,
+            max_source_bytes: self.max_source.map_or(unlimited.max_source_bytes, bytes),
+            ..unlimited
+        }
+    }
+}
+
+fn bytes(size: Size) -> usize {
+    usize::try_from(size.0).unwrap_or(usize::MAX)
+}
+
 const DRAIN: Duration = Duration::from_secs(5);
 
-pub(crate) fn run(arguments: Arguments) -> Result<Exit, CliError> {
-    let place = match arguments.listen {
-        None => {
-            execbox::init_runner_process();
-            Place::Stdio
+pub(crate) fn run(arguments: &Arguments) -> Result<Exit, CliError> {
+    let engine = RunnerEngine::new(arguments.engine, arguments.warm)?;
+    match &arguments.listen {
+        None if arguments.self_test => {
+            let command = engine.add_to(arguments.jail.command()?);
+            doctor::test_runner(command, arguments.engine, arguments.jail.mode())
         }
-        Some(address) => {
-            let file = arguments.token_file.as_deref();
-            let token = TokenSource { role: Role::Listen, option: "--token-file", file }.read()?;
-            Place::Listen { address, token, max_connections: arguments.max_connections }
-        }
-    };
+        None => serve_stdio(arguments, engine),
+        Some(_) if engine.needs_own_process() => Err(CliError::SharedEngine(arguments.engine)),
+        Some(address) => listen(arguments, address),
+    }
+}
+
+fn serve_stdio(arguments: &Arguments, engine: RunnerEngine) -> Result<Exit, CliError> {
+    let process = RunnerProcess::prepare(arguments.jail.options(engine));
     let stop = CancellationToken::new();
-    let runner = Runner::new().map_err(|error| CliError::Engine(error.to_string()))?;
-    let runner = runner.drain_when(stop.clone(), arguments.drain.0);
-    let mut runtime = match place {
-        Place::Stdio => tokio::runtime::Builder::new_current_thread(),
-        Place::Listen { .. } => tokio::runtime::Builder::new_multi_thread(),
+    let (runner, process) = match engine {
+        RunnerEngine::QuickJs => {
+            let runner = Runner::single().map_err(|error| CliError::Engine(error.to_string()))?;
+            (runner, process.confine(&TypeScript))
+        }
+        // It starts threads.
+        RunnerEngine::V8(v8) => {
+            let process = process.confine(&TypeScript);
+            (v8.runner()?, process)
+        }
     };
-    let runtime = runtime.enable_all().build()?;
+    let runner = runner.drain_when(stop.clone(), arguments.drain.0);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let served = runtime.block_on(async {
         interrupt::stop_on_signal(stop)?;
-        place.serve(runner).await
+        let process = process.seal(&runner).await?;
+        arguments.jail.print(process.report());
+        if let Err(incomplete) = process.check() {
+            report::print_error(&incomplete);
+            // The host learns it, too: as the result of what it asks for.
+            let _ = process.serve(&runner).await;
+            return Ok(Exit::ExecboxFailed);
+        }
+        match process.serve(&runner).await {
+            // The host has closed its end.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Exit::Success),
+            served => served.map(|()| Exit::Success).map_err(CliError::Host),
+        }
     });
     // Reading standard input from a file occupies a thread that cannot be interrupted.
+    runtime.shutdown_background();
+    served
+}
+
+fn listen(arguments: &Arguments, address: &Address) -> Result<Exit, CliError> {
+    let file = arguments.token_file.as_deref();
+    let token = TokenSource { role: Role::Listen, option: "--token-file", file }.read()?;
+    let process = RunnerProcess::prepare_listening(
+        arguments.jail.options(RunnerEngine::QuickJs),
+        address,
+        arguments.max_connections,
+    );
+    let options = ListenOptions {
+        max_connections: arguments.max_connections,
+        idle_timeout: arguments.idle_timeout.0,
+        max_buffered_bytes: bytes(arguments.max_buffer),
+        max_total_buffered_bytes: bytes(arguments.max_total_buffer),
+        max_limits: arguments.max_limits.limits(),
+    };
+    let stop = CancellationToken::new();
+    let max_guests = u32::try_from(arguments.max_connections).map_or(MAX_GUESTS, |count| count.min(MAX_GUESTS));
+    let runner = Runner::with_max_guests(max_guests).map_err(|error| CliError::Engine(error.to_string()))?;
+    let runner = runner.drain_when(stop.clone(), arguments.drain.0);
+    let process = process.confine(&TypeScript);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let served = runtime.block_on(async {
+        interrupt::stop_on_signal(stop)?;
+        let listener = Listener::bind(address, token).await?;
+        arguments.jail.print(&process.seal_listening(&runner).await?);
+        report::note(&format_args!("listening on {}", listener.address()));
+        runner.listen(listener, options).await;
+        Ok(())
+    });
     runtime.shutdown_background();
     served.map(|()| Exit::Success)
 }
 
-enum Place {
-    Stdio,
-    Listen { address: Address, token: Option<Token>, max_connections: usize },
-}
-
-impl Place {
-    async fn serve(self, runner: Runner) -> Result<(), CliError> {
-        match self {
-            Self::Stdio => match runner.serve(stdio()?).await {
-                // The host has closed its end.
-                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-                served => served.map_err(CliError::Host),
-            },
-            Self::Listen { address, token, max_connections } => {
-                let listener = Listener::bind(&address, token).await?;
-                report::note(&format_args!("listening on {}", listener.address()));
-                runner.listen(listener, max_connections).await;
-                Ok(())
-            }
-        }
-    }
-}
+/// The most guests of a listening runner at once, each of which reserves address space.
+const MAX_GUESTS: u32 = 500;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -7,12 +7,12 @@ use clap::Args;
 use execbox::core::text::cut;
 use execbox::declarations::{self, ToolSignature};
 use execbox::{CancellationToken, Provider};
-use execbox_mcp::Changes;
 use execbox_mcp::server::{Catalogue, FoundTool, Query};
+use execbox_mcp::{Changes, Clients};
 
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::servers::{self, ServerArguments};
+use crate::servers::{self, Purpose, ServerArguments};
 use crate::stub;
 use crate::terminal::safe_line;
 use crate::{interrupt, report};
@@ -82,13 +82,13 @@ impl Loaded {
 /// Starts the servers, lists their tools, and prints which servers failed.
 pub(super) fn load(arguments: &ServerArguments, stubs: &[PathBuf]) -> Result<Loaded, CliError> {
     let stubs = stub::load(stubs)?;
-    let config = servers::read(arguments, &stubs)?;
+    let config = servers::read(arguments, &stubs, Purpose::Once)?.config;
     if config.servers.is_empty() && config.skipped.is_empty() && stubs.is_empty() {
         return Err(CliError::NoServer);
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let list = async |cancellation: CancellationToken| {
-        let servers = servers::start(&config, Changes::default(), false);
+        let servers = servers::start(&config, Clients::default(), Changes::default(), None);
         tokio::select! {
             () = servers::settled(&servers) => {}
             () = cancellation.cancelled() => return Err(CliError::Interrupted),
@@ -107,8 +107,12 @@ pub(super) fn load(arguments: &ServerArguments, stubs: &[PathBuf]) -> Result<Loa
 fn find(arguments: &Arguments, providers: &[Provider]) -> Vec<FoundTool> {
     let limit = arguments.limit.unwrap_or(usize::MAX);
     let catalogue = Catalogue::new(providers.to_vec());
-    let mut query =
-        Query { text: arguments.query.join(" "), namespace: arguments.namespace.clone(), ..Query::default() };
+    let mut query = Query {
+        text: arguments.query.join(" "),
+        namespace: arguments.namespace.clone(),
+        read_only: arguments.servers.read_only,
+        ..Query::default()
+    };
     let mut found = Vec::new();
     loop {
         query.limit = Some(limit.saturating_sub(found.len()).min(PAGE));

@@ -1,13 +1,17 @@
-//! Helpers for tests of the binary: [`transcript`], processes, their children, and signals.
+//! Helpers for tests of the binary: [`transcript`], [`session`]s of MCP clients, processes, their children, and signals.
 
 #![allow(dead_code)] // each test crate uses its part
 
+pub(crate) mod session;
 pub(crate) mod transcript;
 
-use std::fs;
+use std::fs::{self, File};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::time::{Duration, Instant};
 
 use execbox::{PoolOptions, PooledBuilder, ProcessExecutor, RunnerCommand};
+use nix::fcntl::OFlag;
+use nix::pty::{PtyMaster, grantpt, posix_openpt, ptsname_r, unlockpt};
 pub(crate) use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
@@ -51,6 +55,17 @@ pub(crate) fn exists(id: u32) -> bool {
 
 pub(crate) fn send(signal: Signal, to: u32) {
     let _ = nix::sys::signal::kill(Pid::from_raw(to.try_into().unwrap()), signal);
+}
+
+/// A terminal for processes: our side, and theirs. Others that the tests start do not keep it open.
+pub(crate) fn terminal() -> (PtyMaster, File) {
+    let terminal = posix_openpt(OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC).unwrap();
+    grantpt(&terminal).unwrap();
+    unlockpt(&terminal).unwrap();
+    let mut options = File::options();
+    let options = options.read(true).write(true).custom_flags(OFlag::O_NOCTTY.bits());
+    let theirs = options.open(ptsname_r(&terminal).unwrap()).unwrap();
+    (terminal, theirs)
 }
 
 /// Waits for a condition, for as long as a busy machine may take.

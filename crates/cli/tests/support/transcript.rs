@@ -109,7 +109,11 @@ fn marked(stderr: &str) -> String {
 fn settled(text: &str) -> String {
     let keys = ["\"durationMs\":", "\"timestamp\":", "\"memoryUsedBytes\":"];
     let text = keys.iter().fold(text.to_owned(), |text, key| without_number(&text, key));
+    let text = without_usage(&text);
     let lines = text.split_inclusive('\n').map(|line| {
+        if let Some(usage) = line.strip_prefix("2> usage: ") {
+            return format!("2> usage: {}", digits_marked(usage));
+        }
         let status = ["success", "error", "memory", "terminated", "link_error"]
             .into_iter()
             .find(|status| line.strip_prefix("2> ").unwrap_or(line).starts_with(&format!("{status} in ")));
@@ -120,6 +124,28 @@ fn settled(text: &str) -> String {
         }
     });
     lines.collect()
+}
+
+/// Replaces the content of `"usage":{…}`.
+fn without_usage(text: &str) -> String {
+    let mut parts = text.split("\"usage\":{");
+    let mut settled = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (_, rest) = part.split_once('}').unwrap_or_default();
+        settled += &format!("\"usage\":{{#}}{rest}");
+    }
+    settled
+}
+
+/// Replaces every number by `#`.
+fn digits_marked(text: &str) -> String {
+    let mut marked = String::new();
+    for character in text.chars().map(|c| if c.is_ascii_digit() || c == '.' { '#' } else { c }) {
+        if !(character == '#' && marked.ends_with('#')) {
+            marked.push(character);
+        }
+    }
+    marked
 }
 
 fn before_in(line: &str) -> &str {

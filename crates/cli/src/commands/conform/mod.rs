@@ -12,7 +12,7 @@
 //! - [`play`]: the host side of a case, with [`mod@line`] for its lines and [`peer`] for its connection
 //! - [`pattern`]: messages with matchers
 //! - [`verdict`]: what the outcome of a case means for the run
-//! - [`report`] prints progress, lists and reports
+//! - [`report`] prints lists and reports
 //!
 //! The rules of the protocol are in the cases; `conformance/README.md` describes their format.
 
@@ -44,11 +44,12 @@ pub(crate) use self::cases::CasesError;
 use self::known::Known;
 pub(crate) use self::known::KnownError;
 use self::peer::Target;
-use self::report::{Progress, Report};
+use self::report::Report;
 use self::verdict::Played;
 use crate::error::CliError;
 use crate::executor::token_source;
 use crate::exit::Exit;
+use crate::progress::Progress;
 
 /// Test a runner against the specification of the runner protocol
 ///

@@ -1,7 +1,7 @@
-//! Output: progress, the list of cases, and the report. Control characters of the runner are escaped first.
+//! Output: the list of cases, and the report. Control characters of the runner are escaped first.
 
 use std::fmt::Write as _;
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal as _};
 
 use serde_json::{Value as Json, json};
 
@@ -14,36 +14,6 @@ use crate::terminal::{colours, safe, safe_line};
 
 /// The most lines of a stderr tail that are printed.
 const STDERR_LINES: usize = 8;
-
-/// Progress on a terminal, in one line that is overwritten.
-pub(crate) struct Progress {
-    is_shown: bool,
-    done: usize,
-    all: usize,
-}
-
-impl Progress {
-    pub(crate) fn new(all: usize) -> Self {
-        let is_shown = io::stderr().is_terminal() && io::stdout().is_terminal();
-        Self { is_shown, done: 0, all }
-    }
-
-    pub(crate) fn show(&mut self, name: &str) {
-        self.done += 1;
-        if self.is_shown {
-            let Self { done, all, .. } = self;
-            let _ = write!(io::stderr(), "\r\x1b[K{done}/{all} {}", safe_line(name));
-        }
-    }
-}
-
-impl Drop for Progress {
-    fn drop(&mut self) {
-        if self.is_shown {
-            let _ = write!(io::stderr(), "\r\x1b[K");
-        }
-    }
-}
 
 /// Prints the name, level and title of each case.
 pub(crate) fn print_list(cases: &[Case], json: bool) -> io::Result<()> {

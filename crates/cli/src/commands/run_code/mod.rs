@@ -59,7 +59,7 @@ impl Job {
         let Budget(budget) = arguments.timeout;
         // The safety cap counts from the end of the budget, so that it never shortens the budget.
         let limits = arguments.limits.limits(budget.unwrap_or_default().saturating_add(safety_cap()));
-        let executor = ExecutorConfig::read(&arguments.executor)?;
+        let executor = ExecutorConfig::read(&arguments.executor, &limits)?;
         let providers = stub::load(&arguments.tools)?;
         let (json, quiet) = (arguments.json, arguments.quiet);
         let (sources, read) = options::read(arguments, limits)?;

@@ -8,7 +8,7 @@ use std::fs::{self, DirEntry};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use execbox::core::link::{MAX_MODULES, MAX_SOURCE_WORK};
+use execbox::core::link::{MAX_MODULES, MAX_SOURCES_BYTES};
 
 use crate::source::{self, TextError, reason};
 
@@ -41,7 +41,7 @@ pub(crate) enum ModulesError {
     TooMany { dir: String },
     #[error("--modules: {dir} has more than {MAX_ENTRIES} files and directories; use a smaller directory")]
     TooLarge { dir: String },
-    #[error("--modules: the modules in {dir} have more than {} MiB; use a smaller directory", MAX_SOURCE_WORK >> 20)]
+    #[error("--modules: the modules in {dir} have more than {} MiB; use a smaller directory", MAX_SOURCES_BYTES >> 20)]
     TooLong { dir: String },
 }
 
@@ -69,7 +69,7 @@ pub(super) fn read(dir: &Path, program: Option<&Path>) -> Result<Modules, Module
         if modules.files.len() > MAX_MODULES {
             return Err(ModulesError::TooMany { dir: name });
         }
-        if len > MAX_SOURCE_WORK {
+        if len > MAX_SOURCES_BYTES as u64 {
             return Err(ModulesError::TooLong { dir: name });
         }
     }

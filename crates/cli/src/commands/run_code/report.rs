@@ -12,6 +12,8 @@ use execbox::core::contract::module::{Failure, Record};
 use execbox::core::error::{StackFrame, render};
 use execbox::core::language::Position;
 
+use execbox::Usage;
+
 use super::notation;
 use super::options::Sources;
 use crate::diagnostic::{Diagnostic, Place};
@@ -50,7 +52,7 @@ pub(super) fn as_json_allows(result: CodeExecutionResult) -> CodeExecutionResult
         Ok(_) => result,
         Err(error) => CodeExecutionResult {
             duration: result.duration,
-            memory_used_bytes: result.memory_used_bytes,
+            usage: result.usage,
             ..failed(Failure::serialization(&error))
         },
     }
@@ -107,11 +109,11 @@ fn with_path(frame: &StackFrame, sources: &Sources) -> StackFrame {
 /// The status, the duration and the peak memory.
 fn status_text(result: &CodeExecutionResult) -> String {
     let milliseconds = result.duration.as_secs_f64() * 1000.0;
-    let memory = result.memory_used_bytes.map(|bytes| format!(", {}", ByteSize(bytes).display().iec()));
+    let memory = result.usage.peak_memory_bytes.map(|bytes| format!(", {}", ByteSize(bytes).display().iec()));
     format!("{} in {milliseconds:.1} ms{}", result.status.as_str(), memory.unwrap_or_default())
 }
 
 /// The result of a run that did not start.
 pub(super) fn failed(failure: Failure) -> CodeExecutionResult {
-    Record::default().finish(Err(failure), Duration::ZERO, None, 0)
+    Record::default().finish(Err(failure), Duration::ZERO, Usage::default(), 0)
 }

@@ -1,0 +1,192 @@
+//! Calls of a running gateway that wait for approval. `execbox approvals` lists and decides them over a Unix socket of the gateway,
+//! in a directory that only its user can enter: a line of JSON as request, and one as response.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use execbox::core::text::cut;
+use execbox::policy::{Approval, Approver, ProposedCall};
+use execbox_mcp::server::question;
+use futures_util::future::BoxFuture;
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::UnixListener;
+use tokio::sync::{Semaphore, oneshot};
+
+use crate::gateways;
+use crate::watch::Lines;
+
+/// A call that waits for approval.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PendingCall {
+    /// Unique among all gateways of the machine: the process id of the gateway, and a number.
+    pub(crate) id: String,
+    /// `shop.delete_order`.
+    pub(crate) tool: String,
+    /// The beginning of its arguments, as JSON.
+    pub(crate) arguments: String,
+    /// The call as text for a person.
+    pub(crate) question: String,
+    /// In milliseconds since 1970.
+    pub(crate) since_ms: u64,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Request {
+    List,
+    /// Approves a call, or refuses it with a reason.
+    Decide {
+        id: String,
+        refused: Option<String>,
+    },
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Response {
+    Pending(Vec<PendingCall>),
+    Decided,
+    /// No call with this id waits.
+    Unknown,
+}
+
+/// The calls that wait for approval, and the lines that announce them.
+pub(crate) struct Approvals {
+    waiting: Mutex<BTreeMap<u64, Waiting>>,
+    /// How many calls have waited. Numbers are not used twice: an answer is for the call that its author has seen.
+    count: AtomicU64,
+    lines: Lines,
+}
+
+struct Waiting {
+    call: PendingCall,
+    answer: oneshot::Sender<Approval>,
+}
+
+impl Approvals {
+    pub(crate) fn new(lines: Lines) -> Arc<Self> {
+        Arc::new(Self { waiting: Mutex::default(), count: AtomicU64::new(0), lines })
+    }
+
+    /// Answers `execbox approvals` until the task is dropped.
+    pub(crate) async fn serve(self: Arc<Self>) -> io::Result<()> {
+        let path = gateways::approvals_socket(std::process::id())?;
+        let _ = fs::remove_file(&path); // Of a gateway that had this process id.
+        let listener = UnixListener::bind(path)?;
+        let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        loop {
+            let (stream, _) = listener.accept().await?;
+            let (approvals, place) = (Arc::clone(&self), Arc::clone(&places).acquire_owned().await);
+            tokio::spawn(async move {
+                let _place = place;
+                let _ = tokio::time::timeout(TIMEOUT, approvals.answer(stream)).await;
+            });
+        }
+    }
+
+    async fn answer(&self, mut stream: tokio::net::UnixStream) -> io::Result<()> {
+        let mut line = String::new();
+        tokio::io::BufReader::new((&mut stream).take(MAX_REQUEST)).read_line(&mut line).await?;
+        let response = self.respond(serde_json::from_str(&line)?);
+        stream.write_all(&to_line(&response)?).await
+    }
+
+    fn respond(&self, request: Request) -> Response {
+        let mut waiting = self.lock();
+        match request {
+            Request::List => Response::Pending(waiting.values().map(|waiting| waiting.call.clone()).collect()),
+            Request::Decide { id, refused } => {
+                let number = waiting.iter().find(|(_, waiting)| waiting.call.id == id).map(|(number, _)| *number);
+                let Some(decided) = number.and_then(|number| waiting.remove(&number)) else { return Response::Unknown };
+                let approval = refused.map_or(Approval::Approved, Approval::Refused);
+                match decided.answer.send(approval) {
+                    Ok(()) => Response::Decided,
+                    Err(_) => Response::Unknown, // Its program has ended.
+                }
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Waiting>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a call. It is removed when the returned value is dropped.
+    fn add(&self, call: &ProposedCall<'_>) -> (Listed<'_>, oneshot::Receiver<Approval>) {
+        let (answer, answered) = oneshot::channel();
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let number = self.count.fetch_add(1, Ordering::Relaxed) + 1;
+        let id = format!("{}.{number}", std::process::id());
+        let (tool, question) = (call.name(), question(call));
+        let since_ms = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
+        let arguments = cut(&call.input.to_string(), MAX_ARGUMENTS);
+        let call = PendingCall { id: id.clone(), tool, arguments, question, since_ms };
+        self.lock().insert(number, Waiting { call, answer });
+        (Listed { approvals: self, number, id }, answered)
+    }
+}
+
+impl Approver for Approvals {
+    fn approve<'a>(&'a self, call: ProposedCall<'a>) -> BoxFuture<'a, Approval> {
+        Box::pin(async move {
+            let (listed, answered) = self.add(&call);
+            let line = format!("{} waits for approval: execbox approvals approve {}", call.name(), listed.id);
+            self.lines.add(&line, true);
+            answered.await.unwrap_or_else(|_| Approval::Refused("the gateway is closing".to_owned()))
+        })
+    }
+}
+
+struct Listed<'a> {
+    approvals: &'a Approvals,
+    number: u64,
+    id: String,
+}
+
+impl Drop for Listed<'_> {
+    fn drop(&mut self) {
+        self.approvals.lock().remove(&self.number);
+    }
+}
+
+/// Sends a request to the gateway with this process id.
+pub(crate) fn request(pid: u32, request: &Request) -> io::Result<Response> {
+    exchange(&gateways::approvals_socket(pid)?, request)
+}
+
+fn exchange(socket: &Path, request: &Request) -> io::Result<Response> {
+    let mut stream = UnixStream::connect(socket)?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
+    stream.write_all(&to_line(request)?)?;
+    let mut line = String::new();
+    BufReader::new(stream.take(MAX_RESPONSE)).read_line(&mut line)?;
+    Ok(serde_json::from_str(&line)?)
+}
+
+fn to_line(message: &impl Serialize) -> io::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(message)?;
+    line.push(b'\n');
+    Ok(line)
+}
+
+/// The most characters of arguments outside of the question.
+const MAX_ARGUMENTS: usize = 200;
+
+/// How long an exchange may take.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The maximum number of connections at the same time.
+const MAX_CONNECTIONS: usize = 8;
+
+/// The maximum lengths of a request and a response, in bytes.
+const MAX_REQUEST: u64 = 64 << 10;
+const MAX_RESPONSE: u64 = 64 << 20;

@@ -1,0 +1,139 @@
+//! `execbox approvals`: the calls of running gateways that wait for approval.
+
+use std::io;
+use std::time::{Duration, SystemTime};
+
+use clap::{Args, Subcommand};
+use execbox::core::text::cut;
+
+use crate::approvals::{self, PendingCall, Request, Response};
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::terminal::{safe, safe_line};
+use crate::{gateways, report};
+
+/// List, approve and refuse calls of running gateways that wait for approval (`execbox mcp --ask`)
+///
+/// A program waits for the answer with its clocks stopped. Without a command, lists the calls.
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Arguments {
+    /// Print JSON: an array of calls
+    #[arg(long)]
+    json: bool,
+
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Show calls with their arguments
+    Show {
+        /// The calls, by their ids in the list
+        #[arg(required = true)]
+        id: Vec<String>,
+    },
+    /// Make calls
+    Approve {
+        /// The calls, by their ids in the list
+        #[arg(required = true)]
+        id: Vec<String>,
+    },
+    /// Do not make calls: they fail in the program
+    Deny {
+        /// The calls, by their ids in the list
+        #[arg(required = true)]
+        id: Vec<String>,
+
+        /// What the program and the model learn
+        #[arg(long, value_name = "TEXT", default_value = "the user refused the call")]
+        reason: String,
+    },
+}
+
+pub(crate) fn run(arguments: Arguments) -> Result<Exit, CliError> {
+    match arguments.command {
+        None => list(arguments.json),
+        Some(Command::Show { id }) => show(&id),
+        Some(Command::Approve { id }) => decide(&id, None),
+        Some(Command::Deny { id, reason }) => decide(&id, Some(&reason)),
+    }
+}
+
+fn list(json: bool) -> Result<Exit, CliError> {
+    let calls = pending()?;
+    let text = match json {
+        true => serde_json::to_string(&calls).map_err(|error| CliError::Output(error.into()))?,
+        false if calls.is_empty() => {
+            report::note(&"no call waits for approval");
+            return Ok(Exit::Success);
+        }
+        false => calls.iter().map(line).collect::<Vec<_>>().join("\n"),
+    };
+    report::print(&text).map_err(CliError::Output)?;
+    Ok(Exit::Success)
+}
+
+fn show(ids: &[String]) -> Result<Exit, CliError> {
+    let calls = pending()?;
+    for id in ids {
+        let Some(call) = calls.iter().find(|call| call.id == *id) else {
+            return Err(CliError::UnknownApproval(id.clone()));
+        };
+        report::print(&safe(&call.question)).map_err(CliError::Output)?;
+    }
+    Ok(Exit::Success)
+}
+
+fn decide(ids: &[String], refused: Option<&str>) -> Result<Exit, CliError> {
+    for id in ids {
+        let unknown = || CliError::UnknownApproval(id.clone());
+        let pid = id.split_once('.').and_then(|(pid, _)| pid.parse().ok()).ok_or_else(unknown)?;
+        let request = Request::Decide { id: id.clone(), refused: refused.map(str::to_owned) };
+        match approvals::request(pid, &request) {
+            Ok(Response::Decided) => {
+                report::note(&format_args!("{id} {}", if refused.is_some() { "refused" } else { "approved" }));
+            }
+            Ok(_) => return Err(unknown()),
+            Err(error) if is_gone(&error) => return Err(unknown()),
+            Err(error) => return Err(CliError::Gateways(error)),
+        }
+    }
+    Ok(Exit::Success)
+}
+
+/// The calls of all gateways.
+fn pending() -> Result<Vec<PendingCall>, CliError> {
+    let mut calls = Vec::new();
+    for gateway in gateways::list().map_err(CliError::Gateways)? {
+        match approvals::request(gateway.pid, &Request::List) {
+            Ok(Response::Pending(pending)) => calls.extend(pending),
+            Ok(_) => {}
+            Err(error) if is_gone(&error) => {} // It asks for nothing, or has ended.
+            Err(error) => return Err(CliError::Gateways(error)),
+        }
+    }
+    Ok(calls)
+}
+
+fn is_gone(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
+}
+
+/// `4711.3  shop.delete_order  12s  {"order_id":"A17"}`.
+fn line(call: &PendingCall) -> String {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let age = humantime::format_duration(Duration::from_secs(now.as_secs().saturating_sub(call.since_ms / 1000)));
+    let line = format!("{}  {}  {age}  {}", call.id, call.tool, cut(&call.arguments, MAX_ARGUMENTS));
+    safe_line(&line).into_owned()
+}
+
+/// The most characters of arguments in a line.
+const MAX_ARGUMENTS: usize = 100;
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0    the calls were listed or decided, or none waits
+  2    no call with this id waits
+  4    a gateway could not be reached, or the list could not be written";

@@ -1,0 +1,198 @@
+//! `execbox login`: logs in to an MCP server with OAuth, or lists which servers need that.
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use clap::Args;
+use execbox::CancellationToken;
+use execbox::core::text::cut;
+use execbox_mcp::config::{Config, ServerConfig, Transport};
+use execbox_mcp::oauth::{Login, LoginState, OAuthClient, TokenStore as _, login_state};
+use futures_util::future::join_all;
+
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::logins::LoginStore;
+use crate::servers::{self, Purpose, ServerArguments};
+use crate::terminal::safe_line;
+use crate::units::Time;
+use crate::{interrupt, report};
+
+/// Log in to an MCP server with OAuth, or list the servers that need a login
+///
+/// Prints the address of a page where you log in, and opens it in a browser. The tokens are stored in a file that only you
+/// can read, and are sent to the URL of this server only. Running gateways use them at once.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// Log in to this server of the configuration [default: list the servers]
+    #[arg(value_name = "SERVER")]
+    name: Option<String>,
+
+    /// Print the address, and open no browser
+    #[arg(long)]
+    no_browser: bool,
+
+    /// Give up if nobody has logged in within TIME: `2m`; a plain number is milliseconds
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true, default_value_t = Time(TIMEOUT))]
+    timeout: Time,
+
+    #[command(flatten)]
+    servers: ServerArguments,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<Exit, CliError> {
+    let config = load(&arguments.servers)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let work = async |cancellation: CancellationToken| {
+        let work = async {
+            match &arguments.name {
+                Some(name) => log_in(Remote::find(&config, name)?, arguments).await,
+                None => list(&config).await,
+            }
+        };
+        cancellation.run_until_cancelled(work).await.unwrap_or(Err(CliError::Interrupted))
+    };
+    let (done, _) = interrupt::cancel_on_interrupt(|cancellation| runtime.block_on(work(cancellation)));
+    runtime.shutdown_background();
+    done
+}
+
+/// The configuration of the servers. Prints which entries are not used.
+pub(super) fn load(arguments: &ServerArguments) -> Result<Config, CliError> {
+    let config = servers::read(arguments, &[], Purpose::Once)?.config;
+    if config.servers.is_empty() && config.skipped.is_empty() {
+        return Err(CliError::NoServer);
+    }
+    for (line, _) in servers::skipped_lines(&config).iter().filter(|(_, is_failure)| *is_failure) {
+        report::note(line);
+    }
+    Ok(config)
+}
+
+/// A server to which users can log in.
+pub(super) struct Remote<'a> {
+    pub(super) name: &'a str,
+    pub(super) url: &'a str,
+    client: &'a OAuthClient,
+}
+
+/// Why a server has no login.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NoLogin {
+    #[error("server {0:?} is a program (`command`): only servers with a `url` have a login")]
+    Program(String),
+    #[error("server {0:?} has the header `Authorization` in the configuration; remove it to log in")]
+    Header(String),
+}
+
+impl<'a> Remote<'a> {
+    pub(super) fn find(config: &'a Config, name: &str) -> Result<Self, CliError> {
+        Ok(Self::new(servers::find(config, name)?)?)
+    }
+
+    fn new(server: &'a ServerConfig) -> Result<Self, NoLogin> {
+        let name = &server.name;
+        match &server.transport {
+            Transport::Stdio { .. } => Err(NoLogin::Program(name.clone())),
+            Transport::Http { headers, .. } if headers.iter().any(|(name, _)| is_authorization(name)) => {
+                Err(NoLogin::Header(name.clone()))
+            }
+            Transport::Http { url, oauth, .. } => Ok(Self { name, url, client: oauth }),
+        }
+    }
+}
+
+fn is_authorization(header: &str) -> bool {
+    header.eq_ignore_ascii_case("authorization")
+}
+
+async fn log_in(Remote { name, url, client }: Remote<'_>, arguments: &Arguments) -> Result<Exit, CliError> {
+    let failed = |error| CliError::Login { server: name.to_owned(), error };
+    let store = store()?;
+    // A store that cannot be used is reported before the user logs in.
+    store.load(name, url).map_err(|error| CliError::Logins(error.to_string()))?;
+    let login = Login::start(url, client, "", REQUEST_TIMEOUT).await.map_err(failed)?;
+    report::note(&format_args!("to log in to {name:?}, open {}", safe_line(login.url())));
+    if !arguments.no_browser && !open_browser(login.url()) {
+        report::note(&"no browser could be started; open the address yourself");
+    }
+    let finished = tokio::time::timeout(arguments.timeout.0, login.finish()).await;
+    let limit = arguments.timeout.0;
+    let finished = finished.map_err(|_| CliError::LoginTimeout { server: name.to_owned(), limit })?;
+    let credentials = finished.map_err(failed)?;
+    store.replace(name, url, Some(&credentials)).map_err(|error| CliError::Logins(error.to_string()))?;
+    report::note(&format_args!("logged in to {name:?}; the tokens are in {}", store.path().display()));
+    Ok(Exit::Success)
+}
+
+/// Prints a line for each server.
+async fn list(config: &Config) -> Result<Exit, CliError> {
+    let store = store()?;
+    let states = join_all(config.servers.iter().map(|server| state(server, &store))).await;
+    let states = states.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let width = config.servers.iter().map(|server| server.name.chars().count()).max().unwrap_or_default().min(MAX_NAME);
+    let lines = config
+        .servers
+        .iter()
+        .zip(&states)
+        .map(|(server, state)| safe_line(&format!("{:width$}  {state}", cut(&server.name, MAX_NAME))).into_owned());
+    report::print(&lines.collect::<Vec<_>>().join("\n")).map_err(CliError::Output)?;
+    Ok(Exit::Success)
+}
+
+async fn state(server: &ServerConfig, store: &LoginStore) -> Result<String, CliError> {
+    let Remote { name, url, .. } = match Remote::new(server) {
+        Ok(remote) => remote,
+        Err(NoLogin::Program(_)) => return Ok("no login: a program".to_owned()),
+        Err(NoLogin::Header(_)) => return Ok("no login: has the header `Authorization`".to_owned()),
+    };
+    let stored = store.load(name, url).map_err(|error| CliError::Logins(error.to_string()))?;
+    if stored.is_some_and(|credentials| credentials.is_usable()) {
+        return Ok("logged in".to_owned());
+    }
+    Ok(match login_state(url, "", REQUEST_TIMEOUT).await {
+        Ok(LoginState::Needed) => "needs login".to_owned(),
+        Ok(LoginState::NotNeeded) => "no login needed".to_owned(),
+        Err(error) => error.to_string(),
+    })
+}
+
+pub(super) fn store() -> Result<LoginStore, CliError> {
+    LoginStore::of_user().map_err(|error| CliError::Logins(error.to_string()))
+}
+
+/// Opens a page, without a shell. Returns whether a program for that was started.
+fn open_browser(url: &str) -> bool {
+    if !url.starts_with("https://") && !url.starts_with("http://") {
+        return false;
+    }
+    let mut command = Command::new(if cfg!(target_os = "macos") { "open" } else { "xdg-open" });
+    let command = command.arg(url).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let Ok(mut browser) = command.spawn() else { return false };
+    // It may run as long as the browser does.
+    std::thread::spawn(move || browser.wait());
+    true
+}
+
+/// How long a user may take.
+const TIMEOUT: Duration = Duration::from_mins(5);
+
+/// The time limit of each request to a server.
+pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// The widest first column, in characters.
+const MAX_NAME: usize = 40;
+
+const EXAMPLES: &str = "\
+Examples:
+  execbox login --config ~/.cursor/mcp.json
+  execbox login wiki --config ~/.cursor/mcp.json
+  execbox login wiki --server wiki=https://wiki.example.com/mcp --no-browser
+
+Exit codes:
+  0    logged in, or the servers were listed
+  1    the login failed
+  2    bad usage or a bad configuration
+  4    the list could not be written
+  130  interrupted by Ctrl-C";

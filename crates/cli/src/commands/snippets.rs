@@ -1,0 +1,133 @@
+//! `execbox snippets`: the code that programs have saved in a file of `execbox mcp --state`.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use execbox::core::text::cut;
+use execbox_mcp::server::{Snippet, StateArea, StateStore as _};
+use serde_json::json;
+
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::report;
+use crate::state::{StateFile, StateFileError};
+use crate::terminal::{safe, safe_line};
+
+/// List, show and delete the snippets that programs have saved (`execbox mcp --state FILE`)
+#[derive(Debug, Args)]
+#[command(after_help = EXIT_CODES)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    action: Option<Action>,
+
+    /// Read the snippets in FILE
+    #[arg(long, value_name = "FILE", global = true)]
+    state: Option<PathBuf>,
+
+    /// Print JSON: an array of snippets, or one snippet with its code
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Print the code of a snippet
+    Show {
+        /// The name of the snippet
+        name: String,
+    },
+    /// Delete a snippet; a running gateway no longer has it in its next program
+    Delete {
+        /// The name of the snippet
+        name: String,
+    },
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<Exit, CliError> {
+    let path = arguments.state.as_deref().ok_or(CliError::NoStateFile)?;
+    let failed = |error: StateFileError| CliError::State { path: path.display().to_string(), error };
+    if !path.exists() {
+        return Err(failed(StateFileError::Missing));
+    }
+    if let Some(Action::Show { name } | Action::Delete { name }) = &arguments.action
+        && name.len() > MAX_NAME
+    {
+        return Err(unknown(path, name));
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    let file = runtime.block_on(StateFile::open(path)).map_err(failed)?;
+    let text = match &arguments.action {
+        None => list(&file, arguments.json),
+        Some(Action::Show { name }) => show(&file, path, name, arguments.json),
+        Some(Action::Delete { name }) => delete(&file, path, name),
+    };
+    runtime.block_on(file.close());
+    if let Some(text) = text? {
+        report::print(&text).map_err(CliError::Output)?;
+    }
+    Ok(Exit::Success)
+}
+
+/// A line for each snippet.
+fn list(file: &StateFile, is_json: bool) -> Result<Option<String>, CliError> {
+    let mut snippets = Vec::new();
+    for entry in file.list(StateArea::Snippets, "")? {
+        let snippet = read(file, &entry.key)?;
+        snippets.push((entry.key, snippet.map_or_else(|| "(invalid)".to_owned(), |snippet| snippet.description)));
+    }
+    if is_json {
+        let all: Vec<_> = snippets.iter().map(|(name, text)| json!({ "name": name, "description": text })).collect();
+        return Ok(Some(json!(all).to_string()));
+    }
+    if snippets.is_empty() {
+        report::note(&"no snippet is saved");
+        return Ok(None);
+    }
+    let width = snippets.iter().map(|(name, _)| cut(name, MAX_NAME).chars().count()).max().unwrap_or_default();
+    let line = |(name, description): &(String, String)| {
+        let first = description.lines().next().unwrap_or_default();
+        let line = format!("{:width$}  {}", cut(name, MAX_NAME), cut(first, MAX_DESCRIPTION));
+        safe_line(line.trim_end()).into_owned()
+    };
+    Ok(Some(snippets.iter().map(line).collect::<Vec<_>>().join("\n")))
+}
+
+fn delete(file: &StateFile, path: &Path, name: &str) -> Result<Option<String>, CliError> {
+    if !file.delete(StateArea::Snippets, name)? {
+        return Err(unknown(path, name));
+    }
+    report::note(&format_args!("deleted {name}"));
+    Ok(None)
+}
+
+fn show(file: &StateFile, path: &Path, name: &str, is_json: bool) -> Result<Option<String>, CliError> {
+    let Snippet { description, code } = read(file, name)?.ok_or_else(|| unknown(path, name))?;
+    Ok(Some(match is_json {
+        true => json!({ "name": name, "description": description, "code": code }).to_string(),
+        false => safe(&code).into_owned(),
+    }))
+}
+
+/// A snippet; `None` if there is none, or what is there is none.
+fn read(file: &StateFile, name: &str) -> Result<Option<Snippet>, CliError> {
+    let text = file.get(StateArea::Snippets, name)?;
+    Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
+}
+
+fn unknown(path: &Path, name: &str) -> CliError {
+    CliError::UnknownSnippet { name: cut(name, MAX_NAME), path: path.display().to_string() }
+}
+
+/// The longest name, and the widest columns, in characters.
+const MAX_NAME: usize = 64;
+const MAX_DESCRIPTION: usize = 120;
+
+const EXIT_CODES: &str = "\
+Examples:
+  execbox snippets --state state.db
+  execbox snippets show openOrders --state state.db
+
+Exit codes:
+  0    the snippets were listed, shown or deleted
+  2    bad usage, no such file or no such snippet
+  4    the file could not be read or written, or the list could not be written";

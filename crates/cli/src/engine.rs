@@ -1,0 +1,209 @@
+//! `--engine` and `--warm`: what runs programs.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::Args;
+use execbox::{Runner, RunnerCommand};
+
+use crate::error::CliError;
+use crate::units::Time;
+
+/// What runs the programs of a command.
+#[derive(Debug, Args)]
+pub(crate) struct EngineArguments {
+    /// Run programs with ENGINE: `quickjs`; `v8`, in child processes, for programs that compute for long; or `auto`: QuickJS,
+    /// and V8 for a program that computes for long before its first call, which is started again [default: quickjs]
+    #[arg(long, value_name = "ENGINE")]
+    engine: Option<EngineChoice>,
+
+    /// With `--engine auto`, start programs again that have computed for TIME before their first call [default: 250ms]
+    #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
+    auto_cpu: Option<Time>,
+}
+
+impl EngineArguments {
+    /// What was chosen.
+    pub(crate) fn choice(&self) -> Result<Option<EngineChoice>, CliError> {
+        match (self.engine, self.auto_cpu) {
+            (Some(EngineChoice::Auto(_)), Some(Time(budget))) => Ok(Some(EngineChoice::Auto(budget))),
+            (_, Some(_)) => Err(CliError::NothingToStartAgain),
+            (choice, None) => Ok(choice),
+        }
+    }
+}
+
+/// A value of `--engine` for programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EngineChoice {
+    One(Engine),
+    /// QuickJS, and V8 for programs that have computed for this time before their first call.
+    Auto(Duration),
+}
+
+const AUTO_CPU: Duration = Duration::from_millis(250);
+
+#[derive(Debug, thiserror::Error)]
+#[error("expected quickjs, v8 or auto")]
+pub(crate) struct UnknownChoice;
+
+impl FromStr for EngineChoice {
+    type Err = UnknownChoice;
+
+    fn from_str(text: &str) -> Result<Self, UnknownChoice> {
+        match text {
+            "auto" => Ok(Self::Auto(AUTO_CPU)),
+            _ => text.parse().map(Self::One).map_err(|UnknownEngine| UnknownChoice),
+        }
+    }
+}
+
+impl fmt::Display for EngineChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::One(engine) => engine.fmt(f),
+            Self::Auto(_) => f.write_str("auto"),
+        }
+    }
+}
+
+/// A value of `--engine` of a runner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Engine {
+    QuickJs,
+    V8,
+}
+
+impl Engine {
+    /// Those that this binary has.
+    pub(crate) fn built_in() -> &'static [Self] {
+        if cfg!(feature = "v8") { &[Self::QuickJs, Self::V8] } else { &[Self::QuickJs] }
+    }
+
+    /// The version of its source; `None` for an engine that is not built in.
+    #[cfg_attr(feature = "v8", allow(clippy::unnecessary_wraps))] // then all are built in
+    pub(crate) fn version(self) -> Option<&'static str> {
+        match self {
+            Self::QuickJs => Some(QUICKJS_VERSION),
+            #[cfg(feature = "v8")]
+            Self::V8 => Some(execbox_v8::version()),
+            #[cfg(not(feature = "v8"))]
+            Self::V8 => None,
+        }
+    }
+}
+
+/// The version of the QuickJS-ng that the guest is built from.
+const QUICKJS_VERSION: &str = "0.16.2";
+
+#[derive(Debug, thiserror::Error)]
+#[error("expected quickjs or v8")]
+pub(crate) struct UnknownEngine;
+
+impl FromStr for Engine {
+    type Err = UnknownEngine;
+
+    fn from_str(text: &str) -> Result<Self, UnknownEngine> {
+        match text {
+            "quickjs" => Ok(Self::QuickJs),
+            "v8" => Ok(Self::V8),
+            _ => Err(UnknownEngine),
+        }
+    }
+}
+
+impl fmt::Display for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::QuickJs => "quickjs",
+            Self::V8 => "v8",
+        })
+    }
+}
+
+/// The engine of a runner process, which this binary has.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum RunnerEngine {
+    QuickJs,
+    V8(V8),
+}
+
+/// V8, if it is built in.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct V8 {
+    spare_isolates: usize,
+}
+
+impl RunnerEngine {
+    /// `warm`: how many isolates of V8 are made ahead.
+    pub(crate) fn new(engine: Engine, warm: Option<usize>) -> Result<Self, CliError> {
+        match (engine, warm) {
+            (Engine::QuickJs, None) => Ok(Self::QuickJs),
+            (Engine::QuickJs, Some(_)) => Err(CliError::NothingToWarm),
+            (Engine::V8, _) if !cfg!(feature = "v8") => Err(CliError::EngineNotBuilt(engine)),
+            (Engine::V8, warm) => Ok(Self::V8(V8 { spare_isolates: warm.unwrap_or(1) })),
+        }
+    }
+
+    /// Whether a program can end the process.
+    pub(crate) fn needs_own_process(self) -> bool {
+        matches!(self, Self::V8(_))
+    }
+
+    /// Whether it compiles programs to machine code while they run.
+    pub(crate) fn compiles_programs(self) -> bool {
+        matches!(self, Self::V8(_))
+    }
+
+    /// The most memory of a process whose guests have this memory limit: that of
+    /// [`RunnerCommand::memory_of_guests`], and for each isolate what V8 maps for machine code before there is any.
+    pub(crate) fn process_memory(self, limit: u64) -> u64 {
+        const CODE_RANGE: u64 = 128 << 20;
+        let isolates = match self {
+            Self::QuickJs => 0,
+            Self::V8(V8 { spare_isolates }) => spare_isolates as u64 + MAX_GUESTS as u64,
+        };
+        limit.saturating_mul(4).saturating_add(512 << 20).saturating_add(isolates.saturating_mul(CODE_RANGE))
+    }
+
+    /// The command of a runner that has this engine.
+    pub(crate) fn add_to(self, command: RunnerCommand) -> RunnerCommand {
+        match self {
+            Self::QuickJs => command,
+            Self::V8(V8 { spare_isolates }) => {
+                command.args(["--engine", "v8", "--warm"]).arg(spare_isolates.to_string())
+            }
+        }
+    }
+}
+
+/// The most guests of a process that serves one host: one, and one that is being cleared away.
+const MAX_GUESTS: usize = 2;
+
+impl V8 {
+    /// A runner for a process that serves one host.
+    #[cfg(feature = "v8")]
+    pub(crate) fn runner(self) -> Result<Runner, CliError> {
+        let options = execbox_v8::Options { spare_isolates: self.spare_isolates, max_guests: MAX_GUESTS };
+        let engine = execbox_v8::V8::new(&options).map_err(|error| CliError::Engine(error.to_string()))?;
+        Ok(Runner::with_engine(std::sync::Arc::new(engine), std::sync::Arc::new(execbox::TypeScript)))
+    }
+
+    #[cfg(not(feature = "v8"))]
+    #[allow(clippy::unused_self)] // as with the feature
+    pub(crate) fn runner(self) -> Result<Runner, CliError> {
+        Err(CliError::EngineNotBuilt(Engine::V8))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_of_quickjs_is_that_of_the_notice() {
+        let notice = include_str!("../../../NOTICE");
+        assert!(notice.contains(&format!("QuickJS-ng {QUICKJS_VERSION}, as shipped")), "{notice}");
+    }
+}

@@ -1,0 +1,124 @@
+//! The files that a configuration was read from, and how they looked, so that changes are noticed.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+/// Files that are read, each as it looked before.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub(crate) struct Files {
+    looks: Vec<(PathBuf, Look)>,
+    /// The texts of pipes, which can be read only once.
+    pipes: Vec<(PathBuf, String)>,
+    /// What a user has answered and is not stored: the configuration, the id of the input, and its value.
+    answers: Vec<(PathBuf, String, String)>,
+}
+
+/// What differs after a change of a file, or why nothing is known about it. Symbolic links are followed.
+type Look = Result<[i64; 7], io::ErrorKind>;
+
+impl Files {
+    /// No files yet, with the pipes and answers of an earlier reading.
+    pub(crate) fn after(earlier: &Self) -> Self {
+        Self { looks: Vec::new(), ..earlier.clone() }
+    }
+
+    /// Records how a file looks. Called before it is read, so that no change is missed. Files beyond [`MAX_FILES`] are not
+    /// recorded.
+    pub(crate) fn record(&mut self, path: &Path) {
+        if self.has_room_for(path) {
+            self.looks.push((path.to_owned(), look(path)));
+        }
+    }
+
+    /// Adds the files of `others` that are not recorded here.
+    pub(crate) fn add_missing(&mut self, others: &Self) {
+        for (path, look) in &others.looks {
+            if self.has_room_for(path) {
+                self.looks.push((path.clone(), *look));
+            }
+        }
+    }
+
+    fn has_room_for(&self, path: &Path) -> bool {
+        self.looks.len() < MAX_FILES && !self.looks.iter().any(|(known, _)| known == path)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.looks.is_empty()
+    }
+
+    /// The same files as they look now. May block, where a file system does.
+    pub(crate) fn now(mut self) -> Self {
+        for (path, known) in &mut self.looks {
+            *known = look(path);
+        }
+        self
+    }
+
+    /// The text of a pipe that was read before.
+    pub(crate) fn pipe(&self, path: &Path) -> Option<&str> {
+        self.pipes.iter().find(|(known, _)| known == path).map(|(_, text)| text.as_str())
+    }
+
+    pub(crate) fn keep_pipe(&mut self, path: &Path, text: String) {
+        self.pipes.push((path.to_owned(), text));
+    }
+
+    /// The value of an input that was given before.
+    pub(crate) fn answer(&self, path: &Path, id: &str) -> Option<String> {
+        let known = self.answers.iter().find(|(known, input, _)| known == path && input == id);
+        known.map(|(_, _, value)| value.clone())
+    }
+
+    pub(crate) fn keep_answer(&mut self, path: &Path, id: &str, value: String) {
+        self.answers.push((path.to_owned(), id.to_owned(), value));
+    }
+}
+
+fn look(path: &Path) -> Look {
+    let found = fs::metadata(path).map_err(|error| error.kind())?;
+    let times = [found.mtime(), found.mtime_nsec(), found.ctime(), found.ctime_nsec()];
+    let [seconds, nanos, changed, changed_nanos] = times;
+    let numbers = [found.dev(), found.ino(), found.len()].map(u64::cast_signed);
+    let [device, inode, length] = numbers;
+    Ok([device, inode, length, seconds, nanos, changed, changed_nanos])
+}
+
+/// The maximum number of files: a configuration may name any number.
+const MAX_FILES: usize = 1_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_that_are_written_replaced_removed_and_created_look_different() {
+        let directory = std::env::temp_dir().join(format!("execbox-files-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        let (target, link) = (directory.join("target"), directory.join("link"));
+        let _ = fs::remove_file(&link);
+        std::os::unix::fs::symlink(&target, &link).unwrap();
+        let mut files = Files::default();
+        files.record(&link);
+        let changes = [
+            ("created", (|target: &Path| fs::write(target, "1").unwrap()) as fn(&Path)),
+            ("written", |target| fs::write(target, "12").unwrap()),
+            ("replaced", |target| {
+                fs::write(target.with_extension("new"), "34").unwrap();
+                fs::rename(target.with_extension("new"), target).unwrap();
+            }),
+            ("removed", |target| fs::remove_file(target).unwrap()),
+            ("a directory", |target| fs::create_dir(target).unwrap()),
+        ];
+        for (what, change) in changes {
+            assert!(files == files.clone().now(), "{what}");
+            change(&target);
+            let now = files.clone().now();
+            assert!(files != now, "{what}");
+            files = now;
+        }
+        fs::remove_dir_all(directory).unwrap();
+    }
+}

@@ -1,0 +1,188 @@
+//! The running gateways (`execbox mcp`) of this user: each publishes its state in a file, and locks another one until it ends.
+//!
+//! A gateway that can ask for approvals has a socket beside them. The files are in a directory that only this user can read: `$XDG_RUNTIME_DIR/execbox`, or `execbox-UID` below the
+//! directory for temporary files.
+
+use std::fs::{self, DirBuilder, File, TryLockError};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use execbox_mcp::servers::{ServerState, Status};
+use nix::unistd::Uid;
+use serde::{Deserialize, Serialize};
+
+/// What a gateway publishes. The reasons are for its operator: they name programs and paths.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Gateway {
+    pub(crate) pid: u32,
+    /// In milliseconds since 1970.
+    pub(crate) started_ms: u64,
+    /// Where clients are served: a URL, or `standard input and output`.
+    pub(crate) serves: String,
+    /// Why the configuration that was read last is not in use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) reload_error: Option<String>,
+    pub(crate) servers: Vec<Server>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Server {
+    pub(crate) name: String,
+    /// Its name in code.
+    pub(crate) namespace: String,
+    pub(crate) state: State,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) tools: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) reason: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum State {
+    Starting,
+    Ready,
+    Failed,
+    Closed,
+}
+
+impl State {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Ready => "ready",
+            Self::Failed => "failed",
+            Self::Closed => "closed",
+        }
+    }
+}
+
+impl From<Status> for Server {
+    fn from(Status { name, namespace, state }: Status) -> Self {
+        let (state, tools, reason) = match state {
+            ServerState::Connecting => (State::Starting, None, None),
+            ServerState::Ready { tools, .. } => (State::Ready, Some(tools), None),
+            ServerState::Failed { reason } => (State::Failed, None, Some(reason)),
+            ServerState::Closed => (State::Closed, None, None),
+        };
+        Self { name, namespace, state, tools, reason }
+    }
+}
+
+/// Publishes the state of this process until it is dropped.
+pub(crate) struct Publisher {
+    directory: PathBuf,
+    serves: String,
+    started_ms: u64,
+    /// Locked, so that others see that this process is alive.
+    _lock: File,
+}
+
+impl Publisher {
+    pub(crate) fn new(serves: String) -> io::Result<Self> {
+        list()?; // Removes what others have left behind.
+        let directory = directory()?;
+        let lock = lock(&lock_file(&directory, pid()))?;
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let started_ms = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
+        Ok(Self { directory, serves, started_ms, _lock: lock })
+    }
+
+    pub(crate) fn publish(&self, servers: Vec<Server>, reload_error: Option<String>) -> io::Result<()> {
+        let gateway =
+            Gateway { pid: pid(), started_ms: self.started_ms, serves: self.serves.clone(), reload_error, servers };
+        let (target, new) = (state_file(&self.directory, pid()), self.directory.join(format!("mcp-{}.new", pid())));
+        let mut file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+        file.write_all(&serde_json::to_vec(&gateway)?)?;
+        fs::rename(new, target)
+    }
+}
+
+impl Drop for Publisher {
+    fn drop(&mut self) {
+        remove(&self.directory, pid());
+    }
+}
+
+/// The running gateways, by process id. Removes what others have left behind.
+pub(crate) fn list() -> io::Result<Vec<Gateway>> {
+    let directory = directory()?;
+    let mut gateways = Vec::new();
+    for entry in fs::read_dir(&directory)? {
+        let name = entry?.file_name();
+        let pid = name.to_str().and_then(|name| name.strip_prefix("mcp-")?.strip_suffix(".lock")?.parse().ok());
+        let Some(pid) = pid else { continue };
+        let Ok(lock) = File::open(lock_file(&directory, pid)) else { continue };
+        match lock.try_lock() {
+            Ok(()) => remove(&directory, pid),
+            Err(TryLockError::WouldBlock) => {
+                let text = fs::read(state_file(&directory, pid)).ok();
+                gateways.extend(text.and_then(|text| serde_json::from_slice::<Gateway>(&text).ok()));
+            }
+            Err(TryLockError::Error(_)) => {}
+        }
+    }
+    gateways.sort_by_key(|gateway| gateway.pid);
+    Ok(gateways)
+}
+
+/// Creates and locks a file. Another process may have removed it in between, before it was locked.
+fn lock(path: &Path) -> io::Result<File> {
+    loop {
+        let file = File::options().write(true).create(true).truncate(false).mode(0o600).open(path)?;
+        file.lock()?;
+        if fs::metadata(path).is_ok_and(|found| found.ino() == file.metadata().map_or(0, |locked| locked.ino())) {
+            return Ok(file);
+        }
+    }
+}
+
+fn remove(directory: &Path, pid: u32) {
+    let _ = fs::remove_file(state_file(directory, pid));
+    let _ = fs::remove_file(socket_file(directory, pid));
+    let _ = fs::remove_file(lock_file(directory, pid));
+}
+
+fn pid() -> u32 {
+    std::process::id()
+}
+
+fn state_file(directory: &Path, pid: u32) -> PathBuf {
+    directory.join(format!("mcp-{pid}.json"))
+}
+
+fn socket_file(directory: &Path, pid: u32) -> PathBuf {
+    directory.join(format!("mcp-{pid}.sock"))
+}
+
+/// The socket on which a gateway lists and decides its pending approvals.
+pub(crate) fn approvals_socket(pid: u32) -> io::Result<PathBuf> {
+    Ok(socket_file(&directory()?, pid))
+}
+
+fn lock_file(directory: &Path, pid: u32) -> PathBuf {
+    directory.join(format!("mcp-{pid}.lock"))
+}
+
+/// The directory, created if it is missing. Others must not be able to write to it: they could invent gateways.
+fn directory() -> io::Result<PathBuf> {
+    let user = Uid::effective();
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").filter(|path| Path::new(path).is_absolute());
+    let path = match runtime {
+        Some(runtime) => Path::new(&runtime).join("execbox"),
+        None => std::env::temp_dir().join(format!("execbox-{user}")),
+    };
+    match DirBuilder::new().mode(0o700).create(&path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    let found = fs::symlink_metadata(&path)?;
+    if found.is_dir() && found.uid() == user.as_raw() && found.mode().trailing_zeros() >= 6 {
+        return Ok(path);
+    }
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, "the directory belongs to somebody else, or others can use it"))
+}

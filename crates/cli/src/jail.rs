@@ -1,0 +1,67 @@
+//! The options of the jail, and its report.
+
+use std::io;
+
+use clap::Args;
+use execbox::jail::{Mode, Report};
+use execbox::{Probe, RunnerCommand, RunnerProcessOptions};
+
+use crate::engine::RunnerEngine;
+use crate::units::Size;
+use crate::{executor, report};
+
+/// Of the process that is a runner.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Jail")]
+pub(crate) struct RunnerJailArguments {
+    /// Lock the process: `required` fails if the system lacks a layer, `best-effort` reports it, `off` locks nothing
+    #[arg(long, value_name = "MODE", default_value_t = Mode::default())]
+    jail: Mode,
+
+    /// Limit the memory of the process to SIZE; a plain number is bytes [default: 4GiB on standard input and output]
+    #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
+    jail_memory: Option<Size>,
+
+    /// Print what is enforced to standard error
+    #[arg(short, long)]
+    verbose: bool,
+
+    /// Instead of serving, try something that the jail refuses: report, file or socket
+    #[arg(long, value_name = "ATTEMPT", hide = true, conflicts_with = "listen")]
+    probe: Option<Probe>,
+}
+
+impl RunnerJailArguments {
+    pub(crate) fn options(&self, engine: RunnerEngine) -> RunnerProcessOptions {
+        RunnerProcessOptions {
+            jail: self.jail,
+            memory_bytes: self.jail_memory.map(|size| size.0),
+            compiles: engine.compiles_programs(),
+            probe: self.probe,
+        }
+    }
+
+    /// This binary as a runner process with the same jail.
+    pub(crate) fn command(&self) -> io::Result<RunnerCommand> {
+        let command = executor::own_runner()?.jail(self.jail);
+        Ok(match self.jail_memory {
+            Some(size) => command.jail_memory(size.0),
+            None => command,
+        })
+    }
+
+    pub(crate) fn mode(&self) -> Mode {
+        self.jail
+    }
+
+    /// Prints the report if it was asked for, and otherwise what is missing.
+    pub(crate) fn print(&self, jail: &Report) {
+        if self.verbose {
+            report::note(&format_args!("the jail of this process:\n{jail}"));
+        } else {
+            for (layer, reason) in jail.missing() {
+                report::note(&format_args!("not enforced: {layer}: {reason}"));
+            }
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! `--ask`, `--always-allow` and `--audit-log`: which calls are put to a person, and where decisions are recorded.
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
+
+use clap::Args;
+use execbox::policy::{Answer, Ask, AuditRecord, Decision, Policy, ProposedCall, Questions, Verdict};
+use execbox::{Effect, Provider};
+use execbox_mcp::config::Config;
+use execbox_mcp::server::question;
+use execbox_mcp::servers::{Servers, namespaces};
+use execbox_mcp::{AskEffect, AskFilter, Pattern};
+use futures_util::future::BoxFuture;
+use serde_json::{Value as Json, json};
+use tokio::sync::oneshot;
+
+use crate::prompt::{Attended, Terminal};
+use crate::servers::ServersError;
+use crate::source::reason;
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Approvals")]
+pub(crate) struct PolicyArguments {
+    /// Ask a person before calls of these tools: `destructive` (or unknown), `writes`, `all`, or `github.delete_*` (repeatable)
+    #[arg(long, value_name = "TOOLS")]
+    ask: Vec<String>,
+
+    /// Never ask for tools that match: `github.get_*`; overrides --ask (repeatable)
+    #[arg(long, value_name = "SERVER.TOOL")]
+    always_allow: Vec<String>,
+
+    /// Append every decision about a call to FILE, as a line of JSON; calls that cannot be recorded are not made
+    #[arg(long, value_name = "FILE")]
+    audit_log: Option<PathBuf>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PolicyError {
+    #[error(transparent)]
+    Pattern(ServersError),
+    #[error("--audit-log: {}", reason(.0))]
+    AuditLog(io::Error),
+}
+
+/// What the arguments say.
+pub(crate) struct PolicySource {
+    /// Patterns match `namespace.tool`.
+    ask: AskFilter,
+    audit: Option<Arc<AuditLog>>,
+}
+
+impl PolicySource {
+    pub(crate) fn read(arguments: &PolicyArguments, config: &Config, stubs: &[Provider]) -> Result<Self, PolicyError> {
+        let names = Names::new(config, stubs);
+        let mut ask = AskFilter::default();
+        for text in &arguments.ask {
+            match AskEffect::named(text) {
+                Some(_) => ask.add(text),
+                None => ask.tools.push(names.pattern("--ask", text)?),
+            }
+        }
+        for text in &arguments.always_allow {
+            ask.never.push(names.pattern("--always-allow", text)?);
+        }
+        let audit = arguments.audit_log.as_deref().map(AuditLog::open).transpose().map_err(PolicyError::AuditLog)?;
+        Ok(Self { ask, audit: audit.map(Arc::new) })
+    }
+
+    /// The providers, whose calls the user of the terminal is asked about.
+    pub(crate) fn attended(&self, providers: Vec<Provider>, servers: &Servers) -> Vec<Provider> {
+        let policy = self.policy(servers).approver(Arc::new(Questions::new(TerminalUser)));
+        providers.into_iter().map(|provider| provider.with_policy(&policy)).collect()
+    }
+
+    /// The policy for the tools of these servers and of stub files.
+    pub(crate) fn policy(&self, servers: &Servers) -> Policy {
+        let (ask, servers) = (self.ask.clone(), servers.clone());
+        let policy = Policy::new().rule(move |call| asks(call, &ask, &servers).then_some(Decision::Ask));
+        match &self.audit {
+            Some(log) => {
+                let log = Arc::clone(log);
+                policy.audit(move |record| log.add(record))
+            }
+            None => policy,
+        }
+    }
+}
+
+/// Asks the user of the terminal.
+pub(crate) struct TerminalUser;
+
+impl Ask for TerminalUser {
+    fn ask<'a>(&'a self, call: ProposedCall<'a>) -> BoxFuture<'a, Answer> {
+        let (text, tool) = (question(&call), call.name());
+        Box::pin(async move {
+            let (sender, answer) = oneshot::channel();
+            // Not a blocking task: the process must be able to end while somebody is being asked.
+            std::thread::spawn(move || sender.send(ask(&text, &tool)));
+            answer.await.unwrap_or_else(|_| Answer::Refuse("the question has failed".to_owned()))
+        })
+    }
+}
+
+fn ask(text: &str, tool: &str) -> Answer {
+    let Some(mut terminal) = Terminal::open(Attended::InputOrError) else {
+        return Answer::RefuseAll("there is no terminal to ask at".to_owned());
+    };
+    let refused = || "the user refused the call".to_owned();
+    let choice = format!("Make this call? y = yes, a = all calls of {tool}, n = no, q = no further call: ");
+    match terminal.choose(&format!("\n{text}\n"), &choice, "yanq") {
+        Ok('y') => Answer::Approve,
+        Ok('a') => Answer::ApproveTool,
+        Ok('n') => Answer::Refuse(refused()),
+        Ok(_) | Err(_) => Answer::RefuseAll(refused()),
+    }
+}
+
+/// Whether the options, or the configuration of the server, select a call, and neither exempts it.
+fn asks(call: &ProposedCall<'_>, options: &AskFilter, servers: &Servers) -> bool {
+    let (namespace, safe, original) = (&*call.context.provider, &*call.context.safe_name, &*call.context.original_name);
+    let configured = servers.ask_filter(namespace);
+    let full = [call.name(), format!("{namespace}.{original}")];
+    let (full, own) = ([full[0].as_str(), full[1].as_str()], [safe, original]);
+    (options.selects(&full, call.effect) || configured.selects(&own, call.effect))
+        && !options.exempts(&full)
+        && !configured.exempts(&own)
+}
+
+/// The names by which options can name servers.
+struct Names {
+    /// Names in the configuration, with their namespaces.
+    servers: Vec<(String, String)>,
+    namespaces: Vec<String>,
+}
+
+impl Names {
+    fn new(config: &Config, stubs: &[Provider]) -> Self {
+        let names = config.servers.iter().map(|server| server.name.as_str());
+        let of_servers = namespaces(names.clone());
+        let servers = names.map(str::to_owned).zip(of_servers.iter().cloned()).collect();
+        let stubs = stubs.iter().map(|stub| stub.name().to_owned());
+        Self { servers, namespaces: stubs.chain(of_servers).collect() }
+    }
+
+    /// `SERVER.TOOL`, where the server is named as in the configuration or as in code, or is `*`.
+    fn pattern(&self, option: &'static str, text: &str) -> Result<Pattern, PolicyError> {
+        let named = |name: &str| text.strip_prefix(name)?.strip_prefix('.');
+        if let Some((_, namespace, tool)) =
+            self.servers.iter().find_map(|(name, namespace)| Some((name, namespace, named(name)?)))
+        {
+            return Ok(Pattern::new(format!("{namespace}.{tool}")));
+        }
+        if self.namespaces.iter().any(|name| named(name).is_some()) || named("*").is_some() {
+            return Ok(Pattern::new(text));
+        }
+        let (pattern, servers) = (text.to_owned(), self.namespaces.clone());
+        Err(PolicyError::Pattern(ServersError::Pattern { option, pattern, servers }))
+    }
+}
+
+/// A file with a line of JSON for each decision. It does not grow beyond [`MAX_LOG`]: calls are not made then.
+struct AuditLog(Mutex<File>);
+
+impl AuditLog {
+    fn open(path: &Path) -> io::Result<Self> {
+        if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+            return Err(io::Error::other("not a file")); // Opening a pipe would wait for its reader.
+        }
+        Ok(Self(Mutex::new(File::options().append(true).create(true).mode(0o600).open(path)?)))
+    }
+
+    fn add(&self, record: &AuditRecord<'_>) -> io::Result<()> {
+        let mut line = json_of(record).to_string();
+        line.push('\n');
+        let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if file.metadata()?.len() + line.len() as u64 > MAX_LOG {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        file.write_all(line.as_bytes())
+    }
+}
+
+/// `{"time":"…","tool":"shop.delete_order","effect":"destructive","arguments":{…},"lines":[3],"decision":"approved","waitedMs":4200}`.
+fn json_of(record: &AuditRecord<'_>) -> Json {
+    let (call, time) = (&record.call, humantime::format_rfc3339_millis(SystemTime::now()).to_string());
+    let (decision, reason) = match record.verdict {
+        Verdict::Allowed => ("allowed", None),
+        Verdict::Denied(reason) => ("denied", Some(reason)),
+        Verdict::Approved => ("approved", None),
+        Verdict::Refused(reason) => ("refused", Some(reason)),
+        Verdict::Abandoned => ("abandoned", None),
+    };
+    let mut json = json!({ "time": time, "tool": call.name(), "effect": effect(call.effect) });
+    match call.input.to_string().len() {
+        ..=MAX_ARGUMENTS => json["arguments"] = call.input.clone(),
+        bytes => json["argumentsBytes"] = bytes.into(),
+    }
+    json["lines"] = call.lines().map(|(number, _)| number).take(MAX_LINES).collect();
+    json["decision"] = decision.into();
+    json["waitedMs"] = u64::try_from(record.waited.as_millis()).unwrap_or(u64::MAX).into();
+    if let Some(reason) = reason {
+        json["reason"] = reason.into();
+    }
+    json
+}
+
+fn effect(effect: Effect) -> &'static str {
+    match effect {
+        Effect::ReadOnly => "readOnly",
+        Effect::Unstated => "unstated",
+        Effect::Additive => "additive",
+        Effect::Destructive => "destructive",
+    }
+}
+
+/// The maximum length of an audit log, in bytes.
+const MAX_LOG: u64 = 1 << 30;
+
+/// The longest arguments that are recorded, in bytes of JSON, and the most lines. Of longer ones, the length is recorded.
+const MAX_ARGUMENTS: usize = 16 << 10;
+const MAX_LINES: usize = 10;

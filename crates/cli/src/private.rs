@@ -1,0 +1,239 @@
+//! A private file of this user: JSON with mode 0600 in the configuration directory, `$XDG_CONFIG_HOME/execbox` or `~/.config/execbox`.
+//!
+//! The file is replaced as a whole. Processes that change it at the same time wait for one another.
+
+use std::fs::{self, DirBuilder, File, TryLockError};
+use std::io::{self, Read as _, Write as _};
+use std::marker::PhantomData;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::{env, process};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::source::{self, reason};
+
+/// Why a private file cannot be read or written. Contains no values.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PrivateError {
+    #[error("neither XDG_CONFIG_HOME nor HOME is an absolute path")]
+    NoHome,
+    #[error("{path}: {}", reason(.error))]
+    Io { path: String, error: io::Error },
+    #[error("{path}: {kind}; remove it")]
+    NotRegular { path: String, kind: &'static str },
+    #[error("{path} can be read by other users; run `chmod 600 {path}`, and change the values that were in it")]
+    ReadableByOthers { path: String },
+    #[error("{path} can be changed by other users; run `chmod 700 {path}`")]
+    WritableByOthers { path: String },
+    #[error("{path} is invalid: expected {expected}; correct or remove it")]
+    Invalid { path: String, expected: &'static str },
+    #[error("{path} is longer than {} KiB; remove it", MAX_FILE >> 10)]
+    TooLong { path: String },
+}
+
+/// A file with a value of type `T`.
+#[derive(Debug)]
+pub(crate) struct PrivateFile<T> {
+    path: PathBuf,
+    /// What an error says about the format.
+    expected: &'static str,
+    value: PhantomData<fn() -> T>,
+}
+
+impl<T: Default + Serialize + DeserializeOwned> PrivateFile<T> {
+    /// A file of this user. Nothing is read or written yet.
+    pub(crate) fn of_user(name: &str, expected: &'static str) -> Result<Self, PrivateError> {
+        let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let config = absolute("XDG_CONFIG_HOME").or_else(|| Some(absolute("HOME")?.join(".config")));
+        Ok(Self::at(config.ok_or(PrivateError::NoHome)?.join("execbox").join(name), expected))
+    }
+
+    fn at(path: PathBuf, expected: &'static str) -> Self {
+        Self { path, expected, value: PhantomData }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The value; the default if there is no file.
+    pub(crate) fn read(&self) -> Result<T, PrivateError> {
+        let name = |path: &Path| path.display().to_string();
+        let file = match source::open_regular(&self.path) {
+            Ok(Ok(file)) => file,
+            Ok(Err(kind)) => return Err(PrivateError::NotRegular { path: name(&self.path), kind }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(T::default()),
+            Err(error) => return Err(failed(&self.path, error)),
+        };
+        if mode(&file).map_err(|error| failed(&self.path, error))? & 0o077 != 0 {
+            return Err(PrivateError::ReadableByOthers { path: name(&self.path) });
+        }
+        let directory = self.directory();
+        let opened = File::open(directory).and_then(|directory| mode(&directory));
+        if opened.map_err(|error| failed(directory, error))? & 0o022 != 0 {
+            return Err(PrivateError::WritableByOthers { path: name(directory) });
+        }
+        let mut text = String::new();
+        let read = file.take(MAX_FILE).read_to_string(&mut text);
+        read.map_err(|error| failed(&self.path, error))?;
+        let invalid = |_| PrivateError::Invalid { path: name(&self.path), expected: self.expected };
+        serde_json::from_str(&text).map_err(invalid)
+    }
+
+    /// Changes the value. Waits for other processes that change it.
+    pub(crate) fn update(&self, change: impl FnOnce(&mut T)) -> Result<(), PrivateError> {
+        let _lock = self.lock("lock")?.wait()?;
+        let mut value = self.read()?;
+        change(&mut value);
+        let temporary = self.path.with_extension(format!("{}.tmp", process::id()));
+        let mut json = serde_json::to_vec_pretty(&value).map_err(|error| failed(&self.path, error.into()))?;
+        json.push(b'\n');
+        if json.len() as u64 >= MAX_FILE {
+            return Err(PrivateError::TooLong { path: self.path.display().to_string() });
+        }
+        let replaced = write_private(&temporary, &json).and_then(|()| fs::rename(&temporary, &self.path));
+        replaced.map_err(|error| {
+            let _ = fs::remove_file(&temporary);
+            failed(&self.path, error)
+        })
+    }
+
+    /// A lock beside the file, which processes take by its name. The directory is created.
+    pub(crate) fn lock(&self, name: &str) -> Result<Lock, PrivateError> {
+        let directory = self.directory();
+        let mut builder = DirBuilder::new();
+        builder.recursive(true).mode(0o700).create(directory).map_err(|error| failed(directory, error))?;
+        let path = self.path.with_extension(name);
+        let file = File::options().write(true).create(true).truncate(false).mode(0o600).open(&path);
+        Ok(Lock { file: file.map_err(|error| failed(&path, error))?, path })
+    }
+
+    fn directory(&self) -> &Path {
+        self.path.parent().unwrap_or(&self.path)
+    }
+}
+
+/// A file that is locked while this is held, if the functions have locked it.
+#[derive(Debug)]
+pub(crate) struct Lock {
+    file: File,
+    path: PathBuf,
+}
+
+impl Lock {
+    /// Waits until no other process holds it.
+    pub(crate) fn wait(self) -> Result<Self, PrivateError> {
+        self.file.lock().map_err(|error| failed(&self.path, error))?;
+        Ok(self)
+    }
+
+    /// `None` while another process holds it.
+    pub(crate) fn try_lock(self) -> Result<Option<Self>, PrivateError> {
+        match self.file.try_lock() {
+            Ok(()) => Ok(Some(self)),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(failed(&self.path, error)),
+        }
+    }
+}
+
+fn mode(file: &File) -> io::Result<u32> {
+    Ok(file.metadata()?.permissions().mode())
+}
+
+/// Creates a file that only its owner can read.
+fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    // Of an earlier process with the same id.
+    let _ = fs::remove_file(path);
+    let mut file = File::options().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+fn failed(path: &Path, error: io::Error) -> PrivateError {
+    PrivateError::Io { path: path.display().to_string(), error }
+}
+
+/// How much of the file is read, in bytes.
+const MAX_FILE: u64 = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    type Values = BTreeMap<String, String>;
+
+    /// A file in a fresh directory.
+    fn file(name: &str) -> PrivateFile<Values> {
+        let directory = env::temp_dir().join(format!("execbox-private-{}-{name}", process::id()));
+        let _ = fs::remove_dir_all(&directory);
+        PrivateFile::at(directory.join("execbox").join("values.json"), "{ \"ID\": \"VALUE\" }")
+    }
+
+    fn set(file: &PrivateFile<Values>, id: &str, value: &str) -> Result<(), PrivateError> {
+        file.update(|values| _ = values.insert(id.to_owned(), value.to_owned()))
+    }
+
+    fn set_mode(path: &Path, mode: u32) {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn values_are_stored_for_their_owner_only() {
+        let file = file("values");
+        assert_eq!(file.read().unwrap(), Values::new());
+        set(&file, "x", "one").unwrap();
+        set(&file, "y", "two").unwrap();
+        set(&file, "y", "three").unwrap();
+        let expected = [("x", "one"), ("y", "three")].map(|(id, value)| (id.to_owned(), value.to_owned()));
+        assert_eq!(file.read().unwrap(), Values::from(expected));
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(file.path()), mode(file.directory())), (0o600, 0o700));
+        let names = fs::read_dir(file.directory()).unwrap().map(|entry| entry.unwrap().file_name());
+        let mut names: Vec<_> = names.map(|name| name.into_string().unwrap()).collect();
+        names.sort();
+        assert_eq!(names, ["values.json", "values.lock"], "no temporary file is left");
+        fs::remove_dir_all(file.directory().parent().unwrap()).unwrap();
+    }
+
+    #[test]
+    fn concurrent_changes_are_all_kept() {
+        let file = file("concurrent");
+        std::thread::scope(|scope| {
+            for number in 0..8 {
+                let file = &file;
+                scope.spawn(move || set(file, &number.to_string(), "x").unwrap());
+            }
+        });
+        assert_eq!(file.read().unwrap().len(), 8);
+        let first = file.lock("other").unwrap().try_lock().unwrap().unwrap();
+        assert!(file.lock("other").unwrap().try_lock().unwrap().is_none());
+        drop(first);
+        assert!(file.lock("other").unwrap().try_lock().unwrap().is_some());
+        fs::remove_dir_all(file.directory().parent().unwrap()).unwrap();
+    }
+
+    #[test]
+    fn files_that_are_not_private_or_not_valid_are_rejected() {
+        let file = file("rejected");
+        set(&file, "x", "s3cret").unwrap();
+        let error = || format!("{} {}", file.read().unwrap_err(), set(&file, "x", "").unwrap_err());
+        set_mode(file.path(), 0o640);
+        assert!(error().contains("can be read by other users; run `chmod 600 /"), "{}", error());
+        set_mode(file.path(), 0o600);
+        set_mode(file.directory(), 0o770);
+        assert!(error().contains("can be changed by other users; run `chmod 700 /"), "{}", error());
+        set_mode(file.directory(), 0o700);
+        fs::write(file.path(), "{ \"/a\": [\"s3cret\"] }").unwrap();
+        assert!(error().contains("is invalid: expected {"), "{}", error());
+        assert!(!error().contains("s3cret"), "{}", error());
+        fs::remove_file(file.path()).unwrap();
+        fs::create_dir(file.path()).unwrap();
+        assert!(error().contains("directory"), "{}", error());
+        fs::remove_dir_all(file.directory().parent().unwrap()).unwrap();
+    }
+}

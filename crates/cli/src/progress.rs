@@ -1,0 +1,37 @@
+//! Progress of a command that takes long, on a terminal.
+
+use std::io::{self, IsTerminal as _, Write as _};
+
+use crate::terminal::safe_line;
+
+/// One line on standard error that is overwritten. Nothing is written if standard error is not a terminal.
+pub(crate) struct Progress {
+    is_shown: bool,
+    done: usize,
+    all: usize,
+}
+
+impl Progress {
+    /// Of `all` steps.
+    pub(crate) fn new(all: usize) -> Self {
+        let is_shown = io::stderr().is_terminal();
+        Self { is_shown, done: 0, all }
+    }
+
+    /// Shows that the next step has begun or ended.
+    pub(crate) fn show(&mut self, name: &str) {
+        self.done += 1;
+        if self.is_shown {
+            let Self { done, all, .. } = self;
+            let _ = write!(io::stderr(), "\r\x1b[K{done}/{all} {}", safe_line(name));
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if self.is_shown {
+            let _ = write!(io::stderr(), "\r\x1b[K");
+        }
+    }
+}

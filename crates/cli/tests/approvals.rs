@@ -1,0 +1,209 @@
+//! `--ask`: calls wait for `execbox approvals`, or for the user of a terminal, and decisions are recorded.
+
+mod support;
+
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use nix::pty::PtyMaster;
+use serde_json::{Value as Json, json};
+use support::session::Session;
+use support::transcript::{BINARY, directory, text};
+use support::wait_until;
+
+const FAKE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../mcp/tests/fake-server.sh");
+
+/// A directory with a server `one`, whose entry has these keys, too.
+fn shop(name: &str, keys: Json) -> PathBuf {
+    let dir = directory(name);
+    fs::copy(FAKE, dir.join("fake.sh")).unwrap();
+    let mut server = json!({ "command": "sh", "args": ["fake.sh", "one"], "env": { "TOKEN": "plain" } });
+    let Json::Object(keys) = keys else { panic!("keys are an object") };
+    server.as_object_mut().unwrap().extend(keys);
+    fs::write(dir.join("servers.json"), json!({ "mcpServers": { "one": server } }).to_string()).unwrap();
+    dir
+}
+
+fn approvals(dir: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(BINARY);
+    command.arg("approvals").args(arguments).env("XDG_RUNTIME_DIR", dir).output().unwrap()
+}
+
+/// The calls that wait.
+fn pending(dir: &Path) -> Vec<Json> {
+    let output = approvals(dir, &["--json"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// The id of the only call that waits, as soon as there is one.
+fn only_pending(dir: &Path) -> String {
+    wait_until("a call waits", || pending(dir).len() == 1);
+    pending(dir)[0]["id"].as_str().unwrap().to_owned()
+}
+
+/// Has the approvals decided while a program runs.
+async fn run_with(session: &Session, code: &str, decide: impl FnOnce() + Send + 'static) -> Json {
+    let (result, decided) = tokio::join!(session.run(code), tokio::task::spawn_blocking(decide));
+    decided.unwrap();
+    result
+}
+
+#[tokio::test]
+async fn calls_wait_for_an_approval() {
+    let dir = shop("approvals", json!({}));
+    let arguments = ["--config", "servers.json", "--ask", "one.h*", "--audit-log", "audit.jsonl", "--timeout", "30s"];
+    let session = Session::start(&dir, &arguments).await;
+    let pid = session.process.id().unwrap();
+
+    let here = dir.clone();
+    let approved = run_with(&session, "await one.hello({ n: 1 })", move || {
+        let id = only_pending(&here);
+        let listed = text(approvals(&here, &[]).stdout);
+        assert!(listed.starts_with(&format!("{pid}.1  one.hello  ")) && listed.ends_with("  {\"n\":1}\n"), "{listed}");
+        let shown = text(approvals(&here, &["show", &id]).stdout);
+        let expected = "A program wants to call one.hello (its server does not state whether it changes something) with:\n\
+                        \n{\n  \"n\": 1\n}\n\nLine 1 of the program: await one.hello({ n: 1 })\n";
+        assert_eq!(shown, expected);
+        let decided = approvals(&here, &["approve", &id]);
+        assert_eq!((text(decided.stderr), decided.status.code()), (format!("execbox: {id} approved\n"), Some(0)));
+    });
+    assert_eq!(approved.await["result"], "hello from one");
+
+    let here = dir.clone();
+    let code =
+        "try { await one.hello({ n: 2 }) } catch (error) { return [error.message, await one.fail().catch(String)] }";
+    let refused = run_with(&session, code, move || {
+        let id = only_pending(&here);
+        assert_eq!(id, format!("{pid}.2"), "an id is not used twice");
+        assert_eq!(approvals(&here, &["approve", &format!("{pid}.1")]).status.code(), Some(2));
+        assert_eq!(approvals(&here, &["deny", &id, "--reason", "not today"]).status.code(), Some(0));
+    });
+    assert_eq!(refused.await["result"], json!(["not approved: not today", "Error: failed with ${TOKEN}"]));
+
+    assert_eq!(text(approvals(&dir, &[]).stderr), "execbox: no call waits for approval\n");
+    let (stderr, code) = session.end().await;
+    assert_eq!(code, Some(0));
+    assert!(stderr.contains(&format!("execbox: one.hello waits for approval: execbox approvals approve {pid}.1\n")));
+    assert_eq!(fs::read_dir(dir.join("execbox")).unwrap().count(), 0, "the socket is removed");
+    let unknown = approvals(&dir, &["approve", &format!("{pid}.2")]);
+    assert!(text(unknown.stderr).contains("no call with the id"), "the gateway has ended");
+
+    let log = fs::read_to_string(dir.join("audit.jsonl")).unwrap();
+    let records: Vec<Json> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let decisions: Vec<_> = records.iter().map(|record| (&record["tool"], &record["decision"])).collect();
+    assert_eq!(json!(decisions), json!([["one.hello", "approved"], ["one.hello", "refused"], ["one.fail", "allowed"]]));
+    assert_eq!((&records[0]["arguments"], &records[1]["reason"]), (&json!({ "n": 1 }), &json!("not today")));
+}
+
+#[tokio::test]
+async fn configurations_select_tools_and_a_program_that_ends_withdraws_its_question() {
+    let dir = shop("approvals-config", json!({ "ask": "destructive", "alwaysAllow": ["hello"] }));
+    let session = Session::start(&dir, &["--config", "servers.json", "--approval-timeout", "100ms"]).await;
+    assert_eq!(session.run("await one.hello()").await["result"], "hello from one");
+    let late = session.run("await one.fail()").await;
+    assert_eq!(late["error"]["message"], "one.fail failed (line 1): not approved: nobody answered within 100ms");
+    assert!(pending(&dir).is_empty());
+    assert_eq!(session.end().await.1, Some(0));
+}
+
+/// Requests to the socket that are endless, slow, or no requests.
+#[tokio::test]
+async fn hostile_requests_do_not_keep_others_from_deciding() {
+    let dir = shop("approvals-hostile", json!({ "ask": ["all"] }));
+    let session = Session::start(&dir, &["--config", "servers.json", "--timeout", "10m"]).await;
+    let here = dir.clone();
+    let result = run_with(&session, "await one.hello()", move || {
+        let id = only_pending(&here);
+        let socket = here.join(format!("execbox/mcp-{}.sock", id.split_once('.').unwrap().0));
+        let silent: Vec<_> = (0..20).map(|_| UnixStream::connect(&socket).unwrap()).collect();
+        let long = vec![b'x'; 100_000];
+        for request in [&b"{\"decide\":{\"id\":\"1.1\"}}\n"[..], b"[]\n", b"\n", b"\xff\n", &long] {
+            let mut stream = UnixStream::connect(&socket).unwrap();
+            let _ = stream.write_all(request);
+            let mut response = String::new();
+            let _ = BufReader::new(stream).read_line(&mut response);
+            assert!(matches!(&*response, "" | "\"unknown\"\n"), "{response}");
+        }
+        assert_eq!(approvals(&here, &["approve", &id]).status.code(), Some(0));
+        drop(silent);
+    });
+    assert_eq!(result.await["result"], "hello from one");
+    assert_eq!(session.end().await.1, Some(0));
+}
+
+/// `execbox run` with this as its controlling terminal.
+fn run_on_terminal(dir: &Path, code: &str) -> (PtyMaster, std::process::Child) {
+    let (terminal, input) = support::terminal();
+    let mut command = Command::new("setsid");
+    command.args(["--ctty", BINARY, "run", "--config", "servers.json", "--ask", "all", "-e", code]).current_dir(dir);
+    let child = command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    (terminal, child)
+}
+
+#[test]
+fn the_user_of_a_terminal_is_asked() {
+    let dir = shop("approvals-terminal", json!({}));
+    let code = "const ask = (n) => one.hello({ n }).catch((error) => error.message); [await ask(1), await ask(2), await ask(3)]";
+    let refused = "not approved: the user refused the call";
+    for (answers, expected) in [
+        (&["y", "what?", "n", "y"][..], ["hello from one", refused, "hello from one"]),
+        (&["a"], ["hello from one"; 3]),
+        (&["q"], [refused; 3]),
+    ] {
+        let (mut terminal, mut child) = run_on_terminal(&dir, code);
+        for answer in answers {
+            let mut shown = Vec::new();
+            let mut byte = [0];
+            while !shown.ends_with(b"q = no further call: ") {
+                terminal.read_exact(&mut byte).unwrap();
+                shown.push(byte[0]);
+            }
+            terminal.write_all(format!("{answer}\n").as_bytes()).unwrap();
+        }
+        let mut result = String::new();
+        child.stdout.take().unwrap().read_to_string(&mut result).unwrap();
+        assert_eq!(serde_json::from_str::<Json>(&result).unwrap(), json!(expected), "{answers:?}");
+        child.wait().unwrap();
+    }
+}
+
+#[test]
+fn nobody_is_asked_without_a_terminal() {
+    let dir = shop("approvals-nobody", json!({}));
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new(BINARY);
+        command.args(["run", "--config", "servers.json", "-e", "await one.hello()"]).args(arguments).current_dir(&dir);
+        let output = command.stdin(Stdio::null()).output().unwrap();
+        (output.status.code(), text(output.stderr))
+    };
+    let (code, stderr) = run(&["--ask", "writes", "--audit-log", "audit.jsonl"]);
+    assert_eq!(code, Some(1));
+    assert!(stderr.contains("not approved: there is no terminal to ask at"), "{stderr}");
+    assert!(fs::read_to_string(dir.join("audit.jsonl")).unwrap().contains("\"decision\":\"refused\""));
+    assert_eq!(run(&["--ask", "all", "--always-allow", "one.*"]).0, Some(0));
+    for (arguments, expected) in [
+        (&["--ask", "two.x"][..], "invalid --ask \"two.x\": expected SERVER.TOOL, where SERVER is one of one"),
+        (&["--always-allow", "x"], "invalid --always-allow \"x\": expected SERVER.TOOL, where SERVER is one of one"),
+        (&["--audit-log", "."], "--audit-log: not a file"),
+    ] {
+        let (code, stderr) = run(arguments);
+        assert_eq!((code, stderr.trim_end()), (Some(2), &*format!("execbox: {expected}")));
+    }
+}
+
+/// A full disk, or a log that has reached its limit.
+#[test]
+fn a_call_that_cannot_be_recorded_is_not_made() {
+    let dir = shop("approvals-full", json!({}));
+    let log = File::create(dir.join("audit.jsonl")).unwrap();
+    log.set_len(1 << 30).unwrap(); // A sparse file.
+    let mut command = Command::new(BINARY);
+    command.args(["run", "--config", "servers.json", "-e", "await one.hello()", "--audit-log", "audit.jsonl"]);
+    let output = command.current_dir(&dir).stdin(Stdio::null()).output().unwrap();
+    assert!(text(output.stderr).contains("not allowed: the decision could not be recorded"));
+    assert_eq!((output.status.code(), log.metadata().unwrap().len()), (Some(1), 1 << 30));
+}

@@ -1,0 +1,315 @@
+//! The jail of runner processes, and self-tests.
+
+mod support;
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use execbox::jail::{Layer, Status};
+use execbox::{
+    CheckOutcome, ErrorCode, ExecuteRequest, Executor, InlineExecutor, Limits, ProcessExecutor, RunnerCommand,
+    WorkerExecutor,
+};
+use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch, apply_filter};
+use serde_json::{Value as Json, json};
+
+use support::{Signal, send};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_execbox");
+
+/// The engines that are built in.
+const ENGINES: &[&str] = if cfg!(feature = "v8") { &["quickjs", "v8"] } else { &["quickjs"] };
+
+/// What the kernel says of a process.
+fn state(process: u32, field: &str) -> String {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let value = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+    value.unwrap_or_else(|| panic!("{field} is not in {status}")).trim().to_owned()
+}
+
+fn start(arguments: &[&str]) -> Child {
+    let mut command = Command::new(BINARY);
+    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// Executes a program on a runner, and returns its `done`.
+fn execute(runner: &mut Child, code: &str) -> Json {
+    let message = json!({ "type": "execute", "id": "e", "code": code, "options": {}, "providers": [] });
+    writeln!(runner.stdin.as_mut().unwrap(), "{message}").unwrap();
+    let mut output = BufReader::new(runner.stdout.take().unwrap());
+    let done = loop {
+        let mut line = String::new();
+        assert_ne!(output.read_line(&mut line).unwrap(), 0, "the runner has ended");
+        let message: Json = serde_json::from_str(&line).unwrap();
+        if message["type"] == "done" {
+            break message;
+        }
+    };
+    runner.stdout = Some(output.into_inner());
+    done
+}
+
+/// Runs `work` on a thread on which these system calls fail with EPERM, also in processes that it starts.
+fn without<T: Send + 'static>(calls: &[i64], work: impl FnOnce() -> T + Send + 'static) -> T {
+    let rules = calls.iter().map(|call| (*call, Vec::new())).collect();
+    let arch = TargetArch::try_from(std::env::consts::ARCH).unwrap();
+    let refuse = SeccompAction::Errno(nix::errno::Errno::EPERM as u32);
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, refuse, arch).unwrap();
+    let filter: BpfProgram = filter.try_into().unwrap();
+    let refused = move || {
+        apply_filter(&filter).unwrap();
+        work()
+    };
+    thread::spawn(refused).join().unwrap()
+}
+
+/// A machine without user namespaces and Landlock, as many containers are.
+fn in_a_container<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    without(&[libc::SYS_unshare, libc::SYS_landlock_create_ruleset], work)
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn the_kernel_confirms_that_a_runner_process_is_locked() {
+    for engine in ENGINES {
+        a_runner_process_is_locked(engine);
+    }
+}
+
+fn a_runner_process_is_locked(engine: &str) {
+    let mut runner = start(&["runner", "--jail", "required", "--engine", engine]);
+    assert_eq!(execute(&mut runner, "6 * 7")["result"], 42);
+    let id = runner.id();
+    assert_eq!((state(id, "NoNewPrivs"), state(id, "Seccomp")), ("1".to_owned(), "2".to_owned()));
+    for set in ["CapEff", "CapPrm", "CapInh", "CapBnd", "CapAmb"] {
+        assert_eq!(state(id, set), "0".repeat(16), "{set}");
+    }
+    for namespace in ["user", "net", "ipc", "uts", "mnt"] {
+        let of = |process: &str| std::fs::read_link(format!("/proc/{process}/ns/{namespace}")).unwrap();
+        assert_ne!(of(&id.to_string()), of("self"), "{namespace}");
+    }
+    drop(runner.stdin.take());
+    assert!(runner.wait().unwrap().success());
+}
+
+#[test]
+fn a_jail_that_is_off_locks_nothing() {
+    let mut runner = start(&["runner", "--jail", "off"]);
+    assert_eq!(execute(&mut runner, "6 * 7")["result"], 42);
+    assert_eq!((state(runner.id(), "NoNewPrivs"), state(runner.id(), "Seccomp")), ("0".to_owned(), "0".to_owned()));
+    drop(runner.stdin.take());
+    assert!(runner.wait().unwrap().success());
+}
+
+#[test]
+fn a_signal_drains_a_locked_runner() {
+    let mut runner = start(&["runner"]);
+    assert_eq!(execute(&mut runner, "1")["result"], 1);
+    send(Signal::SIGTERM, runner.id());
+    assert!(runner.wait().unwrap().success());
+}
+
+#[test]
+fn a_locked_runner_reads_programs_from_a_file() {
+    let file = std::env::temp_dir().join(format!("execbox-jail-{}.jsonl", std::process::id()));
+    let line = json!({ "type": "execute", "id": "e", "code": "6 * 7", "options": {}, "providers": [] });
+    // Lines that are ignored, so that the file ends after the program.
+    std::fs::write(&file, format!("{line}\n{}", "{}\n".repeat(200_000))).unwrap();
+    let command = |file: &Path| {
+        let input = std::fs::File::open(file).unwrap();
+        Command::new(BINARY).args(["runner", "--verbose"]).stdin(input).output().unwrap()
+    };
+    let output = command(&file);
+    std::fs::remove_file(file).unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert!(text(&output.stderr).contains("system calls           enforced"), "{output:?}");
+}
+
+#[test]
+fn what_is_missing_is_reported_and_with_required_nothing_runs() {
+    let run = |mode: &'static str| {
+        in_a_container(move || {
+            let mut runner = start(&["runner", "--jail", mode]);
+            let done = execute(&mut runner, "6 * 7");
+            (done, runner.wait_with_output().unwrap())
+        })
+    };
+    let (done, output) = run("best-effort");
+    assert_eq!(done["result"], 42);
+    let said = text(&output.stderr);
+    assert!(output.status.success(), "{output:?}");
+    assert!(said.contains("execbox: not enforced: user namespace: the system does not permit it (EPERM)\n"), "{said}");
+    assert!(said.contains("execbox: not enforced: Landlock: "), "{said}");
+    assert!(!said.contains("system calls"), "{said}");
+
+    let (done, output) = run("required");
+    let error = done["error"]["message"].as_str().unwrap();
+    let expected = "the jail is required and incomplete: user namespace: the system does not permit it (EPERM); \
+                    allow user namespaces: user.max_user_namespaces above 0";
+    assert!(error.contains(expected), "{error}");
+    assert!(text(&output.stderr).contains(expected), "{output:?}");
+    assert_eq!(output.status.code(), Some(4));
+}
+
+#[test]
+fn a_listening_runner_is_locked_as_far_as_it_can_be() {
+    let socket = std::env::temp_dir().join(format!("execbox-jail-{}.sock", std::process::id()));
+    let address = format!("unix:{}", socket.display());
+    let mut runner = start(&["runner", "--listen", &address, "--jail", "required", "--verbose"]);
+    let mut said = String::new();
+    let mut errors = BufReader::new(runner.stderr.take().unwrap());
+    while !said.contains("listening on") {
+        assert_ne!(errors.read_line(&mut said).unwrap(), 0, "{said}");
+    }
+    for line in ["Landlock               enforced", "system calls           enforced", "network namespace      off: "] {
+        assert!(said.contains(line), "{said}");
+    }
+    let executors =
+        Command::new(BINARY).args(["run", "--executor", &format!("remote={address}"), "-e", "6 * 7"]).output().unwrap();
+    assert_eq!(text(&executors.stdout), "42\n");
+    send(Signal::SIGTERM, runner.id());
+    assert!(runner.wait().unwrap().success());
+    assert!(!socket.exists(), "the file of the socket is removed");
+
+    let refused =
+        in_a_container(|| start(&["runner", "--listen", "tcp:127.0.0.1:0", "--jail", "required"]).wait_with_output());
+    let refused = refused.unwrap();
+    assert_eq!(refused.status.code(), Some(4));
+    assert!(
+        text(&refused.stderr).starts_with("execbox: the jail is required and incomplete: Landlock: "),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn other_executors_cannot_be_locked() {
+    for arguments in [&["run", "-e", "1", "--jail", "required"][..], &["run-code", "-e", "1", "--jail", "required"]] {
+        let output = Command::new(BINARY).args(arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        assert!(text(&output.stderr).contains("--jail required needs --executor process"), "{output:?}");
+    }
+}
+
+#[tokio::test]
+async fn memory_of_a_child_is_bounded_beside_the_memory_limit_of_the_guest() {
+    // The guest may use 2 GiB, its process 256 MiB. At the end the process has none left for an answer, or just enough.
+    let executor = ProcessExecutor::new(runner().env("MIMALLOC_ARENA_RESERVE", "32MiB").jail_memory(256 << 20));
+    let limits = Limits { memory_bytes: 2 << 30, timeout: Duration::from_mins(10), ..Limits::default() };
+    let code = "const all = []; for (;;) all.push(new Array(10_000).fill(all.length))";
+    let result = executor.execute(ExecuteRequest::new(code).limits(limits)).await;
+    let code = result.error().unwrap().code;
+    assert!([ErrorCode::MemoryLimit, ErrorCode::InternalError].contains(&code), "{result:?}");
+    assert!(executor.execute(ExecuteRequest::new("1")).await.is_ok(), "another child takes its place");
+    executor.dispose().await;
+}
+
+fn runner() -> RunnerCommand {
+    RunnerCommand::new(BINARY).arg("runner")
+}
+
+#[tokio::test]
+async fn every_executor_tests_itself() {
+    let executors: [Box<dyn Executor>; 3] = [
+        Box::new(InlineExecutor::new().unwrap()),
+        Box::new(WorkerExecutor::new().unwrap()),
+        Box::new(ProcessExecutor::new(runner())),
+    ];
+    for executor in executors {
+        let report = executor.self_test().await;
+        let checks: Vec<&str> = report.checks.iter().map(|check| check.check).collect();
+        assert_eq!(
+            checks,
+            [
+                "a program runs",
+                "a loop is stopped",
+                "an allocation is refused",
+                "the jail refuses a file",
+                "the jail refuses a socket"
+            ]
+        );
+        assert_eq!(report.failures().count(), 0, "{report:?}");
+        assert!(report.checks[..3].iter().all(|check| check.outcome == CheckOutcome::Passed), "{report:?}");
+        if let Some(jail) = &report.jail {
+            assert_eq!(jail.status(Layer::SystemCalls), Some(&Status::Enforced));
+            assert!(report.checks.iter().all(|check| check.outcome == CheckOutcome::Passed), "{report:?}");
+        }
+        executor.dispose().await;
+    }
+}
+
+#[tokio::test]
+async fn a_self_test_says_what_it_could_not_test() {
+    let reason = |report: &execbox::SelfTestReport| match &report.checks[3].outcome {
+        CheckOutcome::Skipped(reason) => reason.clone(),
+        outcome => panic!("{outcome:?}"),
+    };
+    let off = ProcessExecutor::new(runner().jail(execbox::jail::Mode::Off)).self_test().await;
+    assert_eq!(reason(&off), "the jail is off");
+    let unknown = ProcessExecutor::new(RunnerCommand::new("/bin/true")).self_test().await;
+    assert!(reason(&unknown).starts_with("the runner does not report its jail: "), "{unknown:?}");
+    assert_eq!(unknown.failures().count(), 1, "{unknown:?}");
+}
+
+#[tokio::test]
+async fn a_process_executor_that_requires_the_jail_says_what_is_missing() {
+    let executor = ProcessExecutor::new(runner().jail(execbox::jail::Mode::Required));
+    assert!(executor.execute(ExecuteRequest::new("1")).await.is_ok());
+    executor.dispose().await;
+
+    let error = in_a_container(|| {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let executor = ProcessExecutor::new(runner().jail(execbox::jail::Mode::Required));
+        let result = runtime.block_on(executor.execute(ExecuteRequest::new("1")));
+        result.error().unwrap().clone()
+    });
+    assert_eq!(error.code, ErrorCode::InternalError);
+    assert!(error.message.contains("the jail is required and incomplete: user namespace"), "{error}");
+}
+
+#[test]
+fn the_doctor_reports_executors_and_the_kernel() {
+    let doctor = |arguments: &[&str]| Command::new(BINARY).arg("doctor").args(arguments).output().unwrap();
+    let output = doctor(&["--json", "--jail", "required"]);
+    assert!(output.status.success(), "{output:?}");
+    let diagnosis: Json = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(diagnosis["ok"], true);
+    assert_eq!(diagnosis["kernel"][0]["name"], "kernel");
+    let process = &diagnosis["executors"][2];
+    assert_eq!((&process["executor"], &process["checks"][4]["outcome"]), (&json!("process"), &json!("passed")));
+    assert_eq!(process["jail"]["layers"][11], json!({ "layer": "system-calls", "status": "enforced" }));
+
+    let table = text(&doctor(&[]).stdout);
+    assert!(table.contains("Executor: inline\n  a program runs               passed\n"), "{table}");
+    assert!(table.contains("    Landlock                   enforced\n"), "{table}");
+    assert!(table.ends_with("All required limits work.\n"), "{table}");
+}
+
+#[test]
+fn the_doctor_fails_if_a_required_layer_is_missing_and_names_the_remedy() {
+    let doctor = |mode: &'static str| -> Output {
+        in_a_container(move || Command::new(BINARY).args(["doctor", "--jail", mode]).output().unwrap())
+    };
+    let output = doctor("best-effort");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(text(&output.stdout).contains("remedy: use Linux 5.13 or later"), "{output:?}");
+    let output = doctor("required");
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(text(&output.stdout).ends_with("Some limits do not work; see above.\n"), "{output:?}");
+}
+
+#[test]
+fn a_runner_tests_itself() {
+    let mut said = String::new();
+    let mut child = start(&["runner", "--self-test"]);
+    drop(child.stdin.take());
+    child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+    assert!(child.wait().unwrap().success());
+    assert!(said.contains("Executor: process\n") && !said.contains("Executor: inline"), "{said}");
+    assert!(said.contains("the jail refuses a socket    passed"), "{said}");
+}

@@ -1,0 +1,227 @@
+//! What programs keep in a file: `execbox mcp --state` and `execbox snippets`, with the real binary.
+
+mod support;
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use execbox_thread::{ThreadLimits, ThreadStore};
+use serde_json::{Value as Json, json};
+use support::session::Session;
+use support::transcript::{Typed, directory, stub_file, transcript};
+use support::{Signal, send};
+
+/// A directory with a stub tool.
+fn place(name: &str) -> std::path::PathBuf {
+    let dir = directory(name);
+    fs::write(dir.join("tools.json"), stub_file("shop", "{ \"open\": { \"answers\": [{ \"returns\": 7 }] } }"))
+        .unwrap();
+    dir
+}
+
+async fn gateway(dir: &Path, arguments: &[&str]) -> Session {
+    Session::start(dir, &[&["--tools", "tools.json", "--timeout", "5m"], arguments].concat()).await
+}
+
+async fn kept(dir: &Path) -> Session {
+    gateway(dir, &["--state", "state.db"]).await
+}
+
+async fn result(session: &Session, code: &str) -> Json {
+    let mut result = session.run(code).await;
+    assert_eq!(result["ok"], true, "{code}: {result}");
+    result["result"].take()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn snippets_are_listed_shown_and_deleted() {
+    let dir = place("state-snippets");
+    let session = kept(&dir).await;
+    let save = "await snippets.save({ name: 'openOrders', code: 'async (input) => {\\n  return await shop.open();\\n}',
+            description: 'Orders that are open.\\nInput: none' });
+        await snippets.save({ name: 'f', code: '\\x1b[31m1', description: '\\x1b[31mred' }).catch((error) => console.log(error.message));
+        await snippets.save({ name: 'red', code: '\"\\x1b[31m\"', description: '\\x1b[31mred' });
+        await store.set({ key: 'openOrders', value: 1 })";
+    result(&session, save).await;
+    assert_eq!(result(&session, "await snippets.openOrders()").await, 7);
+    let snippets = |words: &[&str]| Typed::new(&[&["snippets"], words, &["--state", "state.db"]].concat());
+    let commands = [
+        Typed::new(&["snippets", "--help"]),
+        snippets(&[]),
+        snippets(&["--json"]),
+        snippets(&["show", "openOrders"]),
+        snippets(&["show", "openOrders", "--json"]),
+        snippets(&["show", "red"]),
+        snippets(&["show", "other"]),
+        snippets(&["delete", "openOrders"]),
+        snippets(&["delete", "openOrders"]),
+        snippets(&["delete", "red"]),
+        snippets(&[]),
+        snippets(&["--json"]),
+        Typed::new(&["snippets"]),
+        Typed::new(&["snippets", "--state", "missing.db"]),
+        Typed::new(&["snippets", "rename", "a", "--state", "state.db"]),
+    ];
+    let shown = tokio::task::block_in_place(|| transcript(&dir, &commands));
+    insta::assert_snapshot!(shown);
+    assert!(!dir.join("missing.db").exists());
+    // The running gateway no longer has it; values are not concerned.
+    let gone = session.run("await snippets.openOrders()").await["error"]["message"].to_string();
+    assert!(gone.contains("snippets.openOrders is not a function"), "{gone}");
+    assert_eq!(result(&session, "await store.get('openOrders')").await, 1);
+    assert_eq!(session.end().await.1, Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_that_cannot_be_used_are_rejected_with_a_reason() {
+    let dir = place("state-rejected");
+    let session = kept(&dir).await;
+    result(&session, "await store.set({ key: 'a', value: 1 })").await;
+    assert_eq!(session.end().await.1, Some(0));
+    let good = fs::read(dir.join("state.db")).unwrap();
+    assert_eq!(fs::metadata(dir.join("state.db")).unwrap().permissions().mode() & 0o777, 0o600);
+    let write = |name: &str, bytes: &[u8], mode| {
+        fs::write(dir.join(name), bytes).unwrap();
+        fs::set_permissions(dir.join(name), Permissions::from_mode(mode)).unwrap();
+    };
+    // The application and the version are in the header of the file.
+    let with = |offset: usize, bytes: [u8; 4]| {
+        let mut all = good.clone();
+        all[offset..offset + 4].copy_from_slice(&bytes);
+        all
+    };
+    write("text.db", b"{ \"mcpServers\": {} }, which is no database, however long it is", 0o600);
+    write("other.db", &with(68, [1, 2, 3, 4]), 0o600);
+    write("newer.db", &with(60, [0, 0, 1, 0]), 0o600);
+    write("cut.db", &good[..good.len() / 2], 0o600);
+    write("open.db", &good, 0o644);
+    fs::create_dir(dir.join("directory.db")).unwrap();
+    let names = ["text.db", "other.db", "newer.db", "cut.db", "open.db", "directory.db", "none/state.db"];
+    let mcp = |name: &&str| Typed::new(&["mcp", "--tools", "tools.json", "--state", name]);
+    let mut commands: Vec<Typed> = names.iter().map(mcp).collect();
+    commands.push(Typed::new(&["snippets", "--state", "text.db"]));
+    let shown = tokio::task::block_in_place(|| transcript(&dir, &commands));
+    insta::assert_snapshot!(shown);
+}
+
+#[tokio::test]
+async fn state_is_that_of_all_gateways_with_the_file() {
+    let dir = place("state-shared");
+    let (one, two) = (kept(&dir).await, kept(&dir).await);
+    let code = |name: &str| {
+        format!("for (let i = 0; i < 50; i++) await store.set({{ key: `{name}${{i}}`, value: i }}); return 'done'")
+    };
+    let (one_code, two_code) = (code("one/"), code("two/"));
+    let (first, second) = tokio::join!(result(&one, &one_code), result(&two, &two_code));
+    assert_eq!((first, second), (json!("done"), json!("done")));
+    result(&one, "await snippets.save({ name: 'twice', code: '2 * input', description: 'Doubles' })").await;
+    assert_eq!(result(&two, "[await snippets.twice(21), (await store.list('o')).total]").await, json!([42, 50]));
+    result(&two, "await snippets.save({ name: 'twice', code: '20 * input', replace: true })").await;
+    assert_eq!(result(&one, "await snippets.twice(21)").await, 420);
+    for session in [one, two] {
+        assert_eq!(session.end().await.1, Some(0));
+    }
+    let later = kept(&dir).await;
+    assert_eq!(
+        result(&later, "[await snippets.twice(1), (await store.list()).total, (await store.list('one/4')).total]")
+            .await,
+        json!([20, 100, 11])
+    );
+    let plain = gateway(&dir, &[]).await;
+    assert_eq!(result(&plain, "[(await store.list()).total, typeof snippets.twice]").await, json!([0, "undefined"]));
+}
+
+#[tokio::test]
+async fn what_is_stored_survives_a_kill() {
+    let dir = place("state-killed");
+    let (mut one, two) = (kept(&dir).await, kept(&dir).await);
+    let id = one.process.id().unwrap();
+    let writing = tokio::spawn(async move {
+        one.client
+            .call_tool(
+                execbox_mcp::rmcp::model::CallToolRequestParams::new("mcp_execute_code").with_arguments(
+                    json!({ "code": "for (let i = 0; ; i++) await store.set({ key: String(i).padStart(9, '0'), value: [i, 'x'.repeat(100)] })" })
+                        .as_object()
+                        .unwrap()
+                        .clone(),
+                ),
+            )
+            .await
+            .ok();
+        one.process.wait().await.unwrap()
+    });
+    let total = || async { result(&two, "(await store.list()).total").await.as_u64().unwrap() };
+    while total().await < 100 {}
+    let before = total().await;
+    send(Signal::SIGKILL, id);
+    writing.await.unwrap();
+    assert_eq!(two.end().await.1, Some(0));
+    let later = kept(&dir).await;
+    let code = "let n = 0; for (; ; n++) { const value = await store.get(String(n).padStart(9, '0')); if (value === null) break;
+            if (value[0] !== n || value[1].length !== 100) throw new Error(`entry ${n}`) }
+        return [n, (await store.list()).total]";
+    let kept = result(&later, code).await;
+    assert!(kept[0] == kept[1] && kept[0].as_u64().unwrap() >= before, "{before}: {kept}");
+}
+
+#[tokio::test]
+async fn a_full_file_says_so() {
+    let dir = place("state-full");
+    let session = kept(&dir).await;
+    let code = "let n = 0; try { for (; ; n++) await store.set({ key: `${n}`, value: 'x'.repeat(1e6) }) } catch (e) { return [n, e.message] }";
+    let full = result(&session, code).await;
+    assert_eq!(full[0], 16);
+    assert!(full[1].as_str().unwrap().starts_with("the store is full: 16004"), "{full}");
+    assert!(fs::metadata(dir.join("state.db")).unwrap().len() < 40 << 20);
+    result(&session, "await store.delete('3'); await store.set({ key: 'a', value: 'x'.repeat(1e6) })").await;
+}
+
+/// Its entries may be anything, and longer than what execbox would write.
+#[tokio::test]
+async fn files_that_somebody_else_wrote_are_read_within_the_limits() {
+    let dir = place("state-hostile");
+    let limits = ThreadLimits { thread_bytes: 1 << 30, file_bytes: 1 << 30, ..ThreadLimits::default() };
+    let store = ThreadStore::builder().limits(limits).open(dir.join("state.db")).await.unwrap();
+    let (values, snippets) =
+        (store.thread("execbox mcp: store").unwrap(), store.thread("execbox mcp: snippets").unwrap());
+    let hex = |name: &str| name.bytes().fold(String::new(), |path, byte| format!("{path}{byte:02x}"));
+    for (key, text) in [
+        ("long", format!("\"{}\"", "x".repeat(40 << 20))),
+        ("wide", format!("[{}0]", "0,".repeat(4_000_000))),
+        ("deep", "[".repeat(1_000_000)),
+        ("good", "[1]".to_owned()),
+    ] {
+        values.write_file(&hex(key), text).await.unwrap();
+    }
+    values.write_file("/no/key", "1").await.unwrap();
+    let code = |code: &str| json!({ "code": code }).to_string();
+    for (name, text) in [
+        ("long", code(&"x".repeat(1 << 20))),
+        ("syntax", code("const =")),
+        ("text", "no JSON".to_owned()),
+        ("constructor", code("1")),
+        ("good", code("input + 1")),
+    ] {
+        snippets.write_file(&hex(name), text).await.unwrap();
+    }
+    store.close().await;
+    let session = kept(&dir).await;
+    for (key, why) in
+        [("long", "its file has a row that is too long"), ("wide", "cannot be read"), ("deep", "cannot be read")]
+    {
+        let failed = session.run(&format!("await store.get('{key}')")).await["error"]["message"].to_string();
+        assert!(failed.contains(why), "{key}: {failed}");
+    }
+    assert_eq!(
+        result(&session, "[await store.get('good'), await snippets.good(1), (await store.list()).total]").await,
+        json!([[1], 2, 4])
+    );
+    assert_eq!(
+        result(&session, "[typeof snippets.constructor, typeof snippets.long, typeof snippets.text]").await,
+        json!(["function", "undefined", "undefined"])
+    );
+    let failed = session.run("await snippets.syntax()").await["error"]["message"].to_string();
+    assert!(failed.contains("snippets.syntax cannot be used: expected a name"), "{failed}");
+    assert_eq!(result(&session, "await snippets.delete('syntax')").await, true);
+}
