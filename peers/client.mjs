@@ -4,13 +4,24 @@
 import { strict as assert } from "node:assert";
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
+import { CreateMessageRequestSchema, ElicitRequestSchema } from "@modelcontextprotocol/sdk/types.js";
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
 
 const [kind, target, ...args] = process.argv.slice(2);
 // Clients pass little of their environment to the servers that they start.
 const stdio = () => new StdioClientTransport({ command: target, args, env: process.env });
 const transport = kind === "http" ? new StreamableHTTPClientTransport(new URL(target)) : stdio();
-const client = new Client({ name: "peers", version: "1.0.0" });
+const client = new Client({ name: "peers", version: "1.0.0" }, { capabilities: { elicitation: {}, sampling: {} } });
+// The user, who gives these answers, and the model.
+const answers = [];
+const questions = [];
+client.setRequestHandler(ElicitRequestSchema, ({ params }) => {
+  questions.push(params.message);
+  return answers.length ? { action: "accept", content: answers.shift() } : { action: "decline" };
+});
+client.setRequestHandler(CreateMessageRequestSchema, () => ({
+  role: "assistant", content: { type: "text", text: "forty-two" }, model: "peer",
+}));
 
 const execute = (code, options) => client.callTool({ name: "mcp_execute_code", arguments: { code } }, undefined, options);
 const search = async (query) =>
@@ -42,13 +53,34 @@ const checks = {
     const messages = [];
     const code = `
       console.log("a line");
-      const { content } = await everything.get_sum({ a: 2, b: 40 });
-      return [content[0].text, (await files.read_text_file({ path: "greeting.txt" })).structuredContent.content];`;
+      const sum = await everything.get_sum({ a: 2, b: 40 });
+      return [sum, (await files.read_text_file({ path: "greeting.txt" })).content];`;
     const onprogress = ({ message }) => messages.push(message);
     const { structuredContent, isError } = await execute(code, { onprogress });
     assert.equal(isError, false);
     assert.deepEqual(structuredContent.result, ["The sum of 2 and 40 is 42.", "hello\n"]);
     assert.deepEqual(messages, ["a line", "calling everything.get_sum", "calling files.read_text_file"]);
+  },
+
+  async "its user approves and refuses calls"() {
+    answers.push({ decision: "approve" }, { decision: "refuse" });
+    const remove = (name) => `await memory.delete_relations({ relations: [{ from: "${name}", to: "x", relationType: "y" }] })`;
+    assert.match((await execute(remove("Ada"))).content[0].text, /deleted/);
+    const { isError, content } = await execute(remove("Bob"));
+    assert.equal(isError, true);
+    assert.match(content[0].text, /memory\.delete_relations failed \(line 1\): not approved: the user refused the call/);
+    assert.equal(questions.length, 2);
+    assert.match(questions[0], /A program wants to call memory\.delete_relations .*"from": "Ada"/s);
+  },
+
+  async "servers ask its user and its model"() {
+    if (kind === "http") return; // Servers are started for all clients.
+    answers.push({ name: "Grace" });
+    const asked = await value("await everything.trigger_elicitation_request({})");
+    assert.match(JSON.stringify(asked), /Grace/);
+    assert.match(questions.at(-1), /^The server "everything" asks:/);
+    const answered = await value('await everything.trigger_sampling_request({ prompt: "6 * 7?", maxTokens: 10 })');
+    assert.match(JSON.stringify(answered), /forty-two/);
   },
 
   async "failures are reported"() {
@@ -59,7 +91,7 @@ const checks = {
   },
 
   async "a cancelled call cancels the guest and its tool"() {
-    const seen = () => value("(await waiting.seen()).structuredContent");
+    const seen = () => value("await waiting.seen()");
     const before = await seen();
     const abort = new AbortController();
     const call = assert.rejects(execute("await waiting.wait()", { signal: abort.signal }));

@@ -86,8 +86,7 @@ async def code_calls_tools_of_two_servers(client: Client):
             everything.get_sum({ a: 2, b: 40 }),
             files.read_text_file({ path: 'greeting.txt' }),
         ]);
-        const greeting: string = file.structuredContent.content;
-        return `${greeting.trim()} ${sum.content[0].text}`;
+        return `${file.content.trim()} ${sum}`;
     """
     equal(await value(client, code), "hello The sum of 2 and 40 is 42.")
     result = await client.call_tool("mcp_code", {"code": code})
@@ -99,8 +98,8 @@ async def structured_results_keep_their_structure(client: Client):
     code = """
         await memory.delete_entities({ entityNames: ['Ada'] });
         await memory.create_entities({ entities: [{ name: 'Ada', entityType: 'person', observations: ['counts'] }] });
-        const graph = (await memory.search_nodes({ query: 'Ada' })).structuredContent;
-        const weather = (await far.get_structured_content({ location: 'Chicago' })).structuredContent;
+        const graph = await memory.search_nodes({ query: 'Ada' });
+        const weather = await far.get_structured_content({ location: 'Chicago' });
         return [graph.entities[0].observations, Object.keys(weather)];
     """
     equal(await value(client, code), [["counts"], ["temperature", "conditions", "humidity"]])
@@ -109,20 +108,23 @@ async def structured_results_keep_their_structure(client: Client):
 @check
 async def content_other_than_text_can_be_used(client: Client):
     code = """
-        const of = (result, type) => result.content.find(block => block.type === type);
+        const of = (blocks, type) => blocks.find(block => block.type === type);
         const image = of(await everything.get_tiny_image(), 'image');
         const blob = of(await everything.get_resource_reference({ resourceType: 'Blob' }), 'resource').resource;
         const text = of(await far.get_resource_reference({ resourceType: 'Text' }), 'resource').resource;
         const link = of(await everything.get_resource_links({ count: 1 }), 'resource_link');
         const packed = of(await everything.gzip_file_as_resource(
             { name: 'a.gz', data: 'data:text/plain,hello', outputType: 'resource' }), 'resource').resource;
-        const annotated = (await everything.get_annotated_message({ messageType: 'error' })).content[0];
+        const annotated = await everything.get_annotated_message({ messageType: 'error', includeImage: true });
+        const linked = await everything.read_resource({ uri: link.uri });
+        const { resources, templates } = await far.list_resources();
+        const page = await far.read_resource({ uri: resources[0].uri });
         return [image.mimeType, image.data.slice(0, 4), blob.blob.length > 0, text.text.startsWith('Resource 1'),
-            link.uri, packed.blob.slice(0, 4), annotated.annotations.priority];
+            link.uri, linked.blob.length > 0, typeof page, templates[0].uriTemplate.startsWith('demo://'), packed.blob.slice(0, 4), annotated[0].annotations.priority];
     """
     equal(
         await value(client, code),
-        ["image/png", "iVBO", True, True, "demo://resource/dynamic/blob/1", "H4sI", 1],
+        ["image/png", "iVBO", True, True, "demo://resource/dynamic/blob/1", True, "string", True, "H4sI", 1],
     )
 
 
@@ -136,6 +138,7 @@ async def every_tool_of_a_server_answers(client: Client):
         "get_structured_content": "{ location: 'New York' }",
         "get_sum": "{ a: 1, b: 2 }",
         "gzip_file_as_resource": "{ data: 'data:text/plain,hello' }",
+        "read_resource": "{ uri: 'demo://resource/dynamic/text/1' }",
         "simulate_research_query": "{ topic: 'x' }",
         "trigger_long_running_operation": "{ duration: 0.2, steps: 2 }",
     }
@@ -143,11 +146,14 @@ async def every_tool_of_a_server_answers(client: Client):
     code = f"""
         const calls = {{ {calls} }};
         const failed = [];
-        for (const [name, call] of Object.entries(calls)) if ((await call).isError) failed.push(name);
+        for (const [name, call] of Object.entries(calls)) await call.catch(() => failed.push(name));
         return [Object.keys(calls).length, failed];
     """
-    # This tool can only be called as a task, which the protocol no longer has, and returns an error.
-    equal(await value(client, code), [len(names), ["simulate_research_query"]])
+    # The first can only be called as a task, which the protocol no longer has, and returns an error. The other one asks the user,
+    # whom this client does not ask; over HTTP, servers are offered that all the same.
+    found, failed = await value(client, code)
+    equal([found, failed[:1]], [len(names), ["simulate_research_query"]])
+    assert failed[1:] in ([], ["trigger_elicitation_request"]), failed
     assert len(names) >= 13, names
 
 
@@ -160,12 +166,12 @@ async def failures_are_reported_and_caught(client: Client):
     equal(result.structured_content["error"]["code"], "validation_error")
     assert 'input.b: "two" is not of type "number"' in result.content[0].text, result.content
     code = """
-        const outside = await files.read_text_file({ path: '/etc/hostname' });
+        const outside = await files.read_text_file({ path: '/etc/hostname' }).catch(error => error);
         let caught;
         try { await everything.echo({}) } catch (error) { caught = error.code }
-        return [outside.isError, outside.content[0].text.startsWith('Access denied'), caught];
+        return [outside.code, outside.message.startsWith('Access denied'), caught];
     """
-    equal(await value(client, code), [True, True, "validation_error"])
+    equal(await value(client, code), ["tool_error", True, "validation_error"])
     result = await client.call_tool("mcp_execute_code", {"kode": "1"})
     assert result.is_error, result
 
@@ -180,15 +186,17 @@ async def progress_is_reported(client: Client):
     code = "console.log('a line'); await far.trigger_long_running_operation({ duration: 0.2, steps: 2 }); 1"
     await execute(client, code, progress_callback=on_progress)
     with anyio.fail_after(20):
-        while len(messages) < 2:
+        while len(messages) < 3:
             await anyio.sleep(0.01)
-    equal(sorted(messages), ["a line", "calling far.trigger_long_running_operation"])
+    tool = "far.trigger_long_running_operation"
+    last = f"{tool}: 2 of 2"  # The server may send it together with the result.
+    equal(sorted(set(messages) - {last}), ["a line", f"calling {tool}", f"{tool}: 1 of 2"])
 
 
 @check
 async def a_cancelled_call_cancels_the_guest_and_its_tool(client: Client):
     async def seen():
-        return await value(client, "(await waiting.seen()).structuredContent")
+        return await value(client, "await waiting.seen()")
 
     before = await seen()
     async with anyio.create_task_group() as group:
@@ -206,7 +214,7 @@ async def twenty_concurrent_calls_do_not_interfere(client: Client):
     answers = {}
 
     async def one(number: int):
-        answers[number] = await value(client, f"(await everything.echo({{ message: '{number}' }})).content[0].text")
+        answers[number] = await value(client, f"await everything.echo({{ message: '{number}' }})")
 
     async with anyio.create_task_group() as group:
         for number in range(20):

@@ -2,6 +2,7 @@
 //
 //   node --experimental-vm-modules oracles.mjs [OPTION...] [ORACLE...]
 //
+//   --engine ENGINE   run the cases on that engine of execbox: quickjs, the default, or v8
 //   --only TEXT       run the cases whose name contains TEXT
 //   --verbose         print the outcome of every case on both sides
 //   --record          write positions/table.md
@@ -24,10 +25,12 @@ const LANES = Math.min(2, availableParallelism());
 
 const args = process.argv.slice(2);
 const verbose = args.includes('--verbose');
-const only = args.includes('--only') ? args[args.indexOf('--only') + 1] : undefined;
+const option = (name) => (args.includes(name) ? args[args.indexOf(name) + 1] : undefined);
+const only = option('--only');
+const engine = option('--engine') ?? 'quickjs';
 const record = args.includes('--record');
 const columns = args.includes('--list-columns');
-const chosen = args.filter((arg, index) => !arg.startsWith('--') && args[index - 1] !== '--only');
+const chosen = args.filter((arg, index) => !arg.startsWith('--') && !['--only', '--engine'].includes(args[index - 1]));
 
 const files = (name) => readdirSync(join(here, name)).filter((file) => file.endsWith('.cases')).sort()
   .map((file) => join(here, name, file));
@@ -62,8 +65,8 @@ async function inLanes(items, work) {
 async function run({ cases, column }) {
   const list = (await cases()).filter(({ name }) => only === undefined || name.includes(only));
   checkNames(list);
-  const modules = new ModuleContract(execbox);
-  const scripts = Array.from({ length: LANES }, () => new ScriptContract(execbox));
+  const modules = new ModuleContract(execbox, engine);
+  const scripts = Array.from({ length: LANES }, () => new ScriptContract(execbox, engine));
   const nodes = [];
   const ours = inLanes(list, async (each, lane) => {
     const outcomes = {};
@@ -90,11 +93,15 @@ async function run({ cases, column }) {
   return { list, results };
 }
 
-// The listed differences: `{ case, contract?, aspects, reason }`.
-function listed(name) {
+// All listed differences: `{ case, contract?, engine?, aspects, reason }`.
+function allListed(name) {
   const file = join(source, name, 'expected-differences.json');
   return existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : [];
 }
+
+// Those of this engine: an entry without an engine is one of each.
+const isHere = (entry) => (entry.engine ?? engine) === engine;
+const listed = (name) => allListed(name).filter(isHere);
 
 let passed = 0;
 let failed = 0;
@@ -161,14 +168,15 @@ function recordPositions(results) {
 
 // Lists the differences that are in the column alone. Entries about other aspects stay as they are.
 function listColumns(list, oracle, results) {
-  const kept = listed(oracle).filter(({ aspects }) => aspects.join() !== 'column');
+  const here = listed(oracle).filter(({ aspects }) => aspects.join() !== 'column');
+  const kept = [...allListed(oracle).filter((entry) => !isHere(entry)), ...here];
   for (const { name, contract, node, found } of results) {
     if (found.map(({ aspect }) => aspect).join() !== 'column') continue;
-    if (kept.some((entry) => entry.case === name && (entry.contract ?? contract) === contract)) continue;
+    if (here.some((entry) => entry.case === name && (entry.contract ?? contract) === contract)) continue;
     const both = results.filter((other) => other.name === name).every((other) => other.found.map(({ aspect }) => aspect).join() === 'column');
-    if (both && kept.some((entry) => entry.case === name)) continue;
+    if (both && here.some((entry) => entry.case === name)) continue;
     const text = list.find((each) => each.name === name).source.split('\n')[node.error.line - 1].slice(node.error.column - 1);
-    kept.push({ case: name, ...(both ? {} : { contract }), aspects: ['column'], reason: columnReason(text) });
+    kept.push({ case: name, ...(both ? {} : { contract }), engine, aspects: ['column'], reason: columnReason(text) });
   }
   writeFileSync(join(source, oracle, 'expected-differences.json'), `${JSON.stringify(kept, null, 2)}\n`);
 }

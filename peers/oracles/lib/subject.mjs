@@ -24,8 +24,9 @@ function placeOf(error, entry) {
 
 // Runs a case as a module.
 export class ModuleContract {
-  constructor(execbox) {
+  constructor(execbox, engine) {
     this.execbox = execbox;
+    this.engine = engine;
     this.directory = mkdtempSync(join(tmpdir(), 'oracles-'));
     this.count = 0;
   }
@@ -34,7 +35,7 @@ export class ModuleContract {
     const file = each.language === 'typescript' ? 'case.ts' : 'case.js';
     const program = join(this.directory, `${++this.count}`);
     writeFileSync(program, each.source);
-    const args = ['run-code', '--json', '--language', each.language, '--filename', file, '--timeout', `${TIMEOUT_MS}`];
+    const args = ['run-code', '--engine', this.engine, '--json', '--language', each.language, '--filename', file, '--timeout', `${TIMEOUT_MS}`];
     if (each.memory) args.push('--memory', each.memory);
     if (each.globals || each.modules) {
       writeFileSync(`${program}.json`, JSON.stringify({ globals: each.globals ?? {}, modules: each.modules ?? {} }));
@@ -64,14 +65,15 @@ export class ModuleContract {
 
 // Runs a case as a script.
 export class ScriptContract {
-  constructor(execbox) {
+  constructor(execbox, engine) {
     this.execbox = execbox;
+    this.engine = engine;
     this.id = 0;
     this.waiting = new Map();
   }
 
   start() {
-    this.child = spawn(this.execbox, ['runner'], { stdio: ['pipe', 'pipe', 'inherit'] });
+    this.child = spawn(this.execbox, ['runner', '--engine', this.engine], { stdio: ['pipe', 'pipe', 'inherit'] });
     createInterface({ input: this.child.stdout, crlfDelay: Infinity }).on('line', (line) => {
       const message = JSON.parse(line);
       if (message.type === 'done') this.waiting.get(message.id)?.(message);
