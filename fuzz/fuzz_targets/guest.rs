@@ -145,11 +145,7 @@ fuzz_target!(|program: Vec<Piece>| {
 
 fn run(code: String) -> Outcome {
     let namespace = Namespace { name: "tools".into(), functions: vec!["echo".into()] };
-    let program = Program {
-        source: Source::Script { name: "<script>".into(), code: code.into() },
-        namespaces: vec![namespace.into()],
-        limits: Limits { memory_bytes: 8 << 20, ..Limits::default() },
-    };
+    let program = Program::new(Source::Script { name: "<script>".into(), code: code.into() }, vec![namespace.into()], Limits { memory_bytes: 8 << 20, ..Limits::default() });
     let mut guest = ENGINE.start(program).expect("a guest");
     let deadline = Instant::now() + Duration::from_secs(2);
     loop {

@@ -8,12 +8,12 @@ use execbox_typescript::TypeScript;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|source: &str| {
-    match TypeScript.script(source, &Reading::DEFAULT) {
+    match TypeScript.script(source, &Reading::default()) {
         Ok(compiled) => {
             for line in 1..=compiled.text.lines().count() as u32 {
                 assert_eq!(compiled.source_position(Position { line, column: 1 }).line, line);
             }
         }
-        Err(error) => assert!(!error.message.is_empty()),
+        Err(error) => assert!(!error.to_string().is_empty()),
     }
 });

@@ -1,0 +1,50 @@
+//! A stream of lines and attachments, cut anywhere: however it is cut, the frames are the same, what is kept is charged, and
+//! every message that is read is written and read again.
+
+#![no_main]
+
+use execbox_core::budget::Budget;
+use execbox_core::protocol::line::{LineDecoder, LineError, decode_line};
+use execbox_core::protocol::{Attachments, HostMessage, Message, RunnerMessage};
+use libfuzzer_sys::fuzz_target;
+
+const CAP: usize = 256;
+
+fuzz_target!(|input: (&[u8], Vec<u8>)| {
+    let (stream, cuts) = input;
+    let whole = frames(std::iter::once(stream));
+    let mut rest = stream;
+    let parts = cuts.iter().map_while(|cut| {
+        let (part, after) = rest.split_at((*cut as usize).min(rest.len()));
+        rest = after;
+        Some(part)
+    });
+    let mut parts: Vec<_> = parts.collect();
+    parts.push(rest);
+    assert_eq!(frames(parts.into_iter()), whole);
+    for line in stream.split(|byte| *byte == b'\n') {
+        if let Ok(object) = decode_line(line.to_vec()) {
+            let _ = HostMessage::from_object(object.clone(), Attachments::default());
+            let _ = RunnerMessage::from_object(object, Attachments::default());
+        }
+    }
+});
+
+fn frames<'a>(parts: impl Iterator<Item = &'a [u8]>) -> Vec<String> {
+    let budget = Budget::new(2 * CAP);
+    let mut decoder = LineDecoder::new(CAP).charged_to(&budget);
+    let mut frames = Vec::new();
+    for part in parts {
+        decoder.push(part);
+        while let Some(frame) = decoder.next_frame() {
+            // How much was kept when the budget ended depends on the cuts; that it ended does not.
+            frames.push(match frame {
+                Err(LineError::Exhausted(error)) => format!("Err(Exhausted at {})", error.limit),
+                frame => format!("{frame:?}"),
+            });
+        }
+        assert!(budget.used() <= budget.limit());
+    }
+    frames.push(format!("{:?}", decoder.end()));
+    frames
+}
