@@ -7,7 +7,6 @@
 #[path = "support/mod.rs"]
 mod support;
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -17,9 +16,10 @@ use execbox::{
     Executor, InlineExecutor, PoolOptions, ProcessExecutor, RemoteExecutor, Runner, RunnerCommand, WorkerExecutor,
 };
 
-use support::{Report, Samples};
+use support::{Report, Samples, samples, typescript};
 
 fn main() {
+    support::allocator::return_memory_soon();
     let report = Report::from_arguments();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.expect("a runtime");
@@ -45,7 +45,8 @@ fn subjects(runtime: &tokio::runtime::Runtime) -> Vec<Subject> {
     let address = "unix:/tmp/execbox-bench-code.sock".parse().expect("an address");
     let listener = runtime.block_on(Listener::bind(&address, None)).expect("a listener");
     let address = listener.address().clone();
-    runtime.spawn(async { Runner::new().expect("an engine").listen(listener, 100).await });
+    runtime
+        .spawn(async { Runner::new().expect("an engine").listen(listener, execbox::ListenOptions::default()).await });
     vec![
         Subject { name: "inline", executor: Arc::new(InlineExecutor::new().expect("an engine")) },
         Subject { name: "worker", executor: Arc::new(WorkerExecutor::new().expect("an engine")) },
@@ -83,7 +84,7 @@ impl Bench<'_> {
                     times.push(elapsed);
                 }
             }
-            Samples(times)
+            samples(times)
         });
         self.runtime.block_on(task).expect("a task")
     }
@@ -97,7 +98,7 @@ impl Bench<'_> {
         self.row(report, "export default 42", 0.060, || {
             self.times(3000, "export default 42", CodeExecutionOptions::new)
         });
-        let module = three_hundred_lines();
+        let module = format!("{}export default {}", typescript::declarations(20), typescript::sum(20));
         self.row(report, "a module of 300 lines of TypeScript", 1.5, || {
             self.times(300, &module, CodeExecutionOptions::new)
         });
@@ -108,7 +109,7 @@ impl Bench<'_> {
             self.row(report, &format!("each further {name} call"), goal, || {
                 let many = self.times(40, &source.replace('N', "1001"), host);
                 let one = self.times(200, &source.replace('N', "1"), host).median();
-                Samples(many.0.into_iter().map(|total| (total - one) / 1000.0).collect())
+                many.map(|total| (total - one) / 1000.0)
             });
         }
     }
@@ -132,33 +133,4 @@ fn host() -> CodeExecutionOptions {
     let now = HostValue::function("add", |args| add(&args));
     let later = HostValue::async_function("addLater", async |args| add(&args));
     CodeExecutionOptions::new().import("host", [("add", now), ("addLater", later)])
-}
-
-/// A module as models write them: types, an enum, classes with parameter properties, and functions.
-fn three_hundred_lines() -> String {
-    let mut source = String::new();
-    for number in 0..20 {
-        let _ = write!(
-            source,
-            "enum Level{number} {{ Low = 1, High }}
-interface Row{number} {{
-  id: string;
-  tags?: Array<{{ name: string; weight: number }}>;
-}}
-class Store{number}<T extends Row{number}> {{
-  constructor(private readonly rows: T[], public level: Level{number} = Level{number}.Low) {{}}
-  total(): number {{
-    return this.rows.reduce((sum, row) => sum + (row.tags ?? []).length, this.level as number);
-  }}
-}}
-function scan{number}(count: number): number {{
-  const rows: Row{number}[] = Array.from({{ length: count }}, (_, id) => ({{ id: `${{id}}`, tags: [] }}));
-  return new Store{number}<Row{number}>(rows, Level{number}.High).total();
-}}
-"
-        );
-    }
-    let calls: Vec<_> = (0..20).map(|number| format!("scan{number}(3)")).collect();
-    let _ = writeln!(source, "export default {};", calls.join(" + "));
-    source
 }

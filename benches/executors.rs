@@ -1,8 +1,10 @@
-//! The cost of the executors: workers, child processes and remote runners, beside the project's goals.
+//! The cost of transports, of stopping programs, and growth of the memory of child processes, beside the project's goals.
+//! `execbox bench` measures the inline, worker and process executors, and what a program costs.
 //!
 //! `cargo bench --bench executors` prints a table; `-- --json` one JSON object per line; `-- WORD…` only the rows whose
 //! name contains a word. Machines are shared and noisy: compare runs that were made together.
 
+#[allow(dead_code)] // each benchmark uses its part
 #[path = "support/mod.rs"]
 mod support;
 
@@ -14,20 +16,23 @@ use execbox::{
     ExecuteRequest, Executor, InlineExecutor, Limits, PoolOptions, ProcessExecutor, Provider, RemoteExecutor, Runner,
     RunnerCommand, Tool, WorkerExecutor,
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use support::{ADD, Report, Samples, add, resident_kib, run, run_with};
+use support::processes::children;
+use support::{ADD, Report, Samples, add, resident_kib, run, samples};
 
 fn main() {
+    support::allocator::return_memory_soon();
     let report = Report::from_arguments();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let bench = Bench { runtime: runtime.expect("a runtime"), tools: tools() };
     report.head();
     let _runtime = bench.runtime.enter();
     for subject in bench.subjects() {
-        bench.latency(&report, &subject);
+        if subject.is_remote {
+            bench.latency(&report, &subject);
+        }
         bench.cancellation(&report, &subject);
-        bench.many_tools(&report, &subject);
     }
     bench.memory(&report);
 }
@@ -37,41 +42,16 @@ struct Bench {
     tools: Provider,
 }
 
-/// An executor under test, with its goals for `1+1` and for each further call, in milliseconds.
+/// An executor under test.
 struct Subject {
     name: &'static str,
     executor: Arc<dyn Executor>,
-    once: f64,
-    call: f64,
+    is_remote: bool,
 }
 
 fn tools() -> Provider {
     let hang = Tool::new("hang", async |_: Value, _| std::future::pending().await);
     Provider::builder("tools").tools([add(), hang]).build().expect("the tools are sound")
-}
-
-/// Providers like those of MCP servers, with a hundred tools each.
-fn catalogue(count: usize) -> Vec<Provider> {
-    let tool = |number: usize| {
-        let name = format!("{}_invoice_{number}", ["list", "create", "update", "get"][number % 4]);
-        let description = "Looks an invoice up by its number or by the customer that it was sent to. Gives at most 50 \
-                           of them, the newest first; say `after` for more.";
-        let tool = Tool::new(name, async |_: Value, _| Ok(json!({ "ok": true })));
-        tool.description(description).input_schema(json!({
-            "type": "object",
-            "properties": {
-                "id": { "type": "string", "description": "The number on the invoice" },
-                "customer": { "type": "string", "description": "The customer's name or part of it" },
-                "state": { "enum": ["open", "paid", "overdue"] },
-                "after": { "type": "integer", "minimum": 0 },
-            },
-        }))
-    };
-    let servers = (0..count / 100).map(|server| {
-        let tools = (0..100).map(tool);
-        Provider::builder(format!("server_{server}")).tools(tools).build().expect("the tools are sound")
-    });
-    servers.collect()
 }
 
 fn process(max_size: usize) -> ProcessExecutor {
@@ -81,14 +61,15 @@ fn process(max_size: usize) -> ProcessExecutor {
 
 impl Bench {
     fn subjects(&self) -> Vec<Subject> {
-        let subject = |name, executor, once, call| Subject { name, executor, once, call };
+        let subject = |name, executor| Subject { name, executor, is_remote: false };
+        let remote = |name, address| Subject { name, executor: Arc::new(self.listening(address)), is_remote: true };
         vec![
-            subject("inline", Arc::new(InlineExecutor::new().expect("an engine")), 0.040, 0.008),
-            subject("worker", Arc::new(WorkerExecutor::new().expect("an engine")), 0.070, 0.015),
-            subject("process", Arc::new(process(2)), 0.150, 0.030),
-            subject("unix", Arc::new(self.listening("unix:/tmp/execbox-bench.sock")), f64::NAN, f64::NAN),
-            subject("tcp", Arc::new(self.listening("tcp:127.0.0.1:0")), f64::NAN, f64::NAN),
-            subject("websocket", Arc::new(self.listening("ws://127.0.0.1:0")), f64::NAN, f64::NAN),
+            subject("inline", Arc::new(InlineExecutor::new().expect("an engine"))),
+            subject("worker", Arc::new(WorkerExecutor::new().expect("an engine"))),
+            subject("process", Arc::new(process(2))),
+            remote("unix", "unix:/tmp/execbox-bench.sock"),
+            remote("tcp", "tcp:127.0.0.1:0"),
+            remote("websocket", "ws://127.0.0.1:0"),
         ]
     }
 
@@ -97,7 +78,9 @@ impl Bench {
         let address = address.parse().expect("an address");
         let listener = self.runtime.block_on(Listener::bind(&address, None)).expect("a listener");
         let address = listener.address().clone();
-        self.runtime.spawn(async { Runner::new().expect("an engine").listen(listener, 100).await });
+        self.runtime.spawn(async {
+            Runner::new().expect("an engine").listen(listener, execbox::ListenOptions::default()).await;
+        });
         RemoteExecutor::with_address(address, None)
     }
 
@@ -112,65 +95,27 @@ impl Bench {
             for _ in 0..count {
                 times.push(run(&*executor, &tools, &code).await.as_secs_f64() * 1e3);
             }
-            Samples(times)
+            samples(times)
         });
         self.runtime.block_on(task).expect("a task")
     }
 
     fn latency(&self, report: &Report, subject: &Subject) {
-        report.row(&format!("{}: 1+1", subject.name), subject.once, || self.times(subject, 3000, "1+1"));
-        report.row(&format!("{}: each further call", subject.name), subject.call, || {
+        report.row(&format!("{}: 1+1", subject.name), f64::NAN, || self.times(subject, 3000, "1+1"));
+        report.row(&format!("{}: each further call", subject.name), f64::NAN, || {
             let calls = self.times(subject, 40, &ADD.replace('N', "1001"));
             let one = self.times(subject, 200, &ADD.replace('N', "1")).median();
-            Samples(calls.0.into_iter().map(|total| (total - one) / 1000.0).collect())
+            calls.map(|total| (total - one) / 1000.0)
         });
-        let small = "({ id: 7, name: 'a result as tools give it', tags: ['a', 'b'], total: 12.5 })";
-        report.row(&format!("{}: per execution, 8 at once", subject.name), f64::NAN, || {
-            Samples((0..5).map(|_| self.per_execution(subject, small).as_secs_f64() * 1e3).collect())
-        });
-    }
-
-    fn per_execution(&self, subject: &Subject, code: &'static str) -> Duration {
-        let started = Instant::now();
-        self.runtime.block_on(async {
-            let tasks: Vec<_> = (0..8)
-                .map(|_| {
-                    let (executor, tools) = (Arc::clone(&subject.executor), self.tools.clone());
-                    tokio::spawn(async move {
-                        for _ in 0..250 {
-                            run(&*executor, &tools, code).await;
-                        }
-                    })
-                })
-                .collect();
-            for task in tasks {
-                task.await.expect("a task");
-            }
-        });
-        started.elapsed() / 2000
-    }
-
-    /// The cost of tools that are granted and hardly used.
-    fn many_tools(&self, report: &Report, subject: &Subject) {
-        let catalogue = catalogue(1000);
-        for (what, code) in [("1+1", "1+1"), ("one call", "await server_0.get_invoice_7({ id: 'x' })")] {
-            report.row(&format!("{}: {what} with 1000 tools", subject.name), f64::NAN, || {
-                let once = || self.runtime.block_on(run_with(&*subject.executor, &catalogue, code)).as_secs_f64() * 1e3;
-                (0..20).for_each(|_| _ = once());
-                Samples((0..300).map(|_| once()).collect())
-            });
-        }
     }
 
     /// The time from an execution's timeout to its end, in milliseconds.
     fn cancellation(&self, report: &Report, subject: &Subject) {
-        for (what, code) in [
-            ("an endless loop", "for (;;);"),
-            ("a BigInt loop", "let n = 3n; for (;;) n = n * n"),
-            ("a tool that never answers", "await tools.hang()"),
-        ] {
+        for (what, code) in
+            [("a BigInt loop", "let n = 3n; for (;;) n = n * n"), ("a tool that never answers", "await tools.hang()")]
+        {
             report.row(&format!("{}: over the timeout, {what}", subject.name), 150.0, || {
-                Samples((0..10).map(|_| self.over_timeout(subject, code)).collect())
+                samples((0..10).map(|_| self.over_timeout(subject, code)).collect())
             });
         }
     }
@@ -195,31 +140,16 @@ impl Bench {
         for (whose, child) in [("parent", false), ("child", true)] {
             report.row_of(&format!("process: growth of the {whose} over 10 000"), "KiB", 0.1, || {
                 let resident = || {
-                    let process = if child { children()[0] } else { std::process::id() };
+                    let process =
+                        if child { children().into_iter().max().expect("a child") } else { std::process::id() };
                     resident_kib(process)
                 };
                 run_times(1000);
                 let before = resident();
                 run_times(10_000);
-                Samples(vec![(resident() - before).max(0.0) / 10_000.0])
+                samples(vec![(resident() - before).max(0.0) / 10_000.0])
             });
         }
         self.runtime.block_on(executor.dispose());
     }
-}
-
-/// The child processes of this process, the youngest first.
-fn children() -> Vec<u32> {
-    let mut children: Vec<u32> = std::fs::read_dir("/proc")
-        .into_iter()
-        .flatten()
-        .filter_map(|entry| {
-            let id: u32 = entry.ok()?.file_name().to_str()?.parse().ok()?;
-            let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
-            let parent: u32 = stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()?;
-            (parent == std::process::id()).then_some(id)
-        })
-        .collect();
-    children.sort_unstable_by(|a, b| b.cmp(a));
-    children
 }

@@ -24,9 +24,10 @@ use serde_json::{Value, json};
 use tokio::io::DuplexStream;
 use tokio::runtime::Runtime;
 
-use support::{Report, Samples};
+use support::{Report, Samples, samples};
 
 fn main() {
+    support::allocator::return_memory_soon();
     let report = Report::from_arguments();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let bench = Bench { runtime: runtime.expect("a runtime") };
@@ -76,7 +77,7 @@ impl Bench {
             let tools = self.runtime.block_on(client.list_all_tools()).expect("a list");
             let characters = |tool: &Tool| tool.description.as_ref().map_or(0, |text| text.chars().count());
             #[allow(clippy::cast_precision_loss)] // far below 2^52
-            Samples(vec![tools.iter().map(characters).sum::<usize>() as f64])
+            samples(vec![tools.iter().map(characters).sum::<usize>() as f64])
         });
         for (what, arguments) in [
             ("a search of one word", json!({ "query": "webhook" })),
@@ -118,7 +119,7 @@ impl Bench {
                 let bare = call_bare().median();
                 let one = self.times(100, async || execute(&client, &calling(1)).await).median();
                 let many = self.times(20, async || execute(&client, &calling(501)).await);
-                Samples(many.0.into_iter().map(|total| (total - one) / 500.0 - bare).collect())
+                many.map(|total| (total - one) / 500.0 - bare)
             });
         }
     }
@@ -137,11 +138,11 @@ impl Bench {
             for _ in 0..=count / 10 {
                 once().await;
             }
-            let mut samples = Vec::with_capacity(count);
+            let mut measured = Vec::with_capacity(count);
             for _ in 0..count {
-                samples.push(once().await);
+                measured.push(once().await);
             }
-            Samples(samples)
+            samples(measured)
         })
     }
 }

@@ -6,8 +6,20 @@ use execbox::{ExecuteRequest, Executor, Limits, Provider, Tool};
 use serde_json::{Value, json};
 
 /// The allocator of the binary, so that figures agree with it.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+#[path = "../../crates/cli/src/allocator.rs"]
+pub(crate) mod allocator;
+
+/// The memory of processes, as the binary measures it.
+#[path = "../../crates/cli/src/processes.rs"]
+pub(crate) mod processes;
+
+#[path = "../../crates/cli/src/statistics.rs"]
+pub(crate) mod statistics;
+
+#[path = "../../crates/cli/src/commands/bench/typescript.rs"]
+pub(crate) mod typescript;
+
+pub(crate) use statistics::Samples;
 
 /// `N` sequential calls.
 pub(crate) const ADD: &str = "let s = 0; for (let i = 0; i < N; i++) s += (await tools.add({ a: i, b: 1 })).sum; s";
@@ -26,13 +38,8 @@ pub(crate) fn add() -> Tool {
 
 /// The duration of one execution, which must succeed.
 pub(crate) async fn run(executor: &dyn Executor, tools: &Provider, code: &str) -> Duration {
-    run_with(executor, std::slice::from_ref(tools), code).await
-}
-
-/// Like [`run`], with several providers.
-pub(crate) async fn run_with(executor: &dyn Executor, tools: &[Provider], code: &str) -> Duration {
     let limits = Limits { timeout: Duration::from_mins(1), ..Limits::default() };
-    let execution = ExecuteRequest::new(code).providers(tools.iter().cloned()).limits(limits);
+    let execution = ExecuteRequest::new(code).provider(tools.clone()).limits(limits);
     let started = Instant::now();
     let result = executor.execute(execution).await;
     let elapsed = started.elapsed();
@@ -42,25 +49,13 @@ pub(crate) async fn run_with(executor: &dyn Executor, tools: &[Provider], code: 
 
 /// The resident memory of a process.
 pub(crate) fn resident_kib(process: u32) -> f64 {
-    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    line.and_then(|rest| rest.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(f64::NAN)
+    #[allow(clippy::cast_precision_loss)] // far below 2^52
+    processes::resident_bytes(process).map_or(f64::NAN, |bytes| bytes as f64 / 1024.0)
 }
 
-/// Measurements of one thing.
-pub(crate) struct Samples(pub(crate) Vec<f64>);
-
-impl Samples {
-    fn at(&mut self, quantile: f64) -> f64 {
-        self.0.sort_by(f64::total_cmp);
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
-        let index = ((self.0.len() - 1) as f64 * quantile).round() as usize;
-        self.0[index]
-    }
-
-    pub(crate) fn median(mut self) -> f64 {
-        self.at(0.5)
-    }
+/// The samples that were measured.
+pub(crate) fn samples(samples: Vec<f64>) -> Samples {
+    Samples::new(samples).expect("at least one sample")
 }
 
 /// The table, or one JSON object per row.
@@ -91,8 +86,8 @@ impl Report {
         if !self.words.is_empty() && !self.words.iter().any(|word| name.contains(word.as_str())) {
             return;
         }
-        let mut samples = measure();
-        let (p50, p10, p99) = (samples.at(0.5), samples.at(0.1), samples.at(0.99));
+        let samples = measure();
+        let (p50, p10, p99) = (samples.median(), samples.quantile(0.1), samples.quantile(0.99));
         if self.json {
             println!("{}", json!({ "name": name, "unit": unit, "p50": p50, "p10": p10, "p99": p99, "goal": goal }));
         } else {

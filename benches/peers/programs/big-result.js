@@ -1,0 +1,1 @@
+return Array.from({ length: 15000 }, (_, i) => ({ id: i, name: "item " + i, values: [i, i * 2, i * 3], even: i % 2 === 0 }));

@@ -1,0 +1,2 @@
+const all = [];
+for (;;) all.push({ number: all.length });

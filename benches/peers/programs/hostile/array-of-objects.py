@@ -1,0 +1,3 @@
+all = []
+while True:
+    all.append({'number': len(all)})

@@ -1,0 +1,9 @@
+import asyncio
+
+
+async def nothing():
+    return None
+
+
+while True:
+    await nothing()

@@ -1,0 +1,6 @@
+import asyncio
+
+text = 'x' * (1024 * 1024)
+calls = []
+while True:
+    calls.append(echo(text))

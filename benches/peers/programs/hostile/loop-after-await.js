@@ -1,0 +1,2 @@
+await echo(1);
+for (;;) {}

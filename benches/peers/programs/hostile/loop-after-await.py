@@ -1,0 +1,3 @@
+await echo(1)
+while True:
+    pass

@@ -1,0 +1,3 @@
+text = '0123456789abcdef'
+while True:
+    text += text

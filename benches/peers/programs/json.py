@@ -1,0 +1,5 @@
+import json
+
+rows = [{'id': i, 'name': 'item ' + str(i), 'values': [i, i * 2, i * 3], 'even': i % 2 == 0} for i in range(15000)]
+text = json.dumps(rows, separators=(',', ':'))
+len(json.dumps(json.loads(text), separators=(',', ':')))

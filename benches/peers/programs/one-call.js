@@ -1,0 +1,1 @@
+return await echo(1);

@@ -1,0 +1,1 @@
+await wait(1)
