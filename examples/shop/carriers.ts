@@ -1,14 +1,9 @@
 // How many parcels has each carrier delivered, and how many of them late?
 
-const data = async (call) => {
-  const result = await call;
-  if (result.isError) throw new Error(result.content[0].text);
-  return result.structuredContent;
-};
 const orders = [];
 for (let cursor; cursor !== null; ) {
-  const page = await data(shop.list_orders({ status: "delivered", limit: 50, cursor }));
-  orders.push(...(await Promise.all(page.items.map(({ id }) => data(shop.get_order({ order_id: id }))))));
+  const page = await shop.list_orders({ status: "delivered", limit: 50, cursor });
+  orders.push(...(await Promise.all(page.items.map(({ id }) => shop.get_order({ order_id: id })))));
   cursor = page.next_cursor;
 }
 const carriers = {};

@@ -1,29 +1,23 @@
 // Which customers have a late order with a product that is out of stock, and what did they pay for shipping?
 
-const data = async (call) => {
-  const result = await call;
-  if (result.isError) throw new Error(result.content[0].text);
-  return result.structuredContent;
-};
-
 const all = async (list, filter) => {
   const items = [];
   for (let cursor; cursor !== null; ) {
-    const page = await data(list({ ...filter, cursor, limit: 50 }));
+    const page = await list({ ...filter, cursor, limit: 50 });
     items.push(...page.items);
     cursor = page.next_cursor;
   }
   return items;
 };
 
-const { today } = await data(shop.shop_info({}));
+const { today } = await shop.shop_info({});
 const late = async (status) => all(shop.list_orders, { status, promised_before: today });
 const [stock, ...lists] = await Promise.all([all(shop.stock_levels, {}), ...["pending", "packed", "shipped"].map(late)]);
 
 const available = {};
 for (const level of stock) available[level.product_id] = (available[level.product_id] ?? 0) + level.available;
 
-const orders = await Promise.all(lists.flat().map(({ id }) => data(shop.get_order({ order_id: id }))));
+const orders = await Promise.all(lists.flat().map(({ id }) => shop.get_order({ order_id: id })));
 const waiting = new Map();
 for (const order of orders.sort((a, b) => a.id - b.id)) {
   const missing = order.lines.filter((line) => available[line.product_id] === 0);
@@ -37,7 +31,7 @@ for (const order of orders.sort((a, b) => a.id - b.id)) {
 
 const customers = await Promise.all(
   [...waiting].map(async ([customer_id, row]) => {
-    const { name, email } = await data(shop.get_customer({ customer_id }));
+    const { name, email } = await shop.get_customer({ customer_id });
     return { name, email, ...row };
   }),
 );

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use execbox::{InlineExecutor, Limits};
+use execbox::{InlineExecutor, Limits, TypeScript};
 use execbox_mcp::rmcp::model::CallToolRequestParams;
 use execbox_mcp::rmcp::service::{RoleClient, RunningService};
 use execbox_mcp::rmcp::{ServerHandler, ServiceExt as _};
-use execbox_mcp::server::{CodeServer, ServerOptions};
+use execbox_mcp::server::{CodeServer, Layout, ServerOptions, StateOptions};
 use execbox_mcp::upstream::{Upstream, UpstreamOptions};
 use futures_util::future::{BoxFuture, join_all};
 use serde_json::{Value as Json, json};
@@ -40,14 +40,14 @@ pub(crate) const TASKS: [Task; 4] = [
         by_calls: |model| Box::pin(reviews(model)),
         by_code: (
             "find product, its reviews",
-            "const { items } = (await shop.search_products({ query: \"Ridge 2 tent\" })).structuredContent;\n\
-             return (await shop.list_reviews({ product_id: items[0].id })).structuredContent",
+            "const { items } = await shop.search_products({ query: \"Ridge 2 tent\" });\n\
+             return await shop.list_reviews({ product_id: items[0].id })",
         ),
     },
     Task {
         question: "Where is order 1620?",
         by_calls: |model| Box::pin(one_order(model)),
-        by_code: ("get order", "return (await shop.get_order({ order_id: 1620 })).structuredContent"),
+        by_code: ("get order", "return await shop.get_order({ order_id: 1620 })"),
     },
 ];
 
@@ -80,8 +80,8 @@ fn tools_of(code: &str) -> BTreeSet<&str> {
 
 /// Whether the answer to a search has all of a tool.
 fn is_whole(found: &str, tool: &str) -> bool {
-    let hit = found.split("\n## ").find(|hit| hit.lines().next() == Some(tool));
-    hit.is_some_and(|hit| !hit.contains("[truncated"))
+    let hit = found.split("\n## ").find(|hit| hit.split_whitespace().next() == Some(tool));
+    hit.is_some_and(|hit| !hit.contains('…'))
 }
 
 /// What `execbox mcp` serves, with the shop behind it.
@@ -96,7 +96,8 @@ async fn code_server() -> CodeServer {
     let executor = Arc::new(InlineExecutor::new().expect("an engine"));
     // A busy machine must not change what comes out.
     let limits = Limits { timeout: Duration::from_mins(2), ..Limits::default() };
-    let options = ServerOptions { limits, ..ServerOptions::default() };
+    let state = StateOptions { language: Some(Arc::new(TypeScript)), ..StateOptions::default() };
+    let options = ServerOptions { limits, layout: Layout::Split, state, ..ServerOptions::default() };
     CodeServer::new(executor, move || vec![upstream.provider()], options)
 }
 
