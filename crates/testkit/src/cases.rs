@@ -17,6 +17,35 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use execbox_core::program::Limits;
+use serde_json::Value as Json;
+
+/// Limits of a case as JSON, for example `{"maxCalls": 2}`; the others are those of `base`.
+pub fn limits(json: &Json, base: Limits) -> Limits {
+    let mut limits = base;
+    for (name, value) in json.as_object().unwrap() {
+        let value = value.as_u64().unwrap();
+        let count = || usize::try_from(value).unwrap();
+        match name.as_str() {
+            "timeoutMs" => limits.timeout = Duration::from_millis(value),
+            "cpuTimeMs" => limits.cpu_time = Some(Duration::from_millis(value)),
+            "cpuTimeBeforeCallsMs" => limits.cpu_time_before_calls = Some(Duration::from_millis(value)),
+            "hostWaitMs" => limits.host_wait = Some(Duration::from_millis(value)),
+            "maxCalls" => limits.max_calls = Some(value),
+            "maxCallsInFlight" => limits.max_calls_in_flight = count(),
+            "maxBytesIn" => limits.max_bytes_in = Some(value),
+            "maxBytesOut" => limits.max_bytes_out = Some(value),
+            "memoryLimitBytes" => limits.memory_bytes = value,
+            "hostMemoryBytes" => limits.host_memory_bytes = Some(value),
+            "maxLogLines" => limits.max_log_lines = count(),
+            "maxLogChars" => limits.max_log_chars = count(),
+            _ => panic!("no such limit: {name}"),
+        }
+    }
+    limits
+}
 
 /// A file of cases.
 #[derive(Debug, Default)]
@@ -116,6 +145,24 @@ impl Case {
             .collect()
     }
 
+    /// The [fields](Self::fields) on one engine. A field `KEY on ENGINE` replaces `KEY` there, and is left out elsewhere.
+    /// `result` and `error`, of which a case has one, replace each other.
+    pub fn fields_on(&self, engine: &str) -> Vec<(String, String)> {
+        const EITHER: [&str; 2] = ["result", "error"];
+        let (mut fields, mut replacements) = (Vec::new(), Vec::new());
+        for (key, value) in self.fields() {
+            match key.split_once(" on ") {
+                None => fields.push((key, value)),
+                Some((key, on)) if on == engine => replacements.push((key.to_owned(), value)),
+                Some(_) => {}
+            }
+        }
+        let replaces = |new: &str, old: &str| new == old || (EITHER.contains(&new) && EITHER.contains(&old));
+        fields.retain(|(old, _)| !replacements.iter().any(|(new, _)| replaces(new, old)));
+        fields.extend(replacements);
+        fields
+    }
+
     /// The text of the only section.
     pub fn body(&self) -> &str {
         match &self.sections[..] {
@@ -141,5 +188,16 @@ mod tests {
         let sections: Vec<_> = first.sections.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
         assert_eq!(sections, [("", "\ncode"), ("./a.js", ""), ("b", "last")]);
         assert_eq!((&*second.title, second.fields().len(), second.body()), ("second", 0, ""));
+    }
+
+    #[test]
+    fn fields_can_differ_between_engines() {
+        let file = CaseFile::parse("=== one\nresult: 1\nlogs: []\nerror on b: 2\nlogs on c: [3]\n---\n");
+        let fields = |engine| file.cases[0].fields_on(engine).into_iter().map(|(key, value)| key + "=" + &value);
+        for (engine, expected) in
+            [("a", ["result=1", "logs=[]"]), ("b", ["logs=[]", "error=2"]), ("c", ["result=1", "logs=[3]"])]
+        {
+            assert_eq!(fields(engine).collect::<Vec<_>>(), expected, "{engine}");
+        }
     }
 }

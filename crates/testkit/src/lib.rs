@@ -4,10 +4,18 @@
 //! - [`scripted`]: a second engine, whose programs are lists of moves; and [`scripted::ThreadBound`], an engine bound to
 //!   threads.
 //! - [`graphs`]: value graphs at random, for property tests.
+//! - [`hosts`]: hosts of a listening runner that misbehave.
+//! - [`threads`]: how many tests run at once.
 //!
 //! The crate depends on `execbox-core` alone. Unit tests inside `execbox-core` cannot use it: they would see a second copy of
 //! the crate's types. Its integration tests can.
 
 pub mod cases;
 pub mod graphs;
+pub mod hosts;
 pub mod scripted;
+
+/// The number of threads for tests that wait most of the time: `each` for every processor.
+pub fn threads(each: usize) -> usize {
+    each * std::thread::available_parallelism().map_or(1, usize::from)
+}

@@ -28,12 +28,13 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 
+use execbox_core::budget::Budget;
 use execbox_core::engine::{
     Engine, Event, Frame, FunctionId, Guest, Interrupt, LinkError, LogLevel, Outcome, Pending, Settlement, StartError,
     Thrown, Turn,
 };
 use execbox_core::error::ExecuteError;
-use execbox_core::language::{Code, Export, Language, Module, ModuleSource, Position, Reading, SyntaxError};
+use execbox_core::language::{Code, CompileError, Export, Language, Module, ModuleSource, Position, Reading};
 use execbox_core::mailbox::Mailbox;
 use execbox_core::program::{Limits, ModuleBody, Modules, Program, Source};
 use execbox_core::value::{Foreign, Value};
@@ -42,12 +43,12 @@ use execbox_core::value::{Foreign, Value};
 pub struct Moves;
 
 impl Language for Moves {
-    fn script(&self, source: &str, _: &Reading<'_>) -> Result<Code, SyntaxError> {
+    fn script(&self, source: &str, _: &Reading<'_>) -> Result<Code, CompileError> {
         Ok(source.into())
     }
 
     /// Every module has a default export.
-    fn module(&self, source: ModuleSource<'_>, _: &Reading<'_>, _: &mut u64) -> Result<Module, SyntaxError> {
+    fn module(&self, source: ModuleSource<'_>, _: &Reading<'_>) -> Result<Module, CompileError> {
         let exports = vec![Export::Local { name: "default".into(), local: "*default*".into() }];
         Ok(Module { code: source.text.into(), exports, ..Module::default() })
     }
@@ -63,7 +64,7 @@ impl Engine for Scripted {
 
     fn start(&self, program: Program) -> Result<Box<dyn Guest>, StartError> {
         let functions = program.namespaces.iter().flat_map(|space| space.functions.clone()).collect();
-        let mut guest = ScriptedGuest::new("", functions, &program.limits);
+        let mut guest = ScriptedGuest::new("", functions, &program.limits, program.budget.clone());
         match &program.source {
             Source::Script { code, .. } => guest.moves = moves(&code.text),
             Source::Modules(modules) => match link(modules) {
@@ -135,11 +136,11 @@ pub struct ScriptedGuest {
 }
 
 impl ScriptedGuest {
-    fn new(code: &str, functions: Vec<String>, limits: &Limits) -> Self {
+    fn new(code: &str, functions: Vec<String>, limits: &Limits, budget: Budget) -> Self {
         Self {
             moves: moves(code),
             functions,
-            mailbox: Mailbox::new(limits),
+            mailbox: Mailbox::new(limits, budget),
             interrupt: Interrupt::new(),
             pending: 0,
             stands: false,
@@ -158,7 +159,8 @@ impl ScriptedGuest {
         let mut lines = text.lines();
         let functions = lines.next().unwrap().split(' ').map(str::to_owned).collect();
         let pending: u32 = lines.next().unwrap().parse().unwrap();
-        let mut guest = Self::new(&lines.collect::<Vec<_>>().join("\n"), functions, limits);
+        let budget = Budget::new(limits.memory_len());
+        let mut guest = Self::new(&lines.collect::<Vec<_>>().join("\n"), functions, limits, budget);
         for handle in 0..pending {
             guest.mailbox.call(FunctionId(0), handle, &[0], false).unwrap();
         }
@@ -282,6 +284,11 @@ impl Guest for ScriptedGuest {
             Pending::Promise(promise) => self.settled.push(promise),
         }
         self.settlements.push(settlement);
+    }
+
+    /// Its settlements are taken in at its next move.
+    fn unread_bytes(&self) -> usize {
+        0
     }
 
     fn interrupt(&self) -> Interrupt {
@@ -433,7 +440,18 @@ impl Guest for Remote {
         self.to_guest.send(Order::Settle(pending, settlement)).unwrap();
     }
 
+    fn unread_bytes(&self) -> usize {
+        0
+    }
+
     fn interrupt(&self) -> Interrupt {
         self.interrupt.clone()
+    }
+}
+
+/// Its thread ends, whatever the guest is doing.
+impl Drop for Remote {
+    fn drop(&mut self) {
+        self.interrupt.trigger();
     }
 }
