@@ -1,8 +1,8 @@
-//! The cost of the guest's allocator: time, peak bytes in use and peak resident memory of programs that allocate.
+//! The cost of programs in the guest: time, peak bytes in use and peak resident memory of programs that compute or allocate.
 //!
-//! `cargo bench -p execbox-quickjs --bench allocation` prints a table; `-- TEXT…` only the rows whose name contains one of
-//! the texts. Results vary with the load of the machine. To compare allocators, build the guest with each of them, and run
-//! the two benchmark programs alternately.
+//! `cargo bench -p execbox-quickjs --bench programs` prints a table; `-- TEXT…` only the rows whose name contains one of
+//! the texts. Results vary with the load of the machine. To compare two guests (allocators, options of compilers), build
+//! this program with each of them, and run the two alternately.
 
 use std::fs;
 use std::task::{Context, Poll, Waker};
@@ -16,6 +16,49 @@ use execbox_quickjs::QuickJs;
 const PROGRAMS: &[(&str, usize, &str)] = &[
     ("1 + 1", 5000, "return 1 + 1"),
     ("fib(25)", 7, "function fib(n) { return n < 2 ? n : fib(n - 1) + fib(n - 2) } return fib(25)"),
+    ("loop: 5e6 additions", 5, "let s = 0; for (let i = 0; i < 5e6; i++) s += i; return s"),
+    (
+        "loop: 2e6 in numbers with fractions",
+        5,
+        "let x = 0.5; for (let i = 0; i < 2e6; i++) x = x * 1.0000001 + 0.25 / (1 + x); return x",
+    ),
+    (
+        "object: 1e6 reads and writes of fields",
+        5,
+        "const p = { x: 1, y: 2, z: 3 }; for (let i = 0; i < 1e6; i++) { p.x += p.y; p.z = p.x } return p.z",
+    ),
+    (
+        "call: 1e6 of methods and closures",
+        5,
+        "class A { constructor() { this.n = 0 } add(k) { this.n += k; return this } } const a = new A(); const f = k => a.add(k); \
+         for (let i = 0; i < 5e5; i++) f(i); return a.n",
+    ),
+    (
+        "array: sieve of 1e6",
+        5,
+        "const n = 1e6, s = new Uint8Array(n + 1); let c = 0; for (let i = 2; i <= n; i++) { if (s[i]) continue; c++; \
+         for (let k = i * 2; k <= n; k += i) s[k] = 1 } return c",
+    ),
+    (
+        "array: map, filter, reduce of 3e5",
+        5,
+        "const a = Array.from({ length: 3e5 }, (_, i) => i); return a.map(x => x * 3).filter(x => x % 2).reduce((x, y) => x + y, 0)",
+    ),
+    (
+        "array: sort of 1e5 by a function",
+        5,
+        "let x = 1; const a = []; for (let i = 0; i < 1e5; i++) a.push(x = x * 1103515245 + 12345 & 0x7fffffff); a.sort((p, q) => p - q); return a[0]",
+    ),
+    (
+        "regular expression: 1e5 lines",
+        5,
+        "let n = 0; for (let i = 0; i < 1e5; i++) n += /^(\\w+)-(\\d+):\\s*(.*)$/.exec(`item-${i}: some text`)[2].length; return n",
+    ),
+    (
+        "string: 1 MB, each character",
+        5,
+        "const s = 'abcdefghij'.repeat(1e5); let h = 0; for (let i = 0; i < s.length; i++) h = (h * 31 + s.charCodeAt(i)) | 0; return h",
+    ),
     (
         "string: 1e6 times 12 characters",
         7,
