@@ -1,6 +1,7 @@
 // Programs made by grammars, the same ones in every run: each kind is a function from a source of random numbers to the
 // text of a module.
 import * as data from './kinds/data.mjs';
+import * as engine from './kinds/engine.mjs';
 import * as language from './kinds/language.mjs';
 import * as library from './kinds/library.mjs';
 
@@ -67,7 +68,7 @@ function seedOf(name) {
 
 export function generate() {
   const cases = [];
-  for (const [kind, make] of Object.entries({ ...language, ...library, ...data })) {
+  for (const [kind, make] of Object.entries({ ...engine, ...language, ...library, ...data })) {
     for (let index = 0; index < EACH; index++) {
       const name = `generated/${kind} ${index}`;
       cases.push({ name, language: 'javascript', source: make(new Random(seedOf(name)), index) });
