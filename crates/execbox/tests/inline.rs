@@ -21,6 +21,35 @@ fn generous_limits() -> Limits {
     Limits { timeout: Duration::from_mins(10), ..Limits::default() }
 }
 
+#[tokio::test]
+async fn an_executor_has_room_for_as_many_guests_as_it_is_asked_for() {
+    const GUESTS: usize = 1_100; // more than the shared engine has room for
+    let executor = InlineExecutor::with_max_guests(u32::try_from(GUESTS).unwrap()).unwrap();
+    let (all, arrived) = (Arc::new(Barrier::new(GUESTS + 1)), Arc::new(Barrier::new(GUESTS + 1)));
+    let (end, arrive) = (Arc::clone(&all), Arc::clone(&arrived));
+    let meet = Tool::new("meet", move |input: Json, _| {
+        let (all, arrived) = (Arc::clone(&end), Arc::clone(&arrive));
+        async move {
+            arrived.wait().await;
+            all.wait().await;
+            Ok(input)
+        }
+    });
+    let tools = Provider::builder("tools").tool(meet).build().unwrap();
+    let mut guests = JoinSet::new();
+    for number in 0..GUESTS {
+        let request = ExecuteRequest::new(format!("await tools.meet({number})")).provider(tools.clone());
+        let executor = executor.clone();
+        guests.spawn(async move { executor.execute(request.limits(generous_limits())).await });
+    }
+    arrived.wait().await;
+    let one_more = executor.execute(ExecuteRequest::new("1")).await.outcome.unwrap_err();
+    assert_eq!(one_more.message, format!("engine at capacity: {GUESTS} guests running"));
+    all.wait().await;
+    let results = guests.join_all().await;
+    assert!(results.iter().all(|result| result.outcome.is_ok()), "{results:?}");
+}
+
 /// More than 256 tasks that are woken at once do not stay on their thread.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hundreds_of_guests_on_several_threads_all_reach_their_call() {

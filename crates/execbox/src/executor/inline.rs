@@ -36,6 +36,16 @@ impl InlineExecutor {
         Ok(Self { parts: Parts::standard()? })
     }
 
+    /// [`new`](Self::new) with an engine of its own, which has room for `max_guests` at once: [`new`](Self::new) has room for
+    /// 1 000. Each reserves 4 GiB of address space, of which Linux grants 128 TiB, and no memory.
+    ///
+    /// # Errors
+    /// The engine does not load.
+    #[cfg(feature = "standard")]
+    pub fn with_max_guests(max_guests: u32) -> Result<Self, execbox_quickjs::LoadError> {
+        execbox_quickjs::QuickJs::with_max_guests(max_guests).map(|engine| Self::with_parts(Parts::with(engine)))
+    }
+
     /// Creates an executor with another engine and language.
     ///
     /// # Errors

@@ -45,7 +45,7 @@ impl Parts {
     }
 
     #[cfg(feature = "standard")]
-    fn with(engine: execbox_quickjs::QuickJs) -> Self {
+    pub(crate) fn with(engine: execbox_quickjs::QuickJs) -> Self {
         Self { engine: Arc::new(engine), language: Arc::new(execbox_typescript::TypeScript) }
     }
 }

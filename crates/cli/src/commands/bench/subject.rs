@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use clap::ValueEnum;
 use execbox::jail::Mode;
-use execbox::{Executor, Limits};
+use execbox::{Executor, InlineExecutor, Limits};
 
 use crate::engine::{Engine, EngineChoice, RunnerEngine};
 use crate::error::CliError;
@@ -68,8 +68,14 @@ impl Subject {
     }
 
     /// Makes the executor as `execbox run` does. `max_programs`: how many programs it runs at once; by default as many as
-    /// there are cores, at most 4.
+    /// there are cores, at most 4, or inline, a thousand.
     pub(super) fn start(self, max_programs: Option<usize>) -> Result<Arc<dyn Executor>, CliError> {
+        if let (ExecutorName::Inline, Some(max)) = (self.executor, max_programs) {
+            let executor = InlineExecutor::with_max_guests(u32::try_from(max).unwrap_or(u32::MAX));
+            return executor
+                .map(|executor| Arc::new(executor) as _)
+                .map_err(|error| CliError::Engine(error.to_string()));
+        }
         let engine = Some(EngineChoice::One(self.engine));
         let token = token_source("--token-file", None);
         let config = ExecutorConfig::new(self.executor.kind(), engine, token, Mode::default(), &Limits::default())?;
