@@ -1,6 +1,6 @@
 // What is measured: one entry per row of the tables.
 
-/** Adapters for Python run in hosts/host.py, the others in hosts/host.mjs. */
+/** Adapters for Python run in hosts/host.py, the others in hosts/host.mjs. `compiles`: to machine code. */
 export const peers = [
   { name: "execbox", label: "**Execbox**, QuickJS", adapter: "execbox", option: "quickjs", ownProcess: true, where: "jailed process" },
   { name: "execbox-v8", label: "**Execbox**, V8", adapter: "execbox", option: "v8", ownProcess: true, where: "jailed process" },
@@ -10,10 +10,10 @@ export const peers = [
   { name: "quickjs-wasi", label: "quickjs-wasi", adapter: "quickjs-wasi", where: "in node" },
   { name: "sebastianwessel-quickjs", label: "@sebastianwessel/quickjs", adapter: "sebastianwessel-quickjs", where: "in node" },
   { name: "run", label: "run (Vercel)", adapter: "run", where: "threads of node" },
-  { name: "codemode", label: "@cloudflare/codemode", adapter: "codemode", ownProcess: true, where: "workerd" },
-  { name: "isolated-vm", label: "isolated-vm", adapter: "isolated-vm", where: "in node" },
+  { name: "codemode", label: "@cloudflare/codemode", adapter: "codemode", compiles: true, ownProcess: true, where: "workerd" },
+  { name: "isolated-vm", label: "isolated-vm", adapter: "isolated-vm", compiles: true, where: "in node" },
   { name: "node-vm", label: "node:vm (not a sandbox)", adapter: "node-vm", where: "in node" },
-  { name: "mini-racer", label: "mini-racer", adapter: "mini_racer_v8", python: true, where: "in Python" },
+  { name: "mini-racer", label: "mini-racer", adapter: "mini_racer_v8", compiles: true, python: true, where: "in Python" },
   { name: "monty", label: "pydantic-monty (runs Python)", adapter: "monty", python: true, runs: "py", ownProcess: true, where: "process" },
 ];
 

@@ -40,10 +40,11 @@ export function markdown(results) {
     ...measured.filter(({ name }) => results.peers[name].failure).map(({ name, label }) => `- ${label}: ${results.peers[name].failure}`),
     ...results.absent.map(({ label, reason }) => `- ${label}: ${reason}`),
   ];
-  const rows = (titles, cell) => table(["", ...titles], present.map((peer) => [peer.label, ...cell(peer, results.peers[peer.name])]));
+  const rows = (titles, cells) => table(["", ...titles], present.map((peer) => [peer.label, ...cells(peer, results.peers[peer.name])]));
   const columns = (kind) => work.filter((each) => each.table === kind);
   const attacks = (memory) => hostile.filter((each) => Boolean(each.memory) === memory);
-  const times = (list) => (_, row) => list.map(({ name }) => measurement(row.work[name]));
+  const cell = (peer, row, name, unit) => measurement(row.work[name], unit) + whyAhead(results, peer, name);
+  const times = (list) => (peer, row) => list.map(({ name }) => cell(peer, row, name));
   return `## Beside other sandboxes
 
 [\`benches/peers/run\`](https://github.com/execbox/execbox/tree/main/benches/peers) runs the same programs on what else runs such code, and generates this section: medians of ${rounds} rounds
@@ -63,12 +64,14 @@ ${table(
       const row = results.peers[peer.name];
       return [
         peer.label, peer.where, ...times(columns("calls"))(peer, row),
-        measurement(row.work["per-second"]), measurement(row.work["cold-start"]), measurement(row.work.wait, " MiB"),
+        cell(peer, row, "per-second"), cell(peer, row, "cold-start"), cell(peer, row, "wait", " MiB"),
       ];
     }),
   )}
 
 ${rows(columns("data").map(({ title }) => title), times(columns("data")))}
+
+Why a sandbox is ahead of both of ours: ${REASONS.map((reason, index) => `${MARKS[index]} ${reason}`).join("; ")}.
 ${inProcess(results)}
 ### Hostile programs
 
@@ -87,6 +90,25 @@ ${present.map(({ name, label }) => `${label} ${results.peers[name].version}`).jo
 
 ${missing.join("\n")}
 `.replace(/\n{3,}/g, "\n\n").trimEnd();
+}
+
+const MARKS = ["¹", "²", "³", "⁴"];
+const REASONS = [
+  "it runs in the process of its host, where no call and no value crosses to another process, and a crash ends the host",
+  "it compiles to machine code, as our V8 does, and its values do not cross to a jailed process",
+  "all its sandboxes share one process",
+  "it interprets a subset of Python, without a realm to create, and is not jailed",
+];
+
+/** The mark of the reason why a peer's figure is better than those of Execbox; nothing if it is not, or the peer is no sandbox. */
+function whyAhead(results, peer, name) {
+  const better = name === "per-second" ? (x, y) => x > y : (x, y) => x < y;
+  const figure = (subject) => results.peers[subject]?.work?.[name]?.median;
+  const [theirs, ours] = [figure(peer.name), [figure("execbox"), figure("execbox-v8")].filter((value) => value !== undefined)];
+  if (peer.adapter === "execbox" || peer.name === "node-vm" || theirs === undefined || !ours.every((own) => better(theirs, own))) return "";
+  const isData = work.some((each) => each.name === name && each.table === "data");
+  const reason = peer.compiles && isData ? 1 : peer.where.startsWith("in ") ? 0 : peer.compiles ? 2 : 3;
+  return ` ${MARKS[reason]}`;
 }
 
 /** Rows of `execbox bench` inside of its own process. */
