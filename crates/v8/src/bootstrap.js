@@ -6,7 +6,8 @@
 (() => {
   "use strict";
 
-  const { apply, ownKeys, getOwnPropertyDescriptor } = Reflect;
+  const { apply, ownKeys, getOwnPropertyDescriptor, defineProperty: reflectDefineProperty } = Reflect;
+  const { min, trunc } = Math;
   const { defineProperty, getPrototypeOf, setPrototypeOf } = Object;
 
   // ---- Globals -----------------------------------------------------------------------------------------------------
@@ -26,6 +27,7 @@
       if (typeof key === "string" && !kept.has(key)) delete globalThis[key];
     }
     delete Date.prototype.toTemporalInstant;
+    setPrototypeOf(SuppressedError, Error); // V8 has added it, too
     setPrototypeOf(globalThis, Object.prototype);
     defineProperty(globalThis, Symbol.toStringTag, { value: "global", configurable: true });
   };
@@ -48,6 +50,25 @@
     if (!isFunction) setPrototypeOf(callable, globalThis.Function);
     defineProperty(prototype, "constructor", { value: callable, configurable: true, writable: isFunction });
     if (isFunction) globalThis.Function = callable;
+  }
+
+  // ---- Errors ------------------------------------------------------------------------------------------------------
+
+  // V8 ends the process when an error is made while `Error.stackTraceLimit` is a number that it does not expect, such as
+  // `Infinity`. No stack has as many frames as the most that is set here.
+  const Error = new Proxy(globalThis.Error, {
+    defineProperty(target, key, descriptor) {
+      const value = getOwnPropertyDescriptor(descriptor, "value")?.value;
+      if (key === "stackTraceLimit" && typeof value === "number") {
+        descriptor.value = value >= 0 ? min(trunc(value), 1e5) : 0;
+      }
+      return reflectDefineProperty(target, key, descriptor);
+    },
+  });
+  globalThis.Error = Error;
+  Error.prototype.constructor = Error;
+  for (const type of [AggregateError, EvalError, RangeError, ReferenceError, SyntaxError, TypeError, URIError]) {
+    setPrototypeOf(type, Error);
   }
 
   // ---- Intrinsics --------------------------------------------------------------------------------------------------
