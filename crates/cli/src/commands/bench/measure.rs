@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 
 use super::memory::Held;
 use super::programs::{self, Prepared, Program, Tools, check_number};
-use super::rows::{Measure, Row};
+use super::rows::{AFTER_PAUSE, Measure, Row};
 use super::subject::Subject;
 use crate::error::CliError;
 use crate::statistics::Samples;
@@ -75,6 +75,7 @@ impl Bench {
         match row.measure {
             Measure::Memory(held) => self.memory(held).await,
             Measure::Program(program) => self.program(program).await,
+            Measure::ProgramAfterPause(program) => self.program_after_pause(program).await,
             Measure::FurtherCall => self.further_call().await,
             Measure::Throughput(lanes) => self.budget.sample(|| self.throughput(lanes).boxed()).await,
             Measure::Stop => self.stop().await,
@@ -95,6 +96,15 @@ impl Bench {
 
     async fn repeat(&self, prepared: &Prepared) -> Result<Samples, String> {
         let once = || prepared.execute(&*self.executor, &self.tools).map(|time| time.map(milliseconds));
+        self.budget.sample(|| once().boxed()).await
+    }
+
+    async fn program_after_pause(&self, program: &Program) -> Result<Samples, String> {
+        let prepared = Prepared::new(program, &self.tools);
+        let once = async || {
+            tokio::time::sleep(AFTER_PAUSE).await;
+            prepared.execute(&*self.executor, &self.tools).await.map(milliseconds)
+        };
         self.budget.sample(|| once().boxed()).await
     }
 

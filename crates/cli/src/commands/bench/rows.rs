@@ -1,5 +1,7 @@
 //! The rows: what is measured, and on which executors.
 
+use std::time::Duration;
+
 use super::memory::Held;
 use super::programs::{self, Program};
 use super::subject::ExecutorName;
@@ -19,6 +21,8 @@ pub(super) enum Measure {
     Memory(Held),
     /// The time of a program.
     Program(&'static Program),
+    /// The time of a program, [`AFTER_PAUSE`] after the one before: threads sleep then, and what is made ahead is made.
+    ProgramAfterPause(&'static Program),
     /// The time of each call after the first of a program that makes [`programs::CALLS`] in sequence.
     FurtherCall,
     /// Programs per second, with that many at once.
@@ -50,10 +54,13 @@ const fn row(id: &'static str, title: &'static str, measure: Measure) -> Row {
     Row { id, title, measure }
 }
 
+pub(super) const AFTER_PAUSE: Duration = Duration::from_millis(10);
+
 pub(super) const ROWS: &[Row] = &[
     row("memory-warm", "memory of a warm runner", Measure::Memory(Held::Warm)),
     row("memory-waiting", "memory of a waiting guest", Measure::Memory(Held::Waiting)),
     row("1+1", "1+1", Measure::Program(&programs::ONE_PLUS_ONE)),
+    row("1+1-after-pause", "1+1, 10 ms after the program before", Measure::ProgramAfterPause(&programs::ONE_PLUS_ONE)),
     row("call", "one call", Measure::Program(&programs::ONE_CALL)),
     row("calls-in-sequence", "each further call in sequence", Measure::FurtherCall),
     row("calls-at-once", "1 000 calls at once", Measure::Program(&programs::CALLS_AT_ONCE)),
