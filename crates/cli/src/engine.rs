@@ -181,19 +181,31 @@ impl RunnerEngine {
 /// The most guests of a process that serves one host: one, and one that is being cleared away.
 const MAX_GUESTS: usize = 2;
 
+#[cfg(feature = "v8")]
 impl V8 {
-    /// A runner for a process that serves one host.
-    #[cfg(feature = "v8")]
-    pub(crate) fn runner(self) -> Result<Runner, CliError> {
-        let options = execbox_v8::Options { spare_isolates: self.spare_isolates, max_guests: MAX_GUESTS };
-        let engine = execbox_v8::V8::new(&options).map_err(|error| CliError::Engine(error.to_string()))?;
-        Ok(Runner::with_engine(std::sync::Arc::new(engine), std::sync::Arc::new(execbox::TypeScript)))
+    /// Opens what the engine needs, in a process that can open no files later.
+    #[allow(clippy::unused_self, clippy::unnecessary_wraps)] // as without the feature
+    pub(crate) fn prepare(self) -> Result<execbox_v8::Prepared, CliError> {
+        Ok(execbox_v8::Prepared::new())
     }
 
-    #[cfg(not(feature = "v8"))]
-    #[allow(clippy::unused_self)] // as with the feature
-    pub(crate) fn runner(self) -> Result<Runner, CliError> {
+    /// A runner for a process that serves one host.
+    pub(crate) fn runner(self, prepared: execbox_v8::Prepared) -> Result<Runner, CliError> {
+        let options = execbox_v8::Options { spare_isolates: self.spare_isolates, max_guests: MAX_GUESTS };
+        let engine = prepared.start(&options).map_err(|error| CliError::Engine(error.to_string()))?;
+        Ok(Runner::with_engine(std::sync::Arc::new(engine), std::sync::Arc::new(execbox::TypeScript)))
+    }
+}
+
+#[cfg(not(feature = "v8"))]
+#[allow(clippy::unused_self)] // as with the feature
+impl V8 {
+    pub(crate) fn prepare(self) -> Result<std::convert::Infallible, CliError> {
         Err(CliError::EngineNotBuilt(Engine::V8))
+    }
+
+    pub(crate) fn runner(self, prepared: std::convert::Infallible) -> Result<Runner, CliError> {
+        match prepared {}
     }
 }
 

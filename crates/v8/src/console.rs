@@ -15,19 +15,25 @@ const LEVELS: [(&str, LogLevel); 5] = [
     ("debug", LogLevel::Debug),
 ];
 
-/// Adds the global `console`.
-pub(crate) fn add(scope: &mut PinScope<'_, '_>, global: Local<'_, Object>) {
+/// Makes the console.
+pub(crate) fn new<'s>(scope: &mut PinScope<'s, '_>) -> Local<'s, Object> {
     let console = Object::new(scope);
     for (number, (name, _)) in LEVELS.into_iter().enumerate() {
         let number = v8::Integer::new(scope, number as i32);
         let function =
             v8::Function::builder(log).data(number.into()).constructor_behavior(v8::ConstructorBehavior::Throw);
-        let Some(function) = function.build(scope) else { return };
+        let Some(function) = function.build(scope) else { continue };
         let name = symbol(scope, name);
         function.set_name(name);
         console.create_data_property(scope, name.into(), function.into());
     }
+    console
+}
+
+/// Adds it to the globals.
+pub(crate) fn add(scope: &mut PinScope<'_, '_>, run: &Run, global: Local<'_, Object>) {
     let name = symbol(scope, "console");
+    let console = Local::new(scope, &run.realm.console);
     global.define_own_property(scope, name.into(), console.into(), PropertyAttribute::DONT_ENUM);
 }
 

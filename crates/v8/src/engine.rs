@@ -10,6 +10,7 @@ use execbox_core::program::Program;
 
 use crate::guest::V8Guest;
 use crate::pool::Pool;
+use crate::resident::Resident;
 use crate::snapshot::Snapshot;
 
 /// How many isolates the engine keeps.
@@ -40,18 +41,43 @@ pub struct V8 {
 pub struct LoadError(String);
 
 impl V8 {
+    /// Starts V8 and the threads of the engine: [`Prepared::start`] of a process that can open files.
+    pub fn new(options: &Options) -> Result<Self, LoadError> {
+        Prepared::new().start(options)
+    }
+}
+
+/// What the engine opens in a process that can open no files later.
+pub struct Prepared {
+    resident: Option<Resident>,
+}
+
+impl Prepared {
+    /// Opens the file from which the engine learns how much memory the process has. A system without it has no bound for what
+    /// a program takes in a single step of native code.
+    #[allow(clippy::new_without_default)] // it opens a file
+    pub fn new() -> Self {
+        Self { resident: Resident::open() }
+    }
+
     /// Starts V8 and the threads of the engine. Threads cannot be started later in a process that is locked.
     ///
     /// It sets the time zone of the process to UTC and its locale to American English, so it is to be called before the process
     /// has threads that read the environment.
-    pub fn new(options: &Options) -> Result<Self, LoadError> {
+    pub fn start(self, options: &Options) -> Result<V8, LoadError> {
         initialize();
         let snapshot = Snapshot::new().map_err(|reason| LoadError(reason.to_owned()))?;
         let max_guests = options.max_guests.max(1);
         let threads = max_guests + options.spare_isolates;
-        let pool = Pool::start(snapshot, threads, options.spare_isolates);
+        let pool = Pool::start(snapshot, threads, options.spare_isolates, self.resident);
         let pool = pool.map_err(|error| LoadError(format!("cannot start its threads: {error}")))?;
-        Ok(Self { pool: Arc::new(pool), max_guests })
+        Ok(V8 { pool: Arc::new(pool), max_guests })
+    }
+}
+
+impl std::fmt::Debug for Prepared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Prepared").finish_non_exhaustive()
     }
 }
 
@@ -73,7 +99,7 @@ fn initialize() {
 
 /// Guests are in UTC and speak American English wherever they run. V8 takes both from the environment.
 fn fix_place() {
-    // SAFETY: no other thread reads the environment at the same time: see `V8::new`.
+    // SAFETY: no other thread reads the environment at the same time: see `Prepared::start`.
     unsafe {
         std::env::set_var("TZ", "UTC");
         std::env::set_var("LC_ALL", "en_US.UTF-8");

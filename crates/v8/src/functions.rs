@@ -6,7 +6,8 @@ use execbox_core::program::Namespace;
 use execbox_core::value::FunctionKind;
 use v8::{
     AccessorConfiguration, ConstructorBehavior, Function, FunctionCallbackArguments, Global, IntegrityLevel, Local,
-    Name, Object, PinScope, Promise, PromiseResolver, PropertyAttribute, PropertyCallbackArguments, ReturnValue, Value,
+    Name, Object, PinScope, Promise, PromiseResolver, PropertyAttribute, PropertyCallbackArguments, ReturnValue,
+    StackTrace, Value,
 };
 
 use crate::decode::{self, Failed, hidden};
@@ -25,8 +26,8 @@ pub(crate) struct Slots {
 
 struct Call {
     resolver: Global<PromiseResolver>,
-    /// The frame of the caller.
-    place: String,
+    /// The caller.
+    trace: Option<Global<StackTrace>>,
 }
 
 impl Slots {
@@ -138,8 +139,8 @@ fn called<'s>(
         resolver.reject(caught, thrown);
         return Some(promise);
     };
-    let place = stack::current(caught, run, 1);
-    let slot = run.slots.borrow_mut().take(Call { resolver: Global::new(caught, resolver), place });
+    let trace = stack::current(caught, 1);
+    let slot = run.slots.borrow_mut().take(Call { resolver: Global::new(caught, resolver), trace });
     let taken = run.shared.lock().mailbox.call(FunctionId(number), slot, &input, false);
     if let Err(full) = taken {
         run.stop(caught, Outcome::HostMemory(full));
@@ -243,8 +244,13 @@ fn call_sync<'s>(scope: &mut PinScope<'s, '_>, run: &Run, number: u32, input: &[
         scope.terminate_execution();
         return None;
     };
-    let place = stack::current(scope, run, 10);
-    match settlement(scope, run, &answer, &place) {
+    let trace = match answer {
+        Settlement::Fulfilled(_) => None,
+        Settlement::Rejected(_) | Settlement::Failed(_) => {
+            StackTrace::current_stack_trace(scope, stack::DEFAULT_FRAMES)
+        }
+    };
+    match settlement(scope, run, &answer, trace) {
         Some(Ok(value)) => Some(value),
         Some(Err(thrown)) => {
             scope.throw_exception(thrown);
@@ -259,15 +265,16 @@ fn call_sync<'s>(scope: &mut PinScope<'s, '_>, run: &Run, number: u32, input: &[
 /// Settles a call or a promise of the host.
 pub(crate) fn settle(scope: &mut PinScope<'_, '_>, run: &Run, settled: Settled, answer: &Settlement) -> Option<()> {
     v8::scope!(let scope, scope);
-    let (resolver, place) = match settled {
+    let (resolver, trace) = match settled {
         Settled::Call(slot) => {
             let call = run.slots.borrow_mut().release(slot)?;
-            (call.resolver, call.place)
+            (call.resolver, call.trace)
         }
-        Settled::Promise(number) => (run.host_promises.borrow_mut().remove(&number)?, String::new()),
+        Settled::Promise(number) => (run.host_promises.borrow_mut().remove(&number)?, None),
     };
     let resolver = Local::new(scope, &resolver);
-    match settlement(scope, run, answer, &place)? {
+    let trace = trace.map(|trace| Local::new(scope, trace));
+    match settlement(scope, run, answer, trace)? {
         Ok(value) => fulfill(scope, resolver, value),
         Err(thrown) => resolver.reject(scope, thrown).map(drop),
     }
@@ -292,22 +299,22 @@ fn fulfill(scope: &mut PinScope<'_, '_>, resolver: Local<'_, PromiseResolver>, v
     resolver.resolve(scope, value).map(drop)
 }
 
-/// The value that a call returns, or that it throws. `None` if the program is stopped.
+/// The value that a call returns, or that it throws, with the stack of the call. `None` if the program is stopped.
 fn settlement<'s>(
     scope: &mut PinScope<'s, '_>,
     run: &Run,
     answer: &Settlement,
-    place: &str,
+    trace: Option<Local<'_, StackTrace>>,
 ) -> Option<Result<Local<'s, Value>, Local<'s, Value>>> {
     v8::tc_scope!(let caught, scope);
     let decoded = match answer {
-        Settlement::Failed(error) => return failure(caught, run, error, place).map(|error| Err(error.into())),
+        Settlement::Failed(error) => return failure(caught, run, error, trace).map(|error| Err(error.into())),
         Settlement::Fulfilled(value) => decode::decode(caught, run, value).map(Ok),
         Settlement::Rejected(value) => decode::decode(caught, run, value).map(Err),
     };
     match decoded {
         Ok(Err(thrown)) => {
-            place_error(caught, run, thrown, place);
+            place_error(caught, run, thrown, trace);
             Some(Err(thrown))
         }
         Ok(value) => Some(value),
@@ -328,7 +335,7 @@ fn failure<'s>(
     scope: &mut PinScope<'s, '_>,
     run: &Run,
     failed: &ExecuteError,
-    place: &str,
+    trace: Option<Local<'_, StackTrace>>,
 ) -> Option<Local<'s, Object>> {
     let message = string(scope, &failed.message)?;
     let code = string(scope, failed.code.as_str())?;
@@ -338,22 +345,28 @@ fn failure<'s>(
     let private = Local::new(scope, &run.realm.failure);
     let mark = v8::Array::new_with_elements(scope, &[code.into(), message.into()]);
     error.set_private(scope, private, mark.into())?;
-    give_stack(scope, run, error, place);
+    give_stack(scope, run, error, trace);
     Some(error)
 }
 
 /// Gives the stack of a call to an error that has none, such as one of the host.
-pub(crate) fn place_error(scope: &mut PinScope<'_, '_>, run: &Run, thrown: Local<'_, Value>, place: &str) {
+pub(crate) fn place_error(
+    scope: &mut PinScope<'_, '_>,
+    run: &Run,
+    thrown: Local<'_, Value>,
+    trace: Option<Local<'_, StackTrace>>,
+) {
     if thrown.is_native_error()
         && let Ok(error) = thrown.try_cast::<Object>()
         && stack::of_error(scope, run, error).is_none_or(|stack| stack.is_empty())
     {
-        give_stack(scope, run, error, place);
+        give_stack(scope, run, error, trace);
     }
 }
 
-fn give_stack(scope: &mut PinScope<'_, '_>, run: &Run, error: Local<'_, Object>, place: &str) {
-    stack::set(scope, run, error, place);
+fn give_stack(scope: &mut PinScope<'_, '_>, run: &Run, error: Local<'_, Object>, trace: Option<Local<'_, StackTrace>>) {
+    let place = trace.map(|trace| stack::text(scope, run, trace)).unwrap_or_default();
+    stack::set(scope, run, error, &place);
     let head = Local::<Value>::from(error).to_string(scope).map(|head| text_of(scope, head, stack::MAX_STACK));
     let text = format!("{}\n{}", head.unwrap_or_default(), place.trim_end_matches('\n'));
     if let Some(text) = string(scope, text.trim_end_matches('\n')) {

@@ -33,22 +33,28 @@ impl Guest for V8Guest {
         if self.interrupt.is_triggered() {
             state.phase = Phase::Done(None);
         }
-        if state.can_go_on() {
+        if let Some(program) = self.program.take_if(|_| matches!(state.phase, Phase::Computing)) {
+            drop(state);
+            self.pool.run(program, Arc::clone(&self.shared));
+            self.pool.rouse_ticker();
+            state = self.shared.wait_briefly();
+        }
+        // When a synchronous call is answered, the guest goes on, and then takes in what was settled before.
+        while state.can_go_on() {
             state.phase = Phase::Computing;
+            drop(state);
             self.shared.wake_guest();
+            self.pool.rouse_ticker();
+            state = self.shared.wait_briefly();
         }
         match &mut state.phase {
-            Phase::Computing => state.waker = Some(cx.waker().clone()),
-            Phase::Waiting | Phase::Blocked => return Poll::Ready(Turn::Waiting),
-            Phase::Done(outcome) => {
-                return Poll::Ready(Turn::Done(outcome.take().unwrap_or(Outcome::Interrupted)));
+            Phase::Computing => {
+                state.waker = Some(cx.waker().clone());
+                Poll::Pending
             }
+            Phase::Waiting | Phase::Blocked => Poll::Ready(Turn::Waiting),
+            Phase::Done(outcome) => Poll::Ready(Turn::Done(outcome.take().unwrap_or(Outcome::Interrupted))),
         }
-        drop(state);
-        if let Some(program) = self.program.take() {
-            self.pool.run(program, Arc::clone(&self.shared));
-        }
-        Poll::Pending
     }
 
     fn take_events(&mut self, events: &mut Vec<Event>) {

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use v8::{Context, ContextScope, CreateParams, Global, MicrotasksPolicy, OwnedIsolate};
+use v8::{Context, ContextScope, CreateParams, Global, Local, Message, MicrotasksPolicy, OwnedIsolate, Value};
 
 use crate::memory::{self, Memory};
 use crate::realm::Realm;
 use crate::snapshot::Snapshot;
+use crate::{console, globals, modules, program, rejections, stack};
 
 /// An isolate that belongs to the thread that made it.
 pub(crate) struct Isolate {
@@ -36,16 +37,30 @@ impl Isolate {
         v8.set_capture_stack_trace_for_uncaught_exceptions(true, MAX_FRAMES);
         v8.set_oom_error_handler(memory::exhausted);
         v8.add_near_heap_limit_callback(memory::near_limit, Arc::as_ptr(&memory).cast_mut().cast());
+        v8.set_prepare_stack_trace_callback(stack::prepare);
+        v8.set_promise_reject_callback(rejections::track);
+        v8.set_host_import_module_dynamically_callback(modules::import);
+        v8.set_host_initialize_import_meta_object_callback(modules::import_meta);
+        v8.add_message_listener(ignore);
         let parts = hardened(&mut v8);
+        memory.begin(&mut v8);
         Self { parts, v8, memory }
     }
 }
 
-/// The realm that the snapshot holds, without the globals that V8 has added. `None` if the snapshot is not ours.
+/// Without a listener, V8 writes what is thrown without being caught to standard output, which carries the protocol.
+unsafe extern "C" fn ignore(_: Local<'_, Message>, _: Local<'_, Value>) {}
+
+/// The realm that the snapshot holds, with the globals of the host and without those that V8 has added. `None` if the snapshot is
+/// not ours.
 fn hardened(isolate: &mut OwnedIsolate) -> Option<(Global<Context>, Realm)> {
     v8::scope!(let scope, isolate);
     let context = Context::new(scope, v8::ContextOptions::default());
     let scope = &mut ContextScope::new(scope, context);
-    let realm = Realm::harden(scope)?;
+    let global = context.global(scope);
+    let console = console::new(scope);
+    let realm = Realm::harden(scope, console)?;
+    globals::add(scope, global);
+    program::warm_up(scope);
     Some((Global::new(scope, context), realm))
 }

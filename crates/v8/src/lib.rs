@@ -5,7 +5,7 @@
 //! `execbox runner --engine v8`.
 //!
 //! ```text
-//!   start        V8::new       makes a snapshot of the hardened realm; starts the threads
+//!   start        Prepared      makes a snapshot of the hardened realm; starts the threads
 //!   ahead        pool          makes spare isolates from the snapshot
 //!   execution    start         gives a program to a thread, which runs it in its isolate and disposes of that
 //!                poll_turn     looks at what the thread has done; it never computes
@@ -13,7 +13,7 @@
 //!
 //! - `V8` is the engine.
 //! - `guest`: the guest; `shared`: what it shares with its thread; `pool`: the threads.
-//! - `snapshot`, `isolate`, `memory`, `ticker`: isolates, their limits, and the thread that looks at them.
+//! - `snapshot`, `isolate`, `memory`, `resident`, `ticker`: isolates, their limits, and the thread that looks at them.
 //! - `program`: a program from start to end, with `modules`, `outcome`, and the state that callbacks `run` with.
 //! - `realm`, `globals`, `console`, `functions`, `missing`: what a program finds; `rejections`, `stack`: what it throws.
 //! - `encode`, `decode`, `text`: values that cross.
@@ -43,6 +43,7 @@ mod pool;
 mod program;
 mod realm;
 mod rejections;
+mod resident;
 mod run;
 mod shared;
 mod snapshot;
@@ -50,7 +51,7 @@ mod stack;
 mod text;
 mod ticker;
 
-pub use engine::{LoadError, Options, V8};
+pub use engine::{LoadError, Options, Prepared, V8};
 
 /// The version of V8, as V8 reports it: `MAJOR.MINOR.BUILD.PATCH`, with a suffix of who built it.
 pub fn version() -> &'static str {

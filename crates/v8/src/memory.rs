@@ -3,6 +3,9 @@
 //! Three places look at it. V8 itself calls [`near_limit`] before its heap is exhausted; every allocation of an `ArrayBuffer`
 //! comes through [`VTABLE`], as their content is outside V8's heap; and each tick compares what is in use with the limit.
 //! Whichever finds that the limit is exceeded terminates the program. Where V8 cannot go on even so, it calls [`exhausted`].
+//!
+//! In a single step of native code, V8 allocates one large object whatever the limit, and looks for no interrupt. So the ticker's
+//! thread compares the memory of the whole process with what its programs may make it, and [ends](Memory::end) them.
 
 use std::alloc::{Layout, alloc, alloc_zeroed, dealloc};
 use std::ffi::{c_char, c_void};
@@ -22,6 +25,10 @@ pub(crate) const YOUNG_BYTES: usize = 24 << 20;
 
 /// What V8 gets beyond the limit at least to come to an end after it was exceeded; else half of the limit.
 const SLACK_BYTES: usize = 16 << 20;
+
+/// What the process may have beyond one and a half times the limits of its programs: new objects and garbage, machine code, and
+/// copies of values that cross.
+const PROCESS_BYTES: usize = 64 << 20;
 
 /// What any program uses: the realm of a spare isolate has about as much garbage, which a collection removes.
 const PROGRAM_BYTES: usize = 8 << 10;
@@ -44,6 +51,8 @@ pub(crate) struct Memory {
     collected: AtomicUsize,
     peak: AtomicUsize,
     exceeded: AtomicBool,
+    /// The process had more memory than its programs explain at the last tick.
+    overdrawn: AtomicBool,
 }
 
 impl Memory {
@@ -52,10 +61,14 @@ impl Memory {
         Arc::new(Self { limit: AtomicUsize::new(usize::MAX), ..Self::default() })
     }
 
-    /// Applies the limit of a program to an isolate that has not run anything.
-    pub(crate) fn limit(&self, isolate: &mut Isolate, limit: usize) {
+    /// What the heap has now does not count.
+    pub(crate) fn begin(&self, isolate: &mut Isolate) {
         let _ = self.isolate.set(isolate.thread_safe_handle());
         self.base.store(isolate.get_heap_statistics().used_heap_size(), Ordering::Relaxed);
+    }
+
+    /// Applies the limit of a program.
+    pub(crate) fn limit(&self, limit: usize) {
         self.limit.store(limit, Ordering::Relaxed);
     }
 
@@ -101,6 +114,21 @@ impl Memory {
         if live > limit {
             self.exceed();
         }
+    }
+
+    /// The most memory that the process may have for this program.
+    pub(crate) fn most_resident(&self) -> usize {
+        let limit = self.limit.load(Ordering::Relaxed);
+        limit.saturating_add(limit / 2).saturating_add(PROCESS_BYTES)
+    }
+
+    /// Terminates the program, for which the process has too much memory; or the process, if that has had no effect until the next
+    /// tick.
+    pub(crate) fn end(&self) {
+        if self.overdrawn.swap(true, Ordering::Relaxed) {
+            exit();
+        }
+        self.exceed();
     }
 
     fn exceed(&self) {
@@ -178,6 +206,10 @@ pub(crate) unsafe extern "C" fn near_limit(memory: *mut c_void, current: usize, 
 
 /// Called by V8 when it cannot go on: ends the process, which can do nothing else. The host finds the reason in the status.
 pub(crate) unsafe extern "C" fn exhausted(_location: *const c_char, _details: &OomDetails) {
+    exit();
+}
+
+fn exit() -> ! {
     // SAFETY: it has no conditions. `exit` would run the handlers of libraries while other threads use them.
     unsafe { libc::_exit(MEMORY_LIMIT_EXIT_CODE) }
 }

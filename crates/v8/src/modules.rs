@@ -10,7 +10,7 @@ use execbox_core::program::{Module, ModuleBody};
 use v8::script_compiler::{Source, compile_module};
 use v8::{
     Context, Data, Exception, FixedArray, FunctionCallbackArguments, Global, Local, ModuleRequest, ModuleStatus,
-    Object, PinScope, Promise, PromiseResolver, ReturnValue, ScriptOrigin, Value,
+    Object, PinScope, Promise, PromiseResolver, ReturnValue, ScriptOrigin, StackTrace, Value,
 };
 
 use crate::decode::{self, Failed};
@@ -305,8 +305,9 @@ pub(crate) fn import<'s>(
     match found {
         Ok(index) => {
             let number = run.imports.borrow().len();
-            let (importer, place) = (Arc::from(importer), stack::current(scope, &run, 10));
-            run.imports.borrow_mut().push(Import { index, importer, place, resolver: Global::new(scope, resolver) });
+            let trace = stack::current(scope, stack::DEFAULT_FRAMES);
+            let (importer, resolver) = (Arc::from(importer), Global::new(scope, resolver));
+            run.imports.borrow_mut().push(Import { index, importer, trace, resolver });
             // Not now: the module may be one that is being evaluated, and imports itself.
             let data = v8::Integer::new(scope, number as i32);
             let begin = v8::Function::builder(begin_import).data(data.into()).build(scope)?;
@@ -335,7 +336,7 @@ pub(crate) struct Import {
     index: usize,
     importer: Arc<str>,
     /// The stack of the import.
-    place: String,
+    trace: Option<Global<StackTrace>>,
     resolver: Global<PromiseResolver>,
 }
 
@@ -343,14 +344,15 @@ pub(crate) struct Import {
 fn begin_import<'s>(scope: &mut PinScope<'s, '_>, args: FunctionCallbackArguments<'s>, _: ReturnValue<'_, Value>) {
     let run = Run::of(scope);
     let Some((index, resolver)) = import_parts(scope, &run, &args) else { return };
-    let (importer, place) = {
+    let (importer, trace) = {
         let mut imports = run.imports.borrow_mut();
         let number = args.data().uint32_value(scope).unwrap_or_default();
         let Some(import) = imports.get_mut(number as usize) else { return };
-        (Arc::clone(&import.importer), std::mem::take(&mut import.place))
+        (Arc::clone(&import.importer), import.trace.take())
     };
     if let Err(Some(error)) = start_import(scope, &run, args.data(), &importer, index) {
-        functions::place_error(scope, &run, error, &place);
+        let trace = trace.map(|trace| Local::new(scope, trace));
+        functions::place_error(scope, &run, error, trace);
         let _ = resolver.reject(scope, error);
     }
 }

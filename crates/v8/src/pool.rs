@@ -2,6 +2,9 @@
 //!
 //! All threads start with the engine: a process that is locked later starts no more. A thread makes an isolate ahead while
 //! fewer than the configured number are spare, runs one program in it, and disposes of it.
+//!
+//! Making an isolate takes longer than most programs, and slows down what runs beside it. So the next one is made when the
+//! program that took the last one has ended, or has run for a while.
 
 use std::collections::VecDeque;
 use std::io;
@@ -15,6 +18,7 @@ use execbox_core::engine::Outcome;
 use execbox_core::program::Program;
 
 use crate::isolate::Isolate;
+use crate::resident::Resident;
 use crate::shared::Shared;
 use crate::snapshot::Snapshot;
 use crate::ticker::Ticker;
@@ -29,36 +33,23 @@ pub(crate) struct Pool {
 struct Work {
     snapshot: Snapshot,
     ticker: Arc<Ticker>,
-    spares_wanted: usize,
-    queue: Mutex<Queue>,
-    /// For threads that have a spare isolate.
-    to_ready: Condvar,
-    /// For the others.
-    to_idle: Condvar,
-}
-
-#[derive(Default)]
-struct Queue {
-    programs: VecDeque<(Program, Arc<Shared>)>,
-    /// Isolates that are spare or being made ahead.
-    spares: usize,
-    /// Threads that wait with a spare isolate.
-    ready: usize,
-    closed: bool,
+    line: Arc<Line>,
 }
 
 impl Pool {
     /// Starts `threads` threads.
-    pub(crate) fn start(snapshot: Snapshot, threads: usize, spares_wanted: usize) -> io::Result<Self> {
-        let ticker = Ticker::start(run::on_tick)?;
-        let work = Work {
-            snapshot,
-            ticker,
-            spares_wanted,
-            queue: Mutex::default(),
-            to_ready: Condvar::new(),
-            to_idle: Condvar::new(),
+    pub(crate) fn start(
+        snapshot: Snapshot,
+        threads: usize,
+        spares_wanted: usize,
+        resident: Option<Resident>,
+    ) -> io::Result<Self> {
+        let line = Arc::new(Line { spares_wanted, ..Line::default() });
+        let at_tick = {
+            let line = Arc::clone(&line);
+            move || line.tick()
         };
+        let work = Work { snapshot, ticker: Ticker::start(resident, run::on_tick, at_tick)?, line };
         let pool = Self { work: Arc::new(work), guests: AtomicUsize::new(0) };
         for number in 1..=threads {
             let work = Arc::clone(&pool.work);
@@ -86,71 +77,155 @@ impl Pool {
 
     /// Runs a program on the next thread that is free.
     pub(crate) fn run(&self, program: Program, shared: Arc<Shared>) {
-        let mut queue = self.work.lock();
-        queue.programs.push_back((program, shared));
-        let to = if queue.ready >= queue.programs.len() { &self.work.to_ready } else { &self.work.to_idle };
-        to.notify_one();
+        self.work.line.add(program, shared);
+    }
+
+    /// A guest is about to compute.
+    pub(crate) fn rouse_ticker(&self) {
+        self.work.ticker.rouse();
     }
 }
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        self.work.lock().closed = true;
-        self.work.to_ready.notify_all();
-        self.work.to_idle.notify_all();
+        self.work.line.close();
     }
 }
 
 /// The stack of a thread that runs guests. V8's own limit is about half of it; the rest is for native code.
 pub(crate) const STACK_BYTES: usize = 4 << 20;
 
-impl Work {
-    fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The next program. `spare` is made if one is wanted meanwhile. `None` when the pool is closed.
-    fn next(&self, spare: &mut Option<Isolate>) -> Option<(Program, Arc<Shared>)> {
-        let mut queue = self.lock();
-        loop {
-            if queue.closed {
-                return None;
-            }
-            // Threads with an isolate come first.
-            if (spare.is_some() || queue.ready < queue.programs.len())
-                && let Some(next) = queue.programs.pop_front()
-            {
-                if spare.is_some() {
-                    queue.spares -= 1;
-                    queue.ready -= 1;
-                    self.to_idle.notify_one(); // another thread makes the next one
-                }
-                return Some(next);
-            }
-            if spare.is_none() && queue.spares < self.spares_wanted {
-                queue.spares += 1;
-                drop(queue);
-                *spare = Some(Isolate::new(&self.snapshot));
-                queue = self.lock();
-                queue.ready += 1;
-                continue;
-            }
-            let wakes = if spare.is_some() { &self.to_ready } else { &self.to_idle };
-            queue = wakes.wait(queue).unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-}
-
 /// Runs programs until the pool is closed.
 fn serve(work: &Arc<Work>) {
+    let mut spare = None;
     loop {
-        let mut spare = None;
-        let Some((program, shared)) = work.next(&mut spare) else { return };
-        let isolate = spare.unwrap_or_else(|| Isolate::new(&work.snapshot));
+        let (program, shared) = match work.line.next(spare.is_some()) {
+            Next::Run(program, shared) => (program, shared),
+            Next::Make => {
+                spare = Some(Isolate::new(&work.snapshot));
+                work.line.made();
+                continue;
+            }
+            Next::Close => return,
+        };
+        let isolate = spare.take().unwrap_or_else(|| Isolate::new(&work.snapshot));
         // A bug of this crate ends the program, and neither the thread nor the wait of the driver.
         let ran = catch_unwind(AssertUnwindSafe(|| program::run(isolate, program, &shared, &work.ticker)));
         if ran.is_err() {
             shared.end(Outcome::Fault("a thread of the engine panicked".to_owned()), Duration::ZERO, 0);
         }
+        work.line.ended();
+    }
+}
+
+// ---- Programs that wait, and spare isolates ------------------------------------------------------------------------------
+
+/// A program that runs for more ticks is not brief. The first may come at once.
+const BRIEF_TICKS: u32 = 2;
+
+/// Where threads wait for programs, and programs for threads.
+#[derive(Default)]
+struct Line {
+    spares_wanted: usize,
+    queue: Mutex<Queue>,
+    /// For threads that have a spare isolate.
+    to_ready: Condvar,
+    /// For the others.
+    to_idle: Condvar,
+}
+
+#[derive(Default)]
+struct Queue {
+    programs: VecDeque<(Program, Arc<Shared>)>,
+    /// Isolates that are spare or being made ahead. Each takes one of the programs that wait.
+    spares: usize,
+    /// Threads that wait with a spare isolate.
+    ready: usize,
+    /// No isolate is made ahead before that many ticks, as a program has begun that may end sooner.
+    ticks_to_wait: u32,
+    closed: bool,
+}
+
+/// What a thread is to do.
+enum Next {
+    Run(Program, Arc<Shared>),
+    /// Make an isolate ahead, and say so by [`Line::made`].
+    Make,
+    Close,
+}
+
+impl Line {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, program: Program, shared: Arc<Shared>) {
+        let mut queue = self.lock();
+        queue.programs.push_back((program, shared));
+        let waiting = queue.programs.len();
+        if queue.ready >= waiting {
+            drop(queue);
+            self.to_ready.notify_one();
+        } else if queue.spares < waiting {
+            drop(queue);
+            self.to_idle.notify_one();
+        }
+    }
+
+    /// Waits until there is something to do.
+    fn next(&self, has_spare: bool) -> Next {
+        let mut queue = self.lock();
+        loop {
+            if queue.closed {
+                return Next::Close;
+            }
+            if (has_spare || queue.programs.len() > queue.spares)
+                && let Some((program, shared)) = queue.programs.pop_front()
+            {
+                queue.ticks_to_wait = BRIEF_TICKS;
+                if has_spare {
+                    queue.spares -= 1;
+                    queue.ready -= 1;
+                }
+                return Next::Run(program, shared);
+            }
+            if !has_spare && queue.wants_spare(self.spares_wanted) {
+                queue.spares += 1;
+                return Next::Make;
+            }
+            let wakes = if has_spare { &self.to_ready } else { &self.to_idle };
+            queue = wakes.wait(queue).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// The isolate that was to be made ahead is there.
+    fn made(&self) {
+        self.lock().ready += 1;
+    }
+
+    /// A program has ended. The thread that ran it asks for the next one.
+    fn ended(&self) {
+        self.lock().ticks_to_wait = 0;
+    }
+
+    fn tick(&self) {
+        let mut queue = self.lock();
+        queue.ticks_to_wait = queue.ticks_to_wait.saturating_sub(1);
+        if queue.wants_spare(self.spares_wanted) {
+            drop(queue);
+            self.to_idle.notify_one();
+        }
+    }
+
+    fn close(&self) {
+        self.lock().closed = true;
+        self.to_ready.notify_all();
+        self.to_idle.notify_all();
+    }
+}
+
+impl Queue {
+    fn wants_spare(&self, wanted: usize) -> bool {
+        self.spares < wanted && self.ticks_to_wait == 0
     }
 }

@@ -9,8 +9,8 @@ use execbox_core::engine::{LinkError, Outcome, Thrown};
 use execbox_core::language::{Code, Position};
 use execbox_core::program::{Modules, Program, Source};
 use v8::{
-    Context, ContextScope, Function, FunctionCallbackArguments, Global, Local, Message, Object, OwnedIsolate, PinScope,
-    Platform, Promise, PromiseResolver, PromiseState, ReturnValue, Script, ScriptOrigin, Value,
+    Context, ContextScope, Function, FunctionCallbackArguments, Global, Local, Object, PinScope, Platform, Promise,
+    PromiseResolver, PromiseState, ReturnValue, Script, ScriptOrigin, Value,
 };
 
 use crate::isolate::Isolate;
@@ -19,23 +19,25 @@ use crate::run::Run;
 use crate::shared::{Shared, Stopped};
 use crate::text::{string, text_of};
 use crate::ticker::Ticker;
-use crate::{console, functions, globals, outcome, rejections, stack};
+use crate::{console, functions, outcome};
 
 /// Runs a program to its end on this thread.
 pub(crate) fn run(mut isolate: Isolate, program: Program, shared: &Arc<Shared>, ticker: &Arc<Ticker>) {
     let memory = Arc::clone(&isolate.memory);
-    memory.limit(&mut isolate.v8, program.limits.memory_len());
+    memory.limit(program.limits.memory_len());
     let handle = isolate.v8.thread_safe_handle();
     if shared.begin(handle.clone()).is_err() {
         shared.end(Outcome::Interrupted, Duration::ZERO, 0);
         return;
     }
-    let watch = ticker.watch(handle);
+    let watch = ticker.watch(handle, Arc::clone(&memory));
     let (outcome, run) = drive(&mut isolate, program, shared, watch);
     let cpu_time = run.as_ref().map(|run| run.cpu_time()).unwrap_or_default();
     memory.check(&mut isolate.v8);
     let outcome = if memory.is_exceeded() { Outcome::OutOfMemory } else { outcome };
     shared.end(outcome, cpu_time, memory.peak());
+    // Disposing of the isolate takes as long as passing the outcome on, which may wait for this processor.
+    shared.wait_for_drop();
     isolate.v8.remove_slot::<Rc<Run>>();
 }
 
@@ -46,7 +48,6 @@ fn drive(
     watch: crate::ticker::Watch,
 ) -> (Outcome, Option<Rc<Run>>) {
     let memory = Arc::clone(&isolate.memory);
-    set_callbacks(&mut isolate.v8);
     let Some((context, realm)) = isolate.parts.take() else {
         return (Outcome::Fault("the snapshot has no intrinsics".to_owned()), None);
     };
@@ -58,17 +59,6 @@ fn drive(
     let outcome = steps(scope, &run, program);
     (run.stopped().unwrap_or(outcome), Some(run))
 }
-
-fn set_callbacks(isolate: &mut OwnedIsolate) {
-    isolate.set_prepare_stack_trace_callback(stack::prepare);
-    isolate.set_promise_reject_callback(rejections::track);
-    isolate.set_host_import_module_dynamically_callback(modules::import);
-    isolate.set_host_initialize_import_meta_object_callback(modules::import_meta);
-    isolate.add_message_listener(ignore);
-}
-
-/// Without a listener, V8 writes what is thrown without being caught to standard output, which carries the protocol.
-unsafe extern "C" fn ignore(_: Local<'_, Message>, _: Local<'_, Value>) {}
 
 /// What the program's end waits for.
 enum Step {
@@ -126,10 +116,9 @@ fn steps(scope: &mut PinScope<'_, '_>, run: &Rc<Run>, program: Program) -> Outco
 fn start(scope: &mut PinScope<'_, '_>, run: &Run, program: Program) -> Next {
     let context = scope.get_current_context();
     let global = context.global(scope);
-    globals::add(scope, global);
     match program.source {
         Source::Script { name, code } => {
-            console::add(scope, global);
+            console::add(scope, run, global);
             let added = functions::add_namespaces(scope, run, global, &program.namespaces);
             added.ok_or_else(|| run.stopped().unwrap_or(Outcome::Interrupted))?;
             start_script(scope, run, context, &name, &code)
@@ -146,14 +135,14 @@ const BEFORE: &str = "(async () => {\n";
 const AFTER: &str = "\n})";
 
 /// The same body in a declaration. What closes the arrow function above is followed by `)` or `,`, what closes this one by a
-/// statement, and no text is both: so a body that compiles in both closes neither.
+/// statement, and no text is both: so a body that compiles in both closes neither. A body without `}` closes nothing.
 const BEFORE_CHECK: &str = "async function body() {\n";
 const AFTER_CHECK: &str = "\n}";
 
 fn start_script(scope: &mut PinScope<'_, '_>, run: &Run, context: Local<'_, Context>, name: &str, code: &Code) -> Next {
     v8::tc_scope!(let caught, scope);
-    let checked = compile(caught, name, &[BEFORE_CHECK, &code.text, AFTER_CHECK]);
-    let script = checked.and_then(|_| compile(caught, name, &[BEFORE, &code.text, AFTER]));
+    let is_body = !code.text.contains('}') || compile(caught, name, &[BEFORE_CHECK, &code.text, AFTER_CHECK]).is_some();
+    let script = if is_body { compile(caught, name, &[BEFORE, &code.text, AFTER]) } else { None };
     let Some(script) = script else { return Err(syntax_error(caught, run, name, code).into()) };
     context.set_allow_generation_from_strings(false);
     let function = script.run(caught).and_then(|function| function.try_cast::<Function>().ok());
@@ -166,6 +155,18 @@ fn start_script(scope: &mut PinScope<'_, '_>, run: &Run, context: Local<'_, Cont
             caught.reset();
             Err(outcome::threw(caught, run, thrown).into())
         }
+    }
+}
+
+/// Runs a script that has no effect: what V8 does lazily, or for the first time, is done when the first program comes.
+pub(crate) fn warm_up(scope: &mut PinScope<'_, '_>) {
+    let script = compile(scope, "", &[BEFORE, "return 0", AFTER]);
+    let function =
+        script.and_then(|script| script.run(scope)).and_then(|function| function.try_cast::<Function>().ok());
+    if let Some(function) = function {
+        let undefined = v8::undefined(scope).into();
+        function.call(scope, undefined, &[]);
+        scope.perform_microtask_checkpoint();
     }
 }
 

@@ -7,6 +7,8 @@ use crate::text::{string, symbol};
 
 /// See bootstrap.js, which made the functions.
 pub(crate) struct Realm {
+    /// The `console` of scripts.
+    pub(crate) console: Global<Object>,
     pub(crate) object_prototype: Global<Object>,
     pub(crate) error: Global<Object>,
     errors: Global<Object>,
@@ -29,7 +31,7 @@ pub(crate) struct Realm {
 
 impl Realm {
     /// Of a context that was made from the snapshot, whose globals are removed. `None` if it was not.
-    pub(crate) fn harden(scope: &mut PinScope<'_, '_, Context>) -> Option<Self> {
+    pub(crate) fn harden(scope: &mut PinScope<'_, '_, Context>, console: Local<'_, Object>) -> Option<Self> {
         let intrinsics: Local<'_, Object> = scope.get_context_data_from_snapshot_once(INTRINSICS).ok()?;
         let private = |scope: &mut PinScope<'_, '_>, name: &str| {
             let name = string(scope, name);
@@ -40,6 +42,7 @@ impl Realm {
         let undefined = v8::undefined(scope).into();
         Local::new(scope, remove).call(scope, undefined, &[])?;
         Some(Self {
+            console: Global::new(scope, console),
             object_prototype: get(scope, intrinsics, "objectPrototype")?,
             error: get(scope, intrinsics, "error")?,
             errors: get(scope, intrinsics, "errors")?,

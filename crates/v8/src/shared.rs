@@ -17,6 +17,8 @@ pub(crate) struct Shared {
     state: Mutex<State>,
     /// There is something for the guest's thread.
     to_guest: Condvar,
+    /// The guest no longer computes.
+    to_driver: Condvar,
     /// The guest is to end: it was interrupted or dropped.
     stopped: AtomicBool,
 }
@@ -78,7 +80,12 @@ impl Shared {
             cpu_time: Duration::ZERO,
             peak_memory_bytes: 0,
         };
-        Arc::new(Self { state: Mutex::new(state), to_guest: Condvar::new(), stopped: AtomicBool::new(false) })
+        Arc::new(Self {
+            state: Mutex::new(state),
+            to_guest: Condvar::new(),
+            to_driver: Condvar::new(),
+            stopped: AtomicBool::new(false),
+        })
     }
 
     /// Code that holds this lock leaves the state consistent even if it panics, so a poisoned lock is usable.
@@ -109,14 +116,23 @@ impl Shared {
         self.to_guest.notify_one();
     }
 
+    /// Waits for a guest that computes, for at most [`BRIEFLY`].
+    pub(crate) fn wait_briefly(&self) -> MutexGuard<'_, State> {
+        let state = self.lock();
+        if !matches!(state.phase, Phase::Computing) {
+            return state;
+        }
+        self.to_driver.wait_timeout(state, BRIEFLY).unwrap_or_else(PoisonError::into_inner).0
+    }
+
     /// Ends the guest wherever it is.
     pub(crate) fn stop(&self) {
         self.stopped.store(true, Ordering::SeqCst);
-        let mut state = self.lock();
+        let state = self.lock();
         if let Some(isolate) = &state.isolate {
             isolate.terminate_execution();
         }
-        wake(&mut state);
+        wake(state);
         self.to_guest.notify_one();
     }
 
@@ -164,8 +180,8 @@ impl Shared {
         let mut state = self.lock();
         state.phase = phase;
         state.cpu_time = cpu_time;
-        wake(&mut state);
-        state
+        self.wake_driver(state);
+        self.lock()
     }
 
     /// The guest has computed for this long, and goes on.
@@ -173,7 +189,7 @@ impl Shared {
         let mut state = self.lock();
         state.cpu_time = cpu_time;
         state.peak_memory_bytes = state.peak_memory_bytes.max(memory_bytes);
-        wake(&mut state);
+        self.wake_driver(state);
     }
 
     /// The program has ended.
@@ -183,12 +199,33 @@ impl Shared {
         state.phase = Phase::Done(Some(outcome));
         state.cpu_time = cpu_time;
         state.peak_memory_bytes = state.peak_memory_bytes.max(memory_bytes);
-        wake(&mut state);
+        self.wake_driver(state);
+    }
+
+    fn wake_driver(&self, state: MutexGuard<'_, State>) {
+        wake(state);
+        self.to_driver.notify_one();
+    }
+
+    /// Waits until the driver has dropped the guest, which it does when it has passed the outcome on.
+    pub(crate) fn wait_for_drop(&self) {
+        let state = self.lock();
+        let _ = self.to_guest.wait_timeout_while(state, MAX_WAIT_FOR_DROP, |_| !self.is_stopped());
     }
 }
 
-fn wake(state: &mut State) {
-    if let Some(waker) = state.waker.take() {
+/// How long the driver waits on its own thread for a guest that was started or resumed. That is how long most compute, and waking a
+/// thread that waits takes less than waking its runtime. Guests on other engines compute on that thread for longer.
+const BRIEFLY: Duration = Duration::from_millis(5);
+
+/// A driver that keeps the guest for longer does not keep its memory.
+const MAX_WAIT_FOR_DROP: Duration = Duration::from_millis(20);
+
+/// Wakes the driver, which finds the state unlocked.
+fn wake(mut state: MutexGuard<'_, State>) {
+    let waker = state.waker.take();
+    drop(state);
+    if let Some(waker) = waker {
         waker.wake();
     }
 }

@@ -3,13 +3,13 @@
 use std::fmt::Write as _;
 
 use execbox_core::language::Position;
-use v8::{Array, Context, Exception, Function, Local, Object, PinScope, StackFrame, StackTrace, Value};
+use v8::{Array, Context, Exception, Function, Global, Local, Object, PinScope, StackFrame, StackTrace, Value};
 
 use crate::run::Run;
 use crate::text::{string, symbol, text_of};
 
 /// The frames of a stack that the engine reports by default.
-const DEFAULT_FRAMES: usize = 10;
+pub(crate) const DEFAULT_FRAMES: usize = 10;
 
 /// The most UTF-16 units of a function's name.
 const MAX_NAME: usize = 256;
@@ -17,10 +17,14 @@ const MAX_NAME: usize = 256;
 /// The most UTF-16 units of a stack that crosses to the host.
 pub(crate) const MAX_STACK: usize = 16 << 10;
 
-/// The stack of the code that runs now.
-pub(crate) fn current(scope: &mut PinScope<'_, '_>, run: &Run, frames: usize) -> String {
-    let trace = StackTrace::current_stack_trace(scope, frames);
-    trace.map(|trace| stack_text(scope, run, trace, frames)).unwrap_or_default()
+/// The innermost frames of the code that runs now.
+pub(crate) fn current(scope: &mut PinScope<'_, '_>, frames: usize) -> Option<Global<StackTrace>> {
+    StackTrace::current_stack_trace(scope, frames).map(|trace| Global::new(scope, trace))
+}
+
+/// A stack as text, with as many frames as it has.
+pub(crate) fn text(scope: &mut PinScope<'_, '_>, run: &Run, trace: Local<'_, StackTrace>) -> String {
+    stack_text(scope, run, trace, usize::MAX)
 }
 
 fn stack_text(scope: &mut PinScope<'_, '_>, run: &Run, trace: Local<'_, StackTrace>, max_frames: usize) -> String {
@@ -113,7 +117,7 @@ pub(crate) fn note_message(
     let trace = message.get_stack_trace(scope);
     let stack = trace.map(|trace| stack_text(scope, run, trace, DEFAULT_FRAMES)).unwrap_or_default();
     let stack = if stack.is_empty() { place_of(scope, run, message).unwrap_or_default() } else { stack };
-    *run.last_thrown.borrow_mut() = Some((v8::Global::new(scope, thrown), stack));
+    *run.last_thrown.borrow_mut() = Some((Global::new(scope, thrown), stack));
 }
 
 /// The place of a message without a stack, as a frame.

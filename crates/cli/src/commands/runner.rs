@@ -168,8 +168,9 @@ fn serve_stdio(arguments: &Arguments, engine: RunnerEngine) -> Result<Exit, CliE
         }
         // It starts threads.
         RunnerEngine::V8(v8) => {
+            let prepared = v8.prepare()?;
             let process = process.confine(&TypeScript);
-            (v8.runner()?, process)
+            (v8.runner(prepared)?, process)
         }
     };
     let runner = runner.drain_when(stop.clone(), arguments.drain.0);

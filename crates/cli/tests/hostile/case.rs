@@ -91,8 +91,8 @@ pub(crate) fn files(group: &str) -> Vec<CaseFile> {
 /// The size of the longest message: a host holds the text of one and what it is read to, before the guest's limits apply.
 const MESSAGE: u64 = 16 << 20;
 
-/// What a process with V8 takes beyond others: a heap that is as large at first as most limits, and the spare one.
-const V8_HEAP: u64 = 128 << 20;
+/// What a process with V8 may take beyond others until it is noticed: the memory of the process is read every 2 ms.
+const V8_UNNOTICED: u64 = 32 << 20;
 
 fn executors() -> Vec<&'static str> {
     if is_v8() { vec!["process"] } else { EXECUTORS.to_vec() }
@@ -138,7 +138,7 @@ pub(crate) fn read(group: &str, file: &CaseFile, text: &cases::Case) -> Case {
     limits.timeout = if is_stopped || is_of_a_peer { time } else { Duration::from_mins(1) };
     let mut bounds = Bounds::new(time, limits.memory_bytes);
     if is_v8() {
-        bounds.child = bounds.child.saturating_add(V8_HEAP);
+        bounds.child = bounds.child.saturating_add(V8_UNNOTICED);
     }
     if group == "runners" {
         bounds.memory += 2 * MESSAGE;

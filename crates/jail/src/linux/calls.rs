@@ -135,6 +135,7 @@ pub(super) const ALLOWED: &[Call] = &[
         Compilers,
         "refused by another filter: settings of the system, read when they are first needed",
     ),
+    call(libc::SYS_pread64, Compilers, "how much memory the process has, from a file that is open"),
     call(libc::SYS_sched_getaffinity, Compilers, "the number of processors, where its file cannot be opened"),
     call(libc::SYS_sched_getparam, Compilers, "the priority of a thread that waits for a lock"),
     call(libc::SYS_sched_getscheduler, Compilers, "the priority of a thread that waits for a lock"),
