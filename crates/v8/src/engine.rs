@@ -81,9 +81,10 @@ impl std::fmt::Debug for Prepared {
     }
 }
 
-/// Stacks are as deep as in Node, in KiB. Where V8 unrolls a loop inside of a loop, such as that of `new Array(1000)`, it drops
-/// the check of the outer one, too, which then cannot be interrupted.
-const FLAGS: &str = "--stack-size=984 --no-turboshaft-loop-unrolling";
+/// Stacks are as deep as in Node, in KiB. Programs are short, so new objects have as much room at first as they get at most, in
+/// MiB: see [`memory::YOUNG_BYTES`](crate::memory::YOUNG_BYTES). Where V8 unrolls a loop inside of a loop, such as that of
+/// `new Array(1000)`, it drops the check of the outer one, too, which then cannot be interrupted.
+const FLAGS: &str = "--stack-size=984 --min-semi-space-size=8 --no-turboshaft-loop-unrolling";
 
 /// Once for each process: V8 cannot be stopped and started again.
 fn initialize() {

@@ -20,7 +20,7 @@ use v8::{Isolate, IsolateHandle, OomDetails, RustAllocatorVtable};
 /// V8 takes at first.
 pub(crate) const HEAP_BYTES: usize = 72 << 20;
 
-/// The new objects that V8 keeps apart at most, in bytes.
+/// The new objects that V8 keeps apart at most, in bytes: three semi-spaces.
 pub(crate) const YOUNG_BYTES: usize = 24 << 20;
 
 /// What V8 gets beyond the limit at least to come to an end after it was exceeded; else half of the limit.
