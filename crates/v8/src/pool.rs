@@ -229,3 +229,85 @@ impl Queue {
         self.spares < wanted && self.ticks_to_wait == 0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use execbox_core::language::Code;
+    use execbox_core::program::{Limits, Source};
+
+    fn line(spares_wanted: usize) -> Line {
+        Line { spares_wanted, ..Line::default() }
+    }
+
+    fn add(line: &Line) {
+        let source = Source::Script { name: "<script>".to_owned(), code: Code::from("1") };
+        let program = Program::new(source, Vec::new(), Limits::default());
+        let shared = Shared::new(&program);
+        line.add(program, shared);
+    }
+
+    /// Whether a thread without an isolate is to make one ahead.
+    fn wants_spare(line: &Line) -> bool {
+        line.lock().wants_spare(line.spares_wanted)
+    }
+
+    fn with_spare(line: &Line) {
+        assert!(matches!(line.next(false), Next::Make));
+        line.made();
+    }
+
+    #[test]
+    fn a_program_takes_the_spare_isolate_and_no_other_is_made_until_it_has_ended() {
+        let line = line(1);
+        with_spare(&line);
+        add(&line);
+        assert!(matches!(line.next(true), Next::Run(..)));
+        assert!(!wants_spare(&line));
+        line.ended();
+        assert!(wants_spare(&line));
+    }
+
+    #[test]
+    fn an_isolate_is_made_ahead_beside_a_program_that_runs_for_long() {
+        let line = line(1);
+        with_spare(&line);
+        add(&line);
+        assert!(matches!(line.next(true), Next::Run(..)));
+        let ticks = (1..10).take_while(|_| {
+            line.tick();
+            !wants_spare(&line)
+        });
+        assert_eq!(ticks.count() + 1, BRIEF_TICKS as usize);
+        assert!(matches!(line.next(false), Next::Make));
+    }
+
+    #[test]
+    fn a_program_waits_for_an_isolate_that_is_being_made() {
+        let line = line(2);
+        assert!(matches!(line.next(false), Next::Make));
+        add(&line);
+        assert!(matches!(line.next(false), Next::Make), "the first isolate is for the program");
+        line.made();
+        assert!(matches!(line.next(true), Next::Run(..)));
+    }
+
+    #[test]
+    fn a_program_without_an_isolate_is_for_any_thread() {
+        let line = line(1);
+        with_spare(&line);
+        add(&line);
+        add(&line);
+        assert!(matches!(line.next(false), Next::Run(..)));
+        assert!(matches!(line.next(true), Next::Run(..)));
+    }
+
+    #[test]
+    fn threads_end_when_the_line_is_closed() {
+        let line = line(1);
+        add(&line);
+        line.close();
+        assert!(matches!(line.next(true), Next::Close));
+        assert!(matches!(line.next(false), Next::Close));
+    }
+}

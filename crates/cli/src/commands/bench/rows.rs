@@ -60,7 +60,7 @@ pub(super) const ROWS: &[Row] = &[
     row("memory-warm", "memory of a warm runner", Measure::Memory(Held::Warm)),
     row("memory-waiting", "memory of a waiting guest", Measure::Memory(Held::Waiting)),
     row("1+1", "1+1", Measure::Program(&programs::ONE_PLUS_ONE)),
-    row("1+1-after-pause", "1+1, 10 ms after the program before", Measure::ProgramAfterPause(&programs::ONE_PLUS_ONE)),
+    row("after-pause", "a program 10 ms after another", Measure::ProgramAfterPause(&programs::ONE_PLUS_ONE)),
     row("call", "one call", Measure::Program(&programs::ONE_CALL)),
     row("calls-in-sequence", "each further call in sequence", Measure::FurtherCall),
     row("calls-at-once", "1 000 calls at once", Measure::Program(&programs::CALLS_AT_ONCE)),
