@@ -36,7 +36,7 @@ impl Guest for V8Guest {
         if let Some(program) = self.program.take_if(|_| matches!(state.phase, Phase::Computing)) {
             drop(state);
             self.pool.run(program, Arc::clone(&self.shared));
-            self.pool.rouse_ticker();
+            self.pool.wake_ticker();
             state = self.shared.wait_briefly();
         }
         // When a synchronous call is answered, the guest goes on, and then takes in what was settled before.
@@ -44,7 +44,7 @@ impl Guest for V8Guest {
             state.phase = Phase::Computing;
             drop(state);
             self.shared.wake_guest();
-            self.pool.rouse_ticker();
+            self.pool.wake_ticker();
             state = self.shared.wait_briefly();
         }
         match &mut state.phase {

@@ -117,7 +117,7 @@ impl Memory {
     }
 
     /// The most memory that the process may have for this program.
-    pub(crate) fn most_resident(&self) -> usize {
+    pub(crate) fn max_process_bytes(&self) -> usize {
         let limit = self.limit.load(Ordering::Relaxed);
         limit.saturating_add(limit / 2).saturating_add(PROCESS_BYTES)
     }

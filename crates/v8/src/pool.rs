@@ -33,7 +33,7 @@ pub(crate) struct Pool {
 struct Work {
     snapshot: Snapshot,
     ticker: Arc<Ticker>,
-    line: Arc<Line>,
+    queue: Arc<Queue>,
 }
 
 impl Pool {
@@ -44,12 +44,12 @@ impl Pool {
         spares_wanted: usize,
         resident: Option<Resident>,
     ) -> io::Result<Self> {
-        let line = Arc::new(Line { spares_wanted, ..Line::default() });
+        let queue = Arc::new(Queue { spares_wanted, ..Queue::default() });
         let at_tick = {
-            let line = Arc::clone(&line);
-            move || line.tick()
+            let queue = Arc::clone(&queue);
+            move || queue.tick()
         };
-        let work = Work { snapshot, ticker: Ticker::start(resident, run::on_tick, at_tick)?, line };
+        let work = Work { snapshot, ticker: Ticker::start(resident, run::on_tick, at_tick)?, queue };
         let pool = Self { work: Arc::new(work), guests: AtomicUsize::new(0) };
         for number in 1..=threads {
             let work = Arc::clone(&pool.work);
@@ -77,18 +77,18 @@ impl Pool {
 
     /// Runs a program on the next thread that is free.
     pub(crate) fn run(&self, program: Program, shared: Arc<Shared>) {
-        self.work.line.add(program, shared);
+        self.work.queue.add(program, shared);
     }
 
     /// A guest is about to compute.
-    pub(crate) fn rouse_ticker(&self) {
-        self.work.ticker.rouse();
+    pub(crate) fn wake_ticker(&self) {
+        self.work.ticker.wake();
     }
 }
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        self.work.line.close();
+        self.work.queue.close();
     }
 }
 
@@ -99,22 +99,22 @@ pub(crate) const STACK_BYTES: usize = 4 << 20;
 fn serve(work: &Arc<Work>) {
     let mut spare = None;
     loop {
-        let (program, shared) = match work.line.next(spare.is_some()) {
+        let (program, shared) = match work.queue.next(spare.is_some()) {
             Next::Run(program, shared) => (program, shared),
             Next::Make => {
                 spare = Some(Isolate::new(&work.snapshot));
-                work.line.made();
+                work.queue.made();
                 continue;
             }
             Next::Close => return,
         };
         let isolate = spare.take().unwrap_or_else(|| Isolate::new(&work.snapshot));
         // A bug of this crate ends the program, and neither the thread nor the wait of the driver.
-        let ran = catch_unwind(AssertUnwindSafe(|| program::run(isolate, program, &shared, &work.ticker)));
+        let ran = catch_unwind(AssertUnwindSafe(|| program::run(isolate, *program, &shared, &work.ticker)));
         if ran.is_err() {
             shared.end(Outcome::Fault("a thread of the engine panicked".to_owned()), Duration::ZERO, 0);
         }
-        work.line.ended();
+        work.queue.ended();
     }
 }
 
@@ -125,9 +125,9 @@ const BRIEF_TICKS: u32 = 2;
 
 /// Where threads wait for programs, and programs for threads.
 #[derive(Default)]
-struct Line {
+struct Queue {
     spares_wanted: usize,
-    queue: Mutex<Queue>,
+    state: Mutex<State>,
     /// For threads that have a spare isolate.
     to_ready: Condvar,
     /// For the others.
@@ -135,8 +135,8 @@ struct Line {
 }
 
 #[derive(Default)]
-struct Queue {
-    programs: VecDeque<(Program, Arc<Shared>)>,
+struct State {
+    programs: VecDeque<(Box<Program>, Arc<Shared>)>,
     /// Isolates that are spare or being made ahead. Each takes one of the programs that wait.
     spares: usize,
     /// Threads that wait with a spare isolate.
@@ -148,53 +148,53 @@ struct Queue {
 
 /// What a thread is to do.
 enum Next {
-    Run(Program, Arc<Shared>),
-    /// Make an isolate ahead, and say so by [`Line::made`].
+    Run(Box<Program>, Arc<Shared>),
+    /// Make an isolate ahead, and say so by [`Queue::made`].
     Make,
     Close,
 }
 
-impl Line {
-    fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn add(&self, program: Program, shared: Arc<Shared>) {
-        let mut queue = self.lock();
-        queue.programs.push_back((program, shared));
-        let waiting = queue.programs.len();
-        if queue.ready >= waiting {
-            drop(queue);
+        let mut state = self.lock();
+        state.programs.push_back((Box::new(program), shared));
+        let waiting = state.programs.len();
+        if state.ready >= waiting {
+            drop(state);
             self.to_ready.notify_one();
-        } else if queue.spares < waiting {
-            drop(queue);
+        } else if state.spares < waiting {
+            drop(state);
             self.to_idle.notify_one();
         }
     }
 
     /// Waits until there is something to do.
     fn next(&self, has_spare: bool) -> Next {
-        let mut queue = self.lock();
+        let mut state = self.lock();
         loop {
-            if queue.closed {
+            if state.closed {
                 return Next::Close;
             }
-            if (has_spare || queue.programs.len() > queue.spares)
-                && let Some((program, shared)) = queue.programs.pop_front()
+            if (has_spare || state.programs.len() > state.spares)
+                && let Some((program, shared)) = state.programs.pop_front()
             {
-                queue.ticks_to_wait = BRIEF_TICKS;
+                state.ticks_to_wait = BRIEF_TICKS;
                 if has_spare {
-                    queue.spares -= 1;
-                    queue.ready -= 1;
+                    state.spares -= 1;
+                    state.ready -= 1;
                 }
                 return Next::Run(program, shared);
             }
-            if !has_spare && queue.wants_spare(self.spares_wanted) {
-                queue.spares += 1;
+            if !has_spare && state.wants_spare(self.spares_wanted) {
+                state.spares += 1;
                 return Next::Make;
             }
             let wakes = if has_spare { &self.to_ready } else { &self.to_idle };
-            queue = wakes.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            state = wakes.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
@@ -209,10 +209,10 @@ impl Line {
     }
 
     fn tick(&self) {
-        let mut queue = self.lock();
-        queue.ticks_to_wait = queue.ticks_to_wait.saturating_sub(1);
-        if queue.wants_spare(self.spares_wanted) {
-            drop(queue);
+        let mut state = self.lock();
+        state.ticks_to_wait = state.ticks_to_wait.saturating_sub(1);
+        if state.wants_spare(self.spares_wanted) {
+            drop(state);
             self.to_idle.notify_one();
         }
     }
@@ -224,7 +224,7 @@ impl Line {
     }
 }
 
-impl Queue {
+impl State {
     fn wants_spare(&self, wanted: usize) -> bool {
         self.spares < wanted && self.ticks_to_wait == 0
     }
@@ -236,78 +236,78 @@ mod tests {
     use execbox_core::language::Code;
     use execbox_core::program::{Limits, Source};
 
-    fn line(spares_wanted: usize) -> Line {
-        Line { spares_wanted, ..Line::default() }
+    fn of(spares_wanted: usize) -> Queue {
+        Queue { spares_wanted, ..Queue::default() }
     }
 
-    fn add(line: &Line) {
+    fn add(queue: &Queue) {
         let source = Source::Script { name: "<script>".to_owned(), code: Code::from("1") };
         let program = Program::new(source, Vec::new(), Limits::default());
         let shared = Shared::new(&program);
-        line.add(program, shared);
+        queue.add(program, shared);
     }
 
     /// Whether a thread without an isolate is to make one ahead.
-    fn wants_spare(line: &Line) -> bool {
-        line.lock().wants_spare(line.spares_wanted)
+    fn wants_spare(queue: &Queue) -> bool {
+        queue.lock().wants_spare(queue.spares_wanted)
     }
 
-    fn with_spare(line: &Line) {
-        assert!(matches!(line.next(false), Next::Make));
-        line.made();
+    fn with_spare(queue: &Queue) {
+        assert!(matches!(queue.next(false), Next::Make));
+        queue.made();
     }
 
     #[test]
     fn a_program_takes_the_spare_isolate_and_no_other_is_made_until_it_has_ended() {
-        let line = line(1);
-        with_spare(&line);
-        add(&line);
-        assert!(matches!(line.next(true), Next::Run(..)));
-        assert!(!wants_spare(&line));
-        line.ended();
-        assert!(wants_spare(&line));
+        let queue = of(1);
+        with_spare(&queue);
+        add(&queue);
+        assert!(matches!(queue.next(true), Next::Run(..)));
+        assert!(!wants_spare(&queue));
+        queue.ended();
+        assert!(wants_spare(&queue));
     }
 
     #[test]
     fn an_isolate_is_made_ahead_beside_a_program_that_runs_for_long() {
-        let line = line(1);
-        with_spare(&line);
-        add(&line);
-        assert!(matches!(line.next(true), Next::Run(..)));
+        let queue = of(1);
+        with_spare(&queue);
+        add(&queue);
+        assert!(matches!(queue.next(true), Next::Run(..)));
         let ticks = (1..10).take_while(|_| {
-            line.tick();
-            !wants_spare(&line)
+            queue.tick();
+            !wants_spare(&queue)
         });
         assert_eq!(ticks.count() + 1, BRIEF_TICKS as usize);
-        assert!(matches!(line.next(false), Next::Make));
+        assert!(matches!(queue.next(false), Next::Make));
     }
 
     #[test]
     fn a_program_waits_for_an_isolate_that_is_being_made() {
-        let line = line(2);
-        assert!(matches!(line.next(false), Next::Make));
-        add(&line);
-        assert!(matches!(line.next(false), Next::Make), "the first isolate is for the program");
-        line.made();
-        assert!(matches!(line.next(true), Next::Run(..)));
+        let queue = of(2);
+        assert!(matches!(queue.next(false), Next::Make));
+        add(&queue);
+        assert!(matches!(queue.next(false), Next::Make), "the first isolate is for the program");
+        queue.made();
+        assert!(matches!(queue.next(true), Next::Run(..)));
     }
 
     #[test]
     fn a_program_without_an_isolate_is_for_any_thread() {
-        let line = line(1);
-        with_spare(&line);
-        add(&line);
-        add(&line);
-        assert!(matches!(line.next(false), Next::Run(..)));
-        assert!(matches!(line.next(true), Next::Run(..)));
+        let queue = of(1);
+        with_spare(&queue);
+        add(&queue);
+        add(&queue);
+        assert!(matches!(queue.next(false), Next::Run(..)));
+        assert!(matches!(queue.next(true), Next::Run(..)));
     }
 
     #[test]
     fn threads_end_when_the_line_is_closed() {
-        let line = line(1);
-        add(&line);
-        line.close();
-        assert!(matches!(line.next(true), Next::Close));
-        assert!(matches!(line.next(false), Next::Close));
+        let queue = of(1);
+        add(&queue);
+        queue.close();
+        assert!(matches!(queue.next(true), Next::Close));
+        assert!(matches!(queue.next(false), Next::Close));
     }
 }

@@ -28,7 +28,7 @@ pub(crate) struct Ticker {
     computing: AtomicUsize,
     asleep: AtomicBool,
     /// A guest is about to compute.
-    roused: AtomicBool,
+    woken: AtomicBool,
     thread: OnceLock<Thread>,
     /// The memory of the process, where the system tells it, and what it was when there was no guest.
     resident: Option<Resident>,
@@ -55,7 +55,7 @@ impl Ticker {
             watched: Mutex::default(),
             computing: AtomicUsize::new(0),
             asleep: AtomicBool::new(false),
-            roused: AtomicBool::new(false),
+            woken: AtomicBool::new(false),
             thread: OnceLock::new(),
             resident,
             base: AtomicUsize::new(0),
@@ -93,9 +93,9 @@ impl Ticker {
     }
 
     /// Whether the process has more memory than its guests explain.
-    fn has_too_much(&self, guests: &[Arc<Watched>]) -> bool {
+    fn is_over_limit(&self, guests: &[Arc<Watched>]) -> bool {
         let Some(now) = self.private_bytes() else { return false };
-        let allowed = guests.iter().fold(0_usize, |sum, guest| sum.saturating_add(guest.memory.most_resident()));
+        let allowed = guests.iter().fold(0_usize, |sum, guest| sum.saturating_add(guest.memory.max_process_bytes()));
         now.saturating_sub(self.base.load(Ordering::Relaxed)) > allowed
     }
 
@@ -112,7 +112,7 @@ impl Ticker {
             idle = if self.computing.load(Ordering::SeqCst) == 0 { idle + 1 } else { 0 };
             let all = self.lock();
             let computing = || all.iter().filter(|watched| watched.computes.load(Ordering::SeqCst));
-            if computing().next().is_some() && self.has_too_much(&all) {
+            if computing().next().is_some() && self.is_over_limit(&all) {
                 computing().for_each(|watched| watched.memory.end());
             }
             for watched in computing() {
@@ -122,18 +122,18 @@ impl Ticker {
             }
         }
         self.asleep.store(true, Ordering::SeqCst);
-        while self.computing.load(Ordering::SeqCst) == 0 && !self.roused.swap(false, Ordering::SeqCst) {
+        while self.computing.load(Ordering::SeqCst) == 0 && !self.woken.swap(false, Ordering::SeqCst) {
             thread::park();
         }
         self.asleep.store(false, Ordering::SeqCst);
     }
 
     /// Wakes the thread, for a guest that is about to compute: the guest's own thread has more urgent things to do.
-    pub(crate) fn rouse(&self) {
+    pub(crate) fn wake(&self) {
         if self.asleep.load(Ordering::SeqCst)
             && let Some(thread) = self.thread.get()
         {
-            self.roused.store(true, Ordering::SeqCst);
+            self.woken.store(true, Ordering::SeqCst);
             thread.unpark();
         }
     }
@@ -156,7 +156,7 @@ impl Watch {
         self.watched.computes.store(true, Ordering::SeqCst);
         // Sequentially consistent, as in `work`: either the thread sees this guest, or this guest sees the thread asleep.
         self.ticker.computing.fetch_add(1, Ordering::SeqCst);
-        self.ticker.rouse();
+        self.ticker.wake();
         let result = compute();
         self.ticker.computing.fetch_sub(1, Ordering::SeqCst);
         self.watched.computes.store(false, Ordering::SeqCst);
