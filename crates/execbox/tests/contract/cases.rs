@@ -7,7 +7,7 @@
 //! result: JSON | undefined          the result of the execution …
 //! error: CODE, part of the message  … or the error, rendered with name and stack
 //! thrown: ["NAME" | null, "…"]      the name and the exact message of the error, if they matter
-//! at: LINE:COLUMN                   the position of the error, if it matters
+//! at: LINE:COLUMN                   the position of the error, if it matters; `nowhere`
 //! logs: ["…"]                       the log, if it matters
 //! calls: [["tool", JSON], …]        the calls that reached the host, if they matter
 //! limits: {"maxLogLines": 2}        limits that differ from the default
@@ -147,7 +147,7 @@ pub(crate) fn check(case: &Case, result: &ExecuteResult, calls: &Calls) -> Resul
         }
         _ => false,
     };
-    let at = result.error().and_then(|error| error.position).map(|at| at.to_string());
+    let at = result.error().map(|error| error.position.map_or_else(|| "nowhere".to_owned(), |at| at.to_string()));
     let mut differences = String::new();
     let thrown = result.error().map(|error| json!([error.name, error.message]));
     if case.thrown.is_some() && case.thrown != thrown {
