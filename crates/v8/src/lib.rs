@@ -8,7 +8,7 @@
 //!   start        Prepared      makes a snapshot of the hardened realm; starts the threads
 //!   ahead        pool          makes spare isolates from the snapshot
 //!   execution    start         gives a program to a thread, which runs it in its isolate and disposes of that
-//!                poll_turn     looks at what the thread has done; it never computes
+//!                poll_turn     waits briefly for what the thread does; it never computes
 //! ```
 //!
 //! - `V8` is the engine.
