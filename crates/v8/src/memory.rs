@@ -51,8 +51,8 @@ pub(crate) struct Memory {
     collected: AtomicUsize,
     peak: AtomicUsize,
     exceeded: AtomicBool,
-    /// The process had more memory than its programs explain at the last tick.
-    overdrawn: AtomicBool,
+    /// [`end`](Self::end) was called before.
+    ended: AtomicBool,
 }
 
 impl Memory {
@@ -125,7 +125,7 @@ impl Memory {
     /// Terminates the program, for which the process has too much memory; or the process, if that has had no effect until the next
     /// tick.
     pub(crate) fn end(&self) {
-        if self.overdrawn.swap(true, Ordering::Relaxed) {
+        if self.ended.swap(true, Ordering::Relaxed) {
             exit();
         }
         self.exceed();

@@ -236,7 +236,7 @@ mod tests {
     use execbox_core::language::Code;
     use execbox_core::program::{Limits, Source};
 
-    fn of(spares_wanted: usize) -> Queue {
+    fn queue_with(spares_wanted: usize) -> Queue {
         Queue { spares_wanted, ..Queue::default() }
     }
 
@@ -259,7 +259,7 @@ mod tests {
 
     #[test]
     fn a_program_takes_the_spare_isolate_and_no_other_is_made_until_it_has_ended() {
-        let queue = of(1);
+        let queue = queue_with(1);
         with_spare(&queue);
         add(&queue);
         assert!(matches!(queue.next(true), Next::Run(..)));
@@ -270,7 +270,7 @@ mod tests {
 
     #[test]
     fn an_isolate_is_made_ahead_beside_a_program_that_runs_for_long() {
-        let queue = of(1);
+        let queue = queue_with(1);
         with_spare(&queue);
         add(&queue);
         assert!(matches!(queue.next(true), Next::Run(..)));
@@ -284,7 +284,7 @@ mod tests {
 
     #[test]
     fn a_program_waits_for_an_isolate_that_is_being_made() {
-        let queue = of(2);
+        let queue = queue_with(2);
         assert!(matches!(queue.next(false), Next::Make));
         add(&queue);
         assert!(matches!(queue.next(false), Next::Make), "the first isolate is for the program");
@@ -294,7 +294,7 @@ mod tests {
 
     #[test]
     fn a_program_without_an_isolate_is_for_any_thread() {
-        let queue = of(1);
+        let queue = queue_with(1);
         with_spare(&queue);
         add(&queue);
         add(&queue);
@@ -304,7 +304,7 @@ mod tests {
 
     #[test]
     fn threads_end_when_the_line_is_closed() {
-        let queue = of(1);
+        let queue = queue_with(1);
         add(&queue);
         queue.close();
         assert!(matches!(queue.next(true), Next::Close));

@@ -92,7 +92,7 @@ impl Ticker {
         self.resident.as_ref()?.private_bytes()
     }
 
-    /// Whether the process has more memory than its guests explain.
+    /// Whether the process has more memory than it may have for its guests.
     fn is_over_limit(&self, guests: &[Arc<Watched>]) -> bool {
         let Some(now) = self.private_bytes() else { return false };
         let allowed = guests.iter().fold(0_usize, |sum, guest| sum.saturating_add(guest.memory.max_process_bytes()));
