@@ -174,17 +174,17 @@ impl<'r> Encoder<'r> {
     fn bigint(&mut self, bigint: Local<'_, v8::BigInt>) {
         let mut words = vec![0; bigint.word_count()];
         let (is_negative, _) = bigint.to_words_array(&mut words);
-        let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).chain([0; 8]).collect();
+        words.push(0); // for the sign
         if is_negative {
             let mut carry = true;
-            for byte in &mut bytes {
-                let (negated, overflowed) = (!*byte).overflowing_add(u8::from(carry));
-                (*byte, carry) = (negated, overflowed);
+            for word in &mut words {
+                (*word, carry) = (!*word).overflowing_add(u64::from(carry));
             }
         }
         self.out.push(wire::BIGINT);
-        wire::put_varint(&mut self.out, bytes.len() as u32);
-        self.out.extend_from_slice(&bytes);
+        wire::put_varint(&mut self.out, 8 * words.len() as u32);
+        self.out.reserve(8 * words.len());
+        words.iter().for_each(|word| self.out.extend_from_slice(&word.to_le_bytes()));
     }
 
     // ---- Objects --------------------------------------------------------------------------------------------------

@@ -87,8 +87,7 @@ impl fmt::Display for BigInt {
             f.write_str("-")?;
         }
         if rest.len() > MAX_DECIMAL_BYTES {
-            f.write_str("0x")?;
-            return rest.iter().rev().try_for_each(|byte| write!(f, "{byte:02x}"));
+            return write_hexadecimal(f, &rest);
         }
         let mut groups = Vec::new();
         while groups.is_empty() || rest.iter().any(|&byte| byte != 0) {
@@ -103,6 +102,13 @@ impl fmt::Display for BigInt {
         write!(f, "{}", groups.pop().unwrap_or_default())?;
         groups.iter().rev().try_for_each(|group| write!(f, "{group:03}"))
     }
+}
+
+fn write_hexadecimal(f: &mut fmt::Formatter<'_>, magnitude: &[u8]) -> fmt::Result {
+    let word = |bytes: &[u8]| bytes.iter().rev().fold(0, |word: u64, byte| word << 8 | u64::from(*byte));
+    let mut words = magnitude.chunks(8).rev().map(word).skip_while(|word| *word == 0);
+    write!(f, "{:#x}", words.next().unwrap_or(0))?;
+    words.try_for_each(|word| write!(f, "{word:016x}"))
 }
 
 impl fmt::Debug for BigInt {
@@ -173,9 +179,17 @@ mod tests {
         for text in ["", "-", "0x", "1.5", "12n", "--1", "0xg", &"1".repeat(3000)] {
             assert_eq!(text.parse::<BigInt>(), Err(ParseBigIntError), "{text}");
         }
-        let huge = BigInt::from_le_bytes(&[1; 2000]);
-        assert!(huge.to_string().starts_with("0x0101"));
-        assert_eq!(huge.to_string().parse(), Ok(huge));
+    }
+
+    #[test]
+    fn long_numbers_are_displayed_in_hexadecimal_without_zeros_before_them() {
+        for zeros in 1030..1040 {
+            let number = BigInt::from_le_bytes(&[&vec![0; zeros][..], &[0xff, 1, 0]].concat());
+            let text = format!("0x1ff{}", "00".repeat(zeros));
+            assert_eq!(number.to_string(), text);
+            assert_eq!(format!("-{text}").parse::<BigInt>().unwrap().to_string(), format!("-{text}"));
+            assert_eq!(text.parse(), Ok(number));
+        }
     }
 
     proptest! {
