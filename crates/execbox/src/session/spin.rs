@@ -81,7 +81,7 @@ impl Spin {
                     }
                     return true;
                 }
-                Some(false) => hint::spin_loop(),
+                Some(false) => thread::yield_now(),
             }
         }
         self.misses = MAX_MISSES.min(self.misses + 1);

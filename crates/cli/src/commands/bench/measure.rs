@@ -115,8 +115,14 @@ impl Bench {
     }
 
     async fn stop(&self) -> Result<Samples, String> {
-        let prepared = Prepared::new(&programs::ENDLESS_LOOP, &self.tools).timeout(STOPPED_AFTER);
-        let times = self.repeat(&prepared).await?;
+        let endless = Prepared::new(&programs::ENDLESS_LOOP, &self.tools).timeout(STOPPED_AFTER);
+        let before = Prepared::new(&programs::ONE_PLUS_ONE, &self.tools);
+        let once = async || {
+            // What runs a program that is stopped is replaced, which takes longer than to stop it.
+            before.execute(&*self.executor, &self.tools).await?;
+            endless.execute(&*self.executor, &self.tools).await.map(milliseconds)
+        };
+        let times = self.budget.sample(|| once().boxed()).await?;
         Ok(times.map(|time| (time - milliseconds(STOPPED_AFTER)).max(0.0)))
     }
 
