@@ -184,7 +184,9 @@ impl<'r> Encoder<'r> {
         self.out.push(wire::BIGINT);
         wire::put_varint(&mut self.out, 8 * words.len() as u32);
         self.out.reserve(8 * words.len());
-        words.iter().for_each(|word| self.out.extend_from_slice(&word.to_le_bytes()));
+        for word in words {
+            self.out.extend_from_slice(&word.to_le_bytes());
+        }
     }
 
     // ---- Objects --------------------------------------------------------------------------------------------------

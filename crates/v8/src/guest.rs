@@ -41,9 +41,7 @@ impl Guest for V8Guest {
         }
         // When a synchronous call is answered, the guest goes on, and then takes in what was settled before.
         while state.can_go_on() {
-            state.phase = Phase::Computing;
-            drop(state);
-            self.shared.wake_guest();
+            self.shared.resume(state);
             self.pool.wake_ticker();
             state = self.shared.wait_briefly();
         }

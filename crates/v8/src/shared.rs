@@ -5,7 +5,8 @@ use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use execbox_core::engine::{Outcome, Settlement};
 use execbox_core::mailbox::Mailbox;
@@ -17,8 +18,10 @@ pub(crate) struct Shared {
     state: Mutex<State>,
     /// There is something for the guest's thread.
     to_guest: Condvar,
-    /// The guest no longer computes.
+    /// The guest no longer computes, for a driver that sleeps.
     to_driver: Condvar,
+    /// The phase is `Computing`, for a driver that is awake.
+    computes: AtomicBool,
     /// The guest is to end: it was interrupted or dropped.
     stopped: AtomicBool,
 }
@@ -32,6 +35,8 @@ pub(crate) struct State {
     /// The answer to the synchronous call that blocks the guest.
     answer: Option<Settlement>,
     pub(crate) waker: Option<Waker>,
+    /// The driver waits for the guest, asleep.
+    driver_sleeps: bool,
     /// Of the isolate that runs the program.
     isolate: Option<IsolateHandle>,
     pub(crate) cpu_time: Duration,
@@ -76,6 +81,7 @@ impl Shared {
             inbox_bytes: 0,
             answer: None,
             waker: None,
+            driver_sleeps: false,
             isolate: None,
             cpu_time: Duration::ZERO,
             peak_memory_bytes: 0,
@@ -84,6 +90,7 @@ impl Shared {
             state: Mutex::new(state),
             to_guest: Condvar::new(),
             to_driver: Condvar::new(),
+            computes: AtomicBool::new(true),
             stopped: AtomicBool::new(false),
         })
     }
@@ -112,17 +119,26 @@ impl Shared {
     }
 
     /// Lets the guest take in what was settled.
-    pub(crate) fn wake_guest(&self) {
+    pub(crate) fn resume(&self, mut state: MutexGuard<'_, State>) {
+        state.phase = Phase::Computing;
+        self.computes.store(true, Ordering::SeqCst);
+        drop(state);
         self.to_guest.notify_one();
     }
 
     /// Waits for a guest that computes, for at most [`BRIEFLY`].
     pub(crate) fn wait_briefly(&self) -> MutexGuard<'_, State> {
-        let state = self.lock();
-        if !matches!(state.phase, Phase::Computing) {
-            return state;
+        let since = Instant::now();
+        while self.computes.load(Ordering::SeqCst) && since.elapsed() < AWAKE {
+            thread::yield_now(); // the guest may be on this processor
         }
-        self.to_driver.wait_timeout(state, BRIEFLY).unwrap_or_else(PoisonError::into_inner).0
+        let mut state = self.lock();
+        if matches!(state.phase, Phase::Computing) {
+            state.driver_sleeps = true;
+            state = self.to_driver.wait_timeout(state, BRIEFLY).unwrap_or_else(PoisonError::into_inner).0;
+            state.driver_sleeps = false;
+        }
+        state
     }
 
     /// Ends the guest wherever it is.
@@ -181,6 +197,7 @@ impl Shared {
         state.phase = phase;
         state.cpu_time = cpu_time;
         self.wake_driver(state);
+        self.computes.store(false, Ordering::SeqCst);
         self.lock()
     }
 
@@ -200,11 +217,15 @@ impl Shared {
         state.cpu_time = cpu_time;
         state.peak_memory_bytes = state.peak_memory_bytes.max(memory_bytes);
         self.wake_driver(state);
+        self.computes.store(false, Ordering::SeqCst);
     }
 
     fn wake_driver(&self, state: MutexGuard<'_, State>) {
+        let sleeps = state.driver_sleeps;
         wake(state);
-        self.to_driver.notify_one();
+        if sleeps {
+            self.to_driver.notify_one();
+        }
     }
 
     /// Waits until the driver has dropped the guest, which it does when it has passed the outcome on.
@@ -213,6 +234,9 @@ impl Shared {
         let _ = self.to_guest.wait_timeout_while(state, MAX_WAIT_FOR_DROP, |_| !self.is_stopped());
     }
 }
+
+/// How long the driver stays awake for a guest: waking it takes longer than most guests compute.
+const AWAKE: Duration = Duration::from_micros(50);
 
 /// How long the driver waits on its own thread for a guest that was started or resumed. That is how long most compute, and waking a
 /// thread that waits takes less than waking its runtime. Guests on other engines compute on that thread for longer.

@@ -3,9 +3,9 @@
 //! Waking a sleeping thread takes 20 to 60 µs, longer than most programs and tool calls. Where the other side of a session
 //! answered sooner than that the last time, its next message is waited for awake. Waits in vain make the following ones sleep at
 //! once, twice as many each time, so that a slow peer, or one that has no processor, costs next to nothing. Where several
-//! programs are executed at once, all waits sleep at once: processors have other work then.
+//! programs are executed at once, all waits sleep at once: processors have other work then. A thread that waits awake lets others
+//! run on its processor: among them may be the one that it waits for.
 
-use std::hint;
 use std::num::NonZero;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
