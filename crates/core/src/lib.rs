@@ -20,6 +20,7 @@
 //! | [`link`] | ES modules, from sources to a graph that links |
 //! | [`protocol`] | the runner protocol: messages, lines, both halves of a session |
 //! | [`pool`] | pools of worker threads and runner processes, and their queues |
+//! | [`awake`] | whether a thread that waits stays awake for a moment |
 //! | [`mailbox`], [`stack`] | calls in flight and log limits, and the places of errors, for engines |
 //! | [`names`], [`manifest`], [`error`], [`text`] | names, manifests and errors, shared by all |
 //!
@@ -44,6 +45,7 @@
 // Numbers of the wire and of JavaScript are narrower than `usize`; each cast states where its range is checked.
 #![allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
 
+pub mod awake;
 pub mod budget;
 pub mod contract;
 pub mod engine;

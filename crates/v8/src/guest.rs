@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use execbox_core::awake::Awake;
 use execbox_core::engine::{Event, Guest, Interrupt, Outcome, Pending, Settlement, Turn};
 use execbox_core::program::Program;
 
@@ -16,6 +17,7 @@ pub(crate) struct V8Guest {
     interrupt: Interrupt,
     /// Until it is started.
     program: Option<Program>,
+    awake: Awake,
 }
 
 impl V8Guest {
@@ -23,7 +25,7 @@ impl V8Guest {
         let shared = Shared::new(&program);
         let stops = Arc::clone(&shared);
         let interrupt = Interrupt::with_hook(move || stops.stop());
-        Self { pool, shared, interrupt, program: Some(program) }
+        Self { pool, shared, interrupt, program: Some(program), awake: Awake::default() }
     }
 }
 
@@ -37,13 +39,13 @@ impl Guest for V8Guest {
             drop(state);
             self.pool.run(program, Arc::clone(&self.shared));
             self.pool.wake_ticker();
-            state = self.shared.wait_briefly();
+            state = self.shared.wait_briefly(&mut self.awake);
         }
         // When a synchronous call is answered, the guest goes on, and then takes in what was settled before.
         while state.can_go_on() {
             self.shared.resume(state);
             self.pool.wake_ticker();
-            state = self.shared.wait_briefly();
+            state = self.shared.wait_briefly(&mut self.awake);
         }
         match &mut state.phase {
             Phase::Computing => {

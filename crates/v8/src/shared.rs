@@ -8,6 +8,7 @@ use std::task::Waker;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use execbox_core::awake::Awake;
 use execbox_core::engine::{Outcome, Settlement};
 use execbox_core::mailbox::Mailbox;
 use execbox_core::program::Program;
@@ -127,10 +128,13 @@ impl Shared {
     }
 
     /// Waits for a guest that computes, for at most [`BRIEFLY`].
-    pub(crate) fn wait_briefly(&self) -> MutexGuard<'_, State> {
-        let since = Instant::now();
-        while self.computes.load(Ordering::SeqCst) && since.elapsed() < AWAKE {
-            thread::yield_now(); // the guest may be on this processor
+    pub(crate) fn wait_briefly(&self, awake: &mut Awake) -> MutexGuard<'_, State> {
+        if awake.begin() {
+            let since = Instant::now();
+            while self.computes.load(Ordering::SeqCst) && since.elapsed() < AWAKE {
+                thread::yield_now(); // the guest may be on this processor
+            }
+            awake.end(since.elapsed(), AWAKE);
         }
         let mut state = self.lock();
         if matches!(state.phase, Phase::Computing) {
