@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use execbox::{InlineExecutor, Limits, Provider};
 use execbox_mcp::server::{CodeServer, ServerOptions};
@@ -286,9 +286,11 @@ pub(crate) async fn code_server_with(fake: &Fake, options: ServerOptions) -> Cod
     CodeServer::new(executor, move || vec![upstream.provider()], ServerOptions { limits, ..options })
 }
 
-/// Waits until a condition holds.
+/// Waits until the condition holds. Fails instead of waiting for ever.
 pub(crate) async fn until(condition: impl Fn() -> bool) {
+    let started = Instant::now();
     while !condition() {
+        assert!(started.elapsed() < Duration::from_mins(2), "what the test waits for does not happen");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
