@@ -444,7 +444,7 @@ impl CodeServer {
         }
         run::name_call(&mut result, &code, spliced.as_ref(), catalogue.providers());
         run::explain_unsaved(&mut result, has_snippets);
-        run::explain_missing(&mut result, || self.unavailable());
+        run::explain_missing(&mut result, catalogue.providers(), || self.unavailable(), || self.0.source.providers());
         run::explain_denied(&mut result, |namespace, tool| self.0.source.is_denied(namespace, tool));
         // Writing a large result as JSON takes long.
         self.aside(|server| run::tool_result(result, server.0.options.max_text, &server.0.results)).await

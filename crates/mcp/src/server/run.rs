@@ -191,14 +191,25 @@ pub(super) fn explain_unsaved(result: &mut ExecuteResult, has_snippets: bool) {
     }
 }
 
-/// Says why a namespace is missing where code names one: a `ReferenceError` alone says that it does not exist.
-pub(super) fn explain_missing(result: &mut ExecuteResult, unavailable: impl FnOnce() -> Vec<UnavailableNamespace>) {
+/// Says why a namespace is missing where code names one: a `ReferenceError` alone says that it does not exist. `granted` are those
+/// that the code had; `available` those that there are now.
+pub(super) fn explain_missing(
+    result: &mut ExecuteResult,
+    granted: &[Provider],
+    unavailable: impl FnOnce() -> Vec<UnavailableNamespace>,
+    available: impl FnOnce() -> Vec<Provider>,
+) {
+    let has = |providers: &[Provider], name: &str| providers.iter().any(|provider| provider.name() == name);
     if let Err(error) = &mut result.outcome
         && error.name.as_deref() == Some("ReferenceError")
         && let Some((name, _)) = error.message.split_once(" is not defined")
-        && let Some(missing) = unavailable().into_iter().find(|missing| missing.name == name)
+        && !has(granted, name)
     {
-        error.message = format!("{name} is not available: the server {}; try again later", missing.reason);
+        if let Some(missing) = unavailable().into_iter().find(|missing| missing.name == name) {
+            error.message = format!("{name} is not available: the server {}; try again later", missing.reason);
+        } else if has(&available(), name) {
+            error.message = format!("{name} was not available when the program started; try again");
+        }
     }
 }
 

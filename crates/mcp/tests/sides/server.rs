@@ -161,6 +161,27 @@ async fn models_ask_for_more_time_up_to_the_maximum() {
     }
 }
 
+#[tokio::test]
+async fn a_server_that_becomes_available_while_a_program_runs_is_not_said_not_to_exist() {
+    let late = Provider::builder("late").tool(Tool::new("echo", async |input: Json, _| Ok(input))).build().unwrap();
+    let shown = Arc::new(Mutex::new(Vec::new()));
+    let show = Tool::new("show", {
+        let shown = Arc::clone(&shown);
+        move |_: Json, _| {
+            shown.lock().unwrap().push(late.clone());
+            async { Ok(Json::Null) }
+        }
+    });
+    let api = Provider::builder("api").tool(show).build().unwrap();
+    let providers = move || [&[api.clone()][..], &shown.lock().unwrap()].concat();
+    let (client, _) = client(providers, ServerOptions::default()).await;
+    let code = json!({ "code": "await api.show({}); await late.echo(1)" });
+    let missing = call(&client, "mcp_execute_code", code).await;
+    assert!(text(&missing).contains("late was not available when the program started; try again"), "{missing:?}");
+    let code = json!({ "code": "await late.echo(1)" });
+    assert_eq!(text(&call(&client, "mcp_execute_code", code).await), "1");
+}
+
 /// The first program ends when the client has received this of itself, or of the second one.
 #[tokio::test(start_paused = true)]
 async fn clients_are_notified_while_programs_wait() {
