@@ -23,7 +23,7 @@ pub(crate) struct Bounds {
     pub(crate) memory: u64,
     /// Growth of each child: the same, and more on V8.
     pub(crate) child: u64,
-    /// Processor time of all processes: twice the timeout, and 300 ms for code that is not optimised.
+    /// Processor time of all processes: twice the timeout and 150 ms.
     pub(crate) cpu: Duration,
     /// Only catches what never ends: on a busy machine everything takes several times as long.
     pub(crate) wall: Duration,
@@ -32,7 +32,7 @@ pub(crate) struct Bounds {
 impl Bounds {
     /// The bounds of work that is to end within `time` and `memory_bytes`.
     pub(crate) fn new(time: Duration, memory_bytes: u64) -> Self {
-        let cpu = 2 * time + Duration::from_millis(300);
+        let cpu = 2 * time + Duration::from_millis(150);
         let memory = memory_bytes.saturating_mul(2).saturating_add(64 << 20);
         Self { memory, child: memory, cpu, wall: 4 * cpu + Duration::from_secs(15) }
     }
