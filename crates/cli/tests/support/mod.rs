@@ -7,6 +7,7 @@ pub(crate) mod transcript;
 
 use std::fs::{self, File};
 use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use execbox::{PoolOptions, PooledBuilder, ProcessExecutor, RunnerCommand};
@@ -35,12 +36,22 @@ pub(crate) fn children(of: u32) -> Vec<u32> {
 
 /// The parent of a process; `None` if the process has ended.
 fn parent(id: u32) -> Option<u32> {
-    let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
-    let mut fields = stat.rsplit_once(") ")?.1.split(' ');
-    let state = fields.next()?;
+    let (state, parent) = state_and_parent(&format!("/proc/{id}/stat"))?;
     // The first thread may have ended while others are still ending.
-    let ended = state == "Z" && fs::read_dir(format!("/proc/{id}/task")).ok()?.count() <= 1;
-    if ended { None } else { fields.next()?.parse().ok() }
+    let ended = state == 'Z' && fs::read_dir(format!("/proc/{id}/task")).ok()?.count() <= 1;
+    if ended { None } else { Some(parent) }
+}
+
+/// Whether a thread of a process runs or waits for a processor.
+pub(crate) fn computes(id: u32) -> bool {
+    let Ok(threads) = fs::read_dir(format!("/proc/{id}/task")) else { return false };
+    threads.flatten().filter_map(|thread| state_and_parent(thread.path().join("stat"))).any(|(state, _)| state == 'R')
+}
+
+fn state_and_parent(stat: impl AsRef<Path>) -> Option<(char, u32)> {
+    let stat = fs::read_to_string(stat).ok()?;
+    let mut fields = stat.rsplit_once(") ")?.1.split(' ');
+    Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
 }
 
 /// Whether a process runs.
