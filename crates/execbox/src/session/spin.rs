@@ -58,20 +58,22 @@ pub(crate) struct Spin {
 impl Spin {
     /// Waits until something has arrived, and more no longer follows at once, if that is likely to be soon. Returns whether
     /// something has. `has_arrived` says it of the time since it was asked before; `None` if it cannot.
-    pub(crate) fn wait(&mut self, mut has_arrived: impl FnMut() -> Option<bool>) -> bool {
-        if !is_free() || !self.awake.begin() {
-            return false;
-        }
+    pub(crate) fn wait(&mut self, has_arrived: impl FnMut() -> Option<bool>) -> bool {
         let since = Instant::now();
-        while since.elapsed() < AWAKE {
+        is_free() && self.awake.begin() && self.stay(|| since.elapsed(), has_arrived)
+    }
+
+    /// Stays awake until then. `elapsed` is the time since the wait began.
+    fn stay(&mut self, elapsed: impl Fn() -> Duration, mut has_arrived: impl FnMut() -> Option<bool>) -> bool {
+        while elapsed() < AWAKE {
             match has_arrived() {
                 None => return false,
                 Some(true) => {
                     self.awake.end(Duration::ZERO, AWAKE);
-                    let mut last = Instant::now();
-                    while last.elapsed() < PAUSE && since.elapsed() < AWAKE {
+                    let mut pause_ends = elapsed() + PAUSE;
+                    while elapsed() < pause_ends.min(AWAKE) {
                         if has_arrived() == Some(true) {
-                            last = Instant::now();
+                            pause_ends = elapsed() + PAUSE;
                         }
                     }
                     return true;
@@ -79,22 +81,34 @@ impl Spin {
                 Some(false) => thread::yield_now(),
             }
         }
-        self.awake.end(since.elapsed(), AWAKE);
+        self.awake.end(elapsed(), AWAKE);
         false
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
 
+    /// Waits with a clock that shows a nanosecond more each time. Something arrives at `arrivals`, in nanoseconds.
+    fn stay(arrivals: &[u64]) -> (bool, u64) {
+        let now = Cell::new(0);
+        let elapsed = || Duration::from_nanos(now.replace(now.get() + 1));
+        let mut pending = arrivals.iter().peekable();
+        let stayed =
+            Spin::default().stay(elapsed, || Some(pending.next_if(|arrival| **arrival <= now.get()).is_some()));
+        (stayed, now.get())
+    }
+
     #[test]
-    fn a_wait_takes_in_what_follows_at_once() {
-        if processors() > 1 {
-            let mut spin = Spin::default();
-            let mut arrivals = [false, true, true].into_iter();
-            assert!(spin.wait(|| Some(arrivals.next().unwrap_or(false))));
-            assert_eq!(arrivals.next(), None, "both are taken in");
-        }
+    fn a_wait_takes_in_what_follows_at_once_and_ends() {
+        let (arrived, end) = stay(&[50_000, 51_500, 53_000, 58_000]);
+        assert!(arrived && (55_000..55_100).contains(&end), "2 µs after 53 µs: {end}");
+        let (arrived, end) = stay(&(50..500).map(|microseconds| microseconds * 1_000).collect::<Vec<_>>());
+        assert!(arrived && (100_000..100_100).contains(&end), "without end: {end}");
+        let (arrived, end) = stay(&[200_000]);
+        assert!(!arrived && (100_000..100_100).contains(&end), "in vain: {end}");
     }
 }
