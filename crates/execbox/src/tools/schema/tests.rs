@@ -1,5 +1,6 @@
 //! Schemas against the validator of another author, and schemas and values that would take for ever.
 
+use futures_util::FutureExt as _;
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -158,7 +159,7 @@ async fn long_checks_leave_the_reactor() {
     let schema = Arc::new(Schema::compile(&json!({ "items": { "type": "integer" } })).unwrap());
     let numbers: Json = (0..200_000).collect();
     let mut check = Box::pin(schema.check_async(numbers.clone(), "input"));
-    assert!(futures_util::poll!(&mut check).is_pending(), "continues on another thread");
+    assert!((&mut check).now_or_never().is_none(), "continues on another thread");
     assert_eq!(check.await, Ok(numbers));
     let mut mixed: Vec<Json> = (0..200_000).map(Json::from).collect();
     mixed.push("x".into());
