@@ -3,6 +3,8 @@
 mod support;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
@@ -112,6 +114,25 @@ fn a_signal_drains_a_locked_runner() {
     let mut runner = start(&["runner"]);
     assert_eq!(execute(&mut runner, "1")["result"], 1);
     send(Signal::SIGTERM, runner.id());
+    assert!(runner.wait().unwrap().success());
+}
+
+/// Reading and writing is all that it may do with the socket.
+#[test]
+fn a_locked_runner_talks_over_a_socket() {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let streams = [&theirs, &theirs].map(|stream| OwnedFd::from(stream.try_clone().unwrap()));
+    let [input, output] = streams.map(Stdio::from);
+    let mut command = Command::new(BINARY);
+    let mut runner = command.args(["runner", "--jail", "required"]).stdin(input).stdout(output).spawn().unwrap();
+    drop((command, theirs));
+    let code = "'x'.repeat(1_000_000)";
+    let message = json!({ "type": "execute", "id": "e", "code": code, "options": {}, "providers": [] });
+    writeln!(&ours, "{message}").unwrap();
+    let messages = BufReader::new(&ours).lines().map(|line| serde_json::from_str::<Json>(&line.unwrap()).unwrap());
+    let done = messages.into_iter().find(|message| message["type"] == "done").unwrap();
+    assert_eq!(done["result"].as_str().map(str::len), Some(1_000_000));
+    drop(ours);
     assert!(runner.wait().unwrap().success());
 }
 

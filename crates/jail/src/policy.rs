@@ -43,12 +43,10 @@ impl Default for Policy {
 }
 
 /// What a locked process may do with sockets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sockets {
-    /// Nothing.
+    /// No more than read and write those that were inherited.
     None,
-    /// Send and receive on connections that were inherited.
-    Inherited,
     /// Listen at an address: sockets are opened before sealing, and accept connections after it. Such a process keeps its
     /// network and file system until it is sealed, and the capability to listen at ports below 1024.
     Listening,

@@ -293,7 +293,7 @@ impl RunnerFactory for RunnerProcesses {
         let command = self.command.clone();
         // Starting a process blocks for up to a millisecond.
         let spawning = tokio::task::spawn_blocking(move || command.spawn());
-        Box::pin(async move { spawning.await??.open().map(JsonChannel::new) })
+        Box::pin(async move { Ok(JsonChannel::new(spawning.await??.open())) })
     }
 
     fn activate(&self, runner: IdleCommand) -> io::Result<Self::Busy> {

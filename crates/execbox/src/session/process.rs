@@ -17,7 +17,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use crate::executor::inline::InlineExecutor;
 use crate::executor::{ExecuteRequest, Executor as _};
 use crate::session::runner::Runner;
-use crate::transport::{Address, Socket, Transport, stdio, stdio_needs};
+use crate::transport::{Address, Socket, Transport, stdio, stdio_needs_threads};
 
 /// The argument that starts a program as [its own runner](crate::RunnerCommand::this_program).
 pub(crate) const ARGUMENT: &str = "execbox-runner";
@@ -208,11 +208,11 @@ impl RunnerProcess {
     ///
     /// First in `main`: it closes descriptors of the whole process.
     pub fn prepare(options: RunnerProcessOptions) -> Self {
-        let (threads, sockets) = stdio_needs();
+        let threads = stdio_needs_threads();
         let default = Policy::default();
         let memory_bytes = options.memory_bytes.or(default.memory_bytes);
         let compiles = options.compiles;
-        Self::with_policy(options, true, Policy { threads, sockets, memory_bytes, compiles, ..default })
+        Self::with_policy(options, true, Policy { threads, memory_bytes, compiles, ..default })
     }
 
     /// [`prepare`](Self::prepare) for a process that listens at `address`, for at most `max_connections` hosts. Its memory is
@@ -272,7 +272,7 @@ impl ConfinedRunnerProcess {
         let options = self.options;
         let transport = match options.probe {
             Some(_) => None,
-            None => Some(Box::new(stdio()?) as Box<dyn Transport>),
+            None => Some(stdio()?),
         };
         Ok(SealedRunnerProcess { options, report: self.close(runner).await, transport })
     }

@@ -20,7 +20,7 @@ use crate::session::channel::{Inbound, MessageChannel};
 use crate::session::host::Host;
 use crate::session::local::SLICE;
 use crate::session::spin::Spin;
-use crate::transport::{OutOfMemory, wake_after_others};
+use crate::transport::{AWAKE, OutOfMemory, wake_after_others};
 
 /// A channel to a runner.
 pub(crate) trait RunnerChannel: MessageChannel<HostMessage, RunnerMessage> {}
@@ -106,19 +106,23 @@ impl<'a, H: Host, L: RunnerChannel + ?Sized> Driver<'a, H, L> {
             if let Some(outcome) = self.outcome.take() {
                 return Poll::Ready(outcome);
             }
-            if !(self.poll_timer(cx) || self.poll_receive(cx) || self.poll_calls(cx) || self.poll_flush(cx)) {
-                // Nothing but the runner can make progress.
-                let is_awaited =
-                    self.session.is_running() && self.host.is_idle() && !self.closed && self.channel.unsent() == 0;
-                if !(is_awaited && self.spin.wait(|| self.channel.receive_now())) {
-                    return Poll::Pending;
-                }
+            let awake = &mut Context::from_waker(AWAKE);
+            let has_progressed =
+                self.poll_timer(cx) || self.poll_receive(awake) || self.poll_calls(cx) || self.poll_flush(cx);
+            if !has_progressed && !self.wait_awake() && !self.poll_receive(cx) {
+                return Poll::Pending;
             }
             if Instant::now() > slice_end {
                 wake_after_others(cx);
                 return Poll::Pending;
             }
         }
+    }
+
+    /// Waits awake for a message if nothing but the runner can make progress. Whether something has arrived.
+    fn wait_awake(&mut self) -> bool {
+        let is_awaited = self.session.is_running() && self.host.is_idle() && !self.closed && self.channel.unsent() == 0;
+        is_awaited && self.spin.wait(|| self.channel.receive_now())
     }
 
     fn handle_timeouts(&mut self) {

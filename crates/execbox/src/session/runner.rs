@@ -27,7 +27,7 @@ use crate::session::parts::Parts;
 use crate::session::spin::{self, Spin};
 use crate::session::stopwatch::{self, Stopwatch};
 use crate::session::turns::Turns;
-use crate::transport::{Transport, wake_after_others};
+use crate::transport::{AWAKE, Transport, wake_after_others};
 
 /// How many bytes may wait to be sent. Beyond that, the guest is not polled until the host reads, and without a guest, nothing
 /// is received. With a guest, answers to other messages may take as much again.
@@ -172,6 +172,13 @@ impl std::fmt::Debug for Runner {
     }
 }
 
+/// What was received.
+enum Receipt {
+    Messages,
+    /// The end of the connection.
+    End(io::Result<()>),
+}
+
 /// What was due.
 enum Due {
     /// The end of a session that was idle for too long.
@@ -261,9 +268,8 @@ impl<'a, L: MessageChannel<RunnerMessage, HostMessage>> Connection<'a, L> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let slice_end = Instant::now() + SLICE;
         loop {
-            if let Poll::Ready(end) = self.poll_receive(cx, slice_end) {
-                self.session.handle_close();
-                self.follow_outputs();
+            let awake = &mut Context::from_waker(AWAKE);
+            if let Poll::Ready(Receipt::End(end)) = self.poll_receive(awake, slice_end) {
                 return Poll::Ready(end);
             }
             if let Poll::Ready(Due::Idle) = self.poll_deadline(cx) {
@@ -285,11 +291,11 @@ impl<'a, L: MessageChannel<RunnerMessage, HostMessage>> Connection<'a, L> {
                 match self.poll_deadline(cx) {
                     Poll::Ready(Due::Idle) => return Poll::Ready(Ok(())),
                     Poll::Ready(Due::Handled) => {}
-                    Poll::Pending => {
-                        if !self.waits_for_one_message() || !self.spin.wait(|| self.channel.receive_now()) {
-                            return Poll::Pending;
-                        }
-                    }
+                    Poll::Pending if self.wait_awake() => {}
+                    Poll::Pending => match ready!(self.poll_receive(cx, slice_end)) {
+                        Receipt::End(end) => return Poll::Ready(end),
+                        Receipt::Messages => {}
+                    },
                 }
             }
             if Instant::now() > slice_end {
@@ -299,24 +305,22 @@ impl<'a, L: MessageChannel<RunnerMessage, HostMessage>> Connection<'a, L> {
         }
     }
 
-    /// Handles messages that were received. Ready when the host has closed its side. While the guest has much to take in,
-    /// nothing is received.
-    fn poll_receive(&mut self, cx: &mut Context<'_>, slice_end: Instant) -> Poll<io::Result<()>> {
-        loop {
-            if self.is_full() {
-                return Poll::Pending;
-            }
-            // With a guest, messages are received: its host may wait for that before it reads.
-            if self.is_congested() && !self.session.is_active() {
-                return Poll::Pending;
-            }
+    /// Handles messages that were received, until the slice ends. While the guest has much to take in, nothing is received.
+    fn poll_receive(&mut self, cx: &mut Context<'_>, slice_end: Instant) -> Poll<Receipt> {
+        let mut receipt = Poll::Pending;
+        // With a guest, messages are received while the host does not read: it may wait for that before it reads.
+        while !self.is_full() && (!self.is_congested() || self.session.is_active()) {
             let (was_congested, unsent) = (self.is_congested(), self.channel.unsent());
-            match ready!(self.channel.poll_receive(cx, &self.budget))? {
-                None => return Poll::Ready(Ok(())),
-                Some(Inbound::Message(message)) => self.session.handle_message(message, self.epoch.elapsed()),
-                Some(Inbound::InvalidMessage(error)) => self.session.handle_malformed(&error, self.epoch.elapsed()),
+            let Poll::Ready(received) = self.channel.poll_receive(cx, &self.budget) else { break };
+            match received {
+                Err(error) => return Poll::Ready(self.close(Err(error))),
+                Ok(None) => return Poll::Ready(self.close(Ok(()))),
+                Ok(Some(Inbound::Message(message))) => self.session.handle_message(message, self.epoch.elapsed()),
+                Ok(Some(Inbound::InvalidMessage(error))) => {
+                    self.session.handle_malformed(&error, self.epoch.elapsed());
+                }
                 // There is no id that could be answered.
-                Some(Inbound::InvalidFrame(_) | Inbound::Ignored) => {}
+                Ok(Some(Inbound::InvalidFrame(_) | Inbound::Ignored)) => {}
             }
             self.follow_outputs();
             self.unread_answers += self.channel.unsent().saturating_sub(unsent);
@@ -325,19 +329,28 @@ impl<'a, L: MessageChannel<RunnerMessage, HostMessage>> Connection<'a, L> {
             }
             if self.unread_answers > MAX_UNSENT {
                 let error = ServeError::UnreadAnswers(self.channel.unsent());
-                return Poll::Ready(Err(io::Error::new(io::ErrorKind::QuotaExceeded, error)));
+                return Poll::Ready(self.close(Err(io::Error::new(io::ErrorKind::QuotaExceeded, error))));
             }
+            receipt = Poll::Ready(Receipt::Messages);
             if Instant::now() > slice_end {
-                wake_after_others(cx);
-                return Poll::Pending;
+                break;
             }
         }
+        receipt
     }
 
-    /// The next message is a program, or the answer that the guest waits for. Of several answers, many are taken in at once if the
-    /// thread sleeps until they are there.
-    fn waits_for_one_message(&self) -> bool {
-        self.waits_for != WaitsFor::Nothing && self.in_flight <= 1 && self.channel.unsent() == 0
+    /// The host has closed its side, or the connection is broken.
+    fn close(&mut self, end: io::Result<()>) -> Receipt {
+        self.session.handle_close();
+        self.follow_outputs();
+        Receipt::End(end)
+    }
+
+    /// Waits awake if the next message is a program, or the answer that the guest waits for. Whether something has arrived. Of
+    /// several answers, many are taken in at once if the thread sleeps until they are there.
+    fn wait_awake(&mut self) -> bool {
+        let awaits_one = self.waits_for != WaitsFor::Nothing && self.in_flight <= 1 && self.channel.unsent() == 0;
+        awaits_one && self.spin.wait(|| self.channel.receive_now())
     }
 
     /// The guest has not taken in what the host sent. A host that does not read is received from, as it may

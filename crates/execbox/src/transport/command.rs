@@ -2,7 +2,6 @@
 
 use std::future::Future as _;
 use std::io;
-use std::os::fd::{AsFd as _, OwnedFd};
 use std::pin::Pin;
 use std::process::Command;
 use std::task::{Context, Poll, ready};
@@ -10,11 +9,11 @@ use std::time::Duration;
 
 use execbox_core::engine::MEMORY_LIMIT_EXIT_CODE;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use tokio::net::unix::pipe;
 use tokio::time::{Instant, Sleep};
 
+use super::child::Child;
+use super::pipe::{PipeReader, PipeWriter};
 use super::{OutOfMemory, Received, StreamTransport, Transport};
-use crate::transport::child::Child;
 
 /// How long the exit of a child is waited for when its output has ended. One that exits closes its output just before.
 const EXIT_TIMEOUT: Duration = Duration::from_millis(100);
@@ -28,7 +27,7 @@ const EXIT_INTERVAL: Duration = Duration::from_millis(1);
 /// If the child exits with [`MEMORY_LIMIT_EXIT_CODE`], receiving fails with [`OutOfMemory`].
 #[derive(Debug)]
 pub struct CommandTransport {
-    stream: StreamTransport<pipe::Receiver, pipe::Sender>,
+    stream: StreamTransport<PipeReader, PipeWriter>,
     child: Child,
     /// The output has ended.
     ending: Option<Ending>,
@@ -46,13 +45,14 @@ impl CommandTransport {
     ///
     /// Needs a tokio runtime with time and I/O enabled.
     pub fn spawn(command: &mut Command) -> io::Result<Self> {
-        IdleCommand::spawn(command)?.open()
+        IdleCommand::spawn(command).map(IdleCommand::open)
     }
 
     /// Detaches the child from the runtime, if no message is buffered in either direction.
     pub(crate) fn into_idle(self) -> Option<IdleCommand> {
-        let (receiver, sender) = self.stream.into_idle_parts()?;
-        let (stdout, stdin) = (receiver.into_nonblocking_fd().ok()?, sender.into_nonblocking_fd().ok()?);
+        let (mut stdout, mut stdin) = self.stream.into_idle_parts()?;
+        stdout.deregister();
+        stdin.deregister();
         Some(IdleCommand { child: self.child, stdin, stdout })
     }
 
@@ -110,33 +110,28 @@ impl Transport for CommandTransport {
 #[derive(Debug)]
 pub(crate) struct IdleCommand {
     child: Child,
-    stdin: OwnedFd,
-    stdout: OwnedFd,
+    stdin: PipeWriter,
+    stdout: PipeReader,
 }
 
 impl IdleCommand {
     pub(crate) fn spawn(command: &mut Command) -> io::Result<Self> {
         let (child, stdin, stdout) = Child::spawn(command)?;
-        Ok(Self { child, stdin, stdout })
+        Ok(Self { child, stdin: PipeWriter::new(stdin)?, stdout: PipeReader::new(stdout)? })
     }
 
     /// Opens the child again. Fails if it has exited or written unexpected output.
     pub(crate) fn reopen(self) -> io::Result<CommandTransport> {
-        let mut output = [PollFd::new(self.stdout.as_fd(), PollFlags::POLLIN)];
+        let mut output = [PollFd::new(self.stdout.fd()?, PollFlags::POLLIN)];
         if poll(&mut output, PollTimeout::ZERO)? > 0 {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
-        self.open()
+        Ok(self.open())
     }
 
-    /// Registers the child with the current runtime.
-    pub(crate) fn open(self) -> io::Result<CommandTransport> {
-        let (receiver, sender) =
-            (pipe::Receiver::from_owned_fd(self.stdout)?, pipe::Sender::from_owned_fd(self.stdin)?);
-        Ok(CommandTransport {
-            stream: StreamTransport::new(receiver, sender).over_pipes(),
-            child: self.child,
-            ending: None,
-        })
+    /// Opens a child that has just been started.
+    pub(crate) fn open(self) -> CommandTransport {
+        let stream = StreamTransport::over_pipes(self.stdout, self.stdin);
+        CommandTransport { stream, child: self.child, ending: None }
     }
 }

@@ -16,6 +16,7 @@ pub(crate) mod command;
 mod connect;
 mod listen;
 mod paced;
+mod pipe;
 mod socket;
 mod stdio;
 mod stream;
@@ -25,13 +26,13 @@ mod websocket;
 use std::future::Future as _;
 use std::io;
 use std::pin::pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 pub use address::{Address, AddressError, Framing};
 pub use command::CommandTransport;
 pub use listen::{Incoming, Listener};
 pub use socket::{ByteStream, ListenError, Socket, SocketListener, Stream};
-pub(crate) use stdio::needs as stdio_needs;
+pub(crate) use stdio::needs_threads as stdio_needs_threads;
 pub use stdio::stdio;
 pub use stream::StreamTransport;
 pub use token::{Token, TokenError};
@@ -67,7 +68,8 @@ pub trait Transport: Send {
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 
     /// Receives the next message. The end of the stream between two messages is [`Received::End`]; within a message, it
-    /// is the error `UnexpectedEof`.
+    /// is the error `UnexpectedEof`. A thread that stays awake polls with a waker that does nothing; before it sleeps, it polls
+    /// again.
     fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Received>>;
 
     /// Reads what has arrived without waiting; [`poll_receive`](Self::poll_receive) receives it. Returns whether there was something;
@@ -106,6 +108,10 @@ pub enum Received {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the program exhausted the memory of the runner's process")]
 pub struct OutOfMemory;
+
+/// The waker of threads that stay awake: it does nothing. That a waker is this one can be found out, which is not certain for
+/// others of [`Waker::noop`].
+pub(crate) static AWAKE: &Waker = Waker::noop();
 
 /// Wakes the task after the runtime has polled its timers and sockets and run other tasks. A task that wakes itself would run
 /// again before.

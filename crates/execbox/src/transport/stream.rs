@@ -1,7 +1,6 @@
 //! Messages over a byte stream, one per line. An attachment is a line `*LENGTH` followed by that many bytes.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -9,7 +8,8 @@ use execbox_core::budget::Budget;
 use execbox_core::protocol::line::{Frame, LineDecoder, LineError, StreamEnd};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf, ReadHalf, WriteHalf};
 
-use super::{MAX_MESSAGE_BYTES, Received, Transport, wake_after_others};
+use super::pipe::{PipeReader, PipeWriter};
+use super::{AWAKE, MAX_MESSAGE_BYTES, Received, Transport, wake_after_others};
 
 /// The most bytes per read.
 const READ_CHUNK: usize = 64 << 10;
@@ -27,14 +27,11 @@ pub struct StreamTransport<R, W> {
     writer: W,
     lines: LineDecoder,
     chunk: Vec<u8>,
-    /// What is read directly.
-    direct: Vec<u8>,
     /// The queued lines, and how many of their bytes are written.
     out: Vec<u8>,
     written: usize,
-    /// The descriptor of the reader, and that of the writer, if they do not block.
-    input: Option<fn(&R) -> BorrowedFd<'_>>,
-    output: Option<fn(&W) -> BorrowedFd<'_>>,
+    /// Deregisters the reader, if it can be read without.
+    deregister: Option<fn(&mut R)>,
 }
 
 impl<R, W> StreamTransport<R, W> {
@@ -45,11 +42,9 @@ impl<R, W> StreamTransport<R, W> {
             writer,
             lines: LineDecoder::new(MAX_MESSAGE_BYTES),
             chunk: Vec::new(),
-            direct: Vec::new(),
             out: Vec::new(),
             written: 0,
-            input: None,
-            output: None,
+            deregister: None,
         }
     }
 
@@ -63,17 +58,6 @@ impl<R, W> StreamTransport<R, W> {
     /// Receives these bytes before those of the stream.
     pub(super) fn preceded_by(mut self, bytes: &[u8]) -> Self {
         self.lines.push(bytes);
-        self
-    }
-
-    /// Its reader and its writer are pipes that do not block.
-    pub(super) fn over_pipes(mut self) -> Self
-    where
-        R: AsFd,
-        W: AsFd,
-    {
-        self.input = Some(R::as_fd);
-        self.output = Some(W::as_fd);
         self
     }
 
@@ -92,11 +76,30 @@ impl<R, W> StreamTransport<R, W> {
     }
 }
 
+impl StreamTransport<PipeReader, PipeWriter> {
+    pub(super) fn over_pipes(reader: PipeReader, writer: PipeWriter) -> Self {
+        Self { deregister: Some(PipeReader::deregister), ..Self::new(reader, writer) }
+    }
+}
+
 impl<S: AsyncRead + AsyncWrite> StreamTransport<ReadHalf<S>, WriteHalf<S>> {
     /// Creates a transport over one bidirectional stream.
     pub fn over(stream: S) -> Self {
         let (reader, writer) = tokio::io::split(stream);
         Self::new(reader, writer)
+    }
+}
+
+impl<R: AsyncRead + Unpin, W> StreamTransport<R, W> {
+    /// Reads some bytes into `lines`. Returns how many; none at the end of the stream.
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        if self.chunk.is_empty() {
+            self.chunk = vec![0; READ_CHUNK];
+        }
+        let mut buffer = ReadBuf::new(&mut self.chunk);
+        ready!(Pin::new(&mut self.reader).poll_read(cx, &mut buffer))?;
+        self.lines.push(buffer.filled());
+        Poll::Ready(Ok(buffer.filled().len()))
     }
 }
 
@@ -126,10 +129,6 @@ where
     }
 
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // A runtime would first have to hear from the system that a new pipe can be written.
-        if let Some(output) = self.output.filter(|_| self.written < self.out.len()) {
-            self.written += nix::unistd::write(output(&self.writer), &self.out[self.written..]).unwrap_or(0);
-        }
         while self.written < self.out.len() {
             match ready!(Pin::new(&mut self.writer).poll_write(cx, &self.out[self.written..]))? {
                 0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
@@ -153,26 +152,20 @@ where
                 Some(Err(error)) => return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, error))),
                 None => {}
             }
-            self.chunk.reserve_exact(READ_CHUNK);
-            let mut buffer = ReadBuf::uninit(self.chunk.spare_capacity_mut());
-            ready!(Pin::new(&mut self.reader).poll_read(cx, &mut buffer))?;
-            if buffer.filled().is_empty() {
+            if ready!(self.poll_read(cx))? == 0 {
                 return Poll::Ready(match self.lines.end() {
                     StreamEnd::Clean => Ok(Received::End),
                     StreamEnd::CutOff => Err(io::ErrorKind::UnexpectedEof.into()),
                 });
             }
-            self.lines.push(buffer.filled());
         }
         wake_after_others(cx);
         Poll::Pending
     }
 
     fn receive_now(&mut self) -> Option<bool> {
-        let input = self.input?;
-        self.direct.resize(READ_CHUNK, 0);
-        let read = nix::unistd::read(input(&self.reader), &mut self.direct).unwrap_or(0);
-        self.lines.push(&self.direct[..read]);
-        Some(read > 0)
+        self.deregister?(&mut self.reader);
+        let read = self.poll_read(&mut Context::from_waker(AWAKE));
+        Some(matches!(read, Poll::Ready(Ok(1..))))
     }
 }

@@ -34,8 +34,6 @@ pub(super) enum Who {
     Threads,
     /// [`Policy::compiles`].
     Compilers,
-    /// [`Sockets::Inherited`], and so all that follow it.
-    Inherited,
     /// [`Sockets::Listening`].
     Listening,
 }
@@ -46,8 +44,7 @@ impl Call {
             Who::Everybody => true,
             Who::Threads => policy.threads,
             Who::Compilers => policy.compiles,
-            Who::Inherited => policy.sockets >= Sockets::Inherited,
-            Who::Listening => policy.sockets >= Sockets::Listening,
+            Who::Listening => policy.sockets == Sockets::Listening,
         }
     }
 }
@@ -87,7 +84,7 @@ const A_THREAD: When = When::Bits(
     (libc::CLONE_THREAD | libc::CLONE_VM) as u64,
 );
 
-use Who::{Compilers, Everybody, Inherited, Listening, Threads};
+use Who::{Compilers, Everybody, Listening, Threads};
 
 pub(super) const ALLOWED: &[Call] = &[
     // Messages
@@ -161,9 +158,9 @@ pub(super) const ALLOWED: &[Call] = &[
     // Sockets that are open
     call(libc::SYS_recvfrom, Everybody, "signals, which reach the runtime over a pair of sockets; messages"),
     call(libc::SYS_sendto, Everybody, "signals, which reach the runtime over a pair of sockets; messages"),
-    call(libc::SYS_recvmsg, Inherited, "messages of the host"),
-    call(libc::SYS_sendmsg, Inherited, "messages to the host"),
-    call(libc::SYS_shutdown, Inherited, "the end of a connection"),
+    call(libc::SYS_recvmsg, Listening, "messages of hosts"),
+    call(libc::SYS_sendmsg, Listening, "messages to hosts"),
+    call(libc::SYS_shutdown, Listening, "the end of a connection"),
     call(libc::SYS_accept4, Listening, "new connections"),
     call(libc::SYS_getsockopt, Listening, "errors of connections"),
     call(libc::SYS_setsockopt, Listening, "options of connections"),
