@@ -36,7 +36,7 @@ pub(crate) fn children(of: u32) -> Vec<u32> {
 
 /// The parent of a process; `None` if the process has ended.
 fn parent(id: u32) -> Option<u32> {
-    let (state, parent) = state_and_parent(&format!("/proc/{id}/stat"))?;
+    let (state, parent) = state_and_parent(format!("/proc/{id}/stat"))?;
     // The first thread may have ended while others are still ending.
     let ended = state == 'Z' && fs::read_dir(format!("/proc/{id}/task")).ok()?.count() <= 1;
     if ended { None } else { Some(parent) }

@@ -50,9 +50,8 @@ impl CommandTransport {
 
     /// Detaches the child from the runtime, if no message is buffered in either direction.
     pub(crate) fn into_idle(self) -> Option<IdleCommand> {
-        let (mut stdout, mut stdin) = self.stream.into_idle_parts()?;
-        stdout.deregister();
-        stdin.deregister();
+        let (stdout, stdin) = self.stream.into_idle_parts()?;
+        let (stdout, stdin) = (stdout.into_unregistered()?, stdin.into_unregistered()?);
         Some(IdleCommand { child: self.child, stdin, stdout })
     }
 

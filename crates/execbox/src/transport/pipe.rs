@@ -91,6 +91,12 @@ impl<R: Registered> Pipe<R> {
         };
     }
 
+    /// The pipe, for another runtime; `None` if it is lost.
+    pub(super) fn into_unregistered(mut self) -> Option<Self> {
+        self.deregister();
+        matches!(self, Self::Unregistered(_)).then_some(self)
+    }
+
     /// Reads or writes. Pending if that would block.
     fn transfer(&self, act: impl FnOnce(BorrowedFd<'_>) -> nix::Result<usize>) -> Poll<io::Result<usize>> {
         match act(self.fd()?) {
@@ -177,8 +183,7 @@ mod tests {
             sent.unwrap();
             assert_eq!((received.unwrap(), &read), (long.len(), &long));
             assert!(matches!((&reader, &writer), (Pipe::Registered(_), Pipe::Registered(_))));
-            reader.deregister();
-            writer.deregister();
+            (reader, writer) = (reader.into_unregistered().unwrap(), writer.into_unregistered().unwrap());
         }
         drop(writer);
         assert_eq!(poll_awake(&mut reader), Poll::Ready(0), "the end");
