@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     fn pipe() -> (PipeReader, PipeWriter) {
-        let (reader, writer) = nix::unistd::pipe().unwrap();
+        let (reader, writer) = nix::unistd::pipe2(OFlag::O_CLOEXEC).unwrap();
         (Pipe::new(reader).unwrap(), Pipe::new(writer).unwrap())
     }
 
