@@ -106,7 +106,7 @@ impl<'a, H: Host, L: RunnerChannel + ?Sized> Driver<'a, H, L> {
             if let Some(outcome) = self.outcome.take() {
                 return Poll::Ready(outcome);
             }
-            // Only before the thread sleeps, the channel is told whom to wake: see `transport/pipe.rs`.
+            // Only before the thread sleeps, the channel gets its waker: see `transport/pipe.rs`.
             let awake = &mut Context::from_waker(AWAKE);
             let has_progressed =
                 self.poll_timer(cx) || self.poll_receive(awake) || self.poll_calls(cx) || self.poll_flush(cx);

@@ -268,7 +268,7 @@ impl<'a, L: MessageChannel<RunnerMessage, HostMessage>> Connection<'a, L> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let slice_end = Instant::now() + SLICE;
         loop {
-            // Only before the thread sleeps, the channel is told whom to wake: see `transport/pipe.rs`.
+            // Only before the thread sleeps, the channel gets its waker: see `transport/pipe.rs`.
             let awake = &mut Context::from_waker(AWAKE);
             if let Poll::Ready(Receipt::End(end)) = self.poll_receive(awake, slice_end) {
                 return Poll::Ready(end);
