@@ -172,6 +172,21 @@ fn every_kind_of_value_has_tagged_json() {
     assert_eq!(graph.to_value("value").unwrap().to_graph("value", BUDGET).unwrap(), graph);
 }
 
+/// A date of -0 became one of 0 when it was written; the comparison is that of JavaScript's `new Date`.
+#[test]
+fn dates_are_read_as_javascript_reads_them() {
+    let dates = |times: [serde_json::Value; 6]| json!(times.map(|time| json!({"$date": time})));
+    let written =
+        dates([json!(-0.0), json!(1.9), json!(-1.9), json!(8.64e15), json!(8.640_000_000_000_001e15), json!(null)]);
+    let read = dates([json!(0), json!(1), json!(-1), json!(8_640_000_000_000_000_i64), json!(null), json!(null)]);
+    let graph = Graph::from_tagged_json(&written, "v").unwrap();
+    assert_eq!(graph.to_tagged_json("v").unwrap(), read);
+    assert_eq!(Graph::from_tagged_json(&read, "v").unwrap(), graph);
+    // As bytes: -0.
+    let zero = Value::from_bytes([13, 0, 0, 0, 0, 0, 0, 0, 0x80]).to_graph("v", BUDGET).unwrap();
+    assert_eq!(zero.to_tagged_json("v").unwrap(), json!({"$date": 0}));
+}
+
 #[test]
 fn references_may_precede_and_follow_their_object() {
     let forward =

@@ -1,6 +1,6 @@
 //! Random graphs of every kind of object, with cycles, shared parts and views, as a program could make them.
 
-use execbox_core::value::{BigInt, Datum, ErrorNode, Graph, Node, NodeId, Primitive, ViewKind};
+use execbox_core::value::{BigInt, Datum, ErrorNode, Graph, Node, NodeId, Primitive, TimeValue, ViewKind};
 use proptest::prelude::*;
 
 /// A part of an object: a primitive, or the object whose place in the list this is, modulo the list's length.
@@ -15,7 +15,7 @@ enum Spec {
     Array(Vec<Part>),
     Sparse(Vec<(u8, Part)>),
     Object(Vec<(String, Part)>),
-    Date(Option<i32>),
+    Date(f64),
     Map(Vec<(Part, Part)>),
     Set(Vec<Part>),
     RegExp(&'static str, &'static str),
@@ -60,7 +60,7 @@ fn any_spec() -> impl Strategy<Value = Spec> {
         parts().prop_map(Spec::Array),
         prop::collection::vec((any::<u8>(), any_part()), 0..4).prop_map(Spec::Sparse),
         prop::collection::vec(("[a-z$é]{1,2}|__proto__", any_part()), 0..5).prop_map(Spec::Object),
-        any::<Option<i32>>().prop_map(Spec::Date),
+        prop_oneof![any::<f64>(), -9e15..9e15].prop_map(Spec::Date),
         prop::collection::vec((any_part(), any_part()), 0..4).prop_map(Spec::Map),
         parts().prop_map(Spec::Set),
         prop_oneof![Just(("a+\\/[b]", "gi")), Just(("", "")), Just(("(?<é>.)\\k<é>", "dsu"))]
@@ -97,7 +97,7 @@ fn build(specs: &[Spec], root: &Part) -> Graph {
     let mut graph = Graph::default();
     let ids: Vec<NodeId> = specs
         .iter()
-        .map(|_| if let Datum::Node(id) = graph.add(Node::Date(0.0)) { id } else { unreachable!() })
+        .map(|_| if let Datum::Node(id) = graph.add(Node::Date(TimeValue::INVALID)) { id } else { unreachable!() })
         .collect();
     let datum = |part: &Part| match part {
         Part::Primitive(datum) => datum.clone(),
@@ -123,7 +123,7 @@ fn build(specs: &[Spec], root: &Part) -> Graph {
                 }
                 Node::Object(members)
             }
-            Spec::Date(time) => Node::Date(time.map_or(f64::NAN, |seconds| f64::from(seconds) * 1000.0)),
+            Spec::Date(milliseconds) => Node::Date(TimeValue::from_milliseconds(*milliseconds)),
             Spec::Map(parts) => {
                 let mut entries: Vec<(Datum, Datum)> = Vec::new();
                 for (key, value) in parts {
@@ -171,7 +171,7 @@ fn view(specs: &[Spec], ids: &[NodeId], kind: u8, buffer: usize, offset: u8, len
         _ => None,
     });
     let count = buffers.clone().count().max(1);
-    let Some((bytes, resizable, buffer)) = buffers.nth(buffer % count) else { return Node::Date(1.0) };
+    let Some((bytes, resizable, buffer)) = buffers.nth(buffer % count) else { return Node::Date(TimeValue::INVALID) };
     let kind = KINDS[usize::from(kind)];
     let size = kind.element_len();
     let offset = u32::from(offset) % (bytes / size + 1) * size;

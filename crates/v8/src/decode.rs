@@ -98,7 +98,7 @@ impl<'s> Decoder<'_, 's> {
                 array.into()
             }
             Node::Object(_) => Object::new(scope).into(),
-            Node::Date(time) => v8::Date::new(scope, *time).ok_or(Failed::Thrown)?.into(),
+            Node::Date(time) => v8::Date::new(scope, time.to_number()).ok_or(Failed::Thrown)?.into(),
             Node::Map(_) => Map::new(scope).into(),
             Node::Set(_) => Set::new(scope).into(),
             Node::RegExp { source, flags } => regexp(scope, source, flags)?,

@@ -1,10 +1,10 @@
 //! Bytes to a [`Graph`]. The bytes are hostile: nothing recurses, nothing is allocated by a length before the bytes are
 //! there, and everything that is kept is paid for from a budget.
 
-use super::BigInt;
 use super::error::{Foreign, Reason};
 use super::graph::{Datum, ErrorNode, FunctionKind, Graph, HostFunction, Node, NodeId, Primitive, ViewKind};
 use super::wire::{self, Keys, Reader};
+use super::{BigInt, TimeValue};
 use crate::budget::Meter;
 
 pub(super) fn decode(bytes: &[u8], meter: &mut Meter<'_>) -> Result<Graph, Reason> {
@@ -146,7 +146,7 @@ impl Decoder<'_, '_, '_> {
             wire::ERROR => return self.error(),
             wire::VIEW => return self.view(),
             wire::BUFFER => self.buffer()?,
-            wire::DATE => Node::Date(self.reader.f64()?),
+            wire::DATE => Node::Date(TimeValue::from_milliseconds(self.reader.f64()?)),
             wire::REGEXP => Node::RegExp { source: self.string()?, flags: self.string()? },
             wire::BOXED => {
                 let tag = self.reader.byte()?;

@@ -129,7 +129,7 @@ impl<'g> Encoder<'g> {
             Node::SparseArray(len, _) => self.begin(node, wire::SPARSE, Some(*len as usize))?,
             Node::Date(time) => {
                 self.out.push(wire::DATE);
-                self.out.extend_from_slice(&time.to_le_bytes());
+                self.out.extend_from_slice(&time.to_number().to_le_bytes());
             }
             Node::RegExp { source, flags } => {
                 self.out.push(wire::REGEXP);

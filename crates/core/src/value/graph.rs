@@ -6,15 +6,15 @@
 
 use serde_json::Value as Json;
 
-use super::BigInt;
+use super::{BigInt, TimeValue};
 
 /// A value: anything that `structuredClone` can copy, and functions and promises of the host.
 ///
 /// ```
-/// use execbox_core::value::{Datum, Graph, Node, Value};
+/// use execbox_core::value::{Datum, Graph, Node, TimeValue, Value};
 ///
 /// let mut graph = Graph::default();
-/// let when = graph.add(Node::Date(0.0));
+/// let when = graph.add(Node::Date(TimeValue::from_milliseconds(0.0)));
 /// let row = graph.object([("id", Datum::from(7)), ("at", when)]);
 /// graph.set_root(row);
 ///
@@ -68,8 +68,8 @@ pub enum Node {
     SparseArray(u32, Vec<(String, Datum)>),
     /// A plain object: its own properties, in order.
     Object(Vec<(String, Datum)>),
-    /// Milliseconds since 1970; NaN is an invalid date.
-    Date(f64),
+    /// A `Date`.
+    Date(TimeValue),
     /// Keys and values, in order.
     Map(Vec<(Datum, Datum)>),
     /// Values, in order.
@@ -722,7 +722,7 @@ impl Comparison {
                 left_len == right_len && self.equal_members(left, right)
             }
             (Node::Object(left), Node::Object(right)) => self.equal_members(left, right),
-            (Node::Date(left), Node::Date(right)) => same_number(*left, *right),
+            (Node::Date(left), Node::Date(right)) => left == right,
             (Node::Map(left), Node::Map(right)) => {
                 left.len() == right.len()
                     && left

@@ -23,7 +23,7 @@
 //! | 10 | reference | varint: the object of that number |
 //! | 11 | foreign | kind byte, see [`Foreign`]; a class instance adds a string, the name of its class |
 //! | 12 | bigint | varint length, that many bytes, two's complement, little-endian |
-//! | 13 | `Date` | 8 bytes as in 5: milliseconds since 1970, or NaN |
+//! | 13 | `Date` | 8 bytes as in 5: its [`TimeValue`], NaN if it is invalid |
 //! | 14 | `Map` | varint count, that many times key and value |
 //! | 15 | `Set` | varint count, that many values |
 //! | 16 | `RegExp` | string: its source; string: its flags |
@@ -56,7 +56,7 @@
 //! | `{"$undefined": true}` | `undefined` |
 //! | `{"$number": "NaN"}`; `"Infinity"`, `"-Infinity"`, `"-0"` | that number |
 //! | `{"$bigint": "123"}`; `"-0xff"` | a bigint; beyond a kilobyte it is written in hexadecimal |
-//! | `{"$date": 1700000000000}`; `null` | a `Date`: milliseconds since 1970; an invalid one |
+//! | `{"$date": 1700000000000}`; `null` | a `Date`: its [`TimeValue`]; an invalid one |
 //! | `{"$map": [[key, value], …]}` | a `Map` |
 //! | `{"$set": [value, …]}` | a `Set` |
 //! | `{"$regexp": "source", "flags": "g"}` | a `RegExp` |
@@ -79,6 +79,7 @@ mod graph;
 mod json;
 mod parse;
 mod tagged;
+mod time;
 pub mod wire;
 
 use std::fmt;
@@ -93,6 +94,7 @@ pub use graph::{Datum, ErrorNode, FunctionKind, Graph, HostFunction, Node, NodeI
 pub(crate) use json::{MEMBER_COST, NODE_COST, cost as json_cost, size as json_size};
 pub use parse::{JsonError, parse_json};
 pub(crate) use parse::{Seed, ValueSeed, parse_with};
+pub use time::TimeValue;
 
 /// The maximum nesting of arrays and objects in JSON, in both directions.
 ///

@@ -7,7 +7,7 @@ use serde_json::{Map, Value as Json, json};
 
 use super::error::{Reason, SerializationError};
 use super::graph::{Datum, ErrorNode, FunctionKind, Graph, HostFunction, Node, NodeId, Primitive, ViewKind};
-use super::{BigInt, MAX_JSON_DEPTH};
+use super::{BigInt, MAX_JSON_DEPTH, TimeValue};
 
 // ---- Graphs to JSON -----------------------------------------------------------------------------
 
@@ -99,8 +99,7 @@ impl<'g> Writer<'g> {
                     .map(|(key, value)| Ok(Json::Array(vec![self.datum(key, depth)?, self.datum(value, depth)?])));
                 json!({"$map": entries.collect::<Result<Vec<_>, Reason>>()?})
             }
-            Node::Date(time) if time.is_finite() => json!({"$date": number(*time)}),
-            Node::Date(_) => json!({"$date": null}),
+            Node::Date(time) => json!({"$date": time.milliseconds()}),
             Node::RegExp { source, flags } => json!({"$regexp": source, "flags": flags}),
             Node::Error(error) => {
                 let mut parts = Map::from_iter([("$error".to_owned(), json!(error.name))]);
@@ -277,8 +276,11 @@ impl Reader {
         let content = &members[tag];
         let or_invalid = |expected| Reason::InvalidTag { key: tag, expected };
         Ok(match tag {
-            "$date" if content.is_null() => Node::Date(f64::NAN),
-            "$date" => Node::Date(content.as_f64().ok_or(or_invalid("a number of milliseconds, or null"))?),
+            "$date" if content.is_null() => Node::Date(TimeValue::INVALID),
+            "$date" => {
+                let milliseconds = content.as_f64().ok_or(or_invalid("a number of milliseconds, or null"))?;
+                Node::Date(TimeValue::from_milliseconds(milliseconds))
+            }
             "$set" => Node::Set(self.items(content.as_array().ok_or(or_invalid("an array"))?)?),
             "$map" => {
                 let invalid = || or_invalid("an array of [key, value]");

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::time::{Duration, UNIX_EPOCH};
 
 use execbox::code::{Datum, Graph, Node, Primitive};
-use execbox::core::value::{ErrorNode, MAX_JSON_DEPTH, NodeId, ViewKind};
+use execbox::core::value::{ErrorNode, MAX_JSON_DEPTH, NodeId, TimeValue, ViewKind};
 use serde_json::Number;
 
 use crate::terminal::safe_line;
@@ -22,7 +22,7 @@ const MAX_ELEMENTS: usize = 100;
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// The last millisecond of the year 9999.
-const LAST_YEAR: f64 = 253_402_300_799_999.0;
+const LAST_YEAR: u64 = 253_402_300_799_999;
 
 /// A value on several lines.
 pub(super) fn block(graph: &Graph, value: &Datum) -> String {
@@ -235,13 +235,14 @@ fn number(value: f64) -> String {
     }
 }
 
-fn date(time: f64) -> String {
-    if !(0.0..=LAST_YEAR).contains(&time) {
-        return format!("new Date({})", number(time));
+fn date(time: TimeValue) -> String {
+    let Some(milliseconds) = time.milliseconds() else { return "new Date(NaN)".to_owned() };
+    match u64::try_from(milliseconds) {
+        Ok(after) if after <= LAST_YEAR => {
+            format!("new Date(\"{}\")", humantime::format_rfc3339_millis(UNIX_EPOCH + Duration::from_millis(after)))
+        }
+        _ => format!("new Date({milliseconds})"),
     }
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // it is in the range checked above
-    let moment = UNIX_EPOCH + Duration::from_millis(time as u64);
-    format!("new Date(\"{}\")", humantime::format_rfc3339_millis(moment))
 }
 
 /// One element of a typed array, of little-endian bytes.
