@@ -4,7 +4,7 @@
 //! fewer than the configured number are spare, runs one program in it, and disposes of it.
 //!
 //! Making an isolate takes longer than most programs, and slows down what runs beside it. So the next one is made when the
-//! program that took the last one has ended, or has run for a while.
+//! program that took the last one has ended or only waits, or has run for so long that it makes no difference.
 
 use std::collections::VecDeque;
 use std::io;
@@ -47,7 +47,7 @@ impl Pool {
         let queue = Arc::new(Queue { spares_wanted, ..Queue::default() });
         let at_tick = {
             let queue = Arc::clone(&queue);
-            move || queue.tick()
+            move |has_computed| queue.tick(has_computed)
         };
         let work = Work { snapshot, ticker: Ticker::start(resident, run::on_tick, at_tick)?, queue };
         let pool = Self { work: Arc::new(work), guests: AtomicUsize::new(0) };
@@ -120,8 +120,9 @@ fn serve(work: &Arc<Work>) {
 
 // ---- Programs that wait, and spare isolates ------------------------------------------------------------------------------
 
-/// A program that runs for more ticks is not brief. The first may come at once.
-const BRIEF_TICKS: u32 = 2;
+/// The ticks for which a program computes before an isolate is made beside it: many times what making one takes. The first may
+/// come at once.
+const TICKS_ALONE: u32 = 12;
 
 /// Where threads wait for programs, and programs for threads.
 #[derive(Default)]
@@ -182,7 +183,7 @@ impl Queue {
             if (has_spare || state.programs.len() > state.spares)
                 && let Some((program, shared)) = state.programs.pop_front()
             {
-                state.ticks_to_wait = BRIEF_TICKS;
+                state.ticks_to_wait = TICKS_ALONE;
                 if has_spare {
                     state.spares -= 1;
                     state.ready -= 1;
@@ -208,9 +209,9 @@ impl Queue {
         self.lock().ticks_to_wait = 0;
     }
 
-    fn tick(&self) {
+    fn tick(&self, has_computed: bool) {
         let mut state = self.lock();
-        state.ticks_to_wait = state.ticks_to_wait.saturating_sub(1);
+        state.ticks_to_wait = if has_computed { state.ticks_to_wait.saturating_sub(1) } else { 0 };
         if state.wants_spare(self.spares_wanted) {
             drop(state);
             self.to_idle.notify_one();
@@ -274,12 +275,24 @@ mod tests {
         with_spare(&queue);
         add(&queue);
         assert!(matches!(queue.next(true), Next::Run(..)));
-        let ticks = (1..10).take_while(|_| {
-            queue.tick();
+        let ticks = (1..100).take_while(|_| {
+            queue.tick(true);
             !wants_spare(&queue)
         });
-        assert_eq!(ticks.count() + 1, BRIEF_TICKS as usize);
+        assert_eq!(ticks.count() + 1, TICKS_ALONE as usize);
         assert!(matches!(queue.next(false), Next::Make));
+    }
+
+    #[test]
+    fn an_isolate_is_made_ahead_while_a_program_waits() {
+        let queue = queue_with(1);
+        with_spare(&queue);
+        add(&queue);
+        assert!(matches!(queue.next(true), Next::Run(..)));
+        queue.tick(true);
+        assert!(!wants_spare(&queue));
+        queue.tick(false);
+        assert!(wants_spare(&queue));
     }
 
     #[test]

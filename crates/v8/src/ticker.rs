@@ -26,6 +26,8 @@ pub(crate) struct Ticker {
     watched: Mutex<Vec<Arc<Watched>>>,
     /// The number of guests that compute.
     computing: AtomicUsize,
+    /// A guest has begun to compute since the last tick.
+    has_computed: AtomicBool,
     asleep: AtomicBool,
     /// A guest is about to compute.
     woken: AtomicBool,
@@ -45,15 +47,17 @@ struct Watched {
 }
 
 impl Ticker {
-    /// Starts the thread, which runs as long as the process. It also calls `at_tick`.
+    /// Starts the thread, which runs as long as the process. It also calls `at_tick`, and tells it whether a guest has computed
+    /// since the last tick.
     pub(crate) fn start(
         resident: Option<Resident>,
         on_tick: OnTick,
-        at_tick: impl Fn() + Send + 'static,
+        at_tick: impl Fn(bool) + Send + 'static,
     ) -> io::Result<Arc<Self>> {
         let ticker = Arc::new(Self {
             watched: Mutex::default(),
             computing: AtomicUsize::new(0),
+            has_computed: AtomicBool::new(false),
             asleep: AtomicBool::new(false),
             woken: AtomicBool::new(false),
             thread: OnceLock::new(),
@@ -104,12 +108,13 @@ impl Ticker {
     }
 
     /// Ticks until no guest has computed for a while, and sleeps until one does.
-    fn work(&self, on_tick: OnTick, at_tick: &impl Fn()) {
+    fn work(&self, on_tick: OnTick, at_tick: &impl Fn(bool)) {
         let mut idle = 0;
         while idle < LINGER {
             thread::sleep(TICK);
-            at_tick();
-            idle = if self.computing.load(Ordering::SeqCst) == 0 { idle + 1 } else { 0 };
+            let computes = self.computing.load(Ordering::SeqCst) != 0;
+            at_tick(self.has_computed.swap(computes, Ordering::SeqCst) || computes);
+            idle = if computes { 0 } else { idle + 1 };
             let all = self.lock();
             let computing = || all.iter().filter(|watched| watched.computes.load(Ordering::SeqCst));
             if computing().next().is_some() && self.is_over_limit(&all) {
@@ -154,6 +159,7 @@ impl Watch {
     /// Calls `compute`, while ticks interrupt it.
     pub(crate) fn computing<R>(&self, compute: impl FnOnce() -> R) -> R {
         self.watched.computes.store(true, Ordering::SeqCst);
+        self.ticker.has_computed.store(true, Ordering::SeqCst);
         // Sequentially consistent, as in `work`: either the thread sees this guest, or this guest sees the thread asleep.
         self.ticker.computing.fetch_add(1, Ordering::SeqCst);
         self.ticker.wake();
