@@ -24,7 +24,7 @@ pub(crate) fn decode<'s>(scope: &mut PinScope<'s, '_>, run: &Run, value: &Encode
         run.stop_out_of_memory(scope);
         return Err(Failed::Thrown);
     }
-    if run.has_modules {
+    if run.has_modules || value.as_bytes().len() <= SMALL {
         let graph = value.to_graph("value", usize::MAX).map_err(|_| Failed::Malformed)?;
         Decoder { run, graph: &graph, made: Vec::new() }.whole(scope)
     } else {
@@ -32,11 +32,11 @@ pub(crate) fn decode<'s>(scope: &mut PinScope<'s, '_>, run: &Run, value: &Encode
     }
 }
 
-/// Values of scripts are JSON, which V8 reads faster than calls of its API make them.
+/// Values of scripts that have more bytes are read as JSON.
+const SMALL: usize = 64;
+
+/// Values of scripts are JSON. V8 reads large ones faster than calls of its API make them.
 fn json<'s>(scope: &mut PinScope<'s, '_>, value: &Encoded) -> Result<Local<'s, Value>, Failed> {
-    if value.is_undefined() {
-        return Ok(v8::undefined(scope).into());
-    }
     let mut text = Vec::with_capacity(value.as_bytes().len() * 2);
     value.write_json(&mut text).map_err(|_| Failed::Malformed)?;
     let text = v8::String::new_from_utf8(scope, &text, v8::NewStringType::Normal).ok_or(Failed::Thrown)?;

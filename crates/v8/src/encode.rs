@@ -65,7 +65,9 @@ struct Encoder<'r> {
     /// The argument that is being written, if the value is the arguments of a call.
     argument: Option<u32>,
     out: Vec<u8>,
-    /// The objects that were written, and their numbers. Made for the first one.
+    /// The first object that was written, and its number.
+    first: Option<(Global<Object>, u32)>,
+    /// The further ones, and their numbers. Made for the first of them.
     seen: Option<Global<Map>>,
     /// How many objects have a number.
     numbered: u32,
@@ -107,6 +109,7 @@ impl<'r> Encoder<'r> {
             root,
             argument: None,
             out: Vec::with_capacity(128),
+            first: None,
             seen: None,
             numbered: 0,
             keys: HashMap::new(),
@@ -223,6 +226,10 @@ impl<'r> Encoder<'r> {
     }
 
     fn number_of(&mut self, scope: &mut PinScope<'_, '_>, object: Local<'_, Object>) -> Option<Option<u32>> {
+        let Some((first, number)) = &self.first else { return Some(None) };
+        if *first == object {
+            return Some(Some(*number));
+        }
         let Some(seen) = &self.seen else { return Some(None) };
         let number = Local::new(scope, seen).get(scope, object.into())?;
         Some(if number.is_undefined() { None } else { number.uint32_value(scope) })
@@ -231,6 +238,10 @@ impl<'r> Encoder<'r> {
     fn number(&mut self, scope: &mut PinScope<'_, '_>, object: Local<'_, Object>) -> Option<u32> {
         let number = self.numbered;
         self.numbered += 1;
+        if self.first.is_none() {
+            self.first = Some((Global::new(scope, object), number));
+            return Some(number);
+        }
         let seen = match &self.seen {
             Some(seen) => Local::new(scope, seen),
             None => {

@@ -5,9 +5,9 @@ use execbox_core::error::ExecuteError;
 use execbox_core::program::Namespace;
 use execbox_core::value::FunctionKind;
 use v8::{
-    AccessorConfiguration, ConstructorBehavior, Function, FunctionCallbackArguments, Global, IntegrityLevel, Local,
-    Name, Object, PinScope, Promise, PromiseResolver, PropertyAttribute, PropertyCallbackArguments, ReturnValue,
-    StackTrace, Value,
+    AccessorConfiguration, ConstructorBehavior, Function, FunctionCallbackArguments, FunctionTemplate, Global,
+    IntegrityLevel, Local, Name, Object, PinScope, Promise, PromiseResolver, PropertyAttribute,
+    PropertyCallbackArguments, ReturnValue, StackTrace, Value,
 };
 
 use crate::decode::{self, Failed, hidden};
@@ -96,8 +96,10 @@ fn namespace_object<'s>(scope: &mut PinScope<'s, '_>, namespace: &Namespace, fir
     for (number, name) in (first..).zip(&namespace.functions) {
         let number = v8::Integer::new_from_unsigned(scope, number);
         let name = string(scope, name)?;
-        let function = Function::builder(call_tool).data(number.into()).length(1);
-        let function = function.constructor_behavior(ConstructorBehavior::Throw).build(scope)?;
+        // Of a template, as V8 makes other functions anew whenever one is in a stack.
+        let template = FunctionTemplate::builder(call_tool).data(number.into()).length(1);
+        let template = template.constructor_behavior(ConstructorBehavior::Throw).build(scope);
+        let function = template.get_function(scope)?;
         function.set_name(name);
         object.create_data_property(scope, name.into(), function.into())?;
     }
