@@ -8,7 +8,10 @@
 use std::collections::HashMap;
 
 use execbox_core::value::{Foreign, ViewKind, wire};
-use v8::{Array, Global, Local, Map, Object, PinScope, PropertyAttribute, Value};
+use v8::{
+    Array, Global, Local, Map, Object, PinScope, PropertyAttribute, Value, ValueSerializer, ValueSerializerHelper as _,
+    ValueSerializerImpl,
+};
 use v8::{GetPropertyNamesArgs, IndexFilter, KeyCollectionMode, KeyConversionMode, PropertyFilter};
 
 use crate::run::Run;
@@ -421,9 +424,7 @@ impl<'r> Encoder<'r> {
     fn view(&mut self, scope: &mut PinScope<'_, '_>, view: Local<'_, v8::ArrayBufferView>) -> Option<()> {
         let kind = view_kind(view.into());
         let buffer = view.buffer(scope)?;
-        // V8 does not tell whether a view follows its buffer. One that ends where a resizable buffer ends is taken to do so.
-        let end = view.byte_offset() + view.byte_length() + kind.element_len() as usize;
-        let follows = end > buffer.byte_length() && self.max_byte_length(scope, buffer)?.is_some();
+        let follows = self.max_byte_length(scope, buffer)?.is_some() && follows_buffer(scope, view, buffer)?;
         self.out.push(wire::VIEW);
         self.out.push(kind as u8);
         wire::put_varint(&mut self.out, view.byte_offset() as u32);
@@ -854,6 +855,31 @@ fn view_kind(view: Local<'_, Value>) -> ViewKind {
         (Value::is_float64_array, ViewKind::Float64),
     ];
     kinds.into_iter().find(|(is, _)| is(&view)).map_or(ViewKind::DataView, |(_, kind)| kind)
+}
+
+/// Whether the length of a view is that of its resizable buffer. Only V8's own format for copies tells.
+fn follows_buffer(
+    scope: &mut PinScope<'_, '_>,
+    view: Local<'_, v8::ArrayBufferView>,
+    buffer: Local<'_, v8::ArrayBuffer>,
+) -> Option<bool> {
+    const FOLLOWS: u8 = 1;
+    let context = scope.get_current_context();
+    let serializer = ValueSerializer::new(scope, Box::new(OnlyViews));
+    serializer.transfer_array_buffer(0, buffer); // so its bytes are not copied
+    serializer.write_value(context, view.into())?;
+    let flags = serializer.release().last().copied();
+    Some(flags.is_some_and(|flags| flags & FOLLOWS != 0))
+}
+
+/// What V8 asks when it writes a value in its own format: nothing, for views.
+struct OnlyViews;
+
+impl ValueSerializerImpl for OnlyViews {
+    fn throw_data_clone_error<'s>(&self, scope: &mut PinScope<'s, '_>, message: Local<'s, v8::String>) {
+        let error = v8::Exception::error(scope, message);
+        scope.throw_exception(error);
+    }
 }
 
 // ---- Properties -------------------------------------------------------------------------------------------------------
