@@ -258,12 +258,18 @@ mod tests {
         queue.made();
     }
 
-    #[test]
-    fn a_program_takes_the_spare_isolate_and_no_other_is_made_until_it_has_ended() {
+    /// A queue whose only spare isolate was taken by a program.
+    fn queue_with_program() -> Queue {
         let queue = queue_with(1);
         with_spare(&queue);
         add(&queue);
         assert!(matches!(queue.next(true), Next::Run(..)));
+        queue
+    }
+
+    #[test]
+    fn a_program_takes_the_spare_isolate_and_no_other_is_made_until_it_has_ended() {
+        let queue = queue_with_program();
         assert!(!wants_spare(&queue));
         queue.ended();
         assert!(wants_spare(&queue));
@@ -271,10 +277,7 @@ mod tests {
 
     #[test]
     fn an_isolate_is_made_ahead_beside_a_program_that_runs_for_long() {
-        let queue = queue_with(1);
-        with_spare(&queue);
-        add(&queue);
-        assert!(matches!(queue.next(true), Next::Run(..)));
+        let queue = queue_with_program();
         let ticks = (1..100).take_while(|_| {
             queue.tick(true);
             !wants_spare(&queue)
@@ -285,10 +288,7 @@ mod tests {
 
     #[test]
     fn an_isolate_is_made_ahead_while_a_program_waits() {
-        let queue = queue_with(1);
-        with_spare(&queue);
-        add(&queue);
-        assert!(matches!(queue.next(true), Next::Run(..)));
+        let queue = queue_with_program();
         queue.tick(true);
         assert!(!wants_spare(&queue));
         queue.tick(false);
