@@ -11,6 +11,7 @@
 //! | `text` | nothing: it is a diagram or a format |
 //! | `LANGUAGE not-run: REASON` | nothing; [`examples::NOT_RUN`] counts these blocks |
 
+mod claims;
 mod examples;
 mod links;
 mod page;
