@@ -1,8 +1,11 @@
 // Runs once, when the snapshot is made that every isolate starts from.
 //
-// Replaces the constructors that compile code, and returns the intrinsics that the host uses later, which guest code cannot
-// replace. V8 adds globals to the realm of each isolate, so `removeGlobals` is called there: it removes those that reach outside,
-// compile code or depend on the machine. ECMAScript's other globals stay.
+// Guards `Error`, and returns the intrinsics that the host uses later, which guest code cannot replace. V8 adds globals to the realm
+// of each isolate, so `harden` is called there: it removes those that reach outside, compile code or depend on the machine, and
+// replaces the constructors that compile code. ECMAScript's other globals stay.
+//
+// Guest code finds no function of this file, whose text `toString` would show, and no match of a regular expression, which
+// `RegExp.input` would show.
 (() => {
   "use strict";
 
@@ -20,7 +23,7 @@
     Reflect RegExp Set String SuppressedError Symbol SyntaxError TypeError URIError Uint16Array Uint32Array Uint8Array
     Uint8ClampedArray WeakMap WeakRef WeakSet decodeURI decodeURIComponent encodeURI encodeURIComponent escape
     globalThis isFinite isNaN parseFloat parseInt undefined unescape
-  `.trim().split(/\s+/));
+  `.split("\n").flatMap((line) => line.trim().split(" ")));
 
   const removeGlobals = () => {
     for (const key of ownKeys(globalThis)) {
@@ -37,20 +40,18 @@
   // V8 refuses code from strings too, but libraries find the global object by `Function('return this')()`.
   const returnThis = Function("return this");
 
-  for (const prototype of [() => {}, async () => {}, function* () {}, async function* () {}].map(getPrototypeOf)) {
-    const original = prototype.constructor;
-    const isFunction = original === Function;
-    const callable = function (...parameters) {
-      if (isFunction && parameters.length === 1 && parameters[0] === "return this") return returnThis;
-      throw new TypeError("code from strings cannot run in this sandbox");
-    };
-    defineProperty(callable, "name", { value: original.name, configurable: true });
-    defineProperty(callable, "length", { value: 1, configurable: true });
-    defineProperty(callable, "prototype", { value: prototype, writable: false, enumerable: false });
-    if (!isFunction) setPrototypeOf(callable, globalThis.Function);
-    defineProperty(prototype, "constructor", { value: callable, configurable: true, writable: isFunction });
-    if (isFunction) globalThis.Function = callable;
-  }
+  const compiling = [() => {}, async () => {}, function* () {}, async function* () {}].map(getPrototypeOf);
+
+  // `functions` are those of the host that take the place of the constructors, in this order. The first is that of `Function`.
+  const replaceConstructors = (functions) => {
+    for (let i = 0; i < 4; i++) {
+      const [prototype, replacement] = [compiling[i], functions[i]];
+      defineProperty(replacement, "prototype", { value: prototype, writable: false, enumerable: false });
+      if (i > 0) setPrototypeOf(replacement, functions[0]);
+      defineProperty(prototype, "constructor", { value: replacement, configurable: true, writable: i === 0 });
+    }
+    globalThis.Function = functions[0];
+  };
 
   // ---- Errors ------------------------------------------------------------------------------------------------------
 
@@ -92,7 +93,11 @@
   ]; // in the order of the kinds of views
 
   return {
-    removeGlobals,
+    returnThis,
+    harden(...functions) {
+      removeGlobals();
+      replaceConstructors(functions);
+    },
     objectPrototype: Object.prototype,
     error: Error,
     errors: setPrototypeOf({

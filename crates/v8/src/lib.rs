@@ -15,7 +15,7 @@
 //! - `guest`: the guest; `shared`: what it shares with its thread; `pool`: the threads.
 //! - `snapshot`, `isolate`, `memory`, `resident`, `ticker`: isolates, their limits, and the thread that looks at them.
 //! - `program`: a program from start to end, with `modules`, `outcome`, and the state that callbacks `run` with.
-//! - `realm`, `globals`, `console`, `functions`, `missing`: what a program finds; `rejections`, `stack`: what it throws.
+//! - `realm`, `globals`, `constructors`, `console`, `functions`, `missing`: what a program finds; `rejections`, `stack`: what it throws.
 //! - `encode`, `decode`, `text`: values that cross.
 //!
 //! Without the feature `v8`, this crate is empty, so that nobody downloads V8 who does not ask for it.
@@ -28,6 +28,7 @@
 #![allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_possible_wrap)]
 
 mod console;
+mod constructors;
 mod decode;
 mod encode;
 mod engine;

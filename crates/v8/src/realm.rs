@@ -2,6 +2,7 @@
 
 use v8::{Context, Function, Global, Local, Object, PinScope, Private, Value};
 
+use crate::constructors;
 use crate::snapshot::INTRINSICS;
 use crate::text::{string, symbol};
 
@@ -30,7 +31,7 @@ pub(crate) struct Realm {
 }
 
 impl Realm {
-    /// Of a context that was made from the snapshot, whose globals are removed. `None` if it was not.
+    /// Of a context that was made from the snapshot, which it hardens. `None` if it was not.
     pub(crate) fn harden(scope: &mut PinScope<'_, '_, Context>, console: Local<'_, Object>) -> Option<Self> {
         let intrinsics: Local<'_, Object> = scope.get_context_data_from_snapshot_once(INTRINSICS).ok()?;
         let private = |scope: &mut PinScope<'_, '_>, name: &str| {
@@ -38,9 +39,11 @@ impl Realm {
             let private = Private::new(scope, name);
             Global::new(scope, private)
         };
-        let remove: Global<Function> = get(scope, intrinsics, "removeGlobals")?;
+        let harden: Global<Function> = get(scope, intrinsics, "harden")?;
+        let return_this: Global<Function> = get(scope, intrinsics, "returnThis")?;
+        let constructors = constructors::new(scope, return_this)?;
         let undefined = v8::undefined(scope).into();
-        Local::new(scope, remove).call(scope, undefined, &[])?;
+        Local::new(scope, harden).call(scope, undefined, &constructors)?;
         Some(Self {
             console: Global::new(scope, console),
             object_prototype: get(scope, intrinsics, "objectPrototype")?,

@@ -157,6 +157,79 @@ fn temporal_cannot_be_reached() {
     assert_eq!(json("return typeof new Date(0).toTemporalInstant"), "undefined");
 }
 
+/// Lists the functions that are not native, and the objects like `Error` that are not `Error`, of all that guest code can reach:
+/// by properties, accessors, prototypes and iterators.
+const WALK: &str = r#"
+    "use strict"; // call sites return sloppy functions, such as the one around this script
+    const seen = new Set(), left = [], found = [];
+    const visit = (value, path) => {
+        if (value === null || typeof value !== "object" && typeof value !== "function" || seen.has(value)) return;
+        seen.add(value);
+        left.push([value, path]);
+    };
+    visit(globalThis, "globalThis");
+    visit(console, "console");
+    visit(tools, "tools");
+    const mine = [function () {}, () => {}, async () => {}, function* () {}, async function* () {}, class {}];
+    for (const f of mine) visit(Object.getPrototypeOf(f), "a function's prototype");
+    for (const iterable of [[], "", new Map, new Set, "".matchAll(/x/g), function* () {}(), async function* () {}()]) {
+        visit(iterable, "an iterable");
+        visit(iterable[Symbol.iterator]?.(), "an iterator");
+    }
+    for (const chain of [Iterator.from({ next() {} }), [].values().map((x) => x), Promise.withResolvers().promise, Error("x"),
+        new Proxy({}, {}), Object(1n), Object(Symbol()), /x/.exec("x"), structuredClone(new Date(0)), tools.echo(1)]) {
+        visit(chain, "an object");
+    }
+    try { Function("x") } catch (e) { visit(e, "an error") }
+    let sites; Error.prepareStackTrace = (_, all) => sites = all;
+    try { Function("x") } catch (e) { e.stack }
+    delete Error.prepareStackTrace;
+    for (const site of sites) {
+        visit(site, "a call site");
+        for (const key of Object.getOwnPropertyNames(Object.getPrototypeOf(site))) {
+            try { visit(site[key](), "a call site's " + key) } catch {}
+        }
+    }
+    while (left.length > 0) {
+        const [value, path] = left.pop();
+        const text = typeof value === "function" ? Function.prototype.toString.call(value) : "[native code]";
+        if (!text.endsWith("{ [native code] }") && text !== "[native code]" && !mine.includes(value)) found.push(path + ": " + text);
+        if (value !== Error && Object.hasOwn(value, "stackTraceLimit")) found.push(path + ": another Error");
+        visit(Object.getPrototypeOf(value), path + ".__proto__");
+        for (const key of Reflect.ownKeys(value)) {
+            const inner = path + "." + String(key);
+            const { get, set, value: of } = Object.getOwnPropertyDescriptor(value, key) ?? {};
+            for (const each of [get, set, of]) visit(each, inner);
+            try { visit(value[key], inner) } catch {}
+        }
+    }
+    return [seen.size > 600, found];
+"#;
+
+#[test]
+fn no_text_of_the_engine_can_be_read_in_a_function() {
+    let _alone = alone();
+    assert_eq!(json(WALK), serde_json::json!([true, []]));
+    let names = ["Function", "AsyncFunction", "GeneratorFunction", "AsyncGeneratorFunction"];
+    let texts = names.map(|name| format!("function {name}() {{ [native code] }}"));
+    let all = "[() => {}, async () => {}, function* () {}, async function* () {}].map((f) => f.constructor)";
+    assert_eq!(json(&format!("return {all}.map(String)")), serde_json::json!(texts));
+    assert_eq!(json(&format!("return {all}.map((f) => f.name)")), serde_json::json!(names));
+    assert_eq!(json(&format!("return {all}.map((f) => f.length)")), serde_json::json!([1, 1, 1, 1]));
+    assert_eq!(
+        json("return Function('return this')() === globalThis && new Function('return this')() === globalThis"),
+        true
+    );
+}
+
+#[test]
+fn no_match_of_the_engine_can_be_read_in_a_fresh_realm() {
+    let _alone = alone();
+    let all = "['input', '$_', 'lastMatch', '$&', 'lastParen', '$+', 'leftContext', '$`', 'rightContext', \"$'\", \
+               '$1', '$2', '$3', '$4', '$5', '$6', '$7', '$8', '$9']";
+    assert_eq!(json(&format!("return {all}.map((key) => RegExp[key]).join('')")), "");
+}
+
 #[test]
 fn realms_are_fresh() {
     let _alone = alone();
