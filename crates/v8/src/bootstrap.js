@@ -56,16 +56,23 @@
   // ---- Errors ------------------------------------------------------------------------------------------------------
 
   // V8 ends the process when an error is made while `Error.stackTraceLimit` is a number that it does not expect, such as
-  // `Infinity`. No stack has as many frames as the most that is set here.
-  const Error = new Proxy(globalThis.Error, {
+  // `Infinity`. It looks for the property in its own `Error` and, if that has none, in the prototypes. So that one always has the
+  // property, as `fixStackTraceLimit` makes it, and guest code has a proxy, which bounds the value. No stack has as many frames as
+  // the most that is set here.
+  const NativeError = globalThis.Error;
+  const Error = new Proxy(NativeError, {
     defineProperty(target, key, descriptor) {
-      const value = getOwnPropertyDescriptor(descriptor, "value")?.value;
+      setPrototypeOf(descriptor, null); // what it inherits is no part of it
+      const { value } = descriptor;
       if (key === "stackTraceLimit" && typeof value === "number") {
         descriptor.value = value >= 0 ? min(trunc(value), 1e5) : 0;
       }
       return reflectDefineProperty(target, key, descriptor);
     },
   });
+  const fixStackTraceLimit = () => {
+    defineProperty(NativeError, "stackTraceLimit", { value: 10, writable: true, enumerable: true, configurable: false });
+  };
   globalThis.Error = Error;
   Error.prototype.constructor = Error;
   for (const type of [AggregateError, EvalError, RangeError, ReferenceError, SyntaxError, TypeError, URIError]) {
@@ -97,6 +104,7 @@
     harden(...functions) {
       removeGlobals();
       replaceConstructors(functions);
+      fixStackTraceLimit();
     },
     objectPrototype: Object.prototype,
     error: Error,

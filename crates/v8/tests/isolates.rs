@@ -183,6 +183,7 @@ const WALK: &str = r#"
     try { Function("x") } catch (e) { visit(e, "an error") }
     let sites; Error.prepareStackTrace = (_, all) => sites = all;
     try { Function("x") } catch (e) { e.stack }
+    try { Object.defineProperty(Error, "stackTraceLimit", { get() {} }) } catch (e) { visit(e, "an error") }
     delete Error.prepareStackTrace;
     for (const site of sites) {
         visit(site, "a call site");
