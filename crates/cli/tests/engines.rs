@@ -46,6 +46,38 @@ fn v8_runs_in_child_processes() {
     insta::assert_snapshot!(transcript(&directory("v8"), &commands));
 }
 
+/// What a program ends as in a child with V8: its error code, or `ok`.
+#[cfg(feature = "v8")]
+fn end_on_v8(memory: &str, code: &str) -> String {
+    let limits = ["--memory", memory, "--timeout", "60s"];
+    let command = Typed::new(&[&["run", "--engine", "v8", "--json"], &limits[..], &["-e", code]].concat());
+    let output = command.output(&directory("v8")).stdout;
+    let result: serde_json::Value = serde_json::from_slice(&output).unwrap();
+    result["error"]["code"].as_str().unwrap_or("ok").to_owned()
+}
+
+/// Each needs more memory in one step than its child may have, or an object that is larger than V8 can make it.
+#[test]
+#[cfg(feature = "v8")]
+fn a_native_step_that_exhausts_the_child_is_a_memory_limit() {
+    let steps = [
+        ("32MiB", "Math.max.apply(null, { length: 5e7 })"),
+        ("32MiB", "'\\u0149'.repeat(2e8).toLocaleUpperCase('tr')"),
+        ("32MiB", "Uint8Array.fromBase64('A'.repeat(4e8))"),
+        ("64MiB", "structuredClone(['x'.repeat(5e8)])"),
+        ("64MiB", "'x'.repeat(5e8).split('')"),
+        ("64MiB", "'x'.repeat(5e8).normalize('NFKD')"),
+        ("64MiB", "JSON.parse('[' + '1,'.repeat(2.6e8) + '1]')"),
+        ("64MiB", "Number('0x' + 'f'.repeat(5e8))"),
+        ("64MiB", "(1e21).toLocaleString('x'.repeat(5e8))"),
+        ("64MiB", "'a'.localeCompare('b', 'x-' + 'a'.repeat(5e8))"),
+        ("512MiB", "'x'.repeat(2e8).split('')"),
+    ];
+    for (memory, code) in steps {
+        assert_eq!(end_on_v8(memory, code), "memory_limit", "{code}");
+    }
+}
+
 #[test]
 #[cfg(feature = "v8")]
 fn an_engine_that_can_end_its_process_does_not_listen() {

@@ -9,6 +9,7 @@ use execbox_core::engine::{Engine, Guest, StartError};
 use execbox_core::program::Program;
 
 use crate::guest::V8Guest;
+use crate::memory;
 use crate::pool::Pool;
 use crate::resident::Resident;
 use crate::snapshot::Snapshot;
@@ -95,6 +96,7 @@ fn initialize() {
         v8::V8::set_entropy_source(entropy);
         v8::V8::initialize_platform(v8::new_unprotected_default_platform(1, false).make_shared());
         v8::V8::initialize();
+        memory::handle_exhaustion();
     });
 }
 

@@ -2,7 +2,8 @@
 //!
 //! Three places look at it. V8 itself calls [`near_limit`] before its heap is exhausted; every allocation of an `ArrayBuffer`
 //! comes through [`VTABLE`], as their content is outside V8's heap; and each tick compares what is in use with the limit.
-//! Whichever finds that the limit is exceeded terminates the program. Where V8 cannot go on even so, it calls [`exhausted`].
+//! Whichever finds that the limit is exceeded terminates the program. Where V8 cannot go on even so, it ends the process, and
+//! [`handle_exhaustion`] gives that its exit status.
 //!
 //! In a single step of native code, V8 allocates one large object whatever the limit, and looks for no interrupt. So the ticker's
 //! thread compares the memory of the whole process with what its programs may make it, and [ends](Memory::end) them.
@@ -204,9 +205,71 @@ pub(crate) unsafe extern "C" fn near_limit(memory: *mut c_void, current: usize, 
     if is_first { current + SLACK_BYTES.max(limit / 2) } else { current }
 }
 
-/// Called by V8 when it cannot go on: ends the process, which can do nothing else. The host finds the reason in the status.
+// ---- Where V8 cannot go on -------------------------------------------------------------------------------------------
+
+/// Called by V8 when an isolate cannot go on: ends the process, which can do nothing else. The host finds the reason in the status.
 pub(crate) unsafe extern "C" fn exhausted(_location: *const c_char, _details: &OomDetails) {
     exit();
+}
+
+unsafe extern "C" {
+    /// `v8::base::SetPrintStackTrace`, which the crate `v8` does not bind: what V8 calls just before it ends the process.
+    #[link_name = "_ZN2v84base18SetPrintStackTraceEPFvvE"]
+    fn set_before_abort(function: unsafe extern "C" fn());
+
+    /// `std::set_new_handler`: what C++ calls when an allocation has failed.
+    #[link_name = "_ZSt15set_new_handlerPFvvE"]
+    fn set_new_handler(function: unsafe extern "C" fn()) -> *mut c_void;
+}
+
+/// V8 has found a fault of its own.
+static IS_FAULTY: AtomicBool = AtomicBool::new(false);
+
+/// The programs that have an isolate, in the whole process.
+static PROGRAMS: AtomicUsize = AtomicUsize::new(0);
+
+/// A program that has an isolate, as long as it is not dropped. Where there is none, the process ends for want of memory because
+/// it has too little for V8, and not because of a program.
+pub(crate) struct HasProgram;
+
+impl HasProgram {
+    pub(crate) fn new() -> Self {
+        PROGRAMS.fetch_add(1, Ordering::SeqCst);
+        Self
+    }
+}
+
+impl Drop for HasProgram {
+    fn drop(&mut self) {
+        PROGRAMS.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Makes the process end as in [`exhausted`] also where no isolate is at hand, such as while one is made, in a thread of V8 or
+/// in the C++ library, and where a single object would be larger than V8 can make it. To be called when V8 has been started.
+pub(crate) fn handle_exhaustion() {
+    v8::V8::set_fatal_error_handler(|_: &str, _: i32, _: &str| IS_FAULTY.store(true, Ordering::SeqCst));
+    // SAFETY: the functions take a pointer to a function without arguments, which they keep. V8 has set its own before.
+    unsafe {
+        set_before_abort(before_abort);
+        set_new_handler(out_of_memory);
+    }
+}
+
+/// V8 ends the process for a check that failed, and has then called the handler of fatal errors before; or for want of memory and
+/// for sizes that it does not support, where it calls nothing else.
+unsafe extern "C" fn before_abort() {
+    if !IS_FAULTY.load(Ordering::SeqCst) && PROGRAMS.load(Ordering::SeqCst) > 0 {
+        exit();
+    }
+}
+
+/// Does not return: C++ would try again.
+unsafe extern "C" fn out_of_memory() {
+    if PROGRAMS.load(Ordering::SeqCst) > 0 {
+        exit();
+    }
+    std::process::abort();
 }
 
 fn exit() -> ! {

@@ -3,8 +3,9 @@
 //! All threads start with the engine: a process that is locked later starts no more. A thread makes an isolate ahead while
 //! fewer than the configured number are spare, runs one program in it, and disposes of it.
 //!
-//! Making an isolate takes longer than most programs, and slows down what runs beside it. So the next one is made when the
-//! program that took the last one has ended or only waits, or has run for so long that it makes no difference.
+//! Making an isolate takes longer than most programs, slows down what runs beside it, and V8 ends the process if there is no room
+//! for one, such as beside a program that takes much in a single step. So the next one is made when all programs have ended or
+//! only wait.
 
 use std::collections::VecDeque;
 use std::io;
@@ -120,9 +121,9 @@ fn serve(work: &Arc<Work>) {
 
 // ---- Programs that wait, and spare isolates ------------------------------------------------------------------------------
 
-/// The ticks for which a program computes before an isolate is made beside it: many times what making one takes. The first may
-/// come at once.
-const TICKS_ALONE: u32 = 12;
+/// The ticks that must see no program compute before an isolate is made beside one that has begun: the first may have looked
+/// before it began.
+const QUIET_TICKS: u32 = 2;
 
 /// Where threads wait for programs, and programs for threads.
 #[derive(Default)]
@@ -142,7 +143,9 @@ struct State {
     spares: usize,
     /// Threads that wait with a spare isolate.
     ready: usize,
-    /// No isolate is made ahead before that many ticks, as a program has begun that may end sooner.
+    /// Programs that have begun and not ended.
+    running: usize,
+    /// No isolate is made ahead before that many ticks see no program compute.
     ticks_to_wait: u32,
     closed: bool,
 }
@@ -183,7 +186,8 @@ impl Queue {
             if (has_spare || state.programs.len() > state.spares)
                 && let Some((program, shared)) = state.programs.pop_front()
             {
-                state.ticks_to_wait = TICKS_ALONE;
+                state.running += 1;
+                state.ticks_to_wait = QUIET_TICKS;
                 if has_spare {
                     state.spares -= 1;
                     state.ready -= 1;
@@ -206,12 +210,20 @@ impl Queue {
 
     /// A program has ended. The thread that ran it asks for the next one.
     fn ended(&self) {
-        self.lock().ticks_to_wait = 0;
+        let mut state = self.lock();
+        state.running -= 1;
+        if state.running == 0 {
+            state.ticks_to_wait = 0;
+        }
     }
 
     fn tick(&self, has_computed: bool) {
         let mut state = self.lock();
-        state.ticks_to_wait = if has_computed { state.ticks_to_wait.saturating_sub(1) } else { 0 };
+        if !has_computed {
+            state.ticks_to_wait = state.ticks_to_wait.saturating_sub(1);
+        } else if state.running > 0 {
+            state.ticks_to_wait = 1;
+        }
         if state.wants_spare(self.spares_wanted) {
             drop(state);
             self.to_idle.notify_one();
@@ -276,14 +288,35 @@ mod tests {
     }
 
     #[test]
-    fn an_isolate_is_made_ahead_beside_a_program_that_runs_for_long() {
+    fn no_isolate_is_made_ahead_while_a_program_computes() {
         let queue = queue_with_program();
-        let ticks = (1..100).take_while(|_| {
+        for _ in 0..100 {
             queue.tick(true);
-            !wants_spare(&queue)
-        });
-        assert_eq!(ticks.count() + 1, TICKS_ALONE as usize);
+            assert!(!wants_spare(&queue));
+        }
+        queue.ended();
         assert!(matches!(queue.next(false), Next::Make));
+    }
+
+    #[test]
+    fn no_isolate_is_made_ahead_when_one_of_two_programs_has_ended_and_the_other_computes() {
+        let queue = queue_with_program();
+        add(&queue);
+        assert!(matches!(queue.next(false), Next::Run(..)));
+        queue.ended();
+        queue.tick(true);
+        assert!(!wants_spare(&queue));
+        queue.ended();
+        assert!(wants_spare(&queue));
+    }
+
+    #[test]
+    fn a_tick_that_looked_before_a_program_began_does_not_count() {
+        let queue = queue_with_program();
+        queue.tick(false);
+        assert!(!wants_spare(&queue));
+        queue.tick(true);
+        assert!(!wants_spare(&queue));
     }
 
     #[test]

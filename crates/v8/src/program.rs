@@ -14,6 +14,7 @@ use v8::{
 };
 
 use crate::isolate::Isolate;
+use crate::memory::HasProgram;
 use crate::modules::{self, Graph, Unlinked};
 use crate::run::Run;
 use crate::shared::{Shared, Stopped};
@@ -22,7 +23,9 @@ use crate::ticker::Ticker;
 use crate::{console, functions, outcome};
 
 /// Runs a program to its end on this thread.
-pub(crate) fn run(mut isolate: Isolate, program: Program, shared: &Arc<Shared>, ticker: &Arc<Ticker>) {
+pub(crate) fn run(isolate: Isolate, program: Program, shared: &Arc<Shared>, ticker: &Arc<Ticker>) {
+    let _has_program = HasProgram::new();
+    let mut isolate = isolate; // dropped first
     let memory = Arc::clone(&isolate.memory);
     memory.limit(program.limits.memory_len());
     let handle = isolate.v8.thread_safe_handle();
