@@ -48,6 +48,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use tokio::sync::Semaphore;
 
+use crate::text::words;
 use crate::{Changes, Clients};
 use finder::Searched;
 pub(crate) use programs::Client;
@@ -430,7 +431,7 @@ impl CodeServer {
     ) -> Result<CallToolResult, String> {
         let Code { code, timeout_ms } = read(arguments)?;
         let limits = self.0.options.limits_for(timeout_ms.map(Duration::from_millis));
-        self.settled(|name| code.contains(name)).await;
+        self.settled(|name| words(&code).any(|word| word == name)).await;
         let state = self.state(context);
         let source = code.clone();
         let granted = self.aside(move |server| server.grant(&source, &state, &limits)).await?;

@@ -23,7 +23,7 @@ use super::results::{self, Results};
 use super::state::Spliced;
 use super::{CodeServer, UnavailableNamespace, media};
 use crate::clients::Origin;
-use crate::text::truncate;
+use crate::text::{is_in_name, truncate};
 
 /// A program of a client.
 pub(super) struct Program<'a> {
@@ -234,7 +234,6 @@ fn call_at(code: &str, at: Position) -> Option<(&str, &str)> {
         column += c.len_utf16();
         is_there
     })?;
-    let is_in_name = |c: char| c.is_alphanumeric() || c == '_' || c == '$';
     let (before, rest) = line.split_at(start);
     let tool = &rest[..rest.find(|c| !is_in_name(c)).unwrap_or(rest.len())];
     let namespace = before.strip_suffix('.')?.rsplit(|c| !is_in_name(c)).next()?;

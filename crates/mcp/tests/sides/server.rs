@@ -523,3 +523,23 @@ async fn code_waits_for_servers_that_start_after_a_refresh() {
         run().await;
     }
 }
+
+#[tokio::test]
+async fn only_code_that_has_the_name_of_a_starting_server_as_a_word_waits_for_it() {
+    let source = Starting::default();
+    let options = ServerOptions { start_timeout: Duration::from_hours(1), ..ServerOptions::default() };
+    let client = client_of(CodeServer::new(Arc::new(InlineExecutor::new().unwrap()), source.clone(), options)).await;
+    let waited = async |code: &str| {
+        let before = source.0.load(Ordering::SeqCst);
+        call(&client, "mcp_execute_code", json!({ "code": code })).await;
+        source.0.load(Ordering::SeqCst) > before
+    };
+    for code in
+        ["1", "'chocolate'", "const later = 1", "late_1()", "$late()", "const lateé = 1", "platee.late1", "LATE"]
+    {
+        assert!(!waited(code).await, "{code}");
+    }
+    for code in ["late.hello()", "[late][0]", "`${late}`", "({ late })", "globalThis['late'].hello()", "1+late/2"] {
+        assert!(waited(code).await, "{code}");
+    }
+}

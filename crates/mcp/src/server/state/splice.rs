@@ -26,6 +26,7 @@ use execbox_core::language::{Code, Position};
 use serde_json::Value as Json;
 
 use super::snippets::{Library, MAX_COMPILE_TIME, NAMESPACE, Snippets};
+use crate::text::words;
 
 /// A program with snippets.
 pub(in super::super) struct Spliced {
@@ -80,8 +81,7 @@ fn named(source: &str, snippets: &Snippets, library: &Library, until: Instant) -
     let mut found = Named::new();
     let mut unread = vec![Arc::<str>::from(source)];
     while let Some(text) = unread.pop() {
-        let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '$');
-        for name in text.split(|c| !is_word(c)).filter(|word| library.has(word)) {
+        for name in words(&text).filter(|word| library.has(word)) {
             if found.contains_key(name) {
                 continue;
             }
