@@ -3,6 +3,7 @@
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use reqwest::Url;
 use rmcp::transport::auth::{
     AuthError, AuthorizationManager, AuthorizationMetadata, CredentialStore as _, InMemoryCredentialStore,
     OAuthClientConfig, StoredCredentials,
@@ -11,6 +12,7 @@ use serde_json::{Value as Json, json};
 use tokio::sync::Mutex;
 
 use super::http::OAuthHttp;
+use super::place::Place;
 use super::{Credentials, RequestProblem, StoreError, TokenStore};
 use crate::{Changes, Secrets};
 
@@ -54,7 +56,8 @@ impl Authorization {
         secrets: Secrets,
         changes: Changes,
     ) -> Self {
-        let (server, url, http) = (server.to_owned(), url.to_owned(), OAuthHttp::with_client(client, timeout));
+        let place = Url::parse(url).map_or(Place::Public, |url| Place::of(&url));
+        let (server, url, http) = (server.to_owned(), url.to_owned(), OAuthHttp::with_client(place, client, timeout));
         let (renewing, problem) = (Mutex::default(), RwLock::default());
         Self { store, server, url, http, secrets, renewing, problem, changes }
     }

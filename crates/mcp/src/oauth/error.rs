@@ -17,6 +17,14 @@ pub enum LoginError {
         /// Its scheme, host and port.
         origin: String,
     },
+    /// A URL on this computer or in its network, from a server that is elsewhere.
+    #[error("{what} is on this computer or in a private network ({origin}), but the server is not")]
+    Local {
+        /// What has the URL.
+        what: &'static str,
+        /// Its scheme, host and port.
+        origin: String,
+    },
     /// The server publishes no metadata of OAuth.
     #[error("the server does not support OAuth: if it needs a key, add it to the `headers` of the server")]
     NotSupported,
@@ -106,6 +114,8 @@ pub enum RequestProblem {
     TimedOut(std::time::Duration),
     /// The URL is not encrypted.
     Insecure,
+    /// The URL is on this computer or in its network, and the server that has chosen it is not.
+    Local,
     /// No connection, or one that was lost.
     Connection(String),
 }
@@ -117,6 +127,9 @@ impl fmt::Display for RequestProblem {
             Self::TooLong => write!(f, "response longer than {} KiB", super::http::MAX_BODY >> 10),
             Self::TimedOut(limit) => write!(f, "no response within {} ms", limit.as_millis()),
             Self::Insecure => f.write_str("not encrypted; OAuth needs https"),
+            Self::Local => {
+                f.write_str("on this computer or in a private network, but the server is not; not requested")
+            }
             Self::Connection(reason) => f.write_str(reason),
         }
     }

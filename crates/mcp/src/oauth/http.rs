@@ -1,4 +1,5 @@
-//! The requests of OAuth: within limits of size and time, encrypted or on this computer, and without redirects.
+//! The requests of OAuth: within limits of size and time, encrypted or on this computer, and without redirects. A server elsewhere
+//! leads none to this computer or its network.
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,6 +10,7 @@ use reqwest::Url;
 use reqwest::redirect::Policy;
 use rmcp::transport::auth::{OAuthHttpClient, OAuthHttpClientFuture, OAuthHttpRequest};
 
+use super::place::Place;
 use super::{LoginError, RequestError, RequestProblem};
 use crate::upstream::http_failure;
 
@@ -16,6 +18,8 @@ use crate::upstream::http_failure;
 #[derive(Clone)]
 pub(super) struct OAuthHttp {
     client: reqwest::Client,
+    /// Where the MCP server is, which chooses the URLs.
+    server: Place,
     /// The time limit of a request with its response.
     timeout: Duration,
     /// The request that failed last: rmcp does not pass on why.
@@ -23,22 +27,27 @@ pub(super) struct OAuthHttp {
 }
 
 impl OAuthHttp {
-    /// `certificates` are trusted in addition to those of the system (PEM).
-    pub(super) fn new(certificates: &str, timeout: Duration) -> Result<Self, LoginError> {
+    /// Requests on behalf of the MCP server at `server`. `certificates` are trusted in addition to those of the system (PEM).
+    pub(super) fn new(server: &Url, certificates: &str, timeout: Duration) -> Result<Self, LoginError> {
         // Has no effect if the application has installed a provider before.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let certificates = reqwest::Certificate::from_pem_bundle(certificates.as_bytes());
         let builder = reqwest::Client::builder().pool_max_idle_per_host(0).redirect(Policy::none());
         let client = builder.tls_certs_merge(certificates.map_err(|_| LoginError::Tls)?).build();
-        Ok(Self::with_client(client.map_err(|_| LoginError::Tls)?, timeout))
+        Ok(Self::with_client(Place::of(server), client.map_err(|_| LoginError::Tls)?, timeout))
     }
 
     /// `client` must not follow redirects.
-    pub(super) fn with_client(client: reqwest::Client, timeout: Duration) -> Self {
-        Self { client, timeout, failed: Arc::default() }
+    pub(super) fn with_client(server: Place, client: reqwest::Client, timeout: Duration) -> Self {
+        Self { client, server, timeout, failed: Arc::default() }
     }
 
-    /// Sends a request. Fails if its URL is not encrypted, on a redirect, and if a limit is exceeded.
+    /// Whether the MCP server may choose this URL.
+    pub(super) fn may_reach(&self, url: &Url) -> bool {
+        Place::of(url) <= self.server
+    }
+
+    /// Sends a request. Fails if its URL is not encrypted or leads closer than the MCP server, on a redirect, and if a limit is exceeded.
     pub(super) async fn send(&self, request: reqwest::Request) -> Result<http::Response<Vec<u8>>, RequestError> {
         let origin = origin(request.url());
         let sent = match tokio::time::timeout(self.timeout, self.exchange(request)).await {
@@ -55,6 +64,9 @@ impl OAuthHttp {
     async fn exchange(&self, request: reqwest::Request) -> Result<http::Response<Vec<u8>>, RequestProblem> {
         if !is_secure(request.url()) {
             return Err(RequestProblem::Insecure);
+        }
+        if !self.may_reach(request.url()) {
+            return Err(RequestProblem::Local);
         }
         let url = request.url().clone();
         let lost = |error: reqwest::Error| RequestProblem::Connection(http_failure(&error));
@@ -113,3 +125,37 @@ pub(super) fn origin(url: &Url) -> String {
 
 /// The maximum length of a response, in bytes.
 pub(super) const MAX_BODY: usize = 256 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A server elsewhere could have this computer send a request to a program on it, at a path of its choice.
+    #[tokio::test]
+    async fn a_server_elsewhere_leads_no_request_to_this_computer() {
+        let local = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = local.local_addr().unwrap().port();
+        let url = |scheme: &str, host: &str| Url::parse(&format!("{scheme}://{host}:{port}/admin?delete=1")).unwrap();
+        for (server, is_local) in
+            [("https://mcp.example.com/mcp", false), ("https://10.0.0.1/mcp", false), ("http://127.0.0.1/mcp", true)]
+        {
+            let http = OAuthHttp::new(&Url::parse(server).unwrap(), "", Duration::from_mins(1)).unwrap();
+            for host in ["127.0.0.1", "localhost", "127.1", "2130706433"] {
+                let request = http.request(http::Method::POST, url("http", host)).build().unwrap();
+                let sending = http.send(request);
+                if is_local {
+                    // It arrives, and is not answered.
+                    let (sent, ()) = tokio::join!(sending, async { drop(local.accept().await.unwrap()) });
+                    assert!(matches!(sent.unwrap_err().problem, RequestProblem::Connection(_)));
+                } else {
+                    let error = sending.await.unwrap_err();
+                    assert_eq!(error.problem, RequestProblem::Local, "{server} {host}");
+                    assert!(error.origin.ends_with(&format!(":{port}")), "{error}");
+                }
+            }
+            for host in ["[::ffff:127.0.0.1]", "0.0.0.0", "a.localhost", "localhost.", "[::1]"] {
+                assert_eq!(http.may_reach(&url("https", host)), is_local, "{server} {host}");
+            }
+        }
+    }
+}

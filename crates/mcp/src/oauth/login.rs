@@ -45,13 +45,13 @@ impl Login {
         certificates: &str,
         timeout: Duration,
     ) -> Result<Self, LoginError> {
-        let http = OAuthHttp::new(certificates, timeout)?;
-        let started = tokio::time::timeout(MAX_DISCOVERY, Self::discover(url, client, http.clone())).await;
+        let server = parse("the server", url)?;
+        let http = OAuthHttp::new(&server, certificates, timeout)?;
+        let started = tokio::time::timeout(MAX_DISCOVERY, Self::discover(server, client, http)).await;
         started.unwrap_or(Err(LoginError::Slow))
     }
 
-    async fn discover(url: &str, client: &OAuthClient, http: OAuthHttp) -> Result<Self, LoginError> {
-        let server = parse("the server", url)?;
+    async fn discover(server: Url, client: &OAuthClient, http: OAuthHttp) -> Result<Self, LoginError> {
         let challenge = challenge(&server, &http).await?;
         let client_http = Arc::new(http.clone());
         let resource = canonical(server);
@@ -66,7 +66,7 @@ impl Login {
             return Err(LoginError::NotSupported);
         }
         let metadata = resolved.metadata;
-        check_endpoints(&metadata)?;
+        check_endpoints(&metadata, &http)?;
         manager.set_metadata(metadata.clone());
         let callback = Callback::bind(client.callback_port).await?;
         let scopes = match &client.scopes[..] {
@@ -109,7 +109,8 @@ impl Login {
 
 /// Sends a request without a token, as if to connect.
 pub async fn login_state(url: &str, certificates: &str, timeout: Duration) -> Result<LoginState, LoginError> {
-    let (server, http) = (parse("the server", url)?, OAuthHttp::new(certificates, timeout)?);
+    let server = parse("the server", url)?;
+    let http = OAuthHttp::new(&server, certificates, timeout)?;
     let status = probe(&server, &http).await?.status();
     Ok(if status == StatusCode::UNAUTHORIZED { LoginState::Needed } else { LoginState::NotNeeded })
 }
@@ -117,7 +118,8 @@ pub async fn login_state(url: &str, certificates: &str, timeout: Duration) -> Re
 /// Asks the authorization server to revoke the tokens. Returns whether it supports that.
 pub async fn revoke(credentials: &Credentials, certificates: &str, timeout: Duration) -> Result<bool, LoginError> {
     let Some(endpoint) = &credentials.revocation_endpoint else { return Ok(false) };
-    let (endpoint, http) = (parse("the revocation endpoint", endpoint)?, OAuthHttp::new(certificates, timeout)?);
+    let http = OAuthHttp::new(&parse("the server", &credentials.resource)?, certificates, timeout)?;
+    let endpoint = chosen("the revocation endpoint", endpoint, &http)?;
     let (token, hint) = match &credentials.refresh_token {
         Some(token) => (token, "refresh_token"),
         None => (&credentials.access_token, "access_token"),
@@ -231,11 +233,18 @@ fn without_tokens(
     }
 }
 
-/// Fails unless everything that gets a code, a token or the user is encrypted.
-fn check_endpoints(metadata: &AuthorizationMetadata) -> Result<(), LoginError> {
-    parse("the authorization endpoint", &metadata.authorization_endpoint)?;
-    parse("the token endpoint", &metadata.token_endpoint)?;
-    metadata.registration_endpoint.iter().try_for_each(|url| parse("the registration endpoint", url).map(drop))
+/// Fails unless everything that gets a code, a token or the user is encrypted and no closer than the server.
+fn check_endpoints(metadata: &AuthorizationMetadata, http: &OAuthHttp) -> Result<(), LoginError> {
+    chosen("the authorization endpoint", &metadata.authorization_endpoint, http)?;
+    chosen("the token endpoint", &metadata.token_endpoint, http)?;
+    let registration = metadata.registration_endpoint.iter();
+    registration.map(|url| chosen("the registration endpoint", url, http).map(drop)).collect()
+}
+
+/// A URL in metadata that tokens may be sent to.
+fn chosen(what: &'static str, url: &str, http: &OAuthHttp) -> Result<Url, LoginError> {
+    let url = parse(what, url)?;
+    if http.may_reach(&url) { Ok(url) } else { Err(LoginError::Local { what, origin: origin(&url) }) }
 }
 
 /// A URL that tokens may be sent to.
@@ -298,3 +307,35 @@ const MAX_DISCOVERY: Duration = Duration::from_mins(1);
 
 /// The maximum length of a text of a server in an error, in characters.
 const MAX_TEXT: usize = 300;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endpoints_that_are_closer_than_the_server_are_named() {
+        let http = |server: &str| OAuthHttp::new(&Url::parse(server).unwrap(), "", Duration::from_mins(1)).unwrap();
+        let metadata = |name: &str, url: &str| {
+            let mut metadata = json!({
+                "authorization_endpoint": "https://a.example/", "token_endpoint": "https://a.example/token",
+                "registration_endpoint": "https://a.example/register"
+            });
+            metadata[name] = url.into();
+            serde_json::from_value::<AuthorizationMetadata>(metadata).unwrap()
+        };
+        let (public, private) = (http("https://mcp.example.com"), http("https://192.168.0.2"));
+        let local = http("http://localhost:3000/mcp");
+        for name in ["authorization", "token", "registration"] {
+            for (url, is_private) in
+                [("http://127.0.0.1:1", false), ("https://[::1]:1", false), ("https://10.0.0.1:1", true)]
+            {
+                let metadata = metadata(&format!("{name}_endpoint"), url);
+                let error = check_endpoints(&metadata, &public).unwrap_err().to_string();
+                let is = "is on this computer or in a private network";
+                assert_eq!(error, format!("the {name} endpoint {is} ({url}), but the server is not"));
+                assert_eq!(check_endpoints(&metadata, &private).is_ok(), is_private, "{name} {url}");
+                check_endpoints(&metadata, &local).unwrap();
+            }
+        }
+    }
+}

@@ -9,7 +9,7 @@
 //! | `login` | [`Login`]: discovery, registration, PKCE, the code, the tokens; rmcp implements the protocol |
 //! | `callback` | the page on a loopback port to which the browser returns |
 //! | `authorization` | the token of a connection: renewed when it expires or is rejected |
-//! | `http` | the requests, within limits of size and time, without redirects |
+//! | `http`, `place` | the requests, within limits of size and time, without redirects, to no closer place than the server's |
 //! | `error` | why a login fails |
 //!
 //! An authorization server is as untrusted as the MCP server that names it: it gets no credentials but its own.
@@ -19,6 +19,7 @@ mod callback;
 mod error;
 mod http;
 mod login;
+mod place;
 
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
