@@ -367,7 +367,7 @@ impl Member {
     fn status(&self) -> Status {
         let state = match &*self.lock() {
             State::Connecting { failed: None, .. } => ServerState::Connecting,
-            State::Ready(upstream) if let Some(reason) = upstream.login_problem() => ServerState::Failed { reason },
+            State::Ready(upstream) if let Some(reason) = upstream.problem() => ServerState::Failed { reason },
             State::Ready(upstream) => {
                 let Imported { provider, rejected, filtered, unmatched_patterns, warnings } = upstream.imported();
                 let (tools, filtered) = (provider.manifest().tools.len(), filtered.len());

@@ -17,6 +17,7 @@
 #   text           15 000 000 characters
 #   long           a line of 40 000 000 characters
 #   drip           an answer that never ends
+#   lines          empty lines without an end
 mode=$1
 result() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$1"; }
 tools() { result "{\"tools\":[{\"name\":\"call\",\"inputSchema\":$1}]$2}"; }
@@ -60,6 +61,7 @@ while read -r line; do
     text:*'"method":"tools/call"'*) printf '{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"%s"}]}}\n' "$id" "$(fill 15000000)" ;;
     long:*'"method":"tools/call"'*) printf '{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"%s"}]}}\n' "$id" "$(fill 40000000)" ;;
     drip:*'"method":"tools/call"'*) printf '{"jsonrpc":"2.0","id":%s,"result":{"content":[' "$id"; while sleep 1; do printf ' '; done ;;
+    lines:*'"method":"tools/call"'*) yes '' ;;
     *'"method":"tools/call"'*) result '{"content":[{"type":"text","text":"called"}]}' ;;
   esac
 done

@@ -46,6 +46,8 @@ pub(crate) struct Case {
     pub(crate) connections: usize,
     /// Further arguments of the process that is attacked.
     pub(crate) arguments: Vec<String>,
+    /// How a server over HTTP sends its hostile answer, and to which method. Others are processes.
+    pub(crate) over: Option<String>,
     /// The program that a host executes while its peer is hostile.
     pub(crate) code: Option<String>,
     /// The source, or the script of a peer, and further modules by specifier.
@@ -105,7 +107,7 @@ pub(crate) fn read(group: &str, file: &CaseFile, text: &cases::Case) -> Case {
     let memory_bytes = if ["hosts", "servers", "clients"].contains(&group) { 64 << 20 } else { 16 << 20 };
     let mut limits = Limits { memory_bytes, ..Limits::default() };
     let (mut given, mut is_module, mut has_many) = (false, false, false);
-    let (mut connections, mut arguments, mut code) = (1, Vec::new(), None);
+    let (mut connections, mut arguments, mut code, mut over) = (1, Vec::new(), None, None);
     let (mut executors, mut expected) = (executors(), Expected::default());
     for (key, value) in text.fields_on(engine()) {
         match key.as_str() {
@@ -118,6 +120,7 @@ pub(crate) fn read(group: &str, file: &CaseFile, text: &cases::Case) -> Case {
                 arguments = value.replace("TOKEN_FILE", token_file()).split(' ').map(str::to_owned).collect();
             }
             "code" => code = Some(expand(&value)),
+            "over" => over = Some(value),
             "ends" => expected.ends = value.split(" | ").map(str::to_owned).collect(),
             "message" => expected.message = value,
             "result" => expected.result = Some(json(&name, &value)),
@@ -147,7 +150,7 @@ pub(crate) fn read(group: &str, file: &CaseFile, text: &cases::Case) -> Case {
     // Steps of scripts are expanded one by one: see `peer.rs`.
     let expanded = |source: &str| if is_of_a_peer { source.to_owned() } else { expand(source) };
     let sources = text.sections.iter().map(|(name, source)| (name.clone(), expanded(source))).collect();
-    Case { name, is_module, has_many, limits, bounds, executors, expected, connections, arguments, code, sources }
+    Case { name, is_module, has_many, limits, bounds, executors, expected, connections, arguments, over, code, sources }
 }
 
 /// Sets the given limits; whether the timeout is among them.

@@ -13,6 +13,7 @@ mod measure;
 mod peer;
 mod peers;
 mod report;
+mod site;
 #[path = "../support/mod.rs"]
 mod support;
 

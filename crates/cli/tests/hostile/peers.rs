@@ -20,6 +20,7 @@ use crate::guest;
 use crate::host::{Listening, works};
 use crate::measure::Watch;
 use crate::peer::{Peer, Script};
+use crate::site;
 
 /// The first argument of a process that is a hostile MCP server.
 pub(crate) const SERVER: &str = "be-a-hostile-server";
@@ -195,7 +196,10 @@ pub(crate) fn server_main(arguments: &[String]) {
 /// A hostile MCP server behind the gateway.
 fn server(place: &Place, case: &Case) -> Ended {
     let program = std::env::current_exe().unwrap();
-    let evil = format!("evil={} {SERVER} {} {}", quoted(&program), quoted(&place.path), place.number);
+    let evil = match &case.over {
+        Some(over) => format!("evil={}", site::start(case, over)),
+        None => format!("evil={} {SERVER} {} {}", quoted(&program), quoted(&place.path), place.number),
+    };
     let timeout = format!("{}ms", case.limits.timeout.as_millis());
     let memory = case.limits.memory_bytes.to_string();
     let arguments = ["--server", &evil, "--timeout", &timeout, "--memory", &memory];

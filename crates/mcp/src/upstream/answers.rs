@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use execbox_core::budget::{Budget, Charge, Exhausted};
-use rmcp::model::RequestId;
+use rmcp::model::{ClientNotification, ClientRequest, JsonRpcMessage, RequestId};
+use rmcp::service::{RoleClient, TxJsonRpcMessage};
 
-/// The answers to the requests of calls over one connection. Clones share them.
+/// The answers to the requests over one connection. Clones share them.
 #[derive(Clone)]
 pub(super) struct Answers(Arc<Inner>);
 
@@ -17,10 +18,32 @@ struct Inner {
 }
 
 struct Expected {
-    /// It calls a tool.
-    is_call: bool,
+    kind: Kind,
+    is_answered: bool,
     /// For the answer.
-    charge: Option<Charge>,
+    _charge: Charge,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// It calls a tool. Its sender says when the answer is converted.
+    Call,
+    /// It reads or lists resources for a call. Its sender says when the answer is converted.
+    Resources,
+    /// Its answer is converted at once.
+    Other,
+}
+
+impl Kind {
+    fn of(request: &ClientRequest) -> Self {
+        match request {
+            ClientRequest::CallToolRequest(_) => Self::Call,
+            ClientRequest::ReadResourceRequest(_)
+            | ClientRequest::ListResourcesRequest(_)
+            | ClientRequest::ListResourceTemplatesRequest(_) => Self::Resources,
+            _ => Self::Other,
+        }
+    }
 }
 
 impl Default for Answers {
@@ -35,25 +58,65 @@ impl Answers {
         self.0.budget.charge(bytes)
     }
 
+    /// A charge for what arrives later.
+    pub(super) fn nothing(&self) -> Charge {
+        self.charge(0).unwrap_or_default()
+    }
+
     /// What the answers and their conversion are charged to.
     pub(super) fn budget(&self) -> &Budget {
         &self.0.budget
     }
 
-    /// A request was sent; `is_call` says whether it calls a tool.
-    pub(super) fn expect(&self, request: RequestId, is_call: bool) {
-        self.requests().insert(request, Expected { is_call, charge: None });
+    /// A message is sent: a request is expected to be answered from now on, and a cancelled one no longer.
+    pub(super) fn sent(&self, message: &TxJsonRpcMessage<RoleClient>) {
+        match message {
+            JsonRpcMessage::Request(request) => {
+                let kind = Kind::of(&request.request);
+                let expected = Expected { kind, is_answered: false, _charge: Charge::none() };
+                self.requests().insert(request.id.clone(), expected);
+            }
+            JsonRpcMessage::Notification(notification) => {
+                if let ClientNotification::CancelledNotification(cancelled) = &notification.notification
+                    && let Some(call) = &cancelled.params.request_id
+                {
+                    self.forget(call);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The id of the request that has no answer yet and is answered by a message with the id `answered`: some servers make a
+    /// text of a number.
+    pub(super) fn expected(&self, answered: &RequestId) -> Option<RequestId> {
+        let requests = self.requests();
+        let is_expected = |id: &RequestId| requests.get(id).is_some_and(|expected| !expected.is_answered);
+        if is_expected(answered) {
+            return Some(answered.clone());
+        }
+        let RequestId::String(text) = answered else { return None };
+        text.parse().ok().map(RequestId::Number).filter(is_expected)
     }
 
     /// Whether this request calls a tool, and has not ended.
     pub(super) fn is_of_call(&self, request: &RequestId) -> bool {
-        self.requests().get(request).is_some_and(|expected| expected.is_call)
+        self.requests().get(request).is_some_and(|expected| expected.kind == Kind::Call)
     }
 
-    /// Keeps what is charged for the answer until the request ends. An answer that nobody waits for is charged to nobody.
-    pub(super) fn keep(&self, request: &RequestId, charge: Charge) {
-        if let Some(expected) = self.requests().get_mut(request) {
-            expected.charge = Some(charge);
+    /// A request is answered. Keeps what is charged for the answer until the request ends, or returns it if the answer is
+    /// converted at once.
+    pub(super) fn answered(&self, request: &RequestId, charge: Charge) -> Charge {
+        let mut requests = self.requests();
+        match requests.get_mut(request) {
+            Some(expected) if expected.kind != Kind::Other => {
+                *expected = Expected { kind: expected.kind, is_answered: true, _charge: charge };
+                Charge::none()
+            }
+            _ => {
+                requests.remove(request);
+                charge
+            }
         }
     }
 

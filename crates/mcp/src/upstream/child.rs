@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::answers::Answers;
 use super::pipe::{Disconnect, Pipe};
+use super::unasked::Unasked;
 use crate::Secrets;
 use crate::text::truncate;
 
@@ -89,6 +90,7 @@ impl ChildCommand {
         &self,
         secrets: &Secrets,
         answers: &Answers,
+        unasked: &Unasked,
         disconnect: &Disconnect,
     ) -> io::Result<(Pipe<ChildStdout, ChildStdin>, Child)> {
         let mut command = Command::new(&self.program);
@@ -120,7 +122,7 @@ impl ChildCommand {
             drop(stderr_closed);
         });
         tokio::spawn(supervise(process, group, disconnect.clone(), child.gone.clone()));
-        Ok((Pipe::new(stdout, stdin, answers, disconnect, Some(child.gone.clone())), child))
+        Ok((Pipe::new(stdout, stdin, answers, unasked, disconnect, Some(child.gone.clone())), child))
     }
 }
 

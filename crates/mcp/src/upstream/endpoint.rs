@@ -17,7 +17,9 @@ use super::client::Client;
 use super::http::{self, HttpEndpoint};
 use super::pipe::{Disconnect, Pipe};
 use super::progress::CallsInProgress;
+use super::received::Received;
 use super::requests::Forwarding;
+use super::unasked::Unasked;
 use super::{HttpProtocol, MAX_MESSAGE, Route, UpstreamOptions, no_response, transport_reason};
 use crate::Secrets;
 use crate::text::truncate;
@@ -70,6 +72,7 @@ impl Endpoint {
     pub(super) async fn connect(
         &self,
         tools_changed: &Arc<Notify>,
+        unasked: &Unasked,
         options: &UpstreamOptions,
     ) -> Result<Connection, ConnectError> {
         let progress = CallsInProgress::default();
@@ -81,14 +84,14 @@ impl Endpoint {
         };
         let protocol = self.protocol();
         let is_sse = protocol == HttpProtocol::Sse;
-        let first = self.attempt(client.clone(), ClientLifecycleMode::Initialize, is_sse, options).await;
+        let first = self.attempt(client.clone(), ClientLifecycleMode::Initialize, is_sse, unasked, options).await;
         let Err(error) = first else { return first };
         if error.alternative == Some(Alternative::NewestProtocol) {
             let newest = ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::V_2026_07_28] };
-            return self.attempt(client, newest, is_sse, options).await.map_err(|_| error);
+            return self.attempt(client, newest, is_sse, unasked, options).await.map_err(|_| error);
         }
         if error.alternative == Some(Alternative::OlderTransport) && protocol == HttpProtocol::Detect {
-            let older = self.attempt(client, ClientLifecycleMode::Initialize, true, options).await;
+            let older = self.attempt(client, ClientLifecycleMode::Initialize, true, unasked, options).await;
             return older.map_err(|older| if older.is_sse { older } else { error });
         }
         Err(error)
@@ -103,42 +106,41 @@ impl Endpoint {
         client: Client,
         lifecycle: ClientLifecycleMode,
         is_sse: bool,
+        unasked: &Unasked,
         options: &UpstreamOptions,
     ) -> Result<Connection, ConnectError> {
-        let (disconnect, timeout, secrets) = (Disconnect::default(), options.connect_timeout, &options.secrets);
+        let disconnect = match self {
+            Self::Http(_) if !is_sse => Disconnect::otherwise(http::incomplete()),
+            _ => Disconnect::default(),
+        };
+        let (timeout, secrets) = (options.connect_timeout, &options.secrets);
         let (answers, mut child) = (Answers::default(), None);
         let progress = client.progress.clone();
+        let received = Received::new(&answers, unasked, &disconnect);
         let service = match self {
             Self::Child(command) => {
-                let spawned = command.spawn(&options.secrets, &answers, &disconnect);
+                let spawned = command.spawn(&options.secrets, &answers, unasked, &disconnect);
                 let (pipe, process) = spawned.map_err(|error| ConnectError::of_spawn(&error, command, options))?;
                 child = Some(process);
                 serve(client, pipe, lifecycle, timeout, secrets).await
             }
             Self::Http(endpoint) if is_sse => {
-                let opened = tokio::time::timeout(timeout, endpoint.open_sse(&disconnect, secrets)).await;
+                let opened = tokio::time::timeout(timeout, endpoint.open_sse(&received, secrets)).await;
                 let opened = opened.unwrap_or_else(|_| Err(no_response(timeout)));
                 let (reader, writer) = opened.map_err(|reason| ConnectError::new(secrets.redact(reason)))?;
-                let pipe = Pipe::new(reader, writer, &answers, &disconnect, None);
+                let pipe = Pipe::new(reader, writer, &answers, unasked, &disconnect, None);
                 let served = serve(client, pipe, lifecycle, timeout, secrets).await;
                 served.map_err(|error| ConnectError { is_sse, ..error })
             }
-            Self::Http(endpoint) => serve(client, endpoint.transport(), lifecycle, timeout, secrets).await,
+            Self::Http(endpoint) => serve(client, endpoint.transport(&received), lifecycle, timeout, secrets).await,
             Self::Stream(open) => {
                 let (reader, writer) = tokio::io::split(open());
-                let pipe = Pipe::new(reader, writer, &answers, &disconnect, None);
+                let pipe = Pipe::new(reader, writer, &answers, unasked, &disconnect, None);
                 serve(client, pipe, lifecycle, timeout, secrets).await
             }
         };
         match service {
-            Ok(service) => {
-                if let Self::Http(_) = self
-                    && !is_sse
-                {
-                    disconnect.set_reason(http::incomplete());
-                }
-                Ok(Connection { service, disconnect, answers, progress, child })
-            }
+            Ok(service) => Ok(Connection { service, disconnect, answers, progress, child }),
             Err(mut error) => {
                 if let Some(child) = &child {
                     error.stderr_tail = child.stderr_tail().await;

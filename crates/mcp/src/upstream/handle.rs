@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use execbox::transport::ByteStream;
 use execbox::{Provider, ToolError};
@@ -100,9 +100,10 @@ impl Upstream {
         self.imported().rejected
     }
 
-    /// Why the last request had no valid token of OAuth, as a clause: `needs login: run …`.
-    pub(crate) fn login_problem(&self) -> Option<String> {
-        self.catalogue.connection.login_problem()
+    /// Why the server cannot be called as it is, as a clause: its last request had no valid token of OAuth (`needs login: run …`), or
+    /// it was disconnected because of what it sent.
+    pub(crate) fn problem(&self) -> Option<String> {
+        self.catalogue.connection.login_problem().or_else(|| self.catalogue.connection.flood())
     }
 
     /// Name, version, capabilities and instructions of the server.
@@ -216,16 +217,19 @@ impl Router for Used {
 }
 
 /// Lists the tools again when the server notifies of changes: one listing after another, with a pause between them,
-/// however many notifications arrive.
+/// however many notifications arrive. The pause is longer after a listing that took long.
 async fn follow(catalogue: Weak<Catalogue>, tools_changed: Arc<Notify>) {
     loop {
         tools_changed.notified().await;
         let Some(catalogue) = catalogue.upgrade() else { return };
+        let began = Instant::now();
         let _ = catalogue.reload().await; // On failure, the previous tools remain.
         drop(catalogue);
-        tokio::time::sleep(LIST_PAUSE).await;
+        tokio::time::sleep((PAUSE_FACTOR * began.elapsed()).clamp(MIN_LIST_PAUSE, MAX_LIST_PAUSE)).await;
     }
 }
 
-/// The pause between two listings.
-const LIST_PAUSE: Duration = Duration::from_millis(50);
+/// The pause between two listings: this many times what the last one took, within these bounds.
+const PAUSE_FACTOR: u32 = 4;
+const MIN_LIST_PAUSE: Duration = Duration::from_millis(50);
+const MAX_LIST_PAUSE: Duration = Duration::from_mins(1);

@@ -1,7 +1,7 @@
 //! MCP servers over HTTP.
 //!
-//! rmcp implements streamable HTTP: it limits bodies and events to 16 MiB, and starts a new session when the server has
-//! ended one. This module configures its HTTP client and describes its failures. `sse` has the older transport.
+//! rmcp implements streamable HTTP: sessions, and streams that are continued. `http_client` makes the requests, and `received`
+//! reads the responses within limits. This module configures them and describes failures. `sse` has the older transport.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -19,7 +19,7 @@ use rmcp::transport::streamable_http_client::{
 };
 
 use super::http_client::{Failure, HttpClient};
-use super::pipe::Disconnect;
+use super::received::{Received, flood_in};
 use super::sse::{self, SseStream};
 use super::{HttpProtocol, MAX_MESSAGE_BYTES, Remote, UpstreamError, UpstreamOptions};
 use crate::Secrets;
@@ -66,19 +66,20 @@ impl HttpEndpoint {
         self.protocol
     }
 
-    /// Streamable HTTP.
-    pub(super) fn transport(&self) -> StreamableHttpClientTransport<HttpClient> {
-        let config = StreamableHttpClientTransportConfig::with_uri(self.url.as_str())
+    /// Streamable HTTP. What arrives is checked and charged by `received`.
+    pub(super) fn transport(&self, received: &Received) -> StreamableHttpClientTransport<HttpClient> {
+        let mut config = StreamableHttpClientTransportConfig::with_uri(self.url.as_str())
             .custom_headers(self.headers.clone())
             .max_concurrent_requests(MAX_REQUESTS)
             .max_sse_event_size(MAX_MESSAGE_BYTES);
-        StreamableHttpClientTransport::with_client(self.client.clone(), config)
+        config.channel_buffer_capacity = 1; // What waits there is not charged any more.
+        StreamableHttpClientTransport::with_client(self.client.over(received), config)
     }
 
     /// Opens a stream of the older transport. Returns what is received and what is to be sent, as lines. A failure to send
-    /// triggers `disconnect`.
-    pub(super) async fn open_sse(&self, disconnect: &Disconnect, secrets: &Secrets) -> Result<SseStream, String> {
-        sse::open(&self.client, &self.url, &self.headers, disconnect, secrets).await
+    /// triggers the `disconnect` of `received`.
+    pub(super) async fn open_sse(&self, received: &Received, secrets: &Secrets) -> Result<SseStream, String> {
+        sse::open(&self.client.over(received), &self.url, &self.headers, secrets).await
     }
 }
 
@@ -147,7 +148,8 @@ pub(super) fn reason_of(error: &Failure, secrets: &Secrets) -> String {
             status(text, secrets).unwrap_or_else(|| NOT_MCP.to_owned())
         }
         StreamableHttpError::UnexpectedContentType(_) | StreamableHttpError::Deserialize(_) => NOT_MCP.to_owned(),
-        StreamableHttpError::ResponseBodyTooLarge { .. } | StreamableHttpError::Sse(_) => incomplete(),
+        StreamableHttpError::Sse(error) => flood_in(error).map_or_else(incomplete, ToString::to_string),
+        StreamableHttpError::ResponseBodyTooLarge { .. } => incomplete(),
         StreamableHttpError::SessionExpired
         | StreamableHttpError::SessionRecoveryTimeout
         | StreamableHttpError::ReinitializationFailed(_) => "session ended and could not be renewed".to_owned(),

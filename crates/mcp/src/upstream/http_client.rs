@@ -1,28 +1,26 @@
-//! The HTTP client of rmcp, with the tokens of OAuth and two corrections of answers: an error without an id, as some servers send it,
-//! is given the id of the request that it answers, as the call would otherwise wait for its timeout; and the results of calls are
-//! read as such (`misread`).
+//! The requests of streamable HTTP, with the tokens of OAuth. Their responses are read by [`Received`].
+//!
+//! Two kinds of answers are corrected: an error without an id, as some servers send it, is given the id of the request that it
+//! answers, as the call would otherwise wait for its timeout; and the results of calls are read as such (`misread`).
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use futures_util::stream::BoxStream;
-use futures_util::{FutureExt as _, StreamExt as _};
-use http::header::CONTENT_TYPE;
-use http::{HeaderName, HeaderValue, StatusCode};
-use reqwest::Url;
-use rmcp::model::{
-    ClientJsonRpcMessage, ClientRequest, JsonRpcMessage, JsonRpcRequest, RequestId, ServerJsonRpcMessage,
-};
+use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{HeaderName, HeaderValue, Method, StatusCode};
+use reqwest::{RequestBuilder, Response, Url};
+use rmcp::model::{ClientJsonRpcMessage, ErrorData, JsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::transport::auth::AuthError;
 use rmcp::transport::streamable_http_client::{
-    SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
+    AuthRequiredError, HttpStatusError, InsufficientScopeError, StreamableHttpClient, StreamableHttpError,
+    StreamableHttpPostResponse,
 };
-use sse_stream::Sse;
 
 use super::MAX_MESSAGE_BYTES;
-use super::misread::as_call_result;
+use super::received::{Events, Received, Request};
 use crate::oauth::{Authorization, Unauthorized};
 
 pub(super) type Failure = StreamableHttpError<reqwest::Error>;
@@ -32,6 +30,7 @@ pub(super) type Headers = HashMap<HeaderName, HeaderValue>;
 pub(super) struct HttpClient {
     client: reqwest::Client,
     tokens: Option<Tokens>,
+    pub(super) received: Received,
 }
 
 /// The tokens of OAuth, and the client that sends them: it follows no redirects.
@@ -45,7 +44,30 @@ impl HttpClient {
     /// `tokens` are sent by a client that follows no redirects.
     pub(super) fn new(client: reqwest::Client, tokens: Option<(reqwest::Client, Authorization)>) -> Self {
         let tokens = tokens.map(|(client, authorization)| Tokens { client, authorization: Arc::new(authorization) });
-        Self { client, tokens }
+        Self { client, tokens, received: Received::default() }
+    }
+
+    /// The same for one connection, what arrives over which is read by `received`.
+    pub(super) fn over(&self, received: &Received) -> Self {
+        Self { received: received.clone(), ..self.clone() }
+    }
+
+    /// Opens a stream of events, each of at most `max` bytes.
+    pub(super) async fn events(
+        &self,
+        uri: Arc<str>,
+        session: Option<Arc<str>>,
+        last: Option<String>,
+        headers: Headers,
+        max: usize,
+    ) -> Result<Events, Failure> {
+        let get = move |client: reqwest::Client, token| {
+            let request = request(&client, Method::GET, &uri, token, &headers).header(ACCEPT, ACCEPTED);
+            let request = with_session(request, session.as_deref());
+            let request = last.iter().fold(request, |request, last| request.header("last-event-id", last));
+            opened(request).boxed()
+        };
+        Ok(self.received.events(self.authorized(get).await?, max))
     }
 
     /// Posts a message of the older transport. The answer arrives elsewhere.
@@ -130,6 +152,168 @@ fn is_401(error: &Failure) -> bool {
     }
 }
 
+/// A request with the headers of the server.
+fn request(
+    client: &reqwest::Client,
+    method: Method,
+    uri: &str,
+    token: Option<String>,
+    headers: &Headers,
+) -> RequestBuilder {
+    let request = client.request(method, uri).headers(headers.iter().map(cloned).collect());
+    if let Some(token) = token { request.bearer_auth(token) } else { request }
+}
+
+fn with_session(request: RequestBuilder, session: Option<&str>) -> RequestBuilder {
+    if let Some(session) = session { request.header(SESSION_ID, session) } else { request }
+}
+
+/// Sends a request. Fails if the server asks for another token.
+async fn send(request: RequestBuilder) -> Result<Response, Failure> {
+    let response = request.send().await?;
+    let challenge = header(&response, WWW_AUTHENTICATE);
+    match (response.status(), challenge) {
+        (StatusCode::UNAUTHORIZED, Some(challenge)) => {
+            Err(StreamableHttpError::AuthRequired(AuthRequiredError::new(challenge)))
+        }
+        (StatusCode::FORBIDDEN, Some(challenge)) => {
+            let scope = scope(&challenge);
+            Err(StreamableHttpError::InsufficientScope(InsufficientScopeError::new(challenge, scope)))
+        }
+        _ => Ok(response),
+    }
+}
+
+/// Sends a request for a stream of events.
+async fn opened(request: RequestBuilder) -> Result<Response, Failure> {
+    let response = send(request).await?;
+    if response.status() == StatusCode::METHOD_NOT_ALLOWED {
+        return Err(StreamableHttpError::ServerDoesNotSupportSse);
+    }
+    if let Some(error) = unavailable(&response) {
+        return Err(error.into());
+    }
+    let response = response.error_for_status()?;
+    match header(&response, CONTENT_TYPE) {
+        Some(kind) if kind.starts_with(EVENTS) || kind.starts_with(JSON) => Ok(response),
+        kind => Err(StreamableHttpError::UnexpectedContentType(kind)),
+    }
+}
+
+/// A response to a message that was posted.
+struct Posted {
+    received: Received,
+    /// `None` if the message needs no answer.
+    request: Option<Request>,
+    has_session: bool,
+    max_event: usize,
+}
+
+impl Posted {
+    async fn read(self, response: Response) -> Result<StreamableHttpPostResponse, Failure> {
+        let status = response.status();
+        if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
+            return Ok(StreamableHttpPostResponse::Accepted);
+        }
+        if status == StatusCode::NOT_FOUND && self.has_session {
+            return Err(StreamableHttpError::SessionExpired);
+        }
+        let session = header(&response, SESSION_ID);
+        if !status.is_success() {
+            return self.read_failure(response, session).await;
+        }
+        let kind = header(&response, CONTENT_TYPE).unwrap_or_default();
+        match &self.request {
+            _ if kind.starts_with(EVENTS) => {
+                let events = self.received.events(response, self.max_event);
+                Ok(StreamableHttpPostResponse::Sse(self.received.checked(events, self.request), session))
+            }
+            Some(request) if kind.starts_with(JSON) => {
+                let answer = self.received.json(response, MAX_MESSAGE_BYTES, request).await?;
+                Ok(StreamableHttpPostResponse::Json(answer, session))
+            }
+            // Some servers have something to say, or send an empty body.
+            None if kind.starts_with(JSON) || response.content_length() == Some(0) => {
+                Ok(StreamableHttpPostResponse::Accepted)
+            }
+            _ => Err(StreamableHttpError::UnexpectedContentType(Some(kind))),
+        }
+    }
+
+    /// The error of JSON-RPC in a response with a status of failure, or the status.
+    async fn read_failure(
+        self,
+        response: Response,
+        session: Option<String>,
+    ) -> Result<StreamableHttpPostResponse, Failure> {
+        let (status, unavailable) = (response.status(), unavailable(&response));
+        let is_json = header(&response, CONTENT_TYPE).is_some_and(|kind| kind.starts_with(JSON));
+        if let Some(error) = unavailable {
+            if !is_json || status == StatusCode::TOO_MANY_REQUESTS {
+                return Err(error.into());
+            }
+            let body = self.received.body(response, MAX_FAILURE_BYTES).await;
+            let answer = body.ok().and_then(Result::ok).and_then(|(body, _)| self.error(&body));
+            return answer.map(|answer| StreamableHttpPostResponse::Json(answer, session)).ok_or(error.into());
+        }
+        let body = match self.received.body(response, MAX_FAILURE_BYTES).await {
+            Ok(Ok((body, _))) => body,
+            Err(error @ StreamableHttpError::ResponseBodyTooLarge { .. }) => return Err(error),
+            Ok(Err(_)) | Err(_) => Vec::new(),
+        };
+        let is_refused = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
+        let text = format!("HTTP {status}: {}", String::from_utf8_lossy(&body));
+        let discovery = self.request.as_ref().filter(|request| request.is_discovery && !self.has_session);
+        if let Some(request) = discovery.filter(|_| status.is_client_error() && !is_refused) {
+            // An older server may reject what it does not know in its own way. The connection is tried without it.
+            let answer = self.error(&body).unwrap_or_else(|| {
+                let error = ErrorData::invalid_request(format!("server/discover rejected with {text}"), None);
+                JsonRpcMessage::error(error, Some(request.id.clone()))
+            });
+            return Ok(StreamableHttpPostResponse::Json(with_own_id(answer, request), None));
+        }
+        match self.error(&body).filter(|_| is_json && !is_refused) {
+            Some(answer) => Ok(StreamableHttpPostResponse::Json(answer, session)),
+            None => Err(StreamableHttpError::UnexpectedServerResponse(text.into())),
+        }
+    }
+
+    fn error(&self, body: &[u8]) -> Option<ServerJsonRpcMessage> {
+        self.received.error(body, self.request.as_ref())
+    }
+}
+
+/// An error with the id of the request, whatever id the server has given it.
+fn with_own_id(mut answer: ServerJsonRpcMessage, request: &Request) -> ServerJsonRpcMessage {
+    if let JsonRpcMessage::Error(error) = &mut answer {
+        error.id = Some(request.id.clone());
+    }
+    answer
+}
+
+/// What is known of a response whose body is not read: the server has failed, or is asked too often.
+fn unavailable(response: &Response) -> Option<HttpStatusError> {
+    let status = response.status();
+    let is_unavailable = status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error();
+    is_unavailable.then(|| HttpStatusError::new(status.as_u16(), header(response, RETRY_AFTER)))
+}
+
+/// A header, if it is text.
+fn header(response: &Response, name: impl reqwest::header::AsHeaderName) -> Option<String> {
+    response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
+}
+
+/// The scope that a challenge asks for.
+fn scope(challenge: &str) -> Option<String> {
+    let start = challenge.to_ascii_lowercase().find("scope=")? + "scope=".len();
+    let value = &challenge[start..];
+    let scope = match value.strip_prefix('"') {
+        Some(quoted) => quoted.split_once('"')?.0,
+        None => value.split([',', ';', ' ', '\t']).next()?,
+    };
+    Some(scope.to_owned()).filter(|scope| !scope.is_empty())
+}
+
 impl StreamableHttpClient for HttpClient {
     type Error = reqwest::Error;
 
@@ -153,26 +337,19 @@ impl StreamableHttpClient for HttpClient {
         headers: Headers,
         max_event: usize,
     ) -> Result<StreamableHttpPostResponse, Failure> {
-        let request = if let JsonRpcMessage::Request(request) = &message { Some(Request::new(request)) } else { None };
+        let _answered = self.received.unanswered.remove(&message);
+        self.received.answers.sent(&message);
+        let body = Bytes::from(serde_json::to_vec(&message)?);
+        let expected = if let JsonRpcMessage::Request(request) = &message { Some(Request::new(request)) } else { None };
+        let received = self.received.clone();
         let post = move |client: reqwest::Client, token| {
-            let (uri, message, session, headers) = (uri.clone(), message.clone(), session.clone(), headers.clone());
-            let post = async move {
-                client.post_message_with_max_sse_event_size(uri, message, session, token, headers, max_event).await
-            };
-            post.boxed()
+            let request = request(&client, Method::POST, &uri, token, &headers).header(ACCEPT, ACCEPTED);
+            let request = with_session(request, session.as_deref()).header(CONTENT_TYPE, JSON).body(body.clone());
+            let (received, has_session) = (received.clone(), session.is_some());
+            let posted = Posted { received, request: expected.clone(), has_session, max_event };
+            async move { posted.read(send(request).await?).await }.boxed()
         };
-        let sent = self.authorized(post).await?;
-        let Some(request) = request else { return Ok(sent) };
-        Ok(match sent {
-            StreamableHttpPostResponse::Json(answer, session) => {
-                StreamableHttpPostResponse::Json(with_id(answer, &request.id), session)
-            }
-            StreamableHttpPostResponse::Sse(events, session) => {
-                let events = events.map(move |event| event.map(|event| request.corrected(event)));
-                StreamableHttpPostResponse::Sse(events.boxed(), session)
-            }
-            sent => sent,
-        })
+        self.authorized(post).await
     }
 
     async fn delete_session(
@@ -183,8 +360,16 @@ impl StreamableHttpClient for HttpClient {
         headers: Headers,
     ) -> Result<(), Failure> {
         let delete = move |client: reqwest::Client, token| {
-            let (uri, session, headers) = (uri.clone(), session.clone(), headers.clone());
-            async move { client.delete_session(uri, session, token, headers).await }.boxed()
+            let request = request(&client, Method::DELETE, &uri, token, &headers);
+            let request = with_session(request, Some(&session));
+            async move {
+                let response = request.send().await?;
+                if response.status() != StatusCode::METHOD_NOT_ALLOWED {
+                    response.error_for_status()?;
+                }
+                Ok(())
+            }
+            .boxed()
         };
         self.authorized(delete).await
     }
@@ -196,7 +381,7 @@ impl StreamableHttpClient for HttpClient {
         last_event: Option<String>,
         auth: Option<String>,
         headers: Headers,
-    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Failure> {
+    ) -> Result<Events, Failure> {
         self.get_stream_with_max_sse_event_size(uri, session, last_event, auth, headers, MAX_MESSAGE_BYTES).await
     }
 
@@ -208,59 +393,19 @@ impl StreamableHttpClient for HttpClient {
         _: Option<String>,
         headers: Headers,
         max_event: usize,
-    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Failure> {
-        let get = move |client: reqwest::Client, token| {
-            let (uri, session, last, headers) = (uri.clone(), session.clone(), last_event.clone(), headers.clone());
-            let get = async move {
-                client.get_stream_with_max_sse_event_size(uri, session, last, token, headers, max_event).await
-            };
-            get.boxed()
-        };
-        self.authorized(get).await
-    }
-}
-
-/// What an answer belongs to.
-struct Request {
-    id: RequestId,
-    is_call: bool,
-}
-
-impl Request {
-    fn new(request: &JsonRpcRequest<ClientRequest>) -> Self {
-        Self { id: request.id.clone(), is_call: matches!(request.request, ClientRequest::CallToolRequest(_)) }
-    }
-
-    /// Events of a response belong to its request.
-    fn corrected(&self, mut event: Sse) -> Sse {
-        if let Some(data) = &mut event.data
-            && self.may_need_correction(data)
-            && let Ok(answer) = serde_json::from_str::<ServerJsonRpcMessage>(data)
-        {
-            let answer = if self.is_call { as_call_result(answer, data.as_bytes()) } else { answer };
-            if let Ok(corrected) = serde_json::to_string(&with_id(answer, &self.id)) {
-                *data = corrected;
-            }
+    ) -> Result<Events, Failure> {
+        if self.received.disconnect.is_triggered() {
+            return Err(StreamableHttpError::ServerDoesNotSupportSse); // The stream is not tried again.
         }
-        event
-    }
-
-    fn may_need_correction(&self, data: &str) -> bool {
-        let may_be_error = data.len() <= MAX_ERROR_BYTES && data.contains("\"error\"");
-        may_be_error || self.is_call && MISLEADING.iter().any(|name| data.contains(name))
+        let events = self.events(uri, session, last_event, headers, max_event).await?;
+        Ok(self.received.clone().checked(events, None))
     }
 }
 
-fn with_id(mut answer: ServerJsonRpcMessage, request: &RequestId) -> ServerJsonRpcMessage {
-    if let JsonRpcMessage::Error(error) = &mut answer {
-        error.id.get_or_insert_with(|| request.clone());
-    }
-    answer
-}
+const SESSION_ID: &str = "mcp-session-id";
+const EVENTS: &str = "text/event-stream";
+const JSON: &str = "application/json";
+const ACCEPTED: &str = "text/event-stream, application/json";
 
-/// The members by which other results are known.
-const MISLEADING: [&str; 6] =
-    ["\"tools\"", "\"prompts\"", "\"contents\"", "\"resources\"", "\"resourceTemplates\"", "\"messages\""];
-
-/// Longer events are not taken for errors.
-const MAX_ERROR_BYTES: usize = 64 << 10;
+/// The longest body of a response with a status of failure, in bytes.
+const MAX_FAILURE_BYTES: usize = 64 << 10;

@@ -8,10 +8,14 @@ use execbox::{Effect, Provider, ProviderError};
 use execbox_core::budget::Budget;
 use execbox_core::memory;
 use execbox_core::text::bytes_text;
-use rmcp::model::{JsonObject, PaginatedRequestParams, Tool};
-use rmcp::service::{Peer, RoleClient, ServiceError};
+use rmcp::model::{
+    ClientRequest, JsonObject, ListResourceTemplatesRequest, ListResourcesRequest, PaginatedRequestParams, RequestId,
+    ServerResult, Tool,
+};
+use rmcp::service::{Peer, PeerRequestOptions, RoleClient, ServiceError};
 use serde_json::Value as Json;
 
+use super::answers::Answers;
 use super::{Route, Router, UpstreamError, UpstreamOptions, reason, resources, tool};
 use crate::Secrets;
 use crate::filter::{Pattern, UnmatchedPatterns};
@@ -77,17 +81,18 @@ pub async fn import(name: &str, peer: Peer<RoleClient>, options: &UpstreamOption
 /// Lists tools over `route`. Their calls use the routes of `router`. The provider is charged to `account`.
 pub(super) async fn import_over(
     name: &str,
-    Route { peer, disconnect, .. }: &Route,
+    route: &Route,
     router: Arc<dyn Router>,
     options: &UpstreamOptions,
     account: &Budget,
 ) -> Result<Imported, UpstreamError> {
+    let Route { peer, disconnect, .. } = route;
     let failed = |reason| UpstreamError::List { name: name.to_owned(), reason };
     let reserved = account.charge(options.max_catalogue_bytes);
     let mut reserved = reserved.map_err(|_| failed("earlier lists of tools are still in use".to_owned()))?;
     let mut listing = Listing::new(options);
     listing.read(peer).await.map_err(|error| failed(reason(&error, disconnect, &options.secrets)))?;
-    let own = if has_resources(peer).await { listing.tools_for_resources() } else { Vec::new() };
+    let own = if has_resources(route).await { listing.tools_for_resources() } else { Vec::new() };
     let Listing { tools, mut rejected, filtered, unmatched, mut excess, .. } = listing;
     // Each tool holds what is charged for the provider.
     let held = Arc::new(OnceLock::new());
@@ -227,15 +232,37 @@ impl<'a> Listing<'a> {
 }
 
 /// Whether a server has resources or templates of them. Many servers say so and have none.
-async fn has_resources(peer: &Peer<RoleClient>) -> bool {
-    if peer.peer_info().is_none_or(|info| info.capabilities.resources.is_none()) {
+async fn has_resources(route: &Route) -> bool {
+    if route.peer.peer_info().is_none_or(|info| info.capabilities.resources.is_none()) {
         return false;
     }
+    let (resources, templates) = (ListResourcesRequest::default(), ListResourceTemplatesRequest::default());
     let lists = async {
-        let is_listed = peer.list_resources(None).await.is_ok_and(|list| !list.resources.is_empty());
-        is_listed || peer.list_resource_templates(None).await.is_ok_and(|list| !list.resource_templates.is_empty())
+        is_listed(route, ClientRequest::ListResourcesRequest(resources)).await
+            || is_listed(route, ClientRequest::ListResourceTemplatesRequest(templates)).await
     };
     tokio::time::timeout(RESOURCES_TIMEOUT, lists).await.unwrap_or(false)
+}
+
+/// Whether a list of resources or templates has items.
+async fn is_listed(route: &Route, request: ClientRequest) -> bool {
+    let sent = route.peer.send_request_with_option(request, PeerRequestOptions::no_options()).await;
+    let Ok(sent) = sent else { return false };
+    let _ended = Ended(&route.answers, sent.id.clone());
+    match sent.await_response().await {
+        Ok(ServerResult::ListResourcesResult(list)) => !list.resources.is_empty(),
+        Ok(ServerResult::ListResourceTemplatesResult(list)) => !list.resource_templates.is_empty(),
+        _ => false,
+    }
+}
+
+/// Gives back what is charged for the answer to a request.
+struct Ended<'a>(&'a Answers, RequestId);
+
+impl Drop for Ended<'_> {
+    fn drop(&mut self) {
+        self.0.forget(&self.1);
+    }
 }
 
 /// Rejects a tool that exceeds the limits, truncates its description, and redacts secrets. A tool without a description is

@@ -1,17 +1,20 @@
 //! Lines of limited length from an untrusted peer, and what they will hold when they are parsed.
 //!
 //! The rest of a line that exceeds a limit is discarded as it arrives. Its id is found nevertheless, so that the request
-//! fails at once.
+//! fails at once. What is discarded counts as [unasked](Unasked), because a line may have no end.
 
 use std::io;
 
 use rmcp::model::RequestId;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
+use super::unasked::Unasked;
+
 /// A stream of lines, none of which is kept beyond the limits.
 pub(super) struct Lines<R> {
     inner: R,
     limits: LineLimits,
+    unasked: Unasked,
     chunk: Box<[u8; CHUNK]>,
     /// The bytes of `chunk` that are not read yet.
     unread: std::ops::Range<usize>,
@@ -37,6 +40,8 @@ pub(super) struct Line {
     pub(super) text: Result<Vec<u8>, Excess>,
     /// The id of the request that it answers, if it is a response.
     pub(super) answers: Option<RequestId>,
+    /// Its length in bytes, with what was discarded.
+    pub(super) length: usize,
     /// About how much memory it takes when it is parsed, in bytes.
     pub(super) memory: usize,
 }
@@ -49,12 +54,13 @@ pub(super) enum Excess {
 }
 
 impl<R: AsyncRead + Unpin> Lines<R> {
-    pub(super) fn new(inner: R, limits: LineLimits) -> Self {
+    pub(super) fn new(inner: R, limits: LineLimits, unasked: Unasked) -> Self {
         let (line, scanner) = (Vec::new(), Scanner::default());
-        Self { inner, limits, chunk: Box::new([0; CHUNK]), unread: 0..0, line, length: 0, scanner }
+        Self { inner, limits, unasked, chunk: Box::new([0; CHUNK]), unread: 0..0, line, length: 0, scanner }
     }
 
-    /// The next line; `None` at the end, which discards an incomplete line. Can be cancelled: no byte is lost.
+    /// The next line; `None` at the end, which discards an incomplete line. Can be cancelled: no byte is lost. Fails if more was
+    /// discarded than is allowed.
     pub(super) async fn next(&mut self) -> io::Result<Option<Line>> {
         loop {
             if self.unread.is_empty() {
@@ -64,17 +70,20 @@ impl<R: AsyncRead + Unpin> Lines<R> {
                     return Ok(None);
                 }
             }
-            if let Some(line) = self.take() {
+            if let Some(line) = self.take()? {
                 return Ok(Some(line));
             }
         }
     }
 
     /// Takes bytes up to the end of the line or of the chunk.
-    fn take(&mut self) -> Option<Line> {
+    fn take(&mut self) -> io::Result<Option<Line>> {
         let unread = &self.chunk[self.unread.clone()];
         let end = unread.iter().position(|&byte| byte == b'\n');
         let part = &unread[..end.unwrap_or(unread.len())];
+        if self.length > self.limits.bytes {
+            self.unasked.spend(0, part.len()).map_err(io::Error::other)?;
+        }
         self.unread.start += part.len() + usize::from(end.is_some());
         self.length = self.length.saturating_add(part.len());
         for &byte in part {
@@ -85,7 +94,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         } else {
             self.line = Vec::new();
         }
-        end.map(|_| self.end_line())
+        Ok(end.map(|_| self.end_line()))
     }
 
     fn excess(&self) -> Option<Excess> {
@@ -103,19 +112,24 @@ impl<R: AsyncRead + Unpin> Lines<R> {
     fn end_line(&mut self) -> Line {
         let (excess, memory) = (self.excess(), self.memory());
         let mut scanner = std::mem::take(&mut self.scanner);
-        self.length = 0;
+        let length = std::mem::take(&mut self.length);
         let text = std::mem::take(&mut self.line);
-        Line { text: excess.map_or(Ok(text), Err), answers: scanner.response_id(), memory }
+        Line { text: excess.map_or(Ok(text), Err), answers: scanner.response_id(), length, memory }
     }
 }
 
 /// About how much memory a message takes when it is parsed, in bytes.
 pub(crate) fn memory_of(message: &[u8]) -> usize {
+    measure(message).1
+}
+
+/// The id of the request that a message answers, if it is a response, and about how much memory it takes when it is parsed.
+pub(super) fn measure(message: &[u8]) -> (Option<RequestId>, usize) {
     let mut scanner = Scanner::default();
     for &byte in message {
         scanner.next(byte);
     }
-    memory(message.len(), &scanner)
+    (scanner.response_id(), memory(message.len(), &scanner))
 }
 
 fn memory(length: usize, scanner: &Scanner) -> usize {
@@ -190,7 +204,7 @@ mod tests {
     const UNLIMITED: LineLimits = LineLimits { bytes: usize::MAX, memory: usize::MAX };
 
     async fn read(text: &[u8], limits: LineLimits) -> Vec<Line> {
-        let mut lines = Lines::new(text, limits);
+        let mut lines = Lines::new(text, limits, Unasked::default());
         let mut read = Vec::new();
         while let Some(line) = lines.next().await.unwrap() {
             read.push(line);

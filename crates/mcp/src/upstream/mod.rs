@@ -11,7 +11,9 @@
 //! | `handle` | [`Upstream`]: the current provider, and when its tools are listed again |
 //! | `reconnect` | the connection behind it, restored when it is lost |
 //! | `endpoint` | connecting to a child process (`child`), a URL (`http`, `http_client`, `sse`) or a byte stream |
-//! | `pipe`, `lines`, `answers`, `misread` | MCP over byte streams, with limits |
+//! | `pipe`, `lines` | MCP over byte streams, with limits |
+//! | `received` | the same limits for streamable HTTP |
+//! | `answers`, `unanswered`, `unasked`, `misread` | what both know of requests in both directions, and of the rest |
 //! | `import`, `tool`, `progress` | tools of MCP as tools of a provider |
 //! | `resources` | resources of MCP as two more tools |
 //!
@@ -30,11 +32,14 @@ mod misread;
 mod options;
 mod pipe;
 mod progress;
+mod received;
 mod reconnect;
 mod requests;
 mod resources;
 mod sse;
 mod tool;
+mod unanswered;
+mod unasked;
 
 use std::future::ready;
 

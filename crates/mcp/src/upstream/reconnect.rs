@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::endpoint::{ConnectError, Connection, Endpoint};
 use super::pipe::Disconnect;
+use super::unasked::Unasked;
 use super::{Route, Router, UpstreamError, UpstreamOptions, no_response};
 use crate::backoff::Backoff;
 
@@ -26,6 +27,8 @@ pub(super) struct Reconnecting {
     options: UpstreamOptions,
     /// Notified when the tools of the server may have changed.
     tools_changed: Arc<Notify>,
+    /// What the server may send that nobody asked for, over all connections.
+    unasked: Unasked,
     backoff: Backoff,
     /// For the lists of tools that are in use: the current one, the next one, and earlier ones in running executions.
     catalogues: Budget,
@@ -48,14 +51,15 @@ impl Reconnecting {
         endpoint: Endpoint,
         options: UpstreamOptions,
     ) -> Result<(Self, Route), UpstreamError> {
-        let tools_changed = Arc::new(Notify::new());
+        let (tools_changed, unasked) = (Arc::new(Notify::new()), Unasked::new(options.changes.clone()));
         let failed = |error: ConnectError| UpstreamError::Connect { name: name.to_owned(), reason: error.to_string() };
-        let connection = connect(&endpoint, &tools_changed, &options).await.map_err(failed)?;
+        let connection = connect(&endpoint, &tools_changed, &unasked, &options).await.map_err(failed)?;
         let route = connection.route();
         let reconnecting = Self {
             name: name.to_owned(),
             endpoint,
             tools_changed,
+            unasked,
             backoff: Backoff::new(options.restart_pause),
             catalogues: Budget::new(options.max_catalogue_bytes.saturating_mul(CATALOGUES)),
             options,
@@ -74,6 +78,11 @@ impl Reconnecting {
     /// Why the last request had no valid token, as a clause.
     pub(super) fn login_problem(&self) -> Option<String> {
         if let Endpoint::Http(endpoint) = &self.endpoint { endpoint.login_problem() } else { None }
+    }
+
+    /// Why the server was disconnected, if it sent too much that nobody asked for and is not connected again.
+    pub(super) fn flood(&self) -> Option<String> {
+        self.unasked.exceeded().map(|flood| flood.to_string())
     }
 
     pub(super) fn options(&self) -> &UpstreamOptions {
@@ -111,7 +120,7 @@ impl Reconnecting {
             return Err(ToolError::new(format!("MCP server {name:?} is not connected; next attempt in {pause} ms")));
         }
         *retry_at = self.backoff.next_attempt();
-        let connecting = Box::pin(connect(&self.endpoint, &self.tools_changed, &self.options));
+        let connecting = Box::pin(connect(&self.endpoint, &self.tools_changed, &self.unasked, &self.options));
         let connected = self.closing.run_until_cancelled(connecting).await.ok_or_else(|| self.closed())?;
         *connection = connected.map_err(|error| {
             ToolError::new(format!("MCP server {:?} is not connected: {}", self.name, error.guest_message()))
@@ -168,9 +177,11 @@ async fn ping(peer: &Peer<RoleClient>, disconnect: &Disconnect, timeout: Duratio
 async fn connect(
     endpoint: &Endpoint,
     tools_changed: &Arc<Notify>,
+    unasked: &Unasked,
     options: &UpstreamOptions,
 ) -> Result<Connection, ConnectError> {
-    let connection = endpoint.connect(tools_changed, options).await?;
+    let connection = endpoint.connect(tools_changed, unasked, options).await?;
+    unasked.connected();
     let peer = connection.route().peer;
     if peer.peer_info().is_some_and(|info| info.protocol_version >= ProtocolVersion::V_2026_07_28) {
         tokio::spawn(subscribe(peer, Arc::clone(tools_changed)));

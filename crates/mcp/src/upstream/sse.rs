@@ -1,7 +1,8 @@
 //! The transport of 2024-11-05: the server answers a GET with a stream of events. The first one names the URL to which
 //! messages are posted, the others are messages.
 //!
-//! Both directions are adapted to lines, so that the limits of a [`Pipe`](super::pipe::Pipe) apply.
+//! Both directions are adapted to lines, so that the limits of a [`Pipe`](super::pipe::Pipe) apply. The bytes of an event are
+//! charged as they arrive.
 
 use std::io;
 use std::sync::Arc;
@@ -10,7 +11,6 @@ use bytes::Bytes;
 use futures_util::stream::BoxStream;
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use reqwest::Url;
-use rmcp::transport::streamable_http_client::{SseError, StreamableHttpClient as _};
 use sse_stream::Sse;
 use tokio::io::{AsyncBufReadExt as _, BufReader, DuplexStream};
 use tokio::sync::Semaphore;
@@ -20,23 +20,21 @@ use super::MAX_MESSAGE_BYTES;
 use super::http::{incomplete, reason_of};
 use super::http_client::{Headers, HttpClient};
 use super::pipe::Disconnect;
+use super::received::{Events, Received};
 use crate::Secrets;
 
 /// What is received, and where to write what is to be sent.
 pub(super) type SseStream = (StreamReader<BoxStream<'static, io::Result<Bytes>>, Bytes>, DuplexStream);
-
-type Events = BoxStream<'static, Result<Sse, SseError>>;
 
 /// Opens a stream. Fails with a reason as a clause. A failure afterwards triggers `disconnect`.
 pub(super) async fn open(
     client: &HttpClient,
     url: &Url,
     headers: &Headers,
-    disconnect: &Disconnect,
     secrets: &Secrets,
 ) -> Result<SseStream, String> {
-    let uri = Arc::from(url.as_str());
-    let opened = client.get_stream_with_max_sse_event_size(uri, None, None, None, headers.clone(), MAX_MESSAGE_BYTES);
+    let disconnect = &client.received.disconnect;
+    let opened = client.events(Arc::from(url.as_str()), None, None, headers.clone(), MAX_MESSAGE_BYTES);
     let mut events = opened.await.map_err(|error| reason_of(&error, secrets))?;
     let target = endpoint(&mut events, url).await?;
     let (near, far) = tokio::io::duplex(WRITE_BUFFER);
@@ -48,7 +46,7 @@ pub(super) async fn open(
         secrets: secrets.clone(),
     };
     tokio::spawn(Arc::new(outgoing).run(far));
-    Ok((StreamReader::new(lines(events, disconnect.clone())), near))
+    Ok((StreamReader::new(lines(events, client.received.clone())), near))
 }
 
 /// The URL of the first event. It must have the origin of the server, as it gets the credentials.
@@ -68,15 +66,20 @@ async fn endpoint(events: &mut Events, url: &Url) -> Result<Url, String> {
 }
 
 /// The messages, each on a line.
-fn lines(events: Events, disconnect: Disconnect) -> BoxStream<'static, io::Result<Bytes>> {
+fn lines(events: Events, received: Received) -> BoxStream<'static, io::Result<Bytes>> {
+    let disconnect = received.disconnect.clone();
     let events = events.map_err(move |_| {
         disconnect.set_reason(incomplete());
         io::Error::from(io::ErrorKind::InvalidData)
     });
-    let messages = events.try_filter_map(async |event: Sse| {
+    let messages = events.try_filter_map(move |event: Sse| {
         let is_message = event.event.as_deref().is_none_or(|kind| kind == "message");
-        // A line feed is white space there: in the strings of JSON, it is escaped.
-        Ok(event.data.filter(|_| is_message).map(|data| Bytes::from(data.replace(['\n', '\r'], " ") + "\n")))
+        let line = match event.data.filter(|_| is_message) {
+            // A line feed is white space there: in the strings of JSON, it is escaped.
+            Some(data) => Ok(Some(Bytes::from(data.replace(['\n', '\r'], " ") + "\n"))),
+            None => received.spend(1, 0).map(|()| None).map_err(io::Error::other),
+        };
+        std::future::ready(line)
     });
     messages.boxed()
 }

@@ -196,16 +196,37 @@ async fn a_response_that_is_too_long_fails_only_its_call() {
     assert!(message.ends_with("result longer than 10 bytes"), "{message}");
 }
 
+/// They kept a core busy.
 #[tokio::test]
-async fn a_child_that_sends_requests_and_never_reads_blocks_nothing() {
-    let endless = SERVER.replace("exec 1>&-;", r#"yes '{"jsonrpc":"2.0","id":1,"method":"roots/list"}';"#);
-    let options = UpstreamOptions { call_timeout: Duration::from_secs(5), ..UpstreamOptions::default() };
-    let upstream = Upstream::open_child("sh", shell(&endless), options).await.unwrap();
-    let child = pid(&upstream, "pid").await;
-    let message = failure(&upstream, "await sh.hold()").await;
-    assert!(message.ends_with("the MCP server failed: no response within 5000 ms"), "{message}");
-    upstream.close().await;
-    assert!(!runs(&child));
+async fn a_child_that_sends_without_an_end_is_disconnected() {
+    let notification = |method: &str| format!(r#"{{"jsonrpc":"2.0","method":"notifications/{method}"}}"#);
+    for line in [
+        r#"{"jsonrpc":"2.0","id":1,"method":"roots/list"}"#.to_owned(),
+        r#"{"jsonrpc":"2.0","id":"p","method":"ping"}"#.to_owned(),
+        r#"{"jsonrpc":"2.0","id":99999,"result":{}}"#.to_owned(),
+        notification("tools/list_changed"),
+        notification("resources/list_changed"),
+        notification("unknown"),
+        r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}"#.to_owned(),
+        r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":0,"progress":1}}"#.to_owned(),
+        String::new(),
+        "not JSON".to_owned(),
+        "[]".to_owned(),
+    ] {
+        let endless = SERVER.replace("exec 1>&-;", &format!("yes '{line}';"));
+        let options = UpstreamOptions { call_timeout: Duration::from_hours(1), ..UpstreamOptions::default() };
+        let upstream = Upstream::open_child("sh", shell(&endless), options).await.unwrap();
+        let child = pid(&upstream, "pid").await;
+        let message = run(upstream.provider(), "await sh.hold()").await.outcome.unwrap_err().message;
+        assert!(message.contains("disconnected: it sent too much that nobody asked for"), "{line}: {message}");
+        upstream.close().await;
+        assert!(!runs(&child));
+    }
+    let long = SERVER.replace("exec 1>&-;", "tr '\\0' x < /dev/zero;");
+    let options = UpstreamOptions { call_timeout: Duration::from_hours(1), ..UpstreamOptions::default() };
+    let upstream = Upstream::open_child("sh", shell(&long), options).await.unwrap();
+    let message = run(upstream.provider(), "await sh.hold()").await.outcome.unwrap_err().message;
+    assert!(message.contains("disconnected: it sent too much that nobody asked for"), "{message}");
 }
 
 #[tokio::test]

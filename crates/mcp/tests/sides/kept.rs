@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use execbox::{ExecuteRequest, Executor as _, InlineExecutor, Provider};
+use execbox::{ExecuteRequest, Executor as _, InlineExecutor, Limits, Provider};
 use execbox_mcp::Pattern;
 use execbox_mcp::config::{Config, ServerConfig, Variables};
 use execbox_mcp::servers::{ServerState, Servers, Update};
@@ -195,4 +195,25 @@ async fn removed_servers_that_are_in_use_or_starting_end_when_all_are_closed() {
     servers.close().await;
     until(|| !is_running(used_id)).await;
     drop(providers);
+}
+
+#[tokio::test]
+async fn a_server_that_was_disconnected_for_what_it_sent_has_a_reason() {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/hostile-server.sh");
+    let servers =
+        servers(&json!({ "mcpServers": { "evil": { "command": "sh", "args": [script, "lines"] }, "a": fake("a") } }))
+            .await;
+    let flood = "disconnected: it sent too much that nobody asked for";
+    let limits = Limits { timeout: Duration::from_mins(10), ..Limits::default() };
+    for _ in 0..2 {
+        let execution = ExecuteRequest::new("await evil.call({})").providers(servers.providers()).limits(limits);
+        let error = InlineExecutor::new().unwrap().execute(execution).await.outcome.unwrap_err();
+        assert!(error.message.contains(flood), "{error}");
+        let status = servers.status();
+        let ServerState::Failed { reason } = &status[0].state else { panic!("{status:?}") };
+        assert!(reason.starts_with(flood), "{reason}");
+        assert!(matches!(status[1].state, ServerState::Ready { .. }), "{status:?}");
+        assert!(servers.unavailable()[0].reason.starts_with(flood));
+    }
+    servers.close().await;
 }

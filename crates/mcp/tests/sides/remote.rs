@@ -388,3 +388,79 @@ async fn certificates_are_trusted_only_by_a_trusted_authority() {
     let error = open(&other_name, options).await.unwrap_err().to_string();
     assert!(error.ends_with("certificate not trusted"), "{error}");
 }
+
+/// The values of an answer took up to seventy times the memory of its text.
+#[tokio::test]
+async fn answers_of_very_many_values_fail_alone() {
+    let zeros = format!("{{\"tools\":[],\"a\":[{}0]}}", "0,".repeat(1_100_000));
+    let expected = "response with so many values that it takes more than 192 MiB";
+    for (as_event, wrong) in [false, true]
+        .into_iter()
+        .flat_map(|event| ["initialize", "tools/list", "tools/call"].map(|method| (event, method)))
+    {
+        let zeros = zeros.clone();
+        let url = canned(move |_, body| {
+            let message: Json = serde_json::from_str(body).unwrap_or_default();
+            if message["method"] != wrong || message["params"]["arguments"] == json!({ "fine": true }) {
+                return one_tool(body, |_| fine());
+            }
+            let answer = format!(r#"{{"jsonrpc":"2.0","id":{},"result":{zeros}}}"#, message["id"]);
+            match as_event {
+                true => (200, "Content-Type: text/event-stream\r\n".to_owned(), format!("data: {answer}\n\n")),
+                false => (200, "Content-Type: application/json\r\n".to_owned(), answer),
+            }
+        })
+        .await;
+        let options = UpstreamOptions { call_timeout: Duration::from_hours(1), ..UpstreamOptions::default() };
+        match open(&url, options).await {
+            Ok(upstream) if wrong == "tools/call" => {
+                let limits = Limits { timeout: Duration::from_hours(1), ..Limits::default() };
+                for _ in 0..2 {
+                    let execution =
+                        ExecuteRequest::new("await far.ask({})").provider(upstream.provider()).limits(limits);
+                    let error = InlineExecutor::new().unwrap().execute(execution).await.outcome.unwrap_err();
+                    assert!(error.message.ends_with(expected), "{error}");
+                }
+                assert!(run(&upstream, "await far.ask({ fine: true })").await.is_ok(), "the connection remains");
+            }
+            Err(error) if wrong != "tools/call" => assert!(error.to_string().ends_with(expected), "{error}"),
+            other => panic!("{wrong}: {other:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn results_with_members_of_others_are_results_in_bodies_too() {
+    let url = canned(|_, body| {
+        one_tool(body, |_| json!({ "content": [{ "type": "text", "text": "odd" }], "tools": [], "contents": [] }))
+    });
+    let upstream = open(&url.await, UpstreamOptions::default()).await.unwrap();
+    assert_eq!(run(&upstream, "await far.ask({})").await.outcome, Ok(Some(json!("odd"))));
+}
+
+#[tokio::test]
+async fn a_server_that_sends_events_without_an_end_is_disconnected() {
+    for event in [
+        ": comment\n",
+        "\n",
+        "event: ping\ndata: x\n\n",
+        "data: {\"jsonrpc\":\"2.0\",\"method\":\"ping\",\"id\":1}\n\n",
+    ] {
+        let url = canned(move |_, body| {
+            let message: Json = serde_json::from_str(body).unwrap_or_default();
+            match message["params"]["arguments"]["flood"].as_bool() {
+                Some(true) => (200, "Content-Type: text/event-stream\r\n".to_owned(), event.repeat(30_000)),
+                _ => one_tool(body, |_| fine()),
+            }
+        });
+        let options = UpstreamOptions {
+            call_timeout: Duration::from_hours(1),
+            restart_pause: Duration::ZERO,
+            ..UpstreamOptions::default()
+        };
+        let upstream = open(&url.await, options).await.unwrap();
+        let message = failure(&upstream, "await far.ask({ flood: true })").await;
+        assert!(message.contains("disconnected: it sent too much that nobody asked for"), "{event:?}: {message}");
+        assert!(run(&upstream, "await far.ask({})").await.is_ok(), "it is connected again");
+    }
+}

@@ -1,0 +1,460 @@
+//! What a server over HTTP sends, read within the limits of a [`Pipe`](super::pipe::Pipe).
+//!
+//! Bodies and events are charged as they arrive, and what they take when they are parsed is charged before rmcp parses them. The
+//! charge for the answer to a call stays until the call has converted it; that for another event until rmcp asks for the next one.
+
+use std::io;
+
+use execbox_core::budget::{Charge, Exhausted};
+use futures_util::StreamExt as _;
+use futures_util::stream::{self, BoxStream};
+use rmcp::model::{ClientRequest, JsonRpcMessage, JsonRpcRequest, RequestId, ServerJsonRpcMessage};
+use rmcp::transport::streamable_http_client::{SseError, StreamableHttpError};
+use sse_stream::{Sse, SseStream};
+
+use super::answers::Answers;
+use super::http_client::Failure;
+use super::lines::measure;
+use super::misread::as_call_result;
+use super::pipe::{Disconnect, LINE_LIMITS, failed, too_many_answers, too_many_values};
+use super::unanswered::Unanswered;
+use super::unasked::{Flood, Unasked};
+
+pub(super) type Events = BoxStream<'static, Result<Sse, SseError>>;
+
+/// Reads what arrives over one connection. Clones share it.
+#[derive(Clone, Default)]
+pub(super) struct Received {
+    pub(super) answers: Answers,
+    pub(super) unanswered: Unanswered,
+    unasked: Unasked,
+    pub(super) disconnect: Disconnect,
+}
+
+/// What a response belongs to.
+#[derive(Clone)]
+pub(super) struct Request {
+    pub(super) id: RequestId,
+    is_call: bool,
+    /// It asks a server of the newest protocol who it is.
+    pub(super) is_discovery: bool,
+}
+
+impl Request {
+    pub(super) fn new(request: &JsonRpcRequest<ClientRequest>) -> Self {
+        let is_call = matches!(request.request, ClientRequest::CallToolRequest(_));
+        let is_discovery = matches!(request.request, ClientRequest::DiscoverRequest(_));
+        Self { id: request.id.clone(), is_call, is_discovery }
+    }
+
+    /// Sets the id of an error without one.
+    pub(super) fn with_id(&self, mut answer: ServerJsonRpcMessage) -> ServerJsonRpcMessage {
+        if let JsonRpcMessage::Error(error) = &mut answer {
+            error.id.get_or_insert_with(|| self.id.clone());
+        }
+        answer
+    }
+}
+
+impl Received {
+    pub(super) fn new(answers: &Answers, unasked: &Unasked, disconnect: &Disconnect) -> Self {
+        let (answers, unasked, disconnect) = (answers.clone(), unasked.clone(), disconnect.clone());
+        Self { answers, unasked, disconnect, unanswered: Unanswered::default() }
+    }
+
+    /// Counts what nobody asked for. Disconnects a server that sends too much.
+    pub(super) fn spend(&self, messages: u64, bytes: usize) -> Result<(), Flood> {
+        self.unasked.spend(messages, bytes).inspect_err(|flood| {
+            self.disconnect.set_reason(flood.to_string());
+            self.disconnect.trigger();
+        })
+    }
+
+    /// A body of at most `max` bytes.
+    pub(super) async fn body(
+        &self,
+        response: reqwest::Response,
+        max: usize,
+    ) -> Result<Result<(Vec<u8>, Charge), Exhausted>, Failure> {
+        let too_large = || StreamableHttpError::ResponseBodyTooLarge { max_size: max };
+        if response.content_length().is_some_and(|length| length > max as u64) {
+            return Err(too_large());
+        }
+        let (mut body, mut charge) = (Vec::new(), self.answers.nothing());
+        let mut chunks = response.bytes_stream();
+        while let Some(chunk) = chunks.next().await {
+            let chunk = chunk?;
+            if chunk.len() > max - body.len() {
+                return Err(too_large());
+            }
+            // A vector has at most twice the room that it needs.
+            if let Err(exhausted) = charge.add(2 * chunk.len()) {
+                return Ok(Err(exhausted));
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(Ok((body, charge)))
+    }
+
+    /// The answer to a request in a body of JSON. One that exceeds a limit becomes an error of the request.
+    pub(super) async fn json(
+        &self,
+        response: reqwest::Response,
+        max: usize,
+        request: &Request,
+    ) -> Result<ServerJsonRpcMessage, Failure> {
+        let (body, mut charge) = match self.body(response, max).await? {
+            Ok(read) => read,
+            Err(exhausted) => return Ok(self.fail(&request.id, too_many_answers(exhausted))),
+        };
+        let (_, memory) = measure(&body);
+        if memory > LINE_LIMITS.memory {
+            return Ok(self.fail(&request.id, too_many_values()));
+        }
+        if let Err(exhausted) = charge.add(memory.saturating_sub(charge.bytes())) {
+            return Ok(self.fail(&request.id, too_many_answers(exhausted)));
+        }
+        let answer = serde_json::from_slice(&body).map_err(|_| not_mcp())?;
+        if !self.unanswered.record(&answer) {
+            return Err(not_mcp());
+        }
+        let answer = if request.is_call { as_call_result(answer, &body) } else { answer };
+        drop(self.answers.answered(&request.id, charge));
+        Ok(request.with_id(answer))
+    }
+
+    /// The error in a short body, if it is one of JSON-RPC.
+    pub(super) fn error(&self, body: &[u8], request: Option<&Request>) -> Option<ServerJsonRpcMessage> {
+        let _charge = self.answers.charge(measure(body).1).ok()?;
+        let message =
+            serde_json::from_slice(body).ok().filter(|message| matches!(message, JsonRpcMessage::Error(_)))?;
+        Some(if let Some(request) = request { request.with_id(message) } else { message })
+    }
+
+    fn fail(&self, request: &RequestId, reason: String) -> ServerJsonRpcMessage {
+        drop(self.answers.answered(request, Charge::none()));
+        failed(request.clone(), reason)
+    }
+
+    /// The events of a response, each of at most `max` bytes.
+    pub(super) fn events(&self, response: reqwest::Response, max: usize) -> Events {
+        let charge = self.answers.nothing();
+        let size =
+            EventSize { received: self.clone(), max, event: 0, line: 0, is_comment: false, after_cr: false, charge };
+        let bytes = response.bytes_stream().scan(Some(size), |size, chunk| {
+            let checked = size.as_mut().map(|size| {
+                let chunk = chunk.map_err(io::Error::other)?;
+                size.add(&chunk).map(|()| chunk)
+            });
+            if checked.as_ref().is_none_or(Result::is_err) {
+                *size = None;
+            }
+            std::future::ready(checked)
+        });
+        SseStream::from_bytes_stream(bytes).boxed()
+    }
+
+    /// Events of which rmcp may parse the data. `request` is what they answer, if they are the response to one.
+    pub(super) fn checked(self, events: Events, request: Option<Request>) -> Events {
+        let checked = stream::unfold((events, Charge::none()), move |(mut events, previous)| {
+            let (received, request) = (self.clone(), request.clone());
+            async move {
+                drop(previous);
+                let event = events.next().await?;
+                Some(match event.and_then(|event| received.check(event, request.as_ref()).map_err(of_flood)) {
+                    Ok((event, charge)) => (Ok(event), (events, charge)),
+                    Err(error) => (Err(error), (stream::empty().boxed(), Charge::none())),
+                })
+            }
+        });
+        checked.boxed()
+    }
+
+    /// The event without data that rmcp must not parse, and the charge for parsing it.
+    fn check(&self, mut event: Sse, request: Option<&Request>) -> Result<(Sse, Charge), Flood> {
+        event.retry = event.retry.map(|millis| millis.max(MIN_RETRY_MILLIS));
+        let is_message = matches!(event.event.as_deref(), None | Some("" | "message"));
+        let Some(data) = event.data.take().filter(|_| is_message) else {
+            self.spend(1, 0)?;
+            return Ok((event, Charge::none()));
+        };
+        let (answers, memory) = measure(data.as_bytes());
+        let answered = match &answers {
+            Some(id) => self.answers.expected(id),
+            None => request.filter(|_| is_error(&data)).and_then(|request| self.answers.expected(&request.id)),
+        };
+        let charge = match answered {
+            Some(id) => {
+                let (text, charge) = self.answer(data, memory, &id, request);
+                event.data = Some(text);
+                charge
+            }
+            None => {
+                self.spend(1, data.len())?;
+                match self.unasked_message(&data, memory).filter(|_| answers.is_none()) {
+                    Some(charge) => {
+                        event.data = Some(data);
+                        charge
+                    }
+                    None => Charge::none(),
+                }
+            }
+        };
+        Ok((event, charge))
+    }
+
+    /// The text of an answer. One that exceeds a limit becomes an error of its request.
+    fn answer(&self, data: String, memory: usize, id: &RequestId, request: Option<&Request>) -> (String, Charge) {
+        let failed = |reason| (serde_json::to_string(&self.fail(id, reason)).unwrap_or_default(), Charge::none());
+        if memory > LINE_LIMITS.memory {
+            return failed(too_many_values());
+        }
+        let charge = match self.answers.charge(memory) {
+            Ok(charge) => charge,
+            Err(exhausted) => return failed(too_many_answers(exhausted)),
+        };
+        let is_call = self.answers.is_of_call(id);
+        let may_be_misread = is_error(&data) || is_call && MISLEADING.iter().any(|name| data.contains(name));
+        let text = if may_be_misread { corrected(&data, is_call, request).unwrap_or(data) } else { data };
+        (text, self.answers.answered(id, charge))
+    }
+
+    /// The charge for a request or a notification of the server, unless it is ignored.
+    fn unasked_message(&self, data: &str, memory: usize) -> Option<Charge> {
+        if memory > MAX_UNASKED_MEMORY {
+            return None;
+        }
+        let charge = self.answers.charge(memory).ok()?;
+        let message = serde_json::from_str(data).ok()?;
+        self.unanswered.record(&message).then_some(charge)
+    }
+}
+
+/// An answer that rmcp would take for something else, as text.
+fn corrected(data: &str, is_call: bool, request: Option<&Request>) -> Option<String> {
+    let answer = serde_json::from_str(data).ok()?;
+    let answer = if is_call { as_call_result(answer, data.as_bytes()) } else { answer };
+    let answer = if let Some(request) = request { request.with_id(answer) } else { answer };
+    serde_json::to_string(&answer).ok()
+}
+
+/// Whether a message may be an error.
+fn is_error(data: &str) -> bool {
+    data.len() <= MAX_ERROR_BYTES && data.contains("\"error\"")
+}
+
+fn of_flood(flood: Flood) -> SseError {
+    SseError::Body(Box::new(io::Error::other(flood)))
+}
+
+/// Why a stream ended, if the server sent too much that nobody asked for.
+pub(super) fn flood_in(error: &SseError) -> Option<&Flood> {
+    let SseError::Body(error) = error else { return None };
+    error.downcast_ref::<io::Error>()?.get_ref()?.downcast_ref()
+}
+
+/// rmcp describes invalid bodies in such an error.
+fn not_mcp() -> Failure {
+    StreamableHttpError::UnexpectedServerResponse("not a message".into())
+}
+
+/// The bytes of the current event of a stream.
+struct EventSize {
+    received: Received,
+    max: usize,
+    /// The complete lines of the event.
+    event: usize,
+    /// The current line.
+    line: usize,
+    is_comment: bool,
+    /// The last byte was a carriage return, which ends a line, as does a line feed after it.
+    after_cr: bool,
+    charge: Charge,
+}
+
+impl EventSize {
+    /// Adds bytes. Charges the incomplete event, and counts comments and empty lines, which are no part of one.
+    fn add(&mut self, chunk: &[u8]) -> io::Result<()> {
+        let (mut lines, mut bytes) = (0, 0);
+        for &byte in chunk {
+            if std::mem::take(&mut self.after_cr) && byte == b'\n' {
+                continue;
+            }
+            if !matches!(byte, b'\r' | b'\n') {
+                self.is_comment = if self.line == 0 { byte == b':' } else { self.is_comment };
+                self.line += 1;
+                if self.event.saturating_add(self.line) > self.max {
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, "event too long"));
+                }
+                continue;
+            }
+            self.after_cr = byte == b'\r';
+            let is_empty = self.line == 0 && self.event == 0;
+            if is_empty || self.line > 0 && self.is_comment {
+                lines += 1;
+                bytes += self.line;
+            } else if self.line == 0 {
+                self.event = 0;
+            } else {
+                self.event += self.line + 1;
+            }
+            self.line = 0;
+        }
+        self.received.spend(lines, bytes).map_err(io::Error::other)?;
+        // The parser copies a line to the event.
+        let needed = 2 * (self.event + self.line);
+        self.charge.shrink_to(needed);
+        self.charge.add(needed - self.charge.bytes()).map_err(io::Error::other)
+    }
+}
+
+/// The members by which other results than those of calls are known.
+const MISLEADING: [&str; 6] =
+    ["\"tools\"", "\"prompts\"", "\"contents\"", "\"resources\"", "\"resourceTemplates\"", "\"messages\""];
+
+/// Longer events are not taken for errors.
+const MAX_ERROR_BYTES: usize = 64 << 10;
+
+/// How much memory a request or a notification may take when it is parsed, in bytes. Some of them wait in queues of rmcp.
+const MAX_UNASKED_MEMORY: usize = 8 << 20;
+
+/// The shortest time until a stream is continued that a server can ask for.
+const MIN_RETRY_MILLIS: u64 = 1_000;
+
+#[cfg(test)]
+mod tests {
+    use rmcp::model::{CallToolRequest, CallToolRequestParams, PingRequest};
+
+    use super::*;
+
+    /// What is received after calls with these ids were sent.
+    fn calling(ids: &[i64]) -> Received {
+        let received = Received::default();
+        for id in ids {
+            let call = CallToolRequest::new(CallToolRequestParams::new("a"));
+            let call = JsonRpcMessage::request(ClientRequest::CallToolRequest(call), RequestId::Number(*id));
+            received.answers.sent(&call);
+        }
+        received
+    }
+
+    fn zeros(id: &str, count: usize) -> Sse {
+        let zeros = "0,".repeat(count);
+        Sse::default()
+            .data(format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":[],"structuredContent":[{zeros}0]}}}}"#))
+    }
+
+    fn data(checked: Result<(Sse, Charge), Flood>) -> Option<String> {
+        checked.unwrap().0.data
+    }
+
+    #[test]
+    fn answers_are_charged_until_their_calls_end() {
+        let received = calling(&[1, 2, 3, 4]);
+        let used = || received.answers.budget().used() >> 20;
+        for id in ["1", "\"2\""] {
+            assert!(data(received.check(zeros(id, 500_000), None)).unwrap().len() > 1_000_000);
+        }
+        assert!((180..220).contains(&used()), "{}", used());
+        let refused = data(received.check(zeros("3", 500_000), None)).unwrap();
+        assert!(refused.contains("too many large responses at once") && refused.contains("\"id\":3"), "{refused}");
+        received.answers.forget(&RequestId::Number(1));
+        assert!((90..110).contains(&used()), "{}", used());
+        assert!(data(received.check(zeros("4", 500_000), None)).unwrap().len() > 1_000_000);
+        received.answers.forget(&RequestId::Number(2));
+        received.answers.forget(&RequestId::Number(4));
+        assert_eq!(used(), 0);
+        let too_large = data(calling(&[1]).check(zeros("1", 1_100_000), None)).unwrap();
+        assert!(too_large.contains("response with so many values that it takes more than 192 MiB"), "{too_large}");
+    }
+
+    #[test]
+    fn answers_that_no_request_waits_for_are_not_parsed() {
+        let received = calling(&[1]);
+        assert_eq!(data(received.check(zeros("2", 1), None)), None);
+        assert!(data(received.check(zeros("1", 1), None)).is_some());
+        assert_eq!(data(received.check(zeros("1", 1), None)), None, "a second one");
+        for text in ["", "null", "[]", "no JSON", "{\"method\":", "{\"id\":1,\"id\":2}", "{\"jsonrpc\":\"2.0\"}"] {
+            assert_eq!(data(received.check(Sse::default().data(text), None)), None, "{text}");
+        }
+        received.answers.forget(&RequestId::Number(1));
+        assert_eq!(received.answers.budget().used(), 0);
+    }
+
+    #[test]
+    fn other_messages_are_charged_until_the_next_event() {
+        let received = Received::default();
+        let log = |count: usize| {
+            let zeros = "0,".repeat(count);
+            let params = format!(r#"{{"level":"info","data":[{zeros}0]}}"#);
+            Sse::default().data(format!(r#"{{"jsonrpc":"2.0","method":"notifications/message","params":{params}}}"#))
+        };
+        let (event, charge) = received.check(log(1_000), None).unwrap();
+        assert!(event.data.is_some() && charge.bytes() > 190_000);
+        assert_eq!(received.answers.budget().used(), charge.bytes());
+        drop(charge);
+        assert_eq!(data(received.check(log(50_000), None)), None, "a large one is ignored");
+        assert_eq!(received.answers.budget().used(), 0);
+        let ping = Sse::default().data(r#"{"jsonrpc":"2.0","id":"s","method":"ping"}"#);
+        assert!(data(received.check(ping.clone(), None)).is_some());
+        assert_eq!(data(received.check(ping, None)), None, "its id is in use");
+        let event = received.check(Sse::default().event("ping").data("x").retry(0), None).unwrap().0;
+        assert_eq!((event.data, event.retry), (None, Some(MIN_RETRY_MILLIS)));
+    }
+
+    #[test]
+    fn answers_to_other_requests_are_charged_until_the_next_event() {
+        let received = Received::default();
+        let ping = ClientRequest::PingRequest(PingRequest::default());
+        received.answers.sent(&JsonRpcMessage::request(ping, RequestId::Number(1)));
+        let (event, charge) = received.check(zeros("1", 1_000), None).unwrap();
+        assert!(event.data.is_some() && charge.bytes() > 190_000);
+    }
+
+    fn size(received: &Received, max: usize) -> EventSize {
+        let (received, charge) = (received.clone(), received.answers.nothing());
+        EventSize { received, max, event: 0, line: 0, is_comment: false, after_cr: false, charge }
+    }
+
+    #[test]
+    fn the_bytes_of_an_event_are_charged_as_they_arrive() {
+        let received = Received::default();
+        let used = || received.answers.budget().used();
+        let mut event = size(&received, 100);
+        for (text, charged) in [
+            ("data: 12", 16),
+            ("34\r", 22),
+            ("\ndata:", 32),
+            ("\n", 34),
+            (": comment\n", 34),
+            (":", 36),
+            ("\n\n", 0),
+            ("data\r\r", 0),
+            ("\n\r\n", 0),
+            ("id: 1\n", 12),
+        ] {
+            event.add(text.as_bytes()).unwrap();
+            assert_eq!(used(), charged, "{text:?}");
+        }
+        assert!(event.add("x".repeat(95).as_bytes()).is_err(), "too long");
+        drop(event);
+        assert_eq!(used(), 0);
+        // Together, events exceed the budget of the connection.
+        let chunk = vec![b'x'; 1 << 20];
+        let mut events: Vec<EventSize> = (0..20).map(|_| size(&received, 16 << 20)).collect();
+        let added = (0..16).flat_map(|_| 0..20).take_while(|&at| events[at].add(&chunk).is_ok()).count();
+        assert_eq!(added, 128);
+    }
+
+    #[test]
+    fn a_stream_of_comments_or_empty_lines_is_ended() {
+        for text in [": \n", "\n", "\r", "\r\n"] {
+            let received = Received::default();
+            let mut event = size(&received, 100);
+            let chunk = text.repeat(1_000);
+            let added = (0..1_000).take_while(|_| event.add(chunk.as_bytes()).is_ok()).count();
+            assert!((19..40).contains(&added), "{text:?}: {added}");
+            assert!(received.disconnect.is_triggered() && received.disconnect.reason().contains("nobody asked for"));
+        }
+    }
+}
