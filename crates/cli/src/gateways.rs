@@ -13,6 +13,8 @@ use execbox_mcp::servers::{ServerState, Status};
 use nix::unistd::Uid;
 use serde::{Deserialize, Serialize};
 
+use crate::ownership;
+
 /// What a gateway publishes. The reasons are for its operator: they name programs and paths.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -181,8 +183,9 @@ fn directory() -> io::Result<PathBuf> {
         _ => {}
     }
     let found = fs::symlink_metadata(&path)?;
-    if found.is_dir() && found.uid() == user.as_raw() && found.mode().trailing_zeros() >= 6 {
-        return Ok(path);
+    if !found.is_dir() || found.uid() != user.as_raw() || found.mode().trailing_zeros() < 6 {
+        let reason = "the directory belongs to somebody else, or others can use it";
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, reason));
     }
-    Err(io::Error::new(io::ErrorKind::PermissionDenied, "the directory belongs to somebody else, or others can use it"))
+    ownership::resolve_directory(&path).map_err(|error| io::Error::new(io::ErrorKind::PermissionDenied, error))
 }

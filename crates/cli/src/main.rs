@@ -47,6 +47,7 @@ mod jail;
 mod limits;
 mod listening;
 mod logins;
+mod ownership;
 mod policy;
 mod private;
 mod processes;

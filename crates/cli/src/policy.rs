@@ -18,6 +18,7 @@ use futures_util::future::BoxFuture;
 use serde_json::{Value as Json, json};
 use tokio::sync::oneshot;
 
+use crate::ownership::{self, Access, OwnershipError};
 use crate::prompt::{Attended, Terminal};
 use crate::servers::ServersError;
 use crate::source::reason;
@@ -43,7 +44,9 @@ pub(crate) enum PolicyError {
     #[error(transparent)]
     Pattern(ServersError),
     #[error("--audit-log: {}", reason(.0))]
-    AuditLog(io::Error),
+    AuditLog(#[from] io::Error),
+    #[error("--audit-log: {0}")]
+    AuditLogOwnership(#[from] OwnershipError),
 }
 
 /// What the arguments say.
@@ -66,7 +69,7 @@ impl PolicySource {
         for text in &arguments.always_allow {
             ask.never.push(names.pattern("--always-allow", text)?);
         }
-        let audit = arguments.audit_log.as_deref().map(AuditLog::open).transpose().map_err(PolicyError::AuditLog)?;
+        let audit = arguments.audit_log.as_deref().map(AuditLog::open).transpose()?;
         Ok(Self { ask, audit: audit.map(Arc::new) })
     }
 
@@ -166,10 +169,14 @@ impl Names {
 struct AuditLog(Mutex<File>);
 
 impl AuditLog {
-    fn open(path: &Path) -> io::Result<Self> {
+    /// Nobody else can change the file. It may be readable by others, if its user wants that.
+    fn open(path: &Path) -> Result<Self, PolicyError> {
         if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
-            return Err(io::Error::other("not a file")); // Opening a pipe would wait for its reader.
+            return Err(io::Error::other("not a file").into()); // Opening a pipe would wait for its reader.
         }
+        let shown = path;
+        let path = ownership::resolve_file(path)?;
+        ownership::check_file(&path, shown, Access::Unchangeable)?;
         Ok(Self(Mutex::new(File::options().append(true).create(true).mode(0o600).open(path)?)))
     }
 

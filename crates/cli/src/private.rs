@@ -5,13 +5,14 @@
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::{self, Read as _, Write as _};
 use std::marker::PhantomData;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::{env, process};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::ownership::{self, Access, OwnershipError};
 use crate::source::{self, reason};
 
 /// Why a private file cannot be read or written. Contains no values.
@@ -25,8 +26,8 @@ pub(crate) enum PrivateError {
     NotRegular { path: String, kind: &'static str },
     #[error("{path} can be read by other users; run `chmod 600 {path}`, and change the values that were in it")]
     ReadableByOthers { path: String },
-    #[error("{path} can be changed by other users; run `chmod 700 {path}`")]
-    WritableByOthers { path: String },
+    #[error(transparent)]
+    Ownership(#[from] OwnershipError),
     #[error("{path} is invalid: expected {expected}; correct or remove it")]
     Invalid { path: String, expected: &'static str },
     #[error("{path} is longer than {} KiB; remove it", MAX_FILE >> 10)]
@@ -61,19 +62,21 @@ impl<T: Default + Serialize + DeserializeOwned> PrivateFile<T> {
     /// The value; the default if there is no file.
     pub(crate) fn read(&self) -> Result<T, PrivateError> {
         let name = |path: &Path| path.display().to_string();
-        let file = match source::open_regular(&self.path) {
+        let path = match ownership::resolve_file(&self.path) {
+            Err(OwnershipError::Io { error, .. }) if error.kind() == io::ErrorKind::NotFound => return Ok(T::default()),
+            resolved => resolved?,
+        };
+        let file = match source::open_regular(&path) {
             Ok(Ok(file)) => file,
             Ok(Err(kind)) => return Err(PrivateError::NotRegular { path: name(&self.path), kind }),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(T::default()),
             Err(error) => return Err(failed(&self.path, error)),
         };
-        if mode(&file).map_err(|error| failed(&self.path, error))? & 0o077 != 0 {
-            return Err(PrivateError::ReadableByOthers { path: name(&self.path) });
-        }
-        let directory = self.directory();
-        let opened = File::open(directory).and_then(|directory| mode(&directory));
-        if opened.map_err(|error| failed(directory, error))? & 0o022 != 0 {
-            return Err(PrivateError::WritableByOthers { path: name(directory) });
+        match ownership::check_file(&path, &self.path, Access::Private) {
+            Err(OwnershipError::Accessible { .. }) => {
+                return Err(PrivateError::ReadableByOthers { path: name(&self.path) });
+            }
+            checked => checked?,
         }
         let mut text = String::new();
         let read = file.take(MAX_FILE).read_to_string(&mut text);
@@ -105,7 +108,7 @@ impl<T: Default + Serialize + DeserializeOwned> PrivateFile<T> {
         let directory = self.directory();
         let mut builder = DirBuilder::new();
         builder.recursive(true).mode(0o700).create(directory).map_err(|error| failed(directory, error))?;
-        let path = self.path.with_extension(name);
+        let path = ownership::resolve_file(&self.path.with_extension(name))?;
         let file = File::options().write(true).create(true).truncate(false).mode(0o600).open(&path);
         Ok(Lock { file: file.map_err(|error| failed(&path, error))?, path })
     }
@@ -139,10 +142,6 @@ impl Lock {
     }
 }
 
-fn mode(file: &File) -> io::Result<u32> {
-    Ok(file.metadata()?.permissions().mode())
-}
-
 /// Creates a file that only its owner can read.
 fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     // Of an earlier process with the same id.
@@ -162,6 +161,7 @@ const MAX_FILE: u64 = 1 << 20;
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+    use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
 
@@ -226,7 +226,7 @@ mod tests {
         assert!(error().contains("can be read by other users; run `chmod 600 /"), "{}", error());
         set_mode(file.path(), 0o600);
         set_mode(file.directory(), 0o770);
-        assert!(error().contains("can be changed by other users; run `chmod 700 /"), "{}", error());
+        assert!(error().contains("other users can change what is in /"), "{}", error());
         set_mode(file.directory(), 0o700);
         fs::write(file.path(), "{ \"/a\": [\"s3cret\"] }").unwrap();
         assert!(error().contains("is invalid: expected {"), "{}", error());

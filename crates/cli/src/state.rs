@@ -3,18 +3,16 @@
 //! It is a [thread store](execbox_thread) with two threads, one for each area of the state. An entry is a file of its thread,
 //! whose path is the key in hexadecimal digits, so that paths are sorted as keys are.
 
-use std::fs;
 use std::future::Future;
 use std::io;
-use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use execbox_mcp::server::{MAX_ENTRY_BYTES, MAX_STATE_BYTES, StateArea, StateEntry, StateError, StateStore};
 use execbox_thread::{FileInfo, FileQuery, StorageFailure, ThreadError, ThreadLimits, ThreadState, ThreadStore};
-use nix::unistd::Uid;
 use tokio::runtime::Handle;
 
+use crate::ownership::{self, Access, OwnershipError};
 use crate::source::reason;
 
 /// Why a file cannot be used.
@@ -24,12 +22,10 @@ pub(crate) enum StateFileError {
     Io(#[from] io::Error),
     #[error("no such file")]
     Missing,
-    #[error("is not a regular file")]
-    NotRegular,
-    #[error("belongs to another user")]
-    Foreign,
-    #[error("can be read or changed by other users; run `chmod 600` on it")]
-    Accessible,
+    #[error("its directory does not exist; create it with `mkdir -m 700`")]
+    NoDirectory,
+    #[error(transparent)]
+    Ownership(#[from] OwnershipError),
     #[error("is a database of another application; choose another file")]
     OtherApplication,
     #[error("was written by a later version of execbox; update, or choose another file")]
@@ -65,7 +61,7 @@ pub(crate) struct StateFile {
 impl StateFile {
     /// Opens a file, and creates it if it does not exist: readable by this user only.
     pub(crate) async fn open(path: &Path) -> Result<Self, StateFileError> {
-        check_access(path)?;
+        let path = check_access(path)?;
         let limits = ThreadLimits {
             thread_bytes: MAX_STATE_BYTES as u64,
             guest_bytes: MAX_STATE_BYTES as u64,
@@ -146,19 +142,24 @@ impl StateStore for StateFile {
     }
 }
 
-/// Others must not read the file, which may contain secrets, nor change it, because the snippets in it are executed.
-fn check_access(path: &Path) -> Result<(), StateFileError> {
-    let found = match fs::metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        found => found?,
+/// Others must not read the file, which may contain secrets, nor change it, because the snippets in it are executed. The same goes for
+/// the files beside it, from which SQLite restores changes. Returns the path without symbolic links.
+fn check_access(path: &Path) -> Result<PathBuf, StateFileError> {
+    let resolved = match ownership::resolve_file(path) {
+        Err(OwnershipError::Io { error, .. }) if error.kind() == io::ErrorKind::NotFound => {
+            return Err(StateFileError::NoDirectory);
+        }
+        resolved => resolved?,
     };
-    if !found.is_file() {
-        return Err(StateFileError::NotRegular);
+    for suffix in ["", "-wal", "-shm", "-journal"] {
+        let beside = |path: &Path| {
+            let mut path = path.as_os_str().to_owned();
+            path.push(suffix);
+            PathBuf::from(path)
+        };
+        ownership::check_file(&beside(&resolved), &beside(path), Access::Private)?;
     }
-    if found.uid() != Uid::effective().as_raw() {
-        return Err(StateFileError::Foreign);
-    }
-    if found.mode() & 0o077 != 0 { Err(StateFileError::Accessible) } else { Ok(()) }
+    Ok(resolved)
 }
 
 /// The path of a key.

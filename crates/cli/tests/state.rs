@@ -105,6 +105,68 @@ async fn files_that_cannot_be_used_are_rejected_with_a_reason() {
     insta::assert_snapshot!(shown);
 }
 
+/// SQLite applies the journals that it finds beside a file, whoever wrote them: their pages replace those of the file.
+#[tokio::test]
+async fn files_beside_those_of_others_and_in_directories_of_others_are_rejected() {
+    let dir = place("state-ownership");
+    let private = |name: &str, mode| {
+        let path = dir.join(name);
+        fs::create_dir_all(&path).unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+    };
+    private("own", 0o700);
+    let session = gateway(&dir, &["--state", "own/state.db"]).await;
+    result(&session, "await snippets.save({ name: 'total', code: '1' })").await;
+    assert_eq!(session.end().await.1, Some(0));
+    let rejected = |path: &str| {
+        let output = Typed::new(&["mcp", "--tools", "tools.json", "--state", path]).output(&dir);
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{path}: {error}");
+        error
+    };
+    // What another user would leave there: pages in a format that the gateway would apply.
+    for suffix in ["-wal", "-shm", "-journal"] {
+        let (name, path) = (format!("own/state.db{suffix}"), dir.join(format!("own/state.db{suffix}")));
+        for mode in [0o644, 0o606, 0o660] {
+            fs::write(&path, "").unwrap();
+            fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            let error = rejected("own/state.db");
+            assert!(
+                error.contains(&format!("{name} can be read or changed by other users; run `chmod 600 {name}`")),
+                "{error}"
+            );
+        }
+        fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+        if std::os::unix::fs::chown(&path, Some(65534), Some(65534)).is_ok() {
+            let error = rejected("own/state.db");
+            assert!(error.contains(&format!("{name} belongs to another user")), "{error}");
+        }
+        fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink("state.db", &path).unwrap();
+        assert!(rejected("own/state.db").contains("is not a regular file"));
+        fs::remove_file(&path).unwrap();
+    }
+    // A directory for all, as `/tmp`: for new files and for files that exist.
+    private("shared", 0o1777);
+    fs::copy(dir.join("own/state.db"), dir.join("shared/state.db")).unwrap();
+    for name in ["shared/state.db", "shared/new.db"] {
+        let error = rejected(name);
+        assert!(error.contains("shared; choose a path in a directory of your own"), "{error}");
+    }
+    assert!(!dir.join("shared/new.db").exists());
+    private("shared/own", 0o700);
+    private("group", 0o770);
+    private("group/own", 0o700);
+    std::os::unix::fs::symlink("../group/own", dir.join("own/link")).unwrap();
+    for name in ["group/state.db", "group/own/state.db", "own/link/state.db"] {
+        let error = rejected(name);
+        assert!(error.contains("group; run `chmod go-w /"), "{error}");
+    }
+    fs::copy(dir.join("own/state.db"), dir.join("shared/own/state.db")).unwrap();
+    let session = gateway(&dir, &["--state", "shared/own/state.db"]).await;
+    assert_eq!(result(&session, "await snippets.total()").await, 1);
+}
+
 #[tokio::test]
 async fn state_is_that_of_all_gateways_with_the_file() {
     let dir = place("state-shared");
