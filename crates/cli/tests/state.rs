@@ -167,6 +167,19 @@ async fn files_beside_those_of_others_and_in_directories_of_others_are_rejected(
     assert_eq!(result(&session, "await snippets.total()").await, 1);
 }
 
+/// The program that saves a snippet takes the only place for programs while the engine compiles the snippet.
+#[tokio::test]
+async fn snippets_are_compiled_while_all_places_are_taken() {
+    let dir = place("state-compiled");
+    let session = gateway(&dir, &["--max-programs", "1"]).await;
+    let code = "await snippets.save({ name: 'good', code: '7' });
+        try { await snippets.save({ name: 'i', code: 'return 1 +\\n super.x' }) } catch (error) { return error.message }";
+    let refused = result(&session, code).await;
+    let refused = refused.as_str().unwrap();
+    assert!(refused.starts_with("the code of \"i\" is invalid: ") && refused.contains("(line 2, column "), "{refused}");
+    assert_eq!(result(&session, "await snippets.good()").await, 7);
+}
+
 #[tokio::test]
 async fn state_is_that_of_all_gateways_with_the_file() {
     let dir = place("state-shared");

@@ -221,7 +221,8 @@ impl Job {
             arguments.jail,
             &options.limits,
         )?
-        .with_max_programs(arguments.max_programs.get());
+        // One more for checks of snippets, which programs wait for.
+        .with_max_programs(arguments.max_programs.get().saturating_add(1));
         let stubs = stub::load(&arguments.tools)?;
         let loaded = servers::read(&arguments.servers, &stubs, Purpose::Gateway { quiet: arguments.quiet })?;
         let config = &loaded.config;

@@ -63,15 +63,21 @@ pub(super) fn tool<T: Send + Sync + 'static>(
     let (data, turns) = (Arc::clone(data), Arc::clone(turns));
     Tool::new(name, move |input, _| {
         let (data, turns) = (Arc::clone(&data), Arc::clone(&turns));
-        async move {
-            let turn = turns.acquire_owned().await;
-            let answering = tokio::task::spawn_blocking(move || {
-                let _turn = turn;
-                answer(&data, input)
-            });
-            answering.await.map_err(|_| ToolError::new("internal error: the call has panicked"))?
-        }
+        async move { aside(&turns, move || answer(&data, input)).await? }
     })
+}
+
+/// Works beside the reactor, with one of `turns`.
+pub(super) async fn aside<T: Send + 'static>(
+    turns: &Arc<Semaphore>,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, ToolError> {
+    let turn = Arc::clone(turns).acquire_owned().await;
+    let working = tokio::task::spawn_blocking(move || {
+        let _turn = turn;
+        work()
+    });
+    working.await.map_err(|_| ToolError::new("internal error: the call has panicked"))
 }
 
 fn search(searched: &Searched, input: Json) -> Result<Json, ToolError> {

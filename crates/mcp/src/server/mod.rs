@@ -55,7 +55,7 @@ pub(crate) use programs::Client;
 use programs::Programs;
 use results::Results;
 use run::Program;
-use state::{Spliced, State};
+use state::{Checker, Draft, Means, Spliced, State};
 
 pub use approvals::question;
 pub use catalogue::{Catalogue, FoundTool, Instructions, Page, Query, UnknownTool};
@@ -231,16 +231,17 @@ struct States {
     none: Arc<State>,
     /// For all that are in memory.
     budget: Budget,
-    turns: Arc<Semaphore>,
+    means: Means,
 }
 
 impl States {
-    fn new(options: &StateOptions) -> Self {
+    fn new(options: &StateOptions, executor: &Arc<dyn Executor>) -> Self {
         let turns = Arc::new(Semaphore::new(MAX_CONCURRENT));
-        let new = |store: &Arc<dyn StateStore>| Arc::new(State::new(store, options, &turns));
+        let means = Means { turns, checker: Arc::new(Checker::new(executor)) };
+        let new = |store: &Arc<dyn StateStore>| Arc::new(State::new(store, options, &means));
         let shared = options.shared.as_ref().map(|store| Arc::new(OnceLock::from(new(store))));
-        let none = Arc::new(State::none(options, &turns));
-        Self { shared, none, budget: Budget::new(state::MAX_TOTAL_BYTES), turns }
+        let none = Arc::new(State::none(options, &means));
+        Self { shared, none, budget: Budget::new(state::MAX_TOTAL_BYTES), means }
     }
 }
 
@@ -275,7 +276,7 @@ struct Granted {
     /// The search, earlier results, and the state.
     own: Vec<Provider>,
     /// The program with the snippets that it names.
-    spliced: Option<Spliced>,
+    draft: Option<Draft>,
 }
 
 #[derive(Deserialize)]
@@ -295,7 +296,7 @@ impl CodeServer {
         let known = Mutex::new(Known::new(source.providers(), &results, &turns));
         let source = Box::new(source);
         let programs = Programs::new(options.max_programs);
-        let states = States::new(&options.state);
+        let states = States::new(&options.state, &executor);
         let inner = Inner { executor, source, options, since, known, turns, programs, results, states };
         let session = inner.session();
         Self(Arc::new(inner), session)
@@ -308,11 +309,11 @@ impl CodeServer {
 
     /// The state of the client that sends a request.
     fn state(&self, context: &RequestContext<RoleServer>) -> Arc<State> {
-        let States { none, budget, turns, .. } = &self.0.states;
+        let States { none, budget, means, .. } = &self.0.states;
         if self.has_no_state(context) {
             return Arc::clone(none);
         }
-        let own = || Arc::new(State::in_memory(budget, &self.0.options.state, turns));
+        let own = || Arc::new(State::in_memory(budget, &self.0.options.state, means));
         Arc::clone(self.1.state.get_or_init(own))
     }
 
@@ -412,7 +413,7 @@ impl CodeServer {
         let Known { catalogue, results, finder } = self.known();
         let snippets = state.snippets(catalogue.providers());
         let library = snippets.map(state::Snippets::library).unwrap_or_default();
-        let spliced = snippets.and_then(|snippets| state::splice(code, snippets, &library, limits));
+        let draft = snippets.and_then(|snippets| state::draft(code, snippets, &library, limits));
         let finder = match library.catalogue() {
             Some(snippets) => {
                 let searched = Searched { tools: Arc::clone(&catalogue), snippets: Some(Arc::clone(snippets)) };
@@ -421,7 +422,13 @@ impl CodeServer {
             None => finder,
         };
         let own = [finder, results, state.values(catalogue.providers()), library.provider()];
-        Granted { catalogue, own: own.into_iter().flatten().collect(), spliced }
+        Granted { catalogue, own: own.into_iter().flatten().collect(), draft }
+    }
+
+    /// The program with its snippets, of which those that the engine rejects throw when they are called.
+    async fn splice(&self, mut draft: Draft) -> Result<Spliced, String> {
+        draft.check().await;
+        self.aside(|_| draft.splice()).await
     }
 
     async fn execute(
@@ -435,7 +442,11 @@ impl CodeServer {
         let state = self.state(context);
         let source = code.clone();
         let granted = self.aside(move |server| server.grant(&source, &state, &limits)).await?;
-        let Granted { catalogue, own, spliced } = granted;
+        let Granted { catalogue, own, draft } = granted;
+        let spliced = match draft {
+            Some(draft) => Some(self.splice(draft).await?),
+            None => None,
+        };
         let has_snippets = own.iter().any(|provider| provider.name() == state::SNIPPETS);
         let code_to_run = spliced.as_ref().map_or(&code, |spliced| &spliced.text);
         let program = Program { code: code_to_run, limits, granted: catalogue.providers(), own };

@@ -463,12 +463,121 @@ async fn all_sessions_together_are_bounded_and_ended_ones_do_not_count() {
     }
 }
 
+/// The front end accepts some code that the engine rejects. Such a snippet would break programs that it is a part of.
 #[tokio::test]
-async fn a_snippet_that_the_engine_rejects_is_named() {
+async fn snippets_that_the_engine_rejects_are_refused() {
     let client = client_of(server()).await;
-    result(&client, "await snippets.save({ name: 'twice', code: 'let a = 1;\\nlet a = 2;' })").await;
-    let failed = run(&client, "await snippets.twice()").await;
-    assert!(text(&failed).contains("has already been declared\n    at snippets.twice:2:5"), "{}", text(&failed));
+    result(&client, "await snippets.save({ name: 'good', code: '1' })").await;
+    let refused = message(&client, "await snippets.save({ name: 'f', code: 'let a = 1;\\nlet a = 2;' })").await;
+    assert!(
+        refused.starts_with("the code of \"f\" is invalid: ") && refused.contains("(line 2, column 5)"),
+        "{refused}"
+    );
+    let mut count = 0;
+    for code in [
+        "return super.x",
+        "await: 1",
+        "async () => { super() }",
+        "x: x: 1",
+        "break x",
+        "continue",
+        "new.target",
+        "return new.target",
+        "arguments = 1",
+        "'use strict'; arguments = 1",
+        "class A { m() { return this.#b } }",
+        "({}).#x",
+        "({ __proto__: 1, __proto__: 2 })",
+        "<!-- x\n1",
+        "--> x",
+        "return 010",
+        "'use strict'; return 010",
+        "'use strict'; return '\\01'",
+        "\\u0061wait 1",
+        "var \\u{61}wait = 1",
+        "return yield",
+        "yield: 1",
+        "import.meta",
+        "return /a",
+        "/(/",
+        "/a/gg",
+        "`a",
+        "`${",
+        "let let = 1",
+        "var a; let a",
+        "function f(a, a) { 'use strict' }",
+        "function f(a = 1) { 'use strict' }",
+        "with (a) b",
+        "delete a",
+        "'use strict'; delete a",
+        "0++",
+        "({ a = 1 })",
+        "label: function* g() {}",
+        "if (1) class C {}",
+        "'\\u{110000}'",
+        "const a",
+        "for (let x of 1, 2);",
+        "a?.b = 1",
+        "class A extends B { constructor() { super() } } 1",
+        "class A { constructor() { super() } } 1",
+        "} async function g() {",
+        "}); (async () => {",
+        "*/ } /*",
+        "return 1 //",
+        "return 1 /* x",
+        "\u{2028}return 1",
+    ] {
+        let save = format!("await snippets.save({{ name: 'i', code: {}, replace: true }})", json!(code));
+        let saved = run(&client, &save).await;
+        if saved.is_error == Some(true) {
+            count += 1;
+            assert!(text(&saved).contains("the code of \"i\" is invalid: "), "{code}: {}", text(&saved));
+        } else {
+            let called = run(&client, "await snippets.i()").await;
+            assert!(!text(&called).contains("SyntaxError"), "{code}: {}", text(&called));
+        }
+        let program = "for (let i = 0; i < 1; i++) if (await snippets.good() !== 1) throw 0; return 'fine'";
+        assert_eq!(result(&client, program).await, "fine", "{code}");
+        let program = "const { good } = snippets; for (let i = 0; i < 1; i++); return await good()";
+        assert_eq!(result(&client, program).await, 1, "{code}");
+        run(&client, "await snippets.delete('i')").await;
+    }
+    assert!(count >= 25, "{count}");
+}
+
+/// Earlier versions and other programs may have saved anything.
+#[tokio::test]
+async fn a_saved_snippet_that_the_engine_rejects_throws_when_it_is_called() {
+    let texts = Arc::new(Texts::default());
+    for (name, code) in [
+        ("i", "return super.x"),
+        ("twice", "let a = 1;\nlet a = 2;"),
+        ("closing", "} } await api.echo(1); {{"),
+        ("caller", "await snippets.twice()"),
+        ("good", "input + 1"),
+    ] {
+        texts.set(StateArea::Snippets, name, json!({ "code": code }).to_string()).unwrap();
+    }
+    let echo = Tool::new("echo", async |input, _| Ok(input));
+    let client = client_of(server_with(vec![Provider::builder("api").tool(echo).build().unwrap()], Some(texts))).await;
+    for code in [
+        "for (let i = 0; i < 1; i++) await snippets.good(1); return await snippets.good(1)",
+        "let n = 0; for (let i of [1]) n += await snippets['good'](i); n",
+        "const { good } = snippets; const i = 1, twice = 2; await good(i)",
+        "if (false) { await snippets.i(); await snippets.twice() } await snippets.good(1)",
+        "await snippets.i().catch(() => snippets.good(1))",
+    ] {
+        assert_eq!(result(&client, code).await, 2, "{code}");
+    }
+    for (name, reason) in
+        [("i", "(line 1, column "), ("twice", "(line 2, column 5)"), ("caller", "snippets.twice cannot be used: ")]
+    {
+        let failed = message(&client, &format!("await snippets.{name}()")).await;
+        assert!(failed.starts_with("snippets.") && failed.contains(" cannot be used: "), "{failed}");
+        assert!(failed.contains(reason), "{name}: {failed}");
+    }
+    let usage = run(&client, "await snippets.closing()").await.meta.unwrap();
+    assert_eq!(usage["execbox/usage"]["calls"], 0);
 }
 
 /// The names of functions in a program with snippets must not be those that a program can choose.

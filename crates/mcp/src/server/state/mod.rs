@@ -6,11 +6,13 @@
 //! | `memory.rs` | the state of one session, in memory |
 //! | `values.rs` | the namespace `store` |
 //! | `snippets.rs` | the namespace `snippets`, and the catalogue of what is saved |
+//! | `checker.rs` | whether the engine compiles a snippet |
 //! | `splice.rs` | a program with the snippets that it names, and positions in them |
 //!
 //! By default each session has a state of its own, which ends with it: no client reads what another one keeps.
 //! [`StateOptions::shared`] replaces that by one state for all clients.
 
+mod checker;
 mod memory;
 mod snippets;
 mod splice;
@@ -24,9 +26,10 @@ use execbox_core::budget::Budget;
 use execbox_core::language::Language;
 use tokio::sync::Semaphore;
 
+pub(super) use checker::Checker;
 pub(super) use memory::MAX_TOTAL_BYTES;
 pub(super) use snippets::{NAMESPACE as SNIPPETS, Snippets};
-pub(super) use splice::{Spliced, splice};
+pub(super) use splice::{Draft, Spliced, draft};
 
 /// Where programs keep values and code for later programs, and what reads the code.
 #[derive(Clone, Default)]
@@ -137,6 +140,14 @@ pub const MAX_STATE_BYTES: usize = 16 << 20;
 /// What an entry counts in addition to its key and its text, in bytes.
 const ENTRY_BYTES: usize = 256;
 
+/// What the tools of a state work with.
+#[derive(Clone)]
+pub(super) struct Means {
+    /// For work beside the reactor: few pieces at a time.
+    pub(super) turns: Arc<Semaphore>,
+    pub(super) checker: Arc<Checker>,
+}
+
 /// The state of one client, or of all.
 pub(super) struct State {
     /// `None` without a language.
@@ -146,21 +157,21 @@ pub(super) struct State {
 }
 
 impl State {
-    pub(super) fn new(store: &Arc<dyn StateStore>, options: &StateOptions, turns: &Arc<Semaphore>) -> Self {
-        let snippets = options.language.as_ref().map(|language| Snippets::new(store, language, turns));
-        Self { values: values::provider(store, turns), snippets }
+    pub(super) fn new(store: &Arc<dyn StateStore>, options: &StateOptions, means: &Means) -> Self {
+        let snippets = options.language.as_ref().map(|language| Snippets::new(store, language, means));
+        Self { values: values::provider(store, &means.turns), snippets }
     }
 
     /// A state in memory, as a part of `all`.
-    pub(super) fn in_memory(all: &Budget, options: &StateOptions, turns: &Arc<Semaphore>) -> Self {
+    pub(super) fn in_memory(all: &Budget, options: &StateOptions, means: &Means) -> Self {
         let store: Arc<dyn StateStore> = Arc::new(memory::MemoryState::new(all));
-        Self::new(&store, options, turns)
+        Self::new(&store, options, means)
     }
 
     /// The state of a client that has none: every call fails with the reason.
-    pub(super) fn none(options: &StateOptions, turns: &Arc<Semaphore>) -> Self {
+    pub(super) fn none(options: &StateOptions, means: &Means) -> Self {
         let store: Arc<dyn StateStore> = Arc::new(NoState);
-        Self::new(&store, options, turns)
+        Self::new(&store, options, means)
     }
 
     /// The namespace `store`, unless one of `providers` has its name.

@@ -14,11 +14,10 @@ use execbox_core::names::SafeNames;
 use execbox_core::text::cut;
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
-use tokio::sync::Semaphore;
 
 use super::super::catalogue::Catalogue;
 use super::super::finder;
-use super::{Snippet, StateArea, StateEntry, StateError, StateStore, page, read};
+use super::{Checker, Means, Snippet, StateArea, StateEntry, StateError, StateStore, page, read};
 
 /// The name of the namespace.
 pub(in super::super) const NAMESPACE: &str = "snippets";
@@ -29,7 +28,7 @@ const TOOLS: [&str; 4] = ["save", "list", "get", "delete"];
 /// The snippets of a state.
 pub(in super::super) struct Snippets {
     saved: Arc<Saved>,
-    turns: Arc<Semaphore>,
+    means: Means,
     /// What was made of the snippets when they were listed last.
     library: Mutex<Arc<Library>>,
 }
@@ -74,10 +73,14 @@ impl Library {
 }
 
 impl Snippets {
-    pub(super) fn new(store: &Arc<dyn StateStore>, language: &Arc<dyn Language>, turns: &Arc<Semaphore>) -> Self {
+    pub(super) fn new(store: &Arc<dyn StateStore>, language: &Arc<dyn Language>, means: &Means) -> Self {
         let (store, language) = (Arc::clone(store), Arc::clone(language));
         let saved = Arc::new(Saved { store, language, saving: Mutex::default() });
-        Self { saved, turns: Arc::clone(turns), library: Mutex::default() }
+        Self { saved, means: means.clone(), library: Mutex::default() }
+    }
+
+    pub(super) fn checker(&self) -> &Arc<Checker> {
+        &self.means.checker
     }
 
     /// What is saved now. Reads what has changed since the last time, also by others; may block.
@@ -111,7 +114,9 @@ impl Snippets {
 
     fn tools(&self) -> [Tool; 4] {
         let by_name = || json!({ "type": "string", "description": "The name of a snippet" });
-        let save = finder::tool("save", &self.saved, &self.turns, Saved::save)
+        let turns = &self.means.turns;
+        let (saved, means) = (Arc::clone(&self.saved), self.means.clone());
+        let save = Tool::new("save", move |input, _| Saved::save(Arc::clone(&saved), means.clone(), input))
             .description("Saves code, which later programs call: await snippets.NAME(input)")
             .input_schema(json!({
                 "type": "object",
@@ -124,7 +129,7 @@ impl Snippets {
                 "required": ["name", "code"],
                 "additionalProperties": false
             }));
-        let list = finder::tool("list", &self.saved, &self.turns, Saved::list)
+        let list = finder::tool("list", &self.saved, turns, Saved::list)
             .description("Returns the names and descriptions of the saved snippets")
             .input_schema(json!({ "anyOf": [{ "type": "null" }, {
                 "type": "object",
@@ -135,11 +140,11 @@ impl Snippets {
                 "additionalProperties": false
             }] }))
             .effect(Effect::ReadOnly);
-        let get = finder::tool("get", &self.saved, &self.turns, Saved::get)
+        let get = finder::tool("get", &self.saved, turns, Saved::get)
             .description("Returns a snippet with its code, or null")
             .input_schema(by_name())
             .effect(Effect::ReadOnly);
-        let delete = finder::tool("delete", &self.saved, &self.turns, Saved::delete)
+        let delete = finder::tool("delete", &self.saved, turns, Saved::delete)
             .description("Deletes a snippet; returns whether there was one")
             .input_schema(by_name())
             .effect(Effect::Destructive)
@@ -165,19 +170,34 @@ impl Snippets {
 }
 
 impl Saved {
-    fn save(this: &Self, input: Json) -> Result<Json, ToolError> {
-        let Request { name, code, description, replace } = read(input)?;
-        check_name(&name)?;
+    /// Checks a snippet with the front end and the engine, and keeps it.
+    async fn save(this: Arc<Self>, means: Means, input: Json) -> Result<Json, ToolError> {
+        let Means { turns, checker } = means;
+        let reading = Arc::clone(&this);
+        let (request, code) = finder::aside(&turns, move || reading.read_request(input)).await??;
+        checker.check(&request.code, &code).await.map_err(|error| invalid_code(&request.name, &error))?;
+        finder::aside(&turns, move || this.keep(request)).await?
+    }
+
+    fn read_request(&self, input: Json) -> Result<(Request, Code), ToolError> {
+        let request: Request = read(input)?;
+        let Request { name, code, .. } = &request;
+        check_name(name)?;
         if code.len() > MAX_CODE_BYTES {
             let message = format!("the code has {} bytes; a snippet has at most {MAX_CODE_BYTES}", code.len());
             return Err(ToolError::invalid(message));
         }
-        let compiled = this.compile(&code, Instant::now() + MAX_COMPILE_TIME);
-        compiled.map_err(|error| ToolError::invalid(format!("the code of {name:?} is invalid: {error}")))?;
+        let compiled = self.compile(code, Instant::now() + MAX_COMPILE_TIME);
+        let compiled = compiled.map_err(|error| invalid_code(name, &error))?;
+        Ok((request, compiled))
+    }
+
+    fn keep(&self, request: Request) -> Result<Json, ToolError> {
+        let Request { name, code, description, replace } = request;
         let description = cut(&description.unwrap_or_default(), MAX_DESCRIPTION);
         let text = json!({ "description": description, "code": code }).to_string();
-        let _saving = this.saving.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut others = this.store.list(StateArea::Snippets, "")?;
+        let _saving = self.saving.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut others = self.store.list(StateArea::Snippets, "")?;
         if !replace && others.iter().any(|other| other.key == name) {
             let message = format!("there is a snippet {name:?} already; pass `replace: true` to replace it");
             return Err(ToolError::invalid(message));
@@ -192,7 +212,7 @@ impl Saved {
                 others.len()
             )));
         }
-        this.store.set(StateArea::Snippets, &name, text)?;
+        self.store.set(StateArea::Snippets, &name, text)?;
         Ok(Json::Null)
     }
 
@@ -268,6 +288,10 @@ struct Paging {
     limit: Option<usize>,
     #[serde(default)]
     offset: usize,
+}
+
+fn invalid_code(name: &str, error: &str) -> ToolError {
+    ToolError::invalid(format!("the code of {name:?} is invalid: {error}"))
 }
 
 /// The tool of a snippet. It is what searches find. Programs that name the snippet have it in place of the tool.

@@ -25,8 +25,9 @@ use execbox_core::error::{SCRIPT_NAME, StackFrame};
 use execbox_core::language::{Code, Position};
 use serde_json::Value as Json;
 
+use super::Checker;
 use super::snippets::{Library, MAX_COMPILE_TIME, NAMESPACE, Snippets};
-use crate::text::words;
+use crate::text::{is_in_name, words};
 
 /// A program with snippets.
 pub(in super::super) struct Spliced {
@@ -51,15 +52,18 @@ struct Part {
     indent: u32,
 }
 
-/// The program that `source` and the snippets that it names make; `None` if it names none or is invalid. May block.
+/// A program and the snippets that it names, before the engine has compiled them.
+pub(in super::super) struct Draft {
+    source: String,
+    code: Code,
+    named: Named,
+    checker: Arc<Checker>,
+}
+
+/// The program `source` and the snippets that it names; `None` if it names none or is invalid. May block.
 ///
 /// A snippet that cannot be read or compiled throws the reason when it is called.
-pub(in super::super) fn splice(
-    source: &str,
-    snippets: &Snippets,
-    library: &Library,
-    limits: &Limits,
-) -> Option<Spliced> {
+pub(in super::super) fn draft(source: &str, snippets: &Snippets, library: &Library, limits: &Limits) -> Option<Draft> {
     if library.is_empty() || !source.contains(NAMESPACE) {
         return None;
     }
@@ -70,18 +74,37 @@ pub(in super::super) fn splice(
     }
     // The executor reports what is wrong with an invalid program.
     let code = snippets.compile_program(source, limits, until).ok()?;
-    Some(Spliced::new(source, code, named))
+    Some(Draft { source: source.to_owned(), code, named, checker: Arc::clone(snippets.checker()) })
+}
+
+impl Draft {
+    /// Replaces snippets that the engine rejects, for at most [`MAX_COMPILE_TIME`]: one that was saved by an earlier version or by
+    /// somebody else would break the program.
+    pub(in super::super) async fn check(&mut self) {
+        let checking = async {
+            for (name, (source, code)) in &mut self.named {
+                if let Err(reason) = self.checker.check(source, code).await {
+                    (*source, *code) = (String::new(), throwing(name, &reason));
+                }
+            }
+        };
+        let _ = tokio::time::timeout(MAX_COMPILE_TIME, checking).await;
+    }
+
+    pub(in super::super) fn splice(self) -> Spliced {
+        Spliced::new(&self.source, self.code, self.named)
+    }
 }
 
 /// A snippet to add: its source and its code.
 type Named = BTreeMap<String, (String, Code)>;
 
-/// The snippets whose names are words of the program, and those whose names are words of these.
+/// The snippets that the program names, and those that these name.
 fn named(source: &str, snippets: &Snippets, library: &Library, until: Instant) -> Named {
     let mut found = Named::new();
     let mut unread = vec![Arc::<str>::from(source)];
     while let Some(text) = unread.pop() {
-        for name in words(&text).filter(|word| library.has(word)) {
+        for name in names_in(&text).into_iter().filter(|name| library.has(name)) {
             if found.contains_key(name) {
                 continue;
             }
@@ -98,6 +121,38 @@ fn named(source: &str, snippets: &Snippets, library: &Library, until: Instant) -
     found
 }
 
+/// The names that a text uses as members of `snippets`: `snippets.total`, `snippets?.total`, `snippets['total']`. If it uses
+/// `snippets` in another way, such as in `const { total } = snippets`, all its words.
+fn names_in(text: &str) -> Vec<&str> {
+    let mut members = Vec::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(NAMESPACE) {
+        let (before, after) = (&rest[..at], &rest[at + NAMESPACE.len()..]);
+        rest = after;
+        if before.ends_with(is_in_name) || after.starts_with(is_in_name) {
+            continue;
+        }
+        match member(after.trim_start()) {
+            Some(name) => members.push(name),
+            None => return words(text).collect(),
+        }
+    }
+    members
+}
+
+/// The name of the member at the beginning of what follows an object.
+fn member(text: &str) -> Option<&str> {
+    if let Some(computed) = text.strip_prefix('[') {
+        let computed = computed.trim_start();
+        let quote = computed.chars().next().filter(|c| matches!(c, '\'' | '"' | '`'))?;
+        let (name, end) = computed[1..].split_once(quote)?;
+        return (end.trim_start().starts_with(']') && name.chars().all(is_in_name)).then_some(name);
+    }
+    let name = text.strip_prefix("?.").or_else(|| text.strip_prefix('.'))?.trim_start();
+    let name = &name[..name.find(|c| !is_in_name(c)).unwrap_or(name.len())];
+    (!name.is_empty()).then_some(name)
+}
+
 /// The code of a snippet that cannot be used.
 fn throwing(name: &str, reason: &str) -> Code {
     let message = Json::String(format!("{NAMESPACE}.{name} cannot be used: {reason}"));
@@ -105,6 +160,12 @@ fn throwing(name: &str, reason: &str) -> Code {
 }
 
 impl Spliced {
+    /// A program that does nothing, with a snippet.
+    pub(super) fn uncalled(source: &str, code: &Code) -> Self {
+        let named = Named::from([("snippet".to_owned(), (source.to_owned(), code.clone()))]);
+        Self::new("return", Code::from("return"), named)
+    }
+
     fn new(source: &str, code: Code, named: Named) -> Self {
         let mark = unused_mark(named.values().map(|(_, code)| &*code.text).chain([&*code.text]));
         let mut head = format!("const {NAMESPACE}={{__proto__:globalThis.{NAMESPACE}");
@@ -201,4 +262,45 @@ fn line_count(text: &str) -> u32 {
     let ends = |c: char| matches!(c, '\n' | '\r' | '\u{2028}' | '\u{2029}');
     let ends = text.matches(ends).count() - text.matches("\r\n").count();
     u32::try_from(ends).unwrap_or(u32::MAX).saturating_add(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn snippets_are_named_by_member_accesses() {
+        for text in [
+            "await snippets.total(1)",
+            "await snippets\n  .total(1)",
+            "snippets . total",
+            "snippets?.total()",
+            "snippets['total']()",
+            "snippets[ \"total\" ]()",
+            "snippets[`total`]()",
+            "for (let i = 0; i < 3; i++) await snippets.total(i)",
+            "const mysnippets = 1, snippets2 = i; snippets.total(i) // i",
+            "tools.snippets.total(i)",
+        ] {
+            assert_eq!(names_in(text), ["total"], "{text}");
+        }
+        for (text, names) in [
+            ("await snippets.list()", &["list"] as &[_]),
+            ("snippets.a() + snippets.b(i)", &["a", "b"]),
+            ("a.b(i)", &[]),
+            ("snippets2.i()", &[]),
+            // Everything may be named where `snippets` is used in another way.
+            ("const { total } = snippets", &["const", "total", "snippets"]),
+            ("snippets[total]()", &["snippets", "total"]),
+            ("snippets['to' + 'tal']", &["snippets", "to", "tal"]),
+            ("snippets /* */ .total", &["snippets", "total"]),
+            ("snippets.total; f(snippets)", &["snippets", "total", "f", "snippets"]),
+            ("snippets", &["snippets"]),
+            ("snippets.", &["snippets"]),
+            ("snippets[", &["snippets"]),
+            ("snippets['ä']", &["snippets"]),
+        ] {
+            assert_eq!(names_in(text), names, "{text}");
+        }
+    }
 }

@@ -1,0 +1,77 @@
+//! Compiling snippets with the engine, which rejects code that the front end accepts, such as `return super.x`.
+//!
+//! One such snippet would break every program that it is a part of. A [`Checker`] executes a program in which nothing calls the
+//! snippet, and which has no tools: it fails if the snippet cannot be compiled. Code that closed its function would only run there.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use execbox::{ErrorCode, ExecuteRequest, Executor, Limits};
+use execbox_core::language::Code;
+use execbox_core::text::cut;
+use tokio::sync::Semaphore;
+
+use super::snippets::MAX_COMPILE_TIME;
+use super::splice::Spliced;
+
+/// Knows which snippets the engine compiles.
+pub(in super::super) struct Checker {
+    executor: Arc<dyn Executor>,
+    /// One check at a time: programs that wait for theirs must not take all places of the executor.
+    turn: Semaphore,
+    hasher: RandomState,
+    /// What was found, by the hash of the code.
+    known: Mutex<HashMap<u64, Result<(), String>>>,
+}
+
+impl Checker {
+    pub(in super::super) fn new(executor: &Arc<dyn Executor>) -> Self {
+        let (turn, known) = (Semaphore::new(1), Mutex::default());
+        Self { executor: Arc::clone(executor), turn, hasher: RandomState::new(), known }
+    }
+
+    /// Fails with the reason if the engine rejects a snippet. Succeeds if that cannot be found out.
+    pub(super) async fn check(&self, source: &str, code: &Code) -> Result<(), String> {
+        let key = self.hasher.hash_one(&code.text);
+        if let Some(found) = self.known().get(&key) {
+            return found.clone();
+        }
+        let Ok(Some(found)) = tokio::time::timeout(MAX_COMPILE_TIME, self.compile(source, code)).await else {
+            return Ok(());
+        };
+        let mut known = self.known();
+        if known.len() >= MAX_KNOWN {
+            known.clear();
+        }
+        known.insert(key, found.clone());
+        found
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<u64, Result<(), String>>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// `None` if the executor could not tell.
+    async fn compile(&self, source: &str, code: &Code) -> Option<Result<(), String>> {
+        let program = Spliced::uncalled(source, code);
+        let limits = Limits { timeout: MAX_COMPILE_TIME, ..Limits::default() };
+        let _turn = self.turn.acquire().await.ok()?;
+        let mut result = self.executor.execute(ExecuteRequest::new(&*program.text).limits(limits)).await;
+        program.locate(&mut result);
+        let Err(error) = result.outcome else { return Some(Ok(())) };
+        let message = cut(&error.message, MAX_MESSAGE);
+        match error.code {
+            ErrorCode::RuntimeError | ErrorCode::MemoryLimit => {}
+            _ => return None,
+        }
+        Some(Err(match error.stack.first() {
+            Some(at) => format!("{message} (line {}, column {})", at.line, at.column),
+            None => message,
+        }))
+    }
+}
+
+/// How many verdicts are kept, and the maximum length of a reason, in characters.
+const MAX_KNOWN: usize = 4_096;
+const MAX_MESSAGE: usize = 200;
