@@ -127,9 +127,17 @@ impl SocketListener {
 
     /// Accepts the next connection.
     pub async fn accept(&self) -> io::Result<Stream> {
+        Ok(self.accept_from().await?.0)
+    }
+
+    /// Accepts the next connection. Returns the address of the peer, too; `None` for a Unix socket.
+    pub async fn accept_from(&self) -> io::Result<(Stream, Option<SocketAddr>)> {
         match &self.inner {
-            Inner::Tcp(listener) => tcp_stream(listener.accept().await?.0),
-            Inner::Unix(listener, _) => Ok(Box::new(listener.accept().await?.0)),
+            Inner::Tcp(listener) => {
+                let (stream, peer) = listener.accept().await?;
+                Ok((tcp_stream(stream)?, Some(peer)))
+            }
+            Inner::Unix(listener, _) => Ok((Box::new(listener.accept().await?.0), None)),
         }
     }
 }

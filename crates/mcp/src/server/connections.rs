@@ -1,87 +1,158 @@
-//! The connections of an HTTP server: a limited number, of which those without an accepted request give way to new ones.
+//! The connections of an HTTP server: a limited number, of which those without a complete request give way to new ones.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, HashMap};
 use std::io;
+use std::net::IpAddr;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::Sleep;
+use tokio::time::{Instant, Sleep};
 use tokio_util::sync::CancellationToken;
 
 /// A limited number of connections.
 #[derive(Clone)]
 pub(super) struct Connections {
     permits: Arc<Semaphore>,
-    /// Those without an accepted request, the oldest first.
-    newcomers: Arc<Mutex<VecDeque<Arc<State>>>>,
-}
-
-#[derive(Default)]
-struct State {
-    is_accepted: AtomicBool,
-    evicted: CancellationToken,
+    table: Arc<Mutex<Table>>,
 }
 
 /// A connection that counts until it is dropped.
 pub(super) struct Connection {
     all: Connections,
-    state: Arc<State>,
+    id: u64,
+    evicted: CancellationToken,
     _permit: OwnedSemaphorePermit,
+}
+
+/// What a connection does. Those that do what is first in this list give way first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Phase {
+    /// It has sent no complete request that was accepted.
+    New,
+    /// It sends the body of a further request.
+    Receiving,
+    /// It sends nothing, or a head.
+    Idle,
+    /// A request is handled, or its response is sent. It does not give way.
+    Serving,
+}
+
+/// The connections there are, and which of them gives way to a further one. Time is an argument.
+#[derive(Default)]
+struct Table {
+    entries: BTreeMap<u64, Entry>,
+    count: u64,
+    /// Whether a connection waits that found none to give way.
+    is_wanted: bool,
+}
+
+struct Entry {
+    client: Option<IpAddr>,
+    phase: Phase,
+    since: Instant,
+    evicted: CancellationToken,
+}
+
+impl Table {
+    fn add(&mut self, client: Option<IpAddr>, now: Instant) -> (u64, CancellationToken) {
+        let (id, evicted) = (self.count, CancellationToken::new());
+        self.count += 1;
+        self.entries.insert(id, Entry { client, phase: Phase::New, since: now, evicted: evicted.clone() });
+        (id, evicted)
+    }
+
+    fn set(&mut self, id: u64, phase: Phase, now: Instant) {
+        let Some(entry) = self.entries.get_mut(&id) else { return };
+        (entry.phase, entry.since) = (phase, now);
+        if phase != Phase::Serving && std::mem::take(&mut self.is_wanted) {
+            self.evict();
+        }
+    }
+
+    /// Chooses the connection that gives way: by what it does, then of the client with the most connections, then the one that has
+    /// done it for longest.
+    fn evict(&mut self) {
+        let mut counts = HashMap::<_, usize>::new();
+        for entry in self.entries.values() {
+            *counts.entry(entry.client).or_default() += 1;
+        }
+        let may_end = |entry: &&Entry| entry.phase != Phase::Serving && !entry.evicted.is_cancelled();
+        let candidates = self.entries.values().filter(may_end);
+        let rank = |entry: &&Entry| (entry.phase, usize::MAX - counts[&entry.client], entry.since);
+        match candidates.min_by_key(rank) {
+            Some(entry) => entry.evicted.cancel(),
+            None => self.is_wanted = true,
+        }
+    }
 }
 
 impl Connections {
     pub(super) fn new(max: usize) -> Self {
-        Self { permits: Arc::new(Semaphore::new(max.max(1))), newcomers: Arc::default() }
+        Self { permits: Arc::new(Semaphore::new(max.max(1))), table: Arc::default() }
     }
 
-    /// Waits for room. If there is none, the oldest connection without an accepted request is closed.
-    pub(super) async fn admit(&self) -> Option<Connection> {
-        if self.permits.available_permits() == 0
-            && let Some(oldest) = self.newcomers().pop_front()
-        {
-            oldest.evicted.cancel();
+    /// Waits for room. If there is none, a connection without a complete request gives way.
+    pub(super) async fn admit(&self, client: Option<IpAddr>) -> Option<Connection> {
+        if self.permits.available_permits() == 0 {
+            self.table().evict();
         }
         let permit = Arc::clone(&self.permits).acquire_owned().await.ok()?;
-        let state = Arc::<State>::default();
-        self.newcomers().push_back(Arc::clone(&state));
-        Some(Connection { all: self.clone(), state, _permit: permit })
+        let mut table = self.table();
+        table.is_wanted = false;
+        let (id, evicted) = table.add(client, Instant::now());
+        Some(Connection { all: self.clone(), id, evicted, _permit: permit })
     }
 
-    fn newcomers(&self) -> MutexGuard<'_, VecDeque<Arc<State>>> {
-        self.newcomers.lock().unwrap_or_else(PoisonError::into_inner)
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Connection {
-    /// A request was accepted: the connection may stay.
-    pub(super) fn accept(&self) {
-        if !self.state.is_accepted.swap(true, Ordering::Relaxed) {
-            self.forget();
+    fn phase(&self) -> Phase {
+        self.all.table().entries.get(&self.id).map_or(Phase::New, |entry| entry.phase)
+    }
+
+    fn set(&self, phase: Phase) {
+        self.all.table().set(self.id, phase, Instant::now());
+    }
+
+    /// The head of a request was accepted; its body follows.
+    pub(super) fn receive(&self) {
+        if self.phase() != Phase::New {
+            self.set(Phase::Receiving);
         }
     }
 
-    /// Waits until the connection is to be closed: it gives way to another one, or had no accepted request in time.
-    pub(super) async fn must_close(&self, timeout: Duration) {
-        if self.state.evicted.run_until_cancelled(tokio::time::sleep(timeout)).await.is_some()
-            && self.state.is_accepted.load(Ordering::Relaxed)
-        {
-            std::future::pending::<()>().await;
-        }
+    /// A request has come whole. It is served until the returned value is dropped.
+    pub(super) fn serve(self: &Arc<Self>) -> Serving {
+        self.set(Phase::Serving);
+        Serving(Arc::clone(self))
     }
 
-    fn forget(&self) {
-        self.all.newcomers().retain(|other| !Arc::ptr_eq(other, &self.state));
+    /// Waits until the connection must give way to another one. Returns what it does.
+    pub(super) async fn evicted(&self) -> Phase {
+        self.evicted.cancelled().await;
+        self.phase()
     }
 }
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        self.forget();
+        self.all.table().entries.remove(&self.id);
+    }
+}
+
+/// A request that is handled, or whose response is sent.
+pub(super) struct Serving(Arc<Connection>);
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.0.set(Phase::Idle);
     }
 }
 
@@ -139,22 +210,59 @@ mod tests {
 
     use super::*;
 
+    /// A table, and the order in which its connections give way.
+    fn order(mut table: Table) -> Vec<u64> {
+        let mut order = Vec::new();
+        while !std::mem::take(&mut table.is_wanted) {
+            table.evict();
+            let evicted = |(id, entry): (&u64, &Entry)| entry.evicted.is_cancelled().then_some(*id);
+            let next = table.entries.iter().find_map(evicted);
+            if let Some(id) = next {
+                table.entries.remove(&id);
+                order.push(id);
+            }
+        }
+        order
+    }
+
+    #[test]
+    fn connections_give_way_by_what_they_do_then_by_client_then_by_age() {
+        let (mut table, start) = (Table::default(), Instant::now());
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let [one, other] = [1, 2].map(|last| Some(IpAddr::from([10, 0, 0, last])));
+        let clients = [other, one, one, one, other, other, one];
+        let ids: Vec<u64> = clients.iter().zip(0..).map(|(client, nth)| table.add(*client, at(nth)).0).collect();
+        table.set(ids[1], Phase::Serving, at(10));
+        table.set(ids[2], Phase::Idle, at(12));
+        table.set(ids[3], Phase::Idle, at(11));
+        table.set(ids[4], Phase::Receiving, at(13));
+        // Of those without a request, first the one of the client with four connections, although another one is older.
+        assert_eq!(order(table), [6, 0, 5, 4, 3, 2]);
+    }
+
     #[tokio::test]
-    async fn connections_without_an_accepted_request_give_way() {
+    async fn connections_without_a_complete_request_give_way() {
         let connections = Connections::new(2);
-        let [first, second] = [connections.admit().await.unwrap(), connections.admit().await.unwrap()];
-        first.accept();
+        let admit = || async { Arc::new(connections.admit(None).await.unwrap()) };
+        let [first, second] = [admit().await, admit().await];
+        first.receive(); // Its body does not come.
+        let served = second.serve();
         let third = tokio::spawn({
             let connections = connections.clone();
-            async move { connections.admit().await }
+            async move { connections.admit(None).await }
         });
-        second.must_close(Duration::MAX).await;
-        assert!(!first.state.evicted.is_cancelled());
+        assert_eq!(first.evicted().await, Phase::New);
+        assert!(!second.evicted.is_cancelled());
+        drop(first);
+        let third = Arc::new(third.await.unwrap().unwrap());
+        let (third_served, waiting) = (third.serve(), connections.admit(None));
+        let mut waiting = std::pin::pin!(waiting);
+        assert!(futures_util::poll!(waiting.as_mut()).is_pending(), "both are served");
+        drop(served);
+        assert_eq!(second.evicted().await, Phase::Idle, "it gives way as soon as it is not served");
         drop(second);
-        let third = third.await.unwrap().unwrap();
-        third.accept();
-        assert!(connections.newcomers().is_empty());
-        drop((first, third));
+        drop((waiting.await, third_served, third));
+        assert!(connections.table().entries.is_empty());
         assert_eq!(connections.permits.available_permits(), 2);
     }
 

@@ -10,28 +10,31 @@
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
 use execbox::transport::{ListenError, Socket, SocketListener, Stream, Token};
 use execbox_core::budget::{Budget, Charge, Exhausted};
-use http::header::{AUTHORIZATION, CONTENT_TYPE, WWW_AUTHENTICATE};
+use http::header::{AUTHORIZATION, CONNECTION, CONTENT_TYPE, HOST, RETRY_AFTER, TRANSFER_ENCODING, WWW_AUTHENTICATE};
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::combinators::BoxBody;
-use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
+use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Body as _, Frame, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use tokio::sync::SetOnce;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::CodeServer;
-use super::connections::{Connection, Connections, Stalling};
-use super::sessions::Sessions;
+use super::connections::{Connection, Connections, Phase, Serving, Stalling};
+use super::heads::{Ambiguity, CheckedStream};
+use super::peers::Peer;
+use super::sessions::{self, Opener, Sessions};
 use crate::upstream::memory_of;
 
 /// Access control and limits of an [`HttpServer`].
@@ -46,10 +49,11 @@ pub struct HttpOptions {
     pub origins: Vec<String>,
     /// The maximum length of the body of a request, in bytes. Default: 1 MiB.
     pub max_body: usize,
-    /// The maximum number of connections; further ones wait. Default: 128.
-    pub max_connections: usize,
-    /// The maximum number of sessions; a further one closes the session that has been without a call for longest.
+    /// The maximum number of connections. A further one closes a connection that has no complete request; it waits if there is none.
     /// Default: 128.
+    pub max_connections: usize,
+    /// The maximum number of sessions. A further one closes a session that is not in use: one without a call of a tool, or without a
+    /// message for a minute (ten minutes if it keeps values or snippets). If there is none, it is refused. Default: 128.
     pub max_sessions: usize,
     /// The time after which a session without messages ends. Default: 30 minutes.
     pub idle: Duration,
@@ -119,8 +123,10 @@ impl HttpServer {
         let service = Arc::new(Service::new(server, self.address, &self.options, streams.clone()));
         let all = Connections::new(self.options.max_connections);
         let mut connections = JoinSet::new();
-        while let Some((stream, connection)) = accept(&self.listener, &all, &stop).await {
-            connections.spawn(serve(stream, Arc::clone(&service), stop.clone(), connection));
+        let local_port = self.address.port();
+        while let Some((stream, remote, connection)) = accept(&self.listener, &all, &stop).await {
+            let peer = remote.map(|remote| Peer { remote, local_port });
+            connections.spawn(serve(stream, peer, Arc::clone(&service), stop.clone(), connection));
             while connections.try_join_next().is_some() {}
         }
         drop(self.listener);
@@ -149,11 +155,14 @@ async fn accept(
     listener: &SocketListener,
     connections: &Connections,
     stop: &CancellationToken,
-) -> Option<(Stream, Connection)> {
+) -> Option<(Stream, Option<SocketAddr>, Connection)> {
     let accepted = async {
         loop {
-            match listener.accept().await {
-                Ok(stream) => return Some((stream, connections.admit().await?)),
+            match listener.accept_from().await {
+                Ok((stream, remote)) => {
+                    let connection = connections.admit(remote.map(|remote| remote.ip())).await?;
+                    return Some((stream, remote, connection));
+                }
                 // For example, too many open files.
                 Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
             }
@@ -163,24 +172,53 @@ async fn accept(
 }
 
 /// Serves one connection.
-async fn serve(stream: Stream, service: Arc<Service>, stop: CancellationToken, connection: Connection) {
-    let connection = Arc::new(connection);
+async fn serve(
+    stream: Stream,
+    peer: Option<Peer>,
+    service: Arc<Service>,
+    stop: CancellationToken,
+    connection: Connection,
+) {
+    let (connection, ambiguity, authorized) = (Arc::new(connection), Arc::default(), SetOnce::new());
+    let client = Arc::new(Client { connection, peer, ambiguity, authorized });
     let respond = service_fn(|request| {
-        let (service, connection) = (Arc::clone(&service), Arc::clone(&connection));
-        async move { Ok::<_, Infallible>(service.respond(request, &connection).await) }
+        let (service, client) = (Arc::clone(&service), Arc::clone(&client));
+        async move { Ok::<_, Infallible>(service.respond(request, &client).await) }
     });
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(READ_TIMEOUT).max_header_size(MAX_HEADERS);
+    let stream = CheckedStream::new(stream, MAX_HEADERS, Arc::clone(&client.ambiguity));
     let stream = TokioIo::new(Stalling::new(stream, WRITE_TIMEOUT));
     let mut serving = pin!(http.serve_connection(stream, respond));
-    tokio::select! {
-        _ = serving.as_mut() => {}
-        () = connection.must_close(ACCEPT_TIMEOUT) => {}
-        () = stop.cancelled() => {
-            serving.as_mut().graceful_shutdown();
-            let _ = tokio::time::timeout(GRACE, serving).await;
-        }
+    let grace = tokio::select! {
+        _ = serving.as_mut() => return,
+        () = unauthorized(&client) => return,
+        phase = client.connection.evicted() => match phase {
+            // The end of its last response may be on its way.
+            Phase::Idle => EVICTION_GRACE,
+            _ => return,
+        },
+        () = stop.cancelled() => GRACE,
+    };
+    serving.as_mut().graceful_shutdown();
+    let _ = tokio::time::timeout(grace, serving).await;
+}
+
+/// Returns if the client has sent no request with the token in time.
+async fn unauthorized(client: &Client) {
+    if tokio::time::timeout(ACCEPT_TIMEOUT, client.authorized.wait()).await.is_ok() {
+        std::future::pending::<()>().await;
     }
+}
+
+/// The client of a connection.
+struct Client {
+    connection: Arc<Connection>,
+    peer: Option<Peer>,
+    /// What is ambiguous in a request of the connection.
+    ambiguity: Arc<OnceLock<Ambiguity>>,
+    /// Set when a request had the token, if one is needed.
+    authorized: SetOnce<()>,
 }
 
 type HttpResponse = Response<BoxBody<Bytes, Infallible>>;
@@ -207,12 +245,30 @@ impl Service {
             .with_sse_retry(None)
             .with_json_response(true);
         config.cancellation_token = streams;
-        let mcp = StreamableHttpService::new(move || Ok(server.clone()), Arc::clone(&sessions), config);
+        let new = move || {
+            let server = server.clone();
+            sessions::set_state(server.keeps_state());
+            Ok(server)
+        };
+        let mcp = StreamableHttpService::new(new, Arc::clone(&sessions), config);
         let held = Budget::new(MAX_HELD);
         Self { token: options.token.clone(), max_body: options.max_body, sessions, held, mcp }
     }
 
-    async fn respond(&self, request: Request<Incoming>, connection: &Connection) -> HttpResponse {
+    async fn respond(&self, request: Request<Incoming>, client: &Client) -> HttpResponse {
+        if let Some(ambiguity) = client.ambiguity.get() {
+            return closing(error(StatusCode::BAD_REQUEST, &format!("Ambiguous request: {ambiguity}.\n")));
+        }
+        // A body in chunks is the last thing that is read: see `heads`.
+        let is_last = request.headers().contains_key(TRANSFER_ENCODING);
+        let response = self.respond_to(request, client).await;
+        if is_last { closing(response) } else { response }
+    }
+
+    async fn respond_to(&self, request: Request<Incoming>, client: &Client) -> HttpResponse {
+        if !has_one_host(&request) {
+            return closing(error(StatusCode::BAD_REQUEST, "Ambiguous request: its URL and Host differ.\n"));
+        }
         if request.uri().path() != PATH {
             return error(StatusCode::NOT_FOUND, "Not found. MCP clients connect to /mcp.\n");
         }
@@ -223,43 +279,106 @@ impl Service {
             response.headers_mut().insert(WWW_AUTHENTICATE, http::HeaderValue::from_static("Bearer"));
             return response;
         }
-        connection.accept();
+        let _ = client.authorized.set(());
+        client.connection.receive();
         let (head, body) = request.into_parts();
-        match tokio::time::timeout(READ_TIMEOUT, Limited::new(body, self.max_body).collect()).await {
-            Ok(Ok(body)) => self.handle(head, body.to_bytes()).await.unwrap_or_else(|_| {
-                error(StatusCode::SERVICE_UNAVAILABLE, "Too many large requests and unread responses; try again.\n")
-            }),
-            Ok(Err(cause)) if cause.is::<LengthLimitError>() => {
+        let Ok(received) = tokio::time::timeout(READ_TIMEOUT, self.receive(body)).await else {
+            return error(StatusCode::REQUEST_TIMEOUT, "Request body not received in time.\n");
+        };
+        let serving = client.connection.serve();
+        let handled = match received {
+            Ok((body, charge)) => self.handle(head, body, charge, client.peer, serving).await,
+            Err(refused) => Err(refused),
+        };
+        handled.unwrap_or_else(|refused| match refused {
+            BodyError::TooLong => {
                 let limit = format!("Request body longer than {} bytes.\n", self.max_body);
                 error(StatusCode::PAYLOAD_TOO_LARGE, &limit)
             }
-            Ok(Err(_)) => error(StatusCode::BAD_REQUEST, "Request body incomplete.\n"),
-            Err(_) => error(StatusCode::REQUEST_TIMEOUT, "Request body not received in time.\n"),
+            BodyError::Incomplete => error(StatusCode::BAD_REQUEST, "Request body incomplete.\n"),
+            BodyError::Exhausted => unavailable("Too many large requests and unread responses; try again.\n"),
+        })
+    }
+
+    /// Receives a body. It is charged as it arrives.
+    async fn receive(&self, mut body: Incoming) -> Result<(Bytes, Charge), BodyError> {
+        let (mut received, mut charge) = (Vec::new(), self.held.charge(0)?);
+        while let Some(frame) = body.frame().await {
+            let Ok(data) = frame.map_err(|_| BodyError::Incomplete)?.into_data() else { continue };
+            if data.len() > self.max_body - received.len() {
+                return Err(BodyError::TooLong);
+            }
+            charge.add(data.len())?;
+            received.extend_from_slice(&data);
         }
+        Ok((received.into(), charge))
     }
 
     /// Passes a request to MCP. The request is charged until it is answered, the response until it is sent.
-    async fn handle(&self, head: Parts, body: Bytes) -> Result<HttpResponse, Exhausted> {
-        let _request = self.held.charge(memory_of(&body))?;
+    async fn handle(
+        &self,
+        head: Parts,
+        body: Bytes,
+        mut charge: Charge,
+        peer: Option<Peer>,
+        serving: Serving,
+    ) -> Result<HttpResponse, BodyError> {
+        charge.add(memory_of(&body).saturating_sub(body.len()))?;
         let ends_session = head.method == Method::DELETE;
-        let mut response = self.mcp.handle(Request::from_parts(head, Full::new(body))).await;
+        let opener = Opener::new(peer);
+        let mut response = opener.scope(self.mcp.handle(Request::from_parts(head, Full::new(body)))).await;
+        drop(charge);
+        if opener.was_refused() {
+            return Ok(unavailable("All sessions are in use; end one, or try again later.\n"));
+        }
         if ends_session && response.status() == StatusCode::ACCEPTED {
             *response.status_mut() = StatusCode::NO_CONTENT; // Clients warn of any other status.
         }
         let length = response.body().size_hint().exact().and_then(|length| usize::try_from(length).ok());
-        let charge = self.held.charge(length.unwrap_or_default())?;
-        Ok(response.map(|body| body.map_frame(move |frame| charged(frame, &charge)).boxed()))
+        let kept = (self.held.charge(length.unwrap_or_default())?, serving);
+        Ok(response.map(|body| body.map_frame(move |frame| kept_for(frame, &kept)).boxed()))
     }
 }
 
-/// A part of a body whose memory `charge` covers.
-fn charged(frame: Frame<Bytes>, _: &Charge) -> Frame<Bytes> {
+/// Why a request is not handled.
+enum BodyError {
+    TooLong,
+    Incomplete,
+    Exhausted,
+}
+
+impl From<Exhausted> for BodyError {
+    fn from(_: Exhausted) -> Self {
+        Self::Exhausted
+    }
+}
+
+/// A part of a body, for which its memory is charged and its connection is kept.
+fn kept_for(frame: Frame<Bytes>, _: &(Charge, Serving)) -> Frame<Bytes> {
     frame
+}
+
+/// Whether the URL names the host of the header, if it names one.
+fn has_one_host(request: &Request<Incoming>) -> bool {
+    let host = request.headers().get(HOST).and_then(|host| host.to_str().ok());
+    request.uri().authority().is_none_or(|url| host.is_some_and(|host| url.as_str().eq_ignore_ascii_case(host)))
+}
+
+/// A response after which the connection is closed.
+fn closing(mut response: HttpResponse) -> HttpResponse {
+    response.headers_mut().insert(CONNECTION, http::HeaderValue::from_static("close"));
+    response
 }
 
 fn has_token(request: &Request<Incoming>, token: &Token) -> bool {
     let header = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
     header.is_some_and(|value| token.is_in_header(value))
+}
+
+fn unavailable(line: &str) -> HttpResponse {
+    let mut response = error(StatusCode::SERVICE_UNAVAILABLE, line);
+    response.headers_mut().insert(RETRY_AFTER, http::HeaderValue::from_static(RETRY_SECONDS));
+    response
 }
 
 fn error(status: StatusCode, line: &str) -> HttpResponse {
@@ -278,7 +397,7 @@ const READ_TIMEOUT: Duration = Duration::from_secs(15);
 /// The maximum length of the head of a request, in bytes.
 const MAX_HEADERS: usize = 16 << 10;
 
-/// How long a connection may be without an accepted request.
+/// The maximum duration of the first head of a connection, with the token.
 const ACCEPT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long a client may read nothing of a response.
@@ -286,6 +405,12 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How much memory the requests and responses of all clients may take at once, in bytes.
 const MAX_HELD: usize = 256 << 20;
+
+/// How long the last response of a connection that gives way may take.
+const EVICTION_GRACE: Duration = Duration::from_millis(250);
+
+/// After how many seconds clients that are refused may try again.
+const RETRY_SECONDS: &str = "5";
 
 /// How long connections may take to close after `stop`.
 const GRACE: Duration = Duration::from_secs(2);

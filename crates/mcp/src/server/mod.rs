@@ -16,9 +16,11 @@ mod catalogue;
 mod connections;
 mod descriptions;
 mod finder;
+mod heads;
 mod http;
 mod live;
 mod media;
+mod peers;
 mod programs;
 mod results;
 mod run;
@@ -305,6 +307,12 @@ impl CodeServer {
     /// The same server for the same client.
     fn same(&self) -> Self {
         Self(Arc::clone(&self.0), self.1.clone())
+    }
+
+    /// Whether programs of the client have kept something that ends with its session, now and later.
+    fn keeps_state(&self) -> impl Fn() -> bool + Send + Sync + use<> {
+        let state = Arc::downgrade(&self.1.state);
+        move || state.upgrade().is_some_and(|state| state.get().is_some_and(|state| state.is_kept_in_memory()))
     }
 
     /// The state of the client that sends a request.

@@ -1,36 +1,202 @@
 //! Sessions of clients over streamable HTTP, for the protocols that have them (2025-11-25 and older).
 //!
-//! rmcp manages sessions. This module limits their number, and cancels calls that no client waits for.
+//! rmcp manages sessions. This module limits their number, and cancels calls that no client waits for. Anybody who can connect can
+//! open sessions, so a further one ends an earlier one only by the rules of [`Table`], and is refused otherwise.
 
-use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use futures_util::{Stream, StreamExt as _};
 use rmcp::model::{
-    CancelledNotification, CancelledNotificationParam, ClientJsonRpcMessage, JsonRpcMessage, RequestId,
+    CancelledNotification, CancelledNotificationParam, ClientJsonRpcMessage, ClientRequest, JsonRpcMessage, RequestId,
     ServerJsonRpcMessage,
 };
 use rmcp::transport::streamable_http_server::session::local::{
     LocalSessionManager, LocalSessionManagerError, SessionError, SessionTransport,
 };
 use rmcp::transport::streamable_http_server::session::{ServerSseMessage, SessionId, SessionManager};
+use tokio::time::Instant;
 
-/// A limited number of sessions. A further one closes the session that has been without a call for longest.
+use super::peers::{Owner, Peer};
+
+/// Whether a session keeps something that its client would lose.
+type KeepsState = Arc<dyn Fn() -> bool + Send + Sync>;
+
+/// A limited number of sessions.
 pub(super) struct Sessions(Arc<Inner>);
 
 struct Inner {
     local: LocalSessionManager,
+    table: Mutex<Table>,
+}
+
+/// What a request brings to a session that it opens.
+pub(super) struct Opener {
+    peer: Option<Peer>,
+    keeps_state: Mutex<Option<KeepsState>>,
+    was_refused: AtomicBool,
+}
+
+tokio::task_local! {
+    /// That of the request that is handled.
+    static OPENER: Arc<Opener>;
+}
+
+impl Opener {
+    pub(super) fn new(peer: Option<Peer>) -> Arc<Self> {
+        Arc::new(Self { peer, keeps_state: Mutex::default(), was_refused: AtomicBool::new(false) })
+    }
+
+    /// Handles the request, which may open a session.
+    pub(super) async fn scope<T>(self: &Arc<Self>, handling: impl Future<Output = T>) -> T {
+        OPENER.scope(Arc::clone(self), handling).await
+    }
+
+    /// Whether no further session could be opened.
+    pub(super) fn was_refused(&self) -> bool {
+        self.was_refused.load(Ordering::Relaxed)
+    }
+}
+
+/// States whether the session that the current request opens keeps something, now and later.
+pub(super) fn set_state(keeps_state: impl Fn() -> bool + Send + Sync + 'static) {
+    let _ = OPENER.try_with(|opener| {
+        *opener.keeps_state.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(keeps_state));
+    });
+}
+
+/// The open sessions, and which of them gives way to a further one. Time is an argument.
+struct Table {
     max: usize,
-    /// In order of their last use, the least recent first.
-    open: Mutex<VecDeque<Session>>,
+    /// How many are being opened.
+    opening: usize,
+    open: Vec<Session>,
 }
 
 struct Session {
     id: SessionId,
+    owner: Option<Owner>,
+    keeps_state: Option<KeepsState>,
     /// The pending calls.
     calls: Vec<RequestId>,
+    /// Whether a tool was called.
+    has_called: bool,
+    last_use: Instant,
+}
+
+/// What ending a session costs its client. What costs least gives way first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Worth {
+    /// Nothing was called. It gives way at any time.
+    Unused,
+    /// The client has to open another one.
+    Used,
+    /// What programs have stored is lost.
+    KeepsState,
+}
+
+impl Worth {
+    /// How long a session is in use after its last message.
+    fn in_use(self) -> Duration {
+        match self {
+            Self::Unused => Duration::ZERO,
+            Self::Used => Duration::from_mins(1),
+            Self::KeepsState => Duration::from_mins(10),
+        }
+    }
+}
+
+impl Session {
+    fn worth(&self) -> Worth {
+        match (self.keeps_state.as_ref().is_some_and(|keeps_state| keeps_state()), self.has_called) {
+            (true, _) => Worth::KeepsState,
+            (_, true) => Worth::Used,
+            (_, false) => Worth::Unused,
+        }
+    }
+}
+
+impl Table {
+    fn new(max: usize) -> Self {
+        Self { max: max.max(1), opening: 0, open: Vec::new() }
+    }
+
+    /// Makes room for a further session. Returns the one that gives way, if one has to; fails if all are in use.
+    ///
+    /// A session with pending calls does not give way, and one in [use](Worth::in_use) only to an owner with fewer sessions. First
+    /// those that cost least, then those of the owner with the most sessions, then the one without a message for longest.
+    fn admit(&mut self, owner: Option<Owner>, now: Instant) -> Result<Option<Session>, SessionsError> {
+        let displaced = if self.open.len() + self.opening < self.max { None } else { Some(self.displace(owner, now)?) };
+        self.opening += 1;
+        Ok(displaced)
+    }
+
+    fn displace(&mut self, owner: Option<Owner>, now: Instant) -> Result<Session, SessionsError> {
+        let count = |owner| self.open.iter().filter(|session| session.owner == owner).count();
+        let own = count(owner);
+        let candidate = |(at, session): (usize, &Session)| {
+            let (worth, others) = (session.worth(), count(session.owner));
+            let is_in_use = now.saturating_duration_since(session.last_use) < worth.in_use();
+            let may_end = session.calls.is_empty() && (!is_in_use || others > own + 1);
+            may_end.then_some((worth, usize::MAX - others, session.last_use, at))
+        };
+        let next = self.open.iter().enumerate().filter_map(candidate).min();
+        next.map(|(.., at)| self.open.swap_remove(at)).ok_or(SessionsError::Full)
+    }
+
+    fn session(&mut self, id: &SessionId) -> Option<&mut Session> {
+        self.open.iter_mut().find(|session| session.id == *id)
+    }
+
+    fn remove(&mut self, id: &SessionId) -> Option<Session> {
+        let at = self.open.iter().position(|session| session.id == *id)?;
+        Some(self.open.swap_remove(at))
+    }
+
+    fn touch(&mut self, id: &SessionId, now: Instant) {
+        if let Some(session) = self.session(id) {
+            session.last_use = now;
+        }
+    }
+
+    /// Adds a pending call. Fails if the session has a pending call with the same id: rmcp would leak the state of the
+    /// first of the two.
+    fn begin(&mut self, id: &SessionId, call: &RequestId, calls_tool: bool, now: Instant) -> Result<(), SessionError> {
+        let session = self.session(id).ok_or(SessionError::SessionServiceTerminated)?;
+        if session.calls.contains(call) {
+            return Err(SessionError::DuplicatedRequestId(0));
+        }
+        session.calls.push(call.clone());
+        session.has_called |= calls_tool;
+        session.last_use = now;
+        Ok(())
+    }
+
+    /// Removes a call that was answered or dropped.
+    fn end(&mut self, id: &SessionId, call: &RequestId, now: Instant) {
+        let Some(session) = self.session(id) else { return };
+        session.last_use = now;
+        if let Some(at) = session.calls.iter().position(|pending| pending == call) {
+            session.calls.swap_remove(at);
+        }
+    }
+}
+
+/// Why a session cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SessionsError {
+    #[error(transparent)]
+    Local(#[from] LocalSessionManagerError),
+    #[error("all sessions are in use")]
+    Full,
+}
+
+impl From<SessionError> for SessionsError {
+    fn from(error: SessionError) -> Self {
+        Self::Local(error.into())
+    }
 }
 
 impl Sessions {
@@ -41,58 +207,51 @@ impl Sessions {
         // Streams are not resumed, so their events are not kept.
         local.session_config.sse_retry = None;
         local.session_config.completed_cache_ttl = Duration::ZERO;
-        Self(Arc::new(Inner { local, max: max.max(1), open: Mutex::default() }))
+        Self(Arc::new(Inner { local, table: Mutex::new(Table::new(max)) }))
     }
 
     /// Closes all sessions and cancels their calls.
     pub(super) async fn close_all(&self) {
-        let all: Vec<SessionId> = self.0.open().iter().map(|session| session.id.clone()).collect();
-        join_all(all.iter().map(|id| self.0.close(id))).await;
+        let all = std::mem::take(&mut self.0.table().open);
+        join_all(all.into_iter().map(|session| self.0.end(session))).await;
+    }
+}
+
+/// A session that is being opened; it counts until this is dropped.
+struct Opening<'a>(&'a Inner);
+
+impl Drop for Opening<'_> {
+    fn drop(&mut self) {
+        self.0.table().opening -= 1;
     }
 }
 
 impl Inner {
-    fn open(&self) -> MutexGuard<'_, VecDeque<Session>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The session to close before a further one is created, if the limit is reached.
-    fn surplus(&self) -> Option<SessionId> {
-        let open = self.open();
-        let idle = open.iter().find(|session| session.calls.is_empty()).or(open.front());
-        (open.len() >= self.max).then(|| idle.map(|session| session.id.clone())).flatten()
-    }
-
-    /// Marks a session as the most recently used.
-    fn touch(&self, id: &SessionId) {
-        let mut open = self.open();
-        let at = open.iter().position(|session| session.id == *id);
-        if let Some(session) = at.and_then(|at| open.remove(at)) {
-            open.push_back(session);
+    /// Makes room for a session of the request that is handled.
+    async fn admit(self: &Arc<Self>) -> Result<(Opening<'_>, Option<Owner>, Option<KeepsState>), SessionsError> {
+        let opener = OPENER.try_with(Arc::clone).ok();
+        let peer = opener.as_ref().and_then(|opener| opener.peer);
+        let owner = match peer {
+            Some(peer) => Some(peer.owner().await),
+            None => None,
+        };
+        let admitted = self.table().admit(owner, Instant::now());
+        if let (Err(_), Some(opener)) = (&admitted, &opener) {
+            opener.was_refused.store(true, Ordering::Relaxed);
         }
-    }
-
-    /// Adds a pending call. Fails if the session has a pending call with the same id: rmcp would leak the state of the
-    /// first of the two.
-    fn begin(&self, id: &SessionId, call: &RequestId) -> Result<(), SessionError> {
-        self.touch(id);
-        let mut open = self.open();
-        let session = open.back_mut().filter(|session| session.id == *id);
-        let session = session.ok_or(SessionError::SessionServiceTerminated)?;
-        if session.calls.contains(call) {
-            return Err(SessionError::DuplicatedRequestId(0));
+        let (displaced, opening) = (admitted?, Opening(self));
+        if let Some(session) = displaced {
+            // It ends even if the client that displaces it goes away.
+            let inner = Arc::clone(self);
+            let _ = tokio::spawn(async move { inner.end(session).await }).await;
         }
-        session.calls.push(call.clone());
-        Ok(())
-    }
-
-    /// Removes a call that was answered or dropped.
-    fn end(&self, id: &SessionId, call: &RequestId) {
-        let mut open = self.open();
-        let Some(session) = open.iter_mut().find(|session| session.id == *id) else { return };
-        if let Some(at) = session.calls.iter().position(|pending| pending == call) {
-            session.calls.swap_remove(at);
-        }
+        let keeps_state =
+            |opener: Arc<Opener>| opener.keeps_state.lock().unwrap_or_else(PoisonError::into_inner).take();
+        Ok((opening, owner, opener.and_then(keeps_state)))
     }
 
     async fn cancel(&self, id: &SessionId, call: RequestId) {
@@ -100,22 +259,25 @@ impl Inner {
         let _ = self.local.accept_message(id, ClientJsonRpcMessage::notification(cancelled.into())).await;
     }
 
-    /// Cancels the calls of a session, then closes it. rmcp alone would let the calls continue for seconds.
     async fn close(&self, id: &SessionId) {
-        let session = {
-            let mut open = self.open();
-            let at = open.iter().position(|session| session.id == *id);
-            at.and_then(|at| open.remove(at))
-        };
-        let calls = session.map(|session| session.calls).unwrap_or_default();
+        let session = self.table().remove(id);
+        match session {
+            Some(session) => self.end(session).await,
+            None => _ = tokio::time::timeout(CLOSE_TIMEOUT, self.local.close_session(id)).await,
+        }
+    }
+
+    /// Cancels the calls of a session that was removed, then closes it. rmcp alone would let the calls continue for seconds.
+    async fn end(&self, session: Session) {
+        let Session { id, calls, .. } = session;
         let cancelled = async {
             for call in calls {
-                self.cancel(id, call).await;
+                self.cancel(&id, call).await;
             }
         };
         // A session whose client does not read accepts no messages; it ends with its last connection.
         let _ = tokio::time::timeout(CLOSE_TIMEOUT, cancelled).await;
-        let _ = tokio::time::timeout(CLOSE_TIMEOUT, self.local.close_session(id)).await;
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, self.local.close_session(&id)).await;
     }
 }
 
@@ -135,7 +297,7 @@ impl PendingCall {
 
 impl Drop for PendingCall {
     fn drop(&mut self) {
-        self.sessions.end(&self.id, &self.request);
+        self.sessions.table().end(&self.id, &self.request, Instant::now());
         if !self.answered {
             let (sessions, id, request) = (Arc::clone(&self.sessions), self.id.clone(), self.request.clone());
             tokio::spawn(async move { sessions.cancel(&id, request).await });
@@ -150,15 +312,14 @@ fn without_id(mut event: ServerSseMessage) -> ServerSseMessage {
 }
 
 impl SessionManager for Sessions {
-    type Error = LocalSessionManagerError;
+    type Error = SessionsError;
     type Transport = SessionTransport;
 
     async fn create_session(&self) -> Result<(SessionId, Self::Transport), Self::Error> {
-        while let Some(surplus) = self.0.surplus() {
-            self.0.close(&surplus).await;
-        }
+        let (_opening, owner, keeps_state) = self.0.admit().await?;
         let (id, transport) = self.0.local.create_session().await?;
-        self.0.open().push_back(Session { id: id.clone(), calls: Vec::new() });
+        let (calls, has_called, last_use) = (Vec::new(), false, Instant::now());
+        self.0.table().open.push(Session { id: id.clone(), owner, keeps_state, calls, has_called, last_use });
         Ok((id, transport))
     }
 
@@ -167,11 +328,11 @@ impl SessionManager for Sessions {
         id: &SessionId,
         message: ClientJsonRpcMessage,
     ) -> Result<ServerJsonRpcMessage, Self::Error> {
-        self.0.local.initialize_session(id, message).await
+        Ok(self.0.local.initialize_session(id, message).await?)
     }
 
     async fn has_session(&self, id: &SessionId) -> Result<bool, Self::Error> {
-        self.0.local.has_session(id).await
+        Ok(self.0.local.has_session(id).await?)
     }
 
     async fn close_session(&self, id: &SessionId) -> Result<(), Self::Error> {
@@ -186,7 +347,8 @@ impl SessionManager for Sessions {
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
         let mut call = match &message {
             JsonRpcMessage::Request(request) => {
-                self.0.begin(id, &request.id)?;
+                let calls_tool = matches!(request.request, ClientRequest::CallToolRequest(_));
+                self.0.table().begin(id, &request.id, calls_tool, Instant::now())?;
                 let (sessions, request) = (Arc::clone(&self.0), request.id.clone());
                 Some(PendingCall { sessions, id: id.clone(), request, answered: false })
             }
@@ -202,15 +364,15 @@ impl SessionManager for Sessions {
     }
 
     async fn accept_message(&self, id: &SessionId, message: ClientJsonRpcMessage) -> Result<(), Self::Error> {
-        self.0.touch(id);
-        self.0.local.accept_message(id, message).await
+        self.0.table().touch(id, Instant::now());
+        Ok(self.0.local.accept_message(id, message).await?)
     }
 
     async fn create_standalone_stream(
         &self,
         id: &SessionId,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
-        self.0.touch(id);
+        self.0.table().touch(id, Instant::now());
         Ok(self.0.local.create_standalone_stream(id).await?.map(without_id))
     }
 
@@ -225,3 +387,129 @@ impl SessionManager for Sessions {
 
 /// The maximum duration of cancelling the calls of a session, and of closing it.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use super::*;
+
+    struct Clock {
+        table: Table,
+        now: Instant,
+        count: u32,
+    }
+
+    impl Clock {
+        fn new(max: usize) -> Self {
+            Self { table: Table::new(max), now: Instant::now(), count: 0 }
+        }
+
+        fn pass(&mut self, time: Duration) {
+            self.now += time;
+        }
+
+        /// Opens a session. Returns its id, and that of the session that gives way.
+        fn open(&mut self, owner: Option<Owner>) -> Result<(SessionId, Option<SessionId>), SessionsError> {
+            self.pass(Duration::from_millis(1));
+            let displaced = self.table.admit(owner, self.now)?.map(|session| session.id);
+            self.table.opening -= 1;
+            self.count += 1;
+            let (id, calls) = (SessionId::from(self.count.to_string()), Vec::new());
+            let (keeps_state, last_use) = (None, self.now);
+            self.table.open.push(Session { id: id.clone(), owner, keeps_state, calls, has_called: false, last_use });
+            Ok((id, displaced))
+        }
+
+        fn begin(&mut self, id: &SessionId) {
+            self.table.begin(id, &RequestId::Number(1), true, self.now).unwrap();
+        }
+
+        fn call(&mut self, id: &SessionId) {
+            self.begin(id);
+            self.table.end(id, &RequestId::Number(1), self.now);
+        }
+
+        fn keep(&mut self, id: &SessionId) {
+            self.table.session(id).unwrap().keeps_state = Some(Arc::new(|| true));
+        }
+
+        fn has(&self, id: &SessionId) -> bool {
+            self.table.open.iter().any(|session| session.id == *id)
+        }
+    }
+
+    fn address(last: u8) -> Owner {
+        Owner::Address(IpAddr::from([10, 0, 0, last]))
+    }
+
+    #[test]
+    fn a_flood_of_new_sessions_displaces_only_itself() {
+        let mut clock = Clock::new(8);
+        let [used, keeping, busy] = [(); 3].map(|()| clock.open(None).unwrap().0);
+        clock.call(&used);
+        clock.call(&keeping);
+        clock.keep(&keeping);
+        clock.begin(&busy);
+        for _ in 0..1_000 {
+            clock.open(None).unwrap();
+        }
+        assert!([used, keeping, busy].iter().all(|id| clock.has(id)));
+    }
+
+    #[test]
+    fn what_costs_least_gives_way_first_and_nothing_in_use() {
+        let mut clock = Clock::new(4);
+        let [keeping, used, unused, busy] = [(); 4].map(|()| clock.open(None).unwrap().0);
+        clock.call(&keeping);
+        clock.keep(&keeping);
+        clock.call(&used);
+        clock.begin(&busy);
+        let (new, displaced) = clock.open(None).unwrap();
+        assert_eq!(displaced, Some(unused));
+        clock.call(&new);
+        assert!(matches!(clock.open(None), Err(SessionsError::Full)), "all are in use");
+        clock.pass(Worth::Used.in_use() / 2);
+        clock.call(&new);
+        assert!(clock.open(None).is_err());
+        clock.pass(Worth::Used.in_use() / 2);
+        let (newest, displaced) = clock.open(None).unwrap();
+        assert_eq!(displaced, Some(used));
+        clock.begin(&newest);
+        clock.begin(&new);
+        assert!(clock.open(None).is_err());
+        clock.pass(Worth::KeepsState.in_use());
+        assert_eq!(clock.open(None).unwrap().1, Some(keeping));
+        clock.pass(Duration::from_hours(1));
+        assert!(clock.has(&busy), "a session with a pending call never gives way");
+    }
+
+    #[test]
+    fn owners_with_many_sessions_give_way_to_those_with_few() {
+        let mut clock = Clock::new(8);
+        let modest = clock.open(Some(address(1))).unwrap().0;
+        let greedy: Vec<_> = (0..7).map(|_| clock.open(Some(address(2))).unwrap().0).collect();
+        assert_eq!(clock.open(Some(address(2))).unwrap().1.as_ref(), Some(&greedy[0]), "although another one is older");
+        let all: Vec<_> = clock.table.open.iter().map(|session| session.id.clone()).collect();
+        for id in &all {
+            clock.call(id);
+            clock.keep(id);
+        }
+        assert!(clock.open(Some(address(2))).is_err());
+        for nth in 3..6 {
+            let (new, displaced) = clock.open(Some(address(nth))).unwrap();
+            clock.call(&new);
+            let displaced = displaced.unwrap();
+            assert!(displaced != modest && all.contains(&displaced), "{nth}");
+        }
+        assert!(clock.has(&modest));
+    }
+
+    #[test]
+    fn sessions_that_are_being_opened_count() {
+        let mut table = Table::new(2);
+        let now = Instant::now();
+        assert!(table.admit(None, now).unwrap().is_none() && table.admit(None, now).unwrap().is_none());
+        assert!(matches!(table.admit(None, now), Err(SessionsError::Full)));
+    }
+}

@@ -370,22 +370,60 @@ async fn stopping_the_server_cancels_all_calls() {
 }
 
 #[tokio::test]
-async fn a_further_session_closes_the_one_idle_for_longest() {
+async fn a_further_session_closes_one_that_is_not_in_use_or_is_refused() {
     let fake = Fake::standard();
-    let served = serve(&fake, HttpOptions { max_sessions: 2, ..HttpOptions::default() }).await;
-    let (busy, idle) = (served.session("2025-06-18").await, served.session("2025-06-18").await);
+    let served = serve(&fake, HttpOptions { max_sessions: 3, ..HttpOptions::default() }).await;
+    let [busy, used, unused] =
+        [served.session("2025-06-18").await, served.session("2025-06-18").await, served.session("2025-06-18").await];
     let mut stream = TcpStream::connect(served.address).await.unwrap();
     stream.write_all(served.post(&busy, &run(2, "await api.slow({})")).as_bytes()).await.unwrap();
     fake.started.notified().await;
     let one = |session: &str| served.post(session, &run(3, "1"));
-    assert_eq!(served.raw(&one(&idle)).await.status, 200);
+    assert_eq!(served.raw(&one(&used)).await.status, 200);
     let further = served.session("2025-06-18").await;
-    assert_eq!(served.raw(&one(&idle)).await.status, 404, "used last, but without a call");
-    assert_eq!(served.raw(&one(&further)).await.status, 200);
-    assert_eq!(served.raw(&one(&busy)).await.status, 200);
-    for _ in 0..20 {
-        served.session("2025-06-18").await;
+    assert_eq!(served.raw(&one(&unused)).await.status, 404, "it has called nothing");
+    for session in [&further, &used, &busy] {
+        assert_eq!(served.raw(&one(session)).await.status, 200);
     }
+    let client = json!({ "name": "raw", "version": "1" });
+    let params = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client });
+    for _ in 0..20 {
+        let refused = served.raw(&served.post("", &message("initialize", Some(1), &params))).await;
+        assert_eq!((refused.status, refused.header("retry-after")), (503, Some("5")), "all are in use: {refused:?}");
+        assert_eq!(refused.body, "All sessions are in use; end one, or try again later.\n");
+    }
+    assert_eq!(served.raw(&served.head("DELETE /mcp", &used)).await.status, 204);
+    served.session("2025-06-18").await;
+}
+
+/// Anybody who can connect can open sessions.
+#[tokio::test]
+async fn a_flood_of_sessions_ends_no_session_in_use_and_loses_no_state() {
+    let served = serve(&Fake::standard(), HttpOptions::default()).await;
+    let session = served.session("2025-06-18").await;
+    let store = run(2, "await store.set({ key: 'a', value: 'kept' })");
+    assert_eq!(served.raw(&served.post(&session, &store)).await.status, 200);
+    for _ in 0..5 {
+        join_all((0..50).map(|_| served.session("2025-06-18"))).await;
+    }
+    let kept = served.raw(&served.post(&session, &run(3, "await store.get('a')"))).await;
+    assert!(kept.status == 200 && kept.body.contains(r#""text":"kept""#), "{kept:?}");
+    // The flood calls tools, too: then further sessions are refused.
+    let client = json!({ "name": "raw", "version": "1" });
+    let params = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client });
+    loop {
+        let answer = served.raw(&served.post("", &message("initialize", Some(1), &params))).await;
+        if answer.status == 503 {
+            break;
+        }
+        let flood = format!("Mcp-Session-Id: {}\r\n", answer.header("mcp-session-id").unwrap());
+        assert_eq!(
+            served.raw(&served.post(&flood, &run(2, "await store.set({ key: 'a', value: 1 })"))).await.status,
+            200
+        );
+    }
+    let kept = served.raw(&served.post(&session, &run(4, "await store.get('a')"))).await;
+    assert!(kept.status == 200 && kept.body.contains(r#""text":"kept""#), "{kept:?}");
 }
 
 #[tokio::test]
@@ -402,22 +440,132 @@ async fn idle_sessions_end() {
 }
 
 #[tokio::test]
-async fn connections_above_the_limit_wait() {
-    let served = serve(&Fake::standard(), HttpOptions { max_connections: 1, ..HttpOptions::default() }).await;
-    let ask = |path: &str, close: &str| format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{close}\r\n");
-    let mut answer = [0; 12];
+async fn connections_above_the_limit_wait_for_one_that_is_not_served() {
+    let fake = Fake::standard();
+    let served = serve(&fake, HttpOptions { max_connections: 1, ..HttpOptions::default() }).await;
+    let session = served.session("2025-06-18").await;
     let mut first = TcpStream::connect(served.address).await.unwrap();
-    first.write_all(ask("/mcp", "").as_bytes()).await.unwrap();
-    first.read_exact(&mut answer).await.unwrap();
-    assert_eq!(&answer, b"HTTP/1.1 406");
+    first.write_all(served.post(&session, &run(2, "await api.slow({})")).as_bytes()).await.unwrap();
+    fake.started.notified().await;
     let mut second = TcpStream::connect(served.address).await.unwrap();
-    second.write_all(ask("/", "Connection: close\r\n").as_bytes()).await.unwrap();
-    first.write_all(ask("/mcp", "").as_bytes()).await.unwrap();
-    while answer != *b"HTTP/1.1 406" || first.read_exact(&mut answer).await.is_err() {}
+    second.write_all(b"GET /mcp HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+    let mut answer = [0; 12];
     assert!(second.try_read(&mut answer).is_err(), "one connection is the limit");
     drop(first);
+    fake.cancelled.notified().await;
     second.read_exact(&mut answer).await.unwrap();
-    assert_eq!(&answer, b"HTTP/1.1 404");
+    assert_eq!(&answer, b"HTTP/1.1 406");
+    let third = served.raw(&served.head("GET /", "")).await;
+    assert_eq!(third.status, 404, "the second one is idle, and gives way");
+    let mut rest = Vec::new();
+    second.read_to_end(&mut rest).await.unwrap();
+    assert!(rest.ends_with(b"\r\n0\r\n\r\n"), "its response is whole: {}", String::from_utf8_lossy(&rest));
+}
+
+/// Bodies that never end must not take the places of others, whatever came before them.
+#[tokio::test]
+async fn connections_with_an_incomplete_request_give_way() {
+    let served = serve(&Fake::standard(), HttpOptions { max_connections: 8, ..HttpOptions::default() }).await;
+    let session = served.session("2025-06-18").await;
+    let whole = served.post(&session, &run(2, "1")).replace("Connection: close\r\n", "");
+    let incomplete = &whole[..whole.len() - 1];
+    let head = "POST /mcp HTTP/1.1\r\nHost: localhost\r\n";
+    let first = "GET /mcp HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let chunk = format!("{head}Transfer-Encoding: chunked\r\n\r\n5\r\nabc");
+    for (before, attack) in
+        [("", incomplete), ("", head), ("", &chunk), (first, incomplete), (first, head), (first, ""), (first, &chunk)]
+    {
+        let mut flood = Vec::new();
+        for _ in 0..20 {
+            let mut stream = TcpStream::connect(served.address).await.unwrap();
+            let mut answer = [0; 12];
+            if !before.is_empty() {
+                stream.write_all(before.as_bytes()).await.unwrap();
+                stream.read_exact(&mut answer).await.unwrap();
+                assert_eq!(&answer, b"HTTP/1.1 406", "a client that sends its request is answered");
+            }
+            stream.write_all(attack.as_bytes()).await.unwrap();
+            flood.push(stream);
+        }
+        let answer = served.raw(&served.post(&session, &run(3, "6 * 7"))).await;
+        assert!(answer.status == 200 && answer.body.contains(r#""text":"42""#), "{attack:?}: {answer:?}");
+        // Others did not wait until the connections of the flood timed out: the last one has not.
+        let mut rest = vec![0; 1 << 16];
+        let last = flood.last().unwrap();
+        while let Ok(read) = last.try_read(&mut rest) {
+            assert_ne!(read, 0, "{attack:?}: the newest connection has ended");
+        }
+    }
+}
+
+/// Two programs could read these differently: a proxy before the server, and the server.
+#[tokio::test]
+async fn ambiguous_requests_are_rejected() {
+    let served = serve(&Fake::standard(), HttpOptions::default()).await;
+    let (host, list) = (format!("Host: {}\r\n", served.address), message("tools/list", Some(1), &json!({})));
+    let json = "Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n";
+    let (length, chunks) = (list.len(), format!("{:x}\r\n{list}\r\n0\r\n\r\n", list.len()));
+    let by_length =
+        |fields: &str| format!("POST /mcp HTTP/1.1\r\n{json}{fields}Content-Length: {length}\r\n\r\n{list}");
+    let in_chunks = |fields: &str| format!("POST /mcp HTTP/1.1\r\n{json}{host}{fields}\r\n{chunks}");
+    let at = |url: &str| by_length(&host).replace(" /mcp ", &format!(" {url} "));
+    let no_session = "session ID is required";
+    for unambiguous in [
+        by_length(&host),
+        in_chunks("Transfer-Encoding: chunked\r\n"),
+        at(&format!("http://{}/mcp", served.address)),
+        "\r\n".to_owned() + &by_length(&host),
+    ] {
+        let answer = served.raw(&unambiguous.replacen("\r\nAccept", "\r\nConnection: close\r\nAccept", 1)).await;
+        let body = answer.body.to_lowercase();
+        assert!(answer.status == 400 && body.contains(&no_session.to_lowercase()), "{unambiguous:?}: {answer:?}");
+    }
+    let other = "evil.example.com";
+    for ambiguous in [
+        by_length(""),
+        by_length(&format!("{host}{host}")),
+        by_length(&format!("{host}Host: {other}\r\n")),
+        by_length(&format!("Host: {other}\r\n{host}")),
+        by_length(&format!("{host}hOST: localhost\r\n")),
+        by_length(&format!("{host}Content-Length: {length}\r\n")),
+        by_length(&format!("{host}Content-Length: 1\r\n")),
+        by_length(&format!("{host}Content-Length : {length}\r\n")),
+        by_length(&format!("{host}X: a\r\n b\r\n")),
+        by_length(&format!("{host}X: a\nY: b\r\n")),
+        by_length(&format!("{host}X: a\rY: b\r\n")),
+        by_length(&format!("{host}X: a\0b\r\n")),
+        by_length(&host).replace("\r\n", "\n"),
+        by_length(&host).replace(&format!("Length: {length}"), &format!("Length: +{length}")),
+        by_length(&host).replace(&format!("Length: {length}"), &format!("Length: {length}, {length}")),
+        by_length(&host).replace(&format!("Length: {length}"), "Length: -1"),
+        in_chunks(&format!("Transfer-Encoding: chunked\r\nContent-Length: {length}\r\n")),
+        in_chunks(&format!("Content-Length: {length}\r\nTransfer-Encoding: chunked\r\n")),
+        in_chunks("Content-Length: 0\r\nTransfer-Encoding: chunked\r\n"),
+        in_chunks("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n"),
+        in_chunks("Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n"),
+        in_chunks("Transfer-Encoding: identity, chunked\r\n"),
+        in_chunks("Transfer-Encoding: xchunked\r\n"),
+        in_chunks("Transfer-Encoding : chunked\r\n"),
+        at(&format!("http://{other}/mcp")),
+        at(&format!("http://{}@{other}/mcp", served.address)),
+        at("http://localhost:1/mcp"),
+    ] {
+        let answer = served.raw(&ambiguous).await;
+        let body = answer.body.to_lowercase();
+        assert!(answer.status == 400 && !body.contains(&no_session.to_lowercase()), "{ambiguous:?}: {answer:?}");
+    }
+    // After a request as well, and nothing of what follows a body in chunks is a request.
+    let two = by_length(&host) + &by_length(&format!("{host}{host}"));
+    let mut stream = TcpStream::connect(served.address).await.unwrap();
+    stream.write_all(two.as_bytes()).await.unwrap();
+    let mut answers = String::new();
+    stream.read_to_string(&mut answers).await.unwrap();
+    assert!(answers.contains("expected exactly one Host field"), "{answers}");
+    let mut stream = TcpStream::connect(served.address).await.unwrap();
+    stream.write_all((in_chunks("Transfer-Encoding: chunked\r\n") + &by_length(&host)).as_bytes()).await.unwrap();
+    let mut answers = Vec::new();
+    let _ = stream.read_to_end(&mut answers).await; // The rest is not read, so that the connection may be reset.
+    assert_eq!(String::from_utf8(answers).unwrap().matches("HTTP/1.1 ").count(), 1);
 }
 
 #[tokio::test]

@@ -38,6 +38,13 @@ impl MemoryState {
         Self { values: entries(MAX_STATE_BYTES, ENTRY_BYTES), snippets: entries(MAX_SNIPPETS_BYTES, SNIPPET_BYTES) }
     }
 
+    /// Whether there is an entry.
+    pub(super) fn is_in_use(&self) -> bool {
+        [StateArea::Values, StateArea::Snippets]
+            .into_iter()
+            .any(|area| self.with(area, |entries| !entries.kept.is_empty()))
+    }
+
     fn with<T>(&self, area: StateArea, work: impl FnOnce(&mut Entries) -> T) -> T {
         let entries = match area {
             StateArea::Values => &self.values,

@@ -26,6 +26,8 @@ use execbox_core::budget::Budget;
 use execbox_core::language::Language;
 use tokio::sync::Semaphore;
 
+use memory::MemoryState;
+
 pub(super) use checker::Checker;
 pub(super) use memory::MAX_TOTAL_BYTES;
 pub(super) use snippets::{NAMESPACE as SNIPPETS, Snippets};
@@ -154,24 +156,32 @@ pub(super) struct State {
     snippets: Option<Snippets>,
     /// The namespace `store`.
     values: Option<Provider>,
+    /// What is lost with it.
+    memory: Option<Arc<MemoryState>>,
 }
 
 impl State {
     pub(super) fn new(store: &Arc<dyn StateStore>, options: &StateOptions, means: &Means) -> Self {
         let snippets = options.language.as_ref().map(|language| Snippets::new(store, language, means));
-        Self { values: values::provider(store, &means.turns), snippets }
+        Self { values: values::provider(store, &means.turns), snippets, memory: None }
     }
 
     /// A state in memory, as a part of `all`.
     pub(super) fn in_memory(all: &Budget, options: &StateOptions, means: &Means) -> Self {
-        let store: Arc<dyn StateStore> = Arc::new(memory::MemoryState::new(all));
-        Self::new(&store, options, means)
+        let memory = Arc::new(MemoryState::new(all));
+        let store: Arc<dyn StateStore> = Arc::clone(&memory) as _;
+        Self { memory: Some(memory), ..Self::new(&store, options, means) }
     }
 
     /// The state of a client that has none: every call fails with the reason.
     pub(super) fn none(options: &StateOptions, means: &Means) -> Self {
         let store: Arc<dyn StateStore> = Arc::new(NoState);
         Self::new(&store, options, means)
+    }
+
+    /// Whether something is kept in it that is lost with it.
+    pub(super) fn is_kept_in_memory(&self) -> bool {
+        self.memory.as_ref().is_some_and(|memory| memory.is_in_use())
     }
 
     /// The namespace `store`, unless one of `providers` has its name.
