@@ -196,6 +196,69 @@ fn a_long_handshake_ends_the_connection_at_once() {
     fs::remove_file(file).unwrap();
 }
 
+/// The beginnings of a message of which `len` bytes come and the end does not, by how it is cut.
+fn incomplete(address: &str, len: usize) -> Vec<(&'static str, Vec<u8>)> {
+    if address.starts_with("tcp") {
+        return vec![("a line", vec![b'x'; len])];
+    }
+    let header = |opcode: u8, len: usize| [&[opcode, 0xff][..], &(len as u64).to_be_bytes(), &[0; 4]].concat();
+    let ping = [0x89, 0x80, 0, 0, 0, 0];
+    let fragment = |opcode| [&header(opcode, 1000)[..], &[b'x'; 1000]].concat();
+    let rest = [&ping[..], &fragment(0)].concat().repeat(len / 1000);
+    vec![
+        ("a text frame", [header(0x81, len + (1 << 20)), vec![b'x'; len]].concat()),
+        ("a binary frame", [header(0x82, len + (1 << 20)), vec![b'x'; len]].concat()),
+        ("fragments, with pings between them", [fragment(1), rest].concat()),
+    ]
+}
+
+#[tokio::test]
+async fn incomplete_messages_of_all_hosts_together_are_bounded() {
+    const TOTAL: u64 = 32 << 20;
+    for address in ADDRESSES {
+        for (shape, bytes) in incomplete(address, 6 << 20) {
+            let runner = listen(address, &["--max-total-buffer", "32MiB"]);
+            let executor = runner.executor(None);
+            latency(&executor, 50).await;
+            let before = runner.resident_kib();
+            let mut hosts: Vec<_> = (0..40).map(|_| Connection::connect(&runner.address, None).unwrap()).collect();
+            for host in &mut hosts {
+                host.set_timeout(Some(Duration::from_secs(10))).unwrap();
+                let _ = host.send_bytes(&bytes); // The runner may close the connection meanwhile.
+            }
+            latency(&executor, 10).await;
+            let grown = runner.peak_kib().saturating_sub(before);
+            println!("{address} {shape}: {grown} KiB for 40 hosts with {} KiB each", bytes.len() >> 10);
+            // Several times: a buffer that grows is copied, and the allocator keeps what was freed.
+            assert!(grown < 4 * TOTAL >> 10, "{address} {shape}: {grown} KiB");
+        }
+    }
+}
+
+#[tokio::test]
+async fn large_messages_of_several_hosts_at_once_arrive() {
+    for address in ADDRESSES {
+        let runner = listen(address, &["--max-total-buffer", "64MiB"]);
+        let mut hosts = tokio::task::JoinSet::new();
+        for _ in 0..3 {
+            let executor = runner.executor(None);
+            hosts.spawn(async move {
+                for len in [1, 16 << 10, (16 << 10) + 1, 10 << 20] {
+                    let text = "é".repeat(len / 2 + 1);
+                    let options = CodeExecutionOptions::new().timeout(Duration::from_mins(10)).function("default");
+                    let options = options.args([text.as_str().into()]);
+                    let result = executor.run_code("export default text => text + '!'", options).await;
+                    let value = result.result.unwrap_or_else(|| panic!("{:?}", result.error));
+                    assert_eq!(value.root().as_str().map(str::len), Some(text.len() + 1));
+                }
+            });
+        }
+        while let Some(ended) = hosts.join_next().await {
+            ended.unwrap();
+        }
+    }
+}
+
 #[tokio::test]
 async fn an_idle_connection_is_closed_and_frees_its_place() {
     for address in ADDRESSES {

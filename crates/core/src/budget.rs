@@ -162,6 +162,13 @@ impl Charge {
         Ok(())
     }
 
+    /// Charges the bytes to `budget` instead, if it covers them.
+    pub fn move_to(&mut self, budget: &Budget) {
+        if let Ok(charge) = budget.charge(self.bytes) {
+            *self = charge;
+        }
+    }
+
     /// Leaves the bytes charged for the lifetime of the budget.
     pub fn keep(mut self) {
         self.budget = None;

@@ -77,7 +77,7 @@ pub struct LineDecoder {
     dropping: bool,
     attachment: Option<Attachment>,
     /// What the incomplete line or attachment is charged to.
-    charge: Option<Charge>,
+    charge: Charge,
 }
 
 /// An incomplete attachment.
@@ -98,15 +98,14 @@ impl LineDecoder {
             incomplete: Vec::new(),
             dropping: false,
             attachment: None,
-            charge: None,
+            charge: Charge::none(),
         }
     }
 
-    /// Charges incomplete lines and attachments to `budget`. One that it does not cover is dropped, and reported as
-    /// [`LineError::Exhausted`].
-    #[must_use]
-    pub fn charged_to(self, budget: &Budget) -> Self {
-        Self { charge: budget.charge(0).ok(), ..self }
+    /// Charges incomplete lines and attachments to `budget` from here on. One that it does not cover is dropped, and reported
+    /// as [`LineError::Exhausted`].
+    pub fn charge_to(&mut self, budget: &Budget) {
+        self.charge.move_to(budget);
     }
 
     /// Adds bytes, cut anywhere.
@@ -120,9 +119,8 @@ impl LineDecoder {
     pub fn next_frame(&mut self) -> Option<Result<Frame, LineError>> {
         while self.split < self.pushed.len() {
             let frame = if self.attachment.is_some() { self.split_attachment() } else { self.split_line() };
-            let kept = self.incomplete_len();
-            if let Some(charge) = &mut self.charge {
-                charge.shrink_to(kept);
+            if self.charge.bytes() > 0 {
+                self.charge.shrink_to(self.incomplete_len());
             }
             if let Some(frame) = frame.transpose() {
                 return Some(frame);
@@ -140,10 +138,9 @@ impl LineDecoder {
         attachment.left -= attached.len();
         let is_complete = attachment.left == 0;
         if let Some(kept) = &mut attachment.bytes {
-            if let Err(error) = charge(&mut self.charge, attached.len()) {
+            if !is_complete && let Err(error) = self.charge.add(attached.len()) {
                 attachment.bytes = None;
-                self.attachment.take_if(|_| is_complete);
-                return Err(error);
+                return Err(LineError::Exhausted(error));
             }
             reserve(kept, attached.len());
             kept.extend_from_slice(attached);
@@ -162,7 +159,9 @@ impl LineDecoder {
         if !self.dropping {
             let kept = match self.incomplete.len() + part.len() > self.cap {
                 true => Err(LineError::Oversized(self.cap)),
-                false => charge(&mut self.charge, part.len()),
+                // A line that ends here is taken at once.
+                false if end.is_some() => Ok(()),
+                false => self.charge.add(part.len()).map_err(LineError::Exhausted),
             };
             if let Err(error) = kept {
                 self.incomplete = Vec::new();
@@ -211,10 +210,6 @@ impl LineDecoder {
             StreamEnd::CutOff
         }
     }
-}
-
-fn charge(charge: &mut Option<Charge>, bytes: usize) -> Result<(), LineError> {
-    charge.as_mut().map_or(Ok(()), |charge| charge.add(bytes)).map_err(LineError::Exhausted)
 }
 
 impl Iterator for LineDecoder {
@@ -477,7 +472,8 @@ mod tests {
     #[test]
     fn incomplete_lines_and_attachments_are_charged_until_they_are_taken() {
         let budget = Budget::new(10);
-        let mut decoder = LineDecoder::new(99).charged_to(&budget);
+        let mut decoder = LineDecoder::new(99);
+        decoder.charge_to(&budget);
         let exhausted = |used, requested| Some(Err(LineError::Exhausted(Exhausted { limit: 10, used, requested })));
         decoder.push(b"{\"a\":");
         assert_eq!((decoder.next_frame(), budget.used()), (None, 5));
@@ -489,8 +485,11 @@ mod tests {
         assert_eq!((decoder.next_frame(), budget.used()), (None, 8));
         decoder.push(b"901");
         assert_eq!((decoder.next_frame(), budget.used()), (exhausted(8, 3), 0));
-        decoder.push(b"2\n*12\n012345678901{}\n");
-        assert_eq!(decoder.next_frame(), exhausted(0, 12));
+        decoder.push(b"2\n*13\n01234567");
+        assert_eq!((decoder.next_frame(), budget.used()), (None, 8));
+        decoder.push(b"8901");
+        assert_eq!((decoder.next_frame(), budget.used()), (exhausted(8, 4), 0));
+        decoder.push(b"2{}\n");
         assert_eq!(decoder.next_frame(), Some(Ok(Frame::Line(b"{}".to_vec()))));
         assert_eq!((decoder.end(), budget.used()), (StreamEnd::Clean, 0));
     }

@@ -30,6 +30,9 @@ pub(crate) trait MessageChannel<Out, In>: Send {
     /// Receives the next message; `None` when the other side has closed.
     fn poll_receive(&mut self, cx: &mut Context<'_>, budget: &Budget) -> Poll<io::Result<Option<Inbound<In>>>>;
 
+    /// Charges what is received of incomplete messages to `budget` from here on, where there are any.
+    fn charge_to(&mut self, budget: &Budget);
+
     /// Whether something has arrived since this was called before, or [`poll_receive`](Self::poll_receive) was pending. `None` if that
     /// is not known.
     fn receive_now(&mut self) -> Option<bool>;
@@ -136,6 +139,10 @@ impl<T: Transport, Out: Message, In: Message> MessageChannel<Out, In> for JsonCh
                 }
             }
         })))
+    }
+
+    fn charge_to(&mut self, budget: &Budget) {
+        self.transport.charge_to(budget);
     }
 
     fn receive_now(&mut self) -> Option<bool> {

@@ -77,6 +77,7 @@ struct Driver<'a, H: Host, L: ?Sized> {
 impl<'a, H: Host, L: RunnerChannel + ?Sized> Driver<'a, H, L> {
     /// A driver of a session that began at time zero, which is now.
     fn new(session: HostSession<H::Contract>, channel: &'a mut L, host: &'a mut H) -> Self {
+        channel.charge_to(session.budget());
         let timer = Box::pin(tokio::time::sleep(Duration::ZERO));
         Self {
             session,

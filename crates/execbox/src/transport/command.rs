@@ -7,6 +7,7 @@ use std::process::Command;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use execbox_core::budget::Budget;
 use execbox_core::engine::MEMORY_LIMIT_EXIT_CODE;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use tokio::time::{Instant, Sleep};
@@ -76,6 +77,10 @@ impl CommandTransport {
 }
 
 impl Transport for CommandTransport {
+    fn charge_to(&mut self, budget: &Budget) {
+        self.stream.charge_to(budget);
+    }
+
     fn receive_now(&mut self) -> Option<bool> {
         self.stream.receive_now()
     }

@@ -80,7 +80,7 @@ async fn authenticate(stream: &mut Stream, token: Option<Token>) -> io::Result<V
         }
         let left = MAX_HANDSHAKE_BYTES - received.len();
         if left == 0 {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, TooLong));
+            return Err(io::Error::new(io::ErrorKind::InvalidData, TooLong(MAX_HANDSHAKE_BYTES)));
         }
         if (&mut *stream).take(left as u64).read_buf(&mut received).await? == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());

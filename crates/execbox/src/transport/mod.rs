@@ -14,6 +14,7 @@ mod address;
 pub(crate) mod child;
 pub(crate) mod command;
 mod connect;
+mod fragments;
 mod listen;
 mod paced;
 mod pipe;
@@ -27,6 +28,8 @@ use std::future::Future as _;
 use std::io;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
+
+use execbox_core::budget::Budget;
 
 pub use address::{Address, AddressError, Framing};
 pub use command::CommandTransport;
@@ -71,6 +74,12 @@ pub trait Transport: Send {
     /// is the error `UnexpectedEof`. A thread that stays awake polls with a waker that does nothing; before it sleeps, it polls
     /// again.
     fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Received>>;
+
+    /// Charges what is received of messages and attachments that are not complete to `budget` from here on. One that it does
+    /// not cover breaks the transport. Default: nothing is charged.
+    fn charge_to(&mut self, budget: &Budget) {
+        let _ = budget;
+    }
 
     /// Reads what has arrived without waiting; [`poll_receive`](Self::poll_receive) receives it. Returns whether there was something;
     /// the end of the stream does not count. `None` if it cannot read without waiting, which is the default.
@@ -142,6 +151,10 @@ impl<T: Transport + ?Sized> Transport for Box<T> {
 
     fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         (**self).poll_close(cx)
+    }
+
+    fn charge_to(&mut self, budget: &Budget) {
+        (**self).charge_to(budget);
     }
 
     fn receive_now(&mut self) -> Option<bool> {

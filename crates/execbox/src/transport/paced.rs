@@ -14,34 +14,35 @@ use super::wake_after_others;
 /// How many bytes are read before other tasks of the thread run.
 const MAX_BYTES_AT_ONCE: usize = 64 << 10;
 
-/// The most bytes of a handshake.
+/// The most bytes of a host's handshake.
 pub(super) const MAX_HANDSHAKE_BYTES: usize = 4 << 10;
 
-/// A stream that yields after every 64 KiB, and fails if its handshake is longer than [`MAX_HANDSHAKE_BYTES`].
+/// A stream that yields after every 64 KiB, and fails if its handshake is too long.
 #[derive(Debug)]
 pub(super) struct Paced<S> {
     stream: S,
     /// How many bytes may be read before it yields.
     left: usize,
-    in_handshake: bool,
+    /// The most bytes of the handshake, until it is over.
+    handshake: Option<usize>,
 }
 
 impl<S> Paced<S> {
-    pub(super) fn new(stream: S) -> Self {
-        Self { stream, left: MAX_HANDSHAKE_BYTES, in_handshake: true }
+    pub(super) fn new(stream: S, max_handshake: usize) -> Self {
+        Self { stream, left: max_handshake, handshake: Some(max_handshake) }
     }
 
     /// The handshake is over.
     pub(super) fn established(&mut self) {
-        self.in_handshake = false;
+        self.handshake = None;
     }
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Paced<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         if self.left == 0 {
-            if self.in_handshake {
-                return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, TooLong)));
+            if let Some(max) = self.handshake {
+                return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, TooLong(max))));
             }
             self.left = MAX_BYTES_AT_ONCE;
             wake_after_others(cx);
@@ -57,10 +58,10 @@ impl<S: AsyncRead + Unpin> AsyncRead for Paced<S> {
     }
 }
 
-/// The handshake of a host is longer than a handshake can be.
+/// A handshake is longer than this many bytes.
 #[derive(Debug, thiserror::Error)]
-#[error("a handshake is longer than {MAX_HANDSHAKE_BYTES} bytes")]
-pub(super) struct TooLong;
+#[error("a handshake is longer than {0} bytes")]
+pub(super) struct TooLong(pub(super) usize);
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for Paced<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {

@@ -51,8 +51,9 @@ impl<R, W> StreamTransport<R, W> {
     /// Charges messages and attachments that are not received completely to `budget`. One that it does not cover breaks the
     /// transport.
     #[must_use]
-    pub fn charged_to(self, budget: &Budget) -> Self {
-        Self { lines: self.lines.charged_to(budget), ..self }
+    pub fn charged_to(mut self, budget: &Budget) -> Self {
+        self.lines.charge_to(budget);
+        self
     }
 
     /// Receives these bytes before those of the stream.
@@ -161,6 +162,10 @@ where
         }
         wake_after_others(cx);
         Poll::Pending
+    }
+
+    fn charge_to(&mut self, budget: &Budget) {
+        self.lines.charge_to(budget);
     }
 
     fn receive_now(&mut self) -> Option<bool> {

@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use execbox_core::budget::Budget;
+use execbox_core::budget::{Budget, Charge};
 use execbox_core::protocol::attachments::MAX_ATTACHMENT_BYTES;
 use futures_util::{Sink as _, Stream as _};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -19,7 +19,8 @@ use tokio_tungstenite::tungstenite::http::{HeaderValue, StatusCode};
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{Bytes, Error, Message, client::IntoClientRequest as _};
 
-use super::paced::Paced;
+use super::fragments::Fragments;
+use super::paced::{MAX_HANDSHAKE_BYTES, Paced};
 use super::{MAX_MESSAGE_BYTES, Received, Token, Transport, wake_after_others};
 
 /// How often a runner sends a ping. A host from which nothing comes between two pings is gone.
@@ -37,6 +38,8 @@ pub struct WebSocketTransport<S> {
     /// How many pongs may be unsent.
     pongs: usize,
     heartbeat: Option<Heartbeat>,
+    /// What incomplete messages are charged to, if the socket counts them.
+    charge: Option<fn(&mut S) -> &mut Charge>,
 }
 
 #[derive(Debug)]
@@ -47,9 +50,10 @@ struct Heartbeat {
 }
 
 impl<S> WebSocketTransport<S> {
-    /// Creates a transport over `socket`.
+    /// Creates a transport over `socket`. Messages that are not received completely are bounded by the limits of the
+    /// socket's configuration, and not charged to a budget.
     pub fn new(socket: WebSocketStream<S>) -> Self {
-        Self { socket, out: VecDeque::new(), pongs: 0, heartbeat: None }
+        Self { socket, out: VecDeque::new(), pongs: 0, heartbeat: None, charge: None }
     }
 
     /// Sends pings. Receiving fails with `TimedOut` if nothing comes from the peer between two.
@@ -60,7 +64,22 @@ impl<S> WebSocketTransport<S> {
     }
 }
 
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> WebSocketTransport<Counted<S>> {
+    /// A transport over a socket whose handshake is over, and that counts what it receives.
+    fn counted(mut socket: WebSocketStream<Counted<S>>) -> Self {
+        socket.get_mut().established().established();
+        Self { charge: Some(Counted::charge), ..Self::new(socket) }
+    }
+}
+
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> WebSocketTransport<S> {
+    /// The codec has passed on a message.
+    fn delivered(&mut self) {
+        if let Some(charge) = self.charge {
+            charge(self.socket.get_mut()).shrink_to(0);
+        }
+    }
+
     /// Sends a ping if it is time. Fails if the peer is gone.
     fn poll_heartbeat(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         while let Some(heartbeat) = &mut self.heartbeat
@@ -127,6 +146,9 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Transport for WebSocketTransport<
             if let Some(heartbeat) = &mut self.heartbeat {
                 heartbeat.is_alive = true;
             }
+            if matches!(message, Message::Text(_) | Message::Binary(_)) {
+                self.delivered();
+            }
             match message {
                 Message::Text(text) if text.len() > MAX_MESSAGE_BYTES => {
                     return Poll::Ready(Ok(Received::TooLong(MAX_MESSAGE_BYTES)));
@@ -142,6 +164,12 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Transport for WebSocketTransport<
         Poll::Pending
     }
 
+    fn charge_to(&mut self, budget: &Budget) {
+        if let Some(charge) = self.charge {
+            charge(self.socket.get_mut()).move_to(budget);
+        }
+    }
+
     fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_flush(cx))?;
         match ready!(Pin::new(&mut self.socket).poll_close(cx)) {
@@ -154,9 +182,18 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Transport for WebSocketTransport<
 /// The size of the buffers of a connection, which exist from the end of the handshake.
 const READ_BUFFER: usize = 32 << 10;
 
+/// The most bytes of a runner's handshake: a proxy may add headers.
+const MAX_RESPONSE_BYTES: usize = 64 << 10;
+
+/// The longest message or attachment.
+const MAX_BYTES: usize =
+    if MAX_MESSAGE_BYTES > MAX_ATTACHMENT_BYTES { MAX_MESSAGE_BYTES } else { MAX_ATTACHMENT_BYTES };
+
+/// A stream whose peer cannot keep it busy, and whose bytes are counted.
+type Counted<S> = Fragments<Paced<S>>;
+
 /// A connection whose messages are at most `max` bytes long.
 fn config(max: usize) -> WebSocketConfig {
-    let max = max.min(MAX_MESSAGE_BYTES.max(MAX_ATTACHMENT_BYTES));
     let config = WebSocketConfig::default().max_message_size(Some(max)).max_frame_size(Some(max));
     config.read_buffer_size(READ_BUFFER).write_buffer_size(READ_BUFFER)
 }
@@ -166,25 +203,27 @@ pub(super) async fn connect<S: AsyncRead + AsyncWrite + Send + Unpin>(
     stream: S,
     url: &str,
     token: Option<&Token>,
-) -> io::Result<WebSocketTransport<S>> {
+) -> io::Result<WebSocketTransport<Counted<S>>> {
     let mut request = url.into_client_request().map_err(io_error)?;
     if let Some(token) = token {
         let value = HeaderValue::from_str(&token.to_header()).expect("a token is visible ASCII");
         request.headers_mut().insert(AUTHORIZATION, value);
     }
-    let connecting = tokio_tungstenite::client_async_with_config(request, stream, Some(config(usize::MAX)));
+    let stream = Fragments::new(Paced::new(stream, MAX_RESPONSE_BYTES), MAX_BYTES);
+    let connecting = tokio_tungstenite::client_async_with_config(request, stream, Some(config(MAX_BYTES)));
     let (socket, _) = connecting.await.map_err(io_error)?;
-    Ok(WebSocketTransport::new(socket))
+    Ok(WebSocketTransport::counted(socket))
 }
 
-/// Performs the handshake of the runner. A message that `budget` does not cover breaks the transport.
+/// Performs the handshake of the runner. Messages that are not received completely are charged to `budget`. One that it does
+/// not cover breaks the transport.
 ///
 /// Rejects requests with an `Origin` header: they come from web pages, which can reach servers on the user's machine.
 pub(super) async fn accept<S: AsyncRead + AsyncWrite + Send + Unpin>(
     stream: S,
     token: Option<Token>,
     budget: &Budget,
-) -> io::Result<WebSocketTransport<Paced<S>>> {
+) -> io::Result<WebSocketTransport<Counted<S>>> {
     #[allow(clippy::result_large_err)] // the type is tungstenite's
     let check = |request: &Request, response: Response| {
         let value = |header| request.headers().get(header).map(|value| value.to_str().unwrap_or_default());
@@ -196,11 +235,12 @@ pub(super) async fn accept<S: AsyncRead + AsyncWrite + Send + Unpin>(
         }
         Ok(response)
     };
-    let config = config(budget.limit());
-    let accepting = tokio_tungstenite::accept_hdr_async_with_config(Paced::new(stream), check, Some(config));
-    let mut socket = accepting.await.map_err(io_error)?;
-    socket.get_mut().established();
-    Ok(WebSocketTransport::new(socket).with_heartbeat(PING_INTERVAL))
+    let max = budget.limit().min(MAX_BYTES);
+    let stream = Fragments::new(Paced::new(stream, MAX_HANDSHAKE_BYTES), max);
+    let accepting = tokio_tungstenite::accept_hdr_async_with_config(stream, check, Some(config(max)));
+    let mut transport = WebSocketTransport::counted(accepting.await.map_err(io_error)?);
+    transport.charge_to(budget);
+    Ok(transport.with_heartbeat(PING_INTERVAL))
 }
 
 fn rejection(status: StatusCode, why: &str) -> ErrorResponse {
@@ -233,7 +273,7 @@ mod tests {
                            Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
 
     /// The end of a runner, and the socket of its host.
-    async fn connected() -> (WebSocketTransport<Paced<DuplexStream>>, DuplexStream) {
+    async fn connected() -> (WebSocketTransport<Counted<DuplexStream>>, DuplexStream) {
         let (here, mut there) = tokio::io::duplex(1 << 16);
         there.write_all(format!("{REQUEST}\r\n").as_bytes()).await.unwrap();
         let transport = accept(here, None, &Budget::new(1 << 20)).await.unwrap();
@@ -301,5 +341,29 @@ mod tests {
         let (mut transport, mut host) = connected().await;
         host.write_all(&[0x82, 0x80 | 127, 0, 0, 0, 0, 0, 0x10, 0, 1, 0, 0, 0, 0]).await.unwrap();
         assert!(poll_fn(|cx| transport.poll_receive(cx)).await.is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn incomplete_messages_are_charged_until_they_are_complete() {
+        let (mut transport, mut host) = connected().await;
+        let (first, second) = (Budget::new(100_000), Budget::new(1 << 20));
+        transport.charge_to(&first);
+        let frame = [&[0x82, 0x80 | 127, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0][..], &[7; 3 << 16]].concat();
+        let received = async |transport: &mut WebSocketTransport<_>| {
+            let receiving = poll_fn(|cx| transport.poll_receive(cx));
+            tokio::time::timeout(Duration::from_secs(1), receiving).await.ok()
+        };
+        host.write_all(&frame[..60_014]).await.unwrap();
+        assert!(received(&mut transport).await.is_none());
+        assert_eq!(first.used(), 60_000);
+        transport.charge_to(&second);
+        assert_eq!((first.used(), second.used()), (0, 60_000));
+        let (sent, attachment) = tokio::join!(host.write_all(&frame[60_014..]), received(&mut transport));
+        sent.unwrap();
+        assert_eq!(attachment.unwrap().unwrap(), Received::Attachment(vec![7; 3 << 16]));
+        assert_eq!(second.used(), 0);
+        transport.charge_to(&first);
+        let (_, error) = tokio::join!(host.write_all(&frame[..110_000]), received(&mut transport));
+        assert_eq!(error.unwrap().unwrap_err().kind(), io::ErrorKind::InvalidData);
     }
 }
