@@ -126,6 +126,30 @@ pub(crate) fn print(line: &str) -> io::Result<()> {
     written.or_else(|error| if error.kind() == io::ErrorKind::BrokenPipe { Ok(()) } else { Err(error) })
 }
 
+/// Prints JSON of any length on one line, as it is written.
+pub(crate) fn print_parts(write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>) -> io::Result<()> {
+    let stdout = io::stdout().lock();
+    let is_terminal = stdout.is_terminal();
+    let mut stdout = io::BufWriter::new(stdout);
+    let written = if is_terminal { write(&mut SafeJson(&mut stdout)) } else { write(&mut stdout) };
+    let written = written.and_then(|()| writeln!(stdout)).and_then(|()| stdout.flush());
+    written.or_else(|error| if error.kind() == io::ErrorKind::BrokenPipe { Ok(()) } else { Err(error) })
+}
+
+/// Makes JSON safe for terminals. Each write is whole characters.
+struct SafeJson<W>(W);
+
+impl<W: io::Write> io::Write for SafeJson<W> {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        self.0.write_all(safe_json(&String::from_utf8_lossy(text)).as_bytes())?;
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
 /// Writes to standard error in one piece. Ignores failures, which cannot be reported.
 pub(crate) fn write_error(text: &str) {
     let _ = io::stderr().lock().write_all(text.as_bytes());

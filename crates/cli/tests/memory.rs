@@ -1,18 +1,29 @@
-//! Memory of parent and child over many executions of one pooled child. In a separate test binary, so that other
+//! Memory of parent and child over many executions of one pooled child, and of results as JSON. In a separate test binary, so that other
 //! tests do not affect the measurement.
 
 mod support;
+
+use std::io::Read as _;
+use std::process::{Command, Stdio};
 
 use execbox::{ExecuteRequest, Executor, Provider, Tool, ToolError};
 use serde_json::{Value as Json, json};
 
 use support::{children, processes};
 
-/// Resident memory of a process, in KiB.
-fn resident_kib(process: u32) -> u64 {
+/// A line of a process's status, in KiB.
+fn status_kib(process: u32, name: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse().unwrap()
+    let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+    line.trim_start_matches(':').trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+fn resident_kib(process: u32) -> u64 {
+    status_kib(process, "VmRSS")
+}
+
+fn peak_kib(process: u32) -> u64 {
+    status_kib(process, "VmHWM")
 }
 
 #[tokio::test]
@@ -40,5 +51,40 @@ async fn memory_of_parent_and_child_does_not_grow_over_ten_thousand_executions()
         [("the parent", after_warm_up.0, resident_kib(parent)), ("the child", after_warm_up.1, resident_kib(child))]
     {
         assert!(after < before + 2048, "{whose} grew from {before} to {after} KiB in 9000 executions");
+    }
+}
+
+/// What a run returns and reports takes little in JSON beyond what it takes in the host anyway. The tree of each of these values
+/// would take hundreds of MiB.
+#[test]
+fn results_of_runs_are_written_as_json_without_a_tree() {
+    for source in [
+        "export default new Array(2e6).fill(undefined)",
+        "export default new Array(2e6).fill(NaN)",
+        "const one = {}; export default new Array(15e5).fill(one)",
+        "export default new Array(1e6).fill(5n)",
+        "export default new Array(1e6).fill(-0)",
+        "export default Array.from({ length: 1e5 }, (_, i) => ({ $a: undefined, b: -0 }))",
+        "export default new Map(Array.from({ length: 1e5 }, (_, i) => [i, undefined]))",
+        "export default new Set(Array.from({ length: 1e5 }, (_, i) => BigInt(i)))",
+        "export default '\\u0001'.repeat(15e6)",
+        "export default new Uint8Array(15e6)",
+        "report(new Array(1e6).fill(undefined)); export default 1",
+        "const one = {}; for (let i = 0; i < 50; i++) report(new Array(1e4).fill(one)); export default 1",
+        "export default new Array(5e4).fill(2n ** 2000n)",
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_execbox"));
+        command.args(["run-code", "--json", "--memory", "32MiB", "--timeout", "10m", "-e", source]);
+        let mut process = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut stdout = process.stdout.take().unwrap();
+        // A tree would be complete before the first byte is written. The pipe holds the process up.
+        let mut first = [0; 20];
+        stdout.read_exact(&mut first).unwrap();
+        let peak = peak_kib(process.id()) >> 10;
+        drop(stdout);
+        process.wait().unwrap();
+        assert_eq!(&first, br#"{"status":"success","#, "{source}");
+        println!("{peak} MiB: {source}");
+        assert!(peak < 32 + 128, "{peak} MiB: {source}");
     }
 }

@@ -14,7 +14,7 @@ proptest! {
     fn any_graph_is_unchanged_as_bytes_and_as_json(graph in any_graph()) {
         let value = graph.to_value("value").unwrap();
         prop_assert_eq!(&value.to_graph("value", BUDGET).unwrap(), &graph);
-        let json = graph.to_tagged_json("value").unwrap();
+        let json = graph.to_tagged_json("value", 1 << 30).unwrap();
         prop_assert_eq!(&Graph::from_tagged_json(&json, "value").unwrap(), &graph);
         let _ = value.to_json("value", BUDGET);
     }
@@ -46,7 +46,7 @@ fn deep_graphs_need_no_stack() {
     let graph = Value::from_bytes(deep.clone()).to_graph("result", 1 << 30).unwrap();
     assert_eq!(graph, graph.clone());
     assert_eq!(graph.to_value("result").unwrap().as_bytes(), deep);
-    assert_eq!(graph.to_tagged_json("result").unwrap_err().reason, Reason::TooDeep);
+    assert_eq!(graph.to_tagged_json("result", 1 << 30).unwrap_err().reason, Reason::TooDeep);
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn every_kind_of_value_has_tagged_json() {
         "promise": {"$promise": 6},
     });
     let graph = Graph::from_tagged_json(&tagged, "value").unwrap();
-    assert_eq!(graph.to_tagged_json("value").unwrap(), tagged);
+    assert_eq!(graph.to_tagged_json("value", 1 << 30).unwrap(), tagged);
     assert_eq!(graph.bytes_of(graph.member(graph.root(), "view").unwrap()), Some(&[3, 4][..]));
     assert_eq!(graph.to_value("value").unwrap().to_graph("value", BUDGET).unwrap(), graph);
 }
@@ -180,11 +180,11 @@ fn dates_are_read_as_javascript_reads_them() {
         dates([json!(-0.0), json!(1.9), json!(-1.9), json!(8.64e15), json!(8.640_000_000_000_001e15), json!(null)]);
     let read = dates([json!(0), json!(1), json!(-1), json!(8_640_000_000_000_000_i64), json!(null), json!(null)]);
     let graph = Graph::from_tagged_json(&written, "v").unwrap();
-    assert_eq!(graph.to_tagged_json("v").unwrap(), read);
+    assert_eq!(graph.to_tagged_json("v", 1 << 30).unwrap(), read);
     assert_eq!(Graph::from_tagged_json(&read, "v").unwrap(), graph);
     // As bytes: -0.
     let zero = Value::from_bytes([13, 0, 0, 0, 0, 0, 0, 0, 0x80]).to_graph("v", BUDGET).unwrap();
-    assert_eq!(zero.to_tagged_json("v").unwrap(), json!({"$date": 0}));
+    assert_eq!(zero.to_tagged_json("v", 1 << 30).unwrap(), json!({"$date": 0}));
 }
 
 #[test]
@@ -194,17 +194,17 @@ fn references_may_precede_and_follow_their_object() {
     let items = forward.items(forward.root()).unwrap();
     let (Datum::Node(first), Datum::Node(second)) = (&items[0], &items[1]) else { panic!() };
     assert_eq!(first, second);
-    let json = forward.to_tagged_json("v").unwrap();
+    let json = forward.to_tagged_json("v", 1 << 30).unwrap();
     assert_eq!(json[1], json!({"$ref": json[0]["$id"]}));
     let turned = Graph::from_tagged_json(&json!([{"$value": [], "$id": 7}, {"$ref": 7}]), "v").unwrap();
-    assert_eq!(turned.to_tagged_json("v").unwrap(), json!([{"$id": 1, "$value": []}, {"$ref": 1}]));
+    assert_eq!(turned.to_tagged_json("v", 1 << 30).unwrap(), json!([{"$id": 1, "$value": []}, {"$ref": 1}]));
     // Two views of one buffer.
     let shared = json!([
         {"$view": "Uint8Array", "of": {"$id": 1, "$value": {"$buffer": "AQI="}}, "offset": 0, "length": 2},
         {"$view": "DataView", "of": {"$ref": 1}, "offset": 1, "length": 1},
     ]);
     let graph = Graph::from_tagged_json(&shared, "v").unwrap();
-    assert_eq!(Graph::from_tagged_json(&graph.to_tagged_json("v").unwrap(), "v").unwrap(), graph);
+    assert_eq!(Graph::from_tagged_json(&graph.to_tagged_json("v", 1 << 30).unwrap(), "v").unwrap(), graph);
 }
 
 #[test]
@@ -245,7 +245,7 @@ fn functions_promises_and_errors_are_added_to_graphs() {
     let root = graph.object([("call", call), ("later", later), ("error", error)]);
     graph.set_root(root);
     assert_eq!(
-        graph.to_tagged_json("v").unwrap(),
+        graph.to_tagged_json("v", 1 << 30).unwrap(),
         json!({
             "call": {"$function": 3, "kind": "async", "name": "readFile"},
             "later": {"$promise": 0},

@@ -109,9 +109,9 @@ async fn reports_and_log_lines_are_delivered_in_order_during_the_run() {
         let pause = HostValue::async_function("pause", async |_| Ok(HostValue::undefined()));
         let options = CodeExecutionOptions::new()
             .global("pause", pause)
-            .on_report(move |report| reports.lock().unwrap().push(report.to_tagged_json("report").unwrap()))
+            .on_report(move |report| reports.lock().unwrap().push(report.to_tagged_json("report", 1 << 30).unwrap()))
             .on_log(move |line| {
-                let args = line.args.to_tagged_json("args").unwrap();
+                let args = line.args.to_tagged_json("args", 1 << 30).unwrap();
                 lines.lock().unwrap().push(json!([line.level.as_str(), args]));
                 if line.level == LogLevel::Error {
                     last_line.cancel();

@@ -110,7 +110,7 @@ async fn execute(executor: &dyn Executor, case: &Case) -> Json {
         let modules = case.sources[1..].iter();
         let options = modules.fold(options, |options, (specifier, source)| options.module(specifier, source));
         let ended = executor.run_code(source, options).await;
-        let result = ended.result.as_ref().map_or(Ok(Json::Null), |result| result.to_tagged_json("result"));
+        let result = ended.to_json().map(|mut json| json["result"].take());
         let result = result.unwrap_or_else(|error| json!(error.to_string()));
         let class = if ended.status == Status::Success { "ok" } else { ended.status.as_str() };
         let error = ended.error.as_ref();

@@ -10,8 +10,9 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use serde_json::{Value as Json, json};
+use serde_json::Value as Json;
 
+use crate::budget::Meter;
 use crate::value::{Graph, Value};
 
 /// The longest attachment that is kept, in bytes. The bytes of a longer one are dropped as they come.
@@ -26,7 +27,8 @@ pub const ATTACHMENT_COST: usize = 64;
 /// Values of up to this many bytes are written as text even if attachments are accepted.
 const MAX_TEXT_BYTES: usize = 256;
 
-/// The most memory that a value takes while it is written as text, in bytes. A larger one is written as `$encoded`.
+/// The most memory that a value takes while it is written as text, and the longest such text, in bytes. A larger one is
+/// written as `$encoded`.
 const MAX_TEXT_GRAPH_BYTES: usize = 32 << 20;
 
 /// The attachments of one message.
@@ -51,14 +53,23 @@ impl Attachments {
         Self { accepted: true, bytes, result: None }
     }
 
-    pub(super) fn write(&mut self, value: &Value) -> Json {
+    /// Appends a value to the text of a message.
+    pub(super) fn write(&mut self, value: &Value, text: &mut Vec<u8>) {
         let bytes = value.as_bytes();
         if self.accepted && bytes.len() > MAX_TEXT_BYTES && self.bytes.len() < MAX_ATTACHMENTS {
+            text.extend_from_slice(format!("{{\"$attachment\":{}}}", self.bytes.len()).as_bytes());
             self.bytes.push(bytes.to_vec());
-            return json!({ "$attachment": self.bytes.len() - 1 });
+            return;
         }
-        let text = value.to_graph("value", MAX_TEXT_GRAPH_BYTES).and_then(|graph| graph.to_tagged_json("value"));
-        text.unwrap_or_else(|_| json!({ "$encoded": BASE64_STANDARD.encode(bytes) }))
+        let start = text.len();
+        let written = value.to_graph("value", MAX_TEXT_GRAPH_BYTES).is_ok_and(|graph| {
+            graph.write_tagged_json("value", text, &mut Meter::alone(MAX_TEXT_GRAPH_BYTES)).is_ok()
+        });
+        if !written {
+            text.truncate(start);
+            let encoded = BASE64_STANDARD.encode(bytes);
+            text.extend_from_slice(format!("{{\"$encoded\":\"{encoded}\"}}").as_bytes());
+        }
     }
 
     /// Reads a value and takes its attachment. The error is what was expected.

@@ -261,8 +261,8 @@ impl<'a> Writer<'a> {
 
     /// A value of the module contract.
     pub(super) fn value(&mut self, name: &str, value: &Value) {
-        let json = self.attachments.write(value);
-        self.field(name, &json);
+        self.key(name);
+        self.attachments.write(value, &mut self.text);
     }
 
     /// `ok` and `result`, which is left out if it is `undefined`.

@@ -289,6 +289,6 @@ fn read_failure(fields: &mut Fields) -> Result<Failure, Fault> {
 
 fn write_failure(message: &mut Writer<'_>, Failure { status, error }: &Failure) {
     message.field("status", status.as_str());
-    message.field("error", &error.to_json());
+    message.field("error", &**error);
     message.flag("internal", error.is_internal);
 }

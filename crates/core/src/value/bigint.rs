@@ -7,8 +7,16 @@ use std::str::FromStr;
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct BigInt(Box<[u8]>);
 
-/// Longer numbers are written in hexadecimal: conversion to decimal takes time quadratic in the length.
-const MAX_DECIMAL_BYTES: usize = 1024;
+/// Longer numbers are written in hexadecimal: conversion to decimal takes time quadratic in the length, and a guest may return
+/// its memory full of them.
+const MAX_WRITTEN_DECIMAL_BYTES: usize = 256;
+
+/// Longer numbers are read in hexadecimal only, for the same reason.
+const MAX_READ_DECIMAL_BYTES: usize = 1024;
+
+/// A group of decimal digits that fits in 32 bits.
+const GROUP_DIGITS: usize = 9;
+const GROUP: u64 = 1_000_000_000;
 
 impl BigInt {
     /// Reads two's complement, little-endian. An empty slice is zero.
@@ -79,28 +87,31 @@ impl From<i64> for BigInt {
     }
 }
 
-/// Writes decimal; numbers beyond a kilobyte in hexadecimal, as `0x…` or `-0x…`.
+/// Writes decimal; numbers beyond 256 bytes in hexadecimal, as `0x…` or `-0x…`.
 impl fmt::Display for BigInt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut rest = self.magnitude();
+        let magnitude = self.magnitude();
         if self.is_negative() {
             f.write_str("-")?;
         }
-        if rest.len() > MAX_DECIMAL_BYTES {
-            return write_hexadecimal(f, &rest);
+        if magnitude.len() > MAX_WRITTEN_DECIMAL_BYTES {
+            return write_hexadecimal(f, &magnitude);
         }
+        let word = |bytes: &[u8]| bytes.iter().rev().fold(0, |word: u32, byte| word << 8 | u32::from(*byte));
+        let mut rest: Vec<u32> = magnitude.chunks(4).map(word).collect();
         let mut groups = Vec::new();
-        while groups.is_empty() || rest.iter().any(|&byte| byte != 0) {
+        while groups.is_empty() || !rest.is_empty() {
             let mut remainder = 0;
-            for byte in rest.iter_mut().rev() {
-                let value = remainder << 8 | u32::from(*byte);
-                *byte = (value / 1000) as u8; // below 256, because the remainder is below 1000
-                remainder = value % 1000;
+            for word in rest.iter_mut().rev() {
+                let value = remainder << 32 | u64::from(*word);
+                *word = (value / GROUP) as u32; // it fits, because the remainder is below the divisor
+                remainder = value % GROUP;
             }
             groups.push(remainder);
+            rest.truncate(rest.iter().rposition(|word| *word != 0).map_or(0, |last| last + 1));
         }
         write!(f, "{}", groups.pop().unwrap_or_default())?;
-        groups.iter().rev().try_for_each(|group| write!(f, "{group:03}"))
+        groups.iter().rev().try_for_each(|group| write!(f, "{group:0width$}", width = GROUP_DIGITS))
     }
 }
 
@@ -145,23 +156,24 @@ fn from_hexadecimal(digits: &[u8]) -> Option<Vec<u8>> {
 }
 
 fn from_decimal(digits: &[u8]) -> Option<Vec<u8>> {
-    const MAX_DIGITS: usize = MAX_DECIMAL_BYTES * 5 / 2;
+    const MAX_DIGITS: usize = MAX_READ_DECIMAL_BYTES * 5 / 2;
     if digits.is_empty() || digits.len() > MAX_DIGITS {
         return None;
     }
-    let mut bytes = Vec::new();
-    for &digit in digits {
-        let mut carry = char::from(digit).to_digit(10)?;
-        for byte in &mut bytes {
-            let value = u32::from(*byte) * 10 + carry;
-            *byte = value as u8; // its low eight bits
-            carry = value >> 8;
+    let mut words: Vec<u32> = Vec::new();
+    for group in digits.rchunks(GROUP_DIGITS).rev() {
+        let digit = |&digit: &u8| char::from(digit).to_digit(10).map(u64::from);
+        let mut carry = group.iter().try_fold(0, |value, d| Some(value * 10 + digit(d)?))?;
+        for word in &mut words {
+            let value = u64::from(*word) * GROUP + carry;
+            *word = value as u32; // its low 32 bits
+            carry = value >> 32;
         }
         if carry > 0 {
-            bytes.push(carry as u8);
+            words.push(carry as u32);
         }
     }
-    Some(bytes)
+    Some(words.into_iter().flat_map(u32::to_le_bytes).collect())
 }
 
 #[cfg(test)]
@@ -171,7 +183,10 @@ mod tests {
 
     #[test]
     fn decimal_and_hexadecimal_are_parsed_and_displayed() {
-        for text in ["0", "-1", "127", "128", "-128", "-129", "1000000", "340282366920938463463374607431768211456"] {
+        let long = format!("1{}", "0123456789".repeat(60));
+        for text in
+            ["0", "-1", "127", "128", "-128", "-129", "1000000", "340282366920938463463374607431768211456", &long]
+        {
             assert_eq!(text.parse::<BigInt>().unwrap().to_string(), text);
         }
         assert_eq!("-0xff".parse::<BigInt>(), Ok(BigInt::from(-255_i64)));
@@ -183,7 +198,7 @@ mod tests {
 
     #[test]
     fn long_numbers_are_displayed_in_hexadecimal_without_zeros_before_them() {
-        for zeros in 1030..1040 {
+        for zeros in 256..266 {
             let number = BigInt::from_le_bytes(&[&vec![0; zeros][..], &[0xff, 1, 0]].concat());
             let text = format!("0x1ff{}", "00".repeat(zeros));
             assert_eq!(number.to_string(), text);

@@ -22,7 +22,7 @@ use super::{BigInt, TimeValue};
 /// let same = value.to_graph("row", 1 << 20)?;
 /// assert_eq!(same, graph);
 /// assert_eq!(same.member(same.root(), "id").and_then(Datum::as_number), Some(7.0));
-/// assert_eq!(same.to_tagged_json("row")?, serde_json::json!({"id": 7, "at": {"$date": 0}}));
+/// assert_eq!(same.to_tagged_json("row", 1 << 20)?, serde_json::json!({"id": 7, "at": {"$date": 0}}));
 /// # Ok::<_, execbox_core::value::SerializationError>(())
 /// ```
 #[derive(Debug, Clone, Default)]

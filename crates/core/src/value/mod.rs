@@ -47,7 +47,8 @@
 //! # Tagged JSON
 //!
 //! A [`Graph`] as JSON, for command lines and for JSON protocols
-//! ([`to_tagged_json`](Graph::to_tagged_json), [`from_tagged_json`](Graph::from_tagged_json)).
+//! ([`write_tagged_json`](Graph::write_tagged_json), [`to_tagged_json`](Graph::to_tagged_json),
+//! [`from_tagged_json`](Graph::from_tagged_json)).
 //! JSON values stand for themselves. Everything else is an object with one *tag*, a key that begins with `$`; a key of the
 //! value that begins with `$` gets another `$` in front.
 //!
@@ -55,7 +56,7 @@
 //! |---|---|
 //! | `{"$undefined": true}` | `undefined` |
 //! | `{"$number": "NaN"}`; `"Infinity"`, `"-Infinity"`, `"-0"` | that number |
-//! | `{"$bigint": "123"}`; `"-0xff"` | a bigint; beyond a kilobyte it is written in hexadecimal |
+//! | `{"$bigint": "123"}`; `"-0xff"` | a bigint; beyond 256 bytes it is written in hexadecimal |
 //! | `{"$date": 1700000000000}`; `null` | a `Date`: its [`TimeValue`]; an invalid one |
 //! | `{"$map": [[key, value], …]}` | a `Map` |
 //! | `{"$set": [value, …]}` | a `Set` |
@@ -94,6 +95,8 @@ pub use graph::{Datum, ErrorNode, FunctionKind, Graph, HostFunction, Node, NodeI
 pub(crate) use json::{MEMBER_COST, NODE_COST, cost as json_cost, size as json_size};
 pub use parse::{JsonError, parse_json};
 pub(crate) use parse::{Seed, ValueSeed, parse_with};
+pub use tagged::WriteError;
+pub(crate) use tagged::{Tagged, ToTagged, With, Work, to_tree, write_text};
 pub use time::TimeValue;
 
 /// The maximum nesting of arrays and objects in JSON, in both directions.
@@ -189,10 +192,12 @@ impl fmt::Debug for Value {
         match self.to_json("value", 1 << 20) {
             Ok(None) => f.write_str("undefined"),
             Ok(Some(json)) => write!(f, "{json}"),
-            Err(error) => match self.to_graph("value", 1 << 20).and_then(|graph| graph.to_tagged_json("value")) {
-                Ok(json) => write!(f, "{json}"),
-                Err(_) => write!(f, "<{error}>"),
-            },
+            Err(error) => {
+                match self.to_graph("value", 1 << 20).and_then(|graph| graph.to_tagged_json("value", 1 << 20)) {
+                    Ok(json) => write!(f, "{json}"),
+                    Err(_) => write!(f, "<{error}>"),
+                }
+            }
         }
     }
 }

@@ -2,180 +2,500 @@
 //!
 //! The table of tags is in the documentation of [`super`].
 
+use std::cell::RefCell;
+use std::{fmt, io};
+
+use base64::display::Base64Display;
 use base64::prelude::{BASE64_STANDARD, Engine as _};
-use serde_json::{Map, Value as Json, json};
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde_json::{Map, Value as Json};
 
 use super::error::{Reason, SerializationError};
 use super::graph::{Datum, ErrorNode, FunctionKind, Graph, HostFunction, Node, NodeId, Primitive, ViewKind};
+use super::json::{MEMBER_COST, NODE_COST, OBJECT_COST};
 use super::{BigInt, MAX_JSON_DEPTH, TimeValue};
+use crate::budget::{Meter, Refused};
 
 // ---- Graphs to JSON -----------------------------------------------------------------------------
 
 impl Graph {
-    /// The value as [tagged JSON](crate::value#tagged-json). `what` names the value in the error.
+    /// The value as [tagged JSON](crate::value#tagged-json), as a tree. `what` names the value in the error. `budget` is how many
+    /// bytes of the host's memory the tree may take, roughly counted: a value of a few bytes can be an object in it.
+    /// [`write_tagged_json`](Self::write_tagged_json) needs no tree.
     ///
     /// # Errors
-    /// Fails where the value nests deeper than [`MAX_JSON_DEPTH`], and where it refers to an object of another graph.
-    pub fn to_tagged_json(&self, what: &str) -> Result<Json, SerializationError> {
-        let mut writer = Writer { graph: self, uses: self.uses(), written: vec![false; self.len()] };
-        writer.datum(self.root(), 0).map_err(|reason| SerializationError::new(what, reason))
+    /// Fails where the value nests deeper than [`MAX_JSON_DEPTH`], where it refers to an object of another graph, and where the
+    /// tree exceeds `budget`.
+    pub fn to_tagged_json(&self, what: &str, budget: usize) -> Result<Json, SerializationError> {
+        to_tree(&Tagged { graph: self, what: format_args!("{what}") }, &mut Meter::alone(budget))
+    }
+
+    /// Writes the value as [tagged JSON](crate::value#tagged-json). Each byte of the text is charged to `meter`.
+    ///
+    /// # Errors
+    /// As [`to_tagged_json`](Self::to_tagged_json), where the meter refuses, and where `to` fails. A part of the text was
+    /// written then.
+    pub fn write_tagged_json(
+        &self,
+        what: &str,
+        to: &mut dyn io::Write,
+        meter: &mut Meter<'_>,
+    ) -> Result<(), WriteError> {
+        write_text(&Tagged { graph: self, what: format_args!("{what}") }, to, meter)
     }
 
     /// How many references to each object the root reaches: 0, 1, or 2 for more.
     fn uses(&self) -> Vec<u8> {
-        let mut uses = vec![0_u8; self.len()];
-        let mut open = Vec::new();
-        let mut found = vec![self.root()];
-        loop {
-            for datum in found.drain(..) {
-                if let Datum::Node(id) = datum
-                    && let Some(count) = uses.get_mut(id.index())
-                {
-                    *count = (*count + 1).min(2);
-                    if *count == 1 {
-                        open.push(*id);
-                    }
-                }
-            }
-            let Some(node) = open.pop().and_then(|id| self.get(id)) else { return uses };
+        let mut uses = Uses { counts: vec![0; self.len()], open: Vec::new() };
+        uses.add(self.root());
+        while let Some(node) = uses.open.pop().and_then(|id| self.get(id)) {
             match node {
-                Node::Array(items) | Node::Set(items) => found.extend(items),
-                Node::SparseArray(_, members) | Node::Object(members) => found.extend(members.iter().map(|(_, m)| m)),
-                Node::Map(entries) => found.extend(entries.iter().flat_map(|(key, value)| [key, value])),
-                Node::Error(error) => found.extend(&error.cause),
-                Node::View { buffer, .. } => {
-                    if let Some(count) = uses.get_mut(buffer.index()) {
-                        *count = (*count + 1).min(2);
-                    }
+                Node::Array(items) | Node::Set(items) => items.iter().for_each(|item| uses.add(item)),
+                Node::SparseArray(_, members) | Node::Object(members) => {
+                    members.iter().for_each(|(_, member)| uses.add(member));
                 }
+                Node::Map(entries) => {
+                    entries.iter().flat_map(|(key, value)| [key, value]).for_each(|one| uses.add(one))
+                }
+                Node::Error(error) => error.cause.iter().for_each(|cause| uses.add(cause)),
+                Node::View { buffer, .. } => uses.add(&Datum::Node(*buffer)),
                 _ => {}
             }
         }
+        uses.counts
     }
 }
 
-/// Recurses as deep as the JSON that it writes.
-struct Writer<'g> {
-    graph: &'g Graph,
-    uses: Vec<u8>,
-    written: Vec<bool>,
+/// References that are being counted.
+struct Uses {
+    counts: Vec<u8>,
+    /// Objects that were found, and whose references are not counted yet.
+    open: Vec<NodeId>,
 }
 
-impl<'g> Writer<'g> {
-    fn datum(&mut self, datum: &Datum, depth: usize) -> Result<Json, Reason> {
-        Ok(match datum {
-            Datum::Undefined => json!({"$undefined": true}),
-            Datum::Null => Json::Null,
-            Datum::Primitive(value) => primitive(value),
-            Datum::Node(id) => self.node(*id, depth)?,
-        })
+impl Uses {
+    fn add(&mut self, datum: &Datum) {
+        if let Datum::Node(id) = datum
+            && let Some(count) = self.counts.get_mut(id.index())
+        {
+            *count = (*count + 1).min(2);
+            if *count == 1 {
+                self.open.push(*id);
+            }
+        }
+    }
+}
+
+/// Why tagged JSON was not written.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    /// The value cannot be written, or the meter refused.
+    #[error(transparent)]
+    Value(#[from] SerializationError),
+    /// What it is written to failed.
+    #[error(transparent)]
+    Io(io::Error),
+}
+
+/// Something with values in it that are written as tagged JSON.
+pub(crate) trait ToTagged {
+    /// Writes it, charged to `work`.
+    fn write<S: Serializer>(&self, work: &Work<'_>, to: S) -> Result<S::Ok, S::Error>;
+}
+
+/// What writing is charged to.
+pub(crate) struct Work<'a> {
+    spend: &'a dyn Fn(usize) -> Result<(), Refused>,
+    /// A tree is made, of which each part is charged. A text is charged by its length.
+    makes_tree: bool,
+    /// The first error.
+    refusal: RefCell<Option<SerializationError>>,
+}
+
+impl Work<'_> {
+    /// Charges an object with a few short members, if it is a part of a tree.
+    pub(crate) fn object<E: serde::ser::Error>(&self, what: &dyn fmt::Display) -> Result<(), E> {
+        const MEMBERS: usize = 4;
+        let bytes = if self.makes_tree { OBJECT_COST + MEMBERS * (NODE_COST + 2 * MEMBER_COST) } else { 0 };
+        (self.spend)(bytes).map_err(|refused| E::custom(self.refuse(what, refused.into())))
     }
 
-    fn node(&mut self, id: NodeId, depth: usize) -> Result<Json, Reason> {
+    /// Keeps the first error: those of serializers are texts.
+    fn refuse(&self, what: &dyn fmt::Display, reason: Reason) -> &'static str {
+        self.refusal.borrow_mut().get_or_insert_with(|| SerializationError::new(what.to_string(), reason));
+        "it was refused"
+    }
+}
+
+/// A part with what it is charged to, for serializers.
+pub(crate) struct With<'a, T>(pub(crate) &'a T, pub(crate) &'a Work<'a>);
+
+impl<T: ToTagged> Serialize for With<'_, T> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        self.0.write(self.1, to)
+    }
+}
+
+/// A tree, charged to `meter` part by part.
+pub(crate) fn to_tree(value: &impl ToTagged, meter: &mut Meter<'_>) -> Result<Json, SerializationError> {
+    let meter = RefCell::new(meter);
+    let spend = |bytes| meter.borrow_mut().spend(bytes);
+    let work = Work { spend: &spend, makes_tree: true, refusal: RefCell::new(None) };
+    let made = serde_json::to_value(With(value, &work));
+    made.map_err(|error| work.refusal.take().unwrap_or_else(|| unexpected(&error)))
+}
+
+/// A text, charged to `meter` by its length.
+pub(crate) fn write_text(
+    value: &impl ToTagged,
+    to: &mut dyn io::Write,
+    meter: &mut Meter<'_>,
+) -> Result<(), WriteError> {
+    let meter = RefCell::new(meter);
+    let spend = |bytes| meter.borrow_mut().spend(bytes);
+    let work = Work { spend: &spend, makes_tree: false, refusal: RefCell::new(None) };
+    let written = serde_json::to_writer(Metered { to, work: &work }, &With(value, &work));
+    written.map_err(|error| match work.refusal.take() {
+        Some(refusal) => WriteError::Value(refusal),
+        None if error.is_io() => WriteError::Io(error.into()),
+        None => WriteError::Value(unexpected(&error)),
+    })
+}
+
+/// Serializers of JSON fail for keys that are no strings, and there are none.
+fn unexpected(_: &serde_json::Error) -> SerializationError {
+    SerializationError::new("value", Reason::InvalidFormat)
+}
+
+/// Charges what is written.
+struct Metered<'a> {
+    to: &'a mut dyn io::Write,
+    work: &'a Work<'a>,
+}
+
+impl io::Write for Metered<'_> {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        match (self.work.spend)(text.len()) {
+            Ok(()) => self.to.write(text),
+            Err(refused) => Err(io::Error::other(self.work.refuse(&"the value", refused.into()))),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
+    }
+}
+
+/// A graph, and its name in errors.
+pub(crate) struct Tagged<'a> {
+    pub(crate) graph: &'a Graph,
+    pub(crate) what: fmt::Arguments<'a>,
+}
+
+impl ToTagged for Tagged<'_> {
+    fn write<S: Serializer>(&self, work: &Work<'_>, to: S) -> Result<S::Ok, S::Error> {
+        let writer = Writer { graph: self.graph, what: &self.what, uses: RefCell::new(self.graph.uses()), work };
+        writer.spend(NODE_COST)?;
+        Part { writer: &writer, datum: self.graph.root(), depth: 0 }.serialize(to)
+    }
+}
+
+/// Recurses as deep as the JSON that it writes. Every node of a tree is paid for by what it is stored in.
+struct Writer<'a> {
+    graph: &'a Graph,
+    what: &'a dyn fmt::Display,
+    /// As counted, and [`WRITTEN`].
+    uses: RefCell<Vec<u8>>,
+    work: &'a Work<'a>,
+}
+
+/// In place of the uses of an object that has several, and was written.
+const WRITTEN: u8 = 3;
+
+impl Writer<'_> {
+    fn refuse<E: serde::ser::Error>(&self, reason: Reason) -> E {
+        E::custom(self.work.refuse(self.what, reason))
+    }
+
+    fn spend<E: serde::ser::Error>(&self, bytes: usize) -> Result<(), E> {
+        match self.work.makes_tree {
+            true => (self.work.spend)(bytes).map_err(|refused| self.refuse(refused.into())),
+            false => Ok(()),
+        }
+    }
+
+    /// An object with a tag.
+    fn tag<S: Serializer>(
+        &self,
+        to: S,
+        tag: &'static str,
+        content: &(impl Serialize + ?Sized),
+    ) -> Result<S::Ok, S::Error> {
+        let mut object = self.object(to)?;
+        self.member(&mut object, tag, content)?;
+        object.end()
+    }
+
+    fn object<S: Serializer>(&self, to: S) -> Result<S::SerializeMap, S::Error> {
+        self.spend(OBJECT_COST)?;
+        to.serialize_map(None)
+    }
+
+    fn member<M: SerializeMap>(
+        &self,
+        object: &mut M,
+        key: &str,
+        member: &(impl Serialize + ?Sized),
+    ) -> Result<(), M::Error> {
+        self.spend(NODE_COST + 2 * MEMBER_COST + key.len())?; // The table has up to twice the room that it needs.
+        object.serialize_entry(key, member)
+    }
+
+    fn number<S: Serializer>(&self, number: f64, to: S) -> Result<S::Ok, S::Error> {
+        const EXACT: f64 = 9_007_199_254_740_992.0;
+        let special = match number {
+            _ if number.is_nan() => "NaN",
+            f64::INFINITY => "Infinity",
+            f64::NEG_INFINITY => "-Infinity",
+            _ if number == 0.0 && number.is_sign_negative() => "-0",
+            _ if number.fract() == 0.0 && number.abs() <= EXACT => return to.serialize_i64(number as i64),
+            _ => return to.serialize_f64(number),
+        };
+        self.tag(to, "$number", special)
+    }
+}
+
+/// A part of a value.
+struct Part<'a> {
+    writer: &'a Writer<'a>,
+    datum: &'a Datum,
+    depth: usize,
+}
+
+impl Serialize for Part<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let Self { writer, datum, depth } = *self;
+        let id = match datum {
+            Datum::Undefined => return writer.tag(to, "$undefined", &true),
+            Datum::Null => return to.serialize_unit(),
+            Datum::Primitive(value) => return PrimitivePart { writer, value }.serialize(to),
+            Datum::Node(id) => *id,
+        };
         if depth == MAX_JSON_DEPTH {
-            return Err(Reason::TooDeep);
+            return Err(writer.refuse(Reason::TooDeep));
         }
-        let graph: &'g Graph = self.graph;
-        let node = graph.get(id).ok_or(Reason::UnknownNode)?;
-        if self.uses[id.index()] < 2 {
-            return self.content(node, depth + 1);
-        }
-        if std::mem::replace(&mut self.written[id.index()], true) {
-            return Ok(json!({"$ref": id.0}));
-        }
-        let value = self.content(node, depth + 1)?;
-        Ok(json!({"$id": id.0, "$value": value}))
-    }
-
-    fn content(&mut self, node: &Node, depth: usize) -> Result<Json, Reason> {
-        Ok(match node {
-            Node::Array(items) => self.items(items, depth)?,
-            Node::Set(items) => json!({"$set": self.items(items, depth)?}),
-            Node::Object(members) => self.members(members, depth)?,
-            Node::SparseArray(len, members) => json!({"$sparse": len, "items": self.members(members, depth)?}),
-            Node::Map(entries) => {
-                let entries = entries
-                    .iter()
-                    .map(|(key, value)| Ok(Json::Array(vec![self.datum(key, depth)?, self.datum(value, depth)?])));
-                json!({"$map": entries.collect::<Result<Vec<_>, Reason>>()?})
+        let node = writer.graph.get(id).ok_or_else(|| writer.refuse(Reason::UnknownNode))?;
+        let content = Content { writer, node, depth: depth + 1 };
+        let uses = writer.uses.borrow()[id.index()];
+        match uses {
+            WRITTEN => writer.tag(to, "$ref", &id.0),
+            2 => {
+                writer.uses.borrow_mut()[id.index()] = WRITTEN;
+                let mut object = writer.object(to)?;
+                writer.member(&mut object, "$id", &id.0)?;
+                writer.member(&mut object, "$value", &content)?;
+                object.end()
             }
-            Node::Date(time) => json!({"$date": time.milliseconds()}),
-            Node::RegExp { source, flags } => json!({"$regexp": source, "flags": flags}),
-            Node::Error(error) => {
-                let mut parts = Map::from_iter([("$error".to_owned(), json!(error.name))]);
-                parts.extend(error.message.iter().map(|message| ("message".to_owned(), json!(message))));
-                parts.extend(error.stack.iter().map(|stack| ("stack".to_owned(), json!(stack))));
-                if let Some(cause) = &error.cause {
-                    parts.insert("cause".to_owned(), self.datum(cause, depth)?);
+            _ => content.serialize(to),
+        }
+    }
+}
+
+/// A primitive value.
+struct PrimitivePart<'a> {
+    writer: &'a Writer<'a>,
+    value: &'a Primitive,
+}
+
+impl Serialize for PrimitivePart<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self.value {
+            Primitive::Bool(value) => to.serialize_bool(*value),
+            Primitive::Number(value) => self.writer.number(*value, to),
+            Primitive::BigInt(value) => {
+                self.writer.spend(3 * value.as_le_bytes().len())?;
+                self.writer.tag(to, "$bigint", &Text(value))
+            }
+            Primitive::String(text) => {
+                self.writer.spend(text.len())?;
+                to.serialize_str(text)
+            }
+        }
+    }
+}
+
+/// Something that is written as the string that it displays as.
+struct Text<T>(T);
+
+impl<T: fmt::Display> Serialize for Text<T> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(&self.0)
+    }
+}
+
+/// The content of an object.
+struct Content<'a> {
+    writer: &'a Writer<'a>,
+    node: &'a Node,
+    /// How deep its parts are.
+    depth: usize,
+}
+
+impl Serialize for Content<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let Self { writer, depth, .. } = *self;
+        match self.node {
+            Node::Array(items) => self.items(items).serialize(to),
+            Node::Set(items) => writer.tag(to, "$set", &self.items(items)),
+            Node::Object(members) => self.members(members).serialize(to),
+            Node::SparseArray(len, members) => {
+                let mut object = writer.object(to)?;
+                writer.member(&mut object, "$sparse", len)?;
+                writer.member(&mut object, "items", &self.members(members))?;
+                object.end()
+            }
+            Node::Map(entries) => writer.tag(to, "$map", &Entries { writer, entries, depth }),
+            Node::Date(time) => writer.tag(to, "$date", &time.milliseconds()),
+            Node::RegExp { source, flags } => {
+                writer.spend(source.len() + flags.len())?;
+                let mut object = writer.object(to)?;
+                writer.member(&mut object, "$regexp", source)?;
+                writer.member(&mut object, "flags", flags)?;
+                object.end()
+            }
+            Node::Error(error) => self.error(error, to),
+            Node::Buffer { bytes, max_len } => {
+                let mut object = writer.object(to)?;
+                self.bytes(&mut object, "$buffer", bytes)?;
+                if let Some(max_len) = max_len {
+                    writer.member(&mut object, "max", max_len)?;
                 }
-                Json::Object(parts)
+                object.end()
             }
-            Node::Buffer { bytes, max_len: None } => json!({"$buffer": BASE64_STANDARD.encode(bytes)}),
-            Node::Buffer { bytes, max_len } => json!({"$buffer": BASE64_STANDARD.encode(bytes), "max": max_len}),
-            Node::View { kind, buffer, offset, len } => self.view(*kind, *buffer, *offset, *len, depth)?,
-            Node::Boxed(value) => json!({"$boxed": primitive(value)}),
+            Node::View { kind, buffer, offset, len } => self.view(*kind, *buffer, *offset, *len, to),
+            Node::Boxed(value) => writer.tag(to, "$boxed", &PrimitivePart { writer, value }),
             Node::Function(function) => {
-                json!({"$function": function.number, "kind": function.kind.name(), "name": function.name})
+                writer.spend(function.name.len())?;
+                let mut object = writer.object(to)?;
+                writer.member(&mut object, "$function", &function.number)?;
+                writer.member(&mut object, "kind", function.kind.name())?;
+                writer.member(&mut object, "name", &function.name)?;
+                object.end()
             }
-            Node::Promise(number) => json!({"$promise": number}),
-        })
+            Node::Promise(number) => writer.tag(to, "$promise", number),
+        }
+    }
+}
+
+impl<'a> Content<'a> {
+    fn items(&self, items: &'a [Datum]) -> Items<'a> {
+        Items { writer: self.writer, items, depth: self.depth }
     }
 
-    fn items(&mut self, items: &[Datum], depth: usize) -> Result<Json, Reason> {
-        items.iter().map(|item| self.datum(item, depth)).collect()
+    fn members(&self, members: &'a [(String, Datum)]) -> Members<'a> {
+        Members { writer: self.writer, members, depth: self.depth }
     }
 
-    fn members(&mut self, members: &[(String, Datum)], depth: usize) -> Result<Json, Reason> {
-        let members = members.iter().map(|(key, member)| {
-            let key = if key.starts_with('$') { format!("${key}") } else { key.clone() };
-            Ok((key, self.datum(member, depth)?))
-        });
-        members.collect::<Result<Map<_, _>, Reason>>().map(Json::Object)
+    fn bytes<M: SerializeMap>(&self, object: &mut M, key: &'static str, bytes: &[u8]) -> Result<(), M::Error> {
+        self.writer.spend(bytes.len().div_ceil(3) * 4)?;
+        self.writer.member(object, key, &Text(Base64Display::new(bytes, &BASE64_STANDARD)))
     }
 
-    fn view(
-        &mut self,
+    fn error<S: Serializer>(&self, error: &ErrorNode, to: S) -> Result<S::Ok, S::Error> {
+        let Self { writer, depth, .. } = *self;
+        let texts =
+            [("$error", Some(&error.name)), ("message", error.message.as_ref()), ("stack", error.stack.as_ref())];
+        let mut object = writer.object(to)?;
+        for (key, text) in texts {
+            if let Some(text) = text {
+                writer.spend(text.len())?;
+                writer.member(&mut object, key, text)?;
+            }
+        }
+        if let Some(datum) = &error.cause {
+            writer.member(&mut object, "cause", &Part { writer, datum, depth })?;
+        }
+        object.end()
+    }
+
+    fn view<S: Serializer>(
+        &self,
         kind: ViewKind,
         buffer: NodeId,
         offset: u32,
         len: Option<u32>,
-        depth: usize,
-    ) -> Result<Json, Reason> {
-        let graph: &'g Graph = self.graph;
-        if let Some(Node::Buffer { bytes, max_len: None }) = graph.get(buffer)
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        let Self { writer, depth, .. } = *self;
+        let mut object = writer.object(to)?;
+        if let Some(Node::Buffer { bytes, max_len: None }) = writer.graph.get(buffer)
             && (kind, offset, len.map(|len| len as usize)) == (ViewKind::Uint8, 0, Some(bytes.len()))
-            && self.uses[buffer.index()] < 2
+            && writer.uses.borrow()[buffer.index()] < 2
         {
-            return Ok(json!({"$bytes": BASE64_STANDARD.encode(bytes)}));
+            self.bytes(&mut object, "$bytes", bytes)?;
+            return object.end();
         }
-        let mut view = json!({"$view": kind.name(), "of": self.node(buffer, depth)?, "offset": offset});
+        writer.member(&mut object, "$view", kind.name())?;
+        writer.member(&mut object, "of", &Part { writer, datum: &Datum::Node(buffer), depth })?;
+        writer.member(&mut object, "offset", &offset)?;
         if let Some(len) = len {
-            view["length"] = json!(len);
+            writer.member(&mut object, "length", &len)?;
         }
-        Ok(view)
+        object.end()
     }
 }
 
-fn primitive(value: &Primitive) -> Json {
-    match value {
-        Primitive::Bool(value) => Json::Bool(*value),
-        Primitive::Number(value) => number(*value),
-        Primitive::BigInt(value) => json!({"$bigint": value.to_string()}),
-        Primitive::String(text) => Json::String(text.clone()),
+/// The items of an array.
+struct Items<'a> {
+    writer: &'a Writer<'a>,
+    items: &'a [Datum],
+    depth: usize,
+}
+
+impl Serialize for Items<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let Self { writer, items, depth } = *self;
+        writer.spend(items.len() * NODE_COST)?;
+        to.collect_seq(items.iter().map(|datum| Part { writer, datum, depth }))
     }
 }
 
-fn number(value: f64) -> Json {
-    const EXACT: f64 = 9_007_199_254_740_992.0;
-    let special = match value {
-        _ if value.is_nan() => "NaN",
-        f64::INFINITY => "Infinity",
-        f64::NEG_INFINITY => "-Infinity",
-        _ if value == 0.0 && value.is_sign_negative() => "-0",
-        _ if value.fract() == 0.0 && value.abs() <= EXACT => return json!(value as i64),
-        _ => return json!(value),
-    };
-    json!({"$number": special})
+/// The entries of a map.
+struct Entries<'a> {
+    writer: &'a Writer<'a>,
+    entries: &'a [(Datum, Datum)],
+    depth: usize,
+}
+
+impl Serialize for Entries<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let Self { writer, entries, depth } = *self;
+        writer.spend(3 * entries.len() * NODE_COST)?;
+        let part = |datum| Part { writer, datum, depth };
+        to.collect_seq(entries.iter().map(|(key, value)| [part(key), part(value)]))
+    }
+}
+
+/// The members of an object.
+struct Members<'a> {
+    writer: &'a Writer<'a>,
+    members: &'a [(String, Datum)],
+    depth: usize,
+}
+
+impl Serialize for Members<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let Self { writer, members, depth } = *self;
+        let mut object = writer.object(to)?;
+        for (key, datum) in members {
+            let part = Part { writer, datum, depth };
+            match key.starts_with('$') {
+                true => writer.member(&mut object, &format!("${key}"), &part)?,
+                false => writer.member(&mut object, key, &part)?,
+            }
+        }
+        object.end()
+    }
 }
 
 // ---- JSON to graphs -----------------------------------------------------------------------------

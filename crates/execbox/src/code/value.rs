@@ -158,7 +158,7 @@ impl From<i32> for HostValue {
 impl fmt::Debug for HostValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Kind::Data(graph) => match graph.to_tagged_json("value") {
+            Kind::Data(graph) => match graph.to_tagged_json("value", MAX_JSON_BYTES) {
                 Ok(json) => write!(f, "{json}"),
                 Err(error) => write!(f, "<{error}>"),
             },

@@ -199,7 +199,7 @@ fn reports(executor: &Arc<dyn Executor>) {
             }
         });
         let options = options().global("goOn", go_on).on_report(move |report| {
-            drop(sender.send(report.to_tagged_json("report").unwrap()));
+            drop(sender.send(report.to_tagged_json("report", 1 << 30).unwrap()));
         });
         let source = "for (const part of [1, { two: 2n }, 'three']) { report(part); await goOn(); }";
         let mut run = executor.run_code(&format!("{source} export default 4"), options);
@@ -210,7 +210,8 @@ fn reports(executor: &Arc<dyn Executor>) {
             while run.reports().len() < count {
                 tokio::task::yield_now().await;
             }
-            let seen: Vec<Json> = run.reports().iter().map(|one| one.to_tagged_json("report").unwrap()).collect();
+            let seen: Vec<Json> =
+                run.reports().iter().map(|one| one.to_tagged_json("report", 1 << 30).unwrap()).collect();
             assert_eq!(seen, expected[..count]);
             assert!(run.running());
             next.notify_one();

@@ -55,7 +55,7 @@ impl Host {
             "report" => {
                 let calls = Arc::clone(&self.calls);
                 options.on_report(move |report| {
-                    let report = report.to_tagged_json("report").unwrap();
+                    let report = report.to_tagged_json("report", 1 << 30).unwrap();
                     calls.lock().unwrap().push(json!(["the sink", [report]]));
                 })
             }
@@ -164,7 +164,7 @@ fn global(options: CodeExecutionOptions, (name, value): (String, HostValue)) -> 
 }
 
 fn record(calls: &Mutex<Vec<Json>>, name: &str, args: &Args) {
-    let args = args.graph().to_tagged_json("args").unwrap_or_else(|error| json!(error.to_string()));
+    let args = args.graph().to_tagged_json("args", 1 << 30).unwrap_or_else(|error| json!(error.to_string()));
     calls.lock().unwrap().push(json!([name, args]));
 }
 

@@ -42,7 +42,7 @@ pub(crate) fn value(json: &Json) -> Value {
 
 /// A value as tagged JSON.
 pub(crate) fn tagged(value: &Value) -> Json {
-    value.to_graph("value", BUDGET).unwrap().to_tagged_json("value").unwrap()
+    value.to_graph("value", BUDGET).unwrap().to_tagged_json("value", 1 << 30).unwrap()
 }
 
 /// The host functions of the module `host`: calls of `later` and `now` are answered, those of `tell` and `log` are not.

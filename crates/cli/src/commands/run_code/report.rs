@@ -8,16 +8,18 @@ use std::time::Duration;
 
 use bytesize::ByteSize;
 use execbox::code::{CodeExecutionError, CodeExecutionLog, CodeExecutionResult, Graph, Status};
+use execbox::core::budget::Meter;
 use execbox::core::contract::module::{Failure, Record};
 use execbox::core::error::{StackFrame, render};
 use execbox::core::language::Position;
+use execbox::core::value::WriteError;
 
 use execbox::Usage;
 
 use super::notation;
 use super::options::Sources;
 use crate::diagnostic::{Diagnostic, Place};
-use crate::report::{hint_at_undefined, log_line, print, write_error};
+use crate::report::{hint_at_undefined, log_line, print, print_parts, write_error};
 use crate::terminal::{colours, safe_line};
 
 /// Prints reports as they arrive, unless `silent`.
@@ -48,20 +50,27 @@ pub(super) fn log_sink(silent: bool) -> impl Fn(&CodeExecutionLog) + Send + Sync
 
 /// The result, or a failure if its value nests too deep for JSON.
 pub(super) fn as_json_allows(result: CodeExecutionResult) -> CodeExecutionResult {
-    match result.to_json() {
-        Ok(_) => result,
-        Err(error) => CodeExecutionResult {
-            duration: result.duration,
-            usage: result.usage,
-            ..failed(Failure::serialization(&error))
-        },
+    match write_json(&result, &mut io::sink()) {
+        Err(WriteError::Value(error)) => {
+            let mut failed = failed(Failure::serialization(&error));
+            (failed.duration, failed.usage) = (result.duration, result.usage);
+            failed
+        }
+        Ok(()) | Err(WriteError::Io(_)) => result,
     }
 }
 
 /// Prints the whole result as one line of JSON.
 pub(super) fn print_json(result: &CodeExecutionResult) -> io::Result<()> {
-    let json = result.to_json().map_err(io::Error::other)?;
-    print(&json.to_string())
+    print_parts(|stdout| match write_json(result, stdout) {
+        Err(WriteError::Io(error)) => Err(error),
+        written => written.map_err(io::Error::other),
+    })
+}
+
+/// Nothing of the text is kept.
+fn write_json(result: &CodeExecutionResult, to: &mut dyn io::Write) -> Result<(), WriteError> {
+    result.write_json(to, &mut Meter::alone(usize::MAX))
 }
 
 /// Prints a result as text.

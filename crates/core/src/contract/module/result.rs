@@ -1,9 +1,11 @@
 //! The host's side of a run: what it reported and logged, and its result.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::{Map, Value as Json, json};
+use serde::ser::{Serialize, SerializeMap as _, SerializeSeq as _, Serializer};
+use serde_json::Value as Json;
 
 use crate::budget::{Budget, Meter};
 use crate::contract::module::request::{CONSOLE, REPORT};
@@ -15,7 +17,9 @@ use crate::pool::Rejected;
 use crate::program::Limits;
 use crate::text::bytes_text;
 use crate::usage::Usage;
-use crate::value::{Datum, Graph, Reason, SerializationError, Value};
+use crate::value::{
+    Datum, Graph, Reason, SerializationError, Tagged, ToTagged, Value, With, Work, WriteError, to_tree, write_text,
+};
 
 /// How a run ended: with the value of the selected export, or without a result.
 pub type RunOutcome = Result<Value, Failure>;
@@ -123,7 +127,7 @@ impl Record {
         })
     }
 
-    /// Makes the result of a run. `budget` is the most bytes that the value may take.
+    /// Makes the result of a run. `budget` is the most bytes that the value may take, and the result as JSON.
     pub fn finish(self, outcome: RunOutcome, duration: Duration, usage: Usage, budget: usize) -> CodeExecutionResult {
         let outcome = outcome.and_then(|value| {
             to_graph(&value, "result", &mut Meter::alone(budget))
@@ -134,7 +138,8 @@ impl Record {
             Ok(value) => (Status::Success, Some(value), None),
             Err(Failure { status, error }) => (status, None, Some(*error)),
         };
-        CodeExecutionResult { status, result, reports: self.reports, logs: self.logs, error, duration, usage }
+        let Self { reports, logs } = self;
+        CodeExecutionResult { status, result, reports, logs, error, duration, usage, json_budget: budget }
     }
 }
 
@@ -155,6 +160,8 @@ pub struct CodeExecutionResult {
     pub duration: Duration,
     /// What the run used. In JSON `memoryUsedBytes` (§4), and `usage`.
     pub usage: Usage,
+    /// The most bytes that the values may take as a tree of JSON.
+    json_budget: usize,
 }
 
 /// How a run ended (§4.1).
@@ -239,20 +246,32 @@ impl CodeExecutionError {
 
     /// The error as JSON: as §4.2 requires, and `frames`.
     pub fn to_json(&self) -> Json {
-        let mut json = Map::new();
-        json.insert("name".to_owned(), json!(self.name));
-        json.insert("message".to_owned(), json!(self.message));
+        serde_json::to_value(self).unwrap_or_default()
+    }
+}
+
+impl Serialize for CodeExecutionError {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut json = to.serialize_map(None)?;
+        json.serialize_entry("name", &self.name)?;
+        json.serialize_entry("message", &self.message)?;
         if !self.stack.is_empty() {
-            json.insert("stack".to_owned(), json!(self.render()));
+            json.serialize_entry("stack", &self.render())?;
         }
-        let texts = [("specifier", &self.specifier), ("filename", &self.filename)];
-        json.extend(texts.into_iter().filter_map(|(key, text)| Some((key.to_owned(), json!(text.as_ref()?)))));
-        let numbers = [("line", self.line), ("column", self.column)];
-        json.extend(numbers.into_iter().filter_map(|(key, number)| Some((key.to_owned(), json!(number?)))));
+        for (key, text) in [("specifier", &self.specifier), ("filename", &self.filename)] {
+            if let Some(text) = text {
+                json.serialize_entry(key, text)?;
+            }
+        }
+        for (key, number) in [("line", self.line), ("column", self.column)] {
+            if let Some(number) = number {
+                json.serialize_entry(key, &number)?;
+            }
+        }
         if !self.stack.is_empty() {
-            json.insert("frames".to_owned(), json!(self.stack));
+            json.serialize_entry("frames", &self.stack)?;
         }
-        Json::Object(json)
+        json.end()
     }
 }
 
@@ -269,33 +288,86 @@ pub struct CodeExecutionLog {
 
 impl CodeExecutionResult {
     /// The result as JSON: as §4 requires, with values as [tagged JSON](crate::value#tagged-json).
+    /// [`write_json`](Self::write_json) needs no tree.
     ///
     /// # Errors
-    /// A value is nested too deeply for JSON.
+    /// A value is nested too deeply for JSON, or the tree takes more memory than twice the memory limit of the run.
     pub fn to_json(&self) -> Result<Json, SerializationError> {
-        let mut json = Map::new();
-        json.insert("status".to_owned(), json!(self.status.as_str()));
-        if let Some(result) = self.result.as_ref().filter(|result| !result.root().is_undefined()) {
-            json.insert("result".to_owned(), result.to_tagged_json("result")?);
+        to_tree(self, &mut Meter::alone(self.json_budget))
+    }
+
+    /// Writes the result as JSON, as [`to_json`](Self::to_json) makes it. Each byte of the text is charged to `meter`.
+    ///
+    /// # Errors
+    /// A value is nested too deeply for JSON, the meter refuses, or `to` fails. A part of the text was written then.
+    pub fn write_json(&self, to: &mut dyn io::Write, meter: &mut Meter<'_>) -> Result<(), WriteError> {
+        write_text(self, to, meter)
+    }
+}
+
+impl ToTagged for CodeExecutionResult {
+    fn write<S: Serializer>(&self, work: &Work<'_>, to: S) -> Result<S::Ok, S::Error> {
+        let mut json = to.serialize_map(None)?;
+        json.serialize_entry("status", self.status.as_str())?;
+        if let Some(graph) = self.result.as_ref().filter(|result| !result.root().is_undefined()) {
+            json.serialize_entry("result", &With(&Tagged { graph, what: format_args!("result") }, work))?;
         }
-        let reports = self.reports.iter().enumerate();
-        let reports = reports.map(|(number, report)| report.to_tagged_json(&format!("reports[{number}]")));
-        json.insert("reports".to_owned(), reports.collect::<Result<_, _>>()?);
-        let logs = self.logs.iter().enumerate().map(|(number, log)| {
-            let args = log.args.to_tagged_json(&format!("logs[{number}].args"))?;
-            Ok(json!({ "level": log.level.as_str(), "args": args, "timestamp": log.timestamp }))
-        });
-        json.insert("logs".to_owned(), logs.collect::<Result<_, _>>()?);
+        json.serialize_entry("reports", &With(&Reports(&self.reports), work))?;
+        json.serialize_entry("logs", &With(&Logs(&self.logs), work))?;
         if let Some(error) = &self.error {
-            json.insert("error".to_owned(), error.to_json());
+            json.serialize_entry("error", error)?;
         }
-        json.insert("durationMs".to_owned(), json!(self.duration.as_micros() as f64 / 1000.0));
+        json.serialize_entry("durationMs", &(self.duration.as_micros() as f64 / 1000.0))?;
         if let Some(bytes) = self.usage.peak_memory_bytes {
-            json.insert("memoryUsedBytes".to_owned(), json!(bytes));
+            json.serialize_entry("memoryUsedBytes", &bytes)?;
         }
         if let Some(usage) = self.usage.known() {
-            json.insert("usage".to_owned(), json!(usage));
+            json.serialize_entry("usage", usage)?;
         }
-        Ok(Json::Object(json))
+        json.end()
+    }
+}
+
+struct Reports<'a>(&'a [Arc<Graph>]);
+
+impl ToTagged for Reports<'_> {
+    fn write<S: Serializer>(&self, work: &Work<'_>, to: S) -> Result<S::Ok, S::Error> {
+        let mut reports = to.serialize_seq(None)?;
+        for (number, graph) in self.0.iter().enumerate() {
+            reports.serialize_element(&With(&Tagged { graph, what: format_args!("reports[{number}]") }, work))?;
+        }
+        reports.end()
+    }
+}
+
+struct Logs<'a>(&'a [CodeExecutionLog]);
+
+impl ToTagged for Logs<'_> {
+    fn write<S: Serializer>(&self, work: &Work<'_>, to: S) -> Result<S::Ok, S::Error> {
+        let mut logs = to.serialize_seq(None)?;
+        for (number, log) in self.0.iter().enumerate() {
+            logs.serialize_element(&With(&NumberedLog { number, log }, work))?;
+        }
+        logs.end()
+    }
+}
+
+struct NumberedLog<'a> {
+    number: usize,
+    log: &'a CodeExecutionLog,
+}
+
+impl ToTagged for NumberedLog<'_> {
+    fn write<S: Serializer>(&self, work: &Work<'_>, to: S) -> Result<S::Ok, S::Error> {
+        let Self { number, log } = self;
+        work.object(&format_args!("logs[{number}]"))?;
+        let mut json = to.serialize_map(None)?;
+        json.serialize_entry("level", log.level.as_str())?;
+        json.serialize_entry(
+            "args",
+            &With(&Tagged { graph: &log.args, what: format_args!("logs[{number}].args") }, work),
+        )?;
+        json.serialize_entry("timestamp", &log.timestamp)?;
+        json.end()
     }
 }
