@@ -42,6 +42,7 @@ pub struct Script {
     /// For every function of the program: the index of its provider, and that of the tool in the provider.
     targets: Vec<(usize, usize)>,
     logs: Vec<String>,
+    keeps_log: bool,
     budget: Budget,
     usage: UsageLimiter,
     calls: Calls,
@@ -104,7 +105,7 @@ impl Script {
             .collect();
         let (code, usage) = (code.to_owned(), UsageLimiter::new(&limits, code.len()));
         let (logs, calls) = (Vec::new(), Calls::default());
-        Ok((program, Self { code, limits, namespaces, targets, logs, budget, usage, calls }))
+        Ok((program, Self { code, limits, namespaces, targets, logs, keeps_log: true, budget, usage, calls }))
     }
 
     /// "Non-serializable tool inputs must not be surfaced to the host": such a call fails here. As JSON, what an input
@@ -174,6 +175,11 @@ impl Script {
 
     fn total_usage(&self) -> Usage {
         Usage { peak_host_memory_bytes: Some(self.budget.peak() as u64), ..self.usage.usage() }
+    }
+
+    /// Drops the log, and keeps no line from here on: somebody else has it.
+    pub(crate) fn forget_log(&mut self) {
+        (self.logs, self.keeps_log) = (Vec::new(), false);
     }
 
     /// The result of a program that was stopped.
@@ -259,7 +265,9 @@ impl Contract for Script {
     fn event(&mut self, event: Event, now: Duration, should_stop: &dyn Fn() -> bool) -> Action<ToolCall, LogLine> {
         match event {
             Event::Log(line) => {
-                self.logs.push(line.text.clone());
+                if self.keeps_log {
+                    self.logs.push(line.text.clone());
+                }
                 Action::Notify(line)
             }
             Event::Call(call) => self.call(&call, now, should_stop),

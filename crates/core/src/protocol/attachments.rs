@@ -4,6 +4,8 @@
 //! - `{"$attachment": n}`: the n-th attachment before the message contains the value's bytes;
 //! - `{"$encoded": "…"}`: the same bytes as base64, for values that nest too deep for JSON or are large.
 //!
+//! Sources of a run that take more than [`MAX_TEXT_SOURCES`] together are attachments, too: UTF-8 in place of a string.
+//!
 //! An *attachment* is a byte string that a transport sends unchanged, before the message that refers to it: on a stream as
 //! a line `*LENGTH` followed by that many bytes, over WebSocket as a binary message. It is sent only to a peer whose
 //! [`Hello`](super::Hello) accepts attachments.
@@ -24,7 +26,10 @@ pub const MAX_ATTACHMENTS: usize = 16_384;
 /// What each attachment is charged beyond its length, in bytes.
 pub const ATTACHMENT_COST: usize = 64;
 
-/// Values of up to this many bytes are written as text even if attachments are accepted.
+/// Sources of a run that take up to this many bytes together are written as text even if attachments are accepted.
+pub const MAX_TEXT_SOURCES: usize = 4 << 20;
+
+/// Values and sources of up to this many bytes are written as text even if attachments are accepted.
 const MAX_TEXT_BYTES: usize = 256;
 
 /// The most memory that a value takes while it is written as text, and the longest such text, in bytes. A larger one is
@@ -56,15 +61,13 @@ impl Attachments {
     /// Appends a value to the text of a message.
     pub(super) fn write(&mut self, value: &Value, text: &mut Vec<u8>) {
         let bytes = value.as_bytes();
-        if self.accepted && bytes.len() > MAX_TEXT_BYTES && self.bytes.len() < MAX_ATTACHMENTS {
-            text.extend_from_slice(format!("{{\"$attachment\":{}}}", self.bytes.len()).as_bytes());
-            self.bytes.push(bytes.to_vec());
+        if self.attach(bytes, text) {
             return;
         }
         let start = text.len();
-        let written = value.to_graph("value", MAX_TEXT_GRAPH_BYTES).is_ok_and(|graph| {
-            graph.write_tagged_json("value", text, &mut Meter::alone(MAX_TEXT_GRAPH_BYTES)).is_ok()
-        });
+        let written = value
+            .to_graph("value", MAX_TEXT_GRAPH_BYTES)
+            .is_ok_and(|graph| graph.write_tagged_json("value", text, &mut Meter::alone(MAX_TEXT_GRAPH_BYTES)).is_ok());
         if !written {
             text.truncate(start);
             let encoded = BASE64_STANDARD.encode(bytes);
@@ -72,20 +75,48 @@ impl Attachments {
         }
     }
 
+    /// Appends a source text to the text of a message as an attachment. Whether it is one.
+    pub(super) fn write_text(&mut self, source: &str, text: &mut Vec<u8>) -> bool {
+        self.attach(source.as_bytes(), text)
+    }
+
+    /// Adds an attachment, and appends the reference to it, if the peer accepts it. Whether it does.
+    fn attach(&mut self, bytes: &[u8], text: &mut Vec<u8>) -> bool {
+        let attaches = self.accepted && bytes.len() > MAX_TEXT_BYTES && self.bytes.len() < MAX_ATTACHMENTS;
+        if attaches {
+            text.extend_from_slice(format!("{{\"$attachment\":{}}}", self.bytes.len()).as_bytes());
+            self.bytes.push(bytes.to_vec());
+        }
+        attaches
+    }
+
+    /// Takes the attachment that an object refers to, if it refers to one.
+    fn take(&mut self, object: &Json) -> Option<Option<Vec<u8>>> {
+        let object = object.as_object().filter(|object| object.len() == 1)?;
+        let number = object.get("$attachment")?.as_u64().and_then(|number| usize::try_from(number).ok());
+        let attached = number.and_then(|number| self.bytes.get_mut(number));
+        Some(attached.map(std::mem::take).filter(|bytes| !bytes.is_empty()))
+    }
+
+    /// Reads a source text: a string, or an attachment, which is taken.
+    pub(super) fn read_text(&mut self, json: Json) -> Option<String> {
+        match json {
+            Json::String(text) => Some(text),
+            json => String::from_utf8(self.take(&json)??).ok(),
+        }
+    }
+
     /// Reads a value and takes its attachment. The error is what was expected.
     pub(super) fn read(&mut self, json: &Json) -> Result<Value, &'static str> {
+        if let Some(attached) = self.take(json) {
+            return attached.map(Value::from_bytes).ok_or("a received attachment");
+        }
         if let Json::Object(object) = json
             && object.len() == 1
+            && let Some(text) = object.get("$encoded")
         {
-            if let Some(number) = object.get("$attachment") {
-                let attached = number.as_u64().and_then(|number| self.bytes.get_mut(usize::try_from(number).ok()?));
-                let bytes = attached.map(std::mem::take).filter(|bytes| !bytes.is_empty());
-                return bytes.map(Value::from_bytes).ok_or("a received attachment");
-            }
-            if let Some(text) = object.get("$encoded") {
-                let bytes = text.as_str().and_then(|text| BASE64_STANDARD.decode(text).ok());
-                return bytes.map(Value::from_bytes).ok_or("base64");
-            }
+            let bytes = text.as_str().and_then(|text| BASE64_STANDARD.decode(text).ok());
+            return bytes.map(Value::from_bytes).ok_or("base64");
         }
         let value = Graph::from_tagged_json(json, "value").and_then(|graph| graph.to_value("value"));
         value.map_err(|_| "a value in tagged JSON")

@@ -34,6 +34,11 @@ pub(super) trait Body: Sized {
     fn value(&self) -> Option<&Value> {
         None
     }
+
+    /// About how many bytes are kept of what can be long in it.
+    fn kept_bytes(&self) -> usize {
+        self.value().map_or(0, |value| value.as_bytes().len())
+    }
 }
 
 /// A JSON object of a known message type that does not have the specified fields.
@@ -157,6 +162,12 @@ impl Fields {
         amount.map(Some).ok_or_else(|| wrong(self.path_of(name), "a number of at least 0"))
     }
 
+    /// A source text, or the attachment that it is.
+    pub(super) fn source(&mut self, name: &str) -> Result<String, Fault> {
+        let json = self.json(name)?;
+        self.attachments.read_text(json).ok_or_else(|| wrong(self.path_of(name), A_STRING))
+    }
+
     /// A number of milliseconds.
     pub(super) fn duration(&mut self, name: &str) -> Result<Duration, Fault> {
         self.optional_amount(name)?.map(duration).ok_or_else(|| self.missing(name))
@@ -257,6 +268,14 @@ impl<'a> Writer<'a> {
     /// A duration in milliseconds.
     pub(super) fn duration(&mut self, name: &str, duration: Duration) {
         self.field(name, &Millis(duration));
+    }
+
+    /// A source text. `is_attached`: as an attachment, if the peer accepts them.
+    pub(super) fn source(&mut self, name: &str, source: &str, is_attached: bool) {
+        self.key(name);
+        if !is_attached || !self.attachments.write_text(source, &mut self.text) {
+            self.json(source);
+        }
     }
 
     /// A value of the module contract.

@@ -64,7 +64,7 @@ pub trait Message: Sized {
     /// The text is longer than `cap` bytes. Hand the error to the session's `handle_too_long`.
     fn to_text(&self, cap: usize, attachments: &mut Attachments) -> Result<Vec<u8>, TooLong>;
 
-    /// About how many bytes the values in it take, for what is queued within a process.
+    /// About how many bytes the values and lines in it take, for what is queued within a process.
     fn cost(&self) -> usize;
 
     /// The `hello`, if the message is one: its `attachments` depend on the transport.
@@ -104,7 +104,7 @@ macro_rules! messages {
 
             fn cost(&self) -> usize {
                 size_of::<Self>() + match self {
-                    $(Self::$variant(body) => body.value().map_or(0, |value| value.as_bytes().len()),)*
+                    $(Self::$variant(body) => body.kept_bytes(),)*
                 }
             }
 

@@ -4,7 +4,7 @@
 //! | message | direction | fields |
 //! |---|---|---|
 //! | `hello` | both | `runCode`: 1; `attachments`: whether the sender accepts them |
-//! | `run_code` | host → runner | `id`, `source`, `filename?`, `language`, `modules`, `imports`: specifier → value, `globals`: value, `fn`, `args`: value, `options` as in `execute` |
+//! | `run_code` | host → runner | `id`, `source`, `filename?`, `language`, `modules`: specifier → source, `imports`: specifier → value, `globals`: value, `fn`, `args`: value, `options` as in `execute` |
 //! | `settle` | host → runner | `id`, `call` or `promise`: its number, `ok`, `value` |
 //! | `code_call` | runner → host | `id`, `call`: its number, `function`: its number, `now`, `args`: value |
 //! | `code_notify` | runner → host | `id`, `function`: its number, `args`: value |
@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use serde_json::Value as Json;
 
-use super::attachments::MAX_ATTACHMENT_BYTES;
+use super::attachments::{MAX_ATTACHMENT_BYTES, MAX_TEXT_SOURCES};
 use super::fields::{A_STRING, Body, Fault, Fields, Writer, wrong};
 use super::script::{read_options, write_options};
 use crate::contract::module::{Bridge, CodeExecutionError, Failure, Request, RunOutcome, Status};
@@ -71,16 +71,17 @@ impl Body for RunCode {
 
     fn read(fields: &mut Fields) -> Result<Self, Fault> {
         let id = fields.string("id")?;
-        let source = fields.string("source")?;
+        let source = fields.source("source")?;
         let filename = fields.optional_string("filename")?;
         let language = match fields.string("language")?.as_str() {
             "javascript" => Dialect::JavaScript,
             "typescript" => Dialect::TypeScript,
             _ => return Err(wrong("language", "\"typescript\" or \"javascript\"")),
         };
-        let modules = fields.object("modules")?.object.into_iter().map(|(specifier, source)| match source {
-            Json::String(source) => Ok((specifier, source)),
-            _ => Err(wrong(format!("modules.{specifier}"), A_STRING)),
+        let modules = fields.object("modules")?.object.into_iter();
+        let modules = modules.map(|(specifier, source)| match fields.attachments.read_text(source) {
+            Some(source) => Ok((specifier, source)),
+            None => Err(wrong(format!("modules.{specifier}"), A_STRING)),
         });
         let modules = modules.collect::<Result<BTreeMap<_, _>, _>>()?;
         let limits = read_options(&mut fields.object("options")?)?;
@@ -102,9 +103,14 @@ impl Body for RunCode {
             Dialect::TypeScript => "typescript",
         };
         message.field("id", &self.id);
-        message.field("source", source);
+        let is_attached = self.request.source_bytes() > MAX_TEXT_SOURCES;
+        message.source("source", source, is_attached);
         message.field("language", language);
-        message.field("modules", modules);
+        message.object("modules", |object| {
+            for (specifier, source) in modules {
+                object.source(specifier, source, is_attached);
+            }
+        });
         message.object("imports", |object| {
             for (specifier, bridge) in imports {
                 object.value(specifier, &bridge.value);

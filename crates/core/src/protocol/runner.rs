@@ -23,7 +23,9 @@ use super::fields::{Fault, MessageError};
 use super::line::TooLong;
 use super::message::{HostMessage, RunnerMessage};
 use super::module::{CodeCall, CodeDone, CodeNotify, Hello, RunCode, Settle};
-use super::script::{self, Cancel, Clock, Done, Execute, Started, ToolResult, WireCall, WireLog};
+use super::script::{
+    self, Cancel, Clock, Done, Execute, MAX_REPEATED_LOG_BYTES, Started, ToolResult, WireCall, WireLog,
+};
 use crate::budget::Charge;
 use crate::contract::module::{CodeExecutionError, Failure, ModuleRun, Request, RunOutcome, Status};
 use crate::contract::script::{Script, ToolCall};
@@ -135,7 +137,8 @@ impl Job {
             JobSource::Script { code, providers, limits, streams_logs } => {
                 Script::start(language, &code, &providers, limits, should_stop).map_err(Invalid::Script).map(
                     |(program, script)| {
-                        let run = ScriptRun { script, providers, pending: HashMap::new(), streams_logs };
+                        let run =
+                            ScriptRun { script, providers, pending: HashMap::new(), streams_logs, streamed_bytes: 0 };
                         (program, Contract::Script(Box::new(run)))
                     },
                 )
@@ -294,8 +297,10 @@ struct ScriptRun {
     providers: Vec<Arc<ProviderManifest>>,
     /// Calls that the host has not answered, by `callId`.
     pending: HashMap<String, (CallId, Charge)>,
-    /// The host asked for `log` messages, and none was too long.
+    /// The host asked for `log` messages.
     streams_logs: bool,
+    /// How many bytes of lines were sent in them.
+    streamed_bytes: usize,
 }
 
 impl RunnerSession {
@@ -413,6 +418,10 @@ impl RunnerSession {
             Contract::Compiling { .. } => return,
             Contract::Script(run) => match run.script.event(event, elapsed, &is_late) {
                 Action::Notify(line) if run.streams_logs => {
+                    run.streamed_bytes += line.text.len();
+                    if run.streamed_bytes > MAX_REPEATED_LOG_BYTES {
+                        run.script.forget_log();
+                    }
                     Output::Send(RunnerMessage::Log(WireLog { id: id(), line }))
                 }
                 Action::Notify(_) | Action::Ignore => return,
@@ -498,16 +507,19 @@ impl RunnerSession {
         }
     }
 
-    /// Handles a message that is too long to be sent. A call fails in the guest with a serialization error. A `log` is
-    /// dropped with all later ones, so that the host has the beginning of the log without a gap. A `code_notify` ends its
-    /// run, as nothing could report the loss. A `done` or `code_done` is sent again with that error instead of the result,
-    /// then without logs, then without the error's message.
+    /// Handles a message that is too long to be sent. A call fails in the guest with a serialization error. A `log` is cut.
+    /// A `code_notify` ends its run, as nothing could report the loss. A `done` or `code_done` is sent again with that error
+    /// instead of the result, then without logs, then without the error's message.
     ///
     /// Call it before the next output is polled.
     pub fn handle_too_long(&mut self, message: RunnerMessage, error: TooLong) {
         match message {
             RunnerMessage::Started(_) | RunnerMessage::Hello(_) => {}
-            RunnerMessage::Log(_) => self.stop_streaming_logs(),
+            RunnerMessage::Log(WireLog { id, mut line }) => {
+                if script::cut_line(&mut line, error) {
+                    self.outputs.push_front(Output::Send(RunnerMessage::Log(WireLog { id, line })));
+                }
+            }
             RunnerMessage::ToolCall(call) => {
                 self.refuse(&call.call_id, script::cannot_cross("tool input", error));
             }
@@ -695,15 +707,6 @@ impl RunnerSession {
             && !matches!(active.contract, Contract::Compiling { .. })
         {
             self.outputs.push_back(Output::StopGuest);
-        }
-    }
-
-    fn stop_streaming_logs(&mut self) {
-        self.outputs.retain(|output| !matches!(output, Output::Send(RunnerMessage::Log(_))));
-        if let State::Active(active) = &mut self.state
-            && let Contract::Script(run) = &mut active.contract
-        {
-            run.streams_logs = false;
         }
     }
 

@@ -288,14 +288,30 @@ impl Body for WireCall {
     }
 }
 
-/// `log`: a console line of the guest within the limits, when it is logged. `done` contains it, too. Not part of the
-/// specification: sent only if the host [asked](Execute::stream_logs) for it.
+/// `log`: a console line of the guest within the limits, when it is logged. `done` contains it, too, unless the lines take more
+/// than [`MAX_REPEATED_LOG_BYTES`] together; then it contains none. Not part of the specification: sent only if the host
+/// [asked](Execute::stream_logs) for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WireLog {
     /// The execution.
     pub id: String,
     /// The line. An unknown level is read as `log`.
     pub line: LogLine,
+}
+
+/// The most bytes of lines that a runner sends twice, when they are logged and with `done`.
+pub const MAX_REPEATED_LOG_BYTES: usize = 1 << 20;
+
+/// Cuts a line that is too long for one message, to what fits however its characters are escaped. Whether it was cut.
+pub(super) fn cut_line(line: &mut LogLine, too_long: TooLong) -> bool {
+    const MARK: &str = "…";
+    let max = too_long.cap / 8;
+    if line.text.len() <= max + MARK.len() {
+        return false;
+    }
+    line.text.truncate(line.text.floor_char_boundary(max));
+    line.text.push_str(MARK);
+    true
 }
 
 impl Body for WireLog {
@@ -315,6 +331,10 @@ impl Body for WireLog {
         message.field("id", &self.id);
         message.field("level", self.line.level.as_str());
         message.field("text", &self.line.text);
+    }
+
+    fn kept_bytes(&self) -> usize {
+        self.line.text.len()
     }
 }
 

@@ -12,6 +12,7 @@ use execbox_core::language::Position;
 use execbox_core::program::Limits;
 use execbox_core::protocol::host::{Output as HostOutput, ScriptHost};
 use execbox_core::protocol::runner::Output as RunnerOutput;
+use execbox_core::protocol::script::MAX_REPEATED_LOG_BYTES;
 use execbox_core::protocol::{
     Attachments, CloseReason, Done, Execute, HostMessage, HostOptions, HostSession, LineError, Message as _,
     Misbehaviour, RunnerMessage, RunnerSession, Started, TooLong, ToolResult, WireCall, decode_line,
@@ -538,23 +539,49 @@ fn a_draining_runner_lets_a_guest_finish_within_the_grace_period() {
     assert!(done.result.is_ok() && runner.is_drained());
 }
 
-#[test]
-fn no_line_is_streamed_after_one_that_was_too_long() {
+/// A runner of an execution with streamed logs that has written these lines.
+fn streaming(lines: &[&str]) -> RunnerSession {
     let mut runner = runner();
     let execute = Execute { stream_logs: true, ..execute("exec-1", "return 1") };
     runner.handle_message(HostMessage::Execute(execute), ms(10));
     runner_outputs(&mut runner);
-    let line = |text: &str| Event::Log(LogLine { level: LogLevel::Log, text: text.into() });
-    for text in ["a", "b", "c"] {
-        runner.handle_event(line(text), &|| ms(1));
+    for text in lines {
+        runner.handle_event(Event::Log(LogLine { level: LogLevel::Log, text: (*text).into() }), &|| ms(1));
     }
-    assert!(matches!(runner.poll_output(), Some(RunnerOutput::Send(RunnerMessage::Log(_)))));
-    let Some(RunnerOutput::Send(too_long)) = runner.poll_output() else { panic!() };
-    runner.handle_too_long(too_long, TooLong { len: 9, cap: 5 });
-    runner.handle_event(line("d"), &|| ms(1));
-    assert!(runner_outputs(&mut runner).is_empty(), "the host must not see a gap");
-    runner.handle_turn(Poll::Ready(Turn::Done(Outcome::Returned(Value::undefined()))), ms(20));
-    assert_eq!(last_done(&mut runner).result.logs, ["a", "b", "c", "d"]);
+    runner
+}
+
+fn streamed(output: Option<RunnerOutput>) -> RunnerMessage {
+    match output {
+        Some(RunnerOutput::Send(message @ RunnerMessage::Log(_))) => message,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_streamed_line_that_is_too_long_is_cut() {
+    let long = "é".repeat(100);
+    let mut runner = streaming(&["a", &long, "c"]);
+    streamed(runner.poll_output());
+    let too_long = streamed(runner.poll_output());
+    runner.handle_too_long(too_long, TooLong { len: 250, cap: 88 });
+    let RunnerMessage::Log(cut) = streamed(runner.poll_output()) else { panic!() };
+    assert_eq!(cut.line.text, "ééééé…");
+    // One that is too long for another reason is dropped.
+    runner.handle_too_long(RunnerMessage::Log(cut), TooLong { len: 250, cap: 88 });
+    let RunnerMessage::Log(next) = streamed(runner.poll_output()) else { panic!() };
+    assert_eq!(next.line.text, "c");
+}
+
+#[test]
+fn long_logs_are_not_sent_again_with_the_result() {
+    let line = "x".repeat(MAX_REPEATED_LOG_BYTES / 2);
+    for (lines, repeated) in [(&[&line[..], &line][..], 2), (&[&line, &line, "y"], 0), (&[&line, &line, "y", "z"], 0)] {
+        let mut runner = streaming(lines);
+        assert_eq!(runner_outputs(&mut runner).len(), lines.len());
+        runner.handle_turn(Poll::Ready(Turn::Done(Outcome::Returned(Value::undefined()))), ms(20));
+        assert_eq!(last_done(&mut runner).result.logs.len(), repeated);
+    }
 }
 
 /// The outputs. Jobs are compiled on the way.

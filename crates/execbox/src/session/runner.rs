@@ -15,6 +15,7 @@ use execbox_core::budget::Budget;
 use execbox_core::engine::{Engine, Event, Guest, Turn};
 use execbox_core::language::Language;
 use execbox_core::program::Limits;
+use execbox_core::protocol::attachments::{ATTACHMENT_COST, MAX_ATTACHMENT_BYTES, MAX_ATTACHMENTS};
 use execbox_core::protocol::message::{HostMessage, RunnerMessage};
 use execbox_core::protocol::runner::{Output, RunnerSession};
 use futures_util::future::FutureExt as _;
@@ -33,8 +34,9 @@ use crate::transport::{AWAKE, Transport, wake_after_others};
 /// is received. With a guest, answers to other messages may take as much again.
 const MAX_UNSENT: usize = 1 << 20;
 
-/// The most memory that a message of the host may take while it is read, in bytes.
-const MAX_MESSAGE_COST: usize = 64 << 20;
+/// The most memory that a message of the host may take while it is read, in bytes, and that its attachments may take: one of
+/// the greatest length, or as many as there may be.
+const MAX_MESSAGE_COST: usize = MAX_ATTACHMENT_BYTES + MAX_ATTACHMENTS * ATTACHMENT_COST;
 
 /// How long sending the last messages may take after the host has closed its side.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);

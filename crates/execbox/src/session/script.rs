@@ -12,6 +12,7 @@ use execbox_core::error::ExecuteResult;
 use execbox_core::program::Limits;
 use execbox_core::protocol::Execute;
 use execbox_core::protocol::host::{HostOptions, HostSession, ScriptHost};
+use execbox_core::protocol::script::MAX_REPEATED_LOG_BYTES;
 use tokio_util::sync::CancellationToken;
 
 use crate::executor::ExecuteRequest;
@@ -34,7 +35,8 @@ pub(crate) async fn execute(
         code: request.code.to_string(),
         limits: request.limits,
         providers: request.providers.iter().map(crate::Provider::shared_manifest).collect(),
-        stream_logs: request.on_log.is_some(),
+        // A long log is not a part of one message.
+        stream_logs: request.on_log.is_some() || request.limits.max_log_chars > MAX_REPEATED_LOG_BYTES,
     };
     let mut host = Tools::new(request, cancellation);
     let session = HostSession::script(execute, options, Duration::ZERO);

@@ -381,7 +381,9 @@ impl<C: HostContract> HostSession<C> {
     /// without its program, the session is over.
     pub fn handle_too_long(&mut self, message: HostMessage, error: TooLong, now: Duration) {
         if matches!(message, HostMessage::Execute(_) | HostMessage::RunCode(_)) {
-            let failure = Failure::Other(format!("the program cannot be sent to the runner: {error}"));
+            let failure = Failure::Other(format!(
+                "the program cannot be sent to the runner: {error}; pass shorter sources, or fewer tools"
+            ));
             self.finish(Err(failure), None, now);
         } else if self.is_running() {
             let shortened = self.contract.shortened(message, error);

@@ -133,9 +133,11 @@ impl HostContract for ScriptHost {
         let usage = usage.with_reported(&reported, &self.limits, elapsed);
         let streamed = self.log.lines.len();
         let rest = logs.into_iter().skip(streamed).take(self.limits.max_log_lines);
-        let rest = rest.filter_map(|text| self.log.add(&LogLine { level: LogLevel::Log, text }));
-        let rest = rest.collect::<Vec<_>>();
-        let notices = if self.log.is_streamed { rest } else { Vec::new() };
+        let mut notices = Vec::new();
+        for text in rest {
+            let line = self.log.add(&LogLine { level: LogLevel::Log, text });
+            notices.extend(line.filter(|_| self.log.is_streamed));
+        }
         (notices, ExecuteResult { outcome, logs: std::mem::take(&mut self.log.lines), duration, usage })
     }
 
