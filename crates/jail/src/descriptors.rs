@@ -2,15 +2,26 @@
 
 use std::{fs, io};
 
+use crate::policy::Sockets;
+
 /// Closes all descriptors except the three standard ones. First in `main`: it closes those of the whole process.
 ///
 /// # Errors
 /// The system does not list the open descriptors; none is closed.
 pub fn close_inherited() -> io::Result<()> {
+    close_inherited_except(Sockets::None)
+}
+
+/// [`close_inherited`], except the socket at which the process listens.
+///
+/// # Errors
+/// As [`close_inherited`].
+pub fn close_inherited_except(sockets: Sockets) -> io::Result<()> {
+    let kept = sockets.listener();
     let folder = if cfg!(target_os = "linux") { "/proc/self/fd" } else { "/dev/fd" };
     let open: Vec<i32> =
         fs::read_dir(folder)?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect();
-    for descriptor in open.into_iter().filter(|descriptor| *descriptor > 2) {
+    for descriptor in open.into_iter().filter(|descriptor| *descriptor > 2 && Some(*descriptor) != kept) {
         // One of them belonged to the directory listing and is closed already.
         let _ = nix::unistd::close(descriptor);
     }

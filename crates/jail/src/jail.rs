@@ -33,7 +33,7 @@ impl Jail {
     /// There is no PID namespace: only a child process could be in it, so that each jail would be two processes, one of them
     /// to pass on signals. What it would add is enforced by other layers: no `/proc`, no signals, no new processes.
     pub fn prepare(policy: Policy) -> Prepared {
-        let mut report = Report::default();
+        let mut report = Report { compiles: policy.compiles, ..Report::default() };
         system::prepare(&policy, &mut report);
         Prepared { policy, report }
     }
@@ -46,7 +46,7 @@ impl Prepared {
     /// it starts.
     pub fn confine(self) -> Confined {
         let Self { policy, mut report } = self;
-        system::confine(&policy, &mut report);
+        system::confine(&mut report);
         Confined { policy, report }
     }
 }
@@ -71,6 +71,12 @@ impl Confined {
 /// Takes all three steps at once, in a process with one thread.
 pub fn enter(policy: &Policy) -> Report {
     Jail::prepare(policy.clone()).confine().seal()
+}
+
+/// Whether a look at this system finds a reason why a layer may be missing. Locks nothing and starts no process, so it does not
+/// find every reason: a process that was locked reports what is enforced.
+pub fn may_lack_layers() -> bool {
+    system::may_lack_layers()
 }
 
 /// What this system has, for people who look for a missing layer.

@@ -39,7 +39,7 @@ use linux as system;
 use unsupported as system;
 
 #[cfg(unix)]
-pub use descriptors::close_inherited;
-pub use jail::{Confined, Jail, Prepared, enter, features};
+pub use descriptors::{close_inherited, close_inherited_except};
+pub use jail::{Confined, Jail, Prepared, enter, features, may_lack_layers};
 pub use policy::{Mode, Policy, Sockets, UnknownMode};
 pub use report::{Feature, Incomplete, Layer, LayerReport, Report, Status};

@@ -1,7 +1,6 @@
 //! What a process needs although it is locked, and whether an incomplete lock is acceptable.
 
 use std::fmt;
-use std::path::PathBuf;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -23,9 +22,6 @@ pub struct Policy {
     pub compiles: bool,
     /// What may be done with sockets. New sockets cannot be made after sealing in any case. Default: nothing.
     pub sockets: Sockets,
-    /// The directory in which a process that [listens](Sockets::Listening) makes and removes the files of Unix sockets.
-    /// Default: none.
-    pub socket_directory: Option<PathBuf>,
 }
 
 impl Default for Policy {
@@ -37,7 +33,6 @@ impl Default for Policy {
             threads: false,
             compiles: false,
             sockets: Sockets::None,
-            socket_directory: None,
         }
     }
 }
@@ -47,9 +42,18 @@ impl Default for Policy {
 pub enum Sockets {
     /// No more than read and write those that were inherited.
     None,
-    /// Listen at an address: sockets are opened before sealing, and accept connections after it. Such a process keeps its
-    /// network and file system until it is sealed, and the capability to listen at ports below 1024.
-    Listening,
+    /// Accept connections at the listening socket with this descriptor, which stays open when the process is prepared. Open it
+    /// before: a socket belongs to the network in which it was made, and the process then needs neither network nor files.
+    Listening(i32),
+}
+
+impl Sockets {
+    pub(crate) fn listener(self) -> Option<i32> {
+        match self {
+            Self::None => None,
+            Self::Listening(descriptor) => Some(descriptor),
+        }
+    }
 }
 
 /// Whether a process may start although a layer is missing.

@@ -54,6 +54,10 @@ impl Layer {
         Self::SystemCalls,
     ];
 
+    /// Those without which no process compiles programs (see [`Policy::compiles`](crate::Policy::compiles)), unless nothing is
+    /// locked: such an engine has no other boundary around its memory.
+    pub const OF_COMPILERS: [Self; 2] = [Self::Landlock, Self::SystemCalls];
+
     /// The name, for people.
     pub fn name(self) -> &'static str {
         match self {
@@ -120,6 +124,27 @@ pub struct LayerReport {
     /// Whether it is enforced.
     #[serde(flatten)]
     pub status: Status,
+    /// What exactly is enforced, where kernels differ: the version of Landlock, and what it lacks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+}
+
+impl LayerReport {
+    fn new(layer: Layer, status: Status) -> Self {
+        Self { layer, status, detail: None }
+    }
+}
+
+/// `enforced`, with the detail in parentheses; or why it is not.
+impl fmt::Display for LayerReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.status, &self.detail) {
+            (Status::Enforced, None) => f.write_str("enforced"),
+            (Status::Enforced, Some(detail)) => write!(f, "enforced ({detail})"),
+            (Status::Unavailable(reason), _) => write!(f, "NOT ENFORCED: {reason}"),
+            (Status::Off(reason), _) => write!(f, "off: {reason}"),
+        }
+    }
 }
 
 /// What is enforced of a process, and what is not.
@@ -128,13 +153,16 @@ pub struct LayerReport {
 pub struct Report {
     /// Each layer once, in the order of [`Layer::ALL`].
     pub layers: Vec<LayerReport>,
+    /// Whether the process compiles programs, which requires [`Layer::OF_COMPILERS`].
+    #[serde(default)]
+    pub compiles: bool,
 }
 
 impl Report {
     /// Every layer is off, for this reason.
     pub fn off(reason: &str) -> Self {
-        let off = |layer| LayerReport { layer, status: Status::Off(reason.to_owned()) };
-        Self { layers: Layer::ALL.map(off).to_vec() }
+        let off = |layer| LayerReport::new(layer, Status::Off(reason.to_owned()));
+        Self { layers: Layer::ALL.map(off).to_vec(), compiles: false }
     }
 
     /// The status of a layer; `None` if it was not entered yet.
@@ -150,32 +178,39 @@ impl Report {
         })
     }
 
-    /// Fails if the mode is [`Mode::Required`] and a layer is missing.
+    /// Fails if a layer is missing that must be enforced: each in the mode [`Mode::Required`], and [`Layer::OF_COMPILERS`] in a
+    /// process that compiles programs, unless the mode is [`Mode::Off`].
     ///
     /// # Errors
-    /// [`Incomplete`], with the first missing layer.
+    /// [`Incomplete`], with the first such layer.
     pub fn check(&self, mode: Mode) -> Result<(), Incomplete> {
-        match self.missing().next() {
-            Some((layer, reason)) if mode == Mode::Required => Err(Incomplete { layer, reason: reason.to_owned() }),
-            _ => Ok(()),
+        let is_required = |layer: Layer| match mode {
+            Mode::Required => true,
+            Mode::BestEffort => self.compiles && Layer::OF_COMPILERS.contains(&layer),
+            Mode::Off => false,
+        };
+        match self.missing().find(|(layer, _)| is_required(*layer)) {
+            Some((layer, reason)) => Err(Incomplete { layer, reason: reason.to_owned(), mode }),
+            None => Ok(()),
         }
     }
 
     pub(crate) fn note(&mut self, layer: Layer, status: Status) {
-        self.layers.push(LayerReport { layer, status });
+        self.layers.push(LayerReport::new(layer, status));
+    }
+
+    #[cfg_attr(not(target_os = "linux"), allow(dead_code))]
+    pub(crate) fn note_enforced(&mut self, layer: Layer, detail: String) {
+        self.layers.push(LayerReport { layer, status: Status::Enforced, detail: Some(detail) });
     }
 }
 
 /// One layer per line.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, LayerReport { layer, status }) in self.layers.iter().enumerate() {
+        for (at, report) in self.layers.iter().enumerate() {
             let line_break = if at == 0 { "" } else { "\n" };
-            match status {
-                Status::Enforced => write!(f, "{line_break}{layer:<22} enforced")?,
-                Status::Unavailable(reason) => write!(f, "{line_break}{layer:<22} NOT ENFORCED: {reason}")?,
-                Status::Off(reason) => write!(f, "{line_break}{layer:<22} off: {reason}")?,
-            }
+            write!(f, "{line_break}{:<22} {report}", report.layer)?;
         }
         Ok(())
     }
@@ -190,12 +225,33 @@ pub struct Feature {
     pub value: String,
 }
 
-/// A layer is missing although all are required.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the jail is required and incomplete: {layer}: {reason}; {}, or use --jail best-effort", .layer.remedy())]
+/// A layer is missing that must be enforced.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Incomplete {
     /// The first layer that is missing.
     pub layer: Layer,
     /// Why it is not enforced.
     pub reason: String,
+    /// The mode in which it is required.
+    pub mode: Mode,
+}
+
+impl std::error::Error for Incomplete {}
+
+impl fmt::Display for Incomplete {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { layer, reason, mode } = self;
+        let remedy = layer.remedy();
+        if *mode == Mode::Required {
+            return write!(
+                f,
+                "the jail is required and incomplete: {layer}: {reason}; {remedy}, or use --jail best-effort"
+            );
+        }
+        write!(
+            f,
+            "an engine that compiles programs requires this layer of the jail: {layer}: {reason}; {remedy}, or use --jail \
+             off, which gives a program that takes over the engine the rights of the user"
+        )
+    }
 }

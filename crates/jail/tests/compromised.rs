@@ -9,13 +9,16 @@
 
 use std::collections::HashMap;
 use std::io::Write as _;
+use std::net::TcpListener;
+use std::os::fd::IntoRawFd;
+use std::os::unix::net::UnixListener;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Command, Output, Stdio};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
-use std::{env, io, process, ptr, thread};
+use std::{env, fs, io, process, ptr, thread};
 
-use execbox_jail::{Jail, Layer, Mode, Policy, Report, Status};
+use execbox_jail::{Jail, Layer, Mode, Policy, Report, Sockets, Status};
 use libc::{c_long, c_ulong, syscall};
 use libtest_mimic::{Arguments, Failed, Trial};
 
@@ -24,6 +27,12 @@ const ATTEMPT: &str = "--attempt-in-jail";
 
 /// The descriptor that the parent leaves open.
 const INHERITED: i32 = 50;
+
+/// The descriptor of a socket that is connected, to another one of the same process.
+const CONNECTED: i32 = 60;
+
+/// The descriptor of the socket at which a listening process accepts connections.
+const LISTENER: i32 = 61;
 
 /// The user that is not root.
 const NOBODY: u32 = 65534;
@@ -35,12 +44,51 @@ enum Sealed {
     Killed,
     /// By SIGSYS; with an error if the engine compiles programs.
     KilledOrRefused,
+    /// By SIGSYS; with an error if the engine compiles programs, or the process listens.
+    KilledOnPipes,
     /// By SIGSYS; the process can do that if the engine compiles programs.
     KilledOrPermitted,
+    /// By SIGSYS; the process can do that if it listens.
+    KilledOrListening,
+    /// By SIGSYS; the process can do that if it listens or the engine compiles programs.
+    NotOnPipes,
     /// With an error.
     Refused,
     /// The process can do that.
     Permitted,
+}
+
+/// The processes whose system calls are locked.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Serves one host on pipes.
+    Pipes,
+    /// The same, and compiles programs.
+    Compiling,
+    /// Accepts connections over TCP.
+    Tcp,
+    /// Accepts connections at a Unix socket.
+    Unix,
+}
+
+impl Kind {
+    const ALL: [(Self, &str); 4] = [
+        (Self::Pipes, "sealed"),
+        (Self::Compiling, "compiling"),
+        (Self::Tcp, "listening"),
+        (Self::Unix, "listening-unix"),
+    ];
+
+    fn expects(self, sealed: Sealed) -> Sealed {
+        match (sealed, self) {
+            (KilledOrRefused, Self::Compiling) => Sealed::Refused,
+            (KilledOnPipes, _) if self != Self::Pipes => Sealed::Refused,
+            (KilledOrPermitted, Self::Compiling) | (KilledOrListening, Self::Tcp | Self::Unix) => Permitted,
+            (Sealed::NotOnPipes, _) if self != Self::Pipes => Permitted,
+            (KilledOnPipes | Sealed::NotOnPipes | KilledOrRefused | KilledOrPermitted | KilledOrListening, _) => Killed,
+            _ => sealed,
+        }
+    }
 }
 
 /// How it ends in a process that is confined, without the filter.
@@ -51,7 +99,7 @@ enum Confined {
     Untested,
 }
 
-use Sealed::{Killed, KilledOrPermitted, KilledOrRefused, Permitted};
+use Sealed::{Killed, KilledOnPipes, KilledOrListening, KilledOrPermitted, KilledOrRefused, Permitted};
 
 struct Attempt {
     name: &'static str,
@@ -91,6 +139,31 @@ fn map(protection: i32, flags: i32, length: usize) -> c_long {
 
 fn mapped(length: usize) -> c_long {
     map(libc::PROT_READ | libc::PROT_WRITE, 0, length)
+}
+
+fn writable(flags: i32) -> c_long {
+    call!(SYS_mmap, 0, 4096, libc::PROT_READ | libc::PROT_WRITE, flags | libc::MAP_ANONYMOUS, -1, 0)
+}
+
+fn send(socket: i32, flags: i32, address: Option<&[u8; 16]>) -> c_long {
+    let (address, length) = address.map_or((ptr::null(), 0), |address| (address.as_ptr(), address.len()));
+    call!(SYS_sendto, socket, c"x".as_ptr(), 1, flags, address, length)
+}
+
+fn set_option(socket: i32, level: i32, name: i32) -> c_long {
+    let one = 1_i32;
+    call!(SYS_setsockopt, socket, level, name, &raw const one, size_of_val(&one))
+}
+
+/// The clock of a process: its inverted id, and the kind of clock.
+fn clock_of(process: c_long) -> c_long {
+    (!process << 3) | 2
+}
+
+/// Fails if the answers about this process's parent, the first process and one that cannot exist are the same.
+fn tells_processes(ask: impl FnMut(c_long) -> c_long) -> c_long {
+    let answers = [parent(), 1, 0x3fff_fff0].map(ask);
+    if answers.iter().all(|answer| *answer == answers[0]) { -1 } else { 0 }
 }
 
 const ATTEMPTS: &[Attempt] = &[
@@ -147,6 +220,78 @@ const ATTEMPTS: &[Attempt] = &[
     }),
     attempt("connect to the machine", Killed, Confined::Refused, || connect([127, 0, 0, 1], 22)),
     attempt("connect to the internet", Killed, Confined::Refused, || connect([192, 0, 2, 1], 443)),
+    // Sockets that are open
+    attempt("send to the other end", Permitted, Confined::Untested, || send(CONNECTED, libc::MSG_NOSIGNAL, None)),
+    attempt("send to an address", Killed, Confined::Untested, || {
+        send(CONNECTED, 0, Some(&address([127, 0, 0, 1], 22)))
+    }),
+    attempt("send to an address of no length", Killed, Confined::Untested, || {
+        let address = address([127, 0, 0, 1], 22);
+        call!(SYS_sendto, CONNECTED, c"x".as_ptr(), 1, 0, address.as_ptr(), 0)
+    }),
+    attempt("connect a listener by sending", Killed, Confined::Untested, || {
+        send(LISTENER, libc::MSG_FASTOPEN, Some(&address([127, 0, 0, 1], 22)))
+    }),
+    attempt("connect by sending without an address", Killed, Confined::Untested, || {
+        send(CONNECTED, libc::MSG_FASTOPEN | libc::MSG_NOSIGNAL, None)
+    }),
+    attempt("send urgent data", Killed, Confined::Untested, || send(CONNECTED, libc::MSG_OOB, None)),
+    attempt("send a message with a header", Killed, Confined::Untested, || {
+        let header = [0_u64; 7];
+        call!(SYS_sendmsg, CONNECTED, header.as_ptr(), libc::MSG_FASTOPEN)
+    }),
+    attempt("send many messages", Killed, Confined::Untested, || {
+        let headers = [0_u64; 8];
+        call!(SYS_sendmmsg, CONNECTED, headers.as_ptr(), 1, 0)
+    }),
+    attempt("receive descriptors", Killed, Confined::Untested, || {
+        let mut header = [0_u64; 7];
+        call!(SYS_recvmsg, CONNECTED, header.as_mut_ptr(), libc::MSG_DONTWAIT)
+    }),
+    attempt("disconnect a listener", Killed, Confined::Untested, || call!(SYS_shutdown, LISTENER, libc::SHUT_RDWR)),
+    attempt("disconnect a listener for reading", Killed, Confined::Untested, || {
+        call!(SYS_shutdown, LISTENER, libc::SHUT_RD)
+    }),
+    attempt("end a connection", KilledOrListening, Confined::Untested, || {
+        call!(SYS_shutdown, CONNECTED, libc::SHUT_WR)
+    }),
+    attempt("connect a listener", Killed, Confined::Untested, || {
+        call!(SYS_connect, LISTENER, address([127, 0, 0, 1], 22).as_ptr(), 16)
+    }),
+    attempt("connect it to nothing, which disconnects it", Killed, Confined::Untested, || {
+        call!(SYS_connect, LISTENER, [0_u8; 16].as_ptr(), 16)
+    }),
+    attempt("bind a listener to another address", Killed, Confined::Untested, || {
+        call!(SYS_bind, LISTENER, address([127, 0, 0, 1], 0).as_ptr(), 16)
+    }),
+    attempt("listen again", Killed, Confined::Untested, || call!(SYS_listen, LISTENER, 1)),
+    attempt("permit others to listen at its port", Killed, Confined::Untested, || {
+        set_option(LISTENER, libc::SOL_SOCKET, libc::SO_REUSEPORT)
+    }),
+    attempt("connect with the first data", Killed, Confined::Untested, || {
+        set_option(LISTENER, libc::IPPROTO_TCP, libc::TCP_FASTOPEN)
+    }),
+    attempt("replace the state of a connection", Killed, Confined::Untested, || {
+        set_option(LISTENER, libc::IPPROTO_TCP, 19) // TCP_REPAIR
+    }),
+    attempt("attach a filter to a socket", Killed, Confined::Untested, || {
+        set_option(CONNECTED, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER)
+    }),
+    attempt("bind a socket to a device", Killed, Confined::Untested, || {
+        set_option(LISTENER, libc::SOL_SOCKET, libc::SO_BINDTODEVICE)
+    }),
+    attempt("keep a connection alive", KilledOrListening, Confined::Untested, || {
+        set_option(CONNECTED, libc::SOL_SOCKET, libc::SO_KEEPALIVE)
+    }),
+    attempt("read the process id of a host", Killed, Confined::Untested, || {
+        let (mut credentials, mut length) = ([0_i32; 3], 12_u32);
+        let (name, out) = (libc::SO_PEERCRED, credentials.as_mut_ptr());
+        call!(SYS_getsockopt, CONNECTED, libc::SOL_SOCKET, name, out, &raw mut length)
+    }),
+    attempt("read the address of a host", Killed, Confined::Untested, || {
+        let (mut address, mut length) = ([0_u8; 128], 128_u32);
+        call!(SYS_getpeername, CONNECTED, address.as_mut_ptr(), &raw mut length)
+    }),
     // /proc
     attempt("read the memory of the parent", KilledOrRefused, Confined::Refused, || {
         open(&path_in_proc("mem"), libc::O_RDWR)
@@ -186,6 +331,51 @@ const ATTEMPTS: &[Attempt] = &[
     attempt("bind the parent to a processor", Killed, Confined::Untested, || {
         let one = 1_u64;
         call!(SYS_sched_setaffinity, parent(), 8, &raw const one)
+    }),
+    attempt("find processes by their policies", KilledOrRefused, Confined::Untested, || {
+        tells_processes(|process| call!(SYS_sched_getscheduler, process))
+    }),
+    attempt("find processes by their priorities", KilledOrRefused, Confined::Untested, || {
+        let mut priority = [0_i32; 4];
+        tells_processes(|process| call!(SYS_sched_getparam, process, priority.as_mut_ptr()))
+    }),
+    attempt("find processes by their processors", KilledOnPipes, Confined::Untested, || {
+        let mut set = [0_u64; 128];
+        tells_processes(|process| call!(SYS_sched_getaffinity, process, 1024, set.as_mut_ptr()))
+    }),
+    attempt("find processes by their attributes", Killed, Confined::Untested, || {
+        let mut attributes = [0_u64; 8];
+        call!(SYS_sched_getattr, parent(), attributes.as_mut_ptr(), 48, 0)
+    }),
+    attempt("find processes by their groups", Killed, Confined::Untested, || call!(SYS_getpgid, parent())),
+    attempt("find processes by their sessions", Killed, Confined::Untested, || call!(SYS_getsid, parent())),
+    attempt("find processes by their nice values", Killed, Confined::Untested, || {
+        call!(SYS_getpriority, libc::PRIO_PROCESS, parent())
+    }),
+    attempt("find processes by signals that are not sent", Killed, Confined::Untested, || call!(SYS_kill, parent(), 0)),
+    attempt("read the processor time of the parent", Killed, Confined::Untested, || {
+        let mut time = [0_i64; 2];
+        call!(SYS_clock_gettime, clock_of(parent()), time.as_mut_ptr())
+    }),
+    attempt("find processes by sleeping for their processor time", Killed, Confined::Untested, || {
+        let nothing = [0_i64; 2];
+        call!(SYS_clock_nanosleep, clock_of(parent()), 0, nothing.as_ptr(), 0)
+    }),
+    attempt("find processes by locks that they do not own", Killed, Confined::Untested, || {
+        let (owner, soon) = (u32::try_from(parent()).unwrap(), [0_i64, 1]);
+        call!(SYS_futex, &raw const owner, libc::FUTEX_LOCK_PI, 0, soon.as_ptr(), 0, 0)
+    }),
+    attempt("read its own processor time", Permitted, Confined::Untested, || {
+        let mut time = [0_i64; 2];
+        call!(SYS_clock_gettime, libc::CLOCK_THREAD_CPUTIME_ID, time.as_mut_ptr())
+    }),
+    attempt("count its processors", Sealed::NotOnPipes, Confined::Untested, || {
+        let mut set = [0_u64; 128];
+        call!(SYS_sched_getaffinity, 0, 1024, set.as_mut_ptr())
+    }),
+    attempt("read the priority of its thread", KilledOrPermitted, Confined::Untested, || {
+        let mut priority = [0_i32; 4];
+        call!(SYS_sched_getparam, process::id(), priority.as_mut_ptr())
     }),
     // Processes and programs
     attempt("fork", Killed, Confined::Untested, || call!(SYS_fork)),
@@ -293,7 +483,29 @@ const ATTEMPTS: &[Attempt] = &[
         // SAFETY: as in `call`.
         unsafe { syscall(0x4000_0000 | libc::SYS_getpid) }
     }),
-    // Memory beyond the limit
+    // Memory beyond the limit, or that it does not count
+    attempt("map private memory", Permitted, Confined::Untested, || writable(libc::MAP_PRIVATE | libc::MAP_NORESERVE)),
+    attempt("map shared memory", Killed, Confined::Untested, || writable(libc::MAP_SHARED)),
+    attempt("map shared memory of the newer kind", Killed, Confined::Untested, || writable(libc::MAP_SHARED_VALIDATE)),
+    attempt("map memory that the kernel can drop", Killed, Confined::Untested, || writable(0x08)),
+    attempt("map memory that grows downwards", Killed, Confined::Untested, || {
+        writable(libc::MAP_PRIVATE | libc::MAP_GROWSDOWN)
+    }),
+    attempt("map memory that is locked", Killed, Confined::Untested, || writable(libc::MAP_PRIVATE | libc::MAP_LOCKED)),
+    attempt("map huge pages", Killed, Confined::Untested, || writable(libc::MAP_PRIVATE | libc::MAP_HUGETLB)),
+    attempt("map memory that is there at once", Killed, Confined::Untested, || {
+        writable(libc::MAP_PRIVATE | libc::MAP_POPULATE)
+    }),
+    attempt("map memory with flags beyond 32 bits", Killed, Confined::Untested, || {
+        let flags = libc::MAP_PRIVATE as c_ulong | libc::MAP_ANONYMOUS as c_ulong | 1 << 40;
+        call!(SYS_mmap, 0, 4096, libc::PROT_READ, flags, -1, 0)
+    }),
+    attempt("map shared memory that is executable", Killed, Confined::Untested, || {
+        let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
+        call!(SYS_mmap, 0, 4096, libc::PROT_READ | libc::PROT_EXEC, flags, -1, 0)
+    }),
+    attempt("lock memory", Killed, Confined::Untested, || call!(SYS_mlockall, libc::MCL_CURRENT)),
+    attempt("move pages of a pipe", Killed, Confined::Untested, || call!(SYS_vmsplice, 1, ptr::null::<u8>(), 0, 0)),
     attempt("take more memory than the limit", Sealed::Refused, Confined::Refused, || {
         let before = mapped(4096);
         if before < 0 { 0 } else { mapped(8 << 30) }
@@ -310,11 +522,14 @@ const ATTEMPTS: &[Attempt] = &[
     }),
 ];
 
-fn connect([a, b, c, d]: [u8; 4], port: u16) -> c_long {
+fn connect(to: [u8; 4], port: u16) -> c_long {
     let socket = call!(SYS_socket, libc::AF_INET, libc::SOCK_STREAM, 0);
+    if socket < 0 { socket } else { call!(SYS_connect, socket, address(to, port).as_ptr(), 16) }
+}
+
+fn address([a, b, c, d]: [u8; 4], port: u16) -> [u8; 16] {
     let [high, low] = port.to_be_bytes();
-    let address = [2, 0, high, low, a, b, c, d, 0, 0, 0, 0, 0, 0, 0, 0_u8];
-    if socket < 0 { socket } else { call!(SYS_connect, socket, address.as_ptr(), address.len()) }
+    [2, 0, high, low, a, b, c, d, 0, 0, 0, 0, 0, 0, 0, 0]
 }
 
 /// Between this process and its parent, from or to an address that both have: the parent forked it.
@@ -351,46 +566,48 @@ fn users() -> Vec<Option<u32>> {
 
 fn trials_as(user: Option<u32>) -> Vec<Trial> {
     let who = if user.is_some() { "nobody" } else { "the user" };
-    let sealed = ATTEMPTS.iter().map(|attempt| {
-        Trial::test(format!("sealed, as {who}: {}", attempt.name), move || {
-            check_sealed(attempt.sealed, &run(user, "sealed", attempt.name))
-        })
-    });
-    let compiling = ATTEMPTS.iter().map(|attempt| {
-        let sealed = match attempt.sealed {
-            KilledOrRefused => Sealed::Refused,
-            KilledOrPermitted => Permitted,
-            other => other,
-        };
-        Trial::test(format!("sealed with a compiler, as {who}: {}", attempt.name), move || {
-            check_sealed(sealed, &run(user, "compiling", attempt.name))
+    let sealed = Kind::ALL.into_iter().flat_map(|(kind, stage)| {
+        ATTEMPTS.iter().map(move |attempt| {
+            Trial::test(format!("{stage}, as {who}: {}", attempt.name), move || {
+                check_sealed(kind.expects(attempt.sealed), &run(user, stage, attempt.name))
+            })
         })
     });
     let tested = ATTEMPTS.iter().filter(|attempt| attempt.confined == Confined::Refused);
-    let confined = tested.map(|attempt| {
-        Trial::test(format!("confined, as {who}: {}", attempt.name), move || {
-            expect("refused", &run(user, "confined", attempt.name))
+    let confined = tested.flat_map(|attempt| {
+        ["confined", "confined-listening"].map(|stage| {
+            Trial::test(format!("{stage}, as {who}: {}", attempt.name), move || {
+                expect("refused", &run(user, stage, attempt.name))
+            })
         })
     });
-    let complete = Trial::test(format!("every layer is reported, as {who}"), move || {
-        let output = run(user, "sealed", "report");
-        let report: Report = serde_json::from_slice(&output.stdout).map_err(|error| format!("{error}: {output:?}"))?;
-        let layers: Vec<Layer> = report.layers.iter().map(|report| report.layer).collect();
-        assert_eq!(layers, Layer::ALL);
-        // Which of the others are available depends on the machine.
-        for layer in [
-            Layer::Descriptors,
-            Layer::NoNewPrivileges,
-            Layer::Limits,
-            Layer::Capabilities,
-            Layer::NotDumpable,
-            Layer::SystemCalls,
-        ] {
-            assert_eq!(report.status(layer), Some(&Status::Enforced), "{layer}");
-        }
-        Ok(())
+    let complete = Kind::ALL.map(|(_, stage)| {
+        Trial::test(format!("{stage}, as {who}: every layer is reported"), move || {
+            every_layer(&run(user, stage, "report"))
+        })
     });
-    sealed.chain(compiling).chain(confined).chain([complete]).collect()
+    sealed.chain(confined).chain(complete).collect()
+}
+
+fn every_layer(output: &Output) -> Result<(), Failed> {
+    let report: Report = serde_json::from_slice(&output.stdout).map_err(|error| format!("{error}: {output:?}"))?;
+    let layers: Vec<Layer> = report.layers.iter().map(|report| report.layer).collect();
+    assert_eq!(layers, Layer::ALL);
+    // Which of the others are available depends on the machine.
+    for layer in [
+        Layer::Descriptors,
+        Layer::NoNewPrivileges,
+        Layer::Limits,
+        Layer::Capabilities,
+        Layer::NotDumpable,
+        Layer::SystemCalls,
+    ] {
+        assert_eq!(report.status(layer), Some(&Status::Enforced), "{layer}");
+    }
+    let landlock = report.layers.iter().find(|report| report.layer == Layer::Landlock).unwrap();
+    let (is_enforced, detail) = (landlock.status == Status::Enforced, landlock.detail.as_deref());
+    assert_eq!(is_enforced, detail.is_some_and(|detail| detail.starts_with("ABI ")), "{landlock:?}");
+    Ok(())
 }
 
 /// Makes the attempt in a child process, and checks that this process was not harmed.
@@ -438,6 +655,10 @@ fn several_threads() -> Result<(), Failed> {
     let error = report.check(Mode::Required).unwrap_err().to_string();
     assert!(error.contains("user namespace: the process has 2 threads already; allow user namespaces"), "{error}");
     assert_eq!(report.check(Mode::BestEffort), Ok(()));
+    let compiling = Report { compiles: true, ..report.clone() };
+    let error = compiling.check(Mode::BestEffort).unwrap_err().to_string();
+    assert!(error.contains("requires this layer of the jail: Landlock: the process has 2 threads already"), "{error}");
+    assert_eq!(compiling.check(Mode::Off), Ok(()));
     // The filter applies to all threads.
     assert_eq!(report.status(Layer::SystemCalls), Some(&Status::Enforced));
     Ok(())
@@ -461,9 +682,20 @@ fn in_the_jail(stage: &str, name: &str) -> ! {
         let _ = has_started.recv();
     }
     let (threads, compiles) = (stage == "with-threads", stage == "compiling");
-    let policy = Policy { threads, compiles, ..Policy::default() };
+    let sockets = match stage {
+        "listening" | "confined-listening" => listening(TcpListener::bind("127.0.0.1:0").unwrap()),
+        "listening-unix" => {
+            let path = env::temp_dir().join(format!("execbox-compromised-{}.sock", process::id()));
+            let listener = UnixListener::bind(&path).unwrap();
+            fs::remove_file(path).unwrap();
+            listening(listener)
+        }
+        _ => Sockets::None,
+    };
+    let policy = Policy { threads, compiles, sockets, ..Policy::default() };
     let confined = Jail::prepare(policy).confine();
-    let report = if stage == "confined" { confined.report().clone() } else { confined.seal() };
+    connected();
+    let report = if stage.starts_with("confined") { confined.report().clone() } else { confined.seal() };
     let text = match name {
         "report" => serde_json::to_string(&report).unwrap(),
         "start a thread" => thread::spawn(|| "permitted".to_owned()).join().unwrap(),
@@ -479,4 +711,19 @@ fn in_the_jail(stage: &str, name: &str) -> ! {
     };
     let _ = writeln!(io::stdout(), "{text}");
     process::exit(0);
+}
+
+/// Moves the listener to its number.
+fn listening(listener: impl IntoRawFd) -> Sockets {
+    // SAFETY: the listener is open, and nothing else uses the number.
+    assert_eq!(unsafe { libc::dup2(listener.into_raw_fd(), LISTENER) }, LISTENER);
+    Sockets::Listening(LISTENER)
+}
+
+/// Makes a pair of sockets, as the runtime of a runner has one.
+fn connected() {
+    let mut pair = [0_i32; 2];
+    call!(SYS_socketpair, libc::AF_UNIX, libc::SOCK_STREAM, 0, pair.as_mut_ptr());
+    // SAFETY: the socket is open, and nothing else uses the number.
+    assert_eq!(unsafe { libc::dup2(pair[0], CONNECTED) }, CONNECTED);
 }

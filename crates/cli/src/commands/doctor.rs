@@ -120,13 +120,11 @@ fn check_line(SelfTestCheck { check, outcome }: &SelfTestCheck) -> String {
     }
 }
 
-fn layer_lines(LayerReport { layer, status }: &LayerReport) -> Vec<String> {
-    match status {
-        Status::Enforced => vec![format!("    {layer:<26} enforced")],
-        Status::Off(reason) => vec![format!("    {layer:<26} off: {reason}")],
-        Status::Unavailable(reason) => {
-            vec![format!("    {layer:<26} NOT ENFORCED: {reason}"), format!("      remedy: {}", layer.remedy())]
-        }
+fn layer_lines(report: &LayerReport) -> Vec<String> {
+    let line = format!("    {:<26} {report}", report.layer);
+    match report.status {
+        Status::Unavailable(_) => vec![line, format!("      remedy: {}", report.layer.remedy())],
+        Status::Enforced | Status::Off(_) => vec![line],
     }
 }
 

@@ -3,12 +3,16 @@
 //! Standard output carries the protocol and nothing else.
 
 use std::io;
+use std::num::NonZero;
 use std::path::PathBuf;
+use std::sync::mpsc;
+use std::thread::available_parallelism;
 use std::time::Duration;
 
 use clap::Args;
-use execbox::transport::{Address, Listener};
+use execbox::transport::{Address, BoundListener};
 use execbox::{CancellationToken, Limits, ListenOptions, Runner, RunnerProcess, TypeScript};
+use tokio::runtime::Runtime;
 
 use crate::commands::doctor;
 use crate::engine::{Engine, RunnerEngine};
@@ -199,11 +203,11 @@ fn serve_stdio(arguments: &Arguments, engine: RunnerEngine) -> Result<Exit, CliE
 fn listen(arguments: &Arguments, address: &Address) -> Result<Exit, CliError> {
     let file = arguments.token_file.as_deref();
     let token = TokenSource { role: Role::Listen, option: "--token-file", file }.read()?;
-    let process = RunnerProcess::prepare_listening(
-        arguments.jail.options(RunnerEngine::QuickJs),
-        address,
-        arguments.max_connections,
-    );
+    let listener = BoundListener::open(address, token)?;
+    // Looked up before the files about it are out of reach.
+    let threads = available_parallelism().map_or(1, NonZero::get);
+    let jail = arguments.jail.options(RunnerEngine::QuickJs);
+    let process = RunnerProcess::prepare_listening(jail, &listener, arguments.max_connections);
     let options = ListenOptions {
         max_connections: arguments.max_connections,
         idle_timeout: arguments.idle_timeout.0,
@@ -216,10 +220,10 @@ fn listen(arguments: &Arguments, address: &Address) -> Result<Exit, CliError> {
     let runner = Runner::with_max_guests(max_guests).map_err(|error| CliError::Engine(error.to_string()))?;
     let runner = runner.drain_when(stop.clone(), arguments.drain.0);
     let process = process.confine(&TypeScript);
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = runtime_of_running_threads(threads)?;
     let served = runtime.block_on(async {
         interrupt::stop_on_signal(stop)?;
-        let listener = Listener::bind(address, token).await?;
+        let listener = listener.register()?;
         arguments.jail.print(&process.seal_listening(&runner).await?);
         report::note(&format_args!("listening on {}", listener.address()));
         runner.listen(listener, options).await;
@@ -227,6 +231,21 @@ fn listen(arguments: &Arguments, address: &Address) -> Result<Exit, CliError> {
     });
     runtime.shutdown_background();
     served.map(|()| Exit::Success)
+}
+
+/// A runtime whose threads all run: a process that is locked starts none.
+fn runtime_of_running_threads(threads: usize) -> io::Result<Runtime> {
+    let (started, starts) = mpsc::channel();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(threads)
+        .on_thread_start(move || {
+            let _ = started.send(());
+        })
+        .enable_all()
+        .build()?;
+    // A thread that is starting makes system calls that it does not make later.
+    starts.iter().take(threads).for_each(drop);
+    Ok(runtime)
 }
 
 /// The most guests of a listening runner at once, each of which reserves address space.

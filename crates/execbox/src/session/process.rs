@@ -2,7 +2,7 @@
 
 use std::io::{self, Write as _, stdin};
 use std::net::UdpSocket;
-use std::os::fd::AsFd as _;
+use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::str::FromStr;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -17,7 +17,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use crate::executor::inline::InlineExecutor;
 use crate::executor::{ExecuteRequest, Executor as _};
 use crate::session::runner::Runner;
-use crate::transport::{Address, Socket, Transport, stdio, stdio_needs_threads};
+use crate::transport::{BoundListener, Transport, stdio, stdio_needs_threads};
 
 /// The argument that starts a program as [its own runner](crate::RunnerCommand::this_program).
 pub(crate) const ARGUMENT: &str = "execbox-runner";
@@ -94,24 +94,43 @@ pub enum Probe {
     File,
     /// Opens a socket.
     Socket,
+    /// Starts a process.
+    Process,
+    /// Starts a thread.
+    Thread,
+    /// Allocates more memory than the process may have.
+    Memory,
+    /// Uses memory that the process may have, until its host ends it.
+    Growth,
 }
 
 impl Probe {
+    const ALL: [Self; 7] =
+        [Self::Report, Self::File, Self::Socket, Self::Process, Self::Thread, Self::Memory, Self::Growth];
+
     /// The value of `--probe`.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Report => "report",
             Self::File => "file",
             Self::Socket => "socket",
+            Self::Process => "process",
+            Self::Thread => "thread",
+            Self::Memory => "memory",
+            Self::Growth => "growth",
         }
     }
 
     /// Prints the answer, unless the attempt ends the process.
-    fn run(self, report: &Report) -> io::Result<()> {
+    fn run(self, report: &Report, options: RunnerProcessOptions) -> io::Result<()> {
         let answer = match self {
             Self::Report => serde_json::to_string(report)?,
             Self::File => outcome(fs::read_dir("/").map(drop)),
             Self::Socket => outcome(UdpSocket::bind(("127.0.0.1", 0)).map(drop)),
+            Self::Process => outcome(process::Command::new("/bin/true").spawn().map(drop)),
+            Self::Thread => outcome(thread::Builder::new().spawn(|| ()).map(drop)),
+            Self::Memory => outcome(allocate(options.memory_bytes.or(Policy::default().memory_bytes))),
+            Self::Growth => outcome(grow()),
         };
         let mut stdout = io::stdout().lock();
         writeln!(stdout, "{answer}").and_then(|()| stdout.flush())
@@ -122,6 +141,25 @@ fn outcome(attempt: io::Result<()>) -> String {
     attempt.map_or_else(|error| format!("{REFUSED}: {}", error.kind()), |()| "permitted".to_owned())
 }
 
+/// Allocates that memory and what the process may have started with, without using it.
+fn allocate(limit: Option<u64>) -> io::Result<()> {
+    const STARTED_WITH: u64 = 2 << 30;
+    let bytes = usize::try_from(limit.unwrap_or_default().saturating_add(STARTED_WITH)).unwrap_or(usize::MAX);
+    Vec::<u8>::new().try_reserve_exact(bytes).map_err(|_| io::ErrorKind::OutOfMemory.into())
+}
+
+/// Uses memory for as long as a host may need to notice it.
+fn grow() -> io::Result<()> {
+    const ENOUGH: usize = 256 << 20;
+    const NOTICED: Duration = Duration::from_secs(10);
+    let mut used = Vec::<u8>::new();
+    used.try_reserve_exact(ENOUGH).map_err(|_| io::ErrorKind::OutOfMemory)?;
+    used.resize(ENOUGH, 1);
+    thread::sleep(NOTICED);
+    drop(std::hint::black_box(used));
+    Ok(())
+}
+
 /// The beginning of a probe's answer if the attempt failed.
 pub(crate) const REFUSED: &str = "refused";
 
@@ -129,8 +167,8 @@ impl FromStr for Probe {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, &'static str> {
-        let probe = [Self::Report, Self::File, Self::Socket].into_iter().find(|probe| probe.name() == text);
-        probe.ok_or("expected report, file or socket")
+        let probe = Self::ALL.into_iter().find(|probe| probe.name() == text);
+        probe.ok_or("expected report, file, socket, process, thread, memory or growth")
     }
 }
 
@@ -215,22 +253,18 @@ impl RunnerProcess {
         Self::with_policy(options, true, Policy { threads, memory_bytes, compiles, ..default })
     }
 
-    /// [`prepare`](Self::prepare) for a process that listens at `address`, for at most `max_connections` hosts. Its memory is
-    /// not limited by default, and it has no namespaces of its own.
+    /// [`prepare`](Self::prepare) for a process that accepts connections of at most `max_connections` hosts. The listener is the
+    /// one descriptor that stays open. The memory of the process is not limited by default.
     ///
-    /// Create the runner by [`Runner::with_max_guests`]: the jail does not let the engine of [`Runner::new`] grow.
-    pub fn prepare_listening(options: RunnerProcessOptions, address: &Address, max_connections: usize) -> Self {
-        let socket_directory = match address.socket() {
-            Socket::Tcp(_) => None,
-            Socket::Unix(path) => path.parent().map(|folder| if folder == "" { ".".into() } else { folder.into() }),
-        };
+    /// Create the runner by [`Runner::with_max_guests`]: the jail does not let the engine of [`Runner::new`] grow. All threads of
+    /// the runtime must run before [`seal_listening`](ConfinedRunnerProcess::seal_listening): none can be started after it, and
+    /// an attempt ends the process.
+    pub fn prepare_listening(options: RunnerProcessOptions, listener: &BoundListener, max_connections: usize) -> Self {
         let policy = Policy {
             memory_bytes: options.memory_bytes,
             compiles: options.compiles,
             descriptors: OWN_DESCRIPTORS + 2 * max_connections as u64,
-            threads: true,
-            sockets: Sockets::Listening,
-            socket_directory,
+            sockets: Sockets::Listening(listener.as_raw_fd()),
             ..Policy::default()
         };
         Self::with_policy(options, false, policy)
@@ -239,7 +273,7 @@ impl RunnerProcess {
     fn with_policy(options: RunnerProcessOptions, has_host: bool, policy: Policy) -> Self {
         if options.jail == Mode::Off {
             // Without a list of descriptors, those that were inherited stay open.
-            let _ = execbox_jail::close_inherited();
+            let _ = execbox_jail::close_inherited_except(policy.sockets);
             return Self { options, has_host, jail: None };
         }
         Self { options, has_host, jail: Some(Jail::prepare(policy)) }
@@ -317,7 +351,7 @@ impl SealedRunnerProcess {
     pub async fn serve(self, runner: &Runner) -> io::Result<()> {
         let checked = self.check();
         let Some(transport) = self.transport else {
-            return self.options.probe.map_or(Ok(()), |probe| probe.run(&self.report));
+            return self.options.probe.map_or(Ok(()), |probe| probe.run(&self.report, self.options));
         };
         match checked {
             Ok(()) => runner.serve(transport).await,

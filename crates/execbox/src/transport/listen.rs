@@ -1,12 +1,14 @@
 //! Listening for hosts.
 
 use std::io;
+use std::os::fd::{AsRawFd, RawFd};
 use std::time::Duration;
 
 use execbox_core::budget::Budget;
 use tokio::io::AsyncReadExt as _;
 
 use super::paced::{MAX_HANDSHAKE_BYTES, TooLong};
+use super::socket::BoundSocket;
 use super::{Address, Framing, ListenError, SocketListener, Stream, StreamTransport, Token, Transport, websocket};
 
 /// The time limit of a handshake.
@@ -17,6 +19,15 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 pub struct Listener {
     socket: SocketListener,
     address: Address,
+    token: Option<Token>,
+}
+
+/// A [`Listener`] that is open, and registered with no runtime: for a process that [locks
+/// itself](crate::RunnerProcess::prepare_listening) before it accepts connections.
+#[derive(Debug)]
+pub struct BoundListener {
+    socket: BoundSocket,
+    framing: Framing,
     token: Option<Token>,
 }
 
@@ -45,6 +56,30 @@ impl Listener {
     pub async fn accept(&self) -> io::Result<Incoming> {
         let stream = self.socket.accept().await?;
         Ok(Incoming { stream, framing: self.address.framing.clone(), token: self.token.clone() })
+    }
+}
+
+impl BoundListener {
+    /// Opens the socket at `address`, as [`Listener::bind`] does. Blocks while a name is looked up. The file of a Unix socket is
+    /// not removed: the next listener replaces it.
+    pub fn open(address: &Address, token: Option<Token>) -> Result<Self, ListenError> {
+        let socket = address.socket.bind(token.as_ref())?;
+        Ok(Self { socket, framing: address.framing.clone(), token })
+    }
+
+    /// Accepts connections on the current runtime, which must have I/O enabled.
+    ///
+    /// # Errors
+    /// The system cannot watch the socket.
+    pub fn register(self) -> io::Result<Listener> {
+        let address = Address { socket: self.socket.socket().clone(), framing: self.framing };
+        Ok(Listener { socket: self.socket.register()?, address, token: self.token })
+    }
+}
+
+impl AsRawFd for BoundListener {
+    fn as_raw_fd(&self) -> RawFd {
+        self.socket.as_raw_fd()
     }
 }
 

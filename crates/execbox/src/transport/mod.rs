@@ -33,7 +33,7 @@ use execbox_core::budget::Budget;
 
 pub use address::{Address, AddressError, Framing};
 pub use command::CommandTransport;
-pub use listen::{Incoming, Listener};
+pub use listen::{BoundListener, Incoming, Listener};
 pub use socket::{ByteStream, ListenError, Socket, SocketListener, Stream};
 pub(crate) use stdio::needs_threads as stdio_needs_threads;
 pub use stdio::stdio;

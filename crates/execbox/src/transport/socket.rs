@@ -1,12 +1,14 @@
 //! TCP and Unix sockets: connecting, listening and accepting, independent of the framing of messages.
 
-use std::net::SocketAddr;
-use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+use std::net::{self, SocketAddr, ToSocketAddrs as _};
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{fmt, fs, io};
 
-use socket2::{SockRef, TcpKeepalive};
+use socket2::{Domain, SockAddr, SockRef, TcpKeepalive, Type};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream, lookup_host};
 
@@ -35,17 +37,32 @@ impl fmt::Debug for dyn ByteStream {
     }
 }
 
-/// Accepts connections to a [`Socket`]. Dropping it removes the file of a Unix socket.
+/// Accepts connections to a [`Socket`].
 #[derive(Debug)]
 pub struct SocketListener {
     inner: Inner,
     socket: Socket,
+    /// Removed with the listener.
+    file: Option<SocketFile>,
 }
 
 #[derive(Debug)]
 enum Inner {
     Tcp(TcpListener),
-    Unix(UnixListener, #[expect(dead_code)] SocketFile),
+    Unix(UnixListener),
+}
+
+/// A socket that listens, and is registered with no runtime.
+#[derive(Debug)]
+pub(crate) struct BoundSocket {
+    inner: BoundInner,
+    socket: Socket,
+}
+
+#[derive(Debug)]
+enum BoundInner {
+    Tcp(net::TcpListener),
+    Unix(unix::net::UnixListener),
 }
 
 /// Why a socket cannot be listened on.
@@ -78,26 +95,82 @@ impl Socket {
         }
     }
 
-    /// Listens. Port 0 selects a free port. A Unix socket is accessible by its owner only and replaces a socket file that
-    /// no process listens on.
+    /// Listens. Port 0 selects a free port. A Unix socket is accessible by its owner only and replaces a socket file of the
+    /// same user that no process listens on. Dropping the listener removes the file.
     ///
     /// `token` is the one that clients must present; without one, TCP is restricted to loopback addresses.
     pub async fn listen(&self, token: Option<&Token>) -> Result<SocketListener, ListenError> {
-        let failed = |error| ListenError::Io { socket: self.clone(), error };
-        let authority = match self {
-            Self::Unix(path) => {
-                let (listener, file) = bind_unix(path).await.map_err(failed)?;
-                return Ok(SocketListener { inner: Inner::Unix(listener, file), socket: self.clone() });
+        let bound = match self {
+            Self::Tcp(authority) => {
+                let addresses = lookup_host(authority).await.map_err(|error| self.failed(error))?;
+                self.bind_tcp(addresses.collect(), token)
             }
-            Self::Tcp(authority) => authority,
+            Self::Unix(path) => self.bind_unix(path),
         };
-        let addresses: Vec<SocketAddr> = lookup_host(authority).await.map_err(failed)?.collect();
+        let mut listener = bound?.register().map_err(|error| self.failed(error))?;
+        if let Self::Unix(path) = self {
+            listener.file = Some(SocketFile(path.clone()));
+        }
+        Ok(listener)
+    }
+
+    /// [`listen`](Self::listen) in two steps, the first of which needs no runtime. Blocks while a name is looked up. The file
+    /// of a Unix socket is not removed.
+    pub(crate) fn bind(&self, token: Option<&Token>) -> Result<BoundSocket, ListenError> {
+        match self {
+            Self::Tcp(authority) => {
+                let addresses = authority.to_socket_addrs().map_err(|error| self.failed(error))?;
+                self.bind_tcp(addresses.collect(), token)
+            }
+            Self::Unix(path) => self.bind_unix(path),
+        }
+    }
+
+    fn bind_tcp(&self, addresses: Vec<SocketAddr>, token: Option<&Token>) -> Result<BoundSocket, ListenError> {
         if token.is_none() && !addresses.iter().all(|address| address.ip().is_loopback()) {
             return Err(ListenError::NeedsToken(self.clone()));
         }
-        let listener = TcpListener::bind(&addresses[..]).await.map_err(failed)?;
-        let socket = Self::Tcp(listener.local_addr().map_err(failed)?.to_string());
-        Ok(SocketListener { inner: Inner::Tcp(listener), socket })
+        let bind = || {
+            let listener = net::TcpListener::bind(&addresses[..])?;
+            listener.set_nonblocking(true)?;
+            let socket = Self::Tcp(listener.local_addr()?.to_string());
+            Ok(BoundSocket { inner: BoundInner::Tcp(listener), socket })
+        };
+        bind().map_err(|error| self.failed(error))
+    }
+
+    fn bind_unix(&self, path: &Path) -> Result<BoundSocket, ListenError> {
+        let listener = bind_unix(path).map_err(|error| self.failed(error))?;
+        Ok(BoundSocket { inner: BoundInner::Unix(listener), socket: self.clone() })
+    }
+
+    fn failed(&self, error: io::Error) -> ListenError {
+        ListenError::Io { socket: self.clone(), error }
+    }
+}
+
+impl BoundSocket {
+    /// The socket, with the actual port.
+    pub(crate) fn socket(&self) -> &Socket {
+        &self.socket
+    }
+
+    /// Accepts connections on the current runtime.
+    pub(crate) fn register(self) -> io::Result<SocketListener> {
+        let inner = match self.inner {
+            BoundInner::Tcp(listener) => Inner::Tcp(TcpListener::from_std(listener)?),
+            BoundInner::Unix(listener) => Inner::Unix(UnixListener::from_std(listener)?),
+        };
+        Ok(SocketListener { inner, socket: self.socket, file: None })
+    }
+}
+
+impl AsRawFd for BoundSocket {
+    fn as_raw_fd(&self) -> RawFd {
+        match &self.inner {
+            BoundInner::Tcp(listener) => listener.as_raw_fd(),
+            BoundInner::Unix(listener) => listener.as_raw_fd(),
+        }
     }
 }
 
@@ -121,7 +194,7 @@ impl SocketListener {
     pub fn local_addr(&self) -> Option<SocketAddr> {
         match &self.inner {
             Inner::Tcp(listener) => listener.local_addr().ok(),
-            Inner::Unix(..) => None,
+            Inner::Unix(_) => None,
         }
     }
 
@@ -137,7 +210,7 @@ impl SocketListener {
                 let (stream, peer) = listener.accept().await?;
                 Ok((tcp_stream(stream)?, Some(peer)))
             }
-            Inner::Unix(listener, _) => Ok((Box::new(listener.accept().await?.0), None)),
+            Inner::Unix(listener) => Ok((Box::new(listener.accept().await?.0), None)),
         }
     }
 }
@@ -155,23 +228,35 @@ fn tcp_stream(stream: TcpStream) -> io::Result<Stream> {
 }
 
 /// Binds under a temporary name, so that the socket has its final name only with its final permissions.
-async fn bind_unix(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
-    if let Ok(metadata) = fs::symlink_metadata(path) {
-        if UnixStream::connect(path).await.is_ok() {
-            return Err(io::ErrorKind::AddrInUse.into());
-        }
-        if !metadata.file_type().is_socket() {
-            return Err(io::ErrorKind::AlreadyExists.into());
-        }
-    }
+fn bind_unix(path: &Path) -> io::Result<unix::net::UnixListener> {
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(format!(".{}", std::process::id()));
-    let mut file = SocketFile(temporary.into());
-    let listener = UnixListener::bind(&file.0)?;
+    let listener = unix::net::UnixListener::bind(&temporary)?;
+    // Removes nothing once the file is renamed.
+    let file = SocketFile(temporary.into());
+    check_replaceable(path, fs::symlink_metadata(&file.0)?.uid())?;
+    listener.set_nonblocking(true)?;
     fs::set_permissions(&file.0, fs::Permissions::from_mode(0o600))?;
     fs::rename(&file.0, path)?;
-    path.clone_into(&mut file.0);
-    Ok((listener, file))
+    Ok(listener)
+}
+
+/// Fails unless there is no file, or the socket file of this user that no process listens on.
+fn check_replaceable(path: &Path, user: u32) -> io::Result<()> {
+    let Ok(metadata) = fs::symlink_metadata(path) else { return Ok(()) };
+    if !metadata.file_type().is_socket() {
+        return Err(io::ErrorKind::AlreadyExists.into());
+    }
+    // Without waiting: the queue of a process that listens may be full.
+    let socket = socket2::Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.set_nonblocking(true)?;
+    match socket.connect(&SockAddr::unix(path)?).map_err(|error| (error.kind(), error)) {
+        Err((io::ErrorKind::NotFound, _)) => Ok(()),
+        Err((io::ErrorKind::ConnectionRefused, _)) if metadata.uid() == user => Ok(()),
+        Err((io::ErrorKind::ConnectionRefused, _)) => Err(io::ErrorKind::PermissionDenied.into()),
+        Err((io::ErrorKind::PermissionDenied, error)) => Err(error),
+        _ => Err(io::ErrorKind::AddrInUse.into()),
+    }
 }
 
 /// The file of a Unix socket, removed when dropped.
@@ -181,5 +266,25 @@ struct SocketFile(PathBuf);
 impl Drop for SocketFile {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_listens_with_a_full_queue_keeps_its_file() {
+        let path = std::env::temp_dir().join(format!("execbox-socket-{}.sock", std::process::id()));
+        let busy = socket2::Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
+        busy.bind(&SockAddr::unix(&path).unwrap()).unwrap();
+        busy.listen(0).unwrap();
+        let _waiting = unix::net::UnixStream::connect(&path).unwrap();
+        assert_eq!(bind_unix(&path).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        drop(busy);
+        let replaced = bind_unix(&path).unwrap();
+        assert!(unix::net::UnixStream::connect(&path).is_ok());
+        drop(replaced);
+        fs::remove_file(path).unwrap();
     }
 }

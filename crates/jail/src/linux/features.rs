@@ -2,6 +2,9 @@
 
 use std::fs;
 
+use nix::sched::{CloneFlags, unshare};
+
+use super::landlock;
 use crate::report::Feature;
 
 /// Settings of the kernel that decide which layers are available, as files below `/proc` and `/sys`.
@@ -21,4 +24,22 @@ pub(crate) fn features() -> Vec<Feature> {
         Some(Feature { name: name.to_owned(), value })
     };
     SETTINGS.into_iter().filter_map(read).collect()
+}
+
+/// Values of settings with which a user cannot enter namespaces.
+const NO_NAMESPACES: [(&str, &str); 3] = [
+    ("user.max_user_namespaces", "0"),
+    ("kernel.unprivileged_userns_clone", "0"),
+    ("kernel.apparmor_restrict_unprivileged_userns", "1"),
+];
+
+pub(crate) fn may_lack_layers() -> bool {
+    let features = features();
+    let has = |name: &str, value: &str| features.iter().any(|feature| feature.name == name && feature.value == value);
+    let can_kill = features.iter().any(|feature| {
+        feature.name == "seccomp actions" && feature.value.split(' ').any(|action| action == "kill_process")
+    });
+    // Enters no namespace. Filters of containers refuse the call.
+    let can_unshare = unshare(CloneFlags::empty()).is_ok();
+    !can_kill || !can_unshare || !landlock::is_available() || NO_NAMESPACES.iter().any(|(name, value)| has(name, value))
 }

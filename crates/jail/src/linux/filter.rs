@@ -7,7 +7,7 @@ use seccompiler::{
     TargetArch, apply_filter_all_threads,
 };
 
-use super::calls::{ALLOWED, When};
+use super::calls::{ALLOWED, BY_ID, When};
 use crate::policy::Policy;
 
 /// Applies the filter to all threads of the process.
@@ -19,40 +19,56 @@ pub(super) fn apply(policy: &Policy) -> Result<(), String> {
 fn filters(policy: &Policy) -> Result<Vec<BpfProgram>, seccompiler::BackendError> {
     let arch = TargetArch::try_from(std::env::consts::ARCH)?;
     let mut filters = Vec::new();
-    // Calls that fail instead of killing the process. These filters come first, because the last one does not allow another.
-    let mut refuse = |call, error: i32| {
-        let refused = BTreeMap::from([(call, Vec::new())]);
+    // Calls that are answered instead of killing the process. These filters come first, because the last one does not allow
+    // another.
+    let mut answer = |call, when: &[When], error: i32| {
+        let rules = if when.is_empty() { Vec::new() } else { vec![rule(when)?] };
         let error = SeccompAction::Errno(error.cast_unsigned());
-        filters.push(SeccompFilter::new(refused, SeccompAction::Allow, error, arch)?.try_into()?);
+        filters
+            .push(SeccompFilter::new(BTreeMap::from([(call, rules)]), SeccompAction::Allow, error, arch)?.try_into()?);
         Ok::<(), seccompiler::BackendError>(())
     };
     if policy.threads {
         // The C library then starts threads by `clone`, whose arguments a filter can see.
-        refuse(libc::SYS_clone3, libc::ENOSYS)?;
+        answer(libc::SYS_clone3, &[], libc::ENOSYS)?;
     }
     if policy.compiles {
         // The libraries of the engine do without the file.
-        refuse(libc::SYS_openat, libc::EACCES)?;
+        answer(libc::SYS_openat, &[], libc::EACCES)?;
+        // The priority of every thread is the usual one, and 0: the C library asks by thread ids, and a filter cannot tell
+        // those of this process from others.
+        answer(libc::SYS_sched_getparam, &[], SUCCESS)?;
+        answer(libc::SYS_sched_getscheduler, &[], SUCCESS)?;
+    }
+    if policy.threads || policy.compiles || policy.sockets.listener().is_some() {
+        // With this error, the C library tells the bounds of a stack without the processors.
+        answer(libc::SYS_sched_getaffinity, &[BY_ID], libc::ENOSYS)?;
     }
     let mut allowed: BTreeMap<_, Vec<SeccompRule>> = BTreeMap::new();
     for call in ALLOWED.iter().filter(|call| call.is_for(policy)) {
         let rules = allowed.entry(call.number).or_default();
-        if let Some(condition) = condition(call.when)? {
-            rules.push(SeccompRule::new(vec![condition])?);
+        if !call.when.is_empty() {
+            rules.push(rule(call.when)?);
         }
     }
     filters.push(SeccompFilter::new(allowed, SeccompAction::KillProcess, SeccompAction::Allow, arch)?.try_into()?);
     Ok(filters)
 }
 
-fn condition(when: When) -> Result<Option<SeccompCondition>, seccompiler::BackendError> {
+/// The error of a call that returns 0 without being made.
+const SUCCESS: i32 = 0;
+
+/// Applies to calls for which all conditions hold.
+fn rule(when: &[When]) -> Result<SeccompRule, seccompiler::BackendError> {
+    SeccompRule::new(when.iter().copied().map(condition).collect::<Result<_, _>>()?)
+}
+
+fn condition(when: When) -> Result<SeccompCondition, seccompiler::BackendError> {
+    use SeccompCmpArgLen::{Dword, Qword};
     match when {
-        When::Always => Ok(None),
-        When::Equals(index, value) => {
-            SeccompCondition::new(index, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value.into()).map(Some)
-        }
-        When::Bits(index, mask, bits) => {
-            SeccompCondition::new(index, SeccompCmpArgLen::Qword, SeccompCmpOp::MaskedEq(mask), bits).map(Some)
-        }
+        When::Equals(index, value) => SeccompCondition::new(index, Dword, SeccompCmpOp::Eq, value.into()),
+        When::Differs(index, value) => SeccompCondition::new(index, Dword, SeccompCmpOp::Ne, value.into()),
+        When::Bits(index, mask, bits) => SeccompCondition::new(index, Qword, SeccompCmpOp::MaskedEq(mask), bits),
+        When::Null(index) => SeccompCondition::new(index, Qword, SeccompCmpOp::Eq, 0),
     }
 }

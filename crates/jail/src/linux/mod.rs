@@ -10,32 +10,32 @@ mod privileges;
 
 use std::fs;
 
-pub(crate) use self::features::features;
+pub(crate) use self::features::{features, may_lack_layers};
 
 use crate::descriptors;
-use crate::policy::{Policy, Sockets};
+use crate::policy::Policy;
 use crate::report::{Layer, Report, Status};
 
-/// Why a layer is not part of the jail of a process that listens.
-const LISTENS: &str = "a process that listens opens its sockets later";
-
 pub(crate) fn prepare(policy: &Policy, report: &mut Report) {
-    report.note(Layer::Descriptors, status(descriptors::close_inherited()));
+    report.note(Layer::Descriptors, status(descriptors::close_inherited_except(policy.sockets)));
     report.note(Layer::NoNewPrivileges, status(privileges::no_new_privileges()));
     report.note(Layer::Limits, status(limits::set(policy)));
-    namespaces::enter(policy, report);
+    namespaces::enter(report);
 }
 
-pub(crate) fn confine(policy: &Policy, report: &mut Report) {
+pub(crate) fn confine(report: &mut Report) {
     // The last two apply to this thread and to those that it starts. Counted first: the threads are listed in /proc.
     let alone = one_thread();
     let in_namespace = report.status(Layer::EmptyRoot).is_none();
     if in_namespace {
         report.note(Layer::EmptyRoot, status(namespaces::empty_root()));
     }
-    let capabilities = privileges::drop_capabilities(policy.sockets == Sockets::Listening);
+    let capabilities = privileges::drop_capabilities();
     report.note(Layer::Capabilities, status(capabilities.map_err(|error| error.to_string()).and(alone.clone())));
-    report.note(Layer::Landlock, status(landlock::enter(policy).and(alone)));
+    match landlock::enter().and_then(|version| alone.map(|()| version)) {
+        Ok(version) => report.note_enforced(Layer::Landlock, version),
+        Err(reason) => report.note(Layer::Landlock, Status::Unavailable(reason)),
+    }
 }
 
 pub(crate) fn seal(policy: &Policy, report: &mut Report) {

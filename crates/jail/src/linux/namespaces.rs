@@ -5,9 +5,7 @@ use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
 use nix::unistd::{chdir, pivot_root};
 
-use super::LISTENS;
-use crate::policy::{Policy, Sockets};
-use crate::report::{Layer, Report, Status};
+use crate::report::{Layer, Report};
 
 /// With a user namespace first, which gives an ordinary user the right to enter the others.
 const NAMESPACES: [(Layer, CloneFlags); 5] = [
@@ -20,13 +18,7 @@ const NAMESPACES: [(Layer, CloneFlags); 5] = [
 
 /// Enters all namespaces. Reports each, except a mount namespace that was entered: it is of use only with
 /// [`empty_root`].
-pub(super) fn enter(policy: &Policy, report: &mut Report) {
-    if policy.sockets == Sockets::Listening {
-        for (layer, _) in NAMESPACES {
-            report.note(layer, Status::Off(LISTENS.to_owned()));
-        }
-        return;
-    }
+pub(super) fn enter(report: &mut Report) {
     for (layer, flag) in NAMESPACES {
         let entered = super::one_thread().and_then(|()| unshare(flag).map_err(describe));
         if layer != Layer::EmptyRoot || entered.is_err() {

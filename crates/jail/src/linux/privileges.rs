@@ -10,9 +10,8 @@ pub(super) fn no_new_privileges() -> nix::Result<()> {
     prctl::set_no_new_privs()
 }
 
-/// Drops all capabilities of the calling thread and of those that it starts. `keep_bind`: except the one that is needed to
-/// listen at ports below 1024.
-pub(super) fn drop_capabilities(keep_bind: bool) -> Result<(), Errno> {
+/// Drops all capabilities of the calling thread and of those that it starts.
+pub(super) fn drop_capabilities() -> Result<(), Errno> {
     // Kernels without ambient capabilities have none to clear.
     let _ = clear_ambient_capability_set();
     for capability in CapabilitySet::all().iter() {
@@ -20,11 +19,8 @@ pub(super) fn drop_capabilities(keep_bind: bool) -> Result<(), Errno> {
         // covers that case. Unknown capabilities are invalid.
         let _ = remove_capability_from_bounding_set(capability);
     }
-    let mut kept = CapabilitySet::empty();
-    if keep_bind {
-        kept = rustix::thread::capabilities(None)?.permitted & CapabilitySet::NET_BIND_SERVICE;
-    }
-    set_capabilities(None, CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() })
+    let none = CapabilitySet::empty();
+    set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })
 }
 
 pub(super) fn not_dumpable() -> nix::Result<()> {
