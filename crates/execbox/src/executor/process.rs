@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::{env, fmt, io};
 
-use execbox_jail::{Mode, Status};
+use execbox_jail::{Mode, Policy, Status};
 use futures_util::future::BoxFuture;
 use nix::poll::{PollFd, PollFlags, poll};
 
@@ -99,6 +99,7 @@ pub struct RunnerCommand {
     arguments: Vec<OsString>,
     environment: BTreeMap<OsString, OsString>,
     directory: PathBuf,
+    memory_bytes: u64,
 }
 
 /// Why there is no command for a runner.
@@ -126,6 +127,7 @@ impl RunnerCommand {
             arguments: Vec::new(),
             environment: BTreeMap::new(),
             directory: PathBuf::from("/"),
+            memory_bytes: Policy::default().memory_bytes.unwrap_or(u64::MAX),
         }
     }
 
@@ -197,20 +199,35 @@ impl RunnerCommand {
         self.args(["--jail".to_owned(), mode.to_string()])
     }
 
-    /// Sets the most memory that a child can have, in bytes. Default: 4 GiB for `execbox runner` and for
-    /// [`serve_if_runner`](crate::serve_if_runner).
+    /// Sets the most memory that a child can have, in bytes. Default: 4 GiB.
+    ///
+    /// The child limits its private memory itself, beyond what it starts with. This process looks at its children every 50 ms, and
+    /// kills one that has 128 MiB more than that, page tables and shared memory included; the program fails with
+    /// `memory_limit`. Linux only.
     ///
     /// Adds the arguments `--jail-memory BYTES`: the program must understand them.
     #[must_use]
     pub fn jail_memory(self, bytes: u64) -> Self {
-        self.args(["--jail-memory".to_owned(), bytes.to_string()])
+        let command = self.args(["--jail-memory".to_owned(), bytes.to_string()]);
+        Self { memory_bytes: bytes, ..command }
     }
 
     /// [`jail_memory`](Self::jail_memory) for guests with at most this memory limit: four times as much, for fragmentation
-    /// and for values on their way, and 512 MiB for the runner and a message.
+    /// and for values on their way, 512 MiB for the runner and a message, and what its engine maps beside guests.
+    ///
+    /// `engine_bytes` is 0 for QuickJS. For `--engine v8`, which maps 128 MiB for the machine code of each isolate, it is 384 MiB,
+    /// and 128 MiB more for each of `--warm` after the first.
     #[must_use]
-    pub fn memory_of_guests(self, limit: u64) -> Self {
-        self.jail_memory(limit.saturating_mul(4).saturating_add(512 << 20))
+    pub fn memory_of_guests(self, limit: u64, engine_bytes: u64) -> Self {
+        self.jail_memory(limit.saturating_mul(4).saturating_add(512 << 20).saturating_add(engine_bytes))
+    }
+
+    /// Starts a child that reports how it is locked, and ends. Blocks until then.
+    ///
+    /// # Errors
+    /// The child cannot be started, or the program does not understand `--probe report`.
+    pub fn jail_report(&self) -> io::Result<execbox_jail::Report> {
+        Ok(serde_json::from_str(&self.probe(Probe::Report)?)?)
     }
 
     fn command(&self) -> Command {
@@ -222,14 +239,12 @@ impl RunnerCommand {
     }
 
     fn spawn(&self) -> io::Result<IdleCommand> {
-        IdleCommand::spawn(&mut self.command())
+        IdleCommand::spawn(&mut self.command(), self.memory_bytes)
     }
 
     /// Starts children that try what the jail refuses. Blocks.
     fn check_jail(&self) -> (Option<execbox_jail::Report>, Vec<SelfTestCheck>) {
-        let report =
-            self.probe(Probe::Report).and_then(|answer| Ok(serde_json::from_str::<execbox_jail::Report>(&answer)?));
-        let report = match report {
+        let report = match self.jail_report() {
             Ok(report) => report,
             Err(error) => return self_test::no_jail(&format!("the runner does not report its jail: {error}")),
         };
@@ -244,17 +259,30 @@ impl RunnerCommand {
             Ok(answer) => Err(answer),
             Err(error) => Err(error.to_string()),
         };
-        let checks = vec![
-            SelfTestCheck::new(self_test::FILE_REFUSED, refused(Probe::File)),
-            SelfTestCheck::new(self_test::SOCKET_REFUSED, refused(Probe::Socket)),
-        ];
+        let mut checks: Vec<SelfTestCheck> =
+            self_test::REFUSED.iter().map(|(probe, check)| SelfTestCheck::new(check, refused(*probe))).collect();
+        checks.push(SelfTestCheck::new(self_test::OUTGROWN, self.outgrow()));
         (Some(report), checks)
+    }
+
+    /// Starts a child that has more memory than this process lets it have.
+    fn outgrow(&self) -> Result<(), String> {
+        match self.probe_with(Probe::Growth, 0) {
+            // It was ended, or the limit of its jail is that low.
+            Ok(answer) if answer.is_empty() || answer.starts_with(process::REFUSED) => Ok(()),
+            Ok(answer) => Err(answer),
+            Err(error) => Err(error.to_string()),
+        }
     }
 
     /// Starts a child that makes an attempt instead of serving, and returns what it prints.
     fn probe(&self, probe: Probe) -> io::Result<String> {
+        self.probe_with(probe, self.memory_bytes)
+    }
+
+    fn probe_with(&self, probe: Probe, max_memory: u64) -> io::Result<String> {
         let mut command = self.command();
-        let (_child, stdin, stdout) = Child::spawn(command.arg("--probe").arg(probe.name()))?;
+        let (_child, stdin, stdout) = Child::spawn_watched(command.arg("--probe").arg(probe.name()), max_memory)?;
         let mut answer = String::new();
         let mut stdout = File::from(stdout).take(MAX_ANSWER);
         let mut ready = [PollFd::new(stdout.get_ref().as_fd(), PollFlags::POLLIN)];
@@ -275,6 +303,7 @@ impl fmt::Debug for RunnerCommand {
             .field("arguments", &self.arguments)
             .field("environment", &self.environment.keys())
             .field("directory", &self.directory)
+            .field("memory_bytes", &self.memory_bytes)
             .finish()
     }
 }

@@ -7,6 +7,7 @@ use execbox_core::program::Limits;
 use serde_json::json;
 
 use crate::executor::{ExecuteRequest, Executor};
+use crate::session::process::Probe;
 
 /// What [`Executor::self_test`] found.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -56,13 +57,23 @@ impl SelfTestCheck {
     }
 }
 
-pub(crate) const FILE_REFUSED: &str = "the jail refuses a file";
-pub(crate) const SOCKET_REFUSED: &str = "the jail refuses a socket";
+/// What a child tries that its jail refuses.
+pub(crate) const REFUSED: [(Probe, &str); 5] = [
+    (Probe::File, "the jail refuses a file"),
+    (Probe::Socket, "the jail refuses a socket"),
+    (Probe::Process, "the jail refuses a process"),
+    (Probe::Thread, "the jail refuses a thread"),
+    (Probe::Memory, "the jail refuses memory"),
+];
+
+/// What this process does about a child.
+pub(crate) const OUTGROWN: &str = "a child that grows is ended";
 
 /// The checks of a jail that does not exist, or that this process cannot see.
 pub(crate) fn no_jail(reason: &str) -> (Option<execbox_jail::Report>, Vec<SelfTestCheck>) {
     let skipped = |check| SelfTestCheck { check, outcome: CheckOutcome::Skipped(reason.to_owned()) };
-    (None, vec![skipped(FILE_REFUSED), skipped(SOCKET_REFUSED)])
+    let checks = REFUSED.iter().map(|(_, check)| *check).chain([OUTGROWN]);
+    (None, checks.map(skipped).collect())
 }
 
 /// Runs guests that exceed limits. The times are generous: the machine may be busy.

@@ -2,6 +2,7 @@
 
 use std::future::Future as _;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::process::Command;
 use std::task::{Context, Poll, ready};
@@ -25,7 +26,8 @@ const EXIT_INTERVAL: Duration = Duration::from_millis(1);
 /// A [`Transport`] over the standard input and output of a child process, one message per line. Dropping it kills the
 /// child.
 ///
-/// If the child exits with [`MEMORY_LIMIT_EXIT_CODE`], receiving fails with [`OutOfMemory`].
+/// If the child exits with [`MEMORY_LIMIT_EXIT_CODE`], or was killed because it exceeded the memory that its
+/// [`RunnerCommand`](crate::RunnerCommand) gives it, receiving fails with [`OutOfMemory`].
 #[derive(Debug)]
 pub struct CommandTransport {
     stream: StreamTransport<PipeReader, PipeWriter>,
@@ -46,7 +48,7 @@ impl CommandTransport {
     ///
     /// Needs a tokio runtime with time and I/O enabled.
     pub fn spawn(command: &mut Command) -> io::Result<Self> {
-        IdleCommand::spawn(command).map(IdleCommand::open)
+        IdleCommand::open_pipes(Child::spawn(command)?).map(IdleCommand::open)
     }
 
     /// Detaches the child from the runtime, if no message is buffered in either direction.
@@ -64,7 +66,7 @@ impl CommandTransport {
         });
         loop {
             if let Some(status) = self.child.exit_status() {
-                let is_memory = status.code() == Some(MEMORY_LIMIT_EXIT_CODE);
+                let is_memory = status.code() == Some(MEMORY_LIMIT_EXIT_CODE) || self.child.exceeded_memory();
                 return Poll::Ready(if is_memory { Err(io::Error::other(OutOfMemory)) } else { end });
             }
             if Instant::now() >= ending.until {
@@ -119,8 +121,12 @@ pub(crate) struct IdleCommand {
 }
 
 impl IdleCommand {
-    pub(crate) fn spawn(command: &mut Command) -> io::Result<Self> {
-        let (child, stdin, stdout) = Child::spawn(command)?;
+    /// Starts a child that is killed soon after it has more than that memory, in bytes.
+    pub(crate) fn spawn(command: &mut Command, max_memory: u64) -> io::Result<Self> {
+        Self::open_pipes(Child::spawn_watched(command, max_memory)?)
+    }
+
+    fn open_pipes((child, stdin, stdout): (Child, OwnedFd, OwnedFd)) -> io::Result<Self> {
         Ok(Self { child, stdin: PipeWriter::new(stdin)?, stdout: PipeReader::new(stdout)? })
     }
 

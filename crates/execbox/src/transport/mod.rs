@@ -22,6 +22,7 @@ mod socket;
 mod stdio;
 mod stream;
 mod token;
+mod watch;
 mod websocket;
 
 use std::future::Future as _;

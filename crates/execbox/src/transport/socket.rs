@@ -103,7 +103,7 @@ impl Socket {
         let bound = match self {
             Self::Tcp(authority) => {
                 let addresses = lookup_host(authority).await.map_err(|error| self.failed(error))?;
-                self.bind_tcp(addresses.collect(), token)
+                self.bind_tcp(&addresses.collect::<Vec<_>>(), token)
             }
             Self::Unix(path) => self.bind_unix(path),
         };
@@ -120,18 +120,18 @@ impl Socket {
         match self {
             Self::Tcp(authority) => {
                 let addresses = authority.to_socket_addrs().map_err(|error| self.failed(error))?;
-                self.bind_tcp(addresses.collect(), token)
+                self.bind_tcp(&addresses.collect::<Vec<_>>(), token)
             }
             Self::Unix(path) => self.bind_unix(path),
         }
     }
 
-    fn bind_tcp(&self, addresses: Vec<SocketAddr>, token: Option<&Token>) -> Result<BoundSocket, ListenError> {
+    fn bind_tcp(&self, addresses: &[SocketAddr], token: Option<&Token>) -> Result<BoundSocket, ListenError> {
         if token.is_none() && !addresses.iter().all(|address| address.ip().is_loopback()) {
             return Err(ListenError::NeedsToken(self.clone()));
         }
         let bind = || {
-            let listener = net::TcpListener::bind(&addresses[..])?;
+            let listener = net::TcpListener::bind(addresses)?;
             listener.set_nonblocking(true)?;
             let socket = Self::Tcp(listener.local_addr()?.to_string());
             Ok(BoundSocket { inner: BoundInner::Tcp(listener), socket })
