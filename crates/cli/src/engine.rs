@@ -156,15 +156,14 @@ impl RunnerEngine {
         matches!(self, Self::V8(_))
     }
 
-    /// The most memory of a process whose guests have this memory limit: that of
-    /// [`RunnerCommand::memory_of_guests`], and for each isolate what V8 maps for machine code before there is any.
-    pub(crate) fn process_memory(self, limit: u64) -> u64 {
+    /// What it maps beside the memory of guests, for [`RunnerCommand::memory_of_guests`]: for each isolate of V8, room for
+    /// machine code.
+    pub(crate) fn own_memory(self) -> u64 {
         const CODE_RANGE: u64 = 128 << 20;
-        let isolates = match self {
+        match self {
             Self::QuickJs => 0,
-            Self::V8(V8 { spare_isolates }) => spare_isolates as u64 + MAX_GUESTS as u64,
-        };
-        limit.saturating_mul(4).saturating_add(512 << 20).saturating_add(isolates.saturating_mul(CODE_RANGE))
+            Self::V8(V8 { spare_isolates }) => (spare_isolates as u64 + MAX_GUESTS as u64).saturating_mul(CODE_RANGE),
+        }
     }
 
     /// The command of a runner that has this engine.

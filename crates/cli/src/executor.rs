@@ -20,6 +20,7 @@ use execbox::{
 
 use crate::engine::{Engine, EngineArguments, EngineChoice, RunnerEngine};
 use crate::error::CliError;
+use crate::jail;
 use crate::token::{Role, TokenSource};
 
 #[derive(Debug, Args)]
@@ -181,7 +182,10 @@ impl ExecutorConfig {
 
     fn processes(&self, engine: RunnerEngine) -> Result<Arc<dyn Executor>, ExecuteError> {
         let command = engine.add_to(own_runner().map_err(|error| internal(&error))?).jail(self.jail);
-        let command = command.jail_memory(engine.process_memory(self.memory_bytes));
+        let command = command.memory_of_guests(self.memory_bytes, engine.own_memory());
+        if self.jail == Mode::BestEffort {
+            jail::note_missing_layers(&command);
+        }
         Ok(Arc::new(ProcessExecutor::builder(command).options(options()).pool(self.pool()).build()))
     }
 

@@ -1,9 +1,10 @@
 //! The options of the jail, and its report.
 
 use std::io;
+use std::sync::Once;
 
 use clap::Args;
-use execbox::jail::{Mode, Report};
+use execbox::jail::{Mode, Report, may_lack_layers};
 use execbox::{Probe, RunnerCommand, RunnerProcessOptions};
 
 use crate::engine::RunnerEngine;
@@ -26,9 +27,29 @@ pub(crate) struct RunnerJailArguments {
     #[arg(short, long)]
     verbose: bool,
 
-    /// Instead of serving, try something that the jail refuses: report, file or socket
+    /// Instead of serving, try something that the jail refuses: report, file, socket, process, thread, memory or growth
     #[arg(long, value_name = "ATTEMPT", hide = true, conflicts_with = "listen")]
     probe: Option<Probe>,
+}
+
+/// Names the layers that child processes lack, once in a process. Costs next to nothing where nothing is missing.
+pub(crate) fn note_missing_layers(command: &RunnerCommand) {
+    static NOTED: Once = Once::new();
+    NOTED.call_once(|| {
+        if !may_lack_layers() {
+            return;
+        }
+        // A child that cannot be started is reported when a program is executed.
+        let Ok(report) = command.jail_report() else { return };
+        let missing: Vec<&str> = report.missing().map(|(layer, _)| layer.name()).collect();
+        if !missing.is_empty() {
+            report::note(&format_args!(
+                "child processes lack layers of the jail, so a program that takes over its engine is less confined: {}; see \
+                 `execbox doctor`",
+                missing.join(", ")
+            ));
+        }
+    });
 }
 
 impl RunnerJailArguments {

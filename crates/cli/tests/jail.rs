@@ -178,6 +178,23 @@ fn what_is_missing_is_reported_and_with_required_nothing_runs() {
     assert_eq!(output.status.code(), Some(4));
 }
 
+/// V8 has no other boundary around its memory.
+#[cfg(feature = "v8")]
+#[test]
+fn v8_requires_system_calls_and_landlock_unless_the_jail_is_off() {
+    let run = |mode| ["run", "--engine", "v8", "--jail", mode, "-e", "6 * 7"];
+    for calls in [&[libc::SYS_landlock_create_ruleset], &[libc::SYS_seccomp]] {
+        let output = without(calls, move || run_without_input(&run("best-effort")));
+        assert_eq!(output.status.code(), Some(4), "{output:?}");
+        assert!(text(&output.stderr).contains("an engine that compiles programs requires this layer"), "{output:?}");
+        let output = without(calls, move || run_without_input(&run("off")));
+        assert_eq!(text(&output.stdout), "42\n", "{output:?}");
+    }
+    // Namespaces are often missing in containers.
+    let output = without(&[libc::SYS_unshare], move || run_without_input(&run("best-effort")));
+    assert_eq!(text(&output.stdout), "42\n", "{output:?}");
+}
+
 #[test]
 fn a_listening_runner_is_locked_as_far_as_it_can_be() {
     let socket = std::env::temp_dir().join(format!("execbox-jail-{}.sock", std::process::id()));
@@ -188,7 +205,9 @@ fn a_listening_runner_is_locked_as_far_as_it_can_be() {
     while !said.contains("listening on") {
         assert_ne!(errors.read_line(&mut said).unwrap(), 0, "{said}");
     }
-    for line in ["Landlock               enforced", "system calls           enforced", "network namespace      off: "] {
+    for line in
+        ["Landlock               enforced (ABI ", "system calls           enforced", "network namespace      enforced"]
+    {
         assert!(said.contains(line), "{said}");
     }
     let executors =
@@ -196,16 +215,80 @@ fn a_listening_runner_is_locked_as_far_as_it_can_be() {
     assert_eq!(text(&executors.stdout), "42\n");
     send(Signal::SIGTERM, runner.id());
     assert!(runner.wait().unwrap().success());
-    assert!(!socket.exists(), "the file of the socket is removed");
+    // It cannot remove files. The next start replaces the file.
+    assert!(socket.exists());
+    let again = listen_at(&address);
+    assert_eq!(state(again.id(), "Seccomp"), "2");
+    stop(again);
+    std::fs::remove_file(&socket).unwrap();
 
     let refused =
         in_a_container(|| start(&["runner", "--listen", "tcp:127.0.0.1:0", "--jail", "required"]).wait_with_output());
     let refused = refused.unwrap();
     assert_eq!(refused.status.code(), Some(4));
     assert!(
-        text(&refused.stderr).starts_with("execbox: the jail is required and incomplete: Landlock: "),
+        text(&refused.stderr).starts_with("execbox: the jail is required and incomplete: user namespace: "),
         "{refused:?}"
     );
+}
+
+/// A runner that listens at that address, when it does.
+fn listen_at(address: &str) -> Child {
+    let mut runner = start(&["runner", "--listen", address]);
+    let mut line = String::new();
+    BufReader::new(runner.stderr.as_mut().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.starts_with("execbox: listening on "), "{line}");
+    runner
+}
+
+fn stop(mut runner: Child) {
+    send(Signal::SIGTERM, runner.id());
+    assert!(runner.wait().unwrap().success());
+}
+
+#[test]
+fn a_runner_that_listens_is_in_namespaces_of_its_own_and_starts_no_threads() {
+    let socket = std::env::temp_dir().join(format!("execbox-jail-namespaces-{}.sock", std::process::id()));
+    let unix = format!("unix:{}", socket.display());
+    for address in ["tcp:127.0.0.1:0", "ws://127.0.0.1:0", &unix] {
+        let runner = listen_at(address);
+        for namespace in ["user", "net", "ipc", "uts", "mnt"] {
+            let of = |process: &str| std::fs::read_link(format!("/proc/{process}/ns/{namespace}")).unwrap();
+            assert_ne!(of(&runner.id().to_string()), of("self"), "{namespace}");
+        }
+        assert_eq!(state(runner.id(), "CapPrm"), "0".repeat(16));
+        stop(runner);
+    }
+    std::fs::remove_file(&socket).unwrap();
+}
+
+#[test]
+fn only_the_unused_socket_file_of_the_same_user_is_replaced() {
+    let directory = std::env::temp_dir().join(format!("execbox-jail-socket-{}", std::process::id()));
+    std::fs::create_dir(&directory).unwrap();
+    let path = directory.join("s");
+    let address = format!("unix:{}", path.display());
+    let refused = |reason: &str| {
+        let output = Command::new(BINARY).args(["runner", "--listen", &address]).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        assert!(text(&output.stderr).contains(reason), "{output:?}");
+        assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 1, "nothing is left behind");
+    };
+    std::fs::write(&path, "precious").unwrap();
+    refused("already exists");
+    std::fs::remove_file(&path).unwrap();
+    std::os::unix::fs::symlink("/etc/passwd", &path).unwrap();
+    refused("already exists");
+    std::fs::remove_file(&path).unwrap();
+    let other = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    refused("in use");
+    drop(other);
+    stop(listen_at(&address));
+    if nix::unistd::geteuid().is_root() {
+        std::os::unix::fs::chown(&path, Some(65534), None).unwrap();
+        refused("denied");
+    }
+    std::fs::remove_dir_all(directory).unwrap();
 }
 
 #[test]
@@ -230,6 +313,45 @@ async fn memory_of_a_child_is_bounded_beside_the_memory_limit_of_the_guest() {
     executor.dispose().await;
 }
 
+/// The shell sets itself no limits, as a child that was taken over may have memory that its limits do not count.
+#[tokio::test]
+async fn a_child_that_has_more_memory_than_it_may_have_is_ended() {
+    let grow = "read request; x=$(head -c 400000000 /dev/zero | tr '\\0' x); sleep 600";
+    let child = RunnerCommand::new("/bin/sh").env("PATH", "/usr/bin:/bin").args(["-c", grow]);
+    let executor = ProcessExecutor::new(child.jail_memory(64 << 20));
+    let limits = Limits { timeout: Duration::from_mins(5), ..Limits::default() };
+    let result = executor.execute(ExecuteRequest::new("1").limits(limits)).await;
+    assert_eq!(result.error().unwrap().code, ErrorCode::MemoryLimit, "{result:?}");
+    executor.dispose().await;
+}
+
+#[test]
+fn missing_layers_are_named_once_where_programs_run() {
+    let run = |arguments: &'static [&'static str]| Command::new(BINARY).args(arguments).output().unwrap();
+    let complete = run(&["run", "--executor", "process", "-e", "6 * 7"]);
+    assert_eq!((text(&complete.stdout).as_str(), text(&complete.stderr).as_str()), ("42\n", ""));
+    for arguments in [
+        &["run", "--executor", "process", "-e", "6 * 7"][..],
+        &["run-code", "--executor", "process", "-e", "export default 6 * 7"],
+        // The server ends at once.
+        &["mcp", "--server", "ended=true"],
+    ] {
+        let output = in_a_container(move || run_without_input(arguments));
+        let said = text(&output.stderr);
+        assert!(output.status.success(), "{output:?}");
+        let line = "execbox: child processes lack layers of the jail, so a program that takes over its engine is less confined: \
+                    user namespace, ";
+        assert_eq!(said.matches(line).count(), 1, "{said}");
+        assert!(said.contains("Landlock; see `execbox doctor`\n") && !said.contains("system calls"), "{said}");
+    }
+    let off = in_a_container(move || run(&["run", "--executor", "process", "--jail", "off", "-e", "6 * 7"]));
+    assert_eq!((text(&off.stdout).as_str(), text(&off.stderr).as_str()), ("42\n", ""));
+}
+
+fn run_without_input(arguments: &[&str]) -> Output {
+    Command::new(BINARY).args(arguments).stdin(Stdio::null()).output().unwrap()
+}
+
 fn runner() -> RunnerCommand {
     RunnerCommand::new(BINARY).arg("runner")
 }
@@ -251,7 +373,11 @@ async fn every_executor_tests_itself() {
                 "a loop is stopped",
                 "an allocation is refused",
                 "the jail refuses a file",
-                "the jail refuses a socket"
+                "the jail refuses a socket",
+                "the jail refuses a process",
+                "the jail refuses a thread",
+                "the jail refuses memory",
+                "a child that grows is ended"
             ]
         );
         assert_eq!(report.failures().count(), 0, "{report:?}");
@@ -307,7 +433,7 @@ fn the_doctor_reports_executors_and_the_kernel() {
 
     let table = text(&doctor(&[]).stdout);
     assert!(table.contains("Executor: inline\n  a program runs               passed\n"), "{table}");
-    assert!(table.contains("    Landlock                   enforced\n"), "{table}");
+    assert!(table.contains("    Landlock                   enforced (ABI "), "{table}");
     assert!(table.ends_with("All required limits work.\n"), "{table}");
 }
 
