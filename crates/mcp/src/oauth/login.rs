@@ -237,8 +237,8 @@ fn without_tokens(
 fn check_endpoints(metadata: &AuthorizationMetadata, http: &OAuthHttp) -> Result<(), LoginError> {
     chosen("the authorization endpoint", &metadata.authorization_endpoint, http)?;
     chosen("the token endpoint", &metadata.token_endpoint, http)?;
-    let registration = metadata.registration_endpoint.iter();
-    registration.map(|url| chosen("the registration endpoint", url, http).map(drop)).collect()
+    let mut registration = metadata.registration_endpoint.iter();
+    registration.try_for_each(|url| chosen("the registration endpoint", url, http).map(drop))
 }
 
 /// A URL in metadata that tokens may be sent to.

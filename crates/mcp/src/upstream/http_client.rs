@@ -341,7 +341,7 @@ impl StreamableHttpClient for HttpClient {
         self.received.answers.sent(&message);
         let body = Bytes::from(serde_json::to_vec(&message)?);
         let expected = if let JsonRpcMessage::Request(request) = &message { Some(Request::new(request)) } else { None };
-        let received = self.received.clone();
+        let (received, sent) = (self.received.clone(), expected.as_ref().map(|request| request.id.clone()));
         let post = move |client: reqwest::Client, token| {
             let request = request(&client, Method::POST, &uri, token, &headers).header(ACCEPT, ACCEPTED);
             let request = with_session(request, session.as_deref()).header(CONTENT_TYPE, JSON).body(body.clone());
@@ -349,7 +349,11 @@ impl StreamableHttpClient for HttpClient {
             let posted = Posted { received, request: expected.clone(), has_session, max_event };
             async move { posted.read(send(request).await?).await }.boxed()
         };
-        self.authorized(post).await
+        self.authorized(post).await.inspect_err(|_| {
+            if let Some(request) = &sent {
+                self.received.answers.forget(request);
+            }
+        })
     }
 
     async fn delete_session(

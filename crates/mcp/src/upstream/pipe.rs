@@ -27,7 +27,12 @@ use super::unasked::{Flood, Unasked};
 #[derive(Debug, Clone, Default)]
 pub(super) struct Disconnect {
     token: CancellationToken,
-    reason: Arc<OnceLock<String>>,
+    reason: Arc<Reason>,
+}
+
+#[derive(Debug, Default)]
+struct Reason {
+    set: OnceLock<String>,
     /// The reason if none is set.
     otherwise: Option<String>,
 }
@@ -35,7 +40,8 @@ pub(super) struct Disconnect {
 impl Disconnect {
     /// Its reason is `otherwise` unless another one is set.
     pub(super) fn otherwise(otherwise: String) -> Self {
-        Self { otherwise: Some(otherwise), ..Self::default() }
+        let reason = Reason { otherwise: Some(otherwise), ..Reason::default() };
+        Self { reason: Arc::new(reason), ..Self::default() }
     }
 
     pub(super) fn trigger(&self) {
@@ -52,17 +58,17 @@ impl Disconnect {
 
     /// Sets the reason, unless there is one already.
     pub(super) fn set_reason(&self, reason: String) {
-        let _ = self.reason.set(reason);
+        let _ = self.reason.set.set(reason);
     }
 
     /// The reason, as a clause.
     pub(super) fn reason(&self) -> String {
-        let reason = self.reason.get().or(self.otherwise.as_ref());
+        let reason = self.reason.set.get().or(self.reason.otherwise.as_ref());
         reason.map_or_else(|| "connection lost".to_owned(), String::clone)
     }
 
     pub(super) fn has_reason(&self) -> bool {
-        self.reason.get().is_some()
+        self.reason.set.get().is_some()
     }
 }
 

@@ -183,22 +183,15 @@ impl Received {
             Some(id) => self.answers.expected(id),
             None => request.filter(|_| is_error(&data)).and_then(|request| self.answers.expected(&request.id)),
         };
-        let charge = match answered {
-            Some(id) => {
-                let (text, charge) = self.answer(data, memory, &id, request);
-                event.data = Some(text);
-                charge
-            }
-            None => {
-                self.spend(1, data.len())?;
-                match self.unasked_message(&data, memory).filter(|_| answers.is_none()) {
-                    Some(charge) => {
-                        event.data = Some(data);
-                        charge
-                    }
-                    None => Charge::none(),
-                }
-            }
+        let charge = if let Some(id) = answered {
+            let (text, charge) = self.answer(data, memory, &id, request);
+            event.data = Some(text);
+            charge
+        } else {
+            self.spend(1, data.len())?;
+            let charge = if answers.is_none() { self.unasked_message(&data, memory) } else { None };
+            event.data = charge.is_some().then_some(data);
+            charge.unwrap_or_default()
         };
         Ok((event, charge))
     }

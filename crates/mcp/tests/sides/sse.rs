@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use execbox::{ExecuteRequest, Executor as _, InlineExecutor, Limits};
 use execbox_mcp::config::{Config, Variables};
 use execbox_mcp::servers::{ServerState, Servers};
 use execbox_mcp::upstream::{Upstream, UpstreamOptions};
@@ -116,6 +117,38 @@ async fn a_server_that_rejects_streamable_http_is_connected_over_sse() {
     older.send("data: {\"jsonrpc\":\"2.0\",\ndata: \"method\":\"notifications/tools/list_changed\"}\n\n");
     until(|| requests() > before).await;
     upstream.close().await;
+}
+
+#[tokio::test]
+async fn a_server_that_sends_without_an_end_is_disconnected() {
+    for event in [": comment\n", "\n", "event: ping\ndata: x\n\n", "data: x\n\n", "id: 1\n\n"] {
+        let older = Older::new().await;
+        let upstream = older.open().await.unwrap();
+        *older.status.lock().unwrap() = 200; // Calls are not answered.
+        let requests = || older.heads.lock().unwrap().len();
+        let before = requests();
+        let call = tokio::spawn({
+            let provider = upstream.provider();
+            let limits = Limits { timeout: Duration::from_mins(10), ..Limits::default() };
+            async move {
+                let execution = ExecuteRequest::new("await far.ask({})").provider(provider).limits(limits);
+                InlineExecutor::new().unwrap().execute(execution).await
+            }
+        });
+        until(|| requests() > before).await;
+        older.send(&event.repeat(30_000));
+        let message = call.await.unwrap().outcome.unwrap_err().message;
+        assert!(message.contains("disconnected: it sent too much that nobody asked for"), "{event:?}: {message}");
+        *older.status.lock().unwrap() = 202;
+        until_async(async || run(&upstream, "await far.ask({})").await.is_ok()).await;
+    }
+}
+
+/// Waits until `is_so`.
+async fn until_async(is_so: impl AsyncFn() -> bool) {
+    while !is_so().await {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
 }
 
 #[tokio::test]
