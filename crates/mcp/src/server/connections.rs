@@ -31,12 +31,14 @@ pub(super) struct Connection {
 /// What a connection does. Those that do what is first in this list give way first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Phase {
-    /// It has sent no complete request that was accepted.
+    /// It has sent neither a complete request nor a token.
     New,
-    /// It sends the body of a further request.
+    /// It sends the body of its first request with a token, or of a further request.
     Receiving,
     /// It sends nothing, or a head.
     Idle,
+    /// It waits for messages of the server, and can connect again.
+    Streaming,
     /// A request is handled, or its response is sent. It does not give way.
     Serving,
 }
@@ -121,16 +123,16 @@ impl Connection {
         self.all.table().set(self.id, phase, Instant::now());
     }
 
-    /// The head of a request was accepted; its body follows.
-    pub(super) fn receive(&self) {
-        if self.phase() != Phase::New {
+    /// The head of a request was accepted; its body follows. `has_token` says whether it had a token that others do not have.
+    pub(super) fn receive(&self, has_token: bool) {
+        if has_token || self.phase() != Phase::New {
             self.set(Phase::Receiving);
         }
     }
 
     /// A request has come whole. It is served until the returned value is dropped.
-    pub(super) fn serve(self: &Arc<Self>) -> Serving {
-        self.set(Phase::Serving);
+    pub(super) fn serve(self: &Arc<Self>, is_stream: bool) -> Serving {
+        self.set(if is_stream { Phase::Streaming } else { Phase::Serving });
         Serving(Arc::clone(self))
     }
 
@@ -230,14 +232,16 @@ mod tests {
         let (mut table, start) = (Table::default(), Instant::now());
         let at = |seconds| start + Duration::from_secs(seconds);
         let [one, other] = [1, 2].map(|last| Some(IpAddr::from([10, 0, 0, last])));
-        let clients = [other, one, one, one, other, other, one];
+        let clients = [other, one, one, one, other, other, one, other];
         let ids: Vec<u64> = clients.iter().zip(0..).map(|(client, nth)| table.add(*client, at(nth)).0).collect();
         table.set(ids[1], Phase::Serving, at(10));
         table.set(ids[2], Phase::Idle, at(12));
         table.set(ids[3], Phase::Idle, at(11));
         table.set(ids[4], Phase::Receiving, at(13));
-        // Of those without a request, first the one of the client with four connections, although another one is older.
-        assert_eq!(order(table), [6, 0, 5, 4, 3, 2]);
+        table.set(ids[7], Phase::Streaming, at(8));
+        table.add(one, at(14));
+        // Of those without a request, first one of the client with five connections, although another one is older.
+        assert_eq!(order(table), [6, 0, 8, 5, 4, 3, 2, 7]);
     }
 
     #[tokio::test]
@@ -245,8 +249,8 @@ mod tests {
         let connections = Connections::new(2);
         let admit = || async { Arc::new(connections.admit(None).await.unwrap()) };
         let [first, second] = [admit().await, admit().await];
-        first.receive(); // Its body does not come.
-        let served = second.serve();
+        first.receive(false); // Its body does not come.
+        let served = second.serve(false);
         let third = tokio::spawn({
             let connections = connections.clone();
             async move { connections.admit(None).await }
@@ -255,7 +259,7 @@ mod tests {
         assert!(!second.evicted.is_cancelled());
         drop(first);
         let third = Arc::new(third.await.unwrap().unwrap());
-        let (third_served, waiting) = (third.serve(), connections.admit(None));
+        let (third_served, waiting) = (third.serve(false), connections.admit(None));
         let mut waiting = std::pin::pin!(waiting);
         assert!(futures_util::poll!(waiting.as_mut()).is_pending(), "both are served");
         drop(served);

@@ -280,12 +280,12 @@ impl Service {
             return response;
         }
         let _ = client.authorized.set(());
-        client.connection.receive();
+        client.connection.receive(self.token.is_some());
         let (head, body) = request.into_parts();
         let Ok(received) = tokio::time::timeout(READ_TIMEOUT, self.receive(body)).await else {
             return error(StatusCode::REQUEST_TIMEOUT, "Request body not received in time.\n");
         };
-        let serving = client.connection.serve();
+        let serving = client.connection.serve(head.method == Method::GET);
         let handled = match received {
             Ok((body, charge)) => self.handle(head, body, charge, client.peer, serving).await,
             Err(refused) => Err(refused),

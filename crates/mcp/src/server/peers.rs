@@ -32,12 +32,20 @@ impl Peer {
         user.await.map_or(Owner::Address(address), Owner::User)
     }
 
-    /// Looks for the socket of the peer among those of the system.
+    /// Looks for the socket of the peer among those of the system. An IPv6 socket can have an IPv4 address, too.
     fn user(self) -> Option<u32> {
-        let table = if self.remote.is_ipv4() { "/proc/net/tcp" } else { "/proc/net/tcp6" };
-        let table = BufReader::new(File::open(table).ok()?.take(MAX_TABLE));
-        let (remote, local_port) = (hex(self.remote), format!(":{:04X}", self.local_port));
-        table.lines().map_while(Result::ok).find_map(|line| user_of(&line, &remote, &local_port))
+        let local_port = format!(":{:04X}", self.local_port);
+        let user = |table: &str, address: IpAddr| {
+            let remote = hex(SocketAddr::new(address, self.remote.port()));
+            let table = BufReader::new(File::open(table).ok()?.take(MAX_TABLE));
+            table.lines().map_while(Result::ok).find_map(|line| user_of(&line, &remote, &local_port))
+        };
+        match self.remote.ip().to_canonical() {
+            IpAddr::V4(ip) => {
+                user("/proc/net/tcp", ip.into()).or_else(|| user("/proc/net/tcp6", ip.to_ipv6_mapped().into()))
+            }
+            IpAddr::V6(ip) => user("/proc/net/tcp6", ip.into()),
+        }
     }
 }
 
@@ -91,13 +99,19 @@ mod tests {
     async fn the_user_of_a_local_connection_is_known() {
         use std::os::unix::fs::MetadataExt as _;
         let own = std::fs::metadata("/proc/self").unwrap().uid();
-        for address in ["127.0.0.1:0", "[::1]:0"] {
+        for (address, target) in [
+            ("127.0.0.1:0", "127.0.0.1"),
+            ("127.0.0.1:0", "::ffff:127.0.0.1"),
+            ("[::1]:0", "::1"),
+            ("[::]:0", "127.0.0.1"),
+        ] {
+            // A system may have no IPv6.
             let Ok(listener) = tokio::net::TcpListener::bind(address).await else { continue };
             let local = listener.local_addr().unwrap();
-            let client = tokio::net::TcpStream::connect(local).await.unwrap();
+            let Ok(client) = tokio::net::TcpStream::connect((target, local.port())).await else { continue };
             let (_accepted, remote) = listener.accept().await.unwrap();
             let peer = Peer { remote, local_port: local.port() };
-            assert_eq!(peer.owner().await, Owner::User(own), "{address}");
+            assert_eq!(peer.owner().await, Owner::User(own), "{address} {target}");
             drop(client);
         }
     }

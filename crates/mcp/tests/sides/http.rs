@@ -498,6 +498,31 @@ async fn connections_with_an_incomplete_request_give_way() {
     }
 }
 
+/// Each session can have a stream that never ends.
+#[tokio::test]
+async fn streams_of_messages_give_way() {
+    let served = serve(&Fake::standard(), HttpOptions { max_connections: 4, ..HttpOptions::default() }).await;
+    let mut streams = Vec::new();
+    for _ in 0..4 {
+        let session = served.session("2025-06-18").await;
+        let mut stream = TcpStream::connect(served.address).await.unwrap();
+        let headers = format!("{session}Accept: text/event-stream\r\n");
+        stream.write_all(served.head("GET /mcp", &headers).as_bytes()).await.unwrap();
+        let mut answer = [0; 12];
+        stream.read_exact(&mut answer).await.unwrap();
+        assert_eq!(&answer, b"HTTP/1.1 200");
+        streams.push(stream);
+    }
+    let session = served.session("2025-06-18").await;
+    assert_eq!(served.raw(&served.post(&session, &run(2, "1"))).await.status, 200);
+    let mut rest = Vec::new();
+    let _ = streams[0].read_to_end(&mut rest).await;
+    assert!(
+        streams[3].try_read(&mut [0]).is_ok_and(|read| read > 0),
+        "the oldest one has ended, the newest one has not"
+    );
+}
+
 /// Two programs could read these differently: a proxy before the server, and the server.
 #[tokio::test]
 async fn ambiguous_requests_are_rejected() {
@@ -573,14 +598,24 @@ async fn connections_without_a_token_give_way_to_those_that_have_one() {
     let options =
         HttpOptions { token: Some(Token::new(&"t".repeat(40)).unwrap()), max_connections: 4, ..HttpOptions::default() };
     let served = serve(&Fake::standard(), options).await;
+    let authorization = format!("Authorization: Bearer {}\r\n", "t".repeat(40));
+    let request = served.post(&authorization, "{}");
+    let (most, rest) = request.split_at(request.len() - 1);
+    let mut slow = TcpStream::connect(served.address).await.unwrap();
+    slow.write_all(most.as_bytes()).await.unwrap();
+    // The server has received its head when a connection that came later is answered.
+    assert_eq!(served.raw(&served.head("GET /mcp", &authorization)).await.status, 406);
     let mut idle = Vec::new();
     for _ in 0..20 {
         let mut stream = TcpStream::connect(served.address).await.unwrap();
         stream.write_all(b"POST /mcp HTTP/1.1\r\nX: ").await.unwrap();
         idle.push(stream);
     }
-    let authorization = format!("Authorization: Bearer {}\r\n", "t".repeat(40));
     let answer = served.raw(&served.head("GET /mcp", &authorization)).await;
     assert_eq!(answer.status, 406, "{answer:?}");
+    slow.write_all(rest.as_bytes()).await.unwrap();
+    let mut answer = [0; 12];
+    slow.read_exact(&mut answer).await.unwrap();
+    assert!(answer.starts_with(b"HTTP/1.1 4"), "its body may take longer");
     assert_eq!(served.raw(&served.head("GET /mcp", "")).await.status, 401);
 }

@@ -39,7 +39,9 @@ pub struct StateOptions {
     /// One state for all clients, such as a file. Default: a state in memory for each session, which ends with the session.
     /// Clients without sessions over HTTP have none.
     pub shared: Option<Arc<dyn StateStore>>,
-    /// Checks and compiles snippets. Default: none; then there is no namespace `snippets`.
+    /// Checks and compiles snippets. Default: none; then there is no namespace `snippets`. The engine compiles them, too, in an
+    /// execution of its own, while the program that saves one waits: a pool of runners needs one more than
+    /// [`max_programs`](super::ServerOptions::max_programs), or snippets are saved unchecked after 2 s.
     pub language: Option<Arc<dyn Language>>,
 }
 
