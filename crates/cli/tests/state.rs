@@ -167,6 +167,31 @@ async fn files_beside_those_of_others_and_in_directories_of_others_are_rejected(
     assert_eq!(result(&session, "await snippets.total()").await, 1);
 }
 
+/// Others must not be able to change what is recorded, nor to have it recorded in a file of theirs.
+#[test]
+fn audit_logs_that_others_can_change_are_rejected() {
+    let dir = place("state-audit");
+    fs::create_dir(dir.join("shared")).unwrap();
+    fs::set_permissions(dir.join("shared"), Permissions::from_mode(0o1777)).unwrap();
+    fs::write(dir.join("open.log"), "").unwrap();
+    fs::set_permissions(dir.join("open.log"), Permissions::from_mode(0o646)).unwrap();
+    std::os::unix::fs::symlink("shared/audit.log", dir.join("link.log")).unwrap();
+    for (name, reason) in [
+        ("open.log", "open.log can be changed by other users; run `chmod go-w open.log`"),
+        ("shared/audit.log", "shared; choose a path in a directory of your own"),
+        ("link.log", "shared; choose a path in a directory of your own"),
+    ] {
+        let output = Typed::new(&["mcp", "--tools", "tools.json", "--audit-log", name]).output(&dir);
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(2) && error.contains(reason), "{name}: {error}");
+    }
+    assert!(!dir.join("shared/audit.log").exists());
+    fs::write(dir.join("read.log"), "").unwrap();
+    fs::set_permissions(dir.join("read.log"), Permissions::from_mode(0o644)).unwrap();
+    let output = Typed::new(&["mcp", "--tools", "tools.json", "--audit-log", "read.log"]).output(&dir);
+    assert_eq!(output.status.code(), Some(0), "others may read it");
+}
+
 /// The program that saves a snippet takes the only place for programs while the engine compiles the snippet.
 #[tokio::test]
 async fn snippets_are_compiled_while_all_places_are_taken() {
