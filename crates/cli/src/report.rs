@@ -126,27 +126,40 @@ pub(crate) fn print(line: &str) -> io::Result<()> {
     written.or_else(|error| if error.kind() == io::ErrorKind::BrokenPipe { Ok(()) } else { Err(error) })
 }
 
-/// Prints JSON of any length on one line, as it is written.
+/// Prints text of any length and a line break, as it is written.
 pub(crate) fn print_parts(write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>) -> io::Result<()> {
     let stdout = io::stdout().lock();
-    let is_terminal = stdout.is_terminal();
-    let mut stdout = io::BufWriter::new(stdout);
-    let written = if is_terminal { write(&mut SafeJson(&mut stdout)) } else { write(&mut stdout) };
-    let written = written.and_then(|()| writeln!(stdout)).and_then(|()| stdout.flush());
+    let escape: fn(&str) -> Cow<'_, str> = if stdout.is_terminal() { safe_json } else { |text| Cow::Borrowed(text) };
+    let mut stdout = io::BufWriter::new(Escaped { to: stdout, escape });
+    let written = write(&mut stdout).and_then(|()| writeln!(stdout)).and_then(|()| stdout.flush());
     written.or_else(|error| if error.kind() == io::ErrorKind::BrokenPipe { Ok(()) } else { Err(error) })
 }
 
-/// Makes JSON safe for terminals. Each write is whole characters.
-struct SafeJson<W>(W);
+/// Writes a title and one line of any length to standard error, as it is written. Ignores failures, which cannot be reported.
+pub(crate) fn write_error_parts(title: &str, write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>) {
+    let mut stderr = io::stderr().lock();
+    let _ = stderr.write_all(title.as_bytes());
+    let mut line = io::BufWriter::new(Escaped { to: &mut stderr, escape: safe_line });
+    let _ = write(&mut line).and_then(|()| line.flush());
+    drop(line);
+    let _ = stderr.write_all(b"\n");
+}
 
-impl<W: io::Write> io::Write for SafeJson<W> {
+/// Escapes what is written. Each write is whole characters: a buffer before it does not split what fits into it, and longer text
+/// comes in the writes of its parts.
+struct Escaped<W> {
+    to: W,
+    escape: fn(&str) -> Cow<'_, str>,
+}
+
+impl<W: io::Write> io::Write for Escaped<W> {
     fn write(&mut self, text: &[u8]) -> io::Result<usize> {
-        self.0.write_all(safe_json(&String::from_utf8_lossy(text)).as_bytes())?;
+        self.to.write_all((self.escape)(&String::from_utf8_lossy(text)).as_bytes())?;
         Ok(text.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
+        self.to.flush()
     }
 }
 

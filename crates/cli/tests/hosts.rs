@@ -230,7 +230,7 @@ async fn incomplete_messages_of_all_hosts_together_are_bounded() {
             let grown = runner.peak_kib().saturating_sub(before);
             println!("{address} {shape}: {grown} KiB for 40 hosts with {} KiB each", bytes.len() >> 10);
             // Several times: a buffer that grows is copied, and the allocator keeps what was freed.
-            assert!(grown < 4 * TOTAL >> 10, "{address} {shape}: {grown} KiB");
+            assert!(grown < (4 * TOTAL) >> 10, "{address} {shape}: {grown} KiB");
         }
     }
 }

@@ -73,18 +73,40 @@ fn results_of_runs_are_written_as_json_without_a_tree() {
         "const one = {}; for (let i = 0; i < 50; i++) report(new Array(1e4).fill(one)); export default 1",
         "export default new Array(5e4).fill(2n ** 2000n)",
     ] {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_execbox"));
-        command.args(["run-code", "--json", "--memory", "32MiB", "--timeout", "10m", "-e", source]);
-        let mut process = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
-        let mut stdout = process.stdout.take().unwrap();
-        // A tree would be complete before the first byte is written. The pipe holds the process up.
-        let mut first = [0; 20];
-        stdout.read_exact(&mut first).unwrap();
-        let peak = peak_kib(process.id()) >> 10;
-        drop(stdout);
-        process.wait().unwrap();
+        let (first, peak) = printed(&["--json"], source);
         assert_eq!(&first, br#"{"status":"success","#, "{source}");
-        println!("{peak} MiB: {source}");
         assert!(peak < 32 + 128, "{peak} MiB: {source}");
     }
+}
+
+#[test]
+fn results_of_runs_are_written_as_text_as_they_are_printed() {
+    for source in [
+        "export default '\\u0001'.repeat(25e6)",
+        "export default new Array(2e6).fill(NaN)",
+        "const one = {}; export default new Array(15e5).fill(one)",
+        "export default new Array(1e6).fill([1])",
+        "export default new Array(5e4).fill(2n ** 2000n)",
+        "report('\\u0001'.repeat(12e6)); export default new Array(1e6).fill(undefined)",
+    ] {
+        let (_, peak) = printed(&[], source);
+        assert!(peak < 32 + 128, "{peak} MiB: {source}");
+    }
+}
+
+/// The beginning of what `run-code` prints, and how much memory it has taken until then, in MiB. A text or a tree would be
+/// complete before: the pipe holds the process up.
+fn printed(options: &[&str], source: &str) -> ([u8; 20], u64) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_execbox"));
+    command.args(["run-code", "--memory", "32MiB", "--timeout", "10m"]).args(options).args(["-e", source]);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut process = command.spawn().unwrap();
+    let mut stdout = process.stdout.take().unwrap();
+    let mut first = [0; 20];
+    stdout.read_exact(&mut first).unwrap();
+    let peak = peak_kib(process.id()) >> 10;
+    drop(stdout);
+    process.wait().unwrap();
+    println!("{peak} MiB: {source}");
+    (first, peak)
 }

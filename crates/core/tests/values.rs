@@ -1,11 +1,12 @@
 //! Graphs, their bytes, and their tagged JSON.
 
+use execbox_core::budget::{Budget, Meter};
 use execbox_core::value::{
-    Datum, ErrorNode, Foreign, FunctionKind, Graph, Node, Reason, SerializationError, Value, ViewKind,
+    Datum, ErrorNode, Foreign, FunctionKind, Graph, Node, Reason, SerializationError, Value, ViewKind, WriteError,
 };
 use execbox_testkit::graphs::any_graph;
 use proptest::prelude::*;
-use serde_json::json;
+use serde_json::{Value as Json, json};
 
 const BUDGET: usize = 1 << 20;
 
@@ -255,4 +256,38 @@ fn functions_promises_and_errors_are_added_to_graphs() {
     let json = Graph::from_json(&json!({"a": [1, {"$b": null}]}));
     assert_eq!(json.to_value("v").unwrap(), Value::from_json(Some(&json!({"a": [1, {"$b": null}]})), "v").unwrap());
     assert_eq!(ErrorNode::default().message, None);
+}
+
+/// The sender chooses the ids, and their order.
+#[test]
+fn many_ids_are_read_whatever_their_order() {
+    const COUNT: u64 = 200_000;
+    let object = |id: u64| json!({ "$id": id, "$value": [] });
+    let ascending: Vec<Json> = (0..COUNT).map(object).collect();
+    let descending: Vec<Json> = (0..COUNT).rev().map(object).collect();
+    let [ascending, descending] =
+        [ascending, descending].map(|items| Graph::from_tagged_json(&Json::Array(items), "value").unwrap());
+    assert_eq!(ascending, descending);
+    let unknown = json!([{ "$ref": 7 }, { "$ref": 3 }, object(5)]);
+    assert_eq!(Graph::from_tagged_json(&unknown, "value").unwrap_err().reason, Reason::UnknownId(3));
+}
+
+#[test]
+fn a_tree_of_tagged_json_has_a_budget_and_a_text_is_counted() {
+    let mut graph = Graph::default();
+    let root = graph.array(vec![Datum::Undefined; 1000]);
+    graph.set_root(root);
+    let error = graph.to_tagged_json("result", 100_000).unwrap_err();
+    assert_eq!((error.path.as_str(), error.reason), ("result", Reason::TooLarge(100_000)));
+    let tree = graph.to_tagged_json("result", 1 << 20).unwrap();
+    let mut text = Vec::new();
+    graph.write_tagged_json("result", &mut text, &mut Meter::alone(20_001)).unwrap();
+    assert_eq!((text.len(), serde_json::from_slice::<Json>(&text).unwrap()), (20_001, tree));
+    let refused = graph.write_tagged_json("result", &mut Vec::new(), &mut Meter::alone(20_000)).unwrap_err();
+    assert!(matches!(refused, WriteError::Value(error) if error.reason == Reason::TooLarge(20_000)));
+    let stopped =
+        graph.write_tagged_json("result", &mut Vec::new(), &mut Meter::new(&Budget::new(1 << 20), 1 << 20, &|| true));
+    assert!(matches!(stopped, Err(WriteError::Value(error)) if error.reason == Reason::Stopped));
+    let mut closed = &mut [0_u8; 10][..];
+    assert!(matches!(graph.write_tagged_json("result", &mut closed, &mut Meter::alone(99)), Err(WriteError::Io(_))));
 }

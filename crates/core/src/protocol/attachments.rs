@@ -90,26 +90,26 @@ impl Attachments {
         attaches
     }
 
-    /// Takes the attachment that an object refers to, if it refers to one.
-    fn take(&mut self, object: &Json) -> Option<Option<Vec<u8>>> {
+    /// Takes the attachment that an object refers to, if it refers to one. The error is what was expected.
+    fn take(&mut self, object: &Json) -> Option<Result<Vec<u8>, &'static str>> {
         let object = object.as_object().filter(|object| object.len() == 1)?;
         let number = object.get("$attachment")?.as_u64().and_then(|number| usize::try_from(number).ok());
         let attached = number.and_then(|number| self.bytes.get_mut(number));
-        Some(attached.map(std::mem::take).filter(|bytes| !bytes.is_empty()))
+        Some(attached.map(std::mem::take).filter(|bytes| !bytes.is_empty()).ok_or("a received attachment"))
     }
 
     /// Reads a source text: a string, or an attachment, which is taken.
     pub(super) fn read_text(&mut self, json: Json) -> Option<String> {
         match json {
             Json::String(text) => Some(text),
-            json => String::from_utf8(self.take(&json)??).ok(),
+            json => String::from_utf8(self.take(&json)?.ok()?).ok(),
         }
     }
 
     /// Reads a value and takes its attachment. The error is what was expected.
     pub(super) fn read(&mut self, json: &Json) -> Result<Value, &'static str> {
         if let Some(attached) = self.take(json) {
-            return attached.map(Value::from_bytes).ok_or("a received attachment");
+            return attached.map(Value::from_bytes);
         }
         if let Json::Object(object) = json
             && object.len() == 1

@@ -111,7 +111,7 @@ impl fmt::Display for BigInt {
             rest.truncate(rest.iter().rposition(|word| *word != 0).map_or(0, |last| last + 1));
         }
         write!(f, "{}", groups.pop().unwrap_or_default())?;
-        groups.iter().rev().try_for_each(|group| write!(f, "{group:0width$}", width = GROUP_DIGITS))
+        groups.iter().rev().try_for_each(|group| write!(f, "{group:0GROUP_DIGITS$}"))
     }
 }
 

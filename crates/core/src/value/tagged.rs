@@ -3,6 +3,7 @@
 //! The table of tags is in the documentation of [`super`].
 
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::{fmt, io};
 
 use base64::display::Base64Display;
@@ -50,14 +51,12 @@ impl Graph {
         uses.add(self.root());
         while let Some(node) = uses.open.pop().and_then(|id| self.get(id)) {
             match node {
-                Node::Array(items) | Node::Set(items) => items.iter().for_each(|item| uses.add(item)),
-                Node::SparseArray(_, members) | Node::Object(members) => {
-                    members.iter().for_each(|(_, member)| uses.add(member));
-                }
+                Node::Array(items) | Node::Set(items) => uses.add_all(items),
+                Node::SparseArray(_, members) | Node::Object(members) => uses.add_all(members.iter().map(|(_, m)| m)),
                 Node::Map(entries) => {
-                    entries.iter().flat_map(|(key, value)| [key, value]).for_each(|one| uses.add(one))
+                    uses.add_all(entries.iter().flat_map(|(key, value)| [key, value]));
                 }
-                Node::Error(error) => error.cause.iter().for_each(|cause| uses.add(cause)),
+                Node::Error(error) => uses.add_all(&error.cause),
                 Node::View { buffer, .. } => uses.add(&Datum::Node(*buffer)),
                 _ => {}
             }
@@ -74,6 +73,12 @@ struct Uses {
 }
 
 impl Uses {
+    fn add_all<'d>(&mut self, data: impl IntoIterator<Item = &'d Datum>) {
+        for datum in data {
+            self.add(datum);
+        }
+    }
+
     fn add(&mut self, datum: &Datum) {
         if let Datum::Node(id) = datum
             && let Some(count) = self.counts.get_mut(id.index())
@@ -354,7 +359,7 @@ impl Serialize for Content<'_> {
                 writer.member(&mut object, "items", &self.members(members))?;
                 object.end()
             }
-            Node::Map(entries) => writer.tag(to, "$map", &Entries { writer, entries, depth }),
+            Node::Map(entries) => writer.tag(to, "$map", &Entries { writer, all: entries, depth }),
             Node::Date(time) => writer.tag(to, "$date", &time.milliseconds()),
             Node::RegExp { source, flags } => {
                 writer.spend(source.len() + flags.len())?;
@@ -389,11 +394,11 @@ impl Serialize for Content<'_> {
 
 impl<'a> Content<'a> {
     fn items(&self, items: &'a [Datum]) -> Items<'a> {
-        Items { writer: self.writer, items, depth: self.depth }
+        Items { writer: self.writer, all: items, depth: self.depth }
     }
 
     fn members(&self, members: &'a [(String, Datum)]) -> Members<'a> {
-        Members { writer: self.writer, members, depth: self.depth }
+        Members { writer: self.writer, all: members, depth: self.depth }
     }
 
     fn bytes<M: SerializeMap>(&self, object: &mut M, key: &'static str, bytes: &[u8]) -> Result<(), M::Error> {
@@ -448,46 +453,46 @@ impl<'a> Content<'a> {
 /// The items of an array.
 struct Items<'a> {
     writer: &'a Writer<'a>,
-    items: &'a [Datum],
+    all: &'a [Datum],
     depth: usize,
 }
 
 impl Serialize for Items<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let Self { writer, items, depth } = *self;
-        writer.spend(items.len() * NODE_COST)?;
-        to.collect_seq(items.iter().map(|datum| Part { writer, datum, depth }))
+        let Self { writer, all, depth } = *self;
+        writer.spend(all.len() * NODE_COST)?;
+        to.collect_seq(all.iter().map(|datum| Part { writer, datum, depth }))
     }
 }
 
 /// The entries of a map.
 struct Entries<'a> {
     writer: &'a Writer<'a>,
-    entries: &'a [(Datum, Datum)],
+    all: &'a [(Datum, Datum)],
     depth: usize,
 }
 
 impl Serialize for Entries<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let Self { writer, entries, depth } = *self;
-        writer.spend(3 * entries.len() * NODE_COST)?;
+        let Self { writer, all, depth } = *self;
+        writer.spend(3 * all.len() * NODE_COST)?;
         let part = |datum| Part { writer, datum, depth };
-        to.collect_seq(entries.iter().map(|(key, value)| [part(key), part(value)]))
+        to.collect_seq(all.iter().map(|(key, value)| [part(key), part(value)]))
     }
 }
 
 /// The members of an object.
 struct Members<'a> {
     writer: &'a Writer<'a>,
-    members: &'a [(String, Datum)],
+    all: &'a [(String, Datum)],
     depth: usize,
 }
 
 impl Serialize for Members<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let Self { writer, members, depth } = *self;
+        let Self { writer, all, depth } = *self;
         let mut object = writer.object(to)?;
-        for (key, datum) in members {
+        for (key, datum) in all {
             let part = Part { writer, datum, depth };
             match key.starts_with('$') {
                 true => writer.member(&mut object, &format!("${key}"), &part)?,
@@ -507,10 +512,10 @@ impl Graph {
     /// # Errors
     /// Fails at the first object whose tag is unknown or invalid.
     pub fn from_tagged_json(json: &Json, what: &str) -> Result<Self, SerializationError> {
-        let mut reader = Reader { nodes: Vec::new(), names: Vec::new(), path: what.to_owned() };
+        let mut reader = Reader { nodes: Vec::new(), names: HashMap::new(), path: what.to_owned() };
         let read = reader.datum(json).and_then(|root| {
-            let unknown = reader.names.iter().find(|name| !name.defined);
-            unknown.map_or(Ok(root), |name| Err(Reason::UnknownId(name.id)))
+            let unknown = reader.names.iter().filter(|(_, name)| !name.defined).map(|(id, _)| *id).min();
+            unknown.map_or(Ok(root), |id| Err(Reason::UnknownId(id)))
         });
         match read {
             Ok(root) => Ok(Self::from_parts(reader.nodes.into_iter().flatten().collect(), root)),
@@ -522,15 +527,14 @@ impl Graph {
 struct Reader {
     /// `None` for objects that are not read yet. Once every `$id` is defined, none are left.
     nodes: Vec<Option<Node>>,
-    /// Sorted by `id`.
-    names: Vec<Name>,
+    /// By `$id`, which the sender chooses.
+    names: HashMap<u64, Name>,
     /// The path to the current part. Reading stops at an error, so it is then the path to the part at fault.
     path: String,
 }
 
 /// The object of an `$id`.
 struct Name {
-    id: u64,
     node: NodeId,
     defined: bool,
 }
@@ -560,15 +564,15 @@ impl Reader {
 
     /// The place of the object with this `$id`, which either its definition or a reference may create.
     fn name(&mut self, id: u64, defines: bool) -> Result<NodeId, Reason> {
-        match self.names.binary_search_by_key(&id, |name| name.id) {
-            Ok(at) if defines && self.names[at].defined => Err(Reason::DuplicateId(id)),
-            Ok(at) => {
-                self.names[at].defined |= defines;
-                Ok(self.names[at].node)
+        match self.names.get_mut(&id) {
+            Some(name) if defines && name.defined => Err(Reason::DuplicateId(id)),
+            Some(name) => {
+                name.defined |= defines;
+                Ok(name.node)
             }
-            Err(at) => {
+            None => {
                 let node = self.add(None);
-                self.names.insert(at, Name { id, node, defined: defines });
+                self.names.insert(id, Name { node, defined: defines });
                 Ok(node)
             }
         }

@@ -348,7 +348,7 @@ mod tests {
         let (mut transport, mut host) = connected().await;
         let (first, second) = (Budget::new(100_000), Budget::new(1 << 20));
         transport.charge_to(&first);
-        let frame = [&[0x82, 0x80 | 127, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0][..], &[7; 3 << 16]].concat();
+        let frame = [&[0x82, 0x80 | 127, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0][..], &vec![7; 3 << 16]].concat();
         let received = async |transport: &mut WebSocketTransport<_>| {
             let receiving = poll_fn(|cx| transport.poll_receive(cx));
             tokio::time::timeout(Duration::from_secs(1), receiving).await.ok()

@@ -6,7 +6,8 @@
 //! full.
 
 use std::collections::{HashMap, HashSet};
-use std::fmt::Write as _;
+use std::io::{self, Write as _};
+use std::ops::AddAssign;
 use std::time::{Duration, UNIX_EPOCH};
 
 use execbox::code::{Datum, Graph, Node, Primitive};
@@ -24,56 +25,79 @@ const EXACT: f64 = 9_007_199_254_740_992.0;
 /// The last millisecond of the year 9999.
 const LAST_YEAR: u64 = 253_402_300_799_999;
 
-/// A value on several lines.
-pub(super) fn block(graph: &Graph, value: &Datum) -> String {
-    Printer::new(graph, true).print(value)
+/// Writes a value on several lines.
+pub(super) fn write_block(graph: &Graph, value: &Datum, to: &mut dyn io::Write) -> io::Result<()> {
+    Printer::new(graph, true).print(value, to)
+}
+
+/// Writes a value on one line.
+pub(super) fn write_line(graph: &Graph, value: &Datum, to: &mut dyn io::Write) -> io::Result<()> {
+    Printer::new(graph, false).print(value, to)
 }
 
 /// A value on one line.
 pub(super) fn line(graph: &Graph, value: &Datum) -> String {
-    Printer::new(graph, false).print(value)
+    let mut text = Vec::new();
+    let _ = write_line(graph, value, &mut text); // memory takes every write
+    String::from_utf8(text).unwrap_or_default()
 }
 
-/// Recurses at most [`MAX_JSON_DEPTH`] levels.
+/// Recurses at most [`MAX_JSON_DEPTH`] levels. A value is printed twice: which objects come again is known only after the first
+/// time, of which no text is kept.
 struct Printer<'g> {
     graph: &'g Graph,
     is_block: bool,
     depth: usize,
-    text: String,
-    /// The offset of the first occurrence of each object.
-    begins: HashMap<NodeId, usize>,
-    /// The offsets of further occurrences.
-    repeats: Vec<(usize, NodeId)>,
+    /// The objects that have begun, by their numbers in the order of their beginnings.
+    begun: HashMap<NodeId, usize>,
+    /// Of the objects that come again.
+    repeated: HashSet<NodeId>,
+    marks: HashMap<NodeId, usize>,
+    text: Text<'g>,
+}
+
+/// What is printed.
+struct Text<'w> {
+    /// `None` the first time.
+    to: Option<&'w mut dyn io::Write>,
+    /// The first error.
+    written: io::Result<()>,
+}
+
+impl io::Write for Text<'_> {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        if let (Some(to), Ok(())) = (&mut self.to, &self.written) {
+            self.written = to.write_all(text);
+        }
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl AddAssign<&str> for Text<'_> {
+    fn add_assign(&mut self, text: &str) {
+        let _ = self.write_all(text.as_bytes());
+    }
 }
 
 impl<'g> Printer<'g> {
     fn new(graph: &'g Graph, is_block: bool) -> Self {
-        Self { graph, is_block, depth: 0, text: String::new(), begins: HashMap::new(), repeats: Vec::new() }
+        let (begun, repeated, marks) = (HashMap::new(), HashSet::new(), HashMap::new());
+        Self { graph, is_block, depth: 0, begun, repeated, marks, text: Text { to: None, written: Ok(()) } }
     }
 
-    fn print(mut self, value: &'g Datum) -> String {
+    fn print(mut self, value: &'g Datum, to: &'g mut dyn io::Write) -> io::Result<()> {
         self.datum(value);
-        self.with_marks()
-    }
-
-    /// The text with numbered marks of repeated objects.
-    fn with_marks(&self) -> String {
-        let repeated: HashSet<NodeId> = self.repeats.iter().map(|(_, id)| *id).collect();
-        let mut begins: Vec<(usize, NodeId)> = repeated.into_iter().map(|id| (self.begins[&id], id)).collect();
-        begins.sort_unstable();
-        let numbers: HashMap<NodeId, usize> = begins.iter().map(|(_, id)| *id).zip(1..).collect();
-        let begins = begins.iter().map(|(at, id)| (*at, format!("<ref *{}> ", numbers[id])));
-        let repeats = self.repeats.iter().map(|(at, id)| (*at, format!("<ref *{}>", numbers[id])));
-        let mut marks: Vec<(usize, String)> = begins.chain(repeats).collect();
-        marks.sort_unstable();
-        let mut text = String::with_capacity(self.text.len() + marks.len() * 10);
-        let mut done = 0;
-        for (at, mark) in marks {
-            text += &self.text[done..at];
-            text += &mark;
-            done = at;
-        }
-        text + &self.text[done..]
+        let mut repeated: Vec<NodeId> = self.repeated.drain().collect();
+        repeated.sort_unstable_by_key(|id| self.begun[id]);
+        self.marks = repeated.into_iter().zip(1..).collect();
+        self.begun.clear();
+        self.text.to = Some(to);
+        self.datum(value);
+        self.text.written
     }
 
     fn datum(&mut self, datum: &'g Datum) {
@@ -86,6 +110,9 @@ impl<'g> Printer<'g> {
     }
 
     fn primitive(&mut self, value: &Primitive) {
+        if self.text.to.is_none() {
+            return;
+        }
         match value {
             Primitive::Bool(value) => self.text += if *value { "true" } else { "false" },
             Primitive::Number(value) => self.text += &number(*value),
@@ -97,18 +124,27 @@ impl<'g> Printer<'g> {
     }
 
     fn string(&mut self, text: &str) {
-        self.text += &serde_json::Value::from(text).to_string();
+        if self.text.to.is_none() {
+            return;
+        }
+        let _ = serde_json::to_writer(&mut self.text, text);
     }
 
     fn object(&mut self, id: NodeId) {
         let graph: &'g Graph = self.graph;
         let Some(node) = graph.get(id) else { return };
-        if self.begins.contains_key(&id) {
-            self.repeats.push((self.text.len(), id));
+        let has_begun = self.begun.contains_key(&id);
+        if has_begun {
+            self.repeated.insert(id);
         } else if self.depth == MAX_JSON_DEPTH {
-            self.text.push('…');
-        } else {
-            self.begins.insert(id, self.text.len());
+            self.text += "…";
+            return;
+        }
+        if let Some(mark) = self.marks.get(&id) {
+            let _ = write!(self.text, "<ref *{mark}>{}", if has_begun { "" } else { " " });
+        }
+        if !has_begun {
+            self.begun.insert(id, self.begun.len());
             self.node(node, id);
         }
     }
@@ -151,7 +187,7 @@ impl<'g> Printer<'g> {
         self.depth += 1;
         for (number, one) in parts.iter().enumerate() {
             if number > 0 {
-                self.text.push(',');
+                self.text += ",";
             }
             self.next_line();
             part(self, one);
@@ -282,6 +318,12 @@ mod tests {
     use super::*;
     use serde_json::{Value as Json, json};
 
+    fn block(graph: &Graph) -> String {
+        let mut text = Vec::new();
+        write_block(graph, graph.root(), &mut text).unwrap();
+        String::from_utf8(text).unwrap()
+    }
+
     fn shown(tagged: &Json) -> String {
         let graph = Graph::from_tagged_json(tagged, "value").unwrap();
         line(&graph, graph.root())
@@ -292,7 +334,7 @@ mod tests {
         let value =
             json!({"list": [1, -2.5, {"deep": "te\"xt\u{1b}"}], "none": null, "empty": [], "nothing": {}, "yes": true});
         let graph = Graph::from_json(&value);
-        assert_eq!(block(&graph, graph.root()), serde_json::to_string_pretty(&value).unwrap());
+        assert_eq!(block(&graph), serde_json::to_string_pretty(&value).unwrap());
         assert_eq!(line(&graph, graph.root()), value.to_string());
     }
 
@@ -353,7 +395,7 @@ mod tests {
         let mut graph = Graph::default();
         let bytes = graph.bytes(vec![7; 1000]);
         graph.set_root(bytes);
-        let text = block(&graph, graph.root());
+        let text = block(&graph);
         assert!(text.starts_with("new Uint8Array([7, 7, ") && text.ends_with(" 7, … 900 more])"), "{text}");
     }
 

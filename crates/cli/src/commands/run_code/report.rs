@@ -19,21 +19,16 @@ use execbox::Usage;
 use super::notation;
 use super::options::Sources;
 use crate::diagnostic::{Diagnostic, Place};
-use crate::report::{hint_at_undefined, log_line, print, print_parts, write_error};
-use crate::terminal::{colours, safe_line};
+use crate::report::{hint_at_undefined, log_line, print_parts, write_error, write_error_parts};
+use crate::terminal::colours;
 
 /// Prints reports as they arrive, unless `silent`.
 pub(super) fn report_sink(silent: bool) -> impl Fn(&Graph) + Send + Sync + 'static {
     let coloured = colours(io::stderr().is_terminal());
     move |report| {
         if !silent {
-            let value = notation::line(report, report.root());
-            let value = safe_line(&value);
-            write_error(&if coloured {
-                format!("\x1b[36mreport\x1b[0m {value}\n")
-            } else {
-                format!("report {value}\n")
-            });
+            let title = if coloured { "\x1b[36mreport\x1b[0m " } else { "report " };
+            write_error_parts(title, |to| notation::write_line(report, report.root(), to));
         }
     }
 }
@@ -78,7 +73,7 @@ pub(super) fn print_human(result: &CodeExecutionResult, sources: &Sources, quiet
     let coloured = colours(io::stderr().is_terminal());
     match (&result.result, &result.error) {
         (Some(value), _) if value.root().is_undefined() => hint_at_undefined("export a value, or return one"),
-        (Some(value), _) => print(&notation::block(value, value.root()))?,
+        (Some(value), _) => print_parts(|stdout| notation::write_block(value, value.root(), stdout))?,
         (None, Some(error)) => write_error(&error_text(result.status, error, sources, coloured)),
         (None, None) => {}
     }
