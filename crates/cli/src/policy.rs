@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use clap::Args;
+use execbox::core::text::{Keep, escape_json};
 use execbox::policy::{Answer, Ask, AuditRecord, Decision, Policy, ProposedCall, Questions, Verdict};
 use execbox::{Effect, Provider};
 use execbox_mcp::config::Config;
@@ -165,7 +166,7 @@ impl Names {
     }
 }
 
-/// A file with a line of JSON for each decision. It does not grow beyond [`MAX_LOG`]: calls are not made then.
+/// A file with a line of JSON for each decision, in which hidden characters are escaped. It does not grow beyond [`MAX_LOG`]: calls are not made then.
 struct AuditLog(Mutex<File>);
 
 impl AuditLog {
@@ -181,7 +182,7 @@ impl AuditLog {
     }
 
     fn add(&self, record: &AuditRecord<'_>) -> io::Result<()> {
-        let mut line = json_of(record).to_string();
+        let mut line = escape_json(&json_of(record).to_string(), Keep::Nothing).into_owned();
         line.push('\n');
         let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if file.metadata()?.len() + line.len() as u64 > MAX_LOG {

@@ -1,33 +1,33 @@
 //! Text that is safe to print, and colors.
 //!
-//! Logs, results and error messages come from hostile code. Their control characters are escaped before they reach a terminal:
-//! commands (ESC, C1), and characters that mislead the reader (bidirectional controls, a carriage return that overwrites its
-//! line).
+//! Logs, results and error messages come from hostile code. Their hidden characters ([`is_hidden`]) are escaped before they reach
+//! a terminal: commands (ESC, C1), what a reader does not see, and what misleads him (bidirectional controls, a carriage return
+//! that overwrites its line). Those that ordinary text needs stay: see [`Keep`].
 
 use std::borrow::Cow;
 use std::env;
 
-use execbox::core::text::{escape, is_deceptive};
+use execbox::core::text::{Keep, escape, escape_json, is_hidden};
 
-/// Escapes every control character but line feed and tab as `\uXXXX`.
+/// Text of several lines.
 pub(crate) fn safe(text: &str) -> Cow<'_, str> {
-    escape(text, |character| is_deceptive(character) && !matches!(character, '\n' | '\t'))
+    escape(text, Keep::Lines)
 }
 
-/// Escapes every control character, so that the text stays one line.
+/// Text that stays one line.
 pub(crate) fn safe_line(text: &str) -> Cow<'_, str> {
-    escape(text, is_deceptive)
+    escape(text, Keep::Joiners)
 }
 
-/// JSON text for a terminal. Control characters can only occur inside of strings, where the escape has the same meaning.
+/// JSON text, whose value stays the same.
 pub(crate) fn safe_json(json: &str) -> Cow<'_, str> {
-    escape(json, |character| is_deceptive(character) && character != '\n')
+    escape_json(json, Keep::Joiners)
 }
 
-/// Replaces every control character but the tab by one character, so that columns stay.
+/// Replaces every hidden character but the tab by one character, so that columns stay.
 pub(crate) fn safe_source(line: &str) -> String {
     line.chars()
-        .map(|character| if is_deceptive(character) && character != '\t' { '\u{fffd}' } else { character })
+        .map(|character| if is_hidden(character) && character != '\t' { '\u{fffd}' } else { character })
         .collect()
 }
 
@@ -43,18 +43,19 @@ mod tests {
 
     #[test]
     fn control_characters_are_escaped() {
-        assert_eq!(safe("a\x1b[2Jb\rc\u{9b}d\u{7f}\te\nf"), "a\\u001b[2Jb\\u000dc\\u009bd\\u007f\te\nf");
+        assert_eq!(safe("a\x1b[2Jb\rc\u{9b}d\u{7f}\te\nf"), "a\\u001b[2Jb\\rc\\u009bd\\u007f\te\nf");
         assert_eq!(safe("\u{202e}evil\u{2069} \u{2028}"), "\\u202eevil\\u2069 \\u2028");
-        assert_eq!(safe_line("a\nb\tc"), "a\\u000ab\\u0009c");
-        assert_eq!(safe("plain – ünïcødé 🦀"), "plain – ünïcødé 🦀");
+        assert_eq!(safe_line("a\nb\tc"), "a\\nb\\tc");
+        assert_eq!(safe("a\u{200b}\u{3164}\u{e0041}\u{2800}"), "a\\u200b\\u3164\\u{e0041}\\u2800");
+        assert_eq!(safe("plain – ünïcødé 🦀 ❤️"), "plain – ünïcødé 🦀 ❤️");
     }
 
     #[test]
     fn escaped_json_means_the_same() {
-        let value = serde_json::json!({"a": "\u{9b}31m\u{202e}\u{2028}\u{7f}\x1b"});
+        let value = serde_json::json!({"a": "\u{9b}31m\u{202e}\u{2028}\u{7f}\x1b\u{e0041}"});
         let text = serde_json::to_string_pretty(&value).unwrap();
         let safe = safe_json(&text);
-        assert!(safe.chars().all(|character| character == '\n' || !is_deceptive(character)), "{safe}");
+        assert!(safe.chars().all(|character| character == '\n' || !is_hidden(character)), "{safe}");
         assert_eq!(serde_json::from_str::<serde_json::Value>(&safe).unwrap(), value);
     }
 

@@ -13,6 +13,7 @@ use execbox_mcp::servers::{ServerState, Servers, Status};
 use tokio::sync::watch;
 
 use crate::gateways::{Publisher, Server};
+use crate::terminal::safe_line;
 use crate::{report, servers};
 
 /// Where lines about servers go.
@@ -51,7 +52,8 @@ impl LogFile {
     /// Adds a line. One that cannot be written is lost: a full disk must not stop the gateway.
     pub(crate) fn add(&self, line: &str) {
         let time = humantime::format_rfc3339_seconds(SystemTime::now());
-        let line = format!("{time} {}\n", line.lines().collect::<Vec<_>>().join("\n    "));
+        let lines: Vec<_> = line.lines().map(safe_line).collect();
+        let line = format!("{time} {}\n", lines.join("\n    "));
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if open.1 + line.len() as u64 > MAX_LOG {
             let mut older = self.path.clone().into_os_string();

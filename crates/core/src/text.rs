@@ -1,7 +1,10 @@
 //! Formats untrusted text in messages: quoted, escaped and cut to a length.
 
-use std::borrow::Cow;
-use std::fmt::{self, Write as _};
+mod hidden;
+
+use std::fmt;
+
+pub use self::hidden::{Keep, escape, escape_json, is_hidden, push_escape, strip};
 
 /// Returns the first `max` characters of `text`, followed by `…` if there are more.
 pub fn cut(text: &str, max: usize) -> String {
@@ -9,29 +12,6 @@ pub fn cut(text: &str, max: usize) -> String {
         Some((at, _)) => format!("{}…", &text[..at]),
         None => text.to_owned(),
     }
-}
-
-/// Escapes each character that `is_escaped` selects as in JSON strings: `\\u001b`.
-pub fn escape(text: &str, is_escaped: impl Fn(char) -> bool) -> Cow<'_, str> {
-    if !text.contains(&is_escaped) {
-        return Cow::Borrowed(text);
-    }
-    let mut escaped = String::with_capacity(text.len() + 16);
-    for character in text.chars() {
-        if is_escaped(character) {
-            let _ = write!(escaped, "\\u{:04x}", u32::from(character));
-        } else {
-            escaped.push(character);
-        }
-    }
-    Cow::Owned(escaped)
-}
-
-/// Whether a character is a command for a terminal or misleads the reader: C0, DEL, C1, the line and paragraph separators, and
-/// the bidirectional controls.
-pub fn is_deceptive(character: char) -> bool {
-    character.is_control()
-        || matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// Text in single quotes, escaped, cut to 120 characters.
@@ -44,6 +24,7 @@ impl fmt::Display for Quoted<'_> {
         for c in self.0.chars().take(MAX) {
             match c {
                 '"' => f.write_str("\"")?,
+                c if is_hidden(c) => f.write_str(&escape(c.encode_utf8(&mut [0; 4]), Keep::Nothing))?,
                 c => write!(f, "{}", c.escape_debug())?,
             }
         }
@@ -51,15 +32,12 @@ impl fmt::Display for Quoted<'_> {
     }
 }
 
-/// Text with control characters and line terminators escaped.
+/// Text on one line, with hidden characters escaped.
 pub(crate) struct OneLine<'a>(pub(crate) &'a str);
 
 impl fmt::Display for OneLine<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.chars().try_for_each(|c| match c {
-            c if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') => write!(f, "{}", c.escape_default()),
-            c => f.write_char(c),
-        })
+        f.write_str(&escape(self.0, Keep::Joiners))
     }
 }
 
@@ -80,7 +58,7 @@ mod tests {
     fn long_text_is_cut_and_line_terminators_are_escaped() {
         assert_eq!(cut("äöü", 3), "äöü");
         assert_eq!(cut("äöü!", 3), "äöü…");
-        assert_eq!(OneLine("a\nb\u{2028}é").to_string(), "a\\nb\\u{2028}é");
+        assert_eq!(OneLine("a\nb\u{2028}é").to_string(), "a\\nb\\u2028é");
         assert_eq!(Quoted("it's \"x\"\n").to_string(), "'it\\'s \"x\"\\n'");
     }
 

@@ -1,4 +1,9 @@
-//! Texts: truncates strings, measures JSON, and finds names in code.
+//! Texts for people and models: hidden characters escaped, strings truncated, JSON measured, names in code found.
+
+use std::borrow::Cow;
+
+use execbox_core::text::{Keep, escape};
+use serde_json::{Map, Value as Json};
 
 /// Truncates `text` to at most `max` characters and appends how many were removed.
 pub(crate) fn truncate(mut text: String, max: usize) -> String {
@@ -9,6 +14,59 @@ pub(crate) fn truncate(mut text: String, max: usize) -> String {
     let removed = text[at..].chars().count();
     text.truncate(at);
     text + &format!("\n… [truncated: {removed} more characters]")
+}
+
+/// `text` with hidden characters escaped, truncated to at most `max` characters.
+pub(crate) fn shown(text: String, max: usize) -> String {
+    let (mut head, mut rest) = (text, 0);
+    if let Some((at, _)) = head.char_indices().nth(max) {
+        rest = head[at..].chars().count();
+        head.truncate(at);
+    }
+    make_visible(&mut head);
+    if let Some((at, _)) = head.char_indices().nth(max) {
+        rest += head[at..].chars().count();
+        head.truncate(at);
+    }
+    if rest > 0 { head + &format!("\n… [truncated: {rest} more characters]") } else { head }
+}
+
+/// Escapes the hidden characters of ordinary text.
+pub(crate) fn make_visible(text: &mut String) {
+    if let Cow::Owned(visible) = escape(text, Keep::Lines) {
+        *text = visible;
+    }
+}
+
+/// Escapes the hidden characters in all strings and keys of a value. Its shape stays: a key that then equals another one gets
+/// an underscore.
+pub(crate) fn make_json_visible(value: &mut Json) {
+    let mut waiting = vec![value];
+    while let Some(value) = waiting.pop() {
+        match value {
+            Json::String(text) => make_visible(text),
+            Json::Array(items) => waiting.extend(items),
+            Json::Object(members) => {
+                if members.keys().any(|key| matches!(escape(key, Keep::Lines), Cow::Owned(_))) {
+                    make_keys_visible(members);
+                }
+                waiting.extend(members.values_mut());
+            }
+            _ => {}
+        }
+    }
+}
+
+fn make_keys_visible(members: &mut Map<String, Json>) {
+    let (mut visible, all) = (Map::new(), std::mem::take(members));
+    for (mut key, value) in all {
+        make_visible(&mut key);
+        while visible.contains_key(&key) {
+            key.push('_');
+        }
+        visible.insert(key, value);
+    }
+    *members = visible;
 }
 
 /// Whether `value` has more than `max` bytes as JSON. Writes nothing to memory.
@@ -42,18 +100,38 @@ pub(crate) fn is_in_name(c: char) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{truncate, words};
+    use serde_json::json;
+
+    use super::{make_json_visible, shown, truncate, words};
 
     #[test]
     fn text_is_truncated_by_characters_and_the_mark_counts_the_rest() {
         assert_eq!(truncate("äöü".into(), 3), "äöü");
         assert_eq!(truncate("äöüß!".into(), 3), "äöü\n… [truncated: 2 more characters]");
     }
+
     #[test]
     fn identifiers_are_whole_words() {
         let code = "await echo.h_1($h,hé,h$)/*h*/;`${h}`; 'x-h' [h]??.h\u{200d}";
         let found: Vec<&str> = words(code).collect();
         let expected = ["await", "echo", "h_1", "$h", "hé", "h$", "h", "$", "h", "x", "h", "h", "h\u{200d}"];
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn shown_text_is_escaped_and_no_longer_than_permitted() {
+        assert_eq!(shown("a\u{200b}\n".into(), 9), "a\\u200b\n");
+        assert_eq!(shown("\u{200b}".repeat(5), 9), "\\u200b\\u2\n… [truncated: 21 more characters]");
+        assert_eq!(shown("x".repeat(12), 9), "xxxxxxxxx\n… [truncated: 3 more characters]");
+    }
+
+    #[test]
+    fn visible_json_keeps_its_shape_and_ordinary_text() {
+        let mut value =
+            json!({ "a\u{200b}": ["\u{e0041}x", { "\u{1b}": "❤️\r\n\tمی‌خواهم" }], "a\\u200b": 2, "n": 1.5 });
+        make_json_visible(&mut value);
+        let expected =
+            json!({ "a\\u200b": ["\\u{e0041}x", { "\\u001b": "❤️\r\n\tمی‌خواهم" }], "a\\u200b_": 2, "n": 1.5 });
+        assert_eq!(value, expected);
     }
 }

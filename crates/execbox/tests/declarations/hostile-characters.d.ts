@@ -24,6 +24,6 @@ declare namespace demo {
     controls?: string;
   }): Promise<unknown>;
   function literals(input: {
-    text: "\u2028\u2029" | "\u202E" | "\u200B" | "\u0000\u001B" | "\u{E0041}" | "`${evil}`" | "\uFEFF" | "emoji 😀 é";
+    text: "\u2028\u2029" | "\u202e" | "\u200b" | "\u0000\u001b" | "\u{e0041}" | "`${evil}`" | "\ufeff" | "emoji 😀 é";
   }): Promise<unknown>;
 }

@@ -20,8 +20,8 @@ declare namespace demo {
     "*\/": string;
     "new\nline": string;
     "\u2028": string;
-    "\u202Eabc": string;
-    "\u200Bhidden": string;
-    "tag\u{E0041}": string;
+    "\u202eabc": string;
+    "\u200bhidden": string;
+    "tag\u{e0041}": string;
   }): Promise<unknown>;
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use execbox::Effect;
 use execbox::policy::{Answer, Approval, Approver, Ask, ProposedCall};
-use execbox_core::text::{cut, escape, is_deceptive};
+use execbox_core::text::{Keep, cut, escape};
 use futures_util::future::BoxFuture;
 use rmcp::model::{
     ClientResult, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema, Request, ServerRequest,
@@ -101,7 +101,7 @@ pub fn question(call: &ProposedCall<'_>) -> String {
     let mut text = format!("A program wants to call {} ({effect}) with:\n\n{}", call.name(), arguments(call.input));
     let mut lines = call.lines();
     for (number, line) in lines.by_ref().take(MAX_LINES) {
-        let line = escape(line.trim(), is_deceptive).into_owned();
+        let line = escape(line.trim(), Keep::Nothing).into_owned();
         let _ = write!(text, "\n\nLine {number} of the program: {}", cut(&line, MAX_LINE));
     }
     if lines.next().is_some() {
@@ -113,7 +113,7 @@ pub fn question(call: &ProposedCall<'_>) -> String {
 /// Arguments as readable JSON.
 fn arguments(input: &Json) -> String {
     let text = serde_json::to_string_pretty(input).unwrap_or_default();
-    let text = escape(&text, |c| is_deceptive(c) && c != '\n');
+    let text = escape(&text, Keep::Lines);
     let characters = text.chars().count();
     if characters <= MAX_ARGUMENTS {
         return text.into_owned();

@@ -36,7 +36,7 @@ use std::time::{Duration, Instant};
 use execbox::policy::Policy;
 use execbox::{Executor, Limits, Provider};
 use execbox_core::budget::Budget;
-use execbox_core::text::cut;
+use execbox_core::text::{Keep, cut, escape};
 use futures_util::future::BoxFuture;
 use rmcp::ServerHandler;
 use rmcp::model::{
@@ -50,7 +50,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use tokio::sync::Semaphore;
 
-use crate::text::words;
+use crate::text::{make_json_visible, make_visible, words};
 use crate::{Changes, Clients};
 use finder::Searched;
 pub(crate) use programs::Client;
@@ -340,11 +340,15 @@ impl CodeServer {
         let execute = || descriptions::execute_tool(options, &catalogue, has_state);
         let split = || vec![descriptions::search_tool(options, &catalogue), execute()];
         let single = || descriptions::code_tool(options, &catalogue, has_state);
-        match options.layout {
+        let mut tools = match options.layout {
             Layout::Both => split().into_iter().chain([single()]).collect(),
             Layout::Split => split(),
             Layout::Single => vec![single()],
+        };
+        for description in tools.iter_mut().filter_map(|tool| tool.description.as_mut()) {
+            make_visible(description.to_mut());
         }
+        tools
     }
 
     /// Reads the providers now, instead of with the next request. Releases those that `source` no longer returns: a server
@@ -471,6 +475,17 @@ impl CodeServer {
     }
 }
 
+/// A result as clients get it: every text of it passes here, and hidden characters are escaped.
+fn visible(mut result: CallToolResult) -> CallToolResult {
+    for block in &mut result.content {
+        if let ContentBlock::Text(content) = block {
+            make_visible(&mut content.text);
+        }
+    }
+    result.structured_content.iter_mut().for_each(make_json_visible);
+    result
+}
+
 /// The maximum number of pieces of work on the catalogue at the same time.
 const MAX_CONCURRENT: usize = 2;
 
@@ -537,10 +552,11 @@ impl ServerHandler for CodeServer {
         } else if split && name == execute_name || single && name == code_name {
             self.execute(arguments, &context).await
         } else {
-            return Err(ErrorData::invalid_params(format!("unknown tool {name:?}"), None));
+            let unknown = escape(name, Keep::Nothing);
+            return Err(ErrorData::invalid_params(format!("unknown tool \"{unknown}\""), None));
         };
         let failed = |why| CallToolResult::error(vec![ContentBlock::text(why)]);
-        Ok(answer.unwrap_or_else(failed).into())
+        Ok(visible(answer.unwrap_or_else(failed)).into())
     }
 }
 

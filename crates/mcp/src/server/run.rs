@@ -10,6 +10,7 @@ use execbox::{
     CancellationToken, ErrorCode, ExecuteRequest, ExecuteResult, Limits, Provider, ToolContext, ToolProgress,
 };
 use execbox_core::language::Position;
+use execbox_core::text::{Keep, escape, escape_json};
 use http::request::Parts;
 use rmcp::model::{CallToolResult, ContentBlock, MetaObject, ProgressNotificationParam, ProgressToken};
 use rmcp::service::{Peer, RequestContext, RoleServer};
@@ -23,7 +24,7 @@ use super::results::{self, Results};
 use super::state::Spliced;
 use super::{CodeServer, UnavailableNamespace, media};
 use crate::clients::Origin;
-use crate::text::{is_in_name, truncate};
+use crate::text::{is_in_name, make_visible, shown, truncate};
 
 /// A program of a client.
 pub(super) struct Program<'a> {
@@ -157,8 +158,10 @@ impl Progress<'_> {
         }
     }
 
+    /// Every text of progress passes here.
     async fn send(&mut self, line: String) {
         self.sent += 1;
+        let line = shown(line, MAX_LINE);
         let progress = ProgressNotificationParam::new(self.token.clone(), f64::from(self.sent)).with_message(line);
         let _ = self.peer.notify_progress(progress).await;
     }
@@ -274,23 +277,29 @@ impl Shown {
     /// shown.
     fn new(result: &mut ExecuteResult, max: usize, results: &Results) -> Self {
         let mut omitted = Map::new();
+        result.logs.iter_mut().for_each(make_visible);
         let log_chars = result.logs.iter().map(|line| line.chars().count() + 1).sum::<usize>();
         let mut text = match &mut result.outcome {
             Ok(None) => "(no result; use `return`, and `await` for calls)".to_owned(),
             Ok(Some(value)) => {
                 let room = max.saturating_sub(log_chars.min(max / 4));
                 let text = if let Json::String(text) = &*value { text.clone() } else { value.to_string() };
-                if text.chars().nth(room).is_some() {
+                let is_long = |text: &str| text.chars().nth(room).is_some();
+                let visible = (!is_long(&text)).then(|| match value {
+                    Json::String(_) => escape(&text, Keep::Lines).into_owned(),
+                    _ => escape_json(&text, Keep::Joiners).into_owned(),
+                });
+                if let Some(visible) = visible.filter(|visible| !is_long(visible)) {
+                    visible
+                } else {
                     let (text, truncated) = too_large(std::mem::take(value), text, max / 2, results);
                     omitted.insert("truncated".to_owned(), truncated);
                     result.outcome = Ok(None);
                     text
-                } else {
-                    text
                 }
             }
             Err(error) => {
-                error.message = truncate(std::mem::take(&mut error.message), max);
+                error.message = shown(std::mem::take(&mut error.message), max);
                 truncate(error.to_string(), max)
             }
         };
@@ -311,8 +320,8 @@ impl Shown {
 fn too_large(value: Json, text: String, max: usize, results: &Results) -> (String, Json) {
     let characters = text.chars().count();
     let outline = match &value {
-        Json::String(_) => truncate(text, max),
-        value => truncate(results::outline(value, max), max),
+        Json::String(_) => shown(text, max),
+        value => truncate(escape_json(&results::outline(value, max), Keep::Joiners).into_owned(), max),
     };
     let Some(handle) = results.keep(value) else {
         let text = format!("{outline}\n\n(the result has {characters} characters: return less)");

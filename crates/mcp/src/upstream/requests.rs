@@ -3,19 +3,22 @@
 
 #![allow(deprecated)] // Sampling and roots: servers use them.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use execbox_core::text::{cut, escape, is_deceptive};
+use execbox_core::text::{Keep, cut, escape, is_hidden};
 use rmcp::model::{
     ClientCapabilities, ClientResult, CreateMessageRequestParams, CreateMessageResult, ElicitRequestParams,
-    ElicitResult, ErrorCode, ErrorData, ListRootsResult, Request, ServerRequest,
+    ElicitResult, ElicitationSchema, ErrorCode, ErrorData, ListRootsResult, Request, ServerRequest,
 };
 use rmcp::service::{ElicitationMode, Peer, RoleServer};
+use serde_json::Value as Json;
 use tokio::sync::Semaphore;
 
 use super::progress::{CallsInProgress, Waiting};
+use crate::Secrets;
 use crate::clients::{Clients, Origin};
-use crate::text::json_exceeds;
+use crate::text::{json_exceeds, make_json_visible};
 
 /// Forwards the requests of one server.
 #[derive(Debug, Clone)]
@@ -41,15 +44,23 @@ impl Forwarding {
         if !waiting.origin.peer.supported_elicitation_modes().contains(&mode) {
             return Err(failed("the client cannot ask its user"));
         }
-        match &mut request {
-            ElicitRequestParams::FormElicitationParams { message, .. }
-            | ElicitRequestParams::UrlElicitationParams { message, .. } => {
-                let text = cut(&waiting.secrets.redact(std::mem::take(message)), MAX_MESSAGE);
-                let text = escape(&text, |c| is_deceptive(c) && c != '\n');
-                *message = format!("The server {:?} asks:\n\n{text}", waiting.server);
+        let message = match &mut request {
+            ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } => {
+                let visible = visible_form(requested_schema, &waiting.secrets);
+                *requested_schema =
+                    visible.ok_or_else(|| failed("hidden characters in a name or value of the form"))?;
+                message
+            }
+            ElicitRequestParams::UrlElicitationParams { message, url, .. } => {
+                if url.contains(is_hidden) {
+                    return Err(failed("hidden characters in the URL"));
+                }
+                message
             }
             _ => return Err(failed("unknown kind of elicitation")),
-        }
+        };
+        let text = visible(std::mem::take(message), &waiting.secrets);
+        *message = format!("The server {:?} asks:\n\n{text}", waiting.server);
         match self.forward(&waiting, ServerRequest::ElicitRequest(Request::new(request))).await? {
             ClientResult::ElicitResult(result) => Ok(result),
             _ => Err(failed("the client has given another kind of answer")),
@@ -61,6 +72,9 @@ impl Forwarding {
         if !offers(&waiting.origin.peer, |capabilities| capabilities.sampling.is_some()) {
             return Err(failed("the client cannot ask its model"));
         }
+        let mut request = serde_json::to_value(request).map_err(|_| failed("invalid request"))?;
+        make_json_visible(&mut request);
+        let request = serde_json::from_value(request).map_err(|_| failed("invalid request"))?;
         let forwarded = ServerRequest::CreateMessageRequest(Request::new(request));
         match self.forward(&waiting, forwarded).await? {
             ClientResult::CreateMessageResult(result) => Ok(*result),
@@ -94,6 +108,45 @@ impl Forwarding {
             Err(_) => Err(failed("the client has not answered in time")),
         }
     }
+}
+
+/// A form whose texts have no hidden characters and no secrets. `None` if there are hidden characters in names or values, which
+/// the server expects in the answer as they are.
+fn visible_form(form: &ElicitationSchema, secrets: &Secrets) -> Option<ElicitationSchema> {
+    let mut form = serde_json::to_value(form).ok()?;
+    let mut waiting = vec![&mut form];
+    while let Some(value) = waiting.pop() {
+        match value {
+            Json::String(text) if has_hidden(text) => return None,
+            Json::Array(items) => waiting.extend(items),
+            Json::Object(members) => {
+                for (name, member) in members {
+                    match (name.as_str(), member) {
+                        ("title" | "description", Json::String(text)) => *text = visible(std::mem::take(text), secrets),
+                        ("enumNames", Json::Array(names)) => {
+                            for name in names {
+                                let text = name.as_str().unwrap_or_default().to_owned();
+                                *name = Json::String(visible(text, secrets));
+                            }
+                        }
+                        (name, _) if has_hidden(name) => return None,
+                        (_, member) => waiting.push(member),
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    serde_json::from_value(form).ok()
+}
+
+/// A text of a server for the user of the client.
+fn visible(text: String, secrets: &Secrets) -> String {
+    escape(&cut(&secrets.redact(text), MAX_MESSAGE), Keep::Lines).into_owned()
+}
+
+fn has_hidden(text: &str) -> bool {
+    matches!(escape(text, Keep::Lines), Cow::Owned(_))
 }
 
 /// Whether a client has stated what `has` looks for.

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use execbox::{ExecuteRequest, Executor as _, InlineExecutor, Limits};
+use execbox::{ExecuteRequest, Executor as _, InlineExecutor, Limits, Provider, Tool, ToolError};
 use execbox_mcp::server::ServerOptions;
 use execbox_mcp::upstream::{ChildCommand, Upstream, UpstreamError, UpstreamOptions, Warning};
 use serde_json::{Map, Value as Json, json};
 
-use crate::fake::{Fake, call, client, text, tool};
+use crate::fake::{Fake, call, client, text, tool, until};
 
 fn any() -> Json {
     json!({ "type": "object" })
@@ -44,6 +44,45 @@ async fn control_characters_and_comment_ends_in_text_are_removed() {
         assert!(!shown.contains(['\u{2028}', '\u{202e}', '\u{200b}', '\u{1b}']), "{shown:?}");
         assert!(!shown.contains("*/ alert"), "{shown}");
     }
+}
+
+/// Programs compute with the text as the server sent it; clients get it escaped.
+#[tokio::test]
+async fn hidden_characters_in_results_errors_logs_and_progress_are_escaped() {
+    const HIDDEN: &str = "a\u{200b}\u{e0041}\u{202e}\u{1b}[2J\u{9b}\u{3164}\u{2800}\u{ad}z";
+    const SHOWN: &str = "a\\u200b\\u{e0041}\\u202e\\u001b[2J\\u009b\\u3164\\u2800\\u00adz";
+    let texts = Provider::builder("api")
+        .tool(Tool::new("get", async |_, _| Ok(json!(HIDDEN))))
+        .tool(Tool::new("fail", async |_, _| Err(ToolError::new(HIDDEN))))
+        .build()
+        .unwrap();
+    let (client, listener) = client(move || vec![texts.clone()], ServerOptions::default()).await;
+    let run = async |code: &str| call(&client, "mcp_execute_code", json!({ "code": code })).await;
+
+    let result = run("const text = await api.get({}); console.log(text); return text").await;
+    assert_eq!(text(&result), format!("{SHOWN}\n\nLogs:\n{SHOWN}"));
+    let structured = result.structured_content.unwrap();
+    assert_eq!((&structured["result"], &structured["logs"]), (&json!(SHOWN), &json!([SHOWN])));
+    until(|| listener.progress.lock().unwrap().iter().any(|line| line == SHOWN)).await;
+
+    let result =
+        run("const text = await api.get({}); return { [text]: [text, '❤️\\tمی‌خواهم\\n'], length: text.length }").await;
+    let value: Json = serde_json::from_str(text(&result)).unwrap();
+    assert_eq!(value[HIDDEN][0], HIDDEN, "the escapes of JSON text mean the same");
+    assert_eq!(value["length"], HIDDEN.encode_utf16().count());
+    assert!(!text(&result).chars().any(|c| "\u{200b}\u{e0041}\u{202e}\u{9b}".contains(c)));
+    assert_eq!(result.structured_content.unwrap()["result"][SHOWN], json!([SHOWN, "❤️\tمی‌خواهم\n"]));
+
+    for code in ["await api.fail({})", "throw new Error((await api.get({})))"] {
+        let result = run(code).await;
+        assert!(text(&result).contains(SHOWN), "{}", text(&result));
+        assert!(result.structured_content.unwrap()["error"]["message"].as_str().unwrap().contains(SHOWN));
+    }
+
+    let long = run("return (await api.get({})).repeat(10000)").await;
+    let shown = text(&long);
+    assert!(shown.starts_with(SHOWN) && shown.chars().count() < 13_000, "{}", shown.chars().count());
+    assert!(!shown.contains('\u{200b}'));
 }
 
 #[tokio::test]

@@ -54,7 +54,7 @@ impl ServerHandler for Asking {
         let answer = match &*request.name {
             "ask" => ask(&context.peer).await,
             "think" => {
-                let message = SamplingMessage::user_text("What is six times seven?");
+                let message = SamplingMessage::user_text("What is six\u{e0041} times seven?");
                 let answer = context.peer.create_message(CreateMessageRequestParams::new(vec![message], 100)).await;
                 answer.map(|answer| json!(answer))
             }
@@ -66,7 +66,8 @@ impl ServerHandler for Asking {
 }
 
 async fn ask(peer: &Peer<RoleServer>) -> Result<Json, rmcp::ServiceError> {
-    let schema = json!({ "type": "object", "properties": { "name": { "type": "string" } } });
+    let name = json!({ "type": "string", "title": "Name\u{1b}[31m", "description": "of hunter22\u{200b}" });
+    let schema = json!({ "type": "object", "properties": { "name": name } });
     let requested_schema = serde_json::from_value(schema).unwrap();
     let message = "Which name has hunter22?\u{1b}[2J\u{202e}".to_owned();
     let form = ElicitRequestParams::FormElicitationParams { meta: None, message, requested_schema };
@@ -78,6 +79,8 @@ async fn ask(peer: &Peer<RoleServer>) -> Result<Json, rmcp::ServiceError> {
 struct Asked {
     offers: bool,
     questions: Arc<Mutex<Vec<String>>>,
+    /// The forms of the questions, and what the model was asked.
+    shown: Arc<Mutex<Vec<Json>>>,
     /// The user does not answer before this.
     answer: Option<Arc<Notify>>,
     withdrawn: Arc<Notify>,
@@ -101,8 +104,11 @@ impl ClientHandler for Asked {
         request: ElicitRequestParams,
         context: RequestContext<RoleClient>,
     ) -> Result<ElicitResult, ErrorData> {
-        let ElicitRequestParams::FormElicitationParams { message, .. } = request else { panic!("a form") };
+        let ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } = request else {
+            panic!("a form")
+        };
         self.questions.lock().unwrap().push(message);
+        self.shown.lock().unwrap().push(json!(requested_schema));
         if let Some(answer) = &self.answer {
             tokio::select! {
                 () = answer.notified() => {}
@@ -114,9 +120,10 @@ impl ClientHandler for Asked {
 
     async fn create_message(
         &self,
-        _: CreateMessageRequestParams,
+        request: CreateMessageRequestParams,
         _: RequestContext<RoleClient>,
     ) -> Result<CreateMessageResult, ErrorData> {
+        self.shown.lock().unwrap().push(json!(request.messages));
         Ok(CreateMessageResult::new(SamplingMessage::assistant_text("42"), "a model".to_owned()))
     }
 
@@ -197,6 +204,10 @@ async fn requests_of_servers_reach_the_client() {
     assert_eq!(answers[2][0]["uri"], "file:///work");
     let question = "The server \"crm\" asks:\n\nWhich name has ${KEY}?\\u001b[2J\\u202e";
     assert_eq!(*client.questions.lock().unwrap(), [question], "with its name, escaped, and without secrets");
+    let shown = client.shown.lock().unwrap();
+    let name = json!({ "type": "string", "title": "Name\\u001b[31m", "description": "of ${KEY}\\u200b" });
+    assert_eq!(shown[0]["properties"]["name"], name);
+    assert!(shown[1].to_string().contains(r"six\\u{e0041} times"), "{}", shown[1]);
 }
 
 #[tokio::test]

@@ -1,10 +1,12 @@
 //! Outsiders' text, made safe to print: prose in comments, string literals, names.
 //!
 //! Two promises. `*/` appears in the output only where a comment ends: in prose and in literals it is `*\/`. And no
-//! character appears that a person would not see: prose loses them, literals spell them out as escapes.
+//! character appears that a person would not see: prose loses them but for those that ordinary text needs (`Keep::Joiners`), literals
+//! spell them out as escapes.
 
-use std::fmt::Write as _;
 use std::iter::Peekable;
+
+use execbox_core::text::{Keep, is_hidden, push_escape, strip};
 
 /// The white space in front of a line.
 pub(super) fn pad(indent: usize) -> String {
@@ -74,11 +76,10 @@ fn visible(text: &str) -> String {
             '\r' if chars.peek() == Some(&'\n') => {}
             '\n' | '\r' | '\u{b}' | '\u{c}' | '\u{85}' | '\u{2028}' | '\u{2029}' => seen.push('\n'),
             '\t' => seen.push(' '),
-            c if is_hidden(c) => {}
             c => seen.push(c),
         }
     }
-    seen
+    strip(&seen, Keep::Lines).into_owned()
 }
 
 /// Skips what follows ESC: a control sequence, or the one character of a short escape.
@@ -96,17 +97,6 @@ fn skip_control_sequence(chars: &mut Peekable<impl Iterator<Item = char>>) {
     chars.next_if(|c| matches!(c, '@'..='~'));
 }
 
-/// Whether `c` leaves no mark of its own: controls, direction marks, zero widths, fillers, tags, variation selectors.
-/// A reviewer does not see them; a language model reads them.
-fn is_hidden(c: char) -> bool {
-    c.is_control()
-        || matches!(c,
-            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
-            | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}'
-            | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
-            | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
-}
-
 /// `text` as a string literal of TypeScript.
 pub(super) fn string_literal(text: &str) -> String {
     let mut literal = String::from('"');
@@ -115,9 +105,6 @@ pub(super) fn string_literal(text: &str) -> String {
         match c {
             '"' => literal.push_str("\\\""),
             '\\' => literal.push_str("\\\\"),
-            '\n' => literal.push_str("\\n"),
-            '\r' => literal.push_str("\\r"),
-            '\t' => literal.push_str("\\t"),
             '/' if last == '*' => literal.push_str("\\/"),
             c if is_hidden(c) => push_escape(&mut literal, c),
             c => literal.push(c),
@@ -125,11 +112,6 @@ pub(super) fn string_literal(text: &str) -> String {
         last = c;
     }
     literal + "\""
-}
-
-fn push_escape(literal: &mut String, c: char) {
-    let code = u32::from(c);
-    let _ = if code <= 0xffff { write!(literal, "\\u{code:04X}") } else { write!(literal, "\\u{{{code:X}}}") };
 }
 
 /// `name` as the name of a property: bare where it can be.
