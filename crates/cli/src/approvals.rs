@@ -12,12 +12,12 @@ use std::time::{Duration, SystemTime};
 
 use execbox::core::text::cut;
 use execbox::policy::{Approval, Approver, ProposedCall};
-use execbox_mcp::server::question;
+use execbox_mcp::server::{question, whole_question};
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixListener;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use crate::gateways;
 use crate::watch::Lines;
@@ -32,7 +32,7 @@ pub(crate) struct PendingCall {
     pub(crate) tool: String,
     /// The beginning of its arguments, as JSON.
     pub(crate) arguments: String,
-    /// The call as text for a person.
+    /// The call as text for a person. Long arguments are cut.
     pub(crate) question: String,
     /// In milliseconds since 1970.
     pub(crate) since_ms: u64,
@@ -42,6 +42,10 @@ pub(crate) struct PendingCall {
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Request {
     List,
+    /// Shows all of a call.
+    Show {
+        id: String,
+    },
     /// Approves a call, or refuses it with a reason.
     Decide {
         id: String,
@@ -53,6 +57,8 @@ pub(crate) enum Request {
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Response {
     Pending(Vec<PendingCall>),
+    /// All of a call as text for a person.
+    Call(String),
     Decided,
     /// No call with this id waits.
     Unknown,
@@ -69,6 +75,8 @@ pub(crate) struct Approvals {
 struct Waiting {
     call: PendingCall,
     answer: oneshot::Sender<Approval>,
+    /// Takes requests for all of the call: its arguments are not kept twice.
+    readers: mpsc::Sender<oneshot::Sender<String>>,
 }
 
 impl Approvals {
@@ -95,23 +103,28 @@ impl Approvals {
     async fn answer(&self, mut stream: tokio::net::UnixStream) -> io::Result<()> {
         let mut line = String::new();
         tokio::io::BufReader::new((&mut stream).take(MAX_REQUEST)).read_line(&mut line).await?;
-        let response = self.respond(serde_json::from_str(&line)?);
+        let response = match serde_json::from_str(&line)? {
+            Request::Show { id } => self.show(&id).await.map_or(Response::Unknown, Response::Call),
+            Request::List => Response::Pending(self.lock().values().map(|waiting| waiting.call.clone()).collect()),
+            Request::Decide { id, refused } => self.decide(&id, refused),
+        };
         stream.write_all(&to_line(&response)?).await
     }
 
-    fn respond(&self, request: Request) -> Response {
+    async fn show(&self, id: &str) -> Option<String> {
+        let readers = self.lock().values().find(|waiting| waiting.call.id == id)?.readers.clone();
+        let (reader, text) = oneshot::channel();
+        readers.send(reader).await.ok()?;
+        text.await.ok()
+    }
+
+    fn decide(&self, id: &str, refused: Option<String>) -> Response {
         let mut waiting = self.lock();
-        match request {
-            Request::List => Response::Pending(waiting.values().map(|waiting| waiting.call.clone()).collect()),
-            Request::Decide { id, refused } => {
-                let number = waiting.iter().find(|(_, waiting)| waiting.call.id == id).map(|(number, _)| *number);
-                let Some(decided) = number.and_then(|number| waiting.remove(&number)) else { return Response::Unknown };
-                let approval = refused.map_or(Approval::Approved, Approval::Refused);
-                match decided.answer.send(approval) {
-                    Ok(()) => Response::Decided,
-                    Err(_) => Response::Unknown, // Its program has ended.
-                }
-            }
+        let number = waiting.iter().find(|(_, waiting)| waiting.call.id == id).map(|(number, _)| *number);
+        let Some(decided) = number.and_then(|number| waiting.remove(&number)) else { return Response::Unknown };
+        match decided.answer.send(refused.map_or(Approval::Approved, Approval::Refused)) {
+            Ok(()) => Response::Decided,
+            Err(_) => Response::Unknown, // Its program has ended.
         }
     }
 
@@ -120,29 +133,52 @@ impl Approvals {
     }
 
     /// Adds a call. It is removed when the returned value is dropped.
-    fn add(&self, call: &ProposedCall<'_>) -> (Listed<'_>, oneshot::Receiver<Approval>) {
-        let (answer, answered) = oneshot::channel();
+    fn add(&self, call: &ProposedCall<'_>) -> (Listed<'_>, Requests) {
+        let ((answer, answered), (readers, shown)) = (oneshot::channel(), mpsc::channel(1));
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let number = self.count.fetch_add(1, Ordering::Relaxed) + 1;
         let id = format!("{}.{number}", std::process::id());
-        let (tool, question) = (call.name(), question(call));
+        let tool = call.name();
+        let question = question(call).map_or_else(|error| error.to_string(), |question| question.text);
         let since_ms = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
         let arguments = cut(&call.input.to_string(), MAX_ARGUMENTS);
         let call = PendingCall { id: id.clone(), tool, arguments, question, since_ms };
-        self.lock().insert(number, Waiting { call, answer });
-        (Listed { approvals: self, number, id }, answered)
+        self.lock().insert(number, Waiting { call, answer, readers });
+        (Listed { approvals: self, number, id }, Requests { answered, shown })
     }
 }
 
 impl Approver for Approvals {
     fn approve<'a>(&'a self, call: ProposedCall<'a>) -> BoxFuture<'a, Approval> {
         Box::pin(async move {
-            let (listed, answered) = self.add(&call);
+            if let Err(error) = whole_question(&call) {
+                return Approval::Refused(error.to_string());
+            }
+            let (listed, mut requests) = self.add(&call);
             let line = format!("{} waits for approval: execbox approvals approve {}", call.name(), listed.id);
             self.lines.add(&line, true);
-            answered.await.unwrap_or_else(|_| Approval::Refused("the gateway is closing".to_owned()))
+            loop {
+                tokio::select! {
+                    Some(reader) = requests.shown.recv() => {
+                        let _ = reader.send(whole_question(&call).unwrap_or_default());
+                    }
+                    answer = &mut requests.answered => {
+                        return answer.unwrap_or_else(|_| Approval::Refused("the gateway is closing".to_owned()));
+                    }
+                }
+            }
         })
     }
+
+    fn command(&self) -> Option<&str> {
+        Some("`execbox approvals` lists it, `execbox approvals show ID` shows it")
+    }
+}
+
+/// What is requested of a call that waits.
+struct Requests {
+    answered: oneshot::Receiver<Approval>,
+    shown: mpsc::Receiver<oneshot::Sender<String>>,
 }
 
 struct Listed<'a> {
@@ -189,4 +225,4 @@ const MAX_CONNECTIONS: usize = 8;
 
 /// The maximum lengths of a request and a response, in bytes.
 const MAX_REQUEST: u64 = 64 << 10;
-const MAX_RESPONSE: u64 = 64 << 20;
+const MAX_RESPONSE: u64 = 256 << 20;

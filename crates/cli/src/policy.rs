@@ -12,7 +12,7 @@ use execbox::core::text::{Keep, escape_json};
 use execbox::policy::{Answer, Ask, AuditRecord, Decision, Policy, ProposedCall, Questions, Verdict};
 use execbox::{Effect, Provider};
 use execbox_mcp::config::Config;
-use execbox_mcp::server::question;
+use execbox_mcp::server::{question, whole_question};
 use execbox_mcp::servers::{Servers, namespaces};
 use execbox_mcp::{AskEffect, AskFilter, Pattern};
 use futures_util::future::BoxFuture;
@@ -99,23 +99,33 @@ pub(crate) struct TerminalUser;
 
 impl Ask for TerminalUser {
     fn ask<'a>(&'a self, call: ProposedCall<'a>) -> BoxFuture<'a, Answer> {
-        let (text, tool) = (question(&call), call.name());
         Box::pin(async move {
-            let (sender, answer) = oneshot::channel();
+            let question = match question(&call) {
+                Ok(question) => question,
+                Err(error) => return Answer::Refuse(error.to_string()),
+            };
+            let whole = (!question.is_whole).then(|| whole_question(&call).unwrap_or_default());
+            let (tool, (sender, answer)) = (call.name(), oneshot::channel());
             // Not a blocking task: the process must be able to end while somebody is being asked.
-            std::thread::spawn(move || sender.send(ask(&text, &tool)));
+            std::thread::spawn(move || sender.send(ask(&question.text, whole.as_deref(), &tool)));
             answer.await.unwrap_or_else(|_| Answer::Refuse("the question has failed".to_owned()))
         })
     }
 }
 
-fn ask(text: &str, tool: &str) -> Answer {
+/// `whole` is the whole call, if `text` is not.
+fn ask(text: &str, whole: Option<&str>, tool: &str) -> Answer {
     let Some(mut terminal) = Terminal::open(Attended::InputOrError) else {
         return Answer::RefuseAll("there is no terminal to ask at".to_owned());
     };
     let refused = || "the user refused the call".to_owned();
-    let choice = format!("Make this call? y = yes, a = all calls of {tool}, n = no, q = no further call: ");
-    match terminal.choose(&format!("\n{text}\n"), &choice, "yanq") {
+    let (show, letters) = if whole.is_some() { ("s = show all of it, ", "yanqs") } else { ("", "yanq") };
+    let choice = format!("Make this call? {show}y = yes, a = all calls of {tool}, n = no, q = no further call: ");
+    let mut answer = terminal.choose(&format!("\n{text}\n"), &choice, letters);
+    while let (Ok('s'), Some(whole)) = (&answer, whole) {
+        answer = terminal.choose(&format!("\n{whole}\n"), &choice, letters);
+    }
+    match answer {
         Ok('y') => Answer::Approve,
         Ok('a') => Answer::ApproveTool,
         Ok('n') => Answer::Refuse(refused()),
@@ -207,7 +217,7 @@ fn json_of(record: &AuditRecord<'_>) -> Json {
         ..=MAX_ARGUMENTS => json["arguments"] = call.input.clone(),
         bytes => json["argumentsBytes"] = bytes.into(),
     }
-    json["lines"] = call.lines().map(|(number, _)| number).take(MAX_LINES).collect();
+    json["lines"] = call.lines().unwrap_or_default().lines.iter().map(|(number, _)| *number).collect();
     json["decision"] = decision.into();
     json["waitedMs"] = u64::try_from(record.waited.as_millis()).unwrap_or(u64::MAX).into();
     if let Some(reason) = reason {
@@ -228,6 +238,5 @@ fn effect(effect: Effect) -> &'static str {
 /// The maximum length of an audit log, in bytes.
 const MAX_LOG: u64 = 1 << 30;
 
-/// The longest arguments that are recorded, in bytes of JSON, and the most lines. Of longer ones, the length is recorded.
+/// The longest arguments that are recorded, in bytes of JSON. Of longer ones, the length is recorded.
 const MAX_ARGUMENTS: usize = 16 << 10;
-const MAX_LINES: usize = 10;

@@ -195,6 +195,35 @@ fn nobody_is_asked_without_a_terminal() {
     }
 }
 
+#[tokio::test]
+async fn all_of_a_call_is_shown_and_hidden_characters_are_escaped() {
+    let dir = shop("approvals-hidden", json!({}));
+    let arguments = ["--config", "servers.json", "--ask", "all", "--audit-log", "audit.jsonl", "--timeout", "30s"];
+    let session = Session::start(&dir, &arguments).await;
+    let here = dir.clone();
+    let code = "const n = 'x\u{9b}31m\u{202e}\u{2028}'; await one.hello({ n, long: 'ab'.repeat(20_000) + 'END' })";
+    let result = run_with(&session, code, move || {
+        let id = only_pending(&here);
+        let question = pending(&here)[0]["question"].as_str().unwrap().to_owned();
+        assert!(question.contains(" of 40003 characters not shown … \"") && question.contains("bEND\""), "{question}");
+        let shown = text(approvals(&here, &["show", &id]).stdout);
+        assert!(shown.contains(&format!("\"long\": \"{}END\"", "ab".repeat(20_000))));
+        assert!(shown.contains(r#""n": "x\u009b31m\u202e\u2028""#));
+        assert_eq!(approvals(&here, &["show", "1.1"]).status.code(), Some(2));
+        assert_eq!(approvals(&here, &["approve", &id]).status.code(), Some(0));
+    });
+    assert_eq!(result.await["result"], "hello from one");
+    let code = "await one.hello({ n: 'x\u{9b}31m\u{202e}\u{2028}\u{e0041}' })";
+    let here = dir.clone();
+    run_with(&session, code, move || _ = approvals(&here, &["approve", &only_pending(&here)])).await;
+    let log = fs::read_to_string(dir.join("audit.jsonl")).unwrap();
+    let last = log.lines().last().unwrap();
+    assert!(last.contains(r"x\u009b31m\u202e\u2028\udb40\udc41"), "{last}");
+    let record: Json = serde_json::from_str(last).unwrap();
+    assert_eq!(record["arguments"]["n"], "x\u{9b}31m\u{202e}\u{2028}\u{e0041}");
+    assert_eq!(session.end().await.1, Some(0));
+}
+
 /// A full disk, or a log that has reached its limit.
 #[test]
 fn a_call_that_cannot_be_recorded_is_not_made() {

@@ -4,12 +4,12 @@ use std::io;
 use std::time::{Duration, SystemTime};
 
 use clap::{Args, Subcommand};
-use execbox::core::text::cut;
+use execbox::core::text::{Keep, cut, escape};
 
 use crate::approvals::{self, PendingCall, Request, Response};
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::terminal::{safe, safe_line};
+use crate::terminal::safe;
 use crate::{gateways, report};
 
 /// List, approve and refuse calls of running gateways that wait for approval (`execbox mcp --ask`)
@@ -28,7 +28,7 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Show calls with their arguments
+    /// Show calls with all of their arguments
     Show {
         /// The calls, by their ids in the list
         #[arg(required = true)]
@@ -76,31 +76,33 @@ fn list(json: bool) -> Result<Exit, CliError> {
 }
 
 fn show(ids: &[String]) -> Result<Exit, CliError> {
-    let calls = pending()?;
     for id in ids {
-        let Some(call) = calls.iter().find(|call| call.id == *id) else {
+        let Response::Call(text) = of_gateway(id, &Request::Show { id: id.clone() })? else {
             return Err(CliError::UnknownApproval(id.clone()));
         };
-        report::print(&safe(&call.question)).map_err(CliError::Output)?;
+        report::print(&safe(&text)).map_err(CliError::Output)?;
     }
     Ok(Exit::Success)
 }
 
 fn decide(ids: &[String], refused: Option<&str>) -> Result<Exit, CliError> {
     for id in ids {
-        let unknown = || CliError::UnknownApproval(id.clone());
-        let pid = id.split_once('.').and_then(|(pid, _)| pid.parse().ok()).ok_or_else(unknown)?;
-        let request = Request::Decide { id: id.clone(), refused: refused.map(str::to_owned) };
-        match approvals::request(pid, &request) {
-            Ok(Response::Decided) => {
+        match of_gateway(id, &Request::Decide { id: id.clone(), refused: refused.map(str::to_owned) })? {
+            Response::Decided => {
                 report::note(&format_args!("{id} {}", if refused.is_some() { "refused" } else { "approved" }));
             }
-            Ok(_) => return Err(unknown()),
-            Err(error) if is_gone(&error) => return Err(unknown()),
-            Err(error) => return Err(CliError::Gateways(error)),
+            _ => return Err(CliError::UnknownApproval(id.clone())),
         }
     }
     Ok(Exit::Success)
+}
+
+/// The response of the gateway that has the call with this id.
+fn of_gateway(id: &str, request: &Request) -> Result<Response, CliError> {
+    let unknown = || CliError::UnknownApproval(id.to_owned());
+    let pid = id.split_once('.').and_then(|(pid, _)| pid.parse().ok()).ok_or_else(unknown)?;
+    approvals::request(pid, request)
+        .map_err(|error| if is_gone(&error) { unknown() } else { CliError::Gateways(error) })
 }
 
 /// The calls of all gateways.
@@ -126,7 +128,7 @@ fn line(call: &PendingCall) -> String {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let age = humantime::format_duration(Duration::from_secs(now.as_secs().saturating_sub(call.since_ms / 1000)));
     let line = format!("{}  {}  {age}  {}", call.id, call.tool, cut(&call.arguments, MAX_ARGUMENTS));
-    safe_line(&line).into_owned()
+    escape(&line, Keep::Nothing).into_owned()
 }
 
 /// The most characters of arguments in a line.

@@ -27,6 +27,7 @@
 //! # }
 //! ```
 
+mod lines;
 mod questions;
 
 use std::fmt;
@@ -44,6 +45,7 @@ use futures_util::task::AtomicWaker;
 use serde_json::Value as Json;
 use tokio::time::Instant;
 
+pub use self::lines::NamedLines;
 pub use self::questions::{Answer, Ask, Questions};
 pub use crate::tools::pattern::Pattern;
 use crate::tools::tool::{Effect, ToolContext};
@@ -73,33 +75,17 @@ pub struct ProposedCall<'a> {
     pub program: Option<&'a str>,
 }
 
-impl<'a> ProposedCall<'a> {
+impl ProposedCall<'_> {
     /// The provider and the tool as guest code calls it: `bank.pay`.
     pub fn name(&self) -> String {
         format!("{}.{}", self.context.provider, self.context.safe_name)
     }
 
-    /// The lines of the program that name the tool, with their numbers. The call is in one of them, unless the program computes
-    /// the name; a program can also name a tool where it does not call it.
-    pub fn lines(&self) -> impl Iterator<Item = (usize, &'a str)> {
-        let ToolContext { provider, safe_name, .. } = self.context;
-        let names = [
-            format!("{provider}.{safe_name}"),
-            format!("{provider}[\"{safe_name}\"]"),
-            format!("{provider}['{safe_name}']"),
-        ];
-        let lines = self.program.unwrap_or_default().lines().enumerate();
-        lines.filter(move |(_, line)| names.iter().any(|name| names_tool(line, name))).map(|(at, line)| (at + 1, line))
+    /// The lines of the program that name the tool in its code. The call is in one of them, unless the program computes the name;
+    /// a program can also name a tool where it does not call it. `None` without a script.
+    pub fn lines(&self) -> Option<NamedLines> {
+        Some(lines::find(self.program?, &self.context.provider, &self.context.safe_name))
     }
-}
-
-/// Whether a line contains a name, and not only as a part of longer ones.
-fn names_tool(line: &str, name: &str) -> bool {
-    let is_in_name = |c: char| c.is_alphanumeric() || c == '_' || c == '$';
-    line.match_indices(name).any(|(at, _)| {
-        let continues = line[at + name.len()..].starts_with(is_in_name) && name.ends_with(is_in_name);
-        !continues && !line[..at].ends_with(|c| is_in_name(c) || c == '.')
-    })
 }
 
 /// The answer of a person.
@@ -116,6 +102,11 @@ pub trait Approver: Send + Sync {
     /// Asks whether the call may be made. There is no time limit but the approver's own. The future is dropped when the
     /// execution ends.
     fn approve<'a>(&'a self, call: ProposedCall<'a>) -> BoxFuture<'a, Approval>;
+
+    /// The command with which a person reads all of a call that waits for this approver. Default: there is none.
+    fn command(&self) -> Option<&str> {
+        None
+    }
 }
 
 /// What became of a proposed call.
@@ -330,21 +321,5 @@ impl Drop for WaitForPerson {
         if self.0.questions.fetch_sub(1, Ordering::Relaxed) == 1 {
             self.0.approvals.end();
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::names_tool;
-
-    #[test]
-    fn a_line_names_a_tool_by_its_whole_name() {
-        for line in ["shop.buy({})", "await shop.buy;", "(shop.buys, shop.buy)"] {
-            assert!(names_tool(line, "shop.buy"), "{line}");
-        }
-        for line in ["shop.buys()", "workshop.buy()", "my.shop.buy()", "shop.buy_all", "shop . buy()", ""] {
-            assert!(!names_tool(line, "shop.buy"), "{line}");
-        }
-        assert!(names_tool("shop[\"buy\"](1)", "shop[\"buy\"]"));
     }
 }

@@ -22,6 +22,7 @@ mod live;
 mod media;
 mod peers;
 mod programs;
+mod question;
 mod results;
 mod run;
 pub mod search;
@@ -59,9 +60,9 @@ use results::Results;
 use run::Program;
 use state::{Checker, Draft, Means, Spliced, State};
 
-pub use approvals::question;
 pub use catalogue::{Catalogue, FoundTool, Instructions, Page, Query, UnknownTool};
 pub use http::{HttpError, HttpOptions, HttpServer};
+pub use question::{Question, UnshowableCall, question, whole_question};
 pub use state::{
     MAX_ENTRY_BYTES, MAX_KEY_BYTES, MAX_STATE_BYTES, Snippet, StateArea, StateEntry, StateError, StateOptions,
     StateStore,

@@ -213,9 +213,9 @@ async fn a_cancelled_program_withdraws_its_question() {
     crate::fake::until(|| *records.lock().unwrap() == ["Abandoned"]).await;
 }
 
-/// Text that looks like another question, or that a terminal would act on, is shown as it is: escaped, and cut.
+/// Text that looks like another question, or that a terminal would act on, is shown as it is: escaped, runs counted.
 #[tokio::test]
-async fn hostile_arguments_are_shown_escaped_and_cut() {
+async fn hostile_arguments_are_shown_escaped() {
     let (server, _) = shop();
     let user = User::new([]);
     let client = connect(server, &user).await;
@@ -224,6 +224,78 @@ async fn hostile_arguments_are_shown_escaped_and_cut() {
     assert!(text(&result).contains("shop.delete_order failed (line 1): not approved"), "{}", text(&result));
     let questions = user.questions.lock().unwrap();
     assert!(questions[0].contains(r#""id": "\u202egnp.exe\u001b[2J\n\nLine 1""#), "{}", questions[0]);
-    assert!(questions[0].contains("(only the first 4000 of 1000"), "{}", questions[0]);
+    assert!(questions[0].contains(r#""more": "x" × 100000"#), "{}", questions[0]);
     assert!(questions[0].chars().count() < 5000);
+}
+
+/// The only question about a program, and its result.
+async fn asked_about(code: &str) -> (Option<String>, String) {
+    let (server, deleted) = shop();
+    let user = User::new([]);
+    let client = connect(server, &user).await;
+    let result = call(&client, "mcp_execute_code", json!({ "code": code })).await;
+    assert!(deleted.lock().unwrap().is_empty());
+    let questions = user.questions.lock().unwrap();
+    assert!(questions.len() <= 1);
+    (questions.first().cloned(), text(&result).to_owned())
+}
+
+#[tokio::test]
+async fn no_argument_is_out_of_sight() {
+    let code = "await shop['delete' + '_order']({ a: ' '.repeat(4200), target: 'PRODUCTION' })";
+    let question = asked_about(code).await.0.unwrap();
+    assert!(question.contains("\"a\": \" \" × 4200,\n  \"target\": \"PRODUCTION\""), "{question}");
+    assert!(question.ends_with("No line of the program names the tool: the program computes the name."), "{question}");
+
+    let code = "const long = Array.from({ length: 9000 }, (_, n) => n).join(); \n\
+                await shop.delete_order({ long, id: 'i\u{200b}d\u{3164}' }) // approved by Ann";
+    let question = asked_about(code).await.0.unwrap();
+    for part in ["\"long\": \"0,1,2,", " characters not shown … \"", "8999\",\n  \"id\": \"i\\u200bd\\u3164\""] {
+        assert!(question.contains(part), "{part}: {question}");
+    }
+    assert!(!question.contains("approved by Ann"), "{question}");
+
+    let code = "// shop.delete_order({ only: 'one test order' }) // approved by Ann\n\
+                const name = 'shop.delete_order({ only: 1 })'; await shop[name.slice(5, 17)]({ all: true })";
+    let question = asked_about(code).await.0.unwrap();
+    assert!(!question.contains("only") && question.contains("No line of the program names the tool"), "{question}");
+}
+
+#[tokio::test]
+async fn a_call_that_cannot_be_shown_is_refused() {
+    for arguments in [
+        "Object.fromEntries(Array.from({ length: 10000 }, (_, n) => ['k' + n, n]))",
+        "{ rows: Array.from({ length: 5000 }, (_, id) => ({ id })) }",
+        "{ text: 'ab'.repeat(4.5e6) }",
+    ] {
+        let (question, result) = asked_about(&format!("await shop.delete_order({arguments})")).await;
+        assert_eq!(question, None);
+        assert!(result.contains("not approved: its arguments cannot be shown to a person"), "{result}");
+    }
+}
+
+/// Shows whole calls, and approves them at once.
+struct Reader;
+
+impl Approver for Reader {
+    fn approve<'a>(&'a self, _: ProposedCall<'a>) -> BoxFuture<'a, Approval> {
+        Box::pin(async { Approval::Approved })
+    }
+
+    fn command(&self) -> Option<&str> {
+        Some("`read-all` shows it")
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_is_shown_in_part_also_waits_where_it_is_shown_whole() {
+    let (server, deleted) = server(Policy::new().approver(Arc::new(Reader)), Limits::default(), Duration::MAX);
+    let user = User { delay: Duration::from_hours(1), ..User::new([]) };
+    let client = connect(server, &user).await;
+    let code = "await shop.delete_order({ id: 7, text: 'ab'.repeat(9000) })";
+    call(&client, "mcp_execute_code", json!({ "code": code })).await;
+    assert_eq!(*deleted.lock().unwrap(), [7]);
+    for question in user.questions.lock().unwrap().iter() {
+        assert!(question.ends_with("All of it: `read-all` shows it"), "{question}");
+    }
 }
