@@ -47,7 +47,9 @@ fn is_test(name: &str, sources: &[String]) -> bool {
         return root().join(name).exists();
     }
     let function = format!("fn {name}(");
-    let is_marked = |before: &str| before.rsplit("\n\n").next().is_some_and(|start| start.contains("test]"));
+    let is_marked = |before: &str| {
+        before.rsplit("\n\n").next().is_some_and(|start| start.contains("#[test") || start.contains("::test"))
+    };
     sources.iter().any(|source| source.split_once(&function).is_some_and(|(before, _)| is_marked(before)))
 }
 

@@ -359,7 +359,7 @@ mod tests {
             (json!({"$regexp": "a\u{1b}/", "flags": "g"}), r"/a\u001b//g"),
             (
                 json!({"$error": "TypeError", "message": "no", "stack": "…", "cause": {"$error": "odd\n"}}),
-                r#"[TypeError: "no", cause: [odd\u000a]]"#,
+                r#"[TypeError: "no", cause: [odd\n]]"#,
             ),
             (json!({"$boxed": "a"}), r#"Object("a")"#),
             (json!({"$sparse": 3, "items": {"1": 2}}), r#"Object.assign(new Array(3), {"1":2})"#),
