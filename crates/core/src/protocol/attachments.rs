@@ -14,7 +14,6 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::Value as Json;
 
-use crate::budget::Meter;
 use crate::value::{Graph, Value};
 
 /// The longest attachment that is kept, in bytes. The bytes of a longer one are dropped as they come.
@@ -35,6 +34,9 @@ const MAX_TEXT_BYTES: usize = 256;
 /// The most memory that a value takes while it is written as text, and the longest such text, in bytes. A larger one is
 /// written as `$encoded`.
 const MAX_TEXT_GRAPH_BYTES: usize = 32 << 20;
+
+/// The most bytes of tagged JSON for a byte of a value: `{"$undefined":true}` and a comma are one byte.
+const MAX_EXPANSION: usize = 32;
 
 /// The attachments of one message.
 #[derive(Debug, Default)]
@@ -65,11 +67,11 @@ impl Attachments {
             return;
         }
         let start = text.len();
-        let written = value
-            .to_graph("value", MAX_TEXT_GRAPH_BYTES)
-            .is_ok_and(|graph| graph.write_tagged_json("value", text, &mut Meter::alone(MAX_TEXT_GRAPH_BYTES)).is_ok());
-        if !written {
-            text.truncate(start);
+        text.resize(start + bytes.len().saturating_mul(MAX_EXPANSION).min(MAX_TEXT_GRAPH_BYTES), 0);
+        let graph = value.to_graph("value", MAX_TEXT_GRAPH_BYTES);
+        let written = graph.and_then(|graph| graph.write_tagged_json("value", &mut text[start..]));
+        text.truncate(start + written.as_ref().map_or(0, |len| *len));
+        if written.is_err() {
             let encoded = BASE64_STANDARD.encode(bytes);
             text.extend_from_slice(format!("{{\"$encoded\":\"{encoded}\"}}").as_bytes());
         }

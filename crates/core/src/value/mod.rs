@@ -95,8 +95,7 @@ pub use graph::{Datum, ErrorNode, FunctionKind, Graph, HostFunction, Node, NodeI
 pub(crate) use json::{MEMBER_COST, NODE_COST, cost as json_cost, size as json_size};
 pub use parse::{JsonError, parse_json};
 pub(crate) use parse::{Seed, ValueSeed, parse_with};
-pub use tagged::WriteError;
-pub(crate) use tagged::{Tagged, ToTagged, With, Work, to_tree, write_text};
+pub(crate) use tagged::{Tagged, ToTagged, With, Work, to_tree};
 pub use time::TimeValue;
 
 /// The maximum nesting of arrays and objects in JSON, in both directions.

@@ -4,7 +4,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::{fmt, io};
+use std::fmt;
 
 use base64::display::Base64Display;
 use base64::prelude::{BASE64_STANDARD, Engine as _};
@@ -31,18 +31,20 @@ impl Graph {
         to_tree(&Tagged { graph: self, what: format_args!("{what}") }, &mut Meter::alone(budget))
     }
 
-    /// Writes the value as [tagged JSON](crate::value#tagged-json). Each byte of the text is charged to `meter`.
+    /// Writes the value as [tagged JSON](crate::value#tagged-json) to the beginning of a buffer. Returns the length of the text.
     ///
     /// # Errors
-    /// As [`to_tagged_json`](Self::to_tagged_json), where the meter refuses, and where `to` fails. A part of the text was
-    /// written then.
-    pub fn write_tagged_json(
-        &self,
-        what: &str,
-        to: &mut dyn io::Write,
-        meter: &mut Meter<'_>,
-    ) -> Result<(), WriteError> {
-        write_text(&Tagged { graph: self, what: format_args!("{what}") }, to, meter)
+    /// As [`to_tagged_json`](Self::to_tagged_json), with the buffer as the budget.
+    pub fn write_tagged_json(&self, what: &str, buffer: &mut [u8]) -> Result<usize, SerializationError> {
+        let (refusal, len) = (RefCell::default(), buffer.len());
+        let tagged = Tagged { graph: self, what: format_args!("{what}") };
+        let mut rest = buffer;
+        let written = serde_json::to_writer(&mut rest, &With(&tagged, &Work::of_text(&refusal)));
+        let refused = |error: serde_json::Error| match refusal.take() {
+            None if error.is_io() => SerializationError::new(what, Reason::TooLarge(len)),
+            refusal => refusal.unwrap_or_else(|| unexpected(&error)),
+        };
+        written.map(|()| len - rest.len()).map_err(refused)
     }
 
     /// How many references to each object the root reaches: 0, 1, or 2 for more.
@@ -91,38 +93,35 @@ impl Uses {
     }
 }
 
-/// Why tagged JSON was not written.
-#[derive(Debug, thiserror::Error)]
-pub enum WriteError {
-    /// The value cannot be written, or the meter refused.
-    #[error(transparent)]
-    Value(#[from] SerializationError),
-    /// What it is written to failed.
-    #[error(transparent)]
-    Io(io::Error),
-}
-
 /// Something with values in it that are written as tagged JSON.
 pub(crate) trait ToTagged {
-    /// Writes it, charged to `work`.
+    /// Writes it, as a part of `work`.
     fn write<S: Serializer>(&self, work: &Work<'_>, to: S) -> Result<S::Ok, S::Error>;
 }
 
-/// What writing is charged to.
+/// What is known while a value is written.
 pub(crate) struct Work<'a> {
-    spend: &'a dyn Fn(usize) -> Result<(), Refused>,
-    /// A tree is made, of which each part is charged. A text is charged by its length.
-    makes_tree: bool,
+    /// What the parts of a tree are charged to; `None` for a text, whose length bounds what it is written to.
+    tree: Option<&'a dyn Fn(usize) -> Result<(), Refused>>,
     /// The first error.
-    refusal: RefCell<Option<SerializationError>>,
+    refusal: &'a RefCell<Option<SerializationError>>,
 }
 
-impl Work<'_> {
+impl<'a> Work<'a> {
+    /// Writing a text.
+    pub(crate) fn of_text(refusal: &'a RefCell<Option<SerializationError>>) -> Self {
+        Self { tree: None, refusal }
+    }
+
+    fn spend(&self, bytes: usize) -> Result<(), Refused> {
+        self.tree.map_or(Ok(()), |spend| spend(bytes))
+    }
+
     /// Charges an object with a few short members, if it is a part of a tree.
     pub(crate) fn object<E: serde::ser::Error>(&self, what: &dyn fmt::Display) -> Result<(), E> {
         const MEMBERS: usize = 4;
-        let bytes = if self.makes_tree { OBJECT_COST + MEMBERS * (NODE_COST + 2 * MEMBER_COST) } else { 0 };
-        (self.spend)(bytes).map_err(|refused| E::custom(self.refuse(what, refused.into())))
+        self.spend(OBJECT_COST + MEMBERS * (NODE_COST + 2 * MEMBER_COST))
+            .map_err(|refused| E::custom(self.refuse(what, refused.into())))
     }
 
     /// Keeps the first error: those of serializers are texts.
@@ -145,50 +144,14 @@ impl<T: ToTagged> Serialize for With<'_, T> {
 pub(crate) fn to_tree(value: &impl ToTagged, meter: &mut Meter<'_>) -> Result<Json, SerializationError> {
     let meter = RefCell::new(meter);
     let spend = |bytes| meter.borrow_mut().spend(bytes);
-    let work = Work { spend: &spend, makes_tree: true, refusal: RefCell::new(None) };
-    let made = serde_json::to_value(With(value, &work));
-    made.map_err(|error| work.refusal.take().unwrap_or_else(|| unexpected(&error)))
-}
-
-/// A text, charged to `meter` by its length.
-pub(crate) fn write_text(
-    value: &impl ToTagged,
-    to: &mut dyn io::Write,
-    meter: &mut Meter<'_>,
-) -> Result<(), WriteError> {
-    let meter = RefCell::new(meter);
-    let spend = |bytes| meter.borrow_mut().spend(bytes);
-    let work = Work { spend: &spend, makes_tree: false, refusal: RefCell::new(None) };
-    let written = serde_json::to_writer(Metered { to, work: &work }, &With(value, &work));
-    written.map_err(|error| match work.refusal.take() {
-        Some(refusal) => WriteError::Value(refusal),
-        None if error.is_io() => WriteError::Io(error.into()),
-        None => WriteError::Value(unexpected(&error)),
-    })
+    let refusal = RefCell::default();
+    let made = serde_json::to_value(With(value, &Work { tree: Some(&spend), refusal: &refusal }));
+    made.map_err(|error| refusal.take().unwrap_or_else(|| unexpected(&error)))
 }
 
 /// Serializers of JSON fail for keys that are no strings, and there are none.
 fn unexpected(_: &serde_json::Error) -> SerializationError {
     SerializationError::new("value", Reason::InvalidFormat)
-}
-
-/// Charges what is written.
-struct Metered<'a> {
-    to: &'a mut dyn io::Write,
-    work: &'a Work<'a>,
-}
-
-impl io::Write for Metered<'_> {
-    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
-        match (self.work.spend)(text.len()) {
-            Ok(()) => self.to.write(text),
-            Err(refused) => Err(io::Error::other(self.work.refuse(&"the value", refused.into()))),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.to.flush()
-    }
 }
 
 /// A graph, and its name in errors.
@@ -223,10 +186,7 @@ impl Writer<'_> {
     }
 
     fn spend<E: serde::ser::Error>(&self, bytes: usize) -> Result<(), E> {
-        match self.work.makes_tree {
-            true => (self.work.spend)(bytes).map_err(|refused| self.refuse(refused.into())),
-            false => Ok(()),
-        }
+        self.work.spend(bytes).map_err(|refused| self.refuse(refused.into()))
     }
 
     /// An object with a tag.

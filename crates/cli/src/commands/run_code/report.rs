@@ -8,11 +8,9 @@ use std::time::Duration;
 
 use bytesize::ByteSize;
 use execbox::code::{CodeExecutionError, CodeExecutionLog, CodeExecutionResult, Graph, Status};
-use execbox::core::budget::Meter;
 use execbox::core::contract::module::{Failure, Record};
 use execbox::core::error::{StackFrame, render};
 use execbox::core::language::Position;
-use execbox::core::value::WriteError;
 
 use execbox::Usage;
 
@@ -45,27 +43,17 @@ pub(super) fn log_sink(silent: bool) -> impl Fn(&CodeExecutionLog) + Send + Sync
 
 /// The result, or a failure if its value nests too deep for JSON.
 pub(super) fn as_json_allows(result: CodeExecutionResult) -> CodeExecutionResult {
-    match write_json(&result, &mut io::sink()) {
-        Err(WriteError::Value(error)) => {
-            let mut failed = failed(Failure::serialization(&error));
-            (failed.duration, failed.usage) = (result.duration, result.usage);
-            failed
-        }
-        Ok(()) | Err(WriteError::Io(_)) => result,
-    }
+    let json = result.as_json();
+    let written = serde_json::to_writer(io::sink(), &json);
+    let Some(error) = json.refusal().filter(|_| written.is_err()) else { return result };
+    let mut failed = failed(Failure::serialization(&error));
+    (failed.duration, failed.usage) = (result.duration, result.usage);
+    failed
 }
 
-/// Prints the whole result as one line of JSON.
+/// Prints the whole result as one line of JSON. Nothing of the text is kept.
 pub(super) fn print_json(result: &CodeExecutionResult) -> io::Result<()> {
-    print_parts(|stdout| match write_json(result, stdout) {
-        Err(WriteError::Io(error)) => Err(error),
-        written => written.map_err(io::Error::other),
-    })
-}
-
-/// Nothing of the text is kept.
-fn write_json(result: &CodeExecutionResult, to: &mut dyn io::Write) -> Result<(), WriteError> {
-    result.write_json(to, &mut Meter::alone(usize::MAX))
+    print_parts(|stdout| Ok(serde_json::to_writer(stdout, &result.as_json())?))
 }
 
 /// Prints a result as text.

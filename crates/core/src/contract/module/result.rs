@@ -1,6 +1,6 @@
 //! The host's side of a run: what it reported and logged, and its result.
 
-use std::io;
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,9 +17,7 @@ use crate::pool::Rejected;
 use crate::program::Limits;
 use crate::text::bytes_text;
 use crate::usage::Usage;
-use crate::value::{
-    Datum, Graph, Reason, SerializationError, Tagged, ToTagged, Value, With, Work, WriteError, to_tree, write_text,
-};
+use crate::value::{Datum, Graph, Reason, SerializationError, Tagged, ToTagged, Value, With, Work, to_tree};
 
 /// How a run ended: with the value of the selected export, or without a result.
 pub type RunOutcome = Result<Value, Failure>;
@@ -288,7 +286,7 @@ pub struct CodeExecutionLog {
 
 impl CodeExecutionResult {
     /// The result as JSON: as §4 requires, with values as [tagged JSON](crate::value#tagged-json).
-    /// [`write_json`](Self::write_json) needs no tree.
+    /// [`as_json`](Self::as_json) needs no tree.
     ///
     /// # Errors
     /// A value is nested too deeply for JSON, or the tree takes more memory than twice the memory limit of the run.
@@ -296,12 +294,29 @@ impl CodeExecutionResult {
         to_tree(self, &mut Meter::alone(self.json_budget))
     }
 
-    /// Writes the result as JSON, as [`to_json`](Self::to_json) makes it. Each byte of the text is charged to `meter`.
-    ///
-    /// # Errors
-    /// A value is nested too deeply for JSON, the meter refuses, or `to` fails. A part of the text was written then.
-    pub fn write_json(&self, to: &mut dyn io::Write, meter: &mut Meter<'_>) -> Result<(), WriteError> {
-        write_text(self, to, meter)
+    /// The result for a serializer of JSON, as [`to_json`](Self::to_json) makes it, but without a tree.
+    pub fn as_json(&self) -> ResultJson<'_> {
+        ResultJson { result: self, refusal: RefCell::default() }
+    }
+}
+
+/// A result that serializes as [`CodeExecutionResult::to_json`] makes it.
+#[derive(Debug)]
+pub struct ResultJson<'a> {
+    result: &'a CodeExecutionResult,
+    refusal: RefCell<Option<SerializationError>>,
+}
+
+impl ResultJson<'_> {
+    /// Why serializing failed: a value is nested too deeply for JSON. `None` if what it was written to failed.
+    pub fn refusal(self) -> Option<SerializationError> {
+        self.refusal.into_inner()
+    }
+}
+
+impl Serialize for ResultJson<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        self.result.write(&Work::of_text(&self.refusal), to)
     }
 }
 
