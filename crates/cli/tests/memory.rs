@@ -11,6 +11,9 @@ use serde_json::{Value as Json, json};
 
 use support::{children, processes};
 
+/// Held by each test: one looks for its only child among those of this process.
+static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
 /// A line of a process's status, in KiB.
 fn status_kib(process: u32, name: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
@@ -28,6 +31,7 @@ fn peak_kib(process: u32) -> u64 {
 
 #[tokio::test]
 async fn memory_of_parent_and_child_does_not_grow_over_ten_thousand_executions() {
+    let _alone = ALONE.lock().await;
     let echo = Tool::new("echo", async |input: Json, _| Ok(input));
     let fail = Tool::new("fail", async |_: Json, _| Err::<Json, _>(ToolError::new("no")));
     let hang = Tool::new("hang", async |_: Json, _| std::future::pending().await);
@@ -58,6 +62,7 @@ async fn memory_of_parent_and_child_does_not_grow_over_ten_thousand_executions()
 /// would take hundreds of MiB.
 #[test]
 fn results_of_runs_are_written_as_json_without_a_tree() {
+    let _alone = ALONE.blocking_lock();
     for source in [
         "export default new Array(2e6).fill(undefined)",
         "export default new Array(2e6).fill(NaN)",
@@ -81,6 +86,7 @@ fn results_of_runs_are_written_as_json_without_a_tree() {
 
 #[test]
 fn results_of_runs_are_written_as_text_as_they_are_printed() {
+    let _alone = ALONE.blocking_lock();
     for source in [
         "export default '\\u0001'.repeat(25e6)",
         "export default new Array(2e6).fill(NaN)",

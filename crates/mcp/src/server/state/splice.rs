@@ -298,7 +298,7 @@ mod tests {
             ("snippets", &["snippets"]),
             ("snippets.", &["snippets"]),
             ("snippets[", &["snippets"]),
-            ("snippets['ä']", &["snippets"]),
+            ("snippets['ä']", &["ä"]),
         ] {
             assert_eq!(names_in(text), names, "{text}");
         }
