@@ -105,7 +105,7 @@ async fn files_that_cannot_be_used_are_rejected_with_a_reason() {
     insta::assert_snapshot!(shown);
 }
 
-/// SQLite applies the journals that it finds beside a file, whoever wrote them: their pages replace those of the file.
+/// SQLite applies the journals that it finds beside a file, also those that another user wrote: their pages replace those of the file.
 #[tokio::test]
 async fn files_beside_those_of_others_and_in_directories_of_others_are_rejected() {
     let dir = place("state-ownership");
