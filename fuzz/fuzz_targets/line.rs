@@ -32,7 +32,8 @@ fuzz_target!(|input: (&[u8], Vec<u8>)| {
 
 fn frames<'a>(parts: impl Iterator<Item = &'a [u8]>) -> Vec<String> {
     let budget = Budget::new(2 * CAP);
-    let mut decoder = LineDecoder::new(CAP).charged_to(&budget);
+    let mut decoder = LineDecoder::new(CAP);
+    decoder.charge_to(&budget);
     let mut frames = Vec::new();
     for part in parts {
         decoder.push(part);
