@@ -1,7 +1,7 @@
 //! The frames of a WebSocket on their way to its codec: charged as they arrive, and none of them long.
 //!
 //! The codec keeps what it receives of a message until the message is complete, and makes room for a whole frame as soon as it
-//! knows the frame's length. So each byte is charged before the codec gets it, and longer frames are split into fragments of
+//! knows the frame's length. So each byte behind the first 16 KiB of a message is charged before the codec gets it, and longer frames are split into fragments of
 //! their message, which the codec puts together: it makes room for no more than a short frame in advance.
 
 use std::io;
@@ -17,6 +17,9 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::{Data, OpCode};
 /// The longest frame that the codec gets. It is a multiple of four, the length of a mask: each fragment begins with the first
 /// byte of the mask.
 const MAX_FRAGMENT_BYTES: u64 = 16 << 10;
+
+/// How much of each message is not charged: where others have used up the budget of all connections, short messages arrive.
+const FREE_BYTES: usize = 16 << 10;
 
 /// The longest control frame (RFC 6455, section 5.5).
 const MAX_CONTROL_BYTES: u64 = 125;
@@ -41,7 +44,9 @@ pub(super) struct Fragments<S> {
     rest: Option<(FrameHeader, u64)>,
     /// The longest frame that is accepted.
     max: u64,
-    /// What the codec has of messages that are not complete.
+    /// How many more bytes of the message are not charged.
+    free: usize,
+    /// What else the codec has of messages that are not complete.
     charge: Charge,
 }
 
@@ -72,6 +77,7 @@ impl<S> Fragments<S> {
             left: 0,
             rest: None,
             max: max as u64,
+            free: 0,
             charge: Charge::none(),
         }
     }
@@ -116,7 +122,9 @@ impl<S> Fragments<S> {
                 if len == 0 {
                     break;
                 }
-                self.charge.add(len).map_err(invalid)?;
+                let free = len.min(self.free);
+                self.charge.add(len - free).map_err(invalid)?;
+                self.free -= free;
                 self.put(len, to);
                 self.left -= len as u64;
             } else if let Some((header, len)) = self.rest.take() {
@@ -137,6 +145,9 @@ impl<S> Fragments<S> {
         let max = if is_control { MAX_CONTROL_BYTES } else { self.max };
         if len > max {
             return Err(invalid(FrameTooLong { len, max }));
+        }
+        if matches!(header.opcode, OpCode::Data(Data::Text | Data::Binary)) {
+            self.free = FREE_BYTES;
         }
         self.begin_fragment(header, len)?;
         Ok(true)
@@ -329,12 +340,30 @@ mod tests {
         assert_eq!((read(&mut fragments).await.unwrap(), budget.used()), (4, 0), "the header of a short frame");
         peer.write_all(&bytes[10..50_010]).await.unwrap();
         read(&mut fragments).await.unwrap();
-        assert_eq!(budget.used(), 50_000);
+        assert_eq!(budget.used(), 50_000 - FREE_BYTES);
         peer.write_all(&bytes[50_010..]).await.unwrap();
         assert_eq!(read(&mut fragments).await.unwrap_err().kind(), io::ErrorKind::InvalidData);
         assert!(budget.used() > 90_000, "{budget:?}");
         fragments.charge().shrink_to(0);
         assert_eq!(budget.used(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn short_messages_arrive_where_the_budget_is_used_up_and_long_ones_do_not() {
+        let budget = Budget::new(1);
+        let _others = budget.charge(1).unwrap();
+        let (mut peer, stream) = tokio::io::duplex(1 << 20);
+        let mut fragments = established(stream);
+        fragments.charge().move_to(&budget);
+        let short = frame(TEXT, true, None, &vec![b'a'; FREE_BYTES]);
+        for _ in 0..3 {
+            peer.write_all(&short).await.unwrap();
+            assert_eq!(read(&mut fragments).await.unwrap(), short.len());
+        }
+        peer.write_all(&frame(TEXT, false, None, &vec![b'a'; FREE_BYTES])).await.unwrap();
+        read(&mut fragments).await.unwrap();
+        peer.write_all(&frame(CONTINUE, true, None, b"a")).await.unwrap();
+        assert_eq!(read(&mut fragments).await.unwrap_err().kind(), io::ErrorKind::InvalidData);
     }
 
     #[tokio::test(start_paused = true)]
