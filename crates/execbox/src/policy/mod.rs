@@ -81,7 +81,7 @@ impl ProposedCall<'_> {
         format!("{}.{}", self.context.provider, self.context.safe_name)
     }
 
-    /// The lines of the program that name the tool in its code. The call is in one of them, unless the program computes the name;
+    /// The lines of the program that name the tool in its code. The call is in one of them, unless the program computes the name or uses another one for it;
     /// a program can also name a tool where it does not call it. `None` without a script.
     pub fn lines(&self) -> Option<NamedLines> {
         Some(lines::find(self.program?, &self.context.provider, &self.context.safe_name))

@@ -87,7 +87,9 @@ fn with_arguments(call: &ProposedCall<'_>, arguments: &str) -> String {
         let _ = write!(text, "\n\nLine {number} of the program: {}", cut(&escape(line, Keep::Nothing), MAX_LINE));
     }
     text += match (lines.len(), is_complete) {
-        (0, true) => "\n\nNo line of the program names the tool: the program computes the name.",
+        (0, true) => {
+            "\n\nNo line of the program names the tool: the program computes the name, or uses another one for it."
+        }
         (0, false) => "\n\nNo line of the program is known to name the tool.",
         (1..=MAX_LINES, true) => "",
         (1..=MAX_LINES, false) => "\n\nFurther lines may name the tool.",

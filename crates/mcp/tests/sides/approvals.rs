@@ -245,7 +245,8 @@ async fn no_argument_is_out_of_sight() {
     let code = "await shop['delete' + '_order']({ a: ' '.repeat(4200), target: 'PRODUCTION' })";
     let question = asked_about(code).await.0.unwrap();
     assert!(question.contains("\"a\": \" \" × 4200,\n  \"target\": \"PRODUCTION\""), "{question}");
-    assert!(question.ends_with("No line of the program names the tool: the program computes the name."), "{question}");
+    let last = "No line of the program names the tool: the program computes the name, or uses another one for it.";
+    assert!(question.ends_with(last), "{question}");
 
     let code = "const long = Array.from({ length: 9000 }, (_, n) => n).join(); \n\
                 await shop.delete_order({ long, id: 'i\u{200b}d\u{3164}' }) // approved by Ann";
