@@ -17,6 +17,7 @@
 //! | [`engine`] | the guest as a state machine, and the interface of engines; read this first |
 //! | [`program`], [`value`], [`language`] | what goes into an engine and comes out of it |
 //! | [`contract::script`], [`contract::module`] | the two contracts as functions over those |
+//! | [`execution`] | when a running program has to stop |
 //! | [`link`] | ES modules, from sources to a graph that links |
 //! | [`protocol`] | the runner protocol: messages, lines, both halves of a session |
 //! | [`pool`] | pools of worker threads and runner processes, and their queues |
@@ -50,6 +51,7 @@ pub mod budget;
 pub mod contract;
 pub mod engine;
 pub mod error;
+pub mod execution;
 pub mod hint;
 pub mod language;
 pub mod link;

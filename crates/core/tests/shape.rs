@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use execbox_core::contract::script::Script;
+use execbox_core::contract::script::{Request, Script};
 use execbox_core::contract::stop::Stop;
-use execbox_core::contract::{Action, Contract as _};
+use execbox_core::contract::{Action, Contract as _, Request as _};
 use execbox_core::engine::{
     Call, CallId, Engine, Event, Frame, FunctionId, Guest, LinkError, Notification, Outcome, Pending, Settlement,
     Thrown, Turn,
@@ -170,17 +170,10 @@ fn manifest() -> ProviderManifest {
     ProviderManifest::new("tools", vec![tool("echo"), tool("other")], "")
 }
 
-struct Shared(ProviderManifest);
-
-impl AsRef<ProviderManifest> for Shared {
-    fn as_ref(&self) -> &ProviderManifest {
-        &self.0
-    }
-}
-
 fn script(moves: &str) -> (Box<dyn Guest>, Script) {
-    let (program, script) =
-        Script::start(&Moves, &moves.replace("; ", "\n"), &[Shared(manifest())], Limits::default(), &|| false).unwrap();
+    let (code, providers) = (moves.replace("; ", "\n"), vec![Arc::new(manifest())]);
+    let request = Request { code, providers, limits: Limits::default() };
+    let (program, script) = request.start(&Moves, &|| false).unwrap();
     (Scripted.start(program).unwrap(), script)
 }
 
@@ -190,7 +183,7 @@ fn a_call_with_an_input_that_is_not_serializable_fails_without_the_host() {
     turn(&mut *guest);
     let mut events = Vec::new();
     guest.take_events(&mut events);
-    let Action::Settle(call, settlement) = script.event(events.remove(0), Duration::ZERO, &|| false) else {
+    let Ok(Action::Settle(call, settlement)) = script.event(events.remove(0), Duration::ZERO, &|| false) else {
         panic!("the host is asked")
     };
     let refused = ExecuteError::new(
@@ -200,7 +193,7 @@ fn a_call_with_an_input_that_is_not_serializable_fails_without_the_host() {
     assert_eq!(settlement, Settlement::Failed(refused.clone()));
     guest.settle(Pending::Call(call), settlement);
     let Turn::Done(outcome) = turn(&mut *guest) else { panic!() };
-    assert_eq!(script.finish(outcome, Duration::ZERO).outcome, Err(refused));
+    assert_eq!(script.finish(Ok(outcome), Duration::ZERO).outcome, Err(refused));
 }
 
 #[test]
@@ -208,10 +201,10 @@ fn a_call_of_an_unknown_function_fails_with_internal_error() {
     let (_, mut script) = script("return 1");
     let call = Call { id: CallId(1), function: FunctionId(2), input: Value::undefined(), now: false };
     let action = script.event(Event::Call(call), Duration::ZERO, &|| false);
-    let Action::Settle(_, Settlement::Failed(error)) = action else { panic!() };
+    let Ok(Action::Settle(_, Settlement::Failed(error))) = action else { panic!() };
     assert_eq!(error.code, ErrorCode::InternalError);
     let notification = Event::Notify(Notification { function: FunctionId(2), args: Value::undefined() });
-    assert!(matches!(script.event(notification, Duration::ZERO, &|| false), Action::Ignore));
+    assert!(matches!(script.event(notification, Duration::ZERO, &|| false), Ok(Action::Ignore)));
 }
 
 #[test]
@@ -224,9 +217,9 @@ fn a_stop_determines_the_error_and_keeps_the_log() {
         let mut events = Vec::new();
         guest.take_events(&mut events);
         for event in events {
-            script.event(event, Duration::ZERO, &|| false);
+            script.event(event, Duration::ZERO, &|| false).unwrap();
         }
-        let result = script.stopped(&stop, Duration::from_millis(5));
+        let result = script.finish(Err(stop), Duration::from_millis(5));
         assert_eq!(result.outcome, Err(ExecuteError::new(ErrorCode::Timeout, message)));
         assert_eq!(result.logs, ["before"], "the log is kept");
     }
@@ -245,14 +238,14 @@ fn a_timeout_says_which_calls_were_not_answered() {
         let mut events = Vec::new();
         guest.take_events(&mut events);
         for (at, event) in events.into_iter().enumerate() {
-            let Action::Call(call) = script.event(event, Duration::from_millis(2), &|| false) else { panic!() };
+            let Ok(Action::Call(call)) = script.event(event, Duration::from_millis(2), &|| false) else { panic!() };
             assert_eq!(script.stuck(), None, "{moves}");
             if at < answered {
                 script.settlement(call.id, Ok(None));
             }
         }
         assert_eq!(script.stuck(), (answered == 2).then_some(Stop::Stuck), "{moves}");
-        let result = script.stopped(&Stop::TimedOut, Duration::from_millis(7));
+        let result = script.finish(Err(Stop::TimedOut), Duration::from_millis(7));
         assert_eq!(result.error().unwrap().message, format!("Execution timed out after 5000 ms{expected}"), "{moves}");
     }
 }
@@ -264,7 +257,7 @@ fn a_call_that_was_not_made_for_lack_of_time_is_pending() {
     turn(&mut *guest);
     let mut events = Vec::new();
     guest.take_events(&mut events);
-    assert!(matches!(script.event(events.remove(0), Duration::ZERO, &|| true), Action::Ignore));
+    assert!(matches!(script.event(events.remove(0), Duration::ZERO, &|| true), Ok(Action::Ignore)));
     assert_eq!(script.stuck(), None);
 }
 
@@ -278,8 +271,8 @@ fn outcomes_map_to_error_codes() {
         (Outcome::Fault("it broke".into()), ErrorCode::InternalError, "it broke"),
         (Outcome::Failed { error: failed, frames: Vec::new() }, ErrorCode::ToolError, "full"),
     ] {
-        let (_, script) = script("return 1");
-        let result = script.finish(outcome, Duration::ZERO);
+        let (_, mut script) = script("return 1");
+        let result = script.finish(Ok(outcome), Duration::ZERO);
         let error = result.outcome.unwrap_err();
         assert_eq!((error.code, error.message.as_str()), (code, message));
         assert_eq!((error.position, error.stack), (None, Vec::new()));
@@ -297,7 +290,7 @@ fn an_uncaught_error_has_name_position_and_a_bounded_stack() {
         frames: (1..20).map(|line| frame(Some("f".repeat(300)), line)).collect(),
         cause: None,
     };
-    let error = script("return 1").1.finish(Outcome::Threw(thrown.clone()), Duration::ZERO).outcome.unwrap_err();
+    let error = script("return 1").1.finish(Ok(Outcome::Threw(thrown.clone())), Duration::ZERO).outcome.unwrap_err();
     assert_eq!((error.message.as_str(), error.name.as_deref()), (thrown.message.as_str(), Some("TypeError")));
     assert_eq!(error.position, Some(Position { line: 1, column: 7 }));
     assert_eq!(error.stack.len(), 8, "the innermost");
@@ -306,12 +299,12 @@ fn an_uncaught_error_has_name_position_and_a_bounded_stack() {
     assert_eq!(function.as_ref().unwrap().chars().count(), 257, "cut, with a mark");
 
     let words = Thrown { message: "words".into(), frames: vec![frame(None, 3)], ..Thrown::default() };
-    let error = script("return 1").1.finish(Outcome::Threw(words), Duration::ZERO).outcome.unwrap_err();
+    let error = script("return 1").1.finish(Ok(Outcome::Threw(words)), Duration::ZERO).outcome.unwrap_err();
     assert_eq!(error.name, None, "a thrown value that is not an error has no name");
     assert_eq!(error.to_string(), "runtime_error: words\n    at <script>:3:7");
 
     let failed = Outcome::Failed { error: ExecuteError::tool("full"), frames: vec![frame(Some("save\n".into()), 3)] };
-    let error = script("return 1").1.finish(failed, Duration::ZERO).outcome.unwrap_err();
+    let error = script("return 1").1.finish(Ok(failed), Duration::ZERO).outcome.unwrap_err();
     assert_eq!((error.message.as_str(), error.position), ("full", Some(Position { line: 3, column: 7 })));
     assert_eq!(error.render(), "full\n    at save\\n (<script>:3:7)", "a frame is one line");
 }

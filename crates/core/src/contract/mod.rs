@@ -14,11 +14,12 @@ pub mod stop;
 use std::time::Duration;
 
 use crate::contract::stop::Stop;
-use crate::engine::{CallId, Event, Pending, Settlement};
-use crate::program::Limits;
+use crate::engine::{CallId, Event, Outcome, Pending, Settlement};
+use crate::language::Language;
+use crate::program::{Limits, Program};
 use crate::usage::UsageLimiter;
 
-/// What the contracts have in common, for drivers of guests.
+/// What the contracts have in common, for [`Execution`](crate::execution::Execution).
 pub trait Contract {
     /// A call by the guest.
     type Call;
@@ -28,30 +29,68 @@ pub trait Contract {
     type Pending;
     /// The answer of the host.
     type Answer;
+    /// How a program ended.
+    type End;
 
     /// The limits of the program.
     fn limits(&self) -> &Limits;
 
-    /// What the program uses. [`event`](Self::event) counts calls and what is sent; a driver counts time and answers.
+    /// What the program uses. [`event`](Self::event) counts calls and what is sent; the execution counts time and answers.
     fn usage(&self) -> &UsageLimiter;
 
     /// See [`usage`](Self::usage).
     fn usage_mut(&mut self) -> &mut UsageLimiter;
 
-    /// What to do about an event, `now` after the program was accepted. `should_stop` is asked while a large value is
-    /// converted: when it returns true, the driver is about to stop the guest.
+    /// What to do about an event, `elapsed` after the program was accepted. `should_stop` is asked while a large value is
+    /// converted: when it returns true, the program is about to be stopped, and the action does not matter.
+    ///
+    /// # Errors
+    /// The program exceeds a limit.
     fn event(
         &mut self,
         event: Event,
-        now: Duration,
+        elapsed: Duration,
         should_stop: &dyn Fn() -> bool,
-    ) -> Action<Self::Call, Self::Notice>;
+    ) -> Result<Action<Self::Call, Self::Notice>, Stop>;
 
-    /// How an answer settles a call or promise in the guest.
-    fn settlement(&mut self, pending: Self::Pending, answer: Self::Answer) -> (Pending, Settlement);
+    /// How an answer settles a call or promise in the guest; `None` if it is not pending.
+    fn settlement(&mut self, pending: Self::Pending, answer: Self::Answer) -> Option<(Pending, Settlement)>;
 
     /// Why a guest that waits, and has all answers, has to stop, if it has to.
     fn stuck(&self) -> Option<Stop>;
+
+    /// The end of a program `duration` after it was accepted: that of its guest, or why it was stopped. To be called once.
+    fn finish(&mut self, end: Result<Outcome, Stop>, duration: Duration) -> Self::End;
+}
+
+/// What starts a program under a contract.
+pub trait Request: Sized {
+    /// The contract of the program.
+    type Contract: Contract;
+    /// Why there is no program.
+    type Error;
+
+    /// The limits of the program.
+    fn limits(&self) -> &Limits;
+
+    /// The length of all sources.
+    fn source_bytes(&self) -> usize;
+
+    /// Makes a program of the sources. Stops reading them when `should_stop` returns true, and fails with any error.
+    ///
+    /// # Errors
+    /// The sources are no program.
+    fn start(
+        self,
+        language: &dyn Language,
+        should_stop: &dyn Fn() -> bool,
+    ) -> Result<(Program, Self::Contract), Self::Error>;
+
+    /// The error of a program that was stopped before it was started.
+    fn stopped(stop: &Stop, limits: &Limits) -> Self::Error;
+
+    /// The end of a program that was not started.
+    fn failed(error: Self::Error, duration: Duration) -> <Self::Contract as Contract>::End;
 }
 
 /// What a driver has to do about an event of a guest.
@@ -63,8 +102,6 @@ pub enum Action<C, N> {
     Notify(N),
     /// Settle the call at once.
     Settle(CallId, Settlement),
-    /// The guest exceeded a limit: drop it.
-    Stop(Stop),
     /// Nothing.
     Ignore,
 }

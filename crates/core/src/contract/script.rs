@@ -1,8 +1,8 @@
 //! The script contract: `execute(code, providers)` as functions over programs and outcomes (runner specification).
 //!
-//! [`Script::start`] makes a [`Program`] of a request. While the guest runs, its driver passes every [`Event`] to
-//! [`Script::event`], which keeps the log and turns calls into tool calls. At the end, [`Script::finish`] makes the
-//! [`ExecuteResult`]. Nothing here runs or waits, or knows what a tool does.
+//! A [`Request`] becomes a [`Program`] and a [`Script`]. While the guest runs, every [`Event`] passes through
+//! [`event`](Contract::event), which keeps the log and turns calls into tool calls. At the end,
+//! [`finish`](Contract::finish) makes the [`ExecuteResult`]. Nothing here runs or waits, or knows what a tool does.
 //!
 //! Where the error codes of a result come from:
 //! - `timeout`: from the driver that stopped the guest, never from the guest;
@@ -22,7 +22,7 @@ use crate::budget::{Budget, Charge, Meter};
 use crate::contract::explain::Given;
 use crate::contract::stack::{Uncaught, stack_frame, uncaught};
 use crate::contract::stop::Stop;
-use crate::contract::{Action, Contract};
+use crate::contract::{self, Action, Contract};
 use crate::engine::{Call, CallId, Event, LogLine, NoRoom, Outcome, Pending, Settlement, Thrown};
 use crate::error::{ErrorCode, ExecuteError, ExecuteResult, SCRIPT_NAME, bounded_stack};
 use crate::language::{CompileError, Language, Reading, SyntaxError};
@@ -79,41 +79,82 @@ pub struct ToolCall {
     pub charge: Charge,
 }
 
-impl Script {
-    /// Makes a program of a request. Stops reading the code when `should_stop` returns true, and fails with any error.
-    ///
-    /// # Errors
-    /// `runtime_error` for a syntax error, with its position; `memory_limit` if compiling takes too much; `internal_error` for invalid or duplicate provider names.
-    pub fn start(
-        language: &dyn Language,
-        code: &str,
-        providers: &[impl AsRef<ProviderManifest>],
-        limits: Limits,
-        should_stop: &dyn Fn() -> bool,
-    ) -> Result<(Program, Self), ExecuteError> {
-        let providers = || providers.iter().map(AsRef::as_ref);
-        names::check_provider_names(providers().map(|provider| provider.name.as_str()))
-            .map_err(|error| ExecuteError::internal(error.to_string()))?;
-        let body = language.script(code, &Reading::new(&limits, should_stop)).map_err(compile_error)?;
-        let namespaces: Vec<_> = providers().map(ProviderManifest::namespace).collect();
-        let source = Source::Script { name: SCRIPT_NAME.to_owned(), code: body };
-        let program = Program::new(source, namespaces.clone(), limits);
-        let budget = program.budget.clone();
-        let targets = providers()
-            .enumerate()
-            .flat_map(|(number, provider)| (0..provider.tools.len()).map(move |tool| (number, tool)))
-            .collect();
-        let (code, usage) = (code.to_owned(), UsageLimiter::new(&limits, code.len()));
-        let (logs, calls) = (Vec::new(), Calls::default());
-        Ok((program, Self { code, limits, namespaces, targets, logs, keeps_log: true, budget, usage, calls }))
+/// The request for an execution.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// The code of the script.
+    pub code: String,
+    /// The tools that it may call: their names and descriptions only.
+    pub providers: Vec<Arc<ProviderManifest>>,
+    /// What it may use.
+    pub limits: Limits,
+}
+
+impl contract::Request for Request {
+    type Contract = Script;
+    type Error = ExecuteError;
+
+    fn limits(&self) -> &Limits {
+        &self.limits
     }
 
+    fn source_bytes(&self) -> usize {
+        self.code.len()
+    }
+
+    /// # Errors
+    /// `runtime_error` for a syntax error, with its position; `memory_limit` if compiling takes too much; `internal_error`
+    /// for invalid or duplicate provider names.
+    fn start(
+        self,
+        language: &dyn Language,
+        should_stop: &dyn Fn() -> bool,
+    ) -> Result<(Program, Script), ExecuteError> {
+        let Self { code, providers, limits } = self;
+        names::check_provider_names(providers.iter().map(|provider| provider.name.as_str()))
+            .map_err(|error| ExecuteError::internal(error.to_string()))?;
+        let body = language.script(&code, &Reading::new(&limits, should_stop)).map_err(compile_error)?;
+        let namespaces: Vec<_> = providers.iter().map(|provider| provider.namespace()).collect();
+        let source = Source::Script { name: SCRIPT_NAME.to_owned(), code: body };
+        let program = Program::new(source, namespaces.clone(), limits);
+        let tools = |provider: &ProviderManifest| provider.tools.len();
+        let targets = providers.iter().enumerate();
+        let targets = targets.flat_map(|(number, provider)| (0..tools(provider)).map(move |tool| (number, tool)));
+        let script = Script {
+            usage: UsageLimiter::new(&limits, code.len()),
+            code,
+            limits,
+            namespaces,
+            targets: targets.collect(),
+            logs: Vec::new(),
+            keeps_log: true,
+            budget: program.budget.clone(),
+            calls: Calls::default(),
+        };
+        Ok((program, script))
+    }
+
+    fn stopped(stop: &Stop, limits: &Limits) -> ExecuteError {
+        stop.execute_error(limits)
+    }
+
+    fn failed(error: ExecuteError, duration: Duration) -> ExecuteResult {
+        ExecuteResult::failed(error, duration)
+    }
+}
+
+impl Script {
     /// "Non-serializable tool inputs must not be surfaced to the host": such a call fails here. As JSON, what an input
     /// refers to twice is there twice, and is charged to the budget.
-    fn call(&mut self, call: &Call, made: Duration, should_stop: &dyn Fn() -> bool) -> Action<ToolCall, LogLine> {
+    fn call(
+        &mut self,
+        call: &Call,
+        made: Duration,
+        should_stop: &dyn Fn() -> bool,
+    ) -> Result<Action<ToolCall, LogLine>, Stop> {
         let Some(&(provider, tool)) = self.targets.get(call.function.0 as usize) else {
             let error = ExecuteError::internal("the guest called a function that it was not given");
-            return Action::Settle(call.id, Settlement::Failed(error));
+            return Ok(Action::Settle(call.id, Settlement::Failed(error)));
         };
         let pending = PendingCall { provider, tool, made };
         let limit = self.limits.host_memory_len();
@@ -122,32 +163,28 @@ impl Script {
         let mut refusal = match call.input.to_json_metered("input", &mut meter) {
             Ok(input) => {
                 let charge = meter.finish();
-                return match self.usage.call(input.as_ref().map_or(0, json_size)) {
-                    Ok(()) => {
-                        self.calls.pending.insert(call.id, pending);
-                        Action::Call(ToolCall { id: call.id, provider, tool, input, charge })
-                    }
-                    Err(error) => Action::Stop(Stop::Limit(error)),
-                };
+                self.usage.call(input.as_ref().map_or(0, json_size)).map_err(Stop::Limit)?;
+                self.calls.pending.insert(call.id, pending);
+                return Ok(Action::Call(ToolCall { id: call.id, provider, tool, input, charge }));
             }
             Err(refusal) => refusal,
         };
         match refusal.reason {
             Reason::Stopped => {
                 self.calls.pending.insert(call.id, pending); // The driver is about to stop the program.
-                return Action::Ignore;
+                return Ok(Action::Ignore);
             }
             Reason::Exhausted(_) if is_only => refusal.reason = Reason::TooLarge(limit),
-            Reason::Exhausted(_) => return Action::Stop(Stop::HostMemory(NoRoom::Calls)),
+            Reason::Exhausted(_) => return Err(Stop::HostMemory(NoRoom::Calls)),
             _ => {}
         }
         let error = ExecuteError::new(ErrorCode::SerializationError, format!("tool {refusal}"));
-        Action::Settle(call.id, Settlement::Failed(error))
+        Ok(Action::Settle(call.id, Settlement::Failed(error)))
     }
 
-    /// The result of a program that ended by itself, `duration` after it was accepted.
-    pub fn finish(mut self, outcome: Outcome, duration: Duration) -> ExecuteResult {
-        let outcome = match outcome {
+    /// The result of a program that ended by itself.
+    fn ended(&mut self, outcome: Outcome) -> Result<Option<Json>, ExecuteError> {
+        match outcome {
             Outcome::Returned(value) => self.returned(&value),
             Outcome::Threw(thrown) => Err(self.uncaught(&thrown)),
             Outcome::Unlinked(error) => Err(ExecuteError::internal(error.to_string())), // Scripts have no modules.
@@ -160,9 +197,7 @@ impl Script {
             Outcome::StackOverflow => Err(runtime_error("Maximum call stack size exceeded").with_name("RangeError")),
             Outcome::Interrupted => Err(Stop::Cancelled(None).execute_error(&self.limits)),
             Outcome::Fault(fault) => Err(ExecuteError::internal(fault)),
-        };
-        let usage = self.total_usage();
-        ExecuteResult { outcome, logs: self.logs, duration, usage }
+        }
     }
 
     fn returned(&mut self, value: &Value) -> Result<Option<Json>, ExecuteError> {
@@ -173,23 +208,18 @@ impl Script {
         sent.map(|()| result).map_err(|error| Stop::Limit(error).execute_error(&self.limits))
     }
 
-    fn total_usage(&self) -> Usage {
-        Usage { peak_host_memory_bytes: Some(self.budget.peak() as u64), ..self.usage.usage() }
-    }
-
     /// Drops the log, and keeps no line from here on: somebody else has it.
     pub(crate) fn forget_log(&mut self) {
         (self.logs, self.keeps_log) = (Vec::new(), false);
     }
 
-    /// The result of a program that was stopped.
-    pub fn stopped(self, stop: &Stop, duration: Duration) -> ExecuteResult {
-        let usage = self.total_usage();
+    /// The error of a program that was stopped.
+    fn stopped(&self, stop: &Stop, duration: Duration) -> ExecuteError {
         let mut error = stop.execute_error(&self.limits);
         if matches!(stop, Stop::TimedOut) {
             error.message += &self.calls_text(duration);
         }
-        ExecuteResult { logs: self.logs, usage, ..ExecuteResult::failed(error, duration) }
+        error
     }
 
     /// What a program that is late has waited for: `; shop.slow has not answered for 480 ms; 3 calls were answered`.
@@ -217,9 +247,10 @@ impl Script {
         format!("{}.{}", namespace.name, namespace.functions[call.tool])
     }
 
-    /// A call was answered, or could not be sent.
-    pub(crate) fn answered(&mut self, call: CallId) {
+    /// How the result of a tool settles its call.
+    pub(crate) fn settle(&mut self, call: CallId, result: Result<Value, ExecuteError>) -> (Pending, Settlement) {
         self.calls.answered += u64::from(self.calls.pending.remove(&call).is_some());
+        (Pending::Call(call), result.map_or_else(Settlement::Failed, Settlement::Fulfilled))
     }
 
     fn uncaught(&self, thrown: &Thrown) -> ExecuteError {
@@ -248,6 +279,7 @@ impl Contract for Script {
     type Notice = LogLine;
     type Pending = CallId;
     type Answer = Result<Option<Json>, ExecuteError>;
+    type End = ExecuteResult;
 
     fn limits(&self) -> &Limits {
         &self.limits
@@ -262,27 +294,39 @@ impl Contract for Script {
     }
 
     /// Log lines are added to the result.
-    fn event(&mut self, event: Event, now: Duration, should_stop: &dyn Fn() -> bool) -> Action<ToolCall, LogLine> {
+    fn event(
+        &mut self,
+        event: Event,
+        elapsed: Duration,
+        should_stop: &dyn Fn() -> bool,
+    ) -> Result<Action<ToolCall, LogLine>, Stop> {
         match event {
             Event::Log(line) => {
                 if self.keeps_log {
                     self.logs.push(line.text.clone());
                 }
-                Action::Notify(line)
+                Ok(Action::Notify(line))
             }
-            Event::Call(call) => self.call(&call, now, should_stop),
-            Event::Notify(_) => Action::Ignore, // Scripts have no such functions.
+            Event::Call(call) => self.call(&call, elapsed, should_stop),
+            Event::Notify(_) => Ok(Action::Ignore), // Scripts have no such functions.
         }
     }
 
-    fn settlement(&mut self, call: CallId, answer: Self::Answer) -> (Pending, Settlement) {
-        self.answered(call);
-        let value = answer.and_then(|result| tool_result(result.as_ref()));
-        (Pending::Call(call), value.map_or_else(Settlement::Failed, Settlement::Fulfilled))
+    fn settlement(&mut self, call: CallId, answer: Self::Answer) -> Option<(Pending, Settlement)> {
+        Some(self.settle(call, answer.and_then(|result| tool_result(result.as_ref()))))
     }
 
     fn stuck(&self) -> Option<Stop> {
         self.calls.pending.is_empty().then_some(Stop::Stuck)
+    }
+
+    fn finish(&mut self, end: Result<Outcome, Stop>, duration: Duration) -> ExecuteResult {
+        let outcome = match end {
+            Ok(outcome) => self.ended(outcome),
+            Err(stop) => Err(self.stopped(&stop, duration)),
+        };
+        let usage = Usage { peak_host_memory_bytes: Some(self.budget.peak() as u64), ..self.usage.usage() };
+        ExecuteResult { outcome, logs: std::mem::take(&mut self.logs), duration, usage }
     }
 }
 

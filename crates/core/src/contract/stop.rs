@@ -19,6 +19,8 @@ pub enum Stop {
     Limit(LimitError),
     /// What the host keeps for the guest exceeded its budget.
     HostMemory(NoRoom),
+    /// The engine, the host or the runner failed, as described by the message.
+    Failed(String),
 }
 
 impl Stop {
@@ -30,6 +32,7 @@ impl Stop {
             Self::Stuck => return ExecuteError::new(ErrorCode::RuntimeError, STUCK),
             Self::Limit(error) => format!("Execution {error}"),
             Self::HostMemory(what) => return ExecuteError::new(ErrorCode::MemoryLimit, what.message(limits)),
+            Self::Failed(why) => return ExecuteError::internal(why),
         };
         ExecuteError::new(ErrorCode::Timeout, message)
     }
@@ -45,6 +48,7 @@ impl Stop {
                 let error = CodeExecutionError::new("MemoryLimitError", what.message(limits));
                 return Failure::new(Status::Memory, error);
             }
+            Self::Failed(why) => return Failure::internal(why),
         };
         Failure::new(Status::Terminated, CodeExecutionError::new("TerminatedError", message))
     }

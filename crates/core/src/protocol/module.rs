@@ -21,6 +21,7 @@ use serde_json::Value as Json;
 use super::attachments::{MAX_ATTACHMENT_BYTES, MAX_TEXT_SOURCES};
 use super::fields::{A_STRING, Body, Fault, Fields, Writer, wrong};
 use super::script::{read_options, write_options};
+use crate::contract::Request as _;
 use crate::contract::module::{Bridge, CodeExecutionError, Failure, Request, RunOutcome, Status};
 use crate::engine::{Call, CallId, FunctionId, Notification, Pending};
 use crate::language::Dialect;

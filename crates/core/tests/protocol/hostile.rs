@@ -1,5 +1,6 @@
 //! Each half against a peer that violates the protocol.
 
+use std::cell::Cell;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -584,14 +585,12 @@ fn long_logs_are_not_sent_again_with_the_result() {
     }
 }
 
-/// The outputs. Jobs are compiled on the way.
+/// The outputs. Programs are compiled on the way.
 fn runner_outputs(runner: &mut RunnerSession) -> Vec<RunnerOutput> {
     let mut outputs = Vec::new();
     while let Some(output) = runner.poll_output() {
         match output {
-            RunnerOutput::Compile(job) => {
-                runner.handle_compiled(job.compile(&Moves, &|| false), Duration::ZERO, ms(10));
-            }
+            RunnerOutput::Compile { .. } => runner.compile(&Moves, &|| ms(10), &|| Duration::ZERO),
             output => outputs.push(output),
         }
     }
@@ -729,8 +728,9 @@ fn compile_time_counts() {
         runner.handle_message(HostMessage::Execute(execute.clone()), ms(10));
         assert!(matches!(runner.poll_output(), Some(RunnerOutput::Send(RunnerMessage::Started(_)))));
         assert_eq!(runner.next_timeout(), Some(ms(1010)));
-        let Some(RunnerOutput::Compile(job)) = runner.poll_output() else { panic!() };
-        runner.handle_compiled(job.compile(&Moves, &|| false), Duration::ZERO, ms(at));
+        assert!(matches!(runner.poll_output(), Some(RunnerOutput::Compile { .. })));
+        let clock = Cell::new(ms(10));
+        runner.compile(&Moves, &|| clock.replace(ms(at)), &|| Duration::ZERO);
         last_done(&mut runner).result
     };
     let refused = compiled_at(&invalid, 210);
@@ -742,22 +742,23 @@ fn compile_time_counts() {
 }
 
 #[test]
-fn a_late_compile_result_does_not_start_another_execution() {
+fn only_an_accepted_program_is_compiled() {
+    let compile = |runner: &mut RunnerSession| runner.compile(&Moves, &|| ms(11), &|| Duration::ZERO);
+    let mut idle = runner();
+    compile(&mut idle);
+    assert!(runner_outputs(&mut idle).is_empty() && !idle.is_active());
+
     let mut runner = runner();
-    let mut begin = || {
-        runner.handle_message(HostMessage::Execute(execute("exec-1", "return 1")), ms(10));
-        let compile = std::iter::from_fn(|| runner.poll_output()).find_map(|output| match output {
-            RunnerOutput::Compile(job) => Some(job),
-            _ => None,
-        });
-        receive(&mut runner, json!({"type": "cancel", "id": "exec-1"}));
-        compile.unwrap()
-    };
-    let (first, _) = (begin(), begin());
     runner.handle_message(HostMessage::Execute(execute("exec-1", "return 1")), ms(10));
-    while runner.poll_output().is_some() {}
-    runner.handle_compiled(first.compile(&Moves, &|| false), Duration::ZERO, ms(11));
-    assert!(runner_outputs(&mut runner).is_empty() && runner.is_active());
+    receive(&mut runner, json!({"type": "cancel", "id": "exec-1"}));
+    let outputs = std::iter::from_fn(|| runner.poll_output()).collect::<Vec<_>>();
+    assert!(matches!(outputs.last(), Some(RunnerOutput::Send(RunnerMessage::Done(_)))), "{outputs:?}");
+    compile(&mut runner);
+    assert!(runner_outputs(&mut runner).is_empty() && !runner.is_active());
+
+    let mut running = active();
+    compile(&mut running);
+    assert!(runner_outputs(&mut running).is_empty() && running.is_active());
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use execbox_core::contract::module::{Bridge, Request, Status};
+use execbox_core::contract::module::{RunEnd, Bridge, Request, Status};
 use execbox_core::contract::script::ToolCall;
 use execbox_core::contract::stop::Stop;
 use execbox_core::engine::{Call, CallId, Engine as _, Guest, LogLine, Notification, Pending};
@@ -16,7 +16,7 @@ use execbox_core::error::{ErrorCode, ExecuteError, ExecuteResult};
 use execbox_core::language::Dialect;
 use execbox_core::manifest::{ProviderManifest, ToolManifest};
 use execbox_core::program::Limits;
-use execbox_core::protocol::host::{HostContract, ModuleHost, Output as HostOutput, RunEnd, ScriptHost};
+use execbox_core::protocol::host::{HostContract, ModuleHost, Output as HostOutput, ScriptHost};
 use execbox_core::protocol::runner::Output as RunnerOutput;
 use execbox_core::protocol::{
     Attachments, CloseReason, Execute, HostMessage, HostOptions, HostSession, LineDecoder, Message, RunnerMessage,
@@ -344,8 +344,9 @@ impl<C: Played> Pair<C> {
                         self.runner.handle_too_long(message, error);
                     }
                 }
-                RunnerOutput::Compile(job) => {
-                    self.runner.handle_compiled(job.compile(&Moves, &|| false), Duration::ZERO, self.now);
+                RunnerOutput::Compile { .. } => {
+                    let now = self.now;
+                    self.runner.compile(&Moves, &|| now, &|| Duration::ZERO);
                 }
                 RunnerOutput::Start(program) => match Scripted.start(program) {
                     Ok(guest) => self.guest = Some(guest),

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use execbox_core::contract::module::{CodeExecutionError, Failure, RunOutcome, Status};
+use execbox_core::contract::module::{CodeExecutionError, Failure, RunEnd, RunOutcome, Status};
 use execbox_core::contract::stop::Stop;
 use execbox_core::engine::{Call, CallId, FunctionId, Notification, Pending};
 use execbox_core::error::StackFrame;
-use execbox_core::protocol::host::{HELLO_TIMEOUT, HostSession, ModuleHost, Output, RunEnd};
+use execbox_core::protocol::host::{HELLO_TIMEOUT, HostSession, ModuleHost, Output};
 use execbox_core::protocol::line::decode_line;
 use execbox_core::protocol::runner::Output as RunnerOutput;
 use execbox_core::protocol::{
@@ -253,11 +253,9 @@ fn a_malformed_settle_ends_its_run() {
     let mut runner = RunnerSession::new();
     let run = RunCode { id: "run-1".into(), request: Box::new(request()) };
     runner.handle_message(HostMessage::RunCode(run), ms(1));
-    let compile = std::iter::from_fn(|| runner.poll_output()).find_map(|output| match output {
-        RunnerOutput::Compile(job) => Some(job),
-        _ => None,
-    });
-    runner.handle_compiled(compile.unwrap().compile(&Moves, &|| false), Duration::ZERO, ms(2));
+    let outputs = std::iter::from_fn(|| runner.poll_output()).collect::<Vec<_>>();
+    assert!(matches!(outputs.last(), Some(RunnerOutput::Compile { .. })), "{outputs:?}");
+    runner.compile(&Moves, &|| ms(2), &|| Duration::ZERO);
     assert!(matches!(runner.poll_output(), Some(RunnerOutput::Start(_))));
     let mut receive = |line: &str| {
         let object = decode_line(line.as_bytes().to_vec()).unwrap();

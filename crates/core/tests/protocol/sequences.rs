@@ -5,13 +5,13 @@ use std::collections::HashSet;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use execbox_core::contract::module::{Failure, Request};
+use execbox_core::contract::module::{RunEnd, Failure, Request};
 use execbox_core::contract::script::ToolCall;
 use execbox_core::contract::stop::Stop;
 use execbox_core::engine::{Call, CallId, Engine as _, FunctionId, Guest, LogLevel, LogLine, Notification, Pending};
 use execbox_core::error::{ExecuteError, ExecuteResult};
 use execbox_core::program::Limits;
-use execbox_core::protocol::host::{ModuleHost, Output as HostOutput, RunEnd, ScriptHost};
+use execbox_core::protocol::host::{ModuleHost, Output as HostOutput, ScriptHost};
 use execbox_core::protocol::runner::Output as RunnerOutput;
 use execbox_core::protocol::{
     Attachments, Cancel, Clock, CloseReason, CodeCall, CodeDone, CodeNotify, Done, Execute, Hello, HostMessage,
@@ -238,7 +238,7 @@ fn play<C: Random>(mut host: HostSession<C>, events: Vec<ToHost>, too_long: bool
                 let (pending, answer) = C::settlement(call, is_ok);
                 host.settle(pending, answer, now);
             }
-            ToHost::StopClock(stopped) => host.set_clock_stopped(stopped, now),
+            ToHost::StopClock(stopped) => host.set_paused(stopped, now),
             ToHost::Cancel => host.cancel(Stop::Cancelled(None), now),
             ToHost::Close => host.handle_close(CloseReason::Closed, now),
             ToHost::Wait(time) => {
@@ -248,7 +248,7 @@ fn play<C: Random>(mut host: HostSession<C>, events: Vec<ToHost>, too_long: bool
             ToHost::Poll => log.poll(&mut host, now),
         }
     }
-    host.set_clock_stopped(false, now);
+    host.set_paused(false, now);
     // The timeout with the backstop, and then the grace period.
     for _ in 0..2 {
         now = host.next_timeout().map_or(now, |timeout| now.max(timeout));
@@ -365,8 +365,9 @@ impl RunnerLog {
                     assert!(!self.closed, "after the transport has closed: {message:?}");
                     self.sent(message);
                 }
-                RunnerOutput::Compile(job) => {
-                    self.runner.handle_compiled(job.compile(&Moves, &|| false), Duration::ZERO, self.now);
+                RunnerOutput::Compile { .. } => {
+                    let now = self.now;
+                    self.runner.compile(&Moves, &|| now, &|| Duration::ZERO);
                 }
                 RunnerOutput::Start(program) => {
                     assert!(self.guest.is_none() && self.active.is_some());

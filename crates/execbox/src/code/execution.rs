@@ -21,7 +21,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::calls::{HostCalls, Settled};
 use super::options::{CodeExecutionOptions, Sink, Sinks};
-use crate::session::local::StopCondition;
 
 /// A started run. Awaiting it returns the result, also repeatedly. Dropping it terminates the run.
 ///
@@ -241,7 +240,7 @@ pub(crate) struct Run {
     pub(crate) limits: Limits,
     /// What is kept for the guest: arguments of calls in flight, reports and the log.
     pub(crate) budget: Budget,
-    began: Instant,
+    pub(crate) began: Instant,
     record: Record,
     sinks: Sinks,
     control: Arc<Control>,
@@ -277,12 +276,6 @@ impl Run {
     /// Fires when the run is terminated.
     pub(crate) fn stopped(&self) -> CancellationToken {
         self.control.stopped.clone()
-    }
-
-    /// Termination by the caller, and the safety cap.
-    pub(crate) fn stop_condition(&self) -> StopCondition {
-        let deadline = self.began.checked_add(self.limits.timeout);
-        StopCondition { accepted: self.began, cancellation: self.stopped(), deadline }
     }
 
     /// Begins a call, as [`HostCalls::begin`]. No call begins after [`terminate`](CodeExecution::terminate) has returned.
@@ -333,10 +326,10 @@ impl Run {
         self.control.termination()
     }
 
-    /// The result of a run that was stopped: by the caller if it was terminated, else by `stop`.
-    pub(crate) fn finish_stopped(self, stop: &Stop, usage: Usage) -> CodeExecutionResult {
+    /// The result of a run that had no runner: it was terminated, or else stopped for `stop`.
+    pub(crate) fn finish_unstarted(self, stop: &Stop) -> CodeExecutionResult {
         let failure = stop.failure(&self.limits);
-        self.finish(Err(failure), usage)
+        self.finish(Err(failure), Usage::default())
     }
 
     /// The result of a run that ended with `outcome`, unless it was terminated before.

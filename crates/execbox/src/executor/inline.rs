@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use execbox_core::contract::Contract as _;
-use execbox_core::contract::script::Script;
+use execbox_core::contract::script::Request;
 use execbox_core::engine::Engine;
 use execbox_core::error::{ExecuteError, ExecuteResult};
 use execbox_core::language::Language;
@@ -13,7 +12,7 @@ use tokio::time::Instant;
 use crate::code::{self, CodeExecution, CodeExecutionOptions};
 use crate::executor::self_test::{self, SelfTestReport};
 use crate::executor::{ExecuteRequest, Executor};
-use crate::session::local::{Reading, StopCondition, drive};
+use crate::session::local;
 use crate::session::parts::{NeedsOwnProcess, Parts};
 use crate::session::script::Tools;
 
@@ -62,41 +61,18 @@ impl InlineExecutor {
 
     async fn run(&self, mut request: ExecuteRequest) -> ExecuteResult {
         let accepted = Instant::now();
-        let failed = |error| ExecuteResult::failed(error, accepted.elapsed());
         if tokio::runtime::Handle::try_current().is_err() {
-            return failed(ExecuteError::internal("the inline executor needs a tokio runtime with time enabled"));
+            let error = ExecuteError::internal("the inline executor needs a tokio runtime with time enabled");
+            return ExecuteResult::failed(error, accepted.elapsed());
         }
-        let limits = request.limits;
-        let mut condition = StopCondition {
-            accepted,
-            cancellation: request.cancellation.take().unwrap_or_default(),
-            deadline: accepted.checked_add(limits.timeout),
+        let cancellation = request.cancellation.take().unwrap_or_default();
+        let script = Request {
+            code: request.code.to_string(),
+            providers: request.providers.iter().map(crate::Provider::shared_manifest).collect(),
+            limits: request.limits,
         };
-        let reading = Reading::new(&condition, &limits, request.code.len());
-        let should_stop = || reading.reached().is_some();
-        let language = &*self.parts.language;
-        let started = Script::start(language, &request.code, &request.providers, limits, &should_stop);
-        let (program, mut script) = match (started, reading.reached()) {
-            (Ok(started), _) => started,
-            (Err(_), Some(stop)) => return failed(stop.execute_error(&limits)),
-            (Err(error), None) => return failed(error),
-        };
-        let read = reading.count(script.usage_mut());
-        let mut guest = match self.parts.engine.start(program) {
-            Ok(guest) => guest,
-            Err(error) => return failed(ExecuteError::internal(error.to_string())),
-        };
-        let mut tools = Tools::new(&request, &condition.cancellation);
-        let end = match read {
-            Ok(()) => drive(&mut *guest, &mut script, &mut tools, &mut condition).await,
-            Err(stop) => Err(stop),
-        };
-        let duration = accepted.elapsed();
-        script.usage_mut().set_peak_memory(guest.peak_memory_bytes());
-        let mut result = match end {
-            Ok(outcome) => script.finish(outcome, duration),
-            Err(stop) => script.stopped(&stop, duration),
-        };
+        let mut tools = Tools::new(&request, &cancellation);
+        let mut result = local::run(&self.parts, script, &mut tools, accepted, &cancellation).await;
         result.usage.peak_calls_in_flight = tools.peak_calls();
         result
     }

@@ -135,7 +135,7 @@ impl<F: RunnerFactory> Pooled<F> {
         let _execution = Execution::new();
         let stopped = run.stopped();
         let (lease, mut channel) = match stopped.run_until_cancelled(self.acquire()).await {
-            None => return run.finish_stopped(&Stop::Cancelled(None), Usage::default()),
+            None => return run.finish_unstarted(&Stop::Cancelled(None)),
             Some(Err(error)) => return run.finish(Err(Failure::rejected(error)), Usage::default()),
             Some(Ok(acquired)) => acquired,
         };

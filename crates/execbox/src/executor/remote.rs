@@ -99,8 +99,8 @@ impl RemoteExecutor {
         let stopped = run.stopped();
         let connecting = tokio::time::timeout(run.limits.timeout, (self.connect)());
         match stopped.run_until_cancelled(connecting).await {
-            None => run.finish_stopped(&Stop::Cancelled(None), Usage::default()),
-            Some(Err(_elapsed)) => run.finish_stopped(&Stop::TimedOut, Usage::default()),
+            None => run.finish_unstarted(&Stop::Cancelled(None)),
+            Some(Err(_elapsed)) => run.finish_unstarted(&Stop::TimedOut),
             Some(Ok(Err(error))) => {
                 let failure = Failure::internal(format!("cannot connect to the runner: {}", error.kind()));
                 run.finish(Err(failure), Usage::default())

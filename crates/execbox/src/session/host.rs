@@ -2,12 +2,16 @@
 
 use std::task::Context;
 
+use execbox_core::budget::Budget;
 use execbox_core::engine::NoRoom;
 use execbox_core::protocol::host::HostContract;
 
 /// The functions that one guest may call, and the listeners, under either contract.
 pub(crate) trait Host {
     type Contract: HostContract;
+
+    /// What is kept for the guest is charged to this budget.
+    fn charge_to(&mut self, _budget: &Budget) {}
 
     /// Begins a call. A call that finishes at once is returned, every other one comes from
     /// [`poll_settled`](Self::poll_settled).
@@ -25,7 +29,7 @@ pub(crate) trait Host {
     /// Whether no call and no promise is pending.
     fn is_idle(&self) -> bool;
 
-    /// Whether every call in flight waits for a person: the clock of the program stands still then, while the guest waits. The task
+    /// Whether every call in flight waits for a person: the clock of the program is paused then, while the guest waits. The task
     /// is woken when that may have changed.
     fn awaits_approval(&self, cx: &Context<'_>) -> bool;
 

@@ -37,6 +37,10 @@ pub(crate) async fn run_code(
 impl Host for Run {
     type Contract = ModuleHost;
 
+    fn charge_to(&mut self, budget: &Budget) {
+        self.budget = budget.clone();
+    }
+
     fn call(&mut self, call: Call, cx: &mut Context<'_>) -> Option<Settled> {
         Self::call(self, &call, cx)
     }

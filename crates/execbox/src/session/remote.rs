@@ -137,12 +137,12 @@ impl<'a, H: Host, L: RunnerChannel + ?Sized> Driver<'a, H, L> {
         }
     }
 
-    /// Stops the clock of the program, or lets it run again.
+    /// Pauses the clock of the program, or lets it go on.
     fn update_clock(&mut self, cx: &mut Context<'_>) {
-        let is_stopped = self.host.awaits_approval(cx);
-        if is_stopped != self.session.is_clock_stopped() {
+        let is_paused = self.host.awaits_approval(cx);
+        if is_paused != self.session.is_paused() {
             let now = self.now();
-            self.session.set_clock_stopped(is_stopped, now);
+            self.session.set_paused(is_paused, now);
             self.follow_outputs(cx);
         }
     }

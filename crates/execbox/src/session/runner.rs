@@ -394,7 +394,7 @@ impl<'a, L: MessageChannel<RunnerMessage, HostMessage>> Connection<'a, L> {
         if self.turn.is_none() {
             self.is_due = false;
             let (turn, timed) = self.stopwatch.guest_turn(&mut **guest, |guest| self.turns.poll(guest, cx));
-            self.session.handle_cpu_time(timed.cpu_time, timed.ended - self.epoch);
+            self.session.handle_computed(timed.began - self.epoch, timed.cpu_time, timed.ended - self.epoch);
             guest.take_events(&mut self.batch);
             self.events.extend(self.batch.drain(..));
             self.waits_for = match turn {
@@ -451,15 +451,9 @@ impl<'a, L: MessageChannel<RunnerMessage, HostMessage>> Connection<'a, L> {
                         self.session.handle_too_long(message, error);
                     }
                 }
-                Output::Compile(job) => {
-                    let due = self.session.next_timeout();
-                    let (running, limits) = (stopwatch::for_source(job.source_bytes()), job.limits());
-                    let is_late = || {
-                        due.is_some_and(|due| self.epoch.elapsed() >= due)
-                            || limits.cpu_time_at_first().is_some_and(|limit| running.cpu_time() > limit)
-                    };
-                    let compiled = job.compile(&*self.runner.parts.language, &is_late);
-                    self.session.handle_compiled(compiled, running.cpu_time(), self.epoch.elapsed());
+                Output::Compile { source_bytes } => {
+                    let (epoch, running) = (self.epoch, stopwatch::for_source(source_bytes));
+                    self.session.compile(&*self.runner.parts.language, &|| epoch.elapsed(), &|| running.cpu_time());
                 }
                 Output::Start(program) => match self.runner.parts.engine.start(program) {
                     Ok(mut guest) => {

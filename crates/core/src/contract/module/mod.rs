@@ -3,10 +3,10 @@
 //!
 //! ```text
 //!   host                                                     runner, in this process or in another
-//!   Request ───────────────────────────────────────────────► ModuleRun::start: linked ─► Program
+//!   Request ───────────────────────────────────────────────► Request::start: linked ─► Program
 //!      ▲  functions and promises by number                      │
 //!   Record::add ◄── calls, notifications (console, report) ── events of the guest
-//!   Record::finish ◄── RunOutcome ◄───────────────────────── ModuleRun::finish: Outcome
+//!   Record::finish ◄── RunEnd ◄───────────────────────────── ModuleRun::finish: Outcome
 //! ```
 //!
 //! Values are copied whole (§3.5), see [`value`](crate::value). Functions are numbers here; the host's driver has the
@@ -20,4 +20,4 @@ pub use request::{Bridge, FIRST_FUNCTION, Request, add_own_globals};
 pub use result::{
     CodeExecutionError, CodeExecutionLog, CodeExecutionResult, Failure, Record, Recorded, RunOutcome, Status, to_graph,
 };
-pub use run::ModuleRun;
+pub use run::{ModuleRun, RunEnd};

@@ -53,9 +53,9 @@ pub struct Request {
 }
 
 impl Request {
-    /// The length of all sources.
-    pub fn source_bytes(&self) -> usize {
-        self.modules.values().chain([&self.source]).map(String::len).sum()
+    /// The length of the longest source.
+    pub(crate) fn longest_source(&self) -> usize {
+        self.modules.values().chain([&self.source]).map(String::len).max().unwrap_or_default()
     }
 }
 

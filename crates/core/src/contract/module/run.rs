@@ -8,7 +8,7 @@ use crate::contract::explain::Given;
 use crate::contract::module::{CodeExecutionError, Failure, Request, RunOutcome, Status};
 use crate::contract::stack::{Uncaught, stack_frame, uncaught};
 use crate::contract::stop::Stop;
-use crate::contract::{Action, Contract};
+use crate::contract::{self, Action, Contract};
 use crate::engine::{Call, Event, Frame, LinkError as EngineError, Notification, Outcome, Pending, Settlement, Thrown};
 use crate::error::StackFrame;
 use crate::language::{GLOBALS_MODULE, Language, Reading};
@@ -27,20 +27,34 @@ pub struct ModuleRun {
     usage: UsageLimiter,
 }
 
-impl ModuleRun {
-    /// Links the sources of a request and makes a program of them. Stops reading them when `should_stop` returns true, and
-    /// fails with any failure.
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunEnd {
+    /// The value or the failure.
+    pub outcome: RunOutcome,
+    /// What the program used.
+    pub usage: Usage,
+}
+
+impl contract::Request for Request {
+    type Contract = ModuleRun;
+    type Error = Failure;
+
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn source_bytes(&self) -> usize {
+        self.modules.values().chain([&self.source]).map(String::len).sum()
+    }
+
+    /// Links the sources.
     ///
     /// # Errors
     /// The sources do not link.
-    pub fn start(
-        language: &dyn Language,
-        request: Request,
-        should_stop: &dyn Fn() -> bool,
-    ) -> Result<(Program, Self), Failure> {
-        let usage = UsageLimiter::new(&request.limits, request.source_bytes());
-        let Request { source, filename, language: dialect, modules, imports, globals, function, args, limits } =
-            request;
+    fn start(self, language: &dyn Language, should_stop: &dyn Fn() -> bool) -> Result<(Program, ModuleRun), Failure> {
+        let usage = UsageLimiter::new(&self.limits, self.source_bytes());
+        let Self { source, filename, language: dialect, modules, imports, globals, function, args, limits } = self;
         let names = imports.iter().map(|(specifier, bridge)| (specifier.clone(), bridge.names.clone())).collect();
         let sources = Sources { entry: source, filename, dialect, modules, imports: names, globals: globals.names };
         let reading = Reading::new(&limits, should_stop);
@@ -58,11 +72,21 @@ impl ModuleRun {
         let source = Source::Modules(Modules { entry, modules, export: function.clone(), args });
         let program = Program::new(source, Vec::new(), limits);
         let budget = program.budget.clone();
-        Ok((program, Self { sources, graph, function, limits, budget, usage }))
+        Ok((program, ModuleRun { sources, graph, function, limits, budget, usage }))
     }
 
+    fn stopped(stop: &Stop, limits: &Limits) -> Failure {
+        stop.failure(limits)
+    }
+
+    fn failed(failure: Failure, _: Duration) -> RunEnd {
+        RunEnd { outcome: Err(failure), usage: Usage::default() }
+    }
+}
+
+impl ModuleRun {
     /// The outcome of a run whose program ended by itself.
-    pub fn finish(&mut self, outcome: Outcome) -> RunOutcome {
+    fn ended(&mut self, outcome: Outcome) -> RunOutcome {
         let (status, error) = match outcome {
             Outcome::Returned(value) => {
                 let sent = self.usage.output(value.as_bytes().len());
@@ -85,11 +109,6 @@ impl ModuleRun {
             Outcome::Fault(fault) => return Err(Failure::internal(fault)),
         };
         Err(Failure::new(status, error))
-    }
-
-    /// What the run used.
-    pub fn total_usage(&self) -> Usage {
-        Usage { peak_host_memory_bytes: Some(self.budget.peak() as u64), ..self.usage.usage() }
     }
 
     fn uncaught(&self, thrown: &Thrown) -> CodeExecutionError {
@@ -129,7 +148,7 @@ impl ModuleRun {
         Given { namespaces: namespaces.collect(), names }
     }
 
-    /// A link error that only the engine finds. [`start`](Self::start) finds all others.
+    /// A link error that only the engine finds. [Linking](crate::link) finds all others.
     fn unlinked(&self, error: &EngineError) -> Failure {
         let link_error = CodeExecutionError::new("LinkError", error.to_string());
         let error = match error {
@@ -160,6 +179,7 @@ impl Contract for ModuleRun {
     type Notice = Notification;
     type Pending = Pending;
     type Answer = Result<Value, Value>;
+    type End = RunEnd;
 
     fn limits(&self) -> &Limits {
         &self.limits
@@ -173,27 +193,42 @@ impl Contract for ModuleRun {
         &mut self.usage
     }
 
-    fn event(&mut self, event: Event, _: Duration, _: &dyn Fn() -> bool) -> Action<Call, Notification> {
-        match event {
-            Event::Call(call) => match self.usage.call(call.input.as_bytes().len()) {
-                Ok(()) => Action::Call(call),
-                Err(error) => Action::Stop(Stop::Limit(error)),
-            },
-            Event::Notify(notification) => match self.usage.output(notification.report_bytes()) {
-                Ok(()) => Action::Notify(notification),
-                Err(error) => Action::Stop(Stop::Limit(error)),
-            },
+    fn event(
+        &mut self,
+        event: Event,
+        _: Duration,
+        _: &dyn Fn() -> bool,
+    ) -> Result<Action<Call, Notification>, Stop> {
+        Ok(match event {
+            Event::Call(call) => {
+                self.usage.call(call.input.as_bytes().len()).map_err(Stop::Limit)?;
+                Action::Call(call)
+            }
+            Event::Notify(notification) => {
+                self.usage.output(notification.report_bytes()).map_err(Stop::Limit)?;
+                Action::Notify(notification)
+            }
             Event::Log(_) => Action::Ignore, // The console of modules notifies.
-        }
+        })
     }
 
-    fn settlement(&mut self, pending: Pending, answer: Self::Answer) -> (Pending, Settlement) {
-        (pending, answer.into())
+    /// The guest ignores what is not pending.
+    fn settlement(&mut self, pending: Pending, answer: Self::Answer) -> Option<(Pending, Settlement)> {
+        Some((pending, answer.into()))
     }
 
     /// Promises of the host may settle at any time.
     fn stuck(&self) -> Option<Stop> {
         None
+    }
+
+    fn finish(&mut self, end: Result<Outcome, Stop>, _: Duration) -> RunEnd {
+        let outcome = match end {
+            Ok(outcome) => self.ended(outcome),
+            Err(stop) => Err(stop.failure(&self.limits)),
+        };
+        let usage = Usage { peak_host_memory_bytes: Some(self.budget.peak() as u64), ..self.usage.usage() };
+        RunEnd { outcome, usage }
     }
 }
 

@@ -30,13 +30,14 @@ use super::fields::MessageError;
 use super::line::{LineError, TooLong};
 use super::message::{HostMessage, RunnerMessage};
 use super::module::Hello;
-use super::script::{Cancel, Clock};
+use super::script::{Cancel, Clock as SetClock};
 use crate::budget::{Budget, Charge, Exhausted};
 use crate::contract::stop::Stop;
+use crate::execution::Clock;
 use crate::program::Limits;
 use crate::usage::LimitError;
 
-pub use module::{ModuleHost, RunEnd};
+pub use module::ModuleHost;
 pub use script::ScriptHost;
 
 /// How long a host waits for a runner beyond what the program itself may take.
@@ -209,7 +210,7 @@ enum Failure {
 /// - getters: [`is_running`](Self::is_running), [`is_finished`](Self::is_finished), [`is_reusable`](Self::is_reusable),
 ///   [`next_timeout`](Self::next_timeout), [`close_reason`](Self::close_reason), [`misbehaviour`](Self::misbehaviour);
 /// - `handle_*` handle what happened, with the time when it happened;
-/// - commands: [`settle`](Self::settle), [`set_clock_stopped`](Self::set_clock_stopped), [`cancel`](Self::cancel);
+/// - commands: [`settle`](Self::settle), [`set_paused`](Self::set_paused), [`cancel`](Self::cancel);
 /// - [`poll_output`](Self::poll_output) returns what to do next.
 ///
 /// Poll outputs until there are none, at the beginning and after every `handle_*` and command. Then wait for a message, a
@@ -238,12 +239,8 @@ enum State {
         program: HostMessage,
         deadline: Duration,
     },
-    Running {
-        /// The program's timeout and the backstop; `None` if that is beyond the range of time.
-        deadline: Option<Duration>,
-        /// Since when the clock of the program stands still.
-        stopped_since: Option<Duration>,
-    },
+    /// The clock of the program, with the backstop.
+    Running(Clock),
     Cancelling {
         stop: Stop,
         deadline: Duration,
@@ -275,12 +272,12 @@ impl<C: HostContract> HostSession<C> {
 
     /// Whether the program was sent, and is not being cancelled or finished.
     pub fn is_running(&self) -> bool {
-        matches!(self.state, State::Running { .. })
+        matches!(self.state, State::Running(_))
     }
 
-    /// Whether the clock of the program is [stopped](Self::set_clock_stopped).
-    pub fn is_clock_stopped(&self) -> bool {
-        matches!(self.state, State::Running { stopped_since: Some(_), .. })
+    /// Whether the clock of the program is [paused](Self::set_paused).
+    pub fn is_paused(&self) -> bool {
+        matches!(&self.state, State::Running(clock) if clock.is_paused())
     }
 
     /// What the runner may make this host keep. A driver charges it for messages while they are read.
@@ -295,10 +292,10 @@ impl<C: HostContract> HostSession<C> {
 
     /// When [`handle_timeout`](Self::handle_timeout) is due, if nothing else happens before.
     pub fn next_timeout(&self) -> Option<Duration> {
-        match self.state {
-            State::Running { deadline, stopped_since: None } => deadline,
-            State::Greeting { deadline, .. } | State::Cancelling { deadline, .. } => Some(deadline),
-            State::Running { stopped_since: Some(_), .. } | State::Finished => None,
+        match &self.state {
+            State::Running(clock) => clock.deadline(),
+            State::Greeting { deadline, .. } | State::Cancelling { deadline, .. } => Some(*deadline),
+            State::Finished => None,
         }
     }
 
@@ -332,7 +329,7 @@ impl<C: HostContract> HostSession<C> {
         match (&self.state, message) {
             (State::Greeting { .. }, RunnerMessage::Hello(_)) => self.send_program(now),
             (State::Greeting { .. } | State::Finished, _) => {}
-            (State::Running { .. } | State::Cancelling { .. }, message) => {
+            (State::Running(_) | State::Cancelling { .. }, message) => {
                 match self.contract.receive(message, self.is_running()) {
                     Ok(Received::Output(output)) => self.outputs.push_back(output),
                     Ok(Received::Notice(notice, charge)) => {
@@ -363,14 +360,12 @@ impl<C: HostContract> HostSession<C> {
 
     /// Cancels a program that should have timed out, and terminates a runner that did not answer in time.
     pub fn handle_timeout(&mut self, now: Duration) {
-        match self.state {
-            State::Greeting { deadline, .. } if now >= deadline => {
+        match &self.state {
+            State::Greeting { deadline, .. } if now >= *deadline => {
                 self.terminate("the runner does not support run_code: it did not answer `hello`".to_owned(), now);
             }
-            State::Running { deadline: Some(deadline), stopped_since: None } if now >= deadline => {
-                self.cancel(Stop::TimedOut, now);
-            }
-            State::Cancelling { deadline, .. } if now >= deadline => {
+            State::Running(clock) if clock.is_late(now) => self.cancel(Stop::TimedOut, now),
+            State::Cancelling { deadline, .. } if now >= *deadline => {
                 self.terminate("the runner did not finish within the grace period".to_owned(), now);
             }
             _ => {}
@@ -411,26 +406,24 @@ impl<C: HostContract> HostSession<C> {
         }
     }
 
-    /// Stops the clock of the program while all its calls in flight wait for a person, or lets it run again. The runner counts
-    /// the time in which the guest computes all the same.
-    pub fn set_clock_stopped(&mut self, stopped: bool, now: Duration) {
-        let State::Running { deadline, stopped_since } = &mut self.state else { return };
-        match (*stopped_since, stopped) {
-            (None, true) => *stopped_since = Some(now),
-            (Some(since), false) => {
-                *deadline = deadline.and_then(|deadline| deadline.checked_add(now.saturating_sub(since)));
-                *stopped_since = None;
-            }
-            _ => return,
+    /// Pauses the clock of the program while all its calls in flight wait for a person, or lets it go on: see
+    /// [`MAX_PAUSE`](crate::execution::MAX_PAUSE). The runner counts the time in which the guest computes all the same.
+    pub fn set_paused(&mut self, is_paused: bool, now: Duration) {
+        let State::Running(clock) = &mut self.state else { return };
+        if clock.is_paused() == is_paused {
+            return;
         }
+        // For a host, the guest waits as long as the pause takes.
+        clock.begin_wait(now);
+        clock.set_paused(is_paused, now);
         let id = self.contract.id().to_owned();
-        self.outputs.push_back(Output::Send(HostMessage::Clock(Clock { id, stopped })));
+        self.outputs.push_back(Output::Send(HostMessage::Clock(SetClock { id, stopped: is_paused })));
     }
 
     /// Stops the program. No call begins after this.
     pub fn cancel(&mut self, stop: Stop, now: Duration) {
         match self.state {
-            State::Running { .. } => {
+            State::Running(_) => {
                 self.state = State::Cancelling { stop, deadline: now.saturating_add(self.options.cancel_grace) };
                 self.outputs.push_back(Output::CancelCalls);
                 let id = self.contract.id().to_owned();
@@ -446,8 +439,8 @@ impl<C: HostContract> HostSession<C> {
 
     /// The program is sent, and its time counts from here.
     fn send_program(&mut self, now: Duration) {
-        let time = self.contract.limits().timeout.checked_add(self.options.backstop);
-        let running = State::Running { deadline: time.and_then(|time| now.checked_add(time)), stopped_since: None };
+        let time = self.contract.limits().timeout.saturating_add(self.options.backstop);
+        let running = State::Running(Clock::new(now, time));
         if let State::Greeting { program, .. } = mem::replace(&mut self.state, running) {
             self.began = now;
             self.outputs.push_back(Output::Send(program));
@@ -465,10 +458,10 @@ impl<C: HostContract> HostSession<C> {
         let end = match (mem::replace(&mut self.state, State::Finished), done) {
             (State::Finished, _) => return,
             (State::Cancelling { stop, .. }, done) => End::Stopped(stop, done.ok()),
-            (State::Greeting { .. } | State::Running { .. }, Ok(done)) => End::Done(done),
-            (State::Running { .. }, Err(Failure::OutOfMemory)) => End::OutOfMemory,
+            (State::Greeting { .. } | State::Running(_), Ok(done)) => End::Done(done),
+            (State::Running(_), Err(Failure::OutOfMemory)) => End::OutOfMemory,
             (State::Greeting { .. }, Err(Failure::OutOfMemory)) => End::Failed(CloseReason::OutOfMemory.to_string()),
-            (State::Greeting { .. } | State::Running { .. }, Err(Failure::Other(failure))) => End::Failed(failure),
+            (State::Greeting { .. } | State::Running(_), Err(Failure::Other(failure))) => End::Failed(failure),
         };
         let is_own_end = matches!(end, End::Done(_));
         let (notices, outcome) = self.contract.finish(end, now.saturating_sub(self.began));

@@ -5,7 +5,8 @@ use std::time::Duration;
 use super::checks::{PendingCalls, can_contain, session_budget, too_early};
 use super::{End, HostContract, HostOptions, HostSession, Misbehaviour, Output, Received};
 use crate::budget::Budget;
-use crate::contract::module::{Failure, Request, RunOutcome, Status};
+use crate::contract::Request as _;
+use crate::contract::module::{Failure, Request, RunEnd, RunOutcome, Status};
 use crate::contract::stop::Stop;
 use crate::engine::{Call, Notification, Pending};
 use crate::language::Position;
@@ -31,15 +32,6 @@ pub struct ModuleHost {
     usage: UsageLimiter,
 }
 
-/// How a run ended.
-#[derive(Debug, Clone, PartialEq)]
-pub struct RunEnd {
-    /// The value or the failure.
-    pub outcome: RunOutcome,
-    /// What the program used.
-    pub usage: Usage,
-}
-
 impl HostSession<ModuleHost> {
     /// Starts a run.
     pub fn module(id: String, request: Request, options: HostOptions, now: Duration) -> Self {
@@ -48,7 +40,7 @@ impl HostSession<ModuleHost> {
         let contract = ModuleHost {
             id: id.clone(),
             limits,
-            code_len: request.modules.values().chain([&request.source]).map(String::len).max().unwrap_or_default(),
+            code_len: request.longest_source(),
             usage: UsageLimiter::new(&limits, request.source_bytes()),
             last_call: 0,
             pending: PendingCalls::new(&limits, budget.clone()),
