@@ -89,7 +89,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     policy: PolicyArguments,
 
-    /// Refuse calls that nobody has approved after TIME; until then, the clocks of the program stand still
+    /// Refuse calls that nobody has approved after TIME; until then, the clock of the program is paused
     #[arg(long, value_name = "TIME", help_heading = "Approvals", default_value_t = Time(APPROVAL_TIMEOUT))]
     approval_timeout: Time,
 

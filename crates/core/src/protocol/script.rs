@@ -163,7 +163,7 @@ impl Body for Cancel {
     }
 }
 
-/// `clock`: stops the clock of an execution or a run while its calls wait for a person, or lets it run again. Not part of the
+/// `clock`: pauses the clock of an execution or a run while its calls wait for a person, or lets it go on. Not part of the
 /// specification: in other runners, it runs on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Clock {

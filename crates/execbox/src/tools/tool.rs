@@ -206,7 +206,7 @@ impl ToolContext {
     }
 
     /// Marks the call as one that waits for a person, as long as the returned value lives. While all calls of a program wait for
-    /// a person, its clocks stand still.
+    /// a person, its clock is paused, for an hour at most.
     pub fn wait_for_person(&self) -> WaitForPerson {
         self.waits.add()
     }
