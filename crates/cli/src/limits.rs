@@ -1,84 +1,142 @@
-//! The options that set limits.
+//! The options that set limits, made of the table of limits.
 
-use std::time::Duration;
+use std::marker::PhantomData;
 
-use clap::Args;
-use execbox::Limits;
+use clap::builder::ValueParser;
+use clap::parser::ValueSource;
+use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, value_parser};
+use execbox::core::program::{Amount, Limit, Unit, Wire};
+use execbox::{Limits, ListenOptions};
 
 use crate::units::{Size, Time};
 
-// `--timeout` is an option of each command, with a default of its own.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Limits")]
-pub(crate) struct LimitArguments {
-    #[arg(long, value_name = "SIZE", allow_negative_numbers = true, help = memory_help())]
-    pub(crate) memory: Option<Size>,
+/// The options of a command for one kind of limits.
+pub(crate) trait LimitOptions {
+    const HEADING: &'static str;
 
-    /// Stop the program if the host holds more memory for it than SIZE: calls, answers, reports [default: that of --memory]
-    #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
-    host_memory: Option<Size>,
+    /// The name of the option without dashes; `None` if there is none.
+    fn option(limit: &Limit) -> Option<String>;
 
-    /// Stop the program after it has computed for TIME; the time of its calls does not count [default: no limit]
-    #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
-    cpu_time: Option<Time>,
+    /// The limits without options.
+    fn defaults() -> Limits;
 
-    /// Stop the program after it has waited for its calls for TIME [default: no limit]
-    #[arg(long, value_name = "TIME", allow_negative_numbers = true)]
-    host_wait: Option<Time>,
-
-    /// Stop the program if it makes more than COUNT calls [default: no limit]
-    #[arg(long, value_name = "COUNT", allow_negative_numbers = true)]
-    max_calls: Option<u64>,
-
-    /// Make at most COUNT of its calls at once; further calls wait
-    #[arg(long, value_name = "COUNT", allow_negative_numbers = true, default_value_t = Limits::default().max_calls_in_flight)]
-    max_calls_in_flight: usize,
-
-    /// Stop the program if the answers to its calls are larger than SIZE together [default: no limit]
-    #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
-    max_bytes_in: Option<Size>,
-
-    /// Stop the program if the inputs of its calls, its reports and its result are larger than SIZE together [default: no limit]
-    #[arg(long, value_name = "SIZE", allow_negative_numbers = true)]
-    max_bytes_out: Option<Size>,
-
-    /// Keep the first COUNT lines of its log
-    #[arg(long, value_name = "COUNT", allow_negative_numbers = true, default_value_t = Limits::default().max_log_lines)]
-    max_log_lines: usize,
-
-    /// Keep the first COUNT characters of its log
-    #[arg(long, value_name = "COUNT", allow_negative_numbers = true, default_value_t = Limits::default().max_log_chars)]
-    max_log_chars: usize,
-
-    /// Reject sources, and modules, that are longer than SIZE; a plain number is bytes
-    #[arg(long, value_name = "SIZE", allow_negative_numbers = true, default_value_t = Size(Limits::default().max_source_bytes as u64))]
-    max_source: Size,
-}
-
-impl LimitArguments {
-    pub(crate) fn limits(&self, timeout: Duration) -> Limits {
-        Limits {
-            timeout,
-            memory_bytes: self.memory.map_or(Limits::default().memory_bytes, |size| size.0),
-            host_memory_bytes: self.host_memory.map(|size| size.0),
-            cpu_time: self.cpu_time.map(|time| time.0),
-            cpu_time_before_calls: None,
-            host_wait: self.host_wait.map(|time| time.0),
-            max_calls: self.max_calls,
-            max_calls_in_flight: self.max_calls_in_flight,
-            max_bytes_in: self.max_bytes_in.map(|size| size.0),
-            max_bytes_out: self.max_bytes_out.map(|size| size.0),
-            max_log_lines: self.max_log_lines,
-            max_log_chars: self.max_log_chars,
-            max_source_bytes: usize::try_from(self.max_source.0).unwrap_or(usize::MAX),
-        }
+    /// Further rules of an option.
+    fn refine(arg: Arg) -> Arg {
+        arg
     }
 }
 
-/// Not a default of clap: an options file of `run-code` may set another one.
-fn memory_help() -> String {
-    let default = Size(Limits::default().memory_bytes);
-    format!(
-        "Stop the program if it uses more memory than SIZE: `64MiB`, `1GB`; a plain number is bytes [default: {default}]"
-    )
+/// The limits of a program that a command executes. `--timeout` and `--auto-cpu` are options of each command.
+#[derive(Debug)]
+pub(crate) struct OfProgram;
+
+impl LimitOptions for OfProgram {
+    const HEADING: &'static str = "Limits";
+
+    fn option(limit: &Limit) -> Option<String> {
+        let is_common = !matches!(limit.field, "timeout" | "cpu_time_before_calls");
+        is_common.then(|| limit.option.to_owned())
+    }
+
+    fn defaults() -> Limits {
+        Limits::default()
+    }
+}
+
+/// The limits of a listening runner on those that hosts ask for.
+#[derive(Debug)]
+pub(crate) struct OfHosts;
+
+impl LimitOptions for OfHosts {
+    const HEADING: &'static str = "Limits of programs, whatever their hosts ask for";
+
+    fn option(limit: &Limit) -> Option<String> {
+        let crosses = limit.wire != Wire::Never && limit.field != "cpu_time_before_calls";
+        let name = limit.option.strip_prefix("max-").unwrap_or(limit.option);
+        crosses.then(|| format!("max-{name}"))
+    }
+
+    fn defaults() -> Limits {
+        ListenOptions::default().max_limits
+    }
+
+    fn refine(arg: Arg) -> Arg {
+        arg.requires("listen")
+    }
+}
+
+/// The limits that the options of a command set.
+#[derive(Debug)]
+pub(crate) struct LimitArguments<O = OfProgram> {
+    given: Vec<(&'static Limit, Amount)>,
+    options: PhantomData<O>,
+}
+
+impl<O: LimitOptions> LimitArguments<O> {
+    /// Those of the options, or else of `base`.
+    pub(crate) fn limits(&self, base: Limits) -> Limits {
+        let mut limits = base;
+        for (limit, amount) in &self.given {
+            limit.set(&mut limits, Some(*amount));
+        }
+        limits
+    }
+
+    /// The value of `--memory`, if it is given.
+    pub(crate) fn memory_bytes(&self) -> Option<u64> {
+        self.given.iter().any(|(limit, _)| limit.field == "memory_bytes").then(|| self.limits(O::defaults()).memory_bytes)
+    }
+}
+
+impl<O: LimitOptions> FromArgMatches for LimitArguments<O> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let options = Limits::TABLE.iter().filter(|limit| O::option(limit).is_some());
+        let given = options.filter(|limit| matches.value_source(limit.field) == Some(ValueSource::CommandLine));
+        let amount = |limit: &Limit| match limit.unit {
+            Unit::Time => matches.get_one::<Time>(limit.field).map(|time| Amount::Time(time.0)),
+            Unit::Size => matches.get_one::<Size>(limit.field).map(|size| Amount::Count(size.0)),
+            Unit::Count => matches.get_one::<u64>(limit.field).map(|count| Amount::Count(*count)),
+        };
+        let given = given.filter_map(|limit| Some((limit, amount(limit)?))).collect();
+        Ok(Self { given, options: PhantomData })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl<O: LimitOptions> Args for LimitArguments<O> {
+    fn augment_args(command: Command) -> Command {
+        let options = Limits::TABLE.iter().filter_map(|limit| Some((limit, O::option(limit)?)));
+        options.fold(command, |command, (limit, option)| command.arg(argument::<O>(limit, option)))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+fn argument<O: LimitOptions>(limit: &Limit, option: String) -> Arg {
+    let (unit, parser) = match limit.unit {
+        Unit::Time => ("TIME", ValueParser::from(value_parser!(Time))),
+        Unit::Size => ("SIZE", value_parser!(Size).into()),
+        Unit::Count => ("COUNT", value_parser!(u64).into()),
+    };
+    let arg = Arg::new(limit.field).long(option).value_name(unit).value_parser(parser).help_heading(O::HEADING);
+    let arg = O::refine(arg.allow_negative_numbers(true));
+    let default = limit.get(&O::defaults()).filter(|default| Some(*default) != limit.get(&Limits::unlimited()));
+    match default {
+        Some(Amount::Time(time)) => arg.help(limit.effect).default_value(Time(time).to_string()),
+        Some(Amount::Count(bytes)) if limit.unit == Unit::Size => {
+            arg.help(limit.effect).default_value(Size(bytes).to_string())
+        }
+        Some(Amount::Count(count)) => arg.help(limit.effect).default_value(count.to_string()),
+        None if limit.field == "host_memory_bytes" => {
+            let memory = Limits::TABLE.iter().find(|limit| limit.field == "memory_bytes").and_then(O::option);
+            arg.help(format!("{} [default: that of --{}]", limit.effect, memory.unwrap_or_default()))
+        }
+        None => arg.help(format!("{} [default: no limit]", limit.effect)),
+    }
 }

@@ -26,6 +26,13 @@ pub(crate) enum UnitError {
     TooLarge,
 }
 
+impl Size {
+    /// The number of bytes, capped to `usize`.
+    pub(crate) fn len(self) -> usize {
+        usize::try_from(self.0).unwrap_or(usize::MAX)
+    }
+}
+
 impl FromStr for Time {
     type Err = UnitError;
 

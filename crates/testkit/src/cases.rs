@@ -17,32 +17,20 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use execbox_core::program::Limits;
+use execbox_core::program::{Amount, Limit, Limits, Wire};
 use serde_json::Value as Json;
 
-/// Limits of a case as JSON, for example `{"maxCalls": 2}`; the others are those of `base`.
+/// Limits of a case as JSON, with the names of the protocol, for example `{"maxCalls": 2}`; the others are those of `base`.
 pub fn limits(json: &Json, base: Limits) -> Limits {
     let mut limits = base;
     for (name, value) in json.as_object().unwrap() {
-        let value = value.as_u64().unwrap();
-        let count = || usize::try_from(value).unwrap();
-        match name.as_str() {
-            "timeoutMs" => limits.timeout = Duration::from_millis(value),
-            "cpuTimeMs" => limits.cpu_time = Some(Duration::from_millis(value)),
-            "cpuTimeBeforeCallsMs" => limits.cpu_time_before_calls = Some(Duration::from_millis(value)),
-            "hostWaitMs" => limits.host_wait = Some(Duration::from_millis(value)),
-            "maxCalls" => limits.max_calls = Some(value),
-            "maxCallsInFlight" => limits.max_calls_in_flight = count(),
-            "maxBytesIn" => limits.max_bytes_in = Some(value),
-            "maxBytesOut" => limits.max_bytes_out = Some(value),
-            "memoryLimitBytes" => limits.memory_bytes = value,
-            "hostMemoryBytes" => limits.host_memory_bytes = Some(value),
-            "maxLogLines" => limits.max_log_lines = count(),
-            "maxLogChars" => limits.max_log_chars = count(),
-            _ => panic!("no such limit: {name}"),
-        }
+        let is_named = |limit: &&Limit| match limit.wire {
+            Wire::Always(own) | Wire::IfSet(own) => own == name,
+            Wire::Never => limit.field == "max_calls_in_flight" && name == "maxCallsInFlight",
+        };
+        let limit = Limits::TABLE.iter().find(is_named).unwrap_or_else(|| panic!("no such limit: {name}"));
+        limit.set(&mut limits, Some(Amount::Count(value.as_u64().unwrap())));
     }
     limits
 }

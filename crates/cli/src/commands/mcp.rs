@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use execbox::jail::Mode;
-use execbox::{CancellationToken, Provider, TypeScript};
+use execbox::{CancellationToken, Limits, Provider, TypeScript};
 use execbox_mcp::Clients;
 use execbox_mcp::rmcp::ServiceExt as _;
 use execbox_mcp::rmcp::service::ServerInitializeError;
@@ -419,7 +419,7 @@ fn server_options(arguments: &Arguments) -> Result<ServerOptions, CliError> {
         search_name,
         execute_name,
         code_name,
-        limits: arguments.limits.limits(arguments.timeout.0),
+        limits: arguments.limits.limits(Limits { timeout: arguments.timeout.0, ..Limits::default() }),
         max_timeout: arguments.max_timeout.0,
         max_programs: arguments.max_programs.get(),
         approval_timeout: arguments.approval_timeout.0,

@@ -91,7 +91,7 @@ struct Job {
 
 impl Job {
     fn new(arguments: Arguments) -> Result<Self, CliError> {
-        let limits = arguments.limits.limits(arguments.timeout.0);
+        let limits = arguments.limits.limits(Limits { timeout: arguments.timeout.0, ..Limits::default() });
         let executor = ExecutorConfig::read(&arguments.executor, &limits)?;
         let stubs = stub::load(&arguments.tools)?;
         let config = servers::read(&arguments.servers, &stubs, Purpose::Once)?.config;

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use clap::Args;
 use execbox::transport::{Address, BoundListener};
-use execbox::{CancellationToken, Limits, ListenOptions, Runner, RunnerProcess, TypeScript};
+use execbox::{CancellationToken, ListenOptions, Runner, RunnerProcess, TypeScript};
 use tokio::runtime::Runtime;
 
 use crate::commands::doctor;
@@ -19,6 +19,7 @@ use crate::engine::{Engine, RunnerEngine};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::jail::RunnerJailArguments;
+use crate::limits::{LimitArguments, OfHosts};
 use crate::token::{Role, TokenSource};
 use crate::units::{Size, Time};
 use crate::{interrupt, report};
@@ -79,72 +80,7 @@ pub(crate) struct Arguments {
     jail: RunnerJailArguments,
 
     #[command(flatten)]
-    max_limits: MaxLimits,
-}
-
-/// The limits of a listening runner.
-#[derive(Debug, Args)]
-#[allow(clippy::struct_field_names)] // they are the names of the options
-#[command(next_help_heading = "Limits of programs, whatever their hosts ask for")]
-struct MaxLimits {
-    /// Stop programs after TIME
-    #[arg(long, value_name = "TIME", allow_negative_numbers = true, requires = "listen", default_value_t = Time(ListenOptions::default().max_limits.timeout))]
-    max_timeout: Time,
-
-    /// Stop programs that use more memory than SIZE
-    #[arg(long, value_name = "SIZE", allow_negative_numbers = true, requires = "listen", default_value_t = Size(ListenOptions::default().max_limits.memory_bytes))]
-    max_memory: Size,
-
-    /// Stop programs that make their runner keep more memory for calls, answers and reports than SIZE [default: that of
-    /// --max-memory]
-    #[arg(long, value_name = "SIZE", allow_negative_numbers = true, requires = "listen")]
-    max_host_memory: Option<Size>,
-
-    /// Stop programs after they have computed for TIME [default: no limit]
-    #[arg(long, value_name = "TIME", allow_negative_numbers = true, requires = "listen")]
-    max_cpu_time: Option<Time>,
-
-    /// Stop programs after they have waited for their calls for TIME [default: no limit]
-    #[arg(long, value_name = "TIME", allow_negative_numbers = true, requires = "listen")]
-    max_host_wait: Option<Time>,
-
-    /// Stop programs that make more than COUNT calls [default: no limit]
-    #[arg(long, value_name = "COUNT", allow_negative_numbers = true, requires = "listen")]
-    max_calls: Option<u64>,
-
-    /// Keep the first COUNT lines of the log of a program
-    #[arg(long, value_name = "COUNT", allow_negative_numbers = true, requires = "listen", default_value_t = ListenOptions::default().max_limits.max_log_lines)]
-    max_log_lines: usize,
-
-    /// Keep the first COUNT characters of the log of a program
-    #[arg(long, value_name = "COUNT", allow_negative_numbers = true, requires = "listen", default_value_t = ListenOptions::default().max_limits.max_log_chars)]
-    max_log_chars: usize,
-
-    /// Reject sources, and modules, that are longer than SIZE [default: the longest message, 16 MiB]
-    #[arg(long, value_name = "SIZE", allow_negative_numbers = true, requires = "listen")]
-    max_source: Option<Size>,
-}
-
-impl MaxLimits {
-    fn limits(&self) -> Limits {
-        let unlimited = Limits::unlimited();
-        Limits {
-            timeout: self.max_timeout.0,
-            memory_bytes: self.max_memory.0,
-            host_memory_bytes: self.max_host_memory.map(|size| size.0),
-            cpu_time: self.max_cpu_time.map(|time| time.0),
-            host_wait: self.max_host_wait.map(|time| time.0),
-            max_calls: self.max_calls,
-            max_log_lines: self.max_log_lines,
-            max_log_chars: self.max_log_chars,
-            max_source_bytes: self.max_source.map_or(unlimited.max_source_bytes, bytes),
-            ..unlimited
-        }
-    }
-}
-
-fn bytes(size: Size) -> usize {
-    usize::try_from(size.0).unwrap_or(usize::MAX)
+    max_limits: LimitArguments<OfHosts>,
 }
 
 const DRAIN: Duration = Duration::from_secs(5);
@@ -211,9 +147,9 @@ fn listen(arguments: &Arguments, address: &Address) -> Result<Exit, CliError> {
     let options = ListenOptions {
         max_connections: arguments.max_connections,
         idle_timeout: arguments.idle_timeout.0,
-        max_buffered_bytes: bytes(arguments.max_buffer),
-        max_total_buffered_bytes: bytes(arguments.max_total_buffer),
-        max_limits: arguments.max_limits.limits(),
+        max_buffered_bytes: arguments.max_buffer.len(),
+        max_total_buffered_bytes: arguments.max_total_buffer.len(),
+        max_limits: arguments.max_limits.limits(ListenOptions::default().max_limits),
     };
     let stop = CancellationToken::new();
     let max_guests = u32::try_from(arguments.max_connections).map_or(MAX_GUESTS, |count| count.min(MAX_GUESTS));

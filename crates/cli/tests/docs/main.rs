@@ -13,5 +13,6 @@
 
 mod claims;
 mod examples;
+mod limits;
 mod links;
 mod page;

@@ -171,7 +171,7 @@ mod tests {
         r#"{"type":"execute","id":"exec-2","code":"await tools.hang({})","options":{"timeoutMs":1000,"memoryLimitBytes":67108864,"maxLogLines":100,"maxLogChars":64000},"providers":[{"name":"tools","tools":{"hang":{"safeName":"hang","originalName":"hang"}},"types":"declare namespace tools { ... }"}]}"#,
         r#"{"type":"cancel","id":"exec-2"}"#,
         r#"{"type":"clock","id":"exec-2","stopped":true}"#,
-        r#"{"type":"execute","id":"exec-1","code":"1","options":{"timeoutMs":1000,"memoryLimitBytes":67108864,"maxLogLines":100,"maxLogChars":64000,"maxSourceBytes":1,"cpuTimeMs":0.5,"cpuTimeBeforeCallsMs":0.25,"hostWaitMs":20,"maxCalls":0,"maxBytesIn":1,"maxBytesOut":2,"hostMemoryBytes":3},"providers":[]}"#,
+        r#"{"type":"execute","id":"exec-1","code":"1","options":{"timeoutMs":1000,"memoryLimitBytes":67108864,"hostMemoryBytes":3,"cpuTimeMs":0.5,"cpuTimeBeforeCallsMs":0.25,"hostWaitMs":20,"maxCalls":0,"maxBytesIn":1,"maxBytesOut":2,"maxLogLines":100,"maxLogChars":64000,"maxSourceBytes":1},"providers":[]}"#,
         r#"{"type":"execute","id":"exec-1","code":"await tools.echo({\"ok\":true})","options":{"timeoutMs":1000,"memoryLimitBytes":67108864,"maxLogLines":100,"maxLogChars":64000},"providers":[{"name":"tools","tools":{"echo":{"safeName":"echo","originalName":"echo","description":"Echo input"}},"types":"declare namespace tools { ... }"}]}"#,
         r#"{"type":"tool_result","callId":"call-1","ok":true}"#,
         r#"{"type":"tool_result","callId":"call-1","ok":true,"result":null}"#,

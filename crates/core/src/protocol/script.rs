@@ -12,10 +12,9 @@ use super::fields::{A_STRING, Body, Fault, Fields, Writer, duration, string, wro
 use super::line::TooLong;
 use crate::engine::{LogLevel, LogLine};
 use crate::error::{ErrorCode, ExecuteError, ExecuteResult};
-use crate::language::DEFAULT_MAX_SOURCE_BYTES;
 use crate::language::Position;
 use crate::manifest::{ProviderManifest, ToolManifest};
-use crate::program::Limits;
+use crate::program::{Amount, Limits, Unit, Wire};
 use crate::usage::Usage;
 use crate::value::Value;
 
@@ -64,47 +63,32 @@ impl Body for Execute {
 
 /// The limits of an execution or a run.
 pub(super) fn read_options(options: &mut Fields) -> Result<Limits, Fault> {
-    let default = Limits::default();
-    let mut amount = |name| options.optional_amount(name);
-    Ok(Limits {
-        timeout: amount("timeoutMs")?.map_or(default.timeout, duration),
-        memory_bytes: amount("memoryLimitBytes")?.map_or(default.memory_bytes, |bytes| bytes as u64),
-        max_log_lines: amount("maxLogLines")?.map_or(default.max_log_lines, |lines| lines as usize),
-        max_log_chars: amount("maxLogChars")?.map_or(default.max_log_chars, |chars| chars as usize),
-        max_source_bytes: amount("maxSourceBytes")?.map_or(default.max_source_bytes, |bytes| bytes as usize),
-        cpu_time: amount("cpuTimeMs")?.map(duration),
-        cpu_time_before_calls: amount("cpuTimeBeforeCallsMs")?.map(duration),
-        host_wait: amount("hostWaitMs")?.map(duration),
-        max_calls: amount("maxCalls")?.map(|calls| calls as u64),
-        max_bytes_in: amount("maxBytesIn")?.map(|bytes| bytes as u64),
-        max_bytes_out: amount("maxBytesOut")?.map(|bytes| bytes as u64),
-        host_memory_bytes: amount("hostMemoryBytes")?.map(|bytes| bytes as u64),
-        // It is the host that makes the calls.
-        max_calls_in_flight: default.max_calls_in_flight,
-    })
-}
-
-/// Those outside of the specification are left out for their defaults, which every runner applies.
-pub(super) fn write_options(options: &mut Writer<'_>, limits: &Limits) {
-    options.duration("timeoutMs", limits.timeout);
-    options.field("memoryLimitBytes", &limits.memory_bytes);
-    options.field("maxLogLines", &limits.max_log_lines);
-    options.field("maxLogChars", &limits.max_log_chars);
-    let max_source_bytes = Some(&limits.max_source_bytes).filter(|bytes| **bytes != DEFAULT_MAX_SOURCE_BYTES);
-    options.optional("maxSourceBytes", max_source_bytes);
-    for (name, time) in [
-        ("cpuTimeMs", limits.cpu_time),
-        ("cpuTimeBeforeCallsMs", limits.cpu_time_before_calls),
-        ("hostWaitMs", limits.host_wait),
-    ] {
-        if let Some(time) = time {
-            options.duration(name, time);
+    let mut limits = Limits::default();
+    for limit in Limits::TABLE {
+        let (Wire::Always(name) | Wire::IfSet(name)) = limit.wire else { continue };
+        if let Some(amount) = options.optional_amount(name)? {
+            let is_time = limit.unit == Unit::Time;
+            let amount = if is_time { Amount::Time(duration(amount)) } else { Amount::Count(amount as u64) };
+            limit.set(&mut limits, Some(amount));
         }
     }
-    options.optional("maxCalls", limits.max_calls.as_ref());
-    options.optional("maxBytesIn", limits.max_bytes_in.as_ref());
-    options.optional("maxBytesOut", limits.max_bytes_out.as_ref());
-    options.optional("hostMemoryBytes", limits.host_memory_bytes.as_ref());
+    Ok(limits)
+}
+
+pub(super) fn write_options(options: &mut Writer<'_>, limits: &Limits) {
+    for limit in Limits::TABLE {
+        let amount = limit.get(limits);
+        let name = match limit.wire {
+            Wire::Always(name) => name,
+            Wire::IfSet(name) if amount != limit.get(&Limits::default()) => name,
+            Wire::IfSet(_) | Wire::Never => continue,
+        };
+        match amount {
+            Some(Amount::Time(time)) => options.duration(name, time),
+            Some(Amount::Count(count)) => options.field(name, &count),
+            None => {}
+        }
+    }
 }
 
 fn read_provider(provider: &mut Fields) -> Result<ProviderManifest, Fault> {

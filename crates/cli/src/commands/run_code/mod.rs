@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use execbox::code::{CodeExecution, CodeExecutionOptions, CodeExecutionResult};
 use execbox::core::contract::module::{Failure, Status};
-use execbox::{CancellationToken, Executor};
+use execbox::{CancellationToken, Executor, Limits};
 
 pub(crate) use self::arguments::Arguments;
 use self::arguments::{Budget, safety_cap};
@@ -58,7 +58,8 @@ impl Job {
     fn new(arguments: Arguments) -> Result<(Self, CodeExecutionOptions), CliError> {
         let Budget(budget) = arguments.timeout;
         // The safety cap counts from the end of the budget, so that it never shortens the budget.
-        let limits = arguments.limits.limits(budget.unwrap_or_default().saturating_add(safety_cap()));
+        let timeout = budget.unwrap_or_default().saturating_add(safety_cap());
+        let limits = arguments.limits.limits(Limits { timeout, ..Limits::default() });
         let executor = ExecutorConfig::read(&arguments.executor, &limits)?;
         let providers = stub::load(&arguments.tools)?;
         let (json, quiet) = (arguments.json, arguments.quiet);

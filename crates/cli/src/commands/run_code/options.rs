@@ -15,7 +15,6 @@ use super::json::{OptionsFileError, named_value, read_json, value};
 use super::modules::{self, Modules};
 use crate::error::CliError;
 use crate::source::Source;
-use crate::units::Size;
 
 /// The sources of a run, for errors that point into them.
 pub(super) struct Sources {
@@ -93,7 +92,7 @@ fn merge_cli(options: &mut Map<String, Json>, arguments: &Arguments) -> Result<(
         let (name, value) = named_value("--import", text)?;
         set(&["imports", name], value);
     }
-    if let Some(Size(bytes)) = arguments.limits.memory {
+    if let Some(bytes) = arguments.limits.memory_bytes() {
         set(&["memoryLimitBytes"], json!(bytes));
     }
     let texts = [("filename", &arguments.filename), ("language", &arguments.language)];

@@ -61,15 +61,9 @@ pub(super) fn can_contain(len: usize, at: Position) -> bool {
 }
 
 /// What is wrong with a runner that reports that a limit was reached after `elapsed`, by the clock here, and `usage`, by
-/// the count here. It may be early by one per cent, as clocks differ. What it refused to pass on is not known here.
+/// the count here. It may be early by one per cent, as clocks differ.
 pub(super) fn too_early(limits: &Limits, usage: &Usage, elapsed: Duration) -> Option<String> {
-    let has_called = limits.max_calls.is_some_and(|max| usage.calls >= max);
-    if has_called || limits.max_bytes_in.or(limits.max_bytes_out).is_some() {
-        return None;
-    }
-    let before_calls = limits.cpu_time_before_calls.filter(|_| !usage.has_effects());
-    let times = [limits.cpu_time, before_calls, limits.host_wait];
-    let timeout = times.into_iter().flatten().fold(limits.timeout, Duration::min);
+    let timeout = limits.stops_after(usage);
     let [timeout_ms, elapsed_ms] = [timeout, elapsed].map(|time| time.as_millis());
     let is_early = elapsed < timeout.saturating_sub(timeout / 100);
     is_early.then(|| format!("the runner reported a timeout after {elapsed_ms} of {timeout_ms} ms"))

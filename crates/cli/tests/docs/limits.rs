@@ -1,0 +1,65 @@
+//! The table of limits, its page, the names in the protocol and the options agree.
+
+use std::process::Command;
+
+use execbox::Limits;
+use execbox::core::program::{Amount, Limit, Unit, Wire};
+
+use crate::page::{Page, root};
+
+/// The cells of the rows that name a field of `Limits`, in the first table of the page.
+fn rows() -> Vec<Vec<String>> {
+    let page = std::fs::read_to_string(root().join("docs/limits.md")).unwrap();
+    let lines = page.lines().skip_while(|line| !line.starts_with("| limit |")).skip(2);
+    let rows = lines.take_while(|line| line.starts_with('|'));
+    rows.map(|row| row.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect()).collect()
+}
+
+/// A default as the page writes it.
+fn default_text(limit: &Limit) -> String {
+    match limit.get(&Limits::default()) {
+        _ if limit.field == "host_memory_bytes" => "as much as `memory_bytes`".to_owned(),
+        None => "none".to_owned(),
+        Some(Amount::Time(time)) => format!("{} s", time.as_secs()),
+        Some(Amount::Count(bytes)) if limit.unit == Unit::Size => format!("{} MiB", bytes >> 20),
+        Some(Amount::Count(count)) if count >= 10_000 => format!("{} {:03}", count / 1000, count % 1000),
+        Some(Amount::Count(count)) => count.to_string(),
+    }
+}
+
+#[test]
+fn each_limit_is_on_its_page_with_its_option_and_default() {
+    let rows = rows();
+    assert_eq!(rows.len(), Limits::TABLE.len(), "{rows:#?}");
+    for limit in Limits::TABLE {
+        let field = format!("`{}`", limit.field);
+        let row = rows.iter().find(|row| row[1] == field).unwrap_or_else(|| panic!("no row for {field}"));
+        assert!(row[2].starts_with(&format!("`--{}`", limit.option)), "{row:?}");
+        let default = default_text(limit);
+        assert!(row[3] == default || row[3].starts_with(&format!("{default}; ")), "{row:?} instead of {default}");
+    }
+}
+
+#[test]
+fn each_limit_has_its_option() {
+    for command in ["run", "run-code", "mcp"] {
+        let help = Command::new(env!("CARGO_BIN_EXE_execbox")).args([command, "--help"]).output().unwrap();
+        let help = String::from_utf8(help.stdout).unwrap();
+        for limit in Limits::TABLE {
+            // A captured console is measured in bytes.
+            let option = if command == "run-code" { limit.option.replace("-chars", "-bytes") } else { limit.option.into() };
+            assert!(help.contains(&format!("--{option} <")), "{command} has no --{option}");
+        }
+    }
+}
+
+#[test]
+fn each_limit_beyond_the_specification_is_described() {
+    let page = Page::read("conformance/README.md");
+    for limit in Limits::TABLE {
+        // The others are in the specification.
+        if let Wire::IfSet(name) = limit.wire {
+            assert!(page.code.iter().any(|code| code == name), "{name} is not described");
+        }
+    }
+}
