@@ -104,7 +104,7 @@ pub(crate) struct Arguments {
     jobs: NonZeroUsize,
 
     /// Multiply all time limits by FACTOR, for a slow runner
-    #[arg(long, alias = "patience", value_name = "FACTOR", default_value = "1", allow_negative_numbers = true, value_parser = time_factor)]
+    #[arg(long, value_name = "FACTOR", default_value = "1", allow_negative_numbers = true, value_parser = time_factor)]
     time_factor: f64,
 }
 
