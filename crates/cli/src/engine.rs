@@ -3,11 +3,12 @@
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
+use std::{env, io};
 
 use clap::Args;
 use execbox::{Runner, RunnerCommand};
 
-use crate::error::CliError;
+use crate::error::{CliError, SystemError};
 use crate::units::Time;
 
 /// What runs the programs of a command.
@@ -25,10 +26,10 @@ pub(crate) struct EngineArguments {
 
 impl EngineArguments {
     /// What was chosen.
-    pub(crate) fn choice(&self) -> Result<Option<EngineChoice>, CliError> {
+    pub(crate) fn choice(&self) -> Result<Option<EngineChoice>, EngineError> {
         match (self.engine, self.auto_cpu) {
             (Some(EngineChoice::Auto(_)), Some(Time(budget))) => Ok(Some(EngineChoice::Auto(budget))),
-            (_, Some(_)) => Err(CliError::NothingToStartAgain),
+            (_, Some(_)) => Err(EngineError::NothingToStartAgain),
             (choice, None) => Ok(choice),
         }
     }
@@ -122,6 +123,21 @@ impl fmt::Display for Engine {
     }
 }
 
+/// Why programs cannot be run with an engine.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum EngineError {
+    #[error(
+        "this execbox is built without the engine {0}; `cargo install execbox-cli --features {0}` builds one with it"
+    )]
+    NotBuilt(Engine),
+    #[error("--auto-cpu needs --engine auto: with other engines, no program is started again")]
+    NothingToStartAgain,
+    #[error("--warm needs --engine v8: other engines have no isolates to keep ready")]
+    NothingToWarm,
+}
+
+impl CliError for EngineError {}
+
 /// The engine of a runner process, which this binary has.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum RunnerEngine {
@@ -137,11 +153,11 @@ pub(crate) struct V8 {
 
 impl RunnerEngine {
     /// `warm`: how many isolates of V8 are made ahead.
-    pub(crate) fn new(engine: Engine, warm: Option<usize>) -> Result<Self, CliError> {
+    pub(crate) fn new(engine: Engine, warm: Option<usize>) -> Result<Self, EngineError> {
         match (engine, warm) {
             (Engine::QuickJs, None) => Ok(Self::QuickJs),
-            (Engine::QuickJs, Some(_)) => Err(CliError::NothingToWarm),
-            (Engine::V8, _) if !cfg!(feature = "v8") => Err(CliError::EngineNotBuilt(engine)),
+            (Engine::QuickJs, Some(_)) => Err(EngineError::NothingToWarm),
+            (Engine::V8, _) if !cfg!(feature = "v8") => Err(EngineError::NotBuilt(engine)),
             (Engine::V8, warm) => Ok(Self::V8(V8 { spare_isolates: warm.unwrap_or(1) })),
         }
     }
@@ -177,6 +193,12 @@ impl RunnerEngine {
     }
 }
 
+/// This binary, as a runner process.
+pub(crate) fn own_runner() -> io::Result<RunnerCommand> {
+    // The allocator would reserve a gigabyte, which the limit on the memory of a process could not tell from use.
+    Ok(RunnerCommand::new(env::current_exe()?).arg("runner").env("MIMALLOC_ARENA_RESERVE", "32MiB"))
+}
+
 /// The most guests of a process that serves one host: one, and one that is being cleared away.
 const MAX_GUESTS: usize = 2;
 
@@ -184,14 +206,14 @@ const MAX_GUESTS: usize = 2;
 impl V8 {
     /// Opens what the engine needs, in a process that can open no files later.
     #[allow(clippy::unused_self, clippy::unnecessary_wraps)] // as without the feature
-    pub(crate) fn prepare(self) -> Result<execbox_v8::Prepared, CliError> {
+    pub(crate) fn prepare(self) -> Result<execbox_v8::Prepared, EngineError> {
         Ok(execbox_v8::Prepared::new())
     }
 
     /// A runner for a process that serves one host.
-    pub(crate) fn runner(self, prepared: execbox_v8::Prepared) -> Result<Runner, CliError> {
+    pub(crate) fn runner(self, prepared: execbox_v8::Prepared) -> Result<Runner, SystemError> {
         let options = execbox_v8::Options { spare_isolates: self.spare_isolates, max_guests: MAX_GUESTS };
-        let engine = prepared.start(&options).map_err(|error| CliError::Engine(error.to_string()))?;
+        let engine = prepared.start(&options).map_err(|error| SystemError::Engine(error.to_string()))?;
         Ok(Runner::with_engine(std::sync::Arc::new(engine), std::sync::Arc::new(execbox::TypeScript)))
     }
 }
@@ -199,11 +221,11 @@ impl V8 {
 #[cfg(not(feature = "v8"))]
 #[allow(clippy::unused_self)] // as with the feature
 impl V8 {
-    pub(crate) fn prepare(self) -> Result<std::convert::Infallible, CliError> {
-        Err(CliError::EngineNotBuilt(Engine::V8))
+    pub(crate) fn prepare(self) -> Result<std::convert::Infallible, EngineError> {
+        Err(EngineError::NotBuilt(Engine::V8))
     }
 
-    pub(crate) fn runner(self, prepared: std::convert::Infallible) -> Result<Runner, CliError> {
+    pub(crate) fn runner(self, prepared: std::convert::Infallible) -> Result<Runner, SystemError> {
         match prepared {}
     }
 }

@@ -7,7 +7,6 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::thread::available_parallelism;
 use std::time::Duration;
-use std::{env, io};
 
 use clap::Args;
 use execbox::core::error::ExecuteError;
@@ -15,11 +14,11 @@ use execbox::jail::Mode;
 use execbox::transport::{Address, AddressError, Token};
 use execbox::{
     Executor, FallbackExecutor, HostOptions, InlineExecutor, Limits, PoolOptions, ProcessExecutor, RemoteExecutor,
-    Runner, RunnerCommand, WorkerExecutor,
+    Runner, WorkerExecutor,
 };
 
-use crate::engine::{Engine, EngineArguments, EngineChoice, RunnerEngine};
-use crate::error::CliError;
+use crate::engine::{Engine, EngineArguments, EngineChoice, RunnerEngine, own_runner};
+use crate::error::{CliError, CommandError};
 use crate::jail;
 use crate::token::{Role, TokenSource};
 
@@ -83,6 +82,21 @@ impl fmt::Display for ExecutorKind {
     }
 }
 
+/// Why an executor cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ExecutorError {
+    #[error("--jail {0} needs --executor process: other executors have no process of their own to lock")]
+    NothingToLock(Mode),
+    #[error("--engine {0} needs --executor process, got {1}: a program can end the process that it runs in")]
+    EngineNeedsProcess(Engine, ExecutorKind),
+    #[error(
+        "--engine {0} is not supported with a remote executor: its runner chooses the engine (`execbox runner --engine ENGINE`)"
+    )]
+    RemoteEngine(EngineChoice),
+}
+
+impl CliError for ExecutorError {}
+
 /// The grace period of a cancelled runner. Longer than the default: its last message has the peak memory, which is
 /// printed, and on a busy machine it takes longer.
 const CANCEL_GRACE: Duration = Duration::from_millis(250);
@@ -109,7 +123,7 @@ struct Fallback {
 }
 
 impl ExecutorConfig {
-    pub(crate) fn read(arguments: &ExecutorArguments, limits: &Limits) -> Result<Self, CliError> {
+    pub(crate) fn read(arguments: &ExecutorArguments, limits: &Limits) -> Result<Self, CommandError> {
         let token = token_source("--token-file", arguments.token_file.as_deref());
         let engine = arguments.engine.choice()?;
         let is_v8 = engine == Some(EngineChoice::One(Engine::V8));
@@ -124,11 +138,11 @@ impl ExecutorConfig {
         token: TokenSource<'_>,
         jail: Mode,
         limits: &Limits,
-    ) -> Result<Self, CliError> {
+    ) -> Result<Self, CommandError> {
         let (engine, fallback) = match (engine, &kind) {
-            (Some(choice), ExecutorKind::Remote(_)) => return Err(CliError::RemoteEngine(choice)),
+            (Some(choice), ExecutorKind::Remote(_)) => return Err(ExecutorError::RemoteEngine(choice).into()),
             (Some(EngineChoice::One(engine @ Engine::V8)), ExecutorKind::Inline | ExecutorKind::Worker) => {
-                return Err(CliError::EngineNeedsProcess(engine, kind));
+                return Err(ExecutorError::EngineNeedsProcess(engine, kind).into());
             }
             (Some(EngineChoice::One(engine)), _) => (engine, None),
             (Some(EngineChoice::Auto(budget)), _) => {
@@ -138,7 +152,7 @@ impl ExecutorConfig {
         };
         let engine = RunnerEngine::new(engine, None)?;
         if jail == Mode::Required && kind != ExecutorKind::Process {
-            return Err(CliError::NothingToLock(jail));
+            return Err(ExecutorError::NothingToLock(jail).into());
         }
         let token = if matches!(kind, ExecutorKind::Remote(_)) { token.read()? } else { None };
         Ok(Self { kind, engine, fallback, token, jail, memory_bytes: limits.memory_bytes, max_programs: None })
@@ -211,10 +225,4 @@ fn internal(error: &dyn std::error::Error) -> ExecuteError {
 /// Where the token for a remote runner is.
 pub(crate) fn token_source<'a>(option: &'static str, file: Option<&'a Path>) -> TokenSource<'a> {
     TokenSource { role: Role::Remote, option, file }
-}
-
-/// This binary, as a runner process.
-pub(crate) fn own_runner() -> io::Result<RunnerCommand> {
-    // The allocator would reserve a gigabyte, which the limit on the memory of a process could not tell from use.
-    Ok(RunnerCommand::new(env::current_exe()?).arg("runner").env("MIMALLOC_ARENA_RESERVE", "32MiB"))
 }

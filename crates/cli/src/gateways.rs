@@ -13,6 +13,8 @@ use execbox_mcp::servers::{ServerState, Status};
 use nix::unistd::Uid;
 use serde::{Deserialize, Serialize};
 
+use crate::error::{CliError, reason};
+use crate::exit::Exit;
 use crate::ownership;
 
 /// What a gateway publishes. The reasons are for its operator: they name programs and paths.
@@ -86,7 +88,7 @@ pub(crate) struct Publisher {
 
 impl Publisher {
     pub(crate) fn new(serves: String) -> io::Result<Self> {
-        list()?; // Removes what others have left behind.
+        running()?; // Removes what others have left behind.
         let directory = directory()?;
         let lock = lock(&lock_file(&directory, pid()))?;
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -110,8 +112,23 @@ impl Drop for Publisher {
     }
 }
 
+/// Why the running gateways cannot be listed, or one of them cannot be asked.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot read the state of the running gateways: {}", reason(.0))]
+pub(crate) struct GatewaysError(pub(crate) io::Error);
+
+impl CliError for GatewaysError {
+    fn exit(&self) -> Exit {
+        Exit::ExecboxFailed
+    }
+}
+
 /// The running gateways, by process id. Removes what others have left behind.
-pub(crate) fn list() -> io::Result<Vec<Gateway>> {
+pub(crate) fn list() -> Result<Vec<Gateway>, GatewaysError> {
+    running().map_err(GatewaysError)
+}
+
+fn running() -> io::Result<Vec<Gateway>> {
     let directory = directory()?;
     let mut gateways = Vec::new();
     for entry in fs::read_dir(&directory)? {

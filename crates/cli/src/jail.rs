@@ -4,12 +4,14 @@ use std::io;
 use std::sync::Once;
 
 use clap::Args;
-use execbox::jail::{Mode, Report, may_lack_layers};
+use execbox::jail::{Incomplete, Mode, Report, may_lack_layers};
 use execbox::{Probe, RunnerCommand, RunnerProcessOptions};
 
-use crate::engine::RunnerEngine;
+use crate::engine::{RunnerEngine, own_runner};
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::report;
 use crate::units::Size;
-use crate::{executor, report};
 
 /// Of the process that is a runner.
 #[derive(Debug, Args)]
@@ -30,6 +32,12 @@ pub(crate) struct RunnerJailArguments {
     /// Instead of serving, try something that the jail refuses: report, file, socket, process, thread, memory or growth
     #[arg(long, value_name = "ATTEMPT", hide = true, conflicts_with = "listen")]
     probe: Option<Probe>,
+}
+
+impl CliError for Incomplete {
+    fn exit(&self) -> Exit {
+        Exit::ExecboxFailed
+    }
 }
 
 /// Names the layers that child processes lack, once in a process. Costs next to nothing where nothing is missing.
@@ -64,7 +72,7 @@ impl RunnerJailArguments {
 
     /// This binary as a runner process with the same jail.
     pub(crate) fn command(&self) -> io::Result<RunnerCommand> {
-        let command = executor::own_runner()?.jail(self.jail);
+        let command = own_runner()?.jail(self.jail);
         Ok(match self.jail_memory {
             Some(size) => command.jail_memory(size.0),
             None => command,

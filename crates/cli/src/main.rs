@@ -1,7 +1,7 @@
 //! The binary `execbox`: runs code written by language models from the command line.
 //!
 //! - [`commands`]: one module per command, with its arguments, its help and its function.
-//! - [`error`]: why a command fails. [`exit`]: the exit codes.
+//! - [`error`]: what the errors of commands have in common. [`exit`]: the exit codes.
 //! - Groups of options that several commands share, each with the function that reads them: [`source`] (the program),
 //!   [`engine`], [`executor`], [`jail`], [`limits`], [`servers`] (MCP servers), [`stub`] (stub tools), [`policy`] (approvals and their records), [`token`]. [`units`]: durations and sizes.
 //! - What the configuration of servers is read with: [`context`], which uses [`inputs`] (stored values) and [`prompt`] (the terminal).

@@ -16,7 +16,7 @@ use std::path::{Component, Path, PathBuf};
 
 use nix::unistd::Uid;
 
-use crate::source::reason;
+use crate::error::reason;
 
 /// What other users can change on the way to a file, or in it.
 #[derive(Debug, thiserror::Error)]

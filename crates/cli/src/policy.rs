@@ -19,10 +19,10 @@ use futures_util::future::BoxFuture;
 use serde_json::{Value as Json, json};
 use tokio::sync::oneshot;
 
+use crate::error::{CliError, reason};
 use crate::ownership::{self, Access, OwnershipError};
 use crate::prompt::{Attended, Terminal};
 use crate::servers::ServersError;
-use crate::source::reason;
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Approvals")]
@@ -49,6 +49,8 @@ pub(crate) enum PolicyError {
     #[error("--audit-log: {0}")]
     AuditLogOwnership(#[from] OwnershipError),
 }
+
+impl CliError for PolicyError {}
 
 /// What the arguments say.
 pub(crate) struct PolicySource {

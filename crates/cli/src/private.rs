@@ -12,8 +12,9 @@ use std::{env, process};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::error::reason;
 use crate::ownership::{self, Access, OwnershipError};
-use crate::source::{self, reason};
+use crate::source;
 
 /// Why a private file cannot be read or written. Contains no values.
 #[derive(Debug, thiserror::Error)]

@@ -16,7 +16,7 @@ pub(crate) enum PromptError {
     Interrupted,
     #[error("no answer")]
     NoAnswer,
-    #[error("cannot use the terminal: {}", crate::source::reason(.0))]
+    #[error("cannot use the terminal: {}", crate::error::reason(.0))]
     Io(#[from] io::Error),
 }
 

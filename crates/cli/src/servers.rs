@@ -20,6 +20,8 @@ use execbox_mcp::upstream::{LineSink, UpstreamOptions, Warning};
 use execbox_mcp::{Changes, Clients, Pattern};
 
 use crate::context::FileContext;
+use crate::error::CliError;
+use crate::exit::Exit;
 use crate::files::Files;
 use crate::logins::LoginStore;
 use crate::prompt::Attended;
@@ -70,8 +72,19 @@ pub(crate) enum ServersError {
     Unknown { name: String, known: Vec<String> },
     #[error("interrupted")]
     Interrupted,
+    #[error("no MCP server given: use --config FILE or --server 'NAME=COMMAND'")]
+    None,
     #[error("duplicate namespace {name:?}: both a provider of --tools and an MCP server; rename one of them")]
     Duplicate { name: String },
+}
+
+impl CliError for ServersError {
+    fn exit(&self) -> Exit {
+        match self {
+            Self::Interrupted => Exit::Interrupted,
+            _ => Exit::BadInput,
+        }
+    }
 }
 
 fn unknown_server(servers: &[String]) -> String {

@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use nix::fcntl::OFlag;
 
+use crate::error::{CliError, reason};
+
 #[derive(Debug, Args)]
 pub(crate) struct ProgramArguments {
     /// Read the program from FILE; `-`, or no FILE in a pipe, reads standard input
@@ -42,6 +44,8 @@ pub(crate) enum SourceError {
     #[error(transparent)]
     Text(#[from] TextError),
 }
+
+impl CliError for SourceError {}
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TextError {
@@ -173,15 +177,6 @@ fn not_utf8(name: &str, error: &std::string::FromUtf8Error) -> TextError {
 /// For code in the place of a file name.
 fn hint_for_code(name: &str) -> &'static str {
     if name.contains([' ', '(', '+', ';', '=', '"', '\'']) { " (use `-e CODE` for code)" } else { "" }
-}
-
-/// An error of the operating system without its number.
-pub(crate) fn reason(error: &io::Error) -> String {
-    let text = error.to_string();
-    match text.split_once(" (os error") {
-        Some((reason, _)) => reason.to_lowercase(),
-        None => text,
-    }
 }
 
 #[cfg(test)]

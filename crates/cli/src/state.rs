@@ -12,8 +12,8 @@ use execbox_mcp::server::{MAX_ENTRY_BYTES, MAX_STATE_BYTES, StateArea, StateEntr
 use execbox_thread::{FileInfo, FileQuery, StorageFailure, ThreadError, ThreadLimits, ThreadState, ThreadStore};
 use tokio::runtime::Handle;
 
+use crate::error::{CliError, reason};
 use crate::ownership::{self, Access, OwnershipError};
-use crate::source::reason;
 
 /// Why a file cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -49,6 +49,22 @@ impl From<ThreadError> for StateFileError {
         }
     }
 }
+
+/// Why the file of `--state` cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("--state {path}: {error}")]
+pub(crate) struct StateOptionError {
+    path: String,
+    error: StateFileError,
+}
+
+impl StateOptionError {
+    pub(crate) fn new(path: &Path, error: StateFileError) -> Self {
+        Self { path: path.display().to_string(), error }
+    }
+}
+
+impl CliError for StateOptionError {}
 
 /// An open file.
 pub(crate) struct StateFile {

@@ -7,8 +7,9 @@ use std::path::Path;
 
 use execbox::transport::{Token, TokenError};
 
+use crate::error::{CliError, reason};
 use crate::secrecy;
-use crate::source::{self, reason};
+use crate::source;
 
 /// Read if the variable of the role is not set.
 const SHARED_VARIABLE: &str = "EXECBOX_TOKEN";
@@ -55,6 +56,8 @@ pub(crate) enum TokenSourceError {
     )]
     Ambiguous,
 }
+
+impl CliError for TokenSourceError {}
 
 impl TokenSource<'_> {
     /// The token in the file if one is named, otherwise in the environment. Protects this process if there is one.

@@ -7,10 +7,11 @@ use clap::{Args, Subcommand};
 use execbox::core::text::{Keep, cut, escape};
 
 use crate::approvals::{self, PendingCall, Request, Response};
-use crate::error::CliError;
+use crate::error::{CliError, CommandError, SystemError};
 use crate::exit::Exit;
+use crate::gateways::{self, GatewaysError};
+use crate::report;
 use crate::terminal::safe;
-use crate::{gateways, report};
 
 /// List, approve and refuse calls of running gateways that wait for approval (`execbox mcp --ask`)
 ///
@@ -52,7 +53,14 @@ enum Command {
     },
 }
 
-pub(crate) fn run(arguments: Arguments) -> Result<Exit, CliError> {
+/// No call waits that has this id.
+#[derive(Debug, thiserror::Error)]
+#[error("no call with the id {0:?} waits for approval; `execbox approvals` lists those that do")]
+struct UnknownApproval(String);
+
+impl CliError for UnknownApproval {}
+
+pub(crate) fn run(arguments: Arguments) -> Result<Exit, CommandError> {
     match arguments.command {
         None => list(arguments.json),
         Some(Command::Show { id }) => show(&id),
@@ -61,59 +69,59 @@ pub(crate) fn run(arguments: Arguments) -> Result<Exit, CliError> {
     }
 }
 
-fn list(json: bool) -> Result<Exit, CliError> {
+fn list(json: bool) -> Result<Exit, CommandError> {
     let calls = pending()?;
     let text = match json {
-        true => serde_json::to_string(&calls).map_err(|error| CliError::Output(error.into()))?,
+        true => serde_json::to_string(&calls).map_err(|error| SystemError::Output(error.into()))?,
         false if calls.is_empty() => {
             report::note(&"no call waits for approval");
             return Ok(Exit::Success);
         }
         false => calls.iter().map(line).collect::<Vec<_>>().join("\n"),
     };
-    report::print(&text).map_err(CliError::Output)?;
+    report::print(&text).map_err(SystemError::Output)?;
     Ok(Exit::Success)
 }
 
-fn show(ids: &[String]) -> Result<Exit, CliError> {
+fn show(ids: &[String]) -> Result<Exit, CommandError> {
     for id in ids {
         let Response::Call(text) = of_gateway(id, &Request::Show { id: id.clone() })? else {
-            return Err(CliError::UnknownApproval(id.clone()));
+            return Err(UnknownApproval(id.clone()).into());
         };
-        report::print(&safe(&text)).map_err(CliError::Output)?;
+        report::print(&safe(&text)).map_err(SystemError::Output)?;
     }
     Ok(Exit::Success)
 }
 
-fn decide(ids: &[String], refused: Option<&str>) -> Result<Exit, CliError> {
+fn decide(ids: &[String], refused: Option<&str>) -> Result<Exit, CommandError> {
     for id in ids {
         match of_gateway(id, &Request::Decide { id: id.clone(), refused: refused.map(str::to_owned) })? {
             Response::Decided => {
                 report::note(&format_args!("{id} {}", if refused.is_some() { "refused" } else { "approved" }));
             }
-            _ => return Err(CliError::UnknownApproval(id.clone())),
+            _ => return Err(UnknownApproval(id.clone()).into()),
         }
     }
     Ok(Exit::Success)
 }
 
 /// The response of the gateway that has the call with this id.
-fn of_gateway(id: &str, request: &Request) -> Result<Response, CliError> {
-    let unknown = || CliError::UnknownApproval(id.to_owned());
+fn of_gateway(id: &str, request: &Request) -> Result<Response, CommandError> {
+    let unknown = || UnknownApproval(id.to_owned());
     let pid = id.split_once('.').and_then(|(pid, _)| pid.parse().ok()).ok_or_else(unknown)?;
     approvals::request(pid, request)
-        .map_err(|error| if is_gone(&error) { unknown() } else { CliError::Gateways(error) })
+        .map_err(|error| if is_gone(&error) { unknown().into() } else { GatewaysError(error).into() })
 }
 
 /// The calls of all gateways.
-fn pending() -> Result<Vec<PendingCall>, CliError> {
+fn pending() -> Result<Vec<PendingCall>, CommandError> {
     let mut calls = Vec::new();
-    for gateway in gateways::list().map_err(CliError::Gateways)? {
+    for gateway in gateways::list()? {
         match approvals::request(gateway.pid, &Request::List) {
             Ok(Response::Pending(pending)) => calls.extend(pending),
             Ok(_) => {}
             Err(error) if is_gone(&error) => {} // It asks for nothing, or has ended.
-            Err(error) => return Err(CliError::Gateways(error)),
+            Err(error) => return Err(GatewaysError(error).into()),
         }
     }
     Ok(calls)

@@ -10,9 +10,8 @@ use execbox::{
 };
 use serde::Serialize;
 
-use crate::engine::{Engine, RunnerEngine};
-use crate::error::CliError;
-use crate::executor::own_runner;
+use crate::engine::{Engine, RunnerEngine, own_runner};
+use crate::error::{CommandError, SystemError};
 use crate::exit::Exit;
 use crate::report;
 
@@ -48,8 +47,8 @@ struct Tested {
     report: SelfTestReport,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<Exit, CliError> {
-    let engine = |error: execbox::LoadError| CliError::Engine(error.to_string());
+pub(crate) fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
+    let engine = |error: execbox::LoadError| SystemError::Engine(error.to_string());
     let mut executors: Vec<Subject> = vec![
         ("inline", Engine::QuickJs, Box::new(InlineExecutor::new().map_err(engine)?)),
         ("worker", Engine::QuickJs, Box::new(WorkerExecutor::new().map_err(engine)?)),
@@ -65,7 +64,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit, CliError> {
 type Subject = (&'static str, Engine, Box<dyn Executor>);
 
 /// `execbox runner --self-test`.
-pub(crate) fn test_runner(command: RunnerCommand, engine: Engine, mode: Mode) -> Result<Exit, CliError> {
+pub(crate) fn test_runner(command: RunnerCommand, engine: Engine, mode: Mode) -> Result<Exit, CommandError> {
     let executors: [Subject; 1] = [("process", engine, Box::new(ProcessExecutor::new(command)))];
     print(&test(&executors, mode)?, false)
 }
@@ -88,9 +87,9 @@ fn test(executors: &[Subject], mode: Mode) -> io::Result<Diagnosis> {
     Ok(Diagnosis { ok: tested.iter().all(is_well), engines, kernel: features(), executors: tested })
 }
 
-fn print(diagnosis: &Diagnosis, json: bool) -> Result<Exit, CliError> {
+fn print(diagnosis: &Diagnosis, json: bool) -> Result<Exit, CommandError> {
     let text = if json { serde_json::to_string(diagnosis).map_err(io::Error::other)? } else { table(diagnosis) };
-    report::print(&text).map_err(CliError::Output)?;
+    report::print(&text).map_err(SystemError::Output)?;
     Ok(if diagnosis.ok { Exit::Success } else { Exit::ProgramFailed })
 }
 

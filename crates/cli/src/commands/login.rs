@@ -1,5 +1,6 @@
 //! `execbox login`: logs in to an MCP server with OAuth, or lists which servers need that.
 
+use std::error::Error;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -7,13 +8,13 @@ use clap::Args;
 use execbox::CancellationToken;
 use execbox::core::text::cut;
 use execbox_mcp::config::{Config, ServerConfig, Transport};
-use execbox_mcp::oauth::{Login, LoginState, OAuthClient, TokenStore as _, login_state};
+use execbox_mcp::oauth::{Login, LoginError, LoginState, OAuthClient, TokenStore as _, login_state};
 use futures_util::future::join_all;
 
-use crate::error::CliError;
+use crate::error::{CliError, CommandError, SystemError};
 use crate::exit::Exit;
 use crate::logins::LoginStore;
-use crate::servers::{self, Purpose, ServerArguments};
+use crate::servers::{self, Purpose, ServerArguments, ServersError};
 use crate::terminal::safe_line;
 use crate::units::Time;
 use crate::{interrupt, report};
@@ -41,7 +42,7 @@ pub(crate) struct Arguments {
     servers: ServerArguments,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<Exit, CliError> {
+pub(crate) fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     let config = load(&arguments.servers)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let work = async |cancellation: CancellationToken| {
@@ -51,18 +52,44 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit, CliError> {
                 None => list(&config).await,
             }
         };
-        cancellation.run_until_cancelled(work).await.unwrap_or(Err(CliError::Interrupted))
+        cancellation.run_until_cancelled(work).await.unwrap_or(Err(SystemError::Interrupted.into()))
     };
     let (done, _) = interrupt::cancel_on_interrupt(|cancellation| runtime.block_on(work(cancellation)));
     runtime.shutdown_background();
     done
 }
 
+/// Why a login or a logout fails.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum LoginFailure {
+    #[error("cannot log in to {server:?}: {error}")]
+    Login { server: String, error: LoginError },
+    #[error("cannot log in to {server:?}: nobody has logged in within {}", humantime::format_duration(*.limit))]
+    Timeout { server: String, limit: Duration },
+    #[error("the stored logins cannot be used: {0}")]
+    Logins(Box<dyn Error + Send + Sync>),
+}
+
+impl LoginFailure {
+    pub(super) fn logins(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self::Logins(error.into())
+    }
+}
+
+impl CliError for LoginFailure {
+    fn exit(&self) -> Exit {
+        match self {
+            Self::Login { .. } | Self::Timeout { .. } => Exit::ProgramFailed,
+            Self::Logins(_) => Exit::BadInput,
+        }
+    }
+}
+
 /// The configuration of the servers. Prints which entries are not used.
-pub(super) fn load(arguments: &ServerArguments) -> Result<Config, CliError> {
+pub(super) fn load(arguments: &ServerArguments) -> Result<Config, CommandError> {
     let config = servers::read(arguments, &[], Purpose::Once)?.config;
     if config.servers.is_empty() && config.skipped.is_empty() {
-        return Err(CliError::NoServer);
+        return Err(ServersError::None.into());
     }
     for (line, _) in servers::skipped_lines(&config).iter().filter(|(_, is_failure)| *is_failure) {
         report::note(line);
@@ -79,15 +106,17 @@ pub(super) struct Remote<'a> {
 
 /// Why a server has no login.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum NoLogin {
+enum NoLogin {
     #[error("server {0:?} is a program (`command`): only servers with a `url` have a login")]
     Program(String),
     #[error("server {0:?} has the header `Authorization` in the configuration; remove it to log in")]
     Header(String),
 }
 
+impl CliError for NoLogin {}
+
 impl<'a> Remote<'a> {
-    pub(super) fn find(config: &'a Config, name: &str) -> Result<Self, CliError> {
+    pub(super) fn find(config: &'a Config, name: &str) -> Result<Self, CommandError> {
         Ok(Self::new(servers::find(config, name)?)?)
     }
 
@@ -107,11 +136,11 @@ fn is_authorization(header: &str) -> bool {
     header.eq_ignore_ascii_case("authorization")
 }
 
-async fn log_in(Remote { name, url, client }: Remote<'_>, arguments: &Arguments) -> Result<Exit, CliError> {
-    let failed = |error| CliError::Login { server: name.to_owned(), error };
+async fn log_in(Remote { name, url, client }: Remote<'_>, arguments: &Arguments) -> Result<Exit, CommandError> {
+    let failed = |error| LoginFailure::Login { server: name.to_owned(), error };
     let store = store()?;
     // A store that cannot be used is reported before the user logs in.
-    store.load(name, url).map_err(|error| CliError::Logins(error.to_string()))?;
+    store.load(name, url).map_err(LoginFailure::logins)?;
     let login = Login::start(url, client, "", REQUEST_TIMEOUT).await.map_err(failed)?;
     report::note(&format_args!("to log in to {name:?}, open {}", safe_line(login.url())));
     if !arguments.no_browser && !open_browser(login.url()) {
@@ -119,15 +148,15 @@ async fn log_in(Remote { name, url, client }: Remote<'_>, arguments: &Arguments)
     }
     let finished = tokio::time::timeout(arguments.timeout.0, login.finish()).await;
     let limit = arguments.timeout.0;
-    let finished = finished.map_err(|_| CliError::LoginTimeout { server: name.to_owned(), limit })?;
+    let finished = finished.map_err(|_| LoginFailure::Timeout { server: name.to_owned(), limit })?;
     let credentials = finished.map_err(failed)?;
-    store.replace(name, url, Some(&credentials)).map_err(|error| CliError::Logins(error.to_string()))?;
+    store.replace(name, url, Some(&credentials)).map_err(LoginFailure::logins)?;
     report::note(&format_args!("logged in to {name:?}; the tokens are in {}", store.path().display()));
     Ok(Exit::Success)
 }
 
 /// Prints a line for each server.
-async fn list(config: &Config) -> Result<Exit, CliError> {
+async fn list(config: &Config) -> Result<Exit, CommandError> {
     let store = store()?;
     let states = join_all(config.servers.iter().map(|server| state(server, &store))).await;
     let states = states.into_iter().collect::<Result<Vec<_>, _>>()?;
@@ -137,17 +166,17 @@ async fn list(config: &Config) -> Result<Exit, CliError> {
         .iter()
         .zip(&states)
         .map(|(server, state)| safe_line(&format!("{:width$}  {state}", cut(&server.name, MAX_NAME))).into_owned());
-    report::print(&lines.collect::<Vec<_>>().join("\n")).map_err(CliError::Output)?;
+    report::print(&lines.collect::<Vec<_>>().join("\n")).map_err(SystemError::Output)?;
     Ok(Exit::Success)
 }
 
-async fn state(server: &ServerConfig, store: &LoginStore) -> Result<String, CliError> {
+async fn state(server: &ServerConfig, store: &LoginStore) -> Result<String, CommandError> {
     let Remote { name, url, .. } = match Remote::new(server) {
         Ok(remote) => remote,
         Err(NoLogin::Program(_)) => return Ok("no login: a program".to_owned()),
         Err(NoLogin::Header(_)) => return Ok("no login: has the header `Authorization`".to_owned()),
     };
-    let stored = store.load(name, url).map_err(|error| CliError::Logins(error.to_string()))?;
+    let stored = store.load(name, url).map_err(LoginFailure::logins)?;
     if stored.is_some_and(|credentials| credentials.is_usable()) {
         return Ok("logged in".to_owned());
     }
@@ -158,8 +187,8 @@ async fn state(server: &ServerConfig, store: &LoginStore) -> Result<String, CliE
     })
 }
 
-pub(super) fn store() -> Result<LoginStore, CliError> {
-    LoginStore::of_user().map_err(|error| CliError::Logins(error.to_string()))
+pub(super) fn store() -> Result<LoginStore, LoginFailure> {
+    LoginStore::of_user().map_err(LoginFailure::logins)
 }
 
 /// Opens a page, without a shell. Returns whether a program for that was started.

@@ -4,8 +4,8 @@ use clap::Args;
 use execbox::CancellationToken;
 use execbox_mcp::oauth::{TokenStore as _, revoke};
 
-use super::login::{REQUEST_TIMEOUT, Remote, load, store};
-use crate::error::CliError;
+use super::login::{LoginFailure, REQUEST_TIMEOUT, Remote, load, store};
+use crate::error::{CommandError, SystemError};
 use crate::exit::Exit;
 use crate::servers::ServerArguments;
 use crate::{interrupt, report};
@@ -24,19 +24,18 @@ pub(crate) struct Arguments {
     servers: ServerArguments,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<Exit, CliError> {
+pub(crate) fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     let (config, store) = (load(&arguments.servers)?, store()?);
     let Remote { name, url, .. } = Remote::find(&config, &arguments.name)?;
-    let failed = |error: execbox_mcp::oauth::StoreError| CliError::Logins(error.to_string());
-    let Some(credentials) = store.load(name, url).map_err(failed)? else {
+    let Some(credentials) = store.load(name, url).map_err(LoginFailure::logins)? else {
         report::note(&format_args!("not logged in to {name:?}"));
         return Ok(Exit::Success);
     };
-    store.replace(name, url, None).map_err(failed)?;
+    store.replace(name, url, None).map_err(LoginFailure::logins)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let revoked = async |cancellation: CancellationToken| {
         let revoking = revoke(&credentials, "", REQUEST_TIMEOUT);
-        cancellation.run_until_cancelled(revoking).await.ok_or(CliError::Interrupted)
+        cancellation.run_until_cancelled(revoking).await.ok_or(SystemError::Interrupted)
     };
     let (revoked, _) = interrupt::cancel_on_interrupt(|cancellation| runtime.block_on(revoked(cancellation)));
     runtime.shutdown_background();

@@ -15,7 +15,7 @@ use execbox_mcp::Clients;
 use execbox_mcp::rmcp::ServiceExt as _;
 use execbox_mcp::rmcp::service::ServerInitializeError;
 use execbox_mcp::server::{
-    self, CodeServer, HttpOptions, HttpServer, ProviderSource, ServerOptions, StateOptions, StateStore,
+    self, CodeServer, HttpError, HttpOptions, HttpServer, ProviderSource, ServerOptions, StateOptions, StateStore,
     UnavailableNamespace,
 };
 use execbox_mcp::servers::Servers;
@@ -24,7 +24,7 @@ use futures_util::future::BoxFuture;
 
 use crate::approvals::Approvals;
 use crate::engine::EngineArguments;
-use crate::error::CliError;
+use crate::error::{CliError, CommandError, SystemError, listen_reason, reason};
 use crate::executor::{self, ExecutorConfig, ExecutorKind};
 use crate::exit::Exit;
 use crate::gateways::Publisher;
@@ -33,8 +33,7 @@ use crate::limits::LimitArguments;
 use crate::policy::{PolicyArguments, PolicySource};
 use crate::reload::{Hangup, Reloader, Sources};
 use crate::servers::{self, Loaded, Purpose, ServerArguments};
-use crate::source::reason;
-use crate::state::StateFile;
+use crate::state::{StateFile, StateOptionError};
 use crate::token::{Role, TokenSource};
 use crate::units::Time;
 use crate::watch::{Lines, LogFile, Published};
@@ -180,7 +179,37 @@ const LAST_ANSWERS: Duration = Duration::from_millis(300);
 /// The most execbox processes that start one another.
 const MAX_DEPTH: usize = 2;
 
-pub(crate) fn run(arguments: Arguments) -> Result<Exit, CliError> {
+/// Why nothing is served.
+#[derive(Debug, thiserror::Error)]
+enum McpError {
+    #[error("{NOTHING_TO_SERVE}")]
+    NothingToServe,
+    #[error("no MCP server left: every configured server is disabled or is execbox itself")]
+    AllServersSkipped,
+    #[error("the configuration starts execbox recursively: remove the server that starts `execbox mcp`")]
+    Recursion,
+    #[error("duplicate tool name {0:?}: --search-name, --execute-name and --code-name must differ")]
+    DuplicateToolName(String),
+    #[error("--log-file: {}", reason(.0))]
+    LogFile(io::Error),
+    #[error("--http: {}", http_reason(.0))]
+    Http(HttpError),
+}
+
+impl CliError for McpError {}
+
+const NOTHING_TO_SERVE: &str = "no MCP server given: use `execbox mcp --config FILE`, where FILE is the configuration of \
+    your MCP client or contains { \"mcpServers\": { \"NAME\": { \"command\": \"PROGRAM\", \"args\": [\"…\"] } } }, or \
+    `execbox mcp --server 'NAME=PROGRAM ARGUMENTS'` (see `--help`)";
+
+fn http_reason(error: &HttpError) -> String {
+    match error {
+        HttpError::Listen(error) => listen_reason(error),
+        error => error.to_string(),
+    }
+}
+
+pub(crate) fn run(arguments: Arguments) -> Result<Exit, CommandError> {
     let job = Job::new(arguments)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let served = runtime.block_on(job.serve());
@@ -204,9 +233,9 @@ struct Job {
 }
 
 impl Job {
-    fn new(arguments: Arguments) -> Result<Self, CliError> {
+    fn new(arguments: Arguments) -> Result<Self, CommandError> {
         if servers::depth() > MAX_DEPTH {
-            return Err(CliError::Recursion);
+            return Err(McpError::Recursion.into());
         }
         let options = server_options(&arguments)?;
         let token = TokenSource { role: Role::Listen, option: "--token-file", file: arguments.token_file.as_deref() };
@@ -228,7 +257,8 @@ impl Job {
         let config = &loaded.config;
         let policy = PolicySource::read(&arguments.policy, config, &stubs)?;
         if config.servers.is_empty() && stubs.is_empty() && !config.skipped.iter().any(|s| s.reason.is_failure()) {
-            return Err(if config.skipped.is_empty() { CliError::NothingToServe } else { CliError::AllServersSkipped });
+            let is_empty = config.skipped.is_empty();
+            return Err(if is_empty { McpError::NothingToServe } else { McpError::AllServersSkipped }.into());
         }
         let http = match arguments.http {
             Some(address) => {
@@ -237,26 +267,26 @@ impl Job {
             }
             None => None,
         };
-        let log = arguments.log_file.as_deref().map(LogFile::open).transpose().map_err(CliError::LogFile)?;
+        let log = arguments.log_file.as_deref().map(LogFile::open).transpose().map_err(McpError::LogFile)?;
         let lines = Lines { quiet: arguments.quiet, log: log.map(Arc::new) };
         let sources = Arc::new(Sources { arguments: arguments.servers, stubs });
         let (state, verbose) = (arguments.state, arguments.verbose);
         Ok(Self { sources, loaded, executor, options, policy, http, state, lines, verbose })
     }
 
-    async fn serve(mut self) -> Result<(), CliError> {
+    async fn serve(mut self) -> Result<(), CommandError> {
         let stop = CancellationToken::new();
         interrupt::stop_on_signal(stop.clone())?;
         let hangup = Hangup::new()?;
         for (line, is_failure) in servers::skipped_lines(&self.loaded.config) {
             self.lines.add(&line, is_failure);
         }
-        let executor = self.executor.executor().map_err(|error| CliError::Engine(error.message))?;
+        let executor = self.executor.executor().map_err(|error| SystemError::Engine(error.message))?;
         // Before anything is started: the file may be another one's, and the address in use.
         let state = self.open_state().await?;
         self.options.state.shared = state.clone().map(|file| file as Arc<dyn StateStore>);
         let http = match &self.http {
-            Some((address, options)) => Some(HttpServer::bind(address, options.clone()).await?),
+            Some((address, options)) => Some(HttpServer::bind(address, options.clone()).await.map_err(McpError::Http)?),
             None => None,
         };
         let changes = self.options.changes.clone();
@@ -313,14 +343,14 @@ impl Job {
         if let Some(state) = state {
             let _ = tokio::time::timeout(LAST_ANSWERS, state.close()).await;
         }
-        served
+        Ok(served?)
     }
 
     /// Opens the file of `--state`.
-    async fn open_state(&self) -> Result<Option<Arc<StateFile>>, CliError> {
+    async fn open_state(&self) -> Result<Option<Arc<StateFile>>, StateOptionError> {
         let Some(path) = &self.state else { return Ok(None) };
-        let failed = |error| CliError::State { path: path.display().to_string(), error };
-        StateFile::open(path).await.map(Arc::new).map(Some).map_err(failed)
+        let opened = StateFile::open(path).await.map_err(|error| StateOptionError::new(path, error))?;
+        Ok(Some(Arc::new(opened)))
     }
 
     /// Where the lines go that servers write to standard error.
@@ -386,7 +416,7 @@ enum Client {
 }
 
 /// Serves until the client closes the connection, or `stop`. Requests that are pending at the end of input have [`LAST_ANSWERS`].
-async fn serve(server: CodeServer, stop: CancellationToken) -> Result<Client, CliError> {
+async fn serve(server: CodeServer, stop: CancellationToken) -> io::Result<Client> {
     let ended = CancellationToken::new();
     let input = Input { reader: tokio::io::stdin(), ended: ended.clone() };
     let running = match server.serve_with_ct((input, tokio::io::stdout()), stop.clone()).await {
@@ -394,7 +424,7 @@ async fn serve(server: CodeServer, stop: CancellationToken) -> Result<Client, Cl
         Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => {
             return Ok(Client::Absent);
         }
-        Err(error) => return Err(io::Error::other(error.to_string()).into()),
+        Err(error) => return Err(io::Error::other(error.to_string())),
     };
     tokio::select! {
         _ = running.waiting() => {}
@@ -406,11 +436,11 @@ async fn serve(server: CodeServer, stop: CancellationToken) -> Result<Client, Cl
     Ok(Client::Served)
 }
 
-fn server_options(arguments: &Arguments) -> Result<ServerOptions, CliError> {
+fn server_options(arguments: &Arguments) -> Result<ServerOptions, McpError> {
     let names = [&arguments.search_name, &arguments.execute_name, &arguments.code_name];
     for (at, name) in names.iter().enumerate() {
         if names[..at].contains(name) {
-            return Err(CliError::DuplicateToolName((*name).clone()));
+            return Err(McpError::DuplicateToolName((*name).clone()));
         }
     }
     let [search_name, execute_name, code_name] = names.map(String::clone);

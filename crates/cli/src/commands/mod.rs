@@ -1,14 +1,14 @@
 //! The commands: one module each, with the arguments, the help and the function.
 
 mod approvals;
-pub(crate) mod bench;
-pub(crate) mod conform;
+mod bench;
+mod conform;
 mod doctor;
-pub(crate) mod login;
+mod login;
 mod logout;
 mod mcp;
 mod run;
-pub(crate) mod run_code;
+mod run_code;
 mod runner;
 mod snippets;
 mod soak;
@@ -18,7 +18,7 @@ mod types;
 
 use clap::Subcommand;
 
-use crate::error::CliError;
+use crate::error::CommandError;
 use crate::exit::Exit;
 
 #[derive(Debug, Subcommand)]
@@ -41,7 +41,7 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    pub(crate) fn run(self) -> Result<Exit, CliError> {
+    pub(crate) fn run(self) -> Result<Exit, CommandError> {
         match self {
             Self::Run(arguments) => run::run(arguments),
             Self::RunCode(arguments) => run_code::run(arguments),

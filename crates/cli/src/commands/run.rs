@@ -8,7 +8,7 @@ use execbox::{CancellationToken, ErrorCode, ExecuteRequest, ExecuteResult, Limit
 use execbox_mcp::config::Config;
 use execbox_mcp::{Changes, Clients};
 
-use crate::error::CliError;
+use crate::error::{CommandError, SystemError};
 use crate::executor::{ExecutorArguments, ExecutorConfig};
 use crate::exit::Exit;
 use crate::limits::LimitArguments;
@@ -63,11 +63,11 @@ pub(crate) struct Arguments {
     limits: LimitArguments,
 }
 
-pub(crate) fn run(arguments: Arguments) -> Result<Exit, CliError> {
+pub(crate) fn run(arguments: Arguments) -> Result<Exit, CommandError> {
     let job = Job::new(arguments)?;
     let (result, interrupted) = interrupt::cancel_on_interrupt(|cancellation| job.execute(cancellation));
     let printed = if job.json { report::print_json(&result) } else { report::print_human(&result, &job.source) };
-    printed.map_err(CliError::Output)?;
+    printed.map_err(SystemError::Output)?;
     if job.usage {
         report::print_usage(&result.usage, result.duration);
     }
@@ -90,7 +90,7 @@ struct Job {
 }
 
 impl Job {
-    fn new(arguments: Arguments) -> Result<Self, CliError> {
+    fn new(arguments: Arguments) -> Result<Self, CommandError> {
         let limits = arguments.limits.limits(Limits { timeout: arguments.timeout.0, ..Limits::default() });
         let executor = ExecutorConfig::read(&arguments.executor, &limits)?;
         let stubs = stub::load(&arguments.tools)?;

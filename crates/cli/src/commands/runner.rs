@@ -10,13 +10,13 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 use clap::Args;
-use execbox::transport::{Address, BoundListener};
+use execbox::transport::{Address, BoundListener, ListenError};
 use execbox::{CancellationToken, ListenOptions, Runner, RunnerProcess, TypeScript};
 use tokio::runtime::Runtime;
 
 use crate::commands::doctor;
 use crate::engine::{Engine, RunnerEngine};
-use crate::error::CliError;
+use crate::error::{CliError, CommandError, SystemError, listen_reason, reason};
 use crate::exit::Exit;
 use crate::jail::RunnerJailArguments;
 use crate::limits::{LimitArguments, OfHosts};
@@ -85,7 +85,30 @@ pub(crate) struct Arguments {
 
 const DRAIN: Duration = Duration::from_secs(5);
 
-pub(crate) fn run(arguments: &Arguments) -> Result<Exit, CliError> {
+/// Why a runner serves nobody, or no more.
+#[derive(Debug, thiserror::Error)]
+enum RunnerError {
+    #[error("--listen: {}", listen_reason(.0))]
+    Listen(ListenError),
+    #[error(
+        "--engine {0} is not supported with --listen: a program can end the process, and with it those of other hosts; \
+         start `execbox runner --engine {0}` on standard input and output for each connection, with systemd (Accept=yes) or socat"
+    )]
+    SharedEngine(Engine),
+    #[error("connection to the host failed: {}", reason(.0))]
+    Host(io::Error),
+}
+
+impl CliError for RunnerError {
+    fn exit(&self) -> Exit {
+        match self {
+            Self::Listen(_) | Self::SharedEngine(_) => Exit::BadInput,
+            Self::Host(_) => Exit::ExecboxFailed,
+        }
+    }
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     let engine = RunnerEngine::new(arguments.engine, arguments.warm)?;
     match &arguments.listen {
         None if arguments.self_test => {
@@ -93,17 +116,17 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit, CliError> {
             doctor::test_runner(command, arguments.engine, arguments.jail.mode())
         }
         None => serve_stdio(arguments, engine),
-        Some(_) if engine.needs_own_process() => Err(CliError::SharedEngine(arguments.engine)),
+        Some(_) if engine.needs_own_process() => Err(RunnerError::SharedEngine(arguments.engine).into()),
         Some(address) => listen(arguments, address),
     }
 }
 
-fn serve_stdio(arguments: &Arguments, engine: RunnerEngine) -> Result<Exit, CliError> {
+fn serve_stdio(arguments: &Arguments, engine: RunnerEngine) -> Result<Exit, CommandError> {
     let process = RunnerProcess::prepare(arguments.jail.options(engine));
     let stop = CancellationToken::new();
     let (runner, process) = match engine {
         RunnerEngine::QuickJs => {
-            let runner = Runner::single().map_err(|error| CliError::Engine(error.to_string()))?;
+            let runner = Runner::single().map_err(|error| SystemError::Engine(error.to_string()))?;
             (runner, process.confine(&TypeScript))
         }
         // It starts threads.
@@ -128,7 +151,7 @@ fn serve_stdio(arguments: &Arguments, engine: RunnerEngine) -> Result<Exit, CliE
         match process.serve(&runner).await {
             // The host has closed its end.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Exit::Success),
-            served => served.map(|()| Exit::Success).map_err(CliError::Host),
+            served => served.map(|()| Exit::Success).map_err(|error| RunnerError::Host(error).into()),
         }
     });
     // Reading standard input from a file occupies a thread that cannot be interrupted.
@@ -136,10 +159,10 @@ fn serve_stdio(arguments: &Arguments, engine: RunnerEngine) -> Result<Exit, CliE
     served
 }
 
-fn listen(arguments: &Arguments, address: &Address) -> Result<Exit, CliError> {
+fn listen(arguments: &Arguments, address: &Address) -> Result<Exit, CommandError> {
     let file = arguments.token_file.as_deref();
     let token = TokenSource { role: Role::Listen, option: "--token-file", file }.read()?;
-    let listener = BoundListener::open(address, token)?;
+    let listener = BoundListener::open(address, token).map_err(RunnerError::Listen)?;
     // Looked up before the files about it are out of reach.
     let threads = available_parallelism().map_or(1, NonZero::get);
     let jail = arguments.jail.options(RunnerEngine::QuickJs);
@@ -153,7 +176,7 @@ fn listen(arguments: &Arguments, address: &Address) -> Result<Exit, CliError> {
     };
     let stop = CancellationToken::new();
     let max_guests = u32::try_from(arguments.max_connections).map_or(MAX_GUESTS, |count| count.min(MAX_GUESTS));
-    let runner = Runner::with_max_guests(max_guests).map_err(|error| CliError::Engine(error.to_string()))?;
+    let runner = Runner::with_max_guests(max_guests).map_err(|error| SystemError::Engine(error.to_string()))?;
     let runner = runner.drain_when(stop.clone(), arguments.drain.0);
     let process = process.confine(&TypeScript);
     let runtime = runtime_of_running_threads(threads)?;

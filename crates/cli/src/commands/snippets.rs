@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use execbox::core::text::cut;
-use execbox_mcp::server::{Snippet, StateArea, StateStore as _};
+use execbox_mcp::server::{Snippet, StateArea, StateError, StateStore as _};
 use serde_json::json;
 
-use crate::error::CliError;
+use crate::error::{CliError, CommandError, SystemError};
 use crate::exit::Exit;
 use crate::report;
-use crate::state::{StateFile, StateFileError};
+use crate::state::{StateFile, StateFileError, StateOptionError};
 use crate::terminal::{safe, safe_line};
 
 /// List, show and delete the snippets that programs have saved (`execbox mcp --state FILE`)
@@ -43,16 +43,33 @@ enum Action {
     },
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<Exit, CliError> {
-    let path = arguments.state.as_deref().ok_or(CliError::NoStateFile)?;
-    let failed = |error: StateFileError| CliError::State { path: path.display().to_string(), error };
+/// Why there is no snippet.
+#[derive(Debug, thiserror::Error)]
+enum SnippetsError {
+    #[error("no file given: use --state FILE, where FILE is that of `execbox mcp --state FILE`")]
+    NoStateFile,
+    #[error("unknown snippet {name:?} in {path}; `execbox snippets --state {path}` lists all")]
+    Unknown { name: String, path: String },
+}
+
+impl CliError for SnippetsError {}
+
+impl CliError for StateError {
+    fn exit(&self) -> Exit {
+        Exit::ExecboxFailed
+    }
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
+    let path = arguments.state.as_deref().ok_or(SnippetsError::NoStateFile)?;
+    let failed = |error| StateOptionError::new(path, error);
     if !path.exists() {
-        return Err(failed(StateFileError::Missing));
+        return Err(failed(StateFileError::Missing).into());
     }
     if let Some(Action::Show { name } | Action::Delete { name }) = &arguments.action
         && name.len() > MAX_NAME
     {
-        return Err(unknown(path, name));
+        return Err(unknown(path, name).into());
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let file = runtime.block_on(StateFile::open(path)).map_err(failed)?;
@@ -63,13 +80,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit, CliError> {
     };
     runtime.block_on(file.close());
     if let Some(text) = text? {
-        report::print(&text).map_err(CliError::Output)?;
+        report::print(&text).map_err(SystemError::Output)?;
     }
     Ok(Exit::Success)
 }
 
 /// A line for each snippet.
-fn list(file: &StateFile, is_json: bool) -> Result<Option<String>, CliError> {
+fn list(file: &StateFile, is_json: bool) -> Result<Option<String>, CommandError> {
     let mut snippets = Vec::new();
     for entry in file.list(StateArea::Snippets, "")? {
         let snippet = read(file, &entry.key)?;
@@ -92,15 +109,15 @@ fn list(file: &StateFile, is_json: bool) -> Result<Option<String>, CliError> {
     Ok(Some(snippets.iter().map(line).collect::<Vec<_>>().join("\n")))
 }
 
-fn delete(file: &StateFile, path: &Path, name: &str) -> Result<Option<String>, CliError> {
+fn delete(file: &StateFile, path: &Path, name: &str) -> Result<Option<String>, CommandError> {
     if !file.delete(StateArea::Snippets, name)? {
-        return Err(unknown(path, name));
+        return Err(unknown(path, name).into());
     }
     report::note(&format_args!("deleted {name}"));
     Ok(None)
 }
 
-fn show(file: &StateFile, path: &Path, name: &str, is_json: bool) -> Result<Option<String>, CliError> {
+fn show(file: &StateFile, path: &Path, name: &str, is_json: bool) -> Result<Option<String>, CommandError> {
     let Snippet { description, code } = read(file, name)?.ok_or_else(|| unknown(path, name))?;
     Ok(Some(match is_json {
         true => json!({ "name": name, "description": description, "code": code }).to_string(),
@@ -109,13 +126,13 @@ fn show(file: &StateFile, path: &Path, name: &str, is_json: bool) -> Result<Opti
 }
 
 /// A snippet; `None` if there is none, or what is there is none.
-fn read(file: &StateFile, name: &str) -> Result<Option<Snippet>, CliError> {
+fn read(file: &StateFile, name: &str) -> Result<Option<Snippet>, StateError> {
     let text = file.get(StateArea::Snippets, name)?;
     Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
 }
 
-fn unknown(path: &Path, name: &str) -> CliError {
-    CliError::UnknownSnippet { name: cut(name, MAX_NAME), path: path.display().to_string() }
+fn unknown(path: &Path, name: &str) -> SnippetsError {
+    SnippetsError::Unknown { name: cut(name, MAX_NAME), path: path.display().to_string() }
 }
 
 /// The longest name, and the widest columns, in characters.

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use clap::Args;
 use execbox::core::text::cut;
 
-use crate::error::CliError;
+use crate::error::{CommandError, SystemError};
 use crate::exit::Exit;
 use crate::gateways::{self, Gateway, Server};
 use crate::report;
@@ -20,17 +20,17 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<Exit, CliError> {
-    let gateways = gateways::list().map_err(CliError::Gateways)?;
+pub(crate) fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
+    let gateways = gateways::list()?;
     let text = match arguments.json {
-        true => serde_json::to_string(&gateways).map_err(|error| CliError::Output(error.into()))?,
+        true => serde_json::to_string(&gateways).map_err(|error| SystemError::Output(error.into()))?,
         false if gateways.is_empty() => {
             report::note(&"no gateway is running");
             return Ok(Exit::Success);
         }
         false => gateways.iter().map(table).collect::<Vec<_>>().join("\n\n"),
     };
-    report::print(&text).map_err(CliError::Output)?;
+    report::print(&text).map_err(SystemError::Output)?;
     Ok(Exit::Success)
 }
 

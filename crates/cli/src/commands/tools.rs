@@ -10,9 +10,9 @@ use execbox::{CancellationToken, Provider};
 use execbox_mcp::server::{Catalogue, FoundTool, Query};
 use execbox_mcp::{Changes, Clients};
 
-use crate::error::CliError;
+use crate::error::{CliError, CommandError, SystemError};
 use crate::exit::Exit;
-use crate::servers::{self, Purpose, ServerArguments};
+use crate::servers::{self, Purpose, ServerArguments, ServersError};
 use crate::stub;
 use crate::terminal::safe_line;
 use crate::{interrupt, report};
@@ -45,7 +45,7 @@ pub(crate) struct Arguments {
     servers: ServerArguments,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<Exit, CliError> {
+pub(crate) fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     let loaded = load(&arguments.servers, &arguments.tools)?;
     if let Some(name) = &arguments.namespace {
         loaded.check_namespace(name)?;
@@ -55,7 +55,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit, CliError> {
         true => print_json(found, &loaded.providers),
         false => print_table(&found),
     };
-    printed.map_err(CliError::Output)?;
+    printed.map_err(SystemError::Output)?;
     Ok(loaded.exit())
 }
 
@@ -66,12 +66,12 @@ pub(super) struct Loaded {
 }
 
 impl Loaded {
-    pub(super) fn check_namespace(&self, name: &str) -> Result<(), CliError> {
+    pub(super) fn check_namespace(&self, name: &str) -> Result<(), UnknownNamespace> {
         let known: Vec<_> = self.providers.iter().map(|provider| provider.name().to_owned()).collect();
         if known.iter().any(|one| one == name) {
             return Ok(());
         }
-        Err(CliError::UnknownNamespace { name: name.to_owned(), known })
+        Err(UnknownNamespace { name: name.to_owned(), known })
     }
 
     pub(super) fn exit(&self) -> Exit {
@@ -79,19 +79,37 @@ impl Loaded {
     }
 }
 
+/// No provider has the name that was given.
+#[derive(Debug, thiserror::Error)]
+#[error("unknown namespace {name:?}: expected {}", one_of(.known))]
+pub(super) struct UnknownNamespace {
+    name: String,
+    known: Vec<String>,
+}
+
+impl CliError for UnknownNamespace {}
+
+fn one_of(names: &[String]) -> String {
+    match names {
+        [] => "none; no server is available".to_owned(),
+        [name] => name.clone(),
+        names => format!("one of {}", names.join(", ")),
+    }
+}
+
 /// Starts the servers, lists their tools, and prints which servers failed.
-pub(super) fn load(arguments: &ServerArguments, stubs: &[PathBuf]) -> Result<Loaded, CliError> {
+pub(super) fn load(arguments: &ServerArguments, stubs: &[PathBuf]) -> Result<Loaded, CommandError> {
     let stubs = stub::load(stubs)?;
     let config = servers::read(arguments, &stubs, Purpose::Once)?.config;
     if config.servers.is_empty() && config.skipped.is_empty() && stubs.is_empty() {
-        return Err(CliError::NoServer);
+        return Err(ServersError::None.into());
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let list = async |cancellation: CancellationToken| {
         let servers = servers::start(&config, Clients::default(), Changes::default(), None);
         tokio::select! {
             () = servers::settled(&servers) => {}
-            () = cancellation.cancelled() => return Err(CliError::Interrupted),
+            () = cancellation.cancelled() => return Err(SystemError::Interrupted.into()),
         }
         let has_failures = servers::print_failures(&config, &servers);
         let providers = servers::all_providers(&stubs, &servers);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::tools;
-use crate::error::CliError;
+use crate::error::{CommandError, SystemError};
 use crate::exit::Exit;
 use crate::report;
 use crate::servers::ServerArguments;
@@ -26,7 +26,7 @@ pub(crate) struct Arguments {
     servers: ServerArguments,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<Exit, CliError> {
+pub(crate) fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     let loaded = tools::load(&arguments.servers, &arguments.tools)?;
     for name in &arguments.namespaces {
         loaded.check_namespace(name)?;
@@ -34,7 +34,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit, CliError> {
     let is_selected = |name: &str| arguments.namespaces.is_empty() || arguments.namespaces.iter().any(|n| n == name);
     let selected = loaded.providers.iter().filter(|provider| is_selected(provider.name()));
     let types: Vec<&str> = selected.map(|provider| provider.types().trim_end()).collect();
-    report::print(&types.join("\n\n")).map_err(CliError::Output)?;
+    report::print(&types.join("\n\n")).map_err(SystemError::Output)?;
     Ok(loaded.exit())
 }
 

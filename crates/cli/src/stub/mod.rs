@@ -15,6 +15,7 @@ use execbox::{Provider, ProviderError, Schema, SchemaError, Tool, ToolError, Val
 use serde_json::Value as Json;
 
 use self::file::{AnswerEntry, ProviderEntry, ToolEntry};
+use crate::error::CliError;
 use crate::source::{self, TextError};
 use crate::units::{Time, UnitError};
 
@@ -30,6 +31,8 @@ pub(crate) enum StubError {
     #[error("{file}: duplicate provider {name:?}: already defined in {earlier}; rename one of them")]
     Duplicate { file: String, earlier: String, name: String },
 }
+
+impl CliError for StubError {}
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Fault {

@@ -19,7 +19,7 @@ use super::subject::{self, ExecutorName, Subject};
 use super::table::{head_text, quantity};
 use super::typescript;
 use crate::engine::Engine;
-use crate::error::CliError;
+use crate::error::{CommandError, SystemError};
 use crate::listening::ListeningRunner;
 use crate::progress::Progress;
 
@@ -175,7 +175,7 @@ pub(super) async fn measure(
     curves: Vec<&'static Curve>,
     subjects: Vec<Subject>,
     head: Head,
-) -> Result<Growth, CliError> {
+) -> Result<Growth, CommandError> {
     let work: Vec<(Curve, Target)> = curves.into_iter().flat_map(|curve| targets(*curve, &subjects)).collect();
     let count = |(curve, target): &(Curve, Target)| sizes(*target, *curve, head.quick).len();
     let mut progress = Progress::new(work.iter().map(count).sum());
@@ -204,7 +204,7 @@ async fn measure_curve(
     target: Target,
     quick: bool,
     progress: &mut Progress,
-) -> Result<Measured, CliError> {
+) -> Result<Measured, CommandError> {
     let (mut costs, mut limit) = (Vec::new(), None);
     for size in sizes(target, curve, quick) {
         progress.show(&format!("{}: {}, {size}", target.text(), curve.title()));
@@ -237,7 +237,7 @@ async fn confirm_point(
     size: usize,
     budget: Budget,
     before: Option<&(usize, f64)>,
-) -> Result<Result<(usize, f64), String>, CliError> {
+) -> Result<Result<(usize, f64), String>, CommandError> {
     let mut least: Option<(usize, f64)> = None;
     for _ in 0..CONFIRMATIONS {
         let (size, cost) = match measure_point(curve, target, size, budget).await? {
@@ -277,7 +277,7 @@ async fn measure_point(
     target: Target,
     size: usize,
     budget: Budget,
-) -> Result<Result<(usize, f64), String>, CliError> {
+) -> Result<Result<(usize, f64), String>, CommandError> {
     let guests = if matches!(curve, Curve::WaitingGuests | Curve::GuestMemory) { Some(size) } else { None };
     let (executor, _runner): (Arc<dyn Executor>, _) = match target {
         Target::Subject(subject) => (subject.start(guests)?, None),
@@ -323,7 +323,7 @@ struct Program {
 
 impl Program {
     #[allow(clippy::cast_precision_loss)] // sizes are far below 2^52
-    fn new(curve: Curve, size: usize) -> Result<Self, CliError> {
+    fn new(curve: Curve, size: usize) -> Result<Self, CommandError> {
         let limits = Limits { timeout: TIMEOUT, ..Limits::default() };
         let new = |code: String, result, limits| Self {
             request: ExecuteRequest::new(code).limits(limits),
@@ -367,11 +367,11 @@ impl Program {
 }
 
 /// Providers like those of MCP servers, with up to a hundred tools each.
-fn catalogue(count: usize) -> Result<Vec<Provider>, CliError> {
+fn catalogue(count: usize) -> Result<Vec<Provider>, CommandError> {
     let numbers: Vec<usize> = (0..count).collect();
     let servers = numbers.chunks(100).enumerate().map(|(server, numbers)| {
         let provider = Provider::builder(format!("server_{server}")).tools(numbers.iter().map(|number| tool(*number)));
-        provider.build().map_err(|error| CliError::Engine(error.to_string()))
+        provider.build().map_err(|error| SystemError::Engine(error.to_string()).into())
     });
     servers.collect()
 }

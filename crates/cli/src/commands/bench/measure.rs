@@ -13,7 +13,7 @@ use super::memory::Held;
 use super::programs::{self, Prepared, Program, Tools, check_number};
 use super::rows::{AFTER_PAUSE, Measure, Row};
 use super::subject::Subject;
-use crate::error::CliError;
+use crate::error::CommandError;
 use crate::statistics::Samples;
 
 /// How long a row is measured: until the time is over, but not less than `least` and not more than `most` times.
@@ -62,7 +62,7 @@ const STOPPED_AFTER: Duration = Duration::from_millis(20);
 const THROUGHPUT_WINDOW: Duration = Duration::from_millis(20);
 
 impl Bench {
-    pub(super) fn start(subject: Subject, budget: Budget) -> Result<Self, CliError> {
+    pub(super) fn start(subject: Subject, budget: Budget) -> Result<Self, CommandError> {
         Ok(Self { subject, executor: subject.start(None)?, tools: Arc::new(Tools::new()), budget })
     }
 

@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 use super::programs::{TIMEOUT, check_number, value};
 use super::subject::{ExecutorName, Subject};
-use crate::error::CliError;
+use crate::error::{CommandError, SystemError};
 use crate::processes::{children, resident_bytes};
 
 /// What holds the memory.
@@ -53,11 +53,11 @@ impl Held {
 
 /// Measures in this process: the memory of this process and its children after `count` more runners or guests, less that
 /// before. One program has been executed before.
-pub(super) async fn probe(held: Held, subject: Subject, count: usize) -> Result<u64, CliError> {
+pub(super) async fn probe(held: Held, subject: Subject, count: usize) -> Result<u64, CommandError> {
     let executor = subject.start(Some(count + 1))?;
-    let failed = |reason| CliError::Engine(reason);
+    let failed = |reason| SystemError::Engine(reason);
     meet(&executor, 1, None).await.map_err(failed)?;
-    let before = total_bytes().ok_or_else(|| CliError::Engine("this system has no /proc".to_owned()))?;
+    let before = total_bytes().ok_or_else(|| SystemError::Engine("this system has no /proc".to_owned()))?;
     let (seen, mut after) = watch::channel(None);
     let at_meeting = (held == Held::Waiting).then_some(seen);
     meet(&executor, count + 1, at_meeting).await.map_err(failed)?;

@@ -33,7 +33,7 @@ use self::report::{Head, Measured, Profile, Report, ReportFileError};
 use self::rows::{ROWS, Row, Unit};
 use self::subject::{ExecutorName, Subject};
 use crate::engine::Engine;
-use crate::error::CliError;
+use crate::error::{CliError, CommandError, SystemError};
 use crate::exit::Exit;
 use crate::progress::Progress;
 use crate::{interrupt, report as output};
@@ -100,7 +100,7 @@ pub(crate) struct Arguments {
 
 /// Why nothing is measured, or a measurement fails.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum BenchError {
+enum BenchError {
     #[error("unknown {what} {word:?}; {}", did_you_mean(.word, .known))]
     Unknown { what: Measurable, word: String, known: Vec<&'static str> },
     #[error("nothing to measure: the executor {executor} has no row {rows}")]
@@ -111,6 +111,15 @@ pub(crate) enum BenchError {
     Failed { row: &'static str, subject: String, reason: String },
 }
 
+impl CliError for BenchError {
+    fn exit(&self) -> Exit {
+        match self {
+            Self::Failed { .. } => Exit::ProgramFailed,
+            _ => Exit::BadInput,
+        }
+    }
+}
+
 fn did_you_mean(word: &str, known: &[&'static str]) -> String {
     match near(word, known.iter().copied()) {
         Some(near) => format!("did you mean {near:?}?"),
@@ -118,7 +127,7 @@ fn did_you_mean(word: &str, known: &[&'static str]) -> String {
     }
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<Exit, CliError> {
+pub(crate) fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     if arguments.list {
         let of = if arguments.growth { Measurable::Curve } else { Measurable::Row };
         return list(of, arguments.json);
@@ -147,7 +156,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit, CliError> {
     Ok(Exit::Success)
 }
 
-fn measure_report(arguments: &Arguments) -> Result<Report, CliError> {
+fn measure_report(arguments: &Arguments) -> Result<Report, CommandError> {
     let rows = select(&arguments.words, ROWS)?;
     let subjects = Subject::choose(&arguments.executor, arguments.engine)?;
     let work = work(&rows, &subjects)?;
@@ -160,15 +169,15 @@ fn measure_report(arguments: &Arguments) -> Result<Report, CliError> {
     Ok(Report { head, rows })
 }
 
-fn measure_growth(arguments: &Arguments) -> Result<Exit, CliError> {
+fn measure_growth(arguments: &Arguments) -> Result<Exit, CommandError> {
     let curves = select(&arguments.words, Curve::ALL)?;
     let subjects = Subject::choose(&arguments.executor, arguments.engine)?;
     let growth = block_on(growth::measure(curves, subjects, head(arguments)))??;
     let text = match arguments.json {
-        true => serde_json::to_string(&growth).map_err(|error| CliError::Output(error.into()))?,
+        true => serde_json::to_string(&growth).map_err(|error| SystemError::Output(error.into()))?,
         false => growth::text(&growth),
     };
-    output::print(&text).map_err(CliError::Output)?;
+    output::print(&text).map_err(SystemError::Output)?;
     Ok(Exit::Success)
 }
 
@@ -266,7 +275,7 @@ fn work(rows: &[&'static Row], subjects: &[Subject]) -> Result<Work, BenchError>
     Ok(work)
 }
 
-async fn measure_rows(work: Work, budget: Budget) -> Result<Vec<Measured>, CliError> {
+async fn measure_rows(work: Work, budget: Budget) -> Result<Vec<Measured>, CommandError> {
     let mut progress = Progress::new(work.iter().map(|(_, rows)| rows.len()).sum());
     let mut measured = Vec::new();
     for (subject, rows) in work {
@@ -284,38 +293,38 @@ async fn measure_rows(work: Work, budget: Budget) -> Result<Vec<Measured>, CliEr
 }
 
 /// Runs `work` on a task of a new runtime, as in a server, until it ends or is interrupted.
-fn block_on<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> Result<T, CliError> {
+fn block_on<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> Result<T, CommandError> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let stop = CancellationToken::new();
         interrupt::stop_on_signal(stop.clone())?;
         let mut work = tokio::spawn(work);
         tokio::select! {
-            done = &mut work => done.map_err(|error| CliError::Engine(error.to_string())),
+            done = &mut work => done.map_err(|error| SystemError::Engine(error.to_string()).into()),
             () = stop.cancelled() => {
                 // Ended before the message, so that the line of its progress is gone.
                 work.abort();
                 let _ = work.await;
-                Err(CliError::Interrupted)
+                Err(SystemError::Interrupted.into())
             }
         }
     })
 }
 
-fn probe(held: Held, arguments: &Arguments) -> Result<Exit, CliError> {
+fn probe(held: Held, arguments: &Arguments) -> Result<Exit, CommandError> {
     let subjects = Subject::choose(&arguments.executor, arguments.engine)?;
     let Some(subject) = subjects.first().copied() else { return Ok(Exit::BadInput) };
     let bytes = block_on(memory::probe(held, subject, arguments.probe_count))??;
-    output::print(&bytes.to_string()).map_err(CliError::Output)?;
+    output::print(&bytes.to_string()).map_err(SystemError::Output)?;
     Ok(Exit::Success)
 }
 
-fn list(of: Measurable, json: bool) -> Result<Exit, CliError> {
+fn list(of: Measurable, json: bool) -> Result<Exit, CommandError> {
     let text = match of {
         Measurable::Row => list_text(ROWS, json),
         Measurable::Curve => list_text(Curve::ALL, json),
     };
-    output::print(&text).map_err(CliError::Output)?;
+    output::print(&text).map_err(SystemError::Output)?;
     Ok(Exit::Success)
 }
 
@@ -327,12 +336,12 @@ fn list_text<T: Named>(all: &[T], json: bool) -> String {
     all.iter().map(|one| format!("{:<20}{}", one.id(), one.title())).collect::<Vec<_>>().join("\n")
 }
 
-fn print(report: &Report, earlier: Option<&Report>, json: bool) -> Result<(), CliError> {
+fn print(report: &Report, earlier: Option<&Report>, json: bool) -> Result<(), CommandError> {
     let text = match json {
-        true => to_json(report, earlier).map_err(|error| CliError::Output(error.into()))?.to_string(),
+        true => to_json(report, earlier).map_err(|error| SystemError::Output(error.into()))?.to_string(),
         false => table::text(report, earlier),
     };
-    output::print(&text).map_err(CliError::Output)
+    Ok(output::print(&text).map_err(SystemError::Output)?)
 }
 
 /// The report; with an earlier one, each row that is in both has a field `compared`.

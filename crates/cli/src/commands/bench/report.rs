@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 use super::rows::{Row, Unit};
 use super::subject::Subject;
 use crate::engine::Engine;
-use crate::source::{TextError, read_file, reason};
+use crate::error::reason;
+use crate::source::{TextError, read_file};
 use crate::statistics::Samples;
 
 /// The version of the format. It changes when a field changes its meaning; fields and rows may be added.

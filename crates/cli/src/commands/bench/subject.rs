@@ -8,8 +8,8 @@ use execbox::jail::Mode;
 use execbox::{Executor, InlineExecutor, Limits};
 
 use crate::engine::{Engine, EngineChoice, RunnerEngine};
-use crate::error::CliError;
-use crate::executor::{ExecutorConfig, ExecutorKind, token_source};
+use crate::error::{CommandError, SystemError};
+use crate::executor::{ExecutorConfig, ExecutorError, ExecutorKind, token_source};
 
 /// A value of `--executor`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -44,7 +44,7 @@ pub(super) struct Subject {
 
 impl Subject {
     /// The chosen ones that this binary has. Without a choice, all.
-    pub(super) fn choose(executors: &[ExecutorName], engine: Option<Engine>) -> Result<Vec<Self>, CliError> {
+    pub(super) fn choose(executors: &[ExecutorName], engine: Option<Engine>) -> Result<Vec<Self>, CommandError> {
         if let Some(engine) = engine {
             RunnerEngine::new(engine, None)?;
         }
@@ -57,7 +57,7 @@ impl Subject {
         let subjects: Vec<Self> = subjects.collect();
         match (engine, executors) {
             (Some(engine), [executor, ..]) if subjects.is_empty() => {
-                Err(CliError::EngineNeedsProcess(engine, executor.kind()))
+                Err(ExecutorError::EngineNeedsProcess(engine, executor.kind()).into())
             }
             _ => Ok(subjects),
         }
@@ -69,12 +69,10 @@ impl Subject {
 
     /// Makes the executor as `execbox run` does. `max_programs`: how many programs it runs at once; by default as many as
     /// there are cores, at most 4, or inline, a thousand.
-    pub(super) fn start(self, max_programs: Option<usize>) -> Result<Arc<dyn Executor>, CliError> {
+    pub(super) fn start(self, max_programs: Option<usize>) -> Result<Arc<dyn Executor>, CommandError> {
         if let (ExecutorName::Inline, Some(max)) = (self.executor, max_programs) {
             let executor = InlineExecutor::with_max_guests(u32::try_from(max).unwrap_or(u32::MAX));
-            return executor
-                .map(|executor| Arc::new(executor) as _)
-                .map_err(|error| CliError::Engine(error.to_string()));
+            return Ok(Arc::new(executor.map_err(|error| SystemError::Engine(error.to_string()))?));
         }
         let engine = Some(EngineChoice::One(self.engine));
         let token = token_source("--token-file", None);
@@ -83,7 +81,7 @@ impl Subject {
             Some(max) => config.with_max_programs(max),
             None => config,
         };
-        config.executor().map_err(|error| CliError::Engine(error.message))
+        Ok(config.executor().map_err(|error| SystemError::Engine(error.message))?)
     }
 }
 

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use super::case::{Case, Level};
 use super::parse::{CaseError, parse};
-use crate::source::{TextError, read_file, reason};
+use crate::error::{CliError, reason};
+use crate::source::{TextError, read_file};
 
 /// The cases of `conformance/`: their relative paths and their texts.
 static BUILTIN: &[(&str, &str)] = &include!(concat!(env!("OUT_DIR"), "/cases.rs"));
@@ -23,6 +24,8 @@ pub(crate) enum CasesError {
     #[error("no case name contains {0}; `--list` prints all names")]
     NothingLeft(String),
 }
+
+impl CliError for CasesError {}
 
 /// The built-in cases.
 pub(crate) fn builtin() -> Result<Vec<Case>, CasesError> {

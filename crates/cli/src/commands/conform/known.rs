@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use super::case::Case;
+use crate::error::CliError;
 use crate::source::{TextError, read_file};
 
 /// The reasons, by the names of cases.
@@ -22,6 +23,8 @@ pub(crate) enum KnownError {
     #[error("{file}:{line}: duplicate case {name}")]
     Twice { file: String, line: usize, name: String },
 }
+
+impl CliError for KnownError {}
 
 impl Known {
     pub(crate) fn read(file: &Path, cases: &[Case]) -> Result<Self, KnownError> {

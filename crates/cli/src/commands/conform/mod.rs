@@ -40,13 +40,11 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use self::case::Case;
-pub(crate) use self::cases::CasesError;
 use self::known::Known;
-pub(crate) use self::known::KnownError;
 use self::peer::Target;
 use self::report::Report;
 use self::verdict::Played;
-use crate::error::CliError;
+use crate::error::{CliError, CommandError, SystemError, reason};
 use crate::executor::token_source;
 use crate::exit::Exit;
 use crate::progress::Progress;
@@ -108,20 +106,33 @@ pub(crate) struct Arguments {
     time_factor: f64,
 }
 
+/// Why no case is played.
+#[derive(Debug, thiserror::Error)]
+enum ConformError {
+    #[error(
+        "no runner given: use `execbox conform -- COMMAND` to start one, or `execbox conform --connect ADDRESS` to connect to one"
+    )]
+    NoRunner,
+    #[error("cannot reach the runner `{runner}`: {}", reason(.error))]
+    Unreachable { runner: String, error: io::Error },
+}
+
+impl CliError for ConformError {}
+
 fn time_factor(text: &str) -> Result<f64, &'static str> {
     let factor = text.parse::<f64>().ok().filter(|factor| (0.001..=1000.0).contains(factor));
     factor.ok_or("expected a number from 0.001 to 1000, such as `3` or `0.5`")
 }
 
-pub(crate) fn run(arguments: Arguments) -> Result<Exit, CliError> {
+pub(crate) fn run(arguments: Arguments) -> Result<Exit, CommandError> {
     let (list, json) = (arguments.list, arguments.json);
     let job = Job::new(arguments)?;
     if list {
-        report::print_list(&job.cases, json).map_err(CliError::Output)?;
+        report::print_list(&job.cases, json).map_err(SystemError::Output)?;
         return Ok(Exit::Success);
     }
     let report = job.play()?;
-    report.print(json).map_err(CliError::Output)?;
+    report.print(json).map_err(SystemError::Output)?;
     Ok(report.exit())
 }
 
@@ -136,7 +147,7 @@ struct Job {
 }
 
 impl Job {
-    fn new(arguments: Arguments) -> Result<Self, CliError> {
+    fn new(arguments: Arguments) -> Result<Self, CommandError> {
         let target = match arguments.connect {
             Some(address) => {
                 let token = token_source("--token-file", arguments.token_file.as_deref()).read()?;
@@ -144,7 +155,7 @@ impl Job {
             }
             None if !arguments.command.is_empty() => Some(Target::Command(arguments.command)),
             None if arguments.list => None,
-            None => return Err(CliError::NoRunner),
+            None => return Err(ConformError::NoRunner.into()),
         };
         let cases = arguments.cases.as_deref().map_or_else(cases::builtin, cases::of_directory)?;
         let known = arguments.known.as_deref().map(|file| Known::read(file, &cases)).transpose()?.unwrap_or_default();
@@ -159,13 +170,13 @@ impl Job {
     }
 
     /// Plays up to `jobs` cases at once. The results are in the order of the cases.
-    fn play(self) -> Result<Report, CliError> {
-        let target = Arc::new(self.target.ok_or(CliError::NoRunner)?);
+    fn play(self) -> Result<Report, CommandError> {
+        let target = Arc::new(self.target.ok_or(ConformError::NoRunner)?);
         let (jobs, time_factor) = (Arc::new(Semaphore::new(self.jobs.get())), self.time_factor);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let name = target.to_string();
         let mut results = runtime.block_on(async {
-            let unreachable = |error| CliError::RunnerUnreachable { runner: name.clone(), error };
+            let unreachable = |error| ConformError::Unreachable { runner: name.clone(), error };
             drop(target.connect().await.map_err(unreachable)?);
             let mut progress = Progress::new(self.cases.len());
             let mut playing = JoinSet::new();
@@ -183,7 +194,7 @@ impl Job {
                 progress.show(&result.1.name);
                 results.push(result);
             }
-            Ok::<_, CliError>(results)
+            Ok::<_, CommandError>(results)
         })?;
         results.sort_by_key(|(at, ..)| *at);
         let results = results.into_iter().map(|(_, case, result)| Played::new(case, result, &self.known, self.strict));

@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use execbox::code::OptionsError;
 use serde_json::Value as Json;
 
+use crate::error::CliError;
 use crate::source::{self, TextError};
 
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum OptionsFileError {
+pub(super) enum OptionsFileError {
     #[error(transparent)]
     Text(#[from] TextError),
     #[error("{file}: {error}")]
@@ -25,6 +26,8 @@ pub(crate) enum OptionsFileError {
     #[error("{0}")]
     Value(OptionsError),
 }
+
+impl CliError for OptionsFileError {}
 
 /// `NAME=JSON`, or `NAME=@FILE`.
 pub(super) fn named_value<'a>(option: &'static str, text: &'a str) -> Result<(&'a str, Json), OptionsFileError> {

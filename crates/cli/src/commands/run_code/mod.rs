@@ -21,17 +21,15 @@ use execbox::{CancellationToken, Executor, Limits};
 
 pub(crate) use self::arguments::Arguments;
 use self::arguments::{Budget, safety_cap};
-pub(crate) use self::json::OptionsFileError;
-pub(crate) use self::modules::ModulesError;
 use self::options::Sources;
 use self::report::failed;
-use crate::error::CliError;
+use crate::error::{CommandError, SystemError};
 use crate::executor::ExecutorConfig;
 use crate::exit::Exit;
 use crate::units::Time;
 use crate::{interrupt, stub};
 
-pub(crate) fn run(arguments: Arguments) -> Result<Exit, CliError> {
+pub(crate) fn run(arguments: Arguments) -> Result<Exit, CommandError> {
     let (job, options) = Job::new(arguments)?;
     let (result, interrupted) = interrupt::cancel_on_interrupt(|cancellation| job.execute(options, &cancellation));
     let result = if job.json { report::as_json_allows(result) } else { result };
@@ -39,7 +37,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Exit, CliError> {
         true => report::print_json(&result),
         false => report::print_human(&result, &job.sources, job.quiet),
     };
-    printed.map_err(CliError::Output)?;
+    printed.map_err(SystemError::Output)?;
     Ok(match result.status {
         Status::Terminated if interrupted => Exit::Interrupted,
         _ => Exit::of_module(&result),
@@ -55,7 +53,7 @@ struct Job {
 }
 
 impl Job {
-    fn new(arguments: Arguments) -> Result<(Self, CodeExecutionOptions), CliError> {
+    fn new(arguments: Arguments) -> Result<(Self, CodeExecutionOptions), CommandError> {
         let Budget(budget) = arguments.timeout;
         // The safety cap counts from the end of the budget, so that it never shortens the budget.
         let timeout = budget.unwrap_or_default().saturating_add(safety_cap());

@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 
 use execbox::core::link::{MAX_MODULES, MAX_SOURCES_BYTES};
 
-use crate::source::{self, TextError, reason};
+use crate::error::{CliError, reason};
+use crate::source::{self, TextError};
 
 /// The extensions of modules.
 const EXTENSIONS: [&str; 4] = ["js", "ts", "mjs", "mts"];
@@ -28,7 +29,7 @@ pub(super) struct Modules {
 }
 
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum ModulesError {
+pub(super) enum ModulesError {
     #[error("--modules: cannot read {dir}: {}", reason(error))]
     Unreadable { dir: String, error: io::Error },
     #[error("--modules: {dir} is not a directory")]
@@ -44,6 +45,8 @@ pub(crate) enum ModulesError {
     #[error("--modules: the modules in {dir} have more than {} MiB; use a smaller directory", MAX_SOURCES_BYTES >> 20)]
     TooLong { dir: String },
 }
+
+impl CliError for ModulesError {}
 
 /// Reads the modules below `dir`, except `program`, a path that may be below it.
 pub(super) fn read(dir: &Path, program: Option<&Path>) -> Result<Modules, ModulesError> {

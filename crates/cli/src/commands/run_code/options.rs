@@ -13,7 +13,7 @@ use serde_json::{Map, Value as Json, json};
 use super::arguments::Arguments;
 use super::json::{OptionsFileError, named_value, read_json, value};
 use super::modules::{self, Modules};
-use crate::error::CliError;
+use crate::error::CommandError;
 use crate::source::Source;
 
 /// The sources of a run, for errors that point into them.
@@ -41,7 +41,7 @@ pub(super) struct Options {
 
 /// Reads the program last: it may be typed by hand, which would be lost if anything else is wrong. `limits` apply where the
 /// options file sets none.
-pub(super) fn read(arguments: Arguments, limits: Limits) -> Result<(Sources, Options), CliError> {
+pub(super) fn read(arguments: Arguments, limits: Limits) -> Result<(Sources, Options), CommandError> {
     let mut options = arguments.options.as_deref().map_or_else(|| Ok(Map::new()), read_file)?;
     merge_cli(&mut options, &arguments)?;
     let path = arguments.program.file.clone().filter(|path| path.as_os_str() != "-");

@@ -7,7 +7,7 @@ use execbox::{
 };
 
 use crate::engine::RunnerEngine;
-use crate::error::CliError;
+use crate::error::{CommandError, SystemError};
 use crate::listening::ListeningRunner;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,18 +44,18 @@ impl Named {
 }
 
 /// Starts the executors, each for that many programs at once. `engine`: that of the processes of the process executor.
-pub(super) fn start(kinds: &[Kind], jobs: u64, engine: RunnerEngine) -> Result<Vec<Arc<Named>>, CliError> {
+pub(super) fn start(kinds: &[Kind], jobs: u64, engine: RunnerEngine) -> Result<Vec<Arc<Named>>, CommandError> {
     kinds.iter().map(|kind| start_one(*kind, jobs, engine).map(Arc::new)).collect()
 }
 
-fn start_one(kind: Kind, jobs: u64, engine: RunnerEngine) -> Result<Named, CliError> {
+fn start_one(kind: Kind, jobs: u64, engine: RunnerEngine) -> Result<Named, CommandError> {
     let pool = PoolOptions { max_size: usize::try_from(jobs).unwrap_or(usize::MAX), ..PoolOptions::for_cores(1) };
-    let runner = || Runner::new().map_err(|error| CliError::Engine(error.to_string()));
+    let runner = || Runner::new().map_err(|error| SystemError::Engine(error.to_string()));
     let mut listening = None;
     let executor: Arc<dyn Executor> = match kind {
-        Kind::Inline => Arc::new(InlineExecutor::new().map_err(|error| CliError::Engine(error.to_string()))?),
+        Kind::Inline => Arc::new(InlineExecutor::new().map_err(|error| SystemError::Engine(error.to_string()))?),
         Kind::Worker => {
-            let builder = WorkerExecutor::builder(runner()?).map_err(|error| CliError::Engine(error.to_string()))?;
+            let builder = WorkerExecutor::builder(runner()?).map_err(|error| SystemError::Engine(error.to_string()))?;
             Arc::new(builder.pool(pool).build())
         }
         Kind::Process => {

@@ -26,7 +26,7 @@ use self::sample::Sample;
 use self::verdict::Report;
 use self::work::{End, Random, Work};
 use crate::engine::{Engine, RunnerEngine};
-use crate::error::CliError;
+use crate::error::{CliError, CommandError, SystemError};
 use crate::exit::Exit;
 use crate::processes::children;
 use crate::{interrupt, report};
@@ -90,12 +90,19 @@ impl Selection {
     }
 }
 
+/// The engine was given for other executors, too.
+#[derive(Debug, thiserror::Error)]
+#[error("--engine {0} needs --executor process: a program can end the process that it runs in")]
+struct SoakNeedsProcess(Engine);
+
+impl CliError for SoakNeedsProcess {}
+
 impl Arguments {
-    fn kinds(&self) -> Result<Vec<Kind>, CliError> {
+    fn kinds(&self) -> Result<Vec<Kind>, CommandError> {
         match (self.engine, self.executor) {
             (Engine::QuickJs, selection) => Ok(selection.unwrap_or(Selection::All).kinds()),
             (Engine::V8, None | Some(Selection::Process)) => Ok(vec![Kind::Process]),
-            (Engine::V8, Some(_)) => Err(CliError::SoakNeedsProcess(self.engine)),
+            (Engine::V8, Some(_)) => Err(SoakNeedsProcess(self.engine).into()),
         }
     }
 }
@@ -106,7 +113,7 @@ const SAMPLES: u64 = 60;
 /// How many programs a batch of a soak by time has.
 const BATCH: u64 = 200;
 
-pub(crate) fn run(arguments: &Arguments) -> Result<Exit, CliError> {
+pub(crate) fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     let json = arguments.json;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let report = runtime.block_on(async {
@@ -114,12 +121,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit, CliError> {
         interrupt::stop_on_signal(stop.clone())?;
         soak(arguments, &stop).await
     })?;
-    report.print(json).map_err(CliError::Output)?;
+    report.print(json).map_err(SystemError::Output)?;
     Ok(report.exit())
 }
 
 /// Runs batches until the last one, or until `stop`.
-async fn soak(arguments: &Arguments, stop: &CancellationToken) -> Result<Report, CliError> {
+async fn soak(arguments: &Arguments, stop: &CancellationToken) -> Result<Report, CommandError> {
     let engine = RunnerEngine::new(arguments.engine, None)?;
     let executors: Vec<Arc<Named>> = executors::start(&arguments.kinds()?, arguments.jobs.get(), engine)?;
     let mut random = Random(arguments.seed);
