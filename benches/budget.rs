@@ -11,15 +11,11 @@ use execbox_core::engine::{CallId, Engine as _, Event, Guest, Outcome, Pending, 
 use execbox_core::language::{Language as _, Reading};
 use execbox_core::program::{Limits, Namespace, Program, Source};
 use execbox_core::value::Value;
+use execbox_measure::allocator;
+use execbox_measure::samples::Samples;
 use execbox_quickjs::QuickJs;
 use execbox_typescript::TypeScript;
 use serde_json::{Value as Json, json};
-
-#[path = "../crates/cli/src/allocator.rs"]
-mod allocator;
-#[allow(dead_code)] // this uses its part
-#[path = "../crates/cli/src/statistics.rs"]
-mod statistics;
 
 const ROUNDS: usize = 20_000;
 const CALLS: u32 = 1000;
@@ -179,7 +175,7 @@ impl<const N: usize> Round<'_, N> {
 }
 
 fn median(times: &[Duration]) -> Duration {
-    let samples = statistics::Samples::new(times.iter().map(Duration::as_secs_f64).collect());
+    let samples = Samples::new(times.iter().map(Duration::as_secs_f64).collect());
     Duration::from_secs_f64(samples.expect("there are samples").median())
 }
 

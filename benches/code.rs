@@ -4,7 +4,6 @@
 //! name contains a word. Machines are shared and noisy: compare runs that were made together.
 
 #[allow(dead_code)] // each benchmark uses its part
-#[path = "support/mod.rs"]
 mod support;
 
 use std::sync::Arc;
@@ -15,11 +14,13 @@ use execbox::transport::Listener;
 use execbox::{
     Executor, InlineExecutor, PoolOptions, ProcessExecutor, RemoteExecutor, Runner, RunnerCommand, WorkerExecutor,
 };
+use execbox_measure::samples::Samples;
+use execbox_measure::{allocator, typescript};
 
-use support::{Report, Samples, samples, typescript};
+use support::{Report, samples};
 
 fn main() {
-    support::allocator::return_memory_soon();
+    allocator::return_memory_soon();
     let report = Report::from_arguments();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.expect("a runtime");

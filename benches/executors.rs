@@ -5,7 +5,6 @@
 //! name contains a word. Machines are shared and noisy: compare runs that were made together.
 
 #[allow(dead_code)] // each benchmark uses its part
-#[path = "support/mod.rs"]
 mod support;
 
 use std::sync::Arc;
@@ -16,13 +15,15 @@ use execbox::{
     ExecuteRequest, Executor, InlineExecutor, Limits, PoolOptions, ProcessExecutor, Provider, RemoteExecutor, Runner,
     RunnerCommand, Tool, WorkerExecutor,
 };
+use execbox_measure::allocator;
+use execbox_measure::processes::children;
+use execbox_measure::samples::Samples;
 use serde_json::Value;
 
-use support::processes::children;
-use support::{ADD, Report, Samples, add, resident_kib, run, samples};
+use support::{ADD, Report, add, resident_kib, run, samples};
 
 fn main() {
-    support::allocator::return_memory_soon();
+    allocator::return_memory_soon();
     let report = Report::from_arguments();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let bench = Bench { runtime: runtime.expect("a runtime"), tools: tools() };

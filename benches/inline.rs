@@ -5,17 +5,17 @@
 //! name contains a word. Machines are shared and noisy: compare runs that were made together.
 
 #[allow(dead_code)] // each benchmark uses its part
-#[path = "support/mod.rs"]
 mod support;
 
 use std::time::{Duration, Instant};
 
 use execbox::{ExecuteRequest, Executor as _, InlineExecutor, Limits, Provider};
+use execbox_measure::allocator;
 
 use support::{Report, add, resident_kib, run, samples};
 
 fn main() {
-    support::allocator::return_memory_soon();
+    allocator::return_memory_soon();
     let report = Report::from_arguments();
     let bench = Bench::new();
     report.head();

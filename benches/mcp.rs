@@ -5,7 +5,6 @@
 //! contains a word. Machines are shared and noisy: compare runs that were made together.
 
 #[allow(dead_code)] // each benchmark uses its part
-#[path = "support/mod.rs"]
 mod support;
 
 use std::sync::Arc;
@@ -20,14 +19,16 @@ use execbox_mcp::rmcp::service::{RequestContext, RoleClient, RoleServer, Running
 use execbox_mcp::rmcp::{ServerHandler, ServiceExt as _};
 use execbox_mcp::server::{CodeServer, ServerOptions};
 use execbox_mcp::upstream::{Upstream, UpstreamOptions};
+use execbox_measure::allocator;
+use execbox_measure::samples::Samples;
 use serde_json::{Value, json};
 use tokio::io::DuplexStream;
 use tokio::runtime::Runtime;
 
-use support::{Report, Samples, samples};
+use support::{Report, samples};
 
 fn main() {
-    support::allocator::return_memory_soon();
+    allocator::return_memory_soon();
     let report = Report::from_arguments();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let bench = Bench { runtime: runtime.expect("a runtime") };

@@ -3,23 +3,9 @@
 use std::time::{Duration, Instant};
 
 use execbox::{ExecuteRequest, Executor, Limits, Provider, Tool};
+use execbox_measure::processes;
+use execbox_measure::samples::Samples;
 use serde_json::{Value, json};
-
-/// The allocator of the binary, so that figures agree with it.
-#[path = "../../crates/cli/src/allocator.rs"]
-pub(crate) mod allocator;
-
-/// The memory of processes, as the binary measures it.
-#[path = "../../crates/cli/src/processes.rs"]
-pub(crate) mod processes;
-
-#[path = "../../crates/cli/src/statistics.rs"]
-pub(crate) mod statistics;
-
-#[path = "../../crates/cli/src/commands/bench/typescript.rs"]
-pub(crate) mod typescript;
-
-pub(crate) use statistics::Samples;
 
 /// `N` sequential calls.
 pub(crate) const ADD: &str = "let s = 0; for (let i = 0; i < N; i++) s += (await tools.add({ a: i, b: 1 })).sum; s";

@@ -10,7 +10,7 @@
 //! - [`state`]: the file of `--state`.
 //! - Output: [`report`] (results, logs, errors), [`diagnostic`] and [`frame`] (errors with their source), [`terminal`] (text
 //!   that is safe to show), [`progress`]. [`interrupt`]: Ctrl-C and SIGTERM. [`secrecy`]: processes that hold secrets.
-//! - What commands measure with: [`processes`] (their memory), [`statistics`], [`listening`] (a runner that listens).
+//! - [`listening`]: a runner that listens, for commands that measure remote executors.
 //!
 //! The crate has no rules of its own: what a program may do, what a limit means and what an error is called is decided by the
 //! library.
@@ -28,7 +28,6 @@
 //! For `execbox run-code`, 1 is `error` and `link_error`, 3 is `memory` and `terminated`. For `execbox conform`, 0 and 1 tell
 //! whether the runner conforms.
 
-mod allocator;
 mod approvals;
 mod commands;
 mod context;
@@ -50,7 +49,6 @@ mod logins;
 mod ownership;
 mod policy;
 mod private;
-mod processes;
 mod progress;
 mod prompt;
 mod reload;
@@ -59,7 +57,6 @@ mod secrecy;
 mod servers;
 mod source;
 mod state;
-mod statistics;
 mod stub;
 mod terminal;
 mod token;
@@ -81,7 +78,7 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    allocator::return_memory_soon();
+    execbox_measure::allocator::return_memory_soon();
     let exit = Arguments::parse().command.run().unwrap_or_else(|error| {
         report::print_error(&error);
         error.exit()

@@ -3,8 +3,6 @@
 //! Every case is a test: `cargo test --test hostile -- limits/regex` runs those of one file. Each attack meets a process of
 //! its own, whose memory and processor time are measured: see `measure.rs`, and `report.rs` for the bounds.
 
-#[path = "../../src/allocator.rs"]
-mod allocator;
 mod case;
 mod expand;
 mod guest;
@@ -32,7 +30,7 @@ const GUESTS: [&str; 6] = ["realm", "limits", "forged-trust", "floods", "amplifi
 type Ended = (Figures, Vec<String>);
 
 fn main() {
-    allocator::return_memory_soon();
+    execbox_measure::allocator::return_memory_soon();
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if arguments.first().is_some_and(|first| first == host::HOST) {
         return host::main(&arguments[1..]);

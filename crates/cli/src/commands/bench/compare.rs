@@ -1,9 +1,10 @@
 //! The comparison of two reports: the ratio of each row, and whether it is within the noise.
 
+use execbox_measure::head::Head;
+use execbox_measure::unit::Unit;
 use serde::Serialize;
 
-use super::report::{Head, Measured, Report};
-use super::rows::Unit;
+use super::report::{Measured, Report};
 
 /// A row beside the same row of an earlier report.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -65,11 +66,7 @@ impl Verdict {
 pub(super) fn differences(file: &str, before: &Head, now: &Head) -> Vec<String> {
     let mut lines = Vec::new();
     if before.machine != now.machine {
-        lines.push(format!(
-            "{file} was measured on another machine: {}; this is {}",
-            machine_text(before),
-            machine_text(now)
-        ));
+        lines.push(format!("{file} was measured on another machine: {}; this is {}", before.machine, now.machine));
     }
     if before.execbox.version != now.execbox.version {
         lines.push(format!(
@@ -91,13 +88,6 @@ pub(super) fn differences(file: &str, before: &Head, now: &Head) -> Vec<String> 
         }
     }
     lines
-}
-
-/// The machine of a report, in a line.
-pub(super) fn machine_text(head: &Head) -> String {
-    let machine = &head.machine;
-    let cpu = machine.cpu.as_deref().unwrap_or("unknown processor");
-    format!("{} {}, {cpu}, {} cores", machine.os, machine.arch, machine.cores)
 }
 
 #[cfg(test)]
@@ -149,7 +139,7 @@ mod tests {
 
     #[test]
     fn differences_of_machines_and_builds_are_listed() {
-        let now = Head::of_this_machine(false);
+        let now = Head::of_this_machine([("quickjs".to_owned(), "1".to_owned())].into(), false);
         assert_eq!(differences("a.json", &now, &now), [""; 0]);
         let mut before = now.clone();
         before.machine.cores += 1;

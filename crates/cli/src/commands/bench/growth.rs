@@ -5,19 +5,19 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use execbox::{ExecuteRequest, Executor, Limits, Provider, RemoteExecutor, Tool};
+use execbox_measure::budget::Budget;
+use execbox_measure::head::Head;
+use execbox_measure::memory::{self, meeting};
+use execbox_measure::programs::{TIMEOUT, check_number, milliseconds, timed, value};
+use execbox_measure::typescript;
+use execbox_measure::unit::Unit;
 use futures_util::future::FutureExt as _;
 use serde::Serialize;
 use serde_json::{Value as Json, json};
 
 use super::BenchError;
-use super::measure::{Budget, milliseconds};
-use super::memory::{self, Held, Meeting};
-use super::programs::{TIMEOUT, check_number, timed, value};
-use super::report::Head;
-use super::rows::Unit;
+use super::memory::Held;
 use super::subject::{self, ExecutorName, Subject};
-use super::table::{head_text, quantity};
-use super::typescript;
 use crate::engine::Engine;
 use crate::error::{CommandError, SystemError};
 use crate::listening::ListeningRunner;
@@ -309,7 +309,7 @@ async fn measure_point(
 
 async fn meet(executor: &Arc<dyn Executor>, count: usize) -> Result<f64, String> {
     let started = Instant::now();
-    memory::meet(executor, count, None).await?;
+    memory::meet(executor, count, || {}).await?;
     Ok(milliseconds(started.elapsed()))
 }
 
@@ -344,7 +344,7 @@ impl Program {
             Curve::PendingCalls => {
                 let code = format!("(await Promise.all(Array.from({{ length: {size} }}, () => tools.meet()))).length");
                 let program = new(code, size as f64, Limits { max_calls_in_flight: size, ..limits });
-                Self { request: program.request.provider(Meeting::new(size).provider), ..program }
+                Self { request: program.request.provider(meeting(size, || {})), ..program }
             }
             _ => {
                 let program = new("1+1".to_owned(), 2.0, limits);
@@ -394,7 +394,7 @@ fn tool(number: usize) -> Tool {
 
 /// A table with a line for each point.
 pub(super) fn text(growth: &Growth) -> String {
-    let mut text = head_text(&growth.head) + "\n\n";
+    let mut text = format!("{}\n\n", growth.head);
     let _ = writeln!(text, "{:<46}{:<14}{:>10}{:>12}{:>10}", "curve", "executor", "size", "cost", "exponent");
     let mut title = "";
     for curve in &growth.curves {
@@ -418,7 +418,7 @@ fn curve_text(curve: &Measured, title: &str) -> String {
         let (title, subject) = if at == 0 { (title, subject.as_str()) } else { ("", "") };
         let exponent = point.exponent.map(|exponent| format!("{exponent:.2}")).unwrap_or_default();
         let verdict = if point.is_worse_than_linear() { "  worse than linear" } else { "" };
-        let cost = quantity(point.cost, curve.unit);
+        let cost = curve.unit.text(point.cost);
         let line = format!("{title:<46}{subject:<14}{:>10}{cost:>12}{exponent:>10}{verdict}", point.size);
         let _ = writeln!(text, "{}", line.trim_end());
     }

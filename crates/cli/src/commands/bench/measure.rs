@@ -5,47 +5,22 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use execbox::Executor;
-use futures_util::future::{BoxFuture, FutureExt as _};
+use execbox_measure::budget::Budget;
+use execbox_measure::programs::{check_number, milliseconds};
+use execbox_measure::samples::Samples;
+use futures_util::future::FutureExt as _;
 use serde_json::Value as Json;
 use tokio::task::JoinSet;
 
 use super::memory::Held;
-use super::programs::{self, Prepared, Program, Tools, check_number};
+use super::programs::{self, Prepared, Program, Tools};
 use super::rows::{AFTER_PAUSE, Measure, Row};
 use super::subject::Subject;
 use crate::error::CommandError;
-use crate::statistics::Samples;
 
-/// How long a row is measured: until the time is over, but not less than `least` and not more than `most` times.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Budget {
-    pub(super) time: Duration,
-    pub(super) least: usize,
-    pub(super) most: usize,
-}
-
-impl Budget {
-    pub(super) const FULL: Self = Self { time: Duration::from_secs(1), least: 10, most: 10_000 };
-    pub(super) const QUICK: Self = Self { time: Duration::from_millis(50), least: 5, most: 1_000 };
-
-    /// Samples what `once` measures. Before that, it is called for a tenth of the time, and at least once. Fails with the reason
-    /// of the first failure.
-    pub(super) async fn sample<'a>(
-        self,
-        mut once: impl FnMut() -> BoxFuture<'a, Result<f64, String>> + Send,
-    ) -> Result<Samples, String> {
-        let warm_up = Instant::now();
-        while {
-            once().await?;
-            warm_up.elapsed() < self.time / 10
-        } {}
-        let (started, mut samples) = (Instant::now(), Vec::new());
-        while samples.len() < self.least || (started.elapsed() < self.time && samples.len() < self.most) {
-            samples.push(once().await?);
-        }
-        Samples::new(samples).ok_or_else(|| "no samples".to_owned())
-    }
-}
+/// How often a row is measured.
+pub(super) const FULL: Budget = Budget { time: Duration::from_secs(1), least: 10, most: 10_000 };
+pub(super) const QUICK: Budget = Budget { time: Duration::from_millis(50), least: 5, most: 1_000 };
 
 /// An executor under measurement.
 pub(super) struct Bench {
@@ -162,8 +137,4 @@ impl Bench {
         let result: Json = serde_json::from_slice(&output.stdout).map_err(|_| "no result was printed".to_owned())?;
         check_number(result.get("result"), 2.0).map(|()| milliseconds(elapsed))
     }
-}
-
-pub(super) fn milliseconds(time: Duration) -> f64 {
-    time.as_secs_f64() * 1e3
 }

@@ -1,6 +1,6 @@
 //! `execbox bench`: measures the executors and engines on this machine.
 //!
-//! - [`rows`]: what is measured; [`programs`], [`typescript`]: the programs, their results and tools; [`subject`]: executors and engines
+//! - [`rows`]: what is measured; [`programs`]: the programs, their results and tools; [`subject`]: executors and engines
 //! - [`measure`]: how often and how; [`memory`]: memory, in a process of its own
 //! - [`report`]: the report and its files; [`table`]: as text; [`compare`]: beside an earlier one
 //! - [`growth`]: costs against sizes
@@ -14,7 +14,6 @@ mod report;
 mod rows;
 mod subject;
 mod table;
-mod typescript;
 
 use std::fmt;
 use std::future::Future;
@@ -23,14 +22,17 @@ use std::path::PathBuf;
 use clap::Args;
 use execbox::CancellationToken;
 use execbox::core::hint::near;
+use execbox_measure::budget::Budget;
+use execbox_measure::head::{Head, Profile};
+use execbox_measure::unit::Unit;
 use serde_json::{Value as Json, json};
 
 use self::compare::Comparison;
 use self::growth::Curve;
-use self::measure::{Bench, Budget};
+use self::measure::{Bench, FULL, QUICK};
 use self::memory::Held;
-use self::report::{Head, Measured, Profile, Report, ReportFileError};
-use self::rows::{ROWS, Row, Unit};
+use self::report::{Measured, Report, ReportFileError};
+use self::rows::{ROWS, Row};
 use self::subject::{ExecutorName, Subject};
 use crate::engine::Engine;
 use crate::error::{CliError, CommandError, SystemError};
@@ -164,7 +166,7 @@ fn measure_report(arguments: &Arguments) -> Result<Report, CommandError> {
         report::check_writable(path).map_err(BenchError::File)?;
     }
     let head = head(arguments);
-    let budget = if arguments.quick { Budget::QUICK } else { Budget::FULL };
+    let budget = if arguments.quick { QUICK } else { FULL };
     let rows = block_on(measure_rows(work, budget))??;
     Ok(Report { head, rows })
 }
@@ -182,7 +184,9 @@ fn measure_growth(arguments: &Arguments) -> Result<Exit, CommandError> {
 }
 
 fn head(arguments: &Arguments) -> Head {
-    let head = Head::of_this_machine(arguments.quick);
+    let version = |engine: &Engine| Some((engine.to_string(), engine.version()?.to_owned()));
+    let engines = Engine::built_in().iter().filter_map(version).collect();
+    let head = Head::of_this_machine(engines, arguments.quick);
     if head.execbox.profile == Profile::Debug {
         output::note(&"this is a debug build: its figures say nothing about a release build");
     }

@@ -1,12 +1,12 @@
 //! The programs that are measured, their results, and their tools.
 
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use execbox::{ExecuteError, ExecuteRequest, ExecuteResult, Executor, Limits, Provider, Tool};
+use execbox::{ExecuteRequest, ExecuteResult, Executor, Limits, Provider, Tool};
+use execbox_measure::programs::{TIMEOUT, check_number, error_text, timed};
+use execbox_measure::typescript;
 use serde_json::{Value as Json, json};
-
-use super::typescript;
 
 /// A program and its result.
 pub(super) struct Program {
@@ -134,9 +134,6 @@ impl Tools {
     }
 }
 
-/// Long enough for each program on a slow machine.
-pub(super) const TIMEOUT: Duration = Duration::from_mins(1);
-
 /// The request and the result of a program, to be executed repeatedly.
 pub(super) struct Prepared {
     request: ExecuteRequest,
@@ -163,22 +160,6 @@ impl Prepared {
     }
 }
 
-/// Executes a request, and measures the time.
-pub(super) async fn timed(executor: &dyn Executor, request: ExecuteRequest) -> (Duration, ExecuteResult) {
-    let started = Instant::now();
-    let result = executor.execute(request).await;
-    (started.elapsed(), result)
-}
-
-/// The value of a result, or its error in a line.
-pub(super) fn value(result: ExecuteResult) -> Result<Option<Json>, String> {
-    result.outcome.map_err(|error| error_text(&error))
-}
-
-fn error_text(error: &ExecuteError) -> String {
-    format!("{}: {}", error.code.as_str(), error.message)
-}
-
 fn check(result: &ExecuteResult, expected: Expected, items: &Json) -> Result<(), String> {
     match (&result.outcome, expected) {
         (Ok(value), Expected::Number(number)) => check_number(value.as_ref(), number),
@@ -190,17 +171,10 @@ fn check(result: &ExecuteResult, expected: Expected, items: &Json) -> Result<(),
     }
 }
 
-/// Checks the result of a program that returns a number.
-pub(super) fn check_number(value: Option<&Json>, expected: f64) -> Result<(), String> {
-    match value {
-        Some(value) if value.as_f64() == Some(expected) => Ok(()),
-        Some(Json::Number(number)) => Err(format!("expected the result {expected}, got {number}")),
-        _ => Err(format!("expected the result {expected}, got another value")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use execbox::ExecuteError;
+
     use super::*;
 
     #[test]

@@ -1,22 +1,18 @@
 //! The report: what `--json` prints, `--save` writes and `--compare` reads.
 
-use std::collections::BTreeMap;
-use std::fmt;
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 
+use execbox_measure::head::{FORMAT, Head};
+use execbox_measure::samples::Samples;
+use execbox_measure::unit::Unit;
 use serde::{Deserialize, Serialize};
 
-use super::rows::{Row, Unit};
+use super::rows::Row;
 use super::subject::Subject;
-use crate::engine::Engine;
 use crate::error::reason;
 use crate::source::{TextError, read_file};
-use crate::statistics::Samples;
-
-/// The version of the format. It changes when a field changes its meaning; fields and rows may be added.
-const FORMAT: u32 = 1;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -24,50 +20,6 @@ pub(super) struct Report {
     #[serde(flatten)]
     pub(super) head: Head,
     pub(super) rows: Vec<Measured>,
-}
-
-/// What figures depend on. Contains no name of the machine and no path.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Head {
-    format: u32,
-    pub(super) execbox: Build,
-    pub(super) machine: Machine,
-    /// Whether there are fewer samples, by `--quick`.
-    pub(super) quick: bool,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Build {
-    pub(super) version: String,
-    pub(super) profile: Profile,
-    /// The versions of the engines that are built in.
-    pub(super) engines: BTreeMap<String, String>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum Profile {
-    Debug,
-    Release,
-}
-
-impl fmt::Display for Profile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Debug => "debug",
-            Self::Release => "release",
-        })
-    }
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Machine {
-    pub(super) os: String,
-    pub(super) arch: String,
-    /// The model of the processor, `null` if the system does not tell it.
-    pub(super) cpu: Option<String>,
-    pub(super) cores: usize,
 }
 
 /// A row on one executor.
@@ -86,36 +38,6 @@ pub(super) struct Measured {
     pub(super) p99: Option<f64>,
     /// [`Samples::noise`].
     pub(super) noise: f64,
-}
-
-impl Head {
-    pub(super) fn of_this_machine(quick: bool) -> Self {
-        let version = |engine: &Engine| Some((engine.to_string(), engine.version()?.to_owned()));
-        let execbox = Build {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            profile: if cfg!(debug_assertions) { Profile::Debug } else { Profile::Release },
-            engines: Engine::built_in().iter().filter_map(version).collect(),
-        };
-        let machine = Machine {
-            os: std::env::consts::OS.to_owned(),
-            arch: std::env::consts::ARCH.to_owned(),
-            cpu: cpu_model(),
-            cores: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
-        };
-        Self { format: FORMAT, execbox, machine, quick }
-    }
-}
-
-fn cpu_model() -> Option<String> {
-    if cfg!(target_os = "macos") {
-        let mut command = std::process::Command::new("/usr/sbin/sysctl");
-        let output = command.args(["-n", "machdep.cpu.brand_string"]).output().ok()?;
-        let model = String::from_utf8(output.stdout).ok()?.trim().to_owned();
-        return (!model.is_empty()).then_some(model);
-    }
-    let info = fs::read_to_string("/proc/cpuinfo").ok()?;
-    let line = info.lines().find_map(|line| line.strip_prefix("model name"))?;
-    line.split_once(':').map(|(_, model)| model.trim().to_owned())
 }
 
 impl Measured {

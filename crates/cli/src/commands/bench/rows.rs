@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use execbox_measure::unit::Unit;
+
 use super::memory::Held;
 use super::programs::{self, Program};
 use super::subject::ExecutorName;
@@ -31,23 +33,6 @@ pub(super) enum Measure {
     Stop,
     /// The time from the start of `execbox run` to its end.
     ColdStart,
-}
-
-/// In what a row is measured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub(super) enum Unit {
-    #[serde(rename = "ms")]
-    Milliseconds,
-    #[serde(rename = "programs/s")]
-    ProgramsPerSecond,
-    #[serde(rename = "bytes")]
-    Bytes,
-}
-
-impl Unit {
-    pub(super) fn is_higher_better(self) -> bool {
-        self == Self::ProgramsPerSecond
-    }
 }
 
 const fn row(id: &'static str, title: &'static str, measure: Measure) -> Row {

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use execbox::CancellationToken;
+use execbox_measure::processes::children;
 use nix::sys::signal::Signal;
 use tokio::task::JoinSet;
 
@@ -28,7 +29,6 @@ use self::work::{End, Random, Work};
 use crate::engine::{Engine, RunnerEngine};
 use crate::error::{CliError, CommandError, SystemError};
 use crate::exit::Exit;
-use crate::processes::children;
 use crate::{interrupt, report};
 
 /// Execute good and hostile programs for a long time, and fail on growth

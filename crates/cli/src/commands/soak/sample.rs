@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use execbox::{ExecuteRequest, Limits};
+use execbox_measure::processes::{children, resident_bytes};
 use serde::Serialize;
 
 use super::executors::Named;
-use crate::processes::{children, resident_bytes};
 
 /// What is held between two batches, when nothing is executed.
 #[derive(Debug, Clone, Serialize)]

@@ -1,4 +1,4 @@
-//! The allocator of the binary, of its benchmarks, and of the tests that measure memory.
+//! The allocator of every program that uses this crate: the binary, its benchmarks, and what measures its memory.
 
 use std::ffi::c_long;
 
@@ -21,8 +21,8 @@ const DEFAULT_MS: c_long = 1000;
 const SHORT_MS: c_long = 10;
 
 /// Makes the allocator return freed memory to the system soon, unless the environment (`MIMALLOC_PURGE_DELAY`) says when.
-/// Called first in `main`.
-pub(crate) fn return_memory_soon() {
+/// To be called first in `main`, while no other thread runs.
+pub fn return_memory_soon() {
     #[allow(unsafe_code)]
     // The bindings have no safe functions.
     // SAFETY: reads and writes one number in a table of the allocator, which ignores unknown options, and on which nothing

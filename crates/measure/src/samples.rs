@@ -1,37 +1,40 @@
-//! Samples of one quantity: quantiles and noise. Used by the commands and by the benchmarks.
+//! Samples of one quantity: quantiles and noise.
 
 /// Samples in the order in which they were measured. There is at least one.
-pub(crate) struct Samples(Vec<f64>);
+pub struct Samples(Vec<f64>);
 
 /// How many blocks of consecutive samples [`Samples::noise`] compares.
 const BLOCKS: usize = 5;
 
 impl Samples {
     /// `None` without samples.
-    pub(crate) fn new(samples: Vec<f64>) -> Option<Self> {
+    pub fn new(samples: Vec<f64>) -> Option<Self> {
         (!samples.is_empty()).then_some(Self(samples))
     }
 
-    pub(crate) fn count(&self) -> usize {
+    /// How many there are.
+    pub fn count(&self) -> usize {
         self.0.len()
     }
 
-    pub(crate) fn least(&self) -> f64 {
+    /// The smallest sample.
+    pub fn least(&self) -> f64 {
         self.quantile(0.0)
     }
 
-    pub(crate) fn median(&self) -> f64 {
+    /// The sample in the middle.
+    pub fn median(&self) -> f64 {
         self.quantile(0.5)
     }
 
     /// The sample whose rank is nearest to `quantile`, from 0 to 1.
-    pub(crate) fn quantile(&self, quantile: f64) -> f64 {
+    pub fn quantile(&self, quantile: f64) -> f64 {
         quantile_of(&self.0, quantile)
     }
 
     /// How much the medians of five blocks of consecutive samples differ, relative to the median of all: 0.1 if the largest is
     /// 10 % of the median above the smallest. 0 for a single sample.
-    pub(crate) fn noise(&self) -> f64 {
+    pub fn noise(&self) -> f64 {
         let length = self.0.len().div_ceil(BLOCKS);
         let medians: Vec<f64> = self.0.chunks(length).map(|block| quantile_of(block, 0.5)).collect();
         let spread = quantile_of(&medians, 1.0) - quantile_of(&medians, 0.0);
@@ -40,7 +43,8 @@ impl Samples {
     }
 
     /// The samples with `change` applied to each.
-    pub(crate) fn map(self, change: impl Fn(f64) -> f64) -> Self {
+    #[must_use]
+    pub fn map(self, change: impl Fn(f64) -> f64) -> Self {
         Self(self.0.into_iter().map(change).collect())
     }
 }

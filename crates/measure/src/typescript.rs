@@ -1,14 +1,14 @@
-//! Generated TypeScript, for the command and for the benchmarks.
+//! Generated TypeScript.
 
 use std::fmt::Write as _;
 
 /// A script of some 15 lines for each of `groups`. Its result is twice the number of groups.
-pub(crate) fn script(groups: usize) -> String {
+pub fn script(groups: usize) -> String {
     format!("{}{}", declarations(groups), sum(groups))
 }
 
 /// Types, an enum, a class with parameter properties, and a function for each of `groups`, as models write them.
-pub(crate) fn declarations(groups: usize) -> String {
+pub fn declarations(groups: usize) -> String {
     let mut source = String::new();
     for number in 0..groups {
         let _ = write!(
@@ -35,7 +35,7 @@ function scan{number}(count: number): number {{
 }
 
 /// An expression with the value of [`script`], which calls the function of each group.
-pub(crate) fn sum(groups: usize) -> String {
+pub fn sum(groups: usize) -> String {
     let calls: Vec<String> = (0..groups).map(|number| format!("scan{number}(3)")).collect();
     // One line for each: a deeply nested expression would cost more than its length.
     format!("[\n{}\n].reduce((sum, each) => sum + each)", calls.join(",\n"))

@@ -1,0 +1,17 @@
+//! What the binary `execbox`, its benchmarks and the project's own tools measure with. It has no stable interface: it changes with them.
+//!
+//! - [`allocator`]: the allocator of all of them, so that figures agree
+//! - [`budget`], [`samples`], [`mod@unit`]: how often something is measured, and the figures
+//! - [`programs`]: executions whose results are checked; [`typescript`]: generated sources
+//! - [`memory`]: guests that wait at the same time; [`processes`]: the memory of processes
+//! - [`head`]: the machine and the build that figures depend on
+
+pub mod allocator;
+pub mod budget;
+pub mod head;
+pub mod memory;
+pub mod processes;
+pub mod programs;
+pub mod samples;
+pub mod typescript;
+pub mod unit;
