@@ -10,7 +10,6 @@
 //! - [`state`]: the file of `--state`.
 //! - Output: [`report`] (results, logs, errors), [`diagnostic`] and [`frame`] (errors with their source), [`terminal`] (text
 //!   that is safe to show), [`progress`]. [`interrupt`]: Ctrl-C and SIGTERM. [`secrecy`]: processes that hold secrets.
-//! - [`listening`]: a runner that listens, for commands that measure remote executors.
 //!
 //! The crate has no rules of its own: what a program may do, what a limit means and what an error is called is decided by the
 //! library.
@@ -44,7 +43,6 @@ mod inputs;
 mod interrupt;
 mod jail;
 mod limits;
-mod listening;
 mod logins;
 mod ownership;
 mod policy;

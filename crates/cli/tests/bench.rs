@@ -56,11 +56,8 @@ fn help_lists_and_errors() {
     let commands = [
         bench(&["--help"]),
         bench(&["--list"]),
-        bench(&["--list", "--growth"]),
-        bench(&["--list", "--json", "--growth"]),
+        bench(&["--list", "--json"]),
         bench(&["clals"]),
-        bench(&["--growth", "clals"]),
-        bench(&["--growth", "--save", "growth.json"]),
         bench(&["weather"]),
         bench(&["1+1", "--executor", "thread"]),
         bench(&["1+1", "--engine", "spidermonkey"]),
@@ -150,32 +147,6 @@ fn a_saved_report_is_the_printed_one_and_can_be_compared_with() {
     assert_eq!(compared["rows"][0]["compared"]["ratio"], 1.0);
     let measured = json_output(&dir, &["--quick", "--json", "1+1", "--executor", "inline", "--compare", "saved.json"]);
     assert!(measured["rows"][0]["compared"]["ratio"].is_number(), "{measured}");
-}
-
-#[test]
-fn growth_has_a_curve_for_each_executor_with_exponents_between_its_points() {
-    let dir = directory("bench-growth");
-    let growth = json_output(&dir, &["--growth", "--quick", "--json"]);
-    assert_eq!((&growth["format"], &growth["quick"]), (&json!(1), &json!(true)));
-    let curves = growth["curves"].as_array().unwrap();
-    let of_quickjs = |curve: &&Json| curve["engine"] == "quickjs";
-    let shape = |curve: &Json| {
-        let points = curve["points"].as_array().unwrap();
-        assert!(points[0].get("exponent").is_none() && points[1..].iter().all(|point| point["exponent"].is_number()));
-        assert!(curve["worseThanLinear"].is_boolean() && curve.get("limit").is_none(), "{curve}");
-        let sizes: Vec<String> = points.iter().map(|point| point["size"].to_string()).collect();
-        format!("{} {} {}: {}", curve["curve"], curve["executor"], curve["unit"], sizes.join(" ")).replace('"', "")
-    };
-    let shapes: Vec<String> = curves.iter().filter(of_quickjs).map(shape).collect();
-    insta::assert_snapshot!(shapes.join("\n"));
-}
-
-#[test]
-fn growth_is_printed_as_a_table() {
-    let dir = directory("bench-growth-table");
-    let table = output(&dir, &["--growth", "--quick", "tools", "--executor", "inline"]);
-    assert!(table.contains("time of 1+1 by tools granted                  inline                 1"), "{table}");
-    assert!(table.contains("worse than linearly (exponent 1.15)."), "{table}");
 }
 
 #[test]

@@ -11,7 +11,6 @@ mod run;
 mod run_code;
 mod runner;
 mod snippets;
-mod soak;
 mod status;
 mod tools;
 mod types;
@@ -37,7 +36,6 @@ pub(crate) enum Command {
     Conform(conform::Arguments),
     Doctor(doctor::Arguments),
     Bench(bench::Arguments),
-    Soak(soak::Arguments),
 }
 
 impl Command {
@@ -57,7 +55,6 @@ impl Command {
             Self::Conform(arguments) => conform::run(arguments),
             Self::Doctor(arguments) => doctor::run(&arguments),
             Self::Bench(arguments) => bench::run(&arguments),
-            Self::Soak(arguments) => soak::run(&arguments),
         }
     }
 }

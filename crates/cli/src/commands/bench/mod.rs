@@ -3,10 +3,8 @@
 //! - [`rows`]: what is measured; [`programs`]: the programs, their results and tools; [`subject`]: executors and engines
 //! - [`measure`]: how often and how; [`memory`]: memory, in a process of its own
 //! - [`report`]: the report and its files; [`table`]: as text; [`compare`]: beside an earlier one
-//! - [`growth`]: costs against sizes
 
 mod compare;
-mod growth;
 mod measure;
 mod memory;
 mod programs;
@@ -15,7 +13,6 @@ mod rows;
 mod subject;
 mod table;
 
-use std::fmt;
 use std::future::Future;
 use std::path::PathBuf;
 
@@ -24,11 +21,9 @@ use execbox::CancellationToken;
 use execbox::core::hint::near;
 use execbox_measure::budget::Budget;
 use execbox_measure::head::{Head, Profile};
-use execbox_measure::unit::Unit;
 use serde_json::{Value as Json, json};
 
 use self::compare::Comparison;
-use self::growth::Curve;
 use self::measure::{Bench, FULL, QUICK};
 use self::memory::Held;
 use self::report::{Measured, Report, ReportFileError};
@@ -50,7 +45,7 @@ use crate::{interrupt, report as output};
 #[command(after_help = EXAMPLES)]
 #[allow(clippy::struct_excessive_bools)] // each is an option
 pub(crate) struct Arguments {
-    /// Measure only rows, or curves, whose name or title contains a WORD; `--list` prints all
+    /// Measure only rows whose name or title contains a WORD; `--list` prints all
     #[arg(value_name = "WORD")]
     words: Vec<String>,
 
@@ -62,16 +57,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "ENGINE")]
     engine: Option<Engine>,
 
-    /// Measure how costs grow instead: with tools granted, source bytes, log lines, pending calls, waiting guests and
-    /// connections. Prints the exponent between points: 1 is linear
-    #[arg(long, conflicts_with_all = ["save", "load", "compare"])]
-    growth: bool,
-
     /// Take fewer samples: for a first look, with more noise
     #[arg(long)]
     quick: bool,
 
-    /// Print the names and titles of the rows, or of the curves, and measure nothing
+    /// Print the names and titles of the rows, and measure nothing
     #[arg(long)]
     list: bool,
 
@@ -103,8 +93,8 @@ pub(crate) struct Arguments {
 /// Why nothing is measured, or a measurement fails.
 #[derive(Debug, thiserror::Error)]
 enum BenchError {
-    #[error("unknown {what} {word:?}; {}", did_you_mean(.word, .known))]
-    Unknown { what: Measurable, word: String, known: Vec<&'static str> },
+    #[error("unknown row {word:?}; {}", did_you_mean(.word, .known))]
+    Unknown { word: String, known: Vec<&'static str> },
     #[error("nothing to measure: the executor {executor} has no row {rows}")]
     NoRows { executor: String, rows: String },
     #[error(transparent)]
@@ -131,14 +121,10 @@ fn did_you_mean(word: &str, known: &[&'static str]) -> String {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     if arguments.list {
-        let of = if arguments.growth { Measurable::Curve } else { Measurable::Row };
-        return list(of, arguments.json);
+        return list(arguments.json);
     }
     if let Some(held) = arguments.probe_memory {
         return probe(held, arguments);
-    }
-    if arguments.growth {
-        return measure_growth(arguments);
     }
     let read = |path: &PathBuf| Report::read(path).map_err(BenchError::File);
     let earlier = arguments.compare.as_ref().map(read).transpose()?;
@@ -159,7 +145,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
 }
 
 fn measure_report(arguments: &Arguments) -> Result<Report, CommandError> {
-    let rows = select(&arguments.words, ROWS)?;
+    let rows = select(&arguments.words)?;
     let subjects = Subject::choose(&arguments.executor, arguments.engine)?;
     let work = work(&rows, &subjects)?;
     if let Some(path) = &arguments.save {
@@ -169,18 +155,6 @@ fn measure_report(arguments: &Arguments) -> Result<Report, CommandError> {
     let budget = if arguments.quick { QUICK } else { FULL };
     let rows = block_on(measure_rows(work, budget))??;
     Ok(Report { head, rows })
-}
-
-fn measure_growth(arguments: &Arguments) -> Result<Exit, CommandError> {
-    let curves = select(&arguments.words, Curve::ALL)?;
-    let subjects = Subject::choose(&arguments.executor, arguments.engine)?;
-    let growth = block_on(growth::measure(curves, subjects, head(arguments)))??;
-    let text = match arguments.json {
-        true => serde_json::to_string(&growth).map_err(|error| SystemError::Output(error.into()))?,
-        false => growth::text(&growth),
-    };
-    output::print(&text).map_err(SystemError::Output)?;
-    Ok(Exit::Success)
 }
 
 fn head(arguments: &Arguments) -> Head {
@@ -193,76 +167,14 @@ fn head(arguments: &Arguments) -> Head {
     head
 }
 
-/// What words select.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Measurable {
-    Row,
-    Curve,
-}
-
-impl fmt::Display for Measurable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Row => "row",
-            Self::Curve => "curve",
-        })
-    }
-}
-
-/// A row or a curve.
-trait Named {
-    const WHAT: Measurable;
-
-    fn id(&self) -> &'static str;
-    fn title(&self) -> &'static str;
-    fn unit(&self) -> Unit;
-
-    fn contains(&self, word: &str) -> bool {
-        let word = word.to_lowercase();
-        self.id().contains(&word) || self.title().to_lowercase().contains(&word)
-    }
-}
-
-impl Named for Row {
-    const WHAT: Measurable = Measurable::Row;
-
-    fn id(&self) -> &'static str {
-        self.id
-    }
-
-    fn title(&self) -> &'static str {
-        self.title
-    }
-
-    fn unit(&self) -> Unit {
-        self.unit()
-    }
-}
-
-impl Named for Curve {
-    const WHAT: Measurable = Measurable::Curve;
-
-    fn id(&self) -> &'static str {
-        (*self).id()
-    }
-
-    fn title(&self) -> &'static str {
-        (*self).title()
-    }
-
-    fn unit(&self) -> Unit {
-        (*self).unit()
-    }
-}
-
 /// Those whose name or title contains one of the words. Without words, all.
-fn select<T: Named>(words: &[String], all: &'static [T]) -> Result<Vec<&'static T>, BenchError> {
-    if let Some(word) = words.iter().find(|word| !all.iter().any(|one| one.contains(word))) {
-        let known = all.iter().flat_map(|one| one.id().split('-').chain([one.id()]));
-        return Err(BenchError::Unknown { what: T::WHAT, word: word.clone(), known: known.collect() });
+fn select(words: &[String]) -> Result<Vec<&'static Row>, BenchError> {
+    if let Some(word) = words.iter().find(|word| !ROWS.iter().any(|row| row.contains(word))) {
+        let known = ROWS.iter().flat_map(|row| row.id.split('-').chain([row.id]));
+        return Err(BenchError::Unknown { word: word.clone(), known: known.collect() });
     }
-    let is_selected = |one: &&T| words.is_empty() || words.iter().any(|word| one.contains(word));
-    Ok(all.iter().filter(is_selected).collect())
+    let is_selected = |row: &&Row| words.is_empty() || words.iter().any(|word| row.contains(word));
+    Ok(ROWS.iter().filter(is_selected).collect())
 }
 
 /// The rows of an executor.
@@ -323,21 +235,14 @@ fn probe(held: Held, arguments: &Arguments) -> Result<Exit, CommandError> {
     Ok(Exit::Success)
 }
 
-fn list(of: Measurable, json: bool) -> Result<Exit, CommandError> {
-    let text = match of {
-        Measurable::Row => list_text(ROWS, json),
-        Measurable::Curve => list_text(Curve::ALL, json),
+fn list(json: bool) -> Result<Exit, CommandError> {
+    let entry = |row: &Row| json!({ "name": row.id, "title": row.title, "unit": row.unit() });
+    let text = match json {
+        true => ROWS.iter().map(entry).collect::<Json>().to_string(),
+        false => ROWS.iter().map(|row| format!("{:<20}{}", row.id, row.title)).collect::<Vec<_>>().join("\n"),
     };
     output::print(&text).map_err(SystemError::Output)?;
     Ok(Exit::Success)
-}
-
-fn list_text<T: Named>(all: &[T], json: bool) -> String {
-    if json {
-        let entry = |one: &T| json!({ "name": one.id(), "title": one.title(), "unit": one.unit() });
-        return all.iter().map(entry).collect::<Json>().to_string();
-    }
-    all.iter().map(|one| format!("{:<20}{}", one.id(), one.title())).collect::<Vec<_>>().join("\n")
 }
 
 fn print(report: &Report, earlier: Option<&Report>, json: bool) -> Result<(), CommandError> {
@@ -368,7 +273,6 @@ Examples:
   execbox bench calls json --engine quickjs --json
   execbox bench --save before.json
   execbox bench --compare before.json
-  execbox bench --growth tools log --executor process
 
 Exit codes:
   0    everything was measured

@@ -65,6 +65,12 @@ pub(super) const ROWS: &[Row] = &[
 ];
 
 impl Row {
+    /// Whether the name or the title contains a word.
+    pub(super) fn contains(&self, word: &str) -> bool {
+        let word = word.to_lowercase();
+        self.id.contains(&word) || self.title.to_lowercase().contains(&word)
+    }
+
     pub(super) fn unit(&self) -> Unit {
         match self.measure {
             Measure::Memory(_) => Unit::Bytes,

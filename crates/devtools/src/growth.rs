@@ -1,10 +1,13 @@
-//! `--growth`: what programs cost against the size of something, and whether that grows worse than linearly.
+//! `devtools growth`: what programs cost against the size of something, and whether that grows worse than linearly.
 
 use std::fmt::Write as _;
+use std::io;
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use execbox::{ExecuteRequest, Executor, Limits, Provider, RemoteExecutor, Tool};
+use clap::{Args, ValueEnum};
+use execbox::{ExecuteRequest, Executor, Limits, Provider, Tool};
 use execbox_measure::budget::Budget;
 use execbox_measure::head::Head;
 use execbox_measure::memory::{self, meeting};
@@ -15,39 +18,60 @@ use futures_util::future::FutureExt as _;
 use serde::Serialize;
 use serde_json::{Value as Json, json};
 
-use super::BenchError;
-use super::memory::Held;
-use super::subject::{self, ExecutorName, Subject};
-use crate::engine::Engine;
-use crate::error::{CommandError, SystemError};
-use crate::listening::ListeningRunner;
-use crate::progress::Progress;
+use crate::ToolError;
+use crate::binary::Binary;
+use crate::executors::{Engine, Kind, Subject};
+
+/// Measure how the costs of programs grow, and report what grows worse than linearly
+///
+/// Prints the least time of the samples, or the median of the memory, and the exponent between points: the slope on logarithmic
+/// scales. 1 is linear. A point that grows worse is measured three times.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// Measure these [default: all]
+    #[arg(value_enum, value_name = "CURVE")]
+    curves: Vec<Curve>,
+
+    /// Measure these executors, separated by commas [default: all]
+    #[arg(long, value_enum, value_name = "EXECUTOR", value_delimiter = ',')]
+    executor: Vec<Kind>,
+
+    /// Measure ENGINE; `v8` runs in child processes only [default: all that the binary has]
+    #[arg(long, value_enum, value_name = "ENGINE")]
+    engine: Option<Engine>,
+
+    /// Measure fewer sizes, and take fewer samples
+    #[arg(long)]
+    quick: bool,
+
+    /// Print the report as one line of JSON
+    #[arg(long)]
+    json: bool,
+}
 
 /// What a cost is measured against.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Curve {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Curve {
+    /// The time of 1+1 by tools granted
     Tools,
+    /// The time of a program by bytes of TypeScript
     Source,
+    /// The time of a program by log lines
     LogLines,
+    /// The time of a program by calls pending at once
     PendingCalls,
+    /// The time of programs by guests waiting at once
     WaitingGuests,
+    /// The memory by guests waiting at once
     GuestMemory,
+    /// The time of programs by connections to a runner
     Connections,
 }
 
 impl Curve {
-    pub(super) const ALL: &[Self] = &[
-        Self::Tools,
-        Self::Source,
-        Self::LogLines,
-        Self::PendingCalls,
-        Self::WaitingGuests,
-        Self::GuestMemory,
-        Self::Connections,
-    ];
-
-    /// What arguments name it by. Stable.
-    pub(super) fn id(self) -> &'static str {
+    /// What arguments and reports name it by. Stable.
+    fn id(self) -> &'static str {
         match self {
             Self::Tools => "tools",
             Self::Source => "source",
@@ -59,7 +83,7 @@ impl Curve {
         }
     }
 
-    pub(super) fn title(self) -> &'static str {
+    fn title(self) -> &'static str {
         match self {
             Self::Tools => "time of 1+1 by tools granted",
             Self::Source => "time of a program by bytes of TypeScript",
@@ -71,63 +95,37 @@ impl Curve {
         }
     }
 
-    pub(super) fn unit(self) -> Unit {
+    fn unit(self) -> Unit {
         if self == Self::GuestMemory { Unit::Bytes } else { Unit::Milliseconds }
+    }
+
+    /// The executors that it is measured on.
+    fn kinds(self) -> &'static [Kind] {
+        match self {
+            Self::Connections => &[Kind::Remote],
+            _ => &[Kind::Inline, Kind::Worker, Kind::Process],
+        }
     }
 
     /// The sizes that are measured, in order; for sources, groups of declarations with some 600 bytes each. A guest takes a
     /// thread of a worker, or a process.
-    fn sizes(self, executor: Option<ExecutorName>) -> &'static [usize] {
-        match (self, executor) {
+    fn sizes(self, kind: Kind) -> &'static [usize] {
+        match (self, kind) {
             (Self::Tools, _) => &[1, 10, 100, 1_000, 5_000],
             (Self::Source, _) => &[2, 17, 170, 1_700],
             (Self::LogLines, _) => &[100, 1_000, 10_000, 100_000],
             (Self::PendingCalls, _) => &[10, 100, 1_000, 10_000],
-            (Self::WaitingGuests | Self::GuestMemory, Some(ExecutorName::Worker)) => &[1, 4, 16, 64],
-            (Self::WaitingGuests | Self::GuestMemory, Some(ExecutorName::Process)) => &[1, 4, 16],
+            (Self::WaitingGuests | Self::GuestMemory, Kind::Worker) => &[1, 4, 16, 64],
+            (Self::WaitingGuests | Self::GuestMemory, Kind::Process) => &[1, 4, 16],
             (Self::WaitingGuests | Self::GuestMemory, _) => &[1, 10, 100, 1_000, 10_000],
             (Self::Connections, _) => &[1, 4, 16, 64, 256],
         }
     }
 }
 
-/// What is measured: an executor, or a runner that listens.
-#[derive(Clone, Copy)]
-enum Target {
-    Subject(Subject),
-    Remote,
-}
-
-impl Target {
-    fn executor(self) -> String {
-        match self {
-            Self::Subject(subject) => subject.executor.to_string(),
-            Self::Remote => "remote".to_owned(),
-        }
-    }
-
-    fn engine(self) -> Engine {
-        match self {
-            Self::Subject(subject) => subject.engine,
-            Self::Remote => Engine::QuickJs,
-        }
-    }
-
-    fn text(self) -> String {
-        subject::text(&self.executor(), &self.engine().to_string())
-    }
-
-    fn sizes(self, curve: Curve) -> &'static [usize] {
-        match self {
-            Self::Subject(subject) => curve.sizes(Some(subject.executor)),
-            Self::Remote => curve.sizes(None),
-        }
-    }
-}
-
-/// What `--growth --json` prints.
+/// What `--json` prints.
 #[derive(Serialize)]
-pub(super) struct Growth {
+struct Growth {
     #[serde(flatten)]
     head: Head,
     curves: Vec<Measured>,
@@ -138,8 +136,8 @@ pub(super) struct Growth {
 #[serde(rename_all = "camelCase")]
 struct Measured {
     curve: &'static str,
-    executor: String,
-    engine: String,
+    executor: &'static str,
+    engine: &'static str,
     unit: Unit,
     points: Vec<Point>,
     worse_than_linear: bool,
@@ -148,6 +146,8 @@ struct Measured {
     limit: Option<String>,
     #[serde(skip)]
     title: &'static str,
+    #[serde(skip)]
+    subject: Subject,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -170,61 +170,65 @@ const QUICK: Budget = Budget { time: Duration::from_millis(20), least: 2, most: 
 /// How many sizes `--quick` measures.
 const QUICK_SIZES: usize = 3;
 
-/// Measures the curves on each executor, and that of connections on a listening runner.
-pub(super) async fn measure(
-    curves: Vec<&'static Curve>,
-    subjects: Vec<Subject>,
-    head: Head,
-) -> Result<Growth, CommandError> {
-    let work: Vec<(Curve, Target)> = curves.into_iter().flat_map(|curve| targets(*curve, &subjects)).collect();
-    let count = |(curve, target): &(Curve, Target)| sizes(*target, *curve, head.quick).len();
-    let mut progress = Progress::new(work.iter().map(count).sum());
-    let mut measured = Vec::new();
-    for (curve, target) in work {
-        measured.push(measure_curve(curve, target, head.quick, &mut progress).await?);
+pub(crate) async fn run(arguments: &Arguments, binary: &Binary) -> Result<ExitCode, ToolError> {
+    let mut head = binary.head()?;
+    head.quick = arguments.quick;
+    let mut curves = Vec::new();
+    for (curve, subject) in work(arguments, &head, binary)? {
+        eprintln!("{subject}: {}", curve.title());
+        curves.push(measure_curve(curve, subject, arguments.quick, binary).await?);
     }
-    Ok(Growth { head, curves: measured })
+    let growth = Growth { head, curves };
+    println!(
+        "{}",
+        if arguments.json { serde_json::to_string(&growth).map_err(io::Error::other)? } else { text(&growth) }
+    );
+    Ok(ExitCode::SUCCESS)
 }
 
-fn targets(curve: Curve, subjects: &[Subject]) -> Vec<(Curve, Target)> {
-    match curve {
-        Curve::Connections => vec![(curve, Target::Remote)],
-        _ => subjects.iter().map(|subject| (curve, Target::Subject(*subject))).collect(),
-    }
-}
-
-fn sizes(target: Target, curve: Curve, quick: bool) -> &'static [usize] {
-    let sizes = target.sizes(curve);
-    if quick { &sizes[..sizes.len().min(QUICK_SIZES)] } else { sizes }
+/// The chosen curves, each on the chosen executors and engines that it has.
+fn work(arguments: &Arguments, head: &Head, binary: &Binary) -> Result<Vec<(Curve, Subject)>, ToolError> {
+    let has = |engine: &Engine| head.execbox.engines.contains_key(engine.name());
+    let engines: Vec<Engine> = match arguments.engine {
+        Some(engine) => {
+            binary.check(engine)?;
+            vec![engine]
+        }
+        None => Engine::value_variants().iter().copied().filter(has).collect(),
+    };
+    let curves = if arguments.curves.is_empty() { Curve::value_variants() } else { &arguments.curves };
+    let is_chosen = |kind: &Kind| arguments.executor.is_empty() || arguments.executor.contains(kind);
+    let subjects = |curve: &Curve| {
+        let kinds: Vec<Kind> = curve.kinds().iter().copied().filter(is_chosen).collect();
+        Subject::all(&kinds, &engines)
+    };
+    let pairs = |curve: &Curve| subjects(curve).into_iter().map(|subject| (*curve, subject)).collect::<Vec<_>>();
+    let work: Vec<_> = curves.iter().flat_map(pairs).collect();
+    if work.is_empty() { Err(ToolError::NothingChosen) } else { Ok(work) }
 }
 
 /// A failure at the first size is an error; at a later one it is the limit of the curve.
-async fn measure_curve(
-    curve: Curve,
-    target: Target,
-    quick: bool,
-    progress: &mut Progress,
-) -> Result<Measured, CommandError> {
+async fn measure_curve(curve: Curve, subject: Subject, quick: bool, binary: &Binary) -> Result<Measured, ToolError> {
     let (mut costs, mut limit) = (Vec::new(), None);
-    for size in sizes(target, curve, quick) {
-        progress.show(&format!("{}: {}, {size}", target.text(), curve.title()));
-        if limit.is_some() {
-            continue;
-        }
+    let sizes = curve.sizes(subject.kind);
+    for size in if quick { &sizes[..QUICK_SIZES] } else { sizes } {
         let budget = if quick { QUICK } else { FULL };
-        match confirm_point(curve, target, *size, budget, costs.last()).await? {
+        match confirm_point(curve, subject, *size, budget, costs.last(), binary).await? {
             Ok(cost) => costs.push(cost),
             Err(reason) if costs.is_empty() => {
-                return Err(BenchError::Failed { row: curve.id(), subject: target.text(), reason }.into());
+                return Err(ToolError::Failed { what: curve.id(), subject: subject.to_string(), reason });
             }
-            Err(reason) => limit = Some(format!("{size}: {reason}")),
+            Err(reason) => {
+                limit = Some(format!("{size}: {reason}"));
+                break;
+            }
         }
     }
     let points = points(&costs);
     let worse_than_linear = points.iter().any(Point::is_worse_than_linear);
-    let (executor, engine) = (target.executor(), target.engine().to_string());
+    let (executor, engine) = (subject.kind.name(), subject.engine.name());
     let (title, unit) = (curve.title(), curve.unit());
-    Ok(Measured { curve: curve.id(), executor, engine, unit, points, worse_than_linear, limit, title })
+    Ok(Measured { curve: curve.id(), executor, engine, unit, points, worse_than_linear, limit, title, subject })
 }
 
 /// How often a cost that grows worse than linearly is measured again: another program may have slowed it down.
@@ -233,14 +237,15 @@ const CONFIRMATIONS: usize = 3;
 /// Measures a point, and again while it grows worse than linearly since the point `before`. Returns the least cost.
 async fn confirm_point(
     curve: Curve,
-    target: Target,
+    subject: Subject,
     size: usize,
     budget: Budget,
     before: Option<&(usize, f64)>,
-) -> Result<Result<(usize, f64), String>, CommandError> {
+    binary: &Binary,
+) -> Result<Result<(usize, f64), String>, ToolError> {
     let mut least: Option<(usize, f64)> = None;
     for _ in 0..CONFIRMATIONS {
-        let (size, cost) = match measure_point(curve, target, size, budget).await? {
+        let (size, cost) = match measure_point(curve, subject, size, budget, binary).await? {
             Ok(point) => point,
             Err(reason) => return Ok(Err(reason)),
         };
@@ -274,32 +279,29 @@ impl Point {
 /// The size and its cost; or the reason why it cannot be measured.
 async fn measure_point(
     curve: Curve,
-    target: Target,
+    subject: Subject,
     size: usize,
     budget: Budget,
-) -> Result<Result<(usize, f64), String>, CommandError> {
-    let guests = if matches!(curve, Curve::WaitingGuests | Curve::GuestMemory) { Some(size) } else { None };
-    let (executor, _runner): (Arc<dyn Executor>, _) = match target {
-        Target::Subject(subject) => (subject.start(guests)?, None),
-        Target::Remote => {
-            let (runner, address) = ListeningRunner::start()?;
-            (Arc::new(RemoteExecutor::with_address(address, None)), Some(runner))
-        }
-    };
-    let samples = match (curve, target) {
-        (Curve::Tools | Curve::Source | Curve::LogLines | Curve::PendingCalls, _) => {
+    binary: &Binary,
+) -> Result<Result<(usize, f64), String>, ToolError> {
+    let guests = matches!(curve, Curve::WaitingGuests | Curve::GuestMemory).then_some(size);
+    let started = subject.start(binary, guests)?;
+    let executor = &started.executor;
+    let samples = match curve {
+        Curve::Tools | Curve::Source | Curve::LogLines | Curve::PendingCalls => {
             let program = Program::new(curve, size)?;
             let size = program.size;
-            let samples = budget.sample(|| program.execute(&*executor).boxed()).await;
+            let samples = budget.sample(|| program.execute(&**executor).boxed()).await;
             samples.map(|samples| (size, samples.least()))
         }
-        (Curve::GuestMemory, Target::Subject(subject)) => {
-            let once = || Held::Waiting.measure(subject, size).boxed();
+        Curve::GuestMemory => {
+            let (kind, engine) = (subject.kind.name(), subject.engine.name());
+            let once = || memory::probe(binary.path(), "waiting", size, kind, engine).boxed();
             // Each sample starts a process.
             budget.sample(once).await.map(|samples| (size, samples.median()))
         }
-        (Curve::WaitingGuests | Curve::GuestMemory | Curve::Connections, _) => {
-            let samples = budget.sample(|| meet(&executor, size).boxed()).await;
+        Curve::WaitingGuests | Curve::Connections => {
+            let samples = budget.sample(|| meet(executor, size).boxed()).await;
             samples.map(|samples| (size, samples.least()))
         }
     };
@@ -323,7 +325,7 @@ struct Program {
 
 impl Program {
     #[allow(clippy::cast_precision_loss)] // sizes are far below 2^52
-    fn new(curve: Curve, size: usize) -> Result<Self, CommandError> {
+    fn new(curve: Curve, size: usize) -> Result<Self, ToolError> {
         let limits = Limits { timeout: TIMEOUT, ..Limits::default() };
         let new = |code: String, result, limits| Self {
             request: ExecuteRequest::new(code).limits(limits),
@@ -367,11 +369,11 @@ impl Program {
 }
 
 /// Providers like those of MCP servers, with up to a hundred tools each.
-fn catalogue(count: usize) -> Result<Vec<Provider>, CommandError> {
+fn catalogue(count: usize) -> Result<Vec<Provider>, ToolError> {
     let numbers: Vec<usize> = (0..count).collect();
     let servers = numbers.chunks(100).enumerate().map(|(server, numbers)| {
         let provider = Provider::builder(format!("server_{server}")).tools(numbers.iter().map(|number| tool(*number)));
-        provider.build().map_err(|error| SystemError::Engine(error.to_string()).into())
+        provider.build().map_err(|error| ToolError::Start(error.to_string()))
     });
     servers.collect()
 }
@@ -393,7 +395,7 @@ fn tool(number: usize) -> Tool {
 }
 
 /// A table with a line for each point.
-pub(super) fn text(growth: &Growth) -> String {
+fn text(growth: &Growth) -> String {
     let mut text = format!("{}\n\n", growth.head);
     let _ = writeln!(text, "{:<46}{:<14}{:>10}{:>12}{:>10}", "curve", "executor", "size", "cost", "exponent");
     let mut title = "";
@@ -413,7 +415,7 @@ pub(super) fn text(growth: &Growth) -> String {
 
 fn curve_text(curve: &Measured, title: &str) -> String {
     let mut text = String::new();
-    let subject = subject::text(&curve.executor, &curve.engine);
+    let subject = curve.subject.to_string();
     for (at, point) in curve.points.iter().enumerate() {
         let (title, subject) = if at == 0 { (title, subject.as_str()) } else { ("", "") };
         let exponent = point.exponent.map(|exponent| format!("{exponent:.2}")).unwrap_or_default();
@@ -427,6 +429,17 @@ fn curve_text(curve: &Measured, title: &str) -> String {
     }
     text
 }
+
+const EXAMPLES: &str = "\
+Examples:
+  devtools growth
+  devtools growth tools log-lines --executor process
+
+Exit codes:
+  0    everything was measured
+  1    a program failed, or had a wrong result
+  2    bad usage, or no binary
+  4    an executor or an engine does not start";
 
 #[cfg(test)]
 mod tests {

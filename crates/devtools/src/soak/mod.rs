@@ -1,35 +1,34 @@
-//! `execbox soak`: executes good and hostile programs for a long time and fails on growth.
+//! `devtools soak`: executes good and hostile programs for a long time and fails on growth.
 //!
 //! - [`work`]: the programs, and how each may end
-//! - [`executors`]: the executors, and the runner that the remote one uses
 //! - [`sample`]: memory, descriptors, threads, children and latency between two batches
 //! - [`verdict`]: growth over the samples, and the report
 
-mod executors;
 mod sample;
 mod verdict;
 mod work;
 
 use std::collections::BTreeMap;
+use std::io;
 use std::num::NonZeroU64;
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use clap::{Args, ValueEnum};
+use clap::{Args, ValueEnum as _};
 use execbox::CancellationToken;
 use execbox_measure::processes::children;
 use nix::sys::signal::Signal;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 
-use self::executors::{Kind, Named};
 use self::sample::Sample;
 use self::verdict::Report;
 use self::work::{End, Random, Work};
-use crate::engine::{Engine, RunnerEngine};
-use crate::error::{CliError, CommandError, SystemError};
-use crate::exit::Exit;
-use crate::{interrupt, report};
+use crate::ToolError;
+use crate::binary::Binary;
+use crate::executors::{Engine, Kind, Started, Subject};
 
 /// Execute good and hostile programs for a long time, and fail on growth
 ///
@@ -39,12 +38,12 @@ use crate::{interrupt, report};
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// Execute programs there [default: all; process with `--engine v8`]
-    #[arg(long, value_enum, value_name = "EXECUTOR")]
-    executor: Option<Selection>,
+    /// Execute programs on these, separated by commas [default: all; process with `--engine v8`]
+    #[arg(long, value_enum, value_name = "EXECUTOR", value_delimiter = ',')]
+    executor: Vec<Kind>,
 
-    /// Execute programs with ENGINE: `quickjs`, or `v8`, in child processes only
-    #[arg(long, value_name = "ENGINE", default_value_t = Engine::QuickJs)]
+    /// Execute programs with ENGINE; `v8` runs in child processes only
+    #[arg(long, value_enum, value_name = "ENGINE", default_value = "quickjs")]
     engine: Engine,
 
     /// Execute COUNT programs
@@ -52,8 +51,8 @@ pub(crate) struct Arguments {
     executions: NonZeroU64,
 
     /// Execute programs for TIME instead: `20s`, `8h`
-    #[arg(long, value_name = "TIME")]
-    time: Option<crate::units::Time>,
+    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    time: Option<Duration>,
 
     /// Execute COUNT programs at once on each executor
     #[arg(long, value_name = "COUNT", default_value = "2")]
@@ -68,72 +67,63 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// A value of `--executor`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Selection {
-    All,
-    Inline,
-    Worker,
-    Process,
-    Remote,
-}
-
-impl Selection {
-    fn kinds(self) -> Vec<Kind> {
-        match self {
-            Self::All => vec![Kind::Inline, Kind::Worker, Kind::Process, Kind::Remote],
-            Self::Inline => vec![Kind::Inline],
-            Self::Worker => vec![Kind::Worker],
-            Self::Process => vec![Kind::Process],
-            Self::Remote => vec![Kind::Remote],
-        }
-    }
-}
-
-/// The engine was given for other executors, too.
-#[derive(Debug, thiserror::Error)]
-#[error("--engine {0} needs --executor process: a program can end the process that it runs in")]
-struct SoakNeedsProcess(Engine);
-
-impl CliError for SoakNeedsProcess {}
-
-impl Arguments {
-    fn kinds(&self) -> Result<Vec<Kind>, CommandError> {
-        match (self.engine, self.executor) {
-            (Engine::QuickJs, selection) => Ok(selection.unwrap_or(Selection::All).kinds()),
-            (Engine::V8, None | Some(Selection::Process)) => Ok(vec![Kind::Process]),
-            (Engine::V8, Some(_)) => Err(SoakNeedsProcess(self.engine).into()),
-        }
-    }
-}
-
 /// How many samples a soak by count has.
 const SAMPLES: u64 = 60;
 
 /// How many programs a batch of a soak by time has.
 const BATCH: u64 = 200;
 
-pub(crate) fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
-    let json = arguments.json;
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let report = runtime.block_on(async {
-        let stop = CancellationToken::new();
-        interrupt::stop_on_signal(stop.clone())?;
-        soak(arguments, &stop).await
-    })?;
-    report.print(json).map_err(SystemError::Output)?;
-    Ok(report.exit())
+pub(crate) async fn run(arguments: &Arguments, binary: &Binary) -> Result<ExitCode, ToolError> {
+    let kinds = if arguments.executor.is_empty() { Kind::value_variants() } else { &arguments.executor };
+    let subjects = Subject::all(kinds, &[arguments.engine]);
+    if subjects.len() < kinds.len() && !arguments.executor.is_empty() {
+        return Err(ToolError::V8NeedsProcess);
+    }
+    binary.check(arguments.engine)?;
+    let stop = CancellationToken::new();
+    stop_on_signal(stop.clone())?;
+    let report = soak(arguments, &subjects, binary, &stop).await?;
+    println!("{}", if arguments.json { report.to_json().to_string() } else { report.to_text() });
+    Ok(if report.is_fine() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The first Ctrl-C or SIGTERM ends the soak, whose report is still printed; the second ends the process.
+fn stop_on_signal(stop: CancellationToken) -> io::Result<()> {
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    tokio::spawn(async move {
+        loop {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            if stop.is_cancelled() {
+                std::process::exit(130);
+            }
+            stop.cancel();
+        }
+    });
+    Ok(())
 }
 
 /// Runs batches until the last one, or until `stop`.
-async fn soak(arguments: &Arguments, stop: &CancellationToken) -> Result<Report, CommandError> {
-    let engine = RunnerEngine::new(arguments.engine, None)?;
-    let executors: Vec<Arc<Named>> = executors::start(&arguments.kinds()?, arguments.jobs.get(), engine)?;
+async fn soak(
+    arguments: &Arguments,
+    subjects: &[Subject],
+    binary: &Binary,
+    stop: &CancellationToken,
+) -> Result<Report, ToolError> {
+    let jobs = usize::try_from(arguments.jobs.get()).unwrap_or(usize::MAX);
+    let start = |subject: &Subject| {
+        // The engine of this process has room for many.
+        let max_programs = (subject.kind != Kind::Inline).then_some(jobs);
+        subject.start(binary, max_programs).map(Arc::new)
+    };
+    let executors = subjects.iter().map(start).collect::<Result<Vec<_>, _>>()?;
     let mut random = Random(arguments.seed);
     let (started, mut report) = (Instant::now(), Report::default());
     let batch = if arguments.time.is_some() { BATCH } else { arguments.executions.get().div_ceil(SAMPLES) };
     let is_over = |report: &Report| match arguments.time {
-        Some(time) => started.elapsed() >= time.0,
+        Some(time) => started.elapsed() >= time,
         None => report.executions >= arguments.executions.get(),
     };
     while !is_over(&report) && !stop.is_cancelled() {
@@ -142,16 +132,12 @@ async fn soak(arguments: &Arguments, stop: &CancellationToken) -> Result<Report,
         report.killed += killer.end().await;
         report.add(counts);
         let sample = Sample::take(&executors, report.executions).await;
-        report::note(&format_args!(
-            "{} executions in {:.0} s · {sample}",
-            report.executions,
-            started.elapsed().as_secs_f64()
-        ));
+        eprintln!("{} executions in {:.0} s · {sample}", report.executions, started.elapsed().as_secs_f64());
         report.samples.push(sample);
     }
     report.seconds = started.elapsed().as_secs_f64();
-    for named in &executors {
-        named.executor.dispose().await;
+    for started in &executors {
+        started.executor.dispose().await;
     }
     Ok(report)
 }
@@ -161,7 +147,7 @@ type Counts = BTreeMap<(&'static str, &'static str), BTreeMap<End, u64>>;
 
 /// Executes `count` programs, `jobs` at once on each executor.
 async fn run_batch(
-    executors: &[Arc<Named>],
+    executors: &[Arc<Started>],
     count: u64,
     jobs: u64,
     random: &mut Random,
@@ -170,7 +156,7 @@ async fn run_batch(
     let mut tasks = JoinSet::new();
     let lanes = jobs * executors.len() as u64;
     for lane in 0..lanes {
-        let named = Arc::clone(&executors[usize::try_from(lane).unwrap_or_default() % executors.len()]);
+        let started = Arc::clone(&executors[usize::try_from(lane).unwrap_or_default() % executors.len()]);
         let (mut random, stop) = (Random(random.next()), stop.clone());
         let count = count / lanes + u64::from(lane < count % lanes);
         tasks.spawn(async move {
@@ -180,8 +166,9 @@ async fn run_batch(
                     break;
                 }
                 let work = Work::choose(&mut random);
-                let end = work.execute(&*named.executor, named.kind == Kind::Process).await;
-                *counts.entry((named.kind.name(), work.name)).or_default().entry(end).or_default() += 1;
+                let kind = started.subject.kind;
+                let end = work.execute(&*started.executor, kind == Kind::Process).await;
+                *counts.entry((kind.name(), work.name)).or_default().entry(end).or_default() += 1;
             }
             counts
         });
@@ -205,11 +192,11 @@ struct Killer {
 }
 
 impl Killer {
-    fn start(executors: &[Arc<Named>], seed: u64) -> Self {
+    fn start(executors: &[Arc<Started>], seed: u64) -> Self {
         let ended = Arc::new(AtomicBool::new(false));
         let (mut random, over) = (Random(seed), Arc::clone(&ended));
-        let spared: Vec<u32> = executors.iter().filter_map(|named| named.listening()).collect();
-        let has_victims = executors.iter().any(|named| named.kind == Kind::Process);
+        let spared: Vec<u32> = executors.iter().filter_map(|started| started.listening()).collect();
+        let has_victims = executors.iter().any(|started| started.subject.kind == Kind::Process);
         let killing = tokio::spawn(async move {
             let mut killed = 0;
             while has_victims && !over.load(Ordering::Relaxed) {
@@ -233,11 +220,12 @@ impl Killer {
 
 const EXAMPLES: &str = "\
 Examples:
-  execbox soak --executions 500000
-  execbox soak --executor process --time 8h --json
-  execbox soak --engine v8 --time 10m
+  devtools soak --executions 500000
+  devtools soak --executor process --time 8h --json
+  devtools soak --engine v8 --time 10m
 
 Exit codes:
   0    nothing grew, and every program ended as it may
   1    something grew, or a program ended in another way
+  2    bad usage, or no binary
   4    the soak could not run";

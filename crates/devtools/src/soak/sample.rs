@@ -9,7 +9,7 @@ use execbox::{ExecuteRequest, Limits};
 use execbox_measure::processes::{children, resident_bytes};
 use serde::Serialize;
 
-use super::executors::Named;
+use crate::executors::Started;
 
 /// What is held between two batches, when nothing is executed.
 #[derive(Debug, Clone, Serialize)]
@@ -32,22 +32,22 @@ pub(super) struct Sample {
 const PROBES: u32 = 30;
 
 impl Sample {
-    pub(super) async fn take(executors: &[Arc<Named>], executions: u64) -> Self {
+    pub(super) async fn take(executors: &[Arc<Started>], executions: u64) -> Self {
         let mut latency = Duration::ZERO;
-        for named in executors {
+        for started in executors {
             let mut shortest = Duration::MAX;
             for _ in 0..PROBES {
                 let limits = Limits { timeout: Duration::from_mins(1), ..Limits::default() };
-                let started = Instant::now();
-                named.executor.execute(ExecuteRequest::new("1 + 1").limits(limits)).await;
-                shortest = shortest.min(started.elapsed());
+                let begun = Instant::now();
+                started.executor.execute(ExecuteRequest::new("1 + 1").limits(limits)).await;
+                shortest = shortest.min(begun.elapsed());
             }
             latency += shortest;
         }
         // Connections and children that have been given up end in the background.
         tokio::time::sleep(Duration::from_millis(50)).await;
         let own = std::process::id();
-        let runner = executors.iter().find_map(|named| named.listening());
+        let runner = executors.iter().find_map(|started| started.listening());
         Self {
             executions,
             host_bytes: resident_bytes(own).unwrap_or_default(),

@@ -2,15 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io;
 
 use serde_json::{Value as Json, json};
 
 use super::Counts;
 use super::sample::Sample;
 use super::work::End;
-use crate::exit::Exit;
-use crate::report;
 
 /// A soak.
 #[derive(Default)]
@@ -97,13 +94,9 @@ impl Report {
         unexpected
     }
 
-    pub(super) fn exit(&self) -> Exit {
-        let is_fine = self.unexpected().is_empty() && !self.trends().iter().any(|trend| trend.grows);
-        if is_fine { Exit::Success } else { Exit::ProgramFailed }
-    }
-
-    pub(super) fn print(&self, json: bool) -> io::Result<()> {
-        report::print(&if json { self.to_json().to_string() } else { self.to_text() })
+    /// Whether nothing grew, and every program ended as it may.
+    pub(super) fn is_fine(&self) -> bool {
+        self.unexpected().is_empty() && !self.trends().iter().any(|trend| trend.grows)
     }
 
     /// Executions by executor: all, and those whose runner was killed.
@@ -117,7 +110,7 @@ impl Report {
         rows
     }
 
-    fn to_text(&self) -> String {
+    pub(super) fn to_text(&self) -> String {
         let mut text = String::new();
         for (executor, (executions, hit)) in self.by_executor() {
             let _ = writeln!(text, "{executor:>8}  {executions:>9} executions, {hit} of them hit by a kill");
@@ -142,7 +135,7 @@ impl Report {
         text
     }
 
-    fn to_json(&self) -> Json {
+    pub(super) fn to_json(&self) -> Json {
         let trends = self.trends();
         let trends: Vec<_> = trends
             .iter()
@@ -184,7 +177,7 @@ mod tests {
     #[test]
     fn growth_after_the_warm_up_fails() {
         let report = |samples| Report { samples, ..Report::default() };
-        let grows = |report: Report| report.exit() == Exit::ProgramFailed;
+        let grows = |report: Report| !report.is_fine();
         assert!(!grows(report(samples(|_| 50))));
         assert!(!grows(report(samples(|at| if at < 10 { 10 * at } else { 100 }))), "warm-up");
         assert!(!grows(report(samples(|at| 50 + at % 3))), "noise");
@@ -196,8 +189,8 @@ mod tests {
     fn an_end_that_is_not_expected_fails() {
         let mut report = Report { samples: samples(|_| 50), ..Report::default() };
         report.add(Counts::from([(("process", "1 + 1"), BTreeMap::from([(End::AsExpected, 7), (End::Killed, 1)]))]));
-        assert_eq!((report.exit(), report.executions), (Exit::Success, 8));
+        assert_eq!((report.is_fine(), report.executions), (true, 8));
         report.add(Counts::from([(("inline", "1 + 1"), BTreeMap::from([(End::Unexpected("timeout"), 1)]))]));
-        assert_eq!((report.exit(), report.unexpected().len()), (Exit::ProgramFailed, 1));
+        assert_eq!((report.is_fine(), report.unexpected().len()), (false, 1));
     }
 }
