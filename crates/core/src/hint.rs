@@ -57,37 +57,35 @@ pub(crate) fn list(mut known: impl Iterator<Item = impl AsRef<str>>, listed: &st
     }
 }
 
-/// The edit distance of two names, ignoring case: letters added, removed, replaced, or swapped with their neighbour.
+/// The edit distance of two names, ignoring case: letters added, removed, replaced, or swapped with their neighbor.
 /// `None` if it is too large for a typing error.
 fn distance(a: &str, b: &str) -> Option<usize> {
-    let letters =
-        |text: &str| text.chars().take(MAX_COMPARED_CHARS + 1).flat_map(char::to_lowercase).collect::<Vec<_>>();
-    let (a, b) = (letters(a), letters(b));
-    let most = a.len().max(b.len());
-    if most > MAX_COMPARED_CHARS {
+    // Names can come from anybody, and the work is the product of their lengths: they are cut first.
+    let lowercase =
+        |text: &str| text.chars().take(MAX_COMPARED_CHARS + 1).flat_map(char::to_lowercase).collect::<String>();
+    let (a, b) = (lowercase(a), lowercase(b));
+    let longer = a.chars().count().max(b.chars().count());
+    if longer > MAX_COMPARED_CHARS {
         return None;
     }
-    // The table of the optimal string alignment distance, of which three rows are kept.
-    let mut above = vec![0; b.len() + 1];
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, left) in a.iter().enumerate() {
-        let mut next = vec![i + 1];
-        for (j, right) in b.iter().enumerate() {
-            let mut least = (row[j] + usize::from(left != right)).min(row[j + 1] + 1).min(next[j] + 1);
-            if i > 0 && j > 0 && *left == b[j - 1] && a[i - 1] == *right {
-                least = least.min(above[j - 1] + 1);
-            }
-            next.push(least);
-        }
-        above = std::mem::replace(&mut row, next);
-    }
-    let distance = row[b.len()];
-    (distance <= most / 3 && distance < 5).then_some(distance)
+    let distance = strsim::osa_distance(&a, &b);
+    (distance <= longer / 3 && distance < 5).then_some(distance)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_are_similar_up_to_four_edits_and_a_third_of_their_length() {
+        let near = |name: &str, other: &str| near(name, [other].into_iter()).is_some();
+        assert!(near("abcdef", "badcef"), "two swaps");
+        assert!(!near("abcdef", "badcfe"), "three swaps of six letters");
+        assert!(near("STRASSE", "strase") && near("añadir", "anadir"));
+        let long = |len| "a".repeat(len);
+        assert!(near(&long(64), &long(60)) && !near(&long(64), &long(59)));
+        assert!(!near(&long(65), &long(64)) && !near(&long(1 << 24), &long((1 << 24) - 1)), "too long to compare");
+    }
 
     #[test]
     fn similar_names_are_suggested_and_others_are_listed() {
