@@ -8,6 +8,7 @@ use std::fmt;
 
 use execbox_core::protocol::line::decode_line;
 use serde_json::{Value as Json, json};
+use subtle::ConstantTimeEq as _;
 
 /// A shared secret of 1 to 1024 visible ASCII characters. `Debug` does not print it.
 #[derive(Clone, PartialEq, Eq)]
@@ -51,8 +52,7 @@ impl Token {
 
     /// Compares in constant time for tokens of equal length.
     fn is(&self, presented: &str) -> bool {
-        let differences = self.0.bytes().zip(presented.bytes()).fold(0, |differences, (a, b)| differences | (a ^ b));
-        self.0.len() == presented.len() && std::hint::black_box(differences) == 0
+        self.0.as_bytes().ct_eq(presented.as_bytes()).into()
     }
 }
 
