@@ -2,11 +2,6 @@
 //!
 //! Numbers are little-endian. Text has its length first, and ends with a NUL that the length does not count.
 
-use std::collections::hash_map::RandomState;
-use std::hash::BuildHasher;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use execbox_core::engine::Settlement;
 use execbox_core::language::Code;
 use execbox_core::program::{Module, ModuleBody, Modules, Namespace, Program, Source};
@@ -23,7 +18,9 @@ const SHIFT_LEN: usize = 12;
 /// The first message: limits, seed, code and namespaces. `None` if the source is of another kind.
 pub(crate) fn start(program: &Program, log_units: usize) -> Option<Vec<u8>> {
     let mut message = Vec::with_capacity(256 + source_len(&program.source));
-    message.extend_from_slice(&seed().to_le_bytes());
+    // Of `Math.random`: it cannot be guessed from the numbers of other guests.
+    let seed = getrandom::u64().expect("the system has random numbers");
+    message.extend_from_slice(&seed.to_le_bytes());
     put_u32(&mut message, u32::try_from(program.limits.memory_bytes).unwrap_or(u32::MAX).min(MAX_MEMORY));
     put_u32(&mut message, u32::try_from(log_units).unwrap_or(u32::MAX));
     match &program.source {
@@ -164,11 +161,4 @@ fn put_text(message: &mut Vec<u8>, text: &str) {
     put_u32(message, text.len() as u32);
     message.extend_from_slice(text.as_bytes());
     message.push(0);
-}
-
-/// A seed for `Math.random` that cannot be guessed from the numbers of other guests: a keyed hash of a counter.
-fn seed() -> u64 {
-    static KEY: OnceLock<RandomState> = OnceLock::new();
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    KEY.get_or_init(RandomState::new).hash_one(COUNT.fetch_add(1, Ordering::Relaxed))
 }

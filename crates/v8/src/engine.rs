@@ -1,9 +1,6 @@
 //! The engine: the [`Engine`] of this crate.
 
-use std::collections::hash_map::RandomState;
-use std::hash::BuildHasher;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Once, OnceLock};
+use std::sync::{Arc, Once};
 
 use execbox_core::engine::{Engine, Guest, StartError};
 use execbox_core::program::Program;
@@ -109,16 +106,10 @@ fn fix_place() {
     }
 }
 
-/// Fills `bytes` with numbers that cannot be guessed from those of other guests: keyed hashes of a counter. A process that is
-/// locked has no random device.
+/// Fills `bytes` with random numbers: the seeds of hash tables and of `Math.random`. A process that is sealed has no random
+/// device, from which V8 would read them.
 fn entropy(bytes: &mut [u8]) -> bool {
-    static KEY: OnceLock<RandomState> = OnceLock::new();
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    for chunk in bytes.chunks_mut(8) {
-        let hash = KEY.get_or_init(RandomState::new).hash_one(COUNT.fetch_add(1, Ordering::Relaxed));
-        chunk.copy_from_slice(&hash.to_le_bytes()[..chunk.len()]);
-    }
-    true
+    getrandom::fill(bytes).is_ok()
 }
 
 impl Engine for V8 {

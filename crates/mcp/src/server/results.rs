@@ -1,10 +1,9 @@
 //! Results that are too large for a model: it reads an outline, and later programs read the whole by its handle.
 //!
-//! `await results.get("r4f1c09a2b3d7")` returns it, `await results.get({ handle, path: "items.3", offset: 100, limit: 50 })` a
-//! part. Handles cannot be guessed: clients share the store, and each reads only what it was given.
+//! `await results.get("r…")` returns it, `await results.get({ handle, path: "items.3", offset: 100, limit: 50 })` a part.
+//! Handles are 128 random bits, and cannot be guessed: clients share the store, and each reads only what it was given.
 
 use std::collections::VecDeque;
-use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use execbox::{Effect, Provider, ToolError};
@@ -28,8 +27,6 @@ struct Kept {
     /// The oldest first.
     results: VecDeque<KeptResult>,
     bytes: usize,
-    keys: RandomState,
-    count: u64,
 }
 
 struct KeptResult {
@@ -39,20 +36,21 @@ struct KeptResult {
 }
 
 impl Results {
-    /// Keeps a result, and returns its handle; `None` if it is too large to keep.
+    /// Keeps a result, and returns its handle; `None` if it is too large to keep, or there are no random numbers.
     pub(super) fn keep(&self, value: Json) -> Option<String> {
         let bytes = memory::of_json(&value);
         if bytes > MAX_BYTES {
             return None;
         }
+        let mut random = [0; 16];
+        getrandom::fill(&mut random).ok()?;
+        let handle = format!("r{:032x}", u128::from_ne_bytes(random));
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         while kept.bytes + bytes > MAX_BYTES
             && let Some(oldest) = kept.results.pop_front()
         {
             kept.bytes -= oldest.bytes;
         }
-        kept.count += 1;
-        let handle = format!("r{:012x}", kept.keys.hash_one(kept.count) >> 16);
         kept.bytes += bytes;
         kept.results.push_back(KeptResult { handle: handle.clone(), value: Arc::new(value), bytes });
         Some(handle)

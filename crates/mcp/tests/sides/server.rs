@@ -96,6 +96,8 @@ async fn a_large_result_is_outlined_and_later_code_reads_it() {
     let structured = result.structured_content.clone().unwrap();
     assert!(structured.get("result").is_none() && structured.to_string().len() < 30_000);
     let handle = structured["truncated"]["handle"].as_str().unwrap();
+    let digits = handle.strip_prefix('r').unwrap();
+    assert!(digits.len() == 32 && u128::from_str_radix(digits, 16).is_ok(), "128 bits: {handle}");
     assert!(shown.contains(&format!("`await results.get(\"{handle}\")`")), "{shown}");
 
     let whole = run(format!("const all = await results.get('{handle}'); return [all.length, all[4_999].name]")).await;
