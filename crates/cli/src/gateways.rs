@@ -4,7 +4,7 @@
 //! directory for temporary files.
 
 use std::fs::{self, DirBuilder, File, TryLockError};
-use std::io::{self, Write as _};
+use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{CliError, reason};
 use crate::exit::Exit;
-use crate::ownership;
+use crate::{ownership, private};
 
 /// What a gateway publishes. The reasons are for its operator: they name programs and paths.
 #[derive(Debug, Serialize, Deserialize)]
@@ -99,10 +99,7 @@ impl Publisher {
     pub(crate) fn publish(&self, servers: Vec<Server>, reload_error: Option<String>) -> io::Result<()> {
         let gateway =
             Gateway { pid: pid(), started_ms: self.started_ms, serves: self.serves.clone(), reload_error, servers };
-        let (target, new) = (state_file(&self.directory, pid()), self.directory.join(format!("mcp-{}.new", pid())));
-        let mut file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-        file.write_all(&serde_json::to_vec(&gateway)?)?;
-        fs::rename(new, target)
+        private::replace(&state_file(&self.directory, pid()), &serde_json::to_vec(&gateway)?)
     }
 }
 

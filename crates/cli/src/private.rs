@@ -2,15 +2,16 @@
 //!
 //! The file is replaced as a whole. Processes that change it at the same time wait for one another.
 
-use std::fs::{self, DirBuilder, File, TryLockError};
+use std::env;
+use std::fs::{DirBuilder, File, TryLockError};
 use std::io::{self, Read as _, Write as _};
 use std::marker::PhantomData;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::{env, process};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tempfile::NamedTempFile;
 
 use crate::error::reason;
 use crate::ownership::{self, Access, OwnershipError};
@@ -91,17 +92,12 @@ impl<T: Default + Serialize + DeserializeOwned> PrivateFile<T> {
         let _lock = self.lock("lock")?.wait()?;
         let mut value = self.read()?;
         change(&mut value);
-        let temporary = self.path.with_extension(format!("{}.tmp", process::id()));
         let mut json = serde_json::to_vec_pretty(&value).map_err(|error| failed(&self.path, error.into()))?;
         json.push(b'\n');
         if json.len() as u64 >= MAX_FILE {
             return Err(PrivateError::TooLong { path: self.path.display().to_string() });
         }
-        let replaced = write_private(&temporary, &json).and_then(|()| fs::rename(&temporary, &self.path));
-        replaced.map_err(|error| {
-            let _ = fs::remove_file(&temporary);
-            failed(&self.path, error)
-        })
+        replace(&self.path, &json).map_err(|error| failed(&self.path, error))
     }
 
     /// A lock beside the file, which processes take by its name. The directory is created.
@@ -143,13 +139,13 @@ impl Lock {
     }
 }
 
-/// Creates a file that only its owner can read.
-fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    // Of an earlier process with the same id.
-    let _ = fs::remove_file(path);
-    let mut file = File::options().write(true).create_new(true).mode(0o600).open(path)?;
+/// Replaces a file as a whole by one that only its owner can read. A new file that cannot take its place is removed.
+pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = NamedTempFile::new_in(path.parent().unwrap_or(path))?;
     file.write_all(bytes)?;
-    file.sync_all()
+    file.as_file().sync_all()?;
+    file.persist(path)?;
+    Ok(())
 }
 
 fn failed(path: &Path, error: io::Error) -> PrivateError {
@@ -163,6 +159,7 @@ const MAX_FILE: u64 = 1 << 20;
 mod tests {
     use std::collections::BTreeMap;
     use std::os::unix::fs::PermissionsExt as _;
+    use std::{fs, process};
 
     use super::*;
 
@@ -183,6 +180,23 @@ mod tests {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     }
 
+    /// The names in a directory, sorted.
+    fn names(directory: &Path) -> Vec<String> {
+        let names = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name());
+        let mut names: Vec<_> = names.map(|name| name.into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_replaced_leaves_no_other() {
+        let file = file("irreplaceable");
+        fs::create_dir_all(file.path().join("inside")).unwrap();
+        replace(file.path(), b"{}").unwrap_err();
+        assert_eq!(names(file.directory()), ["values.json"]);
+        fs::remove_dir_all(file.directory().parent().unwrap()).unwrap();
+    }
+
     #[test]
     fn values_are_stored_for_their_owner_only() {
         let file = file("values");
@@ -194,10 +208,7 @@ mod tests {
         assert_eq!(file.read().unwrap(), Values::from(expected));
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(file.path()), mode(file.directory())), (0o600, 0o700));
-        let names = fs::read_dir(file.directory()).unwrap().map(|entry| entry.unwrap().file_name());
-        let mut names: Vec<_> = names.map(|name| name.into_string().unwrap()).collect();
-        names.sort();
-        assert_eq!(names, ["values.json", "values.lock"], "no temporary file is left");
+        assert_eq!(names(file.directory()), ["values.json", "values.lock"], "no temporary file is left");
         fs::remove_dir_all(file.directory().parent().unwrap()).unwrap();
     }
 
