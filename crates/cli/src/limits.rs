@@ -84,7 +84,10 @@ impl<O: LimitOptions> LimitArguments<O> {
 
     /// The value of `--memory`, if it is given.
     pub(crate) fn memory_bytes(&self) -> Option<u64> {
-        self.given.iter().any(|(limit, _)| limit.field == "memory_bytes").then(|| self.limits(O::defaults()).memory_bytes)
+        self.given
+            .iter()
+            .any(|(limit, _)| limit.field == "memory_bytes")
+            .then(|| self.limits(O::defaults()).memory_bytes)
     }
 }
 

@@ -47,7 +47,8 @@ fn each_limit_has_its_option() {
         let help = String::from_utf8(help.stdout).unwrap();
         for limit in Limits::TABLE {
             // A captured console is measured in bytes.
-            let option = if command == "run-code" { limit.option.replace("-chars", "-bytes") } else { limit.option.into() };
+            let option =
+                if command == "run-code" { limit.option.replace("-chars", "-bytes") } else { limit.option.into() };
             assert!(help.contains(&format!("--{option} <")), "{command} has no --{option}");
         }
     }

@@ -105,11 +105,7 @@ impl contract::Request for Request {
     /// # Errors
     /// `runtime_error` for a syntax error, with its position; `memory_limit` if compiling takes too much; `internal_error`
     /// for invalid or duplicate provider names.
-    fn start(
-        self,
-        language: &dyn Language,
-        should_stop: &dyn Fn() -> bool,
-    ) -> Result<(Program, Script), ExecuteError> {
+    fn start(self, language: &dyn Language, should_stop: &dyn Fn() -> bool) -> Result<(Program, Script), ExecuteError> {
         let Self { code, providers, limits } = self;
         names::check_provider_names(providers.iter().map(|provider| provider.name.as_str()))
             .map_err(|error| ExecuteError::internal(error.to_string()))?;

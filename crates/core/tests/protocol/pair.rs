@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use execbox_core::contract::module::{RunEnd, Bridge, Request, Status};
+use execbox_core::contract::module::{Bridge, Request, RunEnd, Status};
 use execbox_core::contract::script::ToolCall;
 use execbox_core::contract::stop::Stop;
 use execbox_core::engine::{Call, CallId, Engine as _, Guest, LogLine, Notification, Pending};

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use execbox_core::contract::module::{RunEnd, Failure, Request};
+use execbox_core::contract::module::{Failure, Request, RunEnd};
 use execbox_core::contract::script::ToolCall;
 use execbox_core::contract::stop::Stop;
 use execbox_core::engine::{Call, CallId, Engine as _, FunctionId, Guest, LogLevel, LogLine, Notification, Pending};

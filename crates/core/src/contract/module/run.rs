@@ -193,12 +193,7 @@ impl Contract for ModuleRun {
         &mut self.usage
     }
 
-    fn event(
-        &mut self,
-        event: Event,
-        _: Duration,
-        _: &dyn Fn() -> bool,
-    ) -> Result<Action<Call, Notification>, Stop> {
+    fn event(&mut self, event: Event, _: Duration, _: &dyn Fn() -> bool) -> Result<Action<Call, Notification>, Stop> {
         Ok(match event {
             Event::Call(call) => {
                 self.usage.call(call.input.as_bytes().len()).map_err(Stop::Limit)?;

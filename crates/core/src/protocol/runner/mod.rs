@@ -59,13 +59,8 @@ pub enum Output {
 }
 
 /// A contract whose calls, notices, answers and end are messages.
-type RunnerContract = dyn Contract<
-        Call = RunnerMessage,
-        Notice = RunnerMessage,
-        Pending = (),
-        Answer = HostMessage,
-        End = RunnerMessage,
-    > + Send;
+type RunnerContract = dyn Contract<Call = RunnerMessage, Notice = RunnerMessage, Pending = (), Answer = HostMessage, End = RunnerMessage>
+    + Send;
 
 /// The source of an accepted program, by contract.
 trait Source: Send {
@@ -259,12 +254,7 @@ impl RunnerSession {
 
     /// Compiles the accepted program, after [`Output::Compile`]. `now` is asked for the time, `cpu_time` for the CPU time
     /// since the beginning. A program that does not compile is over.
-    pub fn compile(
-        &mut self,
-        language: &dyn Language,
-        now: &dyn Fn() -> Duration,
-        cpu_time: &dyn Fn() -> Duration,
-    ) {
+    pub fn compile(&mut self, language: &dyn Language, now: &dyn Fn() -> Duration, cpu_time: &dyn Fn() -> Duration) {
         self.handle_timeout(now());
         let (accepted, source) = match std::mem::take(&mut self.state) {
             State::Compiling(accepted, source) => (accepted, source),
@@ -426,8 +416,7 @@ impl RunnerSession {
         }
         self.send(RunnerMessage::Started(Started { id: id.clone() }));
         let source_bytes = source.source_bytes();
-        let accepted =
-            Accepted::new(id, &mut *source, &self.max_limits.unwrap_or_else(Limits::unlimited), now);
+        let accepted = Accepted::new(id, &mut *source, &self.max_limits.unwrap_or_else(Limits::unlimited), now);
         self.state = State::Compiling(accepted, source);
         self.handle_timeout(now); // The timeout may be zero.
         if self.is_active() {
