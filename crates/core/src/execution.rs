@@ -82,7 +82,7 @@ impl Clock {
         let paused = waited.min(self.pause_left());
         self.paused += paused;
         self.deadline = self.deadline.and_then(|deadline| deadline.checked_add(paused));
-        Some(waited - paused).filter(|counted| !counted.is_zero())
+        Some(waited.saturating_sub(paused)).filter(|counted| !counted.is_zero())
     }
 
     /// Pauses the clock or lets it go on. Returns what [`end_wait`](Self::end_wait) does; the wait goes on.

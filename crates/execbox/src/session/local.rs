@@ -22,6 +22,9 @@ use crate::session::stopwatch::{self, Stopwatch};
 use crate::session::turns::Turns;
 use crate::transport::wake_after_others;
 
+/// How the program of a request ends.
+type EndOf<R> = <<R as Request>::Contract as Contract>::End;
+
 /// Runs a request to its end. The time counts from `accepted` on.
 pub(crate) async fn run<R, H>(
     parts: &Parts,
@@ -29,7 +32,7 @@ pub(crate) async fn run<R, H>(
     host: &mut H,
     accepted: Instant,
     cancellation: &CancellationToken,
-) -> <R::Contract as Contract>::End
+) -> EndOf<R>
 where
     R: Request,
     H: Host,
@@ -60,7 +63,7 @@ fn start<R: Request>(
     request: R,
     accepted: Instant,
     cancellation: &CancellationToken,
-) -> Result<(Program, Execution<R::Contract>), <R::Contract as Contract>::End> {
+) -> Result<(Program, Execution<R::Contract>), EndOf<R>> {
     let limits = *request.limits();
     let clock = Clock::new(Duration::ZERO, limits.timeout);
     let running = stopwatch::for_source(request.source_bytes());

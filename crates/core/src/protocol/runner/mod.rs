@@ -78,7 +78,7 @@ trait Source: Send {
         accepted: Accepted,
         language: &dyn Language,
         timer: &CompileTimer<'_>,
-    ) -> Result<(Program, Execution<RunnerContract>), RunnerMessage>;
+    ) -> Result<(Program, Execution<RunnerContract>), Box<RunnerMessage>>;
 
     /// The last message of a program that is stopped before it is started.
     fn stopped(&self, accepted: &Accepted, stop: &Stop, now: Duration) -> RunnerMessage;
@@ -275,7 +275,7 @@ impl RunnerSession {
                     Err(stop) => self.send(execution.finish(Err(stop), now)),
                 }
             }
-            Err(message) => self.send(message),
+            Err(message) => self.send(*message),
         }
     }
 

@@ -38,14 +38,14 @@ impl Source for ModuleSource {
         accepted: Accepted,
         language: &dyn Language,
         timer: &CompileTimer<'_>,
-    ) -> Result<(Program, Execution<RunnerContract>), RunnerMessage> {
+    ) -> Result<(Program, Execution<RunnerContract>), Box<RunnerMessage>> {
         let (limits, clock) = (self.0.limits, accepted.clock.clone());
         match execution::compile(*self.0, language, &clock, timer) {
             Ok((program, run)) => Ok((program, Execution::new(Box::new(ModuleRunner { accepted, run }), clock))),
-            Err(CompileFailure::Stopped(stop)) => Err(stopped(&accepted, &stop, &limits, (timer.now)())),
+            Err(CompileFailure::Stopped(stop)) => Err(Box::new(stopped(&accepted, &stop, &limits, (timer.now)()))),
             Err(CompileFailure::Invalid(mut failure)) => {
                 failure.error.message += accepted.note_about_sources();
-                Err(failed(&accepted, failure, (timer.now)()))
+                Err(Box::new(failed(&accepted, failure, (timer.now)())))
             }
         }
     }

@@ -57,7 +57,7 @@ impl Source for ScriptSource {
         accepted: Accepted,
         language: &dyn Language,
         timer: &CompileTimer<'_>,
-    ) -> Result<(Program, Execution<RunnerContract>), RunnerMessage> {
+    ) -> Result<(Program, Execution<RunnerContract>), Box<RunnerMessage>> {
         let Self { request, streams_logs, calls } = *self;
         let (providers, limits, clock) = (request.providers.clone(), request.limits, accepted.clock.clone());
         match execution::compile(request, language, &clock, timer) {
@@ -66,10 +66,10 @@ impl Source for ScriptSource {
                 let runner = ScriptRunner { accepted, script, providers, pending, calls, streams_logs, streamed_bytes };
                 Ok((program, Execution::new(Box::new(runner), clock)))
             }
-            Err(CompileFailure::Stopped(stop)) => Err(stopped(&accepted, &stop, &limits, (timer.now)())),
+            Err(CompileFailure::Stopped(stop)) => Err(Box::new(stopped(&accepted, &stop, &limits, (timer.now)()))),
             Err(CompileFailure::Invalid(mut error)) => {
                 error.message += accepted.note_about_sources();
-                Err(done(&accepted, ExecuteResult::failed(error, clock.elapsed((timer.now)()))))
+                Err(Box::new(done(&accepted, ExecuteResult::failed(error, clock.elapsed((timer.now)())))))
             }
         }
     }
