@@ -12,7 +12,7 @@
 //! the grace period is over.
 //!
 //! The session decides what happens next, names the calls and keeps the deadlines. It runs no guest and transfers no bytes.
-//! The rules of a running program are those of [`Execution`]; [`script`] and [`module`] make messages of what a program
+//! The rules of a running program are those of [`Execution`]; `script` and `module` make messages of what a program
 //! does, by its contract.
 
 mod module;
