@@ -4,12 +4,29 @@ use std::io::{self, BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use clap::ValueEnum;
 use execbox::RunnerCommand;
 use execbox::transport::Address;
 use execbox_measure::head::Head;
 
 use crate::ToolError;
-use crate::executors::Engine;
+
+/// A value of `--engine`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Engine {
+    #[value(name = "quickjs")]
+    QuickJs,
+    V8,
+}
+
+impl Engine {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::QuickJs => "quickjs",
+            Self::V8 => "v8",
+        }
+    }
+}
 
 /// The path of a binary.
 #[derive(Debug)]

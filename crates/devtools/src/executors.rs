@@ -11,7 +11,7 @@ use execbox::{
 };
 
 use crate::ToolError;
-use crate::binary::{Binary, ListeningRunner};
+use crate::binary::{Binary, Engine, ListeningRunner};
 
 /// A value of `--executor`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -29,23 +29,6 @@ impl Kind {
             Self::Worker => "worker",
             Self::Process => "process",
             Self::Remote => "remote",
-        }
-    }
-}
-
-/// A value of `--engine`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Engine {
-    #[value(name = "quickjs")]
-    QuickJs,
-    V8,
-}
-
-impl Engine {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::QuickJs => "quickjs",
-            Self::V8 => "v8",
         }
     }
 }

@@ -19,8 +19,8 @@ use serde::Serialize;
 use serde_json::{Value as Json, json};
 
 use crate::ToolError;
-use crate::binary::Binary;
-use crate::executors::{Engine, Kind, Subject};
+use crate::binary::{Binary, Engine};
+use crate::executors::{Kind, Subject};
 
 /// Measure how the costs of programs grow, and report what grows worse than linearly
 ///

@@ -8,7 +8,6 @@ mod sample;
 mod verdict;
 mod work;
 
-use std::collections::BTreeMap;
 use std::io;
 use std::num::NonZeroU64;
 use std::process::ExitCode;
@@ -24,11 +23,11 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 
 use self::sample::Sample;
-use self::verdict::Report;
-use self::work::{End, Random, Work};
+use self::verdict::{Counts, Report};
+use self::work::{Random, Work};
 use crate::ToolError;
-use crate::binary::Binary;
-use crate::executors::{Engine, Kind, Started, Subject};
+use crate::binary::{Binary, Engine};
+use crate::executors::{Kind, Started, Subject};
 
 /// Execute good and hostile programs for a long time, and fail on growth
 ///
@@ -141,9 +140,6 @@ async fn soak(
     }
     Ok(report)
 }
-
-/// How many executions of each program ended in each way, on each executor.
-type Counts = BTreeMap<(&'static str, &'static str), BTreeMap<End, u64>>;
 
 /// Executes `count` programs, `jobs` at once on each executor.
 async fn run_batch(

@@ -5,9 +5,11 @@ use std::fmt::Write as _;
 
 use serde_json::{Value as Json, json};
 
-use super::Counts;
 use super::sample::Sample;
 use super::work::End;
+
+/// How many executions of each program ended in each way, on each executor.
+pub(super) type Counts = BTreeMap<(&'static str, &'static str), BTreeMap<End, u64>>;
 
 /// A soak.
 #[derive(Default)]
