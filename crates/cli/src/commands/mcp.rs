@@ -338,8 +338,8 @@ impl Job {
         reloading.abort();
         serving_approvals.abort();
         following.abort();
+        let _ = following.await; // That servers are closed now is neither printed nor published.
         tokio::join!(servers.close(), executor.dispose());
-        let _ = following.await; // The state is published no more.
         if let Some(state) = state {
             let _ = tokio::time::timeout(LAST_ANSWERS, state.close()).await;
         }
