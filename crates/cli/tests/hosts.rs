@@ -292,7 +292,7 @@ async fn a_runner_caps_the_limits_of_its_hosts_and_says_so() {
             &["--max-memory", "8MiB", "--max-calls", "3"],
             "const a = []; for (;;) a.push(new Array(1000).fill(0));".to_owned(),
             "memory limit of 8 MiB",
-            "; limits of the runner: calls 3 (none requested), memory 8 MiB (64 MiB requested)",
+            "; limits of the runner: memory 8 MiB (64 MiB requested), calls 3 (none requested)",
         ),
         (
             &["--max-source", "1KiB"],
