@@ -14,9 +14,12 @@ const MAX_WRITTEN_DECIMAL_BYTES: usize = 256;
 /// Longer numbers are read in hexadecimal only, for the same reason.
 const MAX_READ_DECIMAL_BYTES: usize = 1024;
 
-/// A group of decimal digits that fits in 32 bits.
-const GROUP_DIGITS: usize = 9;
-const GROUP: u64 = 1_000_000_000;
+/// A group of decimal digits that fits in 64 bits.
+const GROUP_DIGITS: usize = 18;
+const GROUP: u64 = 10_u64.pow(GROUP_DIGITS as u32);
+
+/// Groups for all digits of the longest number that is written in decimal: 256 bytes have 617.
+const MAX_WRITTEN_DIGITS: usize = 35 * GROUP_DIGITS;
 
 impl BigInt {
     /// Reads two's complement, little-endian. An empty slice is zero.
@@ -97,22 +100,55 @@ impl fmt::Display for BigInt {
         if magnitude.len() > MAX_WRITTEN_DECIMAL_BYTES {
             return write_hexadecimal(f, &magnitude);
         }
-        let word = |bytes: &[u8]| bytes.iter().rev().fold(0, |word: u32, byte| word << 8 | u32::from(*byte));
-        let mut rest: Vec<u32> = magnitude.chunks(4).map(word).collect();
-        let mut groups = Vec::new();
-        while groups.is_empty() || !rest.is_empty() {
-            let mut remainder = 0;
-            for word in rest.iter_mut().rev() {
-                let value = remainder << 32 | u64::from(*word);
-                *word = (value / GROUP) as u32; // it fits, because the remainder is below the divisor
-                remainder = value % GROUP;
-            }
-            groups.push(remainder);
+        let word = |bytes: &[u8]| bytes.iter().rev().fold(0, |word: u64, byte| word << 8 | u64::from(*byte));
+        let mut rest: Vec<u64> = magnitude.chunks(8).map(word).collect();
+        let mut digits = [b'0'; MAX_WRITTEN_DIGITS];
+        let mut start = digits.len();
+        while !rest.is_empty() {
+            let mut group = divide(&mut rest);
             rest.truncate(rest.iter().rposition(|word| *word != 0).map_or(0, |last| last + 1));
+            let end = start;
+            while group != 0 {
+                start -= 1;
+                digits[start] = b'0' + (group % 10) as u8;
+                group /= 10;
+            }
+            if !rest.is_empty() {
+                start = end - GROUP_DIGITS; // with zeros before the group
+            }
         }
-        write!(f, "{}", groups.pop().unwrap_or_default())?;
-        groups.iter().rev().try_for_each(|group| write!(f, "{group:0GROUP_DIGITS$}"))
+        start = start.min(digits.len() - 1); // zero has a digit
+        f.write_str(std::str::from_utf8(&digits[start..]).map_err(|_| fmt::Error)?)
     }
+}
+
+/// Divides a magnitude of words, the lowest first, by a group of digits. Returns the remainder.
+///
+/// A division of two words by one takes a multiplication by a reciprocal: N. Möller and T. Granlund, "Improved Division by
+/// Invariant Integers", algorithm 4. It needs a divisor whose highest bit is set, so both sides are shifted.
+fn divide(words: &mut [u64]) -> u64 {
+    const SHIFT: u32 = GROUP.leading_zeros();
+    const DIVISOR: u64 = GROUP << SHIFT;
+    const RECIPROCAL: u64 = (u128::MAX / DIVISOR as u128 - (1 << 64)) as u64; // below 2^64, as the divisor is at least 2^63
+    let mut remainder = words.last().map_or(0, |last| last >> (u64::BITS - SHIFT));
+    for at in (0..words.len()).rev() {
+        let below = at.checked_sub(1).map_or(0, |below| words[below] >> (u64::BITS - SHIFT));
+        let low = words[at] << SHIFT | below;
+        let product = u128::from(RECIPROCAL) * u128::from(remainder);
+        let estimate = product.wrapping_add(u128::from(remainder) << 64 | u128::from(low));
+        let mut quotient = ((estimate >> 64) as u64).wrapping_add(1);
+        let mut rest = low.wrapping_sub(quotient.wrapping_mul(DIVISOR));
+        if rest > estimate as u64 {
+            quotient = quotient.wrapping_sub(1);
+            rest = rest.wrapping_add(DIVISOR);
+        }
+        if rest >= DIVISOR {
+            quotient = quotient.wrapping_add(1);
+            rest -= DIVISOR;
+        }
+        (words[at], remainder) = (quotient, rest);
+    }
+    remainder >> SHIFT
 }
 
 fn write_hexadecimal(f: &mut fmt::Formatter<'_>, magnitude: &[u8]) -> fmt::Result {
@@ -160,20 +196,20 @@ fn from_decimal(digits: &[u8]) -> Option<Vec<u8>> {
     if digits.is_empty() || digits.len() > MAX_DIGITS {
         return None;
     }
-    let mut words: Vec<u32> = Vec::new();
+    let mut words: Vec<u64> = Vec::new();
     for group in digits.rchunks(GROUP_DIGITS).rev() {
         let digit = |&digit: &u8| char::from(digit).to_digit(10).map(u64::from);
         let mut carry = group.iter().try_fold(0, |value, d| Some(value * 10 + digit(d)?))?;
         for word in &mut words {
-            let value = u64::from(*word) * GROUP + carry;
-            *word = value as u32; // its low 32 bits
-            carry = value >> 32;
+            let value = u128::from(*word) * u128::from(GROUP) + u128::from(carry);
+            *word = value as u64; // its low half
+            carry = (value >> 64) as u64;
         }
         if carry > 0 {
-            words.push(carry as u32);
+            words.push(carry);
         }
     }
-    Some(words.into_iter().flat_map(u32::to_le_bytes).collect())
+    Some(words.into_iter().flat_map(u64::to_le_bytes).collect())
 }
 
 #[cfg(test)]
@@ -217,6 +253,18 @@ mod tests {
             let mut longer = value.to_le_bytes().to_vec();
             longer.extend(std::iter::repeat_n(if value < 0 { 0xff } else { 0 }, extension));
             prop_assert_eq!(BigInt::from_le_bytes(&longer), number);
+        }
+
+        #[test]
+        fn long_decimals_are_displayed_as_they_are_parsed(zeros in 0_usize..40, digits in "[1-9][0-9]{0,570}") {
+            let text = format!("{digits}{}", "0".repeat(zeros));
+            prop_assert_eq!(text.parse::<BigInt>().unwrap().to_string(), text);
+        }
+
+        #[test]
+        fn numbers_of_up_to_256_bytes_have_all_their_digits(bytes in prop::collection::vec(prop_oneof![Just(0), Just(0xff), any::<u8>()], 1..=256)) {
+            let number = BigInt::from_le_bytes(&bytes);
+            prop_assert_eq!(number.to_string().parse::<BigInt>(), Ok(number));
         }
     }
 }
