@@ -8,8 +8,10 @@ use std::time::Duration;
 use arbitrary::Arbitrary;
 use execbox_core::engine::{Event, LogLevel, LogLine, Outcome, Turn};
 use execbox_core::protocol::line::decode_line;
+use execbox_core::protocol::runner::Output;
 use execbox_core::protocol::{Attachments, HostMessage, Message, RunnerMessage, RunnerSession};
 use execbox_core::value::Value;
+use execbox_testkit::scripted::Moves;
 use libfuzzer_sys::fuzz_target;
 
 #[derive(Debug, Arbitrary)]
@@ -23,6 +25,8 @@ enum Step {
     Timeout,
     Returned,
     Waiting,
+    Computed(u16),
+    Clock(u8, bool),
     Unread(u16),
     Close,
 }
@@ -34,7 +38,7 @@ fuzz_target!(|steps: Vec<Step>| {
         match step {
             Step::Line(text) => receive(&mut session, text, now),
             Step::Execute(id) => {
-                receive(&mut session, format!(r#"{{"type":"execute","id":"e{id}","code":"1","options":{{}},"providers":[]}}"#), now);
+                receive(&mut session, format!(r#"{{"type":"execute","id":"e{id}","code":"return 1","options":{{}},"providers":[]}}"#), now);
             }
             Step::Cancel(id) => receive(&mut session, format!(r#"{{"type":"cancel","id":"e{id}"}}"#), now),
             Step::ToolResult(call, kind) => {
@@ -46,10 +50,22 @@ fuzz_target!(|steps: Vec<Step>| {
             Step::Timeout => session.handle_timeout(now),
             Step::Returned => session.handle_turn(Poll::Ready(Turn::Done(Outcome::Returned(Value::undefined()))), now),
             Step::Waiting => session.handle_turn(Poll::Ready(Turn::Waiting), now),
+            Step::Computed(ms) => {
+                let began = now;
+                now += Duration::from_millis(ms.into());
+                session.handle_computed(began, now - began, now);
+            }
+            Step::Clock(id, stopped) => {
+                receive(&mut session, format!(r#"{{"type":"clock","id":"e{id}","stopped":{stopped}}}"#), now);
+            }
             Step::Unread(bytes) => session.handle_unread(bytes.into(), now),
             Step::Close => session.handle_close(),
         }
-        while session.poll_output().is_some() {}
+        while let Some(output) = session.poll_output() {
+            if let Output::Compile { .. } = output {
+                session.compile(&Moves, &|| now, &|| Duration::ZERO);
+            }
+        }
     }
 });
 

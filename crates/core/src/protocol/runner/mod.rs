@@ -12,10 +12,11 @@
 //! the grace period is over.
 //!
 //! The session decides what happens next, names the calls and keeps the deadlines. It runs no guest and transfers no bytes.
-//! The rules of a running program are those of [`Execution`]; `script` and `module` make messages of what a program
-//! does, by its contract.
+//! The rules of a running program are those of [`Execution`]; `program` makes messages of what it does, with `script` and
+//! `module` for its contract.
 
 mod module;
+mod program;
 mod script;
 
 use std::collections::VecDeque;
@@ -28,17 +29,18 @@ use super::fields::{Fault, MessageError};
 use super::line::TooLong;
 use super::message::{HostMessage, RunnerMessage};
 use super::module::{CodeCall, CodeNotify, Hello, RunCode};
-use super::script::{Cancel, Clock as SetClock, Execute, Started, ToolResult, cannot_cross};
+use super::script::{Cancel, Clock, Started, ToolResult, cannot_cross};
 use crate::contract::stop::Stop;
-use crate::contract::{Action, Contract};
+use crate::contract::{Action, Request as _};
 use crate::engine::{Event, Outcome, Pending, Settlement, StartError, Turn};
 use crate::error::ExecuteError;
-use crate::execution::{Clock, CompileTimer, Execution};
+use crate::execution::{CompileTimer, Execution};
 use crate::language::Language;
-use crate::program::{CappedLimits, Limits, Program};
+use crate::program::{Limits, Program};
 
-use module::ModuleSource;
-use script::ScriptSource;
+use module::ModuleWire;
+use program::{MessageProgram, RunnerContract, Source, Wire};
+use script::ScriptWire;
 
 /// What the driver of a [`RunnerSession`] has to do, in this order.
 #[derive(Debug)]
@@ -56,65 +58,6 @@ pub enum Output {
     Settle(Pending, Settlement),
     /// Interrupt the guest and drop it, with all its events that were not handled.
     StopGuest,
-}
-
-/// A contract whose calls, notices, answers and end are messages.
-type RunnerContract = dyn Contract<Call = RunnerMessage, Notice = RunnerMessage, Pending = (), Answer = HostMessage, End = RunnerMessage>
-    + Send;
-
-/// The source of an accepted program, by contract.
-trait Source: Send {
-    fn limits_mut(&mut self) -> &mut Limits;
-
-    /// The length of all sources.
-    fn source_bytes(&self) -> usize;
-
-    /// The length of the longest source.
-    fn longest_source(&self) -> usize;
-
-    /// Compiles the source. The error is the last message of the program.
-    fn start(
-        self: Box<Self>,
-        accepted: Accepted,
-        language: &dyn Language,
-        timer: &CompileTimer<'_>,
-    ) -> Result<(Program, Execution<RunnerContract>), Box<RunnerMessage>>;
-
-    /// The last message of a program that is stopped before it is started.
-    fn stopped(&self, accepted: &Accepted, stop: &Stop, now: Duration) -> RunnerMessage;
-}
-
-/// An accepted program, whatever its contract.
-struct Accepted {
-    id: String,
-    clock: Clock,
-    /// What errors of limits say about limits that are lower than the host asked for. May be empty.
-    note: String,
-    /// A source is longer than the limit.
-    has_long_source: bool,
-}
-
-impl Accepted {
-    fn new(id: String, source: &mut dyn Source, max_limits: &Limits, now: Duration) -> Self {
-        let (limits, capped) = source.limits_mut().capped_by(max_limits);
-        *source.limits_mut() = limits;
-        let has_long_source = source.longest_source() > limits.max_source_bytes;
-        Self { id, clock: Clock::new(now, limits.timeout), note: note(&capped), has_long_source }
-    }
-
-    /// The note for a program that was stopped.
-    fn note_about(&self, stop: &Stop) -> &str {
-        if matches!(stop, Stop::Cancelled(_) | Stop::Failed(_)) { "" } else { &self.note }
-    }
-
-    /// The note for a program whose sources are invalid.
-    fn note_about_sources(&self) -> &str {
-        if self.has_long_source { &self.note } else { "" }
-    }
-}
-
-fn note(capped: &CappedLimits) -> String {
-    if capped.is_empty() { String::new() } else { format!("; limits of the runner: {capped}") }
 }
 
 /// The runner's half: one program (execution or run) at a time, any number in sequence.
@@ -154,7 +97,7 @@ enum State {
     #[default]
     Idle,
     /// A program was accepted.
-    Compiling(Accepted, Box<dyn Source>),
+    Compiling(Box<dyn Source>),
     /// A guest runs the program with this id.
     Running(String, Execution<RunnerContract>),
     /// The transport is closed.
@@ -184,7 +127,8 @@ impl RunnerSession {
 
     fn active_id(&self) -> Option<&str> {
         match &self.state {
-            State::Compiling(Accepted { id, .. }, _) | State::Running(id, _) => Some(id),
+            State::Compiling(source) => Some(&source.accepted().id),
+            State::Running(id, _) => Some(id),
             State::Idle | State::Closed => None,
         }
     }
@@ -192,7 +136,7 @@ impl RunnerSession {
     /// When [`handle_timeout`](Self::handle_timeout) is due, if nothing else happens before.
     pub fn next_timeout(&self) -> Option<Duration> {
         let due = match &self.state {
-            State::Compiling(accepted, _) => accepted.clock.deadline(),
+            State::Compiling(source) => source.accepted().clock.deadline(),
             State::Running(_, execution) => execution.next_timeout(),
             State::Idle | State::Closed => return None,
         };
@@ -212,17 +156,18 @@ impl RunnerSession {
     /// Handles a message of the host.
     pub fn handle_message(&mut self, message: HostMessage, now: Duration) {
         match message {
-            HostMessage::Execute(execute) => self.execute(execute, now),
-            HostMessage::RunCode(RunCode { id, request }) => {
-                self.accept(id, Box::new(ModuleSource(request)), module::rejected, now);
+            HostMessage::Execute(execute) => {
+                let (id, wire, request) = ScriptWire::new(execute, &self.calls);
+                self.accept(id, wire, request, now);
             }
+            HostMessage::RunCode(RunCode { id, request }) => self.accept(id, ModuleWire, *request, now),
             HostMessage::Hello(_) => self.send(RunnerMessage::Hello(Hello { attachments: false })),
             HostMessage::Cancel(Cancel { id }) => {
                 if self.active_id() == Some(&id) {
                     self.finish(Err(Stop::Cancelled(None)), now);
                 }
             }
-            HostMessage::Clock(SetClock { id, stopped }) => {
+            HostMessage::Clock(Clock { id, stopped }) => {
                 if self.active_id() == Some(&id) {
                     self.with_execution(now, |execution| execution.set_paused(stopped, now));
                 }
@@ -237,8 +182,8 @@ impl RunnerSession {
     pub fn handle_malformed(&mut self, error: &MessageError, now: Duration) {
         let message = error.to_string();
         match (error.kind.as_str(), &error.id) {
-            ("execute", Some(id)) => self.reject(id, |id| script::rejected(id, &message)),
-            ("run_code", Some(id)) => self.reject(id, |id| module::rejected(id, &message)),
+            ("execute", Some(id)) => self.reject::<ScriptWire>(id, &message),
+            ("run_code", Some(id)) => self.reject::<ModuleWire>(id, &message),
             ("tool_result", Some(call_id)) => {
                 let failure = match &error.fault {
                     Fault::Unreadable(why) => cannot_cross("tool result", why),
@@ -256,14 +201,14 @@ impl RunnerSession {
     /// since the beginning. A program that does not compile is over.
     pub fn compile(&mut self, language: &dyn Language, now: &dyn Fn() -> Duration, cpu_time: &dyn Fn() -> Duration) {
         self.handle_timeout(now());
-        let (accepted, source) = match std::mem::take(&mut self.state) {
-            State::Compiling(accepted, source) => (accepted, source),
+        let source = match std::mem::take(&mut self.state) {
+            State::Compiling(source) => source,
             other => return self.state = other,
         };
         let drained_by = self.drained_by;
         let stopped = || drained_by.filter(|end| now() >= *end).map(|_| Stop::Failed(SHUTTING_DOWN.to_owned()));
-        let id = accepted.id.clone();
-        match source.start(accepted, language, &CompileTimer { now, cpu_time, stopped: &stopped }) {
+        let id = source.accepted().id.clone();
+        match source.start(language, &CompileTimer { now, cpu_time, stopped: &stopped }) {
             Ok((program, mut execution)) => {
                 let now = now();
                 let computed = stopped().map_or_else(|| execution.handle_computed(now, cpu_time()), Err);
@@ -337,9 +282,9 @@ impl RunnerSession {
     /// Stops the program if its deadline has passed, or the grace period of a draining runner.
     pub fn handle_timeout(&mut self, now: Duration) {
         let timeout = match &mut self.state {
-            State::Compiling(accepted, _) if accepted.clock.is_late(now) => Err(Stop::TimedOut),
+            State::Compiling(source) if source.accepted().clock.is_late(now) => Err(Stop::TimedOut),
             State::Running(_, execution) => execution.handle_timeout(now),
-            State::Compiling(..) | State::Idle | State::Closed => Ok(()),
+            State::Compiling(_) | State::Idle | State::Closed => Ok(()),
         };
         let drained = self.drained_by.filter(|end| now >= *end).map(|_| Stop::Failed(SHUTTING_DOWN.to_owned()));
         if let Some(stop) = timeout.err().or(drained) {
@@ -395,29 +340,19 @@ impl RunnerSession {
         self.state = State::Closed;
     }
 
-    fn execute(&mut self, execute: Execute, now: Duration) {
-        let (id, source) = ScriptSource::new(execute, &self.calls);
-        self.accept(id, Box::new(source), script::rejected, now);
-    }
-
     /// Accepts a program, unless another one is active or the runner is shutting down.
-    fn accept(
-        &mut self,
-        id: String,
-        mut source: Box<dyn Source>,
-        rejected: fn(String, &str) -> RunnerMessage,
-        now: Duration,
-    ) {
+    fn accept<W: Wire>(&mut self, id: String, wire: W, request: W::Request, now: Duration) {
         if !matches!(self.state, State::Idle) {
-            return self.reject(&id, |id| rejected(id, BUSY));
+            return self.reject::<W>(&id, BUSY);
         }
         if self.drained_by.is_some() {
-            return self.reject(&id, |id| rejected(id, SHUTTING_DOWN));
+            return self.reject::<W>(&id, SHUTTING_DOWN);
         }
         self.send(RunnerMessage::Started(Started { id: id.clone() }));
-        let source_bytes = source.source_bytes();
-        let accepted = Accepted::new(id, &mut *source, &self.max_limits.unwrap_or_else(Limits::unlimited), now);
-        self.state = State::Compiling(accepted, source);
+        let source_bytes = request.source_bytes();
+        let max_limits = self.max_limits.unwrap_or_else(Limits::unlimited);
+        let source = MessageProgram::accept(id, wire, request, &max_limits, now);
+        self.state = State::Compiling(Box::new(source));
         self.handle_timeout(now); // The timeout may be zero.
         if self.is_active() {
             self.outputs.push_back(Output::Compile { source_bytes });
@@ -426,9 +361,9 @@ impl RunnerSession {
 
     /// Answers an `execute` or `run_code` that is not accepted. One with the active id is ignored: its answer would end the
     /// active program for the host.
-    fn reject(&mut self, id: &str, rejected: impl FnOnce(String) -> RunnerMessage) {
+    fn reject<W: Wire>(&mut self, id: &str, why: &str) {
         if !matches!(self.state, State::Closed) && self.active_id() != Some(id) {
-            self.send(rejected(id.to_owned()));
+            self.send(W::rejected(id.to_owned(), why));
         }
     }
 
@@ -471,9 +406,9 @@ impl RunnerSession {
                 }
                 execution.finish(end, now)
             }
-            State::Compiling(accepted, source) => {
+            State::Compiling(source) => {
                 let stop = end.err().unwrap_or_else(|| Stop::Failed("a program ended that was not started".to_owned()));
-                source.stopped(&accepted, &stop, now)
+                source.stopped(&stop, now)
             }
             other => return self.state = other,
         };
@@ -496,7 +431,7 @@ impl std::fmt::Debug for RunnerSession {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let state = match &self.state {
             State::Idle => "idle",
-            State::Compiling(..) => "compiling",
+            State::Compiling(_) => "compiling",
             State::Running(..) => "running",
             State::Closed => "closed",
         };

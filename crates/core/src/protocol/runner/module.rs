@@ -2,149 +2,60 @@
 
 use std::time::Duration;
 
-use super::{Accepted, RunnerContract, Source};
+use super::program::Wire;
+use crate::contract::Contract as _;
 use crate::contract::module::{CodeExecutionError, Failure, ModuleRun, Request, RunEnd, Status};
-use crate::contract::stop::Stop;
-use crate::contract::{Action, Contract, Request as _};
-use crate::engine::{Call, Event, Outcome, Pending, Settlement};
-use crate::execution::{self, CompileFailure, CompileTimer, Execution};
-use crate::language::Language;
-use crate::program::{Limits, Program};
+use crate::engine::{Call, Notification, Pending, Settlement};
+use crate::program::Limits;
 use crate::protocol::line::TooLong;
 use crate::protocol::message::{HostMessage, RunnerMessage};
-use crate::protocol::module::{CodeCall, CodeDone, CodeNotify, Settle};
+use crate::protocol::module::{CodeCall, CodeDone, CodeNotify};
 use crate::protocol::script::cannot_cross;
-use crate::usage::{Usage, UsageLimiter};
+use crate::usage::Usage;
 use crate::value::{Graph, Value};
 
-/// The sources of a `run_code` message.
-pub(super) struct ModuleSource(pub(super) Box<Request>);
+/// The messages of one run.
+pub(super) struct ModuleWire;
 
-impl Source for ModuleSource {
-    fn limits_mut(&mut self) -> &mut Limits {
-        &mut self.0.limits
+impl Wire for ModuleWire {
+    type Request = Request;
+
+    fn limits_mut(request: &mut Request) -> &mut Limits {
+        &mut request.limits
     }
 
-    fn source_bytes(&self) -> usize {
-        self.0.source_bytes()
+    fn longest_source(request: &Request) -> usize {
+        request.longest_source()
     }
 
-    fn longest_source(&self) -> usize {
-        self.0.longest_source()
+    fn call(&mut self, id: &str, call: Call) -> RunnerMessage {
+        RunnerMessage::CodeCall(CodeCall { id: id.to_owned(), call })
     }
 
-    fn start(
-        self: Box<Self>,
-        accepted: Accepted,
-        language: &dyn Language,
-        timer: &CompileTimer<'_>,
-    ) -> Result<(Program, Execution<RunnerContract>), Box<RunnerMessage>> {
-        let (limits, clock) = (self.0.limits, accepted.clock.clone());
-        match execution::compile(*self.0, language, &clock, timer) {
-            Ok((program, run)) => Ok((program, Execution::new(Box::new(ModuleRunner { accepted, run }), clock))),
-            Err(CompileFailure::Stopped(stop)) => Err(Box::new(stopped(&accepted, &stop, &limits, (timer.now)()))),
-            Err(CompileFailure::Invalid(mut failure)) => {
-                failure.error.message += accepted.note_about_sources();
-                Err(Box::new(failed(&accepted, failure, (timer.now)())))
-            }
-        }
+    fn notice(&mut self, id: &str, _: &mut ModuleRun, notification: Notification) -> Option<RunnerMessage> {
+        Some(RunnerMessage::CodeNotify(CodeNotify { id: id.to_owned(), notification }))
     }
 
-    fn stopped(&self, accepted: &Accepted, stop: &Stop, now: Duration) -> RunnerMessage {
-        stopped(accepted, stop, &self.0.limits, now)
-    }
-}
-
-/// A run whose calls and notifications are messages.
-struct ModuleRunner {
-    accepted: Accepted,
-    run: ModuleRun,
-}
-
-impl Contract for ModuleRunner {
-    type Call = RunnerMessage;
-    type Notice = RunnerMessage;
-    type Pending = ();
-    type Answer = HostMessage;
-    type End = RunnerMessage;
-
-    fn limits(&self) -> &Limits {
-        self.run.limits()
-    }
-
-    fn usage(&self) -> &UsageLimiter {
-        self.run.usage()
-    }
-
-    fn usage_mut(&mut self) -> &mut UsageLimiter {
-        self.run.usage_mut()
-    }
-
-    fn event(
-        &mut self,
-        event: Event,
-        elapsed: Duration,
-        should_stop: &dyn Fn() -> bool,
-    ) -> Result<Action<RunnerMessage, RunnerMessage>, Stop> {
-        let id = || self.accepted.id.clone();
-        Ok(match self.run.event(event, elapsed, should_stop)? {
-            Action::Call(call) => Action::Call(RunnerMessage::CodeCall(CodeCall { id: id(), call })),
-            Action::Notify(notification) => {
-                Action::Notify(RunnerMessage::CodeNotify(CodeNotify { id: id(), notification }))
-            }
-            Action::Settle(call, settlement) => Action::Settle(call, settlement),
-            Action::Ignore => Action::Ignore,
-        })
-    }
-
-    fn settlement(&mut self, (): (), answer: HostMessage) -> Option<(Pending, Settlement)> {
+    fn settlement(&mut self, id: &str, run: &mut ModuleRun, answer: HostMessage) -> Option<(Pending, Settlement)> {
         match answer {
-            HostMessage::Settle(Settle { id, pending, result }) if id == self.accepted.id => {
-                self.run.settlement(pending, result)
-            }
+            HostMessage::Settle(settle) if settle.id == id => run.settlement(settle.pending, settle.result),
             _ => None,
         }
     }
 
-    fn stuck(&self) -> Option<Stop> {
-        self.run.stuck()
+    fn done(id: String, end: RunEnd, duration: Duration) -> RunnerMessage {
+        let RunEnd { outcome, usage } = end;
+        RunnerMessage::CodeDone(CodeDone { id, outcome, duration, usage })
     }
 
-    fn finish(&mut self, end: Result<Outcome, Stop>, duration: Duration) -> RunnerMessage {
-        let is_cancelled = matches!(end, Err(Stop::Cancelled(_)));
-        let mut end = self.run.finish(end, duration);
-        if let Err(failure) = &mut end.outcome
-            && matches!(failure.status, Status::Memory | Status::Terminated)
-            && !is_cancelled
-        {
-            failure.error.message += &self.accepted.note;
-        }
-        done(self.accepted.id.clone(), end, duration)
+    fn limit_error(end: &mut RunEnd) -> Option<&mut Failure> {
+        let is_limit = |status| matches!(status, Status::Memory | Status::Terminated);
+        end.outcome.as_mut().err().filter(|failure| is_limit(failure.status))
     }
-}
 
-/// The last message of a run.
-fn done(id: String, end: RunEnd, duration: Duration) -> RunnerMessage {
-    let RunEnd { outcome, usage } = end;
-    RunnerMessage::CodeDone(CodeDone { id, outcome, duration, usage })
-}
-
-/// That of one that was not started.
-fn failed(accepted: &Accepted, failure: Failure, now: Duration) -> RunnerMessage {
-    let duration = accepted.clock.elapsed(now);
-    done(accepted.id.clone(), Request::failed(failure, duration), duration)
-}
-
-/// That of one that was stopped before it was started.
-fn stopped(accepted: &Accepted, stop: &Stop, limits: &Limits, now: Duration) -> RunnerMessage {
-    let mut failure = stop.failure(limits);
-    failure.error.message += accepted.note_about(stop);
-    failed(accepted, failure, now)
-}
-
-/// Rejects a `run_code` message.
-pub(super) fn rejected(id: String, why: &str) -> RunnerMessage {
-    done(id, Request::failed(Failure::internal(why), Duration::ZERO), Duration::ZERO)
+    fn message(failure: &mut Failure) -> &mut String {
+        &mut failure.error.message
+    }
 }
 
 /// How a call that is too long to be sent fails in the guest.
@@ -159,7 +70,7 @@ pub(super) fn refused(call: &Call, too_long: TooLong) -> (Pending, Settlement) {
 /// The end of a run with a notification that is too long to be sent: nothing else could report the loss.
 pub(super) fn unreported(id: String, too_long: TooLong) -> RunnerMessage {
     let usage = Usage::default();
-    done(id, RunEnd { outcome: Err(cannot_be_sent("a report", too_long)), usage }, Duration::ZERO)
+    ModuleWire::done(id, RunEnd { outcome: Err(cannot_be_sent("a report", too_long)), usage }, Duration::ZERO)
 }
 
 /// What to send instead of a `code_done` that is too long; `None` if it is as short as it can be.

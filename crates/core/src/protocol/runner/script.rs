@@ -5,84 +5,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::{Accepted, RunnerContract, Source};
+use super::program::Wire;
 use crate::budget::Charge;
 use crate::contract::script::{Request, Script, ToolCall};
-use crate::contract::stop::Stop;
-use crate::contract::{Action, Contract, Request as _};
-use crate::engine::{CallId, Event, Outcome, Pending, Settlement};
+use crate::engine::{CallId, LogLine, Pending, Settlement};
 use crate::error::{ErrorCode, ExecuteError, ExecuteResult};
-use crate::execution::{self, CompileFailure, CompileTimer, Execution};
-use crate::language::Language;
 use crate::manifest::ProviderManifest;
-use crate::program::{Limits, Program};
+use crate::program::Limits;
 use crate::protocol::line::TooLong;
 use crate::protocol::message::{HostMessage, RunnerMessage};
 use crate::protocol::script::{
     Done, Execute, MAX_REPEATED_LOG_BYTES, ToolResult, WireCall, WireLog, cut_line, shortened,
 };
-use crate::usage::UsageLimiter;
 
-/// The code of an `execute` message.
-pub(super) struct ScriptSource {
-    request: Request,
-    streams_logs: bool,
-    calls: Arc<AtomicU64>,
-}
-
-impl ScriptSource {
-    /// The id of the execution, and its code. `calls` counts the calls of all scripts on a connection.
-    pub(super) fn new(execute: Execute, calls: &Arc<AtomicU64>) -> (String, Self) {
-        let Execute { id, code, limits, providers, stream_logs: streams_logs } = execute;
-        let request = Request { code, providers, limits };
-        (id, Self { request, streams_logs, calls: Arc::clone(calls) })
-    }
-}
-
-impl Source for ScriptSource {
-    fn limits_mut(&mut self) -> &mut Limits {
-        &mut self.request.limits
-    }
-
-    fn source_bytes(&self) -> usize {
-        self.request.source_bytes()
-    }
-
-    fn longest_source(&self) -> usize {
-        self.request.code.len()
-    }
-
-    fn start(
-        self: Box<Self>,
-        accepted: Accepted,
-        language: &dyn Language,
-        timer: &CompileTimer<'_>,
-    ) -> Result<(Program, Execution<RunnerContract>), Box<RunnerMessage>> {
-        let Self { request, streams_logs, calls } = *self;
-        let (providers, limits, clock) = (request.providers.clone(), request.limits, accepted.clock.clone());
-        match execution::compile(request, language, &clock, timer) {
-            Ok((program, script)) => {
-                let (pending, streamed_bytes) = (HashMap::new(), 0);
-                let runner = ScriptRunner { accepted, script, providers, pending, calls, streams_logs, streamed_bytes };
-                Ok((program, Execution::new(Box::new(runner), clock)))
-            }
-            Err(CompileFailure::Stopped(stop)) => Err(Box::new(stopped(&accepted, &stop, &limits, (timer.now)()))),
-            Err(CompileFailure::Invalid(mut error)) => {
-                error.message += accepted.note_about_sources();
-                Err(Box::new(done(&accepted, ExecuteResult::failed(error, clock.elapsed((timer.now)())))))
-            }
-        }
-    }
-
-    fn stopped(&self, accepted: &Accepted, stop: &Stop, now: Duration) -> RunnerMessage {
-        stopped(accepted, stop, &self.request.limits, now)
-    }
-}
-
-/// A running script, whose calls and log lines are messages.
-struct ScriptRunner {
-    accepted: Accepted,
-    script: Script,
+/// The messages of one execution.
+pub(super) struct ScriptWire {
     providers: Vec<Arc<ProviderManifest>>,
     /// Calls that the host has not answered, by `callId`.
     pending: HashMap<String, (CallId, Charge)>,
@@ -95,98 +32,69 @@ struct ScriptRunner {
     streamed_bytes: usize,
 }
 
-impl Contract for ScriptRunner {
-    type Call = RunnerMessage;
-    type Notice = RunnerMessage;
-    type Pending = ();
-    type Answer = HostMessage;
-    type End = RunnerMessage;
-
-    fn limits(&self) -> &Limits {
-        self.script.limits()
-    }
-
-    fn usage(&self) -> &UsageLimiter {
-        self.script.usage()
-    }
-
-    fn usage_mut(&mut self) -> &mut UsageLimiter {
-        self.script.usage_mut()
-    }
-
-    fn event(
-        &mut self,
-        event: Event,
-        elapsed: Duration,
-        should_stop: &dyn Fn() -> bool,
-    ) -> Result<Action<RunnerMessage, RunnerMessage>, Stop> {
-        Ok(match self.script.event(event, elapsed, should_stop)? {
-            Action::Notify(line) if self.streams_logs => {
-                self.streamed_bytes += line.text.len();
-                if self.streamed_bytes > MAX_REPEATED_LOG_BYTES {
-                    self.script.forget_log();
-                }
-                Action::Notify(RunnerMessage::Log(WireLog { id: self.accepted.id.clone(), line }))
-            }
-            Action::Notify(_) | Action::Ignore => Action::Ignore,
-            Action::Settle(call, settlement) => Action::Settle(call, settlement),
-            Action::Call(call) => Action::Call(RunnerMessage::ToolCall(self.name(call))),
-        })
-    }
-
-    fn settlement(&mut self, (): (), answer: HostMessage) -> Option<(Pending, Settlement)> {
-        let HostMessage::ToolResult(ToolResult { call_id, result }) = answer else { return None };
-        let (call, _charge) = self.pending.remove(&call_id)?;
-        Some(self.script.settle(call, result))
-    }
-
-    fn stuck(&self) -> Option<Stop> {
-        self.script.stuck()
-    }
-
-    fn finish(&mut self, end: Result<Outcome, Stop>, duration: Duration) -> RunnerMessage {
-        let is_cancelled = matches!(end, Err(Stop::Cancelled(_)));
-        let mut result = self.script.finish(end, duration);
-        if let Err(error) = &mut result.outcome
-            && matches!(error.code, ErrorCode::Timeout | ErrorCode::MemoryLimit | ErrorCode::SerializationError)
-            && !is_cancelled
-        {
-            error.message += &self.accepted.note;
-        }
-        done(&self.accepted, result)
+impl ScriptWire {
+    /// The parts of an `execute` message. `calls` counts the calls of all scripts on the connection.
+    pub(super) fn new(execute: Execute, calls: &Arc<AtomicU64>) -> (String, Self, Request) {
+        let Execute { id, code, limits, providers, stream_logs: streams_logs } = execute;
+        let (calls, pending) = (Arc::clone(calls), HashMap::new());
+        let wire = Self { providers: providers.clone(), pending, calls, streams_logs, streamed_bytes: 0 };
+        (id, wire, Request { code, providers, limits })
     }
 }
 
-impl ScriptRunner {
-    /// Names a call for the host.
-    fn name(&mut self, call: ToolCall) -> WireCall {
+impl Wire for ScriptWire {
+    type Request = Request;
+
+    fn limits_mut(request: &mut Request) -> &mut Limits {
+        &mut request.limits
+    }
+
+    fn longest_source(request: &Request) -> usize {
+        request.code.len()
+    }
+
+    fn call(&mut self, _: &str, call: ToolCall) -> RunnerMessage {
         let call_id = CallId(self.calls.fetch_add(1, Ordering::Relaxed) + 1).to_string();
         self.pending.insert(call_id.clone(), (call.id, call.charge));
         let provider = &self.providers[call.provider];
-        WireCall {
+        RunnerMessage::ToolCall(WireCall {
             call_id,
             provider_name: provider.name.clone(),
             safe_tool_name: provider.tools[call.tool].safe_name.clone(),
             input: call.input,
-        }
+        })
     }
-}
 
-/// The last message of an execution.
-fn done(accepted: &Accepted, result: ExecuteResult) -> RunnerMessage {
-    RunnerMessage::Done(Done { id: accepted.id.clone(), result })
-}
+    fn notice(&mut self, id: &str, script: &mut Script, line: LogLine) -> Option<RunnerMessage> {
+        if !self.streams_logs {
+            return None;
+        }
+        self.streamed_bytes += line.text.len();
+        if self.streamed_bytes > MAX_REPEATED_LOG_BYTES {
+            script.forget_log();
+        }
+        Some(RunnerMessage::Log(WireLog { id: id.to_owned(), line }))
+    }
 
-/// That of one that was stopped before it was started.
-fn stopped(accepted: &Accepted, stop: &Stop, limits: &Limits, now: Duration) -> RunnerMessage {
-    let mut error = stop.execute_error(limits);
-    error.message += accepted.note_about(stop);
-    done(accepted, ExecuteResult::failed(error, accepted.clock.elapsed(now)))
-}
+    fn settlement(&mut self, _: &str, script: &mut Script, answer: HostMessage) -> Option<(Pending, Settlement)> {
+        let HostMessage::ToolResult(ToolResult { call_id, result }) = answer else { return None };
+        let (call, _charge) = self.pending.remove(&call_id)?;
+        Some(script.settle(call, result))
+    }
 
-/// Rejects an `execute` message.
-pub(super) fn rejected(id: String, why: &str) -> RunnerMessage {
-    RunnerMessage::Done(Done { id, result: ExecuteResult::failed(ExecuteError::internal(why), Duration::ZERO) })
+    fn done(id: String, result: ExecuteResult, _: Duration) -> RunnerMessage {
+        RunnerMessage::Done(Done { id, result })
+    }
+
+    fn limit_error(result: &mut ExecuteResult) -> Option<&mut ExecuteError> {
+        let is_limit =
+            |code| matches!(code, ErrorCode::Timeout | ErrorCode::MemoryLimit | ErrorCode::SerializationError);
+        result.outcome.as_mut().err().filter(|error| is_limit(error.code))
+    }
+
+    fn message(error: &mut ExecuteError) -> &mut String {
+        &mut error.message
+    }
 }
 
 /// What to send instead of a `log` that is too long: a shorter line; `None` if there is none.
