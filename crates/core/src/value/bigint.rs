@@ -131,8 +131,10 @@ fn divide(words: &mut [u64]) -> u64 {
     const DIVISOR: u64 = GROUP << SHIFT;
     const RECIPROCAL: u64 = (u128::MAX / DIVISOR as u128 - (1 << 64)) as u64; // below 2^64, as the divisor is at least 2^63
     let mut remainder = words.last().map_or(0, |last| last >> (u64::BITS - SHIFT));
-    for at in (0..words.len()).rev() {
-        let below = at.checked_sub(1).map_or(0, |below| words[below] >> (u64::BITS - SHIFT));
+    let mut at = words.len();
+    while at > 0 {
+        at -= 1;
+        let below = if at > 0 { words[at - 1] >> (u64::BITS - SHIFT) } else { 0 };
         let low = words[at] << SHIFT | below;
         let product = u128::from(RECIPROCAL) * u128::from(remainder);
         let estimate = product.wrapping_add(u128::from(remainder) << 64 | u128::from(low));
