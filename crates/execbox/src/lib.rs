@@ -28,6 +28,7 @@
 //! | execute a script | [`ExecuteRequest`] → [`ExecuteResult`], [`ExecuteError`] |
 //! | run an ES module with values and functions of the host | [`code`] |
 //! | decide about each call, or ask a person | [`policy`] |
+//! | observe what happens: logs, calls, progress, ends | [`events`] |
 //! | choose the isolation | [`InlineExecutor`], [`WorkerExecutor`], [`ProcessExecutor`], [`RemoteExecutor`], [`FallbackExecutor`] |
 //! | set limits, see what was used | [`Limits`], [`Usage`], [`PoolOptions`], [`HostOptions`] |
 //! | serve remote hosts | [`Runner`], [`transport::Listener`] |
@@ -46,6 +47,7 @@
 //!   `with_engine`.
 
 pub mod code;
+pub mod events;
 mod executor;
 pub mod policy;
 mod session;

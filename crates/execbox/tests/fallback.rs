@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use execbox::code::{CodeExecution, CodeExecutionOptions, HostValue, Status};
+use execbox::events::{EventKind, ExecutionEnd, ExecutionId, LogEntry, Observer};
 use execbox::{
     CancellationToken, ErrorCode, ExecuteError, ExecuteRequest, ExecuteResult, Executor, FallbackExecutor,
     InlineExecutor, Limits, Provider, SelfTestReport, Tool,
@@ -110,6 +111,47 @@ async fn a_program_that_computes_before_its_first_call_is_started_again() {
     let used = result.usage.cpu_time.unwrap();
     assert!(used > BUDGET && result.duration > BUDGET + Duration::from_millis(300), "{used:?} {:?}", result.duration);
     assert_eq!(result.usage.calls, 1);
+}
+
+/// The events of both attempts are those of one execution: accepted once, started twice, ended once.
+#[tokio::test]
+async fn both_attempts_are_one_execution_to_observers() {
+    let two = Two::new();
+    let events: Arc<Mutex<Vec<(ExecutionId, String)>>> = Arc::default();
+    let seen = Arc::clone(&events);
+    let observer = Observer::new(move |event| {
+        let text = match event.kind {
+            EventKind::Log(LogEntry::Line(line)) => line.text.clone(),
+            EventKind::Log(LogEntry::ConsoleCall(entry)) => entry.level.as_str().to_owned(),
+            EventKind::CallBegan { call, .. } => format!("{call} began"),
+            EventKind::CallEnded { .. } => "returned".to_owned(),
+            EventKind::Reported(_) => "reported".to_owned(),
+            EventKind::Ended(end) => {
+                assert!(end.usage().unwrap().cpu_time > Some(BUDGET), "that of both attempts");
+                if let ExecutionEnd::Script(_) = end { "script ended".to_owned() } else { "run ended".to_owned() }
+            }
+            other => format!("{other:?}"),
+        };
+        seen.lock().unwrap().push((event.execution, text));
+    });
+    let take = || {
+        let events = std::mem::take(&mut *events.lock().unwrap());
+        assert!(events.iter().all(|(execution, _)| *execution == events[0].0), "{events:?}");
+        events.into_iter().map(|(_, text)| text).collect::<Vec<_>>()
+    };
+
+    let echo = Tool::new("echo", async |input: Json, _| Ok(input));
+    let tools = Provider::builder("tools").tool(echo).build().unwrap();
+    let code = format!("{LONG} console.log('once'); long(); await tools.echo(1)");
+    let request = ExecuteRequest::new(code).provider(tools).limits(generous()).observer(observer.clone());
+    assert!(two.executor.execute(request).await.is_ok());
+    assert_eq!(take(), ["Accepted", "Started", "Started", "once", "tools.echo began", "returned", "script ended"]);
+
+    let source = format!("{LONG} console.warn('once'); long(); report(1); export default 2");
+    let options = CodeExecutionOptions::new().limits(generous()).grant_report().observer(observer);
+    assert_eq!(two.executor.run_code(&source, options).await.status, Status::Success);
+    assert_eq!(take(), ["Accepted", "Started", "Started", "warn", "reported", "run ended"]);
+    assert_eq!(two.counts(), [2, 2]);
 }
 
 #[tokio::test]

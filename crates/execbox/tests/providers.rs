@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use execbox::events::{EventKind, Observer};
 use execbox::{
     ErrorCode, ExecuteRequest, ExecuteResult, Executor, InlineExecutor, Provider, ProviderError, Tool, ToolContext,
     ToolError, ToolProgress,
@@ -150,10 +151,12 @@ async fn tools_report_progress_until_the_execution_ends() {
     let provider = Provider::builder("disk").tool(tool).build().unwrap();
     let reports = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&reports);
-    let request =
-        ExecuteRequest::new("await disk.copy_all({})").provider(provider).on_progress(move |call, progress| {
-            sink.lock().unwrap().push((format!("{}.{}", call.provider, call.safe_name), progress.clone()));
-        });
+    let observer = Observer::new(move |event| {
+        if let EventKind::CallProgress { call, progress, .. } = event.kind {
+            sink.lock().unwrap().push((call.to_string(), progress.clone()));
+        }
+    });
+    let request = ExecuteRequest::new("await disk.copy_all({})").provider(provider).observer(observer);
     assert!(InlineExecutor::new().unwrap().execute(request).await.is_ok());
     seen.lock().unwrap().take().unwrap().report(&half); // too late
     assert_eq!(*reports.lock().unwrap(), [("disk.copy_all".to_owned(), half)]);

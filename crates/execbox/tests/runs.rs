@@ -10,6 +10,7 @@ use std::time::Duration;
 use execbox::code::{
     Args, CodeControl, CodeExecutionOptions, CodeExecutionResult, Graph, HostError, HostValue, Node, Status,
 };
+use execbox::events::{CallEnd, EventKind, ExecutionEnd, LogEntry, Observer};
 use execbox::policy::{Approval, Approver, Decision, Policy, ProposedCall};
 use execbox::transport::{Received, StreamTransport, Transport};
 use execbox::{
@@ -18,7 +19,7 @@ use execbox::{
 };
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use serde_json::json;
+use serde_json::{Value as Json, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, duplex, split};
 
 /// A transport without attachments that records the length of its longest message.
@@ -123,6 +124,100 @@ async fn reports_and_log_lines_are_delivered_in_order_during_the_run() {
         assert_eq!(run.await.logs.len(), 3, "{name}");
         let expected = json!([["log", ["a"]], "b", ["warn", ["c", 1]], ["error", ["d"]]]);
         assert_eq!(json!(*events.lock().unwrap()), expected, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn events_of_runs_are_in_order_on_every_executor() {
+    let source = "
+        import { add, fail } from 'host';
+        import { lookup } from 'shop';
+        console.warn('began');
+        add(1, 2);
+        await fail().catch(() => {});
+        report(await lookup({ id: 7 }));
+        await lookup().catch(() => {});
+        export default 'done';
+    ";
+    let lookup = Tool::new("lookup", async |input: Json, _| Ok(json!({ "order": input["id"] })));
+    let schema = json!({ "type": "object", "required": ["id"] });
+    let shop = Provider::builder("shop").tool(lookup.input_schema(schema)).build().unwrap();
+    for (name, executor) in executors() {
+        let events = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&events);
+        let observer = Observer::new(move |event| {
+            let text = match event.kind {
+                EventKind::Accepted => "accepted".to_owned(),
+                EventKind::Started => "started".to_owned(),
+                EventKind::Log(LogEntry::ConsoleCall(entry)) => format!("log {}", entry.level.as_str()),
+                EventKind::CallBegan { call, .. } => format!("{} {call}", call.id),
+                EventKind::CallEnded { call, end: CallEnd::Returned { .. }, .. } => format!("{} returned", call.id),
+                EventKind::CallEnded { call, end: CallEnd::Failed { message, .. }, .. } => {
+                    format!("{} failed: {message:.20}", call.id)
+                }
+                EventKind::Reported(_) => "reported".to_owned(),
+                EventKind::Ended(end @ ExecutionEnd::Run(_)) => {
+                    format!("ended: {}, {} calls", end.is_ok(), end.usage().unwrap().calls)
+                }
+                other => format!("{other:?}"),
+            };
+            seen.lock().unwrap().push((event.execution, text));
+        });
+        let options = options().provider(shop.clone()).observer(observer);
+        let result = executor.run_code(source, options).await;
+        assert_eq!(result.status, Status::Success, "{name}: {:?}", result.error);
+        let events = events.lock().unwrap();
+        assert!(events.iter().all(|(execution, _)| *execution == events[0].0), "{name}");
+        let texts: Vec<&str> = events.iter().map(|(_, text)| text.as_str()).collect();
+        let expected = [
+            "accepted",
+            "started",
+            "log warn",
+            "call-1 add",
+            "call-1 returned",
+            "call-2 fail",
+            "call-2 failed: the disk is full",
+            "call-3 shop.lookup",
+            "call-3 returned",
+            "reported",
+            "call-4 shop.lookup",
+            "call-4 failed: Invalid input for sh",
+            "ended: true, 4 calls",
+        ];
+        assert_eq!(texts, expected, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_run_that_is_dropped_or_does_not_start_has_an_end() {
+    for (name, executor) in executors() {
+        let began = CancellationToken::new();
+        let (ends, cancel) = (Arc::new(Mutex::new(Vec::new())), began.clone());
+        let seen = Arc::clone(&ends);
+        let observer = Observer::new(move |event| match event.kind {
+            EventKind::CallBegan { .. } => cancel.cancel(),
+            EventKind::CallEnded { end, .. } => seen.lock().unwrap().push(format!("{end:?}")),
+            EventKind::Ended(end) => {
+                seen.lock().unwrap().push(format!("{} {:?}", end.is_ok(), end.duration().is_some()))
+            }
+            _ => {}
+        });
+        let hang = HostValue::async_function("hang", async |_| std::future::pending().await);
+        let options = CodeExecutionOptions::new().global("hang", hang).observer(observer.clone());
+        let run = executor.run_code("await hang()", options);
+        began.cancelled().await;
+        drop(run); // It is terminated, and ends on its task.
+        while ends.lock().unwrap().len() < 2 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        assert_eq!(std::mem::take(&mut *ends.lock().unwrap()), ["Dropped", "false true"], "{name}");
+
+        let without_runtime = std::thread::spawn(move || {
+            let run = executor.run_code("1", CodeExecutionOptions::new().observer(observer));
+            run.now_or_never().unwrap().status
+        });
+        assert_eq!(without_runtime.join().unwrap(), Status::Error, "{name}");
+        assert_eq!(*ends.lock().unwrap(), ["false true"], "{name}");
     }
 }
 

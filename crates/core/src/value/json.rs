@@ -87,7 +87,7 @@ pub(crate) fn cost(json: &Json) -> usize {
 }
 
 /// About how many bytes a value takes as JSON text. The depth of the tree is bounded.
-pub(crate) fn size(json: &Json) -> usize {
+pub fn size(json: &Json) -> usize {
     match json {
         Json::Null | Json::Bool(_) => 4,
         Json::Number(_) => 2,

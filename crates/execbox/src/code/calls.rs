@@ -11,12 +11,16 @@ use std::task::Context;
 use execbox_core::budget::{Budget, Meter};
 use execbox_core::contract::module::{FIRST_FUNCTION, to_graph};
 use execbox_core::engine::{Call as EngineCall, Pending};
+use execbox_core::error::ErrorCode;
 use execbox_core::value::{Datum, FunctionKind, Graph, Node, SerializationError, Value};
 use futures_util::FutureExt as _;
 
+use super::provider;
 use super::value::{Args, Call, Function, HostError, HostResult, HostValue, Kind};
+use crate::events::{CallEnd, CallSpan, Observation};
 use crate::policy::PendingApprovals;
 use crate::session::in_flight::InFlight;
+use crate::tools::dispatch::CallScope;
 
 /// The most functions, and the most promises, that one run may be given, in its options and by functions.
 const MAX_GIVEN: usize = 1_000_000;
@@ -30,16 +34,22 @@ pub(crate) struct HostCalls {
     /// How many promises the host has given.
     promises: u32,
     pending_promises: InFlight<(Pending, HostResult)>,
-    in_flight: InFlight<(Pending, HostResult)>,
+    in_flight: InFlight<(Pending, HostResult, CallSpan)>,
     approvals: PendingApprovals,
+    observation: Observation,
 }
 
 impl HostCalls {
     /// Nothing yet, and at most `max` calls at once.
-    pub(crate) fn new(max: usize) -> Self {
-        let pending_promises = InFlight::new(MAX_GIVEN);
-        let approvals = PendingApprovals::default();
-        Self { functions: Vec::new(), promises: 0, pending_promises, in_flight: InFlight::new(max), approvals }
+    pub(crate) fn new(max: usize, observation: Observation) -> Self {
+        Self {
+            functions: Vec::new(),
+            promises: 0,
+            pending_promises: InFlight::new(MAX_GIVEN),
+            in_flight: InFlight::new(max),
+            approvals: PendingApprovals::default(),
+            observation,
+        }
     }
 
     /// A value as a graph.
@@ -81,7 +91,7 @@ impl HostCalls {
             Kind::Function(function) => {
                 let kind = match function.call {
                     Call::Sync(_) => FunctionKind::Sync,
-                    Call::Async(_) => FunctionKind::Async,
+                    Call::Async(_) | Call::Tool(..) => FunctionKind::Async,
                 };
                 let number = u32::try_from(self.functions.len()).ok().filter(|_| self.functions.len() < MAX_GIVEN);
                 let number = number.ok_or_else(too_many)? + FIRST_FUNCTION;
@@ -109,32 +119,40 @@ impl HostCalls {
         };
         let mut meter = Meter::new(budget, usize::MAX, &|| false);
         let args = match to_graph(&call.input, "args", &mut meter) {
-            Ok(args) => Args::new(args, budget, meter.finish()).with_approvals(&self.approvals),
+            Ok(args) => Args::new(args, budget, meter.finish()),
             Err(error) => return Some((pending, Err(thrown(&serialization(&error))))),
         };
-        // A panic is a bug of the function. Its message stays on the host: the guest learns only that the function crashed.
-        let crashed = {
-            let name = function.name.clone();
-            move || HostError::new(format!("{name} crashed"))
-        };
-        let (pending, result) = match function.call {
+        let (id, size, observation) = (call.id, call.input.as_bytes().len(), self.observation.clone());
+        let (pending, result, span) = match function.call {
             Call::Sync(call) => {
-                (pending, catch_unwind(AssertUnwindSafe(|| call(args))).unwrap_or_else(|_| Err(crashed())))
+                let span = observation.begin_call(id, None, &function.name, || size);
+                let result = catch_unwind(AssertUnwindSafe(|| call(args)));
+                (pending, result.unwrap_or_else(|_panic| Err(crashed(&function.name))), span)
             }
             Call::Async(call) => {
-                let call = AssertUnwindSafe(async move { call(args).await }).catch_unwind();
-                let call = call.map(move |result| (pending, result.unwrap_or_else(|_| Err(crashed()))));
+                let call = async move {
+                    let span = observation.begin_call(id, None, &function.name, || size);
+                    let result = AssertUnwindSafe(async { call(args).await }).catch_unwind().await;
+                    (pending, result.unwrap_or_else(|_panic| Err(crashed(&function.name))), span)
+                };
                 self.in_flight.begin(call, cx)?
             }
+            Call::Tool(provider, tool) => {
+                let scope = CallScope { observation, approvals: self.approvals.clone(), ..CallScope::default() };
+                let call = provider::call(provider, tool, id, args, scope);
+                self.in_flight.begin(call.map(move |result| (pending, result, CallSpan::default())), cx)?
+            }
         };
-        Some((pending, self.settle(result)))
+        Some((pending, self.settle(result, span)))
     }
 
     /// The next call or promise that is settled, if there is one.
     pub(crate) fn poll_settled(&mut self, cx: &mut Context<'_>) -> Option<Settled> {
-        let settled = self.in_flight.poll_next(cx).or_else(|| self.pending_promises.poll_next(cx));
-        let (pending, result) = settled?;
-        Some((pending, self.settle(result)))
+        if let Some((call, result, span)) = self.in_flight.poll_next(cx) {
+            return Some((call, self.settle(result, span)));
+        }
+        let (promise, result) = self.pending_promises.poll_next(cx)?;
+        Some((promise, self.settle(result, CallSpan::default())))
     }
 
     /// Whether no call and no promise is pending.
@@ -159,13 +177,25 @@ impl HostCalls {
         self.pending_promises.clear();
     }
 
-    fn settle(&mut self, result: HostResult) -> Result<Value, Value> {
-        if let Ok(HostValue(Kind::Encoded(value))) = result {
-            return Ok(value);
-        }
-        let graph = result.and_then(|value| self.lower(value)).map_err(|error| thrown(&error))?;
-        graph.to_value("the function's value").map_err(|error| thrown(&serialization(&error)))
+    fn settle(&mut self, result: HostResult, span: CallSpan) -> Result<Value, Value> {
+        let settled = match result {
+            Ok(HostValue(Kind::Encoded(value))) => Ok(value),
+            Ok(value) => self
+                .lower(value)
+                .and_then(|graph| graph.to_value("the function's value").map_err(|error| serialization(&error))),
+            Err(error) => Err(error),
+        };
+        span.end(|| match &settled {
+            Ok(value) => CallEnd::Returned { bytes: value.as_bytes().len() },
+            Err(error) => CallEnd::Failed { code: ErrorCode::ToolError, message: &error.message },
+        });
+        settled.map_err(|error| thrown(&error))
     }
+}
+
+/// A panic is a bug of the function. Its message stays on the host: the guest learns only that the function crashed.
+fn crashed(name: &str) -> HostError {
+    HostError::new(format!("{name} crashed"))
 }
 
 fn too_many() -> HostError {

@@ -1,7 +1,6 @@
 //! A run: its handle (code-execution specification §2.2), and the host's side for its driver.
 
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,7 +19,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::calls::{HostCalls, Settled};
-use super::options::{CodeExecutionOptions, Sink, Sinks};
+use super::options::CodeExecutionOptions;
+use crate::events::{EventKind, ExecutionEnd, LogEntry, Observation, Span};
 
 /// A started run. Awaiting it returns the result, also repeatedly. Dropping it terminates the run.
 ///
@@ -112,17 +112,15 @@ impl Relay {
 }
 
 impl CodeExecution {
-    /// A run that `drive` drives as other runs, one after another. `limits` are those of the whole.
-    pub(crate) fn relay<F, Fut>(limits: Limits, drive: F) -> Self
+    /// A run that `drive` drives as other runs, one after another. `limits` and `span` are those of the whole.
+    pub(crate) fn relay<F, Fut>(limits: Limits, span: Span, drive: F) -> Self
     where
         F: FnOnce(Relay) -> Fut,
         Fut: Future<Output = CodeExecutionResult> + Send + 'static,
     {
         let control = Control::new();
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
-            control.running.store(false, Ordering::Release);
-            let settled = Task::Settled(Box::new(failed(Failure::internal(NO_RUNTIME))));
-            return Self { control: CodeControl(control), task: settled };
+            return Self::unstarted(control, Failure::internal(NO_RUNTIME), span);
         };
         let (driven, settles) = (drive(Relay { control: Arc::clone(&control), limits }), Arc::clone(&control));
         let task = runtime.spawn(async move {
@@ -132,9 +130,18 @@ impl CodeExecution {
                 let Failure { status, error } = stop.failure(&limits);
                 (result.status, result.error, result.result) = (status, Some(*error), None);
             }
+            span.end(ExecutionEnd::Run(&result));
             result
         });
         Self { control: CodeControl(control), task: Task::Running(task) }
+    }
+
+    /// A run that has failed before it started.
+    fn unstarted(control: Arc<Control>, failure: Failure, span: Span) -> Self {
+        control.running.store(false, Ordering::Release);
+        let result = failed(failure);
+        span.end(ExecutionEnd::Run(&result));
+        Self { control: CodeControl(control), task: Task::Settled(Box::new(result)) }
     }
 
     /// Stops the run: it settles with status `terminated`, and with the reason in the error's message. Only the first call
@@ -242,8 +249,9 @@ pub(crate) struct Run {
     pub(crate) budget: Budget,
     pub(crate) began: Instant,
     record: Record,
-    sinks: Sinks,
     control: Arc<Control>,
+    /// Dropped after the calls.
+    span: Span,
 }
 
 impl Run {
@@ -254,21 +262,17 @@ impl Run {
         Fut: Future<Output = CodeExecutionResult> + Send + 'static,
     {
         let began = Instant::now();
-        let control = Control::new();
-        let settled = |failure| {
-            control.running.store(false, Ordering::Release);
-            CodeExecution { control: CodeControl(Arc::clone(&control)), task: Task::Settled(Box::new(failed(failure))) }
-        };
+        let (control, span) = (Control::new(), options.observers().begin());
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
-            return settled(Failure::internal(NO_RUNTIME));
+            return CodeExecution::unstarted(control, Failure::internal(NO_RUNTIME), span);
         };
-        let (request, calls, sinks) = match options.lower(source.to_owned()) {
+        let (request, calls) = match options.lower(source.to_owned(), span.observation()) {
             Ok(lowered) => lowered,
-            Err(failure) => return settled(failure),
+            Err(failure) => return CodeExecution::unstarted(control, failure, span),
         };
         let limits = request.limits;
         let (budget, record) = (Budget::new(limits.host_memory_len()), Record::default());
-        let run = Self { calls, limits, budget, began, record, sinks, control: Arc::clone(&control) };
+        let run = Self { calls, limits, budget, began, record, control: Arc::clone(&control), span };
         let task = Task::Running(runtime.spawn(drive(request, run)));
         CodeExecution { control: CodeControl(control), task }
     }
@@ -283,14 +287,12 @@ impl Run {
         if self.stop().is_some() {
             return None;
         }
-        self.has_effect();
         self.calls.begin(call, &self.budget, cx)
     }
 
-    fn has_effect(&self) {
-        if let Some(effect) = &self.sinks.effect {
-            effect();
-        }
+    /// The run as its observers see it.
+    pub(crate) fn observation(&self) -> &Observation {
+        self.span.observation()
     }
 
     /// The next call or promise that is settled. None is polled after [`terminate`](CodeExecution::terminate) has returned.
@@ -298,7 +300,7 @@ impl Run {
         if self.stop().is_some() { None } else { self.calls.poll_settled(cx) }
     }
 
-    /// Records a report or a call of the console, and passes it to its sink.
+    /// Records a report or a call of the console.
     ///
     /// # Errors
     /// The budget does not cover it.
@@ -307,13 +309,12 @@ impl Run {
         let timestamp = (now.as_secs_f64() * 1000.0).floor();
         match self.record.add(notification, timestamp, &self.budget)? {
             Recorded::Report(report) => {
-                self.has_effect();
-                show(self.sinks.report.as_ref(), &report);
+                self.observation().emit(EventKind::Reported(&report));
                 self.control.reports.lock().unwrap_or_else(PoisonError::into_inner).push(report);
             }
             Recorded::Log => {
-                if let Some(log) = self.record.logs.last() {
-                    show(self.sinks.log.as_ref(), log);
+                if let Some(entry) = self.record.logs.last() {
+                    self.observation().emit(EventKind::Log(LogEntry::ConsoleCall(entry)));
                 }
             }
             Recorded::Nothing => {}
@@ -333,18 +334,14 @@ impl Run {
     }
 
     /// The result of a run that ended with `outcome`, unless it was terminated before.
-    pub(crate) fn finish(self, outcome: RunOutcome, usage: Usage) -> CodeExecutionResult {
+    pub(crate) fn finish(mut self, outcome: RunOutcome, usage: Usage) -> CodeExecutionResult {
         let outcome = self.control.settle().map_or(outcome, |stop| Err(stop.failure(&self.limits)));
         // A graph takes more memory than the value in the guest, which is gone.
         let budget = self.limits.memory_len().saturating_mul(2);
         let usage = Usage { peak_calls_in_flight: self.calls.peak() as u64, ..usage };
-        self.record.finish(outcome, self.began.elapsed(), usage, budget)
-    }
-}
-
-/// A panic of a sink is a bug of the host; the run continues.
-fn show<T>(sink: Option<&Sink<T>>, what: &T) {
-    if let Some(sink) = sink {
-        let _ = catch_unwind(AssertUnwindSafe(|| sink(what)));
+        self.calls.cancel();
+        let result = self.record.finish(outcome, self.began.elapsed(), usage, budget);
+        self.span.end(ExecutionEnd::Run(&result));
+        result
     }
 }

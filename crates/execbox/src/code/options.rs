@@ -1,7 +1,6 @@
 //! The options of a run (code-execution specification §3), and the request that they are lowered to.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use execbox_core::contract::module::{Bridge, CodeExecutionLog, Failure, Request, add_own_globals};
@@ -12,17 +11,7 @@ use serde_json::{Map, Value as Json};
 
 use super::calls::HostCalls;
 use super::value::{HostError, HostValue, try_clone_members};
-
-/// Receivers of reports and log lines while the guest runs.
-#[derive(Clone, Default)]
-pub(crate) struct Sinks {
-    pub(crate) report: Option<Sink<Graph>>,
-    pub(crate) log: Option<Sink<CodeExecutionLog>>,
-    /// Called before each call of a host function and each report.
-    pub(crate) effect: Option<Arc<dyn Fn() + Send + Sync>>,
-}
-
-pub(crate) type Sink<T> = Arc<dyn Fn(&T) + Send + Sync>;
+use crate::events::{EventKind, LogEntry, Observation, Observer, Observers};
 
 /// What a run executes, what is granted to it, and its limits (§3). By default it executes the default export of a TypeScript
 /// module, without arguments, and nothing is granted.
@@ -37,7 +26,8 @@ pub struct CodeExecutionOptions {
     language: Dialect,
     filename: Option<String>,
     limits: Limits,
-    sinks: Sinks,
+    grants_report: bool,
+    observers: Observers,
 }
 
 impl Default for CodeExecutionOptions {
@@ -51,15 +41,9 @@ impl Default for CodeExecutionOptions {
             language: Dialect::default(),
             filename: None,
             limits: Self::default_limits(),
-            sinks: Sinks::default(),
+            grants_report: false,
+            observers: Observers::default(),
         }
-    }
-}
-
-impl std::fmt::Debug for Sinks {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { report, log, effect: _ } = self;
-        f.debug_struct("Sinks").field("report", &report.is_some()).field("log", &log.is_some()).finish_non_exhaustive()
     }
 }
 
@@ -167,18 +151,36 @@ impl CodeExecutionOptions {
         self
     }
 
-    /// Grants the global function `report`, and sets a function that receives each report while the guest runs. The result
-    /// contains the reports, too. It is called on the task that drives the run, and must not block.
-    pub fn on_report(mut self, sink: impl Fn(&Graph) + Send + Sync + 'static) -> Self {
-        self.sinks.report = Some(Arc::new(sink));
+    /// Grants the global function `report`, with which the guest reports values while it runs. The result contains them.
+    pub fn grant_report(mut self) -> Self {
+        self.grants_report = true;
         self
     }
 
-    /// Sets a function that receives each line of the captured console while the guest runs. The result contains the lines,
-    /// too. It is called on the task that drives the run, and must not block.
-    pub fn on_log(mut self, sink: impl Fn(&CodeExecutionLog) + Send + Sync + 'static) -> Self {
-        self.sinks.log = Some(Arc::new(sink));
+    /// Adds an observer of the [events](crate::events) of the run, beside those that it has.
+    pub fn observer(mut self, observer: Observer) -> Self {
+        self.observers.add(observer);
         self
+    }
+
+    /// [Grants `report`](Self::grant_report), and adds an observer that receives each report while the guest runs. It must not
+    /// block.
+    pub fn on_report(self, receive: impl Fn(&Graph) + Send + Sync + 'static) -> Self {
+        self.grant_report().observer(Observer::new(move |event| {
+            if let EventKind::Reported(report) = event.kind {
+                receive(report);
+            }
+        }))
+    }
+
+    /// Adds an observer that receives each line of the captured console while the guest runs. The result contains the lines,
+    /// too. It must not block.
+    pub fn on_log(self, receive: impl Fn(&CodeExecutionLog) + Send + Sync + 'static) -> Self {
+        self.observer(Observer::new(move |event| {
+            if let EventKind::Log(LogEntry::ConsoleCall(entry)) = event.kind {
+                receive(entry);
+            }
+        }))
     }
 
     /// Reads options from an object with the keys of §3 and values in [tagged JSON](execbox_core::value#tagged-json).
@@ -256,29 +258,23 @@ impl CodeExecutionOptions {
             language: self.language,
             filename: self.filename.clone(),
             limits: self.limits,
-            sinks: self.sinks.clone(),
+            grants_report: self.grants_report,
+            observers: self.observers.clone(),
         })
     }
 
-    /// The receiver of log lines.
-    pub(crate) fn log_sink(&self) -> Option<Sink<CodeExecutionLog>> {
-        self.sinks.log.clone()
+    pub(crate) fn observers(&self) -> &Observers {
+        &self.observers
     }
 
-    /// Replaces the receiver of log lines, and adds one that is called before each call of a host function and each report.
-    pub(crate) fn watched(
-        mut self,
-        log: impl Fn(&CodeExecutionLog) + Send + Sync + 'static,
-        effect: impl Fn() + Send + Sync + 'static,
-    ) -> Self {
-        self.sinks.log = Some(Arc::new(log));
-        self.sinks.effect = Some(Arc::new(effect));
-        self
+    /// Replaces the observers.
+    pub(crate) fn with_observers(self, observers: Observers) -> Self {
+        Self { observers, ..self }
     }
 
-    /// Splits the options into a request of data, the functions and promises that stay here, and the sinks.
-    pub(crate) fn lower(self, source: String) -> Result<(Request, HostCalls, Sinks), Failure> {
-        let mut calls = HostCalls::new(self.limits.max_calls_in_flight);
+    /// Splits the options into a request of data, and the functions and promises that stay here.
+    pub(crate) fn lower(self, source: String, observation: &Observation) -> Result<(Request, HostCalls), Failure> {
+        let mut calls = HostCalls::new(self.limits.max_calls_in_flight, observation.clone());
         let mut imports = BTreeMap::new();
         for (specifier, exports) in self.imports {
             let what = format!("imports.{specifier}");
@@ -286,7 +282,7 @@ impl CodeExecutionOptions {
             imports.insert(specifier, Bridge::new(&exports, &what).map_err(|error| Failure::serialization(&error))?);
         }
         let mut globals = calls.lower(HostValue::object(self.globals)).map_err(|error| internal(&error))?;
-        add_own_globals(&mut globals, self.sinks.report.is_some());
+        add_own_globals(&mut globals, self.grants_report);
         let globals = Bridge::new(&globals, "globals").map_err(|error| Failure::serialization(&error))?;
         let args = calls.lower(HostValue::array(self.args)).map_err(|error| internal(&error))?;
         let args = args.to_value("args").map_err(|error| Failure::serialization(&error))?;
@@ -301,7 +297,7 @@ impl CodeExecutionOptions {
             args,
             limits: self.limits,
         };
-        Ok((request, calls, self.sinks))
+        Ok((request, calls))
     }
 }
 

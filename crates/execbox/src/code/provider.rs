@@ -1,9 +1,10 @@
 //! Providers as modules of async functions, which are called with the same checks as from a script.
 
+use execbox_core::engine::CallId;
 use execbox_core::error::{ErrorCode, ExecuteError};
 
 use super::options::CodeExecutionOptions;
-use super::value::{Args, HostError, HostValue};
+use super::value::{Args, Call, Function, HostError, HostResult, HostValue, Kind};
 use crate::tools::dispatch::{CallScope, call_tool};
 use crate::tools::provider::Provider;
 
@@ -28,7 +29,10 @@ impl CodeExecutionOptions {
     #[allow(clippy::needless_pass_by_value)] // as `ExecuteRequest::provider`
     pub fn provider(self, provider: Provider) -> Self {
         let tools = provider.manifest().tools.iter().enumerate();
-        let functions = tools.map(|(index, tool)| (tool.safe_name.clone(), function(&provider, index)));
+        let functions = tools.map(|(index, tool)| {
+            let (name, call) = (tool.safe_name.clone(), Call::Tool(provider.clone(), index));
+            (name.clone(), HostValue(Kind::Function(Function { name, call })))
+        });
         self.import(provider.name(), functions)
     }
 
@@ -38,20 +42,12 @@ impl CodeExecutionOptions {
     }
 }
 
-/// The tool with that index, as a host function.
-fn function(provider: &Provider, index: usize) -> HostValue {
-    let provider = provider.clone();
-    let name = provider.manifest().tools[index].safe_name.clone();
-    HostValue::async_function(name, move |args: Args| {
-        let provider = provider.clone();
-        async move {
-            let input = args.json(0)?;
-            let scope = CallScope { approvals: args.approvals().clone(), ..CallScope::default() };
-            let _cancelled_when_dropped = scope.cancellation.clone().drop_guard();
-            let output = call_tool(provider, index, input, scope).await.map_err(thrown)?;
-            Ok(output.map_or_else(HostValue::undefined, HostValue::from))
-        }
-    })
+/// Calls the tool with index `tool`, as [`ToolCalls`](crate::tools::dispatch::ToolCalls) does for scripts.
+pub(super) async fn call(provider: Provider, tool: usize, id: CallId, args: Args, scope: CallScope) -> HostResult {
+    let input = args.json(0)?;
+    let _cancelled_when_dropped = scope.cancellation.clone().drop_guard();
+    let output = call_tool(provider, tool, id, input, scope).await.map_err(thrown)?;
+    Ok(output.map_or_else(HostValue::undefined, HostValue::from))
 }
 
 /// The error that the guest sees.

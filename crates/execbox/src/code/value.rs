@@ -9,7 +9,7 @@ use execbox_core::value::{Datum, Graph, SerializationError, Value};
 use futures_util::future::BoxFuture;
 use serde_json::Value as Json;
 
-use crate::policy::PendingApprovals;
+use crate::tools::provider::Provider;
 
 /// A value that the host grants to a guest: data, a function, a promise, or an object or array of those.
 ///
@@ -57,6 +57,8 @@ pub(super) struct Function {
 pub(super) enum Call {
     Sync(Arc<dyn Fn(Args) -> HostResult + Send + Sync>),
     Async(Arc<dyn Fn(Args) -> BoxFuture<'static, HostResult> + Send + Sync>),
+    /// The tool of the provider with this index.
+    Tool(Provider, usize),
 }
 
 impl HostValue {
@@ -204,24 +206,12 @@ pub struct Args {
     budget: Budget,
     /// For the graph, and for what was made of it.
     charges: Arc<Mutex<Vec<Charge>>>,
-    /// Of the run that makes the call.
-    approvals: PendingApprovals,
 }
 
 impl Args {
     /// Arguments that are charged to `budget` with `charge`.
     pub(super) fn new(graph: Graph, budget: &Budget, charge: Charge) -> Self {
-        let charges = Arc::new(Mutex::new(vec![charge]));
-        Self { graph, budget: budget.clone(), charges, approvals: PendingApprovals::default() }
-    }
-
-    /// The same, of a call in a run that counts its approvals with `approvals`.
-    pub(super) fn with_approvals(self, approvals: &PendingApprovals) -> Self {
-        Self { approvals: approvals.clone(), ..self }
-    }
-
-    pub(super) fn approvals(&self) -> &PendingApprovals {
-        &self.approvals
+        Self { graph, budget: budget.clone(), charges: Arc::new(Mutex::new(vec![charge])) }
     }
 
     /// The number of arguments.

@@ -4,13 +4,16 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use execbox_core::contract::module::CodeExecutionLog;
 use execbox_core::contract::stop::Stop;
+use execbox_core::engine::LogLine;
 use execbox_core::error::{ErrorCode, ExecuteError, ExecuteResult};
 use execbox_core::program::Limits;
 use execbox_core::usage::Usage;
 use futures_util::future::{BoxFuture, try_join};
 
 use crate::code::{CodeExecution, CodeExecutionOptions, Status};
+use crate::events::{EventKind, ExecutionEnd, LogEntry, Observation, Observer};
 use crate::executor::self_test::SelfTestReport;
 use crate::executor::{ExecuteRequest, Executor};
 
@@ -18,7 +21,7 @@ use crate::executor::{ExecuteRequest, Executor};
 ///
 /// A program that has computed for the [budget](Self::budget) before its first call is stopped and started again on the second
 /// executor, in the time that is left. It has had no effect: no tool or host function was called, nothing was reported, and its
-/// log lines are shown only when it makes a call or ends. A program that makes a call within the budget stays where it is, however
+/// log lines are observed only when it makes a call or ends. A program that makes a call within the budget stays where it is, however
 /// long it computes afterwards.
 ///
 /// For programs of which few compute: the first executor starts at once, such as one with QuickJS, and the second one computes
@@ -49,26 +52,18 @@ impl FallbackExecutor {
 
     async fn run(&self, mut request: ExecuteRequest) -> ExecuteResult {
         let Some(plan) = Plan::new(&request.limits, self.budget) else { return self.first.execute(request).await };
+        let span = request.observers.begin();
         let cancellation = request.cancellation.get_or_insert_default().clone();
-        let mut attempt = request.clone().limits(plan.first);
-        let held = request.on_log.clone().map(Held::new);
-        if let Some(held) = held.clone() {
-            let on_call = attempt.calls.on_call.take();
-            let release = Arc::clone(&held);
-            attempt = attempt.on_log(move |line| held.add(line)).on_call(move |call| {
-                release.release();
-                if let Some(on_call) = &on_call {
-                    on_call(call);
-                }
-            });
-        }
+        request.observers = request.observers.for_attempt(&span);
+        let held = Held::new(span.observation());
+        let observers = request.observers.clone().replaced_by(held.observer());
+        let attempt = ExecuteRequest { observers, ..request.clone() }.limits(plan.first);
         let first = self.first.execute(attempt).await;
         let is_timeout = first.error().is_some_and(|error| error.code == ErrorCode::Timeout);
         let limits = plan.second(&first.usage, first.duration);
         let Some(limits) = limits.filter(|_| is_timeout && !cancellation.is_cancelled()) else {
-            if let Some(held) = held {
-                held.release();
-            }
+            held.release();
+            span.end(ExecutionEnd::Script(&first));
             return first;
         };
         let mut second = self.second.execute(request.limits(limits)).await;
@@ -78,6 +73,7 @@ impl FallbackExecutor {
             let message = |limits| Stop::TimedOut.execute_error(limits).message;
             error.message = with_beginning(&error.message, &message(&limits), message(&plan.limits));
         }
+        span.end(ExecutionEnd::Script(&second));
         second
     }
 }
@@ -136,31 +132,56 @@ fn with_beginning(message: &str, beginning: &str, replacement: String) -> String
     }
 }
 
-/// Log lines that are held back until it is certain that their attempt is the last one.
-struct Held<T> {
-    sink: Arc<dyn Fn(&T) + Send + Sync>,
+/// Passes the events of a first attempt on. Log lines are held back until it is certain that the attempt is the last one.
+#[derive(Clone)]
+struct Held {
+    observation: Observation,
     /// `None` after they were released.
-    lines: Mutex<Option<Vec<T>>>,
+    logs: Arc<Mutex<Option<Vec<HeldLog>>>>,
 }
 
-impl<T: Clone> Held<T> {
-    fn new(sink: Arc<dyn Fn(&T) + Send + Sync>) -> Arc<Self> {
-        Arc::new(Self { sink, lines: Mutex::new(Some(Vec::new())) })
+enum HeldLog {
+    Line(LogLine),
+    Entry(CodeExecutionLog),
+}
+
+impl Held {
+    fn new(observation: &Observation) -> Self {
+        Self { observation: observation.clone(), logs: Arc::new(Mutex::new(Some(Vec::new()))) }
     }
 
-    fn add(&self, line: &T) {
-        if let Some(lines) = &mut *self.lines.lock().unwrap_or_else(PoisonError::into_inner) {
-            lines.push(line.clone());
-            return;
-        }
-        (self.sink)(line);
+    /// Receives the events of the attempt.
+    fn observer(&self) -> Observer {
+        let held = self.clone();
+        Observer::new(move |event| {
+            match event.kind {
+                EventKind::Log(log) if held.hold(log) => return,
+                EventKind::Log(_) | EventKind::Started => {}
+                _ => held.release(), // The attempt has an effect.
+            }
+            held.observation.emit(event.kind);
+        })
     }
 
-    /// Shows the lines, and every later one at once.
+    /// Whether the line is held back.
+    fn hold(&self, log: LogEntry<'_>) -> bool {
+        let mut logs = self.logs.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(logs) = &mut *logs else { return false };
+        logs.push(match log {
+            LogEntry::Line(line) => HeldLog::Line(line.clone()),
+            LogEntry::ConsoleCall(entry) => HeldLog::Entry(entry.clone()),
+        });
+        true
+    }
+
+    /// Passes on what was held back, and every later line at once.
     fn release(&self) {
-        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner).take();
-        for line in lines.iter().flatten() {
-            (self.sink)(line);
+        let logs = self.logs.lock().unwrap_or_else(PoisonError::into_inner).take();
+        for log in logs.iter().flatten() {
+            self.observation.emit(EventKind::Log(match log {
+                HeldLog::Line(line) => LogEntry::Line(line),
+                HeldLog::Entry(entry) => LogEntry::ConsoleCall(entry),
+            }));
         }
     }
 }
@@ -175,20 +196,16 @@ impl Executor for FallbackExecutor {
         let (Some(plan), Some(attempt)) = (plan, options.try_clone()) else {
             return self.first.run_code(source, options);
         };
-        let (executors, source) = (self.clone(), source.to_owned());
-        CodeExecution::relay(plan.limits, async move |relay| {
-            let mut attempt = attempt.limits(plan.first);
-            let held = attempt.log_sink().map(Held::new);
-            if let Some(held) = held.clone() {
-                let release = Arc::clone(&held);
-                attempt = attempt.watched(move |line| held.add(line), move || release.release());
-            }
-            let first = relay.run(|| executors.first.run_code(&source, attempt)).await;
+        let (executors, source, span) = (self.clone(), source.to_owned(), options.observers().begin());
+        let observers = options.observers().for_attempt(&span);
+        let held = Held::new(span.observation());
+        let first = attempt.limits(plan.first).with_observers(observers.clone().replaced_by(held.observer()));
+        let options = options.with_observers(observers);
+        CodeExecution::relay(plan.limits, span, async move |relay| {
+            let first = relay.run(|| executors.first.run_code(&source, first)).await;
             let is_stopped = first.status == Status::Terminated && !relay.is_terminated();
             let Some(limits) = plan.second(&first.usage, first.duration).filter(|_| is_stopped) else {
-                if let Some(held) = held {
-                    held.release();
-                }
+                held.release();
                 return first;
             };
             let mut second = relay.run(|| executors.second.run_code(&source, options.limits(limits))).await;

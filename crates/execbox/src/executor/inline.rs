@@ -10,6 +10,7 @@ use futures_util::future::BoxFuture;
 use tokio::time::Instant;
 
 use crate::code::{self, CodeExecution, CodeExecutionOptions};
+use crate::events::Observation;
 use crate::executor::self_test::{self, SelfTestReport};
 use crate::executor::{ExecuteRequest, Executor};
 use crate::session::local;
@@ -59,7 +60,7 @@ impl InlineExecutor {
         Self { parts }
     }
 
-    async fn run(&self, mut request: ExecuteRequest) -> ExecuteResult {
+    async fn run(&self, mut request: ExecuteRequest, observation: Observation) -> ExecuteResult {
         let accepted = Instant::now();
         if tokio::runtime::Handle::try_current().is_err() {
             let error = ExecuteError::internal("the inline executor needs a tokio runtime with time enabled");
@@ -71,16 +72,16 @@ impl InlineExecutor {
             providers: request.providers.iter().map(crate::Provider::shared_manifest).collect(),
             limits: request.limits,
         };
-        let mut tools = Tools::new(&request, &cancellation);
+        let mut tools = Tools::new(&request, &observation, &cancellation);
         let mut result = local::run(&self.parts, script, &mut tools, accepted, &cancellation).await;
-        result.usage.peak_calls_in_flight = tools.peak_calls();
+        result.usage.peak_calls_in_flight = tools.end();
         result
     }
 }
 
 impl Executor for InlineExecutor {
-    fn execute(&self, execution: ExecuteRequest) -> BoxFuture<'_, ExecuteResult> {
-        Box::pin(self.run(execution))
+    fn execute(&self, request: ExecuteRequest) -> BoxFuture<'_, ExecuteResult> {
+        Box::pin(request.observed(async |request, observation| self.run(request, observation).await))
     }
 
     fn run_code(&self, source: &str, options: CodeExecutionOptions) -> CodeExecution {
@@ -90,7 +91,7 @@ impl Executor for InlineExecutor {
 
     /// Executes an empty script once, whatever the `count`: there is one engine.
     fn prewarm(&self, _count: usize) -> BoxFuture<'_, Result<(), ExecuteError>> {
-        Box::pin(async { self.run(ExecuteRequest::new("")).await.outcome.map(drop) })
+        Box::pin(async { self.run(ExecuteRequest::new(""), Observation::default()).await.outcome.map(drop) })
     }
 
     fn dispose(&self) -> BoxFuture<'_, ()> {

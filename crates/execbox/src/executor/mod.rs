@@ -21,11 +21,10 @@ use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
 use crate::code::{CodeExecution, CodeExecutionOptions};
+use crate::events::{EventKind, ExecutionEnd, LogEntry, Observation, Observer, Observers};
 use crate::executor::self_test::SelfTestReport;
 use crate::tools::attached::Attached;
-use crate::tools::dispatch::CallSinks;
 use crate::tools::provider::Provider;
-use crate::tools::tool::{ToolContext, ToolProgress};
 
 /// Runs guest code at one level of isolation: in this process, on worker threads, in child processes, or remotely.
 ///
@@ -75,12 +74,9 @@ pub struct ExecuteRequest {
     pub(crate) providers: Vec<Provider>,
     pub(crate) limits: Limits,
     pub(crate) cancellation: Option<CancellationToken>,
-    pub(crate) on_log: Option<LogSink>,
-    pub(crate) calls: CallSinks,
+    pub(crate) observers: Observers,
     pub(crate) attached: Attached,
 }
-
-pub(crate) type LogSink = Arc<dyn Fn(&LogLine) + Send + Sync>;
 
 impl ExecuteRequest {
     /// A script without tools, under the default limits.
@@ -90,8 +86,7 @@ impl ExecuteRequest {
             providers: Vec::new(),
             limits: Limits::default(),
             cancellation: None,
-            on_log: None,
-            calls: CallSinks::default(),
+            observers: Observers::default(),
             attached: Attached::default(),
         }
     }
@@ -126,31 +121,35 @@ impl ExecuteRequest {
         self
     }
 
-    /// Sets a function that receives each console line while the guest runs, before the tool calls that follow the line. The
-    /// result contains the lines, too. It is called on the task that executes, and must not block.
-    pub fn on_log(mut self, sink: impl Fn(&LogLine) + Send + Sync + 'static) -> Self {
-        self.on_log = Some(Arc::new(sink));
+    /// Adds an observer of the [events](crate::events) of the execution, beside those that it has.
+    pub fn observer(mut self, observer: Observer) -> Self {
+        self.observers.add(observer);
         self
     }
 
-    /// Sets a function that receives each tool call before its input is checked. Like that of `on_log`, it must not block.
-    pub fn on_call(mut self, sink: impl Fn(&ToolContext) + Send + Sync + 'static) -> Self {
-        self.calls.on_call = Some(Arc::new(sink));
-        self
+    /// Adds an observer that receives each console line while the guest runs, before the tool calls that follow the line. The
+    /// result contains the lines, too. It must not block.
+    pub fn on_log(self, receive: impl Fn(&LogLine) + Send + Sync + 'static) -> Self {
+        self.observer(Observer::new(move |event| {
+            if let EventKind::Log(LogEntry::Line(line)) = event.kind {
+                receive(line);
+            }
+        }))
     }
 
-    /// Sets a function that receives what tools [report](ToolContext::report) of their calls. Like that of `on_log`, it must
-    /// not block.
-    pub fn on_progress(mut self, sink: impl Fn(&ToolContext, &ToolProgress) + Send + Sync + 'static) -> Self {
-        self.calls.on_progress = Some(Arc::new(sink));
-        self
-    }
-
-    /// Attaches a value for the tools of the caller, which read it with [`ToolContext::attached`]: whom the program belongs to, for
+    /// Attaches a value for the tools of the caller, which read it with [`ToolContext::attached`](crate::ToolContext::attached): whom the program belongs to, for
     /// example. Guests do not see it. Replaces another one of the same type.
     pub fn attach<T: Any + Send + Sync>(mut self, value: T) -> Self {
         self.attached.add(value);
         self
+    }
+
+    /// Executes the request with `run`, between its acceptance and its end as observers see them.
+    pub(crate) async fn observed(self, run: impl AsyncFnOnce(Self, Observation) -> ExecuteResult) -> ExecuteResult {
+        let span = self.observers.begin();
+        let result = run(self, span.observation().clone()).await;
+        span.end(ExecutionEnd::Script(&result));
+        result
     }
 }
 

@@ -21,6 +21,7 @@ use futures_util::future::{BoxFuture, try_join_all};
 use tokio_util::sync::CancellationToken;
 
 use crate::code;
+use crate::events::Observation;
 use crate::executor::ExecuteRequest;
 use crate::executor::pool::{Lease, Pool};
 use crate::executor::self_test::SelfTestCheck;
@@ -117,7 +118,7 @@ impl<F: RunnerFactory> Pooled<F> {
         Arc::new(Self { factory, settings, pool: Pool::new(settings.pool) })
     }
 
-    pub(crate) async fn execute(&self, mut request: ExecuteRequest) -> ExecuteResult {
+    pub(crate) async fn execute(&self, mut request: ExecuteRequest, observation: Observation) -> ExecuteResult {
         let _execution = Execution::new();
         let cancellation = request.cancellation.take().unwrap_or_default();
         let (lease, mut channel) = match cancellation.run_until_cancelled(self.acquire()).await {
@@ -125,7 +126,8 @@ impl<F: RunnerFactory> Pooled<F> {
             Some(Err(error)) => return ExecuteResult::failed(error, Duration::ZERO),
             Some(Ok(acquired)) => acquired,
         };
-        let (result, reusable) = execute(&mut channel, &request, self.settings.options, &cancellation).await;
+        let (result, reusable) =
+            execute(&mut channel, &request, &observation, self.settings.options, &cancellation).await;
         self.end(lease, channel, reusable);
         result
     }
@@ -152,8 +154,10 @@ impl<F: RunnerFactory> Pooled<F> {
 
     async fn warm(&self, lease: Lease<F::Idle>) -> Result<(), ExecuteError> {
         let mut channel = self.start().await?;
-        let empty = ExecuteRequest::new("");
-        let (result, reusable) = execute(&mut channel, &empty, self.settings.options, &CancellationToken::new()).await;
+        let (empty, cancellation) = (ExecuteRequest::new(""), CancellationToken::new());
+        let observation = Observation::default();
+        let (result, reusable) =
+            execute(&mut channel, &empty, &observation, self.settings.options, &cancellation).await;
         result.outcome?;
         self.end(lease, channel, reusable);
         Ok(())
@@ -198,7 +202,7 @@ macro_rules! impl_executor {
     ($executor:ty) => {
         impl $crate::Executor for $executor {
             fn execute(&self, request: $crate::ExecuteRequest) -> BoxFuture<'_, $crate::ExecuteResult> {
-                Box::pin(self.0.execute(request))
+                Box::pin(request.observed(async |request, observation| self.0.execute(request, observation).await))
             }
 
             fn run_code(

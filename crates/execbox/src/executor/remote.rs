@@ -16,6 +16,7 @@ use futures_util::future::{BoxFuture, FutureExt as _};
 use tokio::time::Instant;
 
 use crate::code::{self, CodeExecution, CodeExecutionOptions};
+use crate::events::Observation;
 use crate::executor::self_test::{self, SelfTestReport};
 use crate::executor::{ExecuteRequest, Executor};
 use crate::session::channel::{JsonChannel, MessageChannel};
@@ -114,7 +115,7 @@ impl RemoteExecutor {
         }
     }
 
-    async fn run(&self, mut execution: ExecuteRequest) -> ExecuteResult {
+    async fn run(&self, mut execution: ExecuteRequest, observation: Observation) -> ExecuteResult {
         let accepted = Instant::now();
         let cancellation = execution.cancellation.take().unwrap_or_default();
         let connecting = tokio::time::timeout(execution.limits.timeout, (self.connect)());
@@ -131,7 +132,7 @@ impl RemoteExecutor {
             }
             Some(Ok(Ok(transport))) => {
                 let mut link = JsonChannel::new(transport);
-                let (result, _) = execute(&mut link, &execution, self.options, &cancellation).await;
+                let (result, _) = execute(&mut link, &execution, &observation, self.options, &cancellation).await;
                 close_now(link);
                 result
             }
@@ -148,8 +149,8 @@ fn close_now(mut link: JsonChannel<Box<dyn Transport>>) {
 }
 
 impl Executor for RemoteExecutor {
-    fn execute(&self, execution: ExecuteRequest) -> BoxFuture<'_, ExecuteResult> {
-        Box::pin(self.run(execution))
+    fn execute(&self, request: ExecuteRequest) -> BoxFuture<'_, ExecuteResult> {
+        Box::pin(request.observed(async |request, observation| self.run(request, observation).await))
     }
 
     fn run_code(&self, source: &str, options: CodeExecutionOptions) -> CodeExecution {

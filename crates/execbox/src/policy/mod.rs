@@ -47,6 +47,7 @@ use tokio::time::Instant;
 
 pub use self::lines::NamedLines;
 pub use self::questions::{Answer, Ask, Questions};
+use crate::events::{Awaited, CallHandle};
 pub use crate::tools::pattern::Pattern;
 use crate::tools::tool::{Effect, ToolContext};
 
@@ -212,7 +213,7 @@ impl Policy {
                 record.waits_since = Some(Instant::now());
                 let approval = match &self.approver {
                     Some(approver) => {
-                        let _waits = call.context.wait_for_person();
+                        let _waits = call.context.waits.add(Awaited::Approval);
                         approver.approve(call).await
                     }
                     None => Approval::Refused("nobody can be asked".to_owned()),
@@ -246,9 +247,10 @@ struct Record<'a> {
 impl Record<'_> {
     fn write(&mut self, verdict: Verdict<'_>) -> Result<(), ExecuteError> {
         let waited = self.waits_since.take().map_or(Duration::ZERO, |since| since.elapsed());
+        let record = AuditRecord { call: self.call, verdict, waited };
+        self.call.context.waits.observed().decided(&record);
         let Some(audit) = &self.policy.audit else { return Ok(()) };
-        audit(&AuditRecord { call: self.call, verdict, waited })
-            .map_err(|_| ExecuteError::tool("not allowed: the decision could not be recorded"))
+        audit(&record).map_err(|_| ExecuteError::tool("not allowed: the decision could not be recorded"))
     }
 }
 
@@ -289,23 +291,29 @@ impl PendingApprovals {
     }
 }
 
-/// Whether one call waits for a person.
+/// One call: whether it waits for a person, and who observes it.
 #[derive(Debug, Clone)]
 pub(crate) struct CallWaits {
     /// Of its execution.
     approvals: PendingApprovals,
     /// How many questions about it are open.
     questions: Arc<AtomicUsize>,
+    observed: CallHandle,
 }
 
 impl CallWaits {
-    pub(crate) fn new(approvals: PendingApprovals) -> Self {
-        Self { approvals, questions: Arc::default() }
+    pub(crate) fn new(approvals: PendingApprovals, observed: CallHandle) -> Self {
+        Self { approvals, questions: Arc::default(), observed }
     }
 
-    pub(crate) fn add(&self) -> WaitForPerson {
+    pub(crate) fn observed(&self) -> &CallHandle {
+        &self.observed
+    }
+
+    pub(crate) fn add(&self, awaited: Awaited) -> WaitForPerson {
         if self.questions.fetch_add(1, Ordering::Relaxed) == 0 {
             self.approvals.begin();
+            self.observed.waiting(awaited);
         }
         WaitForPerson(self.clone())
     }
@@ -320,6 +328,7 @@ impl Drop for WaitForPerson {
     fn drop(&mut self) {
         if self.0.questions.fetch_sub(1, Ordering::Relaxed) == 1 {
             self.0.approvals.end();
+            self.0.observed.resumed();
         }
     }
 }

@@ -1,6 +1,5 @@
 //! Runs of the module contract on a runner at the other end of a channel.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Context;
 use std::time::Duration;
 
@@ -11,6 +10,7 @@ use execbox_core::protocol::host::{HostOptions, HostSession, ModuleHost};
 use execbox_core::usage::Usage;
 
 use crate::code::{Run, Settled};
+use crate::events::EventKind;
 use crate::session::host::Host;
 use crate::session::remote::{RunnerChannel, drive};
 
@@ -22,8 +22,8 @@ pub(crate) async fn run_code(
     mut run: Run,
     options: HostOptions,
 ) -> (CodeExecutionResult, bool) {
-    static COUNT: AtomicU64 = AtomicU64::new(1);
-    let id = format!("run-{}", COUNT.fetch_add(1, Ordering::Relaxed));
+    run.observation().emit(EventKind::Started);
+    let id = format!("run-{}", run.observation().execution().get());
     run.budget = Budget::new(request.limits.host_memory_len());
     let session = HostSession::module(id, request, options, Duration::ZERO);
     let stopped = run.stopped();

@@ -1,7 +1,6 @@
 //! Executions on a runner at the other end of a channel.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Context;
 use std::time::Duration;
 
@@ -15,6 +14,7 @@ use execbox_core::protocol::host::{HostOptions, HostSession, ScriptHost};
 use execbox_core::protocol::script::MAX_REPEATED_LOG_BYTES;
 use tokio_util::sync::CancellationToken;
 
+use crate::events::{EventKind, LogEntry, Observation};
 use crate::executor::ExecuteRequest;
 use crate::policy::PendingApprovals;
 use crate::session::host::Host;
@@ -26,22 +26,22 @@ use crate::tools::dispatch::{CallScope, Finished, ToolCalls};
 pub(crate) async fn execute(
     channel: &mut (impl RunnerChannel + ?Sized),
     request: &ExecuteRequest,
+    observation: &Observation,
     options: HostOptions,
     cancellation: &CancellationToken,
 ) -> (ExecuteResult, bool) {
-    static COUNT: AtomicU64 = AtomicU64::new(1);
     let execute = Execute {
-        id: format!("exec-{}", COUNT.fetch_add(1, Ordering::Relaxed)),
+        id: format!("exec-{}", observation.execution().get()),
         code: request.code.to_string(),
         limits: request.limits,
         providers: request.providers.iter().map(crate::Provider::shared_manifest).collect(),
         // A long log is not a part of one message.
-        stream_logs: request.on_log.is_some() || request.limits.max_log_chars > MAX_REPEATED_LOG_BYTES,
+        stream_logs: !request.observers.is_empty() || request.limits.max_log_chars > MAX_REPEATED_LOG_BYTES,
     };
-    let mut host = Tools::new(request, cancellation);
+    let mut host = Tools::new(request, observation, cancellation);
     let session = HostSession::script(execute, options, Duration::ZERO);
     let (mut result, is_reusable) = drive(session, channel, &mut host, cancellation).await;
-    result.usage.peak_calls_in_flight = host.peak_calls();
+    result.usage.peak_calls_in_flight = host.end();
     (result, is_reusable)
 }
 
@@ -53,25 +53,32 @@ pub(crate) fn cancelled(limits: &Limits) -> ExecuteResult {
 /// The tools and listeners of one execution.
 pub(crate) struct Tools<'a> {
     request: &'a ExecuteRequest,
+    observation: &'a Observation,
     calls: ToolCalls,
 }
 
 impl<'a> Tools<'a> {
     /// Cancelling `execution`, or dropping this, cancels the calls.
-    pub(crate) fn new(request: &'a ExecuteRequest, execution: &CancellationToken) -> Self {
+    pub(crate) fn new(
+        request: &'a ExecuteRequest,
+        observation: &'a Observation,
+        execution: &CancellationToken,
+    ) -> Self {
+        observation.emit(EventKind::Started);
         let scope = CallScope {
             cancellation: execution.child_token(),
-            sinks: request.calls.clone(),
+            observation: observation.clone(),
             approvals: PendingApprovals::default(),
             program: Some(Arc::clone(&request.code)),
             attached: request.attached.clone(),
         };
         let calls = ToolCalls::new(scope, request.limits.max_calls_in_flight);
-        Self { request, calls }
+        Self { request, observation, calls }
     }
 
-    /// The most calls that were in flight at once.
-    pub(crate) fn peak_calls(&self) -> u64 {
+    /// Cancels the calls. Returns the most that were in flight at once.
+    pub(crate) fn end(mut self) -> u64 {
+        self.calls.cancel();
         self.calls.peak() as u64
     }
 }
@@ -88,9 +95,7 @@ impl Host for Tools<'_> {
     }
 
     fn notify(&mut self, line: LogLine) -> Result<(), NoRoom> {
-        if let Some(show) = &self.request.on_log {
-            show(&line);
-        }
+        self.observation.emit(EventKind::Log(LogEntry::Line(&line)));
         Ok(())
     }
 

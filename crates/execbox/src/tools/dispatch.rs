@@ -9,34 +9,27 @@ use std::task::Context;
 use execbox_core::contract::script::ToolCall;
 use execbox_core::engine::CallId;
 use execbox_core::error::{ErrorCode, ExecuteError};
+use execbox_core::value::json_size;
 use futures_util::FutureExt as _;
 use serde_json::Value as Json;
 use tokio_util::sync::CancellationToken;
 
+use crate::events::{CallEnd, Observation};
 use crate::policy::{CallWaits, PendingApprovals, ProposedCall};
 use crate::session::in_flight::InFlight;
 use crate::tools::attached::Attached;
 use crate::tools::provider::{HostTool, Provider};
 use crate::tools::schema::Schema;
-use crate::tools::tool::{ProgressSink, ToolContext};
+use crate::tools::tool::ToolContext;
 
 /// A finished call with its result.
 pub(crate) type Finished = (CallId, Result<Option<Json>, ExecuteError>);
-
-/// What a caller learns of tool calls.
-#[derive(Clone, Default)]
-pub(crate) struct CallSinks {
-    pub(crate) on_call: Option<CallSink>,
-    pub(crate) on_progress: Option<ProgressSink>,
-}
-
-pub(crate) type CallSink = Arc<dyn Fn(&ToolContext) + Send + Sync>;
 
 /// What the calls of one execution have in common.
 #[derive(Clone, Default)]
 pub(crate) struct CallScope {
     pub(crate) cancellation: CancellationToken,
-    pub(crate) sinks: CallSinks,
+    pub(crate) observation: Observation,
     pub(crate) approvals: PendingApprovals,
     /// The script that makes the calls.
     pub(crate) program: Option<Arc<str>>,
@@ -62,7 +55,7 @@ impl ToolCalls {
             return None;
         }
         let ToolCall { id, provider, tool, input, charge } = call;
-        let result = call_tool(providers[provider].clone(), tool, input, self.scope.clone());
+        let result = call_tool(providers[provider].clone(), tool, id, input, self.scope.clone());
         let settled = result.map(move |result| {
             drop(charge); // Its input is not kept any more.
             (id, result)
@@ -114,7 +107,7 @@ impl Provider {
         };
         let scope = CallScope::default();
         let _cancelled_when_dropped = scope.cancellation.clone().drop_guard();
-        Ok(call_tool(self.clone(), tool, input, scope).await?.unwrap_or(Json::Null))
+        Ok(call_tool(self.clone(), tool, CallId(1), input, scope).await?.unwrap_or(Json::Null))
     }
 }
 
@@ -122,45 +115,60 @@ impl Provider {
 pub(crate) async fn call_tool(
     provider: Provider,
     tool: usize,
+    id: CallId,
     input: Option<Json>,
     scope: CallScope,
 ) -> Result<Option<Json>, ExecuteError> {
     let Some(host_tool) = provider.tool(tool) else {
         return Err(ExecuteError::internal(format!("provider {} has no such tool", provider.name())));
     };
-    let CallScope { cancellation, sinks, approvals, program, attached } = scope;
+    let CallScope { cancellation, observation, approvals, program, attached } = scope;
+    let name = provider.shared_name();
+    let size = || input.as_ref().map_or(0, json_size);
+    let span = observation.begin_call(id, Some(&name), &host_tool.safe_name, size);
     let context = ToolContext {
-        provider: provider.shared_name(),
+        execution: observation.execution(),
+        call: id,
+        provider: name,
         safe_name: host_tool.safe_name.clone(),
         original_name: host_tool.original_name.clone(),
         cancellation,
-        on_progress: sinks.on_progress,
-        waits: CallWaits::new(approvals),
+        waits: CallWaits::new(approvals, span.observed().clone()),
         attached,
     };
-    if let Some(show) = sinks.on_call {
-        show(&context);
-    }
-    let input = input.unwrap_or_else(|| Schema::omitted_input(host_tool.input.as_deref()));
-    let input = check(host_tool.input.as_ref(), input, "input", || {
-        format!("Invalid input for {}", name_of(&provider, host_tool))
+    let result = checked_call(&provider, host_tool, input, context, program.as_deref()).await;
+    span.end(|| match &result {
+        Ok(output) => CallEnd::Returned { bytes: json_size(output) },
+        Err(error) => CallEnd::Failed { code: error.code, message: &error.message },
     });
+    result.map(Some)
+}
+
+/// Checks the input, asks the policies, calls the function and checks the result.
+async fn checked_call(
+    provider: &Provider,
+    tool: &HostTool,
+    input: Option<Json>,
+    context: ToolContext,
+    program: Option<&str>,
+) -> Result<Json, ExecuteError> {
+    let input = input.unwrap_or_else(|| Schema::omitted_input(tool.input.as_deref()));
+    let input = check(tool.input.as_ref(), input, "input", || format!("Invalid input for {}", name_of(provider, tool)));
     let input = input.await?;
     for policy in provider.policies() {
-        let (effect, program) = (host_tool.effect, program.as_deref());
-        policy.check(ProposedCall { context: &context, effect, input: &input, program }).await?;
+        policy.check(ProposedCall { context: &context, effect: tool.effect, input: &input, program }).await?;
     }
     // A panic is a bug of the tool. Its message stays on the host: the guest learns only that the tool crashed.
-    let call = AssertUnwindSafe(async { (host_tool.function)(input, context).await }).catch_unwind().await;
+    let call = AssertUnwindSafe(async { (tool.function)(input, context).await }).catch_unwind().await;
     let output = match call {
         Ok(Ok(output)) => output,
         Ok(Err(error)) => return Err(ExecuteError::new(error.code, error.message)),
-        Err(_panic) => return Err(ExecuteError::tool(format!("{} crashed", name_of(&provider, host_tool)))),
+        Err(_panic) => return Err(ExecuteError::tool(format!("{} crashed", name_of(provider, tool)))),
     };
-    let output = check(host_tool.output.as_ref(), output, "result", || {
-        format!("{} returned a result that does not match its output schema", name_of(&provider, host_tool))
+    let output = check(tool.output.as_ref(), output, "result", || {
+        format!("{} returned a result that does not match its output schema", name_of(provider, tool))
     });
-    output.await.map(Some)
+    output.await
 }
 
 /// The value, if the schema admits it.

@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 use tokio_util::sync::CancellationToken;
 
+use crate::events::{Awaited, CallId, ExecutionId};
 use crate::policy::{CallWaits, WaitForPerson};
 use crate::tools::attached::Attached;
 use crate::tools::finite;
@@ -172,6 +173,10 @@ fn schema_of<T: JsonSchema>() -> Json {
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct ToolContext {
+    /// The execution or run. Of a [`Provider::call`](crate::Provider::call), one of its own.
+    pub execution: ExecutionId,
+    /// Identifies the call within its execution.
+    pub call: CallId,
     /// The name of the provider.
     pub provider: Arc<str>,
     /// The name of the tool in guest code.
@@ -181,7 +186,6 @@ pub struct ToolContext {
     /// Fires when the execution ends, is cancelled or dropped. The future of the call is dropped then, too; tasks that it
     /// spawned should end.
     pub cancellation: CancellationToken,
-    pub(crate) on_progress: Option<ProgressSink>,
     pub(crate) waits: CallWaits,
     pub(crate) attached: Attached,
 }
@@ -197,8 +201,6 @@ pub struct ToolProgress {
     pub message: Option<String>,
 }
 
-pub(crate) type ProgressSink = Arc<dyn Fn(&ToolContext, &ToolProgress) + Send + Sync>;
-
 impl ToolContext {
     /// What the caller has [attached](crate::ExecuteRequest::attach) to the execution.
     pub fn attached<T: Any>(&self) -> Option<&T> {
@@ -208,22 +210,21 @@ impl ToolContext {
     /// Marks the call as one that waits for a person, as long as the returned value lives. While all calls of a program wait for
     /// a person, its clock is paused, for an hour at most.
     pub fn wait_for_person(&self) -> WaitForPerson {
-        self.waits.add()
+        self.waits.add(Awaited::Answer)
     }
 
-    /// Reports how far the call has come, to [`on_progress`](crate::ExecuteRequest::on_progress) of the request. The guest does
-    /// not see it. After the end of the execution, it does nothing.
+    /// Reports how far the call has come, to the [observers](crate::events::EventKind::CallProgress) of the execution. The guest
+    /// does not see it. After the end of the call, it does nothing.
     pub fn report(&self, progress: &ToolProgress) {
-        if let Some(show) = self.on_progress.as_ref().filter(|_| !self.cancellation.is_cancelled()) {
-            show(self, progress);
-        }
+        self.waits.observed().progress(progress);
     }
 }
 
 impl fmt::Debug for ToolContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { provider, safe_name, original_name, cancellation, .. } = self;
+        let Self { execution, call, provider, safe_name, original_name, cancellation, .. } = self;
         let mut context = f.debug_struct("ToolContext");
+        context.field("execution", execution).field("call", call);
         context.field("provider", provider).field("safe_name", safe_name).field("original_name", original_name);
         context.field("cancellation", cancellation).finish_non_exhaustive()
     }

@@ -38,13 +38,13 @@ pub(crate) fn trials(executors: &[NamedExecutor]) -> Vec<Trial> {
 }
 
 /// Answers after some time: approves calls with the input 1 only.
-struct Person {
+pub(crate) struct Person {
     answers_after: Duration,
     asked: CancellationToken,
 }
 
 impl Person {
-    fn who_answers_after(answers_after: Duration) -> Arc<Self> {
+    pub(crate) fn who_answers_after(answers_after: Duration) -> Arc<Self> {
         Arc::new(Self { answers_after, asked: CancellationToken::new() })
     }
 }

@@ -1,11 +1,13 @@
 //! The script contract on every executor: the cases in `*.cases`, one file per section of
-//! the runner specification, in `time.rs` tests that need a clock or a special host, and in `approvals.rs` those of policies.
+//! the runner specification, in `time.rs` tests that need a clock or a special host, in `approvals.rs` those of policies, and in
+//! `events.rs` those of observers.
 //!
 //! Each case is a separate test on each executor: `cargo test --test contract -- worker` runs those of
 //! the worker executor.
 
 mod approvals;
 mod cases;
+mod events;
 mod executors;
 mod time;
 
@@ -20,6 +22,7 @@ fn main() {
     let executors = executors::all();
     let mut trials = time::trials(&executors);
     trials.extend(approvals::trials(&executors));
+    trials.extend(events::trials(&executors));
     for named in &executors {
         let before = trials.len();
         trials.extend(cases::cases(named.engine).iter().filter_map(|case| trial(named, case)));

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use execbox::events::{EventKind, Observer};
 use execbox::{CancellationToken, ErrorCode, ExecuteRequest, Executor, Limits, Provider, Tool, ToolContext};
 use libtest_mimic::Trial;
 use serde_json::{Value as Json, json};
@@ -186,11 +187,16 @@ fn logs_stream(executor: &Arc<dyn Executor>, accepts: Accepts) {
     let events = Arc::new(Mutex::new(Vec::new()));
     let token = CancellationToken::new();
     let (lines, calls, cancel) = (Arc::clone(&events), Arc::clone(&events), token.clone());
+    let on_call = Observer::new(move |event| {
+        if let EventKind::CallBegan { call, .. } = event.kind {
+            calls.lock().unwrap().push(format!("call {}", call.name));
+        }
+    });
     let execution = ExecuteRequest::new(code)
         .provider(tools(&Calls::default()))
         .limits(generous_limits())
         .cancellation(token)
-        .on_call(move |call| calls.lock().unwrap().push(format!("call {}", call.safe_name)))
+        .observer(on_call)
         .on_log(move |line| {
             lines.lock().unwrap().push(format!("{} {}", line.level.as_str(), line.text));
             if line.text == "c" {

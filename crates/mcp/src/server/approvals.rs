@@ -9,7 +9,6 @@ use rmcp::model::{
 };
 use rmcp::service::ElicitationMode;
 use serde_json::json;
-use tokio::sync::mpsc;
 
 use super::question::question;
 use crate::clients::Origin;
@@ -19,16 +18,11 @@ pub(super) struct ClientUser {
     pub(super) origin: Origin,
     /// For clients that cannot ask their user.
     pub(super) fallback: Option<Arc<dyn Approver>>,
-    /// Lines of progress for the client, if it has requested progress.
-    pub(super) progress: Option<mpsc::Sender<String>>,
 }
 
 impl Ask for ClientUser {
     fn ask<'a>(&'a self, call: ProposedCall<'a>) -> BoxFuture<'a, Answer> {
         Box::pin(async move {
-            if let Some(progress) = &self.progress {
-                let _ = progress.try_send(format!("waiting for approval of {}", call.name()));
-            }
             let asked = tokio::time::timeout(self.origin.timeout, self.put(call)).await;
             let time = humantime::format_duration(self.origin.timeout);
             asked.unwrap_or_else(|_| Answer::Refuse(format!("nobody answered within {time}")))

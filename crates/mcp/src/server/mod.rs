@@ -34,6 +34,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use execbox::events::Observer;
 use execbox::policy::Policy;
 use execbox::{Executor, Limits, Provider};
 use execbox_core::budget::Budget;
@@ -110,6 +111,8 @@ pub struct ServerOptions {
     pub policy: Option<Policy>,
     /// How long a person may take to approve a call. Default: 10 minutes.
     pub approval_timeout: Duration,
+    /// Observes the programs of all clients. Default: nobody does.
+    pub observer: Option<Observer>,
     /// The clients of this server, for the servers upstream that its providers call: the same as in
     /// [`UpstreamOptions::clients`](crate::upstream::UpstreamOptions::clients). Default: servers are offered nothing.
     pub clients: Clients,
@@ -134,6 +137,7 @@ impl Default for ServerOptions {
             start_timeout: Duration::from_secs(10),
             policy: None,
             approval_timeout: Duration::from_mins(10),
+            observer: None,
             clients: Clients::default(),
             changes: Changes::default(),
             state: StateOptions::default(),

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use execbox::events::{Awaited, CallInfo, EventKind, LogEntry, Observer};
 use execbox::policy::Questions;
-use execbox::{
-    CancellationToken, ErrorCode, ExecuteRequest, ExecuteResult, Limits, Provider, ToolContext, ToolProgress,
-};
+use execbox::{CancellationToken, ErrorCode, ExecuteRequest, ExecuteResult, Limits, Provider, ToolProgress};
 use execbox_core::language::Position;
 use execbox_core::text::{Keep, escape, escape_json};
 use http::request::Parts;
@@ -38,12 +37,7 @@ pub(super) struct Program<'a> {
 
 impl Program<'_> {
     /// The request. Its calls are put to the user of the client where the policy of the server says so.
-    fn request(
-        self,
-        server: &CodeServer,
-        context: &RequestContext<RoleServer>,
-        progress: Option<mpsc::Sender<String>>,
-    ) -> ExecuteRequest {
+    fn request(self, server: &CodeServer, context: &RequestContext<RoleServer>) -> ExecuteRequest {
         let options = &server.0.options;
         let origin = Origin {
             peer: context.peer.clone(),
@@ -53,7 +47,7 @@ impl Program<'_> {
             ended: context.ct.clone(),
         };
         let policy = options.policy.clone().map(|policy| {
-            let user = ClientUser { origin: origin.clone(), fallback: policy.current_approver().cloned(), progress };
+            let user = ClientUser { origin: origin.clone(), fallback: policy.current_approver().cloned() };
             policy.approver(Arc::new(Questions::new(user)))
         });
         let granted = self.granted.iter().map(|provider| match &policy {
@@ -61,7 +55,8 @@ impl Program<'_> {
             None => provider.clone(),
         });
         let request = ExecuteRequest::new(self.code).providers(granted).providers(self.own).attach(origin);
-        request.limits(self.limits).cancellation(context.ct.clone())
+        let request = request.limits(self.limits).cancellation(context.ct.clone());
+        options.observer.iter().cloned().fold(request, ExecuteRequest::observer)
     }
 }
 
@@ -73,16 +68,15 @@ pub(super) async fn run(
     context: &RequestContext<RoleServer>,
 ) -> ExecuteResult {
     let Some(token) = context.meta.get_progress_token() else {
-        let execution = program.request(server, context, None);
+        let execution = program.request(server, context);
         return execute(server, execution, context, &AtomicBool::default()).await;
     };
     let (sender, lines) = mpsc::channel(MAX_QUEUED);
-    let (calls, progress) = (sender.clone(), sender.clone());
-    let execution = program
-        .request(server, context, Some(sender.clone()))
-        .on_log(move |line| _ = sender.try_send(truncate(line.text.clone(), MAX_LINE)))
-        .on_call(move |call| _ = calls.try_send(format!("calling {}.{}", call.provider, call.safe_name)))
-        .on_progress(move |call, reported| _ = progress.try_send(progress_text(call, reported)));
+    let execution = program.request(server, context).observer(Observer::new(move |event| {
+        if let Some(line) = progress_line(&event.kind) {
+            let _ = sender.try_send(line);
+        }
+    }));
     let mut progress = Progress { peer: &context.peer, token, lines, sent: 0 };
     let (has_place, ended) = (AtomicBool::default(), CancellationToken::new());
     let running = async {
@@ -121,10 +115,22 @@ pub(super) fn is_sessionless(context: &RequestContext<RoleServer>) -> bool {
 /// known by what they state in each request.
 const SESSION_ID: &str = "mcp-session-id";
 
+/// An event as a line for the client, if it is one that people follow.
+fn progress_line(event: &EventKind<'_>) -> Option<String> {
+    Some(match event {
+        EventKind::Log(LogEntry::Line(line)) => truncate(line.text.clone(), MAX_LINE),
+        EventKind::CallBegan { call, .. } => format!("calling {call}"),
+        EventKind::CallProgress { call, progress, .. } => progress_text(call, progress),
+        EventKind::CallWaiting { call, awaited: Awaited::Approval, .. } => format!("waiting for approval of {call}"),
+        EventKind::CallWaiting { call, .. } => format!("waiting for an answer of the user to {call}"),
+        _ => return None,
+    })
+}
+
 /// `shop.import: 40 of 100: reading orders`.
-fn progress_text(call: &ToolContext, progress: &ToolProgress) -> String {
+fn progress_text(call: &CallInfo<'_>, progress: &ToolProgress) -> String {
     let ToolProgress { done, total, message } = progress;
-    let mut text = format!("{}.{}: {done}", call.provider, call.safe_name);
+    let mut text = format!("{call}: {done}");
     text.extend(total.map(|total| format!(" of {total}")));
     text.extend(message.as_ref().map(|message| format!(": {message}")));
     truncate(text, MAX_LINE)

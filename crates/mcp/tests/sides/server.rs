@@ -4,7 +4,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use execbox::{Effect, InlineExecutor, Limits, Provider, Tool};
+use execbox::events::{EventKind, Observer};
+use execbox::policy::{Approval, Approver, Decision, Policy, ProposedCall};
+use execbox::{Effect, InlineExecutor, Limits, Provider, Tool, ToolContext};
 use execbox_mcp::Secrets;
 use execbox_mcp::server::{CodeServer, Layout, ProviderSource, ServerOptions, UnavailableNamespace};
 use execbox_mcp::upstream::UpstreamOptions;
@@ -232,6 +234,58 @@ async fn progress_reports_log_lines_and_calls() {
     let mut received = listener.progress.lock().unwrap().clone();
     received.sort_unstable(); // Handlers of notifications run concurrently.
     assert_eq!(received, ["after", "before", "calling api.echo"]);
+}
+
+struct Approves;
+
+impl Approver for Approves {
+    fn approve<'a>(&'a self, _: ProposedCall<'a>) -> BoxFuture<'a, Approval> {
+        Box::pin(std::future::ready(Approval::Approved))
+    }
+}
+
+#[tokio::test]
+async fn progress_says_that_a_call_waits_for_a_person() {
+    let asks = Tool::new("ask", async |_, context: ToolContext| {
+        drop(context.wait_for_person());
+        Ok(Json::Null)
+    });
+    let provider = Provider::builder("api").tool(asks).build().unwrap();
+    let policy = Some(Policy::new().tools("api.*", Decision::Ask).approver(Arc::new(Approves)));
+    let (client, listener) =
+        client(move || vec![provider.clone()], ServerOptions { policy, ..ServerOptions::default() }).await;
+    call(&client, "mcp_execute_code", json!({ "code": "await api.ask()" })).await;
+    let is_told = || listener.progress.lock().unwrap().len() == 3;
+    until(is_told).await;
+    let mut received = listener.progress.lock().unwrap().clone();
+    received.sort_unstable();
+    let expected =
+        ["calling api.ask", "waiting for an answer of the user to api.ask", "waiting for approval of api.ask"];
+    assert_eq!(received, expected);
+}
+
+#[tokio::test]
+async fn the_observer_of_a_server_sees_the_programs_of_its_clients() {
+    let provider = Provider::builder("api").tool(Tool::new("echo", async |input, _| Ok(input))).build().unwrap();
+    let events = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&events);
+    let observer = Observer::new(move |event| {
+        let text = match event.kind {
+            EventKind::CallBegan { call, .. } => format!("{call} began"),
+            EventKind::Ended(end) => format!("ended: {}", end.is_ok()),
+            _ => return,
+        };
+        seen.lock().unwrap().push((event.execution, text));
+    });
+    let options = ServerOptions { observer: Some(observer), ..ServerOptions::default() };
+    let (client, _) = client(move || vec![provider.clone()], options).await;
+    for code in ["await api.echo(1)", "throw 1"] {
+        call(&client, "mcp_execute_code", json!({ "code": code })).await;
+    }
+    let events = events.lock().unwrap();
+    let texts: Vec<&str> = events.iter().map(|(_, text)| text.as_str()).collect();
+    assert_eq!(texts, ["api.echo began", "ended: true", "ended: false"]);
+    assert!(events[0].0 == events[1].0 && events[1].0 < events[2].0);
 }
 
 #[tokio::test]

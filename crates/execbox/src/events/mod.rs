@@ -1,0 +1,273 @@
+//! What happens in executions and runs, as one stream of events: for logs, progress, metrics and traces.
+//!
+//! An [`Observer`] is added to an [`ExecuteRequest`](crate::ExecuteRequest::observer) or to the options of a
+//! [run](crate::code::CodeExecutionOptions::observer). It receives the events of both contracts, from every executor. Without
+//! an observer, events cost nothing.
+//!
+//! ```
+//! use execbox::events::{EventKind, Observer};
+//! use execbox::{ExecuteRequest, Executor, InlineExecutor, Provider, Tool};
+//! use serde_json::json;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let trace = Observer::new(|event| match event.kind {
+//!     EventKind::CallBegan { call, .. } => println!("{} {}: {call}", event.execution, call.id),
+//!     EventKind::CallEnded { call, duration, .. } => println!("{} {}: {duration:?}", event.execution, call.id),
+//!     EventKind::Ended(end) => println!("{} ended: {:?}", event.execution, end.usage()),
+//!     _ => {}
+//! });
+//! let shop = Provider::builder("shop").tool(Tool::new("orders", async |_, _| Ok(json!([7, 9])))).build()?;
+//! let request = ExecuteRequest::new("await shop.orders()").provider(shop).observer(trace);
+//! assert!(InlineExecutor::new()?.execute(request).await.is_ok());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Order
+//!
+//! [`Accepted`](EventKind::Accepted) comes first and [`Ended`](EventKind::Ended) last, each once, also where the caller drops
+//! the execution. What happens to a call comes between its [`CallBegan`](EventKind::CallBegan) and its
+//! [`CallEnded`](EventKind::CallEnded), of which every begun call has one; calls of one execution overlap. Log lines and
+//! calls come in the order in which the guest makes them.
+
+mod observation;
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use execbox_core::contract::module::{CodeExecutionLog, CodeExecutionResult};
+use execbox_core::engine::LogLine;
+use execbox_core::error::{ErrorCode, ExecuteResult};
+use execbox_core::usage::Usage;
+use execbox_core::value::Graph;
+
+pub(crate) use self::observation::{CallHandle, CallSpan, Observation, Observers, Span};
+use crate::policy::AuditRecord;
+use crate::tools::tool::ToolProgress;
+pub use execbox_core::engine::CallId;
+
+/// Receives the events of executions. Cheap to clone; one can observe many executions at once.
+///
+/// It is called on the task that executes, and must not block; [progress](EventKind::CallProgress) and
+/// [waiting](EventKind::CallWaiting) that a tool reports from another thread are delivered there. If it panics, the execution
+/// continues.
+#[derive(Clone)]
+#[must_use = "an observer does nothing until it is added to a request"]
+pub struct Observer(Arc<dyn Fn(&Event<'_>) + Send + Sync>);
+
+impl Observer {
+    /// An observer that calls this function.
+    pub fn new(observe: impl Fn(&Event<'_>) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(observe))
+    }
+
+    /// Passes an event on, for observers that filter.
+    pub fn observe(&self, event: &Event<'_>) {
+        let _ = catch_unwind(AssertUnwindSafe(|| (self.0)(event)));
+    }
+}
+
+impl fmt::Debug for Observer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Observer(…)")
+    }
+}
+
+/// Identifies an execution or run within this process. Never reused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ExecutionId(u64);
+
+impl ExecutionId {
+    /// The id as a number, from 1 on.
+    pub fn get(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Display for ExecutionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "execution-{}", self.0)
+    }
+}
+
+/// Something that happened in an execution.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct Event<'a> {
+    /// The execution or run.
+    pub execution: ExecutionId,
+    /// What happened.
+    pub kind: EventKind<'a>,
+}
+
+/// What happened in an execution.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub enum EventKind<'a> {
+    /// The executor has the request. It may wait for a runner.
+    Accepted,
+    /// The program is given to an engine or a runner, which compiles it first. Comes again where the
+    /// [`FallbackExecutor`](crate::FallbackExecutor) starts the program again.
+    Started,
+    /// The guest has written to its console.
+    Log(LogEntry<'a>),
+    /// The guest's call of a tool or host function begins; its input is not checked yet.
+    #[non_exhaustive]
+    CallBegan {
+        /// The call.
+        call: CallInfo<'a>,
+        /// The size of its input: of tools as JSON, of host functions as it is sent to them.
+        input_bytes: usize,
+    },
+    /// The tool [reports](crate::ToolContext::report) how far it has come.
+    #[non_exhaustive]
+    CallProgress {
+        /// The call.
+        call: CallInfo<'a>,
+        /// What the tool reports.
+        progress: &'a ToolProgress,
+    },
+    /// The call begins to wait for a person.
+    #[non_exhaustive]
+    CallWaiting {
+        /// The call.
+        call: CallInfo<'a>,
+        /// What the person is asked for.
+        awaited: Awaited,
+    },
+    /// The call does not wait for a person any more.
+    #[non_exhaustive]
+    CallResumed {
+        /// The call.
+        call: CallInfo<'a>,
+    },
+    /// A [policy](crate::policy::Policy) has decided about the call. Where its audit fails, the call is not made all the same.
+    #[non_exhaustive]
+    CallDecided {
+        /// The call.
+        call: CallInfo<'a>,
+        /// The decision.
+        record: &'a AuditRecord<'a>,
+    },
+    /// The call has ended.
+    #[non_exhaustive]
+    CallEnded {
+        /// The call.
+        call: CallInfo<'a>,
+        /// The time since it began.
+        duration: Duration,
+        /// How it ended.
+        end: CallEnd<'a>,
+    },
+    /// The guest of a run has [reported](crate::code::CodeExecutionOptions::on_report) this value.
+    Reported(&'a Graph),
+    /// The execution has ended.
+    Ended(ExecutionEnd<'a>),
+}
+
+/// What a guest has written to its console.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub enum LogEntry<'a> {
+    /// A line of a script.
+    Line(&'a LogLine),
+    /// A call of the console in a run.
+    ConsoleCall(&'a CodeExecutionLog),
+}
+
+/// A call of a tool or a host function. [`Display`](fmt::Display) writes its name: `bank.pay`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CallInfo<'a> {
+    /// Identifies the call within its execution.
+    pub id: CallId,
+    /// The provider of a tool; `None` for a host function of a run.
+    pub provider: Option<&'a str>,
+    /// The name of the tool in guest code, or that of the host function.
+    pub name: &'a str,
+}
+
+impl fmt::Display for CallInfo<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.provider {
+            Some(provider) => write!(f, "{provider}.{}", self.name),
+            None => f.write_str(self.name),
+        }
+    }
+}
+
+/// What a person is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Awaited {
+    /// The approval of the call, by its [policy](crate::policy::Policy).
+    Approval,
+    /// An answer, by the tool: [`ToolContext::wait_for_person`](crate::ToolContext::wait_for_person).
+    Answer,
+}
+
+/// How a call ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CallEnd<'a> {
+    /// It returned a value.
+    #[non_exhaustive]
+    Returned {
+        /// The size of the value: of tools as JSON, of host functions as it is sent to the guest.
+        bytes: usize,
+    },
+    /// It failed, or was not made.
+    #[non_exhaustive]
+    Failed {
+        /// The code of the error; of host functions [`ErrorCode::ToolError`].
+        code: ErrorCode,
+        /// The message that the guest can read.
+        message: &'a str,
+    },
+    /// The execution ended before it.
+    Dropped,
+}
+
+/// How an execution ended.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub enum ExecutionEnd<'a> {
+    /// With the result of a script.
+    Script(&'a ExecuteResult),
+    /// With the result of a run.
+    Run(&'a CodeExecutionResult),
+    /// Its caller has dropped it, or its runtime.
+    Dropped,
+}
+
+impl ExecutionEnd<'_> {
+    /// Whether the execution returned a value.
+    pub fn is_ok(&self) -> bool {
+        match self {
+            Self::Script(result) => result.is_ok(),
+            Self::Run(result) => result.error.is_none(),
+            Self::Dropped => false,
+        }
+    }
+
+    /// What the execution used, if it was not dropped.
+    pub fn usage(&self) -> Option<&Usage> {
+        match self {
+            Self::Script(result) => Some(&result.usage),
+            Self::Run(result) => Some(&result.usage),
+            Self::Dropped => None,
+        }
+    }
+
+    /// How long it took, if it was not dropped.
+    pub fn duration(&self) -> Option<Duration> {
+        match self {
+            Self::Script(result) => Some(result.duration),
+            Self::Run(result) => Some(result.duration),
+            Self::Dropped => None,
+        }
+    }
+}
