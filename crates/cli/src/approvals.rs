@@ -25,7 +25,7 @@ use crate::watch::Lines;
 /// A call that waits for approval.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct PendingCall {
+pub(crate) struct WaitingApproval {
     /// Unique among all gateways of the machine: the process id of the gateway, and a number.
     pub(crate) id: String,
     /// `shop.delete_order`.
@@ -56,7 +56,7 @@ pub(crate) enum Request {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Response {
-    Pending(Vec<PendingCall>),
+    Pending(Vec<WaitingApproval>),
     /// All of a call as text for a person.
     Call(String),
     Decided,
@@ -73,7 +73,7 @@ pub(crate) struct Approvals {
 }
 
 struct Waiting {
-    call: PendingCall,
+    call: WaitingApproval,
     answer: oneshot::Sender<Approval>,
     /// Takes requests for all of the call: its arguments are not kept twice.
     readers: mpsc::Sender<oneshot::Sender<String>>,
@@ -142,7 +142,7 @@ impl Approvals {
         let question = question(call).map_or_else(|error| error.to_string(), |question| question.text);
         let since_ms = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
         let arguments = cut(&call.input.to_string(), MAX_ARGUMENTS);
-        let call = PendingCall { id: id.clone(), tool, arguments, question, since_ms };
+        let call = WaitingApproval { id: id.clone(), tool, arguments, question, since_ms };
         self.lock().insert(number, Waiting { call, answer, readers });
         (Listed { approvals: self, number, id }, Requests { answered, shown })
     }

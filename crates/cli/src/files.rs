@@ -1,14 +1,14 @@
-//! The files that a configuration was read from, and how they looked, so that changes are noticed.
+//! The files that a configuration was read from, and their stamps, so that changes are noticed.
 
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// Files that are read, each as it looked before.
+/// Files that are read, each with the stamp that it had.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub(crate) struct Files {
-    looks: Vec<(PathBuf, Look)>,
+    stamps: Vec<(PathBuf, FileStamp)>,
     /// The texts of pipes, which can be read only once.
     pipes: Vec<(PathBuf, String)>,
     /// What a user has answered and is not stored: the configuration, the id of the input, and its value.
@@ -16,43 +16,43 @@ pub(crate) struct Files {
 }
 
 /// What differs after a change of a file, or why nothing is known about it. Symbolic links are followed.
-type Look = Result<[i64; 7], io::ErrorKind>;
+type FileStamp = Result<[i64; 7], io::ErrorKind>;
 
 impl Files {
     /// No files yet, with the pipes and answers of an earlier reading.
     pub(crate) fn after(earlier: &Self) -> Self {
-        Self { looks: Vec::new(), ..earlier.clone() }
+        Self { stamps: Vec::new(), ..earlier.clone() }
     }
 
-    /// Records how a file looks. Called before it is read, so that no change is missed. Files beyond [`MAX_FILES`] are not
+    /// Records the stamp of a file. Called before it is read, so that no change is missed. Files beyond [`MAX_FILES`] are not
     /// recorded.
     pub(crate) fn record(&mut self, path: &Path) {
         if self.has_room_for(path) {
-            self.looks.push((path.to_owned(), look(path)));
+            self.stamps.push((path.to_owned(), stamp(path)));
         }
     }
 
     /// Adds the files of `others` that are not recorded here.
     pub(crate) fn add_missing(&mut self, others: &Self) {
-        for (path, look) in &others.looks {
+        for (path, stamp) in &others.stamps {
             if self.has_room_for(path) {
-                self.looks.push((path.clone(), *look));
+                self.stamps.push((path.clone(), *stamp));
             }
         }
     }
 
     fn has_room_for(&self, path: &Path) -> bool {
-        self.looks.len() < MAX_FILES && !self.looks.iter().any(|(known, _)| known == path)
+        self.stamps.len() < MAX_FILES && !self.stamps.iter().any(|(known, _)| known == path)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.looks.is_empty()
+        self.stamps.is_empty()
     }
 
-    /// The same files as they look now. May block, where a file system does.
+    /// The same files with their present stamps. May block, where a file system does.
     pub(crate) fn now(mut self) -> Self {
-        for (path, known) in &mut self.looks {
-            *known = look(path);
+        for (path, known) in &mut self.stamps {
+            *known = stamp(path);
         }
         self
     }
@@ -77,7 +77,7 @@ impl Files {
     }
 }
 
-fn look(path: &Path) -> Look {
+fn stamp(path: &Path) -> FileStamp {
     let found = fs::metadata(path).map_err(|error| error.kind())?;
     let times = [found.mtime(), found.mtime_nsec(), found.ctime(), found.ctime_nsec()];
     let [seconds, nanos, changed, changed_nanos] = times;
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_that_are_written_replaced_removed_and_created_look_different() {
+    fn files_that_are_written_replaced_removed_and_created_have_other_stamps() {
         let directory = std::env::temp_dir().join(format!("execbox-files-{}", std::process::id()));
         fs::create_dir_all(&directory).unwrap();
         let (target, link) = (directory.join("target"), directory.join("link"));

@@ -36,7 +36,7 @@ pub(crate) struct Gateway {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Server {
     pub(crate) name: String,
-    /// Its name in code.
+    /// The namespace of the server in guest code.
     pub(crate) namespace: String,
     pub(crate) state: State,
     #[serde(skip_serializing_if = "Option::is_none")]

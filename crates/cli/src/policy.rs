@@ -9,7 +9,8 @@ use std::time::SystemTime;
 
 use clap::Args;
 use execbox::core::text::{Keep, escape_json};
-use execbox::policy::{Answer, Ask, AuditRecord, Decision, Policy, ProposedCall, Questions, Verdict};
+use execbox::events::Verdict;
+use execbox::policy::{Answer, Ask, AuditRecord, Decision, Policy, ProposedCall, Questions};
 use execbox::{Effect, Provider};
 use execbox_mcp::config::Config;
 use execbox_mcp::server::{question, whole_question};

@@ -1,4 +1,4 @@
-//! Budgets: what this process spends on behalf of an outsider.
+//! Budgets: the memory and work that one client or guest may use.
 //!
 //! Outsiders are guests, runners, hosts of a listening runner, MCP servers and clients. Everything that is kept for one of
 //! them is charged to its [`Budget`] before it is kept, and the [`Charge`] lives as long as what it pays for. Work whose
@@ -142,7 +142,7 @@ pub struct Charge {
 }
 
 impl Charge {
-    /// A charge to nobody, for what is paid for elsewhere.
+    /// An empty charge, for memory that another charge covers.
     pub fn none() -> Self {
         Self::default()
     }
@@ -211,7 +211,7 @@ pub enum Refused {
     /// Together with all that is kept for the outsider, it exceeds the budget.
     #[error(transparent)]
     Exhausted(#[from] Exhausted),
-    /// It is to stop.
+    /// The caller asked to stop.
     #[error("it was stopped")]
     Stopped,
 }

@@ -13,7 +13,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::budget::{Budget, Exhausted};
-use crate::program::Limits;
+use crate::limits::Limits;
 
 /// A position in source text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -115,9 +115,6 @@ impl From<SyntaxError> for CompileError {
 
 /// The memory that compiling the sources of an execution may take whatever its limits are, in bytes.
 pub const MIN_COMPILE_BYTES: usize = 1 << 20;
-
-/// The default of [`Reading::max_source_bytes`] and [`Limits::max_source_bytes`](crate::program::Limits::max_source_bytes).
-pub const DEFAULT_MAX_SOURCE_BYTES: usize = 4 << 20;
 
 /// Limits on reading a source.
 #[derive(Clone)]

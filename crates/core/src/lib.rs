@@ -13,7 +13,7 @@
 //!
 //! | module | content |
 //! |---|---|
-//! | [`budget`] | what is kept and done on behalf of an outsider |
+//! | [`budget`] | the memory and work that one client or guest may use |
 //! | [`engine`] | the guest as a state machine, and the interface of engines; read this first |
 //! | [`program`], [`value`], [`language`] | what goes into an engine and comes out of it |
 //! | [`contract::script`], [`contract::module`] | the two contracts as functions over those |
@@ -54,6 +54,7 @@ pub mod error;
 pub mod execution;
 pub mod hint;
 pub mod language;
+mod limits;
 pub mod link;
 mod logs;
 pub mod mailbox;

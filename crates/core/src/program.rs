@@ -3,15 +3,13 @@
 //! A [contract](crate::contract) makes a [`Program`] with everything that an engine needs: code, the functions that it may
 //! call, and limits. Engines know nothing of providers, tools or schemas.
 
-mod limits;
-
 use std::sync::Arc;
 
 use crate::budget::Budget;
 use crate::language::Code;
 use crate::value::Value;
 
-pub use limits::{Amount, CappedLimits, Limit, Limits, Unit, Wire};
+pub use crate::limits::{Amount, CappedLimits, Limit, Limits, Unit, Wire};
 
 /// Code, the functions that it may call, and its limits.
 #[derive(Debug, Clone)]

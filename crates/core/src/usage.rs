@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
-use crate::program::Limits;
+use crate::limits::Limits;
 use crate::text::bytes_text;
 
 /// What an execution used. Its wall time is the duration of the result.

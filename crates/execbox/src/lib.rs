@@ -46,14 +46,18 @@
 //! - `standard` (default): QuickJS and TypeScript, which `new` of the executors and of [`Runner`] put together. Without it, use
 //!   `with_engine`.
 
+mod call;
 pub mod code;
 pub mod events;
 mod executor;
+mod in_flight;
 pub mod policy;
+mod request;
 mod session;
 mod tools;
 pub mod transport;
 
+pub use call::{Effect, ToolContext, WaitForPerson};
 pub use execbox_core::engine::{LogLevel, LogLine};
 pub use execbox_core::error::{ErrorCode, ExecuteError, ExecuteResult};
 pub use execbox_core::manifest::{ProviderManifest, ToolManifest};
@@ -66,6 +70,7 @@ pub use execbox_quickjs::LoadError;
 /// The front end of the standard executors.
 #[cfg(feature = "standard")]
 pub use execbox_typescript::TypeScript;
+pub use executor::Executor;
 pub use executor::fallback::FallbackExecutor;
 pub use executor::inline::InlineExecutor;
 pub use executor::pooled::PooledBuilder;
@@ -73,7 +78,7 @@ pub use executor::process::{CommandError, ProcessExecutor, RunnerCommand};
 pub use executor::remote::RemoteExecutor;
 pub use executor::self_test::{CheckOutcome, SelfTestCheck, SelfTestReport};
 pub use executor::worker::WorkerExecutor;
-pub use executor::{ExecuteRequest, Executor};
+pub use request::ExecuteRequest;
 pub use session::parts::NeedsOwnProcess;
 #[cfg(feature = "standard")]
 pub use session::process::serve_if_runner;
@@ -86,7 +91,7 @@ pub use tokio_util::sync::CancellationToken;
 pub use tools::declarations;
 pub use tools::provider::{Provider, ProviderBuilder, ProviderError};
 pub use tools::schema::{Schema, SchemaError, ValidationError, Violation};
-pub use tools::tool::{Effect, Tool, ToolContext, ToolError, ToolProgress};
+pub use tools::tool::{Tool, ToolError};
 
 pub use execbox_core as core;
 pub use execbox_jail as jail;

@@ -2,10 +2,10 @@
 
 use std::sync::{Arc, Mutex};
 
-use execbox::events::{EventKind, Observer};
+use execbox::events::{EventKind, Observer, ToolProgress};
 use execbox::{
     ErrorCode, ExecuteRequest, ExecuteResult, Executor, InlineExecutor, Provider, ProviderError, Tool, ToolContext,
-    ToolError, ToolProgress,
+    ToolError,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -137,7 +137,7 @@ async fn events_of_runs_are_in_order_on_every_executor() {
         await fail().catch(() => {});
         report(await lookup({ id: 7 }));
         await lookup().catch(() => {});
-        export default 'done';
+        export default () => 'done';
     ";
     let lookup = Tool::new("lookup", async |input: Json, _| Ok(json!({ "order": input["id"] })));
     let schema = json!({ "type": "object", "required": ["id"] });

@@ -1,7 +1,9 @@
 //! The clients of a gateway, as servers upstream see them: what they offer, and which one a call belongs to.
 
 use std::fmt;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use execbox::CancellationToken;
@@ -13,8 +15,6 @@ use rmcp::service::{OriginatingRequestId, Peer, PeerRequestOptions, RoleServer, 
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-use crate::server::Client;
-
 /// The clients of a gateway. Servers upstream may ask them for what they offer: input of their users, answers of their models,
 /// directories. Cheap to clone; clones share the clients. Default: none, servers are offered nothing.
 #[derive(Clone, Default)]
@@ -24,13 +24,13 @@ pub struct Clients(Kind);
 enum Kind {
     #[default]
     None,
-    One(Arc<watch::Sender<Option<Known>>>),
+    One(Arc<watch::Sender<Option<KnownClient>>>),
     Many,
 }
 
 /// What is known of the only client.
 #[derive(Clone)]
-struct Known {
+struct KnownClient {
     capabilities: ClientCapabilities,
     /// `None` if nothing can be asked of it.
     peer: Option<Peer<RoleServer>>,
@@ -50,15 +50,15 @@ impl Clients {
 
     /// The only client offers nothing, or there will be none.
     pub fn set_absent(&self) {
-        self.set(Known { capabilities: ClientCapabilities::default(), peer: None });
+        self.set(KnownClient { capabilities: ClientCapabilities::default(), peer: None });
     }
 
     /// The only client has introduced itself.
     pub(crate) fn set_client(&self, capabilities: ClientCapabilities, peer: Peer<RoleServer>) {
-        self.set(Known { capabilities, peer: Some(peer) });
+        self.set(KnownClient { capabilities, peer: Some(peer) });
     }
 
-    fn set(&self, known: Known) {
+    fn set(&self, known: KnownClient) {
         if let Kind::One(client) = &self.0 {
             client.send_if_modified(|client| client.is_none() && client.replace(known).is_none());
         }
@@ -74,7 +74,7 @@ impl Clients {
                 let mut client = client.subscribe();
                 let known = tokio::time::timeout(INTRODUCTION, client.wait_for(Option::is_some)).await;
                 if let Ok(Ok(known)) = known
-                    && let Some(Known { capabilities, .. }) = &*known
+                    && let Some(KnownClient { capabilities, .. }) = &*known
                 {
                     offered.elicitation.clone_from(&capabilities.elicitation);
                     offered.sampling.clone_from(&capabilities.sampling);
@@ -101,6 +101,29 @@ impl fmt::Debug for Clients {
             Kind::One(_) => "Clients::one()",
             Kind::Many => "Clients::many()",
         })
+    }
+}
+
+/// Identifies a client of a gateway.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Client {
+    /// That of a connection or a session.
+    Connected(u64),
+    /// Those that state one name and version, as a hash.
+    Named(u64),
+}
+
+impl Client {
+    /// One that was not seen before.
+    pub(crate) fn new() -> Self {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        Self::Connected(COUNT.fetch_add(1, Ordering::Relaxed))
+    }
+
+    pub(crate) fn named(name: &str, version: &str) -> Self {
+        let mut hasher = DefaultHasher::new();
+        (name, version).hash(&mut hasher);
+        Self::Named(hasher.finish())
     }
 }
 

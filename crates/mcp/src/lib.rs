@@ -45,6 +45,7 @@ mod changes;
 mod clients;
 pub mod config;
 mod filter;
+mod http_failure;
 pub mod oauth;
 mod secrets;
 pub mod server;

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use execbox_core::language::DEFAULT_MAX_SOURCE_BYTES;
 use execbox_core::language::{Language, Reading};
+use execbox_core::program::Limits;
 use execbox_typescript::TypeScript;
 
 const NOT_SCRIPTS: &[(&str, &str)] = &[
@@ -75,7 +75,7 @@ fn invalid_scripts_have_errors_with_positions() {
 
 #[test]
 fn a_source_that_is_too_long_is_rejected() {
-    let source = " ".repeat(DEFAULT_MAX_SOURCE_BYTES + 1);
+    let source = " ".repeat(Limits::default().max_source_bytes + 1);
     let error = TypeScript.script(&source, &Reading::default()).expect_err("the source is too long");
     assert_eq!(error.to_string(), "the source is 4194305 bytes long; the limit is 4194304");
     assert_eq!(error.position(), None);

@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 use std::thread;
 
 use execbox_core::budget::Budget;
-use execbox_core::language::DEFAULT_MAX_SOURCE_BYTES;
 use execbox_core::language::{CompileError, Dialect, GLOBALS_MODULE, Language, Module, ModuleSource, Reading};
+use execbox_core::program::Limits;
 use execbox_typescript::TypeScript;
 use oxc_allocator::Allocator;
 use oxc_ast::ast::Statement;
@@ -256,7 +256,7 @@ fn compile_all_as_modules(nests: &[Nest]) {
     for (before, open, middle, close, after) in nests {
         for times in [10, 120, 250, 2_000, 10_000, 50_000, 200_000] {
             let length = before.len() + middle.len() + after.len() + times * (open.len() + close.len());
-            if length <= DEFAULT_MAX_SOURCE_BYTES {
+            if length <= Limits::default().max_source_bytes {
                 let source = format!("{before}{}{middle}{}{after}", open.repeat(times), close.repeat(times));
                 let _ = compiles_or_not_as_module(&source);
             }
@@ -268,7 +268,7 @@ fn compile_all(nests: &[Nest]) {
     for (before, open, middle, close, after) in nests {
         for times in [10, 30, 120, 250, 2_000, 10_000, 200_000] {
             let length = before.len() + middle.len() + after.len() + times * (open.len() + close.len());
-            if length <= DEFAULT_MAX_SOURCE_BYTES {
+            if length <= Limits::default().max_source_bytes {
                 let source = format!("{before}{}{middle}{}{after}", open.repeat(times), close.repeat(times));
                 let _ = compiles_or_not(&source);
             }

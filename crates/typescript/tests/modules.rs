@@ -6,8 +6,8 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-use execbox_core::language::DEFAULT_MAX_SOURCE_BYTES;
 use execbox_core::language::{CompileError, Dialect, Language, Module, ModuleSource, Reading};
+use execbox_core::program::Limits;
 use execbox_typescript::TypeScript;
 use insta::Settings;
 
@@ -64,7 +64,7 @@ fn the_dialect_decides_ambiguous_source() {
 
 #[test]
 fn a_source_that_is_too_long_is_rejected() {
-    let source = " ".repeat(DEFAULT_MAX_SOURCE_BYTES + 1);
+    let source = " ".repeat(Limits::default().max_source_bytes + 1);
     let error = compile(&source, Dialect::TypeScript).expect_err("it is too long");
     assert_eq!(error.to_string(), "the source is 4194305 bytes long; the limit is 4194304");
 }

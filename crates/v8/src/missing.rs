@@ -52,7 +52,7 @@ const HOST_NAMES: [&str; 46] = [
     "path",
 ];
 
-/// Says what there is, where a program uses what there is not.
+/// Names what the sandbox has, where a program uses a global that it does not have.
 pub(crate) fn explain(run: &Run, name: &str, message: String) -> String {
     let missing = message
         .strip_suffix(" is not defined")

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use clap::{Args, Subcommand};
 use execbox::core::text::{Keep, cut, escape};
 
-use crate::approvals::{self, PendingCall, Request, Response};
+use crate::approvals::{self, Request, Response, WaitingApproval};
 use crate::error::{CliError, CommandError, SystemError};
 use crate::exit::Exit;
 use crate::gateways::{self, GatewaysError};
@@ -114,7 +114,7 @@ fn of_gateway(id: &str, request: &Request) -> Result<Response, CommandError> {
 }
 
 /// The calls of all gateways.
-fn pending() -> Result<Vec<PendingCall>, CommandError> {
+fn pending() -> Result<Vec<WaitingApproval>, CommandError> {
     let mut calls = Vec::new();
     for gateway in gateways::list()? {
         match approvals::request(gateway.pid, &Request::List) {
@@ -132,7 +132,7 @@ fn is_gone(error: &io::Error) -> bool {
 }
 
 /// `4711.3  shop.delete_order  12s  {"order_id":"A17"}`.
-fn line(call: &PendingCall) -> String {
+fn line(call: &WaitingApproval) -> String {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let age = humantime::format_duration(Duration::from_secs(now.as_secs().saturating_sub(call.since_ms / 1000)));
     let line = format!("{}  {}  {age}  {}", call.id, call.tool, cut(&call.arguments, MAX_ARGUMENTS));

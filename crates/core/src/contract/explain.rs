@@ -1,7 +1,7 @@
 //! Explains uncaught errors: which value is not a function, and what the guest code should use instead.
 //!
 //! An engine reports a [`Cause`] and a position. The source at that position shows what was called or read, and the
-//! [`Given`] names say what it could have been. The message changes only where source and cause agree, so that an error
+//! [`AvailableNames`] names say what it could have been. The message changes only where source and cause agree, so that an error
 //! that guest code throws keeps its message. Source and message are untrusted: at most [`WINDOW`] bytes of source on
 //! either side of the position are read.
 
@@ -20,7 +20,7 @@ const MAX_NAMES: usize = 20;
 
 /// The names that a program can use.
 #[derive(Debug, Default)]
-pub(crate) struct Given<'a> {
+pub(crate) struct AvailableNames<'a> {
     /// Objects whose members are functions, with the names of these functions.
     pub(crate) namespaces: Vec<(&'a str, Vec<&'a str>)>,
     /// Other globals.
@@ -28,7 +28,7 @@ pub(crate) struct Given<'a> {
 }
 
 /// The message of an uncaught error whose innermost frame is at `at` in `source`.
-pub(crate) fn explain(thrown: &Thrown, source: &str, at: Position, given: &Given<'_>) -> String {
+pub(crate) fn explain(thrown: &Thrown, source: &str, at: Position, given: &AvailableNames<'_>) -> String {
     let message = thrown.message.as_str();
     let explained = thrown.cause.as_ref().and_then(|cause| {
         let window = window(source, at)?;
@@ -41,7 +41,7 @@ pub(crate) fn explain(thrown: &Thrown, source: &str, at: Position, given: &Given
     explained.unwrap_or_else(|| message.to_owned())
 }
 
-impl Given<'_> {
+impl AvailableNames<'_> {
     fn not_a_function(&self, window: &Window<'_>) -> Option<String> {
         let path = window.callee()?;
         // The position of `throw TypeError('not a function')` is at a callee, too.
@@ -325,7 +325,7 @@ mod tests {
     }
 
     fn explained(cause: Cause, message: &str, source: &str, column: u32) -> String {
-        let given = Given {
+        let given = AvailableNames {
             namespaces: vec![("shop", vec!["get_order", "list_orders"]), ("empty", vec![])],
             names: vec!["console", "input"],
         };

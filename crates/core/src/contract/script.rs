@@ -19,7 +19,7 @@ use std::time::Duration;
 use serde_json::Value as Json;
 
 use crate::budget::{Budget, Charge, Meter};
-use crate::contract::explain::Given;
+use crate::contract::explain::AvailableNames;
 use crate::contract::stack::{Uncaught, stack_frame, uncaught};
 use crate::contract::stop::Stop;
 use crate::contract::{self, Action, Contract};
@@ -52,12 +52,12 @@ pub struct Script {
 #[derive(Debug, Default)]
 struct Calls {
     /// Those that are not answered.
-    pending: BTreeMap<CallId, PendingCall>,
+    pending: BTreeMap<CallId, UnansweredCall>,
     answered: u64,
 }
 
 #[derive(Debug)]
-struct PendingCall {
+struct UnansweredCall {
     provider: usize,
     tool: usize,
     /// When it was made, as the time since the program was accepted.
@@ -152,7 +152,7 @@ impl Script {
             let error = ExecuteError::internal("the guest called a function that it was not given");
             return Ok(Action::Settle(call.id, Settlement::Failed(error)));
         };
-        let pending = PendingCall { provider, tool, made };
+        let pending = UnansweredCall { provider, tool, made };
         let limit = self.limits.host_memory_len();
         let is_only = self.budget.used() <= CALL_COST + call.input.as_bytes().len();
         let mut meter = Meter::new(&self.budget, limit, should_stop);
@@ -238,7 +238,7 @@ impl Script {
         }
     }
 
-    fn name(&self, call: &PendingCall) -> String {
+    fn name(&self, call: &UnansweredCall) -> String {
         let namespace = &self.namespaces[call.provider];
         format!("{}.{}", namespace.name, namespace.functions[call.tool])
     }
@@ -261,12 +261,12 @@ impl Script {
         runtime_error(message).with_name(&thrown.name).with_stack(stack)
     }
 
-    fn given(&self) -> Given<'_> {
+    fn given(&self) -> AvailableNames<'_> {
         let namespaces = self.namespaces.iter().map(|namespace| {
             let functions = namespace.functions.iter().map(String::as_str);
             (namespace.name.as_str(), functions.collect())
         });
-        Given { namespaces: namespaces.collect(), names: vec!["console"] }
+        AvailableNames { namespaces: namespaces.collect(), names: vec!["console"] }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Uncaught errors in terms of the sources as the caller gave them.
 
-use crate::contract::explain::{Given, explain};
+use crate::contract::explain::{AvailableNames, explain};
 use crate::engine::{Frame, Thrown};
 use crate::error::{StackFrame, bounded_stack};
 
@@ -16,7 +16,7 @@ pub(super) struct Uncaught {
 pub(super) fn uncaught<'a>(
     thrown: &Thrown,
     place: impl Fn(&Frame) -> StackFrame,
-    source: impl FnOnce(&str) -> Option<(&'a str, Given<'a>)>,
+    source: impl FnOnce(&str) -> Option<(&'a str, AvailableNames<'a>)>,
 ) -> Uncaught {
     let stack = bounded_stack(thrown.frames.iter().map(place));
     let explained = stack.first().and_then(|frame| {

@@ -359,7 +359,7 @@ impl Graph {
                     *part += 1;
                     object
                 }
-                Some(Err(NoRoom)) => {
+                Some(Err(BudgetExceeded)) => {
                     node.cut_off(*part);
                     open.pop();
                     None
@@ -457,7 +457,7 @@ impl Graph {
 /// How many bytes are left.
 struct Room(usize);
 
-struct NoRoom;
+struct BudgetExceeded;
 
 impl Room {
     fn take(&mut self, bytes: usize) -> bool {
@@ -497,7 +497,7 @@ impl Room {
 impl Node {
     /// Shortens part number `part`; a map has its keys and values in turn. Returns the object that the part is, if it is
     /// one; `None` after the last part.
-    fn shorten_part(&mut self, part: usize, room: &mut Room) -> Option<Result<Option<NodeId>, NoRoom>> {
+    fn shorten_part(&mut self, part: usize, room: &mut Room) -> Option<Result<Option<NodeId>, BudgetExceeded>> {
         if let Self::Error(error) = self
             && part == 0
         {
@@ -518,7 +518,7 @@ impl Node {
             _ => return None,
         };
         let keeps = room.take(key_len) && room.keeps(datum);
-        Some(if keeps { Ok(datum.node_id()) } else { Err(NoRoom) })
+        Some(if keeps { Ok(datum.node_id()) } else { Err(BudgetExceeded) })
     }
 
     /// Replaces its parts from number `part` on by a mark.

@@ -6,10 +6,10 @@ use std::fmt::Write as _;
 use serde_json::{Value as Json, json};
 
 use super::sample::Sample;
-use super::work::End;
+use super::work::RequestEnd;
 
 /// How many executions of each program ended in each way, on each executor.
-pub(super) type Counts = BTreeMap<(&'static str, &'static str), BTreeMap<End, u64>>;
+pub(super) type Counts = BTreeMap<(&'static str, &'static str), BTreeMap<RequestEnd, u64>>;
 
 /// A soak.
 #[derive(Default)]
@@ -88,7 +88,7 @@ impl Report {
         let mut unexpected = Vec::new();
         for ((executor, work), ends) in &self.counts {
             for (end, count) in ends {
-                if let End::Unexpected(class) = end {
+                if let RequestEnd::Unexpected(class) = end {
                     unexpected.push(format!("{executor}: {work:?} ended as {class}, {count} times"));
                 }
             }
@@ -107,7 +107,7 @@ impl Report {
         for ((executor, _), ends) in &self.counts {
             let row = rows.entry(*executor).or_default();
             row.0 += ends.values().sum::<u64>();
-            row.1 += ends.get(&End::Killed).copied().unwrap_or_default();
+            row.1 += ends.get(&RequestEnd::Killed).copied().unwrap_or_default();
         }
         rows
     }
@@ -190,9 +190,12 @@ mod tests {
     #[test]
     fn an_end_that_is_not_expected_fails() {
         let mut report = Report { samples: samples(|_| 50), ..Report::default() };
-        report.add(Counts::from([(("process", "1 + 1"), BTreeMap::from([(End::AsExpected, 7), (End::Killed, 1)]))]));
+        report.add(Counts::from([(
+            ("process", "1 + 1"),
+            BTreeMap::from([(RequestEnd::AsExpected, 7), (RequestEnd::Killed, 1)]),
+        )]));
         assert_eq!((report.is_fine(), report.executions), (true, 8));
-        report.add(Counts::from([(("inline", "1 + 1"), BTreeMap::from([(End::Unexpected("timeout"), 1)]))]));
+        report.add(Counts::from([(("inline", "1 + 1"), BTreeMap::from([(RequestEnd::Unexpected("timeout"), 1)]))]));
         assert_eq!((report.is_fine(), report.unexpected().len()), (false, 1));
     }
 }

@@ -20,7 +20,7 @@ pub(super) struct Work {
 
 /// How an execution ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum End {
+pub(super) enum RequestEnd {
     AsExpected,
     /// A runner process was killed while it executed the program.
     Killed,
@@ -102,7 +102,7 @@ impl Work {
     }
 
     /// Executes it. With `may_be_killed`, an internal error is what a killed runner process leads to.
-    pub(super) async fn execute(&self, executor: &dyn Executor, may_be_killed: bool) -> End {
+    pub(super) async fn execute(&self, executor: &dyn Executor, may_be_killed: bool) -> RequestEnd {
         let limits =
             Limits { timeout: Duration::from_millis(self.timeout), memory_bytes: 16 << 20, ..Limits::default() };
         let end = if self.is_module {
@@ -118,11 +118,11 @@ impl Work {
             executor.execute(request).await.error().map_or("ok", |error| error.code.as_str())
         };
         if self.may_end.contains(&end) {
-            End::AsExpected
+            RequestEnd::AsExpected
         } else if may_be_killed && end == ErrorCode::InternalError.as_str() {
-            End::Killed
+            RequestEnd::Killed
         } else {
-            End::Unexpected(end)
+            RequestEnd::Unexpected(end)
         }
     }
 }

@@ -17,9 +17,9 @@ use futures_util::FutureExt as _;
 
 use super::provider;
 use super::value::{Args, Call, Function, HostError, HostResult, HostValue, Kind};
+use crate::call::PendingApprovals;
 use crate::events::{CallEnd, CallSpan, Observation};
-use crate::policy::PendingApprovals;
-use crate::session::in_flight::InFlight;
+use crate::in_flight::InFlight;
 use crate::tools::dispatch::CallScope;
 
 /// The most functions, and the most promises, that one run may be given, in its options and by functions.

@@ -30,6 +30,7 @@ mod execution;
 mod inline;
 mod options;
 mod provider;
+mod remote;
 mod value;
 
 pub use execbox_core::contract::module::{CodeExecutionError, CodeExecutionLog, CodeExecutionResult, Status};
@@ -39,6 +40,6 @@ pub use execution::{CodeControl, CodeExecution};
 pub use options::{CodeExecutionOptions, OptionsError};
 pub use value::{Args, HostError, HostResult, HostValue};
 
-pub(crate) use calls::Settled;
 pub(crate) use execution::Run;
 pub(crate) use inline::run as run_inline;
+pub(crate) use remote::run_code as run_remote;

@@ -45,8 +45,6 @@ use execbox_core::usage::Usage;
 use execbox_core::value::Graph;
 
 pub(crate) use self::observation::{CallHandle, CallSpan, Observation, Observers, Span};
-use crate::policy::AuditRecord;
-use crate::tools::tool::ToolProgress;
 pub use execbox_core::engine::CallId;
 
 /// Receives the events of executions. Cheap to clone; one can observe many executions at once.
@@ -119,7 +117,7 @@ pub enum EventKind<'a> {
     CallBegan {
         /// The call.
         call: CallInfo<'a>,
-        /// The size of its input: of tools as JSON, of host functions as it is sent to them.
+        /// The size of its input, as [`Usage::bytes_out`] counts it: of tools about that of the JSON text.
         input_bytes: usize,
     },
     /// The tool [reports](crate::ToolContext::report) how far it has come.
@@ -150,7 +148,9 @@ pub enum EventKind<'a> {
         /// The call.
         call: CallInfo<'a>,
         /// The decision.
-        record: &'a AuditRecord<'a>,
+        verdict: Verdict<'a>,
+        /// How long the call waited for a person.
+        waited: Duration,
     },
     /// The call has ended.
     #[non_exhaustive]
@@ -209,6 +209,32 @@ pub enum Awaited {
     Answer,
 }
 
+/// How far a call has come.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolProgress {
+    /// What is done, in a unit of the tool.
+    pub done: f64,
+    /// All that is to be done, if it is known.
+    pub total: Option<f64>,
+    /// What the tool is doing, for people.
+    pub message: Option<String>,
+}
+
+/// What became of a proposed call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict<'a> {
+    /// A rule, or no rule: it is made.
+    Allowed,
+    /// A rule: it is not made, for this reason.
+    Denied(&'a str),
+    /// A person: it is made.
+    Approved,
+    /// A person, or the lack of one: it is not made, for this reason.
+    Refused(&'a str),
+    /// The execution ended while the call waited for a person.
+    Abandoned,
+}
+
 /// How a call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -216,7 +242,7 @@ pub enum CallEnd<'a> {
     /// It returned a value.
     #[non_exhaustive]
     Returned {
-        /// The size of the value: of tools as JSON, of host functions as it is sent to the guest.
+        /// The size of the value: of tools about that of the JSON text, of host functions as it is sent to the guest.
         bytes: usize,
     },
     /// It failed, or was not made.

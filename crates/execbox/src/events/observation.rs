@@ -3,13 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use execbox_core::engine::CallId;
 
-use super::{Awaited, CallEnd, CallInfo, Event, EventKind, ExecutionEnd, ExecutionId, Observer};
-use crate::policy::AuditRecord;
-use crate::tools::tool::ToolProgress;
+use super::{Awaited, CallEnd, CallInfo, Event, EventKind, ExecutionEnd, ExecutionId, Observer, ToolProgress, Verdict};
 
 /// The observers of a request.
 #[derive(Debug, Clone, Default)]
@@ -169,8 +167,8 @@ impl CallHandle {
         self.emit(|call| EventKind::CallResumed { call });
     }
 
-    pub(crate) fn decided(&self, record: &AuditRecord<'_>) {
-        self.emit(|call| EventKind::CallDecided { call, record });
+    pub(crate) fn decided(&self, verdict: Verdict<'_>, waited: Duration) {
+        self.emit(|call| EventKind::CallDecided { call, verdict, waited });
     }
 
     fn emit<'a>(&'a self, kind: impl FnOnce(CallInfo<'a>) -> EventKind<'a>) {

@@ -14,8 +14,9 @@ use futures_util::future::{BoxFuture, try_join};
 
 use crate::code::{CodeExecution, CodeExecutionOptions, Status};
 use crate::events::{EventKind, ExecutionEnd, LogEntry, Observation, Observer};
+use crate::executor::Executor;
 use crate::executor::self_test::SelfTestReport;
-use crate::executor::{ExecuteRequest, Executor};
+use crate::request::ExecuteRequest;
 
 /// Runs each program on a first executor, and on a second one if it turns out to compute for long.
 ///

@@ -2,20 +2,18 @@
 
 use std::sync::Arc;
 
-use execbox_core::contract::script::Request;
 use execbox_core::engine::Engine;
 use execbox_core::error::{ExecuteError, ExecuteResult};
 use execbox_core::language::Language;
 use futures_util::future::BoxFuture;
-use tokio::time::Instant;
 
 use crate::code::{self, CodeExecution, CodeExecutionOptions};
 use crate::events::Observation;
+use crate::executor::Executor;
 use crate::executor::self_test::{self, SelfTestReport};
-use crate::executor::{ExecuteRequest, Executor};
-use crate::session::local;
-use crate::session::parts::{NeedsOwnProcess, Parts};
-use crate::session::script::Tools;
+use crate::request::ExecuteRequest;
+use crate::session::parts::{EngineAndLanguage, NeedsOwnProcess};
+use crate::session::script::execute_here;
 
 /// Runs guests in this process, each on the task that awaits it.
 ///
@@ -23,7 +21,7 @@ use crate::session::script::Tools;
 /// it or another guest continues. Needs a tokio runtime with time enabled.
 #[derive(Clone)]
 pub struct InlineExecutor {
-    parts: Parts,
+    parts: EngineAndLanguage,
 }
 
 impl InlineExecutor {
@@ -33,7 +31,7 @@ impl InlineExecutor {
     /// The engine does not load.
     #[cfg(feature = "standard")]
     pub fn new() -> Result<Self, execbox_quickjs::LoadError> {
-        Ok(Self { parts: Parts::standard()? })
+        Ok(Self { parts: EngineAndLanguage::standard()? })
     }
 
     /// [`new`](Self::new) with an engine of its own, which has room for `max_guests` at once: [`new`](Self::new) has room for
@@ -43,7 +41,8 @@ impl InlineExecutor {
     /// The engine does not load.
     #[cfg(feature = "standard")]
     pub fn with_max_guests(max_guests: u32) -> Result<Self, execbox_quickjs::LoadError> {
-        execbox_quickjs::QuickJs::with_max_guests(max_guests).map(|engine| Self::with_parts(Parts::with(engine)))
+        execbox_quickjs::QuickJs::with_max_guests(max_guests)
+            .map(|engine| Self::with_parts(EngineAndLanguage::with(engine)))
     }
 
     /// Creates an executor with another engine and language.
@@ -51,37 +50,19 @@ impl InlineExecutor {
     /// # Errors
     /// A guest of the engine can end the process.
     pub fn with_engine(engine: Arc<dyn Engine>, language: Arc<dyn Language>) -> Result<Self, NeedsOwnProcess> {
-        let parts = Parts { engine, language };
+        let parts = EngineAndLanguage { engine, language };
         parts.check_in_process().map(|()| Self::with_parts(parts))
     }
 
     /// With any engine: for a process that is a runner.
-    pub(crate) fn with_parts(parts: Parts) -> Self {
+    pub(crate) fn with_parts(parts: EngineAndLanguage) -> Self {
         Self { parts }
-    }
-
-    async fn run(&self, mut request: ExecuteRequest, observation: Observation) -> ExecuteResult {
-        let accepted = Instant::now();
-        if tokio::runtime::Handle::try_current().is_err() {
-            let error = ExecuteError::internal("the inline executor needs a tokio runtime with time enabled");
-            return ExecuteResult::failed(error, accepted.elapsed());
-        }
-        let cancellation = request.cancellation.take().unwrap_or_default();
-        let script = Request {
-            code: request.code.to_string(),
-            providers: request.providers.iter().map(crate::Provider::shared_manifest).collect(),
-            limits: request.limits,
-        };
-        let mut tools = Tools::new(&request, &observation, &cancellation);
-        let mut result = local::run(&self.parts, script, &mut tools, accepted, &cancellation).await;
-        result.usage.peak_calls_in_flight = tools.end();
-        result
     }
 }
 
 impl Executor for InlineExecutor {
     fn execute(&self, request: ExecuteRequest) -> BoxFuture<'_, ExecuteResult> {
-        Box::pin(request.observed(async |request, observation| self.run(request, observation).await))
+        Box::pin(request.observed(async |request, observation| execute_here(&self.parts, request, observation).await))
     }
 
     fn run_code(&self, source: &str, options: CodeExecutionOptions) -> CodeExecution {
@@ -91,7 +72,9 @@ impl Executor for InlineExecutor {
 
     /// Executes an empty script once, whatever the `count`: there is one engine.
     fn prewarm(&self, _count: usize) -> BoxFuture<'_, Result<(), ExecuteError>> {
-        Box::pin(async { self.run(ExecuteRequest::new(""), Observation::default()).await.outcome.map(drop) })
+        Box::pin(async {
+            execute_here(&self.parts, ExecuteRequest::new(""), Observation::default()).await.outcome.map(drop)
+        })
     }
 
     fn dispose(&self) -> BoxFuture<'_, ()> {

@@ -22,11 +22,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::code;
 use crate::events::Observation;
-use crate::executor::ExecuteRequest;
 use crate::executor::pool::{Lease, Pool};
 use crate::executor::self_test::SelfTestCheck;
+use crate::request::ExecuteRequest;
 use crate::session::channel::MessageChannel;
-use crate::session::module::run_code;
 use crate::session::script::{cancelled, execute};
 use crate::session::spin::Execution;
 
@@ -141,7 +140,7 @@ impl<F: RunnerFactory> Pooled<F> {
             Some(Err(error)) => return run.finish(Err(Failure::rejected(error)), Usage::default()),
             Some(Ok(acquired)) => acquired,
         };
-        let (result, reusable) = run_code(&mut channel, request, run, self.settings.options).await;
+        let (result, reusable) = code::run_remote(&mut channel, request, run, self.settings.options).await;
         self.end(lease, channel, reusable);
         result
     }

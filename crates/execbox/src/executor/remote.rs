@@ -17,10 +17,10 @@ use tokio::time::Instant;
 
 use crate::code::{self, CodeExecution, CodeExecutionOptions};
 use crate::events::Observation;
+use crate::executor::Executor;
 use crate::executor::self_test::{self, SelfTestReport};
-use crate::executor::{ExecuteRequest, Executor};
+use crate::request::ExecuteRequest;
 use crate::session::channel::{JsonChannel, MessageChannel};
-use crate::session::module::run_code;
 use crate::session::script::{cancelled, execute};
 use crate::transport::{Address, Token, Transport};
 
@@ -108,7 +108,7 @@ impl RemoteExecutor {
             }
             Some(Ok(Ok(transport))) => {
                 let mut link = JsonChannel::new(transport);
-                let (result, _) = run_code(&mut link, request, run, self.options).await;
+                let (result, _) = code::run_remote(&mut link, request, run, self.options).await;
                 close_now(link);
                 result
             }

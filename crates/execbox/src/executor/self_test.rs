@@ -6,7 +6,8 @@ use execbox_core::error::{ErrorCode, ExecuteResult};
 use execbox_core::program::Limits;
 use serde_json::json;
 
-use crate::executor::{ExecuteRequest, Executor};
+use crate::executor::Executor;
+use crate::request::ExecuteRequest;
 use crate::session::process::Probe;
 
 /// What [`Executor::self_test`] found.
@@ -33,9 +34,9 @@ pub struct SelfTestCheck {
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case", tag = "outcome", content = "reason")]
 pub enum CheckOutcome {
-    /// It does.
+    /// The check passed.
     Passed,
-    /// It does not: what happened instead.
+    /// The check failed, with what was observed.
     Failed(String),
     /// It was not tried: the reason.
     Skipped(String),

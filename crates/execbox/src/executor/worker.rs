@@ -144,19 +144,19 @@ struct Queued {
     sender: AtomicWaker,
 }
 
-/// Both ends.
+/// The end of the host, and that of the runner.
 fn channel<A, B>() -> (Channel<A, B>, Channel<B, A>) {
-    let (ask, asked) = unbounded_channel();
-    let (answer, answered) = unbounded_channel();
-    let (asking, answering) = (Arc::<Queued>::default(), Arc::<Queued>::default());
-    let here = Channel {
-        sender: ask,
-        receiver: answered,
+    let (to_runner, at_runner) = unbounded_channel();
+    let (to_host, at_host) = unbounded_channel();
+    let (requests, replies) = (Arc::<Queued>::default(), Arc::<Queued>::default());
+    let host_end = Channel {
+        sender: to_runner,
+        receiver: at_host,
         known: 0,
-        sent: Arc::clone(&asking),
-        received: Arc::clone(&answering),
+        sent: Arc::clone(&requests),
+        received: Arc::clone(&replies),
     };
-    (here, Channel { sender: answer, receiver: asked, known: 0, sent: answering, received: asking })
+    (host_end, Channel { sender: to_host, receiver: at_runner, known: 0, sent: replies, received: requests })
 }
 
 impl<Out, In> Drop for Channel<Out, In> {

@@ -28,28 +28,26 @@
 //! ```
 
 mod lines;
+mod pattern;
 mod questions;
 
 use std::fmt;
 use std::io;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::Context;
 use std::time::Duration;
 
 use execbox_core::error::ExecuteError;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use futures_util::task::AtomicWaker;
 use serde_json::Value as Json;
 use tokio::time::Instant;
 
 pub use self::lines::NamedLines;
+pub use self::pattern::Pattern;
 pub use self::questions::{Answer, Ask, Questions};
-use crate::events::{Awaited, CallHandle};
-pub use crate::tools::pattern::Pattern;
-use crate::tools::tool::{Effect, ToolContext};
+use crate::call::{Effect, ToolContext};
+use crate::events::{Awaited, Verdict};
 
 /// What is to happen to a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -110,21 +108,6 @@ pub trait Approver: Send + Sync {
     }
 }
 
-/// What became of a proposed call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict<'a> {
-    /// A rule, or no rule: it is made.
-    Allowed,
-    /// A rule: it is not made, for this reason.
-    Denied(&'a str),
-    /// A person: it is made.
-    Approved,
-    /// A person, or the lack of one: it is not made, for this reason.
-    Refused(&'a str),
-    /// The execution ended while the call waited for a person.
-    Abandoned,
-}
-
 /// A decision, for the records.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
@@ -183,7 +166,7 @@ impl Policy {
         self
     }
 
-    /// Who is asked.
+    /// The approver that is asked.
     pub fn current_approver(&self) -> Option<&Arc<dyn Approver>> {
         self.approver.as_ref()
     }
@@ -248,7 +231,7 @@ impl Record<'_> {
     fn write(&mut self, verdict: Verdict<'_>) -> Result<(), ExecuteError> {
         let waited = self.waits_since.take().map_or(Duration::ZERO, |since| since.elapsed());
         let record = AuditRecord { call: self.call, verdict, waited };
-        self.call.context.waits.observed().decided(&record);
+        self.call.context.waits.observed().decided(verdict, waited);
         let Some(audit) = &self.policy.audit else { return Ok(()) };
         audit(&record).map_err(|_| ExecuteError::tool("not allowed: the decision could not be recorded"))
     }
@@ -258,77 +241,6 @@ impl Drop for Record<'_> {
     fn drop(&mut self) {
         if self.waits_since.is_some() && !std::thread::panicking() {
             let _ = self.write(Verdict::Abandoned);
-        }
-    }
-}
-
-/// How many calls of one execution wait for a person.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct PendingApprovals(Arc<Pending>);
-
-#[derive(Debug, Default)]
-struct Pending {
-    calls: AtomicUsize,
-    /// The driver of the execution: questions are also asked by other tasks.
-    driver: AtomicWaker,
-}
-
-impl PendingApprovals {
-    /// How many there are. The task is woken when that changes.
-    pub(crate) fn poll_count(&self, cx: &Context<'_>) -> usize {
-        self.0.driver.register(cx.waker());
-        self.0.calls.load(Ordering::SeqCst)
-    }
-
-    fn begin(&self) {
-        self.0.calls.fetch_add(1, Ordering::SeqCst);
-        self.0.driver.wake();
-    }
-
-    fn end(&self) {
-        self.0.calls.fetch_sub(1, Ordering::SeqCst);
-        self.0.driver.wake();
-    }
-}
-
-/// One call: whether it waits for a person, and who observes it.
-#[derive(Debug, Clone)]
-pub(crate) struct CallWaits {
-    /// Of its execution.
-    approvals: PendingApprovals,
-    /// How many questions about it are open.
-    questions: Arc<AtomicUsize>,
-    observed: CallHandle,
-}
-
-impl CallWaits {
-    pub(crate) fn new(approvals: PendingApprovals, observed: CallHandle) -> Self {
-        Self { approvals, questions: Arc::default(), observed }
-    }
-
-    pub(crate) fn observed(&self) -> &CallHandle {
-        &self.observed
-    }
-
-    pub(crate) fn add(&self, awaited: Awaited) -> WaitForPerson {
-        if self.questions.fetch_add(1, Ordering::Relaxed) == 0 {
-            self.approvals.begin();
-            self.observed.waiting(awaited);
-        }
-        WaitForPerson(self.clone())
-    }
-}
-
-/// A call waits for a person as long as this lives: see [`ToolContext::wait_for_person`].
-#[derive(Debug)]
-#[must_use = "the call waits for a person as long as this lives"]
-pub struct WaitForPerson(CallWaits);
-
-impl Drop for WaitForPerson {
-    fn drop(&mut self) {
-        if self.0.questions.fetch_sub(1, Ordering::Relaxed) == 1 {
-            self.0.approvals.end();
-            self.0.observed.resumed();
         }
     }
 }

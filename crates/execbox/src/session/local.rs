@@ -17,7 +17,7 @@ use tokio::time::{Instant, Sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::session::host::Host;
-use crate::session::parts::Parts;
+use crate::session::parts::EngineAndLanguage;
 use crate::session::stopwatch::{self, Stopwatch};
 use crate::session::turns::Turns;
 use crate::transport::wake_after_others;
@@ -27,7 +27,7 @@ type EndOf<R> = <<R as Request>::Contract as Contract>::End;
 
 /// Runs a request to its end. The time counts from `accepted` on.
 pub(crate) async fn run<R, H>(
-    parts: &Parts,
+    parts: &EngineAndLanguage,
     request: R,
     host: &mut H,
     accepted: Instant,
@@ -59,7 +59,7 @@ where
 
 /// Compiles a request. The error is the end of a program that has no guest.
 fn start<R: Request>(
-    parts: &Parts,
+    parts: &EngineAndLanguage,
     request: R,
     accepted: Instant,
     cancellation: &CancellationToken,

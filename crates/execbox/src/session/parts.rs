@@ -6,7 +6,7 @@ use execbox_core::engine::Engine;
 use execbox_core::language::Language;
 
 #[derive(Clone)]
-pub(crate) struct Parts {
+pub(crate) struct EngineAndLanguage {
     pub(crate) engine: Arc<dyn Engine>,
     pub(crate) language: Arc<dyn Language>,
 }
@@ -21,7 +21,7 @@ pub struct NeedsOwnProcess {
     pub engine: String,
 }
 
-impl Parts {
+impl EngineAndLanguage {
     /// Fails unless guests may run in the process of the host.
     pub(crate) fn check_in_process(&self) -> Result<(), NeedsOwnProcess> {
         match self.engine.needs_own_process() {

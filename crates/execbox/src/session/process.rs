@@ -14,9 +14,10 @@ use execbox_core::program::Program;
 use execbox_jail::{Confined, Incomplete, Jail, Mode, Policy, Prepared, Report, Sockets};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-use crate::executor::inline::InlineExecutor;
-use crate::executor::{ExecuteRequest, Executor as _};
+use crate::events::Observation;
+use crate::request::ExecuteRequest;
 use crate::session::runner::Runner;
+use crate::session::script::execute_here;
 use crate::transport::{BoundListener, Transport, stdio, stdio_needs_threads};
 
 /// The argument that starts a program as [its own runner](crate::RunnerCommand::this_program).
@@ -324,7 +325,7 @@ impl ConfinedRunnerProcess {
     async fn close(self, runner: &Runner) -> Report {
         let Some(jail) = self.jail else { return Report::off("--jail off") };
         // Engines load things when they are first used. If it fails, so do executions, with an error for the host.
-        let _ = InlineExecutor::with_parts(runner.parts.clone()).execute(ExecuteRequest::new("")).await;
+        let _ = execute_here(&runner.parts, ExecuteRequest::new(""), Observation::default()).await;
         jail.seal()
     }
 }

@@ -20,7 +20,7 @@ use crate::session::channel::{Inbound, MessageChannel};
 use crate::session::host::Host;
 use crate::session::local::SLICE;
 use crate::session::spin::Spin;
-use crate::transport::{AWAKE, OutOfMemory, wake_after_others};
+use crate::transport::{NOOP_WAKER, OutOfMemory, wake_after_others};
 
 /// A channel to a runner.
 pub(crate) trait RunnerChannel: MessageChannel<HostMessage, RunnerMessage> {}
@@ -108,7 +108,7 @@ impl<'a, H: Host, L: RunnerChannel + ?Sized> Driver<'a, H, L> {
                 return Poll::Ready(outcome);
             }
             // Only before the thread sleeps, the channel gets its waker: see `transport/pipe.rs`.
-            let awake = &mut Context::from_waker(AWAKE);
+            let awake = &mut Context::from_waker(NOOP_WAKER);
             let has_progressed =
                 self.poll_timer(cx) || self.poll_receive(awake) || self.poll_calls(cx) || self.poll_flush(cx);
             if !has_progressed && !self.wait_awake() && !self.poll_receive(cx) {

@@ -24,11 +24,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::session::channel::{Inbound, JsonChannel, MessageChannel};
 use crate::session::local::{MAX_UNREAD, SLICE};
-use crate::session::parts::Parts;
+use crate::session::parts::EngineAndLanguage;
 use crate::session::spin::{self, Spin};
 use crate::session::stopwatch::{self, Stopwatch};
 use crate::session::turns::Turns;
-use crate::transport::{AWAKE, Transport, wake_after_others};
+use crate::transport::{NOOP_WAKER, Transport, wake_after_others};
 
 /// How many bytes may wait to be sent. Beyond that, the guest is not polled until the host reads, and without a guest, nothing
 /// is received. With a guest, answers to other messages may take as much again.
@@ -46,7 +46,7 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Needs a tokio runtime with time enabled.
 #[derive(Clone)]
 pub struct Runner {
-    pub(crate) parts: Parts,
+    pub(crate) parts: EngineAndLanguage,
     drain: Option<Drain>,
     max_limits: Limits,
     idle_timeout: Option<Duration>,
@@ -75,7 +75,7 @@ impl Runner {
     /// The engine does not load.
     #[cfg(feature = "standard")]
     pub fn new() -> Result<Self, execbox_quickjs::LoadError> {
-        Ok(Self::with_parts(Parts::standard()?))
+        Ok(Self::with_parts(EngineAndLanguage::standard()?))
     }
 
     /// [`new`](Self::new) for a process that serves one host at a time: its engine has room for one guest, and takes little
@@ -92,15 +92,15 @@ impl Runner {
     /// The engine does not load.
     #[cfg(feature = "standard")]
     pub fn with_max_guests(max_guests: u32) -> Result<Self, execbox_quickjs::LoadError> {
-        Ok(Self::with_parts(Parts::with_max_guests(max_guests)?))
+        Ok(Self::with_parts(EngineAndLanguage::with_max_guests(max_guests)?))
     }
 
     /// Creates a runner with another engine and language.
     pub fn with_engine(engine: Arc<dyn Engine>, language: Arc<dyn Language>) -> Self {
-        Self::with_parts(Parts { engine, language })
+        Self::with_parts(EngineAndLanguage { engine, language })
     }
 
-    fn with_parts(parts: Parts) -> Self {
+    fn with_parts(parts: EngineAndLanguage) -> Self {
         spin::processors();
         Self { parts, drain: None, max_limits: Limits::unlimited(), idle_timeout: None }
     }
@@ -271,7 +271,7 @@ impl<'a, L: MessageChannel<RunnerMessage, HostMessage>> Connection<'a, L> {
         let slice_end = Instant::now() + SLICE;
         loop {
             // Only before the thread sleeps, the channel gets its waker: see `transport/pipe.rs`.
-            let awake = &mut Context::from_waker(AWAKE);
+            let awake = &mut Context::from_waker(NOOP_WAKER);
             if let Poll::Ready(Receipt::End(end)) = self.poll_receive(awake, slice_end) {
                 return Poll::Ready(end);
             }

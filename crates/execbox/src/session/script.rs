@@ -1,25 +1,51 @@
-//! Executions on a runner at the other end of a channel.
+//! Executions of scripts: in this process, or on a runner at the other end of a channel.
 
 use std::sync::Arc;
 use std::task::Context;
 use std::time::Duration;
 
-use execbox_core::contract::script::ToolCall;
+use execbox_core::contract::script::{Request, ToolCall};
 use execbox_core::contract::stop::Stop;
 use execbox_core::engine::{LogLine, NoRoom};
-use execbox_core::error::ExecuteResult;
+use execbox_core::error::{ExecuteError, ExecuteResult};
 use execbox_core::program::Limits;
 use execbox_core::protocol::Execute;
 use execbox_core::protocol::host::{HostOptions, HostSession, ScriptHost};
 use execbox_core::protocol::script::MAX_REPEATED_LOG_BYTES;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::call::PendingApprovals;
 use crate::events::{EventKind, LogEntry, Observation};
-use crate::executor::ExecuteRequest;
-use crate::policy::PendingApprovals;
+use crate::request::ExecuteRequest;
 use crate::session::host::Host;
+use crate::session::local;
+use crate::session::parts::EngineAndLanguage;
 use crate::session::remote::{RunnerChannel, drive};
 use crate::tools::dispatch::{CallScope, Finished, ToolCalls};
+
+/// Executes a request in this process, on the task that awaits it.
+pub(crate) async fn execute_here(
+    parts: &EngineAndLanguage,
+    mut request: ExecuteRequest,
+    observation: Observation,
+) -> ExecuteResult {
+    let accepted = Instant::now();
+    if tokio::runtime::Handle::try_current().is_err() {
+        let error = ExecuteError::internal("the inline executor needs a tokio runtime with time enabled");
+        return ExecuteResult::failed(error, accepted.elapsed());
+    }
+    let cancellation = request.cancellation.take().unwrap_or_default();
+    let script = Request {
+        code: request.code.to_string(),
+        providers: request.providers.iter().map(crate::Provider::shared_manifest).collect(),
+        limits: request.limits,
+    };
+    let mut tools = Tools::new(&request, &observation, &cancellation);
+    let mut result = local::run(parts, script, &mut tools, accepted, &cancellation).await;
+    result.usage.peak_calls_in_flight = tools.end();
+    result
+}
 
 /// Executes a request on the runner at the other end of `channel`. Returns the result, and whether the runner can be used
 /// for another program.

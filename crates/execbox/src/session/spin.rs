@@ -56,23 +56,23 @@ pub(crate) struct Spin {
 }
 
 impl Spin {
-    /// Waits until something has arrived, and more no longer follows at once, if that is likely to be soon. Returns whether
-    /// something has. `has_arrived` says it of the time since it was asked before; `None` if it cannot.
-    pub(crate) fn wait(&mut self, has_arrived: impl FnMut() -> Option<bool>) -> bool {
+    /// Waits awake for messages if one is likely to arrive soon, until no more follow at once. Returns whether one has arrived.
+    /// `has_message` says whether one has since it was called before; `None` if it cannot.
+    pub(crate) fn wait(&mut self, has_message: impl FnMut() -> Option<bool>) -> bool {
         let since = Instant::now();
-        is_free() && self.awake.begin() && self.stay(|| since.elapsed(), has_arrived)
+        is_free() && self.awake.begin() && self.spin(|| since.elapsed(), has_message)
     }
 
-    /// Stays awake until then. `elapsed` is the time since the wait began.
-    fn stay(&mut self, elapsed: impl Fn() -> Duration, mut has_arrived: impl FnMut() -> Option<bool>) -> bool {
+    /// Waits awake. `elapsed` is the time since the wait began.
+    fn spin(&mut self, elapsed: impl Fn() -> Duration, mut has_message: impl FnMut() -> Option<bool>) -> bool {
         while elapsed() < AWAKE {
-            match has_arrived() {
+            match has_message() {
                 None => return false,
                 Some(true) => {
                     self.awake.end(Duration::ZERO, AWAKE);
                     let mut pause_ends = elapsed() + PAUSE;
                     while elapsed() < pause_ends.min(AWAKE) {
-                        if has_arrived() == Some(true) {
+                        if has_message() == Some(true) {
                             pause_ends = elapsed() + PAUSE;
                         }
                     }
@@ -94,22 +94,22 @@ mod tests {
 
     /// Waits with a clock that shows half a microsecond more each time: a thread that stays awake yields between its looks, which
     /// takes milliseconds on a busy machine. Something arrives at `arrivals`, in nanoseconds. Returns when the wait ended.
-    fn stay(arrivals: &[u64]) -> (bool, u64) {
+    fn spin(arrivals: &[u64]) -> (bool, u64) {
         let now = Cell::new(0);
         let elapsed = || Duration::from_nanos(now.replace(now.get() + 500));
         let mut pending = arrivals.iter().peekable();
         let stayed =
-            Spin::default().stay(elapsed, || Some(pending.next_if(|arrival| **arrival <= now.get()).is_some()));
+            Spin::default().spin(elapsed, || Some(pending.next_if(|arrival| **arrival <= now.get()).is_some()));
         (stayed, now.get())
     }
 
     #[test]
     fn a_wait_takes_in_what_follows_at_once_and_ends() {
-        let (arrived, end) = stay(&[50_000, 51_500, 53_000, 58_000]);
+        let (arrived, end) = spin(&[50_000, 51_500, 53_000, 58_000]);
         assert!(arrived && (55_000..57_000).contains(&end), "2 µs after 53 µs: {end}");
-        let (arrived, end) = stay(&(50..500).map(|microseconds| microseconds * 1_000).collect::<Vec<_>>());
+        let (arrived, end) = spin(&(50..500).map(|microseconds| microseconds * 1_000).collect::<Vec<_>>());
         assert!(arrived && (100_000..102_000).contains(&end), "without end: {end}");
-        let (arrived, end) = stay(&[200_000]);
+        let (arrived, end) = spin(&[200_000]);
         assert!(!arrived && (100_000..102_000).contains(&end), "in vain: {end}");
     }
 }

@@ -14,13 +14,13 @@ use futures_util::FutureExt as _;
 use serde_json::Value as Json;
 use tokio_util::sync::CancellationToken;
 
+use crate::call::Attached;
+use crate::call::{CallWaits, PendingApprovals, ToolContext};
 use crate::events::{CallEnd, Observation};
-use crate::policy::{CallWaits, PendingApprovals, ProposedCall};
-use crate::session::in_flight::InFlight;
-use crate::tools::attached::Attached;
+use crate::in_flight::InFlight;
+use crate::policy::ProposedCall;
 use crate::tools::provider::{HostTool, Provider};
 use crate::tools::schema::Schema;
-use crate::tools::tool::ToolContext;
 
 /// A finished call with its result.
 pub(crate) type Finished = (CallId, Result<Option<Json>, ExecuteError>);

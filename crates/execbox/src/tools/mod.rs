@@ -1,10 +1,8 @@
 //! Tools and providers: their names and schemas, their declarations for models, and their calls.
 
-pub(crate) mod attached;
 pub mod declarations;
 pub(crate) mod dispatch;
 mod finite;
-pub(crate) mod pattern;
 pub(crate) mod provider;
 pub(crate) mod schema;
 pub(crate) mod tool;

@@ -10,10 +10,11 @@ use execbox_core::memory;
 use execbox_core::names::{self, ProviderNameError, SafeNames};
 use serde_json::Value as Json;
 
+use crate::call::Effect;
 use crate::policy::Policy;
 use crate::tools::declarations::{Namespace, ToolSignature};
 use crate::tools::schema::{Schema, SchemaError};
-use crate::tools::tool::{Effect, HostFunction, Tool};
+use crate::tools::tool::{HostFunction, Tool};
 
 /// Tools under one name. A guest that is granted a provider has a global object of that name, whose members are async
 /// functions.

@@ -1,6 +1,5 @@
 //! Tools: host functions with a name, a description, schemas. A [`Provider`](crate::Provider) checks them.
 
-use std::any::Any;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -12,11 +11,8 @@ use schemars::generate::SchemaSettings;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
-use tokio_util::sync::CancellationToken;
 
-use crate::events::{Awaited, CallId, ExecutionId};
-use crate::policy::{CallWaits, WaitForPerson};
-use crate::tools::attached::Attached;
+use crate::call::{Effect, ToolContext};
 use crate::tools::finite;
 
 /// A host function for guests, made with [`Tool::new`] or [`Tool::typed`] and granted with a
@@ -29,20 +25,6 @@ pub struct Tool {
     pub(crate) effect: Effect,
     pub(crate) keeps_reserved_name: bool,
     pub(crate) function: Arc<HostFunction>,
-}
-
-/// What calls of a tool do, as its author states it: a hint for people and models, which nothing enforces.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Effect {
-    /// They change nothing.
-    ReadOnly,
-    /// The author does not say.
-    #[default]
-    Unstated,
-    /// They add, and remove or overwrite nothing.
-    Additive,
-    /// They may remove or overwrite something.
-    Destructive,
 }
 
 pub(crate) type HostFuture = Pin<Box<dyn Future<Output = Result<Json, ToolError>> + Send>>;
@@ -167,67 +149,6 @@ fn schema_of<T: JsonSchema>() -> Json {
     let mut settings = SchemaSettings::draft2020_12();
     settings.meta_schema = None;
     settings.into_generator().into_root_schema_for::<T>().to_value()
-}
-
-/// The call that a host function serves.
-#[derive(Clone)]
-#[non_exhaustive]
-pub struct ToolContext {
-    /// The execution or run. Of a [`Provider::call`](crate::Provider::call), one of its own.
-    pub execution: ExecutionId,
-    /// Identifies the call within its execution.
-    pub call: CallId,
-    /// The name of the provider.
-    pub provider: Arc<str>,
-    /// The name of the tool in guest code.
-    pub safe_name: Arc<str>,
-    /// The original name of the tool.
-    pub original_name: Arc<str>,
-    /// Fires when the execution ends, is cancelled or dropped. The future of the call is dropped then, too; tasks that it
-    /// spawned should end.
-    pub cancellation: CancellationToken,
-    pub(crate) waits: CallWaits,
-    pub(crate) attached: Attached,
-}
-
-/// How far a call has come.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ToolProgress {
-    /// What is done, in a unit of the tool.
-    pub done: f64,
-    /// All that is to be done, if it is known.
-    pub total: Option<f64>,
-    /// What the tool is doing, for people.
-    pub message: Option<String>,
-}
-
-impl ToolContext {
-    /// What the caller has [attached](crate::ExecuteRequest::attach) to the execution.
-    pub fn attached<T: Any>(&self) -> Option<&T> {
-        self.attached.get()
-    }
-
-    /// Marks the call as one that waits for a person, as long as the returned value lives. While all calls of a program wait for
-    /// a person, its clock is paused, for an hour at most.
-    pub fn wait_for_person(&self) -> WaitForPerson {
-        self.waits.add(Awaited::Answer)
-    }
-
-    /// Reports how far the call has come, to the [observers](crate::events::EventKind::CallProgress) of the execution. The guest
-    /// does not see it. After the end of the call, it does nothing.
-    pub fn report(&self, progress: &ToolProgress) {
-        self.waits.observed().progress(progress);
-    }
-}
-
-impl fmt::Debug for ToolContext {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { execution, call, provider, safe_name, original_name, cancellation, .. } = self;
-        let mut context = f.debug_struct("ToolContext");
-        context.field("execution", execution).field("call", call);
-        context.field("provider", provider).field("safe_name", safe_name).field("original_name", original_name);
-        context.field("cancellation", cancellation).finish_non_exhaustive()
-    }
 }
 
 /// The error of a host function. Its message is shown to guest code and models.

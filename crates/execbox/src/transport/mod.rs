@@ -121,7 +121,7 @@ pub struct OutOfMemory;
 
 /// The waker of threads that stay awake: it does nothing. That a waker is this one can be found out, which is not certain for
 /// others of [`Waker::noop`].
-pub(crate) static AWAKE: &Waker = Waker::noop();
+pub(crate) static NOOP_WAKER: &Waker = Waker::noop();
 
 /// Wakes the task after the runtime has polled its timers and sockets and run other tasks. A task that wakes itself would run
 /// again before.

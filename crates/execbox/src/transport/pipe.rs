@@ -13,12 +13,12 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::unix::pipe;
 
-use super::AWAKE;
+use super::NOOP_WAKER;
 
-/// The end of a pipe that is read, or a socket. Polling it with [`AWAKE`] does not register it.
+/// The end of a pipe that is read, or a socket. Polling it with [`NOOP_WAKER`] does not register it.
 pub(super) type PipeReader = Pipe<pipe::Receiver>;
 
-/// The end of a pipe that is written, or a socket. Polling it with [`AWAKE`] does not register it.
+/// The end of a pipe that is written, or a socket. Polling it with [`NOOP_WAKER`] does not register it.
 pub(super) type PipeWriter = Pipe<pipe::Sender>;
 
 /// An end of a pipe, or a socket, that does not block.
@@ -107,7 +107,7 @@ impl<R: Registered> Pipe<R> {
 }
 
 fn is_awake(cx: &Context<'_>) -> bool {
-    cx.waker().will_wake(AWAKE)
+    cx.waker().will_wake(NOOP_WAKER)
 }
 
 impl AsyncRead for PipeReader {
@@ -153,7 +153,7 @@ mod tests {
     fn poll_awake(reader: &mut PipeReader) -> Poll<usize> {
         let mut bytes = [0; 8];
         let mut buffer = ReadBuf::new(&mut bytes);
-        let polled = Pin::new(reader).poll_read(&mut Context::from_waker(AWAKE), &mut buffer);
+        let polled = Pin::new(reader).poll_read(&mut Context::from_waker(NOOP_WAKER), &mut buffer);
         polled.map(|result| result.map(|()| buffer.filled().len()).unwrap())
     }
 
@@ -163,7 +163,7 @@ mod tests {
         let (mut reader, mut writer) = pipe();
         assert_eq!(poll_awake(&mut reader), Poll::Pending);
         let mut write =
-            |bytes| Pin::new(&mut writer).poll_write(&mut Context::from_waker(AWAKE), bytes).map(Result::unwrap);
+            |bytes| Pin::new(&mut writer).poll_write(&mut Context::from_waker(NOOP_WAKER), bytes).map(Result::unwrap);
         assert_eq!(write(b"here"), Poll::Ready(4));
         while write(&[0; 4096]).is_ready() {}
         assert_eq!(poll_awake(&mut reader), Poll::Ready(8));

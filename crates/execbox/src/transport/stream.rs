@@ -9,7 +9,7 @@ use execbox_core::protocol::line::{Frame, LineDecoder, LineError, StreamEnd};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf, ReadHalf, WriteHalf};
 
 use super::pipe::{PipeReader, PipeWriter};
-use super::{AWAKE, MAX_MESSAGE_BYTES, Received, Transport, wake_after_others};
+use super::{MAX_MESSAGE_BYTES, NOOP_WAKER, Received, Transport, wake_after_others};
 
 /// The most bytes per read.
 const READ_CHUNK: usize = 64 << 10;
@@ -170,7 +170,7 @@ where
 
     fn receive_now(&mut self) -> Option<bool> {
         self.deregister?(&mut self.reader);
-        let read = self.poll_read(&mut Context::from_waker(AWAKE));
+        let read = self.poll_read(&mut Context::from_waker(NOOP_WAKER));
         Some(matches!(read, Poll::Ready(Ok(1..))))
     }
 }

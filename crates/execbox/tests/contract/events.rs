@@ -3,9 +3,11 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use execbox::events::{Awaited, CallEnd, CallId, Event, EventKind, ExecutionEnd, ExecutionId, LogEntry, Observer};
+use execbox::events::{
+    Awaited, CallEnd, CallId, Event, EventKind, ExecutionEnd, ExecutionId, LogEntry, Observer, ToolProgress,
+};
 use execbox::policy::{Decision, Policy};
-use execbox::{CancellationToken, ExecuteRequest, Executor, Provider, Tool, ToolContext, ToolProgress};
+use execbox::{CancellationToken, ExecuteRequest, Executor, Provider, Tool, ToolContext};
 use libtest_mimic::Trial;
 use serde_json::{Value as Json, json};
 
@@ -64,7 +66,7 @@ fn text(event: &Event<'_>) -> String {
         EventKind::CallWaiting { call, awaited: Awaited::Approval, .. } => format!("{call} waits for its approval"),
         EventKind::CallWaiting { call, .. } => format!("{call} waits for an answer"),
         EventKind::CallResumed { call, .. } => format!("{call} resumed"),
-        EventKind::CallDecided { call, record, .. } => format!("{call} decided: {:?}", record.verdict),
+        EventKind::CallDecided { call, verdict, .. } => format!("{call} decided: {verdict:?}"),
         EventKind::CallEnded { call, end, .. } => match end {
             CallEnd::Returned { bytes, .. } => format!("{call} returned: {bytes} bytes"),
             CallEnd::Failed { code, message, .. } => format!("{call} failed: {}: {message}", code.as_str()),
@@ -97,15 +99,15 @@ fn in_order(executor: &Arc<dyn Executor>, accepts: Accepts) {
     let mut events = execute(executor, request);
     let rest = events.split_off(6);
     let expected =
-        ["accepted", "started", "log: a 1", "tools.echo began: 5 bytes", "tools.echo returned: 5 bytes", "warn: b"];
+        ["accepted", "started", "log: a 1", "tools.echo began: 8 bytes", "tools.echo returned: 8 bytes", "warn: b"];
     assert_eq!(events, expected);
     if accepts == Accepts::Moves {
         assert_eq!(rest, ["ended: 5, 1 calls"]);
         return;
     }
-    assert_eq!(rest[0], "tools.add_numbers began: 7 bytes");
+    assert_eq!(rest[0], "tools.add_numbers began: 9 bytes");
     assert!(rest[1].starts_with("tools.add_numbers failed: validation_error: Invalid input"), "{rest:?}");
-    assert_eq!(rest[2..], ["tools.later began: 1 bytes", "tools.later returned: 1 bytes", "ended: 5, 3 calls"]);
+    assert_eq!(rest[2..], ["tools.later began: 2 bytes", "tools.later returned: 2 bytes", "ended: 5, 3 calls"]);
 }
 
 /// A program that waits for a call without end.
@@ -175,7 +177,7 @@ fn within_calls(executor: &Arc<dyn Executor>, accepts: Accepts) {
     let expected = [
         "accepted",
         "started",
-        "tools.work began: 1 bytes",
+        "tools.work began: 2 bytes",
         "tools.work waits for its approval",
         "tools.work resumed",
         "tools.work decided: Approved",
@@ -183,7 +185,7 @@ fn within_calls(executor: &Arc<dyn Executor>, accepts: Accepts) {
         "tools.work waits for an answer",
         "tools.work resumed",
         "tools.work returned: 6 bytes",
-        "tools.work began: 1 bytes",
+        "tools.work began: 2 bytes",
         "tools.work waits for its approval",
         "tools.work resumed",
         "tools.work decided: Refused(\"too much\")",

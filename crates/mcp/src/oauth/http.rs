@@ -12,7 +12,7 @@ use rmcp::transport::auth::{OAuthHttpClient, OAuthHttpClientFuture, OAuthHttpReq
 
 use super::place::Place;
 use super::{LoginError, RequestError, RequestProblem};
-use crate::upstream::http_failure;
+use crate::http_failure::http_failure;
 
 /// An HTTP client for the metadata and the tokens of servers.
 #[derive(Clone)]

@@ -63,12 +63,12 @@ pub(super) fn tool<T: Send + Sync + 'static>(
     let (data, turns) = (Arc::clone(data), Arc::clone(turns));
     Tool::new(name, move |input, _| {
         let (data, turns) = (Arc::clone(&data), Arc::clone(&turns));
-        async move { aside(&turns, move || answer(&data, input)).await? }
+        async move { run_blocking(&turns, move || answer(&data, input)).await? }
     })
 }
 
-/// Works beside the reactor, with one of `turns`.
-pub(super) async fn aside<T: Send + 'static>(
+/// Runs work on a blocking thread, with one of `turns`.
+pub(super) async fn run_blocking<T: Send + 'static>(
     turns: &Arc<Semaphore>,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, ToolError> {

@@ -51,7 +51,7 @@ struct Shown {
 
 impl Shown {
     fn new(server: &CodeServer) -> Self {
-        Self { server: server.clone(), changes: server.0.options.changes.subscribe(), tools: None }
+        Self { server: server.clone(), changes: server.inner.options.changes.subscribe(), tools: None }
     }
 
     /// Waits until the list of tools differs from what the client was shown. Combines changes in quick succession.
@@ -62,7 +62,7 @@ impl Shown {
             }
             tokio::time::sleep(PAUSE).await;
             self.changes.mark_unchanged();
-            let tools = self.server.aside(CodeServer::tools).await.ok();
+            let tools = self.server.run_blocking(CodeServer::tools).await.ok();
             if tools != self.tools {
                 self.tools = tools;
                 return;

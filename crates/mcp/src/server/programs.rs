@@ -1,45 +1,22 @@
-//! Places for programs: how many run at once, and whose turn it is.
+//! Permits for programs: how many run at once, and whose turn it is.
 //!
-//! A client that starts many programs must not keep others waiting. Whenever a place is free, it goes to the client that
-//! has the fewest programs running, and over HTTP the last places are only for clients that have none.
+//! A client that starts many programs must not keep others waiting. Whenever a permit is free, it goes to the client that
+//! has the fewest programs running, and over HTTP the last permits are only for clients that have none.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
-/// A client, as far as places are concerned.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Client {
-    /// That of a connection or a session.
-    Connected(u64),
-    /// Those that state one name and version, as a hash.
-    Named(u64),
-}
+use crate::clients::Client;
 
-impl Client {
-    /// One that was not seen before.
-    pub(super) fn new() -> Self {
-        static COUNT: AtomicU64 = AtomicU64::new(0);
-        Self::Connected(COUNT.fetch_add(1, Ordering::Relaxed))
-    }
-
-    pub(super) fn named(name: &str, version: &str) -> Self {
-        let mut hasher = DefaultHasher::new();
-        (name, version).hash(&mut hasher);
-        Self::Named(hasher.finish())
-    }
-}
-
-/// The places of a server. Cheap to clone; clones share the places.
+/// The permits of a server. Cheap to clone; clones share them.
 #[derive(Clone)]
 pub(super) struct Programs(Arc<Mutex<State>>);
 
 struct State {
     free: usize,
-    /// How many of the places are only for clients without a running program, if there may be others.
+    /// How many of the permits are only for clients without a running program, if there may be others.
     reserve: usize,
     /// The clients with running programs, and how many.
     running: HashMap<Client, usize>,
@@ -52,54 +29,54 @@ struct State {
 struct Waiting {
     number: u64,
     is_shared: bool,
-    place: oneshot::Sender<Place>,
+    permit: oneshot::Sender<Permit>,
 }
 
-/// A place for one program, until it is dropped.
-pub(super) struct Place {
+/// A permit for one program, until it is dropped.
+pub(super) struct Permit {
     /// `None` if it was given back.
     programs: Option<Programs>,
     client: Client,
 }
 
-/// Waits for a place; dropped before, it stops waiting.
+/// Waits for a permit; dropped before, it stops waiting.
 struct Turn {
     programs: Programs,
     client: Client,
     number: u64,
-    placed: oneshot::Receiver<Place>,
+    permitted: oneshot::Receiver<Permit>,
 }
 
 impl Programs {
-    /// At least one place.
-    pub(super) fn new(places: usize) -> Self {
-        let free = places.max(1);
+    /// At least one permit.
+    pub(super) fn new(permits: usize) -> Self {
+        let free = permits.max(1);
         let (running, waiting) = (HashMap::new(), BTreeMap::new());
         Self(Arc::new(Mutex::new(State { free, reserve: free / RESERVED_PART, running, waiting, waited: 0 })))
     }
 
-    /// Waits for a place; `None` if the one who gives it has panicked. `is_shared` says whether other clients may need one, too.
-    pub(super) async fn place(&self, client: Client, is_shared: bool) -> Option<Place> {
+    /// Waits for a permit; `None` if the one who gives it has panicked. `is_shared` says whether other clients may need one, too.
+    pub(super) async fn permit(&self, client: Client, is_shared: bool) -> Option<Permit> {
         let mut turn = self.queue(client, is_shared);
         self.fill();
-        (&mut turn.placed).await.ok()
+        (&mut turn.permitted).await.ok()
     }
 
     fn queue(&self, client: Client, is_shared: bool) -> Turn {
-        let (place, placed) = oneshot::channel();
+        let (permit, permitted) = oneshot::channel();
         let mut state = self.lock();
         let number = state.waited;
         state.waited += 1;
-        state.waiting.entry(client).or_default().push_back(Waiting { number, is_shared, place });
-        Turn { programs: self.clone(), client, number, placed }
+        state.waiting.entry(client).or_default().push_back(Waiting { number, is_shared, permit });
+        Turn { programs: self.clone(), client, number, permitted }
     }
 
-    /// Gives free places to those that wait.
+    /// Gives free permits to those that wait.
     fn fill(&self) {
         loop {
             let Some((client, waiting)) = self.lock().next() else { return };
-            if let Err(mut place) = waiting.place.send(Place { programs: Some(self.clone()), client }) {
-                place.programs = None; // It has just stopped waiting. Its place is given away here, as this must not recurse.
+            if let Err(mut permit) = waiting.permit.send(Permit { programs: Some(self.clone()), client }) {
+                permit.programs = None; // It has just stopped waiting. Its permit is given away here, as this must not recurse.
                 self.lock().release(client);
             }
         }
@@ -111,7 +88,7 @@ impl Programs {
 }
 
 impl State {
-    /// Takes the next one that may start, and a place for it.
+    /// Takes the next one that may start, and a permit for it.
     fn next(&mut self) -> Option<(Client, Waiting)> {
         let running = |client: &Client| self.running.get(client).copied().unwrap_or_default();
         let may_start = |client: &Client, first: &Waiting| {
@@ -153,7 +130,7 @@ impl State {
     }
 }
 
-impl Drop for Place {
+impl Drop for Permit {
     fn drop(&mut self) {
         if let Some(programs) = self.programs.take() {
             programs.lock().release(self.client);
@@ -168,7 +145,7 @@ impl Drop for Turn {
     }
 }
 
-/// Which part of the places is only for clients without a running program.
+/// Which part of the permits is only for clients without a running program.
 const RESERVED_PART: usize = 8;
 
 #[cfg(test)]
@@ -179,21 +156,21 @@ mod tests {
     use super::*;
 
     /// A future that has begun to wait.
-    fn waiting(programs: &Programs, client: Client, is_shared: bool) -> BoxFuture<'static, Option<Place>> {
+    fn waiting(programs: &Programs, client: Client, is_shared: bool) -> BoxFuture<'static, Option<Permit>> {
         let programs = programs.clone();
-        let mut place = async move { programs.place(client, is_shared).await }.boxed();
-        assert!(place.as_mut().now_or_never().is_none(), "there is no place");
-        place
+        let mut permit = async move { programs.permit(client, is_shared).await }.boxed();
+        assert!(permit.as_mut().now_or_never().is_none(), "there is no permit");
+        permit
     }
 
-    fn placed(programs: &Programs, client: Client, is_shared: bool) -> Option<Place> {
-        programs.place(client, is_shared).now_or_never().flatten()
+    fn permitted(programs: &Programs, client: Client, is_shared: bool) -> Option<Permit> {
+        programs.permit(client, is_shared).now_or_never().flatten()
     }
 
     #[test]
     fn the_client_with_the_fewest_programs_is_next() {
         let (programs, [greedy, modest]) = (Programs::new(3), [Client::new(), Client::new()]);
-        let mut running: Vec<_> = (0..3).map(|_| placed(&programs, greedy, false).unwrap()).collect();
+        let mut running: Vec<_> = (0..3).map(|_| permitted(&programs, greedy, false).unwrap()).collect();
         let mut more = waiting(&programs, greedy, false);
         let mut others = [waiting(&programs, modest, false), waiting(&programs, modest, false)];
         drop(running.pop());
@@ -206,16 +183,16 @@ mod tests {
     }
 
     #[test]
-    fn the_last_places_are_for_clients_without_a_program() {
+    fn the_last_permits_are_for_clients_without_a_program() {
         let (programs, [greedy, modest]) = (Programs::new(8), [Client::new(), Client::new()]);
-        let all: Vec<_> = (0..7).map(|_| placed(&programs, greedy, true).unwrap()).collect();
+        let all: Vec<_> = (0..7).map(|_| permitted(&programs, greedy, true).unwrap()).collect();
         let mut more = waiting(&programs, greedy, true);
-        let other = placed(&programs, modest, true).unwrap();
+        let other = permitted(&programs, modest, true).unwrap();
         drop(other);
         assert!(more.as_mut().now_or_never().is_none());
         let only = Programs::new(8);
-        let all_places: Vec<_> = (0..8).map_while(|_| placed(&only, greedy, false)).collect();
-        assert_eq!(all_places.len(), 8, "there is no other client");
+        let all_permits: Vec<_> = (0..8).map_while(|_| permitted(&only, greedy, false)).collect();
+        assert_eq!(all_permits.len(), 8, "there is no other client");
         drop(all);
         assert!(more.now_or_never().is_some());
     }
@@ -223,14 +200,14 @@ mod tests {
     #[test]
     fn what_stops_waiting_leaves_nothing_behind() {
         let (programs, client) = (Programs::new(1), Client::new());
-        let running = placed(&programs, client, false).unwrap();
+        let running = permitted(&programs, client, false).unwrap();
         let mut turns: Vec<_> = (0..1_000).map(|_| waiting(&programs, client, false)).collect();
         let last = turns.pop().unwrap();
         let granted = turns.pop().unwrap();
         drop(turns);
         assert_eq!(programs.lock().waiting[&client].len(), 2);
         drop(running);
-        drop(granted); // It has a place that it never took.
+        drop(granted); // It has a permit that it never took.
         drop(last.now_or_never().unwrap());
         let state = programs.lock();
         assert!(state.free == 1 && state.running.is_empty() && state.waiting.is_empty());

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use execbox::events::{Awaited, CallInfo, EventKind, LogEntry, Observer};
+use execbox::events::{Awaited, CallInfo, EventKind, LogEntry, Observer, ToolProgress};
 use execbox::policy::Questions;
-use execbox::{CancellationToken, ErrorCode, ExecuteRequest, ExecuteResult, Limits, Provider, ToolProgress};
+use execbox::{CancellationToken, ErrorCode, ExecuteRequest, ExecuteResult, Limits, Provider};
 use execbox_core::language::Position;
 use execbox_core::text::{Keep, escape, escape_json};
 use http::request::Parts;
@@ -18,11 +18,10 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::approvals::ClientUser;
-use super::programs::Client;
 use super::results::{self, Results};
 use super::state::Spliced;
 use super::{CodeServer, UnavailableNamespace, media};
-use crate::clients::Origin;
+use crate::clients::{Client, Origin};
 use crate::text::{is_in_name, make_visible, shown, truncate};
 
 /// A program of a client.
@@ -38,11 +37,11 @@ pub(super) struct Program<'a> {
 impl Program<'_> {
     /// The request. Its calls are put to the user of the client where the policy of the server says so.
     fn request(self, server: &CodeServer, context: &RequestContext<RoleServer>) -> ExecuteRequest {
-        let options = &server.0.options;
+        let options = &server.inner.options;
         let origin = Origin {
             peer: context.peer.clone(),
             request: context.id.clone(),
-            client: server.1.client,
+            client: server.session.client,
             timeout: options.approval_timeout,
             ended: context.ct.clone(),
         };
@@ -78,30 +77,30 @@ pub(super) async fn run(
         }
     }));
     let mut progress = Progress { peer: &context.peer, token, lines, sent: 0 };
-    let (has_place, ended) = (AtomicBool::default(), CancellationToken::new());
+    let (has_permit, ended) = (AtomicBool::default(), CancellationToken::new());
     let running = async {
-        let result = execute(server, execution, context, &has_place).await;
+        let result = execute(server, execution, context, &has_permit).await;
         ended.cancel();
         result
     };
     // No line is dropped while it is being sent: the result would overtake it.
-    tokio::join!(running, progress.follow(&has_place, &ended)).0
+    tokio::join!(running, progress.follow(&has_permit, &ended)).0
 }
 
-/// Waits for a place, unless the client cancels the call, and executes the request.
+/// Waits for a permit, unless the client cancels the call, and executes the request.
 async fn execute(
     server: &CodeServer,
     execution: ExecuteRequest,
     context: &RequestContext<RoleServer>,
-    has_place: &AtomicBool,
+    has_permit: &AtomicBool,
 ) -> ExecuteResult {
     let http = context.extensions.get::<Parts>();
     let stated = context.meta.client_info().filter(|_| is_sessionless(context));
-    let client = stated.map_or(server.1.client, |stated| Client::named(&stated.name, &stated.version));
-    let place = context.ct.run_until_cancelled(server.0.programs.place(client, http.is_some())).await.flatten();
-    has_place.store(true, Ordering::Relaxed);
-    let result = server.0.executor.execute(execution).await; // A cancelled one ends at once.
-    drop(place);
+    let client = stated.map_or(server.session.client, |stated| Client::named(&stated.name, &stated.version));
+    let permit = context.ct.run_until_cancelled(server.inner.programs.permit(client, http.is_some())).await.flatten();
+    has_permit.store(true, Ordering::Relaxed);
+    let result = server.inner.executor.execute(execution).await; // A cancelled one ends at once.
+    drop(permit);
     result
 }
 
@@ -147,7 +146,7 @@ struct Progress<'a> {
 impl Progress<'_> {
     /// Sends lines as they come, until the execution has ended and all its lines are sent. In a longer pause, sends what the
     /// program does since its call.
-    async fn follow(&mut self, has_place: &AtomicBool, ended: &CancellationToken) {
+    async fn follow(&mut self, has_permit: &AtomicBool, ended: &CancellationToken) {
         let began = Instant::now();
         loop {
             let line = tokio::select! {
@@ -156,7 +155,7 @@ impl Progress<'_> {
                 () = ended.cancelled() => return,
                 () = tokio::time::sleep(HEARTBEAT) => {
                     let state =
-                        if has_place.load(Ordering::Relaxed) { "running" } else { "waiting for other programs" };
+                        if has_permit.load(Ordering::Relaxed) { "running" } else { "waiting for other programs" };
                     format!("{state} for {} s", began.elapsed().as_secs())
                 }
             };

@@ -282,20 +282,20 @@ impl Inner {
 }
 
 /// A call that a client waits for. Cancels the call when dropped before the answer was sent.
-struct PendingCall {
+struct SessionCall {
     sessions: Arc<Inner>,
     id: SessionId,
     request: RequestId,
     answered: bool,
 }
 
-impl PendingCall {
+impl SessionCall {
     fn on_message(&mut self, message: Option<&ServerJsonRpcMessage>) {
         self.answered |= matches!(message, Some(JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_)));
     }
 }
 
-impl Drop for PendingCall {
+impl Drop for SessionCall {
     fn drop(&mut self) {
         self.sessions.table().end(&self.id, &self.request, Instant::now());
         if !self.answered {
@@ -350,7 +350,7 @@ impl SessionManager for Sessions {
                 let calls_tool = matches!(request.request, ClientRequest::CallToolRequest(_));
                 self.0.table().begin(id, &request.id, calls_tool, Instant::now())?;
                 let (sessions, request) = (Arc::clone(&self.0), request.id.clone());
-                Some(PendingCall { sessions, id: id.clone(), request, answered: false })
+                Some(SessionCall { sessions, id: id.clone(), request, answered: false })
             }
             _ => None,
         };

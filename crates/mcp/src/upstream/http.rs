@@ -23,6 +23,7 @@ use super::received::{Received, flood_in};
 use super::sse::{self, SseStream};
 use super::{HttpProtocol, MAX_MESSAGE_BYTES, Remote, UpstreamError, UpstreamOptions};
 use crate::Secrets;
+use crate::http_failure::http_failure;
 use crate::oauth::Authorization;
 
 /// The URL of a server, the headers of every request, and the client that sends them.
@@ -153,7 +154,7 @@ pub(super) fn reason_of(error: &Failure, secrets: &Secrets) -> String {
         StreamableHttpError::SessionExpired
         | StreamableHttpError::SessionRecoveryTimeout
         | StreamableHttpError::ReinitializationFailed(_) => "session ended and could not be renewed".to_owned(),
-        StreamableHttpError::Client(error) => of_client(error),
+        StreamableHttpError::Client(error) => http_failure(error),
         _ => "connection lost".to_owned(),
     }
 }
@@ -191,27 +192,6 @@ fn status(text: &str, secrets: &Secrets) -> Option<String> {
 fn line(text: &str) -> String {
     let words = text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
     cut(&words.collect::<Vec<_>>().join(" "), MAX_EXCERPT)
-}
-
-/// What failed, as a clause without URLs.
-pub(crate) fn of_client(error: &reqwest::Error) -> String {
-    let mut cause: Option<&(dyn Error + 'static)> = Some(error);
-    while let Some(error) = cause {
-        match error.downcast_ref() {
-            Some(rustls::Error::InvalidCertificate(_)) => return "certificate not trusted".to_owned(),
-            Some(_) => return "TLS handshake failed".to_owned(),
-            None => {}
-        }
-        // The inner error of an `io::Error` is not its source.
-        let inner = error.downcast_ref().and_then(std::io::Error::get_ref);
-        cause = inner.map_or_else(|| error.source(), |inner| Some(inner));
-    }
-    match error {
-        error if error.is_timeout() => "request timed out".to_owned(),
-        error if error.is_connect() => "cannot connect to its address".to_owned(),
-        error if error.is_redirect() => "too many redirects".to_owned(),
-        _ => "connection lost".to_owned(),
-    }
 }
 
 const NOT_MCP: &str = "invalid response: not an MCP message";

@@ -53,7 +53,6 @@ use crate::Secrets;
 use crate::text::truncate;
 
 pub(crate) use handle::Remote;
-pub(crate) use http::of_client as http_failure;
 pub(crate) use lines::memory_of;
 
 pub use child::{ChildCommand, LineSink};

@@ -2,12 +2,11 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use execbox::policy::WaitForPerson;
-use execbox::{ToolContext, ToolProgress};
+use execbox::events::ToolProgress;
+use execbox::{ToolContext, WaitForPerson};
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
 
 use crate::Secrets;
@@ -23,69 +22,6 @@ struct Reported {
     secrets: Secrets,
     /// When progress was last reported.
     last: Option<Instant>,
-    asked: Asked,
-}
-
-/// For how long a server has asked a person during a call: that does not count towards the timeout of the call.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Asked(Arc<Mutex<AskedTime>>);
-
-#[derive(Debug, Default)]
-struct AskedTime {
-    open: usize,
-    since: Option<Instant>,
-    total: Duration,
-}
-
-impl Asked {
-    /// Waits for an answer to a call, for `timeout` and the time in which its server asks.
-    pub(super) async fn within<T>(&self, timeout: Duration, answer: impl Future<Output = T>) -> Option<T> {
-        let (began, mut answer) = (Instant::now(), pin!(answer));
-        loop {
-            let (total, is_open) = self.total();
-            let left = timeout.saturating_add(total).saturating_sub(began.elapsed());
-            if left.is_zero() && !is_open {
-                return None;
-            }
-            let next = if is_open { left.max(LOOK) } else { left };
-            if let Ok(answer) = tokio::time::timeout(next, &mut answer).await {
-                return Some(answer);
-            }
-        }
-    }
-
-    /// The time so far, and whether the server is asking now.
-    fn total(&self) -> (Duration, bool) {
-        let time = self.lock();
-        let now = time.since.map_or(Duration::ZERO, |since| since.elapsed());
-        (time.total + now, time.open > 0)
-    }
-
-    fn begin(&self) -> Asking {
-        let mut time = self.lock();
-        time.open += 1;
-        time.since.get_or_insert_with(Instant::now);
-        Asking(self.clone())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, AskedTime> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// A server asks as long as this lives.
-struct Asking(Asked);
-
-impl Drop for Asking {
-    fn drop(&mut self) {
-        let mut time = self.0.lock();
-        time.open -= 1;
-        if time.open == 0
-            && let Some(since) = time.since.take()
-        {
-            time.total += since.elapsed();
-        }
-    }
 }
 
 /// The calls of one client, which wait for a person as long as this lives.
@@ -94,7 +30,7 @@ pub(super) struct Waiting {
     /// The name of the server in code.
     pub(super) server: Arc<str>,
     pub(super) secrets: Secrets,
-    _calls: Vec<(WaitForPerson, Asking)>,
+    _calls: Vec<WaitForPerson>,
 }
 
 /// A call is registered as long as this is kept.
@@ -105,14 +41,8 @@ pub(super) struct InProgress {
 
 impl CallsInProgress {
     /// Reports the progress of a call that was just sent. What the server has reported before is lost.
-    pub(super) fn register(
-        &self,
-        token: ProgressToken,
-        context: ToolContext,
-        secrets: &Secrets,
-        asked: &Asked,
-    ) -> InProgress {
-        let call = Reported { context, secrets: secrets.clone(), last: None, asked: asked.clone() };
+    pub(super) fn register(&self, token: ProgressToken, context: ToolContext, secrets: &Secrets) -> InProgress {
+        let call = Reported { context, secrets: secrets.clone(), last: None };
         self.lock().insert(token.clone(), call);
         InProgress { calls: self.clone(), token }
     }
@@ -144,7 +74,7 @@ impl CallsInProgress {
         if !calls.values().all(is_same) {
             return None;
         }
-        let waits = calls.values().map(|call| (call.context.wait_for_person(), call.asked.begin()));
+        let waits = calls.values().map(|call| call.context.wait_for_person());
         Some(Waiting { origin: found, server, secrets, _calls: waits.collect() })
     }
 
@@ -164,9 +94,6 @@ impl fmt::Debug for CallsInProgress {
         f.debug_struct("CallsInProgress").finish_non_exhaustive()
     }
 }
-
-/// How often the time of a call that waits for a person is looked at.
-const LOOK: Duration = Duration::from_secs(1);
 
 /// The shortest time between two reports of a call.
 const PAUSE: Duration = Duration::from_millis(100);

@@ -154,7 +154,7 @@ fn offers(client: &Peer<RoleServer>, has: impl Fn(&ClientCapabilities) -> bool) 
     client.peer_info().is_some_and(|info| has(&info.capabilities))
 }
 
-/// Honest, other than a refusal: the user has not been asked, or has not answered.
+/// An error, not a refusal: the user was not asked, or did not answer.
 fn failed(why: &'static str) -> ErrorData {
     ErrorData::new(ErrorCode::INTERNAL_ERROR, why, None)
 }

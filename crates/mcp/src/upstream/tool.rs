@@ -15,7 +15,7 @@ use serde_json::{Map, Value as Json, json};
 use tokio::runtime::Handle;
 
 use super::answers::Answers;
-use super::progress::{Asked, InProgress};
+use super::progress::InProgress;
 use super::{MAX_MESSAGE, ResultFormat, Route, Router, UpstreamOptions, no_response, reason};
 use crate::Secrets;
 use crate::text::{json_exceeds, truncate};
@@ -109,9 +109,10 @@ pub(super) async fn send(
 ) -> Result<Json, ToolError> {
     let route = tokio::time::timeout(timeout, router.route()).await;
     let route = route.map_err(|_| timed_out(timeout))??;
-    let asked = Asked::default();
-    let mut pending = PendingCall { router, route: &route, context, id: None, in_progress: None, is_answered: false };
-    let answer = asked.within(timeout, pending.answer(request, secrets, &asked)).await;
+    let context = &context;
+    let mut pending =
+        UpstreamRequest { router, route: &route, context, id: None, in_progress: None, is_answered: false };
+    let answer = context.within(timeout, pending.answer(request, secrets)).await;
     let answer = answer.ok_or_else(|| timed_out(timeout))?;
     let is_lost = matches!(answer, Err(ServiceError::TransportClosed | ServiceError::TransportSend(_)));
     match is_lost {
@@ -130,10 +131,10 @@ pub(super) async fn send(
 }
 
 /// A request, until its answer is formatted. Dropped before the answer has arrived, it is cancelled on the server.
-struct PendingCall<'a> {
+struct UpstreamRequest<'a> {
     router: &'a dyn Router,
     route: &'a Route,
-    context: ToolContext,
+    context: &'a ToolContext,
     /// The id of the request, once it is sent.
     id: Option<RequestId>,
     /// While it is registered, progress is reported.
@@ -142,19 +143,14 @@ struct PendingCall<'a> {
     is_answered: bool,
 }
 
-impl PendingCall<'_> {
-    async fn answer(
-        &mut self,
-        request: ClientRequest,
-        secrets: &Secrets,
-        asked: &Asked,
-    ) -> Result<ServerResult, ServiceError> {
+impl UpstreamRequest<'_> {
+    async fn answer(&mut self, request: ClientRequest, secrets: &Secrets) -> Result<ServerResult, ServiceError> {
         let sent = self.route.peer.send_request_with_option(request, PeerRequestOptions::no_options()).await;
         let answer = match sent {
             Ok(sent) => {
                 self.id = Some(sent.id.clone());
                 let (token, context) = (sent.progress_token.clone(), self.context.clone());
-                self.in_progress = Some(self.route.progress.register(token, context, secrets, asked));
+                self.in_progress = Some(self.route.progress.register(token, context, secrets));
                 sent.await_response().await
             }
             Err(error) => Err(error),
@@ -164,7 +160,7 @@ impl PendingCall<'_> {
     }
 }
 
-impl Drop for PendingCall<'_> {
+impl Drop for UpstreamRequest<'_> {
     fn drop(&mut self) {
         if let Some(id) = &self.id {
             self.route.answers.forget(id);

@@ -10,7 +10,7 @@ use crate::source::{TextError, read_file};
 
 /// The reasons, by the names of cases.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Known(HashMap<String, String>);
+pub(crate) struct ExpectedFailures(HashMap<String, String>);
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum KnownError {
@@ -26,7 +26,7 @@ pub(crate) enum KnownError {
 
 impl CliError for KnownError {}
 
-impl Known {
+impl ExpectedFailures {
     pub(crate) fn read(file: &Path, cases: &[Case]) -> Result<Self, KnownError> {
         Self::parse(&file.display().to_string(), &read_file(file)?, cases)
     }
@@ -62,9 +62,10 @@ mod tests {
     use super::*;
     use crate::commands::conform::parse::parse;
 
-    fn known(text: &str) -> Result<Known, String> {
+    fn known(text: &str) -> Result<ExpectedFailures, String> {
         let case = |name| parse(name, "file", "# title\n< started").unwrap();
-        Known::parse("known.txt", text, &[case("logs/one"), case("logs/two")]).map_err(|error| error.to_string())
+        ExpectedFailures::parse("known.txt", text, &[case("logs/one"), case("logs/two")])
+            .map_err(|error| error.to_string())
     }
 
     #[test]

@@ -40,7 +40,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use self::case::Case;
-use self::known::Known;
+use self::known::ExpectedFailures;
 use self::peer::Target;
 use self::report::Report;
 use self::verdict::Played;
@@ -140,7 +140,7 @@ struct Job {
     /// `None` for a list.
     target: Option<Target>,
     cases: Vec<Case>,
-    known: Known,
+    known: ExpectedFailures,
     jobs: NonZeroUsize,
     time_factor: f64,
     strict: bool,
@@ -158,7 +158,12 @@ impl Job {
             None => return Err(ConformError::NoRunner.into()),
         };
         let cases = arguments.cases.as_deref().map_or_else(cases::builtin, cases::of_directory)?;
-        let known = arguments.known.as_deref().map(|file| Known::read(file, &cases)).transpose()?.unwrap_or_default();
+        let known = arguments
+            .known
+            .as_deref()
+            .map(|file| ExpectedFailures::read(file, &cases))
+            .transpose()?
+            .unwrap_or_default();
         Ok(Self {
             target,
             cases: cases::select(cases, &arguments.only, arguments.extensions)?,

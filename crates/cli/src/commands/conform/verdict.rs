@@ -1,7 +1,7 @@
 //! The verdict about each case: its outcome, judged by its level and the list of known failures.
 
 use super::case::{Case, Level};
-use super::known::Known;
+use super::known::ExpectedFailures;
 use super::play::Failure;
 
 /// A case and its verdict.
@@ -27,7 +27,7 @@ pub(super) enum Verdict {
 }
 
 impl Played {
-    pub(super) fn new(case: Case, result: Result<(), Failure>, known: &Known, strict: bool) -> Self {
+    pub(super) fn new(case: Case, result: Result<(), Failure>, known: &ExpectedFailures, strict: bool) -> Self {
         let reason = known.reason(&case.name).map(str::to_owned);
         let verdict = match (&result, &reason) {
             (Ok(()), None) => Verdict::Passed,

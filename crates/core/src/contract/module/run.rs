@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::budget::Budget;
-use crate::contract::explain::Given;
+use crate::contract::explain::AvailableNames;
 use crate::contract::module::{CodeExecutionError, Failure, Request, RunOutcome, Status};
 use crate::contract::stack::{Uncaught, stack_frame, uncaught};
 use crate::contract::stop::Stop;
@@ -139,13 +139,13 @@ impl ModuleRun {
     }
 
     /// What the code of a module can use: the globals, and imported namespaces that are named as their specifier.
-    fn given<'a>(&'a self, source: &str) -> Given<'a> {
+    fn given<'a>(&'a self, source: &str) -> AvailableNames<'a> {
         let imports = self.sources.imports.iter();
         let namespaces = imports.filter(|(specifier, _)| source.contains(&format!("* as {specifier} from")));
         let namespaces =
             namespaces.map(|(name, exports)| (name.as_str(), exports.iter().map(String::as_str).collect()));
         let names = self.sources.globals.iter().map(String::as_str).collect();
-        Given { namespaces: namespaces.collect(), names }
+        AvailableNames { namespaces: namespaces.collect(), names }
     }
 
     /// A link error that only the engine finds. [Linking](crate::link) finds all others.

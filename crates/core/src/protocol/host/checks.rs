@@ -23,13 +23,13 @@ pub(super) fn session_budget(limits: &Limits) -> Budget {
 /// bounded.
 #[derive(Debug)]
 pub(super) struct PendingCalls<T> {
-    calls: HashMap<CallId, PendingCall<T>>,
+    calls: HashMap<CallId, HeldCall<T>>,
     max_calls: usize,
     budget: Budget,
 }
 
 #[derive(Debug)]
-struct PendingCall<T> {
+struct HeldCall<T> {
     kept: T,
     _charge: Charge,
 }
@@ -46,7 +46,7 @@ impl<T> PendingCalls<T> {
             return Err(Misbehaviour::TooManyCalls(self.max_calls));
         }
         let charge = self.budget.charge(CALL_COST + input_bytes).map_err(Misbehaviour::TooMuchInput)?;
-        self.calls.insert(id, PendingCall { kept, _charge: charge });
+        self.calls.insert(id, HeldCall { kept, _charge: charge });
         Ok(())
     }
 

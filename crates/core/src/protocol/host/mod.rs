@@ -166,7 +166,7 @@ pub trait HostContract: Debug + Sized {
     fn finish(&mut self, end: End<Self>, elapsed: Duration) -> (Vec<Self::Notice>, Self::Outcome);
 
     /// Whether a runner that reported this outcome may still be busy or broken, and must not be used again.
-    fn leaves_doubt(outcome: &Self::Outcome) -> bool;
+    fn makes_runner_untrusted(outcome: &Self::Outcome) -> bool;
 }
 
 /// What follows from a message of the runner.
@@ -225,7 +225,7 @@ pub struct HostSession<C: HostContract> {
     close_reason: Option<CloseReason>,
     misbehaviour: Option<Misbehaviour>,
     /// The runner reported the end by itself, with an outcome that leaves no doubt.
-    ended_well: bool,
+    ended_cleanly: bool,
     outputs: VecDeque<Output<C>>,
     /// The charges of the notices in `outputs`, in their order. Log lines of scripts have none: their limits bound them.
     notices: VecDeque<Charge>,
@@ -258,7 +258,7 @@ impl<C: HostContract> HostSession<C> {
             state: State::Greeting { program, deadline: now.saturating_add(HELLO_TIMEOUT) },
             close_reason: None,
             misbehaviour: None,
-            ended_well: false,
+            ended_cleanly: false,
             outputs: VecDeque::new(),
             notices: VecDeque::new(),
         };
@@ -302,7 +302,7 @@ impl<C: HostContract> HostSession<C> {
     /// Whether the runner can be used for another program: it reported the end by itself, with an outcome that leaves no
     /// doubt about it, and has not closed the transport.
     pub fn is_reusable(&self) -> bool {
-        self.ended_well && self.close_reason.is_none()
+        self.ended_cleanly && self.close_reason.is_none()
     }
 
     /// How the transport ended: the first reason that was reported, even after the program was over.
@@ -465,7 +465,7 @@ impl<C: HostContract> HostSession<C> {
         };
         let is_own_end = matches!(end, End::Done(_));
         let (notices, outcome) = self.contract.finish(end, now.saturating_sub(self.began));
-        self.ended_well = is_own_end && !C::leaves_doubt(&outcome);
+        self.ended_cleanly = is_own_end && !C::makes_runner_untrusted(&outcome);
         // Earlier notices are kept. Messages and calls are obsolete.
         let earlier = mem::take(&mut self.outputs).into_iter().filter(|output| matches!(output, Output::Notify(_)));
         self.outputs = iter::once(Output::CancelCalls)

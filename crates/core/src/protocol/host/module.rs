@@ -120,7 +120,7 @@ impl HostContract for ModuleHost {
         (Vec::new(), RunEnd { outcome, usage: usage.with_reported(&reported, &self.limits, elapsed) })
     }
 
-    fn leaves_doubt(end: &RunEnd) -> bool {
+    fn makes_runner_untrusted(end: &RunEnd) -> bool {
         let is_doubtful = |failure: &Failure| failure.status == Status::Terminated || failure.error.is_internal;
         end.outcome.as_ref().is_err_and(is_doubtful)
     }

@@ -141,7 +141,7 @@ impl HostContract for ScriptHost {
         (notices, ExecuteResult { outcome, logs: std::mem::take(&mut self.log.lines), duration, usage })
     }
 
-    fn leaves_doubt(result: &ExecuteResult) -> bool {
+    fn makes_runner_untrusted(result: &ExecuteResult) -> bool {
         result.error().is_some_and(|error| matches!(error.code, ErrorCode::Timeout | ErrorCode::InternalError))
     }
 }

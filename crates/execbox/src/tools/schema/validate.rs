@@ -22,7 +22,7 @@ pub(super) enum Stop {
     Steps,
     /// Schemas and values nest too deeply.
     Depth,
-    /// It is to stop.
+    /// The caller asked to stop.
     Interrupted,
 }
 

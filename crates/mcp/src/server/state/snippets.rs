@@ -174,9 +174,9 @@ impl Saved {
     async fn save(this: Arc<Self>, means: Means, input: Json) -> Result<Json, ToolError> {
         let Means { turns, checker } = means;
         let reading = Arc::clone(&this);
-        let (request, code) = finder::aside(&turns, move || reading.read_request(input)).await??;
+        let (request, code) = finder::run_blocking(&turns, move || reading.read_request(input)).await??;
         checker.check(&request.code, &code).await.map_err(|error| invalid_code(&request.name, &error))?;
-        finder::aside(&turns, move || this.keep(request)).await?
+        finder::run_blocking(&turns, move || this.keep(request)).await?
     }
 
     fn read_request(&self, input: Json) -> Result<(Request, Code), ToolError> {

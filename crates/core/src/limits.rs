@@ -7,7 +7,6 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::language::DEFAULT_MAX_SOURCE_BYTES;
 use crate::text::bytes_text;
 use crate::usage::Usage;
 
@@ -274,7 +273,7 @@ limits! {
     }
 
     /// The most bytes of the source of a script, and of each module. Default 4 MiB.
-    max_source_bytes: usize = DEFAULT_MAX_SOURCE_BYTES => {
+    max_source_bytes: usize = 4 << 20 => {
         name: "source", unit: Size, wire: Wire::IfSet("maxSourceBytes"),
         option: "max-source", effect: "Reject sources, and modules, that are longer than SIZE; a plain number is bytes",
         stops_after: |_, _| None,

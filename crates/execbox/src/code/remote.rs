@@ -1,4 +1,4 @@
-//! Runs of the module contract on a runner at the other end of a channel.
+//! Runs on a runner at the other end of a channel.
 
 use std::task::Context;
 use std::time::Duration;
@@ -9,7 +9,8 @@ use execbox_core::engine::{Call, NoRoom, Notification};
 use execbox_core::protocol::host::{HostOptions, HostSession, ModuleHost};
 use execbox_core::usage::Usage;
 
-use crate::code::{Run, Settled};
+use super::calls::Settled;
+use super::execution::Run;
 use crate::events::EventKind;
 use crate::session::host::Host;
 use crate::session::remote::{RunnerChannel, drive};

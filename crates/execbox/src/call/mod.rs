@@ -1,0 +1,86 @@
+//! A call of a tool, as the tool and the policies see it.
+
+mod attached;
+mod waits;
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+pub(crate) use self::attached::Attached;
+pub use self::waits::WaitForPerson;
+pub(crate) use self::waits::{CallWaits, PendingApprovals};
+use crate::events::{Awaited, CallId, ExecutionId, ToolProgress};
+
+/// The call that a host function serves.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct ToolContext {
+    /// The execution or run. Of a [`Provider::call`](crate::Provider::call), one of its own.
+    pub execution: ExecutionId,
+    /// Identifies the call within its execution.
+    pub call: CallId,
+    /// The name of the provider.
+    pub provider: Arc<str>,
+    /// The name of the tool in guest code.
+    pub safe_name: Arc<str>,
+    /// The original name of the tool.
+    pub original_name: Arc<str>,
+    /// Fires when the execution ends, is cancelled or dropped. The future of the call is dropped then, too; tasks that it
+    /// spawned should end.
+    pub cancellation: CancellationToken,
+    pub(crate) waits: CallWaits,
+    pub(crate) attached: Attached,
+}
+
+impl ToolContext {
+    /// What the caller has [attached](crate::ExecuteRequest::attach) to the execution.
+    pub fn attached<T: Any>(&self) -> Option<&T> {
+        self.attached.get()
+    }
+
+    /// Marks the call as one that waits for a person, as long as the returned value lives. While all calls of a program wait for
+    /// a person, its clock is paused, for an hour at most.
+    pub fn wait_for_person(&self) -> WaitForPerson {
+        self.waits.add(Awaited::Answer)
+    }
+
+    /// Waits for a future, for `timeout` and the time in which the call [waits for a person](Self::wait_for_person). `None` if
+    /// that has passed.
+    pub async fn within<T>(&self, timeout: Duration, future: impl Future<Output = T>) -> Option<T> {
+        self.waits.within(timeout, future).await
+    }
+
+    /// Reports how far the call has come, to the [observers](crate::events::EventKind::CallProgress) of the execution. The guest
+    /// does not see it. After the end of the call, it does nothing.
+    pub fn report(&self, progress: &ToolProgress) {
+        self.waits.observed().progress(progress);
+    }
+}
+
+impl fmt::Debug for ToolContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { execution, call, provider, safe_name, original_name, cancellation, .. } = self;
+        let mut context = f.debug_struct("ToolContext");
+        context.field("execution", execution).field("call", call);
+        context.field("provider", provider).field("safe_name", safe_name).field("original_name", original_name);
+        context.field("cancellation", cancellation).finish_non_exhaustive()
+    }
+}
+
+/// What calls of a tool do, as its author states it: a hint for people and models, which nothing enforces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Effect {
+    /// They change nothing.
+    ReadOnly,
+    /// The author does not say.
+    #[default]
+    Unstated,
+    /// They add, and remove or overwrite nothing.
+    Additive,
+    /// They may remove or overwrite something.
+    Destructive,
+}

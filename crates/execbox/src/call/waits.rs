@@ -1,0 +1,148 @@
+//! Which calls of an execution wait for a person: while all do, its clock is paused.
+
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Context;
+use std::time::Duration;
+
+use futures_util::task::AtomicWaker;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::events::{Awaited, CallHandle};
+
+/// How many calls of one execution wait for a person.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct PendingApprovals(Arc<Pending>);
+
+#[derive(Debug, Default)]
+struct Pending {
+    calls: AtomicUsize,
+    /// The driver of the execution: questions are also asked by other tasks.
+    driver: AtomicWaker,
+}
+
+impl PendingApprovals {
+    /// How many there are. The task is woken when that changes.
+    pub(crate) fn poll_count(&self, cx: &Context<'_>) -> usize {
+        self.0.driver.register(cx.waker());
+        self.0.calls.load(Ordering::SeqCst)
+    }
+
+    fn begin(&self) {
+        self.0.calls.fetch_add(1, Ordering::SeqCst);
+        self.0.driver.wake();
+    }
+
+    fn end(&self) {
+        self.0.calls.fetch_sub(1, Ordering::SeqCst);
+        self.0.driver.wake();
+    }
+}
+
+/// One call: whether it waits for a person, for how long it has, and who observes it. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct CallWaits(Arc<CallState>);
+
+#[derive(Debug)]
+struct CallState {
+    /// Of its execution.
+    approvals: PendingApprovals,
+    clock: Mutex<WaitClock>,
+    /// Notified when the clock starts or stops.
+    changed: Notify,
+    observed: CallHandle,
+}
+
+/// The time in which a call waits for a person.
+#[derive(Debug, Default)]
+struct WaitClock {
+    /// How many questions about the call are open.
+    questions: usize,
+    /// When the first of them was asked.
+    since: Option<Instant>,
+    /// The time before.
+    total: Duration,
+}
+
+impl CallWaits {
+    pub(crate) fn new(approvals: PendingApprovals, observed: CallHandle) -> Self {
+        Self(Arc::new(CallState { approvals, clock: Mutex::default(), changed: Notify::new(), observed }))
+    }
+
+    pub(crate) fn observed(&self) -> &CallHandle {
+        &self.0.observed
+    }
+
+    pub(crate) fn add(&self, awaited: Awaited) -> WaitForPerson {
+        let is_first = {
+            let mut clock = self.clock();
+            clock.questions += 1;
+            clock.questions == 1 && clock.since.replace(Instant::now()).is_none()
+        };
+        if is_first {
+            self.0.approvals.begin();
+            self.0.changed.notify_waiters();
+            self.0.observed.waiting(awaited);
+        }
+        WaitForPerson(self.clone())
+    }
+
+    fn remove(&self) {
+        let ended = {
+            let mut clock = self.clock();
+            clock.questions -= 1;
+            let ended = clock.since.filter(|_| clock.questions == 0);
+            if let Some(since) = ended {
+                clock.total += since.elapsed();
+                clock.since = None;
+            }
+            ended.is_some()
+        };
+        if ended {
+            self.0.approvals.end();
+            self.0.changed.notify_waiters();
+            self.0.observed.resumed();
+        }
+    }
+
+    /// See [`ToolContext::within`](super::ToolContext::within).
+    pub(crate) async fn within<T>(&self, timeout: Duration, future: impl Future<Output = T>) -> Option<T> {
+        let (began, before) = (Instant::now(), self.waited().0);
+        let mut future = pin!(future);
+        loop {
+            let changed = self.0.changed.notified();
+            let (waited, is_waiting) = self.waited();
+            let left = timeout.saturating_add(waited.saturating_sub(before)).saturating_sub(began.elapsed());
+            tokio::select! {
+                biased;
+                output = &mut future => return Some(output),
+                () = changed => {}
+                () = tokio::time::sleep(left), if !is_waiting => return None,
+            }
+        }
+    }
+
+    /// The time in which the call has waited for a person, and whether it does now.
+    fn waited(&self) -> (Duration, bool) {
+        let clock = self.clock();
+        let now = clock.since.map_or(Duration::ZERO, |since| since.elapsed());
+        (clock.total.saturating_add(now), clock.since.is_some())
+    }
+
+    fn clock(&self) -> MutexGuard<'_, WaitClock> {
+        self.0.clock.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A call waits for a person as long as this lives: see [`ToolContext::wait_for_person`](crate::ToolContext::wait_for_person).
+#[derive(Debug)]
+#[must_use = "the call waits for a person as long as this lives"]
+pub struct WaitForPerson(CallWaits);
+
+impl Drop for WaitForPerson {
+    fn drop(&mut self) {
+        self.0.remove();
+    }
+}

@@ -1,0 +1,122 @@
+//! The request for an execution: a script, what is granted to it, its limits and its observers.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use execbox_core::engine::LogLine;
+use execbox_core::error::ExecuteResult;
+use execbox_core::program::Limits;
+use tokio_util::sync::CancellationToken;
+
+use crate::call::Attached;
+use crate::events::{EventKind, ExecutionEnd, LogEntry, Observation, Observer, Observers};
+use crate::tools::provider::Provider;
+
+/// A script with everything that is granted to it.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use execbox::ExecuteRequest;
+///
+/// let request = ExecuteRequest::new("console.log(6 * 7)")
+///     .timeout(Duration::from_secs(1))
+///     .on_log(|line| println!("{}", line.text));
+/// ```
+#[derive(Clone)]
+#[must_use = "a request does nothing until it is passed to an executor"]
+pub struct ExecuteRequest {
+    pub(crate) code: Arc<str>,
+    pub(crate) providers: Vec<Provider>,
+    pub(crate) limits: Limits,
+    pub(crate) cancellation: Option<CancellationToken>,
+    pub(crate) observers: Observers,
+    pub(crate) attached: Attached,
+}
+
+impl ExecuteRequest {
+    /// A script without tools, under the default limits.
+    pub fn new(code: impl Into<Arc<str>>) -> Self {
+        Self {
+            code: code.into(),
+            providers: Vec::new(),
+            limits: Limits::default(),
+            cancellation: None,
+            observers: Observers::default(),
+            attached: Attached::default(),
+        }
+    }
+
+    /// Grants the tools of a provider, as a global object of its name.
+    pub fn provider(mut self, provider: Provider) -> Self {
+        self.providers.push(provider);
+        self
+    }
+
+    /// Grants the tools of several providers.
+    pub fn providers(mut self, providers: impl IntoIterator<Item = Provider>) -> Self {
+        self.providers.extend(providers);
+        self
+    }
+
+    /// Sets the limits. Default: [`Limits::default`].
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Sets the timeout of the limits.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.limits.timeout = timeout;
+        self
+    }
+
+    /// Sets a token that cancels the execution: it fails with `timeout`, and its tool calls are cancelled.
+    pub fn cancellation(mut self, token: CancellationToken) -> Self {
+        self.cancellation = Some(token);
+        self
+    }
+
+    /// Adds an observer of the [events](crate::events) of the execution, beside those that it has.
+    pub fn observer(mut self, observer: Observer) -> Self {
+        self.observers.add(observer);
+        self
+    }
+
+    /// Adds an observer that receives each console line while the guest runs, before the tool calls that follow the line. The
+    /// result contains the lines, too. It must not block.
+    pub fn on_log(self, receive: impl Fn(&LogLine) + Send + Sync + 'static) -> Self {
+        self.observer(Observer::new(move |event| {
+            if let EventKind::Log(LogEntry::Line(line)) = event.kind {
+                receive(line);
+            }
+        }))
+    }
+
+    /// Attaches a value for the tools of the caller, which read it with [`ToolContext::attached`](crate::ToolContext::attached): whom the program belongs to, for
+    /// example. Guests do not see it. Replaces another one of the same type.
+    pub fn attach<T: Any + Send + Sync>(mut self, value: T) -> Self {
+        self.attached.add(value);
+        self
+    }
+
+    /// Executes the request with `run`, between its acceptance and its end as observers see them.
+    pub(crate) async fn observed(self, run: impl AsyncFnOnce(Self, Observation) -> ExecuteResult) -> ExecuteResult {
+        let span = self.observers.begin();
+        let result = run(self, span.observation().clone()).await;
+        span.end(ExecutionEnd::Script(&result));
+        result
+    }
+}
+
+impl fmt::Debug for ExecuteRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ExecuteRequest")
+            .field("code", &self.code)
+            .field("providers", &self.providers)
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
+}

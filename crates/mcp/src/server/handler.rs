@@ -1,0 +1,215 @@
+//! The requests of clients: the two tools, and what every MCP server answers.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use execbox::{Limits, Provider};
+use execbox_core::text::{Keep, cut, escape};
+use rmcp::ServerHandler;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData, Implementation,
+    InitializeRequestParams, InitializeResult, JsonObject, ListToolsResult, PaginatedRequestParams, ServerCapabilities,
+    ServerConfig, SubscriptionFilter,
+};
+use rmcp::service::{RequestContext, RoleServer, SubscriptionContext};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value as Json;
+
+use super::catalogue::{Catalogue, Query};
+use super::finder::{self, Searched};
+use super::run::{self, Program};
+use super::state::{self, Draft, Spliced, State};
+use super::{CatalogueCache, CodeServer, Layout, ServerOptions, UnavailableNamespace, live};
+use crate::text::{make_json_visible, make_visible, words};
+
+impl ServerHandler for CodeServer {
+    fn get_info(&self) -> ServerConfig {
+        let implementation = Implementation::new("execbox", env!("CARGO_PKG_VERSION"));
+        let capabilities = ServerCapabilities::builder().enable_tools().enable_tool_list_changed().build();
+        ServerConfig::new(capabilities).with_server_info(implementation)
+    }
+
+    async fn initialize(
+        &self,
+        request: InitializeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<InitializeResult, ErrorData> {
+        context.peer.set_peer_info(request.clone());
+        self.inner.options.clients.set_client(request.capabilities.clone(), context.peer.clone());
+        live::follow(self, context.peer, context.ct);
+        self.negotiate_initialize(&request)
+    }
+
+    fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        Some(requested.clone()) // rmcp removes what the capabilities do not include.
+    }
+
+    async fn listen(&self, subscription: SubscriptionContext) -> Result<(), ErrorData> {
+        live::serve(self, subscription).await;
+        Ok(())
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        self.inner.options.clients.set_absent(); // As in `call_tool`.
+        let has_state = !self.has_no_state(&context);
+        let tools = self
+            .run_blocking(move |server| server.tools_for(has_state))
+            .await
+            .map_err(|error| ErrorData::internal_error(error, None))?;
+        Ok(ListToolsResult::with_all_items(tools))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        self.inner.options.clients.set_absent(); // Without `initialize`, it cannot be asked for anything.
+        let ServerOptions { layout, search_name, execute_name, code_name, .. } = &self.inner.options;
+        let (split, single) = (*layout != Layout::Single, *layout != Layout::Split);
+        let (name, arguments) = (&*request.name, request.arguments.unwrap_or_default());
+        let answer = if split && name == search_name {
+            self.search(arguments, &context).await
+        } else if split && name == execute_name || single && name == code_name {
+            self.execute(arguments, &context).await
+        } else {
+            let unknown = escape(name, Keep::Nothing);
+            return Err(ErrorData::invalid_params(format!("unknown tool \"{unknown}\""), None));
+        };
+        let failed = |why| CallToolResult::error(vec![ContentBlock::text(why)]);
+        Ok(visible(answer.unwrap_or_else(failed)).into())
+    }
+}
+
+fn read<T: DeserializeOwned>(arguments: JsonObject) -> Result<T, String> {
+    serde_json::from_value(Json::Object(arguments)).map_err(|error| format!("invalid arguments: {error}"))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+#[serde(rename_all = "camelCase")]
+struct Code {
+    code: String,
+    timeout_ms: Option<u64>,
+}
+
+/// What one program is run with.
+struct GrantedProviders {
+    catalogue: Arc<Catalogue>,
+    /// The search, earlier results, and the state.
+    own: Vec<Provider>,
+    /// The program with the snippets that it names.
+    draft: Option<Draft>,
+}
+
+impl CodeServer {
+    async fn search(
+        &self,
+        arguments: JsonObject,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<CallToolResult, String> {
+        let query: Query = read(arguments)?;
+        self.settled(|name| query.namespace.as_deref().is_none_or(|namespace| namespace == name)).await;
+        let state = self.state(context);
+        let mut page = self.run_blocking(move |server| server.searched(&state).query(&query)).await?;
+        page.unavailable = self.unavailable();
+        page.unavailable.truncate(MAX_UNAVAILABLE);
+        let text = crate::text::truncate(page.text(), self.inner.options.max_text);
+        let mut answer = CallToolResult::success(vec![ContentBlock::text(text)]);
+        answer.structured_content = serde_json::to_value(page).ok();
+        Ok(answer)
+    }
+
+    /// The tools and snippets that a client can search. May block.
+    fn searched(&self, state: &State) -> Searched {
+        let tools = self.catalogue().catalogue;
+        let library = state.snippets(tools.providers()).map(state::Snippets::library);
+        Searched { tools, snippets: library.and_then(|library| library.catalogue().cloned()) }
+    }
+
+    /// The missing namespaces, with short reasons: a model reads the first with each search.
+    fn unavailable(&self) -> Vec<UnavailableNamespace> {
+        let all = self.inner.source.unavailable().into_iter();
+        all.map(|UnavailableNamespace { name, reason }| UnavailableNamespace { name, reason: cut(&reason, MAX_REASON) })
+            .collect()
+    }
+
+    async fn execute(
+        &self,
+        arguments: JsonObject,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<CallToolResult, String> {
+        let Code { code, timeout_ms } = read(arguments)?;
+        let limits = self.inner.options.limits_for(timeout_ms.map(Duration::from_millis));
+        self.settled(|name| words(&code).any(|word| word == name)).await;
+        let state = self.state(context);
+        let source = code.clone();
+        let granted = self.run_blocking(move |server| server.grant(&source, &state, &limits)).await?;
+        let GrantedProviders { catalogue, own, draft } = granted;
+        let spliced = match draft {
+            Some(draft) => Some(self.splice(draft).await?),
+            None => None,
+        };
+        let has_snippets = own.iter().any(|provider| provider.name() == state::SNIPPETS);
+        let code_to_run = spliced.as_ref().map_or(&code, |spliced| &spliced.text);
+        let program = Program { code: code_to_run, limits, granted: catalogue.providers(), own };
+        let mut result = run::run(self, program, context).await;
+        if let Some(spliced) = &spliced {
+            spliced.locate(&mut result);
+        }
+        run::name_call(&mut result, &code, spliced.as_ref(), catalogue.providers());
+        run::explain_unsaved(&mut result, has_snippets);
+        run::explain_missing(
+            &mut result,
+            catalogue.providers(),
+            || self.unavailable(),
+            || self.inner.source.providers(),
+        );
+        run::explain_denied(&mut result, |namespace, tool| self.inner.source.is_denied(namespace, tool));
+        // Writing a large result as JSON takes long.
+        self.run_blocking(|server| run::tool_result(result, server.inner.options.max_text, &server.inner.results)).await
+    }
+
+    /// What a program is run with. May block.
+    fn grant(&self, code: &str, state: &State, limits: &Limits) -> GrantedProviders {
+        let CatalogueCache { catalogue, results, finder } = self.catalogue();
+        let snippets = state.snippets(catalogue.providers());
+        let library = snippets.map(state::Snippets::library).unwrap_or_default();
+        let draft = snippets.and_then(|snippets| state::draft(code, snippets, &library, limits));
+        let finder = match library.catalogue() {
+            Some(snippets) => {
+                let searched = Searched { tools: Arc::clone(&catalogue), snippets: Some(Arc::clone(snippets)) };
+                finder::provider(searched, &self.inner.turns)
+            }
+            None => finder,
+        };
+        let own = [finder, results, state.values(catalogue.providers()), library.provider()];
+        GrantedProviders { catalogue, own: own.into_iter().flatten().collect(), draft }
+    }
+
+    /// The program with its snippets, of which those that the engine rejects throw when they are called.
+    async fn splice(&self, mut draft: Draft) -> Result<Spliced, String> {
+        draft.check().await;
+        self.run_blocking(|_| draft.splice()).await
+    }
+}
+
+/// A result as clients get it: every text of it passes here, and hidden characters are escaped.
+fn visible(mut result: CallToolResult) -> CallToolResult {
+    for block in &mut result.content {
+        if let ContentBlock::Text(content) = block {
+            make_visible(&mut content.text);
+        }
+    }
+    result.structured_content.iter_mut().for_each(make_json_visible);
+    result
+}
+
+/// The maximum number of missing namespaces that a search shows, and the maximum length of each reason, in characters.
+const MAX_UNAVAILABLE: usize = 3;
+const MAX_REASON: usize = 60;

@@ -1,0 +1,140 @@
+//! The options of a server: its tools, their limits, and where its providers come from.
+
+use std::time::Duration;
+
+use execbox::events::Observer;
+use execbox::policy::Policy;
+use execbox::{Limits, Provider};
+use futures_util::future::BoxFuture;
+use serde::Serialize;
+
+use super::state::StateOptions;
+use crate::{Changes, Clients};
+
+/// Which tools a server has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Layout {
+    /// All three tools.
+    #[default]
+    Both,
+    /// Search and execute: the descriptions stay short however many tools there are.
+    Split,
+    /// One tool that runs code, with the types in its description.
+    Single,
+}
+
+/// The tools of a [`CodeServer`] and their limits.
+#[derive(Debug, Clone)]
+pub struct ServerOptions {
+    /// Which tools the server has. Default: all three.
+    pub layout: Layout,
+    /// The name of the search tool. Default: `mcp_search_tools`.
+    pub search_name: String,
+    /// The name of the tool that runs code. Default: `mcp_execute_code`.
+    pub execute_name: String,
+    /// The name of the tool that runs code and describes the types. Default: `mcp_code`.
+    pub code_name: String,
+    /// The maximum length of a result, in characters; of a longer one, models get an outline and a handle, by which later
+    /// code reads it. Default: 24 000.
+    pub max_text: usize,
+    /// The maximum length of the description with the types, in characters. If the types do not fit, it lists
+    /// parameters or names only. Default: 3 500; 20 000 in the single layout, which has no search.
+    pub max_types: Option<usize>,
+    /// The limits of every execution. Default: those of [`Limits`].
+    pub limits: Limits,
+    /// The longest timeout that a model may ask for with `timeoutMs`, if it is longer than that of `limits`. Default: 5 minutes.
+    pub max_timeout: Duration,
+    /// How many programs run at once; further ones wait. A client with many programs does not keep others waiting. Default: 128.
+    pub max_programs: usize,
+    /// For how long after the creation of the server, and after [`CodeServer::refresh`], requests wait for namespaces that are starting. Default: 10 s.
+    pub start_timeout: Duration,
+    /// Decides about the calls of programs. It asks the user of the client by elicitation where the client supports it, and its own
+    /// approver otherwise. Default: none, everything is allowed.
+    pub policy: Option<Policy>,
+    /// How long a person may take to approve a call. Default: 10 minutes.
+    pub approval_timeout: Duration,
+    /// Observes the programs of all clients. Default: nobody does.
+    pub observer: Option<Observer>,
+    /// The clients of this server, for the servers upstream that its providers call: the same as in
+    /// [`UpstreamOptions::clients`](crate::upstream::UpstreamOptions::clients). Default: servers are offered nothing.
+    pub clients: Clients,
+    /// Notifies the server that providers may have changed; it then notifies its clients. Default: never.
+    pub changes: Changes,
+    /// Where programs keep values and code for later programs. Default: for each session on its own, and no code.
+    pub state: StateOptions,
+}
+
+impl Default for ServerOptions {
+    fn default() -> Self {
+        Self {
+            layout: Layout::default(),
+            search_name: "mcp_search_tools".to_owned(),
+            execute_name: "mcp_execute_code".to_owned(),
+            code_name: "mcp_code".to_owned(),
+            max_text: 24_000,
+            max_types: None,
+            limits: Limits::default(),
+            max_timeout: Duration::from_mins(5),
+            max_programs: 128,
+            start_timeout: Duration::from_secs(10),
+            policy: None,
+            approval_timeout: Duration::from_mins(10),
+            observer: None,
+            clients: Clients::default(),
+            changes: Changes::default(),
+            state: StateOptions::default(),
+        }
+    }
+}
+
+impl ServerOptions {
+    /// The limits of an execution whose model asks for this timeout.
+    pub(super) fn limits_for(&self, timeout: Option<Duration>) -> Limits {
+        let max = self.max_timeout.max(self.limits.timeout);
+        Limits { timeout: timeout.map_or(self.limits.timeout, |timeout| timeout.min(max)), ..self.limits }
+    }
+
+    pub(super) fn max_types(&self) -> usize {
+        self.max_types.unwrap_or(if self.layout == Layout::Single { 20_000 } else { 3_500 })
+    }
+}
+
+/// Where a [`CodeServer`] gets its tools: a function that returns the current providers, or a type that also knows which
+/// ones are missing.
+pub trait ProviderSource: Send + Sync {
+    /// The providers whose tools can be called now. Asked for every request, so that the answer may change.
+    fn providers(&self) -> Vec<Provider>;
+
+    /// The namespaces that are expected, but have no tools now. Searches list them, and code that names one fails with the
+    /// reason. Default: none.
+    fn unavailable(&self) -> Vec<UnavailableNamespace> {
+        Vec::new()
+    }
+
+    /// Waits until none of these namespaces is starting. Searches wait for it, and code that names such a namespace does, at
+    /// most [`ServerOptions::start_timeout`]. Default: does not wait.
+    fn settled<'a>(&'a self, _namespaces: &'a [String]) -> BoxFuture<'a, ()> {
+        Box::pin(std::future::ready(()))
+    }
+
+    /// Whether a tool exists that must not be called. Code that calls it fails with that reason. Default: no.
+    fn is_denied(&self, _namespace: &str, _tool: &str) -> bool {
+        false
+    }
+}
+
+impl<F: Fn() -> Vec<Provider> + Send + Sync> ProviderSource for F {
+    fn providers(&self) -> Vec<Provider> {
+        self()
+    }
+}
+
+/// A namespace whose tools cannot be called now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UnavailableNamespace {
+    /// Its name.
+    pub name: String,
+    /// Why, as a clause without a subject: `is starting`, `failed to start: …`.
+    pub reason: String,
+}

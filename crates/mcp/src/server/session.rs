@@ -1,0 +1,68 @@
+//! What a server keeps for the client of one connection or session.
+
+use std::sync::{Arc, OnceLock};
+
+use execbox::Executor;
+use execbox_core::budget::Budget;
+use rmcp::service::{RequestContext, RoleServer};
+use tokio::sync::Semaphore;
+
+use super::state::{self, Checker, Means, State, StateOptions, StateStore};
+use super::{CodeServer, MAX_CONCURRENT, run};
+use crate::clients::Client;
+
+/// What a server has for the client of one connection or session.
+#[derive(Clone)]
+pub(super) struct Session {
+    pub(super) client: Client,
+    /// Created when it is needed. Shared by all, if one state is.
+    state: Arc<OnceLock<Arc<State>>>,
+}
+
+/// The states of all clients.
+pub(super) struct States {
+    shared: Option<Arc<OnceLock<Arc<State>>>>,
+    /// That of clients without a session, if none is shared.
+    none: Arc<State>,
+    /// For all that are in memory.
+    budget: Budget,
+    means: Means,
+}
+
+impl States {
+    pub(super) fn new(options: &StateOptions, executor: &Arc<dyn Executor>) -> Self {
+        let turns = Arc::new(Semaphore::new(MAX_CONCURRENT));
+        let means = Means { turns, checker: Arc::new(Checker::new(executor)) };
+        let new = |store: &Arc<dyn StateStore>| Arc::new(State::new(store, options, &means));
+        let shared = options.shared.as_ref().map(|store| Arc::new(OnceLock::from(new(store))));
+        let none = Arc::new(State::none(options, &means));
+        Self { shared, none, budget: Budget::new(state::MAX_TOTAL_BYTES), means }
+    }
+
+    /// A session of a new client.
+    pub(super) fn session(&self) -> Session {
+        Session { client: Client::new(), state: self.shared.clone().unwrap_or_default() }
+    }
+}
+
+impl CodeServer {
+    /// Whether programs of the client have kept something that ends with its session, now and later.
+    pub(super) fn keeps_state(&self) -> impl Fn() -> bool + Send + Sync + use<> {
+        let state = Arc::downgrade(&self.session.state);
+        move || state.upgrade().is_some_and(|state| state.get().is_some_and(|state| state.is_kept_in_memory()))
+    }
+
+    /// The state of the client that sends a request.
+    pub(super) fn state(&self, context: &RequestContext<RoleServer>) -> Arc<State> {
+        let States { none, budget, means, .. } = &self.inner.states;
+        if self.has_no_state(context) {
+            return Arc::clone(none);
+        }
+        let own = || Arc::new(State::in_memory(budget, &self.inner.options.state, means));
+        Arc::clone(self.session.state.get_or_init(own))
+    }
+
+    pub(super) fn has_no_state(&self, context: &RequestContext<RoleServer>) -> bool {
+        self.inner.states.shared.is_none() && run::is_sessionless(context)
+    }
+}
