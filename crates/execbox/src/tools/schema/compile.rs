@@ -1,10 +1,11 @@
 //! From a JSON Schema to nodes, without recursion and on a meter.
 //!
 //! All drafts since 4 are understood together: a keyword means what the draft means that has it. What no tool needs is not
-//! supported: `$dynamicRef` is read as `$ref`, and `format` and `content…` are not checked.
+//! supported: `format` and `content…` are not checked, and vocabularies are not read.
 
 use std::collections::HashMap;
 use std::mem::size_of;
+use std::ptr;
 
 use execbox_core::budget::Meter;
 use execbox_core::memory;
@@ -14,7 +15,7 @@ use serde_json::{Map, Number, Value as Json};
 use super::SchemaError;
 use super::nodes::{Comparison, Enumeration, Keyword, Keywords, Kind, Node, NodeId, Properties, Size};
 use super::pattern::Pattern;
-use super::reference::{Documents, ResourceId};
+use super::reference::{Dialect, Documents, Scope};
 use super::show::{list, shown};
 
 /// A compiled schema.
@@ -27,21 +28,19 @@ pub(super) struct Compiled {
 }
 
 pub(super) fn compile(schema: &Json, meter: &mut Meter<'_>) -> Result<Compiled, SchemaError> {
-    let documents = Documents::find(schema, meter)?;
-    let dialect = schema.get("$schema").and_then(Json::as_str).unwrap_or_default();
-    let ignores_siblings = ["draft-03", "draft-04", "draft-06", "draft-07"].iter().any(|old| dialect.contains(old));
+    let dialect = Dialect::of(schema);
     let mut compiler = Compiler {
-        documents,
-        ignores_siblings,
+        documents: Documents::find(schema, dialect, meter)?,
+        dialect,
         known: HashMap::new(),
         waiting: Vec::new(),
         patterns: HashMap::new(),
         compiled: Compiled { nodes: Vec::new(), unchecked: Vec::new() },
         meter,
     };
-    compiler.subschema(schema, 0)?;
-    while let Some((id, schema, resource)) = compiler.waiting.pop() {
-        compiler.compiled.nodes[id] = compiler.node(schema, resource)?;
+    compiler.subschema(schema, Scope::ROOT)?;
+    while let Some((id, schema, scope)) = compiler.waiting.pop() {
+        compiler.compiled.nodes[id] = compiler.node(schema, scope)?;
     }
     check_in_place(&compiler.compiled.nodes)?;
     Ok(compiler.compiled)
@@ -49,12 +48,11 @@ pub(super) fn compile(schema: &Json, meter: &mut Meter<'_>) -> Result<Compiled, 
 
 struct Compiler<'a, 'b, 'm> {
     documents: Documents<'a>,
-    /// Whether keywords beside `$ref` are ignored, as before 2019.
-    ignores_siblings: bool,
+    dialect: Dialect,
     /// The nodes of the schemas at these addresses.
-    known: HashMap<*const Json, NodeId>,
+    known: HashMap<(*const Json, Scope), NodeId>,
     /// Schemas whose nodes are not made yet.
-    waiting: Vec<(NodeId, &'a Json, ResourceId)>,
+    waiting: Vec<(NodeId, &'a Json, Scope)>,
     patterns: HashMap<&'a str, Pattern>,
     compiled: Compiled,
     meter: &'b mut Meter<'m>,
@@ -64,19 +62,20 @@ type Schema = Map<String, Json>;
 
 impl<'a> Compiler<'a, '_, '_> {
     /// The node of a schema, which is made later.
-    fn subschema(&mut self, schema: &'a Json, outer: ResourceId) -> Result<NodeId, SchemaError> {
-        if let Some(known) = self.known.get(&std::ptr::from_ref(schema)) {
+    fn subschema(&mut self, schema: &'a Json, outer: Scope) -> Result<NodeId, SchemaError> {
+        let scope = self.documents.scope_of(schema, outer, self.meter)?;
+        if let Some(known) = self.known.get(&(ptr::from_ref(schema), scope)) {
             return Ok(*known);
         }
         self.meter.spend(NODE_BYTES)?;
         let id = self.compiled.nodes.len();
         self.compiled.nodes.push(Node::Any);
-        self.known.insert(schema, id);
-        self.waiting.push((id, schema, self.documents.resource_of(schema, outer)));
+        self.known.insert((schema, scope), id);
+        self.waiting.push((id, schema, scope));
         Ok(id)
     }
 
-    fn node(&mut self, schema: &'a Json, resource: ResourceId) -> Result<Node, SchemaError> {
+    fn node(&mut self, schema: &'a Json, scope: Scope) -> Result<Node, SchemaError> {
         let schema = match schema {
             Json::Bool(true) => return Ok(Node::Any),
             Json::Bool(false) => return Ok(Node::Nothing),
@@ -84,39 +83,34 @@ impl<'a> Compiler<'a, '_, '_> {
             other => return Err(SchemaError::invalid("schema", other, "an object or a boolean")),
         };
         let mut list = Vec::new();
-        list.extend(self.reference(schema, resource)?);
+        self.references(schema, scope, &mut list)?;
         let tracks = schema.contains_key("unevaluatedItems") || schema.contains_key("unevaluatedProperties");
-        if list.is_empty() || !self.ignores_siblings {
+        if list.is_empty() || !self.dialect.ignores_siblings {
             self.of_any_value(schema, &mut list)?;
             Self::of_numbers(schema, &mut list)?;
             self.of_strings(schema, &mut list)?;
-            self.of_objects(schema, resource, &mut list)?;
-            self.of_arrays(schema, resource, &mut list)?;
-            self.combinators(schema, resource, &mut list)?;
+            self.of_objects(schema, scope, &mut list)?;
+            self.of_arrays(schema, scope, &mut list)?;
+            self.combinators(schema, scope, &mut list)?;
         }
         self.meter.spend(list.len() * size_of::<Keyword>())?;
         Ok(Node::Keywords(Keywords { list, tracks }))
     }
 
-    fn reference(&mut self, schema: &'a Schema, resource: ResourceId) -> Result<Option<Keyword>, SchemaError> {
+    fn references(&mut self, schema: &'a Schema, scope: Scope, keywords: &mut Vec<Keyword>) -> Result<(), SchemaError> {
         for name in ["$ref", "$dynamicRef", "$recursiveRef"] {
-            let reference = match schema.get(name) {
-                Some(Json::String(reference)) => reference,
-                Some(other) => return Err(SchemaError::invalid(name, other, "a string")),
-                None => continue,
-            };
+            let Some(reference) = optional(schema, name, Json::as_str, "a string")? else { continue };
             self.meter.spend(reference.len())?;
             if DIALECTS.iter().any(|dialect| reference.starts_with(dialect)) {
                 continue; // A JSON Schema as a value: not checked.
             }
-            let target = self.documents.resolve(reference, resource);
-            let Some((target, resource)) = target.filter(|(target, _)| target.is_object() || target.is_boolean())
-            else {
+            let target = self.documents.resolve(name, reference, scope);
+            let Some((target, scope)) = target.filter(|(target, _)| target.is_object() || target.is_boolean()) else {
                 return Err(SchemaError::Reference(cut(reference, MAX_NAME)));
             };
-            return self.subschema(target, resource).map(|target| Some(Keyword::Reference(target)));
+            keywords.push(Keyword::Reference(self.subschema(target, scope)?));
         }
-        Ok(None)
+        Ok(())
     }
 
     fn of_any_value(&mut self, schema: &'a Schema, keywords: &mut Vec<Keyword>) -> Result<(), SchemaError> {
@@ -184,23 +178,18 @@ impl<'a> Compiler<'a, '_, '_> {
         Ok(pattern)
     }
 
-    fn of_objects(
-        &mut self,
-        schema: &'a Schema,
-        resource: ResourceId,
-        keywords: &mut Vec<Keyword>,
-    ) -> Result<(), SchemaError> {
+    fn of_objects(&mut self, schema: &'a Schema, scope: Scope, keywords: &mut Vec<Keyword>) -> Result<(), SchemaError> {
         size(schema, "minProperties", Size::MinProperties, keywords)?;
         size(schema, "maxProperties", Size::MaxProperties, keywords)?;
         // In draft 3 and in many invalid schemas `required` is a flag of the property.
         if let Some(names) = schema.get("required").filter(|required| !required.is_boolean()) {
             keywords.push(Keyword::Required(self.names("required", names)?));
         }
-        self.dependencies(schema, resource, keywords)?;
+        self.dependencies(schema, scope, keywords)?;
         if let Some(names) = schema.get("propertyNames") {
-            keywords.push(Keyword::PropertyNames(self.subschema(names, resource)?));
+            keywords.push(Keyword::PropertyNames(self.subschema(names, scope)?));
         }
-        self.properties(schema, resource, keywords)
+        self.properties(schema, scope, keywords)
     }
 
     fn names(&mut self, keyword: &'static str, names: &'a Json) -> Result<Vec<Box<str>>, SchemaError> {
@@ -213,7 +202,7 @@ impl<'a> Compiler<'a, '_, '_> {
     fn dependencies(
         &mut self,
         schema: &'a Schema,
-        resource: ResourceId,
+        scope: Scope,
         keywords: &mut Vec<Keyword>,
     ) -> Result<(), SchemaError> {
         let (mut names, mut schemas) = (Vec::new(), Vec::new());
@@ -223,7 +212,7 @@ impl<'a> Compiler<'a, '_, '_> {
                 if dependency.is_array() {
                     names.push((name.as_str().into(), self.names(keyword, dependency)?));
                 } else {
-                    schemas.push((name.as_str().into(), self.subschema(dependency, resource)?));
+                    schemas.push((name.as_str().into(), self.subschema(dependency, scope)?));
                 }
             }
         }
@@ -232,36 +221,26 @@ impl<'a> Compiler<'a, '_, '_> {
         Ok(())
     }
 
-    fn properties(
-        &mut self,
-        schema: &'a Schema,
-        resource: ResourceId,
-        keywords: &mut Vec<Keyword>,
-    ) -> Result<(), SchemaError> {
+    fn properties(&mut self, schema: &'a Schema, scope: Scope, keywords: &mut Vec<Keyword>) -> Result<(), SchemaError> {
         let (mut named, mut patterns) = (HashMap::new(), Vec::new());
         for (name, schema) in optional(schema, "properties", Json::as_object, "an object")?.into_iter().flatten() {
             self.meter.spend(name.len() + 2 * size_of::<(Box<str>, NodeId)>())?;
-            named.insert(name.as_str().into(), self.subschema(schema, resource)?);
+            named.insert(name.as_str().into(), self.subschema(schema, scope)?);
         }
         for (pattern, schema) in
             optional(schema, "patternProperties", Json::as_object, "an object")?.into_iter().flatten()
         {
-            patterns.push((self.pattern(pattern)?, self.subschema(schema, resource)?));
+            patterns.push((self.pattern(pattern)?, self.subschema(schema, scope)?));
         }
         let additional = schema.get("additionalProperties");
-        let additional = additional.map(|schema| self.subschema(schema, resource)).transpose()?;
+        let additional = additional.map(|schema| self.subschema(schema, scope)).transpose()?;
         if !named.is_empty() || !patterns.is_empty() || additional.is_some() {
             keywords.push(Keyword::Properties(Properties { named, patterns, additional }));
         }
         Ok(())
     }
 
-    fn of_arrays(
-        &mut self,
-        schema: &'a Schema,
-        resource: ResourceId,
-        keywords: &mut Vec<Keyword>,
-    ) -> Result<(), SchemaError> {
+    fn of_arrays(&mut self, schema: &'a Schema, scope: Scope, keywords: &mut Vec<Keyword>) -> Result<(), SchemaError> {
         size(schema, "minItems", Size::MinItems, keywords)?;
         size(schema, "maxItems", Size::MaxItems, keywords)?;
         if schema.get("uniqueItems") == Some(&Json::Bool(true)) {
@@ -272,13 +251,13 @@ impl<'a> Compiler<'a, '_, '_> {
             (None, Some(prefix @ Json::Array(_))) => (Some(prefix), schema.get("additionalItems")),
             (prefix, rest) => (prefix, rest),
         };
-        let prefix = prefix.map(|prefix| self.list("prefixItems", prefix, resource)).transpose()?.unwrap_or_default();
-        let rest = rest.map(|rest| self.subschema(rest, resource)).transpose()?;
+        let prefix = prefix.map(|prefix| self.list("prefixItems", prefix, scope)).transpose()?.unwrap_or_default();
+        let rest = rest.map(|rest| self.subschema(rest, scope)).transpose()?;
         if !prefix.is_empty() || rest.is_some() {
             keywords.push(Keyword::Items { prefix, rest });
         }
         if let Some(contained) = schema.get("contains") {
-            let schema_of_items = self.subschema(contained, resource)?;
+            let schema_of_items = self.subschema(contained, scope)?;
             let min = optional(schema, "minContains", count, "a count")?.unwrap_or(1);
             let max = optional(schema, "maxContains", count, "a count")?;
             keywords.push(Keyword::Contains { schema: schema_of_items, min, max });
@@ -286,31 +265,26 @@ impl<'a> Compiler<'a, '_, '_> {
         Ok(())
     }
 
-    fn list(
-        &mut self,
-        keyword: &'static str,
-        schemas: &'a Json,
-        resource: ResourceId,
-    ) -> Result<Vec<NodeId>, SchemaError> {
+    fn list(&mut self, keyword: &'static str, schemas: &'a Json, scope: Scope) -> Result<Vec<NodeId>, SchemaError> {
         let list = schemas.as_array().ok_or_else(|| SchemaError::invalid(keyword, schemas, "an array of schemas"))?;
         self.meter.spend(list.len() * size_of::<NodeId>())?;
-        list.iter().map(|schema| self.subschema(schema, resource)).collect()
+        list.iter().map(|schema| self.subschema(schema, scope)).collect()
     }
 
     fn combinators(
         &mut self,
         schema: &'a Schema,
-        resource: ResourceId,
+        scope: Scope,
         keywords: &mut Vec<Keyword>,
     ) -> Result<(), SchemaError> {
         let lists: [(&'static str, Combinator); 3] =
             [("allOf", Keyword::AllOf), ("anyOf", Keyword::AnyOf), ("oneOf", Keyword::OneOf)];
         for (name, keyword) in lists {
             if let Some(schemas) = schema.get(name) {
-                keywords.push(keyword(self.list(name, schemas, resource)?));
+                keywords.push(keyword(self.list(name, schemas, scope)?));
             }
         }
-        let mut optional = |name: &str| schema.get(name).map(|one| self.subschema(one, resource)).transpose();
+        let mut optional = |name: &str| schema.get(name).map(|one| self.subschema(one, scope)).transpose();
         keywords.extend(optional("not")?.map(Keyword::Not));
         if let Some(condition) = optional("if")? {
             keywords.push(Keyword::If { condition, then: optional("then")?, otherwise: optional("else")? });

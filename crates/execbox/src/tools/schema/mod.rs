@@ -7,7 +7,7 @@
 //! | module | purpose |
 //! |---|---|
 //! | `compile` | from JSON to `nodes`, with the bounds on chains and branches |
-//! | `reference` | `$ref`, `$id`, `$anchor` |
+//! | `reference` | `$ref`, `$dynamicRef`, `$id`, `$anchor` |
 //! | `pattern` | regular expressions in linear time |
 //! | `validate` | a value against the nodes |
 //! | `show` | values in messages |
@@ -33,6 +33,7 @@ use tokio::sync::{Mutex, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use compile::{Compiled, MAX_CHAIN, MAX_IN_PLACE};
+use reference::MAX_SCOPES;
 use validate::{Check, MAX_DEPTH, Place, Stop};
 
 /// A compiled JSON Schema.
@@ -88,6 +89,11 @@ pub enum SchemaError {
     /// Too many schemas that apply to one value.
     #[error("more than {MAX_IN_PLACE} alternatives for one value; use fewer references in anyOf, oneOf and allOf")]
     Branches,
+    /// Too many combinations of resources that a `$dynamicRef` depends on.
+    #[error(
+        "more than {MAX_SCOPES} combinations of resources with the same $dynamicAnchor; use $ref, or other names of anchors"
+    )]
+    Scopes,
     /// Compiled, the schema is too large.
     #[error("too large: {0}")]
     Size(Refused),

@@ -94,6 +94,89 @@ fn chain(length: usize, definition: impl Fn(Json) -> Json) -> Json {
     json!({ "$ref": format!("#/$defs/{}", length - 1), "$defs": definitions })
 }
 
+fn admits(schema: &Json, value: &Json) -> bool {
+    Schema::compile(schema).unwrap().check(value, "input").is_ok()
+}
+
+#[test]
+fn a_dynamic_reference_leads_to_the_outermost_resource_with_its_anchor() {
+    let list = json!({
+        "$id": "list",
+        "items": { "$dynamicRef": "#item" },
+        "$defs": { "any": { "$dynamicAnchor": "item" } }
+    });
+    let of = |kind: &str| json!({ "$id": kind, "$ref": "list", "$defs": { "item": { "$dynamicAnchor": "item", "type": kind } } });
+    let schema = json!({
+        "prefixItems": [{ "$ref": "string" }, { "$ref": "integer" }, { "$ref": "list" }],
+        "$defs": { "list": list, "string": of("string"), "integer": of("integer") }
+    });
+    assert!(admits(&schema, &json!([["a"], [1], ["a", 1]])));
+    assert!(!admits(&schema, &json!([[1]])));
+    assert!(!admits(&schema, &json!([[], ["a"]])));
+}
+
+#[test]
+fn a_recursive_reference_leads_to_the_outermost_recursive_resource() {
+    let tree = json!({ "$id": "tree", "$recursiveAnchor": true, "items": { "$recursiveRef": "#" } });
+    let schema = json!({
+        "$recursiveAnchor": true, "type": ["array", "integer"], "$ref": "tree", "$defs": { "tree": tree }
+    });
+    assert!(admits(&schema, &json!([1, [2]])));
+    assert!(!admits(&schema, &json!([1, ["a"]])));
+    assert!(admits(&json!({ "$ref": "tree", "$defs": { "tree": tree } }), &json!([1, ["a"]])));
+}
+
+#[test]
+fn scopes_that_multiply_are_refused() {
+    // Each resource leads to all others, and each anchor is that of the first of two resources on the way, or of none.
+    let schema = |resources: usize| {
+        let items: Json = (0..resources).map(|at| json!({ "$ref": format!("r{at}") })).collect();
+        let resource = |at: usize| json!({ "$id": format!("r{at}"), "$dynamicAnchor": format!("a{}", at / 2), "prefixItems": items });
+        json!({ "prefixItems": items, "$defs": { "all": { "anyOf": (0..resources).map(resource).collect::<Json>() } } })
+    };
+    assert!(Schema::compile(&schema(4)).is_ok());
+    assert_eq!(refused(&schema(40)), SchemaError::Scopes);
+}
+
+#[test]
+fn relative_names_of_resources_need_no_base() {
+    let tree = json!({ "$id": "Tree", "type": "object", "properties": { "next": { "$ref": "Tree" } } });
+    assert!(!admits(&tree, &json!({ "next": { "next": 1 } })));
+    let schema = json!({ "$id": "http://e", "$ref": "a", "$defs": { "a": { "$id": "/a", "type": "number" } } });
+    assert!(!admits(&schema, &json!("a")));
+}
+
+#[test]
+fn names_of_resources_depend_on_the_draft() {
+    let schema = |draft: &str, id: &str| {
+        json!({
+            "$schema": format!("http://json-schema.org/draft-0{draft}/schema#"),
+            "items": { "$ref": "http://e/number" },
+            "definitions": { "number": { id: "http://e/number", "type": "number" } }
+        })
+    };
+    for (draft, id) in [("4", "id"), ("4", "$id"), ("6", "$id"), ("7", "$id")] {
+        assert!(!admits(&schema(draft, id), &json!(["a"])), "{draft} {id}");
+    }
+    assert!(matches!(refused(&schema("7", "id")), SchemaError::Reference(_)));
+    // Beside `$ref` it names nothing before 2019.
+    let beside = |draft: &str| {
+        json!({
+            "$schema": draft, "$id": "http://e/a/",
+            "items": { "$id": "b/", "$ref": "item" },
+            "definitions": { "a": { "$id": "item", "type": "string" }, "b": { "$id": "b/item", "type": "number" } }
+        })
+    };
+    assert!(admits(&beside("http://json-schema.org/draft-07/schema#"), &json!(["a"])));
+    assert!(admits(&beside("https://json-schema.org/draft/2020-12/schema"), &json!([1])));
+}
+
+#[test]
+fn schemas_are_found_below_properties_that_are_named_like_keywords() {
+    let schema = json!({ "properties": { "const": { "$anchor": "c", "type": "string" }, "$id": { "$ref": "#c" } } });
+    assert!(!admits(&schema, &json!({ "$id": 1 })));
+}
+
 #[test]
 fn long_chains_of_references_are_refused() {
     assert_eq!(refused(&chain(3_500, |previous| previous)), SchemaError::Chain);
