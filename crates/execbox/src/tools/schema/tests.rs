@@ -178,6 +178,12 @@ fn schemas_are_found_below_properties_that_are_named_like_keywords() {
 }
 
 #[test]
+fn large_numbers_are_multiples_of_small_ones() {
+    assert!(admits(&json!({ "multipleOf": 0.5 }), &json!(1e308)));
+    assert!(!admits(&json!({ "multipleOf": 0.123_456_789 }), &json!(1e308)));
+}
+
+#[test]
 fn long_chains_of_references_are_refused() {
     assert_eq!(refused(&chain(3_500, |previous| previous)), SchemaError::Chain);
     let short = Schema::compile(&chain(50, |previous| previous)).unwrap();

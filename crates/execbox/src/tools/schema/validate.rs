@@ -633,8 +633,12 @@ fn is_multiple(number: &Number, divisor: &Number) -> bool {
     if let (Some(number), Some(divisor)) = (integer(number), integer(divisor)) {
         return number % divisor == 0;
     }
-    let quotient = number.as_f64().unwrap_or(f64::NAN) / divisor.as_f64().unwrap_or(f64::NAN);
-    quotient.is_finite() && (quotient - quotient.round()).abs() <= quotient.abs() * 4.0 * f64::EPSILON
+    let (number, divisor) = (number.as_f64().unwrap_or(f64::NAN), divisor.as_f64().unwrap_or(f64::NAN));
+    let quotient = number / divisor;
+    if quotient.is_infinite() {
+        return number % divisor == 0.0;
+    }
+    (quotient - quotient.round()).abs() <= quotient.abs() * 4.0 * f64::EPSILON
 }
 
 /// How deeply schemas may be nested in one another, following the value. A level takes about 1 KiB of stack, and 6 KiB
