@@ -3,11 +3,17 @@
 //! Any program and any web page on this computer can send requests to the port. A request without the state of this login
 //! gets an error and ends nothing.
 
-use std::sync::Arc;
+use std::convert::Infallible;
+use std::future;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, REFERRER_POLICY};
+use http::{Method, Request, Response, StatusCode, Version};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use reqwest::Url;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
@@ -73,58 +79,55 @@ impl Callback {
 }
 
 /// Answers the request of one connection.
-async fn serve(mut stream: TcpStream, state: &str, answers: &mpsc::Sender<Answer>) {
-    let head = tokio::time::timeout(TIMEOUT, head(&mut stream)).await.ok().flatten();
-    let answer = head.map_or(Err(BAD), |head| read(&head, state));
-    let (status, text) = match &answer {
-        Ok(Answer::Code { .. }) => ("200 OK", "execbox has received the login. You can close this page."),
-        Ok(Answer::Refused(_)) => ("200 OK", "The login was refused. You can close this page."),
-        Err(status) => (*status, "This page only receives logins of execbox."),
-    };
-    let head = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\nConnection: close\r\n\
-         Cache-Control: no-store\r\nReferrer-Policy: no-referrer\r\n\r\n",
-        text.len()
-    );
-    let _ = tokio::time::timeout(TIMEOUT, write(&mut stream, &(head + text))).await;
-    if let Ok(answer) = answer {
+async fn serve(stream: TcpStream, state: &str, answers: &mpsc::Sender<Answer>) {
+    let found = OnceLock::new();
+    let service = service_fn(|request| {
+        let answer = read(&request, state);
+        let page = page(&answer);
+        if let Ok(answer) = answer {
+            let _ = found.set(answer);
+        }
+        future::ready(Ok::<_, Infallible>(page))
+    });
+    let mut http = http1::Builder::new();
+    http.keep_alive(false).max_buf_size(MAX_HEAD).timer(TokioTimer::new()).header_read_timeout(TIMEOUT);
+    // An error of the connection is one of the client.
+    let _ = tokio::time::timeout(2 * TIMEOUT, http.serve_connection(TokioIo::new(stream), service)).await;
+    if let Some(answer) = found.into_inner() {
         // After the page, as other connections end now. Of two answers, the first one counts.
         let _ = answers.try_send(answer);
     }
 }
 
-async fn write(stream: &mut TcpStream, text: &str) -> std::io::Result<()> {
-    stream.write_all(text.as_bytes()).await?;
-    stream.shutdown().await
-}
-
-/// The head of a request; `None` if it is too long or not text.
-async fn head(stream: &mut TcpStream) -> Option<String> {
-    let (mut head, mut known) = (Vec::with_capacity(1024), 0_usize);
-    // Only what is new is searched for the end, which may have begun before.
-    while !head[known.saturating_sub(3)..].windows(4).any(|bytes| bytes == b"\r\n\r\n") {
-        known = head.len();
-        let room = MAX_HEAD.checked_sub(known).filter(|room| *room > 0)?;
-        (&mut *stream).take(room as u64).read_buf(&mut head).await.ok().filter(|read| *read > 0)?;
-    }
-    String::from_utf8(head).ok()
+/// The page that the browser shows, which contains nothing of the request.
+fn page(answer: &Result<Answer, StatusCode>) -> Response<String> {
+    let (status, text) = match answer {
+        Ok(Answer::Code { .. }) => (StatusCode::OK, "execbox has received the login. You can close this page."),
+        Ok(Answer::Refused(_)) => (StatusCode::OK, "The login was refused. You can close this page."),
+        Err(status) => (*status, "This page only receives logins of execbox."),
+    };
+    let page = Response::builder().status(status).header(CONTENT_TYPE, "text/plain; charset=utf-8");
+    let page = page.header(CACHE_CONTROL, "no-store").header(REFERRER_POLICY, "no-referrer");
+    page.body(text.to_owned()).expect("the fields are valid")
 }
 
 /// The answer in a request, or the status of a request without one.
-fn read(head: &str, state: &str) -> Result<Answer, &'static str> {
-    let line = head.lines().next().ok_or(BAD)?;
-    let target = line.strip_prefix("GET ").and_then(|rest| rest.strip_suffix(" HTTP/1.1")).ok_or(BAD)?;
-    let url = Url::parse("http://127.0.0.1").and_then(|base| base.join(target)).map_err(|_| BAD)?;
-    if url.path() != PATH || !target.starts_with('/') {
-        return Err("404 Not Found");
+fn read<B>(request: &Request<B>, state: &str) -> Result<Answer, StatusCode> {
+    let target = request.uri();
+    if request.method() != Method::GET || request.version() != Version::HTTP_11 {
+        return Err(StatusCode::BAD_REQUEST);
     }
+    if target.path() != PATH || target.authority().is_some() {
+        return Err(StatusCode::NOT_FOUND);
+    }
+    let url = Url::parse(&format!("http://127.0.0.1{target}")).map_err(|_| StatusCode::BAD_REQUEST)?;
     let value = |wanted: &str| {
         let mut values = url.query_pairs().filter(|(name, _)| name == wanted);
         // Which of two values counts is not defined.
         values.next().filter(|_| values.next().is_none()).map(|(_, value)| value.into_owned())
     };
     if value("state").as_deref() != Some(state) {
-        return Err(BAD);
+        return Err(StatusCode::BAD_REQUEST);
     }
     match (value("code"), value("error")) {
         (Some(code), None) if !code.is_empty() => Ok(Answer::Code { code, issuer: value("iss") }),
@@ -132,14 +135,11 @@ fn read(head: &str, state: &str) -> Result<Answer, &'static str> {
             Some(description) => format!("{error}: {description}"),
             None => error,
         })),
-        _ => Err(BAD),
+        _ => Err(StatusCode::BAD_REQUEST),
     }
 }
 
 const PATH: &str = "/callback";
-
-/// The status of requests that are no answer.
-const BAD: &str = "400 Bad Request";
 
 /// The maximum length of the head of a request, in bytes.
 const MAX_HEAD: usize = 16 << 10;
@@ -155,33 +155,100 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
     use super::*;
 
     #[test]
     fn only_the_answer_with_the_state_is_read() {
-        let read = |line: &str| read(&format!("{line}\r\nHost: x\r\n\r\n"), "s1");
+        let read =
+            |method: &str, target: &str| read(&Request::builder().method(method).uri(target).body(()).unwrap(), "s1");
         let code = |code: &str, issuer: Option<&str>| {
             Ok(Answer::Code { code: code.to_owned(), issuer: issuer.map(str::to_owned) })
         };
-        assert_eq!(read("GET /callback?code=a%20b&state=s1 HTTP/1.1"), code("a b", None));
-        assert_eq!(read("GET /callback?state=s1&iss=http%3A%2F%2Fi&code=c HTTP/1.1"), code("c", Some("http://i")));
-        let refused = read("GET /callback?error=access_denied&error_description=no&state=s1 HTTP/1.1");
+        assert_eq!(read("GET", "/callback?code=a%20b&state=s1"), code("a b", None));
+        assert_eq!(read("GET", "/callback?state=s1&iss=http%3A%2F%2Fi&code=c"), code("c", Some("http://i")));
+        let refused = read("GET", "/callback?error=access_denied&error_description=no&state=s1");
         assert_eq!(refused, Ok(Answer::Refused("access_denied: no".to_owned())));
-        for line in [
-            "",
-            "GET",
-            "GET /callback HTTP/1.1",
-            "GET /callback?code=c&state=s2 HTTP/1.1",
-            "GET /callback?code=c&state=s1&state=s1 HTTP/1.1",
-            "GET /callback?code=c&code=d&state=s1 HTTP/1.1",
-            "GET /callback?code=c&error=e&state=s1 HTTP/1.1",
-            "GET /callback?code=&state=s1 HTTP/1.1",
-            "POST /callback?code=c&state=s1 HTTP/1.1",
+        for (method, target) in [
+            ("GET", "/callback"),
+            ("GET", "/callback?code=c&state=s2"),
+            ("GET", "/callback?code=c&state=s1&state=s1"),
+            ("GET", "/callback?code=c&code=d&state=s1"),
+            ("GET", "/callback?code=c&error=e&state=s1"),
+            ("GET", "/callback?code=&state=s1"),
+            ("POST", "/callback?code=c&state=s1"),
+            ("OPTIONS", "*"),
+            ("CONNECT", "e:443"),
         ] {
-            assert_eq!(read(line), Err("400 Bad Request"), "{line}");
+            assert_eq!(read(method, target), Err(StatusCode::BAD_REQUEST), "{method} {target}");
         }
-        for line in ["GET / HTTP/1.1", "GET /favicon.ico HTTP/1.1", "GET http://e/callback?code=c&state=s1 HTTP/1.1"] {
-            assert_eq!(read(line), Err("404 Not Found"), "{line}");
+        for target in ["/", "/favicon.ico", "http://e/callback?code=c&state=s1", "e:443"] {
+            assert_eq!(read("GET", target), Err(StatusCode::NOT_FOUND), "{target}");
         }
+    }
+
+    /// What the port answers to `request`, until it closes the connection.
+    async fn send(port: u16, request: &str) -> String {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+        // Fails if the answer came before.
+        let _ = stream.write_all(request.as_bytes()).await;
+        read_all(stream).await
+    }
+
+    async fn read_all(mut stream: TcpStream) -> String {
+        let mut answer = Vec::new();
+        // A connection that is closed with something unread is reset.
+        let _ = stream.read_to_end(&mut answer).await;
+        String::from_utf8(answer).unwrap()
+    }
+
+    #[tokio::test]
+    async fn requests_that_are_no_answer_get_an_error_and_end_nothing() {
+        let callback = Callback::bind(None).await.unwrap();
+        let port = callback.port;
+        let answer = tokio::spawn(async move { callback.answer("s1").await });
+        let long = format!("GET /callback?state=s1&code={} HTTP/1.1\r\n\r\n", "x".repeat(MAX_HEAD));
+        let many = format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(3_000));
+        for (request, status) in [
+            ("GET /favicon.ico HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 404"),
+            ("GET /callback?code=c&state=s1 HTTP/1.0\r\n\r\n", "HTTP/1.0 400"),
+            ("GET /callback?code=<script>&state=s2 HTTP/1.1\r\n\r\n", "HTTP/1.1 400"),
+            ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", ""),
+            ("\u{16}\u{3}\u{1}\u{0}\u{5}\r\n\r\n", "HTTP/1.1 400"),
+            (&long, "HTTP/1.1 431"),
+            (&many, "HTTP/1.1 431"),
+        ] {
+            let page = send(port, request).await;
+            assert_eq!(page.get(..12).unwrap_or_default(), status, "{request:.40}: {page}");
+            assert!(!page.contains("script"), "{page}");
+        }
+        let page = send(port, "GET /callback?code=c&state=s1 HTTP/1.1\r\nHost: x\r\n\r\n").await;
+        assert!(page.ends_with("You can close this page.") && page.contains("connection: close"), "{page}");
+        assert_eq!(answer.await.unwrap(), Answer::Code { code: "c".to_owned(), issuer: None });
+    }
+
+    #[tokio::test]
+    async fn slow_clients_keep_their_places_for_a_limited_time() {
+        let callback = Callback::bind(None).await.unwrap();
+        let port = callback.port;
+        let answer = tokio::spawn(async move { callback.answer("s1").await });
+        let mut slow = Vec::new();
+        for at in 0..MAX_CONNECTIONS {
+            let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+            let beginning = ["", "GET /callback?code=c&state=s1 HTTP/1.1\r\n"][at % 2];
+            stream.write_all(beginning.as_bytes()).await.unwrap();
+            slow.push(stream);
+        }
+        let request = "GET /callback?code=c&state=s1 HTTP/1.1\r\nHost: x\r\n\r\n";
+        assert_eq!(send(port, request).await, "", "all places are taken");
+        tokio::time::pause(); // From now on, the clock moves when nothing else does.
+        for stream in slow {
+            let page = read_all(stream).await;
+            assert!(!page.contains("200 OK"), "{page}");
+        }
+        tokio::time::resume();
+        assert!(send(port, request).await.contains("200 OK"));
+        assert!(matches!(answer.await.unwrap(), Answer::Code { .. }));
     }
 }

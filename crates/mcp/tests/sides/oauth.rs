@@ -552,7 +552,7 @@ async fn only_the_browser_with_the_state_of_the_login_ends_it() {
         ("GET /callback?code=c&state=guessed HTTP/1.1\r\n\r\n".to_owned(), "400"),
         ("GET /callback?error=access_denied HTTP/1.1\r\n\r\n".to_owned(), "400"),
         (format!("POST /callback?code=c&state={state} HTTP/1.1\r\n\r\n"), "400"),
-        (format!("GET /{} HTTP/1.1\r\n\r\n", "x".repeat(20_000)), "400"),
+        (format!("GET /{} HTTP/1.1\r\n\r\n", "x".repeat(20_000)), "431"),
         ("\u{1}\r\n\r\n".to_owned(), "400"),
     ] {
         assert_eq!(knock(port, &request).await, status, "{request}");
