@@ -43,14 +43,13 @@ impl<'b> Costs<'b> {
 
     /// Counts a token that is consumed. Returns whether it is time to charge the records.
     #[inline]
-    pub(crate) fn consume(&mut self, bytes: usize, at: u32) -> Parse<bool> {
-        self.look(bytes, at)?;
+    pub(crate) fn consume(&mut self) -> bool {
         self.tokens_until_charge -= 1;
         let is_time = self.tokens_until_charge == 0;
         if is_time {
             self.tokens_until_charge = TOKENS_PER_CHARGE;
         }
-        Ok(is_time)
+        is_time
     }
 
     /// Counts `count` steps, each about as much work as a token.
@@ -59,7 +58,7 @@ impl<'b> Costs<'b> {
         self.work.spend(count.saturating_mul(TOKEN)).map_err(|refused| halt(refused, 0))
     }
 
-    /// Charges the records of the parser, whose size is now `bytes`. Records that were discarded stay charged, because
+    /// Charges records whose size is now `bytes`. Records that were discarded stay charged, because
     /// their tables keep their capacity.
     pub(crate) fn charge_records(&mut self, bytes: usize) -> Parse<()> {
         let more = bytes.saturating_sub(self.records);

@@ -36,7 +36,8 @@ pub(crate) struct Uses {
 /// Writes the edits of all constructs, and returns how names are used.
 pub(crate) fn lower(parser: &mut Parser<'_, '_>) -> Parse<Uses> {
     let text = parser.text();
-    let Parser { options, scopes, lowered, items, edits, costs, .. } = parser;
+    let Parser { options, scopes, lowered, items, edits, tokens, .. } = parser;
+    let costs = &mut tokens.costs;
     let merged = Merged::find(scopes, lowered, costs)?;
     let mut lowering = Lowering::new(text, *options, scopes, lowered, &merged, costs)?;
     let uses = lowering.resolve(items.names.len(), costs)?;

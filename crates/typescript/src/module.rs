@@ -83,11 +83,11 @@ fn charge_items(parser: &mut Parser<'_, '_>) -> Parse<()> {
     let ModuleItems { imports, names, exports, types, .. } = &parser.items;
     let tables = imports.len() + names.len() + exports.len() + types.len() + parser.scopes.declarations().len();
     let strings = parser.text().len();
-    parser.costs.keep_items::<Request>(parser.items.imports.len())?;
-    parser.costs.keep_items::<Import>(parser.items.names.len())?;
-    parser.costs.keep_items::<Export>(parser.items.exports.len())?;
-    parser.costs.keep(tables * SET_ENTRY)?;
-    if tables > 0 { parser.costs.keep(strings) } else { Ok(()) }
+    parser.tokens.costs.keep_items::<Request>(parser.items.imports.len())?;
+    parser.tokens.costs.keep_items::<Import>(parser.items.names.len())?;
+    parser.tokens.costs.keep_items::<Export>(parser.items.exports.len())?;
+    parser.tokens.costs.keep(tables * SET_ENTRY)?;
+    if tables > 0 { parser.tokens.costs.keep(strings) } else { Ok(()) }
 }
 
 /// The imports that remain.

@@ -39,20 +39,20 @@ impl Parser<'_, '_> {
         }
         if self.eat_word("extends")? {
             self.nested(Self::member_chain)?;
-            if typescript && self.text_of(self.token).starts_with('<') {
+            if typescript && self.text_of(self.token()).starts_with('<') {
                 self.type_arguments()?;
             }
         }
         if typescript && self.is_word("implements") {
-            let start = self.token.start;
+            let start = self.token().start;
             self.advance()?;
             self.type_list()?;
-            self.edits.erase(start, self.before);
+            self.edits.erase(start, self.before());
         }
         if !self.is(Kind::BraceOpen) {
             return Err(self.unexpected("expected `{`"));
         }
-        let body = self.token.end;
+        let body = self.token().end;
         self.advance()?;
         let wanted = std::mem::replace(&mut self.constants_wanted, false);
         while !self.is(Kind::BraceClose) {
@@ -66,7 +66,7 @@ impl Parser<'_, '_> {
 
     /// One member of the class whose body begins at `body`.
     fn member(&mut self, body: u32) -> Parse<()> {
-        let start = self.token.start;
+        let start = self.token().start;
         if self.is(Kind::At) {
             return self.refuse("decorators are not supported", start);
         }
@@ -75,16 +75,16 @@ impl Parser<'_, '_> {
         }
         let modifiers = self.modifiers()?;
         if self.options.typescript && self.is(Kind::BracketOpen) && self.index_signature()? {
-            self.edits.erase_item(start, self.before);
+            self.edits.erase_item(start, self.before());
             return Ok(());
         }
-        let name = self.token;
+        let name = self.token();
         self.property_name()?;
         let is_constructor = !modifiers.is_static
             && !modifiers.is_generator
             && matches!(self.text_of(name), "constructor" | "'constructor'" | "\"constructor\"");
-        if self.options.typescript && matches!(self.token.kind, Kind::Question | Kind::Not) {
-            self.edits.erase(self.token.start, self.token.end);
+        if self.options.typescript && matches!(self.token().kind, Kind::Question | Kind::Not) {
+            self.edits.erase(self.token().start, self.token().end);
             self.advance()?;
         }
         let stays = if self.is(Kind::ParenOpen) || (self.options.typescript && self.is(Kind::Less)) {
@@ -108,7 +108,7 @@ impl Parser<'_, '_> {
             true
         };
         if !stays {
-            self.edits.erase_item(start, self.before);
+            self.edits.erase_item(start, self.before());
             return Ok(());
         }
         for token in modifiers.erased {
@@ -150,10 +150,10 @@ impl Parser<'_, '_> {
                 modifiers.is_generator = true;
                 return Ok(modifiers);
             }
-            if !self.is(Kind::Name) || self.token.escaped {
+            if !self.is(Kind::Name) || self.token().escaped {
                 return Ok(modifiers);
             }
-            let word = self.text_of(self.token);
+            let word = self.text_of(self.token());
             let is_typescript =
                 matches!(word, "public" | "private" | "protected" | "readonly" | "override" | "abstract" | "declare");
             let is_modifier = match word {
@@ -169,13 +169,13 @@ impl Parser<'_, '_> {
                 "get" | "set" => modifiers.is_accessor = true,
                 "accessor" => {
                     let message = "`accessor` is not supported; write a getter and a setter";
-                    return self.refuse(message, self.token.start);
+                    return self.refuse(message, self.token().start);
                 }
                 "abstract" | "declare" => modifiers.is_only_declared = true,
                 _ => {}
             }
             if is_typescript {
-                modifiers.erased.push(self.token);
+                modifiers.erased.push(self.token());
             }
             self.advance()?;
         }
@@ -241,7 +241,7 @@ impl Parser<'_, '_> {
             return Err(self.unexpected("expected `{`"));
         }
         self.advance()?;
-        let mut place = self.before;
+        let mut place = self.before();
         let mut in_prologue = true;
         let mut found_super = false;
         while !self.is(Kind::BraceClose) {
@@ -249,7 +249,7 @@ impl Parser<'_, '_> {
             in_prologue &= self.is(Kind::String);
             self.statement()?;
             if is_super || (in_prologue && !found_super) {
-                place = self.before;
+                place = self.before();
             }
             found_super |= is_super;
         }

@@ -43,7 +43,7 @@ impl Parser<'_, '_> {
     }
 
     fn assignment_chain(&mut self, place: Place) -> Parse<Expression> {
-        let start = self.token.start;
+        let start = self.token().start;
         let mut is_whole = true;
         loop {
             let found = if let Some(arrow) = self.arrow_function(place)? {
@@ -54,7 +54,7 @@ impl Parser<'_, '_> {
                 self.operands(place)?
             };
             let found = if is_whole { found } else { found.within(start) };
-            match self.token.kind {
+            match self.token().kind {
                 Kind::Equals | Kind::Assignment => self.advance()?,
                 Kind::Question => {
                     self.advance()?;
@@ -68,12 +68,12 @@ impl Parser<'_, '_> {
     }
 
     fn yield_expression(&mut self, place: Place) -> Parse<Expression> {
-        let start = self.token.start;
+        let start = self.token().start;
         self.advance()?;
-        if !self.token.on_new_line {
+        if !self.token().on_new_line {
             let is_delegate = self.eat(Kind::Star)?;
             let ends = matches!(
-                self.token.kind,
+                self.token().kind,
                 Kind::ParenClose
                     | Kind::BracketClose
                     | Kind::BraceClose
@@ -92,20 +92,20 @@ impl Parser<'_, '_> {
 
     /// Operands and the operators between them.
     fn operands(&mut self, place: Place) -> Parse<Expression> {
-        let start = self.token.start;
+        let start = self.token().start;
         let first = self.operand()?;
         let mut sum = self.constants_wanted.then(|| Sum::new(first.constant));
         let mut count = 1;
         loop {
-            let is_operator = match self.token.kind {
+            let is_operator = match self.token().kind {
                 Kind::Operator | Kind::Plus | Kind::Minus | Kind::Star | Kind::And | Kind::Or => true,
                 Kind::Greater | Kind::Slash | Kind::Less => {
-                    self.token = self.lexer.operator(self.token);
+                    self.tokens.join_operator();
                     self.is(Kind::Operator)
                 }
                 Kind::Name if self.is_word("instanceof") => true,
                 Kind::Name if self.is_word("in") => !place.no_in,
-                Kind::Name if self.options.typescript && !self.token.on_new_line => {
+                Kind::Name if self.options.typescript && !self.token().on_new_line => {
                     if self.is_word("as") || self.is_word("satisfies") {
                         self.type_operator()?;
                         sum = None;
@@ -119,11 +119,11 @@ impl Parser<'_, '_> {
             if !is_operator {
                 break;
             }
-            let operator = sum.as_ref().map(|_| Operator::of(self.text_of(self.token)));
+            let operator = sum.as_ref().map(|_| Operator::of(self.text_of(self.token())));
             self.advance()?;
             let operand = self.operand()?;
             if let (Some(sum), Some(operator)) = (&mut sum, operator) {
-                self.costs.keep_items::<[(Operator, Option<u32>); 2]>(1)?;
+                self.tokens.costs.keep_items::<[(Operator, Option<u32>); 2]>(1)?;
                 sum.push(operator, operand.constant);
             }
             count += 1;
@@ -137,7 +137,7 @@ impl Parser<'_, '_> {
 
     /// `as T` or `satisfies T`, erased. On a new line behind it, what would continue the operand is another statement.
     fn type_operator(&mut self) -> Parse<()> {
-        let start = self.token.start;
+        let start = self.token().start;
         self.advance()?;
         if self.is_word("const") {
             self.advance()?;
@@ -145,26 +145,26 @@ impl Parser<'_, '_> {
             self.type_()?;
         }
         let continues =
-            matches!(self.token.kind, Kind::ParenOpen | Kind::BracketOpen | Kind::Template | Kind::TemplateHead);
-        if continues && self.token.on_new_line {
-            self.edits.erase_item(start, self.before);
+            matches!(self.token().kind, Kind::ParenOpen | Kind::BracketOpen | Kind::Template | Kind::TemplateHead);
+        if continues && self.token().on_new_line {
+            self.edits.erase_item(start, self.before());
         } else {
-            self.edits.erase(start, self.before);
+            self.edits.erase(start, self.before());
         }
         Ok(())
     }
 
     /// An operand with its prefix and postfix operators.
     fn operand(&mut self) -> Parse<Expression> {
-        let start = self.token.start;
+        let start = self.token().start;
         let mut prefixes = Prefixes::default();
         loop {
-            match self.token.kind {
+            match self.token().kind {
                 Kind::Plus | Kind::Minus | Kind::Tilde | Kind::Not | Kind::Step => {
-                    prefixes.push(self.text_of(self.token), self.constants_wanted);
+                    prefixes.push(self.text_of(self.token()), self.constants_wanted);
                     self.advance()?;
                 }
-                Kind::Name if !self.token.escaped && self.is_prefix_word() => {
+                Kind::Name if !self.token().escaped && self.is_prefix_word() => {
                     prefixes.push("", self.constants_wanted);
                     self.advance()?;
                 }
@@ -176,12 +176,12 @@ impl Parser<'_, '_> {
             }
         }
         let mut operand = self.member_chain()?;
-        if self.is(Kind::Step) && !self.token.on_new_line {
+        if self.is(Kind::Step) && !self.token().on_new_line {
             self.advance()?;
             operand = self.other(start);
         }
         for _ in 0..prefixes.open {
-            self.edits.insert(self.before, ")");
+            self.edits.insert(self.before(), ")");
         }
         if prefixes.count == 0 {
             return Ok(operand);
@@ -191,7 +191,7 @@ impl Parser<'_, '_> {
     }
 
     fn is_prefix_word(&self) -> bool {
-        match self.text_of(self.token) {
+        match self.text_of(self.token()) {
             "typeof" | "void" | "delete" => true,
             "await" => self.function.is_async,
             _ => false,
@@ -201,15 +201,15 @@ impl Parser<'_, '_> {
     /// `<T>` before an operand, which gets parentheses where it would mean something else without the type: a line end in
     /// `<T>` must not end a `return`.
     fn type_assertion(&mut self, prefixes: &mut Prefixes) -> Parse<()> {
-        let start = self.token.start;
+        let start = self.token().start;
         self.advance()?;
         let read = if self.is_word("const") { self.advance() } else { self.type_() };
-        let close = self.token.start;
+        let close = self.token().start;
         let read = read.and_then(|()| self.expect(Kind::Greater, ">"));
         read.map_err(|halt| self.explain_less(halt, start))?;
         // Without the type, a brace would open a block, and a function would be declared.
         let changes = self.is(Kind::BraceOpen) || self.is_word("function") || self.is_word("class");
-        if changes || self.token.on_new_line || self.has_line_end(start, close) {
+        if changes || self.token().on_new_line || self.has_line_end(start, close) {
             self.edits.erase_opening(start, close + 1);
             prefixes.open += 1;
         } else {
@@ -225,10 +225,10 @@ impl Parser<'_, '_> {
     // ---- members and calls
 
     pub(super) fn member_chain(&mut self) -> Parse<Expression> {
-        let start = self.token.start;
+        let start = self.token().start;
         let mut expression = self.primary()?;
         loop {
-            match self.token.kind {
+            match self.token().kind {
                 Kind::Dot => {
                     self.advance()?;
                     let constant = self.member_name(&expression)?;
@@ -237,7 +237,7 @@ impl Parser<'_, '_> {
                 }
                 Kind::OptionalChain => {
                     self.advance()?;
-                    match self.token.kind {
+                    match self.token().kind {
                         Kind::ParenOpen => self.arguments()?,
                         Kind::BracketOpen => self.index(&expression).map(drop)?,
                         Kind::Less | Kind::Operator if self.options.typescript => {
@@ -264,13 +264,15 @@ impl Parser<'_, '_> {
                     }
                     self.template()?;
                 }
-                Kind::Not if self.options.typescript && !self.token.on_new_line => {
-                    self.edits.erase(self.token.start, self.token.end);
+                Kind::Not if self.options.typescript && !self.token().on_new_line => {
+                    self.edits.erase(self.token().start, self.token().end);
                     self.advance()?;
                     expression.constant = None;
                     continue;
                 }
-                Kind::Less | Kind::Operator if self.options.typescript && self.text_of(self.token).starts_with('<') => {
+                Kind::Less | Kind::Operator
+                    if self.options.typescript && self.text_of(self.token()).starts_with('<') =>
+                {
                     if self.is_operator("<=") || self.type_arguments_in_expression()?.is_none() {
                         break;
                     }
@@ -284,11 +286,11 @@ impl Parser<'_, '_> {
 
     /// The name after a dot.
     fn member_name(&mut self, object: &Expression) -> Parse<Option<u32>> {
-        match self.token.kind {
+        match self.token().kind {
             Kind::Name => {
                 let constant = match object.constant {
                     Some(object) => {
-                        let name = self.name_id(self.token);
+                        let name = self.name_id(self.token());
                         self.constant(Constant::Member { object, name })
                     }
                     None => None,
@@ -304,7 +306,7 @@ impl Parser<'_, '_> {
     /// `[…]` after an operand.
     fn index(&mut self, object: &Expression) -> Parse<Option<u32>> {
         self.advance()?;
-        let key = self.token;
+        let key = self.token();
         let index = self.expression(Place::ANYWHERE)?;
         self.expect(Kind::BracketClose, "]")?;
         let is_string = index.kind == ExpressionKind::String && index.end == key.end;
@@ -361,15 +363,13 @@ impl Parser<'_, '_> {
             self.advance()?;
             let value = self.expression(Place::ANYWHERE)?;
             if self.constants_wanted {
-                self.costs.keep_items::<(Expression, Option<u32>)>(1)?;
+                self.tokens.costs.keep_items::<(Expression, Option<u32>)>(1)?;
                 values.push(value);
             }
             if !self.is(Kind::BraceClose) {
                 return Err(self.unexpected("expected `}`"));
             }
-            let continues = self.lexer.template_rest(self.token)?;
-            self.token.end = self.lexer.position();
-            if !continues {
+            if !self.tokens.join_template()? {
                 self.advance()?;
                 return Ok(values);
             }
@@ -379,7 +379,7 @@ impl Parser<'_, '_> {
     // ---- operands
 
     fn primary(&mut self) -> Parse<Expression> {
-        let token = self.token;
+        let token = self.token();
         let start = token.start;
         match token.kind {
             Kind::Name => self.name_or_keyword(token),
@@ -409,7 +409,7 @@ impl Parser<'_, '_> {
                 Ok(self.other(start))
             }
             Kind::Slash => {
-                self.token = self.lexer.regex(token)?;
+                self.tokens.join_regex()?;
                 self.advance()?;
                 Ok(self.other(start))
             }
@@ -461,7 +461,7 @@ impl Parser<'_, '_> {
     }
 
     fn parenthesized(&mut self) -> Parse<Expression> {
-        let start = self.token.start;
+        let start = self.token().start;
         self.advance()?;
         let inner = self.expression(Place::ANYWHERE)?;
         self.expect(Kind::ParenClose, ")")?;
@@ -482,20 +482,20 @@ impl Parser<'_, '_> {
         self.nested(|parser| {
             let mut callee = parser.primary()?;
             loop {
-                match parser.token.kind {
+                match parser.token().kind {
                     Kind::Dot => {
                         parser.advance()?;
                         parser.member_name(&callee)?;
                     }
                     Kind::BracketOpen => parser.index(&callee).map(drop)?,
                     Kind::Template | Kind::TemplateHead => parser.template().map(drop)?,
-                    Kind::Not if parser.options.typescript && !parser.token.on_new_line => {
-                        parser.edits.erase(parser.token.start, parser.token.end);
+                    Kind::Not if parser.options.typescript && !parser.token().on_new_line => {
+                        parser.edits.erase(parser.token().start, parser.token().end);
                         parser.advance()?;
                     }
                     Kind::Less | Kind::Operator
                         if parser.options.typescript
-                            && parser.text_of(parser.token).starts_with('<')
+                            && parser.text_of(parser.token()).starts_with('<')
                             && !parser.is_operator("<=") =>
                     {
                         if parser.type_arguments_in_expression()?.is_none() {
@@ -560,7 +560,7 @@ impl Parser<'_, '_> {
         }
         self.parameter_modifiers()?;
         let head = self.method_head()?;
-        if head.is_method() || matches!(self.token.kind, Kind::ParenOpen | Kind::Less) {
+        if head.is_method() || matches!(self.token().kind, Kind::ParenOpen | Kind::Less) {
             return self.function_rest(head.is_async, head.is_generator).map(drop);
         }
         if self.eat(Kind::Colon)? {
@@ -578,7 +578,7 @@ impl Parser<'_, '_> {
 
     /// The name of a property or method: a name, string, number, private name, or `[…]`.
     pub(super) fn property_name(&mut self) -> Parse<Option<Token>> {
-        let token = self.token;
+        let token = self.token();
         match token.kind {
             Kind::Name => self.advance().map(|()| Some(token)),
             Kind::String | Kind::Number | Kind::PrivateName => self.advance().map(|()| None),
@@ -627,7 +627,7 @@ impl Parser<'_, '_> {
 
     /// The expression from `start` to here, of no special kind.
     pub(super) fn other(&self, start: u32) -> Expression {
-        Expression { start, end: self.before, kind: ExpressionKind::Other, constant: None }
+        Expression { start, end: self.before(), kind: ExpressionKind::Other, constant: None }
     }
 
     /// The same fault; if the `<` at `less` looks as if it began JSX or an HTML comment, said so.

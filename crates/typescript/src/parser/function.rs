@@ -18,8 +18,8 @@ impl Parser<'_, '_> {
 
     /// The arrow function that begins here, if one does.
     pub(super) fn arrow_function(&mut self, place: Place) -> Parse<Option<Expression>> {
-        let start = self.token.start;
-        match self.token.kind {
+        let start = self.token().start;
+        match self.token().kind {
             Kind::Name if self.is_word("async") => {
                 let next = self.peek()?;
                 if next.on_new_line {
@@ -60,11 +60,11 @@ impl Parser<'_, '_> {
 
     /// `x => …`
     fn arrow_of_name(&mut self, is_async: bool, place: Place) -> Parse<Option<Expression>> {
-        let name = self.token;
+        let name = self.token();
         if !self.is_binding_name() || !self.is_before_arrow(name)? {
             return Ok(None);
         }
-        let start = if is_async { self.before - 5 } else { name.start };
+        let start = if is_async { self.before() - 5 } else { name.start };
         let outer = self.enter_function(is_async, false);
         self.binding_name(Declare::VARIABLE)?;
         self.expect(Kind::Arrow, "=>")?;
@@ -128,9 +128,9 @@ impl Parser<'_, '_> {
             self.advance()?;
         }
         if self.is(Kind::Less) {
-            let less = self.token.start;
+            let less = self.token().start;
             self.type_parameters_unerased()?;
-            let (end, paren) = (self.before, self.token);
+            let (end, paren) = (self.before(), self.token());
             if paren.kind == Kind::ParenOpen && self.has_line_end(less, paren.start) {
                 // No line may end before the `(` of an async arrow function, or after `return`.
                 self.edits.erase_opening(less, end);
@@ -143,19 +143,19 @@ impl Parser<'_, '_> {
             return Err(self.unexpected("expected `(`"));
         }
         self.parameters(None)?;
-        let close = self.before - 1;
+        let close = self.before() - 1;
         let has_return_type = self.options.typescript && self.is(Kind::Colon);
         if has_return_type {
-            let colon = self.token.start;
+            let colon = self.token().start;
             self.return_type_unerased()?;
-            if self.has_line_end(close, self.token.start) {
+            if self.has_line_end(close, self.token().start) {
                 // No line may end before `=>`.
                 self.edits.erase(close, close + 1);
-                self.edits.erase_closing(colon, self.before);
+                self.edits.erase_closing(colon, self.before());
             } else {
-                self.edits.erase(colon, self.before);
+                self.edits.erase(colon, self.before());
             }
-        } else if self.token.on_new_line {
+        } else if self.token().on_new_line {
             return Err(self.unexpected("expected `=>` on the same line"));
         }
         self.expect(Kind::Arrow, "=>")?;
@@ -197,7 +197,7 @@ impl Parser<'_, '_> {
         let has_body = self.function_rest(is_async, is_generator)?;
         if !has_body {
             self.end_statement()?;
-            self.edits.erase_item(start, self.before);
+            self.edits.erase_item(start, self.before());
         }
         Ok(has_body)
     }
@@ -224,9 +224,9 @@ impl Parser<'_, '_> {
         }
         self.parameters(properties)?;
         if self.options.typescript && self.is(Kind::Colon) {
-            let colon = self.token.start;
+            let colon = self.token().start;
             self.return_type_unerased()?;
-            self.edits.erase(colon, self.before);
+            self.edits.erase(colon, self.before());
         }
         Ok(())
     }
@@ -267,7 +267,7 @@ impl Parser<'_, '_> {
         self.advance()?;
         while !self.is(Kind::ParenClose) {
             if self.is(Kind::At) {
-                return self.refuse("decorators are not supported", self.token.start);
+                return self.refuse("decorators are not supported", self.token().start);
             }
             if self.options.typescript && self.is_word("this") {
                 self.this_parameter()?;
@@ -275,15 +275,15 @@ impl Parser<'_, '_> {
             }
             let is_property = self.parameter_modifiers()?;
             self.eat(Kind::Ellipsis)?;
-            let name = self.token;
+            let name = self.token();
             self.binding(Declare::VARIABLE)?;
             if let (true, Some(properties)) = (is_property, properties.as_deref_mut()) {
-                self.costs.keep(64 + 4 * (name.end - name.start) as usize)?;
+                self.tokens.costs.keep(64 + 4 * (name.end - name.start) as usize)?;
                 properties.push(name);
             }
             if self.options.typescript {
                 if self.is(Kind::Question) {
-                    self.edits.erase(self.token.start, self.token.end);
+                    self.edits.erase(self.token().start, self.token().end);
                     self.advance()?;
                 }
                 self.type_annotation()?;
@@ -300,7 +300,7 @@ impl Parser<'_, '_> {
 
     /// `this: T`, erased with its comma.
     fn this_parameter(&mut self) -> Parse<()> {
-        let start = self.token.start;
+        let start = self.token().start;
         self.advance()?;
         if self.eat(Kind::Colon)? {
             self.type_()?;
@@ -308,7 +308,7 @@ impl Parser<'_, '_> {
         if !self.eat(Kind::Comma)? && !self.is(Kind::ParenClose) {
             return Err(self.unexpected("expected `,` or `)`"));
         }
-        self.edits.erase(start, self.before);
+        self.edits.erase(start, self.before());
         Ok(())
     }
 
@@ -325,7 +325,7 @@ impl Parser<'_, '_> {
             if !is_modifier {
                 break;
             }
-            self.edits.erase(self.token.start, self.token.end);
+            self.edits.erase(self.token().start, self.token().end);
             self.advance()?;
             found = true;
         }
@@ -334,7 +334,7 @@ impl Parser<'_, '_> {
 
     /// A name, or a pattern of names.
     pub(super) fn binding(&mut self, how: Declare) -> Parse<()> {
-        match self.token.kind {
+        match self.token().kind {
             Kind::BracketOpen => self.nested(|parser| parser.array_pattern(how)),
             Kind::BraceOpen => self.nested(|parser| parser.object_pattern(how)),
             _ => {

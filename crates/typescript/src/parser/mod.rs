@@ -17,6 +17,7 @@ mod expression;
 mod function;
 mod module;
 mod statement;
+mod tokens;
 mod types;
 
 use std::collections::HashSet;
@@ -29,6 +30,8 @@ use crate::edits::{Edits, ends_line};
 use crate::lexer::{Kind, Lexer, Token};
 use crate::scopes::{Binding, Declaration, NameId, Reference, ScopeKind, Scopes, Use};
 use crate::{Fault, Halt, scopes};
+
+use tokens::Tokens;
 
 pub(crate) use module::{Call, ExportDefault, ExportItem, ModuleItems, NO_MODULES};
 
@@ -100,14 +103,10 @@ pub(crate) enum StatementKind {
 
 /// The parser, and everything that it has recorded.
 pub(crate) struct Parser<'s, 'b> {
-    lexer: Lexer<'s>,
-    token: Token,
-    /// The end of the previous token.
-    before: u32,
+    pub(crate) tokens: Tokens<'s, 'b>,
     pub(crate) options: Options,
     function: Function,
     depth: u32,
-    pub(crate) costs: Costs<'b>,
     /// Offsets of `(` and `<` that do not begin an arrow function.
     no_arrows: HashSet<u32>,
     pub(crate) edits: Edits,
@@ -140,10 +139,8 @@ struct Function {
 }
 
 /// A state of the parser to return to.
-struct Checkpoint<'s> {
-    lexer: Lexer<'s>,
-    token: Token,
-    before: u32,
+struct Checkpoint {
+    tokens: tokens::Mark,
     function: Function,
     depth: u32,
     constants_wanted: bool,
@@ -159,20 +156,16 @@ impl<'s, 'b> Parser<'s, 'b> {
         if !options.script {
             costs.keep(text.len())?; // specifiers and names of exports
         }
-        let mut lexer = Lexer::new(text, options.script);
-        let token = lexer.next()?;
+        let tokens = Tokens::new(Lexer::new(text, options.script), costs)?;
         let mut scopes = Scopes::default();
         scopes.enter(ScopeKind::Function);
         let function =
             Function { is_async: true, is_generator: false, is_outermost: true, namespace: None, is_ambient: false };
         Ok(Self {
-            lexer,
-            token,
-            before: 0,
+            tokens,
             options,
             function,
             depth: 0,
-            costs,
             no_arrows: HashSet::new(),
             edits: Edits::default(),
             scopes,
@@ -187,46 +180,44 @@ impl<'s, 'b> Parser<'s, 'b> {
 
     // ---- tokens
 
-    /// Reads the next token.
+    fn token(&self) -> Token {
+        self.tokens.current()
+    }
+
+    /// The end of the token before the current one.
+    fn before(&self) -> u32 {
+        self.tokens.before()
+    }
+
+    /// Consumes the current token.
     fn advance(&mut self) -> Parse<()> {
-        let consumed = self.token.end - self.token.start;
-        self.before = self.token.end;
-        self.lexer.seek(self.before);
-        let next = self.lexer.next();
-        let read = end_of(&next, self.lexer.text()) - self.before;
-        let is_time = self.costs.consume((consumed + read) as usize, self.before)?;
-        self.token = next?;
-        if is_time { self.charge_records() } else { Ok(()) }
+        if self.tokens.advance()? { self.charge_records() } else { Ok(()) }
     }
 
     fn charge_records(&mut self) -> Parse<()> {
         let tails = self.tails.capacity() * size_of::<Tail>();
         let attempts = self.no_arrows.capacity() * 2 * size_of::<u32>();
         let records = self.edits.bytes() + self.scopes.bytes() + self.lowered.bytes() + self.items.bytes();
-        self.costs.charge_records(records + tails + attempts)
+        self.tokens.costs.charge_records(records + tails + attempts)
     }
 
     /// The token after the current one.
     fn peek(&mut self) -> Parse<Token> {
-        self.token_after(self.token)
+        self.tokens.after(self.token())
     }
 
     /// The token after `token`.
     fn token_after(&mut self, token: Token) -> Parse<Token> {
-        let mut lexer = self.lexer;
-        lexer.seek(token.end);
-        let next = lexer.next();
-        self.costs.look((end_of(&next, lexer.text()) - token.end) as usize, token.end)?;
-        Ok(next?)
+        self.tokens.after(token)
     }
 
     pub(crate) fn is(&self, kind: Kind) -> bool {
-        self.token.kind == kind
+        self.token().kind == kind
     }
 
     /// Whether the current token is the keyword `word`.
     fn is_word(&self, word: &str) -> bool {
-        self.token_is_word(self.token, word)
+        self.token_is_word(self.token(), word)
     }
 
     fn token_is_word(&self, token: Token, word: &str) -> bool {
@@ -235,11 +226,11 @@ impl<'s, 'b> Parser<'s, 'b> {
 
     /// Whether the current token is an operator written as `text`.
     fn is_operator(&self, text: &str) -> bool {
-        self.token.kind == Kind::Operator && self.text_of(self.token) == text
+        self.token().kind == Kind::Operator && self.text_of(self.token()) == text
     }
 
     fn text_of(&self, token: Token) -> &'s str {
-        &self.lexer.text()[token.start as usize..token.end as usize]
+        &self.text()[token.start as usize..token.end as usize]
     }
 
     /// Consumes the current token if it is of that kind.
@@ -272,35 +263,35 @@ impl<'s, 'b> Parser<'s, 'b> {
         if self.eat(Kind::Semicolon)? || self.may_end_statement() {
             return Ok(());
         }
-        if self.lexer.text()[..self.before as usize].ends_with("await") {
+        if self.text()[..self.before() as usize].ends_with("await") {
             let message = "`await` is only allowed in async functions; write `async` before the function around it";
-            return Err(Halt::fault(message, self.before - 5));
+            return Err(Halt::fault(message, self.before() - 5));
         }
         Err(self.unexpected("expected `;` or a new line"))
     }
 
     fn may_end_statement(&self) -> bool {
-        self.token.on_new_line || matches!(self.token.kind, Kind::BraceClose | Kind::End | Kind::Semicolon)
+        self.token().on_new_line || matches!(self.token().kind, Kind::BraceClose | Kind::End | Kind::Semicolon)
     }
 
     /// The fault that the current token is unexpected.
     fn unexpected(&self, expected: &str) -> Halt {
-        let found = match self.token.kind {
+        let found = match self.token().kind {
             Kind::End if expected.is_empty() => "end of the source".to_owned(),
             Kind::End => "the end of the source".to_owned(),
             _ => {
-                let text = self.text_of(self.token);
+                let text = self.text_of(self.token());
                 let shown = text.char_indices().nth(30).map_or(text, |(end, _)| &text[..end]);
                 format!("`{}`", shown.escape_debug())
             }
         };
         let message =
             if expected.is_empty() { format!("unexpected {found}") } else { format!("{expected}, found {found}") };
-        Halt::fault(message, self.token.start)
+        Halt::fault(message, self.token().start)
     }
 
     fn refuse<T>(&self, message: &str, at: u32) -> Parse<T> {
-        let reached = self.token.start as usize;
+        let reached = self.token().start as usize;
         Err(Halt::Fault(Fault { reached, ..Fault::new(message, at as usize) }))
     }
 
@@ -310,7 +301,7 @@ impl<'s, 'b> Parser<'s, 'b> {
     fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Parse<T>) -> Parse<T> {
         if self.depth >= MAX_DEPTH {
             let message = format!("nesting deeper than {MAX_DEPTH} levels");
-            return Err(Halt::Fatal(Fault::new(message, self.token.start as usize)));
+            return Err(Halt::Fatal(Fault::new(message, self.token().start as usize)));
         }
         self.depth += 1;
         let result = stacker::maybe_grow(STACK_RESERVE, STACK_PIECE, || read(self));
@@ -343,11 +334,9 @@ impl<'s, 'b> Parser<'s, 'b> {
         }
     }
 
-    fn checkpoint(&self) -> Checkpoint<'s> {
+    fn checkpoint(&self) -> Checkpoint {
         Checkpoint {
-            lexer: self.lexer,
-            token: self.token,
-            before: self.before,
+            tokens: self.tokens.mark(),
             function: self.function,
             depth: self.depth,
             constants_wanted: self.constants_wanted,
@@ -358,10 +347,8 @@ impl<'s, 'b> Parser<'s, 'b> {
         }
     }
 
-    fn go_back(&mut self, to: &Checkpoint<'s>) {
-        self.lexer = to.lexer;
-        self.token = to.token;
-        self.before = to.before;
+    fn go_back(&mut self, to: &Checkpoint) {
+        self.tokens.rewind(to.tokens);
         self.function = to.function;
         self.depth = to.depth;
         self.constants_wanted = to.constants_wanted;
@@ -375,7 +362,7 @@ impl<'s, 'b> Parser<'s, 'b> {
 
     /// Whether the current token is a name that can be bound.
     fn is_binding_name(&self) -> bool {
-        self.is(Kind::Name) && (self.token.escaped || !is_reserved(self.text_of(self.token)))
+        self.is(Kind::Name) && (self.token().escaped || !is_reserved(self.text_of(self.token())))
     }
 
     /// Reads a name that is bound, and declares it.
@@ -383,7 +370,7 @@ impl<'s, 'b> Parser<'s, 'b> {
         if !self.is_binding_name() {
             return Err(self.unexpected("expected a name"));
         }
-        let token = self.token;
+        let token = self.token();
         self.declare(token, how);
         self.advance()?;
         Ok(token)
@@ -434,10 +421,10 @@ impl<'s, 'b> Parser<'s, 'b> {
 
     /// Parses an object literal with nothing after it except semicolons. Returns its start and end.
     pub(crate) fn object_alone(&mut self) -> Parse<(u32, u32)> {
-        let start = self.token.start;
+        let start = self.token().start;
         self.function.is_outermost = false;
         self.object()?;
-        let end = self.before;
+        let end = self.before();
         while self.eat(Kind::Semicolon)? {}
         if !self.is(Kind::End) {
             return self.refuse("expected the end of the source after the object", 0);
@@ -455,18 +442,13 @@ impl<'s, 'b> Parser<'s, 'b> {
             let end = text.find(ends_line).unwrap_or(text.len());
             self.edits.erase(0, end as u32);
         }
-        self.costs.keep(self.edits.bytes_to_apply(text, after))?;
+        self.tokens.costs.keep(self.edits.bytes_to_apply(text, after))?;
         Ok(self.edits.apply(text, after))
     }
 
     pub(crate) fn text(&self) -> &'s str {
-        self.lexer.text()
+        self.tokens.text()
     }
-}
-
-/// Where reading a token ended. What is read before a fault is at most the rest of the text.
-fn end_of(token: &Result<Token, Fault>, text: &str) -> u32 {
-    token.as_ref().map_or(text.len() as u32, |token| token.end)
 }
 
 /// How a name is declared.

@@ -142,7 +142,7 @@ impl Parser<'_, '_> {
     // ---- imports
 
     pub(super) fn import_declaration(&mut self) -> Parse<StatementKind> {
-        let start = self.token.start;
+        let start = self.token().start;
         self.advance()?;
         if self.is(Kind::String) {
             return self.import_from(start);
@@ -165,12 +165,12 @@ impl Parser<'_, '_> {
         let mut has_values = false;
         let mut has_types = false;
         if self.is_binding_name() {
-            let local = self.token;
+            let local = self.token();
             self.import_name(import, Some("default".to_owned()), local, local.start, (local.start, local.end), is_type);
             self.advance()?;
             has_values = true;
             if self.is(Kind::Comma) {
-                let comma = self.token.end;
+                let comma = self.token().end;
                 self.advance()?;
                 if let Some(name) = self.items.names.last_mut() {
                     name.end = comma;
@@ -178,10 +178,10 @@ impl Parser<'_, '_> {
             }
         }
         if self.is(Kind::Star) {
-            let star = self.token.start;
+            let star = self.token().start;
             self.advance()?;
             self.expect_word("as")?;
-            let local = self.token;
+            let local = self.token();
             if !self.is_binding_name() {
                 return Err(self.unexpected("expected a name"));
             }
@@ -261,10 +261,10 @@ impl Parser<'_, '_> {
         if !self.is(Kind::String) {
             return Err(self.unexpected("expected a module specifier (a string)"));
         }
-        let token = self.token;
+        let token = self.token();
         self.advance()?;
         if self.is_word("with") {
-            let with = self.token.start;
+            let with = self.token().start;
             self.advance()?;
             let empty = self.is(Kind::BraceOpen) && self.peek()?.kind == Kind::BraceClose;
             if !empty && !self.options.script {
@@ -275,7 +275,7 @@ impl Parser<'_, '_> {
         }
         self.end_statement()?;
         let specifier = strings::value(self.text_of(token));
-        let (position, end) = (token.start, self.before);
+        let (position, end) = (token.start, self.before());
         self.items.imports.push(ImportDeclaration { specifier, position, start, end });
         Ok(self.items.imports.len() - 1)
     }
@@ -283,7 +283,7 @@ impl Parser<'_, '_> {
     /// `import a = …`, from the name on.
     fn import_alias(&mut self, start: u32, import: u32, is_type: bool) -> Parse<StatementKind> {
         let exported = if start == import { Exported::No } else { self.exported_alias(start) };
-        let name = self.token;
+        let name = self.token();
         let number = self.lowered.aliases.len() as u32;
         let is_member = matches!(exported, Exported::ByNamespace(..));
         let binding = if is_type { Binding::Type } else { Binding::Alias(number) };
@@ -306,7 +306,7 @@ impl Parser<'_, '_> {
         } else {
             self.entity_name(if is_type { Use::Type } else { Use::Value })?;
         }
-        let end = self.before;
+        let end = self.before();
         self.end_statement()?;
         if is_type || self.function.is_ambient {
             return Ok(self.erased(start));
@@ -323,14 +323,14 @@ impl Parser<'_, '_> {
             import,
             exported,
             end,
-            statement: (start, self.before),
+            statement: (start, self.before()),
         });
         Ok(StatementKind::Other)
     }
 
     /// Erases the whole statement, which began at `start`.
     fn erased(&mut self, start: u32) -> StatementKind {
-        self.edits.erase_item(start, self.before);
+        self.edits.erase_item(start, self.before());
         StatementKind::Nothing
     }
 
@@ -344,9 +344,9 @@ impl Parser<'_, '_> {
     // ---- exports
 
     pub(super) fn export_declaration(&mut self) -> Parse<StatementKind> {
-        let start = self.token.start;
+        let start = self.token().start;
         self.advance()?;
-        match self.token.kind {
+        match self.token().kind {
             Kind::Star => return self.export_all(start, false),
             Kind::BraceOpen => return self.export_names(start, false),
             Kind::Equals => {
@@ -356,7 +356,7 @@ impl Parser<'_, '_> {
                 self.advance()?;
                 return self.default_value(start);
             }
-            Kind::At => return self.refuse("decorators are not supported", self.token.start),
+            Kind::At => return self.refuse("decorators are not supported", self.token().start),
             _ => {}
         }
         if self.options.typescript && self.is_word("type") {
@@ -384,7 +384,7 @@ impl Parser<'_, '_> {
             return Ok(self.erased(start));
         }
         if self.options.typescript && self.is_word("import") {
-            let import = self.token.start;
+            let import = self.token().start;
             self.advance()?;
             let is_type = self.is_word("type") && self.is_type_import()?;
             if is_type {
@@ -397,8 +397,8 @@ impl Parser<'_, '_> {
 
     /// A declaration after `export`.
     fn export_of_declaration(&mut self, start: u32) -> Parse<StatementKind> {
-        let at = self.token.start;
-        let word = if self.is(Kind::Name) { self.text_of(self.token) } else { "" };
+        let at = self.token().start;
+        let word = if self.is(Kind::Name) { self.text_of(self.token()) } else { "" };
         let is_enum = word == "const" && {
             let next = self.peek()?;
             self.options.typescript && self.token_is_word(next, "enum")
@@ -424,14 +424,14 @@ impl Parser<'_, '_> {
             if matches!(word, "type" | "interface") {
                 self.export_type(first);
             }
-            self.edits.erase_item(start, self.before);
+            self.edits.erase_item(start, self.before());
             return Ok(kind);
         }
         match self.function.namespace {
             Some(namespace) if matches!(word, "function" | "async" | "class" | "abstract") => {
                 self.edits.erase(start, at);
                 self.scopes.set_exported(first);
-                self.lowered.assigned.push((namespace, first, self.before));
+                self.lowered.assigned.push((namespace, first, self.before()));
             }
             Some(_) => {}
             None if self.options.script => {
@@ -471,10 +471,10 @@ impl Parser<'_, '_> {
         self.advance()?;
         let mut name = None;
         if self.eat_word("as")? {
-            if !matches!(self.token.kind, Kind::Name | Kind::String) {
+            if !matches!(self.token().kind, Kind::Name | Kind::String) {
                 return Err(self.unexpected("expected a name"));
             }
-            name = Some((self.outside_name(self.token), self.token.start));
+            name = Some((self.outside_name(self.token()), self.token().start));
             self.advance()?;
         }
         self.expect_word("from")?;
@@ -551,7 +551,7 @@ impl Parser<'_, '_> {
         self.advance()?;
         let mut specifiers = Vec::new();
         while !self.is(Kind::BraceClose) {
-            let start = self.token.start;
+            let start = self.token().start;
             let mut is_type = false;
             if self.options.typescript && self.is_word("type") {
                 let next = self.peek()?;
@@ -572,23 +572,23 @@ impl Parser<'_, '_> {
                     self.advance()?;
                 }
             }
-            if !matches!(self.token.kind, Kind::Name | Kind::String) {
+            if !matches!(self.token().kind, Kind::Name | Kind::String) {
                 return Err(self.unexpected("expected a name"));
             }
-            let outside_token = self.token;
+            let outside_token = self.token();
             self.advance()?;
             let mut inside_token = outside_token;
             if self.eat_word("as")? {
-                if !matches!(self.token.kind, Kind::Name | Kind::String) {
+                if !matches!(self.token().kind, Kind::Name | Kind::String) {
                     return Err(self.unexpected("expected a name"));
                 }
-                inside_token = self.token;
+                inside_token = self.token();
                 self.advance()?;
             }
             let has_comma = self.eat(Kind::Comma)?;
             let outside = self.outside_name(outside_token);
-            self.costs.keep_items::<Specifier>(1)?;
-            specifiers.push(Specifier { outside, outside_token, inside_token, is_type, start, end: self.before });
+            self.tokens.costs.keep_items::<Specifier>(1)?;
+            specifiers.push(Specifier { outside, outside_token, inside_token, is_type, start, end: self.before() });
             if !has_comma {
                 break;
             }
@@ -611,7 +611,7 @@ impl Parser<'_, '_> {
     // ---- default exports
 
     fn export_default(&mut self, start: u32) -> Parse<StatementKind> {
-        let at = self.token.start;
+        let at = self.token().start;
         let next = self.peek()?;
         let is_async = self.is_word("async") && self.token_is_word(next, "function") && !next.on_new_line;
         if self.is_word("function") || is_async {
@@ -634,7 +634,7 @@ impl Parser<'_, '_> {
     }
 
     fn default_function(&mut self, start: u32, is_async: bool) -> Parse<StatementKind> {
-        let at = self.token.start;
+        let at = self.token().start;
         if is_async {
             self.advance()?;
         }
@@ -651,7 +651,7 @@ impl Parser<'_, '_> {
     }
 
     fn default_class(&mut self, start: u32) -> Parse<StatementKind> {
-        let at = self.token.start;
+        let at = self.token().start;
         self.advance()?;
         let mut name = None;
         if self.is_binding_name() && !self.is_word("implements") {
@@ -673,7 +673,7 @@ impl Parser<'_, '_> {
         self.set_default(start, ExportDefault { name: name.map(|name| (name.start, name.end)), call })?;
         match name {
             Some(_) => self.edits.erase(start, at),
-            None => self.edits.insert(self.before, ";"),
+            None => self.edits.insert(self.before(), ";"),
         }
         Ok(StatementKind::Other)
     }
@@ -687,7 +687,7 @@ impl Parser<'_, '_> {
             let name = "default".to_owned();
             if self.options.typescript && value.kind == ExpressionKind::Name {
                 let local = self.scopes.names.id(&self.text()[value.start as usize..value.end as usize], true);
-                self.items.exports.push(ExportItem::DefaultName { local, start, end: self.before });
+                self.items.exports.push(ExportItem::DefaultName { local, start, end: self.before() });
             } else {
                 self.items.exports.push(ExportItem::Local { name, local: "*default*".to_owned() });
             }

@@ -72,11 +72,11 @@ impl Parser<'_, '_> {
         if !self.is(Kind::Name) {
             self.may_be_item = false;
         }
-        match self.token.kind {
+        match self.token().kind {
             Kind::BraceOpen => self.block(),
             Kind::Semicolon => self.advance().map(|()| StatementKind::Nothing),
-            Kind::At => self.refuse("decorators are not supported", self.token.start),
-            Kind::Name if !self.token.escaped => match self.keyword_statement()? {
+            Kind::At => self.refuse("decorators are not supported", self.token().start),
+            Kind::Name if !self.token().escaped => match self.keyword_statement()? {
                 Some(kind) => Ok(kind),
                 None => self.labelled_or_expression(),
             },
@@ -86,8 +86,8 @@ impl Parser<'_, '_> {
 
     /// The statement that the word here begins, if it begins one.
     fn keyword_statement(&mut self) -> Parse<Option<StatementKind>> {
-        let start = self.token.start;
-        let word = self.text_of(self.token);
+        let start = self.token().start;
+        let word = self.text_of(self.token());
         let mark = self.tails.len();
         let may_be_item = std::mem::take(&mut self.may_be_item) || self.function.is_ambient;
         match word {
@@ -165,7 +165,7 @@ impl Parser<'_, '_> {
 
     /// The declaration that `word`, the current token, begins, if it begins one.
     fn declaration(&mut self, word: &str) -> Parse<Option<StatementKind>> {
-        let start = self.token.start;
+        let start = self.token().start;
         match word {
             "var" => self.variables()?,
             "const" => {
@@ -221,7 +221,7 @@ impl Parser<'_, '_> {
         if may_be_item {
             return Ok(());
         }
-        self.refuse("`import` and `export` are only allowed at the top level", self.token.start)
+        self.refuse("`import` and `export` are only allowed at the top level", self.token().start)
     }
 
     /// Whether a name follows `token` on its line, and no operator.
@@ -268,7 +268,7 @@ impl Parser<'_, '_> {
         self.eat_word("await")?;
         self.expect(Kind::ParenOpen, "(")?;
         self.in_block(|parser| {
-            let word = if parser.token.escaped { "" } else { parser.text_of(parser.token) };
+            let word = if parser.token().escaped { "" } else { parser.text_of(parser.token()) };
             let next = parser.peek()?;
             let names = matches!(next.kind, Kind::Name | Kind::BracketOpen | Kind::BraceOpen);
             let declares = match word {
@@ -295,7 +295,7 @@ impl Parser<'_, '_> {
             } else {
                 for _ in 0..2 {
                     parser.expect(Kind::Semicolon, ";")?;
-                    if !matches!(parser.token.kind, Kind::Semicolon | Kind::ParenClose) {
+                    if !matches!(parser.token().kind, Kind::Semicolon | Kind::ParenClose) {
                         parser.expression(Place::ANYWHERE)?;
                     }
                 }
@@ -359,7 +359,7 @@ impl Parser<'_, '_> {
 
     /// `var`, `let`, `const` or `using`, which is the current token, with its declarators.
     fn variables(&mut self) -> Parse<()> {
-        let word = self.text_of(self.token);
+        let word = self.text_of(self.token());
         self.advance()?;
         self.declarators(word, Place::ANYWHERE, false)?;
         self.end_statement()
@@ -367,13 +367,13 @@ impl Parser<'_, '_> {
 
     /// The variables that a namespace exports, from `const` on. `start` is the offset of `export`.
     pub(super) fn exported_members(&mut self, start: u32) -> Parse<()> {
-        let word = self.text_of(self.token);
+        let word = self.text_of(self.token());
         self.advance()?;
-        self.edits.erase_item(start, self.token.start);
+        self.edits.erase_item(start, self.token().start);
         self.declarators(word, Place::ANYWHERE, true)?;
-        let end = self.before;
+        let end = self.before();
         self.end_statement()?;
-        if self.before == end {
+        if self.before() == end {
             self.edits.insert(end, ";");
         }
         Ok(())
@@ -386,13 +386,13 @@ impl Parser<'_, '_> {
             let number = self.scopes.declarations().len();
             let is_pattern = !self.is(Kind::Name);
             if is_pattern && are_members {
-                self.edits.insert(self.token.start, "(");
+                self.edits.insert(self.token().start, "(");
             }
             self.binding(how)?;
             let mut is_typed = false;
             if self.options.typescript {
                 if self.is(Kind::Not) {
-                    self.edits.erase(self.token.start, self.token.end);
+                    self.edits.erase(self.token().start, self.token().end);
                     self.advance()?;
                 }
                 is_typed = self.type_annotation()?;
@@ -407,7 +407,7 @@ impl Parser<'_, '_> {
                 }
             }
             if is_pattern && are_members {
-                self.edits.insert(self.before, ")");
+                self.edits.insert(self.before(), ")");
             }
             if !self.eat(Kind::Comma)? {
                 return Ok(());
@@ -423,14 +423,14 @@ impl Parser<'_, '_> {
             let token = self.binding_name(Declare::of(Binding::Function))?;
             name = Some(self.name_id(token));
         } else if self.options.script && self.function.is_outermost {
-            self.nameless_function = Some(self.token.start);
+            self.nameless_function = Some(self.token().start);
         } else {
             return Err(self.unexpected("expected a name for the function"));
         }
         if !self.declared_function(start, is_async, is_generator)? {
             return Ok(StatementKind::Nothing);
         }
-        Ok(StatementKind::Function { name, is_generator, start, end: self.before })
+        Ok(StatementKind::Function { name, is_generator, start, end: self.before() })
     }
 
     fn class_declaration(&mut self) -> Parse<()> {
@@ -447,7 +447,7 @@ impl Parser<'_, '_> {
 
     /// The TypeScript statement that the current word begins, if any. `export` is the offset of an `export` before it.
     pub(super) fn typescript_statement(&mut self, start: u32, export: Option<u32>) -> Parse<Option<StatementKind>> {
-        let word = self.text_of(self.token);
+        let word = self.text_of(self.token());
         if !matches!(word, "enum" | "type" | "interface" | "namespace" | "module" | "declare" | "abstract" | "global") {
             return Ok(None);
         }
@@ -473,7 +473,7 @@ impl Parser<'_, '_> {
                 self.block()?;
             }
             "abstract" if self.token_is_word(next, "class") && !next.on_new_line => {
-                self.edits.erase(self.token.start, self.token.end);
+                self.edits.erase(self.token().start, self.token().end);
                 self.advance()?;
                 self.class_declaration()?;
                 return Ok(Some(StatementKind::Other));
@@ -484,7 +484,7 @@ impl Parser<'_, '_> {
             }
             _ => return Ok(None),
         }
-        self.edits.erase_item(export.unwrap_or(start), self.before);
+        self.edits.erase_item(export.unwrap_or(start), self.before());
         Ok(Some(StatementKind::Nothing))
     }
 
@@ -563,7 +563,7 @@ impl Parser<'_, '_> {
         if !self.is(Kind::BraceOpen) {
             return Err(self.unexpected("expected `{`"));
         }
-        let body_start = self.token.end;
+        let body_start = self.token().end;
         let name_id = self.name_id(name);
         self.lowered.enums.push(EnumItem {
             name: (name_id, name.start, name.end),
@@ -580,27 +580,28 @@ impl Parser<'_, '_> {
         self.function = Function { is_outermost: false, namespace: None, ..outer };
         let body = if self.options.scopes { self.scopes.enter(ScopeKind::Enum(number)) } else { scope };
         self.advance()?;
-        self.costs.keep(4 * size_of::<Member>())?; // the capacity of a short list
+        self.tokens.costs.keep(4 * size_of::<Member>())?; // the capacity of a short list
         let mut members = Vec::new();
         while !self.is(Kind::BraceClose) {
             let mut member = self.enum_member(number, members.len() as u32)?;
             let before: Option<&Member> = members.last();
             member.anchor = before.and_then(|before| before.value.map(|_| members.len() - 1).or(before.anchor));
-            self.costs.keep_items::<Member>(1)?;
+            self.tokens.costs.keep_items::<Member>(1)?;
             members.push(member);
             if !self.eat(Kind::Comma)? {
                 break;
             }
             if let Some(member) = members.last_mut() {
-                member.comma = Some(self.before - 1);
+                member.comma = Some(self.before() - 1);
             }
         }
         if !self.is(Kind::BraceClose) {
             return Err(self.unexpected("expected `,` or `}`"));
         }
+        let body_end = self.token().start;
         let item = &mut self.lowered.enums[number as usize];
         item.body = body;
-        item.body_end = self.token.start;
+        item.body_end = body_end;
         item.members = members;
         if self.options.scopes {
             self.scopes.leave();
@@ -612,7 +613,7 @@ impl Parser<'_, '_> {
     }
 
     fn enum_member(&mut self, number: u32, member: u32) -> Parse<Member> {
-        let token = self.token;
+        let token = self.token();
         let how = Declare::of(Binding::Member(number, member));
         match token.kind {
             Kind::Name => self.declare(token, how),
@@ -646,7 +647,7 @@ impl Parser<'_, '_> {
                     return Err(self.unexpected("expected `]`"));
                 }
                 self.advance()?;
-                return self.enum_value(Member::new((token.start, self.before), (inner.start, inner.end)));
+                return self.enum_value(Member::new((token.start, self.before()), (inner.start, inner.end)));
             }
             _ => return Err(self.unexpected("expected a member name")),
         }
@@ -659,7 +660,7 @@ impl Parser<'_, '_> {
             let wanted = std::mem::replace(&mut self.constants_wanted, self.options.scopes);
             let value = self.assignment(Place::ANYWHERE)?;
             self.constants_wanted = wanted;
-            member.value = Some((value.constant, self.before));
+            member.value = Some((value.constant, self.before()));
         }
         Ok(member)
     }
@@ -713,7 +714,7 @@ impl Parser<'_, '_> {
                 namespace: Some(number),
                 is_ambient: outer.is_ambient,
             };
-            exported = Exported::ByNamespace(number, self.token.start);
+            exported = Exported::ByNamespace(number, self.token().start);
             if !self.eat(Kind::Dot)? {
                 break;
             }
@@ -722,10 +723,10 @@ impl Parser<'_, '_> {
         if !self.is(Kind::BraceOpen) {
             return Err(self.unexpected("expected `{`"));
         }
-        let body_start = self.token.end;
+        let body_start = self.token().end;
         self.advance()?;
         let left = self.nested(|parser| parser.statements_or_items(true))?;
-        let body_end = self.token.start;
+        let body_end = self.token().start;
         for item in &mut self.lowered.namespaces[first..last] {
             (item.body_start, item.body_end) = (body_start, body_end);
         }
@@ -745,7 +746,7 @@ impl Parser<'_, '_> {
                 self.scopes.set_binding(declaration, Binding::Type);
             }
         }
-        self.edits.erase_item(export.unwrap_or(start), self.before);
+        self.edits.erase_item(export.unwrap_or(start), self.before());
         Ok(StatementKind::Nothing)
     }
 
@@ -755,12 +756,12 @@ impl Parser<'_, '_> {
             return Err(self.unexpected("expected a name"));
         }
         if !self.is_word("this") {
-            self.refer(self.token, how);
+            self.refer(self.token(), how);
         }
         self.advance()?;
         while self.is(Kind::Dot) {
             self.advance()?;
-            if !matches!(self.token.kind, Kind::Name | Kind::PrivateName) {
+            if !matches!(self.token().kind, Kind::Name | Kind::PrivateName) {
                 return Err(self.unexpected("expected a name"));
             }
             self.advance()?;

@@ -2,7 +2,7 @@
 
 use super::expression::Place;
 use super::{Declare, Parse, Parser};
-use crate::lexer::{Kind, Token};
+use crate::lexer::Kind;
 use crate::scopes::{Binding, ScopeKind, Use};
 
 impl Parser<'_, '_> {
@@ -11,10 +11,10 @@ impl Parser<'_, '_> {
         if !self.is(Kind::Colon) {
             return Ok(false);
         }
-        let colon = self.token.start;
+        let colon = self.token().start;
         self.advance()?;
         self.type_()?;
-        self.edits.erase(colon, self.before);
+        self.edits.erase(colon, self.before());
         Ok(true)
     }
 
@@ -48,9 +48,9 @@ impl Parser<'_, '_> {
 
     /// `<T, …>` of a declaration, erased.
     pub(super) fn type_parameters(&mut self) -> Parse<()> {
-        let start = self.token.start;
+        let start = self.token().start;
         self.type_parameters_unerased()?;
-        self.edits.erase(start, self.before);
+        self.edits.erase(start, self.before());
         Ok(())
     }
 
@@ -76,14 +76,14 @@ impl Parser<'_, '_> {
 
     /// `<T, …>` after a name, erased.
     pub(super) fn type_arguments(&mut self) -> Parse<()> {
-        let start = self.token.start;
+        let start = self.token().start;
         self.type_arguments_unerased()?;
-        self.edits.erase(start, self.before);
+        self.edits.erase(start, self.before());
         Ok(())
     }
 
     fn type_arguments_unerased(&mut self) -> Parse<()> {
-        self.split_less();
+        self.tokens.split_less();
         self.expect(Kind::Less, "<")?;
         self.listed_types()?;
         self.expect(Kind::Greater, ">")
@@ -98,31 +98,24 @@ impl Parser<'_, '_> {
         Ok(())
     }
 
-    /// `<<`, where types stand, is `<` and the `<` of a generic function type.
-    fn split_less(&mut self) {
-        if matches!(self.token.kind, Kind::Operator | Kind::Assignment) && self.text_of(self.token).starts_with("<<") {
-            self.token = Token { kind: Kind::Less, end: self.token.start + 1, ..self.token };
-        }
-    }
-
     /// `<T, …>` after an operand, erased, unless the next token shows that it is a comparison.
     pub(super) fn type_arguments_in_expression(&mut self) -> Parse<Option<()>> {
-        let start = self.token.start;
+        let start = self.token().start;
         if self.no_arrows.contains(&start) {
             return Ok(None);
         }
         let found = self.attempt(|parser| {
-            parser.split_less();
+            parser.tokens.split_less();
             parser.expect(Kind::Less, "<")?;
             parser.listed_types()?;
-            if !parser.is(Kind::Greater) || parser.text()[parser.token.end as usize..].starts_with(['>', '=']) {
+            if !parser.is(Kind::Greater) || parser.text()[parser.token().end as usize..].starts_with(['>', '=']) {
                 return Ok(None);
             }
             parser.advance()?;
             if !parser.may_follow_type_arguments() {
                 return Ok(None);
             }
-            parser.edits.erase(start, parser.before);
+            parser.edits.erase(start, parser.before());
             Ok(Some(()))
         })?;
         if found.is_none() {
@@ -132,10 +125,10 @@ impl Parser<'_, '_> {
     }
 
     fn may_follow_type_arguments(&self) -> bool {
-        match self.token.kind {
+        match self.token().kind {
             Kind::ParenOpen | Kind::Template | Kind::TemplateHead => true,
             Kind::Less | Kind::Greater | Kind::Plus | Kind::Minus => false,
-            _ if self.token.on_new_line => true,
+            _ if self.token().on_new_line => true,
             Kind::Name => ["in", "instanceof", "as", "satisfies"].iter().any(|word| self.is_word(word)),
             Kind::Number
             | Kind::String
@@ -170,7 +163,7 @@ impl Parser<'_, '_> {
                 return Ok(());
             }
             self.union_type()?;
-            if !self.is_word("extends") || self.token.on_new_line {
+            if !self.is_word("extends") || self.token().on_new_line {
                 return Ok(());
             }
             self.advance()?;
@@ -228,7 +221,7 @@ impl Parser<'_, '_> {
                 })
             }
             Kind::BraceOpen | Kind::BracketOpen => {
-                let start = self.token.start;
+                let start = self.token().start;
                 if self.no_arrows.contains(&start) {
                     return Ok(false);
                 }
@@ -247,7 +240,7 @@ impl Parser<'_, '_> {
 
     /// `|` and `&` between types.
     fn union_type(&mut self) -> Parse<()> {
-        if matches!(self.token.kind, Kind::Or | Kind::And) {
+        if matches!(self.token().kind, Kind::Or | Kind::And) {
             self.advance()?;
         }
         loop {
@@ -274,10 +267,10 @@ impl Parser<'_, '_> {
         }
         self.primary_type()?;
         loop {
-            if self.token.on_new_line {
+            if self.token().on_new_line {
                 return Ok(());
             }
-            match self.token.kind {
+            match self.token().kind {
                 Kind::BracketOpen => {
                     self.advance()?;
                     if !self.is(Kind::BracketClose) {
@@ -320,7 +313,7 @@ impl Parser<'_, '_> {
     }
 
     fn primary_type(&mut self) -> Parse<()> {
-        match self.token.kind {
+        match self.token().kind {
             Kind::ParenOpen => {
                 self.advance()?;
                 self.type_()?;
@@ -335,7 +328,7 @@ impl Parser<'_, '_> {
                 self.expect(Kind::Number, "a number")
             }
             Kind::Name => self.named_type(),
-            Kind::At => self.refuse("decorators are not supported", self.token.start),
+            Kind::At => self.refuse("decorators are not supported", self.token().start),
             _ => Err(self.unexpected("expected a type")),
         }
     }
@@ -349,15 +342,15 @@ impl Parser<'_, '_> {
             self.entity_name(Use::TypeOf)?;
         } else if self.is_word("import") {
             return self.import_type();
-        } else if self.is(Kind::Name) && is_type_keyword(self.text_of(self.token)) && self.peek()?.kind != Kind::Dot {
+        } else if self.is(Kind::Name) && is_type_keyword(self.text_of(self.token())) && self.peek()?.kind != Kind::Dot {
             return self.advance(); // takes no type arguments: `x as number < y` compares
         } else if self.is_binding_name() {
             self.entity_name(Use::Type)?;
         } else {
             return Err(self.unexpected("expected a type"));
         }
-        let is_open = self.text_of(self.token).starts_with('<') && !self.is_operator("<=");
-        if is_open && !self.token.on_new_line {
+        let is_open = self.text_of(self.token()).starts_with('<') && !self.is_operator("<=");
+        if is_open && !self.token().on_new_line {
             self.type_arguments_unerased()?;
         }
         Ok(())
@@ -379,7 +372,7 @@ impl Parser<'_, '_> {
         while self.eat(Kind::Dot)? {
             self.expect(Kind::Name, "a name")?;
         }
-        if self.is(Kind::Less) && !self.token.on_new_line {
+        if self.is(Kind::Less) && !self.token().on_new_line {
             self.type_arguments_unerased()?;
         }
         Ok(())
@@ -392,9 +385,7 @@ impl Parser<'_, '_> {
             if !self.is(Kind::BraceClose) {
                 return Err(self.unexpected("expected `}`"));
             }
-            let continues = self.lexer.template_rest(self.token)?;
-            self.token.end = self.lexer.position();
-            if !continues {
+            if !self.tokens.join_template()? {
                 return self.advance();
             }
         }
@@ -442,13 +433,13 @@ impl Parser<'_, '_> {
     }
 
     fn type_member(&mut self) -> Parse<()> {
-        if matches!(self.token.kind, Kind::Plus | Kind::Minus) {
+        if matches!(self.token().kind, Kind::Plus | Kind::Minus) {
             self.advance()?; // of a mapped type: `+readonly`
         }
         if self.is_word("new") && matches!(self.peek()?.kind, Kind::ParenOpen | Kind::Less) {
             self.advance()?;
         }
-        if matches!(self.token.kind, Kind::ParenOpen | Kind::Less) {
+        if matches!(self.token().kind, Kind::ParenOpen | Kind::Less) {
             return self.method_type();
         }
         while ["readonly", "get", "set", "static", "public", "private", "protected"]
@@ -469,11 +460,11 @@ impl Parser<'_, '_> {
         } else {
             self.property_name()?;
         }
-        if matches!(self.token.kind, Kind::Plus | Kind::Minus) {
+        if matches!(self.token().kind, Kind::Plus | Kind::Minus) {
             self.advance()?;
         }
         self.eat(Kind::Question)?;
-        if matches!(self.token.kind, Kind::ParenOpen | Kind::Less) {
+        if matches!(self.token().kind, Kind::ParenOpen | Kind::Less) {
             return self.method_type();
         }
         if self.eat(Kind::Colon)? {
