@@ -90,7 +90,11 @@ pub(crate) struct AliasItem {
 pub(crate) enum Constant {
     Number,
     String,
-    Template(Vec<Option<u32>>),
+    /// A template up to the end of `value`, behind the part `before`.
+    Template {
+        before: u32,
+        value: Option<u32>,
+    },
     /// `+`, `-` or `~`.
     Sign(u32),
     Binary {
@@ -156,6 +160,10 @@ pub(crate) struct Lowered {
     pub(crate) namespaces: Vec<NamespaceItem>,
     pub(crate) aliases: Vec<AliasItem>,
     pub(crate) constants: Vec<Constant>,
+    /// Operators that wait for their right operands, with their left ones, of all sums that are read.
+    waiting: Vec<(Option<u32>, Operator)>,
+    /// The capacity of the lists of members.
+    members: usize,
     /// Functions and classes that a namespace exports: its number, the declaration, and the end of the declaration.
     pub(crate) assigned: Vec<(u32, usize, u32)>,
     /// The offset of the default export of a script, if it has no name.
@@ -166,32 +174,71 @@ pub(crate) struct Lowered {
 
 /// The number of recorded items, to rewind to.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Mark([usize; 5]);
+pub(crate) struct Mark([usize; 6]);
 
 impl Lowered {
-    /// The memory of the records, beside the members of enums and the parts of templates.
+    /// The memory of the records.
     pub(crate) fn bytes(&self) -> usize {
         self.enums.capacity() * size_of::<EnumItem>()
+            + self.members * size_of::<Member>()
             + self.namespaces.capacity() * size_of::<NamespaceItem>()
             + self.aliases.capacity() * size_of::<AliasItem>()
             + self.constants.capacity() * size_of::<Constant>()
+            + self.waiting.capacity() * size_of::<(Option<u32>, Operator)>()
             + self.assigned.capacity() * size_of::<(u32, usize, u32)>()
     }
 
     pub(crate) fn mark(&self) -> Mark {
-        Mark([self.enums.len(), self.namespaces.len(), self.aliases.len(), self.constants.len(), self.assigned.len()])
+        let Self { enums, namespaces, aliases, constants, waiting, assigned, .. } = self;
+        Mark([enums.len(), namespaces.len(), aliases.len(), constants.len(), waiting.len(), assigned.len()])
     }
 
-    pub(crate) fn rewind(&mut self, Mark([enums, namespaces, aliases, constants, assigned]): Mark) {
+    pub(crate) fn rewind(&mut self, Mark([enums, namespaces, aliases, constants, waiting, assigned]): Mark) {
         self.enums.truncate(enums);
         self.namespaces.truncate(namespaces);
         self.aliases.truncate(aliases);
         self.constants.truncate(constants);
+        self.waiting.truncate(waiting);
         self.assigned.truncate(assigned);
+    }
+
+    pub(crate) fn add_member(&mut self, number: u32, member: Member) {
+        let members = &mut self.enums[number as usize].members;
+        let before = members.capacity();
+        members.push(member);
+        self.members += members.capacity() - before;
     }
 
     pub(crate) fn add_constant(&mut self, constant: Constant) -> u32 {
         self.constants.push(constant);
         self.constants.len() as u32 - 1
     }
+
+    /// Begins operands with operators between them, which are reduced by precedence as they come.
+    pub(crate) fn begin_sum(&self) -> Sum {
+        Sum(self.waiting.len())
+    }
+
+    /// Adds an operator and the operand before it.
+    pub(crate) fn add_operator(&mut self, sum: &Sum, mut operand: Option<u32>, operator: Operator) {
+        while self.waiting.len() > sum.0
+            && let Some((left, before)) = self.waiting.pop_if(|(_, before)| before.binds_before(operator))
+        {
+            operand = Some(self.add_constant(Constant::Binary { operator: before, left, right: operand }));
+        }
+        self.waiting.push((operand, operator));
+    }
+
+    /// Adds the last operand. Returns the constant of the whole expression.
+    pub(crate) fn end_sum(&mut self, sum: &Sum, mut operand: Option<u32>) -> Option<u32> {
+        while self.waiting.len() > sum.0
+            && let Some((left, operator)) = self.waiting.pop()
+        {
+            operand = Some(self.add_constant(Constant::Binary { operator, left, right: operand }));
+        }
+        operand
+    }
 }
+
+/// The number of operators that wait outside of a sum.
+pub(crate) struct Sum(usize);

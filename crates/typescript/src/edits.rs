@@ -26,12 +26,14 @@ enum Change {
 #[derive(Debug, Default)]
 pub(crate) struct Edits {
     list: Vec<Edit>,
+    /// The length of the inserted texts.
+    texts: usize,
 }
 
 impl Edits {
-    /// The memory of the edits, beside their texts.
+    /// The memory of the edits.
     pub(crate) fn bytes(&self) -> usize {
-        self.list.capacity() * size_of::<Edit>()
+        self.list.capacity() * size_of::<Edit>() + self.texts
     }
 
     /// The memory that [`apply`](Self::apply) takes.
@@ -85,7 +87,9 @@ impl Edits {
     }
 
     pub(crate) fn replace(&mut self, start: u32, end: u32, text: impl Into<Box<str>>) {
-        self.list.push(Edit { start, end, change: Change::Replace(text.into()) });
+        let text = text.into();
+        self.texts += text.len();
+        self.list.push(Edit { start, end, change: Change::Replace(text) });
     }
 
     /// Inserts `text`, which has no line end. Several insertions at one place keep their order.

@@ -17,7 +17,7 @@ use std::collections::HashMap;
 use crate::constructs::{AliasItem, Constant, Exported, Lowered, Member, NamespaceItem, OperatorResult};
 use crate::costs::Costs;
 use crate::edits::Edits;
-use crate::parser::{Options, Parse, Parser};
+use crate::parser::{Options, Parse, Parser, Recorder};
 use crate::scopes::{Binding, Found, NameId, Reference, ScopeId, Scopes, Use};
 use crate::{Fault, Halt};
 
@@ -36,7 +36,8 @@ pub(crate) struct Uses {
 /// Writes the edits of all constructs, and returns how names are used.
 pub(crate) fn lower(parser: &mut Parser<'_, '_>) -> Parse<Uses> {
     let text = parser.text();
-    let Parser { options, scopes, lowered, items, edits, tokens, .. } = parser;
+    let Parser { options, record, tokens, .. } = parser;
+    let Recorder { scopes, lowered, items, edits, .. } = record;
     let costs = &mut tokens.costs;
     let merged = Merged::find(scopes, lowered, costs)?;
     let mut lowering = Lowering::new(text, *options, scopes, lowered, &merged, costs)?;
@@ -334,9 +335,8 @@ impl<'p, 's> Lowering<'p, 's> {
         let known = match constant {
             Constant::Number => number,
             Constant::String => Known { value: Some(KnownValue::String), is_string: true },
-            Constant::Template(parts) => {
-                costs.steps(parts.len())?;
-                let is_known = parts.iter().all(|part| of(part).value.is_some());
+            Constant::Template { before, value } => {
+                let is_known = self.known[*before as usize].value.is_some() && of(value).value.is_some();
                 Known { value: is_known.then_some(KnownValue::String), is_string: true }
             }
             Constant::Sign(operand) => match self.known[*operand as usize].value {

@@ -65,7 +65,7 @@ fn read(source: ModuleSource<'_>, typescript: bool, reading: &Reading<'_>) -> Pa
     let globals: BTreeSet<&str> = uses
         .free
         .iter()
-        .map(|name| parser.scopes.names.text(*name))
+        .map(|name| parser.record.scopes.names.text(*name))
         .filter(|name| source.globals.contains(*name))
         .collect();
     let mut after = String::new();
@@ -80,12 +80,12 @@ fn read(source: ModuleSource<'_>, typescript: bool, reading: &Reading<'_>) -> Pa
 /// Charges what is made of the imports, exports and outermost declarations: the records, and the sets to make them with.
 fn charge_items(parser: &mut Parser<'_, '_>) -> Parse<()> {
     const SET_ENTRY: usize = 64;
-    let ModuleItems { imports, names, exports, types, .. } = &parser.items;
-    let tables = imports.len() + names.len() + exports.len() + types.len() + parser.scopes.declarations().len();
+    let ModuleItems { imports, names, exports, types, .. } = &parser.record.items;
+    let tables = imports.len() + names.len() + exports.len() + types.len() + parser.record.scopes.declarations().len();
     let strings = parser.text().len();
-    parser.tokens.costs.keep_items::<Request>(parser.items.imports.len())?;
-    parser.tokens.costs.keep_items::<Import>(parser.items.names.len())?;
-    parser.tokens.costs.keep_items::<Export>(parser.items.exports.len())?;
+    parser.tokens.costs.keep_items::<Request>(parser.record.items.imports.len())?;
+    parser.tokens.costs.keep_items::<Import>(parser.record.items.names.len())?;
+    parser.tokens.costs.keep_items::<Export>(parser.record.items.exports.len())?;
     parser.tokens.costs.keep(tables * SET_ENTRY)?;
     if tables > 0 { parser.tokens.costs.keep(strings) } else { Ok(()) }
 }
@@ -100,6 +100,7 @@ pub(crate) struct Kept {
 /// Erases the imports that are used only as types.
 pub(crate) fn keep_imports(parser: &mut Parser<'_, '_>, uses: &Uses) -> Kept {
     let exported: BTreeSet<_> = parser
+        .record
         .items
         .exports
         .iter()
@@ -108,40 +109,40 @@ pub(crate) fn keep_imports(parser: &mut Parser<'_, '_>, uses: &Uses) -> Kept {
             _ => None,
         })
         .collect();
-    let mut names = Vec::with_capacity(parser.items.names.len());
-    for (name, (as_value, as_type)) in parser.items.names.iter().zip(&uses.imports) {
+    let mut names = Vec::with_capacity(parser.record.items.names.len());
+    for (name, (as_value, as_type)) in parser.record.items.names.iter().zip(&uses.imports) {
         names.push(*as_value || !*as_type || !parser.options.typescript || exported.contains(&name.local));
     }
     let mut kept_of_import = BTreeMap::new();
-    for (name, is_kept) in parser.items.names.iter().zip(&names) {
+    for (name, is_kept) in parser.record.items.names.iter().zip(&names) {
         let (kept, all) = kept_of_import.entry(name.import).or_insert((0, 0));
         *kept += usize::from(*is_kept);
         *all += 1;
     }
-    let mut imports = Vec::with_capacity(parser.items.imports.len());
+    let mut imports = Vec::with_capacity(parser.record.items.imports.len());
     let mut count = 0;
-    for (number, import) in parser.items.imports.iter().enumerate() {
+    for (number, import) in parser.record.items.imports.iter().enumerate() {
         let is_dropped = kept_of_import.get(&number).is_some_and(|(kept, _)| *kept == 0);
         if is_dropped {
-            parser.edits.erase_item(import.start, import.end);
+            parser.record.edits.erase_item(import.start, import.end);
             imports.push(None);
         } else {
             imports.push(Some(count));
             count += 1;
         }
     }
-    for (number, (name, is_kept)) in parser.items.names.iter().zip(&names).enumerate() {
+    for (number, (name, is_kept)) in parser.record.items.names.iter().zip(&names).enumerate() {
         if *is_kept || imports[name.import].is_none() {
             continue;
         }
-        parser.edits.erase(name.start, name.end);
+        parser.record.edits.erase(name.start, name.end);
         // Without `* as name`, the comma after the default import is erased, too.
         if name.imported.is_none()
-            && let Some(default) = number.checked_sub(1).map(|before| &parser.items.names[before])
+            && let Some(default) = number.checked_sub(1).map(|before| &parser.record.items.names[before])
             && default.import == name.import
         {
-            let length = parser.scopes.names.text(default.local).len() as u32;
-            parser.edits.erase(default.position + length, default.end);
+            let length = parser.record.scopes.names.text(default.local).len() as u32;
+            parser.record.edits.erase(default.position + length, default.end);
         }
     }
     Kept { imports, names }
@@ -152,7 +153,7 @@ fn keep_exports(parser: &mut Parser<'_, '_>) -> Parse<Vec<bool>> {
     let outermost = crate::scopes::ScopeId::OUTERMOST;
     let mut values = BTreeSet::new();
     let (mut types, mut ambient) = (BTreeSet::new(), BTreeSet::new());
-    for declaration in parser.scopes.declarations().iter().filter(|declaration| declaration.scope == outermost) {
+    for declaration in parser.record.scopes.declarations().iter().filter(|declaration| declaration.scope == outermost) {
         if declaration.binding.is_value() {
             values.insert(declaration.name);
         } else {
@@ -162,25 +163,25 @@ fn keep_exports(parser: &mut Parser<'_, '_>) -> Parse<Vec<bool>> {
             }
         }
     }
-    let mut kept = Vec::with_capacity(parser.items.exports.len());
+    let mut kept = Vec::with_capacity(parser.record.items.exports.len());
     let mut seen = BTreeSet::new();
-    for item in &parser.items.exports {
+    for item in &parser.record.items.exports {
         kept.push(match item {
             ExportItem::Specifier { name, local, start, end } if types.contains(local) && !values.contains(local) => {
-                parser.edits.erase(*start, *end);
-                parser.items.types.push(name.clone());
+                parser.record.edits.erase(*start, *end);
+                parser.record.items.types.push(name.clone());
                 false
             }
             ExportItem::DefaultName { local, start, end } if types.contains(local) && !values.contains(local) => {
                 let is_ambient = ambient.contains(local);
                 if !is_ambient {
-                    parser.edits.erase_item(*start, *end);
-                    parser.items.types.push("default".to_owned());
+                    parser.record.edits.erase_item(*start, *end);
+                    parser.record.items.types.push("default".to_owned());
                 }
                 is_ambient
             }
             ExportItem::Specifier { local, start, .. } if !values.contains(local) => {
-                let name = parser.scopes.names.text(*local);
+                let name = parser.record.scopes.names.text(*local);
                 return Err(Halt::fault(format!("the export `{name}` is not declared in this module"), *start));
             }
             ExportItem::Specifier { name, start: at, .. } | ExportItem::From { name, position: at, .. } => {
@@ -199,7 +200,7 @@ fn keep_exports(parser: &mut Parser<'_, '_>) -> Parse<Vec<bool>> {
 
 /// The records that linking needs.
 fn records(parser: &Parser<'_, '_>, kept: &Kept, kept_exports: &[bool]) -> Module {
-    let items = &parser.items;
+    let items = &parser.record.items;
     let mut offsets: Vec<u32> = items.imports.iter().map(|import| import.position).collect();
     offsets.extend(items.names.iter().map(|name| name.position));
     offsets.extend(items.exports.iter().filter_map(|item| match item {
@@ -208,7 +209,7 @@ fn records(parser: &Parser<'_, '_>, kept: &Kept, kept_exports: &[bool]) -> Modul
     }));
     let places = places(parser.text(), offsets);
     let place = |offset: u32| places.get(&offset).copied().unwrap_or(Position { line: 1, column: 1 });
-    let text_of = |name| parser.scopes.names.text(name).to_owned();
+    let text_of = |name| parser.record.scopes.names.text(name).to_owned();
     let mut module = Module::default();
     for (import, number) in items.imports.iter().zip(&kept.imports) {
         if number.is_some() {

@@ -172,6 +172,8 @@ enum Event {
 #[derive(Debug, Default)]
 pub(crate) struct Scopes<'s> {
     pub(crate) names: Names<'s>,
+    /// Without names, there is only the outermost scope, and nothing is declared in it.
+    with_names: bool,
     list: Vec<Scope>,
     declarations: Vec<Declaration>,
     events: Vec<Event>,
@@ -189,6 +191,17 @@ pub(crate) struct Mark {
 }
 
 impl Scopes<'_> {
+    /// The outermost scope. Scopes, declarations and references are recorded if `with_names`.
+    pub(crate) fn new(with_names: bool) -> Self {
+        let mut scopes = Self { with_names, ..Self::default() };
+        scopes.enter(ScopeKind::Function);
+        scopes
+    }
+
+    pub(crate) fn with_names(&self) -> bool {
+        self.with_names
+    }
+
     /// The memory of the records.
     pub(crate) fn bytes(&self) -> usize {
         self.names.bytes()
@@ -223,6 +236,9 @@ impl Scopes<'_> {
     }
 
     pub(crate) fn enter(&mut self, kind: ScopeKind) -> ScopeId {
+        if !self.with_names {
+            return ScopeId::OUTERMOST;
+        }
         let id = ScopeId(self.list.len() as u32);
         self.list.push(Scope { parent: self.current(), kind });
         self.events.push(Event::Enter(id));
@@ -231,6 +247,9 @@ impl Scopes<'_> {
     }
 
     pub(crate) fn leave(&mut self) {
+        if !self.with_names {
+            return;
+        }
         self.current = Some(self.list[self.current().0 as usize].parent);
         self.events.push(Event::Leave);
     }

@@ -73,8 +73,8 @@ fn read(text: &str, arguments: &str, options: Options, reading: &Reading<'_>) ->
 
 fn object(mut parser: Parser<'_, '_>) -> Parse<Code> {
     let (start, end) = parser.object_alone()?;
-    parser.edits.insert(start, "return (");
-    parser.edits.insert(end, ")");
+    parser.record.edits.insert(start, "return (");
+    parser.record.edits.insert(end, ")");
     finish(parser, "")
 }
 
@@ -84,10 +84,10 @@ fn statements(mut parser: Parser<'_, '_>, arguments: &str) -> Parse<Code> {
         (only, None) => only,
         _ => None,
     };
-    if let (None, Some(at)) = (only, parser.nameless_function) {
+    if let (None, Some(at)) = (only, parser.record.nameless_function) {
         return Err(Halt::fault("expected a name for the function", at));
     }
-    if let Some(default) = parser.items.default {
+    if let Some(default) = parser.record.items.default {
         let result = export_result(&mut parser, default, arguments);
         return finish(parser, &result);
     }
@@ -95,23 +95,23 @@ fn statements(mut parser: Parser<'_, '_>, arguments: &str) -> Parse<Code> {
         return match name {
             Some(_) if is_generator => finish(parser, ""),
             Some(name) => {
-                let call = format!("\nreturn {}({arguments});", parser.scopes.names.text(name));
+                let call = format!("\nreturn {}({arguments});", parser.record.scopes.names.text(name));
                 finish(parser, &call)
             }
             None => {
-                parser.edits.insert(start, "return (");
+                parser.record.edits.insert(start, "return (");
                 let call = format!(")({arguments})");
-                parser.edits.insert(end, if is_generator { ")" } else { &call });
+                parser.record.edits.insert(end, if is_generator { ")" } else { &call });
                 finish(parser, "")
             }
         };
     }
-    for Tail { start, end, kind } in std::mem::take(&mut parser.tails) {
+    for Tail { start, end, kind } in std::mem::take(&mut parser.record.tails) {
         let is_called = matches!(only, Some(StatementKind::Expression))
             && matches!(kind, ExpressionKind::Function { is_async, is_generator: false, .. } if is_async || !arguments.is_empty());
-        parser.edits.insert(start, if is_called { "return (" } else { "return " });
+        parser.record.edits.insert(start, if is_called { "return (" } else { "return " });
         if is_called {
-            parser.edits.insert(end, format!(")({arguments})"));
+            parser.record.edits.insert(end, format!(")({arguments})"));
         }
     }
     finish(parser, "")
@@ -125,10 +125,10 @@ fn export_result(parser: &mut Parser<'_, '_>, default: ExportDefault, arguments:
         (name.to_owned(), if is_class(parser, name) { Call::Never } else { default.call })
     } else {
         let name = unused_name(text);
-        if let Some(start) = parser.lowered.default_export {
-            parser.edits.replace(start, start + export_length(text, start), format!("const {name} ="));
+        if let Some(start) = parser.record.lowered.default_export {
+            parser.record.edits.replace(start, start + export_length(text, start), format!("const {name} ="));
         }
-        let exported = parser.lowered.default_value.map(|(start, end)| &text[start as usize..end as usize]);
+        let exported = parser.record.lowered.default_value.map(|(start, end)| &text[start as usize..end as usize]);
         let is_class = exported.is_some_and(|exported| is_class(parser, exported));
         (name, if is_class { Call::Never } else { default.call })
     };
@@ -173,7 +173,7 @@ fn export_length(text: &str, start: u32) -> u32 {
 
 fn is_class(parser: &Parser<'_, '_>, name: &str) -> bool {
     let name = unescaped(name);
-    parser.items.classes.iter().any(|class| parser.scopes.names.text(*class) == name)
+    parser.record.items.classes.iter().any(|class| parser.record.scopes.names.text(*class) == name)
 }
 
 /// Lowers TypeScript, and applies all edits.
@@ -183,7 +183,7 @@ fn finish(mut parser: Parser<'_, '_>, after: &str) -> Parse<Code> {
         // Imports that are used only as types are erased; a script cannot have others.
         let kept = module::keep_imports(&mut parser, &uses);
         if let Some(import) =
-            parser.items.imports.iter().zip(&kept.imports).find_map(|(import, kept)| kept.map(|_| import))
+            parser.record.items.imports.iter().zip(&kept.imports).find_map(|(import, kept)| kept.map(|_| import))
         {
             return Err(Halt::Fault(Fault {
                 reached: parser.text().len(),

@@ -47,20 +47,21 @@ impl Parser<'_, '_> {
             let start = self.token().start;
             self.advance()?;
             self.type_list()?;
-            self.edits.erase(start, self.before());
+            self.erase_from(start);
         }
         if !self.is(Kind::BraceOpen) {
             return Err(self.unexpected("expected `{`"));
         }
         let body = self.token().end;
         self.advance()?;
-        let wanted = std::mem::replace(&mut self.constants_wanted, false);
-        while !self.is(Kind::BraceClose) {
-            if !self.eat(Kind::Semicolon)? {
-                self.nested(|parser| parser.member(body))?;
+        self.with_constants(false, |parser| {
+            while !parser.is(Kind::BraceClose) {
+                if !parser.eat(Kind::Semicolon)? {
+                    parser.nested(|parser| parser.member(body))?;
+                }
             }
-        }
-        self.constants_wanted = wanted;
+            Ok(())
+        })?;
         self.advance()
     }
 
@@ -75,7 +76,7 @@ impl Parser<'_, '_> {
         }
         let modifiers = self.modifiers()?;
         if self.options.typescript && self.is(Kind::BracketOpen) && self.index_signature()? {
-            self.edits.erase_item(start, self.before());
+            self.record.edits.erase_item(start, self.before());
             return Ok(());
         }
         let name = self.token();
@@ -84,8 +85,7 @@ impl Parser<'_, '_> {
             && !modifiers.is_generator
             && matches!(self.text_of(name), "constructor" | "'constructor'" | "\"constructor\"");
         if self.options.typescript && matches!(self.token().kind, Kind::Question | Kind::Not) {
-            self.edits.erase(self.token().start, self.token().end);
-            self.advance()?;
+            self.erase_token()?;
         }
         let stays = if self.is(Kind::ParenOpen) || (self.options.typescript && self.is(Kind::Less)) {
             let has_body = if is_constructor {
@@ -108,15 +108,15 @@ impl Parser<'_, '_> {
             true
         };
         if !stays {
-            self.edits.erase_item(start, self.before());
+            self.record.edits.erase_item(start, self.before());
             return Ok(());
         }
         for token in modifiers.erased {
             // A member that loses its first word must not continue the one before it.
             if token.start == start {
-                self.edits.erase_item(token.start, token.end);
+                self.record.edits.erase_item(token.start, token.end);
             } else {
-                self.edits.erase(token.start, token.end);
+                self.record.edits.erase(token.start, token.end);
             }
         }
         Ok(())
@@ -215,22 +215,27 @@ impl Parser<'_, '_> {
     /// A constructor from its parameters on; false if it has no body.
     fn constructor(&mut self, class_body: u32) -> Parse<bool> {
         let outer = self.enter_function(false, false);
-        let mut properties = Vec::new();
-        self.signature(Some(&mut properties))?;
+        let first = self.record.properties.len();
+        self.signature(true)?;
         if !self.is(Kind::BraceOpen) && self.options.typescript {
             self.leave_function(outer);
+            self.record.properties.truncate(first);
             return Ok(false);
         }
         let place = self.constructor_body()?;
         self.leave_function(outer);
-        if !properties.is_empty() {
-            let names: Vec<&str> = properties.iter().map(|name| self.text_of(*name)).collect();
+        if self.record.properties.len() > first {
             // As with `useDefineForClassFields`: fields are defined first, and assigned after `super()`.
-            let fields = names.iter().fold(String::new(), |fields, name| fields + &format!(" {name};"));
-            let assigned = names.iter().fold(String::new(), |all, name| all + &format!(" this.{name} = {name};"));
-            let separator = if self.text()[..place as usize].ends_with([';', '{']) { "" } else { ";" };
-            self.edits.insert(class_body, fields);
-            self.edits.insert(place, format!("{separator}{assigned}"));
+            let before = &self.text()[..place as usize];
+            let mut fields = String::new();
+            let mut assigned = if before.ends_with([';', '{']) { String::new() } else { ";".to_owned() };
+            for property in self.record.properties.drain(first..) {
+                let name = &self.tokens.text()[property.start as usize..property.end as usize];
+                fields += &format!(" {name};");
+                assigned += &format!(" this.{name} = {name};");
+            }
+            self.record.edits.insert(class_body, fields);
+            self.record.edits.insert(place, assigned);
         }
         Ok(true)
     }

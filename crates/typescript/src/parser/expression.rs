@@ -48,7 +48,7 @@ impl Parser<'_, '_> {
         loop {
             let found = if let Some(arrow) = self.arrow_function(place)? {
                 arrow
-            } else if self.function.is_generator && self.is_word("yield") {
+            } else if self.context.is_generator && self.is_word("yield") {
                 self.yield_expression(place)?
             } else {
                 self.operands(place)?
@@ -94,7 +94,9 @@ impl Parser<'_, '_> {
     fn operands(&mut self, place: Place) -> Parse<Expression> {
         let start = self.token().start;
         let first = self.operand()?;
-        let mut sum = self.constants_wanted.then(|| Sum::new(first.constant));
+        let mut constant = first.constant;
+        let mut wanted = self.context.constants_wanted;
+        let sum = self.record.lowered.begin_sum();
         let mut count = 1;
         loop {
             let is_operator = match self.token().kind {
@@ -108,7 +110,7 @@ impl Parser<'_, '_> {
                 Kind::Name if self.options.typescript && !self.token().on_new_line => {
                     if self.is_word("as") || self.is_word("satisfies") {
                         self.type_operator()?;
-                        sum = None;
+                        wanted = false;
                         count += 1;
                         continue;
                     }
@@ -119,19 +121,18 @@ impl Parser<'_, '_> {
             if !is_operator {
                 break;
             }
-            let operator = sum.as_ref().map(|_| Operator::of(self.text_of(self.token())));
-            self.advance()?;
-            let operand = self.operand()?;
-            if let (Some(sum), Some(operator)) = (&mut sum, operator) {
-                self.tokens.costs.keep_items::<[(Operator, Option<u32>); 2]>(1)?;
-                sum.push(operator, operand.constant);
+            if wanted {
+                let operator = Operator::of(self.text_of(self.token()));
+                self.record.lowered.add_operator(&sum, constant, operator);
             }
+            self.advance()?;
+            constant = self.operand()?.constant;
             count += 1;
         }
         if count == 1 {
             return Ok(first);
         }
-        let constant = sum.and_then(|sum| sum.finish(&mut self.lowered));
+        let constant = self.record.lowered.end_sum(&sum, constant).filter(|_| wanted);
         Ok(Expression { constant, ..self.other(start) })
     }
 
@@ -147,9 +148,9 @@ impl Parser<'_, '_> {
         let continues =
             matches!(self.token().kind, Kind::ParenOpen | Kind::BracketOpen | Kind::Template | Kind::TemplateHead);
         if continues && self.token().on_new_line {
-            self.edits.erase_item(start, self.before());
+            self.record.edits.erase_item(start, self.before());
         } else {
-            self.edits.erase(start, self.before());
+            self.erase_from(start);
         }
         Ok(())
     }
@@ -161,15 +162,15 @@ impl Parser<'_, '_> {
         loop {
             match self.token().kind {
                 Kind::Plus | Kind::Minus | Kind::Tilde | Kind::Not | Kind::Step => {
-                    prefixes.push(self.text_of(self.token()), self.constants_wanted);
+                    prefixes.push(self.text_of(self.token()), self.context.constants_wanted);
                     self.advance()?;
                 }
                 Kind::Name if !self.token().escaped && self.is_prefix_word() => {
-                    prefixes.push("", self.constants_wanted);
+                    prefixes.push("", self.context.constants_wanted);
                     self.advance()?;
                 }
                 Kind::Less if self.options.typescript => {
-                    prefixes.push("", self.constants_wanted);
+                    prefixes.push("", self.context.constants_wanted);
                     self.type_assertion(&mut prefixes)?;
                 }
                 _ => break,
@@ -181,19 +182,19 @@ impl Parser<'_, '_> {
             operand = self.other(start);
         }
         for _ in 0..prefixes.open {
-            self.edits.insert(self.before(), ")");
+            self.record.edits.insert(self.before(), ")");
         }
         if prefixes.count == 0 {
             return Ok(operand);
         }
-        let constant = prefixes.apply(operand.constant, &mut self.lowered);
+        let constant = prefixes.apply(operand.constant, &mut self.record.lowered);
         Ok(Expression { constant, ..self.other(start) })
     }
 
     fn is_prefix_word(&self) -> bool {
         match self.text_of(self.token()) {
             "typeof" | "void" | "delete" => true,
-            "await" => self.function.is_async,
+            "await" => self.context.is_async,
             _ => false,
         }
     }
@@ -210,10 +211,10 @@ impl Parser<'_, '_> {
         // Without the type, a brace would open a block, and a function would be declared.
         let changes = self.is(Kind::BraceOpen) || self.is_word("function") || self.is_word("class");
         if changes || self.token().on_new_line || self.has_line_end(start, close) {
-            self.edits.erase_opening(start, close + 1);
+            self.record.edits.erase_opening(start, close + 1);
             prefixes.open += 1;
         } else {
-            self.edits.erase(start, close + 1);
+            self.record.edits.erase(start, close + 1);
         }
         Ok(())
     }
@@ -262,11 +263,10 @@ impl Parser<'_, '_> {
                         let message = "a template cannot be called; is this a Markdown fence?";
                         return self.refuse(message, expression.start);
                     }
-                    self.template()?;
+                    self.template().map(drop)?;
                 }
                 Kind::Not if self.options.typescript && !self.token().on_new_line => {
-                    self.edits.erase(self.token().start, self.token().end);
-                    self.advance()?;
+                    self.erase_token()?;
                     expression.constant = None;
                     continue;
                 }
@@ -313,7 +313,7 @@ impl Parser<'_, '_> {
         Ok(match object.constant {
             Some(object) if is_string => {
                 let text = &self.text()[key.start as usize + 1..key.end as usize - 1];
-                let name = self.scopes.names.id(text, false);
+                let name = self.record.scopes.names.id(text, false);
                 self.constant(Constant::Member { object, name })
             }
             _ => None,
@@ -352,26 +352,25 @@ impl Parser<'_, '_> {
         })
     }
 
-    /// A template, from its first token on.
-    fn template(&mut self) -> Parse<Vec<Expression>> {
-        let mut values = Vec::new();
+    /// A template, from its first token on. Returns its constant, if constants are recorded here.
+    fn template(&mut self) -> Parse<Option<u32>> {
+        let mut constant = self.constant(Constant::String);
         if self.is(Kind::Template) {
             self.advance()?;
-            return Ok(values);
+            return Ok(constant);
         }
         loop {
             self.advance()?;
-            let value = self.expression(Place::ANYWHERE)?;
-            if self.constants_wanted {
-                self.tokens.costs.keep_items::<(Expression, Option<u32>)>(1)?;
-                values.push(value);
+            let value = self.expression(Place::ANYWHERE)?.constant;
+            if let Some(before) = constant {
+                constant = self.constant(Constant::Template { before, value });
             }
             if !self.is(Kind::BraceClose) {
                 return Err(self.unexpected("expected `}`"));
             }
             if !self.tokens.join_template()? {
                 self.advance()?;
-                return Ok(values);
+                return Ok(constant);
             }
         }
     }
@@ -394,9 +393,7 @@ impl Parser<'_, '_> {
                 Ok(Expression { kind: ExpressionKind::String, constant, ..self.other(start) })
             }
             Kind::Template | Kind::TemplateHead => {
-                let values = self.template()?;
-                let parts = values.iter().map(|value| value.constant).collect();
-                let constant = self.constant(Constant::Template(parts));
+                let constant = self.template()?;
                 Ok(Expression { kind: ExpressionKind::Template, constant, ..self.other(start) })
             }
             Kind::ParenOpen => self.parenthesized(),
@@ -451,7 +448,7 @@ impl Parser<'_, '_> {
         }
         self.refer(token, Use::Value);
         self.advance()?;
-        let constant = if self.constants_wanted {
+        let constant = if self.context.constants_wanted {
             let name = self.name_id(token);
             self.constant(Constant::Name { name, at: start })
         } else {
@@ -490,8 +487,7 @@ impl Parser<'_, '_> {
                     Kind::BracketOpen => parser.index(&callee).map(drop)?,
                     Kind::Template | Kind::TemplateHead => parser.template().map(drop)?,
                     Kind::Not if parser.options.typescript && !parser.token().on_new_line => {
-                        parser.edits.erase(parser.token().start, parser.token().end);
-                        parser.advance()?;
+                        parser.erase_token()?;
                     }
                     Kind::Less | Kind::Operator
                         if parser.options.typescript
@@ -693,45 +689,5 @@ impl Prefixes {
     fn apply(self, operand: Option<u32>, lowered: &mut crate::constructs::Lowered) -> Option<u32> {
         let are_signs = !self.signs.is_empty() && self.signs.iter().all(|is_sign| *is_sign);
         operand.filter(|_| are_signs).map(|operand| lowered.add_constant(Constant::Sign(operand)))
-    }
-}
-
-/// Operands with operators between them, reduced by precedence as they come.
-struct Sum {
-    operands: Vec<Option<u32>>,
-    operators: Vec<Operator>,
-}
-
-impl Sum {
-    fn new(first: Option<u32>) -> Self {
-        Self { operands: vec![first], operators: Vec::new() }
-    }
-
-    fn push(&mut self, operator: Operator, operand: Option<u32>) {
-        self.operators.push(operator);
-        self.operands.push(operand);
-    }
-
-    /// The constant of the whole expression.
-    fn finish(self, lowered: &mut crate::constructs::Lowered) -> Option<u32> {
-        let mut operands = vec![*self.operands.first()?];
-        let mut waiting: Vec<Operator> = Vec::new();
-        let mut reduce = |operands: &mut Vec<Option<u32>>, operator: Operator| {
-            let (right, left) = (operands.pop().flatten(), operands.pop().flatten());
-            operands.push(Some(lowered.add_constant(Constant::Binary { operator, left, right })));
-        };
-        for (operator, operand) in self.operators.into_iter().zip(self.operands.into_iter().skip(1)) {
-            while waiting.last().is_some_and(|before| before.binds_before(operator)) {
-                if let Some(before) = waiting.pop() {
-                    reduce(&mut operands, before);
-                }
-            }
-            waiting.push(operator);
-            operands.push(operand);
-        }
-        while let Some(operator) = waiting.pop() {
-            reduce(&mut operands, operator);
-        }
-        operands.pop().flatten()
     }
 }

@@ -1,7 +1,7 @@
 //! Functions: signatures, parameters and bodies, and arrow functions, which only `=>` distinguishes from parentheses.
 
 use super::expression::Place;
-use super::{Declare, Expression, ExpressionKind, Function, Parse, Parser};
+use super::{Context, Declare, Expression, ExpressionKind, Parse, Parser};
 use crate::lexer::{Kind, Token};
 use crate::scopes::{Binding, ScopeKind, Use};
 
@@ -94,10 +94,10 @@ impl Parser<'_, '_> {
     }
 
     fn try_arrow(&mut self, start: u32, is_async: bool, guess: Guess, place: Place) -> Parse<Option<Expression>> {
-        if guess == Guess::No || self.no_arrows.contains(&start) {
+        if guess == Guess::No || self.record.refuted.contains(&start) {
             return Ok(None);
         }
-        let outer = self.function;
+        let outer = self.context;
         if guess == Guess::Yes {
             self.arrow_head(is_async)?;
             return self.arrow_body(start, outer, place).map(Some);
@@ -115,7 +115,7 @@ impl Parser<'_, '_> {
             Some(Some(arrow)) => Ok(Some(arrow)),
             Some(None) => self.arrow_body(start, outer, place).map(Some),
             None => {
-                self.no_arrows.insert(start);
+                self.record.refuted.insert(start);
                 Ok(None)
             }
         }
@@ -133,16 +133,16 @@ impl Parser<'_, '_> {
             let (end, paren) = (self.before(), self.token());
             if paren.kind == Kind::ParenOpen && self.has_line_end(less, paren.start) {
                 // No line may end before the `(` of an async arrow function, or after `return`.
-                self.edits.erase_opening(less, end);
-                self.edits.erase(paren.start, paren.end);
+                self.record.edits.erase_opening(less, end);
+                self.record.edits.erase(paren.start, paren.end);
             } else {
-                self.edits.erase(less, end);
+                self.record.edits.erase(less, end);
             }
         }
         if !self.is(Kind::ParenOpen) {
             return Err(self.unexpected("expected `(`"));
         }
-        self.parameters(None)?;
+        self.parameters(false)?;
         let close = self.before() - 1;
         let has_return_type = self.options.typescript && self.is(Kind::Colon);
         if has_return_type {
@@ -150,10 +150,10 @@ impl Parser<'_, '_> {
             self.return_type_unerased()?;
             if self.has_line_end(close, self.token().start) {
                 // No line may end before `=>`.
-                self.edits.erase(close, close + 1);
-                self.edits.erase_closing(colon, self.before());
+                self.record.edits.erase(close, close + 1);
+                self.record.edits.erase_closing(colon, self.before());
             } else {
-                self.edits.erase(colon, self.before());
+                self.erase_from(colon);
             }
         } else if self.token().on_new_line {
             return Err(self.unexpected("expected `=>` on the same line"));
@@ -163,8 +163,8 @@ impl Parser<'_, '_> {
     }
 
     /// The body after `=>`; closes the scope of the function. `outer` is the enclosing function.
-    fn arrow_body(&mut self, start: u32, outer: Function, place: Place) -> Parse<Expression> {
-        let is_async = self.function.is_async;
+    fn arrow_body(&mut self, start: u32, outer: Context, place: Place) -> Parse<Expression> {
+        let is_async = self.context.is_async;
         if self.is(Kind::BraceOpen) {
             self.braced_body()?;
         } else {
@@ -185,7 +185,7 @@ impl Parser<'_, '_> {
         if self.is_binding_name() {
             self.binding_name(Declare::of(Binding::Function))?;
         }
-        self.signature(None)?;
+        self.signature(false)?;
         self.braced_body()?;
         self.leave_function(outer);
         let kind = ExpressionKind::Function { is_async, is_generator, is_arrow: false };
@@ -197,7 +197,7 @@ impl Parser<'_, '_> {
         let has_body = self.function_rest(is_async, is_generator)?;
         if !has_body {
             self.end_statement()?;
-            self.edits.erase_item(start, self.before());
+            self.record.edits.erase_item(start, self.before());
         }
         Ok(has_body)
     }
@@ -205,7 +205,7 @@ impl Parser<'_, '_> {
     /// Type parameters, parameters, return type and body; false if there is no body, as in overloads.
     pub(super) fn function_rest(&mut self, is_async: bool, is_generator: bool) -> Parse<bool> {
         let outer = self.enter_function(is_async, is_generator);
-        self.signature(None)?;
+        self.signature(false)?;
         let has_body = self.is(Kind::BraceOpen) || !self.options.typescript;
         if has_body {
             self.braced_body()?;
@@ -215,36 +215,32 @@ impl Parser<'_, '_> {
     }
 
     /// Type parameters, parameters and return type, with TypeScript erased.
-    pub(super) fn signature(&mut self, properties: Option<&mut Vec<Token>>) -> Parse<()> {
+    pub(super) fn signature(&mut self, of_constructor: bool) -> Parse<()> {
         if self.options.typescript && self.is(Kind::Less) {
             self.type_parameters()?;
         }
         if !self.is(Kind::ParenOpen) {
             return Err(self.unexpected("expected `(`"));
         }
-        self.parameters(properties)?;
+        self.parameters(of_constructor)?;
         if self.options.typescript && self.is(Kind::Colon) {
             let colon = self.token().start;
             self.return_type_unerased()?;
-            self.edits.erase(colon, self.before());
+            self.erase_from(colon);
         }
         Ok(())
     }
 
     /// Begins a function, and returns the enclosing one for [`leave_function`](Self::leave_function).
-    pub(super) fn enter_function(&mut self, is_async: bool, is_generator: bool) -> Function {
-        let inner = Function { is_async, is_generator, is_outermost: false, namespace: None, ..self.function };
-        if self.options.scopes {
-            self.scopes.enter(ScopeKind::Function);
-        }
-        std::mem::replace(&mut self.function, inner)
+    pub(super) fn enter_function(&mut self, is_async: bool, is_generator: bool) -> Context {
+        let inner = Context { is_async, is_generator, is_outermost: false, namespace: None, ..self.context };
+        self.record.scopes.enter(ScopeKind::Function);
+        std::mem::replace(&mut self.context, inner)
     }
 
-    pub(super) fn leave_function(&mut self, outer: Function) {
-        if self.options.scopes {
-            self.scopes.leave();
-        }
-        self.function = outer;
+    pub(super) fn leave_function(&mut self, outer: Context) {
+        self.record.scopes.leave();
+        self.context = outer;
     }
 
     /// `{ … }` with the statements of a function.
@@ -252,18 +248,17 @@ impl Parser<'_, '_> {
         if !self.is(Kind::BraceOpen) {
             return Err(self.unexpected("expected `{`"));
         }
-        let wanted = std::mem::replace(&mut self.constants_wanted, false);
-        self.advance()?;
-        self.statements_to_brace()?;
-        self.advance()?;
-        self.constants_wanted = wanted;
-        Ok(())
+        self.with_constants(false, |parser| {
+            parser.advance()?;
+            parser.statements_to_brace()?;
+            parser.advance()
+        })
     }
 
     // ---- parameters and patterns
 
-    /// `( … )`. Names with modifiers are added to `properties`.
-    pub(super) fn parameters(&mut self, mut properties: Option<&mut Vec<Token>>) -> Parse<()> {
+    /// `( … )`. Names with modifiers are properties if they are parameters `of_constructor`.
+    pub(super) fn parameters(&mut self, of_constructor: bool) -> Parse<()> {
         self.advance()?;
         while !self.is(Kind::ParenClose) {
             if self.is(Kind::At) {
@@ -277,14 +272,12 @@ impl Parser<'_, '_> {
             self.eat(Kind::Ellipsis)?;
             let name = self.token();
             self.binding(Declare::VARIABLE)?;
-            if let (true, Some(properties)) = (is_property, properties.as_deref_mut()) {
-                self.tokens.costs.keep(64 + 4 * (name.end - name.start) as usize)?;
-                properties.push(name);
+            if is_property && of_constructor {
+                self.record.properties.push(name);
             }
             if self.options.typescript {
                 if self.is(Kind::Question) {
-                    self.edits.erase(self.token().start, self.token().end);
-                    self.advance()?;
+                    self.erase_token()?;
                 }
                 self.type_annotation()?;
             }
@@ -308,7 +301,7 @@ impl Parser<'_, '_> {
         if !self.eat(Kind::Comma)? && !self.is(Kind::ParenClose) {
             return Err(self.unexpected("expected `,` or `)`"));
         }
-        self.edits.erase(start, self.before());
+        self.erase_from(start);
         Ok(())
     }
 
@@ -325,8 +318,7 @@ impl Parser<'_, '_> {
             if !is_modifier {
                 break;
             }
-            self.edits.erase(self.token().start, self.token().end);
-            self.advance()?;
+            self.erase_token()?;
             found = true;
         }
         Ok(found)

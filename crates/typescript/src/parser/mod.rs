@@ -16,22 +16,23 @@ mod class;
 mod expression;
 mod function;
 mod module;
+mod recorder;
 mod statement;
 mod tokens;
 mod types;
 
-use std::collections::HashSet;
-
 use execbox_core::language::{Code, Reading};
 
-use crate::constructs::{Constant, Lowered};
+use crate::constructs::Constant;
 use crate::costs::Costs;
-use crate::edits::{Edits, ends_line};
+use crate::edits::ends_line;
 use crate::lexer::{Kind, Lexer, Token};
 use crate::scopes::{Binding, Declaration, NameId, Reference, ScopeKind, Scopes, Use};
-use crate::{Fault, Halt, scopes};
+use crate::{Fault, Halt};
 
 use tokens::Tokens;
+
+pub(crate) use recorder::Recorder;
 
 pub(crate) use module::{Call, ExportDefault, ExportItem, ModuleItems, NO_MODULES};
 
@@ -101,31 +102,19 @@ pub(crate) enum StatementKind {
     Other,
 }
 
-/// The parser, and everything that it has recorded.
+/// The parser of one source in one language.
 pub(crate) struct Parser<'s, 'b> {
     pub(crate) tokens: Tokens<'s, 'b>,
+    pub(crate) record: Recorder<'s>,
     pub(crate) options: Options,
-    function: Function,
+    context: Context,
     depth: u32,
-    /// Offsets of `(` and `<` that do not begin an arrow function.
-    no_arrows: HashSet<u32>,
-    pub(crate) edits: Edits,
-    pub(crate) scopes: Scopes<'s>,
-    pub(crate) lowered: Lowered,
-    pub(crate) tails: Vec<Tail>,
-    pub(crate) items: ModuleItems,
-    /// The offset where the name of a function is missing, which is allowed if it is the only statement of a script.
-    pub(crate) nameless_function: Option<u32>,
-    /// Whether values are recorded as [`Constant`]s.
-    constants_wanted: bool,
-    /// Whether the next statement may be an import or export: it is at the top level.
-    may_be_item: bool,
 }
 
-/// The function that contains the current token.
+/// What is around the current token.
 #[allow(clippy::struct_excessive_bools)] // independent properties
 #[derive(Debug, Clone, Copy)]
-struct Function {
+struct Context {
     /// `await` is an operator.
     is_async: bool,
     /// `yield` is an operator.
@@ -136,18 +125,17 @@ struct Function {
     namespace: Option<u32>,
     /// In an ambient declaration, which is erased.
     is_ambient: bool,
+    /// Values are recorded as [`Constant`]s.
+    constants_wanted: bool,
 }
 
 /// A state of the parser to return to.
-struct Checkpoint {
+#[derive(Clone, Copy)]
+struct Mark {
     tokens: tokens::Mark,
-    function: Function,
+    record: recorder::Mark,
+    context: Context,
     depth: u32,
-    constants_wanted: bool,
-    edits: usize,
-    scopes: scopes::Mark,
-    lowered: crate::constructs::Mark,
-    tails: usize,
 }
 
 impl<'s, 'b> Parser<'s, 'b> {
@@ -157,25 +145,15 @@ impl<'s, 'b> Parser<'s, 'b> {
             costs.keep(text.len())?; // specifiers and names of exports
         }
         let tokens = Tokens::new(Lexer::new(text, options.script), costs)?;
-        let mut scopes = Scopes::default();
-        scopes.enter(ScopeKind::Function);
-        let function =
-            Function { is_async: true, is_generator: false, is_outermost: true, namespace: None, is_ambient: false };
-        Ok(Self {
-            tokens,
-            options,
-            function,
-            depth: 0,
-            no_arrows: HashSet::new(),
-            edits: Edits::default(),
-            scopes,
-            lowered: Lowered::default(),
-            tails: Vec::new(),
-            items: ModuleItems::default(),
-            nameless_function: None,
+        let context = Context {
+            is_async: true,
+            is_generator: false,
+            is_outermost: true,
+            namespace: None,
+            is_ambient: false,
             constants_wanted: false,
-            may_be_item: false,
-        })
+        };
+        Ok(Self { tokens, record: Recorder::new(Scopes::new(options.scopes)), options, context, depth: 0 })
     }
 
     // ---- tokens
@@ -191,14 +169,7 @@ impl<'s, 'b> Parser<'s, 'b> {
 
     /// Consumes the current token.
     fn advance(&mut self) -> Parse<()> {
-        if self.tokens.advance()? { self.charge_records() } else { Ok(()) }
-    }
-
-    fn charge_records(&mut self) -> Parse<()> {
-        let tails = self.tails.capacity() * size_of::<Tail>();
-        let attempts = self.no_arrows.capacity() * 2 * size_of::<u32>();
-        let records = self.edits.bytes() + self.scopes.bytes() + self.lowered.bytes() + self.items.bytes();
-        self.tokens.costs.charge_records(records + tails + attempts)
+        if self.tokens.advance()? { self.tokens.costs.charge_records(self.record.bytes()) } else { Ok(()) }
     }
 
     /// The token after the current one.
@@ -311,11 +282,11 @@ impl<'s, 'b> Parser<'s, 'b> {
 
     /// Parses with `read`, or returns to this token if that fails.
     fn attempt<T>(&mut self, read: impl FnOnce(&mut Self) -> Parse<Option<T>>) -> Parse<Option<T>> {
-        let checkpoint = self.checkpoint();
+        let mark = self.mark();
         match read(self) {
             Ok(Some(found)) => Ok(Some(found)),
             Ok(None) | Err(Halt::Fault(_)) => {
-                self.go_back(&checkpoint);
+                self.rewind(mark);
                 Ok(None)
             }
             Err(halt) => Err(halt),
@@ -324,9 +295,9 @@ impl<'s, 'b> Parser<'s, 'b> {
 
     /// Parses with `read` and returns to this token; false if that fails.
     fn looks_ahead(&mut self, read: impl FnOnce(&mut Self) -> Parse<bool>) -> Parse<bool> {
-        let checkpoint = self.checkpoint();
+        let mark = self.mark();
         let found = read(self);
-        self.go_back(&checkpoint);
+        self.rewind(mark);
         match found {
             Ok(found) => Ok(found),
             Err(Halt::Fault(_)) => Ok(false),
@@ -334,28 +305,24 @@ impl<'s, 'b> Parser<'s, 'b> {
         }
     }
 
-    fn checkpoint(&self) -> Checkpoint {
-        Checkpoint {
-            tokens: self.tokens.mark(),
-            function: self.function,
-            depth: self.depth,
-            constants_wanted: self.constants_wanted,
-            edits: self.edits.len(),
-            scopes: self.scopes.mark(),
-            lowered: self.lowered.mark(),
-            tails: self.tails.len(),
-        }
+    fn mark(&self) -> Mark {
+        let (tokens, record) = (self.tokens.mark(), self.record.mark());
+        Mark { tokens, record, context: self.context, depth: self.depth }
     }
 
-    fn go_back(&mut self, to: &Checkpoint) {
-        self.tokens.rewind(to.tokens);
-        self.function = to.function;
-        self.depth = to.depth;
-        self.constants_wanted = to.constants_wanted;
-        self.edits.truncate(to.edits);
-        self.scopes.rewind(to.scopes);
-        self.lowered.rewind(to.lowered);
-        self.tails.truncate(to.tails);
+    fn rewind(&mut self, mark: Mark) {
+        self.tokens.rewind(mark.tokens);
+        self.record.rewind(mark.record);
+        self.context = mark.context;
+        self.depth = mark.depth;
+    }
+
+    /// Parses with `read`, and records constants if `wanted`.
+    fn with_constants<T>(&mut self, wanted: bool, read: impl FnOnce(&mut Self) -> Parse<T>) -> Parse<T> {
+        let outer = std::mem::replace(&mut self.context.constants_wanted, wanted);
+        let result = read(self)?;
+        self.context.constants_wanted = outer;
+        Ok(result)
     }
 
     // ---- names
@@ -377,61 +344,56 @@ impl<'s, 'b> Parser<'s, 'b> {
     }
 
     fn name_id(&mut self, token: Token) -> NameId {
-        self.scopes.names.id(self.text_of(token), token.escaped)
+        self.record.scopes.names.id(self.text_of(token), token.escaped)
     }
 
     fn declare(&mut self, token: Token, how: Declare) {
-        if !self.options.scopes {
+        if !self.record.scopes.with_names() {
             return;
         }
         let name = self.name_id(token);
-        let current = self.scopes.current();
-        let scope = if how.hoisted { self.scopes.function_scope(current) } else { current };
+        let current = self.record.scopes.current();
+        let scope = if how.hoisted { self.record.scopes.function_scope(current) } else { current };
         let binding = match how.binding {
-            binding if self.function.is_ambient && binding != Binding::Type => Binding::Ambient,
+            binding if self.context.is_ambient && binding != Binding::Type => Binding::Ambient,
             binding => binding,
         };
         let is_member = how.exported && how.is_variable;
-        self.scopes.declare(Declaration { scope, name, binding, is_member, is_exported: how.exported });
+        self.record.scopes.declare(Declaration { scope, name, binding, is_member, is_exported: how.exported });
     }
 
     /// Records that a name is used.
     fn refer(&mut self, token: Token, how: Use) {
-        if self.options.scopes {
+        if self.record.scopes.with_names() {
             let name = self.name_id(token);
-            self.scopes.refer(Reference { name, start: token.start, end: token.end, how });
+            self.record.scopes.refer(Reference { name, start: token.start, end: token.end, how });
         }
     }
 
     /// Parses with `read` in a new scope.
     fn in_scope<T>(&mut self, kind: ScopeKind, read: impl FnOnce(&mut Self) -> Parse<T>) -> Parse<T> {
-        if !self.options.scopes {
-            return read(self);
-        }
-        self.scopes.enter(kind);
+        self.record.scopes.enter(kind);
         let result = read(self)?;
-        self.scopes.leave();
+        self.record.scopes.leave();
         Ok(result)
     }
 
     /// Records a constant, if constants are recorded here.
     fn constant(&mut self, constant: Constant) -> Option<u32> {
-        self.constants_wanted.then(|| self.lowered.add_constant(constant))
+        self.context.constants_wanted.then(|| self.record.lowered.add_constant(constant))
     }
 
     /// Parses an object literal with nothing after it except semicolons. Returns its start and end.
     pub(crate) fn object_alone(&mut self) -> Parse<(u32, u32)> {
         let start = self.token().start;
-        self.function.is_outermost = false;
+        self.context.is_outermost = false;
         self.object()?;
         let end = self.before();
         while self.eat(Kind::Semicolon)? {}
         if !self.is(Kind::End) {
             return self.refuse("expected the end of the source after the object", 0);
         }
-        if self.options.scopes {
-            self.scopes.leave();
-        }
+        self.record.scopes.leave();
         Ok((start, end))
     }
 
@@ -440,10 +402,22 @@ impl<'s, 'b> Parser<'s, 'b> {
         let text = self.text();
         if text.starts_with("#!") {
             let end = text.find(ends_line).unwrap_or(text.len());
-            self.edits.erase(0, end as u32);
+            self.record.edits.erase(0, end as u32);
         }
-        self.tokens.costs.keep(self.edits.bytes_to_apply(text, after))?;
-        Ok(self.edits.apply(text, after))
+        self.tokens.costs.keep(self.record.edits.bytes_to_apply(text, after))?;
+        Ok(self.record.edits.apply(text, after))
+    }
+
+    /// Erases from `start` to the current token.
+    fn erase_from(&mut self, start: u32) {
+        self.record.edits.erase(start, self.before());
+    }
+
+    /// Erases the current token, and consumes it.
+    fn erase_token(&mut self) -> Parse<()> {
+        let token = self.token();
+        self.record.edits.erase(token.start, token.end);
+        self.advance()
     }
 
     pub(crate) fn text(&self) -> &'s str {

@@ -34,18 +34,22 @@ impl ModuleItems {
             + self.classes.capacity() * size_of::<NameId>()
     }
 
-    /// The number of recorded items, to rewind to.
-    pub(super) fn mark(&self) -> [usize; 4] {
-        [self.imports.len(), self.names.len(), self.exports.len(), self.types.len()]
+    pub(super) fn mark(&self) -> ItemsMark {
+        let Self { imports, names, exports, types, .. } = self;
+        ItemsMark([imports.len(), names.len(), exports.len(), types.len()])
     }
 
-    pub(super) fn rewind(&mut self, [imports, names, exports, types]: [usize; 4]) {
+    pub(super) fn rewind(&mut self, ItemsMark([imports, names, exports, types]): ItemsMark) {
         self.imports.truncate(imports);
         self.names.truncate(names);
         self.exports.truncate(exports);
         self.types.truncate(types);
     }
 }
+
+/// The number of recorded items, to rewind to.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ItemsMark([usize; 4]);
 
 /// What an allocation for a string takes beside its bytes.
 const STRING: usize = 24;
@@ -127,12 +131,12 @@ pub(crate) enum Call {
 }
 
 /// One name in the braces of an import or export.
-struct Specifier {
-    /// The first name, as written and without quotes.
-    outside: String,
-    outside_token: Token,
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Specifier {
+    /// The first name.
+    outside: Token,
     /// The name after `as`, or the first name.
-    inside_token: Token,
+    inside: Token,
     is_type: bool,
     start: u32,
     end: u32,
@@ -160,8 +164,8 @@ impl Parser<'_, '_> {
         if self.options.typescript && self.is(Kind::Name) && self.peek()?.kind == Kind::Equals {
             return self.import_alias(start, start, is_type);
         }
-        let first = self.items.names.len();
-        let import = self.items.imports.len();
+        let first = self.record.items.names.len();
+        let import = self.record.items.imports.len();
         let mut has_values = false;
         let mut has_types = false;
         if self.is_binding_name() {
@@ -172,7 +176,7 @@ impl Parser<'_, '_> {
             if self.is(Kind::Comma) {
                 let comma = self.token().end;
                 self.advance()?;
-                if let Some(name) = self.items.names.last_mut() {
+                if let Some(name) = self.record.items.names.last_mut() {
                     name.end = comma;
                 }
             }
@@ -190,16 +194,16 @@ impl Parser<'_, '_> {
             has_values = true;
         } else if self.is(Kind::BraceOpen) {
             for specifier in self.specifiers()? {
+                let Specifier { outside, inside, start, end, .. } = specifier;
                 if specifier.is_type || is_type {
                     has_types = true;
-                    self.edits.erase(specifier.start, specifier.end);
-                    self.declare(specifier.inside_token, Declare::of(Binding::Type));
+                    self.record.edits.erase(start, end);
+                    self.declare(inside, Declare::of(Binding::Type));
                     continue;
                 }
                 has_values = true;
-                let (outside, place) = (specifier.outside, specifier.outside_token.start);
-                let range = (specifier.start, specifier.end);
-                self.import_name(import, Some(outside), specifier.inside_token, place, range, false);
+                let name = self.outside_name(outside);
+                self.import_name(import, Some(name), inside, outside.start, (start, end), false);
             }
         }
         is_type |= has_types && !has_values;
@@ -208,8 +212,8 @@ impl Parser<'_, '_> {
             return self.import_from(start);
         }
         self.request(start)?;
-        self.items.names.truncate(first);
-        self.items.imports.truncate(import);
+        self.record.items.names.truncate(first);
+        self.record.items.imports.truncate(import);
         Ok(self.erased(start))
     }
 
@@ -238,18 +242,18 @@ impl Parser<'_, '_> {
         (start, end): (u32, u32),
         is_type: bool,
     ) {
-        let number = self.items.names.len() as u32;
+        let number = self.record.items.names.len() as u32;
         let binding = if is_type { Binding::Type } else { Binding::Import(number) };
         self.declare(local, Declare::of(binding));
         let local = self.name_id(local);
-        self.items.names.push(ImportedName { import, imported, local, position, start, end });
+        self.record.items.names.push(ImportedName { import, imported, local, position, start, end });
     }
 
     /// The specifier and the end of an import of values. In a script only types can be imported; how the names of
     /// TypeScript are used is known later.
     fn import_from(&mut self, start: u32) -> Parse<StatementKind> {
         let import = self.request(start)?;
-        let has_names = self.items.names.last().is_some_and(|name| name.import == import);
+        let has_names = self.record.items.names.last().is_some_and(|name| name.import == import);
         if self.options.script && !(self.options.typescript && has_names) {
             return self.refuse(NO_MODULES, start);
         }
@@ -276,15 +280,15 @@ impl Parser<'_, '_> {
         self.end_statement()?;
         let specifier = strings::value(self.text_of(token));
         let (position, end) = (token.start, self.before());
-        self.items.imports.push(ImportDeclaration { specifier, position, start, end });
-        Ok(self.items.imports.len() - 1)
+        self.record.items.imports.push(ImportDeclaration { specifier, position, start, end });
+        Ok(self.record.items.imports.len() - 1)
     }
 
     /// `import a = …`, from the name on.
     fn import_alias(&mut self, start: u32, import: u32, is_type: bool) -> Parse<StatementKind> {
         let exported = if start == import { Exported::No } else { self.exported_alias(start) };
         let name = self.token();
-        let number = self.lowered.aliases.len() as u32;
+        let number = self.record.lowered.aliases.len() as u32;
         let is_member = matches!(exported, Exported::ByNamespace(..));
         let binding = if is_type { Binding::Type } else { Binding::Alias(number) };
         self.binding_name(Declare { exported: is_member, is_variable: true, ..Declare::of(binding) })?;
@@ -297,7 +301,7 @@ impl Parser<'_, '_> {
             if !is_type && self.options.script {
                 return self.refuse(NO_MODULES, start);
             }
-            if !is_type && !self.function.is_ambient {
+            if !is_type && !self.context.is_ambient {
                 return self
                     .refuse("`import … = require(…)` is not supported in ES modules; use `import … from …`", start);
             }
@@ -308,17 +312,17 @@ impl Parser<'_, '_> {
         }
         let end = self.before();
         self.end_statement()?;
-        if is_type || self.function.is_ambient {
+        if is_type || self.context.is_ambient {
             return Ok(self.erased(start));
         }
         let local = self.name_id(name);
         if let Exported::ByModule(_) = exported
             && !self.options.script
         {
-            let name = self.scopes.names.text(local).to_owned();
-            self.items.exports.push(ExportItem::Local { local: name.clone(), name });
+            let name = self.record.scopes.names.text(local).to_owned();
+            self.record.items.exports.push(ExportItem::Local { local: name.clone(), name });
         }
-        self.lowered.aliases.push(AliasItem {
+        self.record.lowered.aliases.push(AliasItem {
             name: (local, name.start, name.end),
             import,
             exported,
@@ -330,12 +334,12 @@ impl Parser<'_, '_> {
 
     /// Erases the whole statement, which began at `start`.
     fn erased(&mut self, start: u32) -> StatementKind {
-        self.edits.erase_item(start, self.before());
+        self.record.edits.erase_item(start, self.before());
         StatementKind::Nothing
     }
 
     fn exported_alias(&self, export: u32) -> Exported {
-        match self.function.namespace {
+        match self.context.namespace {
             Some(namespace) => Exported::ByNamespace(namespace, export),
             None => Exported::ByModule(export),
         }
@@ -350,7 +354,7 @@ impl Parser<'_, '_> {
             Kind::Star => return self.export_all(start, false),
             Kind::BraceOpen => return self.export_names(start, false),
             Kind::Equals => {
-                if !self.options.script && !self.function.is_ambient {
+                if !self.options.script && !self.context.is_ambient {
                     return self.refuse("`export =` is not supported in ES modules; use `export default`", start);
                 }
                 self.advance()?;
@@ -404,11 +408,11 @@ impl Parser<'_, '_> {
             self.options.typescript && self.token_is_word(next, "enum")
         };
         let is_variable = matches!(word, "var" | "let" | "const") && !is_enum;
-        let in_namespace = self.function.namespace.is_some();
-        let first = self.scopes.declarations().len();
+        let in_namespace = self.context.namespace.is_some();
+        let first = self.record.scopes.declarations().len();
         if is_variable && in_namespace {
             self.exported_members(start)?;
-            return Ok(if self.function.is_ambient { StatementKind::Nothing } else { StatementKind::Other });
+            return Ok(if self.context.is_ambient { StatementKind::Nothing } else { StatementKind::Other });
         }
         let kind = match word {
             _ if is_enum => {
@@ -424,19 +428,19 @@ impl Parser<'_, '_> {
             if matches!(word, "type" | "interface") {
                 self.export_type(first);
             }
-            self.edits.erase_item(start, self.before());
+            self.record.edits.erase_item(start, self.before());
             return Ok(kind);
         }
-        match self.function.namespace {
+        match self.context.namespace {
             Some(namespace) if matches!(word, "function" | "async" | "class" | "abstract") => {
-                self.edits.erase(start, at);
-                self.scopes.set_exported(first);
-                self.lowered.assigned.push((namespace, first, self.before()));
+                self.record.edits.erase(start, at);
+                self.record.scopes.set_exported(first);
+                self.record.lowered.assigned.push((namespace, first, self.before()));
             }
             Some(_) => {}
             None if self.options.script => {
                 if !matches!(word, "enum" | "namespace" | "module") && !is_enum {
-                    self.edits.erase(start, at);
+                    self.record.edits.erase(start, at);
                 }
             }
             None => self.export_values(first),
@@ -446,24 +450,24 @@ impl Parser<'_, '_> {
 
     /// Exports the type that was declared last.
     fn export_type(&mut self, declaration: usize) {
-        if let Some(declaration) = self.scopes.declarations().get(declaration)
-            && self.function.namespace.is_none()
+        if let Some(declaration) = self.record.scopes.declarations().get(declaration)
+            && self.context.namespace.is_none()
         {
-            let name = self.scopes.names.text(declaration.name).to_owned();
-            self.items.types.push(name);
+            let name = self.record.scopes.names.text(declaration.name).to_owned();
+            self.record.items.types.push(name);
         }
     }
 
     /// Exports the declarations of this scope from `first` on.
     fn export_values(&mut self, first: usize) {
-        let scope = self.scopes.current();
-        let names: Vec<String> = self.scopes.declarations()[first..]
+        let scope = self.record.scopes.current();
+        let names: Vec<String> = self.record.scopes.declarations()[first..]
             .iter()
             .filter(|declaration| declaration.scope == scope)
-            .map(|declaration| self.scopes.names.text(declaration.name).to_owned())
+            .map(|declaration| self.record.scopes.names.text(declaration.name).to_owned())
             .collect();
         for name in names {
-            self.items.exports.push(ExportItem::Local { local: name.clone(), name });
+            self.record.items.exports.push(ExportItem::Local { local: name.clone(), name });
         }
     }
 
@@ -471,23 +475,20 @@ impl Parser<'_, '_> {
         self.advance()?;
         let mut name = None;
         if self.eat_word("as")? {
-            if !matches!(self.token().kind, Kind::Name | Kind::String) {
-                return Err(self.unexpected("expected a name"));
-            }
-            name = Some((self.outside_name(self.token()), self.token().start));
-            self.advance()?;
+            let token = self.specifier_name()?;
+            name = Some((self.outside_name(token), token.start));
         }
         self.expect_word("from")?;
         let import = self.request(start)?;
         if is_type {
-            self.items.imports.truncate(import);
-            self.items.types.extend(name.map(|(name, _)| name));
+            self.record.items.imports.truncate(import);
+            self.record.items.types.extend(name.map(|(name, _)| name));
             return Ok(self.erased(start));
         }
         if self.options.script {
             return self.refuse(NO_MODULES, start);
         }
-        self.items.exports.push(match name {
+        self.record.items.exports.push(match name {
             Some((name, position)) => ExportItem::From { name, import, imported: None, position },
             None => ExportItem::All { import },
         });
@@ -496,99 +497,61 @@ impl Parser<'_, '_> {
 
     fn export_names(&mut self, start: u32, is_type: bool) -> Parse<StatementKind> {
         let specifiers = self.specifiers()?;
-        let is_from = self.eat_word("from")?;
-        let import = if is_from { Some(self.request(start)?) } else { None };
-        if import.is_none() {
+        let import = if self.eat_word("from")? {
+            Some(self.request(start)?)
+        } else {
             self.end_statement()?;
+            None
+        };
+        let is_erased = is_type || (!specifiers.is_empty() && specifiers.iter().all(|specifier| specifier.is_type));
+        if self.options.script && import.is_some() && !is_erased {
+            return self.refuse(NO_MODULES, start);
         }
-        let has_values = specifiers.is_empty() || specifiers.iter().any(|specifier| !specifier.is_type);
-        if self.options.script {
-            if import.is_some() && has_values && !is_type {
-                return self.refuse(NO_MODULES, start);
-            }
-            if let Some(import) = import {
-                self.items.imports.truncate(import);
-            }
-            for specifier in specifiers.iter().filter(|specifier| !specifier.is_type && !is_type) {
-                if self.outside_name(specifier.inside_token) == "default" {
-                    let token = specifier.outside_token;
-                    self.set_default(
-                        start,
-                        ExportDefault { name: Some((token.start, token.end)), call: Call::IfFunction },
-                    )?;
+        for Specifier { outside, inside, is_type: is_only_type, start: at, end } in specifiers {
+            let name = self.outside_name(inside);
+            let is_type = is_type || is_only_type;
+            if self.options.script {
+                if name == "default" && !is_type {
+                    let name = Some((outside.start, outside.end));
+                    self.set_default(start, ExportDefault { name, call: Call::IfFunction })?;
                 }
-            }
-            return Ok(self.erased(start));
-        }
-        for specifier in &specifiers {
-            let name = self.outside_name(specifier.inside_token);
-            let (start, end) = (specifier.start, specifier.end);
-            if specifier.is_type || is_type {
-                self.edits.erase(start, end);
-                self.items.types.push(name);
-                continue;
-            }
-            let item = if let Some(import) = import {
-                let (imported, position) = (Some(specifier.outside.clone()), specifier.outside_token.start);
-                ExportItem::From { name, import, imported, position }
+            } else if is_type {
+                self.record.edits.erase(at, end);
+                self.record.items.types.push(name);
             } else {
-                let local = self.name_id(specifier.outside_token);
-                ExportItem::Specifier { name, local, start, end }
-            };
-            self.items.exports.push(item);
-        }
-        if is_type || (!specifiers.is_empty() && !has_values) {
-            if let Some(import) = import {
-                self.items.imports.truncate(import);
+                let item = match import {
+                    Some(import) => {
+                        let (imported, position) = (Some(self.outside_name(outside)), outside.start);
+                        ExportItem::From { name, import, imported, position }
+                    }
+                    None => ExportItem::Specifier { name, local: self.name_id(outside), start: at, end },
+                };
+                self.record.items.exports.push(item);
             }
-            return Ok(self.erased(start));
         }
-        Ok(StatementKind::Other)
+        if !is_erased && !self.options.script {
+            return Ok(StatementKind::Other);
+        }
+        if let Some(import) = import {
+            self.record.items.imports.truncate(import);
+        }
+        Ok(self.erased(start))
     }
 
     /// The names in the braces of an import or export.
     fn specifiers(&mut self) -> Parse<Vec<Specifier>> {
         self.advance()?;
-        let mut specifiers = Vec::new();
+        self.record.specifiers.clear();
         while !self.is(Kind::BraceClose) {
             let start = self.token().start;
-            let mut is_type = false;
-            if self.options.typescript && self.is_word("type") {
-                let next = self.peek()?;
-                // `{ type }`, `{ type as x }` name something called `type`; `{ type as }` a type called `as`.
-                is_type = match next.kind {
-                    Kind::Name if self.token_is_word(next, "as") => {
-                        let third = self.token_after(next)?;
-                        match third.kind {
-                            Kind::Comma | Kind::BraceClose => true,
-                            _ if self.token_is_word(third, "as") => self.token_after(third)?.kind == Kind::Name,
-                            _ => false,
-                        }
-                    }
-                    Kind::Name | Kind::String => true,
-                    _ => false,
-                };
-                if is_type {
-                    self.advance()?;
-                }
-            }
-            if !matches!(self.token().kind, Kind::Name | Kind::String) {
-                return Err(self.unexpected("expected a name"));
-            }
-            let outside_token = self.token();
-            self.advance()?;
-            let mut inside_token = outside_token;
-            if self.eat_word("as")? {
-                if !matches!(self.token().kind, Kind::Name | Kind::String) {
-                    return Err(self.unexpected("expected a name"));
-                }
-                inside_token = self.token();
+            let is_type = self.options.typescript && self.is_word("type") && self.is_type_specifier()?;
+            if is_type {
                 self.advance()?;
             }
+            let outside = self.specifier_name()?;
+            let inside = if self.eat_word("as")? { self.specifier_name()? } else { outside };
             let has_comma = self.eat(Kind::Comma)?;
-            let outside = self.outside_name(outside_token);
-            self.tokens.costs.keep_items::<Specifier>(1)?;
-            specifiers.push(Specifier { outside, outside_token, inside_token, is_type, start, end: self.before() });
+            self.record.specifiers.push(Specifier { outside, inside, is_type, start, end: self.before() });
             if !has_comma {
                 break;
             }
@@ -597,10 +560,35 @@ impl Parser<'_, '_> {
             return Err(self.unexpected("expected `,` or `}`"));
         }
         self.advance()?;
-        Ok(specifiers)
+        Ok(std::mem::take(&mut self.record.specifiers))
     }
 
-    /// The name of an import or export, which may be a string.
+    /// Whether `type`, the current token, is the modifier of a name in braces. `{ type }`, `{ type as x }` name something
+    /// called `type`; `{ type as }` a type called `as`.
+    fn is_type_specifier(&mut self) -> Parse<bool> {
+        let next = self.peek()?;
+        if !self.token_is_word(next, "as") {
+            return Ok(matches!(next.kind, Kind::Name | Kind::String));
+        }
+        let third = self.token_after(next)?;
+        Ok(match third.kind {
+            Kind::Comma | Kind::BraceClose => true,
+            _ if self.token_is_word(third, "as") => self.token_after(third)?.kind == Kind::Name,
+            _ => false,
+        })
+    }
+
+    /// A name of an import or export, which may be a string.
+    fn specifier_name(&mut self) -> Parse<Token> {
+        let token = self.token();
+        if !matches!(token.kind, Kind::Name | Kind::String) {
+            return Err(self.unexpected("expected a name"));
+        }
+        self.advance()?;
+        Ok(token)
+    }
+
+    /// The text of a name of an import or export, which may be a string.
     fn outside_name(&self, token: Token) -> String {
         match token.kind {
             Kind::String => strings::value(self.text_of(token)),
@@ -619,7 +607,7 @@ impl Parser<'_, '_> {
         }
         let is_abstract = self.options.typescript && self.is_word("abstract") && self.token_is_word(next, "class");
         if is_abstract {
-            self.edits.erase(at, next.start);
+            self.record.edits.erase(at, next.start);
             self.advance()?;
         }
         if self.is_word("class") {
@@ -627,7 +615,7 @@ impl Parser<'_, '_> {
         }
         if self.options.typescript && self.is_word("interface") && next.kind == Kind::Name && !next.on_new_line {
             self.typescript_statement(at, Some(start))?;
-            self.items.types.push("default".to_owned());
+            self.record.items.types.push("default".to_owned());
             return Ok(StatementKind::Nothing);
         }
         self.default_value(start)
@@ -667,13 +655,13 @@ impl Parser<'_, '_> {
         if !self.options.script {
             self.check_only_default(start)?;
             let local = name.map_or_else(|| "*default*".to_owned(), |name| self.outside_name(name));
-            self.items.exports.push(ExportItem::Local { name: "default".to_owned(), local });
+            self.record.items.exports.push(ExportItem::Local { name: "default".to_owned(), local });
             return Ok(StatementKind::Other);
         }
         self.set_default(start, ExportDefault { name: name.map(|name| (name.start, name.end)), call })?;
         match name {
-            Some(_) => self.edits.erase(start, at),
-            None => self.edits.insert(self.before(), ";"),
+            Some(_) => self.record.edits.erase(start, at),
+            None => self.record.edits.insert(self.before(), ";"),
         }
         Ok(StatementKind::Other)
     }
@@ -686,10 +674,10 @@ impl Parser<'_, '_> {
             self.check_only_default(start)?;
             let name = "default".to_owned();
             if self.options.typescript && value.kind == ExpressionKind::Name {
-                let local = self.scopes.names.id(&self.text()[value.start as usize..value.end as usize], true);
-                self.items.exports.push(ExportItem::DefaultName { local, start, end: self.before() });
+                let local = self.record.scopes.names.id(&self.text()[value.start as usize..value.end as usize], true);
+                self.record.items.exports.push(ExportItem::DefaultName { local, start, end: self.before() });
             } else {
-                self.items.exports.push(ExportItem::Local { name, local: "*default*".to_owned() });
+                self.record.items.exports.push(ExportItem::Local { name, local: "*default*".to_owned() });
             }
             return Ok(StatementKind::Other);
         }
@@ -697,7 +685,7 @@ impl Parser<'_, '_> {
             ExpressionKind::Class | ExpressionKind::Function { is_generator: true, .. } => Call::Never,
             _ => Call::IfFunction,
         };
-        self.lowered.default_value = (value.kind == ExpressionKind::Name).then_some((value.start, value.end));
+        self.record.lowered.default_value = (value.kind == ExpressionKind::Name).then_some((value.start, value.end));
         self.set_default(start, ExportDefault { name: None, call })?;
         Ok(StatementKind::Other)
     }
@@ -709,21 +697,21 @@ impl Parser<'_, '_> {
             ExportItem::DefaultName { .. } => true,
             _ => false,
         };
-        if !self.function.is_ambient && self.items.exports.iter().any(is_default) {
+        if !self.context.is_ambient && self.record.items.exports.iter().any(is_default) {
             return self.refuse("a module can have only one default export", start);
         }
         Ok(())
     }
 
     fn set_default(&mut self, start: u32, default: ExportDefault) -> Parse<()> {
-        if self.function.is_ambient {
+        if self.context.is_ambient {
             return Ok(());
         }
-        if self.items.default.replace(default).is_some() {
+        if self.record.items.default.replace(default).is_some() {
             return self.refuse("a script can have only one default export", start);
         }
         if default.name.is_none() {
-            self.lowered.default_export = Some(start);
+            self.record.lowered.default_export = Some(start);
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! Statements and declarations.
 
 use super::expression::Place;
-use super::{Declare, ExpressionKind, Function, Parse, Parser, StatementKind, Tail};
+use super::{Context, Declare, ExpressionKind, Parse, Parser, StatementKind, Tail};
 use crate::constructs::{EnumItem, Exported, Member, NamespaceItem};
 use crate::lexer::{Kind, Token};
 use crate::scopes::{Binding, ScopeKind, Use};
@@ -22,9 +22,7 @@ impl Parser<'_, '_> {
         if !self.is(Kind::End) {
             return Err(self.unexpected(""));
         }
-        if self.options.scopes {
-            self.scopes.leave();
-        }
+        self.record.scopes.leave();
         Ok(kinds)
     }
 
@@ -50,33 +48,30 @@ impl Parser<'_, '_> {
     /// Statements up to `close`. Only the tails of the last statement that is not empty are kept. `each` receives the
     /// kind of each statement, and whether it is a string.
     fn statement_list(&mut self, close: Kind, are_items: bool, mut each: impl FnMut(StatementKind, bool)) -> Parse<()> {
-        let first = self.tails.len();
+        let first = self.record.tails.len();
         while !self.is(close) && !self.is(Kind::End) {
-            let before = self.tails.len();
-            self.may_be_item = are_items;
-            let kind = self.statement()?;
+            let before = self.record.tails.len();
+            let kind = self.nested(|parser| parser.statement_or_item(are_items))?;
             if kind != StatementKind::Nothing {
-                self.tails.drain(first..before);
+                self.record.tails.drain(first..before);
             }
-            let is_string = self.tails.last().is_some_and(|tail| tail.kind == ExpressionKind::String);
+            let is_string = self.record.tails.last().is_some_and(|tail| tail.kind == ExpressionKind::String);
             each(kind, kind == StatementKind::Expression && is_string);
         }
         Ok(())
     }
 
     pub(super) fn statement(&mut self) -> Parse<StatementKind> {
-        self.nested(Self::statement_unnested)
+        self.nested(|parser| parser.statement_or_item(false))
     }
 
-    fn statement_unnested(&mut self) -> Parse<StatementKind> {
-        if !self.is(Kind::Name) {
-            self.may_be_item = false;
-        }
+    /// A statement, which may be an import or export if `may_be_item`.
+    fn statement_or_item(&mut self, may_be_item: bool) -> Parse<StatementKind> {
         match self.token().kind {
             Kind::BraceOpen => self.block(),
             Kind::Semicolon => self.advance().map(|()| StatementKind::Nothing),
             Kind::At => self.refuse("decorators are not supported", self.token().start),
-            Kind::Name if !self.token().escaped => match self.keyword_statement()? {
+            Kind::Name if !self.token().escaped => match self.keyword_statement(may_be_item)? {
                 Some(kind) => Ok(kind),
                 None => self.labelled_or_expression(),
             },
@@ -85,11 +80,11 @@ impl Parser<'_, '_> {
     }
 
     /// The statement that the word here begins, if it begins one.
-    fn keyword_statement(&mut self) -> Parse<Option<StatementKind>> {
+    fn keyword_statement(&mut self, may_be_item: bool) -> Parse<Option<StatementKind>> {
         let start = self.token().start;
         let word = self.text_of(self.token());
-        let mark = self.tails.len();
-        let may_be_item = std::mem::take(&mut self.may_be_item) || self.function.is_ambient;
+        let mark = self.record.tails.len();
+        let may_be_item = may_be_item || self.context.is_ambient;
         match word {
             "var" | "const" | "let" | "using" | "await" | "function" | "async" | "class" => {
                 return self.declaration(word);
@@ -104,13 +99,13 @@ impl Parser<'_, '_> {
             }
             "for" => {
                 self.for_statement()?;
-                self.tails.truncate(mark);
+                self.record.tails.truncate(mark);
             }
             "while" | "with" => {
                 self.advance()?;
                 self.condition()?;
                 self.statement()?;
-                self.tails.truncate(mark);
+                self.record.tails.truncate(mark);
             }
             "do" => {
                 self.advance()?;
@@ -118,10 +113,10 @@ impl Parser<'_, '_> {
                 self.expect_word("while")?;
                 self.condition()?;
                 self.eat(Kind::Semicolon)?;
-                self.tails.truncate(mark);
+                self.record.tails.truncate(mark);
             }
             "return" | "throw" => {
-                if word == "return" && self.function.is_outermost && !self.options.script {
+                if word == "return" && self.context.is_outermost && !self.options.script {
                     return self.refuse("`return` is only allowed in functions", start);
                 }
                 self.advance()?;
@@ -144,7 +139,7 @@ impl Parser<'_, '_> {
             "try" => self.try_statement()?,
             "switch" => {
                 self.switch_statement()?;
-                self.tails.truncate(mark);
+                self.record.tails.truncate(mark);
             }
             "import" => {
                 if matches!(self.peek()?.kind, Kind::ParenOpen | Kind::Dot) {
@@ -243,8 +238,8 @@ impl Parser<'_, '_> {
             };
         }
         let found = self.expression(Place::ANYWHERE)?;
-        if self.function.is_outermost {
-            self.tails.push(Tail { start: found.start, end: found.end, kind: found.kind });
+        if self.context.is_outermost {
+            self.record.tails.push(Tail { start: found.start, end: found.end, kind: found.kind });
         }
         self.end_statement()?;
         Ok(StatementKind::Expression)
@@ -320,10 +315,10 @@ impl Parser<'_, '_> {
                 parser.expect_block()
             })?;
         }
-        let mark = self.tails.len();
+        let mark = self.record.tails.len();
         if self.eat_word("finally")? {
             self.expect_block()?;
-            self.tails.truncate(mark);
+            self.record.tails.truncate(mark);
         }
         Ok(())
     }
@@ -369,12 +364,12 @@ impl Parser<'_, '_> {
     pub(super) fn exported_members(&mut self, start: u32) -> Parse<()> {
         let word = self.text_of(self.token());
         self.advance()?;
-        self.edits.erase_item(start, self.token().start);
+        self.record.edits.erase_item(start, self.token().start);
         self.declarators(word, Place::ANYWHERE, true)?;
         let end = self.before();
         self.end_statement()?;
         if self.before() == end {
-            self.edits.insert(end, ";");
+            self.record.edits.insert(end, ";");
         }
         Ok(())
     }
@@ -383,31 +378,28 @@ impl Parser<'_, '_> {
     fn declarators(&mut self, word: &str, place: Place, are_members: bool) -> Parse<()> {
         let how = Declare { hoisted: word == "var", exported: are_members, ..Declare::VARIABLE };
         loop {
-            let number = self.scopes.declarations().len();
+            let number = self.record.scopes.declarations().len();
             let is_pattern = !self.is(Kind::Name);
             if is_pattern && are_members {
-                self.edits.insert(self.token().start, "(");
+                self.record.edits.insert(self.token().start, "(");
             }
             self.binding(how)?;
             let mut is_typed = false;
             if self.options.typescript {
                 if self.is(Kind::Not) {
-                    self.edits.erase(self.token().start, self.token().end);
-                    self.advance()?;
+                    self.erase_token()?;
                 }
                 is_typed = self.type_annotation()?;
             }
             if self.eat(Kind::Equals)? {
-                let may_be_constant = self.options.scopes && self.options.typescript && word == "const";
-                let wanted = std::mem::replace(&mut self.constants_wanted, may_be_constant && !is_pattern && !is_typed);
-                let value = self.assignment(place)?;
-                self.constants_wanted = wanted;
-                if let (Some(constant), false, false) = (value.constant, is_pattern, is_typed) {
-                    self.scopes.set_binding(number, Binding::Constant(constant));
+                let may_be_constant = word == "const" && self.options.typescript && !is_pattern && !is_typed;
+                let value = self.with_constants(may_be_constant, |parser| parser.assignment(place))?;
+                if let Some(constant) = value.constant {
+                    self.record.scopes.set_binding(number, Binding::Constant(constant));
                 }
             }
             if is_pattern && are_members {
-                self.edits.insert(self.before(), ")");
+                self.record.edits.insert(self.before(), ")");
             }
             if !self.eat(Kind::Comma)? {
                 return Ok(());
@@ -422,8 +414,8 @@ impl Parser<'_, '_> {
         if self.is_binding_name() {
             let token = self.binding_name(Declare::of(Binding::Function))?;
             name = Some(self.name_id(token));
-        } else if self.options.script && self.function.is_outermost {
-            self.nameless_function = Some(self.token().start);
+        } else if self.options.script && self.context.is_outermost {
+            self.record.nameless_function = Some(self.token().start);
         } else {
             return Err(self.unexpected("expected a name for the function"));
         }
@@ -436,9 +428,9 @@ impl Parser<'_, '_> {
     fn class_declaration(&mut self) -> Parse<()> {
         self.advance()?;
         let name = self.binding_name(Declare::of(Binding::Class))?;
-        if self.options.script && self.function.is_outermost {
+        if self.options.script && self.context.is_outermost {
             let name = self.name_id(name);
-            self.items.classes.push(name);
+            self.record.items.classes.push(name);
         }
         self.in_block(Self::class_rest)
     }
@@ -468,13 +460,12 @@ impl Parser<'_, '_> {
                     if parser.is(Kind::BraceOpen) { parser.block().map(drop) } else { parser.end_statement() }
                 })?;
             }
-            "global" if next.kind == Kind::BraceOpen && self.function.is_ambient => {
+            "global" if next.kind == Kind::BraceOpen && self.context.is_ambient => {
                 self.advance()?;
                 self.block()?;
             }
             "abstract" if self.token_is_word(next, "class") && !next.on_new_line => {
-                self.edits.erase(self.token().start, self.token().end);
-                self.advance()?;
+                self.erase_token()?;
                 self.class_declaration()?;
                 return Ok(Some(StatementKind::Other));
             }
@@ -484,7 +475,7 @@ impl Parser<'_, '_> {
             }
             _ => return Ok(None),
         }
-        self.edits.erase_item(export.unwrap_or(start), self.before());
+        self.record.edits.erase_item(export.unwrap_or(start), self.before());
         Ok(Some(StatementKind::Nothing))
     }
 
@@ -515,12 +506,12 @@ impl Parser<'_, '_> {
 
     /// Parses ambient declarations, which are erased.
     fn ambient<T>(&mut self, read: impl FnOnce(&mut Self) -> Parse<T>) -> Parse<T> {
-        let inner = Function { is_ambient: true, is_outermost: false, ..self.function };
-        let outer = std::mem::replace(&mut self.function, inner);
-        let items = self.items.mark();
+        let inner = Context { is_ambient: true, is_outermost: false, ..self.context };
+        let outer = std::mem::replace(&mut self.context, inner);
+        let items = self.record.items.mark();
         let result = read(self)?;
-        self.items.rewind(items);
-        self.function = outer;
+        self.record.items.rewind(items);
+        self.context = outer;
         Ok(result)
     }
 
@@ -554,62 +545,60 @@ impl Parser<'_, '_> {
     /// An enum, from `enum` on; `start` is the offset of `enum` or of the `const` before it.
     fn enum_declaration(&mut self, start: u32, export: Option<u32>) -> Parse<StatementKind> {
         self.advance()?;
-        let number = self.lowered.enums.len() as u32;
+        let number = self.record.lowered.enums.len() as u32;
         let exported = self.exported(export);
         let how =
             Declare { exported: matches!(exported, Exported::ByNamespace(..)), ..Declare::of(Binding::Enum(number)) };
-        let scope = self.scopes.current();
+        let scope = self.record.scopes.current();
         let name = self.binding_name(how)?;
         if !self.is(Kind::BraceOpen) {
             return Err(self.unexpected("expected `{`"));
         }
         let body_start = self.token().end;
         let name_id = self.name_id(name);
-        self.lowered.enums.push(EnumItem {
+        let outer = self.context;
+        self.context = Context { is_outermost: false, namespace: None, ..outer };
+        let body = self.record.scopes.enter(ScopeKind::Enum(number));
+        self.record.lowered.enums.push(EnumItem {
             name: (name_id, name.start, name.end),
             scope,
-            body: scope,
+            body,
             exported,
             start,
             body_start,
             body_end: body_start,
-            is_hoisted: self.scopes.is_function(scope),
+            is_hoisted: self.record.scopes.is_function(scope),
             members: Vec::new(),
         });
-        let outer = self.function;
-        self.function = Function { is_outermost: false, namespace: None, ..outer };
-        let body = if self.options.scopes { self.scopes.enter(ScopeKind::Enum(number)) } else { scope };
         self.advance()?;
-        self.tokens.costs.keep(4 * size_of::<Member>())?; // the capacity of a short list
-        let mut members = Vec::new();
+        self.enum_members(number)?;
+        self.record.lowered.enums[number as usize].body_end = self.token().start;
+        self.record.scopes.leave();
+        self.context = outer;
+        self.advance()?;
+        let is_ambient = self.context.is_ambient;
+        Ok(if is_ambient { StatementKind::Nothing } else { StatementKind::Other })
+    }
+
+    /// The members of an enum, up to the `}`.
+    fn enum_members(&mut self, number: u32) -> Parse<()> {
+        let mut count = 0;
+        let mut anchor = None;
         while !self.is(Kind::BraceClose) {
-            let mut member = self.enum_member(number, members.len() as u32)?;
-            let before: Option<&Member> = members.last();
-            member.anchor = before.and_then(|before| before.value.map(|_| members.len() - 1).or(before.anchor));
-            self.tokens.costs.keep_items::<Member>(1)?;
-            members.push(member);
-            if !self.eat(Kind::Comma)? {
+            let mut member = self.enum_member(number, count)?;
+            member.anchor = anchor;
+            if member.value.is_some() {
+                anchor = Some(count as usize);
+            }
+            let has_comma = self.eat(Kind::Comma)?;
+            member.comma = has_comma.then(|| self.before() - 1);
+            self.record.lowered.add_member(number, member);
+            count += 1;
+            if !has_comma {
                 break;
             }
-            if let Some(member) = members.last_mut() {
-                member.comma = Some(self.before() - 1);
-            }
         }
-        if !self.is(Kind::BraceClose) {
-            return Err(self.unexpected("expected `,` or `}`"));
-        }
-        let body_end = self.token().start;
-        let item = &mut self.lowered.enums[number as usize];
-        item.body = body;
-        item.body_end = body_end;
-        item.members = members;
-        if self.options.scopes {
-            self.scopes.leave();
-        }
-        self.function = outer;
-        self.advance()?;
-        let is_ambient = self.function.is_ambient;
-        Ok(if is_ambient { StatementKind::Nothing } else { StatementKind::Other })
+        if self.is(Kind::BraceClose) { Ok(()) } else { Err(self.unexpected("expected `,` or `}`")) }
     }
 
     fn enum_member(&mut self, number: u32, member: u32) -> Parse<Member> {
@@ -619,15 +608,11 @@ impl Parser<'_, '_> {
             Kind::Name => self.declare(token, how),
             Kind::String => {
                 let text = &self.text()[token.start as usize + 1..token.end as usize - 1];
-                let (name, scope) = (self.scopes.names.id(text, text.contains("\\u")), self.scopes.current());
-                if self.options.scopes
-                    && text
-                        .bytes()
-                        .next()
-                        .is_some_and(|b| b.is_ascii_alphabetic() || b == b'_' || b == b'$' || b >= 0x80)
-                {
-                    let binding = if self.function.is_ambient { Binding::Ambient } else { how.binding };
-                    self.scopes.declare(crate::scopes::Declaration {
+                let (name, scope) =
+                    (self.record.scopes.names.id(text, text.contains("\\u")), self.record.scopes.current());
+                if text.bytes().next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_' || b == b'$' || b >= 0x80) {
+                    let binding = if self.context.is_ambient { Binding::Ambient } else { how.binding };
+                    self.record.scopes.declare(crate::scopes::Declaration {
                         scope,
                         name,
                         binding,
@@ -657,9 +642,7 @@ impl Parser<'_, '_> {
 
     fn enum_value(&mut self, mut member: Member) -> Parse<Member> {
         if self.eat(Kind::Equals)? {
-            let wanted = std::mem::replace(&mut self.constants_wanted, self.options.scopes);
-            let value = self.assignment(Place::ANYWHERE)?;
-            self.constants_wanted = wanted;
+            let value = self.with_constants(true, |parser| parser.assignment(Place::ANYWHERE))?;
             member.value = Some((value.constant, self.before()));
         }
         Ok(member)
@@ -667,7 +650,7 @@ impl Parser<'_, '_> {
 
     /// What exports a declaration at this place, after an optional `export`.
     fn exported(&self, export: Option<u32>) -> Exported {
-        match (export, self.function.namespace) {
+        match (export, self.context.namespace) {
             (None, _) => Exported::No,
             (Some(export), Some(namespace)) => Exported::ByNamespace(namespace, export),
             (Some(export), None) => Exported::ByModule(export),
@@ -677,24 +660,24 @@ impl Parser<'_, '_> {
     /// `namespace A.B { … }`, from that word on.
     fn namespace(&mut self, start: u32, export: Option<u32>) -> Parse<StatementKind> {
         self.advance()?;
-        let outer = self.function;
-        let first = self.lowered.namespaces.len();
+        let outer = self.context;
+        let first = self.record.lowered.namespaces.len();
         let mut exported = self.exported(export);
         loop {
-            let number = self.lowered.namespaces.len() as u32;
-            let scope = self.scopes.current();
+            let number = self.record.lowered.namespaces.len() as u32;
+            let scope = self.record.scopes.current();
             let how = Declare {
                 exported: matches!(exported, Exported::ByNamespace(..)),
                 ..Declare::of(Binding::Namespace(number))
             };
-            let declaration = self.scopes.declarations().len();
+            let declaration = self.record.scopes.declarations().len();
             let name = self.binding_name(how)?;
             let name_id = self.name_id(name);
-            let is_hoisted = self.scopes.is_function(scope);
-            let body = if self.options.scopes { self.scopes.enter(ScopeKind::Namespace(number)) } else { scope };
+            let is_hoisted = self.record.scopes.is_function(scope);
+            let body = self.record.scopes.enter(ScopeKind::Namespace(number));
             let name = (name_id, name.start, name.end);
             let (body_start, body_end) = (0, 0);
-            self.lowered.namespaces.push(NamespaceItem {
+            self.record.lowered.namespaces.push(NamespaceItem {
                 name,
                 scope,
                 body,
@@ -707,19 +690,14 @@ impl Parser<'_, '_> {
                 is_type: false,
                 is_inner: number as usize > first,
             });
-            self.function = Function {
-                is_async: false,
-                is_generator: false,
-                is_outermost: false,
-                namespace: Some(number),
-                is_ambient: outer.is_ambient,
-            };
+            self.context =
+                Context { is_async: false, is_generator: false, is_outermost: false, namespace: Some(number), ..outer };
             exported = Exported::ByNamespace(number, self.token().start);
             if !self.eat(Kind::Dot)? {
                 break;
             }
         }
-        let last = self.lowered.namespaces.len();
+        let last = self.record.lowered.namespaces.len();
         if !self.is(Kind::BraceOpen) {
             return Err(self.unexpected("expected `{`"));
         }
@@ -727,26 +705,24 @@ impl Parser<'_, '_> {
         self.advance()?;
         let left = self.nested(|parser| parser.statements_or_items(true))?;
         let body_end = self.token().start;
-        for item in &mut self.lowered.namespaces[first..last] {
+        for item in &mut self.record.lowered.namespaces[first..last] {
             (item.body_start, item.body_end) = (body_start, body_end);
         }
         self.advance()?;
-        if self.options.scopes {
-            (first..last).for_each(|_| self.scopes.leave());
-        }
-        self.function = outer;
+        (first..last).for_each(|_| self.record.scopes.leave());
+        self.context = outer;
         if left != StatementKind::Nothing && !outer.is_ambient {
             return Ok(StatementKind::Other);
         }
         // A namespace with only types has no value at run time.
         for number in first..last {
-            let declaration = self.lowered.namespaces[number].declaration;
-            self.lowered.namespaces[number].is_type = true;
-            if self.options.scopes && left == StatementKind::Nothing {
-                self.scopes.set_binding(declaration, Binding::Type);
+            let declaration = self.record.lowered.namespaces[number].declaration;
+            self.record.lowered.namespaces[number].is_type = true;
+            if left == StatementKind::Nothing {
+                self.record.scopes.set_binding(declaration, Binding::Type);
             }
         }
-        self.edits.erase_item(export.unwrap_or(start), self.before());
+        self.record.edits.erase_item(export.unwrap_or(start), self.before());
         Ok(StatementKind::Nothing)
     }
 

@@ -14,7 +14,7 @@ impl Parser<'_, '_> {
         let colon = self.token().start;
         self.advance()?;
         self.type_()?;
-        self.edits.erase(colon, self.before());
+        self.erase_from(colon);
         Ok(true)
     }
 
@@ -50,7 +50,7 @@ impl Parser<'_, '_> {
     pub(super) fn type_parameters(&mut self) -> Parse<()> {
         let start = self.token().start;
         self.type_parameters_unerased()?;
-        self.edits.erase(start, self.before());
+        self.erase_from(start);
         Ok(())
     }
 
@@ -78,7 +78,7 @@ impl Parser<'_, '_> {
     pub(super) fn type_arguments(&mut self) -> Parse<()> {
         let start = self.token().start;
         self.type_arguments_unerased()?;
-        self.edits.erase(start, self.before());
+        self.erase_from(start);
         Ok(())
     }
 
@@ -101,7 +101,7 @@ impl Parser<'_, '_> {
     /// `<T, …>` after an operand, erased, unless the next token shows that it is a comparison.
     pub(super) fn type_arguments_in_expression(&mut self) -> Parse<Option<()>> {
         let start = self.token().start;
-        if self.no_arrows.contains(&start) {
+        if self.record.refuted.contains(&start) {
             return Ok(None);
         }
         let found = self.attempt(|parser| {
@@ -115,11 +115,11 @@ impl Parser<'_, '_> {
             if !parser.may_follow_type_arguments() {
                 return Ok(None);
             }
-            parser.edits.erase(start, parser.before());
+            parser.erase_from(start);
             Ok(Some(()))
         })?;
         if found.is_none() {
-            self.no_arrows.insert(start);
+            self.record.refuted.insert(start);
         }
         Ok(found)
     }
@@ -222,15 +222,15 @@ impl Parser<'_, '_> {
             }
             Kind::BraceOpen | Kind::BracketOpen => {
                 let start = self.token().start;
-                if self.no_arrows.contains(&start) {
+                if self.record.refuted.contains(&start) {
                     return Ok(false);
                 }
                 let is_function = self.looks_ahead(|parser| {
-                    parser.parameters(None)?;
+                    parser.parameters(false)?;
                     Ok(parser.is(Kind::Arrow))
                 })?;
                 if !is_function {
-                    self.no_arrows.insert(start);
+                    self.record.refuted.insert(start);
                 }
                 Ok(is_function)
             }
@@ -481,10 +481,10 @@ impl Parser<'_, '_> {
         let is_index = second.kind == Kind::Name && third.kind == Kind::Colon;
         if !is_mapped && !is_index {
             self.advance()?;
-            let mark = self.scopes.mark();
+            let mark = self.record.scopes.mark();
             self.assignment(Place::ANYWHERE)?;
             // What is used in a computed name of a type is used as a type.
-            self.scopes.rewind(mark);
+            self.record.scopes.rewind(mark);
             return self.expect(Kind::BracketClose, "]");
         }
         self.advance()?;
@@ -519,7 +519,7 @@ impl Parser<'_, '_> {
         if !self.is(Kind::ParenOpen) {
             return Err(self.unexpected("expected `(`"));
         }
-        self.parameters(None)
+        self.parameters(false)
     }
 }
 
