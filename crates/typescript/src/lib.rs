@@ -22,7 +22,7 @@
 //! ```text
 //!  source ──► fences ──► parser ──► lower ──► edits ──► code: the source, line for line,
 //!             blank      parse      enums,    applied   with shifts where columns differ
-//!             Markdown   once       namespaces
+//!             Markdown   in order   namespaces
 //! ```
 //!
 //! **The source is edited in place.** JavaScript is unchanged, except for the `return` before its last expression. Types
@@ -124,6 +124,8 @@ enum Halt<F = Fault> {
     Exhausted(Exhausted),
     /// The caller stopped the parser.
     Stopped,
+    /// The source has to be read again, and names to be recorded. No error of a source.
+    NamesNeeded,
 }
 
 impl Halt {
@@ -139,6 +141,7 @@ impl<F> Halt<F> {
             Self::Fatal(fault) => Halt::Fatal(change(fault)),
             Self::Exhausted(exhausted) => Halt::Exhausted(exhausted),
             Self::Stopped => Halt::Stopped,
+            Self::NamesNeeded => Halt::NamesNeeded,
         }
     }
 }
@@ -148,7 +151,7 @@ impl Halt<SyntaxError> {
         match self {
             Self::Fault(error) | Self::Fatal(error) => error.into(),
             Self::Exhausted(exhausted) => CompileError::Memory(exhausted),
-            Self::Stopped => CompileError::Stopped,
+            Self::Stopped | Self::NamesNeeded => CompileError::Stopped,
         }
     }
 }

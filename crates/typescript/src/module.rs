@@ -21,47 +21,50 @@ use execbox_core::language::{
 };
 
 use crate::lower::{self, Uses};
-use crate::parser::{ExportItem, ModuleItems, Options, Parse, Parser};
+use crate::parser::{ExportItem, Language, ModuleItems, Options, Parse, Parser};
 use crate::scopes::Binding;
 
 use crate::{Fault, Halt, positions};
 
 /// Compiles `source`.
 pub(crate) fn compile(source: ModuleSource<'_>, reading: &Reading<'_>) -> Result<Module, Halt<SyntaxError>> {
-    let module = match source.dialect {
-        Dialect::TypeScript => match read(source, true, reading) {
-            Err(Halt::Fault(first)) => match read(source, false, reading) {
-                Err(Halt::Fault(second)) => Err(Halt::Fault(first.further(second))),
-                other => other,
-            },
+    let (module, language) = read(source, source.dialect == Dialect::TypeScript, reading);
+    let module = match (module, source.dialect) {
+        // As JavaScript, it has the same fault.
+        (Err(Halt::Fault(fault)), Dialect::TypeScript) if language == Language::Either => Err(Halt::Fault(fault)),
+        (Err(Halt::Fault(first)), Dialect::TypeScript) => match read(source, false, reading).0 {
+            Err(Halt::Fault(second)) => Err(Halt::Fault(first.further(second))),
             other => other,
         },
-        Dialect::JavaScript => match read(source, false, reading) {
-            Err(Halt::Fault(fault)) => match read(source, true, reading) {
-                Ok(_) => {
-                    let message =
-                        format!("{}; this is TypeScript syntax, but the language is JavaScript", fault.message);
-                    Err(Halt::Fault(Fault::new(message, fault.offset)))
-                }
-                Err(Halt::Fault(_)) => Err(Halt::Fault(fault)),
-                Err(halt) => Err(halt),
-            },
-            other => other,
+        (Err(Halt::Fault(fault)), Dialect::JavaScript) => match read(source, true, reading).0 {
+            Ok(_) => {
+                let message = format!("{}; this is TypeScript syntax, but the language is JavaScript", fault.message);
+                Err(Halt::Fault(Fault::new(message, fault.offset)))
+            }
+            Err(Halt::Fault(_)) => Err(Halt::Fault(fault)),
+            Err(halt) => Err(halt),
         },
+        (other, _) => other,
     };
     module.map_err(|halt| halt.map(|fault| fault.within(source.text)))
 }
 
-fn read(source: ModuleSource<'_>, typescript: bool, reading: &Reading<'_>) -> Parse<Module> {
-    let text = source.text;
+/// Compiles `source` in one language, and returns what it says about its language.
+fn read(source: ModuleSource<'_>, typescript: bool, reading: &Reading<'_>) -> (Parse<Module>, Language) {
     let options = Options { typescript, script: false, scopes: true };
-    let mut parser = Parser::new(text, options, reading)?;
+    match Parser::new(source.text, options, reading) {
+        Ok(mut parser) => (compile_with(&mut parser, source), parser.record.language),
+        Err(halt) => (Err(halt), Language::Either),
+    }
+}
+
+fn compile_with(parser: &mut Parser<'_, '_>, source: ModuleSource<'_>) -> Parse<Module> {
     parser.source()?;
-    let uses = lower::lower(&mut parser)?;
-    charge_items(&mut parser)?;
-    let kept = keep_imports(&mut parser, &uses);
-    let exports = keep_exports(&mut parser)?;
-    let mut module = records(&parser, &kept, &exports);
+    let uses = lower::lower(parser)?;
+    charge_items(parser)?;
+    let kept = keep_imports(parser, &uses);
+    let exports = keep_exports(parser)?;
+    let mut module = records(parser, &kept, &exports);
     let globals: BTreeSet<&str> = uses
         .free
         .iter()

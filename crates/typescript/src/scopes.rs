@@ -192,6 +192,7 @@ pub(crate) struct Mark {
 
 impl Scopes<'_> {
     /// The outermost scope. Scopes, declarations and references are recorded if `with_names`.
+    #[inline]
     pub(crate) fn new(with_names: bool) -> Self {
         let mut scopes = Self { with_names, ..Self::default() };
         scopes.enter(ScopeKind::Function);

@@ -9,15 +9,26 @@
 //! | anything else | the value of the last statement, if it is an expression |
 //!
 //! The last statement is searched for inside blocks, `if`, `try`, `catch` and labels; loops have no value. The keyword
-//! `export` is erased, because a script has no modules; imports of values are errors. The source is parsed as JavaScript
-//! and, if that fails, as TypeScript; of the two faults, the one further on is reported.
+//! `export` is erased, because a script has no modules; imports of values are errors.
+//!
+//! # Languages
+//!
+//! What is JavaScript is compiled as JavaScript, and everything else as TypeScript. The source is parsed as TypeScript, and
+//! the parser records whether JavaScript reads it in the same way ([`Language`]). It is parsed again only
+//!
+//! - as JavaScript if it is ambiguous, as in `a<b>(c)`, which compares or calls;
+//! - as JavaScript for an error: of the faults in both languages, the one further on is reported;
+//! - with names, from the first construct on that is lowered by them.
 
 use std::collections::HashSet;
+use std::ops::ControlFlow;
 
 use execbox_core::language::{Code, Reading, SyntaxError};
 
-use crate::lexer::Kind;
-use crate::parser::{Call, ExportDefault, ExpressionKind, NO_MODULES, Options, Parse, Parser, StatementKind, Tail};
+use crate::lexer::Lexer;
+use crate::parser::{
+    Call, ExportDefault, ExpressionKind, Language, NO_MODULES, Options, Parse, Parser, StatementKind, Tail,
+};
 use crate::scopes::unescaped;
 use crate::{Fault, Halt, fences, lower, module};
 
@@ -42,43 +53,119 @@ pub(crate) fn compile(source: &str, arguments: &str, reading: &Reading<'_>) -> R
 
 /// Compiles `text`, which contains only code.
 fn compile_text(text: &str, arguments: &str, reading: &Reading<'_>) -> Parse<Code> {
-    let javascript = Options { typescript: false, script: true, scopes: false };
-    let typescript = Options { typescript: true, script: true, scopes: true };
-    let first = match read(text, arguments, javascript, reading) {
-        Err(Halt::Fault(fault)) => fault,
-        other => return other,
+    let script = Script { text, arguments, reading };
+    let mut object = None;
+    if Lexer::new(text, true).is_before_brace() {
+        match script.attempt(Shape::Object)? {
+            ControlFlow::Break(code) => return Ok(code),
+            ControlFlow::Continue(attempt) => object = Some(attempt),
+        }
+    }
+    let statements = match script.attempt(Shape::Statements)? {
+        ControlFlow::Break(code) => return Ok(code),
+        ControlFlow::Continue(attempt) => attempt,
     };
-    match read(text, arguments, typescript, reading) {
-        Err(Halt::Fault(second)) => Err(Halt::Fault(first.further(second))),
-        other => other,
+    // The text is not JavaScript.
+    let object = match object {
+        Some(object) if !matches!(object.typescript, Err(Halt::Fault(_))) => return object.typescript,
+        object => object,
+    };
+    let fault = script.faults(statements).and_then(|[javascript, typescript]| match object {
+        Some(object) => {
+            let [javascript_object, typescript_object] = script.faults(object)?;
+            Ok(javascript.further(javascript_object).further(typescript.further(typescript_object)))
+        }
+        None => Ok(javascript.further(typescript)),
+    });
+    fault.map_or_else(|code| code, |fault| Err(Halt::Fault(fault)))
+}
+
+struct Script<'r, 'b> {
+    text: &'r str,
+    arguments: &'r str,
+    reading: &'r Reading<'b>,
+}
+
+/// What a text is read as.
+#[derive(Debug, Clone, Copy)]
+enum Shape {
+    /// One object literal.
+    Object,
+    Statements,
+}
+
+/// An attempt to read a text, which is no JavaScript in this shape.
+struct Attempt {
+    shape: Shape,
+    /// The fault as JavaScript, if known.
+    javascript: Option<Fault>,
+    typescript: Parse<Code>,
+}
+
+impl Script<'_, '_> {
+    /// Reads the text in one shape: as TypeScript, and again as JavaScript if the text is ambiguous. Returns the code if it is
+    /// JavaScript.
+    fn attempt(&self, shape: Shape) -> Parse<ControlFlow<Code, Attempt>> {
+        let (typescript, language) = self.read(shape, true);
+        let javascript = match (&typescript, language) {
+            (Err(Halt::Fault(fault)), Language::Either) => Some(fault.clone()),
+            (Ok(_), Language::Either) | (Err(Halt::Exhausted(_) | Halt::Stopped), _) => {
+                return typescript.map(ControlFlow::Break);
+            }
+            (Ok(_) | Err(Halt::Fault(_)), Language::TypeScript) => None,
+            _ => match self.read(shape, false).0 {
+                Err(Halt::Fault(fault)) => Some(fault),
+                other => return other.map(ControlFlow::Break),
+            },
+        };
+        Ok(ControlFlow::Continue(Attempt { shape, javascript, typescript }))
+    }
+
+    /// The faults of the text in one shape, as JavaScript and as TypeScript. Fails with what the text is if it is valid.
+    fn faults(&self, attempt: Attempt) -> Result<[Fault; 2], Parse<Code>> {
+        let fault = |code| match code {
+            Err(Halt::Fault(fault)) => Ok(fault),
+            other => Err(other),
+        };
+        let typescript = fault(attempt.typescript)?;
+        let javascript = attempt.javascript.map_or_else(|| fault(self.read(attempt.shape, false).0), Ok)?;
+        Ok([javascript, typescript])
+    }
+
+    /// Reads the text in one shape and language, and returns what it says about its language.
+    fn read(&self, shape: Shape, typescript: bool) -> (Parse<Code>, Language) {
+        let options = Options { typescript, script: true, scopes: false };
+        let mut parser = match Parser::new(self.text, options, self.reading) {
+            Ok(parser) => parser,
+            Err(halt) => return (Err(halt), Language::Either),
+        };
+        let mut code = self.compile(shape, &mut parser);
+        if let Err(Halt::NamesNeeded) = code {
+            parser = match parser.with_names() {
+                Ok(parser) => parser,
+                Err(halt) => return (Err(halt), Language::Either),
+            };
+            code = self.compile(shape, &mut parser);
+        }
+        (code, parser.record.language)
+    }
+
+    fn compile(&self, shape: Shape, parser: &mut Parser<'_, '_>) -> Parse<Code> {
+        match shape {
+            Shape::Object => object(parser),
+            Shape::Statements => statements(parser, self.arguments),
+        }
     }
 }
 
-/// Parses `text` in one language: as an object literal if possible, otherwise as statements.
-fn read(text: &str, arguments: &str, options: Options, reading: &Reading<'_>) -> Parse<Code> {
-    let mut parser = Parser::new(text, options, reading)?;
-    if !parser.is(Kind::BraceOpen) {
-        return statements(parser, arguments);
-    }
-    let object = match object(parser) {
-        Err(Halt::Fault(fault)) => fault,
-        other => return other,
-    };
-    parser = Parser::new(text, options, reading)?;
-    match statements(parser, arguments) {
-        Err(Halt::Fault(fault)) => Err(Halt::Fault(fault.further(object))),
-        other => other,
-    }
-}
-
-fn object(mut parser: Parser<'_, '_>) -> Parse<Code> {
+fn object(parser: &mut Parser<'_, '_>) -> Parse<Code> {
     let (start, end) = parser.object_alone()?;
     parser.record.edits.insert(start, "return (");
     parser.record.edits.insert(end, ")");
     finish(parser, "")
 }
 
-fn statements(mut parser: Parser<'_, '_>, arguments: &str) -> Parse<Code> {
+fn statements(parser: &mut Parser<'_, '_>, arguments: &str) -> Parse<Code> {
     let mut lasting = parser.source()?.into_iter();
     let only = match (lasting.next(), lasting.next()) {
         (only, None) => only,
@@ -88,7 +175,7 @@ fn statements(mut parser: Parser<'_, '_>, arguments: &str) -> Parse<Code> {
         return Err(Halt::fault("expected a name for the function", at));
     }
     if let Some(default) = parser.record.items.default {
-        let result = export_result(&mut parser, default, arguments);
+        let result = export_result(parser, default, arguments);
         return finish(parser, &result);
     }
     if let Some(StatementKind::Function { name, is_generator, start, end }) = only {
@@ -177,14 +264,13 @@ fn is_class(parser: &Parser<'_, '_>, name: &str) -> bool {
 }
 
 /// Lowers TypeScript, and applies all edits.
-fn finish(mut parser: Parser<'_, '_>, after: &str) -> Parse<Code> {
-    if parser.options.typescript {
-        let uses = lower::lower(&mut parser)?;
+fn finish(parser: &mut Parser<'_, '_>, after: &str) -> Parse<Code> {
+    if parser.record.scopes.with_names() {
+        let uses = lower::lower(parser)?;
         // Imports that are used only as types are erased; a script cannot have others.
-        let kept = module::keep_imports(&mut parser, &uses);
-        if let Some(import) =
-            parser.record.items.imports.iter().zip(&kept.imports).find_map(|(import, kept)| kept.map(|_| import))
-        {
+        let kept = module::keep_imports(parser, &uses);
+        let mut imports = parser.record.items.imports.iter().zip(&kept.imports);
+        if let Some(import) = imports.find_map(|(import, kept)| kept.map(|_| import)) {
             return Err(Halt::Fault(Fault {
                 reached: parser.text().len(),
                 ..Fault::new(NO_MODULES, import.start as usize)

@@ -628,6 +628,35 @@ fn the_caller_can_stop_the_parser() {
 }
 
 #[test]
+fn a_source_that_is_not_ambiguous_is_parsed_once() {
+    let asked_for = |start: &str, end: &str| {
+        let asked = Cell::new(0);
+        let should_stop = || {
+            asked.set(asked.get() + 1);
+            false
+        };
+        let reading = Reading { should_stop: &should_stop, ..Reading::default() };
+        let _ = TypeScript.script(&format!("{start}{}{end}", "a + b;\n".repeat(20_000)), &reading);
+        asked.get()
+    };
+    let once = asked_for("", "");
+    assert!(once > 10, "{once}");
+    for (start, end) in [
+        ("", "const ="),
+        ("", "let x: T"),
+        ("", "a as T"),
+        ("let x: T;", ""),
+        ("interface I {}", "f<T>(x)"),
+        ("new Map<K, V>();", ""),
+        ("async (): Promise<T> => {};", ""),
+        ("{", "}"),
+    ] {
+        let asked = asked_for(start, end);
+        assert!(asked <= once + 1, "{start} … {end}: {asked} instead of {once}");
+    }
+}
+
+#[test]
 fn a_type_of_comments_is_refused() {
     let error = compiles_or_not("thisof as 1n?").expect_err("tsc refuses it, too");
     assert!(is_lenience("thisof as 1n?", &error), "{error:?}");
@@ -687,9 +716,9 @@ fn a_source_that_takes_too_much_memory_is_an_error() {
         ("a long key", format!("enum A{{'{name}'=1,{members}}}")),
         ("enums", numbered(&|at| format!("enum A{at:x}{{a}}")) + &"enum B{}".repeat(N / 4)),
         ("constants", format!("enum A{{a={}1}}", "1+".repeat(2 * N))),
-        ("parameters", format!("let x: any; function f({}) {{}}", "a,".repeat(2 * N))),
-        ("blocks", format!("let x: any; {}", "{}".repeat(2 * N))),
-        ("references", format!("let x: any; [{}]", "a,".repeat(4 * N))),
+        ("parameters", format!("enum X {{}} function f({}) {{}}", "a,".repeat(2 * N))),
+        ("blocks", format!("enum X {{}} {}", "{}".repeat(2 * N))),
+        ("references", format!("enum X {{}} [{}]", "a,".repeat(4 * N))),
     ] {
         let (error, peak) = compiled_length(&source, BUDGET);
         let error = error.map(|length| format!("{what}: {length} bytes")).expect_err("it takes too much memory");

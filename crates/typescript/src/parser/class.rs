@@ -1,7 +1,7 @@
 //! Classes: heritage, members and parameter properties.
 
 use super::expression::Place;
-use super::{Declare, Expression, ExpressionKind, Parse, Parser};
+use super::{Declare, Expression, ExpressionKind, Language, Parse, Parser};
 use crate::lexer::{Kind, Token};
 use crate::scopes::Binding;
 
@@ -33,17 +33,16 @@ impl Parser<'_, '_> {
 
     /// A class after its name.
     pub(super) fn class_rest(&mut self) -> Parse<()> {
-        let typescript = self.options.typescript;
-        if typescript && self.is(Kind::Less) {
+        if self.typescript(self.is(Kind::Less)) {
             self.type_parameters()?;
         }
         if self.eat_word("extends")? {
             self.nested(Self::member_chain)?;
-            if typescript && self.text_of(self.token()).starts_with('<') {
+            if self.typescript(self.text_of(self.token()).starts_with('<')) {
                 self.type_arguments()?;
             }
         }
-        if typescript && self.is_word("implements") {
+        if self.typescript(self.is_word("implements")) {
             let start = self.token().start;
             self.advance()?;
             self.type_list()?;
@@ -84,10 +83,10 @@ impl Parser<'_, '_> {
         let is_constructor = !modifiers.is_static
             && !modifiers.is_generator
             && matches!(self.text_of(name), "constructor" | "'constructor'" | "\"constructor\"");
-        if self.options.typescript && matches!(self.token().kind, Kind::Question | Kind::Not) {
+        if self.typescript(matches!(self.token().kind, Kind::Question | Kind::Not)) {
             self.erase_token()?;
         }
-        let stays = if self.is(Kind::ParenOpen) || (self.options.typescript && self.is(Kind::Less)) {
+        let stays = if self.is(Kind::ParenOpen) || self.typescript(self.is(Kind::Less)) {
             let has_body = if is_constructor {
                 self.constructor(body)?
             } else {
@@ -124,9 +123,7 @@ impl Parser<'_, '_> {
 
     /// The rest of a field, after its name.
     fn field(&mut self) -> Parse<()> {
-        if self.options.typescript {
-            self.type_annotation()?;
-        }
+        self.type_annotation()?;
         if self.eat(Kind::Equals)? {
             let outer = self.enter_function(false, false);
             self.assignment(Place::ANYWHERE)?;
@@ -174,10 +171,12 @@ impl Parser<'_, '_> {
                 "abstract" | "declare" => modifiers.is_only_declared = true,
                 _ => {}
             }
-            if is_typescript {
-                modifiers.erased.push(self.token());
-            }
+            let token = self.token();
             self.advance()?;
+            if is_typescript {
+                modifiers.erased.push(token);
+                self.record.note(Language::unless(self.token().on_new_line));
+            }
         }
     }
 
@@ -186,7 +185,7 @@ impl Parser<'_, '_> {
         let next = self.peek()?;
         let may_end_line = matches!(word, "static" | "get" | "set");
         Ok(match next.kind {
-            Kind::Star => matches!(word, "static" | "async") || !matches!(word, "get" | "set"),
+            Kind::Star => !matches!(word, "get" | "set"),
             Kind::Name | Kind::PrivateName | Kind::String | Kind::Number | Kind::BracketOpen | Kind::BraceOpen => {
                 may_end_line || !next.on_new_line
             }
@@ -209,7 +208,7 @@ impl Parser<'_, '_> {
             parser.end_statement()?;
             Ok(Some(()))
         })?;
-        Ok(found.is_some())
+        Ok(self.typescript(found.is_some()))
     }
 
     /// A constructor from its parameters on; false if it has no body.
@@ -217,7 +216,7 @@ impl Parser<'_, '_> {
         let outer = self.enter_function(false, false);
         let first = self.record.properties.len();
         self.signature(true)?;
-        if !self.is(Kind::BraceOpen) && self.options.typescript {
+        if self.typescript(!self.is(Kind::BraceOpen)) {
             self.leave_function(outer);
             self.record.properties.truncate(first);
             return Ok(false);

@@ -1,6 +1,6 @@
 //! Expressions: where they end and what they contain; precedence matters only for constants.
 
-use super::{Expression, ExpressionKind, Parse, Parser};
+use super::{Expression, ExpressionKind, Language, Parse, Parser};
 use crate::Fault;
 use crate::constructs::{Constant, Operator};
 use crate::lexer::{Kind, Token};
@@ -15,14 +15,23 @@ pub(super) struct Place {
     no_in: bool,
     /// Between `?` and `:`, where an arrow function with a return type needs a second `:` after it.
     in_conditional: bool,
+    /// Before the `:` of a `case`.
+    in_case: bool,
 }
 
 impl Place {
-    pub(super) const ANYWHERE: Self = Self { no_in: false, in_conditional: false };
-    pub(super) const FOR_HEAD: Self = Self { no_in: true, in_conditional: false };
+    pub(super) const ANYWHERE: Self = Self { no_in: false, in_conditional: false, in_case: false };
+    pub(super) const FOR_HEAD: Self = Self { no_in: true, ..Self::ANYWHERE };
+    pub(super) const CASE: Self = Self { in_case: true, ..Self::ANYWHERE };
+    const CONDITIONAL: Self = Self { in_conditional: true, ..Self::ANYWHERE };
 
     pub(super) fn in_conditional(self) -> bool {
         self.in_conditional
+    }
+
+    /// Whether a `:` may follow.
+    pub(super) fn precedes_colon(self) -> bool {
+        self.in_conditional || self.in_case
     }
 }
 
@@ -58,7 +67,7 @@ impl Parser<'_, '_> {
                 Kind::Equals | Kind::Assignment => self.advance()?,
                 Kind::Question => {
                     self.advance()?;
-                    self.assignment(Place { no_in: false, in_conditional: true })?;
+                    self.assignment(Place::CONDITIONAL)?;
                     self.expect(Kind::Colon, ":")?;
                 }
                 _ => return Ok(found),
@@ -138,6 +147,7 @@ impl Parser<'_, '_> {
 
     /// `as T` or `satisfies T`, erased. On a new line behind it, what would continue the operand is another statement.
     fn type_operator(&mut self) -> Parse<()> {
+        self.record.note(Language::TypeScript);
         let start = self.token().start;
         self.advance()?;
         if self.is_word("const") {
@@ -202,6 +212,7 @@ impl Parser<'_, '_> {
     /// `<T>` before an operand, which gets parentheses where it would mean something else without the type: a line end in
     /// `<T>` must not end a `return`.
     fn type_assertion(&mut self, prefixes: &mut Prefixes) -> Parse<()> {
+        self.record.note(Language::TypeScript);
         let start = self.token().start;
         self.advance()?;
         let read = if self.is_word("const") { self.advance() } else { self.type_() };
@@ -242,6 +253,7 @@ impl Parser<'_, '_> {
                         Kind::ParenOpen => self.arguments()?,
                         Kind::BracketOpen => self.index(&expression).map(drop)?,
                         Kind::Less | Kind::Operator if self.options.typescript => {
+                            self.record.note(Language::TypeScript);
                             if self.type_arguments_in_expression()?.is_none() {
                                 return Err(self.unexpected("expected a name"));
                             }
@@ -265,15 +277,13 @@ impl Parser<'_, '_> {
                     }
                     self.template().map(drop)?;
                 }
-                Kind::Not if self.options.typescript && !self.token().on_new_line => {
+                Kind::Not if !self.token().on_new_line && self.typescript(true) => {
                     self.erase_token()?;
                     expression.constant = None;
                     continue;
                 }
-                Kind::Less | Kind::Operator
-                    if self.options.typescript && self.text_of(self.token()).starts_with('<') =>
-                {
-                    if self.is_operator("<=") || self.type_arguments_in_expression()?.is_none() {
+                Kind::Less | Kind::Operator if self.may_be_type_arguments() => {
+                    if self.type_arguments_in_expression()?.is_none() {
                         break;
                     }
                 }
@@ -486,14 +496,10 @@ impl Parser<'_, '_> {
                     }
                     Kind::BracketOpen => parser.index(&callee).map(drop)?,
                     Kind::Template | Kind::TemplateHead => parser.template().map(drop)?,
-                    Kind::Not if parser.options.typescript && !parser.token().on_new_line => {
+                    Kind::Not if !parser.token().on_new_line && parser.typescript(true) => {
                         parser.erase_token()?;
                     }
-                    Kind::Less | Kind::Operator
-                        if parser.options.typescript
-                            && parser.text_of(parser.token()).starts_with('<')
-                            && !parser.is_operator("<=") =>
-                    {
+                    Kind::Less | Kind::Operator if parser.may_be_type_arguments() => {
                         if parser.type_arguments_in_expression()?.is_none() {
                             break;
                         }

@@ -1,7 +1,7 @@
 //! Functions: signatures, parameters and bodies, and arrow functions, which only `=>` distinguishes from parentheses.
 
 use super::expression::Place;
-use super::{Context, Declare, Expression, ExpressionKind, Parse, Parser};
+use super::{Context, Declare, Expression, ExpressionKind, Language, Parse, Parser};
 use crate::lexer::{Kind, Token};
 use crate::scopes::{Binding, ScopeKind, Use};
 
@@ -94,16 +94,16 @@ impl Parser<'_, '_> {
     }
 
     fn try_arrow(&mut self, start: u32, is_async: bool, guess: Guess, place: Place) -> Parse<Option<Expression>> {
-        if guess == Guess::No || self.record.refuted.contains(&start) {
+        if guess == Guess::No || self.record.is_refuted(start) {
             return Ok(None);
         }
         let outer = self.context;
         if guess == Guess::Yes {
-            self.arrow_head(is_async)?;
+            self.arrow_head(is_async, place)?;
             return self.arrow_body(start, outer, place).map(Some);
         }
         let has_return_type = self.attempt(|parser| {
-            let has_return_type = parser.arrow_head(is_async)?;
+            let has_return_type = parser.arrow_head(is_async, place)?;
             if !(has_return_type && place.in_conditional()) {
                 return Ok(Some(None));
             }
@@ -115,20 +115,21 @@ impl Parser<'_, '_> {
             Some(Some(arrow)) => Ok(Some(arrow)),
             Some(None) => self.arrow_body(start, outer, place).map(Some),
             None => {
-                self.record.refuted.insert(start);
+                self.refute(start);
                 Ok(None)
             }
         }
     }
 
     /// Everything up to `=>`, in the scope of the function, which remains open; true if there is a return type.
-    fn arrow_head(&mut self, is_async: bool) -> Parse<bool> {
+    fn arrow_head(&mut self, is_async: bool, place: Place) -> Parse<bool> {
         self.enter_function(is_async, false);
         if is_async {
             self.advance()?;
         }
         if self.is(Kind::Less) {
             let less = self.token().start;
+            self.record.note(Language::unless(is_async)); // `async<T>(x)` compares
             self.type_parameters_unerased()?;
             let (end, paren) = (self.before(), self.token());
             if paren.kind == Kind::ParenOpen && self.has_line_end(less, paren.start) {
@@ -147,6 +148,7 @@ impl Parser<'_, '_> {
         let has_return_type = self.options.typescript && self.is(Kind::Colon);
         if has_return_type {
             let colon = self.token().start;
+            self.record.note(Language::unless(place.precedes_colon()));
             self.return_type_unerased()?;
             if self.has_line_end(close, self.token().start) {
                 // No line may end before `=>`.
@@ -206,7 +208,7 @@ impl Parser<'_, '_> {
     pub(super) fn function_rest(&mut self, is_async: bool, is_generator: bool) -> Parse<bool> {
         let outer = self.enter_function(is_async, is_generator);
         self.signature(false)?;
-        let has_body = self.is(Kind::BraceOpen) || !self.options.typescript;
+        let has_body = !self.typescript(!self.is(Kind::BraceOpen));
         if has_body {
             self.braced_body()?;
         }
@@ -216,14 +218,14 @@ impl Parser<'_, '_> {
 
     /// Type parameters, parameters and return type, with TypeScript erased.
     pub(super) fn signature(&mut self, of_constructor: bool) -> Parse<()> {
-        if self.options.typescript && self.is(Kind::Less) {
+        if self.typescript(self.is(Kind::Less)) {
             self.type_parameters()?;
         }
         if !self.is(Kind::ParenOpen) {
             return Err(self.unexpected("expected `(`"));
         }
         self.parameters(of_constructor)?;
-        if self.options.typescript && self.is(Kind::Colon) {
+        if self.typescript(self.is(Kind::Colon)) {
             let colon = self.token().start;
             self.return_type_unerased()?;
             self.erase_from(colon);
@@ -275,12 +277,10 @@ impl Parser<'_, '_> {
             if is_property && of_constructor {
                 self.record.properties.push(name);
             }
-            if self.options.typescript {
-                if self.is(Kind::Question) {
-                    self.erase_token()?;
-                }
-                self.type_annotation()?;
+            if self.typescript(self.is(Kind::Question)) {
+                self.erase_token()?;
             }
+            self.type_annotation()?;
             if self.eat(Kind::Equals)? {
                 self.assignment(Place::ANYWHERE)?;
             }
@@ -295,6 +295,7 @@ impl Parser<'_, '_> {
     fn this_parameter(&mut self) -> Parse<()> {
         let start = self.token().start;
         self.advance()?;
+        self.record.note(Language::unless(!self.is(Kind::Colon))); // `(this)` is an expression
         if self.eat(Kind::Colon)? {
             self.type_()?;
         }
@@ -309,19 +310,25 @@ impl Parser<'_, '_> {
     /// function.
     pub(super) fn parameter_modifiers(&mut self) -> Parse<bool> {
         let mut found = false;
-        while self.options.typescript
-            && ["public", "private", "protected", "readonly", "override"].iter().any(|word| self.is_word(word))
-        {
+        while self.options.typescript && self.is_parameter_modifier() {
             let next = self.peek()?;
             let is_modifier =
                 matches!(next.kind, Kind::Name | Kind::BraceOpen | Kind::BracketOpen | Kind::String | Kind::Number);
             if !is_modifier {
                 break;
             }
+            self.record.note(Language::unless(next.kind == Kind::BracketOpen)); // `readonly [0]` is a member
             self.erase_token()?;
             found = true;
         }
         Ok(found)
+    }
+
+    fn is_parameter_modifier(&self) -> bool {
+        let token = self.token();
+        token.kind == Kind::Name
+            && !token.escaped
+            && matches!(self.text_of(token), "public" | "private" | "protected" | "readonly" | "override")
     }
 
     /// A name, or a pattern of names.

@@ -1,16 +1,22 @@
 //! A parser that reads a source once, in order, and builds no tree.
 //!
-//! It follows the grammar as far as necessary to classify tokens, and records: the TypeScript to erase ([`Edits`]), the
-//! names ([`Scopes`]), the constructs to lower (enums, namespaces, parameter properties), the possible results of a script
-//! ([`Tail`]), and the imports and exports of a module. It accepts all valid source and much that is invalid: the engine
-//! parses the result again and checks every rule.
+//! It follows the grammar as far as necessary to classify tokens, and tells the [`Recorder`]: the TypeScript to erase
+//! ([`Edits`](crate::edits::Edits)), the names ([`Scopes`]), the constructs to lower (enums, namespaces, parameter properties), the
+//! possible results of a script ([`Tail`]), and the imports and exports of a module. It accepts all valid source and much that
+//! is invalid: the engine parses the result again and checks every rule.
+//!
+//! # Languages
+//!
+//! Where TypeScript is accepted that is no JavaScript, a rule asks [`Parser::typescript`], or tells the recorder whether
+//! JavaScript may read the same text in another way. So the first such place is known, and a source without one is
+//! JavaScript.
 //!
 //! # Untrusted source
 //!
 //! The parser recurses with the nesting of the source. [`Parser::nested`] counts the levels, fails above [`MAX_DEPTH`], and
 //! continues on a new segment of stack when the current one is nearly used up. Where one token of lookahead is not enough
-//! (arrow functions, type arguments), the parser tries one reading and backtracks if it fails. Every token that is read,
-//! for the first time or again, is counted with its length, and what the parser records is charged: see [`Costs`].
+//! (arrow functions, type arguments), the parser tries one reading and backtracks if it fails. [`Tokens`] counts every token
+//! that is read, for the first time or again, with its length, and charges what is recorded: no rule does ([`Costs`]).
 
 mod class;
 mod expression;
@@ -32,7 +38,7 @@ use crate::{Fault, Halt};
 
 use tokens::Tokens;
 
-pub(crate) use recorder::Recorder;
+pub(crate) use recorder::{Language, Recorder};
 
 pub(crate) use module::{Call, ExportDefault, ExportItem, ModuleItems, NO_MODULES};
 
@@ -127,6 +133,8 @@ struct Context {
     is_ambient: bool,
     /// Values are recorded as [`Constant`]s.
     constants_wanted: bool,
+    /// In an [`attempt`](Parser::attempt).
+    is_attempt: bool,
 }
 
 /// A state of the parser to return to.
@@ -139,11 +147,22 @@ struct Mark {
 }
 
 impl<'s, 'b> Parser<'s, 'b> {
+    #[inline]
     pub(crate) fn new(text: &'s str, options: Options, reading: &Reading<'b>) -> Parse<Self> {
         let mut costs = Costs::new(text.len(), reading)?;
         if !options.script {
             costs.keep(text.len())?; // specifiers and names of exports
         }
+        Self::begin(text, options, costs)
+    }
+
+    /// The same parser at the start of the source, with names. What the source has cost is not given back.
+    pub(crate) fn with_names(self) -> Parse<Self> {
+        Self::begin(self.text(), Options { scopes: true, ..self.options }, self.tokens.costs)
+    }
+
+    #[inline]
+    fn begin(text: &'s str, options: Options, costs: Costs<'b>) -> Parse<Self> {
         let tokens = Tokens::new(Lexer::new(text, options.script), costs)?;
         let context = Context {
             is_async: true,
@@ -152,6 +171,7 @@ impl<'s, 'b> Parser<'s, 'b> {
             namespace: None,
             is_ambient: false,
             constants_wanted: false,
+            is_attempt: false,
         };
         Ok(Self { tokens, record: Recorder::new(Scopes::new(options.scopes)), options, context, depth: 0 })
     }
@@ -193,11 +213,6 @@ impl<'s, 'b> Parser<'s, 'b> {
 
     fn token_is_word(&self, token: Token, word: &str) -> bool {
         token.kind == Kind::Name && !token.escaped && self.text_of(token) == word
-    }
-
-    /// Whether the current token is an operator written as `text`.
-    fn is_operator(&self, text: &str) -> bool {
-        self.token().kind == Kind::Operator && self.text_of(self.token()) == text
     }
 
     fn text_of(&self, token: Token) -> &'s str {
@@ -283,8 +298,12 @@ impl<'s, 'b> Parser<'s, 'b> {
     /// Parses with `read`, or returns to this token if that fails.
     fn attempt<T>(&mut self, read: impl FnOnce(&mut Self) -> Parse<Option<T>>) -> Parse<Option<T>> {
         let mark = self.mark();
+        self.context.is_attempt = true;
         match read(self) {
-            Ok(Some(found)) => Ok(Some(found)),
+            Ok(Some(found)) => {
+                self.context.is_attempt = mark.context.is_attempt;
+                Ok(Some(found))
+            }
             Ok(None) | Err(Halt::Fault(_)) => {
                 self.rewind(mark);
                 Ok(None)
@@ -296,6 +315,7 @@ impl<'s, 'b> Parser<'s, 'b> {
     /// Parses with `read` and returns to this token; false if that fails.
     fn looks_ahead(&mut self, read: impl FnOnce(&mut Self) -> Parse<bool>) -> Parse<bool> {
         let mark = self.mark();
+        self.context.is_attempt = true;
         let found = read(self);
         self.rewind(mark);
         match found {
@@ -303,6 +323,10 @@ impl<'s, 'b> Parser<'s, 'b> {
             Err(Halt::Fault(_)) => Ok(false),
             Err(halt) => Err(halt),
         }
+    }
+
+    fn refute(&mut self, start: u32) {
+        self.record.refute(start, self.context.is_attempt);
     }
 
     fn mark(&self) -> Mark {
@@ -323,6 +347,27 @@ impl<'s, 'b> Parser<'s, 'b> {
         let result = read(self)?;
         self.context.constants_wanted = outer;
         Ok(result)
+    }
+
+    // ---- languages
+
+    /// Whether `found`, which is not valid JavaScript here, is read as TypeScript.
+    fn typescript(&mut self, found: bool) -> bool {
+        let is_read = found && self.options.typescript;
+        if is_read {
+            self.record.note(Language::TypeScript);
+        }
+        is_read
+    }
+
+    /// Ends the parse if names are needed and are not recorded.
+    fn need_names(&self) -> Parse<()> {
+        if self.record.scopes.with_names() { Ok(()) } else { Err(Halt::NamesNeeded) }
+    }
+
+    /// Whether the constants of variables are recorded, which only members of enums use.
+    fn record_constants(&self) -> bool {
+        self.options.typescript && self.record.scopes.with_names()
     }
 
     // ---- names
@@ -398,14 +443,14 @@ impl<'s, 'b> Parser<'s, 'b> {
     }
 
     /// The source with all edits applied, without a hashbang, followed by `after`.
-    pub(crate) fn apply_edits(mut self, after: &str) -> Parse<Code> {
+    pub(crate) fn apply_edits(&mut self, after: &str) -> Parse<Code> {
         let text = self.text();
         if text.starts_with("#!") {
             let end = text.find(ends_line).unwrap_or(text.len());
             self.record.edits.erase(0, end as u32);
         }
         self.tokens.costs.keep(self.record.edits.bytes_to_apply(text, after))?;
-        Ok(self.record.edits.apply(text, after))
+        Ok(std::mem::take(&mut self.record.edits).apply(text, after))
     }
 
     /// Erases from `start` to the current token.

@@ -1,7 +1,7 @@
 //! Imports and exports of modules, and their meaning in scripts.
 
 use super::expression::{PHASE, Place};
-use super::{Declare, ExpressionKind, Parse, Parser, StatementKind};
+use super::{Declare, ExpressionKind, Language, Parse, Parser, StatementKind};
 use crate::constructs::{AliasItem, Exported};
 use crate::lexer::{Kind, Token};
 use crate::scopes::{Binding, NameId, Use};
@@ -152,7 +152,7 @@ impl Parser<'_, '_> {
             return self.import_from(start);
         }
         let mut is_type = self.options.typescript && self.is_word("type") && self.is_type_import()?;
-        if is_type {
+        if self.typescript(is_type) {
             self.advance()?;
         }
         if self.is_word("defer") || self.is_word("source") {
@@ -161,7 +161,8 @@ impl Parser<'_, '_> {
                 return self.refuse(PHASE, start);
             }
         }
-        if self.options.typescript && self.is(Kind::Name) && self.peek()?.kind == Kind::Equals {
+        let is_alias = self.options.typescript && self.is(Kind::Name) && self.peek()?.kind == Kind::Equals;
+        if self.typescript(is_alias) {
             return self.import_alias(start, start, is_type);
         }
         let first = self.record.items.names.len();
@@ -257,7 +258,12 @@ impl Parser<'_, '_> {
         if self.options.script && !(self.options.typescript && has_names) {
             return self.refuse(NO_MODULES, start);
         }
-        Ok(if self.options.script { StatementKind::Nothing } else { StatementKind::Other })
+        if !self.options.script {
+            return Ok(StatementKind::Other);
+        }
+        self.record.note(Language::TypeScript);
+        self.need_names()?;
+        Ok(StatementKind::Nothing)
     }
 
     /// `"specifier"` and the attributes after it.
@@ -286,6 +292,7 @@ impl Parser<'_, '_> {
 
     /// `import a = …`, from the name on.
     fn import_alias(&mut self, start: u32, import: u32, is_type: bool) -> Parse<StatementKind> {
+        self.need_names()?;
         let exported = if start == import { Exported::No } else { self.exported_alias(start) };
         let name = self.token();
         let number = self.record.lowered.aliases.len() as u32;
@@ -364,30 +371,24 @@ impl Parser<'_, '_> {
             _ => {}
         }
         if self.options.typescript && self.is_word("type") {
-            match self.peek()?.kind {
-                Kind::Star => {
-                    self.advance()?;
-                    return self.export_all(start, true);
-                }
-                Kind::BraceOpen => {
-                    self.advance()?;
-                    return self.export_names(start, true);
-                }
-                _ => {}
+            let next = self.peek()?.kind;
+            if self.typescript(matches!(next, Kind::Star | Kind::BraceOpen)) {
+                self.advance()?;
+                return if next == Kind::Star { self.export_all(start, true) } else { self.export_names(start, true) };
             }
         }
         if self.is_word("default") {
             self.advance()?;
             return self.export_default(start);
         }
-        if self.options.typescript && self.is_word("as") {
+        if self.typescript(self.is_word("as")) {
             self.advance()?;
             self.expect_word("namespace")?;
             self.eat(Kind::Name)?;
             self.end_statement()?;
             return Ok(self.erased(start));
         }
-        if self.options.typescript && self.is_word("import") {
+        if self.typescript(self.is_word("import")) {
             let import = self.token().start;
             self.advance()?;
             let is_type = self.is_word("type") && self.is_type_import()?;
@@ -545,7 +546,7 @@ impl Parser<'_, '_> {
         while !self.is(Kind::BraceClose) {
             let start = self.token().start;
             let is_type = self.options.typescript && self.is_word("type") && self.is_type_specifier()?;
-            if is_type {
+            if self.typescript(is_type) {
                 self.advance()?;
             }
             let outside = self.specifier_name()?;
@@ -607,6 +608,7 @@ impl Parser<'_, '_> {
         }
         let is_abstract = self.options.typescript && self.is_word("abstract") && self.token_is_word(next, "class");
         if is_abstract {
+            self.record.note(Language::unless(next.on_new_line));
             self.record.edits.erase(at, next.start);
             self.advance()?;
         }

@@ -26,8 +26,30 @@ pub(crate) struct Recorder<'s> {
     pub(super) properties: Vec<Token>,
     /// The offset where the name of a function is missing, which is allowed if it is the only statement of a script.
     pub(crate) nameless_function: Option<u32>,
-    /// Offsets of `(` and `<` where an attempt has failed. It fails again, so they remain when the parser goes back.
-    pub(super) refuted: HashSet<u32>,
+    pub(crate) language: Language,
+    /// Offsets of `(` and `<` where an attempt has failed that was part of another. It fails again, so they remain when the
+    /// parser goes back.
+    refuted: HashSet<u32>,
+    /// The last of the other ones.
+    last_refuted: Option<u32>,
+}
+
+/// What the records say about the language of the source so far, if it is read as TypeScript.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Language {
+    /// As JavaScript, it would be read in the same way.
+    Either,
+    /// It is not valid JavaScript.
+    TypeScript,
+    /// As JavaScript, it may mean something else.
+    Ambiguous,
+}
+
+impl Language {
+    /// TypeScript, unless it is ambiguous.
+    pub(super) fn unless(is_ambiguous: bool) -> Self {
+        if is_ambiguous { Self::Ambiguous } else { Self::TypeScript }
+    }
 }
 
 /// The number of records, to rewind to.
@@ -39,9 +61,11 @@ pub(super) struct Mark {
     tails: usize,
     items: ItemsMark,
     properties: usize,
+    language: Language,
 }
 
 impl<'s> Recorder<'s> {
+    #[inline]
     pub(super) fn new(scopes: Scopes<'s>) -> Self {
         Self {
             edits: Edits::default(),
@@ -52,7 +76,9 @@ impl<'s> Recorder<'s> {
             specifiers: Vec::new(),
             properties: Vec::new(),
             nameless_function: None,
+            language: Language::Either,
             refuted: HashSet::new(),
+            last_refuted: None,
         }
     }
 
@@ -76,6 +102,7 @@ impl<'s> Recorder<'s> {
             tails: self.tails.len(),
             items: self.items.mark(),
             properties: self.properties.len(),
+            language: self.language,
         }
     }
 
@@ -86,5 +113,30 @@ impl<'s> Recorder<'s> {
         self.tails.truncate(mark.tails);
         self.items.rewind(mark.items);
         self.properties.truncate(mark.properties);
+        // As JavaScript, the attempt may succeed if something in it is ambiguous.
+        if self.language != Language::Ambiguous {
+            self.language = mark.language;
+        }
+    }
+
+    /// Records that something was read that JavaScript does not read in the same way. Only the first one counts: behind it,
+    /// JavaScript would be somewhere else.
+    pub(super) fn note(&mut self, language: Language) {
+        if self.language == Language::Either {
+            self.language = language;
+        }
+    }
+
+    /// Records that the attempt at `start` has failed. `in_attempt`: it was part of another one.
+    pub(super) fn refute(&mut self, start: u32, in_attempt: bool) {
+        if in_attempt {
+            self.refuted.insert(start);
+        } else {
+            self.last_refuted = Some(start);
+        }
+    }
+
+    pub(super) fn is_refuted(&self, start: u32) -> bool {
+        self.last_refuted == Some(start) || self.refuted.contains(&start)
     }
 }

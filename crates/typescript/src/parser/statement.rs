@@ -1,7 +1,7 @@
 //! Statements and declarations.
 
 use super::expression::Place;
-use super::{Context, Declare, ExpressionKind, Parse, Parser, StatementKind, Tail};
+use super::{Context, Declare, ExpressionKind, Language, Parse, Parser, StatementKind, Tail};
 use crate::constructs::{EnumItem, Exported, Member, NamespaceItem};
 use crate::lexer::{Kind, Token};
 use crate::scopes::{Binding, ScopeKind, Use};
@@ -152,7 +152,11 @@ impl Parser<'_, '_> {
                 self.check_item(may_be_item)?;
                 return self.export_declaration().map(Some);
             }
-            _ if self.options.typescript => return self.typescript_statement(start, None),
+            "enum" | "type" | "interface" | "namespace" | "module" | "declare" | "abstract" | "global"
+                if self.options.typescript =>
+            {
+                return self.typescript_statement(start, None);
+            }
             _ => return Ok(None),
         }
         Ok(Some(StatementKind::Other))
@@ -165,7 +169,7 @@ impl Parser<'_, '_> {
             "var" => self.variables()?,
             "const" => {
                 let next = self.peek()?;
-                if self.options.typescript && self.token_is_word(next, "enum") {
+                if self.typescript(self.token_is_word(next, "enum")) {
                     self.advance()?;
                     return self.enum_declaration(start, None).map(Some);
                 }
@@ -307,9 +311,7 @@ impl Parser<'_, '_> {
             self.in_block(|parser| {
                 if parser.eat(Kind::ParenOpen)? {
                     parser.binding(Declare::VARIABLE)?;
-                    if parser.options.typescript {
-                        parser.type_annotation()?;
-                    }
+                    parser.type_annotation()?;
                     parser.expect(Kind::ParenClose, ")")?;
                 }
                 parser.expect_block()
@@ -334,7 +336,7 @@ impl Parser<'_, '_> {
         self.in_block(|parser| {
             while !parser.is(Kind::BraceClose) {
                 if parser.eat_word("case")? {
-                    parser.expression(Place::ANYWHERE)?;
+                    parser.expression(Place::CASE)?;
                     parser.expect(Kind::Colon, ":")?;
                 } else if parser.is_word("default") {
                     parser.advance()?;
@@ -384,15 +386,13 @@ impl Parser<'_, '_> {
                 self.record.edits.insert(self.token().start, "(");
             }
             self.binding(how)?;
-            let mut is_typed = false;
-            if self.options.typescript {
-                if self.is(Kind::Not) {
-                    self.erase_token()?;
-                }
-                is_typed = self.type_annotation()?;
+            if self.options.typescript && self.is(Kind::Not) {
+                self.record.note(Language::unless(self.token().on_new_line));
+                self.erase_token()?;
             }
+            let is_typed = self.type_annotation()?;
             if self.eat(Kind::Equals)? {
-                let may_be_constant = word == "const" && self.options.typescript && !is_pattern && !is_typed;
+                let may_be_constant = word == "const" && self.record_constants() && !is_pattern && !is_typed;
                 let value = self.with_constants(may_be_constant, |parser| parser.assignment(place))?;
                 if let Some(constant) = value.constant {
                     self.record.scopes.set_binding(number, Binding::Constant(constant));
@@ -443,44 +443,59 @@ impl Parser<'_, '_> {
         if !matches!(word, "enum" | "type" | "interface" | "namespace" | "module" | "declare" | "abstract" | "global") {
             return Ok(None);
         }
-        if word == "enum" {
-            return self.enum_declaration(start, export).map(Some);
+        if !self.begins_typescript_statement(word)? {
+            return Ok(None);
         }
-        let next = self.peek()?;
-        let names = next.kind == Kind::Name && !next.on_new_line;
         match word {
-            "type" if names && !self.is_infix(next) => self.type_alias()?,
-            "interface" if names => self.interface()?,
-            "namespace" if names => return self.namespace(start, export).map(Some),
-            "module" if names && !self.is_infix(next) => return self.namespace(start, export).map(Some),
-            "module" if next.kind == Kind::String && !next.on_new_line => {
+            "enum" => return self.enum_declaration(start, export).map(Some),
+            "type" => self.type_alias()?,
+            "interface" => self.interface()?,
+            "module" if self.peek()?.kind == Kind::String => {
                 self.advance()?;
                 self.advance()?;
                 self.ambient(|parser| {
                     if parser.is(Kind::BraceOpen) { parser.block().map(drop) } else { parser.end_statement() }
                 })?;
             }
-            "global" if next.kind == Kind::BraceOpen && self.context.is_ambient => {
+            "namespace" | "module" => return self.namespace(start, export).map(Some),
+            "global" => {
                 self.advance()?;
                 self.block()?;
             }
-            "abstract" if self.token_is_word(next, "class") && !next.on_new_line => {
+            "abstract" => {
                 self.erase_token()?;
                 self.class_declaration()?;
                 return Ok(Some(StatementKind::Other));
             }
-            "declare" if names && self.begins_declaration(next) => {
+            _ => {
                 self.advance()?;
                 self.ambient(|parser| parser.statement().map(drop))?;
             }
-            _ => return Ok(None),
         }
         self.record.edits.erase_item(export.unwrap_or(start), self.before());
         Ok(Some(StatementKind::Nothing))
     }
 
-    fn is_infix(&self, token: Token) -> bool {
-        self.token_is_word(token, "in") || self.token_is_word(token, "instanceof")
+    /// Whether `word`, the current token, begins a statement of TypeScript.
+    fn begins_typescript_statement(&mut self, word: &str) -> Parse<bool> {
+        if word == "enum" {
+            return Ok(self.typescript(true));
+        }
+        let next = self.peek()?;
+        let names = next.kind == Kind::Name && !next.on_new_line;
+        let is_infix = self.token_is_word(next, "in") || self.token_is_word(next, "instanceof");
+        let begins = match word {
+            "type" => names && !is_infix,
+            "interface" | "namespace" => names,
+            "module" => (names && !is_infix) || (next.kind == Kind::String && !next.on_new_line),
+            "global" => next.kind == Kind::BraceOpen && self.context.is_ambient,
+            "abstract" => names && self.token_is_word(next, "class"),
+            _ => names && self.begins_declaration(next),
+        };
+        if begins {
+            self.record.note(Language::unless(is_infix));
+        }
+        Ok(begins)
     }
 
     fn begins_declaration(&self, token: Token) -> bool {
@@ -544,6 +559,7 @@ impl Parser<'_, '_> {
 
     /// An enum, from `enum` on; `start` is the offset of `enum` or of the `const` before it.
     fn enum_declaration(&mut self, start: u32, export: Option<u32>) -> Parse<StatementKind> {
+        self.need_names()?;
         self.advance()?;
         let number = self.record.lowered.enums.len() as u32;
         let exported = self.exported(export);
@@ -659,6 +675,7 @@ impl Parser<'_, '_> {
 
     /// `namespace A.B { … }`, from that word on.
     fn namespace(&mut self, start: u32, export: Option<u32>) -> Parse<StatementKind> {
+        self.need_names()?;
         self.advance()?;
         let outer = self.context;
         let first = self.record.lowered.namespaces.len();

@@ -1,21 +1,28 @@
 //! Types: where they end and which names they use. Types are not checked.
 
 use super::expression::Place;
-use super::{Declare, Parse, Parser};
+use super::{Declare, Language, Parse, Parser};
+use crate::Halt;
 use crate::lexer::Kind;
 use crate::scopes::{Binding, ScopeKind, Use};
 
 impl Parser<'_, '_> {
     /// `: T`, erased; true if there was one.
+    #[inline]
     pub(super) fn type_annotation(&mut self) -> Parse<bool> {
-        if !self.is(Kind::Colon) {
+        if !self.is(Kind::Colon) || !self.options.typescript {
             return Ok(false);
         }
+        self.present_type_annotation().map(|()| true)
+    }
+
+    fn present_type_annotation(&mut self) -> Parse<()> {
+        self.record.note(Language::TypeScript);
         let colon = self.token().start;
         self.advance()?;
         self.type_()?;
         self.erase_from(colon);
-        Ok(true)
+        Ok(())
     }
 
     /// `: T` of a function, which may be a predicate. Not erased.
@@ -83,14 +90,27 @@ impl Parser<'_, '_> {
     }
 
     fn type_arguments_unerased(&mut self) -> Parse<()> {
-        self.tokens.split_less();
-        self.expect(Kind::Less, "<")?;
-        self.listed_types()?;
-        self.expect(Kind::Greater, ">")
+        let start = self.token().start;
+        let read = self.listed_types().and_then(|()| self.expect(Kind::Greater, ">"));
+        if let Err(Halt::Fault(_)) = read {
+            self.refute(start); // in an expression, too
+        }
+        read
     }
 
-    /// Types separated by commas, with an optional trailing comma, up to `>`.
+    /// Whether the current token is `<`, or `<<`, which is two of them where types stand.
+    pub(super) fn begins_with_less(&self) -> bool {
+        match self.token().kind {
+            Kind::Less => true,
+            Kind::Operator | Kind::Assignment => self.text_of(self.token()).starts_with("<<"),
+            _ => false,
+        }
+    }
+
+    /// `<` and types separated by commas, with an optional trailing comma, up to `>`.
     fn listed_types(&mut self) -> Parse<()> {
+        self.tokens.split_less();
+        self.expect(Kind::Less, "<")?;
         self.type_()?;
         while self.eat(Kind::Comma)? && !self.is(Kind::Greater) {
             self.type_()?;
@@ -101,12 +121,11 @@ impl Parser<'_, '_> {
     /// `<T, …>` after an operand, erased, unless the next token shows that it is a comparison.
     pub(super) fn type_arguments_in_expression(&mut self) -> Parse<Option<()>> {
         let start = self.token().start;
-        if self.record.refuted.contains(&start) {
+        if self.record.is_refuted(start) {
             return Ok(None);
         }
+        let language = self.record.language;
         let found = self.attempt(|parser| {
-            parser.tokens.split_less();
-            parser.expect(Kind::Less, "<")?;
             parser.listed_types()?;
             if !parser.is(Kind::Greater) || parser.text()[parser.token().end as usize..].starts_with(['>', '=']) {
                 return Ok(None);
@@ -119,9 +138,31 @@ impl Parser<'_, '_> {
             Ok(Some(()))
         })?;
         if found.is_none() {
-            self.record.refuted.insert(start);
+            self.refute(start);
+            return Ok(None);
         }
+        // `a<b>(c)` compares in JavaScript; `a<b>()` is invalid, unless the `>` is in what JavaScript reads as one token.
+        let is_call = self.is(Kind::ParenOpen) && self.peek()?.kind == Kind::ParenClose;
+        let has_slash = self.text()[start as usize..self.before() as usize].contains('/');
+        self.record.language = language;
+        self.record.note(Language::unless(!is_call || has_slash));
         Ok(found)
+    }
+
+    /// Whether type arguments may begin here in an expression. The bytes after most comparisons with words show that none do:
+    /// `a < b.c;`.
+    pub(super) fn may_be_type_arguments(&self) -> bool {
+        if !self.options.typescript || !self.begins_with_less() {
+            return false;
+        }
+        let rest = &self.text().as_bytes()[self.token().start as usize + 1..];
+        let is_word = |byte: &u8| matches!(byte, b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' | b'$' | b'.' | b' ');
+        let words = rest.iter().position(|byte| !is_word(byte)).unwrap_or(rest.len());
+        match &rest[words..] {
+            [b';' | b':' | b')' | b'}' | b'+' | b'-' | b'*' | b'%' | b'=' | b'!', ..] => words == 0,
+            [b'&', b'&', ..] | [b'|', b'|', ..] | [] => false,
+            _ => true,
+        }
     }
 
     fn may_follow_type_arguments(&self) -> bool {
@@ -222,7 +263,7 @@ impl Parser<'_, '_> {
             }
             Kind::BraceOpen | Kind::BracketOpen => {
                 let start = self.token().start;
-                if self.record.refuted.contains(&start) {
+                if self.record.is_refuted(start) {
                     return Ok(false);
                 }
                 let is_function = self.looks_ahead(|parser| {
@@ -230,7 +271,7 @@ impl Parser<'_, '_> {
                     Ok(parser.is(Kind::Arrow))
                 })?;
                 if !is_function {
-                    self.record.refuted.insert(start);
+                    self.refute(start);
                 }
                 Ok(is_function)
             }
@@ -349,8 +390,7 @@ impl Parser<'_, '_> {
         } else {
             return Err(self.unexpected("expected a type"));
         }
-        let is_open = self.text_of(self.token()).starts_with('<') && !self.is_operator("<=");
-        if is_open && !self.token().on_new_line {
+        if self.begins_with_less() && !self.token().on_new_line {
             self.type_arguments_unerased()?;
         }
         Ok(())
