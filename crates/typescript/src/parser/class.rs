@@ -80,32 +80,7 @@ impl Parser<'_, '_> {
         }
         let name = self.token();
         self.property_name()?;
-        let is_constructor = !modifiers.is_static
-            && !modifiers.is_generator
-            && matches!(self.text_of(name), "constructor" | "'constructor'" | "\"constructor\"");
-        if self.typescript(matches!(self.token().kind, Kind::Question | Kind::Not)) {
-            self.erase_token()?;
-        }
-        let stays = if self.is(Kind::ParenOpen) || self.typescript(self.is(Kind::Less)) {
-            let has_body = if is_constructor {
-                self.constructor(body)?
-            } else {
-                self.function_rest(modifiers.is_async, modifiers.is_generator)?
-            };
-            if !has_body {
-                self.end_statement()?;
-            }
-            has_body
-        } else if modifiers.is_only_declared {
-            self.field()?;
-            false
-        } else {
-            if modifiers.is_async || modifiers.is_generator || modifiers.is_accessor {
-                return Err(self.unexpected("expected `(`"));
-            }
-            self.field()?;
-            true
-        };
+        let stays = self.member_after_name(name, &modifiers, body)?;
         if !stays {
             self.record.edits.erase_item(start, self.before());
             return Ok(());
@@ -119,6 +94,33 @@ impl Parser<'_, '_> {
             }
         }
         Ok(())
+    }
+
+    /// A member after its name; false if it is erased.
+    fn member_after_name(&mut self, name: Token, modifiers: &Modifiers, body: u32) -> Parse<bool> {
+        let is_constructor = !modifiers.is_static
+            && !modifiers.is_generator
+            && matches!(self.text_of(name), "constructor" | "'constructor'" | "\"constructor\"");
+        if self.typescript(matches!(self.token().kind, Kind::Question | Kind::Not)) {
+            self.erase_token()?;
+        }
+        if self.is(Kind::ParenOpen) || self.typescript(self.is(Kind::Less)) {
+            let has_body = if is_constructor {
+                self.constructor(body)?
+            } else {
+                self.function_rest(modifiers.is_async, modifiers.is_generator)?
+            };
+            if !has_body {
+                self.end_statement()?;
+            }
+            return Ok(has_body);
+        }
+        let is_method = modifiers.is_async || modifiers.is_generator || modifiers.is_accessor;
+        if is_method && !modifiers.is_only_declared {
+            return Err(self.unexpected("expected `(`"));
+        }
+        self.field()?;
+        Ok(!modifiers.is_only_declared)
     }
 
     /// The rest of a field, after its name.

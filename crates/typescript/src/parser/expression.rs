@@ -247,23 +247,7 @@ impl Parser<'_, '_> {
                     expression = Expression { constant, ..self.other(start) };
                     continue;
                 }
-                Kind::OptionalChain => {
-                    self.advance()?;
-                    match self.token().kind {
-                        Kind::ParenOpen => self.arguments()?,
-                        Kind::BracketOpen => self.index(&expression).map(drop)?,
-                        Kind::Less | Kind::Operator if self.options.typescript => {
-                            self.record.note(Language::TypeScript);
-                            if self.type_arguments_in_expression()?.is_none() {
-                                return Err(self.unexpected("expected a name"));
-                            }
-                        }
-                        Kind::Template | Kind::TemplateHead => {}
-                        _ => {
-                            self.member_name(&expression)?;
-                        }
-                    }
-                }
+                Kind::OptionalChain => self.optional_chain(&expression)?,
                 Kind::BracketOpen => {
                     let constant = self.index(&expression)?;
                     expression = Expression { constant, ..self.other(start) };
@@ -292,6 +276,24 @@ impl Parser<'_, '_> {
             expression = self.other(start);
         }
         Ok(expression)
+    }
+
+    /// `?.` and what follows it.
+    fn optional_chain(&mut self, object: &Expression) -> Parse<()> {
+        self.advance()?;
+        match self.token().kind {
+            Kind::ParenOpen => self.arguments(),
+            Kind::BracketOpen => self.index(object).map(drop),
+            Kind::Less | Kind::Operator if self.options.typescript => {
+                self.record.note(Language::TypeScript);
+                match self.type_arguments_in_expression()? {
+                    Some(()) => Ok(()),
+                    None => Err(self.unexpected("expected a name")),
+                }
+            }
+            Kind::Template | Kind::TemplateHead => Ok(()),
+            _ => self.member_name(object).map(drop),
+        }
     }
 
     /// The name after a dot.

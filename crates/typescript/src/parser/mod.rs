@@ -26,6 +26,7 @@ mod recorder;
 mod statement;
 mod tokens;
 mod types;
+mod typescript;
 
 use execbox_core::language::{Code, Reading};
 

@@ -151,7 +151,7 @@ impl Parser<'_, '_> {
         if self.is(Kind::String) {
             return self.import_from(start);
         }
-        let mut is_type = self.options.typescript && self.is_word("type") && self.is_type_import()?;
+        let is_type = self.options.typescript && self.is_word("type") && self.is_type_import()?;
         if self.typescript(is_type) {
             self.advance()?;
         }
@@ -165,15 +165,25 @@ impl Parser<'_, '_> {
         if self.typescript(is_alias) {
             return self.import_alias(start, start, is_type);
         }
-        let first = self.record.items.names.len();
-        let import = self.record.items.imports.len();
-        let mut has_values = false;
-        let mut has_types = false;
-        if self.is_binding_name() {
+        let (names, imports) = (self.record.items.names.len(), self.record.items.imports.len());
+        let is_only_types = self.import_clause(imports, is_type)?;
+        self.expect_word("from")?;
+        if !is_type && !is_only_types {
+            return self.import_from(start);
+        }
+        self.request(start)?;
+        self.record.items.names.truncate(names);
+        self.record.items.imports.truncate(imports);
+        Ok(self.erased(start))
+    }
+
+    /// The names of an import. Returns whether all of them are types by their own modifiers, and there are any.
+    fn import_clause(&mut self, import: usize, is_type: bool) -> Parse<bool> {
+        let has_default = self.is_binding_name();
+        if has_default {
             let local = self.token();
             self.import_name(import, Some("default".to_owned()), local, local.start, (local.start, local.end), is_type);
             self.advance()?;
-            has_values = true;
             if self.is(Kind::Comma) {
                 let comma = self.token().end;
                 self.advance()?;
@@ -192,30 +202,25 @@ impl Parser<'_, '_> {
             }
             self.import_name(import, None, local, local.start, (star, local.end), is_type);
             self.advance()?;
-            has_values = true;
-        } else if self.is(Kind::BraceOpen) {
-            for specifier in self.specifiers()? {
-                let Specifier { outside, inside, start, end, .. } = specifier;
-                if specifier.is_type || is_type {
-                    has_types = true;
-                    self.record.edits.erase(start, end);
-                    self.declare(inside, Declare::of(Binding::Type));
-                    continue;
-                }
-                has_values = true;
-                let name = self.outside_name(outside);
-                self.import_name(import, Some(name), inside, outside.start, (start, end), false);
+            return Ok(false);
+        }
+        let is_only_types = self.is(Kind::BraceOpen) && self.imported_specifiers(import, is_type)?;
+        Ok(is_only_types && !has_default)
+    }
+
+    /// The names in the braces of an import. Returns whether all of them are types, and there are any.
+    fn imported_specifiers(&mut self, import: usize, is_type: bool) -> Parse<bool> {
+        let specifiers = self.specifiers()?;
+        for Specifier { outside, inside, is_type: is_only_type, start, end } in &specifiers {
+            if *is_only_type || is_type {
+                self.record.edits.erase(*start, *end);
+                self.declare(*inside, Declare::of(Binding::Type));
+            } else {
+                let name = self.outside_name(*outside);
+                self.import_name(import, Some(name), *inside, outside.start, (*start, *end), false);
             }
         }
-        is_type |= has_types && !has_values;
-        self.expect_word("from")?;
-        if !is_type {
-            return self.import_from(start);
-        }
-        self.request(start)?;
-        self.record.items.names.truncate(first);
-        self.record.items.imports.truncate(import);
-        Ok(self.erased(start))
+        Ok(!specifiers.is_empty() && specifiers.iter().all(|specifier| specifier.is_type))
     }
 
     /// Whether `type`, the current token, is the modifier of a type import.
