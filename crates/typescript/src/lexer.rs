@@ -102,11 +102,6 @@ impl<'s> Lexer<'s> {
         self.at as u32
     }
 
-    /// Whether the next token is `{`.
-    pub(crate) fn is_before_brace(mut self) -> bool {
-        self.skip_blanks().is_ok() && self.peek(0) == Some(b'{')
-    }
-
     /// The next token.
     pub(crate) fn next(&mut self) -> Result<Token, Fault> {
         let on_new_line = self.skip_blanks()?;
@@ -379,7 +374,6 @@ impl<'s> Lexer<'s> {
     // ---- white space and comments
 
     /// Skips to the next token; true if a line ended before it.
-    #[inline]
     fn skip_blanks(&mut self) -> Result<bool, Fault> {
         let mut line_ended = self.at == 0;
         loop {

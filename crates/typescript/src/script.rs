@@ -25,7 +25,7 @@ use std::ops::ControlFlow;
 
 use execbox_core::language::{Code, Reading, SyntaxError};
 
-use crate::lexer::Lexer;
+use crate::lexer::{Kind, Lexer};
 use crate::parser::{
     Call, ExportDefault, ExpressionKind, Language, NO_MODULES, Options, Parse, Parser, StatementKind, Tail,
 };
@@ -55,7 +55,7 @@ pub(crate) fn compile(source: &str, arguments: &str, reading: &Reading<'_>) -> R
 fn compile_text(text: &str, arguments: &str, reading: &Reading<'_>) -> Parse<Code> {
     let script = Script { text, arguments, reading };
     let mut object = None;
-    if Lexer::new(text, true).is_before_brace() {
+    if begins_with_brace(text) {
         match script.attempt(Shape::Object)? {
             ControlFlow::Break(code) => return Ok(code),
             ControlFlow::Continue(attempt) => object = Some(attempt),
@@ -78,6 +78,15 @@ fn compile_text(text: &str, arguments: &str, reading: &Reading<'_>) -> Parse<Cod
         None => Ok(javascript.further(typescript)),
     });
     fault.map_or_else(|code| code, |fault| Err(Halt::Fault(fault)))
+}
+
+fn begins_with_brace(text: &str) -> bool {
+    match text.trim_start().as_bytes().first() {
+        Some(b'{') => true,
+        // After a comment, a hashbang or another blank.
+        Some(b'/' | b'#' | 0x80..) => Lexer::new(text, true).next().is_ok_and(|token| token.kind == Kind::BraceOpen),
+        _ => false,
+    }
 }
 
 struct Script<'r, 'b> {

@@ -47,21 +47,23 @@ impl Parser<'_, '_> {
 
     /// Whether `=>` follows `token`.
     fn is_before_arrow(&mut self, token: Token) -> Parse<bool> {
-        let rest = self.text()[token.end as usize..].trim_start_matches([' ', '\t', '\n', '\r']);
-        if !rest.starts_with('/') {
-            return Ok(rest.starts_with("=>"));
-        }
-        match self.token_after(token) {
-            Ok(next) => Ok(next.kind == Kind::Arrow),
-            Err(crate::Halt::Fault(_)) => Ok(false),
-            Err(halt) => Err(halt),
+        let rest = &self.text().as_bytes()[token.end as usize..];
+        let blanks = rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r')).count();
+        match &rest[blanks..] {
+            [b'=', b'>', ..] => Ok(true),
+            [b'/', ..] => match self.token_after(token) {
+                Ok(next) => Ok(next.kind == Kind::Arrow),
+                Err(crate::Halt::Fault(_)) => Ok(false),
+                Err(halt) => Err(halt),
+            },
+            _ => Ok(false),
         }
     }
 
     /// `x => …`
     fn arrow_of_name(&mut self, is_async: bool, place: Place) -> Parse<Option<Expression>> {
         let name = self.token();
-        if !self.is_binding_name() || !self.is_before_arrow(name)? {
+        if !self.is_before_arrow(name)? || !self.is_binding_name() {
             return Ok(None);
         }
         let start = if is_async { self.before() - 5 } else { name.start };

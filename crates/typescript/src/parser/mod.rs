@@ -213,7 +213,8 @@ impl<'s, 'b> Parser<'s, 'b> {
     }
 
     fn token_is_word(&self, token: Token, word: &str) -> bool {
-        token.kind == Kind::Name && !token.escaped && self.text_of(token) == word
+        let length = (token.end - token.start) as usize;
+        token.kind == Kind::Name && length == word.len() && !token.escaped && self.text_of(token) == word
     }
 
     fn text_of(&self, token: Token) -> &'s str {
@@ -343,6 +344,7 @@ impl<'s, 'b> Parser<'s, 'b> {
     }
 
     /// Parses with `read`, and records constants if `wanted`.
+    #[inline]
     fn with_constants<T>(&mut self, wanted: bool, read: impl FnOnce(&mut Self) -> Parse<T>) -> Parse<T> {
         let outer = std::mem::replace(&mut self.context.constants_wanted, wanted);
         let result = read(self)?;

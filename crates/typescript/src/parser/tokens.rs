@@ -44,24 +44,30 @@ impl<'s, 'b> Tokens<'s, 'b> {
     pub(super) fn advance(&mut self) -> Parse<bool> {
         let token = self.current;
         self.before = token.end;
-        self.current = self.read(token, token.end - token.start)?;
+        self.current = self.read(token.end, token.start)?;
         Ok(self.costs.consume())
     }
 
     /// The token after `token`.
     pub(super) fn after(&mut self, token: Token) -> Parse<Token> {
-        self.read(token, 0)
+        self.read(token.end, token.end)
     }
 
-    /// Reads the token after `token`, and charges `more` bytes beside it.
+    /// Reads the token at byte `at`. The bytes from `from` to its end are charged.
     #[inline]
-    fn read(&mut self, token: Token, more: u32) -> Parse<Token> {
-        self.lexer.seek(token.end);
-        let next = self.lexer.next();
-        // What is read before a fault is at most the rest of the text.
-        let end = next.as_ref().map_or(self.text().len() as u32, |next| next.end);
-        self.costs.look((more + end - token.end) as usize, token.end)?;
-        Ok(next?)
+    fn read(&mut self, at: u32, from: u32) -> Parse<Token> {
+        self.lexer.seek(at);
+        match self.lexer.next() {
+            Ok(next) => {
+                self.costs.look((next.end - from) as usize, at)?;
+                Ok(next)
+            }
+            Err(fault) => {
+                // What is read before a fault is at most the rest of the text.
+                self.costs.look(self.text().len() - from as usize, at)?;
+                Err(fault.into())
+            }
+        }
     }
 
     pub(super) fn mark(&self) -> Mark {
