@@ -21,7 +21,7 @@ use execbox_core::language::{
 };
 
 use crate::lower::{self, Uses};
-use crate::parser::{ExportItem, Language, ModuleItems, Options, Parse, Parser};
+use crate::parser::{ExportItem, ModuleItems, Options, Parse, Parser, SourceLanguage};
 use crate::scopes::Binding;
 
 use crate::{Fault, Halt, positions};
@@ -31,7 +31,7 @@ pub(crate) fn compile(source: ModuleSource<'_>, reading: &Reading<'_>) -> Result
     let (module, language) = read(source, source.dialect == Dialect::TypeScript, reading);
     let module = match (module, source.dialect) {
         // As JavaScript, it has the same fault.
-        (Err(Halt::Fault(fault)), Dialect::TypeScript) if language == Language::Either => Err(Halt::Fault(fault)),
+        (Err(Halt::Fault(fault)), Dialect::TypeScript) if language == SourceLanguage::Either => Err(Halt::Fault(fault)),
         (Err(Halt::Fault(first)), Dialect::TypeScript) => match read(source, false, reading).0 {
             Err(Halt::Fault(second)) => Err(Halt::Fault(first.further(second))),
             other => other,
@@ -50,11 +50,11 @@ pub(crate) fn compile(source: ModuleSource<'_>, reading: &Reading<'_>) -> Result
 }
 
 /// Compiles `source` in one language, and returns what it says about its language.
-fn read(source: ModuleSource<'_>, typescript: bool, reading: &Reading<'_>) -> (Parse<Module>, Language) {
+fn read(source: ModuleSource<'_>, typescript: bool, reading: &Reading<'_>) -> (Parse<Module>, SourceLanguage) {
     let options = Options { typescript, script: false, scopes: true };
     match Parser::new(source.text, options, reading) {
         Ok(mut parser) => (compile_with(&mut parser, source), parser.record.language),
-        Err(halt) => (Err(halt), Language::Either),
+        Err(halt) => (Err(halt), SourceLanguage::Either),
     }
 }
 

@@ -14,7 +14,7 @@
 //! # Languages
 //!
 //! What is JavaScript is compiled as JavaScript, and everything else as TypeScript. The source is parsed as TypeScript, and
-//! the parser records whether JavaScript reads it in the same way ([`Language`]). It is parsed again only
+//! the parser records whether JavaScript reads it in the same way ([`SourceLanguage`]). It is parsed again only
 //!
 //! - as JavaScript if it is ambiguous, as in `a<b>(c)`, which compares or calls;
 //! - as JavaScript for an error: of the faults in both languages, the one further on is reported;
@@ -27,7 +27,7 @@ use execbox_core::language::{Code, Reading, SyntaxError};
 
 use crate::lexer::{Kind, Lexer};
 use crate::parser::{
-    Call, ExportDefault, ExpressionKind, Language, NO_MODULES, Options, Parse, Parser, StatementKind, Tail,
+    Call, ExportDefault, ExpressionKind, NO_MODULES, Options, Parse, Parser, SourceLanguage, StatementKind, Tail,
 };
 use crate::scopes::unescaped;
 use crate::{Fault, Halt, fences, lower, module};
@@ -117,11 +117,11 @@ impl Script<'_, '_> {
     fn attempt(&self, shape: Shape) -> Parse<ControlFlow<Code, Attempt>> {
         let (typescript, language) = self.read(shape, true);
         let javascript = match (&typescript, language) {
-            (Err(Halt::Fault(fault)), Language::Either) => Some(fault.clone()),
-            (Ok(_), Language::Either) | (Err(Halt::Exhausted(_) | Halt::Stopped), _) => {
+            (Err(Halt::Fault(fault)), SourceLanguage::Either) => Some(fault.clone()),
+            (Ok(_), SourceLanguage::Either) | (Err(Halt::Exhausted(_) | Halt::Stopped), _) => {
                 return typescript.map(ControlFlow::Break);
             }
-            (Ok(_) | Err(Halt::Fault(_)), Language::TypeScript) => None,
+            (Ok(_) | Err(Halt::Fault(_)), SourceLanguage::TypeScript) => None,
             _ => match self.read(shape, false).0 {
                 Err(Halt::Fault(fault)) => Some(fault),
                 other => return other.map(ControlFlow::Break),
@@ -142,17 +142,17 @@ impl Script<'_, '_> {
     }
 
     /// Reads the text in one shape and language, and returns what it says about its language.
-    fn read(&self, shape: Shape, typescript: bool) -> (Parse<Code>, Language) {
+    fn read(&self, shape: Shape, typescript: bool) -> (Parse<Code>, SourceLanguage) {
         let options = Options { typescript, script: true, scopes: false };
         let mut parser = match Parser::new(self.text, options, self.reading) {
             Ok(parser) => parser,
-            Err(halt) => return (Err(halt), Language::Either),
+            Err(halt) => return (Err(halt), SourceLanguage::Either),
         };
         let mut code = self.compile(shape, &mut parser);
         if let Err(Halt::NamesNeeded) = code {
             parser = match parser.with_names() {
                 Ok(parser) => parser,
-                Err(halt) => return (Err(halt), Language::Either),
+                Err(halt) => return (Err(halt), SourceLanguage::Either),
             };
             code = self.compile(shape, &mut parser);
         }

@@ -33,6 +33,8 @@ const NOT_SCRIPTS: &[(&str, &str)] = &[
     ("an import of nothing", "import {} from 'b';"),
     ("an import in TypeScript", "const a: number = 1;\n  import { b } from 'b';"),
     ("an import of values and types", "import { type A, b } from 'b';"),
+    ("an import behind a label", "a: import b from 'b';"),
+    ("an import behind a label with an escape", "\\u0061: import b from 'b';"),
     ("an import with require", "import b = require('b');"),
     ("an export from elsewhere", "export { a } from 'a';"),
     ("an export of everything", "export * from 'a';"),

@@ -1,7 +1,7 @@
 //! Classes: heritage, members and parameter properties.
 
 use super::expression::Place;
-use super::{Declare, Expression, ExpressionKind, Language, Parse, Parser};
+use super::{Declare, Expression, ExpressionKind, Parse, Parser, SourceLanguage};
 use crate::lexer::{Kind, Token};
 use crate::scopes::Binding;
 
@@ -177,7 +177,7 @@ impl Parser<'_, '_> {
             self.advance()?;
             if is_typescript {
                 modifiers.erased.push(token);
-                self.record.note(Language::unless(self.token().on_new_line));
+                self.record.note(SourceLanguage::typescript_unless(self.token().on_new_line));
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Expressions: where they end and what they contain; precedence matters only for constants.
 
-use super::{Expression, ExpressionKind, Language, Parse, Parser};
+use super::{Expression, ExpressionKind, Parse, Parser, SourceLanguage};
 use crate::Fault;
 use crate::constructs::{Constant, Operator};
 use crate::lexer::{Kind, Token};
@@ -147,7 +147,7 @@ impl Parser<'_, '_> {
 
     /// `as T` or `satisfies T`, erased. On a new line behind it, what would continue the operand is another statement.
     fn type_operator(&mut self) -> Parse<()> {
-        self.record.note(Language::TypeScript);
+        self.record.note(SourceLanguage::TypeScript);
         let start = self.token().start;
         self.advance()?;
         if self.is_word("const") {
@@ -212,7 +212,7 @@ impl Parser<'_, '_> {
     /// `<T>` before an operand, which gets parentheses where it would mean something else without the type: a line end in
     /// `<T>` must not end a `return`.
     fn type_assertion(&mut self, prefixes: &mut Prefixes) -> Parse<()> {
-        self.record.note(Language::TypeScript);
+        self.record.note(SourceLanguage::TypeScript);
         let start = self.token().start;
         self.advance()?;
         let read = if self.is_word("const") { self.advance() } else { self.type_() };
@@ -285,7 +285,7 @@ impl Parser<'_, '_> {
             Kind::ParenOpen => self.arguments(),
             Kind::BracketOpen => self.index(object).map(drop),
             Kind::Less | Kind::Operator if self.options.typescript => {
-                self.record.note(Language::TypeScript);
+                self.record.note(SourceLanguage::TypeScript);
                 match self.type_arguments_in_expression()? {
                     Some(()) => Ok(()),
                     None => Err(self.unexpected("expected a name")),

@@ -1,7 +1,7 @@
 //! Functions: signatures, parameters and bodies, and arrow functions, which only `=>` distinguishes from parentheses.
 
 use super::expression::Place;
-use super::{Context, Declare, Expression, ExpressionKind, Language, Parse, Parser};
+use super::{Context, Declare, Expression, ExpressionKind, Parse, Parser, SourceLanguage};
 use crate::lexer::{Kind, Token};
 use crate::scopes::{Binding, ScopeKind, Use};
 
@@ -131,7 +131,7 @@ impl Parser<'_, '_> {
         }
         if self.is(Kind::Less) {
             let less = self.token().start;
-            self.record.note(Language::unless(is_async)); // `async<T>(x)` compares
+            self.record.note(SourceLanguage::typescript_unless(is_async)); // `async<T>(x)` compares
             self.type_parameters_unerased()?;
             let (end, paren) = (self.before(), self.token());
             if paren.kind == Kind::ParenOpen && self.has_line_end(less, paren.start) {
@@ -150,7 +150,7 @@ impl Parser<'_, '_> {
         let has_return_type = self.options.typescript && self.is(Kind::Colon);
         if has_return_type {
             let colon = self.token().start;
-            self.record.note(Language::unless(place.precedes_colon()));
+            self.record.note(SourceLanguage::typescript_unless(place.precedes_colon()));
             self.return_type_unerased()?;
             if self.has_line_end(close, self.token().start) {
                 // No line may end before `=>`.
@@ -297,7 +297,7 @@ impl Parser<'_, '_> {
     fn this_parameter(&mut self) -> Parse<()> {
         let start = self.token().start;
         self.advance()?;
-        self.record.note(Language::unless(!self.is(Kind::Colon))); // `(this)` is an expression
+        self.record.note(SourceLanguage::typescript_unless(!self.is(Kind::Colon))); // `(this)` is an expression
         if self.eat(Kind::Colon)? {
             self.type_()?;
         }
@@ -319,7 +319,7 @@ impl Parser<'_, '_> {
             if !is_modifier {
                 break;
             }
-            self.record.note(Language::unless(next.kind == Kind::BracketOpen)); // `readonly [0]` is a member
+            self.record.note(SourceLanguage::typescript_unless(next.kind == Kind::BracketOpen)); // `readonly [0]` is a member
             self.erase_token()?;
             found = true;
         }

@@ -39,7 +39,7 @@ use crate::{Fault, Halt};
 
 use tokens::Tokens;
 
-pub(crate) use recorder::{Language, Recorder};
+pub(crate) use recorder::{Recorder, SourceLanguage};
 
 pub(crate) use module::{Call, ExportDefault, ExportItem, ModuleItems, NO_MODULES};
 
@@ -358,7 +358,7 @@ impl<'s, 'b> Parser<'s, 'b> {
     fn typescript(&mut self, found: bool) -> bool {
         let is_read = found && self.options.typescript;
         if is_read {
-            self.record.note(Language::TypeScript);
+            self.record.note(SourceLanguage::TypeScript);
         }
         is_read
     }

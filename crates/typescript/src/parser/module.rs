@@ -1,7 +1,7 @@
 //! Imports and exports of modules, and their meaning in scripts.
 
 use super::expression::{PHASE, Place};
-use super::{Declare, ExpressionKind, Language, Parse, Parser, StatementKind};
+use super::{Declare, ExpressionKind, Parse, Parser, SourceLanguage, StatementKind};
 use crate::constructs::{AliasItem, Exported};
 use crate::lexer::{Kind, Token};
 use crate::scopes::{Binding, NameId, Use};
@@ -36,20 +36,25 @@ impl ModuleItems {
 
     pub(super) fn mark(&self) -> ItemsMark {
         let Self { imports, names, exports, types, .. } = self;
-        ItemsMark([imports.len(), names.len(), exports.len(), types.len()])
+        ItemsMark { lengths: [imports.len(), names.len(), exports.len(), types.len()], default: self.default }
     }
 
-    pub(super) fn rewind(&mut self, ItemsMark([imports, names, exports, types]): ItemsMark) {
+    pub(super) fn rewind(&mut self, mark: ItemsMark) {
+        let [imports, names, exports, types] = mark.lengths;
         self.imports.truncate(imports);
         self.names.truncate(names);
         self.exports.truncate(exports);
         self.types.truncate(types);
+        self.default = mark.default;
     }
 }
 
-/// The number of recorded items, to rewind to.
+/// The recorded items, to rewind to.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct ItemsMark([usize; 4]);
+pub(super) struct ItemsMark {
+    lengths: [usize; 4],
+    default: Option<ExportDefault>,
+}
 
 /// What an allocation for a string takes beside its bytes.
 const STRING: usize = 24;
@@ -266,7 +271,7 @@ impl Parser<'_, '_> {
         if !self.options.script {
             return Ok(StatementKind::Other);
         }
-        self.record.note(Language::TypeScript);
+        self.record.note(SourceLanguage::TypeScript);
         self.need_names()?;
         Ok(StatementKind::Nothing)
     }
@@ -613,7 +618,7 @@ impl Parser<'_, '_> {
         }
         let is_abstract = self.options.typescript && self.is_word("abstract") && self.token_is_word(next, "class");
         if is_abstract {
-            self.record.note(Language::unless(next.on_new_line));
+            self.record.note(SourceLanguage::typescript_unless(next.on_new_line));
             self.record.edits.erase(at, next.start);
             self.advance()?;
         }

@@ -26,7 +26,7 @@ pub(crate) struct Recorder<'s> {
     pub(super) properties: Vec<Token>,
     /// The offset where the name of a function is missing, which is allowed if it is the only statement of a script.
     pub(crate) nameless_function: Option<u32>,
-    pub(crate) language: Language,
+    pub(crate) language: SourceLanguage,
     /// Offsets of `(` and `<` where an attempt has failed that was part of another. It fails again, so they remain when the
     /// parser goes back.
     refuted: HashSet<u32>,
@@ -36,7 +36,7 @@ pub(crate) struct Recorder<'s> {
 
 /// What the records say about the language of the source so far, if it is read as TypeScript.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Language {
+pub(crate) enum SourceLanguage {
     /// As JavaScript, it would be read in the same way.
     Either,
     /// It is not valid JavaScript.
@@ -45,9 +45,9 @@ pub(crate) enum Language {
     Ambiguous,
 }
 
-impl Language {
+impl SourceLanguage {
     /// TypeScript, unless it is ambiguous.
-    pub(super) fn unless(is_ambiguous: bool) -> Self {
+    pub(super) fn typescript_unless(is_ambiguous: bool) -> Self {
         if is_ambiguous { Self::Ambiguous } else { Self::TypeScript }
     }
 }
@@ -61,7 +61,7 @@ pub(super) struct Mark {
     tails: usize,
     items: ItemsMark,
     properties: usize,
-    language: Language,
+    language: SourceLanguage,
 }
 
 impl<'s> Recorder<'s> {
@@ -76,7 +76,7 @@ impl<'s> Recorder<'s> {
             specifiers: Vec::new(),
             properties: Vec::new(),
             nameless_function: None,
-            language: Language::Either,
+            language: SourceLanguage::Either,
             refuted: HashSet::new(),
             last_refuted: None,
         }
@@ -114,15 +114,15 @@ impl<'s> Recorder<'s> {
         self.items.rewind(mark.items);
         self.properties.truncate(mark.properties);
         // As JavaScript, the attempt may succeed if something in it is ambiguous.
-        if self.language != Language::Ambiguous {
+        if self.language != SourceLanguage::Ambiguous {
             self.language = mark.language;
         }
     }
 
     /// Records that something was read that JavaScript does not read in the same way. Only the first one counts: behind it,
     /// JavaScript would be somewhere else.
-    pub(super) fn note(&mut self, language: Language) {
-        if self.language == Language::Either {
+    pub(super) fn note(&mut self, language: SourceLanguage) {
+        if self.language == SourceLanguage::Either {
             self.language = language;
         }
     }

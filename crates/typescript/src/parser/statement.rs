@@ -1,7 +1,7 @@
 //! Statements and declarations.
 
 use super::expression::Place;
-use super::{Declare, ExpressionKind, Language, Parse, Parser, StatementKind, Tail};
+use super::{Declare, ExpressionKind, Parse, Parser, SourceLanguage, StatementKind, Tail};
 use crate::lexer::{Kind, Token};
 use crate::scopes::Binding;
 
@@ -387,7 +387,7 @@ impl Parser<'_, '_> {
             }
             self.binding(how)?;
             if self.options.typescript && self.is(Kind::Not) {
-                self.record.note(Language::unless(self.token().on_new_line));
+                self.record.note(SourceLanguage::typescript_unless(self.token().on_new_line));
                 self.erase_token()?;
             }
             let is_typed = self.type_annotation()?;

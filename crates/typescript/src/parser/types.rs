@@ -1,7 +1,7 @@
 //! Types: where they end and which names they use. Types are not checked.
 
 use super::expression::Place;
-use super::{Declare, Language, Parse, Parser};
+use super::{Declare, Parse, Parser, SourceLanguage};
 use crate::Halt;
 use crate::lexer::Kind;
 use crate::scopes::{Binding, ScopeKind, Use};
@@ -17,7 +17,7 @@ impl Parser<'_, '_> {
     }
 
     fn present_type_annotation(&mut self) -> Parse<()> {
-        self.record.note(Language::TypeScript);
+        self.record.note(SourceLanguage::TypeScript);
         let colon = self.token().start;
         self.advance()?;
         self.type_()?;
@@ -141,11 +141,11 @@ impl Parser<'_, '_> {
             self.refute(start);
             return Ok(None);
         }
-        // `a<b>(c)` compares in JavaScript; `a<b>()` is invalid, unless the `>` is in what JavaScript reads as one token.
+        // In JavaScript, `a<b>(c)` compares and `a<b>()` is invalid, unless a `/` before it begins a regular expression there.
         let is_call = self.is(Kind::ParenOpen) && self.peek()?.kind == Kind::ParenClose;
         let has_slash = self.text()[start as usize..self.before() as usize].contains('/');
         self.record.language = language;
-        self.record.note(Language::unless(!is_call || has_slash));
+        self.record.note(SourceLanguage::typescript_unless(!is_call || has_slash));
         Ok(found)
     }
 

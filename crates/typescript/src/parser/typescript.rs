@@ -1,7 +1,7 @@
 //! Statements of TypeScript: types, ambient declarations, enums and namespaces.
 
 use super::expression::Place;
-use super::{Context, Declare, Language, Parse, Parser, StatementKind};
+use super::{Context, Declare, Parse, Parser, SourceLanguage, StatementKind};
 use crate::constructs::{EnumItem, Exported, Member, NamespaceItem};
 use crate::lexer::{Kind, Token};
 use crate::scopes::{Binding, Declaration, ScopeKind, Use};
@@ -63,7 +63,7 @@ impl Parser<'_, '_> {
             _ => names && self.begins_declaration(next),
         };
         if begins {
-            self.record.note(Language::unless(is_infix));
+            self.record.note(SourceLanguage::typescript_unless(is_infix));
         }
         Ok(begins)
     }
