@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use execbox::{ExecuteRequest, Executor as _, InlineExecutor, Provider, Tool};
 use execbox_core::engine::{CallId, Engine as _, Event, Guest, Outcome, Pending, Settlement, Turn};
-use execbox_core::language::{Language as _, Reading};
+use execbox_core::language::{CompileLimits, Language as _};
 use execbox_core::program::{Limits, Namespace, Program, Source};
 use execbox_core::value::Value;
 use execbox_measure::allocator;
@@ -47,7 +47,7 @@ fn start(runtime: &tokio::runtime::Runtime, executor: &InlineExecutor, engine: &
         whole.push(begun.elapsed());
         assert_eq!(result.outcome, Ok(Some(json!(2))));
         let mut at = steps.begin();
-        let code = TypeScript.script("1+1", &Reading::default()).expect("it is a script");
+        let code = TypeScript.script("1+1", &CompileLimits::default()).expect("it is a script");
         at.next();
         let source = Source::Script { name: "<script>".into(), code };
         let program = Program::new(source, Vec::new(), Limits::default());

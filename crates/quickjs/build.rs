@@ -20,14 +20,14 @@ fn main() -> Result<()> {
         println!("cargo::rerun-if-changed={input}");
     }
     let wasm = fs::read("guest/guest.wasm")?;
-    let image = pre_initialise(&wasm, fs::read_to_string("guest/bootstrap.js")?.as_bytes())?;
+    let image = pre_initialize(&wasm, fs::read_to_string("guest/bootstrap.js")?.as_bytes())?;
     let compiled = compile(&image, &env::var("TARGET")?)?;
     fs::write(Path::new(&env::var("OUT_DIR")?).join("guest.cwasm"), compiled)?;
     Ok(())
 }
 
 /// Runs `guest_init`, and returns a module whose initial memory is the memory of the instance.
-fn pre_initialise(wasm: &[u8], bootstrap: &[u8]) -> Result<Vec<u8>> {
+fn pre_initialize(wasm: &[u8], bootstrap: &[u8]) -> Result<Vec<u8>> {
     let mut config = Config::new();
     config.cranelift_opt_level(OptLevel::None);
     let engine = Engine::new(&config)?;

@@ -86,7 +86,7 @@ fn receive<C: HostContract>(session: &mut HostSession<C>, line: String, now: Dur
     match RunnerMessage::from_line(line.into_bytes(), Attachments::default(), &mut meter) {
         Ok(Some(message)) => session.handle_message(message, now),
         Ok(None) => {}
-        Err(ReadError::Message(error)) => session.handle_misbehaviour(error, now),
-        Err(ReadError::Line(error)) => session.handle_misbehaviour(error, now),
+        Err(ReadError::Message(error)) => session.handle_misbehavior(error, now),
+        Err(ReadError::Line(error)) => session.handle_misbehavior(error, now),
     }
 }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use arbitrary::Arbitrary;
 use execbox_core::budget::Budget;
-use execbox_core::language::{Dialect, Reading};
+use execbox_core::language::{Dialect, CompileLimits};
 use execbox_core::link::{Sources, link};
 use execbox_typescript::TypeScript;
 use libfuzzer_sys::fuzz_target;
@@ -63,7 +63,7 @@ fuzz_target!(|modules: Vec<Module>| {
         globals: BTreeSet::from(["n1".to_owned(), "report".to_owned()]),
         ..Sources::default()
     };
-    let reading = Reading { budget: Budget::new(1 << 20), ..Reading::default() };
+    let reading = CompileLimits { budget: Budget::new(1 << 20), ..CompileLimits::default() };
     match link(&sources, &TypeScript, &reading) {
         Ok(graph) => assert_eq!(graph.modules.len(), 1 + sources.modules.len()),
         Err(error) => assert!(!error.to_string().is_empty()),

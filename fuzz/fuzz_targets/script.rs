@@ -3,12 +3,12 @@
 
 #![no_main]
 
-use execbox_core::language::{Language, Position, Reading};
+use execbox_core::language::{Language, Position, CompileLimits};
 use execbox_typescript::TypeScript;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|source: &str| {
-    match TypeScript.script(source, &Reading::default()) {
+    match TypeScript.script(source, &CompileLimits::default()) {
         Ok(compiled) => {
             for line in 1..=compiled.text.lines().count() as u32 {
                 assert_eq!(compiled.source_position(Position { line, column: 1 }).line, line);

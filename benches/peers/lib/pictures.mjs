@@ -1,7 +1,7 @@
 // Pictures as SVG. They have a light background of their own, so that they can be read on light and dark pages.
 const FONT = 'font-family="system-ui, sans-serif" font-size="13"';
 const INK = "#1f2328";
-const COLOURS = { good: "#c7ebd0", warn: "#fbe3a6", bad: "#f7b8b3", none: "#eceff2" };
+const COLORS = { good: "#c7ebd0", warn: "#fbe3a6", bad: "#f7b8b3", none: "#eceff2" };
 
 /** Horizontal bars on a logarithmic scale. */
 export function bars(title, entries) {
@@ -24,7 +24,7 @@ export function bars(title, entries) {
   return svg(title, width, height, parts);
 }
 
-/** A table whose cells have a colour and a text. */
+/** A table whose cells have a color and a text. */
 export function grid(title, columns, rows, cells) {
   const [left, cell, line] = [230, 92, 24];
   const width = left + columns.length * cell + 12;
@@ -35,7 +35,7 @@ export function grid(title, columns, rows, cells) {
     parts.push(`<text x="${left - 8}" y="${y + 15}" text-anchor="end">${escape(name)}</text>`);
     cells[row].forEach(([level, text], column) => {
       const x = left + column * cell;
-      parts.push(`<rect x="${x + 1}" y="${y}" width="${cell - 2}" height="${line - 2}" rx="2" fill="${COLOURS[level]}"/>`);
+      parts.push(`<rect x="${x + 1}" y="${y}" width="${cell - 2}" height="${line - 2}" rx="2" fill="${COLORS[level]}"/>`);
       parts.push(`<text x="${x + cell / 2}" y="${y + 15}" text-anchor="middle" font-size="11">${escape(text)}</text>`);
     });
   });

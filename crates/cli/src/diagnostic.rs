@@ -29,7 +29,7 @@ pub(crate) struct Place<'a> {
 
 impl Diagnostic<'_> {
     /// One or more lines. Omits the innermost frame if its source is shown.
-    pub(crate) fn text(&self, coloured: bool) -> String {
+    pub(crate) fn text(&self, colored: bool) -> String {
         let message = safe(self.message);
         let mut title = Level::ERROR.primary_title(&*message);
         if let Some(code) = self.code {
@@ -46,7 +46,7 @@ impl Diagnostic<'_> {
             }
             None => (Group::with_title(title), &self.stack[..]),
         };
-        let renderer = if coloured { Renderer::styled() } else { Renderer::plain() };
+        let renderer = if colored { Renderer::styled() } else { Renderer::plain() };
         let mut text = renderer.render(&[group]) + "\n";
         for frame in callers {
             text += &format!("    at {}\n", safe_line(&frame.to_string()));

@@ -15,24 +15,24 @@ use serde_json::Value as Json;
 
 use crate::diagnostic::{Diagnostic, Place};
 use crate::source::Source;
-use crate::terminal::{colours, safe, safe_json, safe_line};
+use crate::terminal::{colors, safe, safe_json, safe_line};
 
 /// Prints log lines, one write for each.
 pub(crate) fn log_sink() -> impl Fn(&LogLine) + Send + Sync + 'static {
-    let coloured = colours(io::stderr().is_terminal());
-    move |line| write_error(&log_line(line.level, &line.text, coloured))
+    let colored = colors(io::stderr().is_terminal());
+    move |line| write_error(&log_line(line.level, &line.text, colored))
 }
 
 /// A log line for standard error.
-pub(crate) fn log_line(level: LogLevel, text: &str, coloured: bool) -> String {
+pub(crate) fn log_line(level: LogLevel, text: &str, colored: bool) -> String {
     let text = safe(text);
-    match colour(level) {
-        Some(colour) if coloured => format!("{colour}{text}\x1b[0m\n"),
+    match color(level) {
+        Some(color) if colored => format!("{color}{text}\x1b[0m\n"),
         _ => format!("{text}\n"),
     }
 }
 
-fn colour(level: LogLevel) -> Option<&'static str> {
+fn color(level: LogLevel) -> Option<&'static str> {
     match level {
         LogLevel::Warn => Some("\x1b[33m"),
         LogLevel::Error => Some("\x1b[31m"),
@@ -53,9 +53,9 @@ pub(crate) fn note(text: &impl Display) {
 
 /// Prints what an execution used, in one line.
 pub(crate) fn print_usage(usage: &Usage, duration: Duration) {
-    let coloured = colours(io::stderr().is_terminal());
+    let colored = colors(io::stderr().is_terminal());
     let text = usage_text(usage, duration);
-    write_error(&if coloured { format!("\x1b[2m{text}\x1b[0m\n") } else { format!("{text}\n") });
+    write_error(&if colored { format!("\x1b[2m{text}\x1b[0m\n") } else { format!("{text}\n") });
 }
 
 fn usage_text(usage: &Usage, duration: Duration) -> String {
@@ -91,8 +91,8 @@ pub(crate) fn print_human(result: &ExecuteResult, source: &Source) -> io::Result
             Ok(())
         }
         Err(error) => {
-            let coloured = colours(io::stderr().is_terminal());
-            write_error(&error_text(error, source, coloured));
+            let colored = colors(io::stderr().is_terminal());
+            write_error(&error_text(error, source, colored));
             Ok(())
         }
     }
@@ -111,11 +111,11 @@ pub(crate) fn hint_at_undefined(instead: &str) {
 }
 
 /// An error, its place in the source, and its stack, where the program has the name that the user gave.
-fn error_text(error: &ExecuteError, source: &Source, coloured: bool) -> String {
+fn error_text(error: &ExecuteError, source: &Source, colored: bool) -> String {
     let message = render(error.name.as_deref(), &error.message, []);
     let place = error.position.map(|position| Place { name: &source.name, code: &source.code, position });
     let stack = error.stack.iter().map(|frame| StackFrame { file: source.name.clone(), ..frame.clone() }).collect();
-    Diagnostic { code: Some(error.code.as_str()), message: &message, place, stack }.text(coloured)
+    Diagnostic { code: Some(error.code.as_str()), message: &message, place, stack }.text(colored)
 }
 
 /// Writes text to standard output, as one or more lines.

@@ -32,7 +32,7 @@ pub(crate) fn safe_source(line: &str) -> String {
 }
 
 /// Whether to color the output to a stream.
-pub(crate) fn colours(is_terminal: bool) -> bool {
+pub(crate) fn colors(is_terminal: bool) -> bool {
     let set = |name| env::var_os(name).is_some_and(|value| !value.is_empty());
     is_terminal && !set("NO_COLOR") && env::var_os("TERM").is_none_or(|term| term != "dumb")
 }

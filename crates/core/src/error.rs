@@ -70,7 +70,7 @@ impl fmt::Display for ErrorCode {
 
 /// Why an execution or a tool call failed.
 ///
-/// Serialises as in the runner specification, `{code, message}`, with `name`, `position` and `stack` if they are known.
+/// Serializes as in the runner specification, `{code, message}`, with `name`, `position` and `stack` if they are known.
 /// [`Display`](fmt::Display) writes the code, then the error as [`render`] does.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{code}: {}", self.render())]
@@ -90,7 +90,7 @@ pub struct ExecuteError {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stack: Vec<StackFrame>,
     /// Why an executor rejected the request before anything of it was executed; it is safe to try again later. Not
-    /// serialised.
+    /// serialized.
     #[serde(skip)]
     pub rejected: Option<Rejected>,
 }
@@ -211,7 +211,7 @@ pub(crate) fn bounded_stack(frames: impl Iterator<Item = StackFrame>) -> Vec<Sta
 
 // ---- Results ------------------------------------------------------------------------------------
 
-/// The result of an execution. Serialises as `ExecuteResult` of the runner specification:
+/// The result of an execution. Serializes as `ExecuteResult` of the runner specification:
 /// `{ok: true, durationMs, logs, result?}` or `{ok: false, durationMs, logs, error}`, with `usage`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ExecuteResult {
@@ -219,9 +219,9 @@ pub struct ExecuteResult {
     pub outcome: Result<Option<Json>, ExecuteError>,
     /// The console lines, in order, cut to the log limits.
     pub logs: Vec<String>,
-    /// Wall time from acceptance to result. Serialised in milliseconds, to the microsecond.
+    /// Wall time from acceptance to result. Serialized in milliseconds, to the microsecond.
     pub duration: Duration,
-    /// What the execution used. Serialised if something of it is known.
+    /// What the execution used. Serialized if something of it is known.
     pub usage: Usage,
 }
 
@@ -242,7 +242,7 @@ impl ExecuteResult {
     }
 }
 
-/// The fields of a serialised result.
+/// The fields of a serialized result.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct WrittenResult<'a> {
@@ -257,7 +257,7 @@ struct WrittenResult<'a> {
     usage: Option<&'a Usage>,
 }
 
-/// The fields of a result to deserialise.
+/// The fields of a result to deserialize.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ReadResult {
@@ -308,7 +308,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn results_serialise_as_specified() {
+    fn results_serialize_as_specified() {
         let result = |outcome| ExecuteResult {
             outcome,
             logs: vec!["a".into()],
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_serialise_with_their_known_fields() {
+    fn errors_serialize_with_their_known_fields() {
         let at = Position { line: 3, column: 7 };
         let error = ExecuteError {
             position: Some(at),

@@ -89,10 +89,10 @@ pub enum CompileError {
     /// The source is invalid.
     #[error("{}", .0.message)]
     Syntax(SyntaxError),
-    /// Compiling it takes more memory than [`Reading::budget`] has.
+    /// Compiling it takes more memory than [`CompileLimits::budget`] has.
     #[error("compiling the source takes too much host memory: {0}; write less code, or raise host_memory_bytes")]
     Memory(Exhausted),
-    /// [`Reading::should_stop`] returned true.
+    /// [`CompileLimits::should_stop`] returned true.
     #[error("compiling the source was stopped")]
     Stopped,
 }
@@ -118,7 +118,7 @@ pub const MIN_COMPILE_BYTES: usize = 1 << 20;
 
 /// Limits on reading a source.
 #[derive(Clone)]
-pub struct Reading<'a> {
+pub struct CompileLimits<'a> {
     /// The most bytes of the source.
     pub max_source_bytes: usize,
     /// Pays for everything that is kept of a source while it is read.
@@ -127,7 +127,7 @@ pub struct Reading<'a> {
     pub should_stop: &'a dyn Fn() -> bool,
 }
 
-impl<'a> Reading<'a> {
+impl<'a> CompileLimits<'a> {
     /// The limits of an execution. Its host memory pays for the reading, with at least [`MIN_COMPILE_BYTES`], so that a
     /// small limit is met by what the program does.
     pub fn new(limits: &Limits, should_stop: &'a dyn Fn() -> bool) -> Self {
@@ -136,17 +136,17 @@ impl<'a> Reading<'a> {
     }
 }
 
-impl Default for Reading<'_> {
+impl Default for CompileLimits<'_> {
     /// The limits of [`Limits::default`]; reading does not stop.
     fn default() -> Self {
-        Reading::new(&Limits::default(), &|| false)
+        CompileLimits::new(&Limits::default(), &|| false)
     }
 }
 
-impl fmt::Debug for Reading<'_> {
+impl fmt::Debug for CompileLimits<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { max_source_bytes, budget, .. } = self;
-        let mut shown = f.debug_struct("Reading");
+        let mut shown = f.debug_struct("CompileLimits");
         shown.field("max_source_bytes", max_source_bytes).field("budget", budget).finish_non_exhaustive()
     }
 }
@@ -157,20 +157,20 @@ pub trait Language: Send + Sync {
     /// the script. The engine compiles the whole text as that body, so that the source cannot close the function.
     ///
     /// What the front end keeps of the source while it reads is charged to the budget of `reading`.
-    fn script(&self, source: &str, reading: &Reading<'_>) -> Result<Code, CompileError>;
+    fn script(&self, source: &str, reading: &CompileLimits<'_>) -> Result<Code, CompileError>;
 
     /// Compiles a function to *the body of an async function with the parameter `input`*. As [`script`](Self::script), but a source
     /// that is one function, async or not, is called with `input`.
     ///
     /// The default implementation compiles a script.
-    fn function(&self, source: &str, reading: &Reading<'_>) -> Result<Code, CompileError> {
+    fn function(&self, source: &str, reading: &CompileLimits<'_>) -> Result<Code, CompileError> {
         self.script(source, reading)
     }
 
     /// Compiles one ES module (module contract, §7), and returns its imports and exports. Specifiers are not resolved.
     ///
     /// The default implementation fails: the language has no modules.
-    fn module(&self, source: ModuleSource<'_>, reading: &Reading<'_>) -> Result<Module, CompileError> {
+    fn module(&self, source: ModuleSource<'_>, reading: &CompileLimits<'_>) -> Result<Module, CompileError> {
         let _ = (source, reading);
         Err(SyntaxError { message: "this language has no modules".to_owned(), position: None }.into())
     }

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::thread;
 
 use execbox_core::language::{
-    Code, CompileError, Dialect, Export, Import, Imported, Language, Module, ModuleSource, Position, Reading, Request,
-    SyntaxError,
+    Code, CompileError, CompileLimits, Dialect, Export, Import, Imported, Language, Module, ModuleSource, Position,
+    Request, SyntaxError,
 };
 use execbox_core::link::{LinkFailure, MAX_MODULES, OptionError, Sources, Unresolved, link, resolve};
 use proptest::prelude::*;
@@ -22,11 +22,11 @@ use proptest::prelude::*;
 struct Records;
 
 impl Language for Records {
-    fn script(&self, _: &str, _: &Reading<'_>) -> Result<Code, CompileError> {
+    fn script(&self, _: &str, _: &CompileLimits<'_>) -> Result<Code, CompileError> {
         Err(SyntaxError { message: "scripts are not supported".to_owned(), position: None }.into())
     }
 
-    fn module(&self, source: ModuleSource<'_>, _: &Reading<'_>) -> Result<Module, CompileError> {
+    fn module(&self, source: ModuleSource<'_>, _: &CompileLimits<'_>) -> Result<Module, CompileError> {
         let mut module = Module { code: source.text.into(), ..Module::default() };
         for (line, text) in (1..).zip(source.text.lines()) {
             let position = Position { line, column: 1 };
@@ -131,7 +131,7 @@ proptest! {
     fn linking_never_panics_for_any_specifier_and_filename(filename in "(\\PC|[./:]){0,12}", specifier in "[^ \n]{1,12}") {
         let entry = format!("export * from {specifier}");
         let sources = Sources { entry, filename: Some(filename), ..Sources::default() };
-        prop_assert!(link(&sources, &Records, &Reading::default()).is_err());
+        prop_assert!(link(&sources, &Records, &CompileLimits::default()).is_err());
     }
 }
 
@@ -240,13 +240,13 @@ proptest! {
         let globals = BTreeSet::new();
         let modules = texts.iter().map(|(name, text)| {
             let source = ModuleSource { text, dialect: Dialect::default(), globals: &globals };
-            (name.clone(), Records.module(source, &Reading::default()).expect("the source consists of records"))
+            (name.clone(), Records.module(source, &CompileLimits::default()).expect("the source consists of records"))
         });
         let modules: BTreeMap<_, _> = modules.collect();
         let expected = specified(&modules, "./0");
 
         let sources = Sources { entry: "export * from ./0".to_owned(), modules: texts.clone(), ..Sources::default() };
-        let linked = link(&sources, &Records, &Reading::default());
+        let linked = link(&sources, &Records, &CompileLimits::default());
         prop_assert_eq!(linked.is_ok(), expected.is_some(), "{:?}", linked);
         if let (Ok(graph), Some(mut names)) = (linked, expected) {
             names.remove("default");
@@ -260,7 +260,7 @@ proptest! {
 
 /// Links on a thread with a small stack.
 fn links_on_a_small_stack(sources: Sources) -> usize {
-    let linking = move || link(&sources, &Records, &Reading::default()).expect("the sources link").modules.len();
+    let linking = move || link(&sources, &Records, &CompileLimits::default()).expect("the sources link").modules.len();
     thread::Builder::new().stack_size(128 * 1024).spawn(linking).expect("a thread").join().expect("it does not panic")
 }
 
@@ -292,7 +292,7 @@ fn a_chain_of_broken_modules_reports_the_first_error() {
     let module = |at: usize| (format!("./{at}"), format!("import a from ./{}\nexport a", at + 1));
     let modules = (0..MAX_MODULES).map(module).collect();
     let sources = Sources { modules, ..Sources::default() };
-    let graph = link(&sources, &Records, &Reading::default()).expect("the entry imports nothing");
+    let graph = link(&sources, &Records, &CompileLimits::default()).expect("the entry imports nothing");
     let thrown = "throw new SyntaxError(\"unknown module './10000'; did you mean './1000'? (./9999:1:1)\");";
     assert_eq!(graph.modules.len(), 1 + MAX_MODULES);
     assert!(graph.modules[1..].iter().all(|module| module.code.text == thrown), "{:?}", graph.modules[1]);
@@ -315,15 +315,16 @@ fn too_many_lookups_are_rejected() {
             ..Sources::default()
         }
     };
-    assert!(link(&sources(1, 4 * PARTS), &Records, &Reading::default()).is_ok(), "results are cached");
-    let error = link(&sources(2, 2 * PARTS), &Records, &Reading::default()).expect_err("the step limit is exceeded");
+    assert!(link(&sources(1, 4 * PARTS), &Records, &CompileLimits::default()).is_ok(), "results are cached");
+    let error =
+        link(&sources(2, 2 * PARTS), &Records, &CompileLimits::default()).expect_err("the step limit is exceeded");
     assert_eq!(*error.failure, LinkFailure::TooTangled);
 }
 
 #[test]
 fn too_many_modules_are_rejected() {
     let modules = (0..=MAX_MODULES).map(|at| (format!("./{at}"), String::new())).collect();
-    let error = link(&Sources { modules, ..Sources::default() }, &Records, &Reading::default())
+    let error = link(&Sources { modules, ..Sources::default() }, &Records, &CompileLimits::default())
         .expect_err("the module limit is exceeded");
     assert_eq!(*error.failure, LinkFailure::Option(OptionError::TooManyModules(MAX_MODULES + 1)));
 }
@@ -336,7 +337,7 @@ fn a_graph_that_takes_too_much_memory_is_an_error() {
     let exports = (0..N).map(|at| format!("export a{at}\n")).collect::<Vec<_>>().concat();
     let imports = (0..N).map(|at| format!("import a{at} from ./0\n")).collect::<Vec<_>>().concat();
     let modules = BTreeMap::from([("./0".to_owned(), exports)]);
-    let reading = Reading::default();
+    let reading = CompileLimits::default();
     let error = link(&Sources { entry: imports, modules, ..Sources::default() }, &Records, &reading)
         .expect_err("it takes too much memory");
     assert!(matches!(*error.failure, LinkFailure::Memory(_)), "{error}");
@@ -352,7 +353,7 @@ fn an_error_is_not_copied_to_every_importer() {
     let long = format!("import a from {}", "s".repeat(1 << 20));
     let importer = |at: usize| (format!("./{at}"), "import a from ./0".to_owned());
     let modules = (1..MAX_MODULES).map(importer).chain([("./0".to_owned(), long)]).collect();
-    let reading = Reading::default();
+    let reading = CompileLimits::default();
     let graph =
         link(&Sources { modules, ..Sources::default() }, &Records, &reading).expect("the entry imports nothing");
     let broken: Vec<_> = graph.modules.iter().filter_map(|module| module.broken.as_ref()).collect();
@@ -364,8 +365,8 @@ fn an_error_is_not_copied_to_every_importer() {
 #[test]
 fn sources_that_are_too_long_together_are_rejected() {
     let modules = (0..5).map(|at| (format!("./{at}"), "\n".repeat(16 << 20))).collect();
-    let error =
-        link(&Sources { modules, ..Sources::default() }, &Records, &Reading::default()).expect_err("they are too long");
+    let error = link(&Sources { modules, ..Sources::default() }, &Records, &CompileLimits::default())
+        .expect_err("they are too long");
     assert_eq!(error.to_string(), "the sources have 80 MiB together; the limit is 64 MiB");
 }
 
@@ -380,7 +381,7 @@ fn linking_can_be_stopped() {
         asked.set(asked.get() + 1);
         asked.get() == 100
     };
-    let reading = Reading { should_stop: &should_stop, ..Reading::default() };
+    let reading = CompileLimits { should_stop: &should_stop, ..CompileLimits::default() };
     let error = link(&sources, &Records, &reading).expect_err("it is stopped");
     assert_eq!((&*error.failure, asked.get()), (&LinkFailure::Stopped, 100));
 }

@@ -350,7 +350,7 @@ impl Program {
             }
             _ => {
                 let program = new("1+1".to_owned(), 2.0, limits);
-                Self { request: program.request.providers(catalogue(size)?), ..program }
+                Self { request: program.request.providers(catalog(size)?), ..program }
             }
         })
     }
@@ -369,7 +369,7 @@ impl Program {
 }
 
 /// Providers like those of MCP servers, with up to a hundred tools each.
-fn catalogue(count: usize) -> Result<Vec<Provider>, ToolError> {
+fn catalog(count: usize) -> Result<Vec<Provider>, ToolError> {
     let numbers: Vec<usize> = (0..count).collect();
     let servers = numbers.chunks(100).enumerate().map(|(server, numbers)| {
         let provider = Provider::builder(format!("server_{server}")).tools(numbers.iter().map(|number| tool(*number)));

@@ -1,6 +1,6 @@
-//! Each catalogue in `tests/declarations` produces the declarations next to it.
+//! Each catalog in `tests/declarations` produces the declarations next to it.
 //!
-//! `NAME.json` is a catalogue as an MCP server could send it, `NAME.d.ts` the declarations for guest code. After an
+//! `NAME.json` is a catalog as an MCP server could send it, `NAME.d.ts` the declarations for guest code. After an
 //! intended change, `UPDATE=1 cargo test -p execbox --test declarations` rewrites them; read the difference.
 
 use std::path::Path;
@@ -10,7 +10,7 @@ use execbox::declarations::{ToolSignature, namespace, signature, type_of};
 use serde_json::{Value, json};
 
 #[test]
-fn catalogues_produce_the_expected_declarations() {
+fn catalogs_produce_the_expected_declarations() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/declarations");
     let mut cases: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     cases.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
@@ -21,9 +21,9 @@ fn catalogues_produce_the_expected_declarations() {
 }
 
 fn difference(case: &Path) -> Option<String> {
-    let catalogue: Value = serde_json::from_str(&fs::read_to_string(case).unwrap()).unwrap();
+    let catalog: Value = serde_json::from_str(&fs::read_to_string(case).unwrap()).unwrap();
     let expected_path = case.with_extension("d.ts");
-    let actual = declarations(&catalogue);
+    let actual = declarations(&catalog);
     if env::var_os("UPDATE").is_some() {
         fs::write(&expected_path, &actual).unwrap();
     }
@@ -31,10 +31,10 @@ fn difference(case: &Path) -> Option<String> {
     (actual != expected).then(|| format!("{}:\n--- expected\n{expected}--- actual\n{actual}", case.display()))
 }
 
-fn declarations(catalogue: &Value) -> String {
-    let name = catalogue["name"].as_str().unwrap();
-    let tools: Vec<_> = catalogue["tools"].as_array().unwrap().iter().map(tool).collect();
-    namespace(name, catalogue["description"].as_str(), &tools) + "\n"
+fn declarations(catalog: &Value) -> String {
+    let name = catalog["name"].as_str().unwrap();
+    let tools: Vec<_> = catalog["tools"].as_array().unwrap().iter().map(tool).collect();
+    namespace(name, catalog["description"].as_str(), &tools) + "\n"
 }
 
 fn tool(tool: &Value) -> ToolSignature<'_> {

@@ -1,4 +1,4 @@
-//! The inline executor, and behaviour that is the same on every executor.
+//! The inline executor, and behavior that is the same on every executor.
 
 use std::sync::Arc;
 use std::time::Duration;

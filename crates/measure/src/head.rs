@@ -26,7 +26,7 @@ pub struct Head {
 pub struct Build {
     /// Its version.
     pub version: String,
-    /// Whether it is optimised.
+    /// Whether it is optimized.
     pub profile: Profile,
     /// The versions of the engines that are built in, by name.
     pub engines: BTreeMap<String, String>,
@@ -38,7 +38,7 @@ pub struct Build {
 pub enum Profile {
     /// With debug assertions. Its figures say nothing about a release build.
     Debug,
-    /// Optimised.
+    /// Optimized.
     Release,
 }
 

@@ -49,7 +49,7 @@ static uint32_t class_of(uint32_t size) {
 }
 
 static void insert(Block *b, uint32_t size) {
-    b->size = size | PREV_USED; /* two free neighbours would be one block */
+    b->size = size | PREV_USED; /* two free neighbors would be one block */
     ((uint32_t *)((uint8_t *)b + size))[-1] = size;
     uint32_t class = class_of(size);
     b->next = free_blocks[class];
@@ -73,7 +73,7 @@ static void mark_before(uint8_t *at, bool used) {
     else ((Block *)at)->size &= ~PREV_USED;
 }
 
-/* Frees [at, at + size): merges it with free neighbours, or with the memory above the top. */
+/* Frees [at, at + size): merges it with free neighbors, or with the memory above the top. */
 static void release(uint8_t *at, uint32_t size, bool prev_used) {
     if (!prev_used) {
         Block *b = before((Block *)at);

@@ -55,7 +55,7 @@ typedef enum { MODE_JSON, MODE_GRAPH, MODE_LOG, MODE_CLONE } Mode;
 typedef struct {
     Out *out;
     SeenTable objects, keys;
-    SeenTable buffers; /* the length of each buffer when it was written; initialised at the first one */
+    SeenTable buffers; /* the length of each buffer when it was written; initialized at the first one */
     Frame *frames; uint32_t depth, cap;
     Frame small[8];
     Mode mode;

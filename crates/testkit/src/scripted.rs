@@ -34,7 +34,7 @@ use execbox_core::engine::{
     Thrown, Turn,
 };
 use execbox_core::error::ExecuteError;
-use execbox_core::language::{Code, CompileError, Export, Language, Module, ModuleSource, Position, Reading};
+use execbox_core::language::{Code, CompileError, CompileLimits, Export, Language, Module, ModuleSource, Position};
 use execbox_core::mailbox::Mailbox;
 use execbox_core::program::{Limits, ModuleBody, Modules, Program, Source};
 use execbox_core::value::{Foreign, Value};
@@ -43,12 +43,12 @@ use execbox_core::value::{Foreign, Value};
 pub struct Moves;
 
 impl Language for Moves {
-    fn script(&self, source: &str, _: &Reading<'_>) -> Result<Code, CompileError> {
+    fn script(&self, source: &str, _: &CompileLimits<'_>) -> Result<Code, CompileError> {
         Ok(source.into())
     }
 
     /// Every module has a default export.
-    fn module(&self, source: ModuleSource<'_>, _: &Reading<'_>) -> Result<Module, CompileError> {
+    fn module(&self, source: ModuleSource<'_>, _: &CompileLimits<'_>) -> Result<Module, CompileError> {
         let exports = vec![Export::Local { name: "default".into(), local: "*default*".into() }];
         Ok(Module { code: source.text.into(), exports, ..Module::default() })
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hint::black_box;
 use std::time::Instant;
 
-use execbox_core::language::{Dialect, Language, ModuleSource, Reading};
+use execbox_core::language::{CompileLimits, Dialect, Language, ModuleSource};
 use execbox_core::link::{Sources, link};
 use execbox_typescript::TypeScript;
 
@@ -32,21 +32,25 @@ async function findN<T extends HitN>(query: string, limit: number = 10): Promise
 fn main() {
     let long: String = (0..30).map(|n| TEN_LINES_OF_TYPESCRIPT.replace('N', &n.to_string())).collect();
     let long = long + "await find0('x')\n";
-    report("1+1", 20_000, || TypeScript.script("1+1", &Reading::default()));
-    report("5 lines of JavaScript", 10_000, || TypeScript.script(FIVE_LINES, &Reading::default()));
-    report("10 lines of TypeScript", 5_000, || TypeScript.script(TEN_LINES_OF_TYPESCRIPT, &Reading::default()));
-    report("300 lines of TypeScript", 500, || TypeScript.script(&long, &Reading::default()));
+    report("1+1", 20_000, || TypeScript.script("1+1", &CompileLimits::default()));
+    report("5 lines of JavaScript", 10_000, || TypeScript.script(FIVE_LINES, &CompileLimits::default()));
+    report("10 lines of TypeScript", 5_000, || TypeScript.script(TEN_LINES_OF_TYPESCRIPT, &CompileLimits::default()));
+    report("300 lines of TypeScript", 500, || TypeScript.script(&long, &CompileLimits::default()));
 
     let globals = BTreeSet::from(["console", "search", "report"].map(str::to_owned));
     let module = |text| ModuleSource { text, dialect: Dialect::TypeScript, globals: &globals };
-    report("a module of 5 lines", 10_000, || TypeScript.module(module(FIVE_LINES), &Reading::default()));
+    report("a module of 5 lines", 10_000, || TypeScript.module(module(FIVE_LINES), &CompileLimits::default()));
     let exported = long.replace("\nasync function", "\nexport async function");
-    report("a module of 300 lines", 500, || TypeScript.module(module(&exported), &Reading::default()));
+    report("a module of 300 lines", 500, || TypeScript.module(module(&exported), &CompileLimits::default()));
 
     let chain = graph(100, 10);
-    report("100 modules, 1 000 imports", 100, || link(&chain, &TypeScript, &Reading::default()).expect("it links"));
+    report("100 modules, 1 000 imports", 100, || {
+        link(&chain, &TypeScript, &CompileLimits::default()).expect("it links")
+    });
     let chain = graph(10_000, 10);
-    report("10 000 modules, 100 000 imports", 3, || link(&chain, &TypeScript, &Reading::default()).expect("it links"));
+    report("10 000 modules, 100 000 imports", 3, || {
+        link(&chain, &TypeScript, &CompileLimits::default()).expect("it links")
+    });
 }
 
 /// Modules, each of which imports as many names from others.

@@ -3,9 +3,9 @@
 use std::mem::size_of;
 
 use execbox_core::budget::{Budget, Charge, Meter, Refused};
-use execbox_core::language::Reading;
+use execbox_core::language::CompileLimits;
 
-use crate::parser::Parse;
+use crate::Parse;
 use crate::{Fault, Halt};
 
 /// The work of reading a token, beside its bytes. One unit is about the work of reading a byte.
@@ -25,7 +25,7 @@ pub(crate) struct Costs<'b> {
 
 impl<'b> Costs<'b> {
     /// For a source of `length` bytes. The work may be that of reading every byte as a token 16 times.
-    pub(crate) fn new(length: usize, reading: &Reading<'b>) -> Parse<Self> {
+    pub(crate) fn new(length: usize, reading: &CompileLimits<'b>) -> Parse<Self> {
         let limit = (4 << 20) + 16 * TOKEN * length;
         Ok(Self {
             work: Meter::new(&Budget::new(usize::MAX), limit, reading.should_stop),

@@ -65,7 +65,7 @@ impl Edits {
         self.blank(start, end, b' ', b' ');
     }
 
-    /// Erases a statement or a class member; a `;` separates its neighbours.
+    /// Erases a statement or a class member; a `;` separates its neighbors.
     pub(crate) fn erase_item(&mut self, start: u32, end: u32) {
         self.blank(start, end, b';', b' ');
     }

@@ -7,14 +7,14 @@
 //! result. Modules are compiled as they are.
 //!
 //! ```
-//! use execbox_core::language::{Language as _, Reading};
+//! use execbox_core::language::{Language as _, CompileLimits};
 //! use execbox_typescript::TypeScript;
 //!
 //! let source = "const sum: number = 1 + 2;\nsum";
-//! let code = TypeScript.script(source, &Reading::default())?;
+//! let code = TypeScript.script(source, &CompileLimits::default())?;
 //! assert_eq!(code.text, "const sum         = 1 + 2;\nreturn sum");
 //!
-//! let error = TypeScript.script("const = 1;", &Reading::default()).unwrap_err();
+//! let error = TypeScript.script("const = 1;", &CompileLimits::default()).unwrap_err();
 //! assert_eq!(error.to_string(), "expected a name, found `=`");
 //! # Ok::<(), execbox_core::language::CompileError>(())
 //! ```
@@ -43,7 +43,7 @@
 //!
 //! Parsing is linear in the length of the source, except where the grammar needs backtracking. All work is counted and
 //! limited to a multiple of the length, and the caller can stop it at least every millisecond. Everything that is kept is
-//! charged to the budget of the [`Reading`], beside a constant number of copies of the source. The depth of nesting is
+//! charged to the budget of the [`CompileLimits`], beside a constant number of copies of the source. The depth of nesting is
 //! limited ([`MAX_DEPTH`]). No expression is evaluated.
 
 // Offsets and counts are below `MAX_SOURCE_BYTES`.
@@ -65,7 +65,7 @@ mod strings;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use execbox_core::budget::Exhausted;
-use execbox_core::language::{Code, CompileError, Language, Module, ModuleSource, Reading, SyntaxError};
+use execbox_core::language::{Code, CompileError, CompileLimits, Language, Module, ModuleSource, SyntaxError};
 
 pub use parser::MAX_DEPTH;
 
@@ -77,17 +77,17 @@ const MAX_SOURCE_BYTES: usize = 1 << 30;
 pub struct TypeScript;
 
 impl Language for TypeScript {
-    fn script(&self, source: &str, reading: &Reading<'_>) -> Result<Code, CompileError> {
+    fn script(&self, source: &str, reading: &CompileLimits<'_>) -> Result<Code, CompileError> {
         check_length(source, reading)?;
         guarded(|| script::compile(source, "", reading))
     }
 
-    fn function(&self, source: &str, reading: &Reading<'_>) -> Result<Code, CompileError> {
+    fn function(&self, source: &str, reading: &CompileLimits<'_>) -> Result<Code, CompileError> {
         check_length(source, reading)?;
         guarded(|| script::compile(source, "input", reading))
     }
 
-    fn module(&self, source: ModuleSource<'_>, reading: &Reading<'_>) -> Result<Module, CompileError> {
+    fn module(&self, source: ModuleSource<'_>, reading: &CompileLimits<'_>) -> Result<Module, CompileError> {
         check_length(source.text, reading)?;
         guarded(|| module::compile(source, reading))
     }
@@ -104,7 +104,7 @@ fn guarded<T>(compile: impl FnOnce() -> Result<T, Halt<SyntaxError>>) -> Result<
     }
 }
 
-fn check_length(source: &str, reading: &Reading<'_>) -> Result<(), SyntaxError> {
+fn check_length(source: &str, reading: &CompileLimits<'_>) -> Result<(), SyntaxError> {
     let limit = reading.max_source_bytes.min(MAX_SOURCE_BYTES);
     if source.len() <= limit {
         return Ok(());
@@ -112,6 +112,8 @@ fn check_length(source: &str, reading: &Reading<'_>) -> Result<(), SyntaxError> 
     let message = format!("the source is {} bytes long; the limit is {limit}", source.len());
     Err(SyntaxError { message, position: None })
 }
+
+type Parse<T> = Result<T, Halt>;
 
 /// Why parsing ended early.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -14,10 +14,11 @@
 
 use std::collections::HashMap;
 
+use crate::Parse;
 use crate::constructs::{AliasItem, Constant, Exported, Lowered, Member, NamespaceItem, OperatorResult};
 use crate::costs::Costs;
 use crate::edits::Edits;
-use crate::parser::{Options, Parse, Parser, Recorder};
+use crate::parser::{Options, Parser, Recorder};
 use crate::scopes::{Binding, Found, NameId, Reference, ScopeId, Scopes, Use};
 use crate::{Fault, Halt};
 
@@ -160,7 +161,7 @@ impl Merged {
 
 /// The known part of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Known {
+struct StaticValue {
     value: Option<KnownValue>,
     /// Whether its syntax makes it a string, whatever its parts are.
     is_string: bool,
@@ -174,7 +175,7 @@ enum KnownValue {
 
 /// What a name or a member of a name refers to, for constants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Meaning {
+enum ConstantScope {
     Enum(ScopeId, NameId),
     Namespace(ScopeId),
 }
@@ -196,7 +197,7 @@ struct Lowering<'p, 's> {
     alias_is_used: Vec<bool>,
     /// For every enum and name of a member, its number.
     member_numbers: HashMap<(usize, NameId), usize>,
-    known: Vec<Known>,
+    known: Vec<StaticValue>,
 }
 
 impl<'p, 's> Lowering<'p, 's> {
@@ -315,7 +316,7 @@ impl<'p, 's> Lowering<'p, 's> {
 
     /// Evaluates every constant, each after its parts.
     fn evaluate(&mut self, costs: &mut Costs<'_>) -> Parse<()> {
-        let mut meanings: Vec<Option<Meaning>> = Vec::with_capacity(self.constants.len());
+        let mut meanings: Vec<Option<ConstantScope>> = Vec::with_capacity(self.constants.len());
         for constant in self.constants {
             let (known, meaning) = self.evaluate_one(constant, &meanings, costs)?;
             self.known.push(known);
@@ -327,21 +328,21 @@ impl<'p, 's> Lowering<'p, 's> {
     fn evaluate_one(
         &self,
         constant: &Constant,
-        meanings: &[Option<Meaning>],
+        meanings: &[Option<ConstantScope>],
         costs: &mut Costs<'_>,
-    ) -> Parse<(Known, Option<Meaning>)> {
-        let of = |part: &Option<u32>| part.map_or_else(Known::default, |part| self.known[part as usize]);
-        let number = Known { value: Some(KnownValue::Number), is_string: false };
+    ) -> Parse<(StaticValue, Option<ConstantScope>)> {
+        let of = |part: &Option<u32>| part.map_or_else(StaticValue::default, |part| self.known[part as usize]);
+        let number = StaticValue { value: Some(KnownValue::Number), is_string: false };
         let known = match constant {
             Constant::Number => number,
-            Constant::String => Known { value: Some(KnownValue::String), is_string: true },
+            Constant::String => StaticValue { value: Some(KnownValue::String), is_string: true },
             Constant::Template { before, value } => {
                 let is_known = self.known[*before as usize].value.is_some() && of(value).value.is_some();
-                Known { value: is_known.then_some(KnownValue::String), is_string: true }
+                StaticValue { value: is_known.then_some(KnownValue::String), is_string: true }
             }
             Constant::Sign(operand) => match self.known[*operand as usize].value {
                 Some(KnownValue::Number) => number,
-                _ => Known::default(),
+                _ => StaticValue::default(),
             },
             Constant::Binary { operator, left, right } => {
                 let (left, right) = (of(left), of(right));
@@ -353,45 +354,45 @@ impl<'p, 's> Lowering<'p, 's> {
                     (Some(_), Some(_)) if is_sum => Some(KnownValue::String),
                     _ => None,
                 };
-                Known { value, is_string: is_sum && (left.is_string || right.is_string) }
+                StaticValue { value, is_string: is_sum && (left.is_string || right.is_string) }
             }
             Constant::Name { name, at } => {
                 let Some(found) = self.constant_names.get(at).copied().flatten() else {
                     let is_number = matches!(self.scopes.names.text(*name), "Infinity" | "NaN");
-                    return Ok((if is_number { number } else { Known::default() }, None));
+                    return Ok((if is_number { number } else { StaticValue::default() }, None));
                 };
                 return Ok(self.declared(found.declaration));
             }
             Constant::Member { object, name } => match meanings[*object as usize] {
-                Some(Meaning::Enum(scope, enum_name)) => {
+                Some(ConstantScope::Enum(scope, enum_name)) => {
                     let enums = self.merged.enums.get(&(scope, enum_name));
                     costs.steps(enums.map_or(0, Vec::len))?;
                     let found = enums.into_iter().flatten().find_map(|&number| self.member_of(number, *name));
-                    found.map_or_else(Known::default, |(number, member)| self.member_value(number, member))
+                    found.map_or_else(StaticValue::default, |(number, member)| self.member_value(number, member))
                 }
-                Some(Meaning::Namespace(body)) => {
+                Some(ConstantScope::Namespace(body)) => {
                     let number = self.merged.exports.get(&(body, *name));
-                    return Ok(number.map_or((Known::default(), None), |number| self.declared(*number)));
+                    return Ok(number.map_or((StaticValue::default(), None), |number| self.declared(*number)));
                 }
-                None => Known::default(),
+                None => StaticValue::default(),
             },
         };
         Ok((known, None))
     }
 
     /// The known value of a declaration.
-    fn declared(&self, number: usize) -> (Known, Option<Meaning>) {
+    fn declared(&self, number: usize) -> (StaticValue, Option<ConstantScope>) {
         match self.scopes.declarations()[number].binding {
             Binding::Constant(constant) => (self.known.get(constant as usize).copied().unwrap_or_default(), None),
             Binding::Member(number, member) => (self.member_value(number as usize, member as usize), None),
             Binding::Enum(number) => {
                 let key = self.merged.enum_keys.get(&(number as usize));
-                (Known::default(), key.map(|(scope, name)| Meaning::Enum(*scope, *name)))
+                (StaticValue::default(), key.map(|(scope, name)| ConstantScope::Enum(*scope, *name)))
             }
             Binding::Namespace(number) => {
-                (Known::default(), Some(Meaning::Namespace(self.lowered.namespaces[number as usize].body)))
+                (StaticValue::default(), Some(ConstantScope::Namespace(self.lowered.namespaces[number as usize].body)))
             }
-            _ => (Known::default(), None),
+            _ => (StaticValue::default(), None),
         }
     }
 
@@ -400,9 +401,9 @@ impl<'p, 's> Lowering<'p, 's> {
         self.member_numbers.get(&(number, name)).map(|member| (number, *member))
     }
 
-    fn member_value(&self, number: usize, member: usize) -> Known {
+    fn member_value(&self, number: usize, member: usize) -> StaticValue {
         let members = &self.lowered.enums[number].members;
-        let Some(member) = members.get(member) else { return Known::default() };
+        let Some(member) = members.get(member) else { return StaticValue::default() };
         if let Some((constant, _)) = member.value {
             return constant.and_then(|constant| self.known.get(constant as usize)).copied().unwrap_or_default();
         }
@@ -413,7 +414,7 @@ impl<'p, 's> Lowering<'p, 's> {
                 known.and_then(|known| known.value).filter(|value| *value == KnownValue::Number)
             }
         };
-        Known { value, is_string: false }
+        StaticValue { value, is_string: false }
     }
 
     /// The key of a member as a string literal, and its value.

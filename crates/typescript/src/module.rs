@@ -17,17 +17,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use execbox_core::language::{
-    Dialect, Export, GLOBALS_MODULE, Import, Imported, Module, ModuleSource, Position, Reading, Request, SyntaxError,
+    CompileLimits, Dialect, Export, GLOBALS_MODULE, Import, Imported, Module, ModuleSource, Position, Request,
+    SyntaxError,
 };
 
+use crate::Parse;
 use crate::lower::{self, Uses};
-use crate::parser::{ExportItem, ModuleItems, Options, Parse, Parser, SourceLanguage};
+use crate::parser::{ExportItem, ModuleItems, Options, Parser, SourceLanguage};
 use crate::scopes::Binding;
 
 use crate::{Fault, Halt, positions};
 
 /// Compiles `source`.
-pub(crate) fn compile(source: ModuleSource<'_>, reading: &Reading<'_>) -> Result<Module, Halt<SyntaxError>> {
+pub(crate) fn compile(source: ModuleSource<'_>, reading: &CompileLimits<'_>) -> Result<Module, Halt<SyntaxError>> {
     let (module, language) = read(source, source.dialect == Dialect::TypeScript, reading);
     let module = match (module, source.dialect) {
         // As JavaScript, it has the same fault.
@@ -50,7 +52,7 @@ pub(crate) fn compile(source: ModuleSource<'_>, reading: &Reading<'_>) -> Result
 }
 
 /// Compiles `source` in one language, and returns what it says about its language.
-fn read(source: ModuleSource<'_>, typescript: bool, reading: &Reading<'_>) -> (Parse<Module>, SourceLanguage) {
+fn read(source: ModuleSource<'_>, typescript: bool, reading: &CompileLimits<'_>) -> (Parse<Module>, SourceLanguage) {
     let options = Options { typescript, script: false, scopes: true };
     match Parser::new(source.text, options, reading) {
         Ok(mut parser) => (compile_with(&mut parser, source), parser.record.language),

@@ -8,9 +8,9 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
 
+use crate::Parse;
 use crate::costs::Costs;
 use crate::lexer::unicode_escape;
-use crate::parser::Parse;
 
 /// The number of a name in [`Names`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

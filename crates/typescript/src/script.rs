@@ -23,17 +23,18 @@
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
-use execbox_core::language::{Code, Reading, SyntaxError};
+use execbox_core::language::{Code, CompileLimits, SyntaxError};
 
+use crate::Parse;
 use crate::lexer::{Kind, Lexer};
 use crate::parser::{
-    Call, ExportDefault, ExpressionKind, NO_MODULES, Options, Parse, Parser, SourceLanguage, StatementKind, Tail,
+    Call, ExportDefault, ExpressionKind, NO_MODULES, Options, Parser, SourceLanguage, StatementKind, Tail,
 };
 use crate::scopes::unescaped;
 use crate::{Fault, Halt, fences, lower, module};
 
 /// Compiles `source`. A function that is called gets `arguments`; with arguments, one that is not async is called, too.
-pub(crate) fn compile(source: &str, arguments: &str, reading: &Reading<'_>) -> Result<Code, Halt<SyntaxError>> {
+pub(crate) fn compile(source: &str, arguments: &str, reading: &CompileLimits<'_>) -> Result<Code, Halt<SyntaxError>> {
     let within = |text: &str| {
         let text = text.to_owned();
         move |halt: Halt| halt.map(|fault| fault.within(&text))
@@ -52,7 +53,7 @@ pub(crate) fn compile(source: &str, arguments: &str, reading: &Reading<'_>) -> R
 }
 
 /// Compiles `text`, which contains only code.
-fn compile_text(text: &str, arguments: &str, reading: &Reading<'_>) -> Parse<Code> {
+fn compile_text(text: &str, arguments: &str, reading: &CompileLimits<'_>) -> Parse<Code> {
     let script = Script { text, arguments, reading };
     let mut object = None;
     if begins_with_brace(text) {
@@ -92,7 +93,7 @@ fn begins_with_brace(text: &str) -> bool {
 struct Script<'r, 'b> {
     text: &'r str,
     arguments: &'r str,
-    reading: &'r Reading<'b>,
+    reading: &'r CompileLimits<'b>,
 }
 
 /// What a text is read as.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use execbox_core::language::{Language, Reading};
+use execbox_core::language::{CompileLimits, Language};
 use execbox_core::program::Limits;
 use execbox_typescript::TypeScript;
 
@@ -63,7 +63,7 @@ const NOT_SCRIPTS: &[(&str, &str)] = &[
 fn invalid_scripts_have_errors_with_positions() {
     let mut explained = String::new();
     for (name, source) in NOT_SCRIPTS {
-        let said = match TypeScript.script(source, &Reading::default()) {
+        let said = match TypeScript.script(source, &CompileLimits::default()) {
             Ok(compiled) => format!("compiles to {:?}", compiled.text),
             Err(error) => match error.position() {
                 Some(position) => format!("{position} {error}"),
@@ -78,7 +78,7 @@ fn invalid_scripts_have_errors_with_positions() {
 #[test]
 fn a_source_that_is_too_long_is_rejected() {
     let source = " ".repeat(Limits::default().max_source_bytes + 1);
-    let error = TypeScript.script(&source, &Reading::default()).expect_err("the source is too long");
+    let error = TypeScript.script(&source, &CompileLimits::default()).expect_err("the source is too long");
     assert_eq!(error.to_string(), "the source is 4194305 bytes long; the limit is 4194304");
     assert_eq!(error.position(), None);
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::thread;
 
 use execbox_core::budget::Budget;
-use execbox_core::language::{CompileError, Dialect, GLOBALS_MODULE, Language, Module, ModuleSource, Reading};
+use execbox_core::language::{CompileError, CompileLimits, Dialect, GLOBALS_MODULE, Language, Module, ModuleSource};
 use execbox_core::program::Limits;
 use execbox_typescript::TypeScript;
 use oxc_allocator::Allocator;
@@ -25,7 +25,7 @@ fn on_a_small_stack(test: impl FnOnce() + Send + 'static) {
 
 /// Compiles `source` and ignores the result. The cost is limited in tokens.
 fn compiles_or_not(source: &str) -> Result<String, CompileError> {
-    let compiled = TypeScript.script(source, &Reading::default());
+    let compiled = TypeScript.script(source, &CompileLimits::default());
     compiled.map(|code| code.text)
 }
 
@@ -34,7 +34,7 @@ fn compiles_or_not_as_module(text: &str) -> [Result<Module, CompileError>; 2] {
     let globals = BTreeSet::from(["a", "x"].map(str::to_owned));
     [Dialect::TypeScript, Dialect::JavaScript].map(|dialect| {
         let source = ModuleSource { text, dialect, globals: &globals };
-        TypeScript.module(source, &Reading::default())
+        TypeScript.module(source, &CompileLimits::default())
     })
 }
 
@@ -617,7 +617,7 @@ fn the_caller_can_stop_the_parser() {
         asked.set(asked.get() + 1);
         asked.get() == 3
     };
-    let reading = Reading { should_stop: &should_stop, ..Reading::default() };
+    let reading = CompileLimits { should_stop: &should_stop, ..CompileLimits::default() };
     TypeScript.script(&source, &reading).expect_err("the caller stops it");
     assert_eq!(asked.get(), 3, "it continues after the caller stopped it");
     let globals = BTreeSet::new();
@@ -635,7 +635,7 @@ fn a_source_that_is_not_ambiguous_is_parsed_once() {
             asked.set(asked.get() + 1);
             false
         };
-        let reading = Reading { should_stop: &should_stop, ..Reading::default() };
+        let reading = CompileLimits { should_stop: &should_stop, ..CompileLimits::default() };
         let _ = TypeScript.script(&format!("{start}{}{end}", "a + b;\n".repeat(20_000)), &reading);
         asked.get()
     };
@@ -672,7 +672,7 @@ fn too_many_merged_namespaces_are_rejected_with_a_reason() {
 
 /// The length of what `source` compiles to, if it compiles with this budget, and the most that was charged.
 fn compiled_length(source: &str, budget: usize) -> (Result<usize, CompileError>, usize) {
-    let reading = Reading { budget: Budget::new(budget), ..Reading::default() };
+    let reading = CompileLimits { budget: Budget::new(budget), ..CompileLimits::default() };
     let length = TypeScript.script(source, &reading).map(|code| code.text.len());
     assert_eq!(reading.budget.used(), 0, "everything is given back");
     (length, reading.budget.peak())
@@ -758,7 +758,7 @@ fn the_parser_asks_whether_to_stop_within_long_tokens_and_lookups() {
             asked.set(asked.get() + 1);
             asked.get() == 40
         };
-        let reading = Reading { should_stop: &should_stop, ..Reading::default() };
+        let reading = CompileLimits { should_stop: &should_stop, ..CompileLimits::default() };
         let globals = BTreeSet::new();
         let module = ModuleSource { text: &source, dialect: Dialect::TypeScript, globals: &globals };
         let compiled = TypeScript.module(module, &reading);

@@ -21,7 +21,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;
 
-use execbox_core::language::{Dialect, Position, Reading};
+use execbox_core::language::{CompileLimits, Dialect, Position};
 use execbox_core::link::{LinkError, Sources, link};
 use execbox_testkit::cases::{self, CaseFile};
 use execbox_typescript::TypeScript;
@@ -52,7 +52,7 @@ fn snapshot(name: &str) -> usize {
     let mut output = String::new();
     let mut failed = 0;
     for case in file.cases.iter().map(|text| case(&file.prelude, text)) {
-        let linked = link(&case.sources, &TypeScript, &Reading::default()).and_then(|graph| {
+        let linked = link(&case.sources, &TypeScript, &CompileLimits::default()).and_then(|graph| {
             case.export.as_ref().map_or(Ok(()), |name| graph.check_export(name))?;
             Ok(graph)
         });

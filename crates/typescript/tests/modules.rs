@@ -6,14 +6,14 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-use execbox_core::language::{CompileError, Dialect, Language, Module, ModuleSource, Reading};
+use execbox_core::language::{CompileError, CompileLimits, Dialect, Language, Module, ModuleSource};
 use execbox_core::program::Limits;
 use execbox_typescript::TypeScript;
 use insta::Settings;
 
 fn compile(text: &str, dialect: Dialect) -> Result<Module, CompileError> {
     let globals = BTreeSet::from(["console", "getMessage", "input"].map(str::to_owned));
-    TypeScript.module(ModuleSource { text, dialect, globals: &globals }, &Reading::default())
+    TypeScript.module(ModuleSource { text, dialect, globals: &globals }, &CompileLimits::default())
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use execbox_core::language::{Code, Dialect, Language, ModuleSource, Position, Reading};
+use execbox_core::language::{Code, CompileLimits, Dialect, Language, ModuleSource, Position};
 use execbox_typescript::TypeScript;
 
 /// The lines of `text`, as ECMAScript ends them.
@@ -27,7 +27,7 @@ fn marks(text: &str) -> Vec<(String, Position)> {
 
 #[track_caller]
 fn leads_back(source: &str) {
-    let compiled = TypeScript.script(source, &Reading::default()).expect("it compiles");
+    let compiled = TypeScript.script(source, &CompileLimits::default()).expect("it compiles");
     marks_lead_back(source, &compiled);
 }
 
@@ -35,7 +35,7 @@ fn leads_back(source: &str) {
 fn module_leads_back(dialect: Dialect, text: &str) {
     let globals = BTreeSet::from(["console".to_owned()]);
     let source = ModuleSource { text, dialect, globals: &globals };
-    let compiled = TypeScript.module(source, &Reading::default()).expect("it compiles").code;
+    let compiled = TypeScript.module(source, &CompileLimits::default()).expect("it compiles").code;
     marks_lead_back(text, &compiled);
 }
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use execbox_core::language::{Language, Reading};
+use execbox_core::language::{CompileLimits, Language};
 use execbox_typescript::TypeScript;
 use insta::Settings;
 
@@ -23,7 +23,7 @@ fn scripts_are_compiled_to_function_bodies() {
     for name in names {
         let source = fs::read_to_string(directory.join(format!("{name}.ts"))).expect("a script is text");
         let compiled =
-            TypeScript.script(&source, &Reading::default()).unwrap_or_else(|error| panic!("{name}: {error:?}"));
+            TypeScript.script(&source, &CompileLimits::default()).unwrap_or_else(|error| panic!("{name}: {error:?}"));
         settings.bind(|| insta::assert_snapshot!(name, compiled.text));
     }
 }
@@ -41,7 +41,7 @@ fn functions_are_called_with_their_input() {
         ),
         ("const { a } = input;\na * 2", "const { a } = input;\nreturn a * 2"),
     ] {
-        let compiled = TypeScript.function(source, &Reading::default()).map(|code| code.text);
+        let compiled = TypeScript.function(source, &CompileLimits::default()).map(|code| code.text);
         assert_eq!(compiled.as_deref(), Ok(expected), "{source}");
     }
 }
@@ -67,7 +67,7 @@ fn what_javascript_can_read_is_compiled_as_javascript() {
         "{ a() }",
         "(a = b<c>(d)) => e",
     ] {
-        let code = TypeScript.script(source, &Reading::default()).expect("it is JavaScript");
+        let code = TypeScript.script(source, &CompileLimits::default()).expect("it is JavaScript");
         assert_eq!(code.text.replacen("return ", "", 1), source, "in JavaScript, nothing is erased");
     }
 }

@@ -7,7 +7,7 @@ use clap::Args;
 use execbox::core::text::cut;
 use execbox::declarations::{self, ToolSignature};
 use execbox::{CancellationToken, Provider};
-use execbox_mcp::server::{Catalogue, FoundTool, Query};
+use execbox_mcp::server::{Catalog, FoundTool, Query};
 use execbox_mcp::{Changes, Clients};
 
 use crate::error::{CliError, CommandError, SystemError};
@@ -121,10 +121,10 @@ pub(super) fn load(arguments: &ServerArguments, stubs: &[PathBuf]) -> Result<Loa
     loaded
 }
 
-/// Collects the pages of the catalogue.
+/// Collects the pages of the catalog.
 fn find(arguments: &Arguments, providers: &[Provider]) -> Vec<FoundTool> {
     let limit = arguments.limit.unwrap_or(usize::MAX);
-    let catalogue = Catalogue::new(providers.to_vec());
+    let catalog = Catalog::new(providers.to_vec());
     let mut query = Query {
         text: arguments.query.join(" "),
         namespace: arguments.namespace.clone(),
@@ -137,7 +137,7 @@ fn find(arguments: &Arguments, providers: &[Provider]) -> Vec<FoundTool> {
         if query.limit == Some(0) {
             return found;
         }
-        let page = catalogue.query(&query);
+        let page = catalog.query(&query);
         found.extend(page.tools);
         match page.next_offset {
             Some(offset) => query.offset = offset,
@@ -176,7 +176,7 @@ fn print_table(found: &[FoundTool]) -> io::Result<()> {
     report::print(&lines.join("\n"))
 }
 
-/// The most tools of one page of the catalogue.
+/// The most tools of one page of the catalog.
 const PAGE: usize = 50;
 
 /// The widest columns of the table, in characters.

@@ -25,7 +25,7 @@ use crate::contract::stop::Stop;
 use crate::contract::{self, Action, Contract};
 use crate::engine::{Call, CallId, Event, LogLine, NoRoom, Outcome, Pending, Settlement, Thrown};
 use crate::error::{ErrorCode, ExecuteError, ExecuteResult, SCRIPT_NAME, bounded_stack};
-use crate::language::{CompileError, Language, Reading, SyntaxError};
+use crate::language::{CompileError, CompileLimits, Language, SyntaxError};
 use crate::mailbox::CALL_COST;
 use crate::manifest::ProviderManifest;
 use crate::names;
@@ -109,7 +109,7 @@ impl contract::Request for Request {
         let Self { code, providers, limits } = self;
         names::check_provider_names(providers.iter().map(|provider| provider.name.as_str()))
             .map_err(|error| ExecuteError::internal(error.to_string()))?;
-        let body = language.script(&code, &Reading::new(&limits, should_stop)).map_err(compile_error)?;
+        let body = language.script(&code, &CompileLimits::new(&limits, should_stop)).map_err(compile_error)?;
         let namespaces: Vec<_> = providers.iter().map(|provider| provider.namespace()).collect();
         let source = Source::Script { name: SCRIPT_NAME.to_owned(), code: body };
         let program = Program::new(source, namespaces.clone(), limits);

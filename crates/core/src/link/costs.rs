@@ -2,7 +2,7 @@
 
 use super::limits::MAX_STEPS;
 use crate::budget::{Budget, Charge, Exhausted, Meter, Refused};
-use crate::language::Reading;
+use crate::language::CompileLimits;
 
 /// The costs of linking one graph.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub(super) struct Costs<'a> {
 const LOOKUP: usize = 64;
 
 impl<'a> Costs<'a> {
-    pub(super) fn new(reading: &Reading<'a>) -> Result<Self, Exhausted> {
+    pub(super) fn new(reading: &CompileLimits<'a>) -> Result<Self, Exhausted> {
         let lookups = Meter::new(&Budget::new(usize::MAX), MAX_STEPS * LOOKUP, reading.should_stop);
         Ok(Self { budget: reading.budget.clone(), kept: reading.budget.charge(0)?, lookups })
     }

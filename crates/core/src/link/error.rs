@@ -124,10 +124,10 @@ pub enum LinkFailure {
         /// A suggestion, or empty.
         hint: String,
     },
-    /// Compiling or linking takes more memory than [`Reading::budget`](crate::language::Reading::budget) has.
+    /// Compiling or linking takes more memory than [`CompileLimits::budget`](crate::language::CompileLimits::budget) has.
     #[error("linking the modules takes too much host memory: {0}; write less code, or raise host_memory_bytes")]
     Memory(#[from] Exhausted),
-    /// [`Reading::should_stop`](crate::language::Reading::should_stop) returned true.
+    /// [`CompileLimits::should_stop`](crate::language::CompileLimits::should_stop) returned true.
     #[error("linking was stopped")]
     Stopped,
     /// Binding names takes more than [`MAX_STEPS`](super::MAX_STEPS).

@@ -14,14 +14,14 @@ use super::sources::Sources;
 use super::specifier::{self, Unresolved, resolve};
 use crate::budget::{Charge, Refused};
 use crate::hint;
-use crate::language::{Export, Imported, Language, Module, Reading, Request};
+use crate::language::{CompileLimits, Export, Imported, Language, Module, Request};
 use crate::text::Quoted;
 
 /// A graph while it is being linked.
 pub(super) struct Linker<'a> {
     sources: &'a Sources,
     language: &'a dyn Language,
-    reading: &'a Reading<'a>,
+    reading: &'a CompileLimits<'a>,
     nodes: Vec<Node<'a>>,
     by_name: HashMap<&'a str, NodeId>,
     /// Modules with a source, in the order of loading.
@@ -37,7 +37,7 @@ impl<'a> Linker<'a> {
     pub(super) fn new(
         sources: &'a Sources,
         language: &'a dyn Language,
-        reading: &'a Reading<'a>,
+        reading: &'a CompileLimits<'a>,
     ) -> Result<Self, LinkError> {
         Ok(Self {
             sources,

@@ -27,7 +27,7 @@
 //! # Bounds
 //!
 //! [`MAX_MODULES`], [`MAX_SOURCES_BYTES`] and [`MAX_STEPS`]. Everything that is kept is charged to the budget of the
-//! [`Reading`], which is also asked between any two steps whether to stop. Nothing recurses.
+//! [`CompileLimits`], which is also asked between any two steps whether to stop. Nothing recurses.
 //!
 //! | file | content |
 //! |---|---|
@@ -51,7 +51,7 @@ mod sources;
 mod specifier;
 
 use self::linker::Linker;
-use crate::language::{Language, Reading};
+use crate::language::{CompileLimits, Language};
 
 pub use self::error::{LinkError, LinkFailure, OptionError};
 pub use self::graph::{Graph, LinkedModule};
@@ -60,7 +60,7 @@ pub use self::sources::{DEFAULT_FILENAME, Sources};
 pub use self::specifier::{Unresolved, resolve};
 
 /// Links `sources`, compiled by `language`, in bounded time.
-pub fn link(sources: &Sources, language: &dyn Language, reading: &Reading<'_>) -> Result<Graph, LinkError> {
+pub fn link(sources: &Sources, language: &dyn Language, reading: &CompileLimits<'_>) -> Result<Graph, LinkError> {
     sources.check().map_err(LinkError::new)?;
     Linker::new(sources, language, reading)?.link()
 }

@@ -26,7 +26,7 @@ pub mod script;
 
 pub use attachments::Attachments;
 pub use fields::{Fault, MessageError, Object};
-pub use host::{CloseReason, HostOptions, HostSession, Misbehaviour, ModuleHost, ScriptHost};
+pub use host::{CloseReason, HostOptions, HostSession, Misbehavior, ModuleHost, ScriptHost};
 pub use line::{Frame, LineDecoder, LineError, StreamEnd, TooLong, decode_line};
 pub use message::{HostMessage, Message, ReadError, RunnerMessage};
 pub use module::{CodeCall, CodeDone, CodeNotify, Hello, RunCode, Settle};

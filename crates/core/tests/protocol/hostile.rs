@@ -16,7 +16,7 @@ use execbox_core::protocol::runner::Output as RunnerOutput;
 use execbox_core::protocol::script::MAX_REPEATED_LOG_BYTES;
 use execbox_core::protocol::{
     Attachments, CloseReason, Done, Execute, HostMessage, HostOptions, HostSession, LineError, Message as _,
-    Misbehaviour, RunnerMessage, RunnerSession, Started, TooLong, ToolResult, WireCall, decode_line,
+    Misbehavior, RunnerMessage, RunnerSession, Started, TooLong, ToolResult, WireCall, decode_line,
 };
 use execbox_core::usage::Usage;
 use execbox_core::value::Value;
@@ -94,11 +94,11 @@ fn everything_after_the_first_done_is_ignored() {
     host.handle_message(call("call-2", "tools.echo"), ms(2));
     host.settle(CallId(1), Ok(None), ms(1));
     host.cancel(Stop::Cancelled(None), ms(3));
-    host.handle_misbehaviour(LineError::NotUtf8, ms(3));
+    host.handle_misbehavior(LineError::NotUtf8, ms(3));
     let outputs = outputs(&mut host);
     let [HostOutput::CancelCalls, HostOutput::Finished(result)] = &outputs[..] else { panic!("{outputs:?}") };
     assert_eq!(result.outcome, Ok(Some(json!(1))));
-    assert_eq!((host.next_timeout(), host.misbehaviour()), (None, None));
+    assert_eq!((host.next_timeout(), host.misbehavior()), (None, None));
 }
 
 #[test]
@@ -142,25 +142,25 @@ fn a_runner_is_reusable_only_after_an_outcome_without_doubt() {
 }
 
 #[test]
-fn each_misbehaviour_ends_the_session_with_its_error() {
+fn each_misbehavior_ends_the_session_with_its_error() {
     let malformed = json!({"type": "done", "id": "exec-1"});
     let Json::Object(malformed) = malformed else { panic!() };
     let malformed = RunnerMessage::from_object(malformed, Attachments::default()).unwrap_err();
-    for misbehaviour in [
-        Misbehaviour::Frame(LineError::Oversized(9)),
-        Misbehaviour::Frame(LineError::NotUtf8),
-        Misbehaviour::Frame(LineError::NotJson("?".into())),
-        Misbehaviour::Frame(LineError::NotAnObject),
-        Misbehaviour::Message(malformed),
+    for misbehavior in [
+        Misbehavior::Frame(LineError::Oversized(9)),
+        Misbehavior::Frame(LineError::NotUtf8),
+        Misbehavior::Frame(LineError::NotJson("?".into())),
+        Misbehavior::Frame(LineError::NotAnObject),
+        Misbehavior::Message(malformed),
     ] {
         let mut host = host();
-        host.handle_misbehaviour(misbehaviour.clone(), ms(1));
-        assert_eq!(host.misbehaviour(), Some(&misbehaviour));
+        host.handle_misbehavior(misbehavior.clone(), ms(1));
+        assert_eq!(host.misbehavior(), Some(&misbehavior));
         let outputs = outputs(&mut host);
         let [HostOutput::CancelCalls, HostOutput::Terminate, HostOutput::Finished(result)] = &outputs[..] else {
             panic!("{outputs:?}")
         };
-        assert_eq!(result.outcome, Err(ExecuteError::internal(misbehaviour.to_string())));
+        assert_eq!(result.outcome, Err(ExecuteError::internal(misbehavior.to_string())));
     }
 }
 
@@ -173,7 +173,7 @@ fn a_call_id_is_accepted_once() {
             host.settle(CallId(1), Ok(None), ms(1));
         }
         host.handle_message(call("call-1", "tools.echo"), ms(1));
-        assert_eq!(host.misbehaviour(), Some(&Misbehaviour::DuplicateCall("call-1".into())));
+        assert_eq!(host.misbehavior(), Some(&Misbehavior::DuplicateCall("call-1".into())));
         assert_eq!(finished(&mut host).error().unwrap().code, ErrorCode::InternalError);
     }
 }
@@ -186,7 +186,7 @@ fn calls_in_flight_are_bounded() {
     for number in 1..=5000 {
         host.handle_message(call(&format!("call-{number}"), "tools.hang"), ms(1));
     }
-    assert_eq!(host.misbehaviour(), Some(&Misbehaviour::TooManyCalls(2048)));
+    assert_eq!(host.misbehavior(), Some(&Misbehavior::TooManyCalls(2048)));
     assert_eq!(outputs(&mut host).len(), 3, "no call begins after that");
 }
 
@@ -265,7 +265,7 @@ fn a_timeout_is_accepted_only_after_the_timeout() {
 }
 
 /// The error of reading a line or its message.
-fn rejected(line: &str) -> Misbehaviour {
+fn rejected(line: &str) -> Misbehavior {
     let object = match decode_line(line.as_bytes().to_vec()) {
         Ok(object) => object,
         Err(LineError::Unreadable(error)) => return (*error).into(),
@@ -284,14 +284,14 @@ fn malformed_messages_with_another_id_are_ignored() {
         &format!(r#"{{"type":"done","id":"ID","ok":true,"durationMs":1,"logs":[],{too_deep}}}"#),
     ] {
         let mut host = host();
-        host.handle_misbehaviour(rejected(&line.replace("ID", "exec-2")), ms(1));
-        assert!(!host.is_finished() && host.misbehaviour().is_none(), "{line}");
-        host.handle_misbehaviour(rejected(&line.replace("ID", "exec-1")), ms(1));
+        host.handle_misbehavior(rejected(&line.replace("ID", "exec-2")), ms(1));
+        assert!(!host.is_finished() && host.misbehavior().is_none(), "{line}");
+        host.handle_misbehavior(rejected(&line.replace("ID", "exec-1")), ms(1));
         assert_eq!(finished(&mut host).error().unwrap().code, ErrorCode::InternalError, "{line}");
     }
     for line in [r#"{"type":"done","callId":"exec-2"}"#, r#"{"type":"tool_call","callId":"c","id":"exec-2"}"#, "{"] {
         let mut host = host();
-        host.handle_misbehaviour(rejected(line), ms(1));
+        host.handle_misbehavior(rejected(line), ms(1));
         assert!(host.is_finished(), "without the id of another execution: {line}");
     }
 }
@@ -328,11 +328,11 @@ fn inputs_of_calls_in_flight_are_bounded() {
         host.handle_message(call(number), ms(1));
         host.settle(CallId(number), Ok(None), ms(1));
     }
-    assert_eq!(host.misbehaviour(), None, "answering makes room");
+    assert_eq!(host.misbehavior(), None, "answering makes room");
     for number in 21..=60 {
         host.handle_message(call(number), ms(1));
     }
-    let Some(Misbehaviour::TooMuchInput(exhausted)) = host.misbehaviour() else { panic!("{host:?}") };
+    let Some(Misbehavior::TooMuchInput(exhausted)) = host.misbehavior() else { panic!("{host:?}") };
     assert_eq!(exhausted.limit, (2 << 20) + (8 << 20), "twice the limit, and room for messages");
     assert_eq!(finished(&mut host).error().unwrap().code, ErrorCode::InternalError);
 }

@@ -480,8 +480,8 @@ impl<C: Played> Pair<C> {
         for line in self.host_decoder.by_ref() {
             match line.map(|object| RunnerMessage::from_object(object, Attachments::default())) {
                 Ok(Ok(message)) => message.into_iter().for_each(|message| self.host.handle_message(message, self.now)),
-                Ok(Err(error)) => self.host.handle_misbehaviour(error, self.now),
-                Err(error) => self.host.handle_misbehaviour(error, self.now),
+                Ok(Err(error)) => self.host.handle_misbehavior(error, self.now),
+                Err(error) => self.host.handle_misbehavior(error, self.now),
             }
         }
     }

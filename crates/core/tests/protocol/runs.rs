@@ -243,7 +243,7 @@ fn malformed_messages_of_another_run_are_ignored() {
         let mut session = running();
         let line = format!(r#"{{"type":"code_done","id":"{id}","ok":true}}"#);
         let object = decode_line(line.into_bytes()).unwrap();
-        session.handle_misbehaviour(RunnerMessage::from_object(object, Attachments::default()).unwrap_err(), ms(2));
+        session.handle_misbehavior(RunnerMessage::from_object(object, Attachments::default()).unwrap_err(), ms(2));
         assert_eq!(session.is_finished(), ends, "{id}");
     }
 }

@@ -233,7 +233,7 @@ fn play<C: Random>(mut host: HostSession<C>, events: Vec<ToHost>, too_long: bool
     for event in events {
         match event {
             ToHost::Message(message) => host.handle_message(message, now),
-            ToHost::InvalidFrame => host.handle_misbehaviour(LineError::NotUtf8, now),
+            ToHost::InvalidFrame => host.handle_misbehavior(LineError::NotUtf8, now),
             ToHost::Settle(call, is_ok) => {
                 let (pending, answer) = C::settlement(call, is_ok);
                 host.settle(pending, answer, now);
@@ -496,8 +496,8 @@ proptest! {
         for line in decoder {
             match line.map(|object| RunnerMessage::from_object(object, Attachments::default())) {
                 Ok(Ok(message)) => message.into_iter().for_each(|message| host.handle_message(message, ms(1))),
-                Ok(Err(error)) => host.handle_misbehaviour(error, ms(1)),
-                Err(error) => host.handle_misbehaviour(error, ms(1)),
+                Ok(Err(error)) => host.handle_misbehavior(error, ms(1)),
+                Err(error) => host.handle_misbehavior(error, ms(1)),
             }
         }
     }

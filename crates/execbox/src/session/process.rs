@@ -9,7 +9,7 @@ use std::time::Duration;
 use std::{env, fs, process, thread};
 
 use execbox_core::engine::{Engine, Guest, StartError};
-use execbox_core::language::{Language, Reading};
+use execbox_core::language::{CompileLimits, Language};
 use execbox_core::program::Program;
 use execbox_jail::{Confined, Incomplete, Jail, Mode, Policy, Prepared, Report, Sockets};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -287,7 +287,7 @@ impl RunnerProcess {
     /// language of the runner opens its files here.
     pub fn confine(self, language: &dyn Language) -> ConfinedRunnerProcess {
         // A parser that recurses looks up where the stack of its thread ends.
-        let _ = language.script("(0)", &Reading::default());
+        let _ = language.script("(0)", &CompileLimits::default());
         let jail = self.jail.map(Prepared::confine);
         if self.has_host {
             watch_host();

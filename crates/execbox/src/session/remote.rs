@@ -196,8 +196,8 @@ impl<'a, H: Host, L: RunnerChannel + ?Sized> Driver<'a, H, L> {
         let now = self.now();
         match received {
             Ok(Some(Inbound::Message(message))) => self.session.handle_message(message, now),
-            Ok(Some(Inbound::InvalidMessage(error))) => self.session.handle_misbehaviour(error, now),
-            Ok(Some(Inbound::InvalidFrame(error))) => self.session.handle_misbehaviour(error, now),
+            Ok(Some(Inbound::InvalidMessage(error))) => self.session.handle_misbehavior(error, now),
+            Ok(Some(Inbound::InvalidFrame(error))) => self.session.handle_misbehavior(error, now),
             Ok(Some(Inbound::Ignored)) => {}
             Ok(None) => self.close(CloseReason::Closed),
             Err(error) => self.close(close_reason(&error)),

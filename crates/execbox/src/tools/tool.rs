@@ -123,7 +123,7 @@ impl Tool {
         self
     }
 
-    /// States what calls do. Catalogues show it, and rank tools that read before tools that destroy.
+    /// States what calls do. Catalogs show it, and rank tools that read before tools that destroy.
     #[must_use]
     pub fn effect(mut self, effect: Effect) -> Self {
         self.effect = effect;

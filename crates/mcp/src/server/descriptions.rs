@@ -7,7 +7,7 @@ use execbox::declarations::ToolSignature;
 use rmcp::model::{JsonObject, Tool};
 use serde_json::{Value as Json, json};
 
-use super::catalogue::Catalogue;
+use super::catalog::Catalog;
 use super::{Layout, ServerOptions};
 use super::{finder, state};
 
@@ -28,13 +28,13 @@ const SNIPPETS: &str = "`snippets.save({ name, code, description })`, `snippets.
 const ENVELOPE: &str = " If a result has `content`: with `isError`, `content[0].text` is the error; otherwise the data is \
     in `structuredContent`, or as text in `content[0].text`.";
 
-pub(super) fn search_tool(options: &ServerOptions, catalogue: &Catalogue) -> Tool {
-    let namespaces = list(catalogue.providers().iter().map(Provider::name), MAX_NAMESPACES);
+pub(super) fn search_tool(options: &ServerOptions, catalog: &Catalog) -> Tool {
+    let namespaces = list(catalog.providers().iter().map(Provider::name), MAX_NAMESPACES);
     let description = format!(
         "Searches the tools that code can call, by keywords. {} tools in: {namespaces}. Each match has its namespace, \
          name, one line of description and a short TypeScript signature; `describe: [\"ns.tool\"]` returns them in full. \
          Search first, then call the tools from code.",
-        catalogue.len()
+        catalog.len()
     );
     let input = json!({
         "type": "object",
@@ -54,27 +54,27 @@ pub(super) fn search_tool(options: &ServerOptions, catalogue: &Catalogue) -> Too
     tool(&options.search_name, description, input)
 }
 
-pub(super) fn execute_tool(options: &ServerOptions, catalogue: &Catalogue, has_state: bool) -> Tool {
+pub(super) fn execute_tool(options: &ServerOptions, catalog: &Catalog, has_state: bool) -> Tool {
     let find = format!("Runs code that calls tools. Find tools with `{}` first. ", options.search_name);
-    let kept = kept(options, catalogue, has_state);
-    tool_with_code(&options.execute_name, find + HOW_TO + finder(catalogue) + &kept + envelope(catalogue), options)
+    let kept = kept(options, catalog, has_state);
+    tool_with_code(&options.execute_name, find + HOW_TO + finder(catalog) + &kept + envelope(catalog), options)
 }
 
-pub(super) fn code_tool(options: &ServerOptions, catalogue: &Catalogue, has_state: bool) -> Tool {
-    let (finder, kept, envelope) = (finder(catalogue), kept(options, catalogue, has_state), envelope(catalogue));
+pub(super) fn code_tool(options: &ServerOptions, catalog: &Catalog, has_state: bool) -> Tool {
+    let (finder, kept, envelope) = (finder(catalog), kept(options, catalog, has_state), envelope(catalog));
     let head = format!("Runs code that calls tools. {HOW_TO}{finder}{kept}{envelope} Available tools:\n");
     let max = options.max_types().saturating_sub(head.chars().count());
-    tool_with_code(&options.code_name, head + &types(catalogue.providers(), max, &full_signatures(options)), options)
+    tool_with_code(&options.code_name, head + &types(catalog.providers(), max, &full_signatures(options)), options)
 }
 
 /// How code searches, unless a provider has the name of the namespace.
-fn finder(catalogue: &Catalogue) -> &'static str {
-    if catalogue.providers().iter().any(|provider| provider.name() == finder::NAMESPACE) { "" } else { FINDER }
+fn finder(catalog: &Catalog) -> &'static str {
+    if catalog.providers().iter().any(|provider| provider.name() == finder::NAMESPACE) { "" } else { FINDER }
 }
 
 /// What code can keep, unless providers have the names of the namespaces.
-fn kept(options: &ServerOptions, catalogue: &Catalogue, has_state: bool) -> String {
-    let offered = state::offered(catalogue.providers(), &options.state);
+fn kept(options: &ServerOptions, catalog: &Catalog, has_state: bool) -> String {
+    let offered = state::offered(catalog.providers(), &options.state);
     match if has_state { offered } else { (false, false) } {
         (true, true) => format!(" Keep JSON and code for later programs: {STORE}, {SNIPPETS}."),
         (true, false) => format!(" Keep JSON for later programs: {STORE}."),
@@ -84,12 +84,12 @@ fn kept(options: &ServerOptions, catalogue: &Catalogue, has_state: bool) -> Stri
 }
 
 /// How to read envelopes, if a tool returns them.
-fn envelope(catalogue: &Catalogue) -> &'static str {
+fn envelope(catalog: &Catalog) -> &'static str {
     let has_envelopes = |provider: &Provider| {
         let types = provider.types();
         types.contains("type CallToolResult = ") || types.contains("type CallToolFailure = ")
     };
-    if catalogue.providers().iter().any(has_envelopes) { ENVELOPE } else { "" }
+    if catalog.providers().iter().any(has_envelopes) { ENVELOPE } else { "" }
 }
 
 /// Where a model finds the signatures that are not part of the description, in the layouts with a search.

@@ -6,16 +6,16 @@ use execbox::{Effect, Provider, Tool, ToolError};
 use serde_json::{Value as Json, json};
 use tokio::sync::Semaphore;
 
-use super::catalogue::{Catalogue, FoundTool, Page, Query};
+use super::catalog::{Catalog, FoundTool, Page, Query};
 
 /// The name of the namespace.
 pub(super) const NAMESPACE: &str = "tools";
 
 /// What a client can search.
 pub(super) struct Searched {
-    pub(super) tools: Arc<Catalogue>,
+    pub(super) tools: Arc<Catalog>,
     /// The snippets that are saved for it.
-    pub(super) snippets: Option<Arc<Catalogue>>,
+    pub(super) snippets: Option<Arc<Catalog>>,
 }
 
 impl Searched {

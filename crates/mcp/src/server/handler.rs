@@ -16,11 +16,11 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 
-use super::catalogue::{Catalogue, Query};
+use super::catalog::{Catalog, Query};
 use super::finder::{self, Searched};
 use super::run::{self, Program};
 use super::state::{self, Draft, Spliced, State};
-use super::{CatalogueCache, CodeServer, Layout, ServerOptions, UnavailableNamespace, live};
+use super::{CatalogCache, CodeServer, Layout, ServerOptions, UnavailableNamespace, live};
 use crate::text::{make_json_visible, make_visible, words};
 
 impl ServerHandler for CodeServer {
@@ -100,7 +100,7 @@ struct Code {
 
 /// What one program is run with.
 struct GrantedProviders {
-    catalogue: Arc<Catalogue>,
+    catalog: Arc<Catalog>,
     /// The search, earlier results, and the state.
     own: Vec<Provider>,
     /// The program with the snippets that it names.
@@ -127,9 +127,9 @@ impl CodeServer {
 
     /// The tools and snippets that a client can search. May block.
     fn searched(&self, state: &State) -> Searched {
-        let tools = self.catalogue().catalogue;
+        let tools = self.catalog().catalog;
         let library = state.snippets(tools.providers()).map(state::Snippets::library);
-        Searched { tools, snippets: library.and_then(|library| library.catalogue().cloned()) }
+        Searched { tools, snippets: library.and_then(|library| library.catalog().cloned()) }
     }
 
     /// The missing namespaces, with short reasons: a model reads the first with each search.
@@ -150,26 +150,21 @@ impl CodeServer {
         let state = self.state(context);
         let source = code.clone();
         let granted = self.run_blocking(move |server| server.grant(&source, &state, &limits)).await?;
-        let GrantedProviders { catalogue, own, draft } = granted;
+        let GrantedProviders { catalog, own, draft } = granted;
         let spliced = match draft {
             Some(draft) => Some(self.splice(draft).await?),
             None => None,
         };
         let has_snippets = own.iter().any(|provider| provider.name() == state::SNIPPETS);
         let code_to_run = spliced.as_ref().map_or(&code, |spliced| &spliced.text);
-        let program = Program { code: code_to_run, limits, granted: catalogue.providers(), own };
+        let program = Program { code: code_to_run, limits, granted: catalog.providers(), own };
         let mut result = run::run(self, program, context).await;
         if let Some(spliced) = &spliced {
             spliced.locate(&mut result);
         }
-        run::name_call(&mut result, &code, spliced.as_ref(), catalogue.providers());
+        run::name_call(&mut result, &code, spliced.as_ref(), catalog.providers());
         run::explain_unsaved(&mut result, has_snippets);
-        run::explain_missing(
-            &mut result,
-            catalogue.providers(),
-            || self.unavailable(),
-            || self.inner.source.providers(),
-        );
+        run::explain_missing(&mut result, catalog.providers(), || self.unavailable(), || self.inner.source.providers());
         run::explain_denied(&mut result, |namespace, tool| self.inner.source.is_denied(namespace, tool));
         // Writing a large result as JSON takes long.
         self.run_blocking(|server| run::tool_result(result, server.inner.options.max_text, &server.inner.results)).await
@@ -177,19 +172,19 @@ impl CodeServer {
 
     /// What a program is run with. May block.
     fn grant(&self, code: &str, state: &State, limits: &Limits) -> GrantedProviders {
-        let CatalogueCache { catalogue, results, finder } = self.catalogue();
-        let snippets = state.snippets(catalogue.providers());
+        let CatalogCache { catalog, results, finder } = self.catalog();
+        let snippets = state.snippets(catalog.providers());
         let library = snippets.map(state::Snippets::library).unwrap_or_default();
         let draft = snippets.and_then(|snippets| state::draft(code, snippets, &library, limits));
-        let finder = match library.catalogue() {
+        let finder = match library.catalog() {
             Some(snippets) => {
-                let searched = Searched { tools: Arc::clone(&catalogue), snippets: Some(Arc::clone(snippets)) };
+                let searched = Searched { tools: Arc::clone(&catalog), snippets: Some(Arc::clone(snippets)) };
                 finder::provider(searched, &self.inner.turns)
             }
             None => finder,
         };
-        let own = [finder, results, state.values(catalogue.providers()), library.provider()];
-        GrantedProviders { catalogue, own: own.into_iter().flatten().collect(), draft }
+        let own = [finder, results, state.values(catalog.providers()), library.provider()];
+        GrantedProviders { catalog, own: own.into_iter().flatten().collect(), draft }
     }
 
     /// The program with its snippets, of which those that the engine rejects throw when they are called.

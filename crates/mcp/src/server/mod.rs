@@ -12,7 +12,7 @@
 //! Not supported: OAuth (use a bearer token), TLS (use a reverse proxy), and resuming of HTTP streams.
 
 mod approvals;
-mod catalogue;
+mod catalog;
 mod connections;
 mod descriptions;
 mod finder;
@@ -47,7 +47,7 @@ use programs::Programs;
 use results::Results;
 use session::{Session, States};
 
-pub use catalogue::{Catalogue, FoundTool, Instructions, Page, Query, UnknownTool};
+pub use catalog::{Catalog, FoundTool, Instructions, Page, Query, UnknownTool};
 pub use http::{HttpError, HttpOptions, HttpServer};
 pub use options::{Layout, ProviderSource, ServerOptions, UnavailableNamespace};
 pub use question::{Question, UnshowableCall, question, whole_question};
@@ -76,8 +76,8 @@ struct Inner {
     /// When it was created or refreshed.
     since: Mutex<Instant>,
     /// For the current providers.
-    cache: Mutex<CatalogueCache>,
-    /// For work on the catalogue, which would delay other tasks: few pieces at a time.
+    cache: Mutex<CatalogCache>,
+    /// For work on the catalog, which would delay other tasks: few pieces at a time.
     turns: Arc<Semaphore>,
     programs: Programs,
     /// Results that were too large to show.
@@ -87,20 +87,20 @@ struct Inner {
 
 /// What is made of the current providers.
 #[derive(Clone)]
-struct CatalogueCache {
-    catalogue: Arc<Catalogue>,
+struct CatalogCache {
+    catalog: Arc<Catalog>,
     /// For code: earlier results.
     results: Option<Provider>,
     /// For code: the search of these tools.
     finder: Option<Provider>,
 }
 
-impl CatalogueCache {
+impl CatalogCache {
     fn new(providers: Vec<Provider>, results: &Arc<Results>, turns: &Arc<Semaphore>) -> Self {
-        let catalogue = Arc::new(Catalogue::new(providers));
-        let finder = finder::provider(Searched { tools: Arc::clone(&catalogue), snippets: None }, turns);
-        let results = results.provider(catalogue.providers(), turns);
-        Self { catalogue, results, finder }
+        let catalog = Arc::new(Catalog::new(providers));
+        let finder = finder::provider(Searched { tools: Arc::clone(&catalog), snippets: None }, turns);
+        let results = results.provider(catalog.providers(), turns);
+        Self { catalog, results, finder }
     }
 }
 
@@ -110,7 +110,7 @@ impl CodeServer {
     pub fn new(executor: Arc<dyn Executor>, source: impl ProviderSource + 'static, options: ServerOptions) -> Self {
         let turns = Arc::new(Semaphore::new(MAX_CONCURRENT));
         let (since, results) = (Mutex::new(Instant::now()), Arc::default());
-        let cache = Mutex::new(CatalogueCache::new(source.providers(), &results, &turns));
+        let cache = Mutex::new(CatalogCache::new(source.providers(), &results, &turns));
         let source = Box::new(source);
         let programs = Programs::new(options.max_programs);
         let states = States::new(&options.state, &executor);
@@ -131,10 +131,10 @@ impl CodeServer {
 
     /// `has_state` says whether something is kept for the client.
     fn tools_for(&self, has_state: bool) -> Vec<Tool> {
-        let (options, catalogue) = (&self.inner.options, self.catalogue().catalogue);
-        let execute = || descriptions::execute_tool(options, &catalogue, has_state);
-        let split = || vec![descriptions::search_tool(options, &catalogue), execute()];
-        let single = || descriptions::code_tool(options, &catalogue, has_state);
+        let (options, catalog) = (&self.inner.options, self.catalog().catalog);
+        let execute = || descriptions::execute_tool(options, &catalog, has_state);
+        let split = || vec![descriptions::search_tool(options, &catalog), execute()];
+        let single = || descriptions::code_tool(options, &catalog, has_state);
         let mut tools = match options.layout {
             Layout::Both => split().into_iter().chain([single()]).collect(),
             Layout::Split => split(),
@@ -150,19 +150,19 @@ impl CodeServer {
     /// keeps the providers that it read last.
     pub async fn refresh(&self) {
         *self.inner.since.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
-        let _ = self.run_blocking(Self::catalogue).await;
+        let _ = self.run_blocking(Self::catalog).await;
     }
 
-    fn catalogue(&self) -> CatalogueCache {
+    fn catalog(&self) -> CatalogCache {
         let providers = self.inner.source.providers();
         let mut known = self.inner.cache.lock().unwrap_or_else(PoisonError::into_inner);
-        if !known.catalogue.is_built_from(&providers) {
-            *known = CatalogueCache::new(providers, &self.inner.results, &self.inner.turns);
+        if !known.catalog.is_built_from(&providers) {
+            *known = CatalogCache::new(providers, &self.inner.results, &self.inner.turns);
         }
         known.clone()
     }
 
-    /// Runs work on the catalogue on a blocking thread: how long it takes depends on the tools of servers.
+    /// Runs work on the catalog on a blocking thread: how long it takes depends on the tools of servers.
     async fn run_blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Self) -> T + Send + 'static,
@@ -173,7 +173,7 @@ impl CodeServer {
             let _turn = turn;
             work(&server)
         });
-        working.await.map_err(|_| "internal error: the catalogue could not be read".to_owned())
+        working.await.map_err(|_| "internal error: the catalog could not be read".to_owned())
     }
 
     /// Waits for the namespaces that are starting and `is_needed` selects, for a limited time.
@@ -188,7 +188,7 @@ impl CodeServer {
     }
 }
 
-/// The maximum number of pieces of work on the catalogue at the same time.
+/// The maximum number of pieces of work on the catalog at the same time.
 const MAX_CONCURRENT: usize = 2;
 
 impl fmt::Debug for CodeServer {

@@ -26,7 +26,7 @@ use super::{HttpProtocol, Imported, RejectedTool, Route, Router, UpstreamError, 
 /// pause that doubles with every failure. Providers remain usable after this handle is dropped; [`close`](Self::close)
 /// closes the connection for all of them.
 pub struct Upstream {
-    catalogue: Arc<Catalogue>,
+    catalog: Arc<Catalog>,
     follower: AbortHandle,
 }
 
@@ -80,19 +80,19 @@ impl Upstream {
         let info = RwLock::new(route.peer.peer_info());
         connection.options().changes.notify();
         let tools_changed = connection.tools_changed();
-        let catalogue = Arc::new(Catalogue { connection, imported, info, user, unused });
-        let follower = tokio::spawn(follow(Arc::downgrade(&catalogue), tools_changed));
-        Ok(Self { catalogue, follower: follower.abort_handle() })
+        let catalog = Arc::new(Catalog { connection, imported, info, user, unused });
+        let follower = tokio::spawn(follow(Arc::downgrade(&catalog), tools_changed));
+        Ok(Self { catalog, follower: follower.abort_handle() })
     }
 
     /// The tools of the server, as it listed them last.
     pub fn provider(&self) -> Provider {
-        self.catalogue.imported.read().unwrap_or_else(PoisonError::into_inner).provider.clone()
+        self.catalog.imported.read().unwrap_or_else(PoisonError::into_inner).provider.clone()
     }
 
     /// The provider, and the tools that it does not have.
     pub fn imported(&self) -> Imported {
-        self.catalogue.imported.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.catalog.imported.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The tools that are invalid.
@@ -103,22 +103,22 @@ impl Upstream {
     /// Why the server cannot be called as it is, as a clause: its last request had no valid token of OAuth (`needs login: run …`), or
     /// it was disconnected because of what it sent.
     pub(crate) fn problem(&self) -> Option<String> {
-        self.catalogue.connection.login_problem().or_else(|| self.catalogue.connection.flood())
+        self.catalog.connection.login_problem().or_else(|| self.catalog.connection.flood())
     }
 
     /// Name, version, capabilities and instructions of the server.
     pub fn server_info(&self) -> Option<Arc<ServerPeerInfo>> {
-        self.catalogue.info.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.catalog.info.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Closes the connection and ends the child process, if any. Later calls fail.
     pub async fn close(self) {
-        self.catalogue.connection.close().await;
+        self.catalog.connection.close().await;
     }
 
     /// Drops the provider. The connection remains open for those that still use it.
     pub(crate) fn retire(self) -> Retired {
-        Retired { connection: Arc::clone(&self.catalogue.connection), unused: self.catalogue.unused.clone() }
+        Retired { connection: Arc::clone(&self.catalog.connection), unused: self.catalog.unused.clone() }
     }
 }
 
@@ -158,12 +158,12 @@ impl Drop for Upstream {
 
 impl fmt::Debug for Upstream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Upstream").field("name", &self.catalogue.connection.name()).finish_non_exhaustive()
+        f.debug_struct("Upstream").field("name", &self.catalog.connection.name()).finish_non_exhaustive()
     }
 }
 
 /// What the server has listed last. Tools refer to the connection only, so that there is no reference cycle.
-struct Catalogue {
+struct Catalog {
     connection: Arc<Reconnecting>,
     imported: RwLock<Imported>,
     info: RwLock<Option<Arc<ServerPeerInfo>>>,
@@ -172,7 +172,7 @@ struct Catalogue {
     unused: CancellationToken,
 }
 
-impl Catalogue {
+impl Catalog {
     async fn reload(&self) -> Result<(), UpstreamError> {
         let Ok(route) = self.connection.route().await else { return Ok(()) };
         let imported = import(&self.connection, &route, &self.user).await?;
@@ -189,7 +189,7 @@ async fn import(
     user: &Arc<DropGuard>,
 ) -> Result<Imported, UpstreamError> {
     let router = Arc::new(Used { connection: Arc::clone(connection), _user: Arc::clone(user) });
-    import_over(connection.name(), route, router, connection.options(), connection.catalogues()).await
+    import_over(connection.name(), route, router, connection.options(), connection.catalogs()).await
 }
 
 /// The router of the tools of a provider.
@@ -218,13 +218,13 @@ impl Router for Used {
 
 /// Lists the tools again when the server notifies of changes: one listing after another, with a pause between them,
 /// however many notifications arrive. The pause is longer after a listing that took long.
-async fn follow(catalogue: Weak<Catalogue>, tools_changed: Arc<Notify>) {
+async fn follow(catalog: Weak<Catalog>, tools_changed: Arc<Notify>) {
     loop {
         tools_changed.notified().await;
-        let Some(catalogue) = catalogue.upgrade() else { return };
+        let Some(catalog) = catalog.upgrade() else { return };
         let began = Instant::now();
-        let _ = catalogue.reload().await; // On failure, the previous tools remain.
-        drop(catalogue);
+        let _ = catalog.reload().await; // On failure, the previous tools remain.
+        drop(catalog);
         tokio::time::sleep((PAUSE_FACTOR * began.elapsed()).clamp(MIN_LIST_PAUSE, MAX_LIST_PAUSE)).await;
     }
 }

@@ -29,7 +29,7 @@ pub struct Imported {
     /// Tools that are invalid.
     pub rejected: Vec<RejectedTool>,
     /// The names of the tools that [`UpstreamOptions::filter`] does not let pass, as far as they fit into
-    /// [`UpstreamOptions::max_catalogue_bytes`].
+    /// [`UpstreamOptions::max_catalog_bytes`].
     pub filtered: Vec<String>,
     /// Patterns of the filter that match no tool; they may be misspelled.
     pub unmatched_patterns: Vec<Pattern>,
@@ -41,7 +41,7 @@ pub struct Imported {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Warning {
-    /// Tools do not fit into [`UpstreamOptions::max_catalogue_bytes`].
+    /// Tools do not fit into [`UpstreamOptions::max_catalog_bytes`].
     #[error(
         "{tools} tools left out: the tools of a server may take {} of memory; hide tools with a filter",
         bytes_text(*.limit as u64)
@@ -75,7 +75,7 @@ pub struct RejectedTool {
 /// Imports the tools of a connected MCP server. The caller owns the connection: when it ends, calls fail.
 pub async fn import(name: &str, peer: Peer<RoleClient>, options: &UpstreamOptions) -> Result<Imported, UpstreamError> {
     let route = Route::over(peer.clone());
-    import_over(name, &route, Arc::new(peer), options, &Budget::new(options.max_catalogue_bytes)).await
+    import_over(name, &route, Arc::new(peer), options, &Budget::new(options.max_catalog_bytes)).await
 }
 
 /// Lists tools over `route`. Their calls use the routes of `router`. The provider is charged to `account`.
@@ -88,7 +88,7 @@ pub(super) async fn import_over(
 ) -> Result<Imported, UpstreamError> {
     let Route { peer, disconnect, .. } = route;
     let failed = |reason| UpstreamError::List { name: name.to_owned(), reason };
-    let reserved = account.charge(options.max_catalogue_bytes);
+    let reserved = account.charge(options.max_catalog_bytes);
     let mut reserved = reserved.map_err(|_| failed("earlier lists of tools are still in use".to_owned()))?;
     let mut listing = Listing::new(options);
     listing.read(peer).await.map_err(|error| failed(reason(&error, disconnect, &options.secrets)))?;
@@ -100,7 +100,7 @@ pub(super) async fn import_over(
     let resources: Vec<_> = resources.map(|(_, tool)| tool).collect();
     let tools = tools.into_iter().map(|tool| tool::import(tool, &router, options, &held));
     let tools = tools.chain(resources);
-    let budget = Budget::new(options.max_catalogue_bytes);
+    let budget = Budget::new(options.max_catalog_bytes);
     let mut builder = Provider::builder(name).tools(tools).budget(budget.clone());
     let instructions = peer.peer_info().and_then(|info| info.instructions.clone());
     let instructions = instructions.map(|text| truncate(options.secrets.redact(text), options.max_description));
@@ -108,7 +108,7 @@ pub(super) async fn import_over(
     if let Some(instructions) = instructions.filter(|text| budget.spend(2 * text.len()).is_ok()) {
         builder = builder.description(instructions);
     }
-    // Compiling the schemas of a large catalogue takes long.
+    // Compiling the schemas of a large catalog takes long.
     let built = tokio::task::spawn_blocking(|| builder.build_valid()).await;
     let (provider, errors) = built.map_err(|_| UpstreamError::Panicked)??;
     reserved.shrink_to(budget.used());
@@ -121,7 +121,7 @@ pub(super) async fn import_over(
             error => rejected.push(rejected_by(error)),
         }
     }
-    let left_out = Warning::LeftOut { tools: excess, limit: options.max_catalogue_bytes };
+    let left_out = Warning::LeftOut { tools: excess, limit: options.max_catalog_bytes };
     let left_out = (excess > 0).then_some(left_out);
     let unchecked = (unchecked > 0).then_some(Warning::UncheckedPatterns { schemas: unchecked });
     let warnings = left_out.into_iter().chain(unchecked).collect();
@@ -153,7 +153,7 @@ struct Listing<'a> {
 impl<'a> Listing<'a> {
     fn new(options: &'a UpstreamOptions) -> Self {
         let unmatched = UnmatchedPatterns::new(&options.filter);
-        let budget = Budget::new(options.max_catalogue_bytes);
+        let budget = Budget::new(options.max_catalog_bytes);
         Self { options, tools: Vec::new(), rejected: Vec::new(), filtered: Vec::new(), unmatched, budget, excess: 0 }
     }
 

@@ -31,7 +31,7 @@ pub struct UpstreamOptions {
     pub max_schema_bytes: usize,
     /// The maximum memory of the tools, in bytes: their names, descriptions, schemas, compiled schemas and declarations.
     /// Tools that do not fit are left out. Default: 64 MiB.
-    pub max_catalogue_bytes: usize,
+    pub max_catalog_bytes: usize,
     /// The maximum length of a description, in characters; a longer one is truncated. Default: 8 000.
     pub max_description: usize,
     /// The maximum length of the result of a call, in bytes of JSON; a call with a longer one fails. Default, and upper
@@ -64,7 +64,7 @@ impl Default for UpstreamOptions {
             max_tools: 10_000,
             max_pages: 1_000,
             max_schema_bytes: 256 * 1024,
-            max_catalogue_bytes: 64 << 20,
+            max_catalog_bytes: 64 << 20,
             max_description: 8_000,
             max_result_bytes: MAX_MESSAGE_BYTES,
             certificates: String::new(),

@@ -31,7 +31,7 @@ pub(super) struct Reconnecting {
     unasked: Unasked,
     backoff: Backoff,
     /// For the lists of tools that are in use: the current one, the next one, and earlier ones in running executions.
-    catalogues: Budget,
+    catalogs: Budget,
     /// Whether the last call was lost.
     was_lost: AtomicBool,
     /// Whether a ping is pending.
@@ -61,7 +61,7 @@ impl Reconnecting {
             tools_changed,
             unasked,
             backoff: Backoff::new(options.restart_pause),
-            catalogues: Budget::new(options.max_catalogue_bytes.saturating_mul(CATALOGUES)),
+            catalogs: Budget::new(options.max_catalog_bytes.saturating_mul(CATALOGS)),
             options,
             was_lost: AtomicBool::new(false),
             is_pinging: Arc::default(),
@@ -89,8 +89,8 @@ impl Reconnecting {
         &self.options
     }
 
-    pub(super) fn catalogues(&self) -> &Budget {
-        &self.catalogues
+    pub(super) fn catalogs(&self) -> &Budget {
+        &self.catalogs
     }
 
     pub(super) fn tools_changed(&self) -> Arc<Notify> {
@@ -212,4 +212,4 @@ const SUBSCRIBE_PAUSE: Duration = Duration::from_secs(5);
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How many lists of tools of the largest size are in use at once.
-const CATALOGUES: usize = 3;
+const CATALOGS: usize = 3;

@@ -16,14 +16,13 @@ use super::tool::{send, text_data, unexpected};
 use super::{Router, UpstreamOptions};
 use crate::text::json_exceeds;
 
-/// The tools, with their names. They hold `catalogue`.
+/// The tools, with their names. They hold `catalog`.
 pub(super) fn tools(
     router: &Arc<dyn Router>,
     options: &UpstreamOptions,
-    catalogue: &Arc<OnceLock<Charge>>,
+    catalog: &Arc<OnceLock<Charge>>,
 ) -> [(&'static str, Tool); 2] {
-    let resources =
-        Resources { router: Arc::clone(router), options: options.clone(), _catalogue: Arc::clone(catalogue) };
+    let resources = Resources { router: Arc::clone(router), options: options.clone(), _catalog: Arc::clone(catalog) };
     let resources = Arc::new(resources);
     let (lists, reads) = (Arc::clone(&resources), resources);
     let list = Tool::new(LIST, move |input, context| {
@@ -70,7 +69,7 @@ fn list_schema() -> Json {
 struct Resources {
     router: Arc<dyn Router>,
     options: UpstreamOptions,
-    _catalogue: Arc<OnceLock<Charge>>,
+    _catalog: Arc<OnceLock<Charge>>,
 }
 
 impl Resources {

@@ -20,15 +20,15 @@ use super::{MAX_MESSAGE, ResultFormat, Route, Router, UpstreamOptions, no_respon
 use crate::Secrets;
 use crate::text::{json_exceeds, truncate};
 
-/// The tool holds `catalogue`.
+/// The tool holds `catalog`.
 pub(super) fn import(
     tool: model::Tool,
     router: &Arc<dyn Router>,
     options: &UpstreamOptions,
-    catalogue: &Arc<OnceLock<Charge>>,
+    catalog: &Arc<OnceLock<Charge>>,
 ) -> Tool {
     let name = tool.name.into_owned();
-    let catalogue = Arc::clone(catalogue);
+    let catalog = Arc::clone(catalog);
     let output = tool.output_schema.map(Arc::unwrap_or_clone);
     let has_output = output.is_some();
     let (router, called, results, timeout) = (Arc::clone(router), name.clone(), options.results, options.call_timeout);
@@ -36,9 +36,9 @@ pub(super) fn import(
     let effect = effect(tool.annotations.as_ref());
     let mut imported = Tool::new(name, move |input, context| {
         let (router, name, secrets) = (Arc::clone(&router), called.clone(), secrets.clone());
-        let catalogue = Arc::clone(&catalogue);
+        let catalog = Arc::clone(&catalog);
         async move {
-            let _catalogue = catalogue;
+            let _catalog = catalog;
             let format = |result: CallToolResult, answers: &Answers| {
                 if json_exceeds(&result, max_bytes) {
                     return Err(ToolError::new(format!("result longer than {max_bytes} bytes")));

@@ -10,7 +10,7 @@ use serde_json::Value as Json;
 
 use crate::fake::until;
 
-/// A server as a shell script, with a tool for each misbehaviour.
+/// A server as a shell script, with a tool for each misbehavior.
 const SERVER: &str = r#"
 say() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$1"; }
 text() { say "{\"content\":[{\"type\":\"text\",\"text\":\"$1\"}]}"; }

@@ -184,11 +184,11 @@ async fn a_slow_schema_delays_only_its_own_call() {
 }
 
 #[tokio::test]
-async fn tools_beyond_the_memory_of_a_catalogue_are_left_out() {
+async fn tools_beyond_the_memory_of_a_catalog_are_left_out() {
     let wide: Map<String, Json> = (0..2_000).map(|n| (format!("p{n}"), json!({ "type": "string" }))).collect();
     let wide = json!({ "type": "object", "properties": wide });
     let tools = (0..40).map(|n| tool(&format!("wide{n}"), "", wide.clone())).chain([tool("good", "", any())]);
-    let options = UpstreamOptions { max_catalogue_bytes: 8 << 20, ..UpstreamOptions::default() };
+    let options = UpstreamOptions { max_catalog_bytes: 8 << 20, ..UpstreamOptions::default() };
     let upstream = Fake::new(tools.collect()).open("api", options).await;
     let imported = upstream.imported();
     let names: Vec<&str> = imported.provider.manifest().tools.iter().map(|tool| tool.safe_name.as_str()).collect();

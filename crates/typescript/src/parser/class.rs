@@ -1,7 +1,8 @@
 //! Classes: heritage, members and parameter properties.
 
 use super::expression::Place;
-use super::{Declare, Expression, ExpressionKind, Parse, Parser, SourceLanguage};
+use super::{Declare, Expression, ExpressionKind, Parser, SourceLanguage};
+use crate::Parse;
 use crate::lexer::{Kind, Token};
 use crate::scopes::Binding;
 

@@ -1,7 +1,8 @@
 //! Expressions: where they end and what they contain; precedence matters only for constants.
 
-use super::{Expression, ExpressionKind, Parse, Parser, SourceLanguage};
+use super::{Expression, ExpressionKind, Parser, SourceLanguage};
 use crate::Fault;
+use crate::Parse;
 use crate::constructs::{Constant, Operator};
 use crate::lexer::{Kind, Token};
 use crate::scopes::{ScopeKind, Use};

@@ -1,7 +1,8 @@
 //! Functions: signatures, parameters and bodies, and arrow functions, which only `=>` distinguishes from parentheses.
 
 use super::expression::Place;
-use super::{Context, Declare, Expression, ExpressionKind, Parse, Parser, SourceLanguage};
+use super::{Context, Declare, Expression, ExpressionKind, Parser, SourceLanguage};
+use crate::Parse;
 use crate::lexer::{Kind, Token};
 use crate::scopes::{Binding, ScopeKind, Use};
 

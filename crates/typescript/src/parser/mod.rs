@@ -28,14 +28,14 @@ mod tokens;
 mod types;
 mod typescript;
 
-use execbox_core::language::{Code, Reading};
+use execbox_core::language::{Code, CompileLimits};
 
 use crate::constructs::Constant;
 use crate::costs::Costs;
 use crate::edits::ends_line;
 use crate::lexer::{Kind, Lexer, Token};
 use crate::scopes::{Binding, Declaration, NameId, Reference, ScopeKind, Scopes, Use};
-use crate::{Fault, Halt};
+use crate::{Fault, Halt, Parse};
 
 use tokens::Tokens;
 
@@ -50,8 +50,6 @@ pub const MAX_DEPTH: u32 = 2_000;
 /// segment, in bytes.
 const STACK_RESERVE: usize = 128 * 1024;
 const STACK_PIECE: usize = 2 * 1024 * 1024;
-
-pub(crate) type Parse<T> = Result<T, Halt>;
 
 /// The accepted syntax, and what is recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -149,7 +147,7 @@ struct Mark {
 
 impl<'s, 'b> Parser<'s, 'b> {
     #[inline]
-    pub(crate) fn new(text: &'s str, options: Options, reading: &Reading<'b>) -> Parse<Self> {
+    pub(crate) fn new(text: &'s str, options: Options, reading: &CompileLimits<'b>) -> Parse<Self> {
         let mut costs = Costs::new(text.len(), reading)?;
         if !options.script {
             costs.keep(text.len())?; // specifiers and names of exports

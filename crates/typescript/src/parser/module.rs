@@ -1,7 +1,8 @@
 //! Imports and exports of modules, and their meaning in scripts.
 
 use super::expression::{PHASE, Place};
-use super::{Declare, ExpressionKind, Parse, Parser, SourceLanguage, StatementKind};
+use super::{Declare, ExpressionKind, Parser, SourceLanguage, StatementKind};
+use crate::Parse;
 use crate::constructs::{AliasItem, Exported};
 use crate::lexer::{Kind, Token};
 use crate::scopes::{Binding, NameId, Use};

@@ -1,7 +1,8 @@
 //! Statements and declarations.
 
 use super::expression::Place;
-use super::{Declare, ExpressionKind, Parse, Parser, SourceLanguage, StatementKind, Tail};
+use super::{Declare, ExpressionKind, Parser, SourceLanguage, StatementKind, Tail};
+use crate::Parse;
 use crate::lexer::{Kind, Token};
 use crate::scopes::Binding;
 
@@ -72,9 +73,9 @@ impl Parser<'_, '_> {
             Kind::At => self.refuse("decorators are not supported", self.token().start),
             Kind::Name if !self.token().escaped => match self.keyword_statement(may_be_item)? {
                 Some(kind) => Ok(kind),
-                None => self.labelled_or_expression(),
+                None => self.labeled_or_expression(),
             },
-            _ => self.labelled_or_expression(),
+            _ => self.labeled_or_expression(),
         }
     }
 
@@ -228,7 +229,7 @@ impl Parser<'_, '_> {
         }
     }
 
-    fn labelled_or_expression(&mut self) -> Parse<StatementKind> {
+    fn labeled_or_expression(&mut self) -> Parse<StatementKind> {
         if self.is_binding_name() && self.peek()?.kind == Kind::Colon {
             self.advance()?;
             self.advance()?;

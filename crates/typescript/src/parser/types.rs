@@ -1,8 +1,9 @@
 //! Types: where they end and which names they use. Types are not checked.
 
 use super::expression::Place;
-use super::{Declare, Parse, Parser, SourceLanguage};
+use super::{Declare, Parser, SourceLanguage};
 use crate::Halt;
+use crate::Parse;
 use crate::lexer::Kind;
 use crate::scopes::{Binding, ScopeKind, Use};
 

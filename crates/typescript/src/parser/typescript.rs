@@ -1,7 +1,8 @@
 //! Statements of TypeScript: types, ambient declarations, enums and namespaces.
 
 use super::expression::Place;
-use super::{Context, Declare, Parse, Parser, SourceLanguage, StatementKind};
+use super::{Context, Declare, Parser, SourceLanguage, StatementKind};
+use crate::Parse;
 use crate::constructs::{EnumItem, Exported, Member, NamespaceItem};
 use crate::lexer::{Kind, Token};
 use crate::scopes::{Binding, Declaration, ScopeKind, Use};

@@ -92,7 +92,7 @@ async fn code_server() -> CodeServer {
         tokio::spawn(async move { shop.serve(far).await.expect("a handshake").waiting().await });
         near
     };
-    let upstream = Upstream::open_stream("shop", connect, UpstreamOptions::default()).await.expect("a catalogue");
+    let upstream = Upstream::open_stream("shop", connect, UpstreamOptions::default()).await.expect("a catalog");
     let executor = Arc::new(InlineExecutor::new().expect("an engine"));
     // A busy machine must not change what comes out.
     let limits = Limits { timeout: Duration::from_mins(2), ..Limits::default() };

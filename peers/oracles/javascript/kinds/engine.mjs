@@ -1,4 +1,4 @@
-// Programs about what engines optimise: variables before their initialization, and numbers beside the limits of integers.
+// Programs about what engines optimize: variables before their initialization, and numbers beside the limits of integers.
 
 const NAMES = ['a', 'b', 'c', 'd'];
 

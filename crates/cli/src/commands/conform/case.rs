@@ -27,7 +27,7 @@ impl Case {
     }
 }
 
-/// How binding the behaviour is.
+/// How binding the behavior is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Level {

@@ -10,7 +10,7 @@ use super::play::Failure;
 use super::verdict::{Played, Verdict};
 use crate::exit::Exit;
 use crate::report::print;
-use crate::terminal::{colours, safe, safe_line};
+use crate::terminal::{colors, safe, safe_line};
 
 /// The most lines of a stderr tail that are printed.
 const STDERR_LINES: usize = 8;
@@ -68,7 +68,7 @@ impl Report {
 
     /// Each section with the cases that did not pass, and the summary.
     fn text(&self) -> String {
-        let paint = Paint(colours(io::stdout().is_terminal()));
+        let paint = Paint(colors(io::stdout().is_terminal()));
         let mut text = String::new();
         for section in self.played.chunk_by(|a, b| a.case.section() == b.case.section()) {
             let passed = section.iter().filter(|played| played.verdict == Verdict::Passed).count();
@@ -163,8 +163,8 @@ fn played_json(played: &Played) -> Json {
 struct Paint(bool);
 
 impl Paint {
-    fn with(self, colour: &str, text: &str) -> String {
-        if self.0 { format!("\x1b[{colour}m{text}\x1b[0m") } else { text.to_owned() }
+    fn with(self, color: &str, text: &str) -> String {
+        if self.0 { format!("\x1b[{color}m{text}\x1b[0m") } else { text.to_owned() }
     }
 
     fn red(self, text: &str) -> String {

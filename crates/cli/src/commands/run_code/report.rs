@@ -18,14 +18,14 @@ use super::notation;
 use super::options::Sources;
 use crate::diagnostic::{Diagnostic, Place};
 use crate::report::{hint_at_undefined, log_line, print_parts, write_error, write_error_parts};
-use crate::terminal::colours;
+use crate::terminal::colors;
 
 /// Prints reports as they arrive, unless `silent`.
 pub(super) fn report_sink(silent: bool) -> impl Fn(&Graph) + Send + Sync + 'static {
-    let coloured = colours(io::stderr().is_terminal());
+    let colored = colors(io::stderr().is_terminal());
     move |report| {
         if !silent {
-            let title = if coloured { "\x1b[36mreport\x1b[0m " } else { "report " };
+            let title = if colored { "\x1b[36mreport\x1b[0m " } else { "report " };
             write_error_parts(title, |to| notation::write_line(report, report.root(), to));
         }
     }
@@ -33,10 +33,10 @@ pub(super) fn report_sink(silent: bool) -> impl Fn(&Graph) + Send + Sync + 'stat
 
 /// Prints console calls as they arrive, unless `silent`.
 pub(super) fn log_sink(silent: bool) -> impl Fn(&CodeExecutionLog) + Send + Sync + 'static {
-    let coloured = colours(io::stderr().is_terminal());
+    let colored = colors(io::stderr().is_terminal());
     move |log| {
         if !silent {
-            write_error(&log_text(log, coloured));
+            write_error(&log_text(log, colored));
         }
     }
 }
@@ -58,28 +58,28 @@ pub(super) fn print_json(result: &CodeExecutionResult) -> io::Result<()> {
 
 /// Prints a result as text.
 pub(super) fn print_human(result: &CodeExecutionResult, sources: &Sources, quiet: bool) -> io::Result<()> {
-    let coloured = colours(io::stderr().is_terminal());
+    let colored = colors(io::stderr().is_terminal());
     match (&result.result, &result.error) {
         (Some(value), _) if value.root().is_undefined() => hint_at_undefined("export a value, or return one"),
         (Some(value), _) => print_parts(|stdout| notation::write_block(value, value.root(), stdout))?,
-        (None, Some(error)) => write_error(&error_text(result.status, error, sources, coloured)),
+        (None, Some(error)) => write_error(&error_text(result.status, error, sources, colored)),
         (None, None) => {}
     }
     if !quiet {
         let status = status_text(result);
-        write_error(&if coloured { format!("\x1b[2m{status}\x1b[0m\n") } else { format!("{status}\n") });
+        write_error(&if colored { format!("\x1b[2m{status}\x1b[0m\n") } else { format!("{status}\n") });
     }
     Ok(())
 }
 
 /// A console call: strings unchanged, other values as in reports.
-fn log_text(log: &CodeExecutionLog, coloured: bool) -> String {
+fn log_text(log: &CodeExecutionLog, colored: bool) -> String {
     let args = log.args.items(log.args.root()).unwrap_or_default();
     let words = args.iter().map(|arg| arg.as_str().map_or_else(|| notation::line(&log.args, arg), str::to_owned));
-    log_line(log.level, &words.collect::<Vec<_>>().join(" "), coloured)
+    log_line(log.level, &words.collect::<Vec<_>>().join(" "), colored)
 }
 
-fn error_text(status: Status, error: &CodeExecutionError, sources: &Sources, coloured: bool) -> String {
+fn error_text(status: Status, error: &CodeExecutionError, sources: &Sources, colored: bool) -> String {
     let source = error.filename.as_deref().and_then(|filename| sources.get(filename));
     let place = source.and_then(|source| {
         let position = Position { line: error.line?, column: error.column? };
@@ -89,7 +89,7 @@ fn error_text(status: Status, error: &CodeExecutionError, sources: &Sources, col
     let stack = error.stack.iter().map(|frame| with_path(frame, sources)).collect();
     // `error[error]` would repeat itself.
     let code = (status != Status::Error).then(|| status.as_str());
-    Diagnostic { code, message: &message, place, stack }.text(coloured)
+    Diagnostic { code, message: &message, place, stack }.text(colored)
 }
 
 /// The frame with the path of its file in place of its name in the program.

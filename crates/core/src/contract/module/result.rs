@@ -216,9 +216,9 @@ pub struct CodeExecutionError {
     pub line: Option<u32>,
     /// 1-based column, in UTF-16 code units.
     pub column: Option<u32>,
-    /// The failure is a fault between host and guest. Never set by guest code. Not serialised.
+    /// The failure is a fault between host and guest. Never set by guest code. Not serialized.
     pub is_internal: bool,
-    /// Why an executor rejected the run before anything of it was executed. Not serialised.
+    /// Why an executor rejected the run before anything of it was executed. Not serialized.
     pub rejected: Option<Rejected>,
 }
 

@@ -11,7 +11,7 @@ use crate::contract::stop::Stop;
 use crate::contract::{self, Action, Contract};
 use crate::engine::{Call, Event, Frame, LinkError as EngineError, Notification, Outcome, Pending, Settlement, Thrown};
 use crate::error::StackFrame;
-use crate::language::{GLOBALS_MODULE, Language, Reading};
+use crate::language::{CompileLimits, GLOBALS_MODULE, Language};
 use crate::link::{self, LinkError, LinkFailure, Sources};
 use crate::program::{Limits, Module, Modules, Program, Source};
 use crate::usage::{Usage, UsageLimiter};
@@ -57,7 +57,7 @@ impl contract::Request for Request {
         let Self { source, filename, language: dialect, modules, imports, globals, function, args, limits } = self;
         let names = imports.iter().map(|(specifier, bridge)| (specifier.clone(), bridge.names.clone())).collect();
         let sources = Sources { entry: source, filename, dialect, modules, imports: names, globals: globals.names };
-        let reading = Reading::new(&limits, should_stop);
+        let reading = CompileLimits::new(&limits, should_stop);
         let mut graph = link::link(&sources, language, &reading).map_err(|error| unlinked(&error))?;
         // No module imports the entry, not even with `import()` (§6.2).
         let own = graph.modules.iter_mut().map(|module| Module {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use super::Misbehaviour;
+use super::Misbehavior;
 use crate::budget::{Budget, Charge};
 use crate::engine::CallId;
 use crate::language::Position;
@@ -41,11 +41,11 @@ impl<T> PendingCalls<T> {
         Self { calls: HashMap::new(), max_calls: (limits.memory_len() / CALL_COST).max(1024), budget }
     }
 
-    pub(super) fn insert(&mut self, id: CallId, kept: T, input_bytes: usize) -> Result<(), Misbehaviour> {
+    pub(super) fn insert(&mut self, id: CallId, kept: T, input_bytes: usize) -> Result<(), Misbehavior> {
         if self.calls.len() >= self.max_calls {
-            return Err(Misbehaviour::TooManyCalls(self.max_calls));
+            return Err(Misbehavior::TooManyCalls(self.max_calls));
         }
-        let charge = self.budget.charge(CALL_COST + input_bytes).map_err(Misbehaviour::TooMuchInput)?;
+        let charge = self.budget.charge(CALL_COST + input_bytes).map_err(Misbehavior::TooMuchInput)?;
         self.calls.insert(id, HeldCall { kept, _charge: charge });
         Ok(())
     }

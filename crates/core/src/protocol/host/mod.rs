@@ -5,7 +5,7 @@
 //!                                cancel() · timeout + backstop              done · close · grace period is over
 //!  (Greeting ── hello ──►) Running ───────────────────────────► Cancelling ─────────────────────► Finished
 //!     │ ► hello               │ ► program, Call …, Notify …         ► cancel, CancelCalls            ▲
-//!     └── hello timeout ──────┴──────────────── done · close · misbehaviour ─────────────────────────┘
+//!     └── hello timeout ──────┴──────────────── done · close · misbehavior ─────────────────────────┘
 //! ```
 //!
 //! One [`HostSession`] is one execution or run. It calls no function and transfers no bytes, and it trusts nothing of a
@@ -96,7 +96,7 @@ pub enum CloseReason {
 
 /// A violation of the protocol by the runner. Each ends the session with an internal error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Misbehaviour {
+pub enum Misbehavior {
     /// A line or frame that is not a JSON object.
     #[error("the runner sent an invalid message: {0}")]
     Frame(#[from] LineError),
@@ -150,7 +150,7 @@ pub trait HostContract: Debug + Sized {
     ///
     /// # Errors
     /// The runner must not send it.
-    fn receive(&mut self, message: RunnerMessage, is_running: bool) -> Result<Received<Self>, Misbehaviour>;
+    fn receive(&mut self, message: RunnerMessage, is_running: bool) -> Result<Received<Self>, Misbehavior>;
 
     /// The message that settles a call or promise; `None` if it is not pending.
     ///
@@ -208,7 +208,7 @@ enum Failure {
 ///
 /// The methods come in families:
 /// - getters: [`is_running`](Self::is_running), [`is_finished`](Self::is_finished), [`is_reusable`](Self::is_reusable),
-///   [`next_timeout`](Self::next_timeout), [`close_reason`](Self::close_reason), [`misbehaviour`](Self::misbehaviour);
+///   [`next_timeout`](Self::next_timeout), [`close_reason`](Self::close_reason), [`misbehavior`](Self::misbehavior);
 /// - `handle_*` handle what happened, with the time when it happened;
 /// - commands: [`settle`](Self::settle), [`set_paused`](Self::set_paused), [`cancel`](Self::cancel);
 /// - [`poll_output`](Self::poll_output) returns what to do next.
@@ -223,7 +223,7 @@ pub struct HostSession<C: HostContract> {
     began: Duration,
     state: State,
     close_reason: Option<CloseReason>,
-    misbehaviour: Option<Misbehaviour>,
+    misbehavior: Option<Misbehavior>,
     /// The runner reported the end by itself, with an outcome that leaves no doubt.
     ended_cleanly: bool,
     outputs: VecDeque<Output<C>>,
@@ -257,7 +257,7 @@ impl<C: HostContract> HostSession<C> {
             began: now,
             state: State::Greeting { program, deadline: now.saturating_add(HELLO_TIMEOUT) },
             close_reason: None,
-            misbehaviour: None,
+            misbehavior: None,
             ended_cleanly: false,
             outputs: VecDeque::new(),
             notices: VecDeque::new(),
@@ -311,8 +311,8 @@ impl<C: HostContract> HostSession<C> {
     }
 
     /// The violation that ended the session, if one did.
-    pub fn misbehaviour(&self) -> Option<&Misbehaviour> {
-        self.misbehaviour.as_ref()
+    pub fn misbehavior(&self) -> Option<&Misbehavior> {
+        self.misbehavior.as_ref()
     }
 
     /// What to do next.
@@ -339,7 +339,7 @@ impl<C: HostContract> HostSession<C> {
                     Ok(Received::Done(done)) => self.finish(Ok(done), None, now),
                     Ok(Received::Limit(error)) => self.cancel(Stop::Limit(error), now),
                     Ok(Received::Nothing) => {}
-                    Err(misbehaviour) => self.handle_misbehaviour(misbehaviour, now),
+                    Err(misbehavior) => self.handle_misbehavior(misbehavior, now),
                 }
             }
         }
@@ -347,14 +347,14 @@ impl<C: HostContract> HostSession<C> {
 
     /// Handles a violation of the protocol: anything that the codec or the reading of a message rejected. A malformed
     /// message with another id is ignored, as a well-formed one is.
-    pub fn handle_misbehaviour(&mut self, misbehaviour: impl Into<Misbehaviour>, now: Duration) {
-        let misbehaviour = misbehaviour.into();
+    pub fn handle_misbehavior(&mut self, misbehavior: impl Into<Misbehavior>, now: Duration) {
+        let misbehavior = misbehavior.into();
         let names_another = |error: &MessageError| error.session().is_some_and(|id| id != self.contract.id());
-        if self.is_finished() || matches!(&misbehaviour, Misbehaviour::Message(error) if names_another(error)) {
+        if self.is_finished() || matches!(&misbehavior, Misbehavior::Message(error) if names_another(error)) {
             return;
         }
-        let text = misbehaviour.to_string();
-        self.misbehaviour = Some(misbehaviour);
+        let text = misbehavior.to_string();
+        self.misbehavior = Some(misbehavior);
         self.terminate(text, now);
     }
 

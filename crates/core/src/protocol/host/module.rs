@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::checks::{PendingCalls, can_contain, session_budget, too_early};
-use super::{End, HostContract, HostOptions, HostSession, Misbehaviour, Output, Received};
+use super::{End, HostContract, HostOptions, HostSession, Misbehavior, Output, Received};
 use crate::budget::Budget;
 use crate::contract::Request as _;
 use crate::contract::module::{Failure, Request, RunEnd, RunOutcome, Status};
@@ -72,7 +72,7 @@ impl HostContract for ModuleHost {
         &self.budget
     }
 
-    fn receive(&mut self, message: RunnerMessage, is_running: bool) -> Result<Received<Self>, Misbehaviour> {
+    fn receive(&mut self, message: RunnerMessage, is_running: bool) -> Result<Received<Self>, Misbehavior> {
         Ok(match message {
             RunnerMessage::CodeCall(CodeCall { id, call }) if id == self.id && is_running => self.call(call)?,
             RunnerMessage::CodeNotify(CodeNotify { id, notification }) if id == self.id && is_running => {
@@ -127,9 +127,9 @@ impl HostContract for ModuleHost {
 }
 
 impl ModuleHost {
-    fn call(&mut self, call: Call) -> Result<Received<Self>, Misbehaviour> {
+    fn call(&mut self, call: Call) -> Result<Received<Self>, Misbehavior> {
         if call.id.0 <= self.last_call {
-            return Err(Misbehaviour::DuplicateCall(call.id.to_string()));
+            return Err(Misbehavior::DuplicateCall(call.id.to_string()));
         }
         if let Err(error) = self.usage.call(call.input.as_bytes().len()) {
             return Ok(Received::Limit(error));
@@ -139,12 +139,12 @@ impl ModuleHost {
         Ok(Received::Output(Output::Call(call)))
     }
 
-    fn notify(&mut self, notification: Notification) -> Result<Received<Self>, Misbehaviour> {
+    fn notify(&mut self, notification: Notification) -> Result<Received<Self>, Misbehavior> {
         if let Err(error) = self.usage.output(notification.report_bytes()) {
             return Ok(Received::Limit(error));
         }
         let charge = self.budget.charge(CALL_COST + notification.args.as_bytes().len());
-        Ok(Received::Notice(notification, charge.map_err(|_| Misbehaviour::TooManyNotifications)?))
+        Ok(Received::Notice(notification, charge.map_err(|_| Misbehavior::TooManyNotifications)?))
     }
 
     /// An outcome of the runner with its claims checked. A result counts towards the limit on what is sent.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::Value as Json;
 
 use super::checks::{PendingCalls, can_contain, session_budget, too_early};
-use super::{End, HostContract, HostOptions, HostSession, Misbehaviour, Output, Received};
+use super::{End, HostContract, HostOptions, HostSession, Misbehavior, Output, Received};
 use crate::budget::{Budget, Charge};
 use crate::contract::script::{ToolCall, out_of_memory, tool_result};
 use crate::contract::stop::Stop;
@@ -87,7 +87,7 @@ impl HostContract for ScriptHost {
         &self.budget
     }
 
-    fn receive(&mut self, message: RunnerMessage, is_running: bool) -> Result<Received<Self>, Misbehaviour> {
+    fn receive(&mut self, message: RunnerMessage, is_running: bool) -> Result<Received<Self>, Misbehavior> {
         let output = match message {
             RunnerMessage::ToolCall(call) if is_running => return self.call(call),
             RunnerMessage::Log(WireLog { id, line }) if id == self.id && self.log.is_streamed => {
@@ -147,9 +147,9 @@ impl HostContract for ScriptHost {
 }
 
 impl ScriptHost {
-    fn call(&mut self, call: WireCall) -> Result<Received<Self>, Misbehaviour> {
+    fn call(&mut self, call: WireCall) -> Result<Received<Self>, Misbehavior> {
         if !self.call_ids.insert(call.call_id.clone()) {
-            return Err(Misbehaviour::DuplicateCall(call.call_id));
+            return Err(Misbehavior::DuplicateCall(call.call_id));
         }
         let Some((provider, tool)) = self.find(&call) else {
             let WireCall { call_id, provider_name, safe_tool_name, .. } = call;

@@ -10,7 +10,7 @@
 //!   and recursion costs nothing.
 //! - Names are assigned per namespace: identical definitions of two tools are one type, different ones of one
 //!   name are `Node` and `Node__2`.
-//! - Printing is deterministic: the same catalogue produces the same bytes.
+//! - Printing is deterministic: the same catalog produces the same bytes.
 //!
 //! The output always parses and type-checks, for every schema, and accepts at least what the schema accepts where
 //! TypeScript cannot express it exactly. Three interpretations deviate from JSON Schema to match common intent: an object

@@ -95,7 +95,7 @@ impl Outline {
     }
 }
 
-/// The first members, of which equal neighbours are one: `{…} | {…}`.
+/// The first members, of which equal neighbors are one: `{…} | {…}`.
 fn joined(members: &[Type], between: &str, print: impl Fn(&Type) -> String) -> String {
     let mut texts: Vec<String> = members.iter().take(MAX_MEMBERS).map(print).collect();
     texts.dedup();

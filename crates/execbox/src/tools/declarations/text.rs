@@ -128,7 +128,7 @@ fn is_plain_identifier(name: &str) -> bool {
 /// contains the `__` that sets off a number. Nothing if it has no ASCII letter or digit.
 pub(super) fn type_name(text: &str) -> Option<String> {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
-    let name: String = words.map(capitalised).collect::<String>().chars().take(MAX_TYPE_NAME).collect();
+    let name: String = words.map(capitalized).collect::<String>().chars().take(MAX_TYPE_NAME).collect();
     if name.is_empty() {
         return None;
     }
@@ -138,7 +138,7 @@ pub(super) fn type_name(text: &str) -> Option<String> {
     Some(if GLOBAL_TYPES.contains(&name.as_str()) { name + "Type" } else { name })
 }
 
-fn capitalised(word: &str) -> String {
+fn capitalized(word: &str) -> String {
     let (head, tail) = word.split_at(1);
     head.to_ascii_uppercase() + tail
 }

@@ -642,7 +642,7 @@ fn is_multiple(number: &Number, divisor: &Number) -> bool {
 }
 
 /// How deeply schemas may be nested in one another, following the value. A level takes about 1 KiB of stack, and 6 KiB
-/// without optimisations.
+/// without optimizations.
 pub(super) const MAX_DEPTH: usize = 256;
 
 /// How many bytes of text are read in one step.

@@ -5,7 +5,7 @@
 //! | `mod.rs` | [`StateStore`], which keeps JSON texts by key, and its errors |
 //! | `memory.rs` | the state of one session, in memory |
 //! | `values.rs` | the namespace `store` |
-//! | `snippets.rs` | the namespace `snippets`, and the catalogue of what is saved |
+//! | `snippets.rs` | the namespace `snippets`, and the catalog of what is saved |
 //! | `checker.rs` | whether the engine compiles a snippet |
 //! | `splice.rs` | a program with the snippets that it names, and positions in them |
 //!

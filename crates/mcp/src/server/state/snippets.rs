@@ -9,13 +9,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use execbox::{Effect, Limits, Provider, Tool, ToolError};
-use execbox_core::language::{Code, CompileError, Language, Reading};
+use execbox_core::language::{Code, CompileError, CompileLimits, Language};
 use execbox_core::names::SafeNames;
 use execbox_core::text::cut;
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
 
-use super::super::catalogue::Catalogue;
+use super::super::catalog::Catalog;
 use super::super::finder;
 use super::{Checker, Means, Snippet, StateArea, StateEntry, StateError, StateStore, page, read};
 
@@ -49,14 +49,14 @@ pub(in super::super) struct Library {
     /// Those that can be read, by name, with their descriptions.
     snippets: BTreeMap<String, (StateEntry, Arc<str>)>,
     /// For searches; `None` without snippets.
-    catalogue: Option<Arc<Catalogue>>,
+    catalog: Option<Arc<Catalog>>,
     /// For programs.
     provider: Option<Provider>,
 }
 
 impl Library {
-    pub(in super::super) fn catalogue(&self) -> Option<&Arc<Catalogue>> {
-        self.catalogue.as_ref()
+    pub(in super::super) fn catalog(&self) -> Option<&Arc<Catalog>> {
+        self.catalog.as_ref()
     }
 
     pub(in super::super) fn provider(&self) -> Option<Provider> {
@@ -108,8 +108,8 @@ impl Snippets {
         let named = || snippets.iter().map(|(name, (_, description))| by_name(name, description));
         let found = Provider::builder(NAMESPACE).tools(named()).build().ok().filter(|_| !snippets.is_empty());
         let provider = Provider::builder(NAMESPACE).tools(self.tools()).tools(named()).build().ok();
-        let catalogue = found.map(|found| Arc::new(Catalogue::new(vec![found])));
-        Library { listed: entries, snippets, catalogue, provider }
+        let catalog = found.map(|found| Arc::new(Catalog::new(vec![found])));
+        Library { listed: entries, snippets, catalog, provider }
     }
 
     fn tools(&self) -> [Tool; 4] {
@@ -165,7 +165,7 @@ impl Snippets {
     /// Compiles a program.
     pub(super) fn compile_program(&self, code: &str, limits: &Limits, until: Instant) -> Result<Code, CompileError> {
         let should_stop = || Instant::now() >= until;
-        self.saved.language.script(code, &Reading::new(limits, &should_stop))
+        self.saved.language.script(code, &CompileLimits::new(limits, &should_stop))
     }
 }
 
@@ -266,7 +266,7 @@ impl Saved {
 
     fn compile(&self, code: &str, until: Instant) -> Result<Code, String> {
         let should_stop = || Instant::now() >= until;
-        let reading = Reading::new(&Limits::default(), &should_stop);
+        let reading = CompileLimits::new(&Limits::default(), &should_stop);
         self.language.function(code, &reading).map_err(|error| match error.position() {
             Some(at) => format!("{error} (line {}, column {})", at.line, at.column),
             None => error.to_string(),
@@ -343,7 +343,7 @@ const MAX_TEXT_BYTES: usize = 6 * MAX_CODE_BYTES + (16 << 10);
 /// The texts of all snippets of a state, in bytes.
 const MAX_ALL_BYTES: usize = 4 << 20;
 
-/// What a snippet takes beside its text, with its tools and its part of the catalogue. In bytes.
+/// What a snippet takes beside its text, with its tools and its part of the catalog. In bytes.
 pub(super) const SNIPPET_BYTES: usize = 8 << 10;
 
 /// What all snippets of a session take, in bytes.

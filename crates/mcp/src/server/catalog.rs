@@ -98,7 +98,7 @@ pub struct FoundTool {
 
 /// Providers with an index over their tools.
 #[derive(Debug)]
-pub struct Catalogue {
+pub struct Catalog {
     providers: Vec<Provider>,
     index: Index,
     /// The provider and the number of each tool of the index.
@@ -109,7 +109,7 @@ pub struct Catalogue {
     outlines: Vec<[OnceLock<String>; OUTLINES.len()]>,
 }
 
-impl Catalogue {
+impl Catalog {
     /// Indexes the tools of providers.
     pub fn new(providers: Vec<Provider>) -> Self {
         let locations = providers
@@ -142,7 +142,7 @@ impl Catalogue {
 
     /// Whether it was built from exactly these providers.
     pub(super) fn is_built_from(&self, providers: &[Provider]) -> bool {
-        // The catalogue keeps its manifests alive, so that equal addresses mean equal providers.
+        // The catalog keeps its manifests alive, so that equal addresses mean equal providers.
         let same = |(a, b): (&Provider, &Provider)| std::ptr::eq(a.manifest(), b.manifest());
         self.providers.len() == providers.len() && self.providers.iter().zip(providers).all(same)
     }
@@ -152,13 +152,13 @@ impl Catalogue {
         self.query_with(None, query)
     }
 
-    /// The same, in the tools of another catalogue, too, whose namespaces are different.
+    /// The same, in the tools of another catalog, too, whose namespaces are different.
     pub(super) fn query_with(&self, other: Option<&Self>, query: &Query) -> Page {
-        let all = Catalogues { first: self, second: other };
+        let all = Catalogs { first: self, second: other };
         if query.describe.is_empty() { all.search(query) } else { all.describe(&query.describe) }
     }
 
-    /// The tools that a query finds and does not exclude, with their scores. Words are as rare as in both catalogues.
+    /// The tools that a query finds and does not exclude, with their scores. Words are as rare as in both catalogs.
     fn scored(&self, other: Option<&Self>, query: &Query) -> Vec<(f32, &Self, usize)> {
         let found = self.index.scored(&query.text, other.map(|other| &other.index)).into_iter();
         let is_named = |tool: usize| {
@@ -210,14 +210,14 @@ impl Catalogue {
     }
 }
 
-/// The catalogue of a server and that of a client's snippets, as one.
+/// The catalog of a server and that of a client's snippets, as one.
 #[derive(Clone, Copy)]
-struct Catalogues<'a> {
-    first: &'a Catalogue,
-    second: Option<&'a Catalogue>,
+struct Catalogs<'a> {
+    first: &'a Catalog,
+    second: Option<&'a Catalog>,
 }
 
-impl<'a> Catalogues<'a> {
+impl<'a> Catalogs<'a> {
     fn search(&self, query: &Query) -> Page {
         let mut found = self.first.scored(self.second, query);
         if let Some(second) = self.second {
@@ -228,7 +228,7 @@ impl<'a> Catalogues<'a> {
         let outline = OUTLINES.iter().position(|max| max * limit <= MAX_SIGNATURES).unwrap_or(OUTLINES.len() - 1);
         let mut format = Format::Short { outline };
         let tools = found.iter().skip(query.offset).take(limit);
-        let tools = tools.map(|&(_, catalogue, tool)| catalogue.found(tool, &mut format)).collect();
+        let tools = tools.map(|&(_, catalog, tool)| catalog.found(tool, &mut format)).collect();
         let next = query.offset.saturating_add(limit);
         let next_offset = (next < found.len()).then_some(next);
         let mut page = Page { total: found.len(), next_offset, tools, ..Page::default() };
@@ -244,10 +244,10 @@ impl<'a> Catalogues<'a> {
         let mut format = Format::Full(Signatures::default());
         for name in names.iter().take(MAX_LIMIT) {
             match self.tool(name) {
-                Some((catalogue, tool)) => page.tools.push(catalogue.found(tool, &mut format)),
+                Some((catalog, tool)) => page.tools.push(catalog.found(tool, &mut format)),
                 None => page.unknown.push(UnknownTool {
                     name: truncate(name.clone(), MAX_SUMMARY),
-                    did_you_mean: self.best(name).map(|(catalogue, tool)| catalogue.name(tool)),
+                    did_you_mean: self.best(name).map(|(catalog, tool)| catalog.name(tool)),
                 }),
             }
         }
@@ -263,18 +263,18 @@ impl<'a> Catalogues<'a> {
         page
     }
 
-    fn tool(&self, name: &str) -> Option<(&'a Catalogue, usize)> {
+    fn tool(&self, name: &str) -> Option<(&'a Catalog, usize)> {
         let mut all = iter::once(self.first).chain(self.second);
-        all.find_map(|catalogue| catalogue.tool(name).map(|tool| (catalogue, tool)))
+        all.find_map(|catalog| catalog.tool(name).map(|tool| (catalog, tool)))
     }
 
     /// The tool that a search for a name ranks first.
-    fn best(&self, name: &str) -> Option<(&'a Catalogue, usize)> {
+    fn best(&self, name: &str) -> Option<(&'a Catalog, usize)> {
         let query = Query { text: name.to_owned(), ..Query::default() };
         let first = self.first.scored(self.second, &query);
         let second = self.second.map(|second| second.scored(Some(self.first), &query)).unwrap_or_default();
         let all = first.first().into_iter().chain(second.first());
-        all.reduce(|a, b| if b.0 > a.0 { b } else { a }).map(|&(_, catalogue, tool)| (catalogue, tool))
+        all.reduce(|a, b| if b.0 > a.0 { b } else { a }).map(|&(_, catalog, tool)| (catalog, tool))
     }
 }
 
