@@ -198,7 +198,7 @@ async fn a_run_that_is_dropped_or_does_not_start_has_an_end() {
             EventKind::CallBegan { .. } => cancel.cancel(),
             EventKind::CallEnded { end, .. } => seen.lock().unwrap().push(format!("{end:?}")),
             EventKind::Ended(end) => {
-                seen.lock().unwrap().push(format!("{} {:?}", end.is_ok(), end.duration().is_some()))
+                seen.lock().unwrap().push(format!("{} {:?}", end.is_ok(), end.duration().is_some()));
             }
             _ => {}
         });

@@ -209,19 +209,21 @@ fn several_observers(executor: &Arc<dyn Executor>, accepts: Accepts) {
     assert_eq!(first.texts(), last.texts());
 }
 
+type Ids = Arc<Mutex<Vec<(ExecutionId, CallId)>>>;
+
 /// The execution and the call of each event of a call, and of each context of a tool.
 fn ids(executor: &Arc<dyn Executor>, accepts: Accepts) {
     if accepts == Accepts::Moves {
         return;
     }
-    let (observed, contexts): (Arc<Mutex<Vec<(ExecutionId, CallId)>>>, _) = (Arc::default(), Arc::default());
-    let keep: Arc<Mutex<Vec<(ExecutionId, CallId)>>> = Arc::clone(&contexts);
+    let (begun, called) = (Ids::default(), Ids::default());
+    let keep = Arc::clone(&called);
     let tool = Tool::new("work", move |_: Json, context: ToolContext| {
         keep.lock().unwrap().push((context.execution, context.call));
         async { Ok(Json::Null) }
     });
     let provider = Provider::builder("tools").tool(tool).build().unwrap();
-    let seen = Arc::clone(&observed);
+    let seen = Arc::clone(&begun);
     let observer = Observer::new(move |event| {
         if let EventKind::CallBegan { call, .. } = event.kind {
             seen.lock().unwrap().push((event.execution, call.id));
@@ -232,10 +234,10 @@ fn ids(executor: &Arc<dyn Executor>, accepts: Accepts) {
         let request = request.clone().limits(generous_limits()).observer(observer.clone());
         assert!(RUNTIME.block_on(executor.execute(request)).is_ok());
     }
-    let observed = observed.lock().unwrap();
-    assert_eq!(*observed, *contexts.lock().unwrap());
-    let calls: Vec<u64> = observed.iter().map(|(_, call)| call.0).collect();
+    let begun = begun.lock().unwrap();
+    assert_eq!(*begun, *called.lock().unwrap());
+    let calls: Vec<u64> = begun.iter().map(|(_, call)| call.0).collect();
     assert_eq!(calls, [1, 2, 3, 1, 2, 3], "counted within each execution");
-    let executions: Vec<ExecutionId> = observed.iter().map(|(execution, _)| *execution).collect();
+    let executions: Vec<ExecutionId> = begun.iter().map(|(execution, _)| *execution).collect();
     assert!(executions[0] == executions[2] && executions[2] < executions[3], "{executions:?}");
 }

@@ -23,7 +23,7 @@ pub enum Layout {
     Single,
 }
 
-/// The tools of a [`CodeServer`] and their limits.
+/// The tools of a [`CodeServer`](super::CodeServer) and their limits.
 #[derive(Debug, Clone)]
 pub struct ServerOptions {
     /// Which tools the server has. Default: all three.
@@ -46,7 +46,7 @@ pub struct ServerOptions {
     pub max_timeout: Duration,
     /// How many programs run at once; further ones wait. A client with many programs does not keep others waiting. Default: 128.
     pub max_programs: usize,
-    /// For how long after the creation of the server, and after [`CodeServer::refresh`], requests wait for namespaces that are starting. Default: 10 s.
+    /// For how long after the creation of the server, and after [`CodeServer::refresh`](super::CodeServer::refresh), requests wait for namespaces that are starting. Default: 10 s.
     pub start_timeout: Duration,
     /// Decides about the calls of programs. It asks the user of the client by elicitation where the client supports it, and its own
     /// approver otherwise. Default: none, everything is allowed.
@@ -99,7 +99,7 @@ impl ServerOptions {
     }
 }
 
-/// Where a [`CodeServer`] gets its tools: a function that returns the current providers, or a type that also knows which
+/// Where a [`CodeServer`](super::CodeServer) gets its tools: a function that returns the current providers, or a type that also knows which
 /// ones are missing.
 pub trait ProviderSource: Send + Sync {
     /// The providers whose tools can be called now. Asked for every request, so that the answer may change.
