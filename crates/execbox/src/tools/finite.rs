@@ -6,14 +6,17 @@ use serde_value::Value as Tree;
 
 /// Converts a value to JSON. Fails if it has no form in JSON or contains a number that is not finite.
 ///
-/// Numbers are looked for only if there is a `null` that one could have become, and not in values with integers of 128 bits.
+/// Numbers are looked for only if there is a `null` that one could have become. Integers of 128 bits beside `null` fail, because
+/// `serde-value` does not have them.
 pub(crate) fn to_json<T: Serialize>(value: &T) -> Result<Json, String> {
     let json = serde_json::to_value(value).map_err(|error| error.to_string())?;
-    let tree = has_null(&json).then(|| serde_value::to_value(value).ok()).flatten();
-    match tree.as_ref().and_then(not_finite) {
-        Some((path, what)) => Err(format!("result{path} is {what}; use null or a finite number")),
-        None => Ok(json),
+    if has_null(&json) {
+        let tree = serde_value::to_value(value).map_err(|error| format!("beside null, {error}"))?;
+        if let Some((path, what)) = not_finite(&tree) {
+            return Err(format!("result{path} is {what}; use null or a finite number"));
+        }
     }
+    Ok(json)
 }
 
 fn has_null(json: &Json) -> bool {
@@ -85,7 +88,10 @@ mod tests {
     fn null_stays_null() {
         assert_eq!(to_json(&(None::<f64>, (), 1.5)), Ok(json!([null, null, 1.5])));
         assert_eq!(to_json(&BTreeMap::from([(1, None::<f64>)])), Ok(json!({ "1": null })));
-        assert_eq!(to_json(&(1_u128, None::<f64>)), Ok(json!([1, null])));
+        assert_eq!(to_json(&1_u128), Ok(json!(1)));
+        for result in [to_json(&(1_u128, None::<f64>)), to_json(&(1_u128, f64::NAN))] {
+            assert_eq!(result, Err("beside null, u128 is not supported".to_owned()));
+        }
         assert!(to_json(&BTreeMap::from([([1], 1)])).is_err(), "keys are strings");
     }
 }
