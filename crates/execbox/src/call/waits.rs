@@ -146,3 +146,28 @@ impl Drop for WaitForPerson {
         self.0.remove();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::pending;
+
+    #[tokio::test(start_paused = true)]
+    async fn time_in_which_a_person_is_asked_does_not_count() {
+        const SECOND: Duration = Duration::from_secs(1);
+        let waits = CallWaits::new(PendingApprovals::default(), CallHandle::default());
+        drop((waits.add(Awaited::Answer), tokio::time::sleep(SECOND).await)); // before the timeout begins
+        let began = Instant::now();
+        let asks = async {
+            for _ in 0..2 {
+                tokio::time::sleep(SECOND / 4).await;
+                let (_first, _second) = (waits.add(Awaited::Answer), waits.add(Awaited::Approval));
+                tokio::time::sleep(10 * SECOND).await;
+            }
+        };
+        let (answer, ()) = tokio::join!(waits.within(SECOND, pending::<()>()), asks);
+        assert_eq!((answer, began.elapsed()), (None, 21 * SECOND));
+        assert_eq!(waits.within(Duration::ZERO, async { 1 }).await, Some(1));
+        assert_eq!(waits.within(Duration::MAX, async { 2 }).await, Some(2));
+    }
+}
