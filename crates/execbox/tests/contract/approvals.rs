@@ -12,29 +12,19 @@ use futures_util::future::BoxFuture;
 use libtest_mimic::Trial;
 use serde_json::{Value as Json, json};
 
+use crate::Test;
 use crate::cases::{Calls, generous_limits, tools};
 use crate::executors::{Accepts, NamedExecutor, RUNTIME};
 
-type Test = fn(&dyn Executor, Accepts);
-
 pub(crate) fn trials(executors: &[NamedExecutor]) -> Vec<Trial> {
-    let tests: [(&str, Test); 5] = [
+    let tests: &[(&str, Test)] = &[
         ("approvals: a person sees the call and decides about it", decisions),
         ("approvals: the clocks stand still while a program waits for a person", clocks),
         ("approvals: a tool can ask a person by itself", asking_tools),
         ("approvals: a program that computes, or waits for other calls too, times out", other_time_counts),
         ("approvals: a cancelled program abandons its question", abandoned),
     ];
-    let trials = executors.iter().flat_map(|named| {
-        tests.map(|(name, test)| {
-            let (executor, accepts) = (Arc::clone(&named.executor), named.accepts);
-            Trial::test(format!("{} · {name}", named.name), move || {
-                test(&*executor, accepts);
-                Ok(())
-            })
-        })
-    });
-    trials.collect()
+    crate::trials(executors, tests)
 }
 
 /// Answers after some time: approves calls with the input 1 only.
@@ -76,12 +66,12 @@ fn policy(person: &Arc<Person>) -> (Policy, Arc<Mutex<Vec<String>>>) {
     (policy, records)
 }
 
-fn run(executor: &dyn Executor, code: &str, policy: &Policy, calls: &Calls, limits: Limits) -> ExecuteResult {
+fn run(executor: &Arc<dyn Executor>, code: &str, policy: &Policy, calls: &Calls, limits: Limits) -> ExecuteResult {
     let request = ExecuteRequest::new(code).provider(tools(calls).with_policy(policy)).limits(limits);
     RUNTIME.block_on(executor.execute(request))
 }
 
-fn decisions(executor: &dyn Executor, accepts: Accepts) {
+fn decisions(executor: &Arc<dyn Executor>, accepts: Accepts) {
     let (policy, records) = policy(&Person::who_answers_after(Duration::ZERO));
     let calls = Calls::default();
     let result = match accepts {
@@ -115,7 +105,7 @@ fn decisions(executor: &dyn Executor, accepts: Accepts) {
 /// How long a program may take, without the time in which it waits for a person.
 const TIMEOUT: Duration = Duration::from_millis(1500);
 
-fn clocks(executor: &dyn Executor, accepts: Accepts) {
+fn clocks(executor: &Arc<dyn Executor>, accepts: Accepts) {
     let (policy, _) = policy(&Person::who_answers_after(TIMEOUT + Duration::from_millis(500)));
     let code = match accepts {
         Accepts::JavaScript => "await tools.echo(1)",
@@ -128,7 +118,7 @@ fn clocks(executor: &dyn Executor, accepts: Accepts) {
 }
 
 /// A tool that asks a person by itself, on a task of its own.
-fn asking_tools(executor: &dyn Executor, accepts: Accepts) {
+fn asking_tools(executor: &Arc<dyn Executor>, accepts: Accepts) {
     if accepts == Accepts::Moves {
         return; // The scripted engine's programs know the tools of the cases only.
     }
@@ -150,7 +140,7 @@ fn asking_tools(executor: &dyn Executor, accepts: Accepts) {
     assert_eq!(RUNTIME.block_on(executor.execute(request)).outcome, Ok(Some(json!("answered"))));
 }
 
-fn other_time_counts(executor: &dyn Executor, accepts: Accepts) {
+fn other_time_counts(executor: &Arc<dyn Executor>, accepts: Accepts) {
     let programs: &[&str] = match accepts {
         Accepts::JavaScript => &["tools.echo(1); for (;;);", "await Promise.all([tools.echo(1), tools.hang()])"],
         Accepts::Moves => &["call echo 1\nspin"],
@@ -165,7 +155,7 @@ fn other_time_counts(executor: &dyn Executor, accepts: Accepts) {
     }
 }
 
-fn abandoned(executor: &dyn Executor, accepts: Accepts) {
+fn abandoned(executor: &Arc<dyn Executor>, accepts: Accepts) {
     let person = Person::who_answers_after(Duration::from_hours(1));
     let (policy, records) = policy(&person);
     let (asked, cancellation) = (person.asked.clone(), CancellationToken::new());

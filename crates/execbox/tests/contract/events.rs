@@ -11,14 +11,13 @@ use execbox::{CancellationToken, ExecuteRequest, Executor, Provider, Tool, ToolC
 use libtest_mimic::Trial;
 use serde_json::{Value as Json, json};
 
+use crate::Test;
 use crate::approvals::Person;
 use crate::cases::{Calls, generous_limits, tools};
 use crate::executors::{Accepts, NamedExecutor, RUNTIME};
 
-type Test = fn(&Arc<dyn Executor>, Accepts);
-
 pub(crate) fn trials(executors: &[NamedExecutor]) -> Vec<Trial> {
-    let tests: [(&str, Test); 6] = [
+    let tests: &[(&str, Test)] = &[
         ("events: all that happens, in order", in_order),
         ("events: a cancelled execution drops its calls before its end", cancelled),
         ("events: an execution that its caller drops has an end", dropped),
@@ -26,16 +25,7 @@ pub(crate) fn trials(executors: &[NamedExecutor]) -> Vec<Trial> {
         ("events: each observer receives all events, also beside one that panics", several_observers),
         ("events: contexts of tools have the ids of their events", ids),
     ];
-    let trials = executors.iter().flat_map(|named| {
-        tests.map(|(name, test)| {
-            let (executor, accepts) = (Arc::clone(&named.executor), named.accepts);
-            Trial::test(format!("{} · {name}", named.name), move || {
-                test(&executor, accepts);
-                Ok(())
-            })
-        })
-    });
-    trials.collect()
+    crate::trials(executors, tests)
 }
 
 /// Records events as text, with the execution of each.

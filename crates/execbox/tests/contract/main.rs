@@ -11,7 +11,9 @@ mod events;
 mod executors;
 mod time;
 
-use execbox::ExecuteRequest;
+use std::sync::Arc;
+
+use execbox::{ExecuteRequest, Executor};
 use libtest_mimic::{Arguments, Trial};
 
 use cases::{Calls, Case, check, tools};
@@ -31,6 +33,23 @@ fn main() {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(execbox_testkit::threads(4));
     libtest_mimic::run(&arguments, trials).exit();
+}
+
+/// A test that runs on each executor.
+type Test = fn(&Arc<dyn Executor>, Accepts);
+
+/// Each of these tests on each executor.
+fn trials(executors: &[NamedExecutor], tests: &[(&str, Test)]) -> Vec<Trial> {
+    let trials = executors.iter().flat_map(|named| {
+        tests.iter().map(|&(name, test)| {
+            let (executor, accepts) = (Arc::clone(&named.executor), named.accepts);
+            Trial::test(format!("{} · {name}", named.name), move || {
+                test(&executor, accepts);
+                Ok(())
+            })
+        })
+    });
+    trials.collect()
 }
 
 fn trial(named: &NamedExecutor, case: &Case) -> Option<Trial> {

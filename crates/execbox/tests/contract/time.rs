@@ -8,13 +8,12 @@ use execbox::{CancellationToken, ErrorCode, ExecuteRequest, Executor, Limits, Pr
 use libtest_mimic::Trial;
 use serde_json::{Value as Json, json};
 
+use crate::Test;
 use crate::cases::{Calls, generous_limits, tools};
 use crate::executors::{Accepts, NamedExecutor, RUNTIME};
 
-type Test = fn(&Arc<dyn Executor>, Accepts);
-
 pub(crate) fn trials(executors: &[NamedExecutor]) -> Vec<Trial> {
-    let tests: [(&str, Test); 7] = [
+    let tests: &[(&str, Test)] = &[
         ("error-mapping: the guest cannot catch a timeout", timeouts),
         ("cancellation: a cancelled execution ends promptly with a timeout error", cancellation),
         ("cancellation: an execution cancelled before the start does not run", cancelled_before),
@@ -23,16 +22,7 @@ pub(crate) fn trials(executors: &[NamedExecutor]) -> Vec<Trial> {
         ("final result: duration is wall time", duration),
         ("logs: each line is delivered once, with its level, while the guest runs", logs_stream),
     ];
-    let trials = executors.iter().flat_map(|named| {
-        tests.map(|(name, test)| {
-            let (executor, accepts) = (Arc::clone(&named.executor), named.accepts);
-            Trial::test(format!("{} · {name}", named.name), move || {
-                test(&executor, accepts);
-                Ok(())
-            })
-        })
-    });
-    trials.collect()
+    crate::trials(executors, tests)
 }
 
 /// Far shorter than the timeouts of [`generous_limits`], and enough on a busy machine.
