@@ -49,9 +49,9 @@ pub use execbox_core::engine::CallId;
 
 /// Receives the events of executions. Cheap to clone; one can observe many executions at once.
 ///
-/// It is called on the task that executes, and must not block; [progress](EventKind::CallProgress) and
-/// [waiting](EventKind::CallWaiting) that a tool reports from another thread are delivered there. If it panics, the execution
-/// continues.
+/// It is called on the task that executes, and must not block. [Progress](EventKind::CallProgress) and
+/// [waiting](EventKind::CallWaiting) that a tool reports from another thread are delivered there, possibly at the same time as
+/// other events; the acceptance of a run is delivered where it is started. If an observer panics, the execution continues.
 #[derive(Clone)]
 #[must_use = "an observer does nothing until it is added to a request"]
 pub struct Observer(Arc<dyn Fn(&Event<'_>) + Send + Sync>);

@@ -1,4 +1,4 @@
-//! The observers of one execution: who is told, and that each beginning has its end.
+//! The observers of one execution. Each beginning that they see has its end.
 
 use std::fmt;
 use std::sync::Arc;
