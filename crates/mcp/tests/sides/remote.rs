@@ -10,7 +10,7 @@ use execbox_mcp::server::{HttpOptions, HttpServer};
 use execbox_mcp::upstream::{Upstream, UpstreamError, UpstreamOptions};
 use serde_json::{Value as Json, json};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -159,7 +159,9 @@ async fn failures_to_connect_have_a_reason() {
     let limited = canned(|_, _| (429, "Retry-After: 30\r\n".to_owned(), String::new()));
     let until = canned(|_, _| (503, "Retry-After: Wed, 21 Oct 2026 07:28:00 GMT\r\n".to_owned(), String::new()));
     let long = canned(|_, _| (400, String::new(), format!("too\n\n{}", "long ".repeat(1000))));
-    let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    // Bound, so that no other test gets its port, and not listening.
+    let closed = TcpSocket::new_v4().unwrap();
+    closed.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let reasons = [
         (html.await, "invalid response: not an MCP message"),
         (broken.await, "invalid response: not an MCP message"),
@@ -171,7 +173,7 @@ async fn failures_to_connect_have_a_reason() {
         (limited.await, "HTTP 429 Too Many Requests; retry after 30 s"),
         (until.await, "HTTP 503 Service Unavailable; retry after Wed, 21 Oct 2026 07:28:00 GMT"),
         (long.await, &format!("HTTP 400 Bad Request: too {}…", "long ".repeat(39) + "l")),
-        (format!("http://{closed}/mcp"), "cannot connect to its address"),
+        (format!("http://{}/mcp", closed.local_addr().unwrap()), "cannot connect to its address"),
     ];
     for (url, reason) in reasons {
         let secrets = Secrets::new([("KEY".to_owned(), "s3cret".to_owned())]);
