@@ -13,14 +13,14 @@ pub(crate) struct Diagnostic<'a> {
     /// Printed as `error[CODE]`.
     pub(crate) code: Option<&'a str>,
     pub(crate) message: &'a str,
-    pub(crate) place: Option<Place<'a>>,
+    pub(crate) place: Option<SourceLocation<'a>>,
     /// Innermost first.
     pub(crate) stack: Vec<StackFrame>,
 }
 
-/// A place in a source.
+/// A position in a source.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place<'a> {
+pub(crate) struct SourceLocation<'a> {
     /// The name of the source.
     pub(crate) name: &'a str,
     pub(crate) code: &'a str,
@@ -65,7 +65,7 @@ fn snippet<'a>(frame: &'a Frame, name: &str, function: Option<&str>) -> Snippet<
 }
 
 /// The function of a frame, if it is at that place.
-fn function<'a>(stack_frame: &'a StackFrame, place: &Place<'_>) -> Option<&'a str> {
+fn function<'a>(stack_frame: &'a StackFrame, place: &SourceLocation<'_>) -> Option<&'a str> {
     let is_there = stack_frame.file == place.name && stack_frame.position() == place.position;
     stack_frame.function.as_deref().filter(|_| is_there)
 }

@@ -13,7 +13,7 @@ use execbox::core::text::bytes_text;
 use execbox::{ExecuteError, ExecuteResult, LogLevel, LogLine, Usage};
 use serde_json::Value as Json;
 
-use crate::diagnostic::{Diagnostic, Place};
+use crate::diagnostic::{Diagnostic, SourceLocation};
 use crate::source::Source;
 use crate::terminal::{colors, safe, safe_json, safe_line};
 
@@ -113,7 +113,7 @@ pub(crate) fn hint_at_undefined(instead: &str) {
 /// An error, its place in the source, and its stack, where the program has the name that the user gave.
 fn error_text(error: &ExecuteError, source: &Source, colored: bool) -> String {
     let message = render(error.name.as_deref(), &error.message, []);
-    let place = error.position.map(|position| Place { name: &source.name, code: &source.code, position });
+    let place = error.position.map(|position| SourceLocation { name: &source.name, code: &source.code, position });
     let stack = error.stack.iter().map(|frame| StackFrame { file: source.name.clone(), ..frame.clone() }).collect();
     Diagnostic { code: Some(error.code.as_str()), message: &message, place, stack }.text(colored)
 }

@@ -61,7 +61,7 @@ pub enum Rejected {
     #[error("the executor is overloaded: no runner was free within {} ms", .0.as_millis())]
     QueueTimeout(Duration),
     /// The pool was closed.
-    #[error("the executor was disposed of")]
+    #[error("the executor is closed")]
     Closed,
 }
 

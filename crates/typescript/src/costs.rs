@@ -6,7 +6,7 @@ use execbox_core::budget::{Budget, Charge, Meter, Refused};
 use execbox_core::language::CompileLimits;
 
 use crate::Parse;
-use crate::{Fault, Halt};
+use crate::{Fault, ParseError};
 
 /// The work of reading a token, beside its bytes. One unit is about the work of reading a byte.
 const TOKEN: usize = 16;
@@ -14,7 +14,7 @@ const TOKEN: usize = 16;
 /// The number of tokens between two charges of what the parser records. A token adds few records.
 const TOKENS_PER_CHARGE: u32 = 512;
 
-/// The costs of one reading of a source. Dropping it gives the memory back.
+/// Memory that is charged while one source is compiled. Dropping it releases the charge.
 pub(crate) struct Costs<'b> {
     work: Meter<'b>,
     kept: Charge,
@@ -29,7 +29,7 @@ impl<'b> Costs<'b> {
         let limit = (4 << 20) + 16 * TOKEN * length;
         Ok(Self {
             work: Meter::new(&Budget::new(usize::MAX), limit, reading.should_stop),
-            kept: reading.budget.charge(0).map_err(Halt::Exhausted)?,
+            kept: reading.budget.charge(0).map_err(ParseError::Exhausted)?,
             records: 0,
             tokens_until_charge: TOKENS_PER_CHARGE,
         })
@@ -63,13 +63,13 @@ impl<'b> Costs<'b> {
     pub(crate) fn charge_records(&mut self, bytes: usize) -> Parse<()> {
         let more = bytes.saturating_sub(self.records);
         self.records += more;
-        self.kept.add(more).map_err(Halt::Exhausted)
+        self.kept.add(more).map_err(ParseError::Exhausted)
     }
 
     /// Charges `bytes`, and counts the work of writing them.
     pub(crate) fn keep(&mut self, bytes: usize) -> Parse<()> {
         self.work.spend(bytes / 8).map_err(|refused| halt(refused, 0))?;
-        self.kept.add(bytes).map_err(Halt::Exhausted)
+        self.kept.add(bytes).map_err(ParseError::Exhausted)
     }
 
     /// Charges `count` items of `T` in tables, and as many steps.
@@ -82,13 +82,13 @@ impl<'b> Costs<'b> {
 /// Growing tables have up to twice the capacity that they need.
 const TABLE_FACTOR: usize = 2;
 
-fn halt(refused: Refused, at: u32) -> Halt {
+fn halt(refused: Refused, at: u32) -> ParseError {
     match refused {
         Refused::TooLarge(_) => {
             let message = "source too ambiguous to parse; simplify nested parentheses, arrow functions and types";
-            Halt::Fatal(Fault::new(message, at as usize))
+            ParseError::Fatal(Fault::new(message, at as usize))
         }
-        Refused::Exhausted(exhausted) => Halt::Exhausted(exhausted),
-        Refused::Stopped => Halt::Stopped,
+        Refused::Exhausted(exhausted) => ParseError::Exhausted(exhausted),
+        Refused::Stopped => ParseError::Stopped,
     }
 }

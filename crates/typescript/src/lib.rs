@@ -94,9 +94,9 @@ impl Language for TypeScript {
 }
 
 /// Runs `compile`. A panic becomes an error of this source.
-fn guarded<T>(compile: impl FnOnce() -> Result<T, Halt<SyntaxError>>) -> Result<T, CompileError> {
+fn guarded<T>(compile: impl FnOnce() -> Result<T, ParseError<SyntaxError>>) -> Result<T, CompileError> {
     match catch_unwind(AssertUnwindSafe(compile)) {
-        Ok(compiled) => compiled.map_err(Halt::into_error),
+        Ok(compiled) => compiled.map_err(ParseError::into_error),
         Err(_panic) => {
             let message = "internal error while compiling this source; rewrite it".to_owned();
             Err(SyntaxError { message, position: None }.into())
@@ -113,11 +113,11 @@ fn check_length(source: &str, reading: &CompileLimits<'_>) -> Result<(), SyntaxE
     Err(SyntaxError { message, position: None })
 }
 
-type Parse<T> = Result<T, Halt>;
+type Parse<T> = Result<T, ParseError>;
 
 /// Why parsing ended early.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Halt<F = Fault> {
+enum ParseError<F = Fault> {
     /// The source is invalid in this reading; another reading may be valid.
     Fault(F),
     /// The source is invalid in every reading: it exceeds a limit.
@@ -130,25 +130,25 @@ enum Halt<F = Fault> {
     NamesNeeded,
 }
 
-impl Halt {
+impl ParseError {
     fn fault(message: impl Into<String>, at: u32) -> Self {
         Self::Fault(Fault::new(message, at as usize))
     }
 }
 
-impl<F> Halt<F> {
-    fn map<T>(self, change: impl FnOnce(F) -> T) -> Halt<T> {
+impl<F> ParseError<F> {
+    fn map<T>(self, change: impl FnOnce(F) -> T) -> ParseError<T> {
         match self {
-            Self::Fault(fault) => Halt::Fault(change(fault)),
-            Self::Fatal(fault) => Halt::Fatal(change(fault)),
-            Self::Exhausted(exhausted) => Halt::Exhausted(exhausted),
-            Self::Stopped => Halt::Stopped,
-            Self::NamesNeeded => Halt::NamesNeeded,
+            Self::Fault(fault) => ParseError::Fault(change(fault)),
+            Self::Fatal(fault) => ParseError::Fatal(change(fault)),
+            Self::Exhausted(exhausted) => ParseError::Exhausted(exhausted),
+            Self::Stopped => ParseError::Stopped,
+            Self::NamesNeeded => ParseError::NamesNeeded,
         }
     }
 }
 
-impl Halt<SyntaxError> {
+impl ParseError<SyntaxError> {
     fn into_error(self) -> CompileError {
         match self {
             Self::Fault(error) | Self::Fatal(error) => error.into(),
@@ -158,7 +158,7 @@ impl Halt<SyntaxError> {
     }
 }
 
-impl From<Fault> for Halt {
+impl From<Fault> for ParseError {
     fn from(fault: Fault) -> Self {
         Self::Fault(fault)
     }

@@ -20,7 +20,7 @@ use crate::costs::Costs;
 use crate::edits::Edits;
 use crate::parser::{Options, Parser, Recorder};
 use crate::scopes::{Binding, Found, NameId, Reference, ScopeId, Scopes, Use};
-use crate::{Fault, Halt};
+use crate::{Fault, ParseError};
 
 /// The maximum number of declarations that become visible in other bodies of their enums and namespaces.
 const MAX_MERGED: usize = 1_000_000;
@@ -89,7 +89,7 @@ struct Merged {
 }
 
 impl Merged {
-    fn find(scopes: &Scopes<'_>, lowered: &Lowered, costs: &mut Costs<'_>) -> Result<Self, Halt> {
+    fn find(scopes: &Scopes<'_>, lowered: &Lowered, costs: &mut Costs<'_>) -> Result<Self, ParseError> {
         let bodies = lowered.enums.len() + lowered.namespaces.len();
         if bodies == 0 {
             return Ok(Self::default());
@@ -145,7 +145,7 @@ impl Merged {
             let more = all.len() * bodies.len();
             count += more;
             if count > MAX_MERGED {
-                return Err(Halt::Fatal(Fault::new("too many merged declarations of enums or namespaces", 0)));
+                return Err(ParseError::Fatal(Fault::new("too many merged declarations of enums or namespaces", 0)));
             }
             costs.keep_items::<usize>(more)?;
             for body in bodies {

@@ -26,24 +26,29 @@ use crate::lower::{self, Uses};
 use crate::parser::{ExportItem, ModuleItems, Options, Parser, SourceLanguage};
 use crate::scopes::Binding;
 
-use crate::{Fault, Halt, positions};
+use crate::{Fault, ParseError, positions};
 
 /// Compiles `source`.
-pub(crate) fn compile(source: ModuleSource<'_>, reading: &CompileLimits<'_>) -> Result<Module, Halt<SyntaxError>> {
+pub(crate) fn compile(
+    source: ModuleSource<'_>,
+    reading: &CompileLimits<'_>,
+) -> Result<Module, ParseError<SyntaxError>> {
     let (module, language) = read(source, source.dialect == Dialect::TypeScript, reading);
     let module = match (module, source.dialect) {
         // As JavaScript, it has the same fault.
-        (Err(Halt::Fault(fault)), Dialect::TypeScript) if language == SourceLanguage::Either => Err(Halt::Fault(fault)),
-        (Err(Halt::Fault(first)), Dialect::TypeScript) => match read(source, false, reading).0 {
-            Err(Halt::Fault(second)) => Err(Halt::Fault(first.further(second))),
+        (Err(ParseError::Fault(fault)), Dialect::TypeScript) if language == SourceLanguage::Either => {
+            Err(ParseError::Fault(fault))
+        }
+        (Err(ParseError::Fault(first)), Dialect::TypeScript) => match read(source, false, reading).0 {
+            Err(ParseError::Fault(second)) => Err(ParseError::Fault(first.further(second))),
             other => other,
         },
-        (Err(Halt::Fault(fault)), Dialect::JavaScript) => match read(source, true, reading).0 {
+        (Err(ParseError::Fault(fault)), Dialect::JavaScript) => match read(source, true, reading).0 {
             Ok(_) => {
                 let message = format!("{}; this is TypeScript syntax, but the language is JavaScript", fault.message);
-                Err(Halt::Fault(Fault::new(message, fault.offset)))
+                Err(ParseError::Fault(Fault::new(message, fault.offset)))
             }
-            Err(Halt::Fault(_)) => Err(Halt::Fault(fault)),
+            Err(ParseError::Fault(_)) => Err(ParseError::Fault(fault)),
             Err(halt) => Err(halt),
         },
         (other, _) => other,
@@ -187,11 +192,11 @@ fn keep_exports(parser: &mut Parser<'_, '_>) -> Parse<Vec<bool>> {
             }
             ExportItem::Specifier { local, start, .. } if !values.contains(local) => {
                 let name = parser.record.scopes.names.text(*local);
-                return Err(Halt::fault(format!("the export `{name}` is not declared in this module"), *start));
+                return Err(ParseError::fault(format!("the export `{name}` is not declared in this module"), *start));
             }
             ExportItem::Specifier { name, start: at, .. } | ExportItem::From { name, position: at, .. } => {
                 if !seen.insert(name.clone()) {
-                    return Err(Halt::fault(format!("duplicate export `{name}`"), *at));
+                    return Err(ParseError::fault(format!("duplicate export `{name}`"), *at));
                 }
                 true
             }

@@ -31,21 +31,25 @@ use crate::parser::{
     Call, ExportDefault, ExpressionKind, NO_MODULES, Options, Parser, SourceLanguage, StatementKind, Tail,
 };
 use crate::scopes::unescaped;
-use crate::{Fault, Halt, fences, lower, module};
+use crate::{Fault, ParseError, fences, lower, module};
 
 /// Compiles `source`. A function that is called gets `arguments`; with arguments, one that is not async is called, too.
-pub(crate) fn compile(source: &str, arguments: &str, reading: &CompileLimits<'_>) -> Result<Code, Halt<SyntaxError>> {
+pub(crate) fn compile(
+    source: &str,
+    arguments: &str,
+    reading: &CompileLimits<'_>,
+) -> Result<Code, ParseError<SyntaxError>> {
     let within = |text: &str| {
         let text = text.to_owned();
-        move |halt: Halt| halt.map(|fault| fault.within(&text))
+        move |halt: ParseError| halt.map(|fault| fault.within(&text))
     };
     match fences::opening(source) {
-        Err(fault) => Err(Halt::Fault(fault.within(source))),
+        Err(fault) => Err(ParseError::Fault(fault.within(source))),
         Ok(Some(text)) => compile_text(&text, arguments, reading).map_err(within(&text)),
         Ok(None) => match compile_text(source, arguments, reading) {
-            Err(Halt::Fault(fault)) => match fences::amid_prose(source) {
+            Err(ParseError::Fault(fault)) => match fences::amid_prose(source) {
                 Some(text) => compile_text(&text, arguments, reading).map_err(within(&text)),
-                None => Err(Halt::Fault(fault.within(source))),
+                None => Err(ParseError::Fault(fault.within(source))),
             },
             other => other.map_err(within(source)),
         },
@@ -68,7 +72,7 @@ fn compile_text(text: &str, arguments: &str, reading: &CompileLimits<'_>) -> Par
     };
     // The text is not JavaScript.
     let object = match object {
-        Some(object) if !matches!(object.typescript, Err(Halt::Fault(_))) => return object.typescript,
+        Some(object) if !matches!(object.typescript, Err(ParseError::Fault(_))) => return object.typescript,
         object => object,
     };
     let fault = script.faults(statements).and_then(|[javascript, typescript]| match object {
@@ -78,7 +82,7 @@ fn compile_text(text: &str, arguments: &str, reading: &CompileLimits<'_>) -> Par
         }
         None => Ok(javascript.further(typescript)),
     });
-    fault.map_or_else(|code| code, |fault| Err(Halt::Fault(fault)))
+    fault.map_or_else(|code| code, |fault| Err(ParseError::Fault(fault)))
 }
 
 fn begins_with_brace(text: &str) -> bool {
@@ -118,13 +122,13 @@ impl Script<'_, '_> {
     fn attempt(&self, shape: Shape) -> Parse<ControlFlow<Code, Attempt>> {
         let (typescript, language) = self.read(shape, true);
         let javascript = match (&typescript, language) {
-            (Err(Halt::Fault(fault)), SourceLanguage::Either) => Some(fault.clone()),
-            (Ok(_), SourceLanguage::Either) | (Err(Halt::Exhausted(_) | Halt::Stopped), _) => {
+            (Err(ParseError::Fault(fault)), SourceLanguage::Either) => Some(fault.clone()),
+            (Ok(_), SourceLanguage::Either) | (Err(ParseError::Exhausted(_) | ParseError::Stopped), _) => {
                 return typescript.map(ControlFlow::Break);
             }
-            (Ok(_) | Err(Halt::Fault(_)), SourceLanguage::TypeScript) => None,
+            (Ok(_) | Err(ParseError::Fault(_)), SourceLanguage::TypeScript) => None,
             _ => match self.read(shape, false).0 {
-                Err(Halt::Fault(fault)) => Some(fault),
+                Err(ParseError::Fault(fault)) => Some(fault),
                 other => return other.map(ControlFlow::Break),
             },
         };
@@ -134,7 +138,7 @@ impl Script<'_, '_> {
     /// The faults of the text in one shape, as JavaScript and as TypeScript. Fails with what the text is if it is valid.
     fn faults(&self, attempt: Attempt) -> Result<[Fault; 2], Parse<Code>> {
         let fault = |code| match code {
-            Err(Halt::Fault(fault)) => Ok(fault),
+            Err(ParseError::Fault(fault)) => Ok(fault),
             other => Err(other),
         };
         let typescript = fault(attempt.typescript)?;
@@ -150,7 +154,7 @@ impl Script<'_, '_> {
             Err(halt) => return (Err(halt), SourceLanguage::Either),
         };
         let mut code = self.compile(shape, &mut parser);
-        if let Err(Halt::NamesNeeded) = code {
+        if let Err(ParseError::NamesNeeded) = code {
             parser = match parser.with_names() {
                 Ok(parser) => parser,
                 Err(halt) => return (Err(halt), SourceLanguage::Either),
@@ -182,7 +186,7 @@ fn statements(parser: &mut Parser<'_, '_>, arguments: &str) -> Parse<Code> {
         _ => None,
     };
     if let (None, Some(at)) = (only, parser.record.nameless_function) {
-        return Err(Halt::fault("expected a name for the function", at));
+        return Err(ParseError::fault("expected a name for the function", at));
     }
     if let Some(default) = parser.record.items.default {
         let result = export_result(parser, default, arguments);
@@ -281,7 +285,7 @@ fn finish(parser: &mut Parser<'_, '_>, after: &str) -> Parse<Code> {
         let kept = module::keep_imports(parser, &uses);
         let mut imports = parser.record.items.imports.iter().zip(&kept.imports);
         if let Some(import) = imports.find_map(|(import, kept)| kept.map(|_| import)) {
-            return Err(Halt::Fault(Fault {
+            return Err(ParseError::Fault(Fault {
                 reached: parser.text().len(),
                 ..Fault::new(NO_MODULES, import.start as usize)
             }));

@@ -1,6 +1,6 @@
 //! Both halves of a session under either contract, connected by a simulated network under a simulated clock.
 //!
-//! Messages cross as lines of bytes, through the codec, and take the network's delay. The clock stands still while a half
+//! Messages cross as lines of bytes, through the codec, and take the network's delay. The clock is paused while a half
 //! has something to do, and then jumps to the next event.
 
 use std::collections::{BTreeMap, VecDeque};

@@ -19,7 +19,7 @@ use crate::executors::{Accepts, NamedExecutor, RUNTIME};
 pub(crate) fn trials(executors: &[NamedExecutor]) -> Vec<Trial> {
     let tests: &[(&str, Test)] = &[
         ("approvals: a person sees the call and decides about it", decisions),
-        ("approvals: the clocks stand still while a program waits for a person", clocks),
+        ("approvals: the clocks are paused while a program waits for a person", clocks),
         ("approvals: a tool can ask a person by itself", asking_tools),
         ("approvals: a program that computes, or waits for other calls too, times out", other_time_counts),
         ("approvals: a cancelled program abandons its question", abandoned),

@@ -11,8 +11,8 @@ use rmcp::transport::auth::{
 use serde_json::{Value as Json, json};
 use tokio::sync::Mutex;
 
+use super::address_scope::AddressScope;
 use super::http::OAuthHttp;
-use super::place::Place;
 use super::{Credentials, RequestProblem, StoreError, TokenStore};
 use crate::{Changes, Secrets};
 
@@ -56,8 +56,8 @@ impl Authorization {
         secrets: Secrets,
         changes: Changes,
     ) -> Self {
-        let place = Url::parse(url).map_or(Place::Public, |url| Place::of(&url));
-        let (server, url, http) = (server.to_owned(), url.to_owned(), OAuthHttp::with_client(place, client, timeout));
+        let scope = Url::parse(url).map_or(AddressScope::Public, |url| AddressScope::of(&url));
+        let (server, url, http) = (server.to_owned(), url.to_owned(), OAuthHttp::with_client(scope, client, timeout));
         let (renewing, problem) = (Mutex::default(), RwLock::default());
         Self { store, server, url, http, secrets, renewing, problem, changes }
     }

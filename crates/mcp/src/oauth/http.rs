@@ -10,7 +10,7 @@ use reqwest::Url;
 use reqwest::redirect::Policy;
 use rmcp::transport::auth::{OAuthHttpClient, OAuthHttpClientFuture, OAuthHttpRequest};
 
-use super::place::Place;
+use super::address_scope::AddressScope;
 use super::{LoginError, RequestError, RequestProblem};
 use crate::http_failure::http_failure;
 
@@ -19,7 +19,7 @@ use crate::http_failure::http_failure;
 pub(super) struct OAuthHttp {
     client: reqwest::Client,
     /// Where the MCP server is, which chooses the URLs.
-    server: Place,
+    server: AddressScope,
     /// The time limit of a request with its response.
     timeout: Duration,
     /// The request that failed last: rmcp does not pass on why.
@@ -34,17 +34,17 @@ impl OAuthHttp {
         let certificates = reqwest::Certificate::from_pem_bundle(certificates.as_bytes());
         let builder = reqwest::Client::builder().pool_max_idle_per_host(0).redirect(Policy::none());
         let client = builder.tls_certs_merge(certificates.map_err(|_| LoginError::Tls)?).build();
-        Ok(Self::with_client(Place::of(server), client.map_err(|_| LoginError::Tls)?, timeout))
+        Ok(Self::with_client(AddressScope::of(server), client.map_err(|_| LoginError::Tls)?, timeout))
     }
 
     /// `client` must not follow redirects.
-    pub(super) fn with_client(server: Place, client: reqwest::Client, timeout: Duration) -> Self {
+    pub(super) fn with_client(server: AddressScope, client: reqwest::Client, timeout: Duration) -> Self {
         Self { client, server, timeout, failed: Arc::default() }
     }
 
     /// Whether the MCP server may choose this URL.
     pub(super) fn may_reach(&self, url: &Url) -> bool {
-        Place::of(url) <= self.server
+        AddressScope::of(url) <= self.server
     }
 
     /// Sends a request. Fails if its URL is not encrypted or leads closer than the MCP server, on a redirect, and if a limit is exceeded.

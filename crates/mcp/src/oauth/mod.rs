@@ -14,12 +14,12 @@
 //!
 //! An authorization server is as untrusted as the MCP server that names it: it gets no credentials but its own.
 
+mod address_scope;
 mod authorization;
 mod callback;
 mod error;
 mod http;
 mod login;
-mod place;
 
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

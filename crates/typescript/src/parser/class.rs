@@ -1,6 +1,6 @@
 //! Classes: heritage, members and parameter properties.
 
-use super::expression::Place;
+use super::expression::GrammarFlags;
 use super::{Declare, Expression, ExpressionKind, Parser, SourceLanguage};
 use crate::Parse;
 use crate::lexer::{Kind, Token};
@@ -129,7 +129,7 @@ impl Parser<'_, '_> {
         self.type_annotation()?;
         if self.eat(Kind::Equals)? {
             let outer = self.enter_function(false, false);
-            self.assignment(Place::ANYWHERE)?;
+            self.assignment(GrammarFlags::ANYWHERE)?;
             self.leave_function(outer);
         }
         self.end_statement()

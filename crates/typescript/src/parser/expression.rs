@@ -9,9 +9,9 @@ use crate::scopes::{ScopeKind, Use};
 
 pub(super) const PHASE: &str = "`import defer` and `import source` are not supported; use `import`";
 
-/// The context of an expression, which restricts its syntax.
+/// The parameters of the grammar for an expression: they restrict its syntax where it stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct GrammarFlags {
     /// The head of a `for`, where `in` is not an operator.
     no_in: bool,
     /// Between `?` and `:`, where an arrow function with a return type needs a second `:` after it.
@@ -20,7 +20,7 @@ pub(super) struct Place {
     in_case: bool,
 }
 
-impl Place {
+impl GrammarFlags {
     pub(super) const ANYWHERE: Self = Self { no_in: false, in_conditional: false, in_case: false };
     pub(super) const FOR_HEAD: Self = Self { no_in: true, ..Self::ANYWHERE };
     pub(super) const CASE: Self = Self { in_case: true, ..Self::ANYWHERE };
@@ -38,37 +38,37 @@ impl Place {
 
 impl Parser<'_, '_> {
     /// An expression with commas.
-    pub(super) fn expression(&mut self, place: Place) -> Parse<Expression> {
-        let mut expression = self.assignment(place)?;
+    pub(super) fn expression(&mut self, flags: GrammarFlags) -> Parse<Expression> {
+        let mut expression = self.assignment(flags)?;
         while self.eat(Kind::Comma)? {
-            let next = self.assignment(place)?;
+            let next = self.assignment(flags)?;
             expression = Expression { end: next.end, kind: ExpressionKind::Other, constant: None, ..expression };
         }
         Ok(expression)
     }
 
     /// An expression without commas.
-    pub(super) fn assignment(&mut self, place: Place) -> Parse<Expression> {
-        self.nested(|parser| parser.assignment_chain(place))
+    pub(super) fn assignment(&mut self, flags: GrammarFlags) -> Parse<Expression> {
+        self.nested(|parser| parser.assignment_chain(flags))
     }
 
-    fn assignment_chain(&mut self, place: Place) -> Parse<Expression> {
+    fn assignment_chain(&mut self, flags: GrammarFlags) -> Parse<Expression> {
         let start = self.token().start;
         let mut is_whole = true;
         loop {
-            let found = if let Some(arrow) = self.arrow_function(place)? {
+            let found = if let Some(arrow) = self.arrow_function(flags)? {
                 arrow
             } else if self.context.is_generator && self.is_word("yield") {
-                self.yield_expression(place)?
+                self.yield_expression(flags)?
             } else {
-                self.operands(place)?
+                self.operands(flags)?
             };
             let found = if is_whole { found } else { found.within(start) };
             match self.token().kind {
                 Kind::Equals | Kind::Assignment => self.advance()?,
                 Kind::Question => {
                     self.advance()?;
-                    self.assignment(Place::CONDITIONAL)?;
+                    self.assignment(GrammarFlags::CONDITIONAL)?;
                     self.expect(Kind::Colon, ":")?;
                 }
                 _ => return Ok(found),
@@ -77,7 +77,7 @@ impl Parser<'_, '_> {
         }
     }
 
-    fn yield_expression(&mut self, place: Place) -> Parse<Expression> {
+    fn yield_expression(&mut self, flags: GrammarFlags) -> Parse<Expression> {
         let start = self.token().start;
         self.advance()?;
         if !self.token().on_new_line {
@@ -94,14 +94,14 @@ impl Parser<'_, '_> {
             ) || self.is_word("in")
                 || self.is_word("of");
             if is_delegate || !ends {
-                self.assignment(place)?;
+                self.assignment(flags)?;
             }
         }
         Ok(self.other(start))
     }
 
     /// Operands and the operators between them.
-    fn operands(&mut self, place: Place) -> Parse<Expression> {
+    fn operands(&mut self, flags: GrammarFlags) -> Parse<Expression> {
         let start = self.token().start;
         let first = self.operand()?;
         let mut constant = first.constant;
@@ -116,7 +116,7 @@ impl Parser<'_, '_> {
                     self.is(Kind::Operator)
                 }
                 Kind::Name if self.is_word("instanceof") => true,
-                Kind::Name if self.is_word("in") => !place.no_in,
+                Kind::Name if self.is_word("in") => !flags.no_in,
                 Kind::Name if self.options.typescript && !self.token().on_new_line => {
                     if self.is_word("as") || self.is_word("satisfies") {
                         self.type_operator()?;
@@ -320,7 +320,7 @@ impl Parser<'_, '_> {
     fn index(&mut self, object: &Expression) -> Parse<Option<u32>> {
         self.advance()?;
         let key = self.token();
-        let index = self.expression(Place::ANYWHERE)?;
+        let index = self.expression(GrammarFlags::ANYWHERE)?;
         self.expect(Kind::BracketClose, "]")?;
         let is_string = index.kind == ExpressionKind::String && index.end == key.end;
         Ok(match object.constant {
@@ -336,7 +336,7 @@ impl Parser<'_, '_> {
     pub(super) fn arguments(&mut self) -> Parse<()> {
         self.list(Kind::ParenOpen, Kind::ParenClose, ")", |parser| {
             parser.eat(Kind::Ellipsis)?;
-            parser.assignment(Place::ANYWHERE).map(drop)
+            parser.assignment(GrammarFlags::ANYWHERE).map(drop)
         })
     }
 
@@ -357,9 +357,9 @@ impl Parser<'_, '_> {
             }
         }
         self.expect(close, written).map_err(|halt| match halt {
-            crate::Halt::Fault(fault) => {
+            crate::ParseError::Fault(fault) => {
                 let message = fault.message.replacen("expected ", "expected `,` or ", 1);
-                crate::Halt::fault(message, fault.offset as u32)
+                crate::ParseError::fault(message, fault.offset as u32)
             }
             halt => halt,
         })
@@ -374,7 +374,7 @@ impl Parser<'_, '_> {
         }
         loop {
             self.advance()?;
-            let value = self.expression(Place::ANYWHERE)?.constant;
+            let value = self.expression(GrammarFlags::ANYWHERE)?.constant;
             if let Some(before) = constant {
                 constant = self.constant(Constant::Template { before, value });
             }
@@ -473,7 +473,7 @@ impl Parser<'_, '_> {
     fn parenthesized(&mut self) -> Parse<Expression> {
         let start = self.token().start;
         self.advance()?;
-        let inner = self.expression(Place::ANYWHERE)?;
+        let inner = self.expression(GrammarFlags::ANYWHERE)?;
         self.expect(Kind::ParenClose, ")")?;
         // A function in parentheses is still a function, but a string in them is not a directive.
         let kind = match inner.kind {
@@ -546,7 +546,7 @@ impl Parser<'_, '_> {
                 continue;
             }
             self.eat(Kind::Ellipsis)?;
-            self.assignment(Place::ANYWHERE)?;
+            self.assignment(GrammarFlags::ANYWHERE)?;
             if !self.is(Kind::BracketClose) && !self.is(Kind::Comma) {
                 return Err(self.unexpected("expected `,` or `]`"));
             }
@@ -561,7 +561,7 @@ impl Parser<'_, '_> {
 
     fn property(&mut self) -> Parse<()> {
         if self.eat(Kind::Ellipsis)? {
-            return self.assignment(Place::ANYWHERE).map(drop);
+            return self.assignment(GrammarFlags::ANYWHERE).map(drop);
         }
         self.parameter_modifiers()?;
         let head = self.method_head()?;
@@ -569,14 +569,14 @@ impl Parser<'_, '_> {
             return self.function_rest(head.is_async, head.is_generator).map(drop);
         }
         if self.eat(Kind::Colon)? {
-            return self.assignment(Place::ANYWHERE).map(drop);
+            return self.assignment(GrammarFlags::ANYWHERE).map(drop);
         }
         let Some(name) = head.name.filter(|name| name.escaped || !super::is_reserved(self.text_of(*name))) else {
             return Err(self.unexpected("expected `:`"));
         };
         self.refer(name, Use::Shorthand);
         if self.eat(Kind::Equals)? {
-            self.assignment(Place::ANYWHERE)?;
+            self.assignment(GrammarFlags::ANYWHERE)?;
         }
         Ok(())
     }
@@ -589,7 +589,7 @@ impl Parser<'_, '_> {
             Kind::String | Kind::Number | Kind::PrivateName => self.advance().map(|()| None),
             Kind::BracketOpen => {
                 self.advance()?;
-                self.assignment(Place::ANYWHERE)?;
+                self.assignment(GrammarFlags::ANYWHERE)?;
                 self.expect(Kind::BracketClose, "]")?;
                 Ok(None)
             }
@@ -636,15 +636,15 @@ impl Parser<'_, '_> {
     }
 
     /// The same fault; if the `<` at `less` looks as if it began JSX or an HTML comment, said so.
-    fn explain_less(&self, halt: crate::Halt, less: u32) -> crate::Halt {
+    fn explain_less(&self, halt: crate::ParseError, less: u32) -> crate::ParseError {
         let rest = &self.text()[less as usize + 1..];
         if rest.starts_with("!--") {
-            return crate::Halt::fault(crate::lexer::NO_HTML_COMMENTS, less);
+            return crate::ParseError::fault(crate::lexer::NO_HTML_COMMENTS, less);
         }
         let begins_element = rest.starts_with(|c: char| c.is_ascii_alphabetic() || c == '>');
         if begins_element && (rest.contains("</") || rest.contains("/>")) {
             let fault = Fault::new("JSX is not supported; return data instead of elements", less as usize);
-            return crate::Halt::Fault(Fault { reached: usize::MAX, ..fault });
+            return crate::ParseError::Fault(Fault { reached: usize::MAX, ..fault });
         }
         halt
     }

@@ -1,6 +1,6 @@
 //! Functions: signatures, parameters and bodies, and arrow functions, which only `=>` distinguishes from parentheses.
 
-use super::expression::Place;
+use super::expression::GrammarFlags;
 use super::{Context, Declare, Expression, ExpressionKind, Parser, SourceLanguage};
 use crate::Parse;
 use crate::lexer::{Kind, Token};
@@ -18,30 +18,30 @@ impl Parser<'_, '_> {
     // ---- arrow functions
 
     /// The arrow function that begins here, if one does.
-    pub(super) fn arrow_function(&mut self, place: Place) -> Parse<Option<Expression>> {
+    pub(super) fn arrow_function(&mut self, flags: GrammarFlags) -> Parse<Option<Expression>> {
         let start = self.token().start;
         match self.token().kind {
             Kind::Name if self.is_word("async") => {
                 let next = self.peek()?;
                 if next.on_new_line {
-                    return self.arrow_of_name(false, place);
+                    return self.arrow_of_name(false, flags);
                 }
                 match next.kind {
                     Kind::Name if !self.token_is_word(next, "function") && self.is_before_arrow(next)? => {
                         self.advance()?;
-                        self.arrow_of_name(true, place)
+                        self.arrow_of_name(true, flags)
                     }
-                    Kind::ParenOpen => self.try_arrow(start, true, Guess::Perhaps, place),
-                    Kind::Less if self.options.typescript => self.try_arrow(start, true, Guess::Perhaps, place),
-                    _ => self.arrow_of_name(false, place),
+                    Kind::ParenOpen => self.try_arrow(start, true, Guess::Perhaps, flags),
+                    Kind::Less if self.options.typescript => self.try_arrow(start, true, Guess::Perhaps, flags),
+                    _ => self.arrow_of_name(false, flags),
                 }
             }
-            Kind::Name => self.arrow_of_name(false, place),
+            Kind::Name => self.arrow_of_name(false, flags),
             Kind::ParenOpen => {
                 let guess = self.guess_arrow()?;
-                self.try_arrow(start, false, guess, place)
+                self.try_arrow(start, false, guess, flags)
             }
-            Kind::Less if self.options.typescript => self.try_arrow(start, false, Guess::Perhaps, place),
+            Kind::Less if self.options.typescript => self.try_arrow(start, false, Guess::Perhaps, flags),
             _ => Ok(None),
         }
     }
@@ -54,7 +54,7 @@ impl Parser<'_, '_> {
             [b'=', b'>', ..] => Ok(true),
             [b'/', ..] => match self.token_after(token) {
                 Ok(next) => Ok(next.kind == Kind::Arrow),
-                Err(crate::Halt::Fault(_)) => Ok(false),
+                Err(crate::ParseError::Fault(_)) => Ok(false),
                 Err(halt) => Err(halt),
             },
             _ => Ok(false),
@@ -62,7 +62,7 @@ impl Parser<'_, '_> {
     }
 
     /// `x => …`
-    fn arrow_of_name(&mut self, is_async: bool, place: Place) -> Parse<Option<Expression>> {
+    fn arrow_of_name(&mut self, is_async: bool, flags: GrammarFlags) -> Parse<Option<Expression>> {
         let name = self.token();
         if !self.is_before_arrow(name)? || !self.is_binding_name() {
             return Ok(None);
@@ -71,7 +71,7 @@ impl Parser<'_, '_> {
         let outer = self.enter_function(is_async, false);
         self.binding_name(Declare::VARIABLE)?;
         self.expect(Kind::Arrow, "=>")?;
-        self.arrow_body(start, outer, place).map(Some)
+        self.arrow_body(start, outer, flags).map(Some)
     }
 
     /// Judges by the tokens after `(`.
@@ -96,27 +96,33 @@ impl Parser<'_, '_> {
         })
     }
 
-    fn try_arrow(&mut self, start: u32, is_async: bool, guess: Guess, place: Place) -> Parse<Option<Expression>> {
+    fn try_arrow(
+        &mut self,
+        start: u32,
+        is_async: bool,
+        guess: Guess,
+        flags: GrammarFlags,
+    ) -> Parse<Option<Expression>> {
         if guess == Guess::No || self.record.is_refuted(start) {
             return Ok(None);
         }
         let outer = self.context;
         if guess == Guess::Yes {
-            self.arrow_head(is_async, place)?;
-            return self.arrow_body(start, outer, place).map(Some);
+            self.arrow_head(is_async, flags)?;
+            return self.arrow_body(start, outer, flags).map(Some);
         }
         let has_return_type = self.attempt(|parser| {
-            let has_return_type = parser.arrow_head(is_async, place)?;
-            if !(has_return_type && place.in_conditional()) {
+            let has_return_type = parser.arrow_head(is_async, flags)?;
+            if !(has_return_type && flags.in_conditional()) {
                 return Ok(Some(None));
             }
             // In `a ? (b) : c => d`, the apparent return type is the other branch, unless a `:` follows.
-            let arrow = parser.arrow_body(start, outer, place)?;
+            let arrow = parser.arrow_body(start, outer, flags)?;
             Ok(parser.is(Kind::Colon).then_some(Some(arrow)))
         })?;
         match has_return_type {
             Some(Some(arrow)) => Ok(Some(arrow)),
-            Some(None) => self.arrow_body(start, outer, place).map(Some),
+            Some(None) => self.arrow_body(start, outer, flags).map(Some),
             None => {
                 self.refute(start);
                 Ok(None)
@@ -125,7 +131,7 @@ impl Parser<'_, '_> {
     }
 
     /// Everything up to `=>`, in the scope of the function, which remains open; true if there is a return type.
-    fn arrow_head(&mut self, is_async: bool, place: Place) -> Parse<bool> {
+    fn arrow_head(&mut self, is_async: bool, flags: GrammarFlags) -> Parse<bool> {
         self.enter_function(is_async, false);
         if is_async {
             self.advance()?;
@@ -151,7 +157,7 @@ impl Parser<'_, '_> {
         let has_return_type = self.options.typescript && self.is(Kind::Colon);
         if has_return_type {
             let colon = self.token().start;
-            self.record.note(SourceLanguage::typescript_unless(place.precedes_colon()));
+            self.record.note(SourceLanguage::typescript_unless(flags.precedes_colon()));
             self.return_type_unerased()?;
             if self.has_line_end(close, self.token().start) {
                 // No line may end before `=>`.
@@ -168,12 +174,12 @@ impl Parser<'_, '_> {
     }
 
     /// The body after `=>`; closes the scope of the function. `outer` is the enclosing function.
-    fn arrow_body(&mut self, start: u32, outer: Context, place: Place) -> Parse<Expression> {
+    fn arrow_body(&mut self, start: u32, outer: Context, flags: GrammarFlags) -> Parse<Expression> {
         let is_async = self.context.is_async;
         if self.is(Kind::BraceOpen) {
             self.braced_body()?;
         } else {
-            self.assignment(place)?;
+            self.assignment(flags)?;
         }
         self.leave_function(outer);
         let kind = ExpressionKind::Function { is_async, is_generator: false, is_arrow: true };
@@ -285,7 +291,7 @@ impl Parser<'_, '_> {
             }
             self.type_annotation()?;
             if self.eat(Kind::Equals)? {
-                self.assignment(Place::ANYWHERE)?;
+                self.assignment(GrammarFlags::ANYWHERE)?;
             }
             if !self.eat(Kind::Comma)? {
                 break;
@@ -397,7 +403,7 @@ impl Parser<'_, '_> {
 
     fn initializer(&mut self) -> Parse<()> {
         if self.eat(Kind::Equals)? {
-            self.assignment(Place::ANYWHERE)?;
+            self.assignment(GrammarFlags::ANYWHERE)?;
         }
         Ok(())
     }

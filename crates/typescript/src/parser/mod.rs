@@ -35,7 +35,7 @@ use crate::costs::Costs;
 use crate::edits::ends_line;
 use crate::lexer::{Kind, Lexer, Token};
 use crate::scopes::{Binding, Declaration, NameId, Reference, ScopeKind, Scopes, Use};
-use crate::{Fault, Halt, Parse};
+use crate::{Fault, Parse, ParseError};
 
 use tokens::Tokens;
 
@@ -251,7 +251,7 @@ impl<'s, 'b> Parser<'s, 'b> {
         }
         if self.text()[..self.before() as usize].ends_with("await") {
             let message = "`await` is only allowed in async functions; write `async` before the function around it";
-            return Err(Halt::fault(message, self.before() - 5));
+            return Err(ParseError::fault(message, self.before() - 5));
         }
         Err(self.unexpected("expected `;` or a new line"))
     }
@@ -261,7 +261,7 @@ impl<'s, 'b> Parser<'s, 'b> {
     }
 
     /// The fault that the current token is unexpected.
-    fn unexpected(&self, expected: &str) -> Halt {
+    fn unexpected(&self, expected: &str) -> ParseError {
         let found = match self.token().kind {
             Kind::End if expected.is_empty() => "end of the source".to_owned(),
             Kind::End => "the end of the source".to_owned(),
@@ -273,12 +273,12 @@ impl<'s, 'b> Parser<'s, 'b> {
         };
         let message =
             if expected.is_empty() { format!("unexpected {found}") } else { format!("{expected}, found {found}") };
-        Halt::fault(message, self.token().start)
+        ParseError::fault(message, self.token().start)
     }
 
     fn refuse<T>(&self, message: &str, at: u32) -> Parse<T> {
         let reached = self.token().start as usize;
-        Err(Halt::Fault(Fault { reached, ..Fault::new(message, at as usize) }))
+        Err(ParseError::Fault(Fault { reached, ..Fault::new(message, at as usize) }))
     }
 
     // ---- depth and backtracking
@@ -287,7 +287,7 @@ impl<'s, 'b> Parser<'s, 'b> {
     fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Parse<T>) -> Parse<T> {
         if self.depth >= MAX_DEPTH {
             let message = format!("nesting deeper than {MAX_DEPTH} levels");
-            return Err(Halt::Fatal(Fault::new(message, self.token().start as usize)));
+            return Err(ParseError::Fatal(Fault::new(message, self.token().start as usize)));
         }
         self.depth += 1;
         let result = stacker::maybe_grow(STACK_RESERVE, STACK_PIECE, || read(self));
@@ -304,7 +304,7 @@ impl<'s, 'b> Parser<'s, 'b> {
                 self.context.is_attempt = mark.context.is_attempt;
                 Ok(Some(found))
             }
-            Ok(None) | Err(Halt::Fault(_)) => {
+            Ok(None) | Err(ParseError::Fault(_)) => {
                 self.rewind(mark);
                 Ok(None)
             }
@@ -320,7 +320,7 @@ impl<'s, 'b> Parser<'s, 'b> {
         self.rewind(mark);
         match found {
             Ok(found) => Ok(found),
-            Err(Halt::Fault(_)) => Ok(false),
+            Err(ParseError::Fault(_)) => Ok(false),
             Err(halt) => Err(halt),
         }
     }
@@ -363,7 +363,7 @@ impl<'s, 'b> Parser<'s, 'b> {
 
     /// Ends the parse if names are needed and are not recorded.
     fn need_names(&self) -> Parse<()> {
-        if self.record.scopes.with_names() { Ok(()) } else { Err(Halt::NamesNeeded) }
+        if self.record.scopes.with_names() { Ok(()) } else { Err(ParseError::NamesNeeded) }
     }
 
     /// Whether the constants of variables are recorded, which only members of enums use.

@@ -1,6 +1,6 @@
 //! Imports and exports of modules, and their meaning in scripts.
 
-use super::expression::{PHASE, Place};
+use super::expression::{GrammarFlags, PHASE};
 use super::{Declare, ExpressionKind, Parser, SourceLanguage, StatementKind};
 use crate::Parse;
 use crate::constructs::{AliasItem, Exported};
@@ -681,7 +681,7 @@ impl Parser<'_, '_> {
 
     /// Makes the value of an expression the default export.
     fn default_value(&mut self, start: u32) -> Parse<StatementKind> {
-        let value = self.assignment(Place::ANYWHERE)?;
+        let value = self.assignment(GrammarFlags::ANYWHERE)?;
         self.end_statement()?;
         if !self.options.script {
             self.check_only_default(start)?;

@@ -1,6 +1,6 @@
 //! Statements and declarations.
 
-use super::expression::Place;
+use super::expression::GrammarFlags;
 use super::{Declare, ExpressionKind, Parser, SourceLanguage, StatementKind, Tail};
 use crate::Parse;
 use crate::lexer::{Kind, Token};
@@ -151,7 +151,7 @@ impl Parser<'_, '_> {
         self.advance()?;
         if !self.may_end_statement() {
             match word {
-                "return" | "throw" => drop(self.expression(Place::ANYWHERE)?),
+                "return" | "throw" => drop(self.expression(GrammarFlags::ANYWHERE)?),
                 "break" | "continue" => drop(self.eat(Kind::Name)?),
                 _ => {}
             }
@@ -224,7 +224,7 @@ impl Parser<'_, '_> {
     fn is_before_name(&mut self, token: Token) -> Parse<bool> {
         match self.token_after(token) {
             Ok(next) => Ok(next.kind == Kind::Name && !next.on_new_line && !self.token_is_word(next, "in")),
-            Err(crate::Halt::Fault(_)) => Ok(false),
+            Err(crate::ParseError::Fault(_)) => Ok(false),
             Err(halt) => Err(halt),
         }
     }
@@ -238,7 +238,7 @@ impl Parser<'_, '_> {
                 _ => Ok(StatementKind::Other),
             };
         }
-        let found = self.expression(Place::ANYWHERE)?;
+        let found = self.expression(GrammarFlags::ANYWHERE)?;
         if self.context.is_outermost {
             self.record.tails.push(Tail { start: found.start, end: found.end, kind: found.kind });
         }
@@ -255,7 +255,7 @@ impl Parser<'_, '_> {
 
     fn condition(&mut self) -> Parse<()> {
         self.expect(Kind::ParenOpen, "(")?;
-        self.expression(Place::ANYWHERE)?;
+        self.expression(GrammarFlags::ANYWHERE)?;
         self.expect(Kind::ParenClose, ")")
     }
 
@@ -267,12 +267,12 @@ impl Parser<'_, '_> {
             parser.for_head()?;
             if parser.is_word("of") || parser.is_word("in") {
                 parser.advance()?;
-                parser.expression(Place::ANYWHERE)?;
+                parser.expression(GrammarFlags::ANYWHERE)?;
             } else {
                 for _ in 0..2 {
                     parser.expect(Kind::Semicolon, ";")?;
                     if !matches!(parser.token().kind, Kind::Semicolon | Kind::ParenClose) {
-                        parser.expression(Place::ANYWHERE)?;
+                        parser.expression(GrammarFlags::ANYWHERE)?;
                     }
                 }
             }
@@ -298,9 +298,9 @@ impl Parser<'_, '_> {
                 self.advance()?;
             }
             self.advance()?;
-            self.declarators(word, Place::FOR_HEAD, false)?;
+            self.declarators(word, GrammarFlags::FOR_HEAD, false)?;
         } else if !self.is(Kind::Semicolon) {
-            self.expression(Place::FOR_HEAD)?;
+            self.expression(GrammarFlags::FOR_HEAD)?;
         }
         Ok(())
     }
@@ -337,7 +337,7 @@ impl Parser<'_, '_> {
         self.in_block(|parser| {
             while !parser.is(Kind::BraceClose) {
                 if parser.eat_word("case")? {
-                    parser.expression(Place::CASE)?;
+                    parser.expression(GrammarFlags::CASE)?;
                     parser.expect(Kind::Colon, ":")?;
                 } else if parser.is_word("default") {
                     parser.advance()?;
@@ -359,7 +359,7 @@ impl Parser<'_, '_> {
     fn variables(&mut self) -> Parse<()> {
         let word = self.text_of(self.token());
         self.advance()?;
-        self.declarators(word, Place::ANYWHERE, false)?;
+        self.declarators(word, GrammarFlags::ANYWHERE, false)?;
         self.end_statement()
     }
 
@@ -368,7 +368,7 @@ impl Parser<'_, '_> {
         let word = self.text_of(self.token());
         self.advance()?;
         self.record.edits.erase_item(start, self.token().start);
-        self.declarators(word, Place::ANYWHERE, true)?;
+        self.declarators(word, GrammarFlags::ANYWHERE, true)?;
         let end = self.before();
         self.end_statement()?;
         if self.before() == end {
@@ -378,7 +378,7 @@ impl Parser<'_, '_> {
     }
 
     /// The names that `word` declares, and their values. `are_members`: the enclosing namespace exports them.
-    fn declarators(&mut self, word: &str, place: Place, are_members: bool) -> Parse<()> {
+    fn declarators(&mut self, word: &str, flags: GrammarFlags, are_members: bool) -> Parse<()> {
         let how = Declare { hoisted: word == "var", exported: are_members, ..Declare::VARIABLE };
         loop {
             let number = self.record.scopes.declarations().len();
@@ -394,7 +394,7 @@ impl Parser<'_, '_> {
             let is_typed = self.type_annotation()?;
             if self.eat(Kind::Equals)? {
                 let may_be_constant = word == "const" && self.record_constants() && !is_pattern && !is_typed;
-                let value = self.with_constants(may_be_constant, |parser| parser.assignment(place))?;
+                let value = self.with_constants(may_be_constant, |parser| parser.assignment(flags))?;
                 if let Some(constant) = value.constant {
                     self.record.scopes.set_binding(number, Binding::Constant(constant));
                 }

@@ -1,9 +1,9 @@
 //! Types: where they end and which names they use. Types are not checked.
 
-use super::expression::Place;
+use super::expression::GrammarFlags;
 use super::{Declare, Parser, SourceLanguage};
-use crate::Halt;
 use crate::Parse;
+use crate::ParseError;
 use crate::lexer::Kind;
 use crate::scopes::{Binding, ScopeKind, Use};
 
@@ -93,7 +93,7 @@ impl Parser<'_, '_> {
     fn type_arguments_unerased(&mut self) -> Parse<()> {
         let start = self.token().start;
         let read = self.listed_types().and_then(|()| self.expect(Kind::Greater, ">"));
-        if let Err(Halt::Fault(_)) = read {
+        if let Err(ParseError::Fault(_)) = read {
             self.refute(start); // in an expression, too
         }
         read
@@ -406,7 +406,7 @@ impl Parser<'_, '_> {
         self.advance()?;
         self.type_()?;
         if self.eat(Kind::Comma)? && !self.is(Kind::ParenClose) {
-            self.assignment(Place::ANYWHERE)?;
+            self.assignment(GrammarFlags::ANYWHERE)?;
             self.eat(Kind::Comma)?;
         }
         self.expect(Kind::ParenClose, ")")?;
@@ -523,7 +523,7 @@ impl Parser<'_, '_> {
         if !is_mapped && !is_index {
             self.advance()?;
             let mark = self.record.scopes.mark();
-            self.assignment(Place::ANYWHERE)?;
+            self.assignment(GrammarFlags::ANYWHERE)?;
             // What is used in a computed name of a type is used as a type.
             self.record.scopes.rewind(mark);
             return self.expect(Kind::BracketClose, "]");

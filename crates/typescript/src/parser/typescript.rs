@@ -1,6 +1,6 @@
 //! Statements of TypeScript: types, ambient declarations, enums and namespaces.
 
-use super::expression::Place;
+use super::expression::GrammarFlags;
 use super::{Context, Declare, Parser, SourceLanguage, StatementKind};
 use crate::Parse;
 use crate::constructs::{EnumItem, Exported, Member, NamespaceItem};
@@ -229,7 +229,7 @@ impl Parser<'_, '_> {
 
     fn enum_value(&mut self, mut member: Member) -> Parse<Member> {
         if self.eat(Kind::Equals)? {
-            let value = self.with_constants(true, |parser| parser.assignment(Place::ANYWHERE))?;
+            let value = self.with_constants(true, |parser| parser.assignment(GrammarFlags::ANYWHERE))?;
             member.value = Some((value.constant, self.before()));
         }
         Ok(member)

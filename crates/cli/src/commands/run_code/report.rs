@@ -16,7 +16,7 @@ use execbox::Usage;
 
 use super::notation;
 use super::options::Sources;
-use crate::diagnostic::{Diagnostic, Place};
+use crate::diagnostic::{Diagnostic, SourceLocation};
 use crate::report::{hint_at_undefined, log_line, print_parts, write_error, write_error_parts};
 use crate::terminal::colors;
 
@@ -83,7 +83,7 @@ fn error_text(status: Status, error: &CodeExecutionError, sources: &Sources, col
     let source = error.filename.as_deref().and_then(|filename| sources.get(filename));
     let place = source.and_then(|source| {
         let position = Position { line: error.line?, column: error.column? };
-        Some(Place { name: &source.name, code: &source.code, position })
+        Some(SourceLocation { name: &source.name, code: &source.code, position })
     });
     let message = render(Some(&error.name), &error.message, []);
     let stack = error.stack.iter().map(|frame| with_path(frame, sources)).collect();

@@ -34,7 +34,7 @@ use tokio_util::sync::CancellationToken;
 
 use compile::{Compiled, MAX_CHAIN, MAX_IN_PLACE};
 use reference::MAX_SCOPES;
-use validate::{Check, MAX_DEPTH, Place, Stop};
+use validate::{Check, MAX_DEPTH, PathStep, Stop};
 
 /// A compiled JSON Schema.
 ///
@@ -257,13 +257,13 @@ impl Schema {
 }
 
 /// A path as JavaScript: `input.items[3].at`.
-fn path_text(name: &str, path: &[Place<'_>]) -> String {
+fn path_text(name: &str, path: &[PathStep<'_>]) -> String {
     let mut text = name.to_owned();
     for place in path {
         let _ = match place {
-            Place::Index(at) => write!(text, "[{at}]"),
-            Place::Key(key) if execbox_core::names::is_property_name(key) => write!(text, ".{key}"),
-            Place::Key(key) => write!(text, "[{key:?}]"),
+            PathStep::Index(at) => write!(text, "[{at}]"),
+            PathStep::Key(key) if execbox_core::names::is_property_name(key) => write!(text, ".{key}"),
+            PathStep::Key(key) => write!(text, "[{key:?}]"),
         };
         if text.len() > MAX_PATH {
             return cut(&text, MAX_PATH);

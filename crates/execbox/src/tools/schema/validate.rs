@@ -37,7 +37,7 @@ impl From<Refused> for Stop {
 
 /// A step of a path through the value.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Place<'a> {
+pub(super) enum PathStep<'a> {
     Key(&'a str),
     Index(usize),
 }
@@ -50,7 +50,7 @@ pub(super) struct Check<'s, 'v, 'm> {
     /// Whether violations are not recorded, and the first one ends the check.
     quiet: bool,
     name: &'s str,
-    path: Vec<Place<'v>>,
+    path: Vec<PathStep<'v>>,
     pub(super) violations: Vec<Violation>,
     /// The number of violations that are not recorded.
     pub(super) more: usize,
@@ -84,7 +84,9 @@ impl<'s, 'v, 'm> Check<'s, 'v, 'm> {
         self.meter.spend(1)?;
         match &self.nodes[id] {
             Node::Any => Ok(true),
-            Node::Nothing => Ok(self.fail(|| format!("False schema does not allow {}", shown(value)))),
+            Node::Nothing => {
+                Ok(self.fail(|| format!("{} is not allowed: the schema allows no value here", shown(value))))
+            }
             Node::Keywords(_) if self.depth == MAX_DEPTH => Err(Stop::Depth),
             Node::Keywords(keywords) => {
                 self.depth += 1;
@@ -130,8 +132,8 @@ impl<'s, 'v, 'm> Check<'s, 'v, 'm> {
         valid
     }
 
-    fn at(&mut self, place: Place<'v>, id: NodeId, value: &'v Json) -> Checked {
-        self.path.push(place);
+    fn at(&mut self, step: PathStep<'v>, id: NodeId, value: &'v Json) -> Checked {
+        self.path.push(step);
         let valid = self.node(id, value, None);
         self.path.pop();
         valid
@@ -346,7 +348,7 @@ impl<'s, 'v, 'm> Check<'s, 'v, 'm> {
         let mut valid = true;
         for (at, item) in items.iter().enumerate() {
             let Some(schema) = prefix.get(at).copied().or(rest) else { break };
-            valid &= self.at(Place::Index(at), schema, item)?;
+            valid &= self.at(PathStep::Index(at), schema, item)?;
             if self.quiet && !valid {
                 return Ok(false);
             }
@@ -396,7 +398,7 @@ impl<'s, 'v, 'm> Check<'s, 'v, 'm> {
         for (at, item) in items.iter().enumerate().skip(seen.items_before) {
             self.meter.spend(1)?;
             if !seen.items.contains(&at) && !self.quietly(schema, item, None)? {
-                self.path.push(Place::Index(at));
+                self.path.push(PathStep::Index(at));
                 valid = self.fail(|| "Unevaluated items are not allowed".to_owned());
                 self.path.pop();
             }
@@ -557,13 +559,13 @@ impl<'s, 'v, 'm> Check<'s, 'v, 'm> {
             let mut described = false;
             if let Some(schema) = named.get(name.as_str()) {
                 described = true;
-                valid &= self.at(Place::Key(name), *schema, member)?;
+                valid &= self.at(PathStep::Key(name), *schema, member)?;
             }
             for (pattern, schema) in patterns {
                 self.meter.spend(pattern.steps(name))?;
                 if pattern.is_checked() && pattern.matches(name) {
                     described = true;
-                    valid &= self.at(Place::Key(name), *schema, member)?;
+                    valid &= self.at(PathStep::Key(name), *schema, member)?;
                 }
             }
             match additional {
@@ -571,7 +573,7 @@ impl<'s, 'v, 'm> Check<'s, 'v, 'm> {
                 Some(schema) if matches!(self.nodes[*schema], Node::Nothing) => unexpected.push(name),
                 Some(schema) => {
                     described = true;
-                    valid &= self.at(Place::Key(name), *schema, member)?;
+                    valid &= self.at(PathStep::Key(name), *schema, member)?;
                 }
                 None => {}
             }

@@ -8,7 +8,7 @@ use reqwest::Url;
 ///
 /// A name is public, whatever it resolves to: requests to names are encrypted, so what answers must have a certificate for the name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Place {
+pub(super) enum AddressScope {
     Public,
     /// An address of a private network or of a link.
     Network,
@@ -16,7 +16,7 @@ pub(super) enum Place {
     Loopback,
 }
 
-impl Place {
+impl AddressScope {
     pub(super) fn of(url: &Url) -> Self {
         let host = url.host_str().unwrap_or_default();
         match host.trim_matches(['[', ']']).parse() {
@@ -64,8 +64,8 @@ impl Place {
 mod tests {
     use super::*;
 
-    fn place(host: &str) -> Place {
-        Place::of(&Url::parse(&format!("https://{host}:8443/path")).unwrap())
+    fn place(host: &str) -> AddressScope {
+        AddressScope::of(&Url::parse(&format!("https://{host}:8443/path")).unwrap())
     }
 
     #[test]
@@ -98,7 +98,7 @@ mod tests {
             "user:password@127.0.0.1",
             "[::ffff:0.0.0.0]",
         ] {
-            assert_eq!(place(host), Place::Loopback, "{host}");
+            assert_eq!(place(host), AddressScope::Loopback, "{host}");
         }
     }
 
@@ -118,7 +118,7 @@ mod tests {
             "[::ffff:10.0.0.1]",
             "3232235777",
         ] {
-            assert_eq!(place(host), Place::Network, "{host}");
+            assert_eq!(place(host), AddressScope::Network, "{host}");
         }
         for host in [
             "example.com",
@@ -131,7 +131,7 @@ mod tests {
             "[2606:4700::1111]",
             "[::ffff:1.1.1.1]",
         ] {
-            assert_eq!(place(host), Place::Public, "{host}");
+            assert_eq!(place(host), AddressScope::Public, "{host}");
         }
     }
 }
