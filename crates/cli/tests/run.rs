@@ -291,7 +291,11 @@ fn ctrl_c_stops_a_busy_program_and_prints_its_result() {
     interrupt(&child);
     let output = child.wait_with_output().unwrap();
     let stdout = text(output.stdout);
-    assert!(stdout.contains(r#""error":{"code":"timeout","message":"Execution was cancelled"}"#), "{stdout}");
+    assert!(
+        stdout
+            .contains(r#""error":{"code":"timeout","message":"Execution was cancelled","cause":{"kind":"cancelled"}}"#),
+        "{stdout}"
+    );
     assert_eq!(output.status.code(), Some(130));
 }
 

@@ -30,6 +30,8 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::ExecuteError;
 use crate::language::Position;
 use crate::program::{Limits, Program};
@@ -125,7 +127,7 @@ pub enum Turn {
 }
 
 /// Identifies a call within its guest. Counted from 1, never reused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct CallId(pub u64);
 
 impl fmt::Display for CallId {
@@ -155,7 +157,7 @@ pub enum Settlement {
     /// The promise is rejected with this value; a synchronous call throws it. Module programs only.
     Rejected(Value),
     /// The host failed the call. The guest sees an error with this message. If the guest does not catch *this very
-    /// error*, the outcome is [`Outcome::Failed`].
+    /// error*, the outcome is [`Outcome::Failed`] with it: code, message and cause.
     Failed(ExecuteError),
 }
 
@@ -255,8 +257,8 @@ pub enum Outcome {
     /// Guest code threw a value and did not catch it. In module programs also: the result cannot be copied (an error
     /// named `SerializationError`), or there are arguments for an export that is not a function.
     Threw(Thrown),
-    /// The modules do not link. No code ran, except before [`LinkError::Export`].
-    Unlinked(LinkError),
+    /// The modules do not link. No code ran, except before [`ModuleError::Export`].
+    Unlinked(ModuleError),
     /// The host failed a call, and the guest did not catch *that very error*.
     Failed {
         /// The error that the host settled the call with.
@@ -308,7 +310,7 @@ impl NoRoom {
 /// Why modules do not link (code-execution specification §4.1, `link_error`). A failing `import(…)` is not among these:
 /// it throws in the guest.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum LinkError {
+pub enum ModuleError {
     /// A module has a syntax error.
     #[error("{message}")]
     Syntax {
@@ -350,17 +352,17 @@ pub struct Thrown {
     pub message: String,
     /// The frames of the program's own code, innermost first.
     pub frames: Vec<Frame>,
-    /// The cause of an error that the engine throws, if the engine knows it.
-    pub cause: Option<Cause>,
+    /// Which error of its own the engine threw, if that can be told.
+    pub native: Option<NativeError>,
 }
 
-/// Why an engine throws an error, in terms that do not depend on the engine.
+/// An error that an engine throws by itself, in terms that do not depend on the engine.
 ///
-/// Untrusted: an engine may conclude it from name and message, which a guest can choose. It serves to explain the error
-/// in its message, and for nothing else.
+/// Untrusted: an engine may conclude it from name and message, which a guest can choose. It serves to explain the error,
+/// and for nothing else.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Cause {
+pub enum NativeError {
     /// The value that is called is not a function.
     NotAFunction,
     /// There is no variable with this name.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value as Json;
 
+use crate::cause::Cause;
 use crate::language::Position;
 use crate::link::MAX_NAME_BYTES;
 use crate::pool::Rejected;
@@ -70,7 +71,8 @@ impl fmt::Display for ErrorCode {
 
 /// Why an execution or a tool call failed.
 ///
-/// Serializes as in the runner specification, `{code, message}`, with `name`, `position` and `stack` if they are known.
+/// Serializes as in the runner specification, `{code, message}`, with `name`, `position`, `stack` and `cause` if they are
+/// known.
 /// [`Display`](fmt::Display) writes the code, then the error as [`render`] does.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{code}: {}", self.render())]
@@ -89,6 +91,9 @@ pub struct ExecuteError {
     /// The innermost frames, at most [`MAX_FRAMES`]. Empty for syntax errors.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stack: Vec<StackFrame>,
+    /// What happened, as data, if it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "cause")]
+    pub cause: Option<Box<Cause>>,
     /// Why an executor rejected the request before anything of it was executed; it is safe to try again later. Not
     /// serialized.
     #[serde(skip)]
@@ -104,7 +109,15 @@ impl From<Rejected> for ExecuteError {
 impl ExecuteError {
     /// An error with this code and message, and nothing else.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), name: None, position: None, stack: Vec::new(), rejected: None }
+        Self {
+            code,
+            message: message.into(),
+            name: None,
+            position: None,
+            stack: Vec::new(),
+            cause: None,
+            rejected: None,
+        }
     }
 
     /// [`ErrorCode::InternalError`].
@@ -129,11 +142,35 @@ impl ExecuteError {
         Self { position: stack.first().map(StackFrame::position), stack, ..self }
     }
 
+    /// The error that a host failed a call with, from [what an engine keeps](Self::to_parts) of it.
+    pub fn from_parts(code: &str, message: String, cause: &str) -> Self {
+        let code = ErrorCode::from_name(code).unwrap_or(ErrorCode::ToolError);
+        Self::new(code, message).with_cause(serde_json::from_str(cause).ok().and_then(Cause::read))
+    }
+
+    /// What an engine has to keep of the error that a host fails a call with, beside its message: its code, and its cause as
+    /// text.
+    pub fn to_parts(&self) -> (&'static str, String) {
+        let cause = self.cause.as_ref().and_then(|cause| serde_json::to_string(cause).ok());
+        (self.code.as_str(), cause.unwrap_or_default())
+    }
+
+    /// Adds what happened, as data.
+    #[must_use]
+    pub fn with_cause(self, cause: impl Into<Option<Cause>>) -> Self {
+        Self { cause: cause.into().map(Box::new), ..self }
+    }
+
     /// Adds the name of a guest's error; empty for a value that is not an error.
     #[must_use]
     pub(crate) fn with_name(self, name: &str) -> Self {
         Self { name: (!name.is_empty()).then(|| cut(name, MAX_NAME)), ..self }
     }
+}
+
+/// An invalid cause is ignored.
+fn cause<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<Cause>>, D::Error> {
+    Ok(Cause::read(Json::deserialize(deserializer)?).map(Box::new))
 }
 
 // ---- Stacks -------------------------------------------------------------------------------------
@@ -336,6 +373,7 @@ mod tests {
         let error = ExecuteError {
             position: Some(at),
             stack: vec![StackFrame::new(Some("f".into()), SCRIPT_NAME, at), StackFrame::new(None, SCRIPT_NAME, at)],
+            cause: Some(Box::new(Cause::Stuck)),
             ..ExecuteError::new(ErrorCode::RuntimeError, "bad").with_name("TypeError")
         };
         let json = json!({
@@ -344,6 +382,7 @@ mod tests {
                 {"function": "f", "file": "<script>", "line": 3, "column": 7},
                 {"file": "<script>", "line": 3, "column": 7},
             ],
+            "cause": {"kind": "stuck"},
         });
         assert_eq!(serde_json::to_value(&error).unwrap(), json);
         assert_eq!(serde_json::from_value::<ExecuteError>(json).unwrap(), error);

@@ -5,11 +5,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
+use execbox_core::cause::Cause;
 use execbox_core::contract::script::{Request, Script};
 use execbox_core::contract::stop::Stop;
 use execbox_core::contract::{Action, Contract as _, Request as _};
 use execbox_core::engine::{
-    Call, CallId, Engine, Event, Frame, FunctionId, Guest, LinkError, Notification, Outcome, Pending, Settlement,
+    Call, CallId, Engine, Event, Frame, FunctionId, Guest, ModuleError, Notification, Outcome, Pending, Settlement,
     Thrown, Turn,
 };
 use execbox_core::error::{ErrorCode, ExecuteError, StackFrame};
@@ -141,10 +142,10 @@ fn a_module_graph_ends_with_the_selected_export() {
 #[test]
 fn link_errors_name_the_missing_export_or_module() {
     let (outcome, notifications) = run_modules("main", "nope");
-    assert_eq!(outcome, Outcome::Unlinked(LinkError::Export { export: "nope".into() }));
+    assert_eq!(outcome, Outcome::Unlinked(ModuleError::Export { export: "nope".into() }));
     assert_eq!(notifications, ["helper", "main", "9[1]"], "the entry is evaluated before the export is read");
     let (outcome, _) = run_modules("broken", "default");
-    let missing = LinkError::Specifier { module: "broken".into(), specifier: "./missing".into() };
+    let missing = ModuleError::Specifier { module: "broken".into(), specifier: "./missing".into() };
     assert_eq!(outcome, Outcome::Unlinked(missing));
 }
 
@@ -220,7 +221,8 @@ fn a_stop_determines_the_error_and_keeps_the_log() {
             script.event(event, Duration::ZERO, &|| false).unwrap();
         }
         let result = script.finish(Err(stop), Duration::from_millis(5));
-        assert_eq!(result.outcome, Err(ExecuteError::new(ErrorCode::Timeout, message)));
+        let error = result.error().unwrap();
+        assert_eq!((error.code, error.message.as_str(), error.cause.is_some()), (ErrorCode::Timeout, message, true));
         assert_eq!(result.logs, ["before"], "the log is kept");
     }
 }
@@ -280,6 +282,29 @@ fn outcomes_map_to_error_codes() {
     }
 }
 
+/// The guest keeps the cause of a failed call, and a compromised one can invent one.
+#[test]
+fn the_cause_of_a_failure_names_a_tool_of_the_program() {
+    let failed_call = |provider: &str, tool: &str| Cause::FailedCall {
+        call: CallId(1),
+        provider: provider.into(),
+        tool: tool.into(),
+    };
+    for (cause, is_kept) in [
+        (failed_call("tools", "echo"), true),
+        (failed_call("tools", "drop_tables"), false),
+        (failed_call("bank", "echo"), false),
+        (Cause::Stuck, false),
+    ] {
+        let error = ExecuteError::new(ErrorCode::ToolError, "full").with_cause(cause.clone());
+        let (code, kept) = error.to_parts();
+        let error = ExecuteError::from_parts(code, error.message.clone(), &kept);
+        let (_, mut script) = script("return 1");
+        let result = script.finish(Ok(Outcome::Failed { error, frames: Vec::new() }), Duration::ZERO);
+        assert_eq!(result.error().unwrap().cause.as_deref(), Some(&cause).filter(|_| is_kept));
+    }
+}
+
 #[test]
 fn an_uncaught_error_has_name_position_and_a_bounded_stack() {
     let frame =
@@ -288,7 +313,7 @@ fn an_uncaught_error_has_name_position_and_a_bounded_stack() {
         name: "TypeError".into(),
         message: "no\n    at fake (<script>:99:1)".into(),
         frames: (1..20).map(|line| frame(Some("f".repeat(300)), line)).collect(),
-        cause: None,
+        native: None,
     };
     let error = script("return 1").1.finish(Ok(Outcome::Threw(thrown.clone())), Duration::ZERO).outcome.unwrap_err();
     assert_eq!((error.message.as_str(), error.name.as_deref()), (thrown.message.as_str(), Some("TypeError")));

@@ -58,11 +58,12 @@ mod tools;
 pub mod transport;
 
 pub use call::{Effect, ToolContext, WaitForPerson};
+pub use execbox_core::cause::{CallsSoFar, Cause, MemberPath, ReachedLimit, Unanswered};
 pub use execbox_core::engine::{LogLevel, LogLine};
 pub use execbox_core::error::{ErrorCode, ExecuteError, ExecuteResult};
 pub use execbox_core::manifest::{ProviderManifest, ToolManifest};
 pub use execbox_core::pool::{PoolOptions, Rejected};
-pub use execbox_core::program::Limits;
+pub use execbox_core::program::{Amount, Limits};
 pub use execbox_core::protocol::host::HostOptions;
 pub use execbox_core::usage::{LimitError, Usage};
 #[cfg(feature = "standard")]

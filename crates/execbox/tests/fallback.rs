@@ -7,8 +7,8 @@ use std::time::Duration;
 use execbox::code::{CodeExecution, CodeExecutionOptions, HostValue, Status};
 use execbox::events::{EventKind, ExecutionEnd, ExecutionId, LogEntry, Observer};
 use execbox::{
-    CancellationToken, ErrorCode, ExecuteError, ExecuteRequest, ExecuteResult, Executor, FallbackExecutor,
-    InlineExecutor, Limits, Provider, SelfTestReport, Tool,
+    Amount, CancellationToken, Cause, ErrorCode, ExecuteError, ExecuteRequest, ExecuteResult, Executor,
+    FallbackExecutor, InlineExecutor, Limits, Provider, SelfTestReport, Tool,
 };
 use serde_json::{Value as Json, json};
 
@@ -182,12 +182,21 @@ async fn limits_hold_for_both_attempts_together() {
     let limits = Limits { cpu_time: Some(4 * BUDGET), ..generous() };
     let result = two.execute("for (;;);", limits).await;
     assert_eq!((result.error().unwrap().code, two.counts()), (ErrorCode::Timeout, [2, 1]));
+    let error = result.error().unwrap();
+    assert!(error.message.contains("its limit is 200 ms: compute less, or raise cpu_time"), "{error}");
+    let Some(Cause::Limit(limit)) = error.cause.as_deref() else { panic!("{:?}", error.cause) };
+    assert_eq!(limit.allowed, Amount::Time(4 * BUDGET));
+    assert!(limit.used.is_some_and(|used| used > limit.allowed), "{limit:?}");
     let used = result.usage.cpu_time.unwrap();
     assert!(used > 4 * BUDGET && used < 6 * BUDGET, "{used:?}");
 
     let limits = Limits { timeout: Duration::from_secs(1), ..generous() };
     let result = two.execute("for (;;);", limits).await;
-    assert_eq!(result.outcome.unwrap_err().message, "Execution timed out after 1000 ms");
+    let error = result.outcome.unwrap_err();
+    assert_eq!(error.message, "Execution timed out after 1000 ms");
+    let Some(Cause::Limit(limit)) = error.cause.as_deref() else { panic!("{:?}", error.cause) };
+    let is_used = limit.used.is_some_and(|used| used >= Amount::Time(limits.timeout));
+    assert!(limit.as_timeout() == Some(limits.timeout) && is_used, "{limit:?}");
     assert!(result.duration >= limits.timeout && two.counts() == [3, 2], "{:?}", result.duration);
 }
 

@@ -47,7 +47,6 @@ IMPORT(memory_refused) extern void host_memory_refused(void) __attribute__((nore
 
 /* Called by the engine: see quickjs.patch. */
 static size_t used_peak, used_at_end;
-static JSValue throw_not_defined(JSContext *c, JSAtom name);
 static JSValue make_host_property(const JSCFunctionListEntry *what);
 struct JSModuleDef;
 static int resolve_imports(struct JSModuleDef *first);
@@ -302,7 +301,7 @@ static void add_console(JSValueConst global) {
 typedef struct { JSValue promise, caller; uint32_t pc, next_free; bool waits; } Slot;
 static Slot *slots; static uint32_t slot_count, first_free = UINT32_MAX;
 
-/* A property of the error that a failed call rejects with: [code, message] from the host. Its name is private: guest code
+/* A property of the error that a failed call rejects with: [code, message, cause] from the host. Its name is private: guest code
    cannot see, copy or forge it, so an error that has it comes from the host. */
 static JSAtom failure_mark;
 
@@ -388,11 +387,12 @@ static JSValue call_host(JSContext *c, JSValueConst this_val, int argc, JSValueC
     return promise;
 }
 
-/* Takes ownership of all three values. */
-static JSValue new_failure(JSValue code, JSValue message, JSValue stack) {
+/* Takes ownership of all values. */
+static JSValue new_failure(JSValue code, JSValue message, JSValue cause, JSValue stack) {
     JSValue error = JS_NewObjectClass(ctx, JS_CLASS_ERROR), mark = JS_NewArray(ctx);
     JS_DefinePropertyValueUint32(ctx, mark, 0, js_dup(code), JS_PROP_C_W_E);
     JS_DefinePropertyValueUint32(ctx, mark, 1, js_dup(message), JS_PROP_C_W_E);
+    JS_DefinePropertyValueUint32(ctx, mark, 2, cause, JS_PROP_C_W_E);
     JS_DefinePropertyValue(ctx, error, JS_ATOM_message, message, JS_PROP_WRITABLE | JS_PROP_CONFIGURABLE);
     JS_DefinePropertyValueStr(ctx, error, "code", code, JS_PROP_C_W_E);
     JS_DefinePropertyValue(ctx, error, failure_mark, mark, 0);
@@ -405,8 +405,8 @@ static JSValue take_settlement(Reader *r, const Slot *call, bool *rejects) {
     uint8_t how = read_u8(r);
     *rejects = how != SETTLE_FULFILLED;
     if (how == SETTLE_FAILED) {
-        JSValue code = read_text_value(r), message = read_text_value(r);
-        return new_failure(code, message, call ? frame_of(call) : JS_UNDEFINED);
+        JSValue code = read_text_value(r), message = read_text_value(r), cause = read_text_value(r);
+        return new_failure(code, message, cause, call ? frame_of(call) : JS_UNDEFINED);
     }
     JSValue v = decode(r);
     if (JS_IsException(v)) { *rejects = true; return JS_GetException(ctx); }
@@ -460,29 +460,7 @@ static JSValue call_bridged(JSContext *c, JSValueConst this_val, int argc, JSVal
     return result;
 }
 
-/* ---- Missing globals --------------------------------------------------------------------------------------------- */
-
-static const char *available = ""; /* the globals that the program was given, for example ", console, tools, github" */
-
-static bool is_host_name(const char *name) {
-    static const char *const names[] = {
-        "setTimeout", "setInterval", "setImmediate", "clearTimeout", "clearInterval", "fetch", "require", "process", "global", "window",
-        "self", "document", "Buffer", "Deno", "Bun", "URL", "URLSearchParams", "Request", "Response", "Headers", "FormData", "Blob",
-        "WebSocket", "XMLHttpRequest", "WebAssembly", "crypto", "performance", "atob", "btoa", "TextEncoder", "TextDecoder",
-        "AbortController", "AbortSignal", "Intl", "eval", "SharedArrayBuffer", "Atomics", "navigator", "localStorage", "alert",
-        "module", "exports", "__dirname", "__filename", "fs", "path",
-    };
-    for (int i = 0; i < (int)countof(names); i++) if (!strcmp(name, names[i])) return true;
-    return false;
-}
-
-/* Called by JS_ThrowReferenceErrorNotDefined (see quickjs.patch). */
-static JSValue throw_not_defined(JSContext *c, JSAtom atom) {
-    char buf[ATOM_GET_STR_BUF_SIZE];
-    const char *name = JS_AtomGetStr(c, buf, sizeof buf, atom);
-    if (!is_host_name(name)) return JS_ThrowReferenceError(c, "%s is not defined", name);
-    return JS_ThrowReferenceError(c, "%s is not available in this sandbox, which has the ECMAScript built-ins%s", name, available);
-}
+/* ---- Code from strings ------------------------------------------------------------------------------------------- */
 
 /* Libraries find the global object by `Function('return this')()`. This one function is compiled with the image. */
 static const char return_this_text[] = "(function anonymous(\n) {\nreturn this\n})";
@@ -615,8 +593,8 @@ static void end_with_thrown(JSValue thrown) {
     if (JS_VALUE_GET_TAG(thrown) == JS_TAG_OBJECT) mark = own_data_property(JS_VALUE_GET_OBJ(thrown), failure_mark);
     if (JS_VALUE_GET_TAG(mark) == JS_TAG_OBJECT) {
         JSValue *parts = JS_VALUE_GET_OBJ(mark)->u.array.u.values;
-        out_u8(&o, TAG_ARRAY); out_varint(&o, 3);
-        out_part(&o, parts[0], UINT32_MAX); out_part(&o, parts[1], UINT32_MAX);
+        out_u8(&o, TAG_ARRAY); out_varint(&o, 4);
+        for (int i = 0; i < 3; i++) out_part(&o, parts[i], UINT32_MAX);
         out_part(&o, frames_of(thrown), 16384);
         end(END_FAILURE, &o);
     } else {
@@ -784,24 +762,16 @@ static void add_namespaces(Reader *message) {
     memcpy(bytes, read_bytes(message, len), len);
     Reader r = { bytes, bytes + len };
     JSValue global = JS_GetGlobalObject(ctx);
-    Out names; out_init(&names);
-    out_text(&names, ", console");
     uint32_t count = read_u32(&r), target = 0;
     Namespace *spaces = keep(count * sizeof *spaces);
     for (Namespace *space = spaces; space < spaces + count; space++) {
         const char *name = read_text(&r, &len);
-        out_bytes(&names, ", ", 2); out_bytes(&names, name, len);
         add_host_property(global, name, len, &space->entry);
         *space = (Namespace){ .entry.def_type = HOST_NAMESPACE, .count = read_u32(&r), .target = target };
         target += space->count;
         len = read_u32(&r);
         space->names.at = read_bytes(&r, len); space->names.end = r.at;
     }
-    out_u8(&names, 0);
-    char *text = keep(names.len);
-    memcpy(text, names.data, names.len);
-    available = text;
-    out_free(&names);
     JS_FreeValue(ctx, global);
 }
 
@@ -920,7 +890,6 @@ static void keep_sources(void) {
 
 static void start_modules(Reader *r) {
     has_modules = true;
-    available = " and what the program imports";
     ctx->eval_internal = refuse_code;
     JSAtom console = JS_NewAtom(ctx, "console");
     JS_DeleteProperty(ctx, ctx->global_obj, console, 0);

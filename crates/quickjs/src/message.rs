@@ -137,8 +137,10 @@ pub(crate) fn put_settlement(message: &mut Vec<u8>, settlement: &Settlement) {
         }
         Settlement::Failed(error) => {
             message.push(Settle::Failed as u8);
-            put_text(message, error.code.as_str());
+            let (code, cause) = error.to_parts();
+            put_text(message, code);
             put_text(message, &error.message);
+            put_text(message, &cause);
         }
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! A program that does not end with a value ends with an array of strings.
 
-use execbox_core::engine::{Cause, LinkError, Outcome, Thrown};
-use execbox_core::error::{ErrorCode, ExecuteError};
+use execbox_core::engine::{ModuleError, NativeError, Outcome, Thrown};
+use execbox_core::error::ExecuteError;
 use execbox_core::stack::Files;
 use execbox_core::value::Value;
 use serde_json::Value as Json;
@@ -34,19 +34,22 @@ fn strings<const N: usize>(value: &Value) -> Option<[String; N]> {
 fn thrown(value: &Value, files: &Files) -> Outcome {
     match strings(value) {
         Some([name, message, stack]) => {
-            let cause = cause(&name, &message);
-            Outcome::Threw(Thrown { name, message, frames: files.frames(&stack), cause })
+            let native = native_error(&name, &message);
+            Outcome::Threw(Thrown { name, message, frames: files.frames(&stack), native })
         }
         None => invalid(),
     }
 }
 
-/// The cause behind a message of QuickJS. A guest can throw an error with the same message.
-fn cause(name: &str, message: &str) -> Option<Cause> {
+/// The error that QuickJS throws with this name and message: it has no other sign. A guest can throw one with the same
+/// message.
+fn native_error(name: &str, message: &str) -> Option<NativeError> {
     match name {
-        "TypeError" if message == "not a function" => Some(Cause::NotAFunction),
-        "TypeError" if message.starts_with("cannot read property '") => Some(Cause::PropertyOfNothing),
-        "ReferenceError" => message.strip_suffix(" is not defined").map(|name| Cause::NotDefined(name.to_owned())),
+        "TypeError" if message == "not a function" => Some(NativeError::NotAFunction),
+        "TypeError" if message.starts_with("cannot read property '") => Some(NativeError::PropertyOfNothing),
+        "ReferenceError" => {
+            message.strip_suffix(" is not defined").map(|name| NativeError::NotDefined(name.to_owned()))
+        }
         _ => None,
     }
 }
@@ -60,20 +63,19 @@ fn unlinked(value: &Value, files: &Files) -> Outcome {
     Outcome::Unlinked(match kind.as_str() {
         "syntax" => {
             let position = files.frames(&stack).first().map(|frame| frame.position);
-            LinkError::Syntax { module: module(), message, position }
+            ModuleError::Syntax { module: module(), message, position }
         }
-        "specifier" => LinkError::Specifier { module: module(), specifier: name },
-        "export" => LinkError::Export { export: name },
-        _ => LinkError::Binding { message },
+        "specifier" => ModuleError::Specifier { module: module(), specifier: name },
+        "export" => ModuleError::Export { export: name },
+        _ => ModuleError::Binding { message },
     })
 }
 
 fn failed(value: &Value, files: &Files) -> Outcome {
     match strings(value) {
-        Some([code, message, stack]) => {
-            let code = ErrorCode::from_name(&code).unwrap_or(ErrorCode::ToolError);
-            let frames = files.frames(&stack);
-            Outcome::Failed { error: ExecuteError::new(code, message), frames }
+        Some([code, message, cause, stack]) => {
+            let error = ExecuteError::from_parts(&code, message, &cause);
+            Outcome::Failed { error, frames: files.frames(&stack) }
         }
         None => invalid(),
     }

@@ -6,7 +6,7 @@
 //! ```text
 //! log LEVEL TEXT          a console line
 //! call NAME JSON          begins a call of a host function; in modules, NAME is its number
-//! call-now NAME JSON      calls a host function and stands still until it is answered
+//! call-now NAME JSON      calls a host function and waits until it is answered
 //! await                   waits for every call begun; a failed one ends the program, as itself
 //! await-catch             the same, but the failure is caught and kept
 //! notify NUMBER JSON      tells the host, which does not answer
@@ -30,8 +30,8 @@ use std::thread;
 
 use execbox_core::budget::Budget;
 use execbox_core::engine::{
-    Engine, Event, Frame, FunctionId, Guest, Interrupt, LinkError, LogLevel, Outcome, Pending, Settlement, StartError,
-    Thrown, Turn,
+    Engine, Event, Frame, FunctionId, Guest, Interrupt, LogLevel, ModuleError, Outcome, Pending, Settlement,
+    StartError, Thrown, Turn,
 };
 use execbox_core::error::ExecuteError;
 use execbox_core::language::{Code, CompileError, CompileLimits, Export, Language, Module, ModuleSource, Position};
@@ -82,9 +82,9 @@ fn moves(code: &str) -> VecDeque<String> {
 }
 
 /// The moves of a module graph: each module's where it is first imported; and the outcome, from the export.
-fn link(program: &Modules) -> Result<(Vec<String>, Outcome), LinkError> {
+fn link(program: &Modules) -> Result<(Vec<String>, Outcome), ModuleError> {
     let mut moves = Vec::new();
-    let mut end = Outcome::Unlinked(LinkError::Export { export: program.export.clone() });
+    let mut end = Outcome::Unlinked(ModuleError::Export { export: program.export.clone() });
     let mut linked = Vec::new();
     let mut open = vec![(&*program.entry, &program.entry)];
     while let Some((name, importer)) = open.pop() {
@@ -93,7 +93,7 @@ fn link(program: &Modules) -> Result<(Vec<String>, Outcome), LinkError> {
         }
         linked.push(name);
         let Some(module) = program.modules.iter().find(|module| &*module.name == name) else {
-            return Err(LinkError::Specifier { module: Arc::clone(importer), specifier: name.to_owned() });
+            return Err(ModuleError::Specifier { module: Arc::clone(importer), specifier: name.to_owned() });
         };
         let ModuleBody::Source(code) = &module.body else { continue };
         let mut own = Vec::new();
@@ -326,7 +326,7 @@ fn threw(name: &str, message: &str) -> Outcome {
         name: name.into(),
         message: message.into(),
         frames: vec![Frame { function: None, module: None, position }],
-        cause: None,
+        native: None,
     })
 }
 

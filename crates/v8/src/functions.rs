@@ -340,12 +340,13 @@ fn failure<'s>(
     trace: Option<Local<'_, StackTrace>>,
 ) -> Option<Local<'s, Object>> {
     let message = string(scope, &failed.message)?;
-    let code = string(scope, failed.code.as_str())?;
+    let (code, cause) = failed.to_parts();
+    let (code, cause) = (string(scope, code)?, string(scope, &cause)?);
     let error: Local<'_, Object> = v8::Exception::error(scope, message).cast();
     let key = symbol(scope, "code");
     error.create_data_property(scope, key.into(), code.into())?;
     let private = Local::new(scope, &run.realm.failure);
-    let mark = v8::Array::new_with_elements(scope, &[code.into(), message.into()]);
+    let mark = v8::Array::new_with_elements(scope, &[code.into(), message.into(), cause.into()]);
     error.set_private(scope, private, mark.into())?;
     give_stack(scope, run, error, trace);
     Some(error)

@@ -15,7 +15,7 @@
 //! - `guest`: the guest; `shared`: what it shares with its thread; `pool`: the threads.
 //! - `snapshot`, `isolate`, `memory`, `resident`, `ticker`: isolates, their limits, and the thread that looks at them.
 //! - `program`: a program from start to end, with `modules`, `outcome`, and the state that callbacks `run` with.
-//! - `realm`, `globals`, `constructors`, `console`, `functions`, `missing`: what a program finds; `rejections`, `stack`: what it throws.
+//! - `realm`, `globals`, `constructors`, `console`, `functions`: what a program finds; `rejections`, `stack`: what it throws.
 //! - `encode`, `decode`, `text`: values that cross.
 //!
 //! Without the feature `v8`, this crate is empty, so that nobody downloads V8 who does not ask for it.
@@ -37,7 +37,6 @@ mod globals;
 mod guest;
 mod isolate;
 mod memory;
-mod missing;
 mod modules;
 mod outcome;
 mod pool;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::num::NonZeroI32;
 use std::sync::Arc;
 
-use execbox_core::engine::LinkError;
+use execbox_core::engine::ModuleError;
 use execbox_core::language::Position;
 use execbox_core::program::{Module, ModuleBody};
 use v8::script_compiler::{Source, compile_module};
@@ -15,6 +15,7 @@ use v8::{
 
 use crate::decode::{self, Failed};
 use crate::encode::own_names;
+use crate::outcome::describe;
 use crate::run::Run;
 use crate::text::{string, symbol, text_of};
 use crate::{functions, stack};
@@ -42,7 +43,7 @@ struct Entry {
 /// Why a module cannot be imported.
 pub(crate) enum Unlinked {
     /// For `import` declarations.
-    Link(LinkError),
+    Link(ModuleError),
     /// V8 threw this value.
     Threw(Global<Value>),
     /// The program is being terminated.
@@ -114,15 +115,15 @@ fn requested(
     run: &Run,
     importer: &Arc<str>,
     request: Local<'_, ModuleRequest>,
-) -> Result<usize, LinkError> {
+) -> Result<usize, ModuleError> {
     let specifier = text_of(scope, request.get_specifier(), usize::MAX);
     let name = resolve_name(importer, &specifier);
     let Some(index) = name.and_then(|name| run.graph.borrow().find(&name)) else {
-        return Err(LinkError::Specifier { module: Arc::clone(importer), specifier });
+        return Err(ModuleError::Specifier { module: Arc::clone(importer), specifier });
     };
     if request.get_import_attributes().length() > 0 {
         let message = format!("import attributes are not supported: '{specifier}' in '{importer}'");
-        return Err(LinkError::Binding { message });
+        return Err(ModuleError::Binding { message });
     }
     Ok(index)
 }
@@ -164,10 +165,9 @@ fn source<'s>(
     }
     let Some(message) = caught.message() else { return Err(Unlinked::Terminated) };
     let position = position(caught, run, name, message);
-    let text = message.get(caught);
-    let message = text_of(caught, text, 16 << 10);
-    let message = message.strip_prefix("Uncaught SyntaxError: ").unwrap_or(&message).to_owned();
-    Err(Unlinked::Link(LinkError::Syntax { module: Arc::clone(name), message, position }))
+    let Some(thrown) = caught.exception() else { return Err(Unlinked::Terminated) };
+    let (_, message) = describe(caught, thrown);
+    Err(Unlinked::Link(ModuleError::Syntax { module: Arc::clone(name), message, position }))
 }
 
 /// The place that a message names, in the source.
@@ -381,12 +381,12 @@ fn start_import<'s>(
 }
 
 /// What `import(…)` throws for a module that does not link.
-fn link_exception<'s>(scope: &mut PinScope<'s, '_>, importer: &str, error: &LinkError) -> Option<Local<'s, Value>> {
+fn link_exception<'s>(scope: &mut PinScope<'s, '_>, importer: &str, error: &ModuleError) -> Option<Local<'s, Value>> {
     match error {
-        LinkError::Syntax { message, .. } => {
+        ModuleError::Syntax { message, .. } => {
             string(scope, message).map(|message| Exception::syntax_error(scope, message))
         }
-        LinkError::Specifier { specifier, module } => {
+        ModuleError::Specifier { specifier, module } => {
             let importer = if module.is_empty() { importer } else { module };
             let message = format!("there is no module '{specifier}' for '{importer}' to import");
             string(scope, &message).map(|message| Exception::type_error(scope, message))

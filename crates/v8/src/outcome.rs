@@ -1,7 +1,7 @@
 //! How a program ends.
 
-use execbox_core::engine::{Cause, Outcome, Thrown};
-use execbox_core::error::{ErrorCode, ExecuteError};
+use execbox_core::engine::{NativeError, Outcome, Thrown};
+use execbox_core::error::ExecuteError;
 use execbox_core::value::Value as Encoded;
 use v8::{Array, Local, Object, PinScope, Value};
 
@@ -39,9 +39,8 @@ pub(crate) fn threw(scope: &mut PinScope<'_, '_>, run: &Run, thrown: Option<Loca
         return Outcome::Failed { error, frames };
     }
     let (name, message) = describe(scope, thrown);
-    let cause = cause(&name, &message);
-    let message = crate::missing::explain(run, &name, message);
-    Outcome::Threw(Thrown { name, message, frames, cause })
+    let native = native_error(&name, &message);
+    Outcome::Threw(Thrown { name, message, frames, native })
 }
 
 fn log_rejections(scope: &mut PinScope<'_, '_>, run: &Run) {
@@ -59,12 +58,12 @@ fn host_failure(scope: &mut PinScope<'_, '_>, run: &Run, thrown: Local<'_, Value
         let text: Local<'_, v8::String> = mark.get_index(scope, index)?.try_into().ok()?;
         Some(text_of(scope, text, usize::MAX))
     };
-    let (code, message) = (part(0)?, part(1)?);
-    Some(ExecuteError::new(ErrorCode::from_name(&code).unwrap_or(ErrorCode::ToolError), message))
+    let [code, message, cause] = [part(0)?, part(1)?, part(2)?];
+    Some(ExecuteError::from_parts(&code, message, &cause))
 }
 
 /// Name and message of a thrown value; either may be empty.
-fn describe(scope: &mut PinScope<'_, '_>, thrown: Local<'_, Value>) -> (String, String) {
+pub(crate) fn describe(scope: &mut PinScope<'_, '_>, thrown: Local<'_, Value>) -> (String, String) {
     let Ok(object) = thrown.try_cast::<Object>() else {
         return (String::new(), plain(scope, thrown));
     };
@@ -105,12 +104,14 @@ fn text_property(
     Some(text_of(scope, text, max))
 }
 
-/// The cause behind a message of V8. A guest can throw an error with the same message.
-fn cause(name: &str, message: &str) -> Option<Cause> {
+/// The error that V8 throws with this name and message: it shows no other sign. A guest can throw one with the same message.
+fn native_error(name: &str, message: &str) -> Option<NativeError> {
     match name {
-        "TypeError" if message.ends_with(" is not a function") => Some(Cause::NotAFunction),
-        "TypeError" if message.starts_with("Cannot read properties of ") => Some(Cause::PropertyOfNothing),
-        "ReferenceError" => message.strip_suffix(" is not defined").map(|name| Cause::NotDefined(name.to_owned())),
+        "TypeError" if message.ends_with(" is not a function") => Some(NativeError::NotAFunction),
+        "TypeError" if message.starts_with("Cannot read properties of ") => Some(NativeError::PropertyOfNothing),
+        "ReferenceError" => {
+            message.strip_suffix(" is not defined").map(|name| NativeError::NotDefined(name.to_owned()))
+        }
         _ => None,
     }
 }

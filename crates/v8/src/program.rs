@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use execbox_core::engine::Frame;
-use execbox_core::engine::{LinkError, Outcome, Thrown};
+use execbox_core::engine::{ModuleError, Outcome, Thrown};
 use execbox_core::language::{Code, Position};
 use execbox_core::program::{Modules, Program, Source};
 use v8::{
@@ -191,7 +191,7 @@ fn syntax_error(
     let text = text.strip_prefix("Uncaught ").unwrap_or(&text);
     let (name_of_error, text) = text.split_once(": ").unwrap_or(("SyntaxError", text));
     let mut thrown =
-        Thrown { name: name_of_error.to_owned(), message: text.to_owned(), frames: Vec::new(), cause: None };
+        Thrown { name: name_of_error.to_owned(), message: text.to_owned(), frames: Vec::new(), native: None };
     let mut position = modules::position(scope, run, name, message).unwrap_or(Position { line: 1, column: 1 });
     let end = end_of(&code.text);
     if position.line > end.line {
@@ -252,7 +252,7 @@ fn unlinked(scope: &mut PinScope<'_, '_>, run: &Run, error: Unlinked) -> Outcome
             let thrown = Local::new(scope, thrown);
             match outcome::threw(scope, run, Some(thrown)) {
                 Outcome::Threw(thrown) if thrown.name == "SyntaxError" || thrown.name == "RangeError" => {
-                    Outcome::Unlinked(LinkError::Binding { message: thrown.message })
+                    Outcome::Unlinked(ModuleError::Binding { message: thrown.message })
                 }
                 outcome => outcome,
             }
@@ -285,7 +285,7 @@ fn call_export<'s>(
     let name = string(scope, &selected.export).ok_or(Outcome::Interrupted)?;
     match namespace.has_own_property(scope, name.into()) {
         Some(true) => {}
-        Some(false) => return Err(Outcome::Unlinked(LinkError::Export { export: selected.export.clone() }).into()),
+        Some(false) => return Err(Outcome::Unlinked(ModuleError::Export { export: selected.export.clone() }).into()),
         None => return Ok(None),
     }
     let Some(value) = namespace.get(scope, name.into()) else { return Ok(None) };

@@ -1,13 +1,14 @@
 //! Explains uncaught errors: which value is not a function, and what the guest code should use instead.
 //!
-//! An engine reports a [`Cause`] and a position. The source at that position shows what was called or read, and the
-//! [`AvailableNames`] names say what it could have been. The message changes only where source and cause agree, so that an error
+//! An engine reports a [`NativeError`] and a position. The source at that position shows what was called or read, and the
+//! [`AvailableNames`] say what it could have been. The message changes only where source and error agree, so that an error
 //! that guest code throws keeps its message. Source and message are untrusted: at most [`WINDOW`] bytes of source on
 //! either side of the position are read.
 
 use std::fmt;
 
-use crate::engine::{Cause, Thrown};
+use crate::cause::{Cause, MemberPath};
+use crate::engine::{NativeError, Thrown};
 use crate::hint::{near, same_words};
 use crate::language::Position;
 use crate::names::{is_identifier, is_identifier_part};
@@ -18,6 +19,16 @@ const WINDOW: usize = 512;
 /// The most names that a message lists.
 const MAX_NAMES: usize = 20;
 
+/// Globals of other platforms, which the sandbox does not have, and of which people expect that it has them.
+#[rustfmt::skip]
+pub(crate) const HOST_NAMES: &[&str] = &[
+    "setTimeout", "setInterval", "setImmediate", "clearTimeout", "clearInterval", "fetch", "require", "process", "global",
+    "window", "self", "document", "Buffer", "Deno", "Bun", "URL", "URLSearchParams", "Request", "Response", "Headers",
+    "FormData", "Blob", "WebSocket", "XMLHttpRequest", "WebAssembly", "crypto", "performance", "atob", "btoa", "TextEncoder",
+    "TextDecoder", "AbortController", "AbortSignal", "Intl", "eval", "SharedArrayBuffer", "Atomics", "navigator",
+    "localStorage", "alert", "module", "exports", "__dirname", "__filename", "fs", "path",
+];
+
 /// The names that a program can use.
 #[derive(Debug, Default)]
 pub(crate) struct AvailableNames<'a> {
@@ -25,26 +36,56 @@ pub(crate) struct AvailableNames<'a> {
     pub(crate) namespaces: Vec<(&'a str, Vec<&'a str>)>,
     /// Other globals.
     pub(crate) names: Vec<&'a str>,
+    /// The program can have imports.
+    pub(crate) imports: bool,
 }
 
-/// The message of an uncaught error whose innermost frame is at `at` in `source`.
-pub(crate) fn explain(thrown: &Thrown, source: &str, at: Position, given: &AvailableNames<'_>) -> String {
+/// What is known of an uncaught error.
+pub(crate) struct Explained {
+    pub(crate) message: String,
+    pub(crate) cause: Option<Cause>,
+}
+
+/// Explains an uncaught error whose innermost frame is at `at` in `source`.
+pub(crate) fn explain(thrown: &Thrown, source: &str, at: Position, given: &AvailableNames<'_>) -> Explained {
     let message = thrown.message.as_str();
-    let explained = thrown.cause.as_ref().and_then(|cause| {
-        let window = window(source, at)?;
-        match cause {
-            Cause::NotAFunction => given.not_a_function(&window),
-            Cause::NotDefined(name) => given.not_defined(&window, message, name),
-            Cause::PropertyOfNothing => given.property_of_nothing(&window, message),
+    let window = window(source, at);
+    let (explained, cause) = match &thrown.native {
+        None => (None, None),
+        Some(NativeError::NotAFunction) => {
+            let path = window.and_then(|window| window.callee());
+            let explained = path.as_ref().and_then(|path| given.not_a_function(path));
+            // An error that guest code throws is also at something that looks like a callee: `TypeError('not a function')`.
+            let cause = explained.as_ref().map(|_| Cause::NotAFunction { path: member_path(path.as_ref()) });
+            (explained, cause)
         }
+        Some(NativeError::NotDefined(name)) => {
+            let explained = match HOST_NAMES.contains(&name.as_str()) {
+                true => Some(given.not_here(name)),
+                false => window.and_then(|window| given.not_defined(&window, message, name)),
+            };
+            (explained, Some(Cause::not_defined(name)))
+        }
+        Some(NativeError::PropertyOfNothing) => {
+            let path = window.and_then(|window| window.member());
+            let explained = path.as_ref().and_then(|path| given.property_of_nothing(path, message));
+            (explained, Some(Cause::PropertyOfNothing { path: member_path(path.as_ref()) }))
+        }
+    };
+    Explained { message: explained.unwrap_or_else(|| message.to_owned()), cause }
+}
+
+/// The path as data; empty where it is not known, or a member is computed.
+fn member_path(path: Option<&Path<'_>>) -> MemberPath {
+    let names = path.filter(|path| path.base != NAMELESS).and_then(|path| {
+        let keys = path.keys()?;
+        Some(MemberPath::new(&[&[path.base], &*keys].concat()))
     });
-    explained.unwrap_or_else(|| message.to_owned())
+    names.unwrap_or_default()
 }
 
 impl AvailableNames<'_> {
-    fn not_a_function(&self, window: &Window<'_>) -> Option<String> {
-        let path = window.callee()?;
-        // The position of `throw TypeError('not a function')` is at a callee, too.
+    fn not_a_function(&self, path: &Path<'_>) -> Option<String> {
         if path.base == "TypeError" {
             return None;
         }
@@ -60,8 +101,7 @@ impl AvailableNames<'_> {
     }
 
     /// `shop.orders.list()`, where `shop.orders` is not defined.
-    fn property_of_nothing(&self, window: &Window<'_>, message: &str) -> Option<String> {
-        let path = window.member()?;
+    fn property_of_nothing(&self, path: &Path<'_>, message: &str) -> Option<String> {
         let (name, functions) = self.namespace(path.base)?;
         let keys = path.keys().filter(|keys| !keys.is_empty() && !functions.contains(&keys[0]))?;
         Some(format!("{message}; {} is not a tool{}", path.first(), suggest(name, functions, &keys)))
@@ -77,6 +117,17 @@ impl AvailableNames<'_> {
             None => format!("; available: {}", first_names(namespaces())),
         };
         Some(format!("{message}{hint}"))
+    }
+
+    /// A global of another platform is missing.
+    fn not_here(&self, name: &str) -> String {
+        let mut text = format!("{name} is not available in this sandbox, which has the ECMAScript built-ins");
+        if self.imports {
+            return text + " and what the program imports";
+        }
+        let names = self.names.iter().copied().chain(self.namespaces.iter().map(|(name, _)| *name));
+        names.for_each(|name| text.extend([", ", name]));
+        text
     }
 
     fn namespace(&self, name: &str) -> Option<(&str, &[&str])> {
@@ -324,22 +375,40 @@ mod tests {
         Some(window(source, at)?.callee()?.to_string())
     }
 
-    fn explained(cause: Cause, message: &str, source: &str, column: u32) -> String {
+    fn explained(native: NativeError, message: &str, source: &str, column: u32) -> String {
         let given = AvailableNames {
             namespaces: vec![("shop", vec!["get_order", "list_orders"]), ("empty", vec![])],
             names: vec!["console", "input"],
+            imports: false,
         };
-        let thrown = Thrown { message: message.into(), cause: Some(cause), ..Thrown::default() };
-        explain(&thrown, source, Position { line: 1, column }, &given)
+        let thrown = Thrown { message: message.into(), native: Some(native), ..Thrown::default() };
+        explain(&thrown, source, Position { line: 1, column }, &given).message
     }
 
     #[test]
     fn a_missing_name_is_found_from_the_beginning_of_its_statement() {
         let at = |column| {
-            explained(Cause::NotDefined("shp".into()), "shp is not defined", "await shop.shp(shp.get(1))", column)
+            explained(NativeError::NotDefined("shp".into()), "shp is not defined", "await shop.shp(shp.get(1))", column)
         };
         assert_eq!(at(1), "shp is not defined; did you mean shop?");
         assert_eq!(at(16), "shp is not defined; did you mean shop?");
+    }
+
+    #[test]
+    fn a_global_of_another_platform_is_answered_with_what_there_is() {
+        assert_eq!(HOST_NAMES.len(), 46);
+        for name in HOST_NAMES {
+            let message = format!("{name} is not defined");
+            let here = "is not available in this sandbox, which has the ECMAScript built-ins";
+            let not_defined = NativeError::NotDefined((*name).to_owned());
+            let in_script = explained(not_defined.clone(), &message, "", 1);
+            assert_eq!(in_script, format!("{name} {here}, console, input, shop, empty"));
+            let thrown = Thrown { message, native: Some(not_defined), ..Thrown::default() };
+            let given = AvailableNames { imports: true, ..AvailableNames::default() };
+            let in_module = explain(&thrown, "", Position { line: 1, column: 1 }, &given);
+            assert_eq!(in_module.message, format!("{name} {here} and what the program imports"));
+            assert_eq!(in_module.cause, Some(Cause::NotDefined { name: (*name).to_owned() }));
+        }
     }
 
     #[test]
@@ -414,20 +483,20 @@ mod tests {
             ("throw TypeError('')", 7, "not a function".to_owned()),
             ("throw new TypeError('')", 11, "not a function".to_owned()),
         ] {
-            assert_eq!(explained(Cause::NotAFunction, "not a function", source, column), expected);
+            assert_eq!(explained(NativeError::NotAFunction, "not a function", source, column), expected);
         }
         let cannot_read = "cannot read property 'list' of undefined";
         assert_eq!(
-            explained(Cause::PropertyOfNothing, cannot_read, "shop.orders.list()", 13),
+            explained(NativeError::PropertyOfNothing, cannot_read, "shop.orders.list()", 13),
             format!("{cannot_read}; shop.orders is not a tool; did you mean shop.list_orders? {has}")
         );
-        assert_eq!(explained(Cause::PropertyOfNothing, cannot_read, "a.orders.list()", 10), cannot_read);
+        assert_eq!(explained(NativeError::PropertyOfNothing, cannot_read, "a.orders.list()", 10), cannot_read);
     }
 
     #[test]
     fn an_undefined_name_suggests_a_similar_one() {
         let not_defined = |name: &str, source, column| {
-            explained(Cause::NotDefined(name.to_owned()), &format!("{name} is not defined"), source, column)
+            explained(NativeError::NotDefined(name.to_owned()), &format!("{name} is not defined"), source, column)
         };
         let shopp = |source, column| not_defined("shopp", source, column);
         assert_eq!(shopp("shopp.list()", 1), "shopp is not defined; did you mean shop?");

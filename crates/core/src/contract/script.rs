@@ -19,7 +19,8 @@ use std::time::Duration;
 use serde_json::Value as Json;
 
 use crate::budget::{Budget, Charge, Meter};
-use crate::contract::explain::AvailableNames;
+use crate::cause::{CallsSoFar, Cause, ReachedLimit, Unanswered};
+use crate::contract::explain::{AvailableNames, Explained};
 use crate::contract::stack::{Uncaught, stack_frame, uncaught};
 use crate::contract::stop::Stop;
 use crate::contract::{self, Action, Contract};
@@ -30,7 +31,6 @@ use crate::mailbox::CALL_COST;
 use crate::manifest::ProviderManifest;
 use crate::names;
 use crate::program::{Limits, Namespace, Program, Source};
-use crate::text::bytes_text;
 use crate::usage::{Usage, UsageLimiter};
 use crate::value::{Reason, Value, json_size};
 
@@ -184,16 +184,24 @@ impl Script {
             Outcome::Returned(value) => self.returned(&value),
             Outcome::Threw(thrown) => Err(self.uncaught(&thrown)),
             Outcome::Unlinked(error) => Err(ExecuteError::internal(error.to_string())), // Scripts have no modules.
-            Outcome::Failed { error, frames } => {
+            Outcome::Failed { mut error, frames } => {
+                error.cause = error.cause.take().filter(|cause| self.has_tool_of(cause));
                 let stack = bounded_stack(frames.iter().map(|frame| stack_frame(frame, SCRIPT_NAME)));
                 Err(error.with_stack(stack))
             }
-            Outcome::OutOfMemory => Err(out_of_memory(&self.limits)),
-            Outcome::HostMemory(what) => Err(ExecuteError::new(ErrorCode::MemoryLimit, what.message(&self.limits))),
+            Outcome::OutOfMemory => Err(Stop::OutOfMemory.execute_error(&self.limits)),
+            Outcome::HostMemory(what) => Err(Stop::HostMemory(what).execute_error(&self.limits)),
             Outcome::StackOverflow => Err(runtime_error("Maximum call stack size exceeded").with_name("RangeError")),
             Outcome::Interrupted => Err(Stop::Cancelled(None).execute_error(&self.limits)),
             Outcome::Fault(fault) => Err(ExecuteError::internal(fault)),
         }
+    }
+
+    /// Whether a cause that the guest has kept is that of a call of its tools.
+    fn has_tool_of(&self, cause: &Cause) -> bool {
+        let Cause::FailedCall { provider, tool, .. } = cause else { return false };
+        let mut named = self.namespaces.iter().filter(|namespace| namespace.name == *provider);
+        named.any(|namespace| namespace.functions.contains(tool))
     }
 
     fn returned(&mut self, value: &Value) -> Result<Option<Json>, ExecuteError> {
@@ -211,31 +219,22 @@ impl Script {
 
     /// The error of a program that was stopped.
     fn stopped(&self, stop: &Stop, duration: Duration) -> ExecuteError {
-        let mut error = stop.execute_error(&self.limits);
-        if matches!(stop, Stop::TimedOut) {
-            error.message += &self.calls_text(duration);
+        match stop {
+            Stop::TimedOut => {
+                let calls = Some(self.calls_so_far(duration));
+                timed_out(ReachedLimit { calls, ..ReachedLimit::timeout(self.limits.timeout, Some(duration)) })
+            }
+            stop => stop.execute_error(&self.limits),
         }
-        error
     }
 
-    /// What a program that is late has waited for: `; shop.slow has not answered for 480 ms; 3 calls were answered`.
-    fn calls_text(&self, now: Duration) -> String {
-        let mut text = String::new();
-        let mut pending = self.calls.pending.values();
-        if let Some(first) = pending.next() {
-            let time = now.saturating_sub(first.made).as_millis();
-            text = format!("; {} has not answered for {time} ms", self.name(first));
-        }
-        match pending.len() {
-            0 => {}
-            1 => text += ", nor has 1 other call",
-            others => text += &format!(", nor have {others} other calls"),
-        }
-        match self.calls.answered {
-            0 => text,
-            1 => text + "; 1 call was answered",
-            answered => text + &format!("; {answered} calls were answered"),
-        }
+    fn calls_so_far(&self, now: Duration) -> CallsSoFar {
+        let first = self.calls.pending.values().next().map(|call| {
+            let namespace = &self.namespaces[call.provider];
+            let ms = u64::try_from(now.saturating_sub(call.made).as_millis()).unwrap_or(u64::MAX);
+            Unanswered { provider: namespace.name.clone(), tool: namespace.functions[call.tool].clone(), ms }
+        });
+        CallsSoFar { answered: self.calls.answered, unanswered: self.calls.pending.len() as u64, first }
     }
 
     fn name(&self, call: &UnansweredCall) -> String {
@@ -251,14 +250,15 @@ impl Script {
 
     fn uncaught(&self, thrown: &Thrown) -> ExecuteError {
         let place = |frame: &_| stack_frame(frame, SCRIPT_NAME);
-        let Uncaught { mut message, stack } = uncaught(thrown, place, |_| Some((&self.code, self.given())));
+        let Uncaught { explained, stack } = uncaught(thrown, place, |_| Some((&self.code, self.given())));
+        let Explained { mut message, cause } = explained;
         // As of `shop.list().map(…)`.
         if thrown.name == "TypeError"
             && let Some(call) = self.calls.pending.values().next()
         {
             message += &format!("; {} has not answered: is an `await` missing?", self.name(call));
         }
-        runtime_error(message).with_name(&thrown.name).with_stack(stack)
+        runtime_error(message).with_name(&thrown.name).with_stack(stack).with_cause(cause)
     }
 
     fn given(&self) -> AvailableNames<'_> {
@@ -266,7 +266,7 @@ impl Script {
             let functions = namespace.functions.iter().map(String::as_str);
             (namespace.name.as_str(), functions.collect())
         });
-        AvailableNames { namespaces: namespaces.collect(), names: vec!["console"] }
+        AvailableNames { namespaces: namespaces.collect(), names: vec!["console"], imports: false }
     }
 }
 
@@ -342,10 +342,12 @@ fn compile_error(error: CompileError) -> ExecuteError {
     }
 }
 
-/// The error of an execution that exceeded its memory limit.
-pub(crate) fn out_of_memory(limits: &Limits) -> ExecuteError {
-    let limit = bytes_text(limits.memory_bytes);
-    ExecuteError::new(ErrorCode::MemoryLimit, format!("Execution exceeded its memory limit of {limit}"))
+/// The error of an execution that its timeout stopped.
+pub fn timed_out(limit: ReachedLimit) -> ExecuteError {
+    let timeout = limit.as_timeout().unwrap_or_default();
+    let mut message = format!("Execution timed out after {} ms", timeout.as_secs_f64() * 1000.0);
+    message.extend(limit.calls.as_ref().map(ToString::to_string));
+    ExecuteError::new(ErrorCode::Timeout, message).with_cause(Cause::Limit(limit))
 }
 
 fn runtime_error(message: impl Into<String>) -> ExecuteError {

@@ -1,13 +1,13 @@
 //! Uncaught errors in terms of the sources as the caller gave them.
 
-use crate::contract::explain::{AvailableNames, explain};
+use crate::contract::explain::{AvailableNames, Explained, explain};
 use crate::engine::{Frame, Thrown};
 use crate::error::{StackFrame, bounded_stack};
 
 /// What both contracts report of an uncaught error.
 pub(super) struct Uncaught {
-    /// The error's message, explained where that is possible.
-    pub(super) message: String,
+    /// The error's message and cause, explained where that is possible.
+    pub(super) explained: Explained,
     /// The innermost frames.
     pub(super) stack: Vec<StackFrame>,
 }
@@ -23,7 +23,8 @@ pub(super) fn uncaught<'a>(
         let (text, given) = source(&frame.file)?;
         Some(explain(thrown, text, frame.position(), &given))
     });
-    Uncaught { message: explained.unwrap_or_else(|| thrown.message.clone()), stack }
+    let unexplained = || Explained { message: thrown.message.clone(), cause: None };
+    Uncaught { explained: explained.unwrap_or_else(unexplained), stack }
 }
 
 /// A frame at the place that the engine reports. `file` is the name of a source without modules.

@@ -21,6 +21,7 @@ use serde_json::Value as Json;
 use super::attachments::{MAX_ATTACHMENT_BYTES, MAX_TEXT_SOURCES};
 use super::fields::{A_STRING, Body, Fault, Fields, Writer, wrong};
 use super::script::{read_options, write_options};
+use crate::cause::Cause;
 use crate::contract::Request as _;
 use crate::contract::module::{Bridge, CodeExecutionError, Failure, Request, RunOutcome, Status};
 use crate::engine::{Call, CallId, FunctionId, Notification, Pending};
@@ -288,6 +289,7 @@ fn read_failure(fields: &mut Fields) -> Result<Failure, Fault> {
         filename: error.optional_string("filename")?,
         line: error.optional_integer_32("line")?,
         column: error.optional_integer_32("column")?,
+        cause: error.object.remove("cause").and_then(Cause::read).map(Box::new),
         is_internal: fields.is_true("internal"),
         rejected: None,
     };

@@ -10,6 +10,7 @@ use serde_json::Value as Json;
 
 use super::fields::{A_STRING, Body, Fault, Fields, Writer, duration, string, wrong};
 use super::line::TooLong;
+use crate::cause::Cause;
 use crate::engine::{LogLevel, LogLine};
 use crate::error::{ErrorCode, ExecuteError, ExecuteResult};
 use crate::language::Position;
@@ -371,10 +372,11 @@ fn read_outcome<T>(
             let mut error = fields.object("error")?;
             let code = ErrorCode::from_name(&error.string("code")?).unwrap_or(unknown);
             let message = error.string("message")?;
+            let cause = error.object.remove("cause").and_then(Cause::read).map(Box::new);
             let name = error.object.get("name").and_then(Json::as_str).unwrap_or_default();
             let position = error.object.get("position").and_then(|position| Position::deserialize(position).ok());
             let stack = error.stack("stack");
-            Ok(Err(ExecuteError { position, stack, ..ExecuteError::new(code, message).with_name(name) }))
+            Ok(Err(ExecuteError { position, stack, cause, ..ExecuteError::new(code, message).with_name(name) }))
         }
     }
 }

@@ -379,6 +379,39 @@ fn a_position_outside_the_code_is_dropped() {
 }
 
 #[test]
+fn a_cause_that_cannot_be_is_dropped() {
+    let failed =
+        |call: u64, tool: &str| json!({"kind": "failed_call", "call": call, "provider": "tools", "tool": tool});
+    let limit = json!({"kind": "limit", "limit": "maxCalls", "used": 2, "allowed": 1});
+    for (code, cause, is_kept) in [
+        ("tool_error", failed(1, "echo"), true),
+        ("tool_error", failed(2, "echo"), false), // not made
+        ("tool_error", failed(0, "echo"), false),
+        ("tool_error", failed(1, "drop_tables"), false),
+        ("runtime_error", failed(1, "echo"), false),
+        ("validation_error", failed(1, "echo"), false), // no call failed so
+        ("memory_limit", limit.clone(), true),
+        ("runtime_error", limit, false),
+        ("runtime_error", json!({"kind": "cancelled"}), false),
+        ("runtime_error", json!({"kind": "not_defined", "name": "shp"}), true),
+        ("runtime_error", json!({"kind": "not_defined", "name": "x".repeat(10_000)}), false),
+        ("tool_error", json!({"kind": "not_defined", "name": "shp"}), false),
+        ("runtime_error", json!({"kind": "made_up"}), false),
+        ("runtime_error", json!([[]]), false),
+    ] {
+        let mut host = host();
+        host.handle_message(call("call-1", "tools.echo"), ms(6));
+        host.settle(CallId(1), Err(ExecuteError::tool("no")), ms(6));
+        let error = json!({"code": code, "message": "m", "cause": cause});
+        let done = json!({"type": "done", "id": "exec-1", "ok": false, "durationMs": 1, "logs": [], "error": error});
+        host.handle_message(runner_says(done), ms(7));
+        let result = finished(&mut host);
+        let kept = &result.error().unwrap().cause;
+        assert_eq!(json!(kept), if is_kept { cause } else { json!(null) }, "{code}");
+    }
+}
+
+#[test]
 fn a_stack_is_cut_to_frames_of_the_script() {
     let mut host = host();
     let frame = |file: &str| json!({"function": "f".repeat(100_000), "file": file, "line": 1, "column": 1});

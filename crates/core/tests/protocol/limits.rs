@@ -3,10 +3,11 @@
 use std::task::Poll;
 use std::time::Duration;
 
+use execbox_core::cause::{Cause, ReachedLimit};
 use execbox_core::contract::stop::Stop;
 use execbox_core::engine::{Call, CallId, Event, FunctionId, Outcome, Turn};
 use execbox_core::error::{ErrorCode, ExecuteError, ExecuteResult};
-use execbox_core::program::Limits;
+use execbox_core::program::{Amount, Limits};
 use execbox_core::protocol::host::{Output, ScriptHost};
 use execbox_core::protocol::runner::Output as RunnerOutput;
 use execbox_core::protocol::{
@@ -159,6 +160,13 @@ fn a_host_counts_itself_and_bounds_what_a_runner_claims() {
     assert_eq!(usage, expected);
 }
 
+/// The error of an execution that has reached a limit on time.
+fn reached(limit: &'static str, used: Duration, allowed: Duration, message: &str) -> ExecuteError {
+    let [used, allowed] = [used, allowed].map(Amount::Time);
+    let limit = ReachedLimit { limit, used: Some(used), allowed, calls: None };
+    ExecuteError::new(ErrorCode::Timeout, message).with_cause(Cause::Limit(limit))
+}
+
 // ---- The runner's half ----------------------------------------------------------------------------
 
 #[test]
@@ -168,7 +176,7 @@ fn waiting_for_calls_is_limited_by_the_clock_of_the_runner() {
     let result = pair.run();
     let message =
         "Execution waited for calls for 50 ms; its limit is 50 ms: make calls at the same time, or raise host_wait";
-    assert_eq!(result.outcome, Err(ExecuteError::new(ErrorCode::Timeout, message)));
+    assert_eq!(result.outcome, Err(reached("hostWaitMs", ms(50), ms(50), message)));
     assert_eq!(result.usage.host_wait, Some(ms(50)));
     // Without a pending call, it does not wait for one.
     let stuck = Pair::with(limited("stall", Limits { host_wait: Some(Duration::ZERO), ..limits })).run();
@@ -307,7 +315,7 @@ fn what_a_guest_did_in_a_turn_beyond_its_cpu_time_is_too_late() {
         panic!("{outputs:?}")
     };
     let message = "Execution computed for 6 ms; its limit is 5 ms: compute less, or raise cpu_time";
-    assert_eq!(done.result.outcome, Err(ExecuteError::new(ErrorCode::Timeout, message)));
+    assert_eq!(done.result.outcome, Err(reached("cpuTimeMs", ms(6), ms(5), message)));
     assert_eq!(done.result.usage.cpu_time, Some(ms(6)));
 }
 

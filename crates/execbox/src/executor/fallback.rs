@@ -4,11 +4,13 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use execbox_core::cause::{Cause, ReachedLimit};
 use execbox_core::contract::module::CodeExecutionLog;
+use execbox_core::contract::script::timed_out;
 use execbox_core::contract::stop::Stop;
 use execbox_core::engine::LogLine;
 use execbox_core::error::{ErrorCode, ExecuteError, ExecuteResult};
-use execbox_core::program::Limits;
+use execbox_core::program::{Amount, Limits};
 use execbox_core::usage::Usage;
 use futures_util::future::{BoxFuture, try_join};
 
@@ -71,8 +73,12 @@ impl FallbackExecutor {
         second.usage = together(&first.usage, second.usage);
         second.duration += first.duration;
         if let Err(error) = &mut second.outcome {
-            let message = |limits| Stop::TimedOut.execute_error(limits).message;
-            error.message = with_beginning(&error.message, &message(&limits), message(&plan.limits));
+            let render = |limit: &ReachedLimit| match limit.as_cpu_time() {
+                Some(error) => Stop::Limit(error).execute_error(&plan.limits).message,
+                None => timed_out(limit.clone()).message,
+            };
+            let used = (&first.usage, first.duration);
+            name_whole_limit((&mut error.message, &mut error.cause), &plan, used, render);
         }
         span.end(ExecutionEnd::Script(&second));
         second
@@ -125,11 +131,28 @@ fn together(first: &Usage, second: Usage) -> Usage {
     }
 }
 
-/// The message of a timeout names the time that the caller gave, not what was left of it.
-fn with_beginning(message: &str, beginning: &str, replacement: String) -> String {
-    match message.strip_prefix(beginning) {
-        Some(rest) => replacement + rest,
-        None => message.to_owned(),
+/// Says of a limit on time that the second attempt has reached, of which it had what was left, what the caller gave and what both
+/// attempts used. Keeps a message that says more than the cause, such as one of a runner that has limits of its own.
+fn name_whole_limit(
+    (message, cause): (&mut String, &mut Option<Box<Cause>>),
+    plan: &Plan,
+    (usage, duration): (&Usage, Duration),
+    render: impl Fn(&ReachedLimit) -> String,
+) {
+    let Some(Cause::Limit(limit)) = cause.as_deref_mut() else { return };
+    let is_plain = *message == render(limit);
+    let whole = match limit.limit {
+        "timeoutMs" => Some(plan.limits.timeout).zip(Some(duration)),
+        "cpuTimeMs" => plan.limits.cpu_time.zip(usage.cpu_time),
+        "cpuTimeBeforeCallsMs" => plan.limits.cpu_time_before_calls.zip(usage.cpu_time),
+        _ => None,
+    };
+    if let Some((allowed, before)) = whole.filter(|_| is_plain) {
+        limit.allowed = Amount::Time(allowed);
+        if let Some(Amount::Time(used)) = &mut limit.used {
+            *used += before;
+        }
+        *message = render(limit);
     }
 }
 
@@ -213,8 +236,13 @@ impl Executor for FallbackExecutor {
             second.usage = together(&first.usage, second.usage);
             second.duration += first.duration;
             if let Some(error) = &mut second.error {
-                let message = |limits| Stop::TimedOut.failure(limits).error.message;
-                error.message = with_beginning(&error.message, &message(&limits), message(&plan.limits));
+                let render = |limit: &ReachedLimit| {
+                    let timeout = limit.as_timeout().unwrap_or_default();
+                    let stop = limit.as_cpu_time().map_or(Stop::TimedOut, Stop::Limit);
+                    stop.failure(&Limits { timeout, ..plan.limits }).error.message
+                };
+                let used = (&first.usage, first.duration);
+                name_whole_limit((&mut error.message, &mut error.cause), &plan, used, render);
             }
             second
         })

@@ -123,8 +123,9 @@ impl RemoteExecutor {
         let mut result = match cancellation.run_until_cancelled(connecting).await {
             None => cancelled(&execution.limits),
             Some(Err(_elapsed)) => {
-                let ExecuteError { code, message, .. } = Stop::TimedOut.execute_error(&execution.limits);
-                failed(ExecuteError::new(code, format!("{message}: it was still connecting to the runner")))
+                let mut error = Stop::TimedOut.execute_error(&execution.limits);
+                error.message += ": it was still connecting to the runner";
+                failed(error)
             }
             // The kind alone: the message of an error may contain paths and addresses of the host.
             Some(Ok(Err(error))) => {

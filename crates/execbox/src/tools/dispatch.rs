@@ -6,6 +6,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::task::Context;
 
+use execbox_core::cause::Cause;
 use execbox_core::contract::script::ToolCall;
 use execbox_core::engine::CallId;
 use execbox_core::error::{ErrorCode, ExecuteError};
@@ -55,10 +56,11 @@ impl ToolCalls {
             return None;
         }
         let ToolCall { id, provider, tool, input, charge } = call;
-        let result = call_tool(providers[provider].clone(), tool, id, input, self.scope.clone());
+        let provider = providers[provider].clone();
+        let result = call_tool(provider.clone(), tool, id, input, self.scope.clone());
         let settled = result.map(move |result| {
             drop(charge); // Its input is not kept any more.
-            (id, result)
+            (id, result.map_err(|error| error.with_cause(failed_call(id, &provider, tool))))
         });
         self.in_flight.begin(settled, cx)
     }
@@ -93,6 +95,12 @@ impl Drop for ToolCalls {
     fn drop(&mut self) {
         self.scope.cancellation.cancel();
     }
+}
+
+/// The cause of a program that ends with the failure of this call.
+fn failed_call(call: CallId, provider: &Provider, tool: usize) -> Option<Cause> {
+    let tool = provider.tool(tool)?.safe_name.to_string();
+    Some(Cause::FailedCall { call, provider: provider.name().to_owned(), tool })
 }
 
 impl Provider {

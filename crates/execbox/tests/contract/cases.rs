@@ -7,6 +7,7 @@
 //! result: JSON | undefined          the result of the execution …
 //! error: CODE, part of the message  … or the error, rendered with name and stack
 //! thrown: ["NAME" | null, "…"]      the name and the exact message of the error, if they matter
+//! cause: {"kind": "stuck"}          a part of the cause of the error, if it matters; `null`
 //! at: LINE:COLUMN                   the position of the error, if it matters; `nowhere`
 //! logs: ["…"]                       the log, if it matters
 //! calls: [["tool", JSON], …]        the calls that reached the host, if they matter
@@ -34,6 +35,7 @@ pub(crate) struct Case {
     result: Option<String>,
     error: Option<String>,
     thrown: Option<Json>,
+    cause: Option<Json>,
     at: Option<String>,
     logs: Option<Json>,
     calls: Option<Json>,
@@ -59,6 +61,7 @@ fn parse(section: &str, text: &cases::Case, engine: &str) -> Case {
             "result" => case.result = Some(value),
             "error" => case.error = Some(value),
             "thrown" => case.thrown = Some(json()),
+            "cause" => case.cause = Some(json()),
             "at" => case.at = Some(value),
             "logs" => case.logs = Some(json()),
             "calls" => case.calls = Some(json()),
@@ -153,6 +156,10 @@ pub(crate) fn check(case: &Case, result: &ExecuteResult, calls: &Calls) -> Resul
     if case.thrown.is_some() && case.thrown != thrown {
         let _ = write!(differences, "\n  threw {thrown:?}");
     }
+    let reported = json!(result.error().map(|error| &error.cause));
+    if !case.cause.as_ref().is_none_or(|expected| is_part(expected, &reported)) {
+        let _ = write!(differences, "\n  cause {reported}");
+    }
     if case.at.is_some() && case.at != at {
         let _ = write!(differences, "\n  position {at:?}");
     }
@@ -167,9 +174,15 @@ pub(crate) fn check(case: &Case, result: &ExecuteResult, calls: &Calls) -> Resul
         let _ = write!(differences, "\n  called {calls}");
     }
     let usage = serde_json::to_value(result.usage).unwrap();
-    let is_part = |expected: &Json| expected.as_object().unwrap().iter().all(|(key, value)| usage[key] == *value);
-    if !case.usage.as_ref().is_none_or(is_part) {
+    if !case.usage.as_ref().is_none_or(|expected| is_part(expected, &usage)) {
         let _ = write!(differences, "\n  used {usage}");
     }
     if differences.is_empty() { Ok(()) } else { Err(format!("{}{differences}", case.name)) }
+}
+
+/// Whether all members of an object are members of another one.
+fn is_part(expected: &Json, actual: &Json) -> bool {
+    expected
+        .as_object()
+        .map_or_else(|| expected == actual, |members| members.iter().all(|(key, value)| actual[key] == *value))
 }

@@ -8,14 +8,13 @@ use serde::ser::{Serialize, SerializeMap as _, SerializeSeq as _, Serializer};
 use serde_json::Value as Json;
 
 use crate::budget::{Budget, Meter};
+use crate::cause::Cause;
 use crate::contract::module::request::{CONSOLE, REPORT};
 use crate::engine::{LogLevel, NoRoom, Notification};
 use crate::error::{ExecuteError, StackFrame, render};
 use crate::language::Position;
 use crate::mailbox::CALL_COST;
 use crate::pool::Rejected;
-use crate::program::Limits;
-use crate::text::bytes_text;
 use crate::usage::Usage;
 use crate::value::{Datum, Graph, Reason, SerializationError, Tagged, ToTagged, Value, With, Work, to_tree};
 
@@ -41,12 +40,6 @@ impl Failure {
     pub fn internal(message: impl Into<String>) -> Self {
         let error = CodeExecutionError { is_internal: true, ..CodeExecutionError::new("InternalError", message) };
         Self::new(Status::Error, error)
-    }
-
-    /// The run exceeded its memory limit.
-    pub(crate) fn out_of_memory(limits: &Limits) -> Self {
-        let message = format!("The run exceeded its memory limit of {}", bytes_text(limits.memory_bytes));
-        Self::new(Status::Memory, CodeExecutionError::new("MemoryLimitError", message))
     }
 
     /// The executor rejected the run, or could not start it.
@@ -216,6 +209,8 @@ pub struct CodeExecutionError {
     pub line: Option<u32>,
     /// 1-based column, in UTF-16 code units.
     pub column: Option<u32>,
+    /// What happened, as data, if it is known. In JSON `cause`, beside the fields of the specification.
+    pub cause: Option<Box<Cause>>,
     /// The failure is a fault between host and guest. Never set by guest code. Not serialized.
     pub is_internal: bool,
     /// Why an executor rejected the run before anything of it was executed. Not serialized.
@@ -242,7 +237,7 @@ impl CodeExecutionError {
         render(Some(&self.name), &self.message, place.as_slice().iter().chain(&self.stack))
     }
 
-    /// The error as JSON: as §4.2 requires, and `frames`.
+    /// The error as JSON: as §4.2 requires, with `frames` and `cause`.
     pub fn to_json(&self) -> Json {
         serde_json::to_value(self).unwrap_or_default()
     }
@@ -268,6 +263,9 @@ impl Serialize for CodeExecutionError {
         }
         if !self.stack.is_empty() {
             json.serialize_entry("frames", &self.stack)?;
+        }
+        if let Some(cause) = &self.cause {
+            json.serialize_entry("cause", cause)?;
         }
         json.end()
     }

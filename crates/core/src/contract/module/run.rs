@@ -9,7 +9,7 @@ use crate::contract::module::{CodeExecutionError, Failure, Request, RunOutcome, 
 use crate::contract::stack::{Uncaught, stack_frame, uncaught};
 use crate::contract::stop::Stop;
 use crate::contract::{self, Action, Contract};
-use crate::engine::{Call, Event, Frame, LinkError as EngineError, Notification, Outcome, Pending, Settlement, Thrown};
+use crate::engine::{Call, Event, Frame, ModuleError, Notification, Outcome, Pending, Settlement, Thrown};
 use crate::error::StackFrame;
 use crate::language::{CompileLimits, GLOBALS_MODULE, Language};
 use crate::link::{self, LinkError, LinkFailure, Sources};
@@ -94,14 +94,12 @@ impl ModuleRun {
             }
             Outcome::Threw(thrown) => (Status::Error, self.uncaught(&thrown)),
             Outcome::Failed { error, frames } => {
-                let thrown = Thrown { name: "Error".to_owned(), message: error.message, frames, cause: None };
+                let thrown = Thrown { name: "Error".to_owned(), message: error.message, frames, native: None };
                 (Status::Error, self.uncaught(&thrown))
             }
             Outcome::Unlinked(error) => return Err(self.unlinked(&error)),
-            Outcome::OutOfMemory => return Err(Failure::out_of_memory(&self.limits)),
-            Outcome::HostMemory(what) => {
-                (Status::Memory, CodeExecutionError::new("MemoryLimitError", what.message(&self.limits)))
-            }
+            Outcome::OutOfMemory => return Err(Stop::OutOfMemory.failure(&self.limits)),
+            Outcome::HostMemory(what) => return Err(Stop::HostMemory(what).failure(&self.limits)),
             Outcome::StackOverflow => {
                 (Status::Error, CodeExecutionError::new("RangeError", "Maximum call stack size exceeded"))
             }
@@ -116,9 +114,12 @@ impl ModuleRun {
             let text = self.sources.text(file)?;
             Some((text, self.given(text)))
         };
-        let Uncaught { message, stack } = uncaught(thrown, |frame| self.place(frame), source);
+        let Uncaught { explained, stack } = uncaught(thrown, |frame| self.place(frame), source);
         let name = if thrown.name.is_empty() { "Error" } else { &thrown.name };
-        let error = CodeExecutionError::new(name, message);
+        let error = CodeExecutionError {
+            cause: explained.cause.map(Box::new),
+            ..CodeExecutionError::new(name, explained.message)
+        };
         let error = match stack.first() {
             Some(frame) => error.at(&frame.file, frame.position()),
             None => error,
@@ -145,30 +146,30 @@ impl ModuleRun {
         let namespaces =
             namespaces.map(|(name, exports)| (name.as_str(), exports.iter().map(String::as_str).collect()));
         let names = self.sources.globals.iter().map(String::as_str).collect();
-        AvailableNames { namespaces: namespaces.collect(), names }
+        AvailableNames { namespaces: namespaces.collect(), names, imports: true }
     }
 
     /// A link error that only the engine finds. [Linking](crate::link) finds all others.
-    fn unlinked(&self, error: &EngineError) -> Failure {
+    fn unlinked(&self, error: &ModuleError) -> Failure {
         let link_error = CodeExecutionError::new("LinkError", error.to_string());
         let error = match error {
-            EngineError::Export { .. } => match self.graph.check_export(&self.function) {
+            ModuleError::Export { .. } => match self.graph.check_export(&self.function) {
                 Err(error) => return unlinked(&error),
                 Ok(()) => link_error,
             },
-            EngineError::Syntax { module, message, position } => CodeExecutionError {
+            ModuleError::Syntax { module, message, position } => CodeExecutionError {
                 specifier: (**module != *self.graph.entry).then(|| module.to_string()),
                 line: position.map(|at| at.line),
                 column: position.map(|at| at.column),
                 filename: Some(module.to_string()),
                 ..CodeExecutionError::new("SyntaxError", message)
             },
-            EngineError::Specifier { module, specifier } => CodeExecutionError {
+            ModuleError::Specifier { module, specifier } => CodeExecutionError {
                 specifier: Some(specifier.clone()),
                 filename: Some(module.to_string()),
                 ..link_error
             },
-            EngineError::Binding { .. } => link_error,
+            ModuleError::Binding { .. } => link_error,
         };
         Failure::new(Status::LinkError, error)
     }

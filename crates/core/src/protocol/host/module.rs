@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::checks::{PendingCalls, can_contain, session_budget, too_early};
 use super::{End, HostContract, HostOptions, HostSession, Misbehavior, Output, Received};
 use crate::budget::Budget;
+use crate::cause::Cause;
 use crate::contract::Request as _;
 use crate::contract::module::{Failure, Request, RunEnd, RunOutcome, Status};
 use crate::contract::stop::Stop;
@@ -112,7 +113,7 @@ impl HostContract for ModuleHost {
             End::Stopped(stop, done) => {
                 (Err(stop.failure(&self.limits)), done.map(|done| done.usage).unwrap_or_default())
             }
-            End::OutOfMemory => (Err(Failure::out_of_memory(&self.limits)), Usage::default()),
+            End::OutOfMemory => (Err(Stop::OutOfMemory.failure(&self.limits)), Usage::default()),
             End::Failed(failure) => (Err(Failure::internal(failure)), Usage::default()),
         };
         let peak_host_memory_bytes = Some(self.budget.peak() as u64);
@@ -154,7 +155,7 @@ impl ModuleHost {
         sent.map(|()| value).map_err(|error| Stop::Limit(error).failure(&self.limits))
     }
 
-    /// Only a limit can end a run as `terminated`, and positions must be in the sources.
+    /// Only a limit can end a run as `terminated`, positions must be in the sources, and the cause must be possible.
     fn checked_failure(&self, mut failure: Failure, elapsed: Duration) -> Failure {
         if failure.status == Status::Terminated
             && let Some(early) = too_early(&self.limits, &self.usage.usage(), elapsed)
@@ -162,11 +163,24 @@ impl ModuleHost {
             return Failure::internal(format!("{early}: {}", failure.error.message));
         }
         let error = &mut failure.error;
+        error.cause = error.cause.take().filter(|cause| is_possible(cause, failure.status));
         let at = error.line.zip(error.column).map(|(line, column)| Position { line, column });
         if !at.is_some_and(|at| can_contain(self.code_len, at)) {
             (error.line, error.column) = (None, None);
         }
         error.stack.retain(|frame| can_contain(self.code_len, frame.position()));
         failure
+    }
+}
+
+/// Whether a run can have ended with this status for this cause. Host functions throw; they do not fail calls.
+fn is_possible(cause: &Cause, status: Status) -> bool {
+    match cause {
+        Cause::Limit(_) => matches!(status, Status::Terminated | Status::Memory),
+        Cause::Cancelled { .. } | Cause::Stuck => status == Status::Terminated,
+        Cause::NotDefined { .. } | Cause::NotAFunction { .. } | Cause::PropertyOfNothing { .. } => {
+            status == Status::Error
+        }
+        Cause::FailedCall { .. } => false,
     }
 }

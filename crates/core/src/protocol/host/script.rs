@@ -12,7 +12,8 @@ use serde_json::Value as Json;
 use super::checks::{PendingCalls, can_contain, session_budget, too_early};
 use super::{End, HostContract, HostOptions, HostSession, Misbehavior, Output, Received};
 use crate::budget::{Budget, Charge};
-use crate::contract::script::{ToolCall, out_of_memory, tool_result};
+use crate::cause::Cause;
+use crate::contract::script::{ToolCall, tool_result};
 use crate::contract::stop::Stop;
 use crate::engine::{CallId, LogLevel, LogLine};
 use crate::error::{ErrorCode, ExecuteError, ExecuteResult, SCRIPT_NAME};
@@ -125,7 +126,7 @@ impl HostContract for ScriptHost {
                 (Err(stop.execute_error(&self.limits)), logs, elapsed, usage)
             }
             End::Stopped(stop, None) => (Err(stop.execute_error(&self.limits)), Vec::new(), elapsed, unknown),
-            End::OutOfMemory => (Err(out_of_memory(&self.limits)), Vec::new(), elapsed, unknown),
+            End::OutOfMemory => (Err(Stop::OutOfMemory.execute_error(&self.limits)), Vec::new(), elapsed, unknown),
             End::Failed(failure) => (Err(ExecuteError::internal(failure)), Vec::new(), elapsed, unknown),
         };
         let peak_host_memory_bytes = Some(self.budget.peak() as u64);
@@ -190,8 +191,9 @@ impl ScriptHost {
     }
 
     /// Only a call that this host failed can end a guest with the code of a failed tool, only a limit can end it with
-    /// `timeout`, and positions must be in the code.
+    /// `timeout`, positions must be in the code, and the cause must be possible.
     fn checked_error(&self, mut error: ExecuteError, elapsed: Duration) -> ExecuteError {
+        error.cause = error.cause.take().filter(|cause| self.is_possible(cause, error.code));
         error.position = error.position.filter(|at| can_contain(self.code_len, *at));
         error.stack.retain(|frame| frame.file == SCRIPT_NAME && can_contain(self.code_len, frame.position()));
         match error.code {
@@ -203,6 +205,26 @@ impl ScriptHost {
                 None => error,
             },
             _ => error,
+        }
+    }
+}
+
+impl ScriptHost {
+    /// Whether a program can have ended with this code for this cause.
+    fn is_possible(&self, cause: &Cause, code: ErrorCode) -> bool {
+        match cause {
+            Cause::FailedCall { call, provider, tool } => {
+                let has_tool = |manifest: &ProviderManifest| manifest.tools.iter().any(|it| it.safe_name == *tool);
+                let mut named = self.providers.iter().filter(|manifest| manifest.name == *provider);
+                self.failures.contains(&code)
+                    && (1..=self.calls).contains(&call.0)
+                    && named.any(|manifest| has_tool(manifest))
+            }
+            Cause::Limit(_) => matches!(code, ErrorCode::Timeout | ErrorCode::MemoryLimit),
+            Cause::Cancelled { .. } => code == ErrorCode::Timeout,
+            Cause::Stuck | Cause::NotDefined { .. } | Cause::NotAFunction { .. } | Cause::PropertyOfNothing { .. } => {
+                code == ErrorCode::RuntimeError
+            }
         }
     }
 }
