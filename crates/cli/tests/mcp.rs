@@ -329,9 +329,10 @@ async fn the_state_of_running_gateways_is_shown_and_logged() {
     assert!(!stderr.contains("6 tools"), "quiet: {stderr}");
     assert_eq!(status(&["--json"]).0, "[]\n");
 
-    // One that is killed removes nothing.
+    // One that is killed removes nothing, not even a file that it was writing.
     let mut session = Session::start(&dir, &["--config", "servers.json"]).await;
     wait_until("the state is published", || !status(&[]).0.is_empty());
+    fs::write(dir.join(format!("execbox/mcp-{}.json5Yq3", session.process.id().unwrap())), "{").unwrap();
     session.process.kill().await.unwrap();
     assert_eq!(status(&["--json"]).0, "[]\n");
     assert_eq!(fs::read_dir(dir.join("execbox")).unwrap().count(), 0);
@@ -365,8 +366,12 @@ async fn calls_of_denied_tools_say_that_they_are_not_allowed() {
     let error = &read_only.run("await it.hello()").await["error"]["message"];
     assert_eq!(error, "it.hello is not allowed by the configuration");
     let session = Session::start(&shop("mcp-denied"), &[&server[..], &["--deny", "it.hello"]].concat()).await;
-    for (code, path) in [("await it.hello()", "it.hello"), ("await it['hello']()", "it[\"hello\"]")] {
-        assert_eq!(session.run(code).await["error"]["message"], format!("{path} is not allowed by the configuration"));
+    for code in ["await it.hello()", "await it['hello']()", "await it.hello.world()"] {
+        let message = session.run(code).await["error"]["message"].as_str().unwrap().to_owned();
+        assert!(
+            message.starts_with("it.hello") && message.ends_with(" is not allowed by the configuration"),
+            "{message}"
+        );
     }
     assert!(session.run("await it.bye()").await["error"]["message"].as_str().unwrap().contains("is not a function"));
 }

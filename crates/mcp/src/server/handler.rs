@@ -17,6 +17,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 
 use super::catalog::{Catalog, Query};
+use super::explain::Explainer;
 use super::finder::{self, Searched};
 use super::run::{self, Program};
 use super::state::{self, Draft, Spliced, State};
@@ -133,7 +134,7 @@ impl CodeServer {
     }
 
     /// The missing namespaces, with short reasons: a model reads the first with each search.
-    fn unavailable(&self) -> Vec<UnavailableNamespace> {
+    pub(super) fn unavailable(&self) -> Vec<UnavailableNamespace> {
         let all = self.inner.source.unavailable().into_iter();
         all.map(|UnavailableNamespace { name, reason }| UnavailableNamespace { name, reason: cut(&reason, MAX_REASON) })
             .collect()
@@ -162,10 +163,9 @@ impl CodeServer {
         if let Some(spliced) = &spliced {
             spliced.locate(&mut result);
         }
-        run::name_call(&mut result, &code, spliced.as_ref(), catalog.providers());
-        run::explain_unsaved(&mut result, has_snippets);
-        run::explain_missing(&mut result, catalog.providers(), || self.unavailable(), || self.inner.source.providers());
-        run::explain_denied(&mut result, |namespace, tool| self.inner.source.is_denied(namespace, tool));
+        if let Err(error) = &mut result.outcome {
+            Explainer { server: self, granted: catalog.providers(), has_snippets }.explain(error);
+        }
         // Writing a large result as JSON takes long.
         self.run_blocking(|server| run::tool_result(result, server.inner.options.max_text, &server.inner.results)).await
     }

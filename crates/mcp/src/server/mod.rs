@@ -15,6 +15,7 @@ mod approvals;
 mod catalog;
 mod connections;
 mod descriptions;
+mod explain;
 mod finder;
 mod handler;
 mod heads;

@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use execbox::events::{Awaited, CallInfo, EventKind, LogEntry, Observer, ToolProgress};
 use execbox::policy::Questions;
-use execbox::{CancellationToken, ErrorCode, ExecuteRequest, ExecuteResult, Limits, Provider};
-use execbox_core::language::Position;
+use execbox::{CancellationToken, ExecuteRequest, ExecuteResult, Limits, Provider};
 use execbox_core::text::{Keep, escape, escape_json};
 use http::request::Parts;
 use rmcp::model::{CallToolResult, ContentBlock, MetaObject, ProgressNotificationParam, ProgressToken};
@@ -19,10 +18,9 @@ use tokio::time::Instant;
 
 use super::approvals::ClientUser;
 use super::results::{self, Results};
-use super::state::Spliced;
-use super::{CodeServer, UnavailableNamespace, media};
+use super::{CodeServer, media};
 use crate::clients::{Client, Origin};
-use crate::text::{is_in_name, make_visible, shown, truncate};
+use crate::text::{make_visible, shown, truncate};
 
 /// A program of a client.
 pub(super) struct Program<'a> {
@@ -170,82 +168,6 @@ impl Progress<'_> {
         let progress = ProgressNotificationParam::new(self.token.clone(), f64::from(self.sent)).with_message(line);
         let _ = self.peer.notify_progress(progress).await;
     }
-}
-
-/// Names the failed call in the message of a tool's error: `github.get_issue failed (line 3): …`, if `code` or the snippet shows it.
-pub(super) fn name_call(result: &mut ExecuteResult, code: &str, spliced: Option<&Spliced>, providers: &[Provider]) {
-    let Err(error) = &mut result.outcome else { return };
-    let in_snippet = spliced.and_then(|spliced| spliced.source_of(error));
-    let place = in_snippet.map_or_else(String::new, |_| format!(" of {}", error.stack[0].file));
-    let source = in_snippet.or_else(|| Some((code, error.position?)));
-    if error.code == ErrorCode::ToolError
-        && let Some((code, at)) = source
-        && let Some((namespace, tool)) = call_at(code, at)
-        && providers.iter().any(|provider| provider.name() == namespace && provider.original_name(tool).is_some())
-    {
-        error.message = format!("{namespace}.{tool} failed (line {}{place}): {}", at.line, error.message);
-    }
-}
-
-/// Says why a snippet is missing that the program itself has saved.
-pub(super) fn explain_unsaved(result: &mut ExecuteResult, has_snippets: bool) {
-    if let Err(error) = &mut result.outcome
-        && has_snippets
-        && error.name.as_deref() == Some("TypeError")
-        && error.message.starts_with("snippets")
-        && error.message.contains(" is not a function")
-    {
-        error.message += "; programs can call the snippets that were saved before they started";
-    }
-}
-
-/// Says why a namespace is missing where code names one: a `ReferenceError` alone says that it does not exist. `granted` are those
-/// that the code had; `available` those that there are now.
-pub(super) fn explain_missing(
-    result: &mut ExecuteResult,
-    granted: &[Provider],
-    unavailable: impl FnOnce() -> Vec<UnavailableNamespace>,
-    available: impl FnOnce() -> Vec<Provider>,
-) {
-    let has = |providers: &[Provider], name: &str| providers.iter().any(|provider| provider.name() == name);
-    if let Err(error) = &mut result.outcome
-        && error.name.as_deref() == Some("ReferenceError")
-        && let Some((name, _)) = error.message.split_once(" is not defined")
-        && !has(granted, name)
-    {
-        if let Some(missing) = unavailable().into_iter().find(|missing| missing.name == name) {
-            error.message = format!("{name} is not available: the server {}; try again later", missing.reason);
-        } else if has(&available(), name) {
-            error.message = format!("{name} was not available when the program started; try again");
-        }
-    }
-}
-
-/// Says that the configuration does not allow a tool where code calls one: the engine only knows that there is no such function.
-pub(super) fn explain_denied(result: &mut ExecuteResult, is_denied: impl FnOnce(&str, &str) -> bool) {
-    if let Err(error) = &mut result.outcome
-        && error.name.as_deref() == Some("TypeError")
-        && let Some((path, _)) = error.message.split_once(" is not a function")
-        && let Some((namespace, tool)) = path.split_once(['.', '['])
-        && is_denied(namespace, tool.trim_end_matches(']').trim_matches('"'))
-    {
-        error.message = format!("{path} is not allowed by the configuration");
-    }
-}
-
-/// The namespace and the tool of a call whose tool is named at this position.
-fn call_at(code: &str, at: Position) -> Option<(&str, &str)> {
-    let line = code.lines().nth(at.line.checked_sub(1)? as usize)?;
-    let mut column = 1;
-    let (start, _) = line.char_indices().find(|(_, c)| {
-        let is_there = column >= at.column as usize;
-        column += c.len_utf16();
-        is_there
-    })?;
-    let (before, rest) = line.split_at(start);
-    let tool = &rest[..rest.find(|c| !is_in_name(c)).unwrap_or(rest.len())];
-    let namespace = before.strip_suffix('.')?.rsplit(|c| !is_in_name(c)).next()?;
-    Some((namespace, tool))
 }
 
 /// The result of the tool: text for models, images and audio as blocks of their own, and the other data as structured content.

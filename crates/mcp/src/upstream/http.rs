@@ -18,7 +18,7 @@ use rmcp::transport::streamable_http_client::{
     StreamableHttpClientTransport, StreamableHttpClientTransportConfig, StreamableHttpError,
 };
 
-use super::http_client::{Failure, HttpClient};
+use super::http_client::{Failure, HttpClient, RequestError};
 use super::received::{Received, flood_in};
 use super::sse::{self, SseStream};
 use super::{HttpProtocol, MAX_MESSAGE_BYTES, Remote, UpstreamError, UpstreamOptions};
@@ -127,11 +127,11 @@ pub(super) fn reason(error: &(dyn Error + Send + Sync + 'static), secrets: &Secr
 
 /// Whether a server rejects the first message as one that supports the older transport only.
 pub(super) fn may_be_sse(error: &(dyn Error + Send + Sync + 'static)) -> bool {
-    let status = match error.downcast_ref::<Failure>() {
-        Some(StreamableHttpError::UnexpectedServerResponse(text)) => text.strip_prefix("HTTP ").unwrap_or_default(),
-        _ => return false,
+    let Some(StreamableHttpError::Client(RequestError::Refused { status, .. })) = error.downcast_ref::<Failure>()
+    else {
+        return false;
     };
-    ["400", "404", "405"].iter().any(|code| status.starts_with(code))
+    [StatusCode::BAD_REQUEST, StatusCode::NOT_FOUND, StatusCode::METHOD_NOT_ALLOWED].contains(status)
 }
 
 pub(super) fn reason_of(error: &Failure, secrets: &Secrets) -> String {
@@ -145,16 +145,16 @@ pub(super) fn reason_of(error: &Failure, secrets: &Secrets) -> String {
             None => "credentials rejected (HTTP 403)".to_owned(),
         },
         StreamableHttpError::HttpStatus(error) => unavailable(error.status, error.retry_after.as_deref()),
-        StreamableHttpError::UnexpectedServerResponse(text) => {
-            status(text, secrets).unwrap_or_else(|| NOT_MCP.to_owned())
-        }
-        StreamableHttpError::UnexpectedContentType(_) | StreamableHttpError::Deserialize(_) => NOT_MCP.to_owned(),
+        StreamableHttpError::UnexpectedServerResponse(_)
+        | StreamableHttpError::UnexpectedContentType(_)
+        | StreamableHttpError::Deserialize(_) => NOT_MCP.to_owned(),
         StreamableHttpError::Sse(error) => flood_in(error).map_or_else(incomplete, ToString::to_string),
         StreamableHttpError::ResponseBodyTooLarge { .. } => incomplete(),
         StreamableHttpError::SessionExpired
         | StreamableHttpError::SessionRecoveryTimeout
         | StreamableHttpError::ReinitializationFailed(_) => "session ended and could not be renewed".to_owned(),
-        StreamableHttpError::Client(error) => http_failure(error),
+        StreamableHttpError::Client(RequestError::Http(error)) => http_failure(error),
+        StreamableHttpError::Client(RequestError::Refused { status, body }) => refusal(*status, body, secrets),
         _ => "connection lost".to_owned(),
     }
 }
@@ -176,15 +176,12 @@ fn unavailable(status: u16, retry_after: Option<&str>) -> String {
     format!("HTTP {status}{name}{after}")
 }
 
-/// The status and the beginning of the body in `HTTP 404 Not Found: body of the response`. A page of HTML is not shown.
-fn status(text: &str, secrets: &Secrets) -> Option<String> {
-    let (status, body) = text.split_once(": ").unwrap_or((text, ""));
+/// `HTTP 404 Not Found: ` and the beginning of the body. A page of HTML is not shown.
+fn refusal(status: StatusCode, body: &str, secrets: &Secrets) -> String {
     let body = line(&secrets.redact(body.to_owned()));
     match body.as_str() {
-        _ if !status.starts_with("HTTP ") => None,
-        "" => Some(status.to_owned()),
-        html if html.starts_with('<') => Some(status.to_owned()),
-        body => Some(format!("{status}: {body}")),
+        body if body.is_empty() || body.starts_with('<') => format!("HTTP {status}"),
+        body => format!("HTTP {status}: {body}"),
     }
 }
 

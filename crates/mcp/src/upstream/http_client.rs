@@ -23,7 +23,27 @@ use super::MAX_MESSAGE_BYTES;
 use super::received::{Events, Received, Request};
 use crate::oauth::{Authorization, Unauthorized};
 
-pub(super) type Failure = StreamableHttpError<reqwest::Error>;
+pub(super) type Failure = StreamableHttpError<RequestError>;
+
+/// What a request fails with, beside what rmcp knows.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum RequestError {
+    /// There is no response, or its body breaks off.
+    #[error(transparent)]
+    Http(#[from] reqwest::Error),
+    /// The server refuses the request with this status.
+    #[error("HTTP {status}")]
+    Refused { status: StatusCode, body: String },
+}
+
+/// For `map_err`.
+pub(super) fn lost(error: reqwest::Error) -> Failure {
+    StreamableHttpError::Client(error.into())
+}
+
+fn refused(status: StatusCode, body: String) -> Failure {
+    StreamableHttpError::Client(RequestError::Refused { status, body })
+}
 pub(super) type Headers = HashMap<HeaderName, HeaderValue>;
 
 #[derive(Clone)]
@@ -77,9 +97,9 @@ impl HttpClient {
             let request = request.header(CONTENT_TYPE, "application/json");
             let request = if let Some(token) = token { request.bearer_auth(token) } else { request };
             let post = async {
-                match request.send().await?.status() {
+                match request.send().await.map_err(lost)?.status() {
                     status if status.is_success() => Ok(()),
-                    status => Err(StreamableHttpError::UnexpectedServerResponse(format!("HTTP {status}").into())),
+                    status => Err(refused(status, String::new())),
                 }
             };
             post.boxed()
@@ -146,8 +166,8 @@ fn is_401(error: &Failure) -> bool {
     match error {
         StreamableHttpError::AuthRequired(_) => true,
         StreamableHttpError::HttpStatus(error) => error.status == 401,
-        StreamableHttpError::UnexpectedServerResponse(text) => text.starts_with("HTTP 401"),
-        StreamableHttpError::Client(error) => error.status() == Some(StatusCode::UNAUTHORIZED),
+        StreamableHttpError::Client(RequestError::Refused { status, .. }) => *status == StatusCode::UNAUTHORIZED,
+        StreamableHttpError::Client(RequestError::Http(error)) => error.status() == Some(StatusCode::UNAUTHORIZED),
         _ => false,
     }
 }
@@ -170,7 +190,7 @@ fn with_session(request: RequestBuilder, session: Option<&str>) -> RequestBuilde
 
 /// Sends a request. Fails if the server asks for another token.
 async fn send(request: RequestBuilder) -> Result<Response, Failure> {
-    let response = request.send().await?;
+    let response = request.send().await.map_err(lost)?;
     let challenge = header(&response, WWW_AUTHENTICATE);
     match (response.status(), challenge) {
         (StatusCode::UNAUTHORIZED, Some(challenge)) => {
@@ -193,7 +213,7 @@ async fn opened(request: RequestBuilder) -> Result<Response, Failure> {
     if let Some(error) = unavailable(&response) {
         return Err(error.into());
     }
-    let response = response.error_for_status()?;
+    let response = response.error_for_status().map_err(lost)?;
     match header(&response, CONTENT_TYPE) {
         Some(kind) if kind.starts_with(EVENTS) || kind.starts_with(JSON) => Ok(response),
         kind => Err(StreamableHttpError::UnexpectedContentType(kind)),
@@ -262,19 +282,20 @@ impl Posted {
             Ok(Err(_)) | Err(_) => Vec::new(),
         };
         let is_refused = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
-        let text = format!("HTTP {status}: {}", String::from_utf8_lossy(&body));
+        let text = String::from_utf8_lossy(&body);
         let discovery = self.request.as_ref().filter(|request| request.is_discovery && !self.has_session);
         if let Some(request) = discovery.filter(|_| status.is_client_error() && !is_refused) {
             // An older server may reject what it does not know in its own way. The connection is tried without it.
             let answer = self.error(&body).unwrap_or_else(|| {
-                let error = ErrorData::invalid_request(format!("server/discover rejected with {text}"), None);
+                let error =
+                    ErrorData::invalid_request(format!("server/discover rejected with HTTP {status}: {text}"), None);
                 JsonRpcMessage::error(error, Some(request.id.clone()))
             });
             return Ok(StreamableHttpPostResponse::Json(with_own_id(answer, request), None));
         }
         match self.error(&body).filter(|_| is_json && !is_refused) {
             Some(answer) => Ok(StreamableHttpPostResponse::Json(answer, session)),
-            None => Err(StreamableHttpError::UnexpectedServerResponse(text.into())),
+            None => Err(refused(status, text.into_owned())),
         }
     }
 
@@ -315,7 +336,7 @@ fn scope(challenge: &str) -> Option<String> {
 }
 
 impl StreamableHttpClient for HttpClient {
-    type Error = reqwest::Error;
+    type Error = RequestError;
 
     async fn post_message(
         &self,
@@ -367,9 +388,9 @@ impl StreamableHttpClient for HttpClient {
             let request = request(&client, Method::DELETE, &uri, token, &headers);
             let request = with_session(request, Some(&session));
             async move {
-                let response = request.send().await?;
+                let response = request.send().await.map_err(lost)?;
                 if response.status() != StatusCode::METHOD_NOT_ALLOWED {
-                    response.error_for_status()?;
+                    response.error_for_status().map_err(lost)?;
                 }
                 Ok(())
             }

@@ -13,7 +13,7 @@ use rmcp::transport::streamable_http_client::{SseError, StreamableHttpError};
 use sse_stream::{Sse, SseStream};
 
 use super::answers::Answers;
-use super::http_client::Failure;
+use super::http_client::{Failure, lost};
 use super::lines::measure;
 use super::misread::as_call_result;
 use super::pipe::{Disconnect, LINE_LIMITS, failed, too_many_answers, too_many_values};
@@ -83,7 +83,7 @@ impl Received {
         let (mut body, mut charge) = (Vec::new(), self.answers.nothing());
         let mut chunks = response.bytes_stream();
         while let Some(chunk) = chunks.next().await {
-            let chunk = chunk?;
+            let chunk = chunk.map_err(lost)?;
             if chunk.len() > max - body.len() {
                 return Err(too_large());
             }

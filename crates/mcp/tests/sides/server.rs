@@ -69,7 +69,7 @@ async fn errors_of_tools_name_the_call_and_its_line() {
     for (code, message) in [
         ("const a = 1;\nawait api.fail({})", "api.fail failed (line 2): no such thing"),
         ("'🦀é'; return await Promise.all([api.echo({}), api.fail({})])", "api.fail failed (line 1): no such thing"),
-        ("const { fail } = api;\nawait fail({})", "no such thing"),
+        ("const { fail } = api;\nawait fail({})", "api.fail failed (line 2): no such thing"),
         (
             "try { await api.fail({}) } catch (error) { throw new Error(`caught: ${error.message}`) }",
             "caught: no such thing",

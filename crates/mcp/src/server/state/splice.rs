@@ -20,7 +20,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Instant;
 
-use execbox::{ErrorCode, ExecuteError, ExecuteResult, Limits};
+use execbox::{ExecuteResult, Limits};
 use execbox_core::error::{SCRIPT_NAME, StackFrame};
 use execbox_core::language::{Code, Position};
 use serde_json::Value as Json;
@@ -43,7 +43,6 @@ pub(in super::super) struct Spliced {
 struct Part {
     /// `None` is the program.
     snippet: Option<String>,
-    source: String,
     code: Code,
     /// Its first line in the text, and how many lines its source has.
     first: u32,
@@ -176,12 +175,12 @@ impl Spliced {
         let indent = u32::try_from(head.len()).unwrap_or(u32::MAX);
         let mut text = head + &code.text;
         text += "\n})();";
-        let mut parts = vec![Part::new(None, source.to_owned(), code, 1, indent)];
+        let mut parts = vec![Part::new(None, source, code, 1, indent)];
         let mut line = line_count(&text);
         for (name, (source, code)) in named {
             let _ = write!(text, "\nasync function {mark}{name}(input){{\n{}\n}}", code.text);
             let next = line.saturating_add(2 + line_count(&code.text));
-            parts.push(Part::new(Some(name), source, code, line.saturating_add(2), 0));
+            parts.push(Part::new(Some(name), &source, code, line.saturating_add(2), 0));
             line = next;
         }
         Self { text, parts, mark }
@@ -200,13 +199,6 @@ impl Spliced {
         }
         error.stack = std::mem::take(&mut error.stack).into_iter().filter_map(|frame| self.frame(frame)).collect();
         error.position = error.stack.iter().find(|frame| frame.file == SCRIPT_NAME).map(StackFrame::position);
-    }
-
-    /// The source and the position of the innermost frame of an error that was [located](Self::locate), if it is in a snippet.
-    pub(in super::super) fn source_of(&self, error: &ExecuteError) -> Option<(&str, Position)> {
-        let frame = error.stack.first().filter(|_| error.code == ErrorCode::ToolError)?;
-        let part = self.parts.iter().find(|part| part.snippet.is_some() && part.file() == frame.file)?;
-        Some((&part.source, frame.position()))
     }
 
     /// The frame in the part that it is in; `None` if it is in what stands around the parts.
@@ -230,9 +222,8 @@ impl Spliced {
 }
 
 impl Part {
-    fn new(snippet: Option<String>, source: String, code: Code, first: u32, indent: u32) -> Self {
-        let lines = line_count(&source);
-        Self { snippet, source, code, first, lines, indent }
+    fn new(snippet: Option<String>, source: &str, code: Code, first: u32, indent: u32) -> Self {
+        Self { snippet, code, first, lines: line_count(source), indent }
     }
 
     /// The name of the file in stacks.

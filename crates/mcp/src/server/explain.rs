@@ -1,0 +1,104 @@
+//! Explains the error of a program by what the gateway knows and an executor does not: why a name is missing, and where a call
+//! failed.
+
+use std::fmt;
+
+use execbox::{Cause, ErrorCode, ExecuteError, MemberPath, Provider};
+use execbox_core::error::SCRIPT_NAME;
+
+use super::{CodeServer, state};
+
+/// What a program was run with.
+pub(super) struct Explainer<'a> {
+    pub(super) server: &'a CodeServer,
+    /// The providers of servers.
+    pub(super) granted: &'a [Provider],
+    /// The program could call snippets.
+    pub(super) has_snippets: bool,
+}
+
+/// Why a program does not have a name.
+enum Absence {
+    /// The server of the namespace is not available, for this reason.
+    Unavailable(String),
+    /// The namespace has become available since.
+    Newer,
+    /// The configuration does not allow the tool.
+    Denied,
+    /// There is no such snippet.
+    Unsaved,
+}
+
+impl Explainer<'_> {
+    pub(super) fn explain(&self, error: &mut ExecuteError) {
+        match error.cause.as_deref() {
+            Some(Cause::NotDefined { name }) => {
+                if let Some(absence) = self.namespace(name) {
+                    error.message = absence.message(name);
+                }
+            }
+            Some(Cause::NotAFunction { path } | Cause::PropertyOfNothing { path }) => {
+                let member = MemberPath(path.0.iter().take(2).cloned().collect());
+                match self.member(&member) {
+                    Some(Absence::Unsaved) => error.message += &format!("; {}", Absence::Unsaved),
+                    Some(absence) => error.message = absence.message(member),
+                    None => {}
+                }
+            }
+            Some(Cause::FailedCall { provider, tool, .. })
+                if error.code == ErrorCode::ToolError && has(self.granted, provider) =>
+            {
+                error.message = format!("{provider}.{tool} failed{}: {}", place(error), error.message);
+            }
+            _ => {}
+        }
+    }
+
+    /// Why a namespace is missing.
+    fn namespace(&self, name: &str) -> Option<Absence> {
+        if has(self.granted, name) {
+            return None;
+        }
+        let missing = self.server.unavailable().into_iter().find(|missing| missing.name == name);
+        let newer = || has(&self.server.inner.source.providers(), name).then_some(Absence::Newer);
+        missing.map(|missing| Absence::Unavailable(missing.reason)).or_else(newer)
+    }
+
+    /// Why a member of a namespace is missing.
+    fn member(&self, path: &MemberPath) -> Option<Absence> {
+        let [namespace, tool] = &*path.0 else { return None };
+        if self.has_snippets && namespace == state::SNIPPETS {
+            return Some(Absence::Unsaved);
+        }
+        self.server.inner.source.is_denied(namespace, tool).then_some(Absence::Denied)
+    }
+}
+
+impl Absence {
+    fn message(&self, name: impl fmt::Display) -> String {
+        format!("{name} {self}")
+    }
+}
+
+impl fmt::Display for Absence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unavailable(reason) => write!(f, "is not available: the server {reason}; try again later"),
+            Self::Newer => f.write_str("was not available when the program started; try again"),
+            Self::Denied => f.write_str("is not allowed by the configuration"),
+            Self::Unsaved => f.write_str("programs can call the snippets that were saved before they started"),
+        }
+    }
+}
+
+fn has(providers: &[Provider], name: &str) -> bool {
+    providers.iter().any(|provider| provider.name() == name)
+}
+
+/// Where a call failed: ` (line 3)`, ` (line 2 of snippets.total)`.
+fn place(error: &ExecuteError) -> String {
+    match error.stack.first() {
+        Some(frame) if frame.file != SCRIPT_NAME => format!(" (line {} of {})", frame.line, frame.file),
+        frame => frame.map_or_else(String::new, |frame| format!(" (line {})", frame.line)),
+    }
+}
