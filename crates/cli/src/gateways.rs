@@ -3,7 +3,7 @@
 //! A gateway that can ask for approvals has a socket beside them. The files are in a directory that only this user can read: `$XDG_RUNTIME_DIR/execbox`, or `execbox-UID` below the
 //! directory for temporary files.
 
-use std::fs::{self, DirBuilder, File, TryLockError};
+use std::fs::{self, DirBuilder, DirEntry, File, TryLockError};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -157,10 +157,15 @@ fn lock(path: &Path) -> io::Result<File> {
     }
 }
 
+/// Removes the files of a process, and last its lock, which all others are found by.
 fn remove(directory: &Path, pid: u32) {
-    let _ = fs::remove_file(state_file(directory, pid));
-    let _ = fs::remove_file(socket_file(directory, pid));
-    let _ = fs::remove_file(lock_file(directory, pid));
+    let (lock, prefix) = (lock_file(directory, pid), format!("mcp-{pid}."));
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let is_own = |entry: &DirEntry| entry.file_name().to_str().is_some_and(|name| name.starts_with(&prefix));
+    for entry in entries.filter(is_own).filter(|entry| entry.path() != lock) {
+        let _ = fs::remove_file(entry.path());
+    }
+    let _ = fs::remove_file(lock);
 }
 
 fn pid() -> u32 {

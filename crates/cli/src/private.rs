@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tempfile::NamedTempFile;
 
 use crate::error::reason;
 use crate::ownership::{self, Access, OwnershipError};
@@ -139,9 +138,11 @@ impl Lock {
     }
 }
 
-/// Replaces a file as a whole by one that only its owner can read. A new file that cannot take its place is removed.
+/// Replaces a file as a whole by one that only its owner can read. The new file, whose name begins with that of the old one, is
+/// removed if it cannot take its place; a process that is killed meanwhile leaves it.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = NamedTempFile::new_in(path.parent().unwrap_or(path))?;
+    let name = path.file_name().unwrap_or_default();
+    let mut file = tempfile::Builder::new().prefix(name).tempfile_in(path.parent().unwrap_or(path))?;
     file.write_all(bytes)?;
     file.as_file().sync_all()?;
     file.persist(path)?;
