@@ -7,10 +7,8 @@ use std::time::Duration;
 
 use arbitrary::Arbitrary;
 use execbox_core::budget::Meter;
-use execbox_core::protocol::host::{HostContract, Output};
-use execbox_core::protocol::{
-    Attachments, CloseReason, Execute, HostMessage, HostOptions, HostSession, Message as _, ReadError, RunnerMessage,
-};
+use execbox_core::protocol::host::{CloseReason, HostContract, HostOptions, HostSession, Output};
+use execbox_core::protocol::{Attachments, Execute, HostMessage, Message as _, ReadError, RunnerMessage};
 use libfuzzer_sys::fuzz_target;
 
 #[derive(Debug, Arbitrary)]
@@ -45,9 +43,13 @@ fuzz_target!(|steps: Vec<Step>| {
                 );
                 receive(&mut session, call, now);
             }
-            Step::Log(text) => receive(&mut session, format!(r#"{{"type":"log","id":"e","level":"log","text":{text:?}}}"#), now),
+            Step::Log(text) => {
+                receive(&mut session, format!(r#"{{"type":"log","id":"e","level":"log","text":{text:?}}}"#), now)
+            }
             Step::Done(result) => {
-                let done = format!(r#"{{"type":"done","id":"e","ok":true,"durationMs":1,"logs":[{result}],"result":{result}}}"#);
+                let done = format!(
+                    r#"{{"type":"done","id":"e","ok":true,"durationMs":1,"logs":[{result}],"result":{result}}}"#
+                );
                 receive(&mut session, done, now);
             }
             Step::Failed(code, message) => {

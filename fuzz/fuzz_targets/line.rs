@@ -4,8 +4,8 @@
 #![no_main]
 
 use execbox_core::budget::Budget;
-use execbox_core::protocol::line::{LineDecoder, LineError, decode_line};
 use execbox_core::protocol::{Attachments, HostMessage, Message, RunnerMessage};
+use execbox_core::protocol::{LineDecoder, LineError, decode_line};
 use libfuzzer_sys::fuzz_target;
 
 const CAP: usize = 256;
@@ -22,7 +22,10 @@ fuzz_target!(|input: (&[u8], Vec<u8>)| {
     let mut parts: Vec<_> = parts.collect();
     parts.push(rest);
     let cut = frames(parts.into_iter());
-    assert!(cut.len() == whole.len() && cut.iter().zip(&whole).all(|(cut, whole)| is_same(cut, whole)), "{cut:?} {whole:?}");
+    assert!(
+        cut.len() == whole.len() && cut.iter().zip(&whole).all(|(cut, whole)| is_same(cut, whole)),
+        "{cut:?} {whole:?}"
+    );
     for line in stream.split(|byte| *byte == b'\n') {
         if let Ok(object) = decode_line(line.to_vec()) {
             let _ = HostMessage::from_object(object.clone(), Attachments::default());

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use arbitrary::Arbitrary;
 use execbox_core::engine::{Event, LogLevel, LogLine, Outcome, Turn};
-use execbox_core::protocol::line::decode_line;
-use execbox_core::protocol::runner::Output;
-use execbox_core::protocol::{Attachments, HostMessage, Message, RunnerMessage, RunnerSession};
+use execbox_core::protocol::decode_line;
+use execbox_core::protocol::runner::{Output, RunnerSession};
+use execbox_core::protocol::{Attachments, HostMessage, Message, RunnerMessage};
 use execbox_core::value::Value;
 use execbox_testkit::scripted::Moves;
 use libfuzzer_sys::fuzz_target;
@@ -38,7 +38,11 @@ fuzz_target!(|steps: Vec<Step>| {
         match step {
             Step::Line(text) => receive(&mut session, text, now),
             Step::Execute(id) => {
-                receive(&mut session, format!(r#"{{"type":"execute","id":"e{id}","code":"return 1","options":{{}},"providers":[]}}"#), now);
+                receive(
+                    &mut session,
+                    format!(r#"{{"type":"execute","id":"e{id}","code":"return 1","options":{{}},"providers":[]}}"#),
+                    now,
+                );
             }
             Step::Cancel(id) => receive(&mut session, format!(r#"{{"type":"cancel","id":"e{id}"}}"#), now),
             Step::ToolResult(call, kind) => {

@@ -283,7 +283,7 @@ impl<'a> Meter<'a> {
     }
 
     /// Gives back a part of what was spent: it is not kept.
-    pub fn give_back(&mut self, bytes: usize) {
+    pub(crate) fn give_back(&mut self, bytes: usize) {
         self.spent = self.spent.saturating_sub(bytes);
     }
 

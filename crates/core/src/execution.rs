@@ -1,7 +1,7 @@
 //! A running program, without its guest: the contract, what the program has used, and its clock.
 //!
 //! [`Execution`] holds every rule about when a program has to stop. Its driver polls the guest and moves events, answers and
-//! time; the drivers are the local one of the crate `execbox` and [`RunnerSession`](crate::protocol::RunnerSession).
+//! time; the drivers are the local one of the crate `execbox` and [`RunnerSession`](crate::protocol::runner::RunnerSession).
 //!
 //! ```text
 //!   driver                                      Execution
@@ -153,7 +153,7 @@ impl<C: Contract + ?Sized> Execution<C> {
     }
 
     /// The contract.
-    pub fn contract_mut(&mut self) -> &mut C {
+    pub(crate) fn contract_mut(&mut self) -> &mut C {
         &mut self.contract
     }
 

@@ -114,7 +114,7 @@ impl From<SyntaxError> for CompileError {
 }
 
 /// The memory that compiling the sources of an execution may take whatever its limits are, in bytes.
-pub const MIN_COMPILE_BYTES: usize = 1 << 20;
+pub(crate) const MIN_COMPILE_BYTES: usize = 1 << 20;
 
 /// Limits on reading a source.
 #[derive(Clone)]
@@ -128,7 +128,7 @@ pub struct CompileLimits<'a> {
 }
 
 impl<'a> CompileLimits<'a> {
-    /// The limits of an execution. Its host memory pays for the reading, with at least [`MIN_COMPILE_BYTES`], so that a
+    /// The limits of an execution. Its host memory pays for compiling, with at least 1 MiB, so that a
     /// small limit is met by what the program does.
     pub fn new(limits: &Limits, should_stop: &'a dyn Fn() -> bool) -> Self {
         let budget = Budget::new(limits.host_memory_len().max(MIN_COMPILE_BYTES));

@@ -61,7 +61,7 @@ impl Usage {
     /// Adds what only the runner could measure. A runner is not trusted: nothing takes longer than `elapsed`, and the
     /// memory limit holds.
     #[must_use]
-    pub fn with_reported(self, reported: &Self, limits: &Limits, elapsed: Duration) -> Self {
+    pub(crate) fn with_reported(self, reported: &Self, limits: &Limits, elapsed: Duration) -> Self {
         Self {
             cpu_time: reported.cpu_time.map(|time| time.min(elapsed)),
             host_wait: reported.host_wait.map(|time| time.min(elapsed)).or(self.host_wait),
@@ -257,12 +257,12 @@ impl UsageLimiter {
     }
 
     /// Sets the most memory that the program has used, if the engine measures it.
-    pub fn set_peak_memory(&mut self, bytes: Option<u64>) {
+    pub(crate) fn set_peak_memory(&mut self, bytes: Option<u64>) {
         self.usage.peak_memory_bytes = bytes;
     }
 
     /// How long the guest may still wait; `None` without a limit.
-    pub fn wait_left(&self) -> Option<Duration> {
+    pub(crate) fn wait_left(&self) -> Option<Duration> {
         Some(self.limits.host_wait?.saturating_sub(self.usage.host_wait.unwrap_or_default()))
     }
 }

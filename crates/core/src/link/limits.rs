@@ -11,4 +11,4 @@ pub const MAX_SOURCES_BYTES: usize = 64 * 1024 * 1024;
 pub const MAX_STEPS: usize = 4_000_000;
 
 /// The longest filename or specifier that names a module, in bytes.
-pub const MAX_NAME_BYTES: usize = 1024;
+pub(crate) const MAX_NAME_BYTES: usize = 1024;

@@ -55,8 +55,9 @@ use crate::language::{CompileLimits, Language};
 
 pub use self::error::{LinkError, LinkFailure, OptionError};
 pub use self::graph::{Graph, LinkedModule};
-pub use self::limits::{MAX_MODULES, MAX_NAME_BYTES, MAX_SOURCES_BYTES, MAX_STEPS};
-pub use self::sources::{DEFAULT_FILENAME, Sources};
+pub(crate) use self::limits::MAX_NAME_BYTES;
+pub use self::limits::{MAX_MODULES, MAX_SOURCES_BYTES, MAX_STEPS};
+pub use self::sources::Sources;
 pub use self::specifier::{Unresolved, resolve};
 
 /// Links `sources`, compiled by `language`, in bounded time.

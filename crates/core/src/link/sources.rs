@@ -10,7 +10,7 @@ use crate::names::is_identifier;
 use crate::text::Quoted;
 
 /// The default name of the entry (§3).
-pub const DEFAULT_FILENAME: &str = "<runCode>";
+pub(crate) const DEFAULT_FILENAME: &str = "<runCode>";
 
 /// The parts of `CodeExecutionOptions` (§3) that linking depends on.
 #[derive(Debug, Clone, Default)]
@@ -18,7 +18,7 @@ pub struct Sources {
     /// The entry's source.
     pub entry: String,
     /// The entry's name: a label, and the base of its relative specifiers if it is a path below the root, as
-    /// `src/main.ts` is. Default [`DEFAULT_FILENAME`].
+    /// `src/main.ts` is. Default `<runCode>`.
     pub filename: Option<String>,
     /// The language of the sources. A module whose key ends in `.ts`, `.mts` or `.cts` is always TypeScript; the
     /// filename of the entry has no influence.

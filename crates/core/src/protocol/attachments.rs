@@ -26,7 +26,7 @@ pub const MAX_ATTACHMENTS: usize = 16_384;
 pub const ATTACHMENT_COST: usize = 64;
 
 /// Sources of a run that take up to this many bytes together are written as text even if attachments are accepted.
-pub const MAX_TEXT_SOURCES: usize = 4 << 20;
+pub(crate) const MAX_TEXT_SOURCES: usize = 4 << 20;
 
 /// Values and sources of up to this many bytes are written as text even if attachments are accepted.
 const MAX_TEXT_BYTES: usize = 256;

@@ -7,28 +7,26 @@
 //!               ◄── RunnerMessage ◄─                        ◄─                      ◄──
 //! ```
 //!
-//! - [`message`]: the messages of each direction; [`script`] and [`module`]: their fields, by contract.
-//! - [`line`](mod@line): a stream of lines, each a JSON object; [`attachments`]: values in messages and beside them.
+//! - `message`: the [messages](Message) of each direction; `script` and `module`: their fields, by contract.
+//! - `line`: a [stream of lines](LineDecoder), each a JSON object; `attachments`: [values beside them](Attachments).
 //! - [`host`]: the host's half of a session; [`runner`]: the runner's half.
 //!
 //! Nothing here reads, writes, waits or asks for the time. A driver moves bytes, polls the guest or calls the tools, and
 //! passes the time as a [`Duration`](std::time::Duration) since an epoch of its choice, the same for the whole session.
 //! Each half treats the other as hostile.
 
-pub mod attachments;
+mod attachments;
 mod fields;
 pub mod host;
-pub mod line;
-pub mod message;
-pub mod module;
+mod line;
+mod message;
+mod module;
 pub mod runner;
-pub mod script;
+mod script;
 
-pub use attachments::Attachments;
+pub use attachments::{ATTACHMENT_COST, Attachments, MAX_ATTACHMENT_BYTES, MAX_ATTACHMENTS};
 pub use fields::{Fault, MessageError, Object};
-pub use host::{CloseReason, HostOptions, HostSession, Misbehavior, ModuleHost, ScriptHost};
 pub use line::{Frame, LineDecoder, LineError, StreamEnd, TooLong, decode_line};
 pub use message::{HostMessage, Message, ReadError, RunnerMessage};
 pub use module::{CodeCall, CodeDone, CodeNotify, Hello, RunCode, Settle};
-pub use runner::RunnerSession;
-pub use script::{Cancel, Clock, Done, Execute, Started, ToolResult, WireCall, WireLog};
+pub use script::{Cancel, Clock, Done, Execute, MAX_REPEATED_LOG_BYTES, Started, ToolResult, WireCall, WireLog};

@@ -236,7 +236,7 @@ impl Body for Started {
 /// `tool_call`: the guest calls a tool (runner specification, "Tool Call Contract").
 #[derive(Debug, Clone, PartialEq)]
 pub struct WireCall {
-    /// Identifies the call within its execution; at most [`MAX_CALL_ID_BYTES`] long.
+    /// Identifies the call within its execution; at most 256 bytes long.
     pub call_id: String,
     /// The namespace that the guest called.
     pub provider_name: String,
@@ -247,7 +247,7 @@ pub struct WireCall {
 }
 
 /// The longest `callId` that a host accepts, in bytes: it keeps them.
-pub const MAX_CALL_ID_BYTES: usize = 256;
+pub(crate) const MAX_CALL_ID_BYTES: usize = 256;
 
 impl Body for WireCall {
     const TYPE: &'static str = "tool_call";

@@ -262,7 +262,7 @@ impl Graph {
     }
 
     /// Adds a JSON value as a part of another value.
-    pub fn add_json(&mut self, json: &Json) -> Datum {
+    pub(crate) fn add_json(&mut self, json: &Json) -> Datum {
         match json {
             Json::Null => Datum::Null,
             Json::Bool(value) => (*value).into(),

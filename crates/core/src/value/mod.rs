@@ -182,7 +182,7 @@ impl Value {
     ///
     /// # Errors
     /// As [`to_graph`](Self::to_graph), and where the meter refuses.
-    pub fn to_graph_metered(&self, what: &str, meter: &mut Meter<'_>) -> Result<Graph, SerializationError> {
+    pub(crate) fn to_graph_metered(&self, what: &str, meter: &mut Meter<'_>) -> Result<Graph, SerializationError> {
         decode::decode(&self.0, meter).map_err(|reason| SerializationError::new(what, reason))
     }
 }

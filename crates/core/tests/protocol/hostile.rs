@@ -11,12 +11,14 @@ use execbox_core::engine::{
 use execbox_core::error::{ErrorCode, ExecuteError, ExecuteResult, StackFrame};
 use execbox_core::language::Position;
 use execbox_core::program::Limits;
-use execbox_core::protocol::host::{Output as HostOutput, ScriptHost};
-use execbox_core::protocol::runner::Output as RunnerOutput;
-use execbox_core::protocol::script::MAX_REPEATED_LOG_BYTES;
+use execbox_core::protocol::MAX_REPEATED_LOG_BYTES;
+use execbox_core::protocol::host::{
+    CloseReason, HostOptions, HostSession, Misbehavior, Output as HostOutput, ScriptHost,
+};
+use execbox_core::protocol::runner::{Output as RunnerOutput, RunnerSession};
 use execbox_core::protocol::{
-    Attachments, CloseReason, Done, Execute, HostMessage, HostOptions, HostSession, LineError, Message as _,
-    Misbehavior, RunnerMessage, RunnerSession, Started, TooLong, ToolResult, WireCall, decode_line,
+    Attachments, Done, Execute, HostMessage, LineError, Message as _, RunnerMessage, Started, TooLong, ToolResult,
+    WireCall, decode_line,
 };
 use execbox_core::usage::Usage;
 use execbox_core::value::Value;

@@ -8,11 +8,9 @@ use execbox_core::contract::stop::Stop;
 use execbox_core::engine::{Call, CallId, Event, FunctionId, Outcome, Turn};
 use execbox_core::error::{ErrorCode, ExecuteError, ExecuteResult};
 use execbox_core::program::{Amount, Limits};
-use execbox_core::protocol::host::{Output, ScriptHost};
-use execbox_core::protocol::runner::Output as RunnerOutput;
-use execbox_core::protocol::{
-    Clock, Done, Execute, HostMessage, HostOptions, HostSession, RunnerMessage, RunnerSession, ToolResult, WireCall,
-};
+use execbox_core::protocol::host::{HostOptions, HostSession, Output, ScriptHost};
+use execbox_core::protocol::runner::{Output as RunnerOutput, RunnerSession};
+use execbox_core::protocol::{Clock, Done, Execute, HostMessage, RunnerMessage, ToolResult, WireCall};
 use execbox_core::usage::Usage;
 use execbox_core::value::Value;
 use execbox_testkit::scripted::Moves;

@@ -16,12 +16,11 @@ use execbox_core::error::{ErrorCode, ExecuteError, ExecuteResult};
 use execbox_core::language::Dialect;
 use execbox_core::manifest::{ProviderManifest, ToolManifest};
 use execbox_core::program::Limits;
-use execbox_core::protocol::host::{HostContract, ModuleHost, Output as HostOutput, ScriptHost};
-use execbox_core::protocol::runner::Output as RunnerOutput;
-use execbox_core::protocol::{
-    Attachments, CloseReason, Execute, HostMessage, HostOptions, HostSession, LineDecoder, Message, RunnerMessage,
-    RunnerSession, StreamEnd,
+use execbox_core::protocol::host::{
+    CloseReason, HostContract, HostOptions, HostSession, ModuleHost, Output as HostOutput, ScriptHost,
 };
+use execbox_core::protocol::runner::{Output as RunnerOutput, RunnerSession};
+use execbox_core::protocol::{Attachments, Execute, HostMessage, LineDecoder, Message, RunnerMessage, StreamEnd};
 use execbox_core::value::{Graph, Value};
 use serde_json::{Value as Json, json};
 

@@ -6,12 +6,11 @@ use execbox_core::contract::module::{CodeExecutionError, Failure, RunEnd, RunOut
 use execbox_core::contract::stop::Stop;
 use execbox_core::engine::{Call, CallId, FunctionId, Notification, Pending};
 use execbox_core::error::StackFrame;
-use execbox_core::protocol::host::{HELLO_TIMEOUT, HostSession, ModuleHost, Output};
-use execbox_core::protocol::line::decode_line;
-use execbox_core::protocol::runner::Output as RunnerOutput;
+use execbox_core::protocol::decode_line;
+use execbox_core::protocol::host::{CloseReason, HELLO_TIMEOUT, HostOptions, HostSession, ModuleHost, Output};
+use execbox_core::protocol::runner::{Output as RunnerOutput, RunnerSession};
 use execbox_core::protocol::{
-    Attachments, CloseReason, CodeCall, CodeDone, CodeNotify, Hello, HostMessage, HostOptions, Message, RunCode,
-    RunnerMessage, RunnerSession, Settle, Started,
+    Attachments, CodeCall, CodeDone, CodeNotify, Hello, HostMessage, Message, RunCode, RunnerMessage, Settle, Started,
 };
 use execbox_core::usage::Usage;
 use execbox_core::value::{Graph, Value};

@@ -11,12 +11,13 @@ use execbox_core::contract::stop::Stop;
 use execbox_core::engine::{Call, CallId, Engine as _, FunctionId, Guest, LogLevel, LogLine, Notification, Pending};
 use execbox_core::error::{ExecuteError, ExecuteResult};
 use execbox_core::program::Limits;
-use execbox_core::protocol::host::{ModuleHost, Output as HostOutput, ScriptHost};
-use execbox_core::protocol::runner::Output as RunnerOutput;
+use execbox_core::protocol::host::{
+    CloseReason, HostOptions, HostSession, ModuleHost, Output as HostOutput, ScriptHost,
+};
+use execbox_core::protocol::runner::{Output as RunnerOutput, RunnerSession};
 use execbox_core::protocol::{
-    Attachments, Cancel, Clock, CloseReason, CodeCall, CodeDone, CodeNotify, Done, Execute, Hello, HostMessage,
-    HostOptions, HostSession, LineDecoder, LineError, Message as _, RunCode, RunnerMessage, RunnerSession, Settle,
-    Started, TooLong, ToolResult, WireCall, WireLog,
+    Attachments, Cancel, Clock, CodeCall, CodeDone, CodeNotify, Done, Execute, Hello, HostMessage, LineDecoder,
+    LineError, Message as _, RunCode, RunnerMessage, Settle, Started, TooLong, ToolResult, WireCall, WireLog,
 };
 use execbox_core::usage::Usage;
 use execbox_core::value::Value;

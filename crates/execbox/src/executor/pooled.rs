@@ -15,7 +15,7 @@ use execbox_core::contract::stop::Stop;
 use execbox_core::error::{ExecuteError, ExecuteResult};
 use execbox_core::pool::PoolOptions;
 use execbox_core::protocol::host::HostOptions;
-use execbox_core::protocol::message::{HostMessage, RunnerMessage};
+use execbox_core::protocol::{HostMessage, RunnerMessage};
 use execbox_core::usage::Usage;
 use futures_util::future::{BoxFuture, try_join_all};
 use tokio_util::sync::CancellationToken;

@@ -10,7 +10,7 @@ use execbox_core::contract::module::{CodeExecutionResult, Failure, Request};
 use execbox_core::contract::stop::Stop;
 use execbox_core::error::{ExecuteError, ExecuteResult};
 use execbox_core::protocol::host::HostOptions;
-use execbox_core::protocol::message::{HostMessage, RunnerMessage};
+use execbox_core::protocol::{HostMessage, RunnerMessage};
 use execbox_core::usage::Usage;
 use futures_util::future::{BoxFuture, FutureExt as _};
 use tokio::time::Instant;

@@ -7,8 +7,8 @@ use std::io;
 use std::task::{Context, Poll, ready};
 
 use execbox_core::budget::{Budget, Charge, Meter};
-use execbox_core::protocol::attachments::{ATTACHMENT_COST, Attachments, MAX_ATTACHMENT_BYTES, MAX_ATTACHMENTS};
-use execbox_core::protocol::line::{LineError, TooLong};
+use execbox_core::protocol::{ATTACHMENT_COST, Attachments, MAX_ATTACHMENT_BYTES, MAX_ATTACHMENTS};
+use execbox_core::protocol::{LineError, TooLong};
 use execbox_core::protocol::{Message, MessageError, ReadError};
 
 use crate::transport::{Received, Transport};

@@ -10,8 +10,8 @@ use execbox_core::engine::{LogLine, NoRoom};
 use execbox_core::error::{ExecuteError, ExecuteResult};
 use execbox_core::program::Limits;
 use execbox_core::protocol::Execute;
+use execbox_core::protocol::MAX_REPEATED_LOG_BYTES;
 use execbox_core::protocol::host::{HostOptions, HostSession, ScriptHost};
-use execbox_core::protocol::script::MAX_REPEATED_LOG_BYTES;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 

@@ -54,7 +54,7 @@ pub trait Transport: Send {
     fn send(&mut self, message: Vec<u8>) -> io::Result<()>;
 
     /// Queues an attachment of the next message: raw bytes. Only if [`attaches`](Self::attaches); for the format see
-    /// [`execbox_core::protocol::attachments`].
+    /// [`execbox_core::protocol::Attachments`].
     ///
     /// # Errors
     /// The transport is broken, or does not support attachments.

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use execbox_core::budget::Budget;
-use execbox_core::protocol::line::{Frame, LineDecoder, LineError, StreamEnd};
+use execbox_core::protocol::{Frame, LineDecoder, LineError, StreamEnd};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf, ReadHalf, WriteHalf};
 
 use super::pipe::{PipeReader, PipeWriter};

@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use execbox_core::protocol::line::decode_line;
+use execbox_core::protocol::decode_line;
 use serde_json::{Value as Json, json};
 use subtle::ConstantTimeEq as _;
 

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use execbox_core::budget::{Budget, Charge};
-use execbox_core::protocol::attachments::MAX_ATTACHMENT_BYTES;
+use execbox_core::protocol::MAX_ATTACHMENT_BYTES;
 use futures_util::{Sink as _, Stream as _};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::{Interval, MissedTickBehavior};

@@ -58,7 +58,7 @@ impl Failure {
 /// A guest's value as a graph for the host. Errors lose their stacks, whose positions are in the compiled code.
 ///
 /// # Errors
-/// As [`Value::to_graph_metered`].
+/// The value is nested too deeply, the meter is exhausted, or it stops.
 pub fn to_graph(value: &Value, what: &str, meter: &mut Meter<'_>) -> Result<Graph, SerializationError> {
     let mut graph = value.to_graph_metered(what, meter)?;
     graph.forget_stacks();
