@@ -27,6 +27,9 @@ impl Context for Everything<'_> {
 }
 
 fuzz_target!(|text: &str| {
+    if text.contains(SECRET) {
+        return; // what the text itself says may be shown
+    }
     let mut config = Config::default();
     match config.read(text, &Everything(text)) {
         Ok(()) => {
