@@ -122,7 +122,9 @@ impl Poison {
             Self::ToJson => "(Object.prototype.toJSON = () => { throw 1 }, 0)",
             Self::Iterator => "(Array.prototype[Symbol.iterator] = null, 0)",
             Self::ArrayPush => "(Array.prototype.push = null, Map.prototype.get = null, 0)",
-            Self::Prototype => "(Object.setPrototypeOf(Object.prototype, null), Object.setPrototypeOf(Array.prototype, { length: 7 }), 0)",
+            Self::Prototype => {
+                "(Object.setPrototypeOf(Object.prototype, null), Object.setPrototypeOf(Array.prototype, { length: 7 }), 0)"
+            }
         }
     }
 }
@@ -145,7 +147,11 @@ fuzz_target!(|program: Vec<Piece>| {
 
 fn run(code: String) -> Outcome {
     let namespace = Namespace { name: "tools".into(), functions: vec!["echo".into()] };
-    let program = Program::new(Source::Script { name: "<script>".into(), code: code.into() }, vec![namespace.into()], Limits { memory_bytes: 8 << 20, ..Limits::default() });
+    let program = Program::new(
+        Source::Script { name: "<script>".into(), code: code.into() },
+        vec![namespace.into()],
+        Limits { memory_bytes: 8 << 20, ..Limits::default() },
+    );
     let mut guest = ENGINE.start(program).expect("a guest");
     let deadline = Instant::now() + Duration::from_secs(2);
     loop {

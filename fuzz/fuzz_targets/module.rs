@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use arbitrary::Arbitrary;
 use execbox_core::budget::Budget;
-use execbox_core::language::{Dialect, CompileLimits};
+use execbox_core::language::{CompileLimits, Dialect};
 use execbox_core::link::{Sources, link};
 use execbox_typescript::TypeScript;
 use libfuzzer_sys::fuzz_target;
@@ -44,7 +44,8 @@ impl Item {
             Self::AllAs(name, from) => format!("export * as n{name} from './{from}.ts';"),
             Self::Default => "export default function () {}".to_owned(),
             Self::Enum(name, members) => {
-                let members: Vec<_> = members.iter().map(|member| format!("m{member} = n{name}.m{member} + 'a'")).collect();
+                let members: Vec<_> =
+                    members.iter().map(|member| format!("m{member} = n{name}.m{member} + 'a'")).collect();
                 format!("export enum n{name} {{ {} }}", members.join(", "))
             }
             Self::Use(name, member) => format!("n{name}.m{member};"),

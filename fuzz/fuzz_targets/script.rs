@@ -3,7 +3,7 @@
 
 #![no_main]
 
-use execbox_core::language::{Language, Position, CompileLimits};
+use execbox_core::language::{CompileLimits, Language, Position};
 use execbox_typescript::TypeScript;
 use libfuzzer_sys::fuzz_target;
 
