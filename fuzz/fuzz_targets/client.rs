@@ -44,7 +44,7 @@ fn serve(query: &str, rest: &[u8]) -> String {
     let search = format!(
         r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"mcp_search_tools","arguments":{{"query":{query:?}}}}}}}"#
     );
-    let handshake = if query.len() % 2 == 0 { HANDSHAKE } else { "" };
+    let handshake = if query.len().is_multiple_of(2) { HANDSHAKE } else { "" };
     let sent = [handshake.as_bytes(), search.as_bytes(), b"\n", rest, b"\n"].concat();
     RUNTIME.block_on(async {
         let (near, far) = tokio::io::duplex(1 << 16);

@@ -28,7 +28,7 @@ fuzz_target!(|steps: Vec<Step>| {
     let line = r#"{"type":"execute","id":"e","code":"1","options":{"memoryLimitBytes":65536},"providers":[{"name":"t","tools":{"f":{"safeName":"f","originalName":"f"}},"types":""}]}"#;
     let execute = HostMessage::from_line(line.into(), Attachments::default(), &mut Meter::alone(usize::MAX));
     let Ok(Some(HostMessage::Execute(execute))) = execute else { panic!("{execute:?}") };
-    let execute = Execute { stream_logs: steps.len() % 2 == 0, ..execute };
+    let execute = Execute { stream_logs: steps.len().is_multiple_of(2), ..execute };
     let mut session = HostSession::script(execute, HostOptions::default(), Duration::ZERO);
     let budget = session.budget().clone();
     let mut now = Duration::ZERO;
