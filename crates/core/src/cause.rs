@@ -12,6 +12,7 @@ use crate::limits::{Amount, Limits, Unit, Wire};
 use crate::names::is_identifier;
 use crate::text::cut;
 use crate::usage::LimitError;
+use crate::value::json_size;
 
 /// Why a program failed. In JSON an object with `kind`, for example `{"kind": "not_defined", "name": "shp"}`.
 ///
@@ -63,14 +64,21 @@ pub enum Cause {
 const MAX_NAME: usize = 256;
 const MAX_NAMES: usize = 16;
 
+/// The most bytes of a cause as JSON.
+pub(crate) const MAX_BYTES: usize = 16 << 10;
+
 impl Cause {
     /// There is no variable with this name.
     pub(crate) fn not_defined(name: &str) -> Self {
         Self::NotDefined { name: cut(name, MAX_NAME) }
     }
 
-    /// Reads the cause that another process reports. It is no part of the specification: an invalid one is ignored.
+    /// Reads the cause that another process reports. It is no part of the specification: an invalid one is ignored, and one
+    /// of more than 16 KiB, before anything of it is copied.
     pub fn read(json: Json) -> Option<Self> {
+        if json_size(&json) > MAX_BYTES {
+            return None;
+        }
         let cause: Self = serde_json::from_value(json).ok()?;
         let is_bounded = match &cause {
             Self::NotDefined { name } => is_short(name),
@@ -331,6 +339,8 @@ mod tests {
             json!({"kind": "not_a_function", "path": vec!["x"; MAX_NAMES + 1]}),
             json!({"kind": "failed_call", "call": -1, "provider": "shop", "tool": "get"}),
             json!({"kind": "limit", "limit": "made_up", "allowed": 1}),
+            json!({"kind": "cancelled", "reason": "x".repeat(MAX_BYTES)}),
+            json!({"kind": "stuck", "more": vec![0; MAX_BYTES]}),
             json!({"kind": "limit", "limit": "timeoutMs", "allowed": -1}),
             json!({"kind": "limit", "limit": "timeoutMs", "allowed": 1e300}),
             json!({"kind": "limit", "limit": "timeoutMs", "allowed": 1, "used": "much"}),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value as Json;
 
-use crate::cause::Cause;
+use crate::cause::{Cause, MAX_BYTES};
 use crate::language::Position;
 use crate::link::MAX_NAME_BYTES;
 use crate::pool::Rejected;
@@ -145,7 +145,9 @@ impl ExecuteError {
     /// The error that a host failed a call with, from [what an engine keeps](Self::to_parts) of it.
     pub fn from_parts(code: &str, message: String, cause: &str) -> Self {
         let code = ErrorCode::from_name(code).unwrap_or(ErrorCode::ToolError);
-        Self::new(code, message).with_cause(serde_json::from_str(cause).ok().and_then(Cause::read))
+        let cause = Some(cause).filter(|cause| cause.len() <= MAX_BYTES);
+        let cause = cause.and_then(|cause| serde_json::from_str(cause).ok()).and_then(Cause::read);
+        Self::new(code, message).with_cause(cause)
     }
 
     /// What an engine has to keep of the error that a host fails a call with, beside its message: its code, and its cause as
