@@ -79,7 +79,7 @@ fn call(runtime: &tokio::runtime::Runtime, executor: &InlineExecutor, engine: &Q
             whole.push(begun.elapsed() / CALLS);
             assert!(result.is_ok(), "{result:?}");
         }
-        let namespace = Namespace { name: "tools".into(), functions: vec!["add".into()] };
+        let namespace = Namespace::new("tools", ["add"]);
         let source = Source::Script { name: "<script>".into(), code: body.as_str().into() };
         let mut guest =
             engine.start(Program::new(source, vec![namespace.into()], Limits::default())).expect("there is room");

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use arbitrary::Arbitrary;
 use execbox_core::engine::{Engine, Event, Guest, Outcome, Pending, Settlement, Turn};
 use execbox_core::error::ExecuteError;
-use execbox_core::program::{Limits, Namespace, Program, Source};
+use execbox_core::program::{Function, Limits, Namespace, Program, Source};
 use execbox_core::value::Value;
 use execbox_quickjs::QuickJs;
 use libfuzzer_sys::fuzz_target;
@@ -138,15 +138,19 @@ fuzz_target!(|program: Vec<Piece>| {
     }
     code += "return ";
     list(&mut code, "[", &program, "]");
-    let outcome = run(code.clone());
+    // The same code as a script, and as a function of one.
+    let in_function = program.len().is_multiple_of(2);
+    let [script, function] = if in_function { ["return await tools.own(1)", &code] } else { [code.as_str(), ""] };
+    let outcome = run(script, function);
     assert!(!matches!(outcome, Outcome::Fault(_)), "{outcome:?}\n{code}");
     if let Outcome::Returned(value) = outcome {
         let _ = value.to_json("result", 1 << 22);
     }
 });
 
-fn run(code: String) -> Outcome {
-    let namespace = Namespace { name: "tools".into(), functions: vec!["echo".into()] };
+fn run(code: &str, function: &str) -> Outcome {
+    let own = Function { name: "own".to_owned(), file: "tools.own".into(), code: function.into() };
+    let namespace = Namespace { own: vec![own], ..Namespace::new("tools", ["echo"]) };
     let program = Program::new(
         Source::Script { name: "<script>".into(), code: code.into() },
         vec![namespace.into()],

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use arbitrary::Arbitrary;
 use execbox_core::budget::Meter;
+use execbox_core::contract::script::ScriptFunction;
 use execbox_core::protocol::host::{CloseReason, HostContract, HostOptions, HostSession, Output};
 use execbox_core::protocol::{Attachments, Execute, HostMessage, Message as _, ReadError, RunnerMessage};
 use libfuzzer_sys::fuzz_target;
@@ -14,7 +15,7 @@ use libfuzzer_sys::fuzz_target;
 #[derive(Debug, Arbitrary)]
 enum Step {
     Line(String),
-    Started,
+    Started(bool),
     Call(u8, String),
     Log(String),
     Done(String),
@@ -28,7 +29,9 @@ fuzz_target!(|steps: Vec<Step>| {
     let line = r#"{"type":"execute","id":"e","code":"1","options":{"memoryLimitBytes":65536},"providers":[{"name":"t","tools":{"f":{"safeName":"f","originalName":"f"}},"types":""}]}"#;
     let execute = HostMessage::from_line(line.into(), Attachments::default(), &mut Meter::alone(usize::MAX));
     let Ok(Some(HostMessage::Execute(execute))) = execute else { panic!("{execute:?}") };
-    let execute = Execute { stream_logs: steps.len().is_multiple_of(2), ..execute };
+    let function = ScriptFunction { namespace: "n".to_owned(), name: "f".to_owned(), code: "1".to_owned() };
+    let functions = if steps.len().is_multiple_of(3) { vec![function] } else { Vec::new() };
+    let execute = Execute { functions, stream_logs: steps.len().is_multiple_of(2), ..execute };
     let mut session = HostSession::script(execute, HostOptions::default(), Duration::ZERO);
     let budget = session.budget().clone();
     let mut now = Duration::ZERO;
@@ -36,7 +39,9 @@ fuzz_target!(|steps: Vec<Step>| {
     for step in steps {
         match step {
             Step::Line(text) => receive(&mut session, text, now),
-            Step::Started => receive(&mut session, r#"{"type":"started","id":"e"}"#.to_owned(), now),
+            Step::Started(functions) => {
+                receive(&mut session, format!(r#"{{"type":"started","id":"e","functions":{functions}}}"#), now)
+            }
             Step::Call(id, input) => {
                 let call = format!(
                     r#"{{"type":"tool_call","callId":"c{id}","providerName":"t","safeToolName":"f","input":{input}}}"#

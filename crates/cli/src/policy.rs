@@ -10,7 +10,7 @@ use std::time::SystemTime;
 use clap::Args;
 use execbox::core::text::{Keep, escape_json};
 use execbox::events::Verdict;
-use execbox::policy::{Answer, Ask, AuditRecord, Decision, Policy, ProposedCall, Questions};
+use execbox::policy::{Answer, Ask, AuditRecord, Decision, NamedLine, Policy, ProposedCall, Questions};
 use execbox::{Effect, Provider};
 use execbox_mcp::config::Config;
 use execbox_mcp::server::{question, whole_question};
@@ -205,7 +205,8 @@ impl AuditLog {
     }
 }
 
-/// `{"time":"…","tool":"shop.delete_order","effect":"destructive","arguments":{…},"lines":[3],"decision":"approved","waitedMs":4200}`.
+/// `{"time":"…","tool":"shop.delete_order","effect":"destructive","arguments":{…},"lines":[3],"decision":"approved","waitedMs":4200}`, with
+/// `"linesOfFunctions":{"snippets.tidy":[2]}` if functions of the program name the tool.
 fn json_of(record: &AuditRecord<'_>) -> Json {
     let (call, time) = (&record.call, humantime::format_rfc3339_millis(SystemTime::now()).to_string());
     let (decision, reason) = match record.verdict {
@@ -220,7 +221,17 @@ fn json_of(record: &AuditRecord<'_>) -> Json {
         ..=MAX_ARGUMENTS => json["arguments"] = call.input.clone(),
         bytes => json["argumentsBytes"] = bytes.into(),
     }
-    json["lines"] = call.lines().unwrap_or_default().lines.iter().map(|(number, _)| *number).collect();
+    json["lines"] = json!([]);
+    for NamedLine { function, number, .. } in call.lines().unwrap_or_default().lines {
+        let of = match function {
+            None => &mut json["lines"],
+            Some(function) => &mut json["linesOfFunctions"][function],
+        };
+        match of {
+            Json::Array(numbers) => numbers.push(number.into()),
+            of => *of = json!([number]),
+        }
+    }
     json["decision"] = decision.into();
     json["waitedMs"] = u64::try_from(record.waited.as_millis()).unwrap_or(u64::MAX).into();
     if let Some(reason) = reason {

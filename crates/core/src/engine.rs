@@ -376,9 +376,9 @@ pub enum NativeError {
 pub struct Frame {
     /// The function's name, if it has one.
     pub function: Option<String>,
-    /// The module's name, in module programs.
-    pub module: Option<Arc<str>>,
-    /// The position in the source of the script or module.
+    /// The name of the script, function or module.
+    pub file: Arc<str>,
+    /// The position in its source.
     pub position: Position,
 }
 

@@ -85,7 +85,7 @@ pub struct ExecuteError {
     /// tools and exceeded limits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The position in the guest's source, if it is known.
+    /// The position in the script, if it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub position: Option<Position>,
     /// The innermost frames, at most [`MAX_FRAMES`]. Empty for syntax errors.
@@ -136,10 +136,11 @@ impl ExecuteError {
         render(self.name.as_deref(), &self.message, place.as_slice().iter().chain(&self.stack))
     }
 
-    /// Adds a stack, and the position of its innermost frame.
+    /// Adds a stack, and the position of its innermost frame in the script.
     #[must_use]
     pub(crate) fn with_stack(self, stack: Vec<StackFrame>) -> Self {
-        Self { position: stack.first().map(StackFrame::position), stack, ..self }
+        let in_script = stack.iter().find(|frame| frame.file == SCRIPT_NAME);
+        Self { position: in_script.map(StackFrame::position), stack, ..self }
     }
 
     /// The error that a host failed a call with, from [what an engine keeps](Self::to_parts) of it.
@@ -192,7 +193,7 @@ pub struct StackFrame {
     /// The function's name, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub function: Option<String>,
-    /// [`SCRIPT_NAME`] or the name of a module.
+    /// [`SCRIPT_NAME`], or the name of a function of the script or of a module.
     pub file: String,
     /// 1-based line, in the source as given.
     pub line: u32,

@@ -32,8 +32,7 @@ impl ProviderManifest {
     /// Creates a manifest. The safe names of `tools` must be distinct.
     pub fn new(name: impl Into<String>, tools: Vec<ToolManifest>, types: impl Into<String>) -> Self {
         let name = name.into();
-        let functions = tools.iter().map(|tool| tool.safe_name.clone()).collect();
-        let namespace = Arc::new(Namespace { name: name.clone(), functions });
+        let namespace = Arc::new(Namespace::new(&name, tools.iter().map(|tool| &tool.safe_name)));
         Self { name, tools, types: types.into(), namespace }
     }
 

@@ -49,6 +49,11 @@ pub fn is_property_name(name: &str) -> bool {
     !name.is_empty() && !name.starts_with(|c: char| c.is_ascii_digit()) && name.chars().all(is_name_char)
 }
 
+/// Whether a function of a script can have this name.
+pub(crate) fn is_function_name(name: &str) -> bool {
+    is_property_name(name) && !MAGIC.contains(&name)
+}
+
 /// Why a provider's name is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProviderNameError {

@@ -16,7 +16,7 @@ pub use crate::limits::{Amount, CappedLimits, Limit, Limits, Unit, Wire};
 pub struct Program {
     /// The code.
     pub source: Source,
-    /// Global objects whose members are host functions. Empty for modules, which import what they use.
+    /// Global objects whose members are functions. Empty for modules, which import what they use.
     pub namespaces: Vec<Arc<Namespace>>,
     /// The limits that the engine enforces.
     pub limits: Limits,
@@ -106,12 +106,36 @@ impl Module {
     }
 }
 
-/// A global object in guest code whose members are asynchronous host functions. It is frozen and inherits from
+/// A global object in guest code whose members are asynchronous functions. It is frozen and inherits from
 /// `Object.prototype`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Namespace {
     /// The global's name.
     pub name: String,
-    /// The functions' names, in order.
+    /// The names of the host functions, in order.
     pub functions: Vec<String>,
+    /// The functions of the program itself. No host function has one of their names.
+    pub own: Vec<Function>,
+}
+
+impl Namespace {
+    /// A namespace of host functions.
+    pub fn new(name: impl Into<String>, functions: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self { name: name.into(), functions: functions.into_iter().map(Into::into).collect(), own: Vec::new() }
+    }
+}
+
+/// A function of a script beside its main body.
+///
+/// The engine compiles it when the guest first reads it from its namespace: reading one that the engine rejects throws a
+/// `SyntaxError` at its place in `file`, with the message `FILE cannot be compiled: …`. The engine compiles the whole text as the body of an async arrow function, so that
+/// nothing in it can close that function, or see the variables of the script.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Function {
+    /// The name in the namespace.
+    pub name: String,
+    /// The file name in stack frames, different from that of the script and of other functions. It contains no NUL.
+    pub file: Arc<str>,
+    /// The body of an async arrow function with the parameter `input`, at global scope.
+    pub code: Code,
 }

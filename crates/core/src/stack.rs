@@ -11,30 +11,25 @@ use crate::program::{Program, Source};
 
 /// The names of the program's own code in stacks.
 #[derive(Debug, Clone)]
-pub enum Files {
-    /// Of a script.
-    One(String),
-    /// Of modules.
-    Modules(Vec<Arc<str>>),
-}
+pub struct Files(Vec<Arc<str>>);
 
 impl Files {
     /// The files of a program.
     pub fn of(program: &Program) -> Self {
+        let functions = program.namespaces.iter().flat_map(|namespace| &namespace.own);
+        let mut names: Vec<_> = functions.map(|function| Arc::clone(&function.file)).collect();
         match &program.source {
-            Source::Script { name, .. } => Self::One(name.clone()),
-            Source::Modules(modules) => {
-                Self::Modules(modules.modules.iter().map(|module| Arc::clone(&module.name)).collect())
-            }
+            Source::Script { name, .. } => names.push(name.as_str().into()),
+            Source::Modules(modules) => names.extend(modules.modules.iter().map(|module| Arc::clone(&module.name))),
         }
+        names.sort_unstable();
+        Self(names)
     }
 
-    /// Whether the program has a file of that name.
-    pub fn has(&self, name: &str) -> bool {
-        match self {
-            Self::One(known) => known == name,
-            Self::Modules(names) => names.iter().any(|known| &**known == name),
-        }
+    /// The file of that name, if the program has one.
+    pub fn find(&self, name: &str) -> Option<Arc<str>> {
+        let at = self.0.binary_search_by(|known| (**known).cmp(name)).ok()?;
+        Some(Arc::clone(&self.0[at]))
     }
 
     /// The frames of a stack that are in these files, innermost first.
@@ -44,7 +39,7 @@ impl Files {
 
     fn frame(&self, line: &str) -> Option<Frame> {
         let at = line.strip_prefix("    at ")?;
-        let (function, (module, position)) = match at.strip_suffix(')') {
+        let (function, (file, position)) = match at.strip_suffix(')') {
             // Names of functions and files may have parentheses.
             Some(inner) => {
                 inner.rmatch_indices(" (").find_map(|(i, _)| Some((&inner[..i], self.place(&inner[i + 2..])?)))?
@@ -52,26 +47,14 @@ impl Files {
             None => ("<anonymous>", self.place(at)?),
         };
         let function = (!matches!(function, "<anonymous>" | "<eval>")).then(|| function.to_owned());
-        Some(Frame { function, module, position })
+        Some(Frame { function, file, position })
     }
 
-    fn place(&self, place: &str) -> Option<(Option<Arc<str>>, Position)> {
+    fn place(&self, place: &str) -> Option<(Arc<str>, Position)> {
         let mut parts = place.rsplitn(3, ':');
         let (column, line, file) = (parts.next()?, parts.next()?, parts.next()?);
         let position = Position { line: line.parse().ok()?, column: column.parse().ok()? };
-        match self {
-            Self::One(name) => (name == file).then_some((None, position)),
-            Self::Modules(names) => {
-                let name = names.iter().find(|name| &***name == file)?;
-                Some((Some(Arc::clone(name)), position))
-            }
-        }
-    }
-
-    /// The module of that name.
-    pub fn module(&self, name: &str) -> Option<Arc<str>> {
-        let Self::Modules(names) = self else { return None };
-        names.iter().find(|known| &***known == name).cloned()
+        Some((self.find(file)?, position))
     }
 }
 
@@ -79,27 +62,24 @@ impl Files {
 mod tests {
     use super::*;
 
-    fn frame(function: Option<&str>, module: Option<&str>, line: u32, column: u32) -> Frame {
-        Frame {
-            function: function.map(str::to_owned),
-            module: module.map(Arc::from),
-            position: Position { line, column },
-        }
+    fn frame(function: Option<&str>, file: &str, line: u32, column: u32) -> Frame {
+        Frame { function: function.map(str::to_owned), file: file.into(), position: Position { line, column } }
     }
 
     #[test]
     fn only_frames_of_the_program_are_kept() {
         let stack = "    at total (<script>:3:12)\n    at map (native)\n    at <anonymous> (<script>:7:1)\n    \
                      at <eval> (bootstrap.js:1:1)\n    at odd (missing)\nnoise\n    at <script>:9:2\n";
-        let expected = [frame(Some("total"), None, 3, 12), frame(None, None, 7, 1), frame(None, None, 9, 2)];
-        assert_eq!(Files::One("<script>".into()).frames(stack), expected);
+        let expected =
+            [frame(Some("total"), "<script>", 3, 12), frame(None, "<script>", 7, 1), frame(None, "<script>", 9, 2)];
+        assert_eq!(Files(vec!["<script>".into()]).frames(stack), expected);
     }
 
     #[test]
     fn frames_are_found_in_modules_of_any_name() {
-        let files = Files::Modules(vec!["./a (1).js".into(), "b:2:3".into()]);
+        let files = Files(vec!["./a (1).js".into(), "b:2:3".into()]);
         let stack = "    at f (./a (1).js:3:12)\n    at g (h) (b:2:3:4:5)\n    at f (./c.js:1:1)\n";
-        let expected = [frame(Some("f"), Some("./a (1).js"), 3, 12), frame(Some("g (h)"), Some("b:2:3"), 4, 5)];
+        let expected = [frame(Some("f"), "./a (1).js", 3, 12), frame(Some("g (h)"), "b:2:3", 4, 5)];
         assert_eq!(files.frames(stack), expected);
     }
 }

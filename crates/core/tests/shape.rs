@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use execbox_core::cause::Cause;
-use execbox_core::contract::script::{Request, Script};
+use execbox_core::contract::script::{Request, Script, ScriptFunction, ToolCall};
 use execbox_core::contract::stop::Stop;
 use execbox_core::contract::{Action, Contract as _, Request as _};
 use execbox_core::engine::{
@@ -22,7 +22,7 @@ use execbox_testkit::scripted::{Moves, Scripted, ScriptedGuest, ThreadBound};
 use serde_json::json;
 
 fn program(moves: &str) -> Program {
-    let namespace = Namespace { name: "tools".into(), functions: vec!["echo".into(), "other".into()] };
+    let namespace = Namespace::new("tools", ["echo", "other"]);
     Program::new(
         Source::Script { name: "<script>".into(), code: moves.replace("; ", "\n").into() },
         vec![namespace.into()],
@@ -173,9 +173,68 @@ fn manifest() -> ProviderManifest {
 
 fn script(moves: &str) -> (Box<dyn Guest>, Script) {
     let (code, providers) = (moves.replace("; ", "\n"), vec![Arc::new(manifest())]);
-    let request = Request { code, providers, limits: Limits::default() };
+    let request = Request { code, functions: Vec::new(), providers, limits: Limits::default() };
     let (program, script) = request.start(&Moves, &|| false).unwrap();
     (Scripted.start(program).unwrap(), script)
+}
+
+fn function(namespace: &str, name: &str) -> ScriptFunction {
+    ScriptFunction { namespace: namespace.into(), name: name.into(), code: "return 1".into() }
+}
+
+fn with_functions(functions: Vec<ScriptFunction>) -> Result<(Program, Script), ExecuteError> {
+    let providers = vec![Arc::new(manifest())];
+    let request = Request { code: "return 1".into(), functions, providers, limits: Limits::default() };
+    request.start(&Moves, &|| false)
+}
+
+#[test]
+fn functions_with_invalid_names_are_refused() {
+    for (namespace, name, reason) in [
+        ("lib", "a-b", "invalid function name \"lib.a-b\""),
+        ("lib", "", "invalid function name \"lib.\""),
+        ("lib", "then", "invalid function name \"lib.then\""),
+        ("lib", "__proto__", "invalid function name"),
+        ("lib", "a:1:1)", "invalid function name"),
+        ("tools", "größe", "invalid function name"),
+        ("a b", "f", "invalid provider name \"a b\""),
+        ("console", "f", "it would hide the global `console`"),
+    ] {
+        let error = with_functions(vec![function(namespace, name)]).err().unwrap();
+        assert!(error.code == ErrorCode::InternalError && error.message.contains(reason), "{error}");
+    }
+    let twice = with_functions(vec![function("lib", "f"), function("lib", "g"), function("lib", "f")]).err().unwrap();
+    assert_eq!(twice.message, "duplicate function name \"lib.f\"");
+}
+
+#[test]
+fn functions_replace_tools_whose_numbers_nobody_else_gets() {
+    let own = vec![function("tools", "echo"), function("tools", "more"), function("lib", "f")];
+    let (program, mut script) = with_functions(own).unwrap();
+    let shown = program.namespaces.iter().map(|namespace| {
+        let own: Vec<_> = namespace.own.iter().map(|function| &*function.file).collect();
+        (namespace.name.as_str(), namespace.functions.join(" "), own.join(" "))
+    });
+    let shown: Vec<_> = shown.collect();
+    let expected =
+        [("tools", "other".to_owned(), "tools.echo tools.more".to_owned()), ("lib", String::new(), "lib.f".to_owned())];
+    assert_eq!(shown, expected);
+    let call = |function| Call { id: CallId(1), function: FunctionId(function), input: Value::undefined(), now: false };
+    let action = script.event(Event::Call(call(0)), Duration::ZERO, &|| false);
+    assert!(matches!(action, Ok(Action::Call(ToolCall { provider: 0, tool: 1, .. }))), "`other` keeps its number");
+    let action = script.event(Event::Call(call(1)), Duration::ZERO, &|| false);
+    assert!(matches!(action, Ok(Action::Settle(_, Settlement::Failed(_)))), "there is no other host function");
+}
+
+/// A host may send as many as fit into a message.
+#[test]
+fn many_functions_take_time_in_proportion() {
+    let own = (0..20_000)
+        .map(|number| function(&format!("n{number}"), "f"))
+        .chain((0..20_000).map(|number| function("tools", &format!("f{number}"))));
+    let (program, script) = with_functions(own.collect()).unwrap();
+    assert_eq!((program.namespaces.len(), program.namespaces[0].own.len()), (20_001, 20_000));
+    drop(script);
 }
 
 #[test]
@@ -307,8 +366,11 @@ fn the_cause_of_a_failure_names_a_tool_of_the_program() {
 
 #[test]
 fn an_uncaught_error_has_name_position_and_a_bounded_stack() {
-    let frame =
-        |function: Option<String>, line| Frame { function, module: None, position: Position { line, column: 7 } };
+    let frame = |function: Option<String>, line| Frame {
+        function,
+        file: "<script>".into(),
+        position: Position { line, column: 7 },
+    };
     let thrown = Thrown {
         name: "TypeError".into(),
         message: "no\n    at fake (<script>:99:1)".into(),

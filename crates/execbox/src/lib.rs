@@ -59,6 +59,7 @@ pub mod transport;
 
 pub use call::{Effect, ToolContext, WaitForPerson};
 pub use execbox_core::cause::{CallsSoFar, Cause, MemberPath, ReachedLimit, Unanswered};
+pub use execbox_core::contract::script::ScriptFunction;
 pub use execbox_core::engine::{LogLevel, LogLine};
 pub use execbox_core::error::{ErrorCode, ExecuteError, ExecuteResult};
 pub use execbox_core::manifest::{ProviderManifest, ToolManifest};

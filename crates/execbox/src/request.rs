@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use execbox_core::contract::script::ScriptFunction;
 use execbox_core::engine::LogLine;
 use execbox_core::error::ExecuteResult;
 use execbox_core::program::Limits;
@@ -29,6 +30,7 @@ use crate::tools::provider::Provider;
 #[must_use = "a request does nothing until it is passed to an executor"]
 pub struct ExecuteRequest {
     pub(crate) code: Arc<str>,
+    pub(crate) functions: Arc<Vec<ScriptFunction>>,
     pub(crate) providers: Vec<Provider>,
     pub(crate) limits: Limits,
     pub(crate) cancellation: Option<CancellationToken>,
@@ -41,12 +43,30 @@ impl ExecuteRequest {
     pub fn new(code: impl Into<Arc<str>>) -> Self {
         Self {
             code: code.into(),
+            functions: Arc::default(),
             providers: Vec::new(),
             limits: Limits::default(),
             cancellation: None,
             observers: Observers::default(),
             attached: Attached::default(),
         }
+    }
+
+    /// Adds functions that the script may call: code of its own, apart from the script.
+    ///
+    /// ```
+    /// use execbox::{ExecuteRequest, ScriptFunction};
+    ///
+    /// let total = ScriptFunction {
+    ///     namespace: "lib".to_owned(),
+    ///     name: "total".to_owned(),
+    ///     code: "return input.reduce((sum, order) => sum + order.price, 0)".to_owned(),
+    /// };
+    /// let request = ExecuteRequest::new("await lib.total([{ price: 2 }, { price: 3 }])").functions([total]);
+    /// ```
+    pub fn functions(mut self, functions: impl IntoIterator<Item = ScriptFunction>) -> Self {
+        Arc::make_mut(&mut self.functions).extend(functions);
+        self
     }
 
     /// Grants the tools of a provider, as a global object of its name.

@@ -725,7 +725,12 @@ static void run_jobs(void) {
 
 /* Programs are given many functions and use few: namespaces and functions are created on first use, with the mechanism that
    the engine has for built-in properties. These are the kinds of its list entries. */
-enum { HOST_NAMESPACE = 128, HOST_FUNCTION };
+enum { HOST_NAMESPACE = 128, HOST_FUNCTION, OWN_FUNCTION };
+
+/* A function of the program itself. */
+typedef struct { JSCFunctionListEntry entry; const char *file, *code; size_t len; Shifts shifts; } OwnFunction;
+
+static JSValue compile_own(const OwnFunction *function);
 
 static void add_host_property(JSValueConst object, const char *name, size_t len, const JSCFunctionListEntry *what) {
     JSAtom atom = JS_NewAtomLen(ctx, name, len);
@@ -733,30 +738,39 @@ static void add_host_property(JSValueConst object, const char *name, size_t len,
     JS_FreeAtom(ctx, atom);
 }
 
-static JSValue new_namespace(Reader names, uint32_t count, uint32_t target) {
+static JSValue new_namespace(Reader members, uint32_t count, uint32_t target) {
+    size_t len, unused;
     JSValue space = JS_NewObject(ctx);
     JSCFunctionListEntry *functions = keep(count * sizeof *functions);
     for (uint32_t i = 0; i < count; i++) {
-        size_t len;
-        const char *name = read_text(&names, &len);
+        const char *name = read_text(&members, &len);
         functions[i] = (JSCFunctionListEntry){ .name = name, .def_type = HOST_FUNCTION, .u.i32 = target + i };
         add_host_property(space, name, len, &functions[i]);
+    }
+    while (members.at < members.end) {
+        OwnFunction *own = keep(sizeof *own);
+        const char *name = read_text(&members, &len);
+        *own = (OwnFunction){ .entry.def_type = OWN_FUNCTION, .file = read_text(&members, &unused) };
+        own->code = read_text(&members, &own->len);
+        own->shifts = read_shifts(&members);
+        add_host_property(space, name, len, &own->entry);
     }
     JS_PreventExtensions(ctx, space);
     return space;
 }
 
-typedef struct { JSCFunctionListEntry entry; Reader names; uint32_t count, target; } Namespace;
+typedef struct { JSCFunctionListEntry entry; Reader members; uint32_t count, target; } Namespace;
 
 /* Called by the engine when a property is first touched (see quickjs.patch). */
 static JSValue make_host_property(const JSCFunctionListEntry *what) {
     if (what->def_type == HOST_FUNCTION) return new_host_function(call_host, what->name, 1, 0, what->u.i32);
+    if (what->def_type == OWN_FUNCTION) return compile_own((const OwnFunction *)what);
     const Namespace *space = (const Namespace *)what;
-    return new_namespace(space->names, space->count, space->target);
+    return new_namespace(space->members, space->count, space->target);
 }
 
 static void add_namespaces(Reader *message) {
-    /* The names outlive the message. */
+    /* Names and code outlive the message. */
     size_t len = message->end - message->at;
     uint8_t *bytes = keep(len);
     memcpy(bytes, read_bytes(message, len), len);
@@ -770,7 +784,7 @@ static void add_namespaces(Reader *message) {
         *space = (Namespace){ .entry.def_type = HOST_NAMESPACE, .count = read_u32(&r), .target = target };
         target += space->count;
         len = read_u32(&r);
-        space->names.at = read_bytes(&r, len); space->names.end = r.at;
+        space->members.at = read_bytes(&r, len); space->members.end = r.at;
     }
     JS_FreeValue(ctx, global);
 }
@@ -815,8 +829,8 @@ static bool parse_body(JSParseState *s, JSFunctionDef *fd) {
     return true;
 }
 
-/* The function with this text as its body. */
-static JSValue compile_body(const char *code, size_t len, const char *name) {
+/* The function with this text as its body, and this parameter unless it is JS_ATOM_NULL. */
+static JSValue compile_body(const char *code, size_t len, const char *name, JSAtom parameter) {
     JSParseState state, *s = &state;
     js_parse_init(ctx, s, code, len, name, 1);
     s->allow_html_comments = true;
@@ -827,6 +841,7 @@ static JSValue compile_body(const char *code, size_t len, const char *name) {
     push_scope(s);
     global->body_scope = global->scope_level;
     JSFunctionDef *fd = js_new_function_def(ctx, global, false, true, name, 1, 1);
+    if (parameter != JS_ATOM_NULL) { add_arg(ctx, fd, parameter); fd->defined_arg_count = 1; }
     bool parsed = parse_body(s, fd);
     free_token(s, &s->token);
     if (!parsed) { js_free_function_def(ctx, global); return JS_EXCEPTION; }
@@ -839,15 +854,27 @@ static JSValue compile_body(const char *code, size_t len, const char *name) {
     return JS_IsException(code_object) ? code_object : JS_EvalFunctionInternal(ctx, code_object, ctx->global_obj, NULL, NULL);
 }
 
+/* With an exception pending if the engine rejects it: its message names the function. */
+static JSValue compile_own(const OwnFunction *function) {
+    add_file(function->file, function->shifts);
+    JSAtom input = JS_NewAtom(ctx, "input");
+    JSValue compiled = compile_body(function->code, function->len, function->file, input);
+    JS_FreeAtom(ctx, input);
+    if (!JS_IsException(compiled)) return compiled;
+    JSValue error = JS_GetException(ctx), message = JS_GetProperty(ctx, error, JS_ATOM_message);
+    message = JS_ConcatString3(ctx, function->file, JS_ConcatString3(ctx, " cannot be compiled: ", message, ""), "");
+    JS_DefinePropertyValue(ctx, error, JS_ATOM_message, message, JS_PROP_WRITABLE | JS_PROP_CONFIGURABLE);
+    return JS_Throw(ctx, error);
+}
+
 /* Calls an async function with the script as its body. */
 static void start_script(Reader *r) {
     size_t name_len, code_len;
     const char *name = read_text(r, &name_len), *code = read_text(r, &code_len);
-    script.name = JS_NewAtomLen(ctx, name, name_len);
     JS_SetHostPromiseRejectionTracker(rt, track_rejection, NULL);
-    script.shifts = read_shifts(r);
+    add_file(name, read_shifts(r));
     add_namespaces(r);
-    JSValue function = compile_body(code, code_len, name);
+    JSValue function = compile_body(code, code_len, name, JS_ATOM_NULL);
     ctx->eval_internal = refuse_code;
     if (!JS_IsException(function)) {
         program = JS_Call(ctx, function, JS_UNDEFINED, 0, NULL);

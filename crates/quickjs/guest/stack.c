@@ -12,7 +12,10 @@ typedef struct { uint32_t line, column, source_column; } Shift;
 typedef struct { const Shift *shifts; uint32_t count; } Shifts;
 
 static bool has_shifts; /* of any file */
-static struct { JSAtom name; Shifts shifts; } script;
+
+/* The files of a script that have shifts: itself and its functions, as they are compiled. */
+typedef struct File { struct File *next; JSAtom name; Shifts shifts; } File;
+static File *files;
 
 static const Shifts *module_shifts(JSAtom name);
 
@@ -27,11 +30,24 @@ static Shifts read_shifts(Reader *r) {
     return to;
 }
 
+static const Shifts *file_shifts(JSAtom name) {
+    for (const File *file = files; file; file = file->next) if (file->name == name) return &file->shifts;
+    return module_shifts(name);
+}
+
+static void add_file(const char *name, Shifts shifts) {
+    JSAtom atom = JS_NewAtom(ctx, name);
+    if (!shifts.count || file_shifts(atom)) { JS_FreeAtom(ctx, atom); return; }
+    File *file = keep(sizeof *file);
+    *file = (File){ files, atom, shifts };
+    files = file;
+}
+
 /* The column of the source that a column of the code corresponds to (`Code::source_position`). Every position that the
    engine reports comes through here (see quickjs.patch). */
 static int source_column(JSAtom file, int line, int column) {
     if (!has_shifts) return column;
-    const Shifts *in = file == script.name ? &script.shifts : module_shifts(file);
+    const Shifts *in = file_shifts(file);
     if (!in) return column;
     uint32_t after = 0, end = in->count; /* shifts before `after` begin at this place or before it */
     while (after < end) {

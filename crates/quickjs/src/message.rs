@@ -4,7 +4,7 @@
 
 use execbox_core::engine::Settlement;
 use execbox_core::language::Code;
-use execbox_core::program::{Module, ModuleBody, Modules, Namespace, Program, Source};
+use execbox_core::program::{Function, Module, ModuleBody, Modules, Namespace, Program, Source};
 use execbox_core::value::Value;
 
 use crate::boundary::{ModuleFlag, SHIFT_INSERTED, Settle, Settles, Start};
@@ -76,12 +76,23 @@ fn put_namespaces(message: &mut Vec<u8>, namespaces: &[impl AsRef<Namespace>]) {
     for namespace in namespaces.iter().map(AsRef::as_ref) {
         put_text(message, &namespace.name);
         put_u32(message, namespace.functions.len() as u32);
-        // The length of the names: the guest skips them until it needs them.
-        put_u32(message, namespace.functions.iter().map(|function| text_len(function)).sum::<usize>() as u32);
+        // The length of the members: the guest skips them until it needs them.
+        put_u32(message, members_len(namespace) as u32);
         for function in &namespace.functions {
             put_text(message, function);
         }
+        for Function { name, file, code } in &namespace.own {
+            put_text(message, name);
+            put_text(message, file);
+            put_code(message, code);
+        }
     }
+}
+
+fn members_len(namespace: &Namespace) -> usize {
+    let names = namespace.functions.iter().map(|function| text_len(function));
+    let own = namespace.own.iter();
+    names.sum::<usize>() + own.map(|own| text_len(&own.name) + text_len(&own.file) + code_len(&own.code)).sum::<usize>()
 }
 
 fn put_modules(message: &mut Vec<u8>, program: &Modules) {

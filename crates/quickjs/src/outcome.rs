@@ -59,7 +59,7 @@ fn unlinked(value: &Value, files: &Files) -> Outcome {
     let Some([kind, module, name, message, stack]) = strings(value) else {
         return invalid();
     };
-    let module = || files.module(&module).unwrap_or_default();
+    let module = || files.find(&module).unwrap_or_default();
     Outcome::Unlinked(match kind.as_str() {
         "syntax" => {
             let position = files.frames(&stack).first().map(|frame| frame.position);

@@ -20,7 +20,7 @@ use proptest::prelude::*;
 use serde_json::{Value as Json, json};
 
 fn start(body: &str, limits: Limits) -> Box<dyn Guest> {
-    let namespace = Namespace { name: "tools".into(), functions: vec!["echo".into(), "other".into()] };
+    let namespace = Namespace::new("tools", ["echo", "other"]);
     let program =
         Program::new(Source::Script { name: "<script>".into(), code: body.into() }, vec![namespace.into()], limits);
     engine().start(program).unwrap()
@@ -396,7 +396,7 @@ fn namespaces_are_frozen_objects() {
 #[test]
 fn functions_of_a_namespace_may_have_any_name() {
     let functions = ["toString", "constructor", "__proto__", "hasOwnProperty", "größe"].map(str::to_owned).to_vec();
-    let namespace = Namespace { name: "größen".into(), functions };
+    let namespace = Namespace::new("größen", functions);
     let body = "return [Object.keys(größen), Object.keys(größen).map((name) => typeof \
                 Object.getOwnPropertyDescriptor(größen, name).value), Object.getPrototypeOf(größen) === Object.prototype]";
     let program = Program::new(
@@ -411,10 +411,7 @@ fn functions_of_a_namespace_may_have_any_name() {
 
 #[test]
 fn functions_beyond_16_bits_are_called_by_their_own_number() {
-    let namespace = |name: &str, count: u32| Namespace {
-        name: name.into(),
-        functions: (0..count).map(|number| format!("f{number}")).collect(),
-    };
+    let namespace = |name: &str, count: u32| Namespace::new(name, (0..count).map(|number| format!("f{number}")));
     let body = "return [a.f0(), a.f39999(), b.f25535(), b.f25536(), b.f25537(), b.f29999()].length";
     let source = Source::Script { name: "<script>".into(), code: body.into() };
     let namespaces = vec![namespace("a", 40_000).into(), namespace("b", 30_000).into()];

@@ -233,7 +233,7 @@ fn values_that_cannot_be_copied_are_errors_with_their_path() {
         thrown.message,
         "args[1][0].deep.f is a function of the program, which cannot be copied; pass the value that it returns"
     );
-    assert_eq!((thrown.frames[0].module.as_deref(), thrown.frames[0].position.line), (Some("main"), 3));
+    assert_eq!((&*thrown.frames[0].file, thrown.frames[0].position.line), ("main", 3));
     for hook in ["() => ({})", "() => { throw 1 }", "null", "(e, frames) => { e.name = 'forged'; return frames }"] {
         let code = format!(
             "import {{ later }} from 'host'; Error.prepareStackTrace = {hook}; let e; try {{ await later(() => 1) }} catch (error) {{ e = error }} export default Error.isError(e) && e.message"

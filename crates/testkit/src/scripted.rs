@@ -65,6 +65,10 @@ impl Engine for Scripted {
     fn start(&self, program: Program) -> Result<Box<dyn Guest>, StartError> {
         let functions = program.namespaces.iter().flat_map(|space| space.functions.clone()).collect();
         let mut guest = ScriptedGuest::new("", functions, &program.limits, program.budget.clone());
+        guest.file = match &program.source {
+            Source::Modules(modules) => Arc::clone(&modules.entry),
+            _ => "<script>".into(),
+        };
         match &program.source {
             Source::Script { code, .. } => guest.moves = moves(&code.text),
             Source::Modules(modules) => match link(modules) {
@@ -120,6 +124,8 @@ fn link(program: &Modules) -> Result<(Vec<String>, Outcome), ModuleError> {
 pub struct ScriptedGuest {
     moves: VecDeque<String>,
     functions: Vec<String>,
+    /// Where its errors are.
+    file: Arc<str>,
     mailbox: Mailbox,
     interrupt: Interrupt,
     /// Calls that are begun and not answered, by their handle.
@@ -140,6 +146,7 @@ impl ScriptedGuest {
         Self {
             moves: moves(code),
             functions,
+            file: "<script>".into(),
             mailbox: Mailbox::new(limits, budget),
             interrupt: Interrupt::new(),
             pending: 0,
@@ -216,11 +223,11 @@ impl ScriptedGuest {
             "return" => return Poll::Ready(Some(Outcome::Returned(value(rest)))),
             "throw" => {
                 let (name, message) = rest.split_once(' ').unwrap();
-                return Poll::Ready(Some(threw(name, message)));
+                return Poll::Ready(Some(threw(&self.file, name, message)));
             }
             "forge" => {
                 let caught = self.caught.take().unwrap();
-                return Poll::Ready(Some(threw("", &format!("{}: {}", caught.code, caught.message))));
+                return Poll::Ready(Some(threw(&self.file, "", &format!("{}: {}", caught.code, caught.message))));
             }
             "compute" => {
                 cx.waker().wake_by_ref();
@@ -320,12 +327,12 @@ fn value(text: &str) -> Value {
     }
 }
 
-fn threw(name: &str, message: &str) -> Outcome {
+fn threw(file: &Arc<str>, name: &str, message: &str) -> Outcome {
     let position = Position { line: 1, column: 1 };
     Outcome::Threw(Thrown {
         name: name.into(),
         message: message.into(),
-        frames: vec![Frame { function: None, module: None, position }],
+        frames: vec![Frame { function: None, file: Arc::clone(file), position }],
         native: None,
     })
 }

@@ -1,21 +1,23 @@
 //! Functions of the host, and the settlement of their calls.
 
+use std::sync::Arc;
+
 use execbox_core::engine::{FunctionId, Outcome, Settlement};
 use execbox_core::error::ExecuteError;
 use execbox_core::program::Namespace;
 use execbox_core::value::FunctionKind;
 use v8::{
-    AccessorConfiguration, ConstructorBehavior, Function, FunctionCallbackArguments, FunctionTemplate, Global,
-    IntegrityLevel, Local, Name, Object, PinScope, Promise, PromiseResolver, PropertyAttribute,
-    PropertyCallbackArguments, ReturnValue, StackTrace, Value,
+    AccessorConfiguration, AccessorNameGetterCallback, ConstructorBehavior, Function, FunctionCallbackArguments,
+    FunctionTemplate, Global, IntegrityLevel, Local, Name, Object, PinScope, Promise, PromiseResolver,
+    PropertyAttribute, PropertyCallbackArguments, ReturnValue, StackTrace, Value,
 };
 
-use crate::decode::{self, Failed, hidden};
+use crate::decode::{self, Failed};
 use crate::encode::{Mode, encode, encode_args};
 use crate::run::Run;
 use crate::shared::{SYNC_CALL, Settled};
-use crate::stack;
-use crate::text::{string, symbol, text_of};
+use crate::text::{string, symbol};
+use crate::{program, stack};
 
 /// Calls that are not settled, by slot.
 #[derive(Default)]
@@ -49,25 +51,39 @@ impl Slots {
 
 // ---- Namespaces of scripts --------------------------------------------------------------------------------------------
 
+/// A namespace. Host functions are counted over all namespaces, and so are the program's own.
+#[derive(Clone)]
+pub(crate) struct NumberedNamespace {
+    namespace: Arc<Namespace>,
+    /// The number of its first host function.
+    first: u32,
+    /// The number of its first own function.
+    first_own: u32,
+}
+
 /// Adds the namespaces as globals. Programs are given many functions and use few: a namespace is made when it is first read.
 pub(crate) fn add_namespaces(
     scope: &mut PinScope<'_, '_>,
     run: &Run,
     global: Local<'_, Object>,
-    namespaces: &[std::sync::Arc<Namespace>],
+    namespaces: &[Arc<Namespace>],
 ) -> Option<()> {
-    let mut first = 0;
+    let (mut first, mut first_own) = (0, 0);
     for (number, namespace) in namespaces.iter().enumerate() {
-        run.namespaces.borrow_mut().push((std::sync::Arc::clone(namespace), first));
+        let numbered = NumberedNamespace { namespace: Arc::clone(namespace), first, first_own };
+        run.namespaces.borrow_mut().push(numbered);
         first += namespace.functions.len() as u32;
+        first_own += namespace.own.len() as u32;
         let name = string(scope, &namespace.name)?;
         let number = v8::Integer::new(scope, number as i32);
-        let lazily = AccessorConfiguration::new(make_namespace)
-            .data(number.into())
-            .property_attribute(PropertyAttribute::READ_ONLY | PropertyAttribute::DONT_DELETE);
-        global.set_accessor_with_configuration(scope, name.into(), lazily)?;
+        global.set_accessor_with_configuration(scope, name.into(), read_only(make_namespace).data(number.into()))?;
     }
     Some(())
+}
+
+/// A property that looks like one with a value.
+fn read_only<'s>(getter: impl v8::MapFnTo<AccessorNameGetterCallback>) -> AccessorConfiguration<'s> {
+    AccessorConfiguration::new(getter).property_attribute(PropertyAttribute::READ_ONLY | PropertyAttribute::DONT_DELETE)
 }
 
 #[allow(clippy::needless_pass_by_value)] // V8's signature
@@ -85,15 +101,16 @@ fn make_namespace<'s>(
         return;
     }
     let namespace = run.namespaces.borrow().get(index as usize).cloned();
-    let Some((namespace, first)) = namespace else { return };
-    let Some(object) = namespace_object(scope, &namespace, first) else { return };
+    let Some(namespace) = namespace else { return };
+    let Some(object) = namespace_object(scope, &namespace) else { return };
     run.made_namespaces.borrow_mut().insert(index, Global::new(scope, object));
     result.set(object.into());
 }
 
-fn namespace_object<'s>(scope: &mut PinScope<'s, '_>, namespace: &Namespace, first: u32) -> Option<Local<'s, Object>> {
+fn namespace_object<'s>(scope: &mut PinScope<'s, '_>, numbered: &NumberedNamespace) -> Option<Local<'s, Object>> {
+    let NumberedNamespace { namespace, first, first_own } = numbered;
     let object = Object::new(scope);
-    for (number, name) in (first..).zip(&namespace.functions) {
+    for (number, name) in (*first..).zip(&namespace.functions) {
         let number = v8::Integer::new_from_unsigned(scope, number);
         let name = string(scope, name)?;
         // Of a template, as V8 makes other functions anew whenever one is in a stack.
@@ -103,8 +120,38 @@ fn namespace_object<'s>(scope: &mut PinScope<'s, '_>, namespace: &Namespace, fir
         function.set_name(name);
         object.create_data_property(scope, name.into(), function.into())?;
     }
+    for (number, own) in (*first_own..).zip(&namespace.own) {
+        let number = v8::Integer::new_from_unsigned(scope, number);
+        let name = string(scope, &own.name)?;
+        object.set_accessor_with_configuration(scope, name.into(), read_only(make_own).data(number.into()))?;
+    }
     object.set_integrity_level(scope, IntegrityLevel::Frozen)?;
     Some(object)
+}
+
+/// Compiles a function of the program when it is first read. Throws if V8 rejects it.
+#[allow(clippy::needless_pass_by_value)] // V8's signature
+fn make_own<'s>(
+    scope: &mut PinScope<'s, '_>,
+    _name: Local<'s, Name>,
+    args: PropertyCallbackArguments<'s>,
+    mut result: ReturnValue<'_, Value>,
+) {
+    let run = Run::of(scope);
+    let Some(number) = args.data().uint32_value(scope) else { return };
+    let made = run.made_functions.borrow().get(&number).map(|made| Local::new(scope, made));
+    if let Some(made) = made {
+        result.set(made.into());
+        return;
+    }
+    let after = run.namespaces.borrow().partition_point(|namespace| namespace.first_own <= number);
+    let numbered = after.checked_sub(1).map(|index| run.namespaces.borrow()[index].clone());
+    let Some(NumberedNamespace { namespace, first_own, .. }) = numbered else { return };
+    let Some(own) = namespace.own.get((number - first_own) as usize) else { return };
+    if let Some(function) = program::compile_own(scope, &run, own) {
+        run.made_functions.borrow_mut().insert(number, Global::new(scope, function));
+        result.set(function.into());
+    }
 }
 
 /// The functions of all namespaces, distinguished by their number. Only the first argument crosses.
@@ -368,11 +415,6 @@ pub(crate) fn place_error(
 }
 
 fn give_stack(scope: &mut PinScope<'_, '_>, run: &Run, error: Local<'_, Object>, trace: Option<Local<'_, StackTrace>>) {
-    let place = trace.map(|trace| stack::text(scope, run, trace)).unwrap_or_default();
-    stack::set(scope, run, error, &place);
-    let head = Local::<Value>::from(error).to_string(scope).map(|head| text_of(scope, head, stack::MAX_STACK));
-    let text = format!("{}\n{}", head.unwrap_or_default(), place.trim_end_matches('\n'));
-    if let Some(text) = string(scope, text.trim_end_matches('\n')) {
-        hidden(scope, error, "stack", text.into());
-    }
+    let frames = trace.map(|trace| stack::text(scope, run, trace)).unwrap_or_default();
+    stack::give(scope, run, error, &frames);
 }

@@ -20,7 +20,7 @@ use crate::run::Run;
 use crate::shared::{Shared, Stopped};
 use crate::text::{string, text_of};
 use crate::ticker::Ticker;
-use crate::{console, functions, outcome};
+use crate::{console, functions, outcome, stack};
 
 /// Runs a program to its end on this thread.
 pub(crate) fn run(isolate: Isolate, program: Program, shared: &Arc<Shared>, ticker: &Arc<Ticker>) {
@@ -133,20 +133,70 @@ fn start(scope: &mut PinScope<'_, '_>, run: &Run, program: Program) -> Next {
 
 // ---- Scripts ----------------------------------------------------------------------------------------------------------
 
-/// The text around a script: it is the body of this function. Its lines are those of the source.
+/// A text that is compiled as the body of an async function, and nothing else.
+struct Body<'a> {
+    file: &'a str,
+    code: &'a Code,
+    /// The text before the body: its lines are those of the source.
+    before: &'a str,
+    /// The text before the same body in a declaration.
+    before_check: &'a str,
+}
+
+/// Around a script.
 const BEFORE: &str = "(async () => {\n";
 const AFTER: &str = "\n})";
-
-/// The same body in a declaration. What closes the arrow function above is followed by `)` or `,`, what closes this one by a
-/// statement, and no text is both: so a body that compiles in both closes neither. A body without `}` closes nothing.
 const BEFORE_CHECK: &str = "async function body() {\n";
 const AFTER_CHECK: &str = "\n}";
 
+/// Around a function.
+const BEFORE_OWN: &str = "(async (input) => {\n";
+const BEFORE_OWN_CHECK: &str = "async function body(input) {\n";
+
+impl Body<'_> {
+    /// `None` with an exception pending.
+    ///
+    /// What closes the arrow function is followed by `)` or `,`, what closes the declaration by a statement, and no text is
+    /// both: so a body that compiles in both closes neither. A body without `}` closes nothing.
+    fn compile<'s>(&self, scope: &mut PinScope<'s, '_>) -> Option<Local<'s, Script>> {
+        let text = self.code.text.as_str();
+        if text.contains('}') {
+            compile(scope, self.file, &[self.before_check, text, AFTER_CHECK])?;
+        }
+        compile(scope, self.file, &[self.before, text, AFTER])
+    }
+
+    /// The error of a body that did not compile; `None` if it was terminated.
+    fn syntax_error(
+        &self,
+        caught: &mut v8::PinnedRef<'_, v8::TryCatch<'_, '_, v8::HandleScope<'_>>>,
+        run: &Run,
+    ) -> Option<Thrown> {
+        let message = caught.message()?;
+        let text = message.get(caught);
+        let text = text_of(caught, text, 16 << 10);
+        let text = text.strip_prefix("Uncaught ").unwrap_or(&text);
+        let (name, text) = text.split_once(": ").unwrap_or(("SyntaxError", text));
+        let mut thrown = Thrown { name: name.to_owned(), message: text.to_owned(), frames: Vec::new(), native: None };
+        let mut position =
+            modules::position(caught, run, self.file, message).unwrap_or(Position { line: 1, column: 1 });
+        let end = end_of(&self.code.text);
+        if position.line > end.line {
+            // V8 found it in the text after the body, which the source does not have.
+            position = end;
+            "Unexpected end of input".clone_into(&mut thrown.message);
+        }
+        thrown.frames.push(Frame { function: None, file: self.file.into(), position });
+        Some(thrown)
+    }
+}
+
 fn start_script(scope: &mut PinScope<'_, '_>, run: &Run, context: Local<'_, Context>, name: &str, code: &Code) -> Next {
     v8::tc_scope!(let caught, scope);
-    let is_body = !code.text.contains('}') || compile(caught, name, &[BEFORE_CHECK, &code.text, AFTER_CHECK]).is_some();
-    let script = if is_body { compile(caught, name, &[BEFORE, &code.text, AFTER]) } else { None };
-    let Some(script) = script else { return Err(syntax_error(caught, run, name, code).into()) };
+    let body = Body { file: name, code, before: BEFORE, before_check: BEFORE_CHECK };
+    let Some(script) = body.compile(caught) else {
+        return Err(body.syntax_error(caught, run).map_or(Outcome::Interrupted, Outcome::Threw).into());
+    };
     context.set_allow_generation_from_strings(false);
     let function = script.run(caught).and_then(|function| function.try_cast::<Function>().ok());
     let undefined: Local<'_, Value> = v8::undefined(caught).into();
@@ -159,6 +209,30 @@ fn start_script(scope: &mut PinScope<'_, '_>, run: &Run, context: Local<'_, Cont
             Err(outcome::threw(caught, run, thrown).into())
         }
     }
+}
+
+/// Compiles a function of a script. `None` with an exception pending, whose stack begins with the place in its source.
+pub(crate) fn compile_own<'s>(
+    scope: &mut PinScope<'s, '_>,
+    run: &Run,
+    own: &execbox_core::program::Function,
+) -> Option<Local<'s, Function>> {
+    let body = Body { file: &own.file, code: &own.code, before: BEFORE_OWN, before_check: BEFORE_OWN_CHECK };
+    let thrown = {
+        v8::tc_scope!(let caught, scope);
+        match body.compile(caught) {
+            Some(script) => return script.run(caught).and_then(|function| function.try_cast::<Function>().ok()),
+            None => body.syntax_error(caught, run)?,
+        }
+    };
+    let message = string(scope, &format!("{} cannot be compiled: {}", own.file, thrown.message))?;
+    let error = v8::Exception::syntax_error(scope, message);
+    let place = thrown.frames.first().map(|at| format!("    at {}:{}\n", at.file, at.position)).unwrap_or_default();
+    let caller = v8::StackTrace::current_stack_trace(scope, stack::DEFAULT_FRAMES);
+    let caller = caller.map(|caller| stack::text(scope, run, caller)).unwrap_or_default();
+    stack::give(scope, run, error.cast(), &(place + &caller));
+    scope.throw_exception(error);
+    None
 }
 
 /// Runs a script that has no effect: what V8 does lazily, or for the first time, is done when the first program comes.
@@ -177,30 +251,6 @@ fn compile<'s>(scope: &mut PinScope<'s, '_>, name: &str, parts: &[&str]) -> Opti
     let (name, text) = (string(scope, name)?, string(scope, &parts.concat())?);
     let origin = ScriptOrigin::new(scope, name.into(), -1, 0, false, 0, None, false, false, false, None);
     Script::compile(scope, text, Some(&origin))
-}
-
-fn syntax_error(
-    scope: &mut v8::PinnedRef<'_, v8::TryCatch<'_, '_, v8::HandleScope<'_>>>,
-    run: &Run,
-    name: &str,
-    code: &Code,
-) -> Outcome {
-    let Some(message) = scope.message() else { return Outcome::Interrupted };
-    let text = message.get(scope);
-    let text = text_of(scope, text, 16 << 10);
-    let text = text.strip_prefix("Uncaught ").unwrap_or(&text);
-    let (name_of_error, text) = text.split_once(": ").unwrap_or(("SyntaxError", text));
-    let mut thrown =
-        Thrown { name: name_of_error.to_owned(), message: text.to_owned(), frames: Vec::new(), native: None };
-    let mut position = modules::position(scope, run, name, message).unwrap_or(Position { line: 1, column: 1 });
-    let end = end_of(&code.text);
-    if position.line > end.line {
-        // V8 found it in the text after the script, which the script does not have.
-        position = end;
-        "Unexpected end of input".clone_into(&mut thrown.message);
-    }
-    thrown.frames.push(Frame { function: None, module: None, position });
-    Outcome::Threw(thrown)
 }
 
 /// The position after the last character.

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use execbox_core::engine::Outcome;
 use execbox_core::language::{Code, Position, Shift};
-use execbox_core::program::{ModuleBody, Namespace, Program, Source};
+use execbox_core::program::{ModuleBody, Program, Source};
 use execbox_core::stack::Files;
 use nix::time::{ClockId, clock_gettime};
-use v8::{Global, Isolate, Object, PromiseResolver, UnsafeRawIsolatePtr, Value};
+use v8::{Function, Global, Isolate, Object, PromiseResolver, UnsafeRawIsolatePtr, Value};
 
-use crate::functions::Slots;
+use crate::functions::{NumberedNamespace, Slots};
 use crate::memory::Memory;
 use crate::modules::{Graph, Import};
 use crate::realm::Realm;
@@ -34,9 +34,11 @@ pub(crate) struct Run {
     /// How many more units of logs the host keeps.
     pub(crate) log_units: Cell<usize>,
     pub(crate) slots: RefCell<Slots>,
-    /// The namespaces of a script, each with the number of its first function; and those that were read.
-    pub(crate) namespaces: RefCell<Vec<(Arc<Namespace>, u32)>>,
+    /// The namespaces of a script, and those that were read.
+    pub(crate) namespaces: RefCell<Vec<NumberedNamespace>>,
     pub(crate) made_namespaces: RefCell<HashMap<u32, Global<Object>>>,
+    /// The functions of a script that were read, by their number.
+    pub(crate) made_functions: RefCell<HashMap<u32, Global<Function>>>,
     /// Promises of the host that are not settled, by number.
     pub(crate) host_promises: RefCell<HashMap<u32, Global<PromiseResolver>>>,
     pub(crate) rejections: RefCell<Rejections>,
@@ -61,6 +63,9 @@ impl Run {
                 shifts.insert(name.to_owned(), code.shifts.clone());
             }
         };
+        for function in program.namespaces.iter().flat_map(|namespace| &namespace.own) {
+            add(&function.file, &function.code);
+        }
         match &program.source {
             Source::Script { name, code } => add(name, code),
             Source::Modules(modules) => {
@@ -86,6 +91,7 @@ impl Run {
             slots: RefCell::default(),
             namespaces: RefCell::default(),
             made_namespaces: RefCell::default(),
+            made_functions: RefCell::default(),
             host_promises: RefCell::default(),
             rejections: RefCell::default(),
             last_thrown: RefCell::default(),

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use execbox_core::language::Position;
 use v8::{Array, Context, Exception, Function, Global, Local, Object, PinScope, StackFrame, StackTrace, Value};
 
+use crate::decode::hidden;
 use crate::run::Run;
 use crate::text::{string, symbol, text_of};
 
@@ -43,7 +44,7 @@ fn put_frame(scope: &mut PinScope<'_, '_>, run: &Run, frame: Local<'_, StackFram
     let name = name.replace(|c: char| c < ' ', " ");
     let file = frame.get_script_name(scope).map(|file| text_of(scope, file, usize::MAX));
     // Line 0 is that of the text before a script: V8 means the beginning of the function around it.
-    let place = file.filter(|file| run.files.has(file) && frame.get_line_number() > 0).map_or_else(
+    let place = file.filter(|file| run.files.find(file).is_some() && frame.get_line_number() > 0).map_or_else(
         || "native".to_owned(),
         |file| {
             let at = Position { line: frame.get_line_number() as u32, column: frame.get_column() as u32 };
@@ -71,6 +72,16 @@ pub(crate) fn set(scope: &mut PinScope<'_, '_>, run: &Run, error: Local<'_, Obje
     let private = Local::new(scope, &run.realm.stack);
     let Some(text) = string(scope, stack) else { return };
     error.set_private(scope, private, text.into());
+}
+
+/// Gives an error that the engine makes its frames, also in its property `stack`.
+pub(crate) fn give(scope: &mut PinScope<'_, '_>, run: &Run, error: Local<'_, Object>, frames: &str) {
+    set(scope, run, error, frames);
+    let head = Local::<Value>::from(error).to_string(scope).map(|head| text_of(scope, head, MAX_STACK));
+    let text = format!("{}\n{}", head.unwrap_or_default(), frames.trim_end_matches('\n'));
+    if let Some(text) = string(scope, text.trim_end_matches('\n')) {
+        hidden(scope, error, "stack", text.into());
+    }
 }
 
 /// The stack of a thrown value.
@@ -127,7 +138,7 @@ fn place_of(scope: &mut PinScope<'_, '_>, run: &Run, message: Local<'_, v8::Mess
     let column = u32::try_from(message.get_start_column()).ok()? + 1;
     let at = Position { line: message.get_line_number(scope)? as u32, column };
     let at = run.source_position(&file, at);
-    run.files.has(&file).then(|| format!("    at {file}:{}:{}\n", at.line, at.column))
+    run.files.find(&file).map(|file| format!("    at {file}:{}:{}\n", at.line, at.column))
 }
 
 /// Called by V8 when the property `stack` of an error is first read: the error as a string, then its frames in the terms of the

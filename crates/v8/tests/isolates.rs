@@ -29,7 +29,7 @@ impl Wake for Unpark {
 }
 
 fn script(code: &str, limits: Limits) -> Program {
-    let namespace = Namespace { name: "tools".to_owned(), functions: vec!["echo".to_owned()] };
+    let namespace = Namespace::new("tools", ["echo"]);
     let source = Source::Script { name: "<script>".to_owned(), code: Code::from(code) };
     Program::new(source, vec![Arc::new(namespace)], limits)
 }

@@ -21,6 +21,7 @@ use serde_json::Value as Json;
 use crate::budget::{Budget, Charge, Meter};
 use crate::cause::{CallsSoFar, Cause, ReachedLimit, Unanswered};
 use crate::contract::explain::{AvailableNames, Explained};
+use crate::contract::functions;
 use crate::contract::stack::{Uncaught, stack_frame, uncaught};
 use crate::contract::stop::Stop;
 use crate::contract::{self, Action, Contract};
@@ -29,17 +30,21 @@ use crate::error::{ErrorCode, ExecuteError, ExecuteResult, SCRIPT_NAME, bounded_
 use crate::language::{CompileError, CompileLimits, Language, SyntaxError};
 use crate::mailbox::CALL_COST;
 use crate::manifest::ProviderManifest;
-use crate::names;
 use crate::program::{Limits, Namespace, Program, Source};
 use crate::usage::{Usage, UsageLimiter};
 use crate::value::{Reason, Value, json_size};
 
+pub use crate::contract::functions::ScriptFunction;
+pub(crate) use crate::contract::functions::source_bytes;
+
 /// One execution under the script contract.
 pub struct Script {
     code: String,
+    functions: Vec<ScriptFunction>,
     limits: Limits,
+    /// Those of the providers.
     namespaces: Vec<Arc<Namespace>>,
-    /// For every function of the program: the index of its provider, and that of the tool in the provider.
+    /// For every host function of the program: the index of its provider, and that of the tool in the provider.
     targets: Vec<(usize, usize)>,
     logs: Vec<String>,
     keeps_log: bool,
@@ -84,6 +89,8 @@ pub struct ToolCall {
 pub struct Request {
     /// The code of the script.
     pub code: String,
+    /// Functions that the script may call.
+    pub functions: Vec<ScriptFunction>,
     /// The tools that it may call: their names and descriptions only.
     pub providers: Vec<Arc<ProviderManifest>>,
     /// What it may use.
@@ -99,29 +106,31 @@ impl contract::Request for Request {
     }
 
     fn source_bytes(&self) -> usize {
-        self.code.len()
+        source_bytes(&self.code, &self.functions)
     }
 
     /// # Errors
-    /// `runtime_error` for a syntax error, with its position; `memory_limit` if compiling takes too much; `internal_error`
-    /// for invalid or duplicate provider names.
+    /// `runtime_error` for a syntax error of the script, with its position; `memory_limit` if compiling takes too much;
+    /// `internal_error` for invalid or duplicate names of providers and functions.
     fn start(self, language: &dyn Language, should_stop: &dyn Fn() -> bool) -> Result<(Program, Script), ExecuteError> {
-        let Self { code, providers, limits } = self;
-        names::check_provider_names(providers.iter().map(|provider| provider.name.as_str()))
-            .map_err(|error| ExecuteError::internal(error.to_string()))?;
-        let body = language.script(&code, &CompileLimits::new(&limits, should_stop)).map_err(compile_error)?;
+        let usage = UsageLimiter::new(&self.limits, self.source_bytes());
+        let Self { code, functions, providers, limits } = self;
         let namespaces: Vec<_> = providers.iter().map(|provider| provider.namespace()).collect();
+        functions::check_names(&namespaces, &functions)?;
+        let reading = CompileLimits::new(&limits, should_stop);
+        let body = language.script(&code, &reading).map_err(compile_error)?;
         let source = Source::Script { name: SCRIPT_NAME.to_owned(), code: body };
-        let program = Program::new(source, namespaces.clone(), limits);
-        let tools = |provider: &ProviderManifest| provider.tools.len();
-        let targets = providers.iter().enumerate();
-        let targets = targets.flat_map(|(number, provider)| (0..tools(provider)).map(move |tool| (number, tool)));
+        let own = functions::by_namespace(&functions);
+        let targets = functions::targets(&namespaces, &own);
+        let with_functions = functions::with_functions(&namespaces, own, language, &reading).map_err(compile_error)?;
+        let program = Program::new(source, with_functions, limits);
         let script = Script {
-            usage: UsageLimiter::new(&limits, code.len()),
+            usage,
             code,
+            functions,
             limits,
             namespaces,
-            targets: targets.collect(),
+            targets,
             logs: Vec::new(),
             keeps_log: true,
             budget: program.budget.clone(),
@@ -186,7 +195,7 @@ impl Script {
             Outcome::Unlinked(error) => Err(ExecuteError::internal(error.to_string())), // Scripts have no modules.
             Outcome::Failed { mut error, frames } => {
                 error.cause = error.cause.take().filter(|cause| self.has_tool_of(cause));
-                let stack = bounded_stack(frames.iter().map(|frame| stack_frame(frame, SCRIPT_NAME)));
+                let stack = bounded_stack(frames.iter().map(stack_frame));
                 Err(error.with_stack(stack))
             }
             Outcome::OutOfMemory => Err(Stop::OutOfMemory.execute_error(&self.limits)),
@@ -249,8 +258,7 @@ impl Script {
     }
 
     fn uncaught(&self, thrown: &Thrown) -> ExecuteError {
-        let place = |frame: &_| stack_frame(frame, SCRIPT_NAME);
-        let Uncaught { explained, stack } = uncaught(thrown, place, |_| Some((&self.code, self.given())));
+        let Uncaught { explained, stack } = uncaught(thrown, stack_frame, |file| self.source(file));
         let Explained { mut message, cause } = explained;
         // As of `shop.list().map(…)`.
         if thrown.name == "TypeError"
@@ -261,12 +269,25 @@ impl Script {
         runtime_error(message).with_name(&thrown.name).with_stack(stack).with_cause(cause)
     }
 
-    fn given(&self) -> AvailableNames<'_> {
-        let namespaces = self.namespaces.iter().map(|namespace| {
-            let functions = namespace.functions.iter().map(String::as_str);
-            (namespace.name.as_str(), functions.collect())
+    /// The text of a file, and the names that its code can use.
+    fn source(&self, file: &str) -> Option<(&str, AvailableNames<'_>)> {
+        if file == SCRIPT_NAME {
+            return Some((&self.code, self.available(vec!["console"])));
+        }
+        let function = self.functions.iter().find(|function| function.file() == file)?;
+        Some((&function.code, self.available(vec!["console", "input"])))
+    }
+
+    fn available<'a>(&'a self, names: Vec<&'a str>) -> AvailableNames<'a> {
+        let mut functions = functions::by_namespace(&self.functions);
+        let providers = self.namespaces.iter().map(|provider| {
+            let own = functions.remove(provider.name.as_str()).unwrap_or_default();
+            let tools = provider.functions.iter().map(String::as_str).filter(|name| !own.contains_key(name));
+            (provider.name.as_str(), tools.chain(own.keys().copied()).collect())
         });
-        AvailableNames { namespaces: namespaces.collect(), names: vec!["console"], imports: false }
+        let mut namespaces: Vec<_> = providers.collect();
+        namespaces.extend(functions.into_iter().map(|(name, own)| (name, own.into_keys().collect())));
+        AvailableNames { namespaces, names, imports: false }
     }
 }
 

@@ -27,11 +27,11 @@ pub(super) fn uncaught<'a>(
     Uncaught { explained: explained.unwrap_or_else(unexplained), stack }
 }
 
-/// A frame at the place that the engine reports. `file` is the name of a source without modules.
-pub(super) fn stack_frame(frame: &Frame, file: &str) -> StackFrame {
+/// A frame at the place that the engine reports.
+pub(super) fn stack_frame(frame: &Frame) -> StackFrame {
     StackFrame {
         function: frame.function.clone(),
-        file: frame.module.as_deref().unwrap_or(file).to_owned(),
+        file: frame.file.to_string(),
         line: frame.position.line,
         column: frame.position.column,
     }

@@ -152,6 +152,7 @@ fn write<B: Body>(body: &B, cap: usize, attachments: &mut Attachments) -> Result
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contract::script::ScriptFunction;
     use crate::engine::{LogLevel, LogLine};
     use crate::error::{ErrorCode, ExecuteError, ExecuteResult};
     use crate::manifest::{ProviderManifest, ToolManifest};
@@ -452,13 +453,14 @@ mod tests {
     prop_compose! {
         fn execute_message()(
             id in any::<String>(), code in any::<String>(), micros in 0_u64..1 << 50, memory_bytes in 0_u64..1 << 53,
-            lines in 0_usize..1 << 50, chars in 0_usize..1 << 50, source in 0_usize..1 << 50, name in any::<String>(), stream_logs in any::<bool>(),
+            log in prop::array::uniform3(0_usize..1 << 50), name in any::<String>(), stream_logs in any::<bool>(),
+            functions in prop::collection::vec(prop::array::uniform3(any::<String>()), 0..3),
             tools in prop::collection::btree_map(any::<String>(), prop::option::of(any::<String>()), 0..4),
             times in prop::array::uniform3(prop::option::of(0_u64..1 << 50)),
             amounts in prop::array::uniform4(prop::option::of(0_u64..1 << 53)),
         ) -> HostMessage {
             let limits = Limits {
-                timeout: Duration::from_micros(micros), memory_bytes, max_log_lines: lines, max_log_chars: chars, max_source_bytes: source,
+                timeout: Duration::from_micros(micros), memory_bytes, max_log_lines: log[0], max_log_chars: log[1], max_source_bytes: log[2],
                 cpu_time: times[0].map(Duration::from_micros), host_wait: times[1].map(Duration::from_micros),
                 cpu_time_before_calls: times[2].map(Duration::from_micros),
                 max_calls: amounts[0], max_bytes_in: amounts[1], max_bytes_out: amounts[2], host_memory_bytes: amounts[3],
@@ -467,8 +469,9 @@ mod tests {
             let tools = tools.into_iter().rev().map(|(safe_name, description)| {
                 ToolManifest { original_name: format!("{safe_name}!"), safe_name, description }
             });
+            let functions = functions.into_iter().map(|[namespace, name, code]| ScriptFunction { namespace, name, code });
             let provider = Arc::new(ProviderManifest::new(name, tools.collect(), code.clone()));
-            HostMessage::Execute(Execute { id, code, limits, providers: vec![provider], stream_logs })
+            HostMessage::Execute(Execute { id, code, functions: functions.collect(), limits, providers: vec![provider], stream_logs })
         }
     }
 
@@ -493,7 +496,7 @@ mod tests {
         let level =
             prop::sample::select(vec![LogLevel::Log, LogLevel::Info, LogLevel::Warn, LogLevel::Error, LogLevel::Debug]);
         prop_oneof![
-            any::<String>().prop_map(|id| RunnerMessage::Started(Started { id })),
+            any::<String>().prop_map(|id| RunnerMessage::Started(Started { id, functions: false })),
             (any::<[String; 2]>(), level)
                 .prop_map(|([id, text], level)| { RunnerMessage::Log(WireLog { id, line: LogLine { level, text } }) }),
             call,

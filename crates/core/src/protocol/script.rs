@@ -11,6 +11,7 @@ use serde_json::Value as Json;
 use super::fields::{A_STRING, Body, Fault, Fields, Writer, duration, string, wrong};
 use super::line::TooLong;
 use crate::cause::Cause;
+use crate::contract::script::ScriptFunction;
 use crate::engine::{LogLevel, LogLine};
 use crate::error::{ErrorCode, ExecuteError, ExecuteResult};
 use crate::language::Position;
@@ -28,6 +29,9 @@ pub struct Execute {
     pub id: String,
     /// The guest's program.
     pub code: String,
+    /// Functions that the program may call; on the wire left out if there are none. Not part of the specification: a runner
+    /// that gives them to the program says so in [`Started`].
+    pub functions: Vec<ScriptFunction>,
     /// On the wire `options`; each may be left out for its default.
     pub limits: Limits,
     /// The tools that the guest may call: their names and descriptions only.
@@ -43,6 +47,10 @@ impl Body for Execute {
     fn read(fields: &mut Fields) -> Result<Self, Fault> {
         let id = fields.string("id")?;
         let code = fields.string("code")?;
+        let functions = if fields.object.contains_key("functions") { fields.array("functions")? } else { Vec::new() };
+        let functions = functions.into_iter().enumerate();
+        let functions = functions.map(|(number, json)| read_function(json, format!("functions[{number}]")));
+        let functions = functions.collect::<Result<_, _>>()?;
         let limits = read_options(&mut fields.object("options")?)?;
         let providers = fields.array("providers")?.into_iter().enumerate();
         let providers = providers.map(|(number, json)| {
@@ -50,16 +58,31 @@ impl Body for Execute {
             read_provider(&mut provider).map(Arc::new)
         });
         let providers = providers.collect::<Result<_, _>>()?;
-        Ok(Self { id, code, limits, providers, stream_logs: fields.is_true("streamLogs") })
+        Ok(Self { id, code, functions, limits, providers, stream_logs: fields.is_true("streamLogs") })
     }
 
     fn write(&self, message: &mut Writer<'_>) {
         message.field("id", &self.id);
         message.field("code", &self.code);
+        if !self.functions.is_empty() {
+            message.objects("functions", &self.functions, write_function);
+        }
         message.object("options", |options| write_options(options, &self.limits));
         message.objects("providers", &self.providers, |provider, manifest| write_provider(provider, manifest));
         message.flag("streamLogs", self.stream_logs);
     }
+}
+
+fn read_function(json: Json, path: String) -> Result<ScriptFunction, Fault> {
+    let mut fields = Fields::of(json, path)?;
+    let [namespace, name, code] = [fields.string("namespace")?, fields.string("name")?, fields.string("code")?];
+    Ok(ScriptFunction { namespace, name, code })
+}
+
+fn write_function(message: &mut Writer<'_>, function: &ScriptFunction) {
+    message.field("namespace", &function.namespace);
+    message.field("name", &function.name);
+    message.field("code", &function.code);
 }
 
 /// The limits of an execution or a run.
@@ -219,17 +242,20 @@ impl Body for ToolResult {
 pub struct Started {
     /// The execution or run.
     pub id: String,
+    /// The program has the [functions](Execute::functions) of its request. On the wire left out if false.
+    pub functions: bool,
 }
 
 impl Body for Started {
     const TYPE: &'static str = "started";
 
     fn read(fields: &mut Fields) -> Result<Self, Fault> {
-        Ok(Self { id: fields.string("id")? })
+        Ok(Self { id: fields.string("id")?, functions: fields.is_true("functions") })
     }
 
     fn write(&self, message: &mut Writer<'_>) {
         message.field("id", &self.id);
+        message.flag("functions", self.functions);
     }
 }
 

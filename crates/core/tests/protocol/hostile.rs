@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::task::Poll;
 use std::time::Duration;
 
+use execbox_core::contract::script::ScriptFunction;
 use execbox_core::contract::stop::Stop;
 use execbox_core::engine::{
     Call, CallId, Event, FunctionId, LogLevel, LogLine, Outcome, Pending, Settlement, StartError, Turn,
@@ -72,7 +73,7 @@ fn a_runner_may_omit_or_repeat_started() {
     for times in 0..3 {
         let mut host = host();
         for _ in 0..times {
-            host.handle_message(RunnerMessage::Started(Started { id: "exec-1".into() }), ms(1));
+            host.handle_message(RunnerMessage::Started(Started { id: "exec-1".into(), functions: false }), ms(1));
         }
         host.handle_message(done("exec-1", Ok(None)), ms(2));
         assert_eq!(finished(&mut host).outcome, Ok(None));
@@ -80,9 +81,32 @@ fn a_runner_may_omit_or_repeat_started() {
 }
 
 #[test]
+fn a_runner_that_does_not_say_that_it_has_functions_is_ended() {
+    let function = ScriptFunction { namespace: "lib".into(), name: "f".into(), code: "1".into() };
+    let execute = Execute { functions: vec![function], ..execute("exec-1", "return 1") };
+    let started = |functions| RunnerMessage::Started(Started { id: "exec-1".into(), functions });
+    let failed = || done("exec-1", Err(ExecuteError::internal("busy")));
+    let unsupported = "the runner does not support functions of scripts";
+    for (messages, expected) in [
+        (vec![started(true), done("exec-1", Ok(None))], Ok(None)),
+        (vec![started(true), started(false), done("exec-1", Ok(None))], Ok(None)),
+        (vec![started(false)], Err(unsupported)),
+        (vec![done("exec-1", Ok(None))], Err(unsupported)),
+        (vec![call("call-1", "tools.echo")], Err(unsupported)),
+        (vec![failed()], Err("busy")),
+    ] {
+        let mut host = HostSession::script(execute.clone(), HostOptions::default(), Duration::ZERO);
+        for message in messages {
+            host.handle_message(message, ms(1));
+        }
+        assert_eq!(finished(&mut host).outcome, expected.map_err(ExecuteError::internal));
+    }
+}
+
+#[test]
 fn messages_with_another_id_are_ignored() {
     let mut host = host();
-    host.handle_message(RunnerMessage::Started(Started { id: "exec-2".into() }), ms(1));
+    host.handle_message(RunnerMessage::Started(Started { id: "exec-2".into(), functions: false }), ms(1));
     host.handle_message(done("exec-2", Ok(Some(json!("forged")))), ms(1));
     assert!(outputs(&mut host).is_empty() && !host.is_finished());
 }
@@ -415,15 +439,26 @@ fn a_cause_that_cannot_be_is_dropped() {
 
 #[test]
 fn a_stack_is_cut_to_frames_of_the_script() {
-    let mut host = host();
-    let frame = |file: &str| json!({"function": "f".repeat(100_000), "file": file, "line": 1, "column": 1});
-    let stack: Vec<Json> = (0..100).map(|number| frame(if number == 3 { "/etc/passwd" } else { "<script>" })).collect();
+    let function = ScriptFunction { namespace: "lib".into(), name: "f".into(), code: "1".into() };
+    let execute = Execute { functions: vec![function], ..execute("exec-1", "return 1") };
+    let mut host = HostSession::script(execute, HostOptions::default(), Duration::ZERO);
+    let frame = |file: &str, line| json!({"function": "f".repeat(100_000), "file": file, "line": line, "column": 1});
+    let frame = |number| match number {
+        3 => frame("/etc/passwd", 1),
+        4 => frame("lib.f", 2),
+        5 => frame("lib.f", 3), // It has one line, and no code behind it.
+        6 => frame("lib.g", 1),
+        _ => frame("<script>", 1),
+    };
+    let stack: Vec<Json> = (0..100).map(frame).collect();
     let error = json!({"code": "runtime_error", "message": "m", "name": "N".repeat(100_000), "stack": stack});
     let done = json!({"type": "done", "id": "exec-1", "ok": false, "durationMs": 1, "logs": [], "error": error});
     host.handle_message(runner_says(done), ms(7));
     let result = finished(&mut host);
     let error = result.error().unwrap();
-    assert_eq!(error.stack.len(), 7, "of the innermost eight, those of the script");
+    let files: Vec<_> = error.stack.iter().map(|frame| frame.file.as_str()).collect();
+    let script = "<script>";
+    assert_eq!(files, [script, script, script, "lib.f", script], "of the innermost eight, those of the script");
     assert!(error.name.as_ref().unwrap().len() < 300 && error.render().len() < 3000);
 }
 

@@ -48,7 +48,14 @@ pub(crate) fn tools() -> Arc<ProviderManifest> {
 pub(crate) fn execute(id: &str, moves: &str) -> Execute {
     let limits = Limits { timeout: ms(1000), ..Limits::default() };
     let providers = vec![tools()];
-    Execute { id: id.into(), code: moves.replace("; ", "\n"), limits, providers, stream_logs: false }
+    Execute {
+        id: id.into(),
+        code: moves.replace("; ", "\n"),
+        functions: Vec::new(),
+        limits,
+        providers,
+        stream_logs: false,
+    }
 }
 
 /// A run that does nothing.

@@ -78,7 +78,7 @@ fn message(outcome: RunOutcome) -> String {
 fn a_runner_that_does_not_answer_hello_does_not_support_runs() {
     let mut session = awaiting_hello();
     assert_eq!(session.next_timeout(), Some(HELLO_TIMEOUT));
-    session.handle_message(RunnerMessage::Started(Started { id: "run-1".into() }), ms(1));
+    session.handle_message(RunnerMessage::Started(Started { id: "run-1".into(), functions: false }), ms(1));
     session.handle_message(call(1), ms(1));
     session.handle_message(done("run-1", Ok(Value::undefined())), ms(1));
     assert!(outputs(&mut session).is_empty(), "the program is not sent yet");

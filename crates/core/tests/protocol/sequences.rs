@@ -148,7 +148,7 @@ impl Random for ModuleHost {
 
 fn to_host<C: Random>() -> impl Strategy<Value = Vec<ToHost>> {
     let event = prop_oneof![
-        2 => id().prop_map(|id| ToHost::Message(RunnerMessage::Started(Started { id }))),
+        2 => id().prop_map(|id| ToHost::Message(RunnerMessage::Started(Started { id, functions: false }))),
         13 => C::messages().prop_map(ToHost::Message),
         1 => Just(ToHost::InvalidFrame),
         4 => (0_u64..5, any::<bool>()).prop_map(|(call, is_ok)| ToHost::Settle(call, is_ok)),
@@ -383,7 +383,7 @@ impl RunnerLog {
 
     fn sent(&mut self, message: RunnerMessage) {
         match message {
-            RunnerMessage::Started(Started { id }) => {
+            RunnerMessage::Started(Started { id, .. }) => {
                 assert_eq!(self.active.replace(id), None);
                 self.calls.clear();
                 self.logged.clear();

@@ -3,18 +3,45 @@
 //! A reader takes these lines for what the program does, so what is not certainly code is left out. Reading is one pass over
 //! the source. It ends where `/` may begin a regular expression or divide, which only a parser knows.
 
+use execbox_core::contract::script::ScriptFunction;
+
 /// The lines of a program that name a tool.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NamedLines {
-    /// The first ten, with their numbers, without comments.
-    pub lines: Vec<(usize, String)>,
+    /// The first ten.
+    pub lines: Vec<NamedLine>,
     /// Whether these are all.
     pub is_complete: bool,
 }
 
+/// A line that names a tool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NamedLine {
+    /// The function that it is in, such as `lib.total`; `None` in the code of the script.
+    pub function: Option<String>,
+    /// Its number in the code, counted from 1.
+    pub number: usize,
+    /// The line without comments.
+    pub text: String,
+}
+
+/// Finds the lines of a script and its functions that name the tool `tool` of `provider`.
+pub(super) fn find_all(script: &str, functions: &[ScriptFunction], provider: &str, tool: &str) -> NamedLines {
+    let mut found = find(script, provider, tool);
+    for function in functions {
+        let NamedLines { lines, is_complete } = find(&function.code, provider, tool);
+        let lines = lines.into_iter().map(|line| NamedLine { function: Some(function.file()), ..line });
+        found.lines.extend(lines);
+        found.is_complete &= is_complete && found.lines.len() <= MAX_LINES;
+        found.lines.truncate(MAX_LINES);
+    }
+    found
+}
+
 /// Finds the lines of `source` that name the tool `tool` of `provider`: `provider.tool`, `provider["tool"]`.
-pub(super) fn find(source: &str, provider: &str, tool: &str) -> NamedLines {
+fn find(source: &str, provider: &str, tool: &str) -> NamedLines {
     let Some((number, code)) = code(source) else { return NamedLines::default() };
     let line = Line { number, text: String::new(), is_named: false };
     let mut scanner = Scanner {
@@ -268,7 +295,10 @@ impl<'a> Scanner<'a> {
         let text = std::mem::take(&mut self.line.text);
         if std::mem::take(&mut self.line.is_named) {
             match self.found.lines.len() {
-                ..MAX_LINES => self.found.lines.push((self.line.number, text.trim().to_owned())),
+                ..MAX_LINES => {
+                    let (number, text) = (self.line.number, text.trim().to_owned());
+                    self.found.lines.push(NamedLine { function: None, number, text });
+                }
                 _ => self.is_full = true,
             }
         }
@@ -353,7 +383,7 @@ mod tests {
 
     fn numbers(source: &str) -> (Vec<usize>, bool) {
         let found = find(source, "h", "del");
-        (found.lines.iter().map(|(number, _)| *number).collect(), found.is_complete)
+        (found.lines.iter().map(|line| line.number).collect(), found.is_complete)
     }
 
     #[test]
@@ -381,7 +411,7 @@ mod tests {
         }
         assert_eq!(numbers("h\n  .del()\r\n/*\n\r\n*/ h.del()\u{2028}h.del()").0, [2, 5, 6]);
         assert_eq!(numbers("```js\nh.del()\n```\n"), (vec![2], true));
-        assert_eq!(find("x(); h.del(1) /* a */ // b", "h", "del").lines, [(1, "x(); h.del(1)".to_owned())]);
+        assert_eq!(find("x(); h.del(1) /* a */ // b", "h", "del").lines[0].text, "x(); h.del(1)");
     }
 
     #[test]
@@ -447,7 +477,7 @@ mod tests {
         assert!(!find("h.del();\n".repeat(MAX_LINES + 1).trim_end(), "h", "del").is_complete);
         assert!(find(&"h.del();\n".repeat(MAX_LINES), "h", "del").is_complete);
         let long = find(&format!("h.del('{}')", "x".repeat(1 << 20)), "h", "del");
-        assert!(long.lines[0].1.len() <= MAX_LINE + 3);
+        assert!(long.lines[0].text.len() <= MAX_LINE + 3);
         find(&"/".repeat(1 << 20), "h", "del");
         find(&"(a)/b;".repeat(1 << 17), "h", "del");
         find(&"a/b[".repeat(1 << 18), "h", "del");

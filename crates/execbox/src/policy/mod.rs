@@ -37,13 +37,14 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use execbox_core::contract::script::ScriptFunction;
 use execbox_core::error::ExecuteError;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use serde_json::Value as Json;
 use tokio::time::Instant;
 
-pub use self::lines::NamedLines;
+pub use self::lines::{NamedLine, NamedLines};
 pub use self::pattern::Pattern;
 pub use self::questions::{Answer, Ask, Questions};
 use crate::call::{Effect, ToolContext};
@@ -72,6 +73,8 @@ pub struct ProposedCall<'a> {
     pub input: &'a Json,
     /// The program, if it is a script.
     pub program: Option<&'a str>,
+    /// The functions of the script.
+    pub functions: &'a [ScriptFunction],
 }
 
 impl ProposedCall<'_> {
@@ -83,7 +86,7 @@ impl ProposedCall<'_> {
     /// The lines of the program that name the tool in its code. The call is in one of them, unless the program computes the name or uses another one for it;
     /// a program can also name a tool where it does not call it. `None` without a script.
     pub fn lines(&self) -> Option<NamedLines> {
-        Some(lines::find(self.program?, &self.context.provider, &self.context.safe_name))
+        Some(lines::find_all(self.program?, self.functions, &self.context.provider, &self.context.safe_name))
     }
 }
 

@@ -22,7 +22,7 @@ use crate::session::host::Host;
 use crate::session::local;
 use crate::session::parts::EngineAndLanguage;
 use crate::session::remote::{RunnerChannel, drive};
-use crate::tools::dispatch::{CallScope, Finished, ToolCalls};
+use crate::tools::dispatch::{CallScope, CallerSource, Finished, ToolCalls};
 
 /// Executes a request in this process, on the task that awaits it.
 pub(crate) async fn execute_here(
@@ -38,6 +38,7 @@ pub(crate) async fn execute_here(
     let cancellation = request.cancellation.take().unwrap_or_default();
     let script = Request {
         code: request.code.to_string(),
+        functions: request.functions.to_vec(),
         providers: request.providers.iter().map(crate::Provider::shared_manifest).collect(),
         limits: request.limits,
     };
@@ -59,6 +60,7 @@ pub(crate) async fn execute(
     let execute = Execute {
         id: format!("exec-{}", observation.execution().get()),
         code: request.code.to_string(),
+        functions: request.functions.to_vec(),
         limits: request.limits,
         providers: request.providers.iter().map(crate::Provider::shared_manifest).collect(),
         // A long log is not a part of one message.
@@ -95,7 +97,7 @@ impl<'a> Tools<'a> {
             cancellation: execution.child_token(),
             observation: observation.clone(),
             approvals: PendingApprovals::default(),
-            program: Some(Arc::clone(&request.code)),
+            caller: CallerSource { script: Some(Arc::clone(&request.code)), functions: Arc::clone(&request.functions) },
             attached: request.attached.clone(),
         };
         let calls = ToolCalls::new(scope, request.limits.max_calls_in_flight);

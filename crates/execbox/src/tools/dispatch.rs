@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::Context;
 
 use execbox_core::cause::Cause;
-use execbox_core::contract::script::ToolCall;
+use execbox_core::contract::script::{ScriptFunction, ToolCall};
 use execbox_core::engine::CallId;
 use execbox_core::error::{ErrorCode, ExecuteError};
 use execbox_core::value::json_size;
@@ -32,9 +32,16 @@ pub(crate) struct CallScope {
     pub(crate) cancellation: CancellationToken,
     pub(crate) observation: Observation,
     pub(crate) approvals: PendingApprovals,
-    /// The script that makes the calls.
-    pub(crate) program: Option<Arc<str>>,
+    pub(crate) caller: CallerSource,
     pub(crate) attached: Attached,
+}
+
+/// The source of the script that makes calls.
+#[derive(Clone, Default)]
+pub(crate) struct CallerSource {
+    /// `None` if the calls are made by a module.
+    pub(crate) script: Option<Arc<str>>,
+    pub(crate) functions: Arc<Vec<ScriptFunction>>,
 }
 
 /// The tool calls of one execution. Their cancellation token fires when this is dropped.
@@ -130,7 +137,7 @@ pub(crate) async fn call_tool(
     let Some(host_tool) = provider.tool(tool) else {
         return Err(ExecuteError::internal(format!("provider {} has no such tool", provider.name())));
     };
-    let CallScope { cancellation, observation, approvals, program, attached } = scope;
+    let CallScope { cancellation, observation, approvals, caller, attached } = scope;
     let name = provider.shared_name();
     let size = || input.as_ref().map_or(0, json_size);
     let span = observation.begin_call(id, Some(&name), &host_tool.safe_name, size);
@@ -144,7 +151,7 @@ pub(crate) async fn call_tool(
         waits: CallWaits::new(approvals, span.observed().clone()),
         attached,
     };
-    let result = checked_call(&provider, host_tool, input, context, program.as_deref()).await;
+    let result = checked_call(&provider, host_tool, input, context, &caller).await;
     span.end(|| match &result {
         Ok(output) => CallEnd::Returned { bytes: json_size(output) },
         Err(error) => CallEnd::Failed { code: error.code, message: &error.message },
@@ -158,13 +165,15 @@ async fn checked_call(
     tool: &HostTool,
     input: Option<Json>,
     context: ToolContext,
-    program: Option<&str>,
+    caller: &CallerSource,
 ) -> Result<Json, ExecuteError> {
     let input = input.unwrap_or_else(|| Schema::omitted_input(tool.input.as_deref()));
     let input = check(tool.input.as_ref(), input, "input", || format!("Invalid input for {}", name_of(provider, tool)));
     let input = input.await?;
     for policy in provider.policies() {
-        policy.check(ProposedCall { context: &context, effect: tool.effect, input: &input, program }).await?;
+        let (program, functions) = (caller.script.as_deref(), caller.functions.as_slice());
+        let call = ProposedCall { context: &context, effect: tool.effect, input: &input, program, functions };
+        policy.check(call).await?;
     }
     // A panic is a bug of the tool. Its message stays on the host: the guest learns only that the tool crashed.
     let call = AssertUnwindSafe(async { (tool.function)(input, context).await }).catch_unwind().await;

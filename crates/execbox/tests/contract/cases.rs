@@ -13,6 +13,7 @@
 //! calls: [["tool", JSON], …]        the calls that reached the host, if they matter
 //! limits: {"maxLogLines": 2}        limits that differ from the default
 //! usage: {"calls": 2}               a part of the usage, if it matters
+//! functions: {"lib.f": "code"}      functions of the script
 //! moves: log log hi | return 1      the same program for the scripted engine, if it can express it
 //! ---
 //! the program
@@ -24,7 +25,7 @@ use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use execbox::{ExecuteResult, Limits, Provider, Tool, ToolError};
+use execbox::{ExecuteResult, Limits, Provider, ScriptFunction, Tool, ToolError};
 use execbox_testkit::cases::{self, CaseFile};
 use serde_json::{Value as Json, json};
 
@@ -41,6 +42,7 @@ pub(crate) struct Case {
     calls: Option<Json>,
     usage: Option<Json>,
     pub(crate) limits: Limits,
+    pub(crate) functions: Vec<ScriptFunction>,
     pub(crate) moves: Option<String>,
     pub(crate) code: String,
 }
@@ -67,12 +69,19 @@ fn parse(section: &str, text: &cases::Case, engine: &str) -> Case {
             "calls" => case.calls = Some(json()),
             "limits" => case.limits = cases::limits(&json(), generous_limits()),
             "usage" => case.usage = Some(json()),
+            "functions" => case.functions = json().as_object().unwrap().iter().map(function).collect(),
             "moves" => case.moves = Some(value.replace(" | ", "\n")),
             _ => panic!("{}: no such key: {key}", case.name),
         }
     }
     assert!(case.result.is_some() != case.error.is_some(), "{}: a result or an error", case.name);
     case
+}
+
+fn function((file, code): (&String, &Json)) -> ScriptFunction {
+    let (namespace, name) = file.split_once('.').expect("a namespace and a name");
+    let [namespace, name, code] = [namespace, name, code.as_str().unwrap()].map(str::to_owned);
+    ScriptFunction { namespace, name, code }
 }
 
 /// The default limits with a timeout that no terminating program here reaches on a busy machine.

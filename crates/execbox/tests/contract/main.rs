@@ -60,7 +60,8 @@ fn trial(named: &NamedExecutor, case: &Case) -> Option<Trial> {
     let (named, case) = (named.clone(), case.clone());
     Some(Trial::test(format!("{} · {}", named.name, case.name), move || {
         let calls = Calls::default();
-        let execution = ExecuteRequest::new(code).provider(tools(&calls)).limits(case.limits);
+        let execution = ExecuteRequest::new(code).functions(case.functions.clone());
+        let execution = execution.provider(tools(&calls)).limits(case.limits);
         let result = RUNTIME.block_on(named.executor.execute(execution));
         check(&case, &result, &calls).map_err(Into::into)
     }))

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::iter::Peekable;
 
 use execbox::Effect;
-use execbox::policy::{NamedLines, ProposedCall};
+use execbox::policy::{NamedLine, NamedLines, ProposedCall};
 use execbox_core::text::{Keep, cut, escape, is_hidden, push_escape};
 use serde_json::{Map, Value as Json};
 
@@ -83,8 +83,9 @@ fn with_arguments(call: &ProposedCall<'_>, arguments: &str) -> String {
     };
     let mut text = format!("A program wants to call {} ({effect}) with:\n\n{arguments}", call.name());
     let Some(NamedLines { lines, is_complete, .. }) = call.lines() else { return text };
-    for (number, line) in lines.iter().take(MAX_LINES) {
-        let _ = write!(text, "\n\nLine {number} of the program: {}", cut(&escape(line, Keep::Nothing), MAX_LINE));
+    for NamedLine { function, number, text: line, .. } in lines.iter().take(MAX_LINES) {
+        let file = function.as_deref().unwrap_or("the program");
+        let _ = write!(text, "\n\nLine {number} of {file}: {}", cut(&escape(line, Keep::Nothing), MAX_LINE));
     }
     text += match (lines.len(), is_complete) {
         (0, true) => {

@@ -129,7 +129,7 @@ impl ModuleRun {
 
     /// The frame's place in the sources as given. In a module that does not link, it is the place of the link error.
     fn place(&self, frame: &Frame) -> StackFrame {
-        let frame = stack_frame(frame, &self.graph.entry);
+        let frame = stack_frame(frame);
         let linked = self.graph.modules.iter().find(|linked| linked.name == frame.file);
         match linked.and_then(|linked| linked.broken.as_deref()) {
             Some(LinkError { filename: Some(filename), position: Some(at), .. }) => {

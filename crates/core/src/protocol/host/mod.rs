@@ -112,6 +112,9 @@ pub enum Misbehavior {
     /// The inputs of the calls in flight take more memory than a guest with these limits has.
     #[error("the inputs of the runner's calls in flight exceed their budget: {0}")]
     TooMuchInput(Exhausted),
+    /// The program has functions, and the runner did not say that it gives them to it.
+    #[error("the runner does not support functions of scripts")]
+    NoFunctions,
     /// More notifications than its guest could make within its memory limit wait for the driver.
     #[error("notifications exceed the memory limit")]
     TooManyNotifications,

@@ -3,7 +3,7 @@
 //! An execution has one log. Lines are added when a `log` message arrives, if the host asked for that; `done` adds the rest,
 //! so none is added twice. Each line is cut to the limits as it is added.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::checks::{PendingCalls, can_contain, session_budget, too_early};
 use super::{End, HostContract, HostOptions, HostSession, Misbehavior, Output, Received};
 use crate::budget::{Budget, Charge};
 use crate::cause::Cause;
-use crate::contract::script::{ToolCall, tool_result};
+use crate::contract::script::{ToolCall, source_bytes, tool_result};
 use crate::contract::stop::Stop;
 use crate::engine::{CallId, LogLevel, LogLine};
 use crate::error::{ErrorCode, ExecuteError, ExecuteResult, SCRIPT_NAME};
@@ -22,7 +22,7 @@ use crate::manifest::ProviderManifest;
 use crate::program::Limits;
 use crate::protocol::line::TooLong;
 use crate::protocol::message::{HostMessage, RunnerMessage};
-use crate::protocol::script::{self, Done, Execute, ToolResult, WireCall, WireLog};
+use crate::protocol::script::{self, Done, Execute, Started, ToolResult, WireCall, WireLog};
 use crate::usage::{LimitError, Usage, UsageLimiter};
 use crate::value::{Value, json_cost, json_size};
 
@@ -32,7 +32,10 @@ pub struct ScriptHost {
     id: String,
     limits: Limits,
     providers: Vec<Arc<ProviderManifest>>,
-    code_len: usize,
+    /// The lengths of the sources, by file.
+    sources: HashMap<String, usize>,
+    /// The runner has not said yet that the script has its functions.
+    lacks_functions: bool,
     /// How many tools were called.
     calls: u64,
     /// The `callId`s of calls that are not answered, by the number that the driver knows them by.
@@ -49,15 +52,18 @@ impl HostSession<ScriptHost> {
     /// Starts an execution.
     pub fn script(execute: Execute, options: HostOptions, now: Duration) -> Self {
         let budget = session_budget(&execute.limits);
+        let script = (SCRIPT_NAME.to_owned(), execute.code.len());
+        let functions = execute.functions.iter();
         let contract = ScriptHost {
             id: execute.id.clone(),
             limits: execute.limits,
             providers: execute.providers.clone(),
-            code_len: execute.code.len(),
+            sources: functions.map(|function| (function.file(), function.code.len())).chain([script]).collect(),
+            lacks_functions: !execute.functions.is_empty(),
             calls: 0,
             pending: PendingCalls::new(&execute.limits, budget.clone()),
             budget,
-            usage: UsageLimiter::new(&execute.limits, execute.code.len()),
+            usage: UsageLimiter::new(&execute.limits, source_bytes(&execute.code, &execute.functions)),
             call_ids: CallIds::default(),
             failures: HashSet::new(),
             log: Log { is_streamed: execute.stream_logs, limiter: LogLimiter::new(&execute.limits), lines: Vec::new() },
@@ -90,6 +96,11 @@ impl HostContract for ScriptHost {
 
     fn receive(&mut self, message: RunnerMessage, is_running: bool) -> Result<Received<Self>, Misbehavior> {
         let output = match message {
+            RunnerMessage::Started(Started { id, functions: true }) if id == self.id => {
+                self.lacks_functions = false;
+                None
+            }
+            message if self.lacks_functions && self.is_of_script(&message) => return Err(Misbehavior::NoFunctions),
             RunnerMessage::ToolCall(call) if is_running => return self.call(call),
             RunnerMessage::Log(WireLog { id, line }) if id == self.id && self.log.is_streamed => {
                 self.log.add(&line).map(Output::Notify)
@@ -167,6 +178,16 @@ impl ScriptHost {
         Ok(Received::Output(Output::Call(ToolCall { id, provider, tool, input: call.input, charge: Charge::none() })))
     }
 
+    /// Whether a message shows that the script runs, or ran.
+    fn is_of_script(&self, message: &RunnerMessage) -> bool {
+        match message {
+            RunnerMessage::Started(Started { id, .. }) => *id == self.id,
+            RunnerMessage::Done(Done { id, result }) => *id == self.id && result.is_ok(),
+            RunnerMessage::ToolCall(_) => true,
+            _ => false,
+        }
+    }
+
     /// The index of the provider that a call names, and of its tool.
     fn find(&self, call: &WireCall) -> Option<(usize, usize)> {
         let provider = self.providers.iter().position(|provider| provider.name == call.provider_name)?;
@@ -194,8 +215,9 @@ impl ScriptHost {
     /// `timeout`, positions must be in the code, and the cause must be possible.
     fn checked_error(&self, mut error: ExecuteError, elapsed: Duration) -> ExecuteError {
         error.cause = error.cause.take().filter(|cause| self.is_possible(cause, error.code));
-        error.position = error.position.filter(|at| can_contain(self.code_len, *at));
-        error.stack.retain(|frame| frame.file == SCRIPT_NAME && can_contain(self.code_len, frame.position()));
+        let contains = |file: &str, at| self.sources.get(file).is_some_and(|&len| can_contain(len, at));
+        error.position = error.position.filter(|at| contains(SCRIPT_NAME, *at));
+        error.stack.retain(|frame| contains(&frame.file, frame.position()));
         match error.code {
             ErrorCode::ToolError | ErrorCode::ValidationError if !self.failures.contains(&error.code) => {
                 ExecuteError { code: ErrorCode::RuntimeError, ..error }

@@ -348,7 +348,7 @@ impl RunnerSession {
         if self.drained_by.is_some() {
             return self.reject::<W>(&id, SHUTTING_DOWN);
         }
-        self.send(RunnerMessage::Started(Started { id: id.clone() }));
+        self.send(RunnerMessage::Started(Started { id: id.clone(), functions: W::has_functions(&request) }));
         let source_bytes = request.source_bytes();
         let max_limits = self.max_limits.unwrap_or_else(Limits::unlimited);
         let source = MessageProgram::accept(id, wire, request, &max_limits, now);

@@ -21,6 +21,11 @@ pub(super) trait Wire: Sized + Send + 'static {
     /// The length of the longest source.
     fn longest_source(request: &Self::Request) -> usize;
 
+    /// Whether the program has functions apart from its code.
+    fn has_functions(_: &Self::Request) -> bool {
+        false
+    }
+
     /// The message of a call.
     fn call(&mut self, id: &str, call: <ContractOf<Self> as Contract>::Call) -> RunnerMessage;
 

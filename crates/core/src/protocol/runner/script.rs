@@ -35,10 +35,10 @@ pub(super) struct ScriptWire {
 impl ScriptWire {
     /// The parts of an `execute` message. `calls` counts the calls of all scripts on the connection.
     pub(super) fn new(execute: Execute, calls: &Arc<AtomicU64>) -> (String, Self, Request) {
-        let Execute { id, code, limits, providers, stream_logs: streams_logs } = execute;
+        let Execute { id, code, functions, limits, providers, stream_logs: streams_logs } = execute;
         let (calls, pending) = (Arc::clone(calls), HashMap::new());
         let wire = Self { providers: providers.clone(), pending, calls, streams_logs, streamed_bytes: 0 };
-        (id, wire, Request { code, providers, limits })
+        (id, wire, Request { code, functions, providers, limits })
     }
 }
 
@@ -50,7 +50,11 @@ impl Wire for ScriptWire {
     }
 
     fn longest_source(request: &Request) -> usize {
-        request.code.len()
+        request.functions.iter().map(|function| function.code.len()).fold(request.code.len(), usize::max)
+    }
+
+    fn has_functions(request: &Request) -> bool {
+        !request.functions.is_empty()
     }
 
     fn call(&mut self, _: &str, call: ToolCall) -> RunnerMessage {
