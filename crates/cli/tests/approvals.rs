@@ -84,6 +84,12 @@ async fn calls_wait_for_an_approval() {
     });
     assert_eq!(refused.await["result"], json!(["not approved: not today", "Error: failed with ${TOKEN}"]));
 
+    let save = "await snippets.save({ name: 'greet', code: '\\nawait one.hello({ n: 3 })' })";
+    assert_eq!(session.run(save).await["ok"], true);
+    let here = dir.clone();
+    let greeting = "await snippets.greet()";
+    run_with(&session, greeting, move || _ = approvals(&here, &["approve", &only_pending(&here)])).await;
+
     assert_eq!(text(approvals(&dir, &[]).stderr), "execbox: no call waits for approval\n");
     let (stderr, code) = session.end().await;
     assert_eq!(code, Some(0));
@@ -95,7 +101,17 @@ async fn calls_wait_for_an_approval() {
     let log = fs::read_to_string(dir.join("audit.jsonl")).unwrap();
     let records: Vec<Json> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let decisions: Vec<_> = records.iter().map(|record| (&record["tool"], &record["decision"])).collect();
-    assert_eq!(json!(decisions), json!([["one.hello", "approved"], ["one.hello", "refused"], ["one.fail", "allowed"]]));
+    assert_eq!(
+        json!(decisions),
+        json!([
+            ["one.hello", "approved"],
+            ["one.hello", "refused"],
+            ["one.fail", "allowed"],
+            ["one.hello", "approved"]
+        ])
+    );
+    let lines = [&records[0]["lines"], &records[3]["lines"], &records[3]["linesOfFunctions"]];
+    assert_eq!(json!(lines), json!([[1], [], { "snippets.greet": [2] }]));
     assert_eq!((&records[0]["arguments"], &records[1]["reason"]), (&json!({ "n": 1 }), &json!("not today")));
 }
 

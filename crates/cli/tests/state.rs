@@ -322,6 +322,6 @@ async fn files_that_somebody_else_wrote_are_read_within_the_limits() {
         json!(["function", "undefined", "undefined"])
     );
     let failed = session.run("await snippets.syntax()").await["error"]["message"].to_string();
-    assert!(failed.contains("snippets.syntax cannot be used: expected a name"), "{failed}");
+    assert!(failed.contains("snippets.syntax cannot be compiled: expected a name"), "{failed}");
     assert_eq!(result(&session, "await snippets.delete('syntax')").await, true);
 }

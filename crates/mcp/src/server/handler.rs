@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use execbox::{Limits, Provider};
+use execbox::{Provider, ScriptFunction};
 use execbox_core::text::{Keep, cut, escape};
 use rmcp::ServerHandler;
 use rmcp::model::{
@@ -20,7 +20,7 @@ use super::catalog::{Catalog, Query};
 use super::explain::Explainer;
 use super::finder::{self, Searched};
 use super::run::{self, Program};
-use super::state::{self, Draft, Spliced, State};
+use super::state::{self, State};
 use super::{CatalogCache, CodeServer, Layout, ServerOptions, UnavailableNamespace, live};
 use crate::text::{make_json_visible, make_visible, words};
 
@@ -104,8 +104,8 @@ struct GrantedProviders {
     catalog: Arc<Catalog>,
     /// The search, earlier results, and the state.
     own: Vec<Provider>,
-    /// The program with the snippets that it names.
-    draft: Option<Draft>,
+    /// The snippets that the program names.
+    snippets: Vec<ScriptFunction>,
 }
 
 impl CodeServer {
@@ -150,19 +150,11 @@ impl CodeServer {
         self.settled(|name| words(&code).any(|word| word == name)).await;
         let state = self.state(context);
         let source = code.clone();
-        let granted = self.run_blocking(move |server| server.grant(&source, &state, &limits)).await?;
-        let GrantedProviders { catalog, own, draft } = granted;
-        let spliced = match draft {
-            Some(draft) => Some(self.splice(draft).await?),
-            None => None,
-        };
+        let granted = self.run_blocking(move |server| server.grant(&source, &state)).await?;
+        let GrantedProviders { catalog, own, snippets } = granted;
         let has_snippets = own.iter().any(|provider| provider.name() == state::SNIPPETS);
-        let code_to_run = spliced.as_ref().map_or(&code, |spliced| &spliced.text);
-        let program = Program { code: code_to_run, limits, granted: catalog.providers(), own };
+        let program = Program { code: &code, functions: snippets, limits, granted: catalog.providers(), own };
         let mut result = run::run(self, program, context).await;
-        if let Some(spliced) = &spliced {
-            spliced.locate(&mut result);
-        }
         if let Err(error) = &mut result.outcome {
             Explainer { server: self, granted: catalog.providers(), has_snippets }.explain(error);
         }
@@ -171,11 +163,11 @@ impl CodeServer {
     }
 
     /// What a program is run with. May block.
-    fn grant(&self, code: &str, state: &State, limits: &Limits) -> GrantedProviders {
+    fn grant(&self, code: &str, state: &State) -> GrantedProviders {
         let CatalogCache { catalog, results, finder } = self.catalog();
         let snippets = state.snippets(catalog.providers());
         let library = snippets.map(state::Snippets::library).unwrap_or_default();
-        let draft = snippets.and_then(|snippets| state::draft(code, snippets, &library, limits));
+        let named = snippets.map(|snippets| state::named_snippets(code, snippets, &library)).unwrap_or_default();
         let finder = match library.catalog() {
             Some(snippets) => {
                 let searched = Searched { tools: Arc::clone(&catalog), snippets: Some(Arc::clone(snippets)) };
@@ -184,13 +176,7 @@ impl CodeServer {
             None => finder,
         };
         let own = [finder, results, state.values(catalog.providers()), library.provider()];
-        GrantedProviders { catalog, own: own.into_iter().flatten().collect(), draft }
-    }
-
-    /// The program with its snippets, of which those that the engine rejects throw when they are called.
-    async fn splice(&self, mut draft: Draft) -> Result<Spliced, String> {
-        draft.check().await;
-        self.run_blocking(|_| draft.splice()).await
+        GrantedProviders { catalog, own: own.into_iter().flatten().collect(), snippets: named }
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use execbox::events::{Awaited, CallInfo, EventKind, LogEntry, Observer, ToolProgress};
 use execbox::policy::Questions;
-use execbox::{CancellationToken, ExecuteRequest, ExecuteResult, Limits, Provider};
+use execbox::{CancellationToken, ExecuteRequest, ExecuteResult, Limits, Provider, ScriptFunction};
 use execbox_core::text::{Keep, escape, escape_json};
 use http::request::Parts;
 use rmcp::model::{CallToolResult, ContentBlock, MetaObject, ProgressNotificationParam, ProgressToken};
@@ -25,6 +25,8 @@ use crate::text::{make_visible, shown, truncate};
 /// A program of a client.
 pub(super) struct Program<'a> {
     pub(super) code: &'a str,
+    /// The snippets that it names.
+    pub(super) functions: Vec<ScriptFunction>,
     pub(super) limits: Limits,
     /// Providers whose calls the policy decides about.
     pub(super) granted: &'a [Provider],
@@ -51,7 +53,11 @@ impl Program<'_> {
             Some(policy) => provider.with_policy(policy),
             None => provider.clone(),
         });
-        let request = ExecuteRequest::new(self.code).providers(granted).providers(self.own).attach(origin);
+        let request = ExecuteRequest::new(self.code)
+            .functions(self.functions)
+            .providers(granted)
+            .providers(self.own)
+            .attach(origin);
         let request = request.limits(self.limits).cancellation(context.ct.clone());
         options.observer.iter().cloned().fold(request, ExecuteRequest::observer)
     }

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use execbox::policy::{Approval, Approver, Decision, Policy, ProposedCall};
-use execbox::{Effect, InlineExecutor, Limits, Provider, Tool};
-use execbox_mcp::server::{CodeServer, HttpOptions, HttpServer, ServerOptions};
+use execbox::{Effect, InlineExecutor, Limits, Provider, Tool, TypeScript};
+use execbox_mcp::server::{CodeServer, HttpOptions, HttpServer, ServerOptions, StateOptions};
 use futures_util::future::BoxFuture;
 use rmcp::model::{
     ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationCapability,
@@ -73,7 +73,8 @@ fn server(policy: Policy, limits: Limits, approval_timeout: Duration) -> (CodeSe
     let get = Tool::new("get", async |_, _| Ok(json!("an order"))).effect(Effect::ReadOnly);
     let shop = Provider::builder("shop").tool(delete.effect(Effect::Destructive)).tool(get).build().unwrap();
     let policy = Some(policy.effect(Effect::Destructive, Decision::Ask));
-    let options = ServerOptions { policy, limits, approval_timeout, ..ServerOptions::default() };
+    let state = StateOptions { language: Some(Arc::new(TypeScript)), ..StateOptions::default() };
+    let options = ServerOptions { policy, limits, approval_timeout, state, ..ServerOptions::default() };
     (CodeServer::new(Arc::new(InlineExecutor::new().unwrap()), move || vec![shop.clone()], options), deleted)
 }
 
@@ -115,6 +116,20 @@ async fn a_client_puts_each_call_to_its_user() {
                     with:\n\n{\n  \"id\": 1\n}\n\nLine 4 of the program: results.push(await shop.delete_order({ id })\
                     .catch((error) => error.message));";
     assert_eq!((questions.len(), questions[0].as_str()), (3, expected));
+}
+
+#[tokio::test]
+async fn a_call_of_a_snippet_shows_the_line_of_the_snippet() {
+    let (server, deleted) = shop();
+    let user = User::new(["approve"]);
+    let client = connect(server, &user).await;
+    let save = "await snippets.save({ name: 'purge', code: 'const id: number = input;\\nreturn await shop.delete_order({ id })' })";
+    call(&client, "mcp_execute_code", json!({ "code": save })).await;
+    let result = call(&client, "mcp_execute_code", json!({ "code": "await snippets.purge(7)" })).await;
+    assert_eq!(result.structured_content.unwrap()["result"], "deleted");
+    assert_eq!(*deleted.lock().unwrap(), [7]);
+    let question = user.questions.lock().unwrap().pop().unwrap();
+    assert!(question.ends_with("\n\nLine 2 of snippets.purge: return await shop.delete_order({ id })"), "{question}");
 }
 
 #[tokio::test]

@@ -463,7 +463,7 @@ async fn all_sessions_together_are_bounded_and_ended_ones_do_not_count() {
     }
 }
 
-/// The front end accepts some code that the engine rejects. Such a snippet would break programs that it is a part of.
+/// The front end accepts some code that the engine rejects.
 #[tokio::test]
 async fn snippets_that_the_engine_rejects_are_refused() {
     let client = client_of(server()).await;
@@ -547,12 +547,13 @@ async fn snippets_that_the_engine_rejects_are_refused() {
 
 /// Earlier versions and other programs may have saved anything.
 #[tokio::test]
-async fn a_saved_snippet_that_the_engine_rejects_throws_when_it_is_called() {
+async fn a_saved_snippet_that_the_engine_rejects_throws_where_it_is_used() {
     let texts = Arc::new(Texts::default());
     for (name, code) in [
         ("i", "return super.x"),
         ("twice", "let a = 1;\nlet a = 2;"),
         ("closing", "} } await api.echo(1); {{"),
+        ("typo", "const a: number = 1;\n\nconst = 2"),
         ("caller", "await snippets.twice()"),
         ("good", "input + 1"),
     ] {
@@ -565,34 +566,49 @@ async fn a_saved_snippet_that_the_engine_rejects_throws_when_it_is_called() {
         "let n = 0; for (let i of [1]) n += await snippets['good'](i); n",
         "const { good } = snippets; const i = 1, twice = 2; await good(i)",
         "if (false) { await snippets.i(); await snippets.twice() } await snippets.good(1)",
-        "await snippets.i().catch(() => snippets.good(1))",
+        "try { await snippets.i() } catch { await snippets.good(1) }",
+        "const { good, ...rest } = { good: snippets.good }; await good(1)",
     ] {
         assert_eq!(result(&client, code).await, 2, "{code}");
     }
-    for (name, reason) in
-        [("i", "(line 1, column "), ("twice", "(line 2, column 5)"), ("caller", "snippets.twice cannot be used: ")]
-    {
-        let failed = message(&client, &format!("await snippets.{name}()")).await;
-        assert!(failed.starts_with("snippets.") && failed.contains(" cannot be used: "), "{failed}");
-        assert!(failed.contains(reason), "{name}: {failed}");
+    for (name, file, line) in [
+        ("i", "snippets.i", 1),
+        ("twice", "snippets.twice", 2),
+        ("caller", "snippets.twice", 2),
+        ("typo", "snippets.typo", 3),
+    ] {
+        for code in [format!("\nawait snippets.{name}()"), format!("\nsnippets.{name}; await snippets.{name}()")] {
+            let failed = run(&client, &code).await.structured_content.unwrap();
+            let error = &failed["error"];
+            assert_eq!(error["name"], "SyntaxError", "{error}");
+            assert!(error["message"].as_str().unwrap().starts_with(&format!("{file} cannot be compiled: ")), "{error}");
+            assert_eq!(
+                (&error["stack"][0]["file"], &error["stack"][0]["line"]),
+                (&json!(file), &json!(line)),
+                "{error}"
+            );
+            assert_eq!(error["position"]["line"], 2, "{error}");
+        }
     }
-    let usage = run(&client, "await snippets.closing()").await.meta.unwrap();
-    assert_eq!(usage["execbox/usage"]["calls"], 0);
+    let closing = run(&client, "await snippets.closing()").await;
+    assert_eq!(closing.structured_content.as_ref().unwrap()["error"]["name"], "SyntaxError");
+    assert_eq!(closing.meta.unwrap()["execbox/usage"]["calls"], 0);
 }
 
-/// The names of functions in a program with snippets must not be those that a program can choose.
 #[tokio::test]
-async fn programs_cannot_reach_or_replace_the_functions_of_snippets() {
+async fn programs_cannot_replace_or_close_snippets() {
     let client = client_of(server()).await;
-    let code = "const all = []; for (let i = 1; i < 300; i++) all.push(`$snippet${i}_f`); return all.join(' ')";
-    let names = result(&client, code).await;
     result(&client, "await snippets.save({ name: 'f', code: '7' })").await;
-    let code = format!(
-        "/* {} $snippet{} */ function $snippet1_f() {{ return 8 }}\nreturn await snippets.f()",
-        names,
-        "_".repeat(100_000)
-    );
-    assert_eq!(result(&client, &code).await, 7);
+    for code in [
+        "try { snippets.f = () => 8 } catch {} return await snippets.f()",
+        "try { Object.defineProperty(snippets, 'f', { value: () => 8 }) } catch {} return await snippets.f()",
+        "try { delete snippets.f } catch {} return await snippets.f()",
+        "try { globalThis.snippets = { f: () => 8 } } catch {} return await snippets.f()",
+        "function input() { return 8 } return await snippets.f()",
+        "Object.prototype.f = () => 8; return await snippets.f()",
+    ] {
+        assert_eq!(result(&client, code).await, 7, "{code}");
+    }
     let closing = "snippets.f; })(); async function g() {} (async () => {";
     assert_eq!(run(&client, closing).await.structured_content.unwrap()["error"]["name"], "SyntaxError");
 }

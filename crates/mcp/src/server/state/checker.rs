@@ -1,19 +1,17 @@
 //! Compiling snippets with the engine, which rejects code that the front end accepts, such as `return super.x`.
 //!
-//! One such snippet would break every program that it is a part of. A [`Checker`] executes a program in which nothing calls the
-//! snippet, and which has no tools: it fails if the snippet cannot be compiled. Code that closed its function would only run there.
+//! A [`Checker`] executes a program without tools that has the snippet as a function and reads it: that fails if the snippet
+//! cannot be compiled, and runs nothing of it.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use execbox::{ErrorCode, ExecuteRequest, Executor, Limits};
-use execbox_core::language::Code;
+use execbox::{ErrorCode, ExecuteRequest, Executor, Limits, ScriptFunction};
 use execbox_core::text::cut;
 use tokio::sync::Semaphore;
 
-use super::snippets::MAX_COMPILE_TIME;
-use super::splice::Spliced;
+use super::snippets::{MAX_COMPILE_TIME, NAMESPACE};
 
 /// Knows which snippets the engine compiles.
 pub(in super::super) struct Checker {
@@ -32,12 +30,12 @@ impl Checker {
     }
 
     /// Fails with the reason if the engine rejects a snippet. Succeeds if that cannot be found out.
-    pub(super) async fn check(&self, source: &str, code: &Code) -> Result<(), String> {
-        let key = self.hasher.hash_one(&code.text);
+    pub(super) async fn check(&self, code: &str) -> Result<(), String> {
+        let key = self.hasher.hash_one(code);
         if let Some(found) = self.known().get(&key) {
             return found.clone();
         }
-        let Ok(Some(found)) = tokio::time::timeout(MAX_COMPILE_TIME, self.compile(source, code)).await else {
+        let Ok(Some(found)) = tokio::time::timeout(MAX_COMPILE_TIME, self.compile(code)).await else {
             return Ok(());
         };
         let mut known = self.known();
@@ -53,12 +51,13 @@ impl Checker {
     }
 
     /// `None` if the executor could not tell.
-    async fn compile(&self, source: &str, code: &Code) -> Option<Result<(), String>> {
-        let program = Spliced::uncalled(source, code);
+    async fn compile(&self, code: &str) -> Option<Result<(), String>> {
+        let [namespace, name] = [NAMESPACE, "snippet"].map(str::to_owned);
+        let program = ExecuteRequest::new(format!("void {namespace}.{name}"));
+        let program = program.functions([ScriptFunction { namespace, name, code: code.to_owned() }]);
         let limits = Limits { timeout: MAX_COMPILE_TIME, ..Limits::default() };
         let _turn = self.turn.acquire().await.ok()?;
-        let mut result = self.executor.execute(ExecuteRequest::new(&*program.text).limits(limits)).await;
-        program.locate(&mut result);
+        let result = self.executor.execute(program.limits(limits)).await;
         let Err(error) = result.outcome else { return Some(Ok(())) };
         let message = cut(&error.message, MAX_MESSAGE);
         match error.code {

@@ -7,15 +7,15 @@
 //! | `values.rs` | the namespace `store` |
 //! | `snippets.rs` | the namespace `snippets`, and the catalog of what is saved |
 //! | `checker.rs` | whether the engine compiles a snippet |
-//! | `splice.rs` | a program with the snippets that it names, and positions in them |
+//! | `named.rs` | the snippets that a program names |
 //!
 //! By default each session has a state of its own, which ends with it: no client reads what another one keeps.
 //! [`StateOptions::shared`] replaces that by one state for all clients.
 
 mod checker;
 mod memory;
+mod named;
 mod snippets;
-mod splice;
 mod values;
 
 use std::fmt;
@@ -30,8 +30,8 @@ use memory::MemoryState;
 
 pub(super) use checker::Checker;
 pub(super) use memory::MAX_TOTAL_BYTES;
+pub(super) use named::named as named_snippets;
 pub(super) use snippets::{NAMESPACE as SNIPPETS, Snippets};
-pub(super) use splice::{Draft, Spliced, draft};
 
 /// Where programs keep values and code for later programs, and what reads the code.
 #[derive(Clone, Default)]

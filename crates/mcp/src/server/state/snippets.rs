@@ -1,7 +1,7 @@
 //! The namespace `snippets`: code that later programs call by its name.
 //!
 //! `await snippets.save({ name, code, description })` checks and keeps it, `await snippets.NAME(input)` calls it; there are
-//! `list`, `get` and `delete`, too. A program that names a snippet is run together with it: see [`splice`](super::splice).
+//! `list`, `get` and `delete`, too. A program has the snippets that it [names](super::named) as functions.
 //! Searches find snippets as tools of this namespace. Their descriptions are shown as those of servers are.
 
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use execbox::{Effect, Limits, Provider, Tool, ToolError};
-use execbox_core::language::{Code, CompileError, CompileLimits, Language};
+use execbox_core::language::{CompileLimits, Language};
 use execbox_core::names::SafeNames;
 use execbox_core::text::cut;
 use serde::Deserialize;
@@ -17,7 +17,7 @@ use serde_json::{Value as Json, json};
 
 use super::super::catalog::Catalog;
 use super::super::finder;
-use super::{Checker, Means, Snippet, StateArea, StateEntry, StateError, StateStore, page, read};
+use super::{Means, Snippet, StateArea, StateEntry, StateError, StateStore, page, read};
 
 /// The name of the namespace.
 pub(in super::super) const NAMESPACE: &str = "snippets";
@@ -77,10 +77,6 @@ impl Snippets {
         let (store, language) = (Arc::clone(store), Arc::clone(language));
         let saved = Arc::new(Saved { store, language, saving: Mutex::default() });
         Self { saved, means: means.clone(), library: Mutex::default() }
-    }
-
-    pub(super) fn checker(&self) -> &Arc<Checker> {
-        &self.means.checker
     }
 
     /// What is saved now. Reads what has changed since the last time, also by others; may block.
@@ -156,17 +152,6 @@ impl Snippets {
     pub(super) fn read(&self, name: &str) -> Result<Option<Snippet>, StateError> {
         self.saved.read(name)
     }
-
-    /// Compiles a snippet.
-    pub(super) fn compile(&self, code: &str, until: Instant) -> Result<Code, String> {
-        self.saved.compile(code, until)
-    }
-
-    /// Compiles a program.
-    pub(super) fn compile_program(&self, code: &str, limits: &Limits, until: Instant) -> Result<Code, CompileError> {
-        let should_stop = || Instant::now() >= until;
-        self.saved.language.script(code, &CompileLimits::new(limits, &should_stop))
-    }
 }
 
 impl Saved {
@@ -174,12 +159,12 @@ impl Saved {
     async fn save(this: Arc<Self>, means: Means, input: Json) -> Result<Json, ToolError> {
         let Means { turns, checker } = means;
         let reading = Arc::clone(&this);
-        let (request, code) = finder::run_blocking(&turns, move || reading.read_request(input)).await??;
-        checker.check(&request.code, &code).await.map_err(|error| invalid_code(&request.name, &error))?;
+        let request = finder::run_blocking(&turns, move || reading.read_request(input)).await??;
+        checker.check(&request.code).await.map_err(|error| invalid_code(&request.name, &error))?;
         finder::run_blocking(&turns, move || this.keep(request)).await?
     }
 
-    fn read_request(&self, input: Json) -> Result<(Request, Code), ToolError> {
+    fn read_request(&self, input: Json) -> Result<Request, ToolError> {
         let request: Request = read(input)?;
         let Request { name, code, .. } = &request;
         check_name(name)?;
@@ -187,9 +172,8 @@ impl Saved {
             let message = format!("the code has {} bytes; a snippet has at most {MAX_CODE_BYTES}", code.len());
             return Err(ToolError::invalid(message));
         }
-        let compiled = self.compile(code, Instant::now() + MAX_COMPILE_TIME);
-        let compiled = compiled.map_err(|error| invalid_code(name, &error))?;
-        Ok((request, compiled))
+        self.compile(code, Instant::now() + MAX_COMPILE_TIME).map_err(|error| invalid_code(name, &error))?;
+        Ok(request)
     }
 
     fn keep(&self, request: Request) -> Result<Json, ToolError> {
@@ -264,13 +248,16 @@ impl Saved {
         Ok(Some(Snippet { description: cut(&description, MAX_DESCRIPTION), code }))
     }
 
-    fn compile(&self, code: &str, until: Instant) -> Result<Code, String> {
+    fn compile(&self, code: &str, until: Instant) -> Result<(), String> {
         let should_stop = || Instant::now() >= until;
         let reading = CompileLimits::new(&Limits::default(), &should_stop);
-        self.language.function(code, &reading).map_err(|error| match error.position() {
-            Some(at) => format!("{error} (line {}, column {})", at.line, at.column),
-            None => error.to_string(),
-        })
+        match self.language.function(code, &reading) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(match error.position() {
+                Some(at) => format!("{error} (line {}, column {})", at.line, at.column),
+                None => error.to_string(),
+            }),
+        }
     }
 }
 
@@ -294,7 +281,7 @@ fn invalid_code(name: &str, error: &str) -> ToolError {
     ToolError::invalid(format!("the code of {name:?} is invalid: {error}"))
 }
 
-/// The tool of a snippet. It is what searches find. Programs that name the snippet have it in place of the tool.
+/// The tool of a snippet. It is what searches find. Programs that name the snippet have its function in place of the tool.
 fn by_name(name: &str, description: &str) -> Tool {
     let message = format!("write the name of a snippet into the code: `await {NAMESPACE}.{name}(input)`");
     let tool = Tool::new(name, move |_, _| std::future::ready(Err(ToolError::invalid(message.clone()))));
@@ -349,5 +336,5 @@ pub(super) const SNIPPET_BYTES: usize = 8 << 10;
 /// What all snippets of a session take, in bytes.
 pub(super) const MAX_SNIPPETS_BYTES: usize = MAX_SNIPPETS * (SNIPPET_BYTES + MAX_NAME) + MAX_ALL_BYTES;
 
-/// How long compiling a snippet, or a program with its snippets, may take.
+/// How long compiling a snippet may take.
 pub(super) const MAX_COMPILE_TIME: Duration = Duration::from_secs(2);
