@@ -38,7 +38,9 @@ fn main() {
     if arguments.first().is_some_and(|first| first == peers::SERVER) {
         return peers::server_main(&arguments[1..]);
     }
-    let arguments = Arguments::from_args();
+    let mut arguments = Arguments::from_args();
+    // Most attacks wait for a timeout or for another process. What they take is measured of their own processes.
+    arguments.test_threads.get_or_insert(execbox_testkit::threads(2));
     // Peers attack what is the same with each engine.
     let peers: &[_] = if case::is_v8() { &[] } else { &case::PEERS };
     let trials: Vec<Trial> = GUESTS.iter().chain(peers).flat_map(|group| trials(group)).collect();
