@@ -228,7 +228,7 @@ fn functions_replace_tools_whose_numbers_nobody_else_gets() {
 
 /// A host may send as many as fit into a message.
 #[test]
-fn many_functions_take_time_in_proportion() {
+fn many_functions_become_members() {
     let own = (0..20_000)
         .map(|number| function(&format!("n{number}"), "f"))
         .chain((0..20_000).map(|number| function("tools", &format!("f{number}"))));

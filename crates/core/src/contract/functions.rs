@@ -13,9 +13,9 @@ use crate::program::{Function, Namespace};
 /// A function of a script, apart from the script's code.
 ///
 /// It is a member of the global object `namespace`, in place of a tool of that name. It takes one argument, `input`, and is
-/// compiled on its own: it does not see the variables of the script, and nothing in it can change the script. It has the
-/// tools and the limits of the script. Stacks name it `namespace.name`. A function that is invalid throws a `SyntaxError`
-/// where the script uses it.
+/// compiled on its own: it does not see the variables of the script, and its text cannot close or change that of the script.
+/// Both share the global objects. It has the tools and the limits of the script. Stacks name it `namespace.name`. A function
+/// that is invalid throws a `SyntaxError` where the script uses it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScriptFunction {
     /// The name of the global object, which may be that of a provider.
