@@ -1,8 +1,7 @@
 //! An error as text: the message, the place in the source, and the stack.
 
 use annotate_snippets::{Annotation, AnnotationKind, Group, Level, Renderer, Snippet};
-use execbox::core::error::StackFrame;
-use execbox::core::language::Position;
+use execbox::{Position, StackFrame};
 
 use crate::frame::Frame;
 use crate::terminal::{safe, safe_line};

@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use execbox::core::language::Position;
+use execbox::Position;
 
 use crate::terminal;
 

@@ -8,9 +8,9 @@ use std::fmt::Display;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::time::Duration;
 
-use execbox::core::error::{StackFrame, render};
+use execbox::core::error::render;
 use execbox::core::text::bytes_text;
-use execbox::{ExecuteError, ExecuteResult, LogLevel, LogLine, Usage};
+use execbox::{ExecuteError, ExecuteResult, LogLevel, LogLine, StackFrame, Usage};
 use serde_json::Value as Json;
 
 use crate::diagnostic::{Diagnostic, SourceLocation};

@@ -13,7 +13,7 @@ const RESERVED: &[&str] = &[
 ];
 
 /// Property names that JavaScript itself looks up on objects: no tool can have them.
-const MAGIC: &[&str] = &["__proto__", "constructor", "prototype", "then", "toString"];
+pub(crate) const MAGIC: &[&str] = &["__proto__", "constructor", "prototype", "then", "toString"];
 
 /// Globals of every guest, sorted: no provider can have their names.
 #[rustfmt::skip]

@@ -34,6 +34,14 @@
 //! | serve remote hosts | [`Runner`], [`transport::Listener`] |
 //! | bring an engine, a language or a transport | [`core::engine::Engine`], [`core::language::Language`], [`transport::Transport`] |
 //!
+//! # One crate
+//!
+//! An application depends on `execbox` alone. The types that it meets are at the root and in the modules above. [`core`] and
+//! [`jail`] are two crates that `execbox` stands on, under its own version: [`core`] is for those who bring an engine, a language,
+//! a transport or a runner, [`jail`] for those who print or check how a process is confined. Crates of their own, each used
+//! together with this one: `execbox-mcp` (servers of the Model Context Protocol, as providers and as a server that runs code),
+//! `execbox-thread` (the state of conversations) and `execbox-v8` (an engine for programs that compute).
+//!
 //! # What the crate starts and opens
 //!
 //! Nothing is granted to a guest by default. The crate opens no file. The QuickJS engine has one thread that ticks while a guest
@@ -61,8 +69,10 @@ pub use call::{Effect, ToolContext, WaitForPerson};
 pub use execbox_core::cause::{CallsSoFar, Cause, MemberPath, ReachedLimit, Unanswered};
 pub use execbox_core::contract::script::ScriptFunction;
 pub use execbox_core::engine::{LogLevel, LogLine};
-pub use execbox_core::error::{ErrorCode, ExecuteError, ExecuteResult};
+pub use execbox_core::error::{ErrorCode, ExecuteError, ExecuteResult, StackFrame};
+pub use execbox_core::language::Position;
 pub use execbox_core::manifest::{ProviderManifest, ToolManifest};
+pub use execbox_core::names::ProviderNameError;
 pub use execbox_core::pool::{PoolOptions, Rejected};
 pub use execbox_core::program::{Amount, Limits};
 pub use execbox_core::protocol::host::HostOptions;

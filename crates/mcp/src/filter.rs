@@ -1,8 +1,8 @@
 //! Which tools of a server can be called.
 
 use execbox::Effect;
+use execbox::core::names::SafeNames;
 pub use execbox::policy::Pattern;
-use execbox_core::names::SafeNames;
 
 /// Selects the tools of one server by their names, and by what the server states that they do. By default, every tool passes.
 ///

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use execbox::Provider;
-use execbox_core::names::{SafeNames, check_provider_name};
+use execbox::core::names::{SafeNames, check_provider_name};
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
 use tokio::task::AbortHandle;

@@ -9,6 +9,9 @@ use std::collections::BTreeSet;
 use std::thread;
 
 use execbox_core::budget::Budget;
+use execbox_core::contract::Request as _;
+use execbox_core::contract::script::{Request, ScriptFunction};
+use execbox_core::error::ErrorCode;
 use execbox_core::language::{CompileError, CompileLimits, Dialect, GLOBALS_MODULE, Language, Module, ModuleSource};
 use execbox_core::program::Limits;
 use execbox_typescript::TypeScript;
@@ -766,4 +769,23 @@ fn the_parser_asks_whether_to_stop_within_long_tokens_and_lookups() {
         assert!(stopped || asked.get() < 40, "{} of {} bytes", asked.get(), source.len());
         assert!(asked.get() > source.len() >> 17, "it asks often: {} times", asked.get());
     }
+}
+
+#[test]
+fn compiling_many_short_functions_can_be_stopped() {
+    let function =
+        |at| ScriptFunction { namespace: "own".to_owned(), name: format!("f{at}"), code: "return 1".to_owned() };
+    let request = Request {
+        code: "own.f0()".to_owned(),
+        functions: (0..1000).map(function).collect(),
+        providers: Vec::new(),
+        limits: Limits::default(),
+    };
+    let asked = Cell::new(0);
+    let should_stop = || {
+        asked.set(asked.get() + 1);
+        asked.get() == 100
+    };
+    let error = request.start(&TypeScript, &should_stop).err().expect("compiling is stopped");
+    assert_eq!((error.code, asked.get()), (ErrorCode::Timeout, 100));
 }

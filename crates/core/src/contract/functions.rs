@@ -62,7 +62,9 @@ pub(super) fn check_names(providers: &[Arc<Namespace>], functions: &[ScriptFunct
         if !names::is_function_name(&function.name) {
             let file = function.file();
             return Err(ExecuteError::internal(format!(
-                "invalid function name {file:?}: expected ASCII letters, digits, `_` and `$` after the dot"
+                "invalid function name {file:?}: after the dot, expected ASCII letters, digits, `_` and `$`, not starting with \
+                 a digit, and none of {}",
+                names::MAGIC.join(", ")
             )));
         }
         if !files.insert((&function.namespace, &function.name)) {
@@ -106,6 +108,10 @@ fn compiled(
     reading: &CompileLimits<'_>,
 ) -> Result<Vec<Function>, CompileError> {
     let compile = |function: &ScriptFunction| {
+        // A front end asks after so many bytes, which many short functions do not have.
+        if (reading.should_stop)() {
+            return Err(CompileError::Stopped);
+        }
         let code = match language.function(&function.code, reading) {
             Err(CompileError::Syntax(error)) => throwing(&function.file(), &error),
             compiled => compiled?,

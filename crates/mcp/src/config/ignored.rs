@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use execbox_core::hint::near;
+use execbox::core::hint::near;
 
 use super::ConfigError;
 use super::node::Node;

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use execbox_core::names::is_property_name;
+use execbox::core::names::is_property_name;
 use jsonc_parser::ast::Value;
 use jsonc_parser::common::Ranged as _;
 use jsonc_parser::{CollectOptions, ParseOptions};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use execbox_core::text::cut;
+use execbox::core::text::cut;
 use http::{Method, StatusCode, header};
 use reqwest::Url;
 use rmcp::transport::auth::{

@@ -3,8 +3,8 @@
 
 use std::fmt;
 
+use execbox::core::error::SCRIPT_NAME;
 use execbox::{Cause, ErrorCode, ExecuteError, MemberPath, Provider};
-use execbox_core::error::SCRIPT_NAME;
 
 use super::{CodeServer, state};
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use execbox::core::text::{Keep, cut, escape};
 use execbox::{Provider, ScriptFunction};
-use execbox_core::text::{Keep, cut, escape};
 use rmcp::ServerHandler;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData, Implementation,

@@ -6,9 +6,9 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use execbox::core::memory;
+use execbox::core::text::cut;
 use execbox::{Effect, Provider, ToolError};
-use execbox_core::memory;
-use execbox_core::text::cut;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json, json};
 use tokio::sync::Semaphore;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use execbox::core::text::{Keep, escape, escape_json};
 use execbox::events::{Awaited, CallInfo, EventKind, LogEntry, Observer, ToolProgress};
 use execbox::policy::Questions;
 use execbox::{CancellationToken, ExecuteRequest, ExecuteResult, Limits, Provider, ScriptFunction};
-use execbox_core::text::{Keep, escape, escape_json};
 use http::request::Parts;
 use rmcp::model::{CallToolResult, ContentBlock, MetaObject, ProgressNotificationParam, ProgressToken};
 use rmcp::service::{Peer, RequestContext, RoleServer};

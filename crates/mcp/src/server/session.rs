@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use execbox::Executor;
-use execbox_core::budget::Budget;
+use execbox::core::budget::Budget;
 use rmcp::service::{RequestContext, RoleServer};
 use tokio::sync::Semaphore;
 

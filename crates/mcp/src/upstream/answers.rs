@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use execbox_core::budget::{Budget, Charge, Exhausted};
+use execbox::core::budget::{Budget, Charge, Exhausted};
 use rmcp::model::{ClientNotification, ClientRequest, JsonRpcMessage, RequestId};
 use rmcp::service::{RoleClient, TxJsonRpcMessage};
 

@@ -8,7 +8,7 @@ use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
-use execbox_core::text::cut;
+use execbox::core::text::cut;
 use http::header::AUTHORIZATION;
 use http::{HeaderName, HeaderValue, StatusCode};
 use reqwest::Url;

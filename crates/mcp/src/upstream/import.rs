@@ -4,10 +4,10 @@ use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use execbox::core::budget::Budget;
+use execbox::core::memory;
+use execbox::core::text::bytes_text;
 use execbox::{Effect, Provider, ProviderError};
-use execbox_core::budget::Budget;
-use execbox_core::memory;
-use execbox_core::text::bytes_text;
 use rmcp::model::{
     ClientRequest, JsonObject, ListResourceTemplatesRequest, ListResourcesRequest, PaginatedRequestParams, RequestId,
     ServerResult, Tool,

@@ -5,7 +5,7 @@
 
 use std::io;
 
-use execbox_core::budget::{Charge, Exhausted};
+use execbox::core::budget::{Charge, Exhausted};
 use futures_util::StreamExt as _;
 use futures_util::stream::{self, BoxStream};
 use rmcp::model::{ClientRequest, JsonRpcMessage, JsonRpcRequest, RequestId, ServerJsonRpcMessage};

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use execbox::ToolError;
-use execbox_core::budget::Budget;
+use execbox::core::budget::Budget;
 use futures_util::future::BoxFuture;
 use rmcp::model::{ClientRequest, PingRequest, ProtocolVersion, SubscriptionFilter};
 use rmcp::service::{Peer, RoleClient};

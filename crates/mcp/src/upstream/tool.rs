@@ -3,9 +3,9 @@
 use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::Duration;
 
+use execbox::core::budget::{Charge, Meter};
+use execbox::core::value::parse_json;
 use execbox::{Effect, Tool, ToolContext, ToolError};
-use execbox_core::budget::{Charge, Meter};
-use execbox_core::value::parse_json;
 use rmcp::model::{
     self, CallToolRequest, CallToolRequestParams, CallToolResult, CancelledNotificationParam, ClientRequest, ErrorCode,
     RequestId, ServerResult, ToolAnnotations,

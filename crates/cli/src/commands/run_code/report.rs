@@ -9,10 +9,9 @@ use std::time::Duration;
 use bytesize::ByteSize;
 use execbox::code::{CodeExecutionError, CodeExecutionLog, CodeExecutionResult, Graph, Status};
 use execbox::core::contract::module::{Failure, Record};
-use execbox::core::error::{StackFrame, render};
-use execbox::core::language::Position;
+use execbox::core::error::render;
 
-use execbox::Usage;
+use execbox::{Position, StackFrame, Usage};
 
 use super::notation;
 use super::options::Sources;

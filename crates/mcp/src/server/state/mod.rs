@@ -21,9 +21,9 @@ mod values;
 use std::fmt;
 use std::sync::Arc;
 
+use execbox::core::budget::Budget;
+use execbox::core::language::Language;
 use execbox::{Provider, ToolError};
-use execbox_core::budget::Budget;
-use execbox_core::language::Language;
 use tokio::sync::Semaphore;
 
 use memory::MemoryState;

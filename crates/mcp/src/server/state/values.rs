@@ -5,10 +5,10 @@
 use std::io;
 use std::sync::Arc;
 
+use execbox::core::budget::Meter;
+use execbox::core::memory;
+use execbox::core::value::parse_json;
 use execbox::{Effect, Provider, ToolError};
-use execbox_core::budget::Meter;
-use execbox_core::memory;
-use execbox_core::value::parse_json;
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
 use tokio::sync::Semaphore;
