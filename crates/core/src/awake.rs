@@ -1,11 +1,11 @@
 //! Whether a thread that waits stays awake for a moment before it sleeps: a rule, without a clock.
 //!
-//! Waking a thread takes longer than many waits. So a thread stays awake if the last waits were short. A wait in vain makes the
-//! following ones sleep at once, twice as many each time.
+//! Waking a thread takes longer than many waits, so a thread stays awake if its last waits were short. A *miss* is a wait that
+//! stayed awake for its limit or longer. After each miss in sequence, twice as many waits sleep at once.
 
 use std::time::Duration;
 
-/// The waits of one thread for one other. The first stays awake.
+/// The waits of one thread for another thread. The first wait stays awake.
 #[derive(Debug, Default, Clone)]
 pub struct Awake {
     misses: u32,
@@ -13,13 +13,13 @@ pub struct Awake {
     skip: u32,
 }
 
-/// After this many waits in vain in sequence, the number that sleep at once no longer grows: 256.
+/// The number of misses in sequence up to which more waits sleep at once: at most 256.
 const MAX_MISSES: u32 = 8;
 
-/// A thread that was to be awake for a time and took this many times as long had no processor: the machine may be busy.
+/// A wait that took this many times its limit shows that the thread had no processor: the machine may be busy.
 const BUSY: u32 = 10;
 
-/// Such a wait counts as this many in vain. One may be chance: what is waited for computed on the processor of the thread.
+/// The number of misses that a wait on a busy machine counts as: fewer than [`MAX_MISSES`], as one such wait may be chance.
 const BUSY_MISSES: u32 = 4;
 
 impl Awake {
@@ -30,7 +30,7 @@ impl Awake {
         stays
     }
 
-    /// A wait that stayed awake has taken so long, and was in vain if that is `limit` or longer.
+    /// Counts a wait that stayed awake for `waited`. It is a miss if that is `limit` or longer.
     pub fn end(&mut self, waited: Duration, limit: Duration) {
         self.misses = match waited {
             _ if waited < limit => 0,

@@ -1,7 +1,7 @@
 //! Budgets: the memory and work that one client or guest may use.
 //!
 //! Outsiders are guests, runners, hosts of a listening runner, MCP servers and clients. Everything that is kept for one of
-//! them is charged to its [`Budget`] before it is kept, and the [`Charge`] lives as long as what it pays for. Work whose
+//! them is charged to its [`Budget`] before it is kept, and the [`Charge`] is kept as long as what it covers. Work whose
 //! size an outsider chooses runs on a [`Meter`], which charges each step and asks from time to time whether to stop.
 //!
 //! ```
@@ -28,7 +28,7 @@ use crate::text::bytes_text;
 pub struct Budget(Arc<Account>);
 
 struct Account {
-    /// Everything is charged to this one, too.
+    /// The budget that this one is a [part](Budget::part) of. Everything is charged to it, too.
     whole: Option<Budget>,
     limit: usize,
     used: AtomicUsize,
@@ -41,9 +41,9 @@ struct Account {
 pub struct Exhausted {
     /// The size of the budget in bytes.
     pub limit: usize,
-    /// How much of it was in use.
+    /// The bytes that were in use.
     pub used: usize,
-    /// How much more was requested.
+    /// The bytes that were requested in addition.
     pub requested: usize,
 }
 
@@ -65,12 +65,12 @@ impl Budget {
         self.0.limit
     }
 
-    /// How much is in use.
+    /// The bytes in use.
     pub fn used(&self) -> usize {
         self.0.used.load(Ordering::Relaxed)
     }
 
-    /// The most that was in use at once.
+    /// The most bytes that were in use at once.
     pub fn peak(&self) -> usize {
         self.0.peak.load(Ordering::Relaxed)
     }
@@ -118,7 +118,7 @@ impl Budget {
 }
 
 impl Drop for Account {
-    /// What was spent for the lifetime of this budget.
+    /// Gives back to the whole what was spent for the lifetime of this part.
     fn drop(&mut self) {
         if let Some(whole) = &self.whole {
             whole.give_back(*self.used.get_mut());
@@ -136,7 +136,7 @@ impl fmt::Debug for Budget {
 #[derive(Debug, Default)]
 #[must_use = "dropping it gives the bytes back"]
 pub struct Charge {
-    /// `None` for what nobody pays for.
+    /// `None` if the bytes are charged to no budget.
     budget: Option<Budget>,
     bytes: usize,
 }
@@ -205,10 +205,10 @@ pub struct Meter<'a> {
 /// Why a [`Meter`] does not allow a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// This piece of work alone exceeds what one may spend, in bytes.
+    /// The piece of work exceeds its own limit, in bytes.
     #[error("it takes more than {}", bytes_text(*.0 as u64))]
     TooLarge(usize),
-    /// Together with all that is kept for the outsider, it exceeds the budget.
+    /// The step, together with all that is kept for the outsider, exceeds the budget.
     #[error(transparent)]
     Exhausted(#[from] Exhausted),
     /// The caller asked to stop.
@@ -220,7 +220,7 @@ pub enum Refused {
 const BETWEEN_CHECKS: usize = 64 << 10;
 
 impl<'a> Meter<'a> {
-    /// Work on behalf of the owner of `budget` that may spend at most `limit`. `should_stop` is asked every 64 KiB.
+    /// Work on behalf of the owner of `budget` that may spend at most `limit`. `should_stop` is called every 64 KiB.
     pub fn new(budget: &Budget, limit: usize, should_stop: &'a dyn Fn() -> bool) -> Self {
         let charge = Charge { budget: Some(budget.clone()), bytes: 0 };
         Self { charge, limit, spent: 0, checked: 0, should_stop, refusal: None }
@@ -242,7 +242,7 @@ impl<'a> Meter<'a> {
     /// Charges a step of the work, before it is done.
     ///
     /// # Errors
-    /// The work must not go on.
+    /// The step exceeds a limit, or the caller asked to stop. The work must end.
     #[inline]
     pub fn spend(&mut self, bytes: usize) -> Result<(), Refused> {
         match self.spent.checked_add(bytes) {
@@ -282,7 +282,7 @@ impl<'a> Meter<'a> {
         Ok(())
     }
 
-    /// Gives back a part of what was spent: it is not kept.
+    /// Gives back a part of what was spent, for bytes that are not kept.
     pub(crate) fn give_back(&mut self, bytes: usize) {
         self.spent = self.spent.saturating_sub(bytes);
     }

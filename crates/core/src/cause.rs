@@ -1,4 +1,4 @@
-//! Why a program failed, as data. Texts are rendered from it, and nobody has to read them again.
+//! Why a program failed, as data. Error messages are rendered from it, so that clients need not parse them.
 
 use std::fmt;
 use std::time::Duration;
@@ -16,34 +16,33 @@ use crate::value::json_size;
 
 /// Why a program failed. In JSON an object with `kind`, for example `{"kind": "not_defined", "name": "shp"}`.
 ///
-/// What guest code can bring about by throwing an error of its own ([`NotDefined`](Self::NotDefined),
-/// [`NotAFunction`](Self::NotAFunction), [`PropertyOfNothing`](Self::PropertyOfNothing)) is a claim of the guest: it serves
-/// to explain the error, and for nothing else. The others come from the host, or are what a runner reports where the host
-/// finds it possible.
+/// Guest code can cause [`NotDefined`](Self::NotDefined), [`NotAFunction`](Self::NotAFunction) and
+/// [`PropertyOfNothing`](Self::PropertyOfNothing) by throwing an error of its own, so these serve only to explain the error.
+/// The others come from the host, or from a runner if they pass the checks of the host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Cause {
     /// There is no variable with this name.
     NotDefined {
-        /// The name.
+        /// The name of the variable, cut to 256 characters.
         name: String,
     },
     /// The value that was called is not a function.
     NotAFunction {
-        /// What was called.
+        /// The callee; empty if it is not known.
         path: MemberPath,
     },
     /// A property of `undefined` or `null` was read.
     PropertyOfNothing {
-        /// What was read.
+        /// The property; empty if it is not known.
         path: MemberPath,
     },
     /// The host failed a call of a tool, and the guest did not catch that very error.
     FailedCall {
-        /// The call, as in events.
+        /// The id of the call, as in events.
         call: CallId,
-        /// The provider.
+        /// The name of the provider.
         provider: String,
         /// The name of the tool in guest code.
         tool: String,
@@ -68,13 +67,13 @@ const MAX_NAMES: usize = 16;
 pub(crate) const MAX_BYTES: usize = 16 << 10;
 
 impl Cause {
-    /// There is no variable with this name.
+    /// The cause of an error that names an undefined variable.
     pub(crate) fn not_defined(name: &str) -> Self {
         Self::NotDefined { name: cut(name, MAX_NAME) }
     }
 
-    /// Reads the cause that another process reports. It is no part of the specification: an invalid one is ignored, and one
-    /// of more than 16 KiB, before anything of it is copied.
+    /// Reads the cause that another process reports. Causes are not part of the specification: one that is invalid or takes
+    /// more than 16 KiB is ignored. The size is checked first.
     pub fn read(json: Json) -> Option<Self> {
         if json_size(&json) > MAX_BYTES {
             return None;
@@ -94,8 +93,8 @@ fn is_short(name: &str) -> bool {
     name.chars().nth(MAX_NAME + 1).is_none()
 }
 
-/// A variable and its members, as in `shop.orders["by-id"]`. Empty where that is not known: a member is computed, or the
-/// object is no variable.
+/// A variable and its members, as in `shop.orders["by-id"]`. Empty where it is not known: a member is computed, or the
+/// object is not a variable.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct MemberPath(pub Vec<String>);
 
@@ -128,25 +127,25 @@ impl fmt::Display for MemberPath {
 pub struct ReachedLimit {
     /// The name of the limit in the options of the protocol, for example `maxCalls`.
     pub limit: &'static str,
-    /// How much the program used, if that is known: with what the limit refused.
+    /// How much the program used, if that is known. Includes what the limit refused.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "amount_or_none")]
     pub used: Option<Amount>,
-    /// The limit.
+    /// The value of the limit.
     #[serde(serialize_with = "amount")]
     pub allowed: Amount,
-    /// Of a timeout of a script: the calls that it made.
+    /// The calls of the script, if the limit is the timeout of a script.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub calls: Option<CallsSoFar>,
 }
 
-/// The calls of a program that was too late.
+/// The calls that a program had made when its timeout passed.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct CallsSoFar {
-    /// How many had been answered.
+    /// The number of answered calls.
     pub answered: u64,
-    /// How many had not.
+    /// The number of unanswered calls.
     pub unanswered: u64,
-    /// The first of those.
+    /// The first unanswered call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first: Option<Unanswered>,
 }
@@ -154,11 +153,11 @@ pub struct CallsSoFar {
 /// A call that has not been answered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unanswered {
-    /// The provider.
+    /// The name of the provider.
     pub provider: String,
     /// The name of the tool in guest code.
     pub tool: String,
-    /// How long ago it was made, in milliseconds.
+    /// The time since the call was made, in milliseconds.
     pub ms: u64,
 }
 
@@ -191,12 +190,12 @@ impl ReachedLimit {
         Self { limit: limit.0, used, allowed, calls: None }
     }
 
-    /// [`Limits::timeout`].
+    /// The limit [`Limits::timeout`].
     pub(crate) fn timeout(allowed: Duration, used: Option<Duration>) -> Self {
         Self::new("timeout", used.map(Amount::Time), Amount::Time(allowed))
     }
 
-    /// The same as an error, if it is a limit on CPU time.
+    /// The limit as an error, if it is a limit on CPU time.
     pub fn as_cpu_time(&self) -> Option<LimitError> {
         let (Some(Amount::Time(used)), Amount::Time(limit)) = (self.used, self.allowed) else { return None };
         match self.limit {
@@ -230,7 +229,7 @@ impl From<&LimitError> for ReachedLimit {
     }
 }
 
-/// The name in the protocol, and the unit, of the limit whose field and name are these.
+/// The name in the protocol, and the unit, of the first limit for which `is_it` accepts the field and that name.
 fn wire_name(is_it: impl Fn((&str, &str)) -> bool) -> Option<(&'static str, Unit)> {
     Limits::TABLE.iter().find_map(|row| match row.wire {
         Wire::Always(name) | Wire::IfSet(name) => is_it((row.field, name)).then_some((name, row.unit)),

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!            ┌──────────── poll_turn: Pending ── yielded the thread; poll again when woken
-//!   start ──►│  computes  ├── poll_turn: Waiting ── cannot go on before `settle`
+//!   start ──►│  computes  ├── poll_turn: Waiting ── cannot continue before `settle`
 //!            └──────────── poll_turn: Done(Outcome) ── ended; drop it
 //!   after every poll: take_events → logs and calls, in the order they happened
 //! ```
@@ -19,7 +19,7 @@
 //! - *Functions and promises in values* (module programs). The host numbers them; a guest calls a function by its
 //!   number, and the host settles a promise by its number.
 //! - *Engines that are bound to a thread.* They run there, and wake the task when there are events or the guest is done.
-//! - *Images of waiting guests* ([`Guest::image`]). Between turns no native frame is alive, and every pending call has
+//! - *Images of waiting guests* ([`Guest::image`]). Between turns no native frame exists, and every pending call has
 //!   an id outside the guest.
 //!
 //! Engines do not keep time: to end a guest, a driver [interrupts](Interrupt) or drops it.
@@ -76,7 +76,7 @@ pub enum StartError {
 pub trait Guest: Send {
     /// Lets the guest compute until it needs the host, is done, or yields the thread.
     ///
-    /// `Pending` means that it yielded, and that the task of `cx` was or will be woken. After [`Turn::Done`], further
+    /// `Pending` means that the guest yielded, and that the task of `cx` was or will be woken. After [`Turn::Done`], further
     /// polls return [`Outcome::Interrupted`].
     ///
     /// Drivers measure the CPU time of the guest on the thread that calls this, unless it computes [elsewhere](Self::cpu_time).
@@ -87,8 +87,8 @@ pub trait Guest: Send {
 
     /// Settles a call of the guest or a promise of the host. Takes effect at the next poll; settlements keep their order.
     ///
-    /// Ignored are calls that are not pending, promises that were settled before, and promises that the guest was not
-    /// given in a value.
+    /// Calls that are not pending are ignored, and so are promises that were settled before or that the guest was not given
+    /// in a value.
     fn settle(&mut self, pending: Pending, settlement: Settlement);
 
     /// How many bytes of settlements the guest has not taken in yet. A driver that has settled much lets the guest
@@ -120,9 +120,9 @@ pub trait Guest: Send {
 /// The state of a guest at the end of a turn.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Turn {
-    /// It waits for the host. If no call or promise is pending, it waits forever.
+    /// The guest waits for the host. If no call or promise is pending, it waits forever.
     Waiting,
-    /// It has ended. Calls that are still pending can be cancelled.
+    /// The guest has ended. Calls that are still pending can be cancelled.
     Done(Outcome),
 }
 
@@ -352,14 +352,14 @@ pub struct Thrown {
     pub message: String,
     /// The frames of the program's own code, innermost first.
     pub frames: Vec<Frame>,
-    /// Which error of its own the engine threw, if that can be told.
+    /// The kind of error, if the engine threw it by itself and can recognize it.
     pub native: Option<NativeError>,
 }
 
 /// An error that an engine throws by itself, in terms that do not depend on the engine.
 ///
-/// Untrusted: an engine may conclude it from name and message, which a guest can choose. It serves to explain the error,
-/// and for nothing else.
+/// Untrusted: an engine may conclude it from name and message, which a guest can choose. It serves only to explain the
+/// error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NativeError {
@@ -378,7 +378,7 @@ pub struct Frame {
     pub function: Option<String>,
     /// The name of the script, function or module.
     pub file: Arc<str>,
-    /// The position in its source.
+    /// The position in the source of that file.
     pub position: Position,
 }
 

@@ -120,12 +120,12 @@ impl ExecuteError {
         }
     }
 
-    /// [`ErrorCode::InternalError`].
+    /// An error with the code [`ErrorCode::InternalError`].
     pub fn internal(message: impl Into<String>) -> Self {
         Self::new(ErrorCode::InternalError, message)
     }
 
-    /// [`ErrorCode::ToolError`].
+    /// An error with the code [`ErrorCode::ToolError`].
     pub fn tool(message: impl Into<String>) -> Self {
         Self::new(ErrorCode::ToolError, message)
     }
@@ -276,7 +276,7 @@ impl ExecuteResult {
         self.outcome.is_ok()
     }
 
-    /// The error, if it failed.
+    /// The error of a failed execution.
     pub fn error(&self) -> Option<&ExecuteError> {
         self.outcome.as_ref().err()
     }

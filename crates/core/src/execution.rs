@@ -24,7 +24,7 @@ use crate::language::Language;
 use crate::program::Program;
 use crate::usage::UsageLimiter;
 
-/// How long the clock of a program may be paused in total: nobody can occupy a guest without end.
+/// How long the clock of a program may be paused in total, so that a guest is not kept without end.
 pub const MAX_PAUSE: Duration = Duration::from_hours(1);
 
 /// The time of one program. It begins when the program is accepted, and can be paused while the guest waits.
@@ -36,7 +36,7 @@ pub struct Clock {
     /// Since when the guest only waits.
     waits_since: Option<Duration>,
     is_paused: bool,
-    /// The pauses that are over.
+    /// How long the pauses that are over took together.
     paused: Duration,
 }
 
@@ -52,7 +52,7 @@ impl Clock {
         now.saturating_sub(self.accepted)
     }
 
-    /// When the timeout has passed if nothing changes: during a pause, if that takes as long as it may.
+    /// When the timeout will have passed if nothing changes. A pause is assumed to take as long as it may.
     pub fn deadline(&self) -> Option<Duration> {
         let is_standing = self.is_paused && self.waits_since.is_some();
         self.deadline?.checked_add(if is_standing { self.pause_left() } else { Duration::ZERO })
@@ -63,17 +63,17 @@ impl Clock {
         self.deadline().is_some_and(|deadline| now >= deadline)
     }
 
-    /// Whether the clock is paused. It counts all the same while the guest computes.
+    /// Whether the clock is paused. A paused clock still counts the time in which the guest computes.
     pub fn is_paused(&self) -> bool {
         self.is_paused
     }
 
-    /// The guest only waits from here on, if it does not already.
+    /// Begins a wait of the guest, unless one has begun.
     pub fn begin_wait(&mut self, now: Duration) {
         self.waits_since.get_or_insert(now);
     }
 
-    /// The guest has waited until now. Returns for how long by this clock; `None` if it has not waited, or only in a pause.
+    /// Ends the wait of the guest. Returns how long it took by this clock; `None` if no wait had begun, or a pause covers it.
     pub fn end_wait(&mut self, now: Duration) -> Option<Duration> {
         let waited = now.saturating_sub(self.waits_since.take()?);
         if !self.is_paused {
@@ -85,7 +85,7 @@ impl Clock {
         Some(waited.saturating_sub(paused)).filter(|counted| !counted.is_zero())
     }
 
-    /// Pauses the clock or lets it go on. Returns what [`end_wait`](Self::end_wait) does; the wait goes on.
+    /// Pauses or resumes the clock. Returns what [`end_wait`](Self::end_wait) does for the wait until now; the wait continues.
     pub fn set_paused(&mut self, is_paused: bool, now: Duration) -> Option<Duration> {
         let was_waiting = self.waits_since.is_some();
         let waited = self.end_wait(now);
@@ -101,11 +101,11 @@ impl Clock {
 
 /// What a driver measures while sources are compiled.
 pub struct CompileTimer<'a> {
-    /// The time.
+    /// Returns the time, by the clock of the program.
     pub now: &'a dyn Fn() -> Duration,
-    /// The CPU time since the beginning.
+    /// Returns the CPU time since compiling began.
     pub cpu_time: &'a dyn Fn() -> Duration,
-    /// Why the program has to stop apart from its limits, if it has to.
+    /// Returns why the program must stop, apart from its limits; `None` if it need not.
     pub stopped: &'a dyn Fn() -> Option<Stop>,
 }
 
@@ -152,12 +152,11 @@ impl<C: Contract + ?Sized> Execution<C> {
         Self { clock, contract }
     }
 
-    /// The contract.
     pub(crate) fn contract_mut(&mut self) -> &mut C {
         &mut self.contract
     }
 
-    /// The time of the program.
+    /// The clock of the program, which began when it was accepted.
     pub fn clock(&self) -> &Clock {
         &self.clock
     }
@@ -167,28 +166,28 @@ impl<C: Contract + ?Sized> Execution<C> {
         self.clock.deadline().into_iter().chain(self.wait_end()).min()
     }
 
-    /// When the guest has waited for as long as it may.
+    /// When the guest will have waited for as long as it may; `None` if it does not wait or has no limit, or during a pause.
     fn wait_end(&self) -> Option<Duration> {
         let since = self.clock.waits_since.filter(|_| !self.clock.is_paused)?;
         since.checked_add(self.contract.usage().wait_left()?)
     }
 
-    /// The guest has computed for `cpu_time`, from `began` on. To be handled before what it did in that time, which is too
-    /// late if this fails.
+    /// Handles that the guest has computed for `cpu_time`, from `began` on. To be called before what it did in that time is
+    /// handled: if this fails, that is too late.
     ///
     /// # Errors
-    /// It has computed or waited for too long.
+    /// The guest has computed or waited for too long.
     pub fn handle_computed(&mut self, began: Duration, cpu_time: Duration) -> Result<(), Stop> {
         self.end_wait(began)?;
         self.contract.usage_mut().compute(cpu_time).map_err(Stop::Limit)
     }
 
-    /// The most memory that the guest has used so far, if the engine measures it. To be handled after each turn.
+    /// Handles the most memory that the guest has used so far, if the engine measures it. To be called after each turn.
     pub fn handle_peak_memory(&mut self, bytes: Option<u64>) {
         self.contract.usage_mut().set_peak_memory(bytes);
     }
 
-    /// Handles what the guest did. `clock` is asked for the time, also while a large value is converted.
+    /// Handles what the guest did. `clock` returns the time, and is also called while a large value is converted.
     ///
     /// # Errors
     /// The timeout has passed, or the program has reached another limit.
@@ -203,8 +202,8 @@ impl<C: Contract + ?Sized> Execution<C> {
         self.contract.event(event, self.clock.elapsed(now), &is_late)
     }
 
-    /// Handles the host's answer to a call or promise. Returns how to settle it in the guest, which waits no more; `None` if it
-    /// is not pending.
+    /// Handles the host's answer to a call or promise, and ends the wait of the guest. Returns how to settle it in the guest;
+    /// `None` if it is not pending.
     ///
     /// # Errors
     /// The program has reached a limit: the guest must not receive it.
@@ -220,25 +219,25 @@ impl<C: Contract + ?Sized> Execution<C> {
         Ok(Some((pending, settlement)))
     }
 
-    /// Handles how many bytes of settlements the guest has not taken in, of a guest that cannot, as it is blocked in a
-    /// synchronous call or is not polled.
+    /// Handles how many bytes of settlements a guest has not taken in because it is blocked in a synchronous call or is not
+    /// polled.
     ///
     /// # Errors
-    /// They are more than its memory.
+    /// The bytes exceed the memory limit of the guest.
     pub fn handle_unread(&self, bytes: usize) -> Result<(), Stop> {
         if bytes > self.contract.limits().memory_len() { Err(Stop::HostMemory(NoRoom::Answers)) } else { Ok(()) }
     }
 
-    /// The guest waits, and has taken in all that was settled.
+    /// Handles that the guest waits and has taken in all that was settled.
     ///
     /// # Errors
-    /// It would wait for ever.
+    /// The guest would wait forever.
     pub fn handle_waiting(&mut self, now: Duration) -> Result<(), Stop> {
         self.clock.begin_wait(now);
         self.contract.stuck().map_or(Ok(()), Err)
     }
 
-    /// Pauses the clock while the guest waits, or lets it go on: see [`MAX_PAUSE`].
+    /// Pauses the clock while the guest waits, or resumes it: see [`MAX_PAUSE`].
     ///
     /// # Errors
     /// The timeout has passed, or the guest has waited for too long.
@@ -248,7 +247,7 @@ impl<C: Contract + ?Sized> Execution<C> {
         self.count_wait(waited)
     }
 
-    /// Handles the time.
+    /// Checks the timeout and the limit on waiting.
     ///
     /// # Errors
     /// The timeout has passed, or the guest has waited for too long.
@@ -257,7 +256,7 @@ impl<C: Contract + ?Sized> Execution<C> {
         if self.wait_end().is_some_and(|end| now >= end) { self.end_wait(now) } else { Ok(()) }
     }
 
-    /// Handles the end of the program: that of the guest, or why it was stopped.
+    /// Handles the end of the program: the outcome of the guest, or why it was stopped.
     pub fn finish(mut self, end: Result<Outcome, Stop>, now: Duration) -> C::End {
         self.contract.finish(end, self.clock.elapsed(now))
     }
@@ -266,7 +265,7 @@ impl<C: Contract + ?Sized> Execution<C> {
         if self.clock.is_late(now) { Err(Stop::TimedOut) } else { Ok(()) }
     }
 
-    /// The guest has waited until now.
+    /// Ends the wait of the guest, and counts it.
     fn end_wait(&mut self, now: Duration) -> Result<(), Stop> {
         let waited = self.clock.end_wait(now);
         self.count_wait(waited)

@@ -18,8 +18,8 @@ pub(crate) fn did_you_mean(name: &str) -> String {
     format!("; did you mean {}?", Quoted(name))
 }
 
-/// The name of `known` that is most similar to `name`: equal except for the case of letters and at most four of them, a third of
-/// the longer name. `None` if there is none. Compares with the first 256 names; names have at most 64 characters.
+/// The name of `known` that is most similar to `name`: at most four edits, and a third of the longer name, apart from the case
+/// of letters. `None` if there is none. Compares with the first 256 names; names have at most 64 characters.
 pub fn near<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let others = known.filter(|other| *other != name).take(MAX_COMPARED);
     others.filter_map(|other| Some((distance(name, other)?, other))).min().map(|(_, other)| other)
@@ -60,7 +60,7 @@ pub(crate) fn list(mut known: impl Iterator<Item = impl AsRef<str>>, listed: &st
 /// The edit distance of two names, ignoring case: letters added, removed, replaced, or swapped with their neighbor.
 /// `None` if it is too large for a typing error.
 fn distance(a: &str, b: &str) -> Option<usize> {
-    // Names can come from anybody, and the work is the product of their lengths: they are cut first.
+    // Names are untrusted, and the work is the product of their lengths: they are cut first.
     let lowercase =
         |text: &str| text.chars().take(MAX_COMPARED_CHARS + 1).flat_map(char::to_lowercase).collect::<String>();
     let (a, b) = (lowercase(a), lowercase(b));

@@ -89,7 +89,7 @@ pub enum CompileError {
     /// The source is invalid.
     #[error("{}", .0.message)]
     Syntax(SyntaxError),
-    /// Compiling it takes more memory than [`CompileLimits::budget`] has.
+    /// Compiling the source takes more memory than [`CompileLimits::budget`] has.
     #[error("compiling the source takes too much host memory: {0}; write less code, or raise host_memory_bytes")]
     Memory(Exhausted),
     /// [`CompileLimits::should_stop`] returned true.
@@ -121,15 +121,15 @@ pub(crate) const MIN_COMPILE_BYTES: usize = 1 << 20;
 pub struct CompileLimits<'a> {
     /// The most bytes of the source.
     pub max_source_bytes: usize,
-    /// Pays for everything that is kept of a source while it is read.
+    /// The budget for everything that is kept of a source while it is read.
     pub budget: Budget,
-    /// Asked at least every millisecond of work. If it returns true, reading stops with [`CompileError::Stopped`].
+    /// Called at least every millisecond of work. If it returns true, reading stops with [`CompileError::Stopped`].
     pub should_stop: &'a dyn Fn() -> bool,
 }
 
 impl<'a> CompileLimits<'a> {
-    /// The limits of an execution. Its host memory pays for compiling, with at least 1 MiB, so that a
-    /// small limit is met by what the program does.
+    /// The limits of an execution. The budget is its limit on host memory, but at least 1 MiB, so that compiling does not
+    /// exceed a small limit before the program runs.
     pub fn new(limits: &Limits, should_stop: &'a dyn Fn() -> bool) -> Self {
         let budget = Budget::new(limits.host_memory_len().max(MIN_COMPILE_BYTES));
         Self { max_source_bytes: limits.max_source_bytes, budget, should_stop }
@@ -159,8 +159,8 @@ pub trait Language: Send + Sync {
     /// What the front end keeps of the source while it reads is charged to the budget of `reading`.
     fn script(&self, source: &str, reading: &CompileLimits<'_>) -> Result<Code, CompileError>;
 
-    /// Compiles a function to *the body of an async function with the parameter `input`*. As [`script`](Self::script), but a source
-    /// that is one function, async or not, is called with `input`.
+    /// Compiles a function to *the body of an async function with the parameter `input`*. As [`script`](Self::script), but a
+    /// source that is one function, async or not, is called with `input`.
     ///
     /// The default implementation compiles a script.
     fn function(&self, source: &str, reading: &CompileLimits<'_>) -> Result<Code, CompileError> {

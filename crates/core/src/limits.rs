@@ -18,16 +18,16 @@ pub struct Limit {
     pub field: &'static str,
     /// The name in texts.
     pub name: &'static str,
-    /// What it is measured in.
+    /// The unit of the value.
     pub unit: Unit,
-    /// How it crosses to a runner.
+    /// How the limit crosses to a runner.
     pub wire: Wire,
-    /// The option that sets it, without dashes.
+    /// The command-line option that sets the limit, without dashes.
     pub option: &'static str,
-    /// What it does, for the help of the option.
+    /// The effect of the limit, for the help of the option.
     pub effect: &'static str,
-    /// How soon a runner can have stopped a program for this limit, after what the host knows that it has used. `None`: not
-    /// at all, or with another error than `timeout`.
+    /// The earliest time at which a runner can have stopped a program for this limit with the error `timeout`, given the
+    /// usage that the host counted. `None` if it cannot have.
     pub(crate) stops_after: fn(&Limits, &Usage) -> Option<Duration>,
     get: fn(&Limits) -> Option<Amount>,
     set: fn(&mut Limits, Option<Amount>),
@@ -40,7 +40,7 @@ pub enum Unit {
     Time,
     /// Bytes.
     Size,
-    /// A number of something.
+    /// A plain number.
     Count,
 }
 
@@ -58,9 +58,9 @@ pub enum Wire {
 /// The value of a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Amount {
-    /// Of a limit in [`Unit::Time`].
+    /// The value of a limit in [`Unit::Time`].
     Time(Duration),
-    /// Of every other limit.
+    /// The value of every other limit.
     Count(u64),
 }
 
@@ -290,7 +290,7 @@ impl Limits {
         limits
     }
 
-    /// Each limit, or that of `max` if it is lower; and which were lower.
+    /// Lowers each limit to that of `max`. Also returns which limits were lowered.
     pub fn capped_by(&self, max: &Self) -> (Self, CappedLimits) {
         let (mut limits, mut capped) = (*self, Vec::new());
         for limit in Self::TABLE {
@@ -304,7 +304,8 @@ impl Limits {
         (limits, CappedLimits(capped))
     }
 
-    /// How soon a runner can have stopped a program with the error `timeout`, after what the host knows that it has used.
+    /// The earliest time at which a runner can have stopped a program with the error `timeout`, given the usage that the host
+    /// counted.
     pub(crate) fn stops_after(&self, usage: &Usage) -> Duration {
         Self::TABLE.iter().filter_map(|limit| (limit.stops_after)(self, usage)).min().unwrap_or(self.timeout)
     }
@@ -326,7 +327,7 @@ impl Limits {
 }
 
 impl Limit {
-    /// The value that counts: the host's memory is that of the program by default.
+    /// The value that is enforced: the limit on host memory is by default the memory limit of the program.
     fn effective(&self, limits: &Limits) -> Option<Amount> {
         let default = || (self.field == "host_memory_bytes").then_some(Amount::Count(limits.memory_bytes));
         self.get(limits).or_else(default)

@@ -164,7 +164,7 @@ mod tests {
         let mut limiter = limiter(9, 400);
         let rows: Vec<_> = (0..1000).map(|id| json!({"id": id, "name": "n".repeat(20)})).collect();
         let records = [json!(["one"]), json!([rows]), json!(["é".repeat(1000), "end"]), json!(["two"])].map(record);
-        let unreadable = [7; 1000]; // It is cut to the mark.
+        let unreadable = [7; 1000]; // The record is cut to the mark.
         let records = records.iter().map(Value::as_bytes).chain([&unreadable[..]]);
         let kept = records.map(|args| limiter.record(args).unwrap().to_json("args", 1 << 20).unwrap().unwrap());
         let kept: Vec<_> = kept.collect();

@@ -30,7 +30,7 @@ pub struct Mailbox {
 #[derive(Debug)]
 struct Pending {
     handle: u32,
-    /// For its entries in tables and its input, until it is settled.
+    /// The charge for the call's entries in tables and its input, until it is settled.
     _charge: Charge,
 }
 

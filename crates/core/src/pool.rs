@@ -81,7 +81,7 @@ pub enum Acquired<R> {
     Granted(Grant<R>),
     /// The waiter is queued; an [`Output`] will name it.
     Waiting {
-        /// The time at which it is rejected; `None` if that is too far away for a [`Duration`].
+        /// The time at which the waiter is rejected; `None` if that is too far away for a [`Duration`].
         until: Option<Duration>,
     },
 }
@@ -101,7 +101,7 @@ pub enum Output<R, W> {
 #[derive(Debug)]
 pub struct Pool<R, W> {
     options: PoolOptions,
-    /// The most recently used one is at the back and is reused first, so that the others can time out.
+    /// The idle runners. The most recently used one is at the back and is reused first, so that the others can time out.
     idle: VecDeque<Idle<R>>,
     /// The number of runners in use or being started.
     busy: usize,

@@ -14,13 +14,13 @@ pub use crate::limits::{Amount, CappedLimits, Limit, Limits, Unit, Wire};
 /// Code, the functions that it may call, and its limits.
 #[derive(Debug, Clone)]
 pub struct Program {
-    /// The code.
+    /// The code: a script or modules.
     pub source: Source,
     /// Global objects whose members are functions. Empty for modules, which import what they use.
     pub namespaces: Vec<Arc<Namespace>>,
     /// The limits that the engine enforces.
     pub limits: Limits,
-    /// What the host keeps for the guest: pending calls and notifications. As large as the memory limit.
+    /// The budget for what the host keeps for the guest: pending calls and notifications. As large as the limit on host memory.
     pub budget: Budget,
 }
 
@@ -127,9 +127,10 @@ impl Namespace {
 
 /// A function of a script beside its main body.
 ///
-/// The engine compiles it when the guest first reads it from its namespace: reading one that the engine rejects throws a
-/// `SyntaxError` at its place in `file`, with the message `FILE cannot be compiled: …`. The engine compiles the whole text as the body of an async arrow function, so that
-/// nothing in it can close that function, or see the variables of the script.
+/// The engine compiles the function when the guest first reads it from its namespace. If the engine rejects it, reading it
+/// throws a `SyntaxError` at its place in `file`, with the message `FILE cannot be compiled: …`. The engine compiles the whole
+/// text as the body of an async arrow function, so that nothing in it can close that function or see the variables of the
+/// script.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Function {
     /// The name in the namespace.

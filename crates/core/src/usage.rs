@@ -13,7 +13,7 @@ use crate::text::bytes_text;
 
 /// What an execution used. Its wall time is the duration of the result.
 ///
-/// [`Option`]s are `None` if nobody measured the value: runners in other languages may not report theirs. Of what a runner
+/// [`Option`]s are `None` if the value was not measured: runners in other languages may not report it. Of what a runner
 /// reports, a host keeps only what it cannot measure itself, at most as much as is possible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -32,7 +32,7 @@ pub struct Usage {
     pub bytes_in: u64,
     /// The size of what the guest sent: see [`Limits::max_bytes_out`].
     pub bytes_out: u64,
-    /// The length of all sources.
+    /// The length of all sources together, in bytes.
     pub source_bytes: u64,
     /// The most memory that the program used, in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -48,7 +48,7 @@ impl Usage {
         self.calls > 0 || self.bytes_out > 0
     }
 
-    /// Reads a usage that a runner reports. It is not part of the specification: one that is invalid is ignored.
+    /// Reads the usage that a runner reports. It is not part of the specification: an invalid one is ignored.
     pub(crate) fn read(json: Option<Json>) -> Self {
         json.and_then(|json| serde_json::from_value(json).ok()).unwrap_or_default()
     }

@@ -38,7 +38,7 @@ fn call() -> Event {
     Event::Call(Call { id: CallId(1), function: FunctionId(0), input: Value::undefined(), now: false })
 }
 
-/// One that has made a call at 10 ms, and waits since.
+/// An execution that made a call at 10 ms and has waited since then.
 fn waiting(limits: Limits) -> Execution<Script> {
     let mut execution = execution(limits);
     assert!(matches!(execution.handle_event(call(), &|| ms(10)), Ok(Action::Call(_))));
@@ -136,7 +136,7 @@ fn a_failure_of_the_engine_is_an_internal_error() {
 enum Step {
     /// The guest waits.
     Wait,
-    /// It computes.
+    /// The guest computes.
     Compute,
     Pause(bool),
     Minutes(u16),
@@ -153,7 +153,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    /// The clock goes on, minute by minute, unless it is paused, the guest waits, and the pauses have not taken an hour.
+    /// The clock counts each minute, unless it is paused, the guest waits, and the pauses have not taken an hour.
     #[test]
     fn a_clock_counts_what_a_model_counts(steps in steps(), timeout in 1_u64..300) {
         let minute = |minutes: u64| Duration::from_secs(60 * minutes);
@@ -185,7 +185,7 @@ proptest! {
                         }
                         prop_assert_eq!(clock.is_late(minute(now)), counted >= timeout, "at {}", now);
                         if counted >= timeout {
-                            return Ok(()); // It is stopped.
+                            return Ok(()); // The program is stopped.
                         }
                     }
                 }

@@ -226,7 +226,7 @@ fn functions_replace_tools_whose_numbers_nobody_else_gets() {
     assert!(matches!(action, Ok(Action::Settle(_, Settlement::Failed(_)))), "there is no other host function");
 }
 
-/// A host may send as many as fit into a message.
+/// A host may send as many functions as fit into a message.
 #[test]
 fn many_functions_become_members() {
     let own = (0..20_000)

@@ -19,7 +19,7 @@ const WINDOW: usize = 512;
 /// The most names that a message lists.
 const MAX_NAMES: usize = 20;
 
-/// Globals of other platforms, which the sandbox does not have, and of which people expect that it has them.
+/// Globals of other platforms that authors of scripts may expect and the sandbox does not have.
 #[rustfmt::skip]
 pub(crate) const HOST_NAMES: &[&str] = &[
     "setTimeout", "setInterval", "setImmediate", "clearTimeout", "clearInterval", "fetch", "require", "process", "global",
@@ -100,7 +100,7 @@ impl AvailableNames<'_> {
         Some(format!("{path} is not a function{}", hint.unwrap_or_default()))
     }
 
-    /// `shop.orders.list()`, where `shop.orders` is not defined.
+    /// The message for `shop.orders.list()`, where `shop.orders` is not defined.
     fn property_of_nothing(&self, path: &Path<'_>, message: &str) -> Option<String> {
         let (name, functions) = self.namespace(path.base)?;
         let keys = path.keys().filter(|keys| !keys.is_empty() && !functions.contains(&keys[0]))?;
@@ -119,7 +119,7 @@ impl AvailableNames<'_> {
         Some(format!("{message}{hint}"))
     }
 
-    /// A global of another platform is missing.
+    /// The message for a missing global of another platform.
     fn not_here(&self, name: &str) -> String {
         let mut text = format!("{name} is not available in this sandbox, which has the ECMAScript built-ins");
         if self.imports {
@@ -247,7 +247,7 @@ impl<'a> Window<'a> {
     fn callee(&self) -> Option<Path<'a>> {
         let end = self.call_from(self.place).or_else(|| self.call_around(self.place))?;
         let path = self.path_to(end)?;
-        // A value that is not a constructor has another cause.
+        // After `new`, the error is that the value is not a constructor: another cause.
         let before = self.text[..path.1].trim_end();
         let is_new = before.strip_suffix("new").is_some_and(|rest| !rest.ends_with(is_identifier_part));
         (!is_new).then_some(path.0)
@@ -260,7 +260,7 @@ impl<'a> Window<'a> {
         Some(self.path_to(end)?.0)
     }
 
-    /// The window at a name: at the place, or where it is next read. Some engines give the place of the statement.
+    /// The window at a name: at the place, or where the name is next read. Some engines give the place of the statement.
     fn at_name(&self, name: &str) -> Option<Self> {
         if self.member().is_some_and(|path| path.base == name) {
             return Some(Self { ..*self });

@@ -27,13 +27,13 @@ pub struct ScriptFunction {
 }
 
 impl ScriptFunction {
-    /// The name of its file in stacks: `namespace.name`.
+    /// The name of the function's file in stacks: `namespace.name`.
     pub fn file(&self) -> String {
         format!("{}.{}", self.namespace, self.name)
     }
 }
 
-/// The length of all sources of a script.
+/// The length of all sources of a script together, in bytes.
 pub(crate) fn source_bytes(code: &str, functions: &[ScriptFunction]) -> usize {
     functions.iter().map(|function| function.code.len()).fold(code.len(), usize::saturating_add)
 }
@@ -77,7 +77,7 @@ pub(super) fn check_names(providers: &[Arc<Namespace>], functions: &[ScriptFunct
 /// The namespaces of providers as an engine gets them, with the functions of the script.
 ///
 /// # Errors
-/// Compiling takes too much.
+/// Compiling takes too much memory, or was stopped.
 pub(super) fn with_functions(
     providers: &[Arc<Namespace>],
     mut functions: Functions<'_>,

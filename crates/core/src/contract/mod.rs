@@ -43,7 +43,7 @@ pub trait Contract {
     /// See [`usage`](Self::usage).
     fn usage_mut(&mut self) -> &mut UsageLimiter;
 
-    /// What to do about an event, `elapsed` after the program was accepted. `should_stop` is asked while a large value is
+    /// What to do about an event, `elapsed` after the program was accepted. `should_stop` is called while a large value is
     /// converted: when it returns true, the program is about to be stopped, and the action does not matter.
     ///
     /// # Errors
@@ -58,10 +58,11 @@ pub trait Contract {
     /// How an answer settles a call or promise in the guest; `None` if it is not pending.
     fn settlement(&mut self, pending: Self::Pending, answer: Self::Answer) -> Option<(Pending, Settlement)>;
 
-    /// Why a guest that waits, and has all answers, has to stop, if it has to.
+    /// Why a guest that waits and has all answers must stop; `None` if it may wait.
     fn stuck(&self) -> Option<Stop>;
 
-    /// The end of a program `duration` after it was accepted: that of its guest, or why it was stopped. To be called once.
+    /// Makes the end of a program, `duration` after it was accepted, from the outcome of its guest or the reason why it was
+    /// stopped. To be called once.
     fn finish(&mut self, end: Result<Outcome, Stop>, duration: Duration) -> Self::End;
 }
 
@@ -69,19 +70,19 @@ pub trait Contract {
 pub trait Request: Sized {
     /// The contract of the program.
     type Contract: Contract;
-    /// Why there is no program.
+    /// Why no program was made.
     type Error;
 
     /// The limits of the program.
     fn limits(&self) -> &Limits;
 
-    /// The length of all sources.
+    /// The length of all sources together, in bytes.
     fn source_bytes(&self) -> usize;
 
-    /// Makes a program of the sources. Stops reading them when `should_stop` returns true, and fails with any error.
+    /// Compiles the sources to a program. When `should_stop` returns true, it stops and fails; the error does not matter.
     ///
     /// # Errors
-    /// The sources are no program.
+    /// The sources are invalid, or compiling takes too much memory or was stopped.
     fn start(
         self,
         language: &dyn Language,
@@ -98,12 +99,12 @@ pub trait Request: Sized {
 /// What a driver has to do about an event of a guest.
 #[derive(Debug)]
 pub enum Action<C, N> {
-    /// Have the host called, and settle the call with the result.
+    /// Pass this call to the host, and settle it with the result.
     Call(C),
     /// Pass this to the host's listeners.
     Notify(N),
     /// Settle the call at once.
     Settle(CallId, Settlement),
-    /// Nothing.
+    /// Do nothing.
     Ignore,
 }

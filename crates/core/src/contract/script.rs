@@ -42,7 +42,7 @@ pub struct Script {
     code: String,
     functions: Vec<ScriptFunction>,
     limits: Limits,
-    /// Those of the providers.
+    /// The namespaces of the providers.
     namespaces: Vec<Arc<Namespace>>,
     /// For every host function of the program: the index of its provider, and that of the tool in the provider.
     targets: Vec<(usize, usize)>,
@@ -56,7 +56,7 @@ pub struct Script {
 /// The calls of a program, for what errors say about them.
 #[derive(Debug, Default)]
 struct Calls {
-    /// Those that are not answered.
+    /// The calls that are not answered.
     pending: BTreeMap<CallId, UnansweredCall>,
     answered: u64,
 }
@@ -65,7 +65,7 @@ struct Calls {
 struct UnansweredCall {
     provider: usize,
     tool: usize,
-    /// When it was made, as the time since the program was accepted.
+    /// When the call was made, as the time since the program was accepted.
     made: Duration,
 }
 
@@ -80,7 +80,7 @@ pub struct ToolCall {
     pub tool: usize,
     /// The call's first argument; `None` is `undefined`.
     pub input: Option<Json>,
-    /// For the input, to be kept until the call is settled.
+    /// The charge for the input, to be kept until the call is settled.
     pub charge: Charge,
 }
 
@@ -91,9 +91,9 @@ pub struct Request {
     pub code: String,
     /// Functions that the script may call.
     pub functions: Vec<ScriptFunction>,
-    /// The tools that it may call: their names and descriptions only.
+    /// The tools that the script may call: their names and descriptions only.
     pub providers: Vec<Arc<ProviderManifest>>,
-    /// What it may use.
+    /// What the script may use.
     pub limits: Limits,
 }
 
@@ -206,7 +206,7 @@ impl Script {
         }
     }
 
-    /// Whether a cause that the guest has kept is that of a call of its tools.
+    /// Whether a cause, which the guest has kept, is the failed call of a tool of this program.
     fn has_tool_of(&self, cause: &Cause) -> bool {
         let Cause::FailedCall { provider, tool, .. } = cause else { return false };
         let mut named = self.namespaces.iter().filter(|namespace| namespace.name == *provider);
@@ -221,7 +221,7 @@ impl Script {
         sent.map(|()| result).map_err(|error| Stop::Limit(error).execute_error(&self.limits))
     }
 
-    /// Drops the log, and keeps no line from here on: somebody else has it.
+    /// Drops the log and keeps no further lines: they are sent to the host as they are logged.
     pub(crate) fn forget_log(&mut self) {
         (self.logs, self.keeps_log) = (Vec::new(), false);
     }

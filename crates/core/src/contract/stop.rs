@@ -19,9 +19,9 @@ pub enum Stop {
     TimedOut,
     /// The program waits, and no call is pending that could settle what it waits for: it would wait forever.
     Stuck,
-    /// It has reached another limit of what it may use.
+    /// The program has reached another limit on what it may use.
     Limit(LimitError),
-    /// The engine, or the process of the runner, has stopped it at its memory limit.
+    /// The engine, or the process of the runner, has stopped the guest at its memory limit.
     OutOfMemory,
     /// What the host keeps for the guest exceeded its budget.
     HostMemory(NoRoom),
@@ -73,7 +73,7 @@ impl Stop {
         Failure::new(status, error)
     }
 
-    /// The same as data; `None` for faults between host and guest.
+    /// The cause as data; `None` for faults between host and guest.
     fn cause(&self, limits: &Limits) -> Option<Cause> {
         let limit = match self {
             Self::Cancelled(reason) => return Some(Cause::Cancelled { reason: reason.clone() }),

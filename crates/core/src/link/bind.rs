@@ -15,7 +15,7 @@ use super::nodes::{Goal, Kind, NameId, Names, Node, NodeId, Provider};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Resolution {
     Bound(Binding),
-    /// Two of the declarations that it could be bound to.
+    /// Two of the declarations that the name could be bound to.
     Ambiguous(Binding, Binding),
     Missing,
 }

@@ -48,7 +48,7 @@ impl LinkError {
         }
     }
 
-    /// Whether linking must end, whichever module it is.
+    /// Whether the error ends linking, whichever module it is in.
     pub(super) fn is_final(&self) -> bool {
         matches!(*self.failure, LinkFailure::Memory(_) | LinkFailure::Stopped | LinkFailure::TooTangled)
     }
@@ -67,9 +67,9 @@ pub enum LinkFailure {
     /// A specifier that cannot be resolved.
     #[error("{} {reason}{hint}", Quoted(specifier))]
     Unresolved {
-        /// The specifier.
+        /// The specifier, as written by the importer.
         specifier: String,
-        /// The reason.
+        /// Why the specifier cannot be resolved.
         reason: Unresolved,
         /// A suggestion, or empty.
         hint: String,
@@ -77,7 +77,7 @@ pub enum LinkFailure {
     /// A bare specifier that is not in `imports`.
     #[error("unknown import {}{hint}", Quoted(specifier))]
     UnknownImport {
-        /// The specifier.
+        /// The specifier, as written by the importer.
         specifier: String,
         /// A suggestion, or empty.
         hint: String,
@@ -170,7 +170,7 @@ pub enum OptionError {
     /// A key of `modules` that is not a normalized relative specifier from the root.
     #[error("the key {} in `modules` must be a relative specifier from the root{hint}", Quoted(key))]
     ModuleKey {
-        /// The key.
+        /// The invalid key.
         key: String,
         /// The reason or the remedy.
         hint: String,
@@ -178,7 +178,7 @@ pub enum OptionError {
     /// A key of `imports` that is not a bare specifier.
     #[error("the key {} in `imports` must be a bare specifier, such as 'fs' or '@scope/pkg'{hint}", Quoted(key))]
     ImportKey {
-        /// The key.
+        /// The invalid key.
         key: String,
         /// The reason or the remedy.
         hint: String,
@@ -186,17 +186,17 @@ pub enum OptionError {
     /// A global whose name is not an identifier.
     #[error("invalid global name {}: {reason}", Quoted(name))]
     Global {
-        /// Its name.
+        /// The invalid name.
         name: String,
-        /// The reason.
+        /// Why the name is invalid.
         reason: &'static str,
     },
     /// A filename that cannot name the entry.
     #[error("invalid filename {}: {reason}", Quoted(filename))]
     Filename {
-        /// The filename.
+        /// The invalid filename.
         filename: String,
-        /// The reason.
+        /// Why the filename is invalid.
         reason: &'static str,
     },
     /// More than [`MAX_MODULES`].

@@ -24,11 +24,11 @@ pub struct Graph {
 /// One compiled module.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinkedModule {
-    /// Its name; see [names](super#names).
+    /// The name of the module; see [names](super#names).
     pub name: String,
     /// The code that the engine runs.
     pub code: Code,
-    /// The error that its code throws, if it cannot link.
+    /// The link error that the code throws, if the module cannot link.
     pub broken: Option<Arc<LinkError>>,
 }
 

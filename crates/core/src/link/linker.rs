@@ -387,7 +387,7 @@ impl<'a> Linker<'a> {
 
     // ---- the result
 
-    /// The names that `id` may export, sorted: its own and those behind `export *`. The charge pays for them.
+    /// The names that `id` may export, sorted: its own and those behind `export *`. The charge covers them.
     fn candidates(&mut self, id: NodeId) -> Result<(Vec<NameId>, Charge), Refused> {
         const CANDIDATE: usize = 64;
         let mut charge = self.costs.budget.charge(self.nodes.len())?;

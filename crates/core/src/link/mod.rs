@@ -11,7 +11,7 @@
 //!
 //! The phases and their order are ECMAScript's (`LoadRequestedModules`, `Link`, `ResolveExport`), so the error
 //! that is reported is the first one that an engine would find, with positions in the source as given. Nothing
-//! here runs code, reads files or parses: parsing is the [`Language`]'s.
+//! here runs code, reads files or parses: the [`Language`] parses.
 //!
 //! # Names
 //!
@@ -21,13 +21,13 @@
 //!
 //! # Modules that nothing imports statically
 //!
-//! They can still be imported dynamically, so they are part of the graph. One that cannot link does not fail the run:
-//! it becomes a module that throws the link error when it is imported.
+//! A module that nothing imports statically can still be imported dynamically, so it is part of the graph. If it cannot link,
+//! it does not fail the run: it becomes a module that throws the link error when it is imported.
 //!
 //! # Bounds
 //!
 //! [`MAX_MODULES`], [`MAX_SOURCES_BYTES`] and [`MAX_STEPS`]. Everything that is kept is charged to the budget of the
-//! [`CompileLimits`], which is also asked between any two steps whether to stop. Nothing recurses.
+//! [`CompileLimits`], whose `should_stop` is called between any two steps. Nothing recurses.
 //!
 //! | file | content |
 //! |---|---|

@@ -17,10 +17,10 @@ pub(super) struct Node<'a> {
 
 #[derive(Debug)]
 pub(super) enum Kind<'a> {
-    /// It has a source, which is not compiled yet.
+    /// A module whose source is not compiled yet.
     Unloaded,
     Loaded(Box<Loaded>),
-    /// It cannot link.
+    /// A module that cannot link.
     Broken(Arc<LinkError>),
     /// A module of [`imports`](super::Sources::imports), with the names that it exports.
     Bridge(&'a BTreeSet<String>),
@@ -42,7 +42,7 @@ pub(super) struct Loaded {
 }
 
 impl Loaded {
-    /// Its memory, beside names.
+    /// The memory that the module takes in bytes, without names.
     pub(super) fn bytes(&self) -> usize {
         let specifiers: usize = self.requests.iter().map(|request| request.specifier.len()).sum();
         let types: usize = self.types.iter().map(String::len).sum();
@@ -107,7 +107,7 @@ impl Names {
     }
 }
 
-/// Where an explicit export gets its value, so all but those of `export *`.
+/// Where an explicit export gets its value. Exports of `export *` have none.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Provider {
     /// A declaration of the module itself, by this local name.

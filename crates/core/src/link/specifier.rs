@@ -46,16 +46,16 @@ pub(super) fn relative(importer: &str, name: &str) -> String {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unresolved {
-    /// It is a URL.
+    /// The specifier is a URL.
     #[error("is a URL; modules are not loaded from URLs")]
     Url,
-    /// It begins with `/`.
+    /// The specifier begins with `/`.
     #[error("is an absolute path; use a path relative to the importer, such as './x.js'")]
     Absolute,
-    /// It has more `..` than there are directories.
+    /// The specifier has more `..` than there are directories.
     #[error("is outside the root of the modules")]
     OutsideRoot,
-    /// It is empty.
+    /// The specifier is empty.
     #[error("is an empty specifier")]
     Empty,
 }

@@ -77,12 +77,13 @@ impl Attachments {
         }
     }
 
-    /// Appends a source text to the text of a message as an attachment. Whether it is one.
+    /// Appends a source text to the text of a message as an attachment, if it can be one. Returns whether it was appended.
     pub(super) fn write_text(&mut self, source: &str, text: &mut Vec<u8>) -> bool {
         self.attach(source.as_bytes(), text)
     }
 
-    /// Adds an attachment, and appends the reference to it, if the peer accepts it. Whether it does.
+    /// Adds an attachment and appends the reference to it, if the peer accepts attachments, `bytes` is long enough, and there
+    /// are not too many. Returns whether it was added.
     fn attach(&mut self, bytes: &[u8], text: &mut Vec<u8>) -> bool {
         let attaches = self.accepted && bytes.len() > MAX_TEXT_BYTES && self.bytes.len() < MAX_ATTACHMENTS;
         if attaches {

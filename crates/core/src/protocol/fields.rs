@@ -35,7 +35,7 @@ pub(super) trait Body: Sized {
         None
     }
 
-    /// About how many bytes are kept of what can be long in it.
+    /// About how many bytes the parts of the message that can be long take.
     fn kept_bytes(&self) -> usize {
         self.value().map_or(0, |value| value.as_bytes().len())
     }
@@ -162,7 +162,7 @@ impl Fields {
         amount.map(Some).ok_or_else(|| wrong(self.path_of(name), "a number of at least 0"))
     }
 
-    /// A source text, or the attachment that it is.
+    /// A source text, from a string or an attachment.
     pub(super) fn source(&mut self, name: &str) -> Result<String, Fault> {
         let json = self.json(name)?;
         self.attachments.read_text(json).ok_or_else(|| wrong(self.path_of(name), A_STRING))

@@ -20,7 +20,7 @@ pub enum LineError {
     /// The line is longer than the cap.
     #[error("a line is longer than {0} bytes")]
     Oversized(usize),
-    /// There are more attachments before one message than this.
+    /// One message has more attachments than this number.
     #[error("a message has more than {0} attachments")]
     TooManyAttachments(usize),
     /// The budget does not cover the line or attachment. It was dropped.
@@ -76,7 +76,7 @@ pub struct LineDecoder {
     /// The incomplete line is longer than the cap: the rest of it is dropped.
     dropping: bool,
     attachment: Option<Attachment>,
-    /// What the incomplete line or attachment is charged to.
+    /// The charge for the incomplete line or attachment.
     charge: Charge,
 }
 

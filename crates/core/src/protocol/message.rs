@@ -15,10 +15,10 @@ use crate::budget::Meter;
 /// Why a line is not a message.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// It is not a JSON object.
+    /// The line is not a JSON object.
     #[error(transparent)]
     Line(LineError),
-    /// It is a message with a missing or wrong field, or one that cannot be represented.
+    /// The line is a message with a missing or wrong field, or one that cannot be represented.
     #[error(transparent)]
     Message(#[from] MessageError),
 }
@@ -64,7 +64,7 @@ pub trait Message: Sized {
     /// The text is longer than `cap` bytes. Hand the error to the session's `handle_too_long`.
     fn to_text(&self, cap: usize, attachments: &mut Attachments) -> Result<Vec<u8>, TooLong>;
 
-    /// About how many bytes the values and lines in it take, for what is queued within a process.
+    /// About how many bytes the message takes with its values and lines, for messages that are queued within a process.
     fn cost(&self) -> usize;
 
     /// The `hello`, if the message is one: its `attachments` depend on the transport.

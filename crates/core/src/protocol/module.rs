@@ -134,9 +134,9 @@ fn read_bridge(fields: &mut Fields, json: &Json, name: &str) -> Result<Bridge, F
 /// `settle`: answers a call of a run, or settles a promise of the host.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settle {
-    /// The run.
+    /// The id of the run.
     pub id: String,
-    /// What is settled.
+    /// The call or promise that is settled.
     pub pending: Pending,
     /// The value, or the reason of the rejection.
     pub result: Result<Value, Value>,
@@ -178,7 +178,7 @@ impl Body for Settle {
 /// `code_call`: the guest calls a host function.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CodeCall {
-    /// The run.
+    /// The id of the run.
     pub id: String,
     /// The call.
     pub call: Call,
@@ -212,7 +212,7 @@ impl Body for CodeCall {
 /// `code_notify`: the guest calls a host function that has no answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CodeNotify {
-    /// The run.
+    /// The id of the run.
     pub id: String,
     /// The call.
     pub notification: Notification,
@@ -242,9 +242,9 @@ impl Body for CodeNotify {
 /// `code_done`: the run is over.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CodeDone {
-    /// The run.
+    /// The id of the run.
     pub id: String,
-    /// Its outcome. An unknown status is read as `error`.
+    /// The outcome of the run. An unknown status is read as `error`.
     pub outcome: RunOutcome,
     /// The time from `started` to here.
     pub duration: Duration,

@@ -30,7 +30,7 @@ pub struct Execute {
     /// The guest's program.
     pub code: String,
     /// Functions that the program may call; on the wire left out if there are none. Not part of the specification: a runner
-    /// that gives them to the program says so in [`Started`].
+    /// that supports them confirms it in [`Started`].
     pub functions: Vec<ScriptFunction>,
     /// On the wire `options`; each may be left out for its default.
     pub limits: Limits,
@@ -155,7 +155,7 @@ fn write_tool(fields: &mut Writer<'_>, tool: &ToolManifest) {
 /// `cancel`: stops an execution or a run promptly.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cancel {
-    /// The execution or run.
+    /// The id of the execution or run.
     pub id: String,
 }
 
@@ -171,11 +171,11 @@ impl Body for Cancel {
     }
 }
 
-/// `clock`: pauses the clock of an execution or a run while its calls wait for a person, or lets it go on. Not part of the
-/// specification: in other runners, it runs on.
+/// `clock`: pauses the clock of an execution or a run while its calls wait for a person, or resumes it. Not part of the
+/// specification: other runners do not pause the clock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Clock {
-    /// The execution or run.
+    /// The id of the execution or run.
     pub id: String,
     /// Whether time in which the guest only waits does not count from here on.
     pub stopped: bool,
@@ -240,7 +240,7 @@ impl Body for ToolResult {
 /// `started`: the runner has accepted an execution or a run, and its timeout counts from here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Started {
-    /// The execution or run.
+    /// The id of the execution or run.
     pub id: String,
     /// The program has the [functions](Execute::functions) of its request. On the wire left out if false.
     pub functions: bool,
@@ -272,7 +272,7 @@ pub struct WireCall {
     pub input: Option<Json>,
 }
 
-/// The longest `callId` that a host accepts, in bytes: it keeps them.
+/// The longest `callId` that a host accepts, in bytes: the host keeps them.
 pub(crate) const MAX_CALL_ID_BYTES: usize = 256;
 
 impl Body for WireCall {
@@ -304,7 +304,7 @@ impl Body for WireCall {
 /// [asked](Execute::stream_logs) for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WireLog {
-    /// The execution.
+    /// The id of the execution.
     pub id: String,
     /// The line. An unknown level is read as `log`.
     pub line: LogLine,
@@ -313,7 +313,7 @@ pub struct WireLog {
 /// The most bytes of lines that a runner sends twice, when they are logged and with `done`.
 pub const MAX_REPEATED_LOG_BYTES: usize = 1 << 20;
 
-/// Cuts a line that is too long for one message, to what fits however its characters are escaped. Whether it was cut.
+/// Cuts a line that is too long for one message, to what fits however its characters are escaped. Returns whether it was cut.
 pub(super) fn cut_line(line: &mut LogLine, too_long: TooLong) -> bool {
     const MARK: &str = "…";
     let max = too_long.cap / 8;
@@ -352,9 +352,9 @@ impl Body for WireLog {
 /// `done`: the execution is over (runner specification, "Final Result Contract").
 #[derive(Debug, Clone, PartialEq)]
 pub struct Done {
-    /// The execution.
+    /// The id of the execution.
     pub id: String,
-    /// Its result. An unknown error code is read as `internal_error`.
+    /// The result of the execution. An unknown error code is read as `internal_error`.
     pub result: ExecuteResult,
 }
 
@@ -407,7 +407,7 @@ fn read_outcome<T>(
     }
 }
 
-/// `result` or `error`; `ok` stands before them.
+/// Writes `result` or `error`. The caller has written `ok`.
 fn write_outcome(message: &mut Writer<'_>, outcome: &Result<Option<Json>, ExecuteError>) {
     match outcome {
         Ok(result) => message.optional("result", result.as_ref()),

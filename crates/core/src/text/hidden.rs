@@ -13,10 +13,10 @@ use std::fmt::Write as _;
 pub enum Keep {
     /// None. For questions and records: texts that differ look different.
     Nothing,
-    /// Those without which ordinary text is misspelt: joiners behind a letter of a script that has them, and the selectors and
-    /// joiners of emoji. At most one behind a visible character.
+    /// The characters without which ordinary text is misspelled: joiners after a letter of a script that has them, and the
+    /// selectors and joiners of emoji. At most one after a visible character.
     Joiners,
-    /// Those, and tabs and line breaks: line feeds, alone or after a carriage return.
+    /// The characters of [`Joiners`](Self::Joiners), and tabs and line breaks: line feeds, alone or after a carriage return.
     Lines,
 }
 
@@ -95,19 +95,20 @@ fn replace(text: &str, keep: Keep, push: impl Fn(&mut String, char)) -> Cow<'_, 
     Cow::Owned(replaced)
 }
 
-/// Whether `text` is ASCII without controls: most text, and quick to see, in pieces that the compiler makes vectors of.
+/// Whether `text` is ASCII without controls, apart from those that are kept; most text is. Checked in chunks, which the
+/// compiler vectorizes.
 fn is_plain(text: &str, keep: Keep) -> bool {
     let is_kept = |byte: u8| keep == Keep::Lines && (byte == b'\n' || byte == b'\t');
     let is_plain = |byte: u8| (0x20..0x7f).contains(&byte) || is_kept(byte);
     text.as_bytes().chunks(64).all(|bytes| bytes.iter().fold(true, |plain, byte| plain & is_plain(*byte)))
 }
 
-/// What stands directly before a hidden character.
+/// The characters directly before a hidden character.
 #[derive(Default)]
 struct Before {
-    /// The last character, if it and all since then are visible or needed.
+    /// The last visible character, if all characters after it are needed.
     visible: Option<char>,
-    /// A hidden character behind it, which it needs.
+    /// The last hidden character after `visible` that is needed.
     kept: Option<char>,
 }
 
@@ -143,7 +144,7 @@ fn is_joining(character: char) -> bool {
         && !is_hidden(character)
 }
 
-/// Whether a character is a symbol that may be shown as an emoji, or is in a block of those.
+/// Whether a character is a symbol that may be shown as an emoji, or is in a block of such symbols.
 fn is_pictograph(character: char) -> bool {
     matches!(character, '\u{a9}' | '\u{ae}' | '\u{203c}' | '\u{2049}' | '\u{2100}'..='\u{214f}' | '\u{2190}'..='\u{23ff}'
         | '\u{24c2}' | '\u{25a0}'..='\u{27bf}' | '\u{2900}'..='\u{297f}' | '\u{2b00}'..='\u{2bff}' | '\u{3030}' | '\u{303d}'

@@ -1,5 +1,5 @@
 //! Bytes to a [`Graph`]. The bytes are hostile: nothing recurses, nothing is allocated by a length before the bytes are
-//! there, and everything that is kept is paid for from a budget.
+//! there, and everything that is kept is charged to a budget.
 
 use super::error::{Foreign, Reason};
 use super::graph::{Datum, ErrorNode, FunctionKind, Graph, HostFunction, Node, NodeId, Primitive, ViewKind};
@@ -30,7 +30,7 @@ struct Decoder<'a, 'm, 's> {
     reader: Reader<'a>,
     keys: Keys<'a>,
     keys_begun: usize,
-    /// In the order in which they begin: references are positions in it.
+    /// The objects, in the order in which they begin. References are positions in this list.
     nodes: Vec<Node>,
     /// Objects whose parts are being read, innermost last.
     open: Vec<Open>,

@@ -50,7 +50,7 @@ struct Encoder<'g> {
 
 struct Open<'g> {
     node: &'g Node,
-    /// The number of its next part.
+    /// The number of the next part.
     next: usize,
 }
 

@@ -9,7 +9,7 @@ use super::MAX_JSON_DEPTH;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{path} {reason}")]
 pub struct SerializationError {
-    /// For example `result.items[3].at`.
+    /// The path to the part, for example `result.items[3].at`.
     pub path: String,
     /// What is wrong with that part.
     pub reason: Reason,
@@ -89,7 +89,7 @@ pub enum Reason {
     InvalidTag {
         /// The tag, or a key that belongs to one.
         key: &'static str,
-        /// What must be there.
+        /// The expected value.
         expected: &'static str,
     },
     /// Tagged JSON has two objects with this `$id`.

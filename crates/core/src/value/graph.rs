@@ -85,7 +85,7 @@ pub enum Node {
     Error(Box<ErrorNode>),
     /// An `ArrayBuffer`.
     Buffer {
-        /// Its content.
+        /// The content.
         bytes: Vec<u8>,
         /// The maximum length of a resizable buffer, in bytes.
         max_len: Option<u32>,
@@ -94,9 +94,9 @@ pub enum Node {
     View {
         /// The class.
         kind: ViewKind,
-        /// Its [`Buffer`](Self::Buffer).
+        /// The [`Buffer`](Self::Buffer) of the view.
         buffer: NodeId,
-        /// Its start within the buffer, in bytes.
+        /// The start within the buffer, in bytes.
         offset: u32,
         /// The number of elements; `None` tracks the end of a resizable buffer.
         len: Option<u32>,
@@ -113,24 +113,24 @@ pub enum Node {
 /// The parts of an error.
 #[derive(Debug, Clone, Default)]
 pub struct ErrorNode {
-    /// Its name. In the guest it is an instance of the ECMAScript error class of that name, or else of `Error`.
+    /// The name. In the guest, the error is an instance of the ECMAScript error class of that name, or else of `Error`.
     pub name: String,
-    /// Its message.
+    /// The message, if the error has one.
     pub message: Option<String>,
     /// The stack, in positions of the code that the engine ran. Errors of the host have none.
     pub stack: Option<String>,
-    /// Its `cause`.
+    /// The `cause`, if the error has one.
     pub cause: Option<Datum>,
 }
 
 /// A function of the host that a guest can call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostFunction {
-    /// Identifies it in calls. The host chooses it.
+    /// Identifies the function in calls. The host chooses the number.
     pub number: u32,
     /// How calls are answered.
     pub kind: FunctionKind,
-    /// Its `name` property in the guest.
+    /// The `name` property of the function in the guest.
     pub name: String,
 }
 
@@ -151,7 +151,7 @@ pub enum FunctionKind {
 impl FunctionKind {
     pub(super) const ALL: [Self; 4] = [Self::Async, Self::Sync, Self::Notify, Self::Log];
 
-    /// Its name in tagged JSON.
+    /// The name of the kind in tagged JSON.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Async => "async",
@@ -521,7 +521,7 @@ impl Node {
         Some(if keeps { Ok(datum.node_id()) } else { Err(BudgetExceeded) })
     }
 
-    /// Replaces its parts from number `part` on by a mark.
+    /// Replaces the parts from number `part` on by a mark.
     fn cut_off(&mut self, part: usize) {
         let mark = || Datum::from("…");
         match self {
@@ -542,7 +542,7 @@ impl Node {
         }
     }
 
-    /// Adds `by` to the positions of the objects that it refers to.
+    /// Adds `by` to the positions of the objects that the node refers to.
     fn shift(&mut self, by: u32) {
         match self {
             Self::Array(items) | Self::Set(items) => items.iter_mut().for_each(|item| item.shift(by)),
@@ -607,7 +607,7 @@ impl Datum {
         if let Self::Primitive(Primitive::Bool(value)) = self { Some(*value) } else { None }
     }
 
-    /// Whether it is `undefined`.
+    /// Whether the part is `undefined`.
     pub fn is_undefined(&self) -> bool {
         matches!(self, Self::Undefined)
     }

@@ -355,7 +355,7 @@ fn number(value: f64) -> Result<Json, Reason> {
     Number::from_f64(value).map(Json::Number).ok_or(reason)
 }
 
-/// For example `result.items[3]["odd key"]`; the middle of a long path is left out.
+/// A path as text, for example `result.items[3]["odd key"]`. The middle of a long path is left out.
 fn path_text(what: &str, path: &[Step<'_>]) -> String {
     const ENDS: usize = 8;
     let mut text = what.to_owned();

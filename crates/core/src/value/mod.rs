@@ -7,7 +7,7 @@
 //!
 //! # Format
 //!
-//! It covers what the structured clone algorithm of the web platform copies, and functions and promises of the host. A
+//! The format covers what the structured clone algorithm of the web platform copies, and functions and promises of the host. A
 //! value is one tag byte and the payload of the tag. `varint` is LEB128 of at most 32 bits; `string` is a varint length in
 //! bytes and UTF-8.
 //!
@@ -101,7 +101,7 @@ pub use time::TimeValue;
 
 /// The maximum nesting of arrays and objects in JSON, in both directions.
 ///
-/// It is below the limit that JSON parsers commonly have (128), so that every isolation accepts the same values.
+/// JSON parsers commonly have a higher limit (128), so every isolation accepts the same values.
 pub const MAX_JSON_DEPTH: usize = 100;
 
 /// An encoded value; see the [module](self).
@@ -159,12 +159,12 @@ impl Value {
     /// Appends the value as JSON text, if it is JSON and no part is a reference.
     ///
     /// # Errors
-    /// Something else; a part of the text was appended.
+    /// The value is not JSON, or a part is a reference. The beginning of the text may have been appended.
     pub fn write_json(&self, text: &mut Vec<u8>) -> Result<(), Reason> {
         json::write(&self.0, text)
     }
 
-    /// Whether it is `undefined`.
+    /// Whether the value is `undefined`.
     pub fn is_undefined(&self) -> bool {
         *self.0 == [wire::UNDEFINED]
     }

@@ -1,7 +1,7 @@
 //! JSON text to trees and to values, charged to a meter.
 //!
-//! A tree takes up to seventy times the memory of its text: `[0,0,…]`. So each part is charged before it is kept. What only
-//! goes on into a guest is read [to a value](ValueSeed) without a tree.
+//! A tree takes up to seventy times the memory of its text: `[0,0,…]`. So each part is charged before it is kept. JSON that is
+//! only passed to a guest is read [to a value](ValueSeed) without a tree.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -17,7 +17,7 @@ use crate::budget::{Meter, Refused};
 /// Why a text is not read.
 #[derive(Debug, thiserror::Error)]
 pub enum JsonError {
-    /// It is not JSON, or nests deeper than 128 levels.
+    /// The text is not JSON, or nests deeper than 128 levels.
     #[error(transparent)]
     Syntax(#[from] serde_json::Error),
     /// The tree would take too much memory, or reading was stopped.
@@ -64,7 +64,7 @@ impl<'de> DeserializeSeed<'de> for Seed<'_, '_> {
     }
 }
 
-/// Every node is paid for by the container that it is stored in, except the outermost.
+/// Every node is charged by the container that it is stored in, except the outermost.
 impl<'de> Visitor<'de> for Seed<'_, '_> {
     type Value = Json;
 

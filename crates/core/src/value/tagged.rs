@@ -95,20 +95,20 @@ impl Uses {
 
 /// Something with values in it that are written as tagged JSON.
 pub(crate) trait ToTagged {
-    /// Writes it, as a part of `work`.
+    /// Writes the value to a serializer, as a part of `work`.
     fn write<S: Serializer>(&self, work: &Work<'_>, to: S) -> Result<S::Ok, S::Error>;
 }
 
-/// What is known while a value is written.
+/// The state that is shared while a value is written.
 pub(crate) struct Work<'a> {
-    /// What the parts of a tree are charged to; `None` for a text, whose length bounds what it is written to.
+    /// Charges the parts of a tree, in bytes; `None` for a text, which has no tree.
     tree: Option<&'a dyn Fn(usize) -> Result<(), Refused>>,
     /// The first error.
     refusal: &'a RefCell<Option<SerializationError>>,
 }
 
 impl<'a> Work<'a> {
-    /// Writing a text.
+    /// The state for writing a text.
     pub(crate) fn of_text(refusal: &'a RefCell<Option<SerializationError>>) -> Self {
         Self { tree: None, refusal }
     }
@@ -124,7 +124,7 @@ impl<'a> Work<'a> {
             .map_err(|refused| E::custom(self.refuse(what, refused.into())))
     }
 
-    /// Keeps the first error: those of serializers are texts.
+    /// Keeps the first error, as the errors of serializers are only texts.
     fn refuse(&self, what: &dyn fmt::Display, reason: Reason) -> &'static str {
         self.refusal.borrow_mut().get_or_insert_with(|| SerializationError::new(what.to_string(), reason));
         "it was refused"
@@ -149,7 +149,7 @@ pub(crate) fn to_tree(value: &impl ToTagged, meter: &mut Meter<'_>) -> Result<Js
     made.map_err(|error| refusal.take().unwrap_or_else(|| unexpected(&error)))
 }
 
-/// Serializers of JSON fail for keys that are no strings, and there are none.
+/// Replaces an error that cannot occur: serializers of JSON trees fail for keys that are not strings, and all keys are.
 fn unexpected(_: &serde_json::Error) -> SerializationError {
     SerializationError::new("value", Reason::InvalidFormat)
 }
@@ -168,16 +168,16 @@ impl ToTagged for Tagged<'_> {
     }
 }
 
-/// Recurses as deep as the JSON that it writes. Every node of a tree is paid for by what it is stored in.
+/// Writes a graph. Recurses as deep as the JSON nests. Every node of a tree is charged by the node that it is stored in.
 struct Writer<'a> {
     graph: &'a Graph,
     what: &'a dyn fmt::Display,
-    /// As counted, and [`WRITTEN`].
+    /// The uses of each object as counted, or [`WRITTEN`].
     uses: RefCell<Vec<u8>>,
     work: &'a Work<'a>,
 }
 
-/// In place of the uses of an object that has several, and was written.
+/// Replaces the uses of an object that has several, once it was written.
 const WRITTEN: u8 = 3;
 
 impl Writer<'_> {
@@ -302,7 +302,7 @@ impl<T: fmt::Display> Serialize for Text<T> {
 struct Content<'a> {
     writer: &'a Writer<'a>,
     node: &'a Node,
-    /// How deep its parts are.
+    /// How deep the parts of the object are nested.
     depth: usize,
 }
 
@@ -487,7 +487,7 @@ impl Graph {
 struct Reader {
     /// `None` for objects that are not read yet. Once every `$id` is defined, none are left.
     nodes: Vec<Option<Node>>,
-    /// By `$id`, which the sender chooses.
+    /// The objects by `$id`, which the sender chooses.
     names: HashMap<u64, Name>,
     /// The path to the current part. Reading stops at an error, so it is then the path to the part at fault.
     path: String,

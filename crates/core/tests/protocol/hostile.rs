@@ -446,7 +446,7 @@ fn a_stack_is_cut_to_frames_of_the_script() {
     let frame = |number| match number {
         3 => frame("/etc/passwd", 1),
         4 => frame("lib.f", 2),
-        5 => frame("lib.f", 3), // It has one line, and no code behind it.
+        5 => frame("lib.f", 3), // The function has one line, and no code after it.
         6 => frame("lib.g", 1),
         _ => frame("<script>", 1),
     };
@@ -638,7 +638,7 @@ fn a_streamed_line_that_is_too_long_is_cut() {
     runner.handle_too_long(too_long, TooLong { len: 250, cap: 88 });
     let RunnerMessage::Log(cut) = streamed(runner.poll_output()) else { panic!() };
     assert_eq!(cut.line.text, "ééééé…");
-    // One that is too long for another reason is dropped.
+    // A line that is too long for another reason is dropped.
     runner.handle_too_long(RunnerMessage::Log(cut), TooLong { len: 250, cap: 88 });
     let RunnerMessage::Log(next) = streamed(runner.poll_output()) else { panic!() };
     assert_eq!(next.line.text, "c");

@@ -176,7 +176,7 @@ fn waiting_for_calls_is_limited_by_the_clock_of_the_runner() {
         "Execution waited for calls for 50 ms; its limit is 50 ms: make calls at the same time, or raise host_wait";
     assert_eq!(result.outcome, Err(reached("hostWaitMs", ms(50), ms(50), message)));
     assert_eq!(result.usage.host_wait, Some(ms(50)));
-    // Without a pending call, it does not wait for one.
+    // Without a pending call, the guest does not wait for one.
     let stuck = Pair::with(limited("stall", Limits { host_wait: Some(Duration::ZERO), ..limits })).run();
     assert_eq!(stuck.error().unwrap().code, ErrorCode::RuntimeError);
 }
@@ -236,7 +236,7 @@ fn a_paused_clock_does_not_go_on_while_the_guest_waits() {
     let mut runner = waiting_runner(Limits { host_wait: Some(ms(50)), ..Limits::default() });
     assert_eq!(runner.next_timeout(), Some(ms(60)), "the limit on waiting");
     runner.handle_message(clock(true), ms(40));
-    runner.handle_message(clock(true), ms(50)); // It is stopped already.
+    runner.handle_message(clock(true), ms(50)); // The clock is paused already.
     runner.handle_timeout(ms(10_000));
     runner.handle_message(clock(false), ms(20_040));
     assert_eq!(runner.next_timeout(), Some(ms(20_060)), "it has waited for 30 of 50 ms");
@@ -258,7 +258,7 @@ fn a_paused_clock_counts_the_time_in_which_the_guest_computes() {
     assert_eq!(outcome_of(&mut runner).unwrap_err().code, ErrorCode::Timeout);
 }
 
-/// Otherwise a host could occupy a listening runner without end.
+/// Without this bound, a host could occupy a listening runner forever.
 #[test]
 fn a_clock_is_paused_for_an_hour_at_most() {
     const HOUR: Duration = Duration::from_hours(1);

@@ -202,7 +202,7 @@ pub(crate) struct Pair<C: Played> {
     pub(crate) mute_runner_at: Option<Duration>,
     /// Messages that are sent to the runner after that many messages, without the host's half.
     pub(crate) injections: VecDeque<(usize, HostMessage)>,
-    // What a test may look at.
+    // What a test may read.
     pub(crate) now: Duration,
     pub(crate) host: HostSession<C>,
     pub(crate) runner: RunnerSession,

@@ -53,7 +53,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// The length of the longest source.
+    /// The length of the longest source in bytes.
     pub(crate) fn longest_source(&self) -> usize {
         self.modules.values().chain([&self.source]).map(String::len).max().unwrap_or_default()
     }
@@ -64,7 +64,7 @@ impl Request {
 pub struct Bridge {
     /// The names of the object's members.
     pub names: BTreeSet<String>,
-    /// The object.
+    /// The object, encoded.
     pub value: Value,
 }
 

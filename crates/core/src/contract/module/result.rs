@@ -42,14 +42,14 @@ impl Failure {
         Self::new(Status::Error, error)
     }
 
-    /// The executor rejected the run, or could not start it.
+    /// The failure of a run that the executor rejected or could not start.
     pub fn rejected(error: ExecuteError) -> Self {
         let mut failure = Self::internal(error.message);
         failure.error.rejected = error.rejected;
         failure
     }
 
-    /// A value is not serializable.
+    /// The failure of a run with a value that is not serializable.
     pub fn serialization(error: &SerializationError) -> Self {
         Self::new(Status::Error, CodeExecutionError::new("SerializationError", error.to_string()))
     }
@@ -58,7 +58,7 @@ impl Failure {
 /// A guest's value as a graph for the host. Errors lose their stacks, whose positions are in the compiled code.
 ///
 /// # Errors
-/// The value is nested too deeply, the meter is exhausted, or it stops.
+/// The value is nested too deeply, or the meter refuses.
 pub fn to_graph(value: &Value, what: &str, meter: &mut Meter<'_>) -> Result<Graph, SerializationError> {
     let mut graph = value.to_graph_metered(what, meter)?;
     graph.forget_stacks();
@@ -77,7 +77,7 @@ pub struct Record {
 /// What [`Record::add`] added.
 #[derive(Debug, Clone)]
 pub enum Recorded {
-    /// This report.
+    /// A report.
     Report(Arc<Graph>),
     /// A call of the console, the last of [`logs`](Record::logs).
     Log,
@@ -86,7 +86,8 @@ pub enum Recorded {
 }
 
 impl Record {
-    /// Adds a notification, which is charged to `budget` for good. `timestamp` is in milliseconds since 1970.
+    /// Adds a notification, which is charged to `budget` for the lifetime of the budget. `timestamp` is in milliseconds since
+    /// 1970.
     ///
     /// # Errors
     /// The budget does not cover the arguments.
@@ -164,7 +165,7 @@ pub enum Status {
     Error,
     /// The memory limit was exceeded.
     Memory,
-    /// The caller terminated it, or the safety cap did.
+    /// The caller or the safety cap terminated the run.
     Terminated,
     /// The modules do not link, or the selected export is missing.
     LinkError,
@@ -306,7 +307,7 @@ pub struct ResultJson<'a> {
 }
 
 impl ResultJson<'_> {
-    /// Why serializing failed: a value is nested too deeply for JSON. `None` if what it was written to failed.
+    /// Why serializing failed: a value is nested too deeply for JSON. `None` if the serializer itself failed.
     pub fn refusal(self) -> Option<SerializationError> {
         self.refusal.into_inner()
     }

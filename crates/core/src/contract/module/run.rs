@@ -208,7 +208,7 @@ impl Contract for ModuleRun {
         })
     }
 
-    /// The guest ignores what is not pending.
+    /// Always `Some`: the guest ignores what is not pending.
     fn settlement(&mut self, pending: Pending, answer: Self::Answer) -> Option<(Pending, Settlement)> {
         Some((pending, answer.into()))
     }

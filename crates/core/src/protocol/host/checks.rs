@@ -60,8 +60,8 @@ pub(super) fn can_contain(len: usize, at: Position) -> bool {
     [at.line, at.column].into_iter().all(|number| (1..=len + 1).contains(&(number as usize)))
 }
 
-/// What is wrong with a runner that reports that a limit was reached after `elapsed`, by the clock here, and `usage`, by
-/// the count here. It may be early by one per cent, as clocks differ.
+/// Describes the fault if a runner reports too early that a limit was reached. `elapsed` and `usage` are what this host
+/// measured. A report may be early by one percent, as clocks differ.
 pub(super) fn too_early(limits: &Limits, usage: &Usage, elapsed: Duration) -> Option<String> {
     let timeout = limits.stops_after(usage);
     let [timeout_ms, elapsed_ms] = [timeout, elapsed].map(|time| time.as_millis());

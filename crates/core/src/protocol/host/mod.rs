@@ -112,7 +112,7 @@ pub enum Misbehavior {
     /// The inputs of the calls in flight take more memory than a guest with these limits has.
     #[error("the inputs of the runner's calls in flight exceed their budget: {0}")]
     TooMuchInput(Exhausted),
-    /// The program has functions, and the runner did not say that it gives them to it.
+    /// The program has functions, and the runner did not confirm that it supports them.
     #[error("the runner does not support functions of scripts")]
     NoFunctions,
     /// More notifications than its guest could make within its memory limit wait for the driver.
@@ -129,7 +129,7 @@ pub trait HostContract: Debug + Sized {
     type Notice: Debug;
     /// Identifies what the driver settles.
     type Pending;
-    /// What it settles with.
+    /// The answer that the driver settles a call or promise with.
     type Answer;
     /// The runner's last message of a program.
     type Done;
@@ -176,15 +176,15 @@ pub trait HostContract: Debug + Sized {
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant)] // each is moved once
 pub enum Received<C: HostContract> {
-    /// The driver has to do this.
+    /// An instruction to the driver.
     Output(Output<C>),
-    /// The guest reports this. It is charged until the driver has polled it.
+    /// A notice of the guest, with its charge until the driver has polled it.
     Notice(C::Notice, Charge),
     /// The program is over.
     Done(C::Done),
     /// The program has reached a limit.
     Limit(LimitError),
-    /// Nothing.
+    /// Nothing to do.
     Nothing,
 }
 
@@ -193,7 +193,7 @@ pub enum Received<C: HostContract> {
 pub enum End<C: HostContract> {
     /// The runner reported its end.
     Done(C::Done),
-    /// The host stopped it. The runner may have reported its end in time.
+    /// The host stopped the program. The runner may have reported the end in time.
     Stopped(Stop, Option<C::Done>),
     /// The process of the runner ended because the program exceeded its memory limit.
     OutOfMemory,
@@ -227,7 +227,8 @@ pub struct HostSession<C: HostContract> {
     state: State,
     close_reason: Option<CloseReason>,
     misbehavior: Option<Misbehavior>,
-    /// The runner reported the end by itself, with an outcome that leaves no doubt.
+    /// The runner reported the end by itself, with an outcome that does not make it
+    /// [untrusted](HostContract::makes_runner_untrusted).
     ended_cleanly: bool,
     outputs: VecDeque<Output<C>>,
     /// The charges of the notices in `outputs`, in their order. Log lines of scripts have none: their limits bound them.
@@ -302,8 +303,8 @@ impl<C: HostContract> HostSession<C> {
         }
     }
 
-    /// Whether the runner can be used for another program: it reported the end by itself, with an outcome that leaves no
-    /// doubt about it, and has not closed the transport.
+    /// Whether the runner can be used for another program: it reported the end by itself, with an outcome that does not make
+    /// it [untrusted](HostContract::makes_runner_untrusted), and has not closed the transport.
     pub fn is_reusable(&self) -> bool {
         self.ended_cleanly && self.close_reason.is_none()
     }
@@ -409,8 +410,8 @@ impl<C: HostContract> HostSession<C> {
         }
     }
 
-    /// Pauses the clock of the program while all its calls in flight wait for a person, or lets it go on: see
-    /// [`MAX_PAUSE`](crate::execution::MAX_PAUSE). The runner counts the time in which the guest computes all the same.
+    /// Pauses the clock of the program while all its calls in flight wait for a person, or resumes it: see
+    /// [`MAX_PAUSE`](crate::execution::MAX_PAUSE). The runner still counts the time in which the guest computes.
     pub fn set_paused(&mut self, is_paused: bool, now: Duration) {
         let State::Running(clock) = &mut self.state else { return };
         if clock.is_paused() == is_paused {
@@ -440,7 +441,7 @@ impl<C: HostContract> HostSession<C> {
         }
     }
 
-    /// The program is sent, and its time counts from here.
+    /// Sends the program. Its time counts from here.
     fn send_program(&mut self, now: Duration) {
         let time = self.contract.limits().timeout.saturating_add(self.options.backstop);
         let running = State::Running(Clock::new(now, time));

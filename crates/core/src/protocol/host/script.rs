@@ -34,7 +34,7 @@ pub struct ScriptHost {
     providers: Vec<Arc<ProviderManifest>>,
     /// The lengths of the sources, by file.
     sources: HashMap<String, usize>,
-    /// The runner has not said yet that the script has its functions.
+    /// The script has functions, and the runner has not confirmed yet that it supports them.
     lacks_functions: bool,
     /// How many tools were called.
     calls: u64,
@@ -262,12 +262,12 @@ struct CallIds {
 const MAX_SETTLED_IDS: usize = 1024;
 
 impl CallIds {
-    /// Whether the id is new.
+    /// Adds an id. Returns false if it must not be used again.
     fn insert(&mut self, call_id: String) -> bool {
         self.known.insert(call_id)
     }
 
-    /// The call is not pending any more.
+    /// Moves the id of a call that is no longer pending to `settled`.
     fn settle(&mut self, call_id: String) {
         self.settled.push_back(call_id);
         if self.settled.len() > MAX_SETTLED_IDS

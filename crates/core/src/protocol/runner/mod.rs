@@ -197,8 +197,8 @@ impl RunnerSession {
         }
     }
 
-    /// Compiles the accepted program, after [`Output::Compile`]. `now` is asked for the time, `cpu_time` for the CPU time
-    /// since the beginning. A program that does not compile is over.
+    /// Compiles the accepted program, after [`Output::Compile`]. `now` returns the time, `cpu_time` the CPU time since
+    /// compiling began. A program that does not compile is over.
     pub fn compile(&mut self, language: &dyn Language, now: &dyn Fn() -> Duration, cpu_time: &dyn Fn() -> Duration) {
         self.handle_timeout(now());
         let source = match std::mem::take(&mut self.state) {
@@ -238,7 +238,7 @@ impl RunnerSession {
         }
     }
 
-    /// Handles an event of the guest. `clock` is asked for the time, also while a large value is converted.
+    /// Handles an event of the guest. `clock` returns the time, and is also called while a large value is converted.
     pub fn handle_event(&mut self, event: Event, clock: &dyn Fn() -> Duration) {
         let State::Running(_, execution) = &mut self.state else { return };
         match execution.handle_event(event, clock) {
@@ -367,7 +367,7 @@ impl RunnerSession {
         }
     }
 
-    /// Passes an answer of the host to the guest. Ignored if it is for nothing that is pending.
+    /// Passes an answer of the host to the guest. An answer to a call or promise that is not pending is ignored.
     fn settle(&mut self, answer: HostMessage, now: Duration) {
         let State::Running(_, execution) = &mut self.state else { return };
         match execution.handle_answer((), answer, now) {

@@ -18,7 +18,7 @@ pub(super) trait Wire: Sized + Send + 'static {
 
     fn limits_mut(request: &mut Self::Request) -> &mut Limits;
 
-    /// The length of the longest source.
+    /// The length of the longest source in bytes.
     fn longest_source(request: &Self::Request) -> usize;
 
     /// Whether the program has functions apart from its code.
@@ -37,7 +37,7 @@ pub(super) trait Wire: Sized + Send + 'static {
         notice: <ContractOf<Self> as Contract>::Notice,
     ) -> Option<RunnerMessage>;
 
-    /// How an answer of the host settles a call or promise; `None` if it is for nothing that is pending.
+    /// How an answer of the host settles a call or promise; `None` if that is not pending.
     fn settlement(
         &mut self,
         id: &str,
@@ -73,7 +73,7 @@ pub(super) type RunnerContract = dyn Contract<Call = RunnerMessage, Notice = Run
 pub(super) trait Source: Send {
     fn accepted(&self) -> &Accepted;
 
-    /// Compiles it. The error is its last message.
+    /// Compiles the program. The error is its last message.
     fn start(
         self: Box<Self>,
         language: &dyn Language,
@@ -89,7 +89,7 @@ pub(super) struct Accepted {
     pub(super) id: String,
     pub(super) clock: Clock,
     limits: Limits,
-    /// What errors of limits say about limits that are lower than the host asked for. May be empty.
+    /// The text that errors of limits add about limits that are lower than the host asked for. May be empty.
     note: String,
     /// A source is longer than the limit.
     has_long_source: bool,
@@ -124,7 +124,7 @@ impl Accepted {
         self.failed::<W>(error, now)
     }
 
-    /// That of one that was not started.
+    /// The last message of a program that failed before it was started.
     fn failed<W: Wire>(self, error: ErrorOf<W>, now: Duration) -> RunnerMessage {
         let duration = self.clock.elapsed(now);
         W::done(self.id, W::Request::failed(error, duration), duration)

@@ -28,7 +28,7 @@ pub(super) struct ScriptWire {
     calls: Arc<AtomicU64>,
     /// The host asked for `log` messages.
     streams_logs: bool,
-    /// How many bytes of lines were sent in them.
+    /// How many bytes of lines were sent in `log` messages.
     streamed_bytes: usize,
 }
 
