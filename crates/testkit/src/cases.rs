@@ -38,15 +38,15 @@ pub fn limits(json: &Json, base: Limits) -> Limits {
 /// A file of cases.
 #[derive(Debug, Default)]
 pub struct CaseFile {
-    /// Empty for [parsed](Self::parse) text.
+    /// The path of the file; empty for [parsed](Self::parse) text.
     pub path: PathBuf,
     /// The text before the first case, without the blank lines at its end.
     pub prelude: String,
-    /// In the order of the file; at least one.
+    /// The cases, in the order of the file; at least one.
     pub cases: Vec<Case>,
 }
 
-/// A case.
+/// One case of a file.
 #[derive(Debug, Default, Clone)]
 pub struct Case {
     /// What the case shows.

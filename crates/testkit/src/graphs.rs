@@ -3,7 +3,7 @@
 use execbox_core::value::{BigInt, Datum, ErrorNode, Graph, Node, NodeId, Primitive, TimeValue, ViewKind};
 use proptest::prelude::*;
 
-/// A part of an object: a primitive, or the object whose place in the list this is, modulo the list's length.
+/// A part of an object: a primitive, or the index of an object in the list, modulo the list's length.
 #[derive(Debug, Clone)]
 enum Part {
     Primitive(Datum),
@@ -25,7 +25,7 @@ enum Spec {
     Boxed(Primitive),
 }
 
-/// Graphs of up to 24 objects.
+/// Graphs of up to 23 objects.
 pub fn any_graph() -> impl Strategy<Value = Graph> {
     (prop::collection::vec(any_spec(), 1..24), any_part()).prop_map(|(specs, root)| build(&specs, &root))
 }

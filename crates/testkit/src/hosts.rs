@@ -1,6 +1,6 @@
 //! Hosts that misbehave: what a listening runner must survive.
 //!
-//! A [`Connection`] is a socket that says what it likes, as lines or as WebSocket frames. A [`Flood`] is hostile traffic, and
+//! A [`Connection`] is a socket that sends anything, as lines or as WebSocket frames. A [`Flood`] is hostile traffic, and
 //! [`Flooding`] sends it until it is dropped. They need no async runtime, and nothing of the library that they attack.
 
 use std::io::{self, Read, Write};
@@ -80,7 +80,7 @@ impl Connection {
         if answer.starts_with(b"HTTP/1.1 101") { Ok(()) } else { Err(io::ErrorKind::PermissionDenied.into()) }
     }
 
-    /// Reading and writing fail after this time.
+    /// Sets the time after which reading and writing fail.
     ///
     /// # Errors
     /// A system error.
@@ -106,10 +106,10 @@ impl Connection {
         self.send_bytes(&bytes)
     }
 
-    /// Reads until the runner has closed the connection. Returns how many bytes came.
+    /// Reads until the runner has closed the connection. Returns how many bytes arrived.
     ///
     /// # Errors
-    /// Nothing comes for the timeout.
+    /// No byte arrives within the timeout.
     pub fn read_to_end(&mut self) -> io::Result<u64> {
         match io::copy(&mut self.socket, &mut io::sink()) {
             Err(error) if error.kind() == io::ErrorKind::ConnectionReset => Ok(0),
@@ -165,22 +165,22 @@ pub enum Flood {
     Unknown,
     /// A message of an unknown type of 8 MB, which is a list of numbers.
     LargeUnknown,
-    /// Greetings, which are answered.
+    /// `hello` messages, which are answered.
     Hellos,
-    /// Greetings of 8 MB.
+    /// `hello` messages of 8 MB.
     LargeHellos,
     /// Malformed programs, which are answered.
     MalformedExecutes,
     /// Programs, of which all but the first are rejected.
     Executes,
-    /// Answers to calls that nobody has made.
+    /// Answers to calls that were not made.
     Results,
     /// WebSocket pings.
     Pings,
 }
 
 impl Flood {
-    /// Those that a connection by lines can carry.
+    /// The floods that a connection by lines can carry.
     pub const LINES: [Self; 11] = [
         Self::EmptyAttachments,
         Self::Attachments,
@@ -195,7 +195,7 @@ impl Flood {
         Self::Results,
     ];
 
-    /// Those that a WebSocket can carry.
+    /// The floods that a WebSocket can carry.
     pub const WEBSOCKET: [Self; 11] = [
         Self::EmptyAttachments,
         Self::Attachments,
@@ -210,14 +210,14 @@ impl Flood {
         Self::Results,
     ];
 
-    /// What comes once, before it.
+    /// The message that is sent once, before the flood.
     fn first(self) -> Option<&'static str> {
         // A program that waits forever keeps its runner busy.
         let busy = r#"{"type":"execute","id":"a","code":"await t.f()","options":{"timeoutMs":600000},"providers":[{"name":"t","tools":{"f":{"safeName":"f","originalName":"f"}},"types":""}]}"#;
         (self == Self::Executes).then_some(busy)
     }
 
-    /// At least 64 KiB of it.
+    /// At least 64 KiB of the flood, as bytes to send.
     fn chunk(self, is_websocket: bool) -> Vec<u8> {
         let one = match self {
             Self::EmptyAttachments | Self::Attachments => {

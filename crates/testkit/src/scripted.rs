@@ -1,22 +1,22 @@
 //! A second engine, for tests: its programs are scripts of moves, and it has no JavaScript at all.
 //!
-//! It shows that the shape of `execbox_core::engine` fits more than one engine, and that what the
-//! contracts promise is theirs and not the engine's. One move per line:
+//! The engine shows that the interface of `execbox_core::engine` fits more than one engine, and that what the contracts promise
+//! does not depend on the engine. One move per line:
 //!
 //! ```text
 //! log LEVEL TEXT          a console line
 //! call NAME JSON          begins a call of a host function; in modules, NAME is its number
 //! call-now NAME JSON      calls a host function and waits until it is answered
-//! await                   waits for every call begun; a failed one ends the program, as itself
-//! await-catch             the same, but the failure is caught and kept
-//! notify NUMBER JSON      tells the host, which does not answer
+//! await                   waits for every call begun; the failure of one ends the program
+//! await-catch             as `await`, but the failure is caught and kept
+//! notify NUMBER JSON      notifies the host, which does not answer
 //! await-promise NUMBER    waits until the host has settled that promise
 //! return JSON             ends with a value; `return it`: with the last answer; `return a Date`: with one that cannot cross
 //! throw NAME TEXT         ends with an uncaught error at line 1, column 1
 //! forge                   ends by throwing a copy of the failure that was caught
-//! compute                 computes for long, once: gives the thread back
+//! compute                 computes for long, once: yields the thread
 //! spin                    computes without end
-//! stall                   waits for nothing that could come
+//! stall                   waits for something that nothing can settle
 //! exhaust                 allocates until it is refused
 //! import NAME             (in modules) the moves of that module come first
 //! export NAME JSON        (in modules) what the program may end with
@@ -39,7 +39,7 @@ use execbox_core::mailbox::Mailbox;
 use execbox_core::program::{Limits, ModuleBody, Modules, Program, Source};
 use execbox_core::value::{Foreign, Value};
 
-/// The front end of the scripted engine: source is moves already.
+/// The front end of the scripted engine: the code is the source, unchanged.
 pub struct Moves;
 
 impl Language for Moves {
@@ -124,20 +124,20 @@ fn link(program: &Modules) -> Result<(Vec<String>, Outcome), ModuleError> {
 pub struct ScriptedGuest {
     moves: VecDeque<String>,
     functions: Vec<String>,
-    /// Where its errors are.
+    /// The file that its errors are in.
     file: Arc<str>,
     mailbox: Mailbox,
     interrupt: Interrupt,
-    /// Calls that are begun and not answered, by their handle.
+    /// The number of calls that are not answered.
     pending: u32,
-    /// It stands inside a synchronous call.
+    /// The guest is suspended inside a synchronous call.
     stands: bool,
     settlements: Vec<Settlement>,
-    /// Promises of the host that it has settled.
+    /// The promises that the host has settled.
     settled: Vec<u32>,
     it: Value,
     caught: Option<ExecuteError>,
-    /// The outcome when it has no more moves.
+    /// The outcome when no moves are left.
     end: Outcome,
 }
 
@@ -159,8 +159,8 @@ impl ScriptedGuest {
         }
     }
 
-    /// A guest from [`image`](Guest::image): it continues where that one waited. Its next call has the
-    /// next number, so that calls known outside keep theirs.
+    /// A guest from the [image](Guest::image) of another: it continues where that one waited. The calls that are pending there
+    /// keep their numbers, and the next call has the next number.
     pub fn from_image(image: &[u8], limits: &Limits) -> Self {
         let text = String::from_utf8(image.to_vec()).unwrap();
         let mut lines = text.lines();
@@ -293,7 +293,7 @@ impl Guest for ScriptedGuest {
         self.settlements.push(settlement);
     }
 
-    /// Its settlements are taken in at its next move.
+    /// Always 0: the guest takes in all settlements at its next move.
     fn unread_bytes(&self) -> usize {
         0
     }
@@ -337,8 +337,8 @@ fn threw(file: &Arc<str>, name: &str, message: &str) -> Outcome {
     })
 }
 
-/// Any engine, bound to a thread: each guest lives on a thread of its own from its first turn to its last,
-/// and the task that drives it is woken when there is news. What a V8 engine would have to be.
+/// Any engine, bound to threads: each guest runs on a thread of its own from its first turn to its last, and the task that
+/// drives it is woken when a turn has ended.
 pub struct ThreadBound<E>(pub Arc<E>);
 
 impl<E: Engine + 'static> Engine for ThreadBound<E> {
@@ -373,7 +373,7 @@ struct Remote {
     shared: Arc<Mutex<Shared>>,
     interrupt: Interrupt,
     asked: bool,
-    /// It was answered after it was asked for its turn: that it waits is no news then.
+    /// A call was settled after the turn was requested, so a result of `Waiting` is outdated.
     stale: bool,
 }
 
@@ -385,7 +385,7 @@ impl Wake for Unpark {
     }
 }
 
-/// The guest's thread.
+/// Runs a guest on the current thread until its driver drops it.
 fn live(
     engine: &dyn Engine,
     program: Program,
@@ -456,7 +456,7 @@ impl Guest for Remote {
     }
 }
 
-/// Its thread ends, whatever the guest is doing.
+/// Interrupts the guest, so that its thread ends.
 impl Drop for Remote {
     fn drop(&mut self) {
         self.interrupt.trigger();
