@@ -44,7 +44,7 @@ numbers! {
 }
 
 numbers! {
-    /// How it is settled.
+    /// How a call or promise is settled.
     Settle { Failed = 0, Fulfilled = 1, Rejected = 2 }
 }
 

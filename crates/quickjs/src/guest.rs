@@ -27,11 +27,11 @@ type Computing = Pin<Box<dyn Future<Output = (Box<Instance>, Option<Outcome>)> +
 enum State {
     /// The message starts the program.
     Fresh(Box<Instance>, Vec<u8>),
-    /// It runs, has yielded, or is blocked in a synchronous call.
+    /// The program runs, has yielded, or is blocked in a synchronous call.
     Computing(Computing),
-    /// It waits for answers.
+    /// The program waits for answers.
     Waiting(Box<Instance>),
-    /// Its memory is cleared when the guest is dropped: its driver may have something to send before.
+    /// The program has ended. Its memory is cleared when the guest is dropped, so that the driver can send the outcome before.
     Returned(#[allow(dead_code)] Box<Instance>),
     Ended,
 }
@@ -42,7 +42,7 @@ impl QuickJsGuest {
         Self { loaded, shared, interrupt, answers: Vec::new(), state: State::Fresh(Box::new(instance), first_message) }
     }
 
-    /// Whether it is blocked in a synchronous call.
+    /// Whether the program is blocked in a synchronous call.
     fn is_blocked(&self) -> bool {
         matches!(lock(&self.shared).sync_call, SyncCall::Pending)
     }

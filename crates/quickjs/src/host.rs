@@ -31,9 +31,9 @@ pub(crate) struct Shared {
 pub(crate) enum SyncCall {
     /// The guest is not in a synchronous call.
     None,
-    /// It is not answered yet.
+    /// The call is not answered yet.
     Pending,
-    /// It is answered, with this message.
+    /// The call is answered, with this message.
     Answered(Vec<u8>),
 }
 

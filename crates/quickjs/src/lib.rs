@@ -25,7 +25,7 @@
 //! - `ticker`: the thread that makes running guests yield.
 //! - `message`: the messages to a guest; `outcome`: its end; `boundary`: the numbers in them.
 //!
-//! It does not depend on providers, contracts or the protocol, and needs no async runtime.
+//! The crate does not depend on providers, contracts or the protocol, and needs no async runtime.
 
 // Lengths in messages have 32 bits; `Instance::put` rejects a longer message.
 #![allow(clippy::cast_possible_truncation)]

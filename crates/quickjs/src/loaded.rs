@@ -12,7 +12,7 @@ static GUEST: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/guest.cwasm"));
 
 /// The most guests at once. Each reserves some 4 GiB of address space, and no memory.
 pub(crate) const MAX_GUESTS: u32 = 1000;
-/// The same for systems that grant little address space.
+/// The most guests at once on systems that grant little address space.
 const FALLBACK_MAX_GUESTS: u32 = 32;
 
 /// How much memory of a finished guest stays mapped for the next one, in bytes: more than most programs use.

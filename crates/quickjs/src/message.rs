@@ -18,7 +18,7 @@ const SHIFT_LEN: usize = 12;
 /// The first message: limits, seed, code and namespaces. `None` if the source is of another kind.
 pub(crate) fn start(program: &Program, log_units: usize) -> Option<Vec<u8>> {
     let mut message = Vec::with_capacity(256 + source_len(&program.source));
-    // Of `Math.random`: it cannot be guessed from the numbers of other guests.
+    // The seed of `Math.random`: it cannot be guessed from the numbers of other guests.
     let seed = getrandom::u64().expect("the system has random numbers");
     message.extend_from_slice(&seed.to_le_bytes());
     put_u32(&mut message, u32::try_from(program.limits.memory_bytes).unwrap_or(u32::MAX).min(MAX_MEMORY));

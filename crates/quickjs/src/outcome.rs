@@ -41,8 +41,8 @@ fn thrown(value: &Value, files: &Files) -> Outcome {
     }
 }
 
-/// The error that QuickJS throws with this name and message: it has no other sign. A guest can throw one with the same
-/// message.
+/// The error that QuickJS throws with this name and message. Nothing else identifies it, so a guest can throw an error that
+/// looks the same.
 fn native_error(name: &str, message: &str) -> Option<NativeError> {
     match name {
         "TypeError" if message == "not a function" => Some(NativeError::NotAFunction),
@@ -54,7 +54,7 @@ fn native_error(name: &str, message: &str) -> Option<NativeError> {
     }
 }
 
-/// A compromised guest can name an unknown module: its name is then empty.
+/// Modules that do not link. A compromised guest can name an unknown module: the name is then empty.
 fn unlinked(value: &Value, files: &Files) -> Outcome {
     let Some([kind, module, name, message, stack]) = strings(value) else {
         return invalid();

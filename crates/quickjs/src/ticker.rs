@@ -48,7 +48,7 @@ impl Ticker {
                 tick(&shared, &engine);
             };
             let handle = thread.spawn(run).map_err(|error| error.kind())?;
-            // A process that is locked after this does not allow what starting a thread takes.
+            // A process that is confined after this may not allow the system calls that starting a thread takes.
             let _: Result<(), _> = runs.recv();
             Ok(handle.thread().clone())
         });

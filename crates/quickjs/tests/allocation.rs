@@ -96,7 +96,7 @@ const KINDS: &[Kind] = &[
 /// Sizes from each of these to twice as much.
 const SIZES: [u32; 8] = [8, 64, 400, 3_000, 24_000, 200_000, 1_000_000, 2_500_000];
 
-/// The total size of the values that are alive at once.
+/// The total size of the values that are kept at once.
 const LIVE: u32 = 8_000_000;
 
 fn run_ms() -> u64 {
@@ -201,7 +201,7 @@ fn blocks_are_counted_with_the_same_size_when_allocated_and_freed() {
     }
 }
 
-/// Regression: both were quadratic, because every few dozen pieces rebalanced the whole rope.
+/// Regression: appending and prepending took quadratic time, because every few dozen pieces rebalanced the whole rope.
 #[test]
 fn strings_grow_in_linear_time() {
     let limits = Limits { memory_bytes: 256 << 20, ..Limits::default() };

@@ -747,7 +747,7 @@ fn an_engine_at_capacity_accepts_guests_again_when_others_end() {
             Err(error) => break error,
         }
         if guests.len() > 2000 {
-            return; // The system grants no pool of address space, so there is no number of ours.
+            return; // The system grants no pool of address space, so the engine has no limit.
         }
     };
     assert_eq!(refused, StartError::Full(guests.len()));
@@ -769,7 +769,7 @@ fn an_engine_makes_room_for_more_guests() {
     }
 }
 
-/// With 46 of 64 MiB in use, cycles were not collected before the limit was reached.
+/// Regression: with 46 of 64 MiB in use, cycles were not collected before the limit was reached.
 #[test]
 fn cycles_are_collected_before_memory_is_refused() {
     let body = "const live = []; for (let i = 0; i < 46; i++) live.push(new Uint8Array(1 << 20));

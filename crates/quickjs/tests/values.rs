@@ -35,7 +35,7 @@ proptest! {
     fn any_graph_is_unchanged_by_structured_clone(graph in any_graph()) {
         let given = graph.to_value("given").unwrap();
         let Outcome::Returned(back) = through("export default (v) => structuredClone(v)", &given) else { panic!("{graph:?}") };
-        // It does not keep the names of other errors than ECMAScript's.
+        // `structuredClone` keeps only the names of ECMAScript's errors.
         let has_custom_error = graph.nodes().any(|node| matches!(node, Node::Error(error) if error.name == "Custom"));
         if !has_custom_error {
             prop_assert_eq!(back.to_graph("back", BUDGET).unwrap(), graph);
@@ -503,7 +503,7 @@ proptest! {
     }
 }
 
-/// Checks that it is valid and unchanged by decoding and encoding.
+/// Checks that a value is valid and unchanged by decoding and encoding.
 fn check_value(value: &Value) {
     let graph = value.to_graph("value", BUDGET).unwrap();
     assert_eq!(graph.to_value("value").unwrap().to_graph("value", BUDGET).unwrap(), graph);
