@@ -1,4 +1,4 @@
-//! An MCP client that sends anything: the server of code goes on until the client has gone.
+//! An MCP client that sends anything: the code server keeps serving until the client disconnects.
 
 #![no_main]
 
@@ -39,7 +39,7 @@ fuzz_target!(|input: (&str, &[u8])| {
     serve(input.0, input.1);
 });
 
-/// What the server answers.
+/// Sends a search and `rest` to the server, and returns its answers.
 fn serve(query: &str, rest: &[u8]) -> String {
     let search = format!(
         r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"mcp_search_tools","arguments":{{"query":{query:?}}}}}}}"#

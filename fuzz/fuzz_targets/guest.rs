@@ -174,7 +174,7 @@ fn run(code: &str, function: &str) -> Outcome {
     }
 }
 
-/// Answers calls with their input if it is JSON, and fails the others. Whether there was a call.
+/// Answers calls with their input if it is JSON, and fails the others. Returns whether there was a call.
 fn answer_calls(guest: &mut dyn Guest) -> bool {
     let mut events = Vec::new();
     guest.take_events(&mut events);

@@ -36,8 +36,8 @@ fuzz_target!(|input: (&[u8], Vec<u8>)| {
 
 const EXHAUSTED: &str = "exhausted";
 
-/// What arrives at once is taken at once, and not charged: whether the budget covers an attachment depends on the cuts. No line
-/// exceeds it.
+/// Whether a frame is the same, however the stream is cut. Bytes that arrive together are taken at once and not charged, so
+/// the cuts decide whether the budget covers an attachment. No line exceeds the budget.
 fn is_same(cut: &str, whole: &str) -> bool {
     cut == whole || (cut == EXHAUSTED && whole.starts_with("Ok(Attachment("))
 }

@@ -38,7 +38,7 @@ fn import(tools: &str, rest: &[u8], wait: Duration) -> Option<String> {
             tokio::spawn(async move {
                 let (reader, mut writer) = tokio::io::split(far);
                 let _ = writer.write_all(format!("{INITIALIZED}\n").as_bytes()).await;
-                // An answer before its request would be ignored. Gone afterwards: nothing is waited for.
+                // An answer before its request would be ignored. Disconnects afterwards, so that nothing waits for the server.
                 let mut lines = BufReader::new(reader).lines();
                 while let Ok(Some(line)) = lines.next_line().await {
                     if line.contains("tools/list") {
