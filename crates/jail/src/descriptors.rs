@@ -4,7 +4,7 @@ use std::{fs, io};
 
 use crate::policy::Sockets;
 
-/// Closes all descriptors except the three standard ones. First in `main`: it closes those of the whole process.
+/// Closes all descriptors except the three standard ones. Call it first in `main`: it closes those of the whole process.
 ///
 /// # Errors
 /// The system does not list the open descriptors; none is closed.
@@ -12,7 +12,7 @@ pub fn close_inherited() -> io::Result<()> {
     close_inherited_except(Sockets::None)
 }
 
-/// [`close_inherited`], except the socket at which the process listens.
+/// Closes what [`close_inherited`] closes, except the socket at which the process listens.
 ///
 /// # Errors
 /// As [`close_inherited`].

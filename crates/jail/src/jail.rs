@@ -4,7 +4,7 @@ use crate::policy::Policy;
 use crate::report::{Feature, Report};
 use crate::system;
 
-/// The entrance; see the [crate's documentation](crate).
+/// The start of the three steps, with [`Jail::prepare`]; see the [crate's documentation](crate).
 #[derive(Debug)]
 pub struct Jail(());
 
@@ -54,8 +54,7 @@ impl Prepared {
 impl Confined {
     /// Locks all threads: system calls that are not in the table kill the process.
     ///
-    /// Call it when every thread runs and has done everything that it will do once: what a program does for the first time
-    /// often takes system calls that it does not need again.
+    /// Call it when every thread runs and has done its one-time work, which often takes system calls that are not needed again.
     pub fn seal(self) -> Report {
         let Self { policy, mut report } = self;
         system::seal(&policy, &mut report);
@@ -73,13 +72,13 @@ pub fn enter(policy: &Policy) -> Report {
     Jail::prepare(policy.clone()).confine().seal()
 }
 
-/// Whether a look at this system finds a reason why a layer may be missing. Locks nothing and starts no process, so it does not
-/// find every reason: a process that was locked reports what is enforced.
+/// Whether checks of this system find a reason why a layer may be missing. They lock nothing and start no process, so they do
+/// not find every reason; the [`Report`] of a locked process says what is enforced.
 pub fn may_lack_layers() -> bool {
     system::may_lack_layers()
 }
 
-/// What this system has, for people who look for a missing layer.
+/// The properties of this system that decide which layers are available, for people who look for the cause of a missing layer.
 pub fn features() -> Vec<Feature> {
     system::features()
 }

@@ -1,7 +1,8 @@
-//! Locks the process that runs hostile code: what the operating system can refuse to it, beside its sandbox.
+//! Locks the process that runs hostile code: the operating system refuses what the process does not need, in addition to its
+//! sandbox.
 //!
-//! [`Policy`] says what the process still needs, as plain data. A [`Report`] says of each [`Layer`] whether this kernel enforces
-//! it, and if not, why. Nothing here needs root. The process is locked in three steps, which are types, so that their
+//! [`Policy`] says what the process still needs, as plain data. A [`Report`] says of each [`Layer`] whether this kernel
+//! enforces it, and if not, why. Nothing here needs root. The process is locked in three steps, which are types, so that their
 //! order cannot be wrong:
 //!
 //! ```no_run

@@ -1,4 +1,4 @@
-//! What a process needs although it is locked, and whether an incomplete lock is acceptable.
+//! What a locked process may still use, and whether an incomplete lock is acceptable.
 
 use std::fmt;
 use std::str::FromStr;
@@ -17,8 +17,9 @@ pub struct Policy {
     pub descriptors: u64,
     /// Whether threads may be started after [`Confined::seal`](crate::Confined::seal). Default: no.
     pub threads: bool,
-    /// Whether the process compiles programs after sealing. Memory can then be made executable, and opening a file fails instead
-    /// of killing the process: the libraries of such an engine try that when they first need a setting of the system. Default: no.
+    /// Whether the process compiles programs after sealing. Memory can then be made executable, and opening a file fails
+    /// instead of killing the process: the libraries of such an engine try that when they first need a setting of the system.
+    /// Default: no.
     pub compiles: bool,
     /// What may be done with sockets. New sockets cannot be made after sealing in any case. Default: nothing.
     pub sockets: Sockets,
@@ -40,10 +41,10 @@ impl Default for Policy {
 /// What a locked process may do with sockets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sockets {
-    /// No more than read and write those that were inherited.
+    /// Only to read and write inherited sockets.
     None,
-    /// Accept connections at the listening socket with this descriptor, which stays open when the process is prepared. Open it
-    /// before: a socket belongs to the network in which it was made, and the process then needs neither network nor files.
+    /// To accept connections at the listening socket with this descriptor, which stays open when the process is prepared. Open
+    /// the socket before: it belongs to the network in which it was made, and the process then needs neither network nor files.
     Listening(i32),
 }
 

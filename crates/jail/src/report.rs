@@ -17,7 +17,7 @@ pub enum Layer {
     NoNewPrivileges,
     /// Limits on memory, open descriptors, file sizes, locked memory and core dumps.
     Limits,
-    /// User and privileges of its own, worth nothing outside.
+    /// A user and privileges of its own, which have no effect outside.
     UserNamespace,
     /// A network without interfaces.
     NetworkNamespace,
@@ -31,7 +31,7 @@ pub enum Layer {
     Capabilities,
     /// Landlock: no file, no TCP, no signals to others.
     Landlock,
-    /// Not readable by other processes of the user, and no core dumps.
+    /// Other processes of the user cannot read the process, and there are no core dumps.
     NotDumpable,
     /// A system call that the process does not need kills it (seccomp).
     SystemCalls,
@@ -54,11 +54,11 @@ impl Layer {
         Self::SystemCalls,
     ];
 
-    /// Those without which no process compiles programs (see [`Policy::compiles`](crate::Policy::compiles)), unless nothing is
-    /// locked: such an engine has no other boundary around its memory.
+    /// The layers that a process requires if it compiles programs (see [`Policy::compiles`](crate::Policy::compiles)), unless
+    /// the mode is [`Mode::Off`]: such an engine has no other boundary around its memory.
     pub const OF_COMPILERS: [Self; 2] = [Self::Landlock, Self::SystemCalls];
 
-    /// The name, for people.
+    /// The name for people, such as `user namespace`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Descriptors => "inherited descriptors",
@@ -76,7 +76,7 @@ impl Layer {
         }
     }
 
-    /// What a person who administers the machine can do if the layer is unavailable.
+    /// What an administrator of the machine can do if the layer is unavailable.
     pub fn remedy(self) -> &'static str {
         match self {
             Self::Descriptors => "mount /proc",
@@ -108,20 +108,20 @@ impl fmt::Display for Layer {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "status", content = "reason")]
 pub enum Status {
-    /// The kernel enforces it.
+    /// The kernel enforces the layer.
     Enforced,
-    /// The policy asks for it, and it is not enforced: the reason.
+    /// The policy asks for the layer, which is not enforced: the reason.
     Unavailable(String),
-    /// The policy does not ask for it: the reason.
+    /// The policy does not ask for the layer: the reason.
     Off(String),
 }
 
 /// The status of one layer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LayerReport {
-    /// The layer.
+    /// The layer that the status is about.
     pub layer: Layer,
-    /// Whether it is enforced.
+    /// Whether the layer is enforced. Serialized as the fields `status` and `reason`.
     #[serde(flatten)]
     pub status: Status,
     /// What exactly is enforced, where kernels differ: the version of Landlock, and what it lacks.
@@ -159,7 +159,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Every layer is off, for this reason.
+    /// A report in which every layer is off, for this reason.
     pub fn off(reason: &str) -> Self {
         let off = |layer| LayerReport::new(layer, Status::Off(reason.to_owned()));
         Self { layers: Layer::ALL.map(off).to_vec(), compiles: false }
@@ -219,20 +219,20 @@ impl fmt::Display for Report {
 /// A property of the system that decides which layers are available.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Feature {
-    /// Its name: `kernel`, or that of a setting.
+    /// The name of the property, such as `user.max_user_namespaces`. `kernel` is the version of the kernel.
     pub name: String,
-    /// What the system says.
+    /// The value that the system reports.
     pub value: String,
 }
 
-/// A layer is missing that must be enforced.
+/// A layer that must be enforced is missing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Incomplete {
-    /// The first layer that is missing.
+    /// The first required layer that is missing.
     pub layer: Layer,
-    /// Why it is not enforced.
+    /// Why the layer is not enforced.
     pub reason: String,
-    /// The mode in which it is required.
+    /// The mode that requires the layer.
     pub mode: Mode,
 }
 

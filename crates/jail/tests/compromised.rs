@@ -63,7 +63,7 @@ enum Sealed {
 enum Kind {
     /// Serves one host on pipes.
     Pipes,
-    /// The same, and compiles programs.
+    /// Serves one host on pipes, and compiles programs.
     Compiling,
     /// Accepts connections over TCP.
     Tcp,
@@ -91,11 +91,11 @@ impl Kind {
     }
 }
 
-/// How it ends in a process that is confined, without the filter.
+/// How an attempt ends in a process that is confined, without the filter.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Confined {
     Refused,
-    /// Only the filter refuses it.
+    /// Only the filter refuses the attempt.
     Untested,
 }
 
@@ -532,7 +532,7 @@ fn address([a, b, c, d]: [u8; 4], port: u16) -> [u8; 16] {
     [2, 0, high, low, a, b, c, d, 0, 0, 0, 0, 0, 0, 0, 0]
 }
 
-/// Between this process and its parent, from or to an address that both have: the parent forked it.
+/// Copies memory between this process and its parent, from or to the address of a static of the program that both run.
 fn move_memory(read: bool) -> c_long {
     let mut buffer = [0_u64; 1];
     let here = [buffer.as_mut_ptr() as usize, 8];
@@ -557,7 +557,7 @@ fn main() {
     libtest_mimic::run(&Arguments::from_args(), trials).exit();
 }
 
-/// `None`: the user who runs the tests.
+/// The users who make the attempts. `None` is the user who runs the tests.
 fn users() -> Vec<Option<u32>> {
     // SAFETY: has no preconditions.
     let is_root = unsafe { libc::geteuid() } == 0;
@@ -623,7 +623,7 @@ fn run(user: Option<u32>, stage: &str, name: &str) -> Output {
     command.output().unwrap()
 }
 
-/// Without close-on-exec, as a careless host does. Stays open.
+/// Leaves a descriptor open without close-on-exec, as a careless host does. Nothing closes it.
 fn leave_a_descriptor_open() {
     // SAFETY: standard error is open, and nothing else uses the number.
     assert_eq!(unsafe { libc::dup2(2, INHERITED) }, INHERITED);
@@ -670,7 +670,7 @@ fn starts_threads() -> Result<(), Failed> {
     if refused.status.signal() == Some(libc::SIGSYS) { Ok(()) } else { Err(format!("{refused:?}").into()) }
 }
 
-/// Enters the jail, acts, tells the outcome, and ends the process.
+/// Enters the jail, acts, prints the outcome, and ends the process.
 fn in_the_jail(stage: &str, name: &str) -> ! {
     if stage == "threads" {
         // A thread that is starting makes system calls that the filter does not allow.
@@ -713,7 +713,7 @@ fn in_the_jail(stage: &str, name: &str) -> ! {
     process::exit(0);
 }
 
-/// Moves the listener to its number.
+/// Moves the listener to the descriptor [`LISTENER`].
 fn listening(listener: impl IntoRawFd) -> Sockets {
     // SAFETY: the listener is open, and nothing else uses the number.
     assert_eq!(unsafe { libc::dup2(listener.into_raw_fd(), LISTENER) }, LISTENER);

@@ -9,10 +9,10 @@ use crate::policy::{Policy, Sockets};
 /// A system call that is allowed.
 pub(super) struct Call {
     pub(super) number: c_long,
-    /// All of them must hold. Without any, the call is always allowed.
+    /// Conditions that must all hold. If there are none, the call is always allowed.
     pub(super) when: &'static [When],
     pub(super) who: Who,
-    /// What needs it. Documentation: the filter does not depend on it.
+    /// What needs the call. Documentation only: the filter does not depend on it.
     #[allow(dead_code)]
     pub(super) reason: &'static str,
 }
@@ -22,11 +22,11 @@ pub(super) struct Call {
 pub(super) enum When {
     /// The argument with that index equals the value, in its lower 32 bits.
     Equals(u8, u32),
-    /// The argument with that index does not, in its lower 32 bits.
+    /// The argument with that index differs from the value, in its lower 32 bits.
     Differs(u8, u32),
     /// The argument with that index has exactly these bits, of those in the mask: index, mask, bits.
     Bits(u8, u64, u64),
-    /// The argument with that index is 0, in all its bits: a pointer to nothing.
+    /// The argument with that index is 0, in all its bits: a null pointer.
     Null(u8),
 }
 
@@ -34,11 +34,11 @@ pub(super) enum When {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Who {
     Everybody,
-    /// [`Policy::threads`].
+    /// Processes with [`Policy::threads`].
     Threads,
-    /// [`Policy::compiles`].
+    /// Processes with [`Policy::compiles`].
     Compilers,
-    /// [`Sockets::Listening`].
+    /// Processes with [`Sockets::Listening`].
     Listening,
 }
 
@@ -70,7 +70,7 @@ const PR_SET_VMA: u32 = 0x5356_4d41;
 /// The third argument of `mmap` and `mprotect` without `PROT_EXEC`.
 const NOT_EXECUTABLE: When = When::Bits(2, libc::PROT_EXEC as u64, 0);
 
-/// With it.
+/// The third argument of `mmap` and `mprotect` with `PROT_EXEC`.
 const EXECUTABLE: When = When::Bits(2, libc::PROT_EXEC as u64, libc::PROT_EXEC as u64);
 
 /// The fourth argument of `mmap` for a private mapping, with the flags that allocators and engines use. The limit on memory
@@ -80,7 +80,7 @@ const PRIVATE: When = When::Bits(3, !MAPPED, libc::MAP_PRIVATE as u64);
 const MAPPED: u64 =
     (libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE | libc::MAP_NORESERVE | libc::MAP_STACK) as u64;
 
-/// All bits of an argument of 32 bits but these.
+/// All bits of a 32-bit argument except these flags.
 const fn except(flags: i32) -> u64 {
     !flags.cast_unsigned() as u64
 }
@@ -90,28 +90,29 @@ const fn except(flags: i32) -> u64 {
 const CONNECTED: &[When] =
     &[When::Bits(3, except(libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT), 0), When::Null(4), When::Equals(5, 0)];
 
-/// The arguments of `setsockopt` for an option of TCP that connections are accepted with.
+/// The arguments of `setsockopt` for the TCP options that are set for accepted connections.
 const TCP_OPTIONS: [[When; 2]; 3] = [
     socket_option(libc::IPPROTO_TCP, libc::TCP_NODELAY),
     socket_option(libc::IPPROTO_TCP, libc::TCP_KEEPIDLE),
     socket_option(libc::IPPROTO_TCP, libc::TCP_KEEPINTVL),
 ];
 
-/// The same for an option of all sockets.
+/// The arguments of `setsockopt` for an option of all sockets.
 const KEEPALIVE: [When; 2] = socket_option(libc::SOL_SOCKET, libc::SO_KEEPALIVE);
 
 const fn socket_option(level: i32, name: i32) -> [When; 2] {
     [When::Equals(1, level.cast_unsigned()), When::Equals(2, name.cast_unsigned())]
 }
 
-/// The first argument of a call about a clock that has a name. Others are the processor times of a process or thread by its id.
+/// The first argument of a call about a clock that has a name. Other values are the processor times of a process or thread by
+/// its id.
 const CLOCK: When = When::Bits(0, 0xffff_fff0, 0);
 
 /// The second argument of `futex` for locks that do not tell the kernel their owner by its id.
 const LOCKS: [When; 4] =
     [lock(libc::FUTEX_WAIT), lock(libc::FUTEX_WAKE), lock(libc::FUTEX_WAIT_BITSET), lock(libc::FUTEX_REQUEUE)];
 
-/// The options, such as the clock of a deadline, are not part of the operation.
+/// A condition on the operation of `futex`. Its options, such as the clock of a deadline, are ignored.
 const fn lock(operation: i32) -> When {
     When::Bits(1, except(libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME), operation.cast_unsigned() as u64)
 }
@@ -207,7 +208,7 @@ pub(super) const ALLOWED: &[Call] = &[
         "answered by another filter: the priority of a thread that waits for a lock",
     ),
     call(libc::SYS_getpid, Compilers, "the seeds of addresses"),
-    // Its threads are started before the process is locked, and may not have come that far.
+    // Threads of the engine are started before the process is locked, and may not have made these calls by then.
     call(libc::SYS_set_robust_list, Compilers, "the start of a thread"),
     call(libc::SYS_rseq, Compilers, "the start of a thread"),
     call_if(libc::SYS_prctl, &[When::Equals(0, libc::PR_SET_NAME as u32)], Compilers, "the name of a thread"),

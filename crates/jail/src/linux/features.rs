@@ -39,7 +39,7 @@ pub(crate) fn may_lack_layers() -> bool {
     let can_kill = features.iter().any(|feature| {
         feature.name == "seccomp actions" && feature.value.split(' ').any(|action| action == "kill_process")
     });
-    // Enters no namespace. Filters of containers refuse the call.
+    // Without flags, the call enters no namespace. Filters of containers refuse it.
     let can_unshare = unshare(CloneFlags::empty()).is_ok();
     !can_kill || !can_unshare || !landlock::is_available() || NO_NAMESPACES.iter().any(|(name, value)| has(name, value))
 }

@@ -33,15 +33,15 @@ fn filters(policy: &Policy) -> Result<Vec<BpfProgram>, seccompiler::BackendError
         answer(libc::SYS_clone3, &[], libc::ENOSYS)?;
     }
     if policy.compiles {
-        // The libraries of the engine do without the file.
+        // The libraries of the engine work without the files.
         answer(libc::SYS_openat, &[], libc::EACCES)?;
-        // The priority of every thread is the usual one, and 0: the C library asks by thread ids, and a filter cannot tell
-        // those of this process from others.
+        // Every thread has the default policy and priority, and both are 0. The C library asks by thread ids, and a filter
+        // cannot tell those of this process from others.
         answer(libc::SYS_sched_getparam, &[], SUCCESS)?;
         answer(libc::SYS_sched_getscheduler, &[], SUCCESS)?;
     }
     if policy.threads || policy.compiles || policy.sockets.listener().is_some() {
-        // With this error, the C library tells the bounds of a stack without the processors.
+        // With this error, the C library returns the bounds of a stack without the processors.
         answer(libc::SYS_sched_getaffinity, &[BY_ID], libc::ENOSYS)?;
     }
     let mut allowed: BTreeMap<_, Vec<SeccompRule>> = BTreeMap::new();
@@ -55,10 +55,10 @@ fn filters(policy: &Policy) -> Result<Vec<BpfProgram>, seccompiler::BackendError
     Ok(filters)
 }
 
-/// The error of a call that returns 0 without being made.
+/// The error number of a call that returns 0 without being made.
 const SUCCESS: i32 = 0;
 
-/// Applies to calls for which all conditions hold.
+/// A rule that applies to calls for which all conditions hold.
 fn rule(when: &[When]) -> Result<SeccompRule, seccompiler::BackendError> {
     SeccompRule::new(when.iter().copied().map(condition).collect::<Result<_, _>>()?)
 }

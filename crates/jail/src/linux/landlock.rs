@@ -5,15 +5,15 @@ use ::landlock::{
     RulesetAttr as _, RulesetError, Scope,
 };
 
-/// What the crate knows of Landlock. Older kernels have less; what is missing is refused by other layers.
+/// The newest version of Landlock that is asked for. Older kernels have less; what is missing is refused by other layers.
 const KNOWN: ABI = ABI::V6;
 
 /// What versions of Landlock after the first have added, with the version.
 const ADDED: [(i32, &str); 4] =
     [(3, "truncating files"), (4, "TCP"), (5, "controlling devices"), (6, "signals and abstract sockets")];
 
-/// Denies the calling thread, and those that it starts, every access to files, TCP, and signals to other processes, as far
-/// as the kernel knows them; files at least. Returns the version, and what it lacks.
+/// Denies the calling thread, and those that it starts, every access to files, TCP, and signals to other processes, as far as
+/// the kernel supports that; files at least. Returns the version, and what it lacks.
 pub(super) fn enter() -> Result<String, String> {
     match restrict().map_err(|error| error.to_string())?.landlock {
         LandlockStatus::Available { effective_abi, .. } => Ok(describe(effective_abi.min(KNOWN) as i32)),
@@ -33,7 +33,7 @@ fn restrict() -> Result<RestrictionStatus, RulesetError> {
         .restrict_self()
 }
 
-/// Whether the kernel has any version of it. Restricts nothing.
+/// Whether the kernel has any version of Landlock. Restricts nothing.
 pub(super) fn is_available() -> bool {
     let ruleset = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
     ruleset.handle_access(AccessFs::from_all(ABI::V1)).and_then(Ruleset::create).is_ok()

@@ -24,7 +24,8 @@ pub(crate) fn prepare(policy: &Policy, report: &mut Report) {
 }
 
 pub(crate) fn confine(report: &mut Report) {
-    // The last two apply to this thread and to those that it starts. Counted first: the threads are listed in /proc.
+    // Capabilities and Landlock apply to this thread and to those that it starts. The threads are counted first, because they
+    // are listed in /proc, which the empty root hides.
     let alone = one_thread();
     let in_namespace = report.status(Layer::EmptyRoot).is_none();
     if in_namespace {
@@ -50,7 +51,7 @@ fn status<E: ToString>(result: Result<(), E>) -> Status {
     }
 }
 
-/// Fails if the process has more than one thread: what follows would not apply to them.
+/// Fails if the process has more than one thread: the next step would not apply to the others.
 fn one_thread() -> Result<(), String> {
     match fs::read_dir("/proc/self/task").map(Iterator::count) {
         // Without /proc the count is unknown.

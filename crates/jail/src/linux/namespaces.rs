@@ -7,7 +7,8 @@ use nix::unistd::{chdir, pivot_root};
 
 use crate::report::{Layer, Report};
 
-/// With a user namespace first, which gives an ordinary user the right to enter the others.
+/// The namespaces in the order of entering. The user namespace is first: it gives an ordinary user the right to enter the
+/// others.
 const NAMESPACES: [(Layer, CloneFlags); 5] = [
     (Layer::UserNamespace, CloneFlags::CLONE_NEWUSER),
     (Layer::NetworkNamespace, CloneFlags::CLONE_NEWNET),
@@ -42,7 +43,7 @@ pub(super) fn empty_root() -> Result<(), String> {
     // Otherwise, without a user namespace, the changes would reach the parent's file system.
     mount(NOTHING, "/", NOTHING, MsFlags::MS_REC | MsFlags::MS_PRIVATE, NOTHING).map_err(at("cannot detach mounts"))?;
     let flags = MsFlags::MS_RDONLY | MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
-    // Any directory serves: it is hidden by the mount, and with everything else afterwards.
+    // Any directory will do: the mount hides its contents, and the rest of the old root is detached afterwards.
     let mounted = ["/proc", "/tmp", "/dev", "/sys", "/usr"].into_iter().find(|place| {
         mount(Some("tmpfs"), *place, Some("tmpfs"), flags, Some("size=4k,nr_inodes=1,mode=0555")).is_ok()
     });
