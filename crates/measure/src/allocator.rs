@@ -12,7 +12,7 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 /// `mi_option_purge_delay`, which the bindings do not name.
 const PURGE_DELAY: mi_option_t = 15;
 
-/// The allocator's own value, in milliseconds.
+/// The allocator's own default of the purge delay, in milliseconds.
 const DEFAULT_MS: c_long = 1000;
 
 /// How long freed memory is kept for further allocations, in milliseconds. With the default, a guest that makes the host

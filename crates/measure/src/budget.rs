@@ -18,8 +18,8 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// Samples what `once` measures. Before that, it is called for a tenth of the time, and at least once. Fails with the reason
-    /// of the first failure.
+    /// Samples what `once` measures. Before that, `once` is called for a tenth of the time, and at least one time. Fails with
+    /// the reason of the first failure.
     pub async fn sample<'a>(
         self,
         mut once: impl FnMut() -> BoxFuture<'a, Result<f64, String>> + Send,

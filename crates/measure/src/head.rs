@@ -13,9 +13,9 @@ pub const FORMAT: u32 = 1;
 #[serde(rename_all = "camelCase")]
 pub struct Head {
     format: u32,
-    /// The binary.
+    /// The build of the binary.
     pub execbox: Build,
-    /// Where it ran.
+    /// The machine on which the binary ran.
     pub machine: Machine,
     /// Whether there are fewer samples, by `--quick`.
     pub quick: bool,
@@ -24,9 +24,9 @@ pub struct Head {
 /// A build of the binary.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Build {
-    /// Its version.
+    /// The version of the package.
     pub version: String,
-    /// Whether it is optimized.
+    /// Whether the build is optimized.
     pub profile: Profile,
     /// The versions of the engines that are built in, by name.
     pub engines: BTreeMap<String, String>,
@@ -36,20 +36,20 @@ pub struct Build {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Profile {
-    /// With debug assertions. Its figures say nothing about a release build.
+    /// With debug assertions. Figures of such a build say nothing about a release build.
     Debug,
     /// Optimized.
     Release,
 }
 
-/// A machine.
+/// The machine on which figures were measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
-    /// The operating system.
+    /// The operating system, such as `linux`.
     pub os: String,
-    /// The architecture of the processor.
+    /// The architecture of the processor, such as `x86_64`.
     pub arch: String,
-    /// The model of the processor, `null` if the system does not tell it.
+    /// The model of the processor, `None` if the system does not report it.
     pub cpu: Option<String>,
     /// The number of cores that this process may use.
     pub cores: usize,

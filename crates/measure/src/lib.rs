@@ -1,4 +1,5 @@
-//! What the binary `execbox`, its benchmarks and the project's own tools measure with. It has no stable interface: it changes with them.
+//! Measurements that the binary `execbox`, its benchmarks and the project's own tools share. The interface is not stable: it
+//! changes with them.
 //!
 //! - [`allocator`]: the allocator of all of them, so that figures agree
 //! - [`budget`], [`samples`], [`mod@unit`]: how often something is measured, and the figures

@@ -49,8 +49,8 @@ pub fn meeting(count: usize, at_meeting: impl Fn() + Send + Sync + 'static) -> P
     Provider::builder("tools").tool(meet).build().expect("one valid name")
 }
 
-/// The memory of `count` runners (`warm`) or guests (`waiting`), in bytes, measured by a process of the binary: memory that
-/// earlier programs have used is used again. Fails with the reason.
+/// The memory of `count` runners (`warm`) or guests (`waiting`), in bytes, measured in a new process of the binary: a process
+/// uses the memory of earlier programs again. Fails with the reason.
 pub async fn probe(binary: &Path, held: &str, count: usize, executor: &str, engine: &str) -> Result<f64, String> {
     let mut command = Command::new(binary);
     command.args(["bench", "--probe-memory", held, "--probe-count", &count.to_string()]);

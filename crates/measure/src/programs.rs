@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use execbox::{ExecuteError, ExecuteRequest, ExecuteResult, Executor};
 use serde_json::Value as Json;
 
-/// Long enough for each program on a slow machine.
+/// The timeout of a program that is measured: long enough for each on a slow machine.
 pub const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Executes a request, and measures the time.
@@ -20,7 +20,7 @@ pub fn value(result: ExecuteResult) -> Result<Option<Json>, String> {
     result.outcome.map_err(|error| error_text(&error))
 }
 
-/// An error in a line.
+/// The code and the message of an error, in a line.
 pub fn error_text(error: &ExecuteError) -> String {
     format!("{}: {}", error.code.as_str(), error.message)
 }
@@ -34,7 +34,7 @@ pub fn check_number(value: Option<&Json>, expected: f64) -> Result<(), String> {
     }
 }
 
-/// In milliseconds.
+/// Converts a time to milliseconds.
 pub fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }

@@ -7,12 +7,12 @@ pub struct Samples(Vec<f64>);
 const BLOCKS: usize = 5;
 
 impl Samples {
-    /// `None` without samples.
+    /// Returns `None` without samples.
     pub fn new(samples: Vec<f64>) -> Option<Self> {
         (!samples.is_empty()).then_some(Self(samples))
     }
 
-    /// How many there are.
+    /// The number of samples.
     pub fn count(&self) -> usize {
         self.0.len()
     }

@@ -1,9 +1,9 @@
-//! In what figures are measured, and how they are printed.
+//! Units of figures, and how figures are printed.
 
 use execbox::core::text::bytes_text;
 use serde::{Deserialize, Serialize};
 
-/// In what something is measured.
+/// The unit of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Unit {
     /// Time.
