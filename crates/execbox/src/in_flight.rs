@@ -33,7 +33,7 @@ impl<T> InFlight<T> {
         self.start_waiting();
     }
 
-    /// Polls a future once and returns its output if it is ready, as that of many calls is; else adds it. A future that has to
+    /// Polls a future once and returns its output if it is ready, as for many calls; otherwise adds it. A future that has to
     /// wait is not polled.
     pub(crate) fn begin(
         &mut self,

@@ -44,10 +44,10 @@
 //!
 //! # What the crate starts and opens
 //!
-//! Nothing is granted to a guest by default. The crate opens no file. The QuickJS engine has one thread that ticks while a guest
-//! computes. A [`WorkerExecutor`] starts threads, a [`ProcessExecutor`] processes, and the types in [`transport`] open the
-//! sockets and processes that they are configured with. An inline guest shares the process of its host: `docs/security.md` in
-//! the repository states what that does not stop.
+//! Nothing is granted to a guest by default. The crate opens no file. The QuickJS engine has one thread that ticks while a
+//! guest computes. A [`WorkerExecutor`] starts threads, a [`ProcessExecutor`] processes, and the types in [`transport`] open
+//! the sockets and processes that they are configured with. An inline guest shares the process of its host: `docs/security.md`
+//! in the repository states what that does not stop.
 //!
 //! # Features
 //!

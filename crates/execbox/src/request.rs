@@ -39,7 +39,7 @@ pub struct ExecuteRequest {
 }
 
 impl ExecuteRequest {
-    /// A script without tools, under the default limits.
+    /// Creates a request for a script without tools, under the default limits.
     pub fn new(code: impl Into<Arc<str>>) -> Self {
         Self {
             code: code.into(),
@@ -115,8 +115,9 @@ impl ExecuteRequest {
         }))
     }
 
-    /// Attaches a value for the tools of the caller, which read it with [`ToolContext::attached`](crate::ToolContext::attached): whom the program belongs to, for
-    /// example. Guests do not see it. Replaces another one of the same type.
+    /// Attaches a value for the tools of the caller, which read it with
+    /// [`ToolContext::attached`](crate::ToolContext::attached): the user to whom the program belongs, for example. Guests do
+    /// not see it. Replaces an earlier value of the same type.
     pub fn attach<T: Any + Send + Sync>(mut self, value: T) -> Self {
         self.attached.add(value);
         self

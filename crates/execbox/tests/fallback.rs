@@ -43,7 +43,7 @@ impl Executor for Counted {
 
 const BUDGET: Duration = Duration::from_millis(50);
 
-/// Far more than the budget, whatever the machine does beside.
+/// Defines `long`, which computes for more than the budget however busy the machine is.
 const LONG: &str = "const long = () => { const start = Date.now(); while (Date.now() - start < 300); };";
 
 struct Two {

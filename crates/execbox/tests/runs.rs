@@ -206,7 +206,7 @@ async fn a_run_that_is_dropped_or_does_not_start_has_an_end() {
         let options = CodeExecutionOptions::new().global("hang", hang).observer(observer.clone());
         let run = executor.run_code("await hang()", options);
         began.cancelled().await;
-        drop(run); // It is terminated, and ends on its task.
+        drop(run); // The run is terminated, and ends on its task.
         while ends.lock().unwrap().len() < 2 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -385,7 +385,7 @@ async fn reply(peer: DuplexStream, lines: &'static [&'static str]) {
 
 #[tokio::test]
 async fn a_runner_without_run_code_is_an_error() {
-    // It ignores unknown messages, as the specification requires. The clock is paused because the timeout is long.
+    // The runner ignores unknown messages, as the specification requires. The clock is paused because the timeout is long.
     tokio::time::pause();
     let ignores = |mut peer: DuplexStream| async move {
         let mut bytes = Vec::new();

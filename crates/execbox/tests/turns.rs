@@ -23,7 +23,7 @@ type Shared<T> = Arc<Mutex<T>>;
 const GUESTS: usize = 16;
 const TURNS: usize = 50;
 
-/// Its guests compute for [`TURNS`] turns. Each turn is recorded, and writes a byte to a socket.
+/// An engine whose guests compute for [`TURNS`] turns. Each turn is recorded, and writes a byte to a socket.
 struct Busy {
     socket: Arc<UnixStream>,
     turns: Shared<Vec<usize>>,

@@ -19,15 +19,15 @@ use crate::events::{Awaited, CallId, ExecutionId, ToolProgress};
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct ToolContext {
-    /// The execution or run. Of a [`Provider::call`](crate::Provider::call), one of its own.
+    /// The execution or run that the call belongs to. A [`Provider::call`](crate::Provider::call) has one of its own.
     pub execution: ExecutionId,
     /// Identifies the call within its execution.
     pub call: CallId,
-    /// The name of the provider.
+    /// The name of the provider in guest code.
     pub provider: Arc<str>,
     /// The name of the tool in guest code.
     pub safe_name: Arc<str>,
-    /// The original name of the tool.
+    /// The name with which the tool was created, such as `get-weather`.
     pub original_name: Arc<str>,
     /// Fires when the execution ends, is cancelled or dropped. The future of the call is dropped then, too; tasks that it
     /// spawned should end.
@@ -42,8 +42,8 @@ impl ToolContext {
         self.attached.get()
     }
 
-    /// Marks the call as one that waits for a person, as long as the returned value lives. While all calls of a program wait for
-    /// a person, its clock is paused, for an hour at most.
+    /// Marks the call as one that waits for a person, until the returned value is dropped. While all calls of a program wait
+    /// for a person, its clock is paused, for an hour at most.
     pub fn wait_for_person(&self) -> WaitForPerson {
         self.waits.add(Awaited::Answer)
     }
@@ -54,8 +54,8 @@ impl ToolContext {
         self.waits.within(timeout, future).await
     }
 
-    /// Reports how far the call has come, to the [observers](crate::events::EventKind::CallProgress) of the execution. The guest
-    /// does not see it. After the end of the call, it does nothing.
+    /// Reports how far the call has come, to the [observers](crate::events::EventKind::CallProgress) of the execution. The
+    /// guest does not see the report. After the end of the call, nothing is reported.
     pub fn report(&self, progress: &ToolProgress) {
         self.waits.observed().progress(progress);
     }
@@ -74,13 +74,13 @@ impl fmt::Debug for ToolContext {
 /// What calls of a tool do, as its author states it: a hint for people and models, which nothing enforces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Effect {
-    /// They change nothing.
+    /// Calls change nothing.
     ReadOnly,
     /// The author does not say.
     #[default]
     Unstated,
-    /// They add, and remove or overwrite nothing.
+    /// Calls add something, and remove or overwrite nothing.
     Additive,
-    /// They may remove or overwrite something.
+    /// Calls may remove or overwrite something.
     Destructive,
 }

@@ -19,12 +19,12 @@ pub(crate) struct PendingApprovals(Arc<Pending>);
 #[derive(Debug, Default)]
 struct Pending {
     calls: AtomicUsize,
-    /// The driver of the execution: questions are also asked by other tasks.
+    /// The driver of the execution, which is woken when the count changes: other tasks ask questions, too.
     driver: AtomicWaker,
 }
 
 impl PendingApprovals {
-    /// How many there are. The task is woken when that changes.
+    /// The number of calls that wait for a person. The task is woken when it changes.
     pub(crate) fn poll_count(&self, cx: &Context<'_>) -> usize {
         self.0.driver.register(cx.waker());
         self.0.calls.load(Ordering::SeqCst)
@@ -41,13 +41,13 @@ impl PendingApprovals {
     }
 }
 
-/// One call: whether it waits for a person, for how long it has, and who observes it. Cheap to clone.
+/// One call: whether it waits for a person, for how long it has waited, and its observers. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct CallWaits(Arc<CallState>);
 
 #[derive(Debug)]
 struct CallState {
-    /// Of its execution.
+    /// Counts the waiting calls of the execution.
     approvals: PendingApprovals,
     clock: Mutex<WaitClock>,
     /// Notified when the clock starts or stops.
@@ -60,9 +60,9 @@ struct CallState {
 struct WaitClock {
     /// How many questions about the call are open.
     questions: usize,
-    /// When the first of them was asked.
+    /// When the first open question was asked.
     since: Option<Instant>,
-    /// The time before.
+    /// The time of earlier waits.
     total: Duration,
 }
 
@@ -136,7 +136,8 @@ impl CallWaits {
     }
 }
 
-/// A call waits for a person as long as this lives: see [`ToolContext::wait_for_person`](crate::ToolContext::wait_for_person).
+/// Marks a call as one that waits for a person, until this value is dropped: see
+/// [`ToolContext::wait_for_person`](crate::ToolContext::wait_for_person).
 #[derive(Debug)]
 #[must_use = "the call waits for a person as long as this lives"]
 pub struct WaitForPerson(CallWaits);

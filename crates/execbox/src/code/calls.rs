@@ -31,7 +31,7 @@ pub(crate) type Settled = (Pending, Result<Value, Value>);
 /// The functions and promises of one run. Dropping this drops the calls and promises that are not settled.
 pub(crate) struct HostCalls {
     functions: Vec<Function>,
-    /// How many promises the host has given.
+    /// The number of promises that the host has given.
     promises: u32,
     pending_promises: InFlight<(Pending, HostResult)>,
     in_flight: InFlight<(Pending, HostResult, CallSpan)>,
@@ -40,7 +40,7 @@ pub(crate) struct HostCalls {
 }
 
 impl HostCalls {
-    /// Nothing yet, and at most `max` calls at once.
+    /// Creates an empty set that runs at most `max` calls at once.
     pub(crate) fn new(max: usize, observation: Observation) -> Self {
         Self {
             functions: Vec::new(),
@@ -52,7 +52,7 @@ impl HostCalls {
         }
     }
 
-    /// A value as a graph.
+    /// Converts a value to a graph. Its functions and promises are kept here.
     pub(crate) fn lower(&mut self, value: HostValue) -> Result<Graph, HostError> {
         let value = match value.0 {
             Kind::Data(graph) => return Ok(graph),
@@ -210,7 +210,7 @@ fn serialization(error: &SerializationError) -> HostError {
     HostError::named("SerializationError", error.to_string())
 }
 
-/// An error as a value.
+/// Encodes an error as a value of the guest.
 fn thrown(error: &HostError) -> Value {
     let mut graph = Graph::default();
     let root = graph.error(error.name.as_str(), error.message.as_str());

@@ -90,11 +90,11 @@ pub(crate) struct Relay {
 }
 
 impl Relay {
-    /// Awaits a run, which is not started if the handle was terminated. From its start on, what is done to the handle is done
-    /// to it.
+    /// Starts a run and awaits it, unless the handle was terminated. From then on, the handle terminates and observes that run.
     pub(crate) async fn run(&self, start: impl FnOnce() -> CodeExecution) -> CodeExecutionResult {
         let run = {
-            // While this is locked, the handle does not finish terminating.
+            // `terminate` locks this after it has recorded the termination: either the termination is seen here, or the run is
+            // seen there.
             let mut relayed = self.control.relayed.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(stop) = self.control.termination() {
                 return failed(stop.failure(&self.limits));
@@ -125,7 +125,7 @@ impl CodeExecution {
         let (driven, settles) = (drive(Relay { control: Arc::clone(&control), limits }), Arc::clone(&control));
         let task = runtime.spawn(async move {
             let mut result = driven.await;
-            // It may have been terminated between two runs, or after the last one.
+            // The handle may have been terminated between two runs, or after the last one.
             if let Some(stop) = settles.settle().filter(|_| result.status != Status::Terminated) {
                 let Failure { status, error } = stop.failure(&limits);
                 (result.status, result.error, result.result) = (status, Some(*error), None);
@@ -199,7 +199,7 @@ impl Control {
         }
     }
 
-    /// How the caller terminated the run.
+    /// How the caller terminated the run; `None` if it was not terminated.
     fn termination(&self) -> Option<Stop> {
         self.stop.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -218,7 +218,7 @@ impl Future for CodeExecution {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<CodeExecutionResult> {
         if let Task::Running(task) = &mut self.task {
             let result = ready!(Pin::new(task).poll(cx));
-            self.control.0.settle(); // Its runtime may have dropped the run.
+            self.control.0.settle(); // The runtime may have dropped the run.
             let result = result.unwrap_or_else(|_| failed(Failure::internal("the run was dropped by its runtime")));
             self.task = Task::Settled(Box::new(result));
         }

@@ -73,7 +73,7 @@ pub enum OptionsError {
 }
 
 impl CodeExecutionOptions {
-    /// The defaults.
+    /// Creates options with the defaults.
     pub fn new() -> Self {
         Self::default()
     }
@@ -245,7 +245,7 @@ impl CodeExecutionOptions {
         &self.limits
     }
 
-    /// A copy, unless a value contains a promise.
+    /// Copies the options. Returns `None` if a value contains a promise.
     pub(crate) fn try_clone(&self) -> Option<Self> {
         let imports = self.imports.iter();
         let imports = imports.map(|(specifier, exports)| Some((specifier.clone(), try_clone_members(exports)?)));

@@ -31,7 +31,7 @@ pub struct HostValue(pub(super) Kind);
 
 pub(super) enum Kind {
     Data(Graph),
-    /// JSON, encoded at once: as a graph it takes ten times as much memory and more.
+    /// JSON, encoded at once: a graph takes at least ten times as much memory.
     Encoded(Value),
     Function(Function),
     Promise(BoxFuture<'static, HostResult>),
@@ -39,7 +39,7 @@ pub(super) enum Kind {
     Array(Vec<HostValue>),
 }
 
-/// [`HostValue::try_clone`] of values with names.
+/// Applies [`HostValue::try_clone`] to values with names.
 pub(super) fn try_clone_members(members: &[(String, HostValue)]) -> Option<Vec<(String, HostValue)>> {
     members.iter().map(|(name, value)| Some((name.clone(), value.try_clone()?))).collect()
 }
@@ -62,7 +62,7 @@ pub(super) enum Call {
 }
 
 impl HostValue {
-    /// A copy, unless it contains a promise. Copies of a function are one function.
+    /// Copies a value. Returns `None` if it contains a promise. Copies of a function are one function.
     pub(crate) fn try_clone(&self) -> Option<Self> {
         Some(Self(match &self.0 {
             Kind::Data(graph) => Kind::Data(graph.clone()),
@@ -129,7 +129,7 @@ impl From<Json> for HostValue {
     fn from(json: Json) -> Self {
         match Value::from_json(Some(&json), "value") {
             Ok(value) => Self(Kind::Encoded(value)),
-            Err(_) => Self::from(Graph::from_json(&json)), // It nests deeper.
+            Err(_) => Self::from(Graph::from_json(&json)), // The JSON is nested too deeply for a value.
         }
     }
 }
@@ -204,7 +204,7 @@ const MAX_JSON_BYTES: usize = 64 << 20;
 pub struct Args {
     graph: Graph,
     budget: Budget,
-    /// For the graph, and for what was made of it.
+    /// The charges for the graph, and for the JSON that was made of it.
     charges: Arc<Mutex<Vec<Charge>>>,
 }
 

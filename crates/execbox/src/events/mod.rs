@@ -95,7 +95,7 @@ impl fmt::Display for ExecutionId {
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Event<'a> {
-    /// The execution or run.
+    /// The execution or run in which it happened.
     pub execution: ExecutionId,
     /// What happened.
     pub kind: EventKind<'a>,
@@ -115,15 +115,15 @@ pub enum EventKind<'a> {
     /// The guest's call of a tool or host function begins; its input is not checked yet.
     #[non_exhaustive]
     CallBegan {
-        /// The call.
+        /// The id and the names of the call.
         call: CallInfo<'a>,
-        /// The size of its input, as [`Usage::bytes_out`] counts it: of tools about that of the JSON text.
+        /// The size of the input in bytes, as [`Usage::bytes_out`] counts it. For tools, about the length of the JSON text.
         input_bytes: usize,
     },
     /// The tool [reports](crate::ToolContext::report) how far it has come.
     #[non_exhaustive]
     CallProgress {
-        /// The call.
+        /// The id and the names of the call.
         call: CallInfo<'a>,
         /// What the tool reports.
         progress: &'a ToolProgress,
@@ -131,7 +131,7 @@ pub enum EventKind<'a> {
     /// The call begins to wait for a person.
     #[non_exhaustive]
     CallWaiting {
-        /// The call.
+        /// The id and the names of the call.
         call: CallInfo<'a>,
         /// What the person is asked for.
         awaited: Awaited,
@@ -139,13 +139,14 @@ pub enum EventKind<'a> {
     /// The call does not wait for a person any more.
     #[non_exhaustive]
     CallResumed {
-        /// The call.
+        /// The id and the names of the call.
         call: CallInfo<'a>,
     },
-    /// A [policy](crate::policy::Policy) has decided about the call. Where its audit fails, the call is not made all the same.
+    /// A [policy](crate::policy::Policy) has decided about the call. If the audit fails afterwards, an allowed call is not
+    /// made.
     #[non_exhaustive]
     CallDecided {
-        /// The call.
+        /// The id and the names of the call.
         call: CallInfo<'a>,
         /// The decision.
         verdict: Verdict<'a>,
@@ -155,11 +156,11 @@ pub enum EventKind<'a> {
     /// The call has ended.
     #[non_exhaustive]
     CallEnded {
-        /// The call.
+        /// The id and the names of the call.
         call: CallInfo<'a>,
-        /// The time since it began.
+        /// The time since the call began.
         duration: Duration,
-        /// How it ended.
+        /// How the call ended.
         end: CallEnd<'a>,
     },
     /// The guest of a run has [reported](crate::code::CodeExecutionOptions::on_report) this value.
@@ -186,7 +187,7 @@ pub struct CallInfo<'a> {
     pub id: CallId,
     /// The provider of a tool; `None` for a host function of a run.
     pub provider: Option<&'a str>,
-    /// The name of the tool in guest code, or that of the host function.
+    /// The name of the tool in guest code, or of the host function.
     pub name: &'a str,
 }
 
@@ -212,24 +213,24 @@ pub enum Awaited {
 /// How far a call has come.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolProgress {
-    /// What is done, in a unit of the tool.
+    /// The amount that is done, in a unit of the tool.
     pub done: f64,
-    /// All that is to be done, if it is known.
+    /// The amount that is to be done in total, if it is known.
     pub total: Option<f64>,
     /// What the tool is doing, for people.
     pub message: Option<String>,
 }
 
-/// What became of a proposed call.
+/// The decision about a proposed call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict<'a> {
-    /// A rule, or no rule: it is made.
+    /// A rule allows the call, or no rule applies.
     Allowed,
-    /// A rule: it is not made, for this reason.
+    /// A rule denies the call, for this reason.
     Denied(&'a str),
-    /// A person: it is made.
+    /// A person approved the call.
     Approved,
-    /// A person, or the lack of one: it is not made, for this reason.
+    /// A person refused the call, or no person could be asked: the reason.
     Refused(&'a str),
     /// The execution ended while the call waited for a person.
     Abandoned,
@@ -239,21 +240,22 @@ pub enum Verdict<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CallEnd<'a> {
-    /// It returned a value.
+    /// The call returned a value.
     #[non_exhaustive]
     Returned {
-        /// The size of the value: of tools about that of the JSON text, of host functions as it is sent to the guest.
+        /// The size of the value in bytes. For tools, the length of the JSON text; for host functions, the size that is sent to
+        /// the guest.
         bytes: usize,
     },
-    /// It failed, or was not made.
+    /// The call failed, or was not made.
     #[non_exhaustive]
     Failed {
-        /// The code of the error; of host functions [`ErrorCode::ToolError`].
+        /// The code of the error; for host functions always [`ErrorCode::ToolError`].
         code: ErrorCode,
         /// The message that the guest can read.
         message: &'a str,
     },
-    /// The execution ended before it.
+    /// The execution ended before the call.
     Dropped,
 }
 
@@ -261,11 +263,11 @@ pub enum CallEnd<'a> {
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub enum ExecutionEnd<'a> {
-    /// With the result of a script.
+    /// A script ended with this result.
     Script(&'a ExecuteResult),
-    /// With the result of a run.
+    /// A run ended with this result.
     Run(&'a CodeExecutionResult),
-    /// Its caller has dropped it, or its runtime.
+    /// The caller or the runtime dropped the execution.
     Dropped,
 }
 
@@ -288,7 +290,7 @@ impl ExecutionEnd<'_> {
         }
     }
 
-    /// How long it took, if it was not dropped.
+    /// How long the execution took, if it was not dropped.
     pub fn duration(&self) -> Option<Duration> {
         match self {
             Self::Script(result) => Some(result.duration),

@@ -1,4 +1,4 @@
-//! The observers of one execution. Each beginning that they see has its end.
+//! The observers of one execution. They receive an end for each beginning.
 
 use std::fmt;
 use std::sync::Arc;
@@ -26,12 +26,12 @@ impl Observers {
         self.observers.is_empty()
     }
 
-    /// The same, for an attempt of `execution`.
+    /// The same observers, for an attempt of `execution`.
     pub(crate) fn for_attempt(&self, execution: &Span) -> Self {
         Self { observers: self.observers.clone(), attempt_of: Some(execution.observation.execution) }
     }
 
-    /// Puts one observer in the place of all, if there are any.
+    /// Replaces all observers by one, if there are any.
     pub(crate) fn replaced_by(self, observer: Observer) -> Self {
         if self.is_empty() { self } else { Self { observers: vec![observer], ..self } }
     }
@@ -57,7 +57,7 @@ fn next_execution() -> ExecutionId {
 #[derive(Debug)]
 pub(crate) struct Span {
     observation: Observation,
-    /// The end is still to be reported.
+    /// Whether the end is still to be reported.
     has_end: bool,
 }
 
@@ -81,15 +81,15 @@ impl Drop for Span {
     }
 }
 
-/// One execution, as those see it who report what happens in it. Cheap to clone.
+/// Reports what happens in one execution to its observers. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Observation {
     execution: ExecutionId,
-    /// `None` if nobody observes.
+    /// `None` if there are no observers.
     observers: Option<Arc<[Observer]>>,
 }
 
-/// An execution that nobody observes.
+/// An execution without observers.
 impl Default for Observation {
     fn default() -> Self {
         Self { execution: next_execution(), observers: None }
@@ -106,7 +106,7 @@ impl Observation {
         self.observers.iter().flat_map(|observers| observers.iter()).for_each(|observer| observer.observe(&event));
     }
 
-    /// Begins a call. The size of its input is computed if somebody observes.
+    /// Begins a call. The size of its input is computed only if there are observers.
     pub(crate) fn begin_call(
         &self,
         id: CallId,
@@ -130,7 +130,7 @@ impl Observation {
     }
 }
 
-/// A call, as those see it who report what happens to it. Cheap to clone. After its end, nothing is reported.
+/// Reports what happens to one call to the observers. Cheap to clone. After the end of the call, nothing is reported.
 #[derive(Clone, Default)]
 pub(crate) struct CallHandle(Option<Arc<CallState>>);
 
@@ -193,7 +193,7 @@ impl CallSpan {
         &self.0
     }
 
-    /// How the call ended is computed if somebody observes.
+    /// Reports how the call ended, which is computed only if there are observers.
     pub(crate) fn end<'a>(mut self, end: impl FnOnce() -> CallEnd<'a>) {
         if let Some(call) = self.0.0.take() {
             call.end(end());

@@ -23,16 +23,16 @@ use crate::request::ExecuteRequest;
 /// Runs each program on a first executor, and on a second one if it turns out to compute for long.
 ///
 /// A program that has computed for the [budget](Self::budget) before its first call is stopped and started again on the second
-/// executor, in the time that is left. It has had no effect: no tool or host function was called, nothing was reported, and its
-/// log lines are observed only when it makes a call or ends. A program that makes a call within the budget stays where it is, however
-/// long it computes afterwards.
+/// executor, in the time that is left. The stopped attempt has had no effect: no tool or host function was called, nothing was
+/// reported, and its log lines are observed only when it makes a call or ends. A program that makes a call within the budget
+/// stays on the first executor, however long it computes afterwards.
 ///
-/// For programs of which few compute: the first executor starts at once, such as one with QuickJS, and the second one computes
-/// fast, such as a [`ProcessExecutor`](crate::ProcessExecutor) whose runner has V8. A program that is started again sees another
-/// time and other random numbers.
+/// For workloads in which few programs compute for long: the first executor starts at once, such as one with QuickJS, and the
+/// second one computes fast, such as a [`ProcessExecutor`](crate::ProcessExecutor) whose runner has V8. A program that is
+/// started again sees another time and other random numbers.
 ///
-/// Limits hold for both attempts together, and the usage is that of both. Runs ([`run_code`](Executor::run_code)) to which the host
-/// has given promises are not started again. The first executor must support the limit
+/// Limits hold for both attempts together, and the usage is that of both. Runs ([`run_code`](Executor::run_code)) to which the
+/// host has given promises are not started again. The first executor must support the limit
 /// [`cpu_time_before_calls`](Limits::cpu_time_before_calls): on a runner that does not, programs stay there.
 #[derive(Clone)]
 pub struct FallbackExecutor {
@@ -88,9 +88,9 @@ impl FallbackExecutor {
 /// The limits of both attempts.
 #[derive(Clone, Copy)]
 struct Plan {
-    /// Those of the caller.
+    /// The limits that the caller set.
     limits: Limits,
-    /// Those of the first attempt.
+    /// The limits of the first attempt.
     first: Limits,
     budget: Duration,
 }
@@ -131,8 +131,9 @@ fn together(first: &Usage, second: Usage) -> Usage {
     }
 }
 
-/// Says of a limit on time that the second attempt has reached, of which it had what was left, what the caller gave and what both
-/// attempts used. Keeps a message that says more than the cause, such as one of a runner that has limits of its own.
+/// Changes the message of a limit on time that the second attempt has reached: instead of what was left for it, the message
+/// names the limit that the caller set and what both attempts used. Keeps a message that says more than the cause, such as one
+/// of a runner that has limits of its own.
 fn name_whole_limit(
     (message, cause): (&mut String, &mut Option<Box<Cause>>),
     plan: &Plan,
@@ -160,7 +161,7 @@ fn name_whole_limit(
 #[derive(Clone)]
 struct Held {
     observation: Observation,
-    /// `None` after they were released.
+    /// `None` after the lines were released.
     logs: Arc<Mutex<Option<Vec<HeldLog>>>>,
 }
 

@@ -25,7 +25,7 @@ pub struct InlineExecutor {
 }
 
 impl InlineExecutor {
-    /// Creates an executor with QuickJS, which accepts TypeScript. All of them in a process share one engine.
+    /// Creates an executor with QuickJS, which accepts TypeScript. All such executors in a process share one engine.
     ///
     /// # Errors
     /// The engine does not load.
@@ -54,7 +54,7 @@ impl InlineExecutor {
         parts.check_in_process().map(|()| Self::with_parts(parts))
     }
 
-    /// With any engine: for a process that is a runner.
+    /// Creates an executor with any engine, for a process that is a runner.
     pub(crate) fn with_parts(parts: EngineAndLanguage) -> Self {
         Self { parts }
     }

@@ -26,8 +26,8 @@ struct State<R> {
     timer: Option<JoinHandle<()>>,
 }
 
-/// A place among the runners. It ends with [`release`](Self::release); dropping it discards the runner, and another may be
-/// started in its place.
+/// A permit to run one runner. [`release`](Self::release) ends it; dropping it discards the runner, and another may be started
+/// in its place.
 pub(crate) struct Lease<R: Send + 'static> {
     pool: Arc<Pool<R>>,
     released: bool,
@@ -39,7 +39,7 @@ impl<R: Send + 'static> Pool<R> {
         Arc::new(Self { state, epoch: Instant::now(), changed: Notify::new() })
     }
 
-    /// Waits for a place. Without a runner in the result, the caller has to start one.
+    /// Waits for a permit. Without a runner in the result, the caller has to start one.
     pub(crate) async fn acquire(self: &Arc<Self>) -> Result<(Lease<R>, Option<R>), Rejected> {
         let mut waiter = None;
         let acquired = self.lock().pool.acquire(
@@ -62,7 +62,7 @@ impl<R: Send + 'static> Pool<R> {
         Ok((self.lease(), runner))
     }
 
-    /// Places for the runners that have to be started until there are `count`.
+    /// Permits for the runners that have to be started until there are `count`.
     pub(crate) fn grow_to(self: &Arc<Self>, count: usize) -> Result<Vec<Lease<R>>, Rejected> {
         let more = self.lock().pool.grow_to(count)?;
         Ok((0..more).map(|_| self.lease()).collect())
@@ -89,7 +89,7 @@ impl<R: Send + 'static> Pool<R> {
         self.change(|pool| pool.release(runner, now));
     }
 
-    /// Changes the pool and follows its outputs.
+    /// Changes the pool and carries out its outputs.
     fn change(self: &Arc<Self>, change: impl FnOnce(&mut core::Pool<R, WaiterSender<R>>)) {
         let mut state = self.lock();
         change(&mut state.pool);

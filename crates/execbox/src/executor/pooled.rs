@@ -48,7 +48,7 @@ pub(crate) trait RunnerFactory: Send + Sync + 'static {
     /// Makes a runner idle; `None` if something of the last request is left in its channel.
     fn deactivate(&self, runner: Self::Busy) -> Option<Self::Idle>;
 
-    /// How its runners are locked, and attempts to do what that forbids.
+    /// Reports how the runners are locked, and tries what the jail must refuse.
     fn check_jail(&self) -> BoxFuture<'_, (Option<execbox_jail::Report>, Vec<SelfTestCheck>)>;
 }
 

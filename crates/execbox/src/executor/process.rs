@@ -73,7 +73,7 @@ impl fmt::Debug for ProcessExecutor {
     }
 }
 
-/// How long a child takes to answer a probe at most, in milliseconds.
+/// How long a child may take to answer a probe, in milliseconds.
 const PROBE_TIMEOUT: u16 = 30_000;
 
 /// The longest answer to a probe, in bytes.
@@ -102,17 +102,17 @@ pub struct RunnerCommand {
     memory_bytes: u64,
 }
 
-/// Why there is no command for a runner.
+/// Why a command for a runner cannot be created.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CommandError {
     /// No directory of PATH contains the binary.
     #[error("`execbox` not found in PATH; install it, or name a runner with RunnerCommand::new")]
     NotInstalled,
-    /// The operating system does not tell the path of this program.
+    /// The operating system does not report the path of this program.
     #[error("cannot find the file of this program: {0}")]
     OwnFile(#[source] io::Error),
-    /// This process was started as a runner itself and has not become one.
+    /// This process was started as a runner itself, and did not call [`serve_if_runner`](crate::serve_if_runner).
     #[error("this process was started as a runner; call execbox::serve_if_runner() first in main")]
     NotServed,
 }
@@ -167,7 +167,7 @@ impl RunnerCommand {
         self
     }
 
-    /// Sets an environment variable of the child. By default it has none.
+    /// Sets an environment variable of the child. By default the environment is empty.
     #[must_use]
     pub fn env(self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
         self.envs([(name, value)])
@@ -189,9 +189,9 @@ impl RunnerCommand {
         self
     }
 
-    /// Sets whether children may run guests although the system lacks a layer of the [jail](crate::jail). Default: that of
-    /// the program, which is [`Mode::BestEffort`] for `execbox runner` and for
-    /// [`serve_if_runner`](crate::serve_if_runner). [`Executor::self_test`](crate::Executor::self_test) reports what is missing.
+    /// Sets whether children may run guests although the system lacks a layer of the [jail](crate::jail). Default: that of the
+    /// program, which is [`Mode::BestEffort`] for `execbox runner` and for [`serve_if_runner`](crate::serve_if_runner).
+    /// [`Executor::self_test`](crate::Executor::self_test) reports what is missing.
     ///
     /// Adds the arguments `--jail MODE`: the program must understand them.
     #[must_use]
@@ -201,8 +201,8 @@ impl RunnerCommand {
 
     /// Sets the most memory that a child can have, in bytes. Default: 4 GiB.
     ///
-    /// The child limits its private memory itself, beyond what it starts with. This process looks at its children every 50 ms, and
-    /// kills one that has 128 MiB more than that, page tables and shared memory included; the program fails with
+    /// The child limits its private memory itself, beyond what it starts with. This process checks its children every 50 ms,
+    /// and kills one that has 128 MiB more than that, page tables and shared memory included; the program fails with
     /// `memory_limit`. Linux only.
     ///
     /// Adds the arguments `--jail-memory BYTES`: the program must understand them.
@@ -215,8 +215,8 @@ impl RunnerCommand {
     /// [`jail_memory`](Self::jail_memory) for guests with at most this memory limit: four times as much, for fragmentation
     /// and for values on their way, 512 MiB for the runner and a message, and what its engine maps beside guests.
     ///
-    /// `engine_bytes` is 0 for QuickJS. For `--engine v8`, which maps 128 MiB for the machine code of each isolate, it is 384 MiB,
-    /// and 128 MiB more for each of `--warm` after the first.
+    /// `engine_bytes` is 0 for QuickJS. For `--engine v8`, which maps 128 MiB for the machine code of each isolate, it is 384
+    /// MiB, and 128 MiB more for each of `--warm` after the first.
     #[must_use]
     pub fn memory_of_guests(self, limit: u64, engine_bytes: u64) -> Self {
         self.jail_memory(limit.saturating_mul(4).saturating_add(512 << 20).saturating_add(engine_bytes))
@@ -268,7 +268,7 @@ impl RunnerCommand {
     /// Starts a child that has more memory than this process lets it have.
     fn outgrow(&self) -> Result<(), String> {
         match self.probe_with(Probe::Growth, 0) {
-            // It was ended, or the limit of its jail is that low.
+            // The child was killed, or the limit of its jail is that low.
             Ok(answer) if answer.is_empty() || answer.starts_with(process::REFUSED) => Ok(()),
             Ok(answer) => Err(answer),
             Err(error) => Err(error.to_string()),
@@ -295,7 +295,7 @@ impl RunnerCommand {
     }
 }
 
-/// Without the values of environment variables, which may be secret.
+/// Omits the values of environment variables, which may be secret.
 impl fmt::Debug for RunnerCommand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RunnerCommand")

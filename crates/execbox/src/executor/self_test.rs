@@ -14,23 +14,23 @@ use crate::session::process::Probe;
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 #[must_use = "a limit that does not work must be reported"]
 pub struct SelfTestReport {
-    /// The attempts, in the order in which they were made.
+    /// The checks, in the order in which they were made.
     pub checks: Vec<SelfTestCheck>,
     /// How the processes of guests are locked. `None` if guests run in this process, or where this process cannot see it.
     pub jail: Option<execbox_jail::Report>,
 }
 
-/// One attempt.
+/// One check: an attempt, and whether it ended as it must.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct SelfTestCheck {
     /// What must hold: `a loop is stopped`.
     pub check: &'static str,
-    /// Whether it does.
+    /// Whether that holds.
     #[serde(flatten)]
     pub outcome: CheckOutcome,
 }
 
-/// Whether something holds.
+/// The result of a check.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case", tag = "outcome", content = "reason")]
 pub enum CheckOutcome {
@@ -38,7 +38,7 @@ pub enum CheckOutcome {
     Passed,
     /// The check failed, with what was observed.
     Failed(String),
-    /// It was not tried: the reason.
+    /// The check was not made, for this reason.
     Skipped(String),
 }
 
@@ -67,7 +67,7 @@ pub(crate) const REFUSED: [(Probe, &str); 5] = [
     (Probe::Memory, "the jail refuses memory"),
 ];
 
-/// What this process does about a child.
+/// The check that this process ends a child with too much memory.
 pub(crate) const OUTGROWN: &str = "a child that grows is ended";
 
 /// The checks of a jail that does not exist, or that this process cannot see.
@@ -96,7 +96,7 @@ pub(crate) async fn check_limits(executor: &dyn Executor) -> Vec<SelfTestCheck> 
     ]
 }
 
-/// A check for which another one must pass.
+/// A check that is not made because another one failed.
 fn skipped(check: &'static str, other: &str) -> SelfTestCheck {
     SelfTestCheck { check, outcome: CheckOutcome::Skipped(format!("it needs: {other}")) }
 }

@@ -125,26 +125,26 @@ impl RunnerFactory for WorkerThreads {
 struct Channel<Out, In> {
     sender: UnboundedSender<Out>,
     receiver: UnboundedReceiver<In>,
-    /// How many messages were in the queue when this was last asked.
+    /// How many messages were in the queue at the last call of `receive_now`.
     known: usize,
-    /// What this end sent and the other one has not received.
+    /// The messages that this end sent and the other one has not received.
     sent: Arc<Queued>,
-    /// What the other end sent.
+    /// The messages that the other end sent and this one has not received.
     received: Arc<Queued>,
 }
 
-/// How many bytes of messages may be on the way before they count as unsent.
+/// How many bytes of messages may be in transit before they count as unsent.
 const MAX_IN_TRANSIT: usize = 1 << 20;
 
 /// The messages of one direction that are not received.
 #[derive(Default)]
 struct Queued {
     bytes: AtomicUsize,
-    /// The task that waits for them to be received.
+    /// The task that waits for the messages to be received.
     sender: AtomicWaker,
 }
 
-/// The end of the host, and that of the runner.
+/// Creates a channel: the end of the host, and that of the runner.
 fn channel<A, B>() -> (Channel<A, B>, Channel<B, A>) {
     let (to_runner, at_runner) = unbounded_channel();
     let (to_host, at_host) = unbounded_channel();
@@ -188,7 +188,7 @@ impl<Out: Message + Send, In: Message + Send> MessageChannel<Out, In> for Channe
         Poll::Ready(Ok(()))
     }
 
-    /// As much as fits into a pipe's buffer counts as sent.
+    /// Up to [`MAX_IN_TRANSIT`] bytes count as sent, as they would in the buffer of a pipe.
     fn unsent(&self) -> usize {
         let queued = self.sent.bytes.load(Ordering::Acquire);
         if queued > MAX_IN_TRANSIT { queued } else { 0 }
@@ -206,7 +206,7 @@ impl<Out: Message + Send, In: Message + Send> MessageChannel<Out, In> for Channe
         Poll::Ready(Ok(message.map(Inbound::Message)))
     }
 
-    /// Messages arrive whole.
+    /// Does nothing: messages arrive whole.
     fn charge_to(&mut self, _: &Budget) {}
 
     fn receive_now(&mut self) -> Option<bool> {
@@ -226,7 +226,7 @@ mod tests {
 
     use super::*;
 
-    /// Threads of workers that were given up waited for ever for their messages to be received.
+    /// Threads of abandoned workers waited forever for their messages to be received.
     #[test]
     fn flushing_ends_when_the_other_end_is_dropped() {
         let (here, mut there) = channel::<HostMessage, RunnerMessage>();

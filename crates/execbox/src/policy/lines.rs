@@ -1,7 +1,7 @@
 //! The lines of a script that name a tool: in its code, not in its comments and texts.
 //!
-//! A reader takes these lines for what the program does, so what is not certainly code is left out. Reading is one pass over
-//! the source. It ends where `/` may begin a regular expression or divide, which only a parser knows.
+//! A reader takes these lines for what the program does, so text that may not be code is left out. The scan is one pass over
+//! the source. It ends where only a parser knows whether `/` begins a regular expression or divides.
 
 use execbox_core::contract::script::ScriptFunction;
 
@@ -9,9 +9,9 @@ use execbox_core::contract::script::ScriptFunction;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NamedLines {
-    /// The first ten.
+    /// The first ten lines that name the tool.
     pub lines: Vec<NamedLine>,
-    /// Whether these are all.
+    /// Whether these are all lines that name the tool; `false` if that is not known.
     pub is_complete: bool,
 }
 
@@ -19,9 +19,9 @@ pub struct NamedLines {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NamedLine {
-    /// The function that it is in, such as `lib.total`; `None` in the code of the script.
+    /// The function that contains the line, such as `lib.total`; `None` in the code of the script.
     pub function: Option<String>,
-    /// Its number in the code, counted from 1.
+    /// The number of the line in the code, counted from 1.
     pub number: usize,
     /// The line without comments.
     pub text: String,
@@ -59,7 +59,7 @@ fn find(source: &str, provider: &str, tool: &str) -> NamedLines {
     scanner.found
 }
 
-/// The code, and the number of its first line. `None` if it is amid prose.
+/// The code, and the number of its first line. `None` if prose surrounds it.
 fn code(source: &str) -> Option<(usize, &str)> {
     let is_fence = |line: &str| line.trim_start().starts_with("```");
     if source.starts_with("#!") {
@@ -89,7 +89,7 @@ struct Scanner<'a> {
     /// For each template that is open, how many braces are open in its `${`.
     templates: Vec<usize>,
     found: NamedLines,
-    /// Whether another line names the tool than those that are kept.
+    /// Whether more lines name the tool than are kept.
     is_full: bool,
 }
 
@@ -100,11 +100,11 @@ struct Line {
     is_named: bool,
 }
 
-/// What was read of the name of the tool.
+/// The part of the tool's name that was just read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Read {
     Nothing,
-    /// A dot behind something else: the next name is no provider.
+    /// A dot after something else: the next name is no provider.
     Dot,
     Provider,
     ProviderDot,
@@ -112,7 +112,7 @@ enum Read {
     ProviderBracketTool,
 }
 
-/// What `/` is behind the last token.
+/// What `/` means after the last token.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Slash {
     Divides,
@@ -121,7 +121,7 @@ enum Slash {
 }
 
 impl<'a> Scanner<'a> {
-    /// Reads all tokens. `None` if it ended before the end.
+    /// Reads all tokens. Returns `None` if the scan ended before the end of the source.
     fn scan(&mut self) -> Option<()> {
         let (mut read, mut slash) = (Read::Nothing, Slash::BeginsRegex);
         while let Some(first) = self.rest.chars().next() {
@@ -202,7 +202,7 @@ impl<'a> Scanner<'a> {
         Some((next, slash))
     }
 
-    /// A `/` that begins no comment.
+    /// Reads a `/` that does not begin a comment.
     fn slash(&mut self, slash: Slash) -> Option<(Read, Slash)> {
         match slash {
             Slash::BeginsRegex => {
@@ -217,7 +217,7 @@ impl<'a> Scanner<'a> {
         Some((Read::Nothing, Slash::BeginsRegex))
     }
 
-    /// A text in quotes, and what is read with it.
+    /// Reads a text in quotes. Returns the part of the tool's name that was read with it.
     fn after_text(&mut self, read: Read, quote: char) -> Option<Read> {
         let start = self.rest;
         self.take(1);
@@ -242,7 +242,7 @@ impl<'a> Scanner<'a> {
         Some(if read == Read::ProviderBracket && text == self.tool { Read::ProviderBracketTool } else { Read::Nothing })
     }
 
-    /// The rest of a template, to its end or its next `${`.
+    /// Reads the rest of a template, to its end or its next `${`.
     fn template(&mut self) -> Option<Read> {
         loop {
             let c = self.rest.chars().next()?;
@@ -306,14 +306,14 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// What a text that begins with `/` is, if that begins a regular expression.
+/// Whether a text that begins with `/` can be a regular expression.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Regex {
-    /// It ends after this many bytes.
+    /// A regular expression, which ends after this many bytes.
     Ends(usize),
-    /// Its line has no end of it.
+    /// No regular expression: the line does not contain its end.
     None,
-    /// The end is too far to see.
+    /// Unknown: the end is more than [`MAX_REGEX`] bytes away.
     Far,
 }
 
@@ -347,7 +347,7 @@ fn is_in_name(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '_' | '$' | '#' | '\\' | '\u{200c}' | '\u{200d}')
 }
 
-/// Words behind which `/` may begin a regular expression.
+/// Words after which `/` may begin a regular expression.
 const KEYWORDS: &[&str] = &[
     "await",
     "break",
@@ -374,7 +374,7 @@ const KEYWORDS: &[&str] = &[
 const MAX_LINES: usize = 10;
 const MAX_LINE: usize = 1000;
 
-/// How far the end of a regular expression is looked for, in bytes.
+/// How far to search for the end of a regular expression, in bytes.
 const MAX_REGEX: usize = 1000;
 
 #[cfg(test)]
@@ -447,7 +447,7 @@ mod tests {
         assert_eq!(numbers("// a\r h.del()").0, [2], "each line terminator ends a comment");
     }
 
-    /// Each is code for a wrong reading, and a comment or text for the right one.
+    /// A wrong parse takes the call in each source for code; the right one takes it for a comment or a text.
     #[test]
     fn reading_ends_where_only_a_parser_knows_what_follows() {
         for source in [

@@ -1,8 +1,8 @@
 //! Decisions about tool calls: each call is allowed, denied, or put to a person before it is made.
 //!
 //! A [`Policy`] is part of a grant: [`Provider::with_policy`](crate::Provider::with_policy) attaches it to a provider, under
-//! both contracts and with every executor. While all calls of a program wait for a person, the clocks of the program stand
-//! still: its timeout and the limit on waiting. Time in which the program computes counts all the same.
+//! both contracts and with every executor. While all calls of a program wait for a person, the clocks of the program are
+//! paused: its timeout and the limit on waiting. Time in which the program computes counts nevertheless.
 //!
 //! ```
 //! use execbox::policy::{Decision, Policy};
@@ -50,14 +50,14 @@ pub use self::questions::{Answer, Ask, Questions};
 use crate::call::{Effect, ToolContext};
 use crate::events::{Awaited, Verdict};
 
-/// What is to happen to a call.
+/// What a policy decides about a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
-    /// It is made.
+    /// The call is made.
     Allow,
-    /// It fails with `not allowed` and this reason, which the guest can read.
+    /// The call fails with `not allowed` and this reason, which the guest can read.
     Deny(String),
-    /// It is put to the [`Approver`]. Without one it is not made.
+    /// The [`Approver`] is asked. Without one, the call is not made.
     Ask,
 }
 
@@ -65,13 +65,13 @@ pub enum Decision {
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct ProposedCall<'a> {
-    /// Which tool, and the cancellation of the call.
+    /// The context of the call, with the names of the tool.
     pub context: &'a ToolContext,
     /// What calls of the tool do, as its author states it.
     pub effect: Effect,
-    /// The input.
+    /// The argument of the call.
     pub input: &'a Json,
-    /// The program, if it is a script.
+    /// The source of the program, if it is a script.
     pub program: Option<&'a str>,
     /// The functions of the script.
     pub functions: &'a [ScriptFunction],
@@ -83,8 +83,8 @@ impl ProposedCall<'_> {
         format!("{}.{}", self.context.provider, self.context.safe_name)
     }
 
-    /// The lines of the program that name the tool in its code. The call is in one of them, unless the program computes the name or uses another one for it;
-    /// a program can also name a tool where it does not call it. `None` without a script.
+    /// The lines of the program that name the tool in its code. The call is in one of them, unless the program computes the
+    /// name or uses another one for it. A line can also name the tool without a call. `None` without a script.
     pub fn lines(&self) -> Option<NamedLines> {
         Some(lines::find_all(self.program?, self.functions, &self.context.provider, &self.context.safe_name))
     }
@@ -99,7 +99,7 @@ pub enum Approval {
     Refused(String),
 }
 
-/// Puts calls to a person.
+/// Asks a person about calls.
 pub trait Approver: Send + Sync {
     /// Asks whether the call may be made. There is no time limit but the approver's own. The future is dropped when the
     /// execution ends.
@@ -111,15 +111,15 @@ pub trait Approver: Send + Sync {
     }
 }
 
-/// A decision, for the records.
+/// A decision about a call, for the audit.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct AuditRecord<'a> {
-    /// The call.
+    /// The call that was decided about.
     pub call: ProposedCall<'a>,
-    /// What became of it.
+    /// The decision.
     pub verdict: Verdict<'a>,
-    /// How long it waited for a person.
+    /// How long the call waited for a person.
     pub waited: Duration,
 }
 
@@ -163,13 +163,13 @@ impl Policy {
         self.rule(move |call| (call.effect == effect).then(|| decision.clone()))
     }
 
-    /// Sets who is asked.
+    /// Sets the approver that decides about calls with [`Decision::Ask`].
     pub fn approver(mut self, approver: Arc<dyn Approver>) -> Self {
         self.approver = Some(approver);
         self
     }
 
-    /// The approver that is asked.
+    /// The approver that is set.
     pub fn current_approver(&self) -> Option<&Arc<dyn Approver>> {
         self.approver.as_ref()
     }
@@ -181,7 +181,8 @@ impl Policy {
         self
     }
 
-    /// Whether the call may be made. A panic of a rule, an approver or the audit is a bug of the host, and the call is not made.
+    /// Whether the call may be made. A panic of a rule, an approver or the audit is a bug of the host, and the call is not
+    /// made.
     pub(crate) async fn check(&self, call: ProposedCall<'_>) -> Result<(), ExecuteError> {
         let checked = AssertUnwindSafe(self.decide(call)).catch_unwind().await;
         checked.unwrap_or_else(|_panic| Err(ExecuteError::tool("not allowed: the policy crashed")))
@@ -226,7 +227,7 @@ impl fmt::Debug for Policy {
 struct Record<'a> {
     policy: &'a Policy,
     call: ProposedCall<'a>,
-    /// Since when it waits for a person, unless it is written.
+    /// When the call began to wait for a person; `None` if it does not wait, or when the record is written.
     waits_since: Option<Instant>,
 }
 

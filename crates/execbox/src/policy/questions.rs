@@ -41,7 +41,7 @@ struct Standing {
 }
 
 impl<A: Ask> Questions<A> {
-    /// Nothing is answered yet.
+    /// Creates an approver that remembers no answer yet.
     pub fn new(asker: A) -> Self {
         Self { asker, standing: Mutex::default() }
     }

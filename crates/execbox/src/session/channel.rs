@@ -30,11 +30,11 @@ pub(crate) trait MessageChannel<Out, In>: Send {
     /// Receives the next message; `None` when the other side has closed.
     fn poll_receive(&mut self, cx: &mut Context<'_>, budget: &Budget) -> Poll<io::Result<Option<Inbound<In>>>>;
 
-    /// Charges what is received of incomplete messages to `budget` from here on, where there are any.
+    /// Charges the received parts of incomplete messages to `budget` from now on, if the channel has such parts.
     fn charge_to(&mut self, budget: &Budget);
 
-    /// Whether something has arrived since this was called before, or [`poll_receive`](Self::poll_receive) was pending. `None` if that
-    /// is not known.
+    /// Whether something has arrived since the last call of this method, or since [`poll_receive`](Self::poll_receive) was
+    /// pending. `None` if that is not known.
     fn receive_now(&mut self) -> Option<bool>;
 }
 
@@ -54,11 +54,11 @@ pub(crate) struct JsonChannel<T> {
     transport: T,
     unsent: usize,
     broken: Option<io::Error>,
-    /// The other side accepts attachments.
+    /// Whether the other side accepts attachments.
     peer_accepts_attachments: bool,
     /// Attachments of the next message, with their charges.
     attached: Vec<(Vec<u8>, Charge)>,
-    /// What they are charged to, if not to the budget of the session.
+    /// The budget that attachments are charged to; `None` for that of the session.
     budget: Option<Budget>,
 }
 
@@ -170,7 +170,7 @@ impl<T> JsonChannel<T> {
     }
 
     fn take_attached(&mut self) -> Vec<Vec<u8>> {
-        // From here on, they are the message's.
+        // The charges end here: the attachments belong to the message now.
         std::mem::take(&mut self.attached).into_iter().map(|(bytes, _charge)| bytes).collect()
     }
 }

@@ -10,7 +10,7 @@ use execbox_core::protocol::host::HostContract;
 pub(crate) trait Host {
     type Contract: HostContract;
 
-    /// What is kept for the guest is charged to this budget.
+    /// Charges what is kept for the guest to this budget. Default: nothing is charged.
     fn charge_to(&mut self, _budget: &Budget) {}
 
     /// Begins a call. A call that finishes at once is returned, every other one comes from
@@ -29,8 +29,8 @@ pub(crate) trait Host {
     /// Whether no call and no promise is pending.
     fn is_idle(&self) -> bool;
 
-    /// Whether every call in flight waits for a person: the clock of the program is paused then, while the guest waits. The task
-    /// is woken when that may have changed.
+    /// Whether every call in flight waits for a person. The clock of the program is paused then, while the guest waits. The
+    /// task is woken when that may have changed.
     fn awaits_approval(&self, cx: &Context<'_>) -> bool;
 
     /// Cancels the calls in flight.

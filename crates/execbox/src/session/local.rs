@@ -129,10 +129,10 @@ where
     .await
 }
 
-/// How many bytes of settlements may wait for the guest. Beyond that it is polled before more is settled.
+/// How many bytes of settlements may wait for the guest. Beyond that, the guest is polled before more is settled.
 pub(crate) const MAX_UNREAD: usize = 1 << 20;
 
-/// How long events are handled, and messages received, before other tasks have their turn.
+/// How long events are handled, and messages received, before other tasks run.
 pub(crate) const SLICE: Duration = Duration::from_millis(2);
 
 struct Driver<'a, C: Contract, H> {
@@ -146,22 +146,22 @@ struct Driver<'a, C: Contract, H> {
     stopwatch: Stopwatch,
     /// Fires at the next timeout of the execution.
     timer: Option<Pin<Box<Sleep>>>,
-    /// What the guest did and the host was not told yet.
+    /// Events of the guest that are not passed to the host yet.
     events: VecDeque<Event>,
-    /// Empty; kept for its memory.
+    /// An empty buffer whose memory is reused.
     batch: Vec<Event>,
-    /// The guest waits in a synchronous call and takes no other settlement in.
+    /// Whether the guest waits in a synchronous call and processes no other settlement.
     is_blocked: bool,
-    /// The guest is done, and its last events are being handled.
+    /// The outcome of a guest that is done, while its last events are handled.
     outcome: Option<Outcome>,
 }
 
 /// How far the events were handled.
 enum Handled {
     All,
-    /// The guest has to take settlements in first.
+    /// The guest has to process settlements first.
     Full,
-    /// Other tasks have to have their turn first. This one is woken.
+    /// Other tasks have to run first. This one is woken afterwards.
     Yielded,
 }
 
@@ -212,7 +212,7 @@ where
         }
     }
 
-    /// Pauses the clock while all calls wait for a person, or lets it go on.
+    /// Pauses the clock while all calls wait for a person, and resumes it afterwards.
     fn update_clock(&mut self, cx: &Context<'_>) -> Result<(), Stop> {
         let is_paused = self.host.awaits_approval(cx);
         if is_paused == self.execution.clock().is_paused() {
@@ -236,15 +236,15 @@ where
         Poll::Pending
     }
 
-    /// Much was settled that the guest has not taken in.
+    /// Whether many bytes of settlements wait for a guest that can process them.
     fn is_full(&self) -> bool {
         self.outcome.is_none() && !self.is_blocked && self.guest.unread_bytes() >= MAX_UNREAD
     }
 
-    /// Passes what the host answered to the guest.
+    /// Passes an answer of the host to the guest.
     fn answer(&mut self, pending: C::Pending, answer: C::Answer) -> Result<(), Stop> {
         if self.outcome.is_some() {
-            return Ok(()); // It would never be read.
+            return Ok(()); // The answer would never be read.
         }
         match self.execution.handle_answer(pending, answer, self.now())? {
             Some((pending, settlement)) => self.settle(pending, settlement),

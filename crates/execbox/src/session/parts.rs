@@ -17,7 +17,7 @@ pub(crate) struct EngineAndLanguage {
     "a guest of the engine {engine} can end the process that it runs in: use a ProcessExecutor whose runner has this engine"
 )]
 pub struct NeedsOwnProcess {
-    /// The engine's name.
+    /// The name of the engine.
     pub engine: String,
 }
 
@@ -37,8 +37,8 @@ impl EngineAndLanguage {
         Ok(Self::with(engine))
     }
 
-    /// The same with an engine of its own, which has room for so many guests from the start, and for as many that are being cleared
-    /// away.
+    /// A QuickJS engine of its own, with room for `max_guests` from the start and for as many whose memory is being cleared,
+    /// and a front end that accepts TypeScript.
     #[cfg(feature = "standard")]
     pub(crate) fn with_max_guests(max_guests: u32) -> Result<Self, execbox_quickjs::LoadError> {
         execbox_quickjs::QuickJs::with_max_guests(max_guests.saturating_mul(2)).map(Self::with)

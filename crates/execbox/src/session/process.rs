@@ -23,7 +23,7 @@ use crate::transport::{BoundListener, Transport, stdio, stdio_needs_threads};
 /// The argument that starts a program as [its own runner](crate::RunnerCommand::this_program).
 pub(crate) const ARGUMENT: &str = "execbox-runner";
 
-/// How long a runner process outlives its host at most. Longer than a runner needs to close.
+/// The longest time that a runner process outlives its host. Longer than a runner needs to close.
 const ORPHAN_GRACE: Duration = Duration::from_millis(1500);
 
 /// How many descriptors a listening runner needs beside those of its hosts, handshakes included.
@@ -47,7 +47,8 @@ pub(crate) fn is_runner() -> bool {
 /// }
 /// ```
 ///
-/// The process enters the [jail](crate::jail), as far as the system has it; see [`RunnerCommand::jail`](crate::RunnerCommand::jail).
+/// The process enters the [jail](crate::jail), as far as the system has it; see
+/// [`RunnerCommand::jail`](crate::RunnerCommand::jail).
 #[cfg(feature = "standard")]
 pub fn serve_if_runner() {
     serve_if_runner_with(|| Runner::single().map_err(io::Error::other));
@@ -81,11 +82,11 @@ pub struct RunnerProcessOptions {
     pub memory_bytes: Option<u64>,
     /// Whether the engine compiles programs while they run: see [`Policy::compiles`]. Default: no.
     pub compiles: bool,
-    /// Instead of serving, tries something that the jail refuses.
+    /// What the process does instead of serving. Default: it serves.
     pub probe: Option<Probe>,
 }
 
-/// What a runner process tries, or tells, instead of serving.
+/// What a runner process does instead of serving, for self-tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Probe {
@@ -142,7 +143,7 @@ fn outcome(attempt: io::Result<()>) -> String {
     attempt.map_or_else(|error| format!("{REFUSED}: {}", error.kind()), |()| "permitted".to_owned())
 }
 
-/// Allocates that memory and what the process may have started with, without using it.
+/// Allocates `limit` bytes and what the process may have started with, without using them.
 fn allocate(limit: Option<u64>) -> io::Result<()> {
     const STARTED_WITH: u64 = 2 << 30;
     let bytes = usize::try_from(limit.unwrap_or_default().saturating_add(STARTED_WITH)).unwrap_or(usize::MAX);
@@ -245,7 +246,7 @@ impl RunnerProcess {
     /// Closes all descriptors except the three standard ones, and enters the jail as far as that is possible before the
     /// engine is loaded.
     ///
-    /// First in `main`: it closes descriptors of the whole process.
+    /// Call it first in `main`: it closes descriptors of the whole process.
     pub fn prepare(options: RunnerProcessOptions) -> Self {
         let threads = stdio_needs_threads();
         let default = Policy::default();
@@ -254,12 +255,12 @@ impl RunnerProcess {
         Self::with_policy(options, true, Policy { threads, memory_bytes, compiles, ..default })
     }
 
-    /// [`prepare`](Self::prepare) for a process that accepts connections of at most `max_connections` hosts. The listener is the
-    /// one descriptor that stays open. The memory of the process is not limited by default.
+    /// [`prepare`](Self::prepare) for a process that accepts connections of at most `max_connections` hosts. The listener is
+    /// the one descriptor that stays open. The memory of the process is not limited by default.
     ///
-    /// Create the runner by [`Runner::with_max_guests`]: the jail does not let the engine of [`Runner::new`] grow. All threads of
-    /// the runtime must run before [`seal_listening`](ConfinedRunnerProcess::seal_listening): none can be started after it, and
-    /// an attempt ends the process.
+    /// Create the runner by [`Runner::with_max_guests`]: the jail does not let the engine of [`Runner::new`] grow. All threads
+    /// of the runtime must run before [`seal_listening`](ConfinedRunnerProcess::seal_listening): none can be started after it,
+    /// and an attempt ends the process.
     pub fn prepare_listening(options: RunnerProcessOptions, listener: &BoundListener, max_connections: usize) -> Self {
         let policy = Policy {
             memory_bytes: options.memory_bytes,
@@ -324,7 +325,7 @@ impl ConfinedRunnerProcess {
 
     async fn close(self, runner: &Runner) -> Report {
         let Some(jail) = self.jail else { return Report::off("--jail off") };
-        // Engines load things when they are first used. If it fails, so do executions, with an error for the host.
+        // Engines do one-time work when they are first used. If that fails, so do executions, with an error for the host.
         let _ = execute_here(&runner.parts, ExecuteRequest::new(""), Observation::default()).await;
         jail.seal()
     }
@@ -374,7 +375,7 @@ impl std::fmt::Debug for SealedRunnerProcess {
     }
 }
 
-/// The engine of a runner that must not execute anything: the reason.
+/// An engine that fails to start every program, with this reason.
 struct Refuse(String);
 
 impl Engine for Refuse {

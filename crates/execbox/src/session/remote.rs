@@ -1,7 +1,7 @@
 //! The driver of guests on a runner at the other end of a channel.
 //!
-//! It connects a [`HostSession`] with the [`Host`], the clock and the channel. The rules are in the
-//! session; what happens to the channel afterwards is up to the executors.
+//! The driver connects a [`HostSession`] with the [`Host`], the clock and the channel. The rules are in the session; the
+//! executors decide what happens to the channel afterwards.
 
 use std::future::{Future as _, poll_fn};
 use std::io;
@@ -52,14 +52,14 @@ where
     (outcome, driver.session.is_reusable() && driver.has_sent_everything())
 }
 
-/// How many bytes may wait to be sent. From a runner that does not read more than that, nothing is received: its messages
-/// would have to be answered, and the answers kept.
+/// How many bytes may wait to be sent. Beyond that, nothing is received until the runner reads: its messages would have to be
+/// answered, and the answers kept.
 const MAX_UNSENT: usize = 1 << 20;
 
 /// How long to receive from a runner after sending has failed: it may have finished before.
 const RECEIVE_TIMEOUT: Duration = Duration::from_millis(25);
 
-/// One program being driven.
+/// The driver of one program.
 struct Driver<'a, H: Host, L: ?Sized> {
     session: HostSession<H::Contract>,
     channel: &'a mut L,
@@ -67,7 +67,7 @@ struct Driver<'a, H: Host, L: ?Sized> {
     /// The zero of the session's times.
     epoch: Instant,
     timer: Pin<Box<Sleep>>,
-    /// Sending has failed: how, and until when messages are still received.
+    /// After sending has failed: until when messages are still received, and the reason.
     broken: Option<(Duration, CloseReason)>,
     closed: bool,
     outcome: Option<Outcome<H>>,
@@ -107,7 +107,7 @@ impl<'a, H: Host, L: RunnerChannel + ?Sized> Driver<'a, H, L> {
             if let Some(outcome) = self.outcome.take() {
                 return Poll::Ready(outcome);
             }
-            // Only before the thread sleeps, the channel gets its waker: see `transport/pipe.rs`.
+            // The channel gets the waker of the task only before the thread sleeps: see `transport/pipe.rs`.
             let awake = &mut Context::from_waker(NOOP_WAKER);
             let has_progressed =
                 self.poll_timer(cx) || self.poll_receive(awake) || self.poll_calls(cx) || self.poll_flush(cx);
@@ -121,7 +121,7 @@ impl<'a, H: Host, L: RunnerChannel + ?Sized> Driver<'a, H, L> {
         }
     }
 
-    /// Waits awake for a message if nothing but the runner can make progress. Whether something has arrived.
+    /// Busy-waits for a message if only the runner can make progress. Returns whether something has arrived.
     fn wait_awake(&mut self) -> bool {
         let is_awaited = self.session.is_running() && self.host.is_idle() && !self.closed && self.channel.unsent() == 0;
         is_awaited && self.spin.wait(|| self.channel.receive_now())
@@ -137,7 +137,7 @@ impl<'a, H: Host, L: RunnerChannel + ?Sized> Driver<'a, H, L> {
         }
     }
 
-    /// Pauses the clock of the program, or lets it go on.
+    /// Pauses or resumes the clock of the program.
     fn update_clock(&mut self, cx: &mut Context<'_>) {
         let is_paused = self.host.awaits_approval(cx);
         if is_paused != self.session.is_paused() {
@@ -187,7 +187,7 @@ impl<'a, H: Host, L: RunnerChannel + ?Sized> Driver<'a, H, L> {
         self.timer.as_mut().poll(cx).is_ready()
     }
 
-    /// Whether a message or the end of the channel was received.
+    /// Receives a message or the end of the channel. Returns whether there was one.
     fn poll_receive(&mut self, cx: &mut Context<'_>) -> bool {
         if self.session.is_finished() || self.closed || self.is_congested() {
             return false;
@@ -205,7 +205,8 @@ impl<'a, H: Host, L: RunnerChannel + ?Sized> Driver<'a, H, L> {
         true
     }
 
-    /// Whether a call or promise has settled. Until the program is sent, and while the runner does not read, they wait.
+    /// Passes on a call or promise that has settled. Returns whether there was one. Settlements wait until the program is sent,
+    /// and while the runner does not read.
     fn poll_calls(&mut self, cx: &mut Context<'_>) -> bool {
         if !self.session.is_running() || self.is_congested() {
             return false;
@@ -216,7 +217,7 @@ impl<'a, H: Host, L: RunnerChannel + ?Sized> Driver<'a, H, L> {
         true
     }
 
-    /// Whether there is something to do after flushing: the runner reads again, or the channel is broken.
+    /// Sends what is queued. Returns whether there is something to do then: the runner reads again, or the channel is broken.
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> bool {
         if self.broken.is_some() {
             return false;
@@ -229,7 +230,7 @@ impl<'a, H: Host, L: RunnerChannel + ?Sized> Driver<'a, H, L> {
         was_congested && !self.is_congested()
     }
 
-    /// The runner does not read.
+    /// Whether the runner does not read.
     fn is_congested(&self) -> bool {
         self.channel.unsent() > MAX_UNSENT
     }
@@ -245,7 +246,7 @@ impl<'a, H: Host, L: RunnerChannel + ?Sized> Driver<'a, H, L> {
     }
 }
 
-/// Only the kind of an error: its message may contain paths and addresses of this host.
+/// The kind of an error only: its message may contain paths and addresses of this host.
 fn close_reason(error: &io::Error) -> CloseReason {
     if let Some(OutOfMemory) = error.get_ref().and_then(|source| source.downcast_ref()) {
         return CloseReason::OutOfMemory;

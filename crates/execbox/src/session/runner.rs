@@ -34,8 +34,8 @@ use crate::transport::{NOOP_WAKER, Transport, wake_after_others};
 /// is received. With a guest, answers to other messages may take as much again.
 const MAX_UNSENT: usize = 1 << 20;
 
-/// The most memory that a message of the host may take while it is read, in bytes, and that its attachments may take: one of
-/// the greatest length, or as many as there may be.
+/// The most memory that a message of the host, or its attachments, may take while they are received, in bytes: that of the
+/// longest attachment, and the cost of the most attachments.
 const MAX_MESSAGE_COST: usize = MAX_ATTACHMENT_BYTES + MAX_ATTACHMENTS * ATTACHMENT_COST;
 
 /// How long sending the last messages may take after the host has closed its side.
@@ -174,14 +174,14 @@ impl std::fmt::Debug for Runner {
     }
 }
 
-/// What was received.
+/// The result of receiving.
 enum Receipt {
     Messages,
     /// The end of the connection.
     End(io::Result<()>),
 }
 
-/// What was due.
+/// The timeout that has passed.
 enum Due {
     /// The end of a session that was idle for too long.
     Idle,
@@ -194,13 +194,13 @@ enum Due {
 enum WaitsFor {
     /// A program or an answer.
     Message,
-    /// The answer to a synchronous call: the guest takes no other in.
+    /// The answer to a synchronous call: the guest processes no other one.
     Answer,
     /// The guest computes, and has yielded.
     Nothing,
 }
 
-/// One host being served.
+/// The connection to one host.
 struct Connection<'a, L> {
     runner: &'a Runner,
     session: RunnerSession,
@@ -212,18 +212,18 @@ struct Connection<'a, L> {
     ended: Option<Box<dyn Guest>>,
     turns: Turns,
     stopwatch: Stopwatch,
-    /// What the guest did and the session was not told yet.
+    /// Events of the guest that are not passed to the session yet.
     events: VecDeque<Event>,
-    /// Empty; kept for its memory.
+    /// An empty buffer whose memory is reused.
     batch: Vec<Event>,
-    /// How its turn ended after those events.
+    /// How the turn that produced `events` ended.
     turn: Option<Poll<Turn>>,
-    /// The guest has to be polled again: something was settled since, or it may have woken this task meanwhile.
+    /// Whether the guest has to be polled again: something was settled since, or it may have woken this task meanwhile.
     is_due: bool,
     waits_for: WaitsFor,
-    /// The calls of the guest that are not answered, about.
+    /// About how many calls of the guest are not answered.
     in_flight: usize,
-    /// For messages while they are read.
+    /// Charged for messages while they are received.
     budget: Budget,
     deadline: Pin<Box<Sleep>>,
     /// When a program was last active, or the session began.
@@ -270,7 +270,7 @@ impl<'a, L: MessageChannel<RunnerMessage, HostMessage>> Connection<'a, L> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let slice_end = Instant::now() + SLICE;
         loop {
-            // Only before the thread sleeps, the channel gets its waker: see `transport/pipe.rs`.
+            // The channel gets the waker of the task only before the thread sleeps: see `transport/pipe.rs`.
             let awake = &mut Context::from_waker(NOOP_WAKER);
             if let Poll::Ready(Receipt::End(end)) = self.poll_receive(awake, slice_end) {
                 return Poll::Ready(end);
@@ -290,7 +290,7 @@ impl<'a, L: MessageChannel<RunnerMessage, HostMessage>> Connection<'a, L> {
             let freed = (was_congested && !self.is_congested()) || (was_full && !self.is_full());
             let has_more = freed || (can_go_on && !self.is_congested());
             if !has_more {
-                // The guest may have begun to wait, which has a limit.
+                // The guest may have begun to wait, which is limited.
                 match self.poll_deadline(cx) {
                     Poll::Ready(Due::Idle) => return Poll::Ready(Ok(())),
                     Poll::Ready(Due::Handled) => {}
@@ -308,10 +308,10 @@ impl<'a, L: MessageChannel<RunnerMessage, HostMessage>> Connection<'a, L> {
         }
     }
 
-    /// Handles messages that were received, until the slice ends. While the guest has much to take in, nothing is received.
+    /// Handles received messages until the slice ends. While the guest has much to process, nothing is received.
     fn poll_receive(&mut self, cx: &mut Context<'_>, slice_end: Instant) -> Poll<Receipt> {
         let mut receipt = Poll::Pending;
-        // With a guest, messages are received while the host does not read: it may wait for that before it reads.
+        // While a guest runs, messages are received although the host does not read: the host may send before it reads.
         while !self.is_full() && (!self.is_congested() || self.session.is_active()) {
             let (was_congested, unsent) = (self.is_congested(), self.channel.unsent());
             let Poll::Ready(received) = self.channel.poll_receive(cx, &self.budget) else { break };
@@ -342,22 +342,22 @@ impl<'a, L: MessageChannel<RunnerMessage, HostMessage>> Connection<'a, L> {
         receipt
     }
 
-    /// The host has closed its side, or the connection is broken.
+    /// Ends the session: the host has closed its side, or the connection is broken.
     fn close(&mut self, end: io::Result<()>) -> Receipt {
         self.session.handle_close();
         self.follow_outputs();
         Receipt::End(end)
     }
 
-    /// Waits awake if the next message is a program, or the answer that the guest waits for. Whether something has arrived. Of
-    /// several answers, many are taken in at once if the thread sleeps until they are there.
+    /// Busy-waits if the next message is a program, or the one answer that the guest waits for. Returns whether something has
+    /// arrived. If several answers are awaited, the thread sleeps, and many of them are processed at once.
     fn wait_awake(&mut self) -> bool {
         let awaits_one = self.waits_for != WaitsFor::Nothing && self.in_flight <= 1 && self.channel.unsent() == 0;
         awaits_one && self.spin.wait(|| self.channel.receive_now())
     }
 
-    /// The guest has not taken in what the host sent. A host that does not read is received from, as it may
-    /// write before it reads: then the guest is not polled, and what it has not taken in counts against its memory.
+    /// Whether the guest has much to process, and can process it. Messages of a host that does not read are received, because
+    /// the host may send before it reads. The guest is not polled then, and unread messages count against its memory.
     fn is_full(&self) -> bool {
         !self.cannot_take_in() && self.guest.as_ref().is_some_and(|guest| guest.unread_bytes() >= MAX_UNREAD)
     }
@@ -383,12 +383,13 @@ impl<'a, L: MessageChannel<RunnerMessage, HostMessage>> Connection<'a, L> {
         Poll::Ready(Due::Handled)
     }
 
-    /// The host does not read; `poll_flush` wakes this task when it does.
+    /// Whether the host does not read; `poll_flush` wakes this task when it does.
     fn is_congested(&self) -> bool {
         self.channel.unsent() > MAX_UNSENT
     }
 
-    /// Polls the guest when the session knows what it did before. Whether there is more to do, unless the host does not read.
+    /// Polls the guest after the session has handled what the guest did before. Returns whether there is more to do, unless the
+    /// host does not read.
     fn poll_guest(&mut self, cx: &mut Context<'_>, slice_end: Instant) -> bool {
         let Some(guest) = &mut self.guest else { return false };
         if self.turn.is_none() {
@@ -418,7 +419,7 @@ impl<'a, L: MessageChannel<RunnerMessage, HostMessage>> Connection<'a, L> {
             self.follow_outputs();
         }
         if let Some(turn) = self.turn.take() {
-            // What was settled since may be what it waits for.
+            // The guest may wait for what was settled since.
             let is_settled = self.is_due && matches!(turn, Poll::Ready(Turn::Waiting));
             let turn = if is_settled { Poll::Pending } else { turn };
             self.session.handle_turn(turn, self.epoch.elapsed());
@@ -430,7 +431,7 @@ impl<'a, L: MessageChannel<RunnerMessage, HostMessage>> Connection<'a, L> {
         self.is_due
     }
 
-    /// Drops the guest, with what it did that was not handled.
+    /// Takes the guest, and drops its events that were not handled.
     fn drop_guest(&mut self) {
         self.ended = self.guest.take();
         self.events.clear();

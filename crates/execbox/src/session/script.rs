@@ -63,7 +63,7 @@ pub(crate) async fn execute(
         functions: request.functions.to_vec(),
         limits: request.limits,
         providers: request.providers.iter().map(crate::Provider::shared_manifest).collect(),
-        // A long log is not a part of one message.
+        // A log that may be long is streamed instead of sent in one message.
         stream_logs: !request.observers.is_empty() || request.limits.max_log_chars > MAX_REPEATED_LOG_BYTES,
     };
     let mut host = Tools::new(request, observation, cancellation);
@@ -73,7 +73,7 @@ pub(crate) async fn execute(
     (result, is_reusable)
 }
 
-/// The result of an execution that was cancelled before a runner had it.
+/// The result of an execution that was cancelled before a runner received it.
 pub(crate) fn cancelled(limits: &Limits) -> ExecuteResult {
     ExecuteResult::failed(Stop::Cancelled(None).execute_error(limits), Duration::ZERO)
 }

@@ -17,7 +17,7 @@ use crate::transport::{Incoming, Listener, Transport};
 const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
 
 /// The most connections that have not completed their handshake. Beyond that, the oldest of them is closed: a host needs a
-/// round trip for its handshake, and who opens connections to occupy places needs to hold them.
+/// round trip for its handshake, and an attacker that occupies places has to hold its connections.
 const MAX_HANDSHAKES: usize = 64;
 
 /// The most hosts that have completed their handshake and wait for a place. Beyond that, no connection is accepted.
@@ -31,10 +31,10 @@ pub struct ListenOptions {
     pub max_connections: usize,
     /// How long a host may keep its connection without running a program. Default 5 minutes.
     pub idle_timeout: Duration,
-    /// The most bytes that are kept for one connection of messages and attachments that are not received completely. A
-    /// connection that needs more is closed. Default 128 MiB.
+    /// The most bytes of incomplete messages and attachments that are kept for one connection. A connection that needs more is
+    /// closed. Default 128 MiB.
     pub max_buffered_bytes: usize,
-    /// The same for all connections together. Default 512 MiB.
+    /// The most such bytes for all connections together. Default 512 MiB.
     pub max_total_buffered_bytes: usize,
     /// Caps the limits that hosts ask for: see [`Runner::with_max_limits`]. Default: 1 hour, 1 GiB of memory, 100 000 log
     /// lines, 16 MiB of log characters, and no other.
@@ -74,7 +74,7 @@ impl Runner {
         hosts.served.join_all().await;
     }
 
-    /// Serves a host. However that ends, it ends for this host only.
+    /// Serves a host. An error ends only the connection of this host.
     async fn serve_host(self, Host { transport, budget }: Host) {
         let _ = self.serve_charged(transport, &budget).await;
     }
@@ -83,7 +83,7 @@ impl Runner {
 /// A host that has completed its handshake.
 struct Host {
     transport: Box<dyn Transport>,
-    /// What is received from it.
+    /// Charged for what is received from the host.
     budget: Budget,
 }
 
@@ -96,7 +96,7 @@ impl Host {
 /// The connections of a listening runner.
 struct Hosts {
     runner: Runner,
-    /// What is received from all of them.
+    /// Charged for what is received from all hosts.
     received: Budget,
     options: ListenOptions,
     handshakes: JoinSet<io::Result<Host>>,
@@ -120,7 +120,7 @@ impl Hosts {
         }
     }
 
-    /// Accepts and serves connections, without an end.
+    /// Accepts and serves connections until the future is dropped.
     async fn accept(&mut self, listener: &Listener) {
         loop {
             tokio::select! {
@@ -143,7 +143,8 @@ impl Hosts {
         }
     }
 
-    /// A handshake that needs nothing of the host takes no place: of many connections at once, none is closed.
+    /// Begins a handshake. One that needs nothing from the host completes at once and takes no place: if many such hosts
+    /// connect at once, none is closed.
     async fn begin_handshake(&mut self, incoming: Incoming) {
         let budget = self.received.part(self.options.max_buffered_bytes);
         let mut handshake = Box::pin(Host::welcome(incoming, budget));

@@ -1,9 +1,10 @@
-//! Waiting awake for a few microseconds before a thread sleeps.
+//! Busy-waiting for a few microseconds before a thread sleeps.
 //!
-//! Waking a sleeping thread takes 20 to 60 µs, longer than most programs and tool calls. Where the other side of a session
-//! answered sooner than that the last time, its next message is waited for awake: see [`Awake`]. So a slow peer, or one that has
-//! no processor, costs next to nothing. Where several programs are executed at once, all waits sleep at once: processors have
-//! other work then. A thread that waits awake lets others run on its processor: among them may be the one that it waits for.
+//! Waking a sleeping thread takes 20 to 60 µs, longer than most programs and tool calls. If the other side of a session
+//! answered sooner than that the last time, the thread busy-waits for the next message: see [`Awake`]. So a slow peer, or one
+//! that has no processor, costs next to nothing. If the programs that are executed at once can keep more threads busy than
+//! there are processors, threads sleep at once. A thread that busy-waits yields its processor to others: one of them may be the
+//! one that it waits for.
 
 use std::num::NonZero;
 use std::sync::LazyLock;
@@ -13,10 +14,10 @@ use std::time::{Duration, Instant};
 
 use execbox_core::awake::Awake;
 
-/// How long a wait stays awake.
+/// The longest time that a thread busy-waits.
 const AWAKE: Duration = Duration::from_micros(100);
 
-/// Messages that follow each other sooner than this are taken in together: calls that a program makes at once.
+/// Messages that follow each other sooner than this are processed together: calls that a program makes at once.
 const PAUSE: Duration = Duration::from_micros(2);
 
 /// The number of processors. Asks the system at the first call, which a jailed process must have made before.
@@ -25,10 +26,10 @@ pub(crate) fn processors() -> usize {
     *PROCESSORS
 }
 
-/// How many programs this process has other threads and processes execute: each can keep two threads awake.
+/// How many programs other threads and processes execute for this process: each can keep two threads busy.
 static EXECUTIONS: AtomicUsize = AtomicUsize::new(0);
 
-/// A program that is executed on another thread or in another process, or waits for that, as long as this exists.
+/// Counts a program that is executed on another thread or in another process, or waits for that, until this is dropped.
 pub(crate) struct Execution(());
 
 impl Execution {
@@ -44,7 +45,7 @@ impl Drop for Execution {
     }
 }
 
-/// Whether a thread that is awake takes no processor from another.
+/// Whether a thread that busy-waits takes no processor from another.
 fn is_free() -> bool {
     EXECUTIONS.load(Ordering::Relaxed).max(1) * 2 <= processors()
 }
@@ -56,14 +57,14 @@ pub(crate) struct Spin {
 }
 
 impl Spin {
-    /// Waits awake for messages if one is likely to arrive soon, until no more follow at once. Returns whether one has arrived.
-    /// `has_message` says whether one has since it was called before; `None` if it cannot.
+    /// Busy-waits for messages if one is likely to arrive soon, until no more follow at once. Returns whether one has arrived.
+    /// `has_message` returns whether one has arrived since it was called before; `None` if it cannot know.
     pub(crate) fn wait(&mut self, has_message: impl FnMut() -> Option<bool>) -> bool {
         let since = Instant::now();
         is_free() && self.awake.begin() && self.spin(|| since.elapsed(), has_message)
     }
 
-    /// Waits awake. `elapsed` is the time since the wait began.
+    /// Busy-waits. `elapsed` is the time since the wait began.
     fn spin(&mut self, elapsed: impl Fn() -> Duration, mut has_message: impl FnMut() -> Option<bool>) -> bool {
         while elapsed() < AWAKE {
             match has_message() {
@@ -92,8 +93,9 @@ mod tests {
 
     use super::*;
 
-    /// Waits with a clock that shows half a microsecond more each time: a thread that stays awake yields between its looks, which
-    /// takes milliseconds on a busy machine. Something arrives at `arrivals`, in nanoseconds. Returns when the wait ended.
+    /// Busy-waits with a clock that shows half a microsecond more at each reading: the thread yields in between, which takes
+    /// milliseconds on a busy machine. Messages arrive at `arrivals`, in nanoseconds. Returns whether one arrived, and when the
+    /// wait ended.
     fn spin(arrivals: &[u64]) -> (bool, u64) {
         let now = Cell::new(0);
         let elapsed = || Duration::from_nanos(now.replace(now.get() + 500));

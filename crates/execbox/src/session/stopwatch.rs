@@ -12,7 +12,7 @@ use execbox_core::engine::{Guest, Turn};
 use nix::time::{ClockId, clock_gettime};
 use tokio::time::Instant;
 
-/// The CPU time of a guest at most until it yields: twice as long as its turns, as ticks and turns are not in step.
+/// The most CPU time of a guest until it yields: twice as long as its turns, as ticks and turns are not synchronized.
 const MAX_TURN: Duration = Duration::from_millis(4);
 
 /// From this length on, reading a source takes far longer than reading the CPU clock.
@@ -21,9 +21,9 @@ const LONG_SOURCE: usize = 16 << 10;
 /// Measures the turns of one guest.
 #[derive(Debug, Default)]
 pub(crate) struct Stopwatch {
-    /// The guest has yielded in its last turn.
+    /// Whether the guest has yielded in its last turn.
     is_computing: bool,
-    /// What an engine that measures it has reported so far.
+    /// The CPU time that an engine that measures it has reported so far.
     reported: Duration,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct Timed {
 }
 
 impl Stopwatch {
-    /// Lets a guest compute.
+    /// Runs a turn of a guest and measures it.
     pub(crate) fn turn<T>(&mut self, turn: impl FnOnce() -> Poll<T>) -> (Poll<T>, Timed) {
         let running = Running::start(self.is_computing);
         let turn = turn();
@@ -64,7 +64,7 @@ impl Stopwatch {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Running {
     began: Instant,
-    /// By the CPU clock; `None` to measure by the wall clock.
+    /// The CPU clock at the beginning; `None` to measure by the wall clock.
     cpu_began: Option<Duration>,
 }
 
@@ -91,7 +91,7 @@ impl Running {
     }
 }
 
-/// The CPU time of this thread; `None` where the system cannot tell.
+/// The CPU time of this thread; `None` where the system does not report it.
 fn cpu_clock() -> Option<Duration> {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).ok().map(Duration::from)
 }

@@ -66,7 +66,7 @@ struct Queue(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
-    /// A guest has used its turn, and the runtime has not polled since.
+    /// Whether a guest has used its turn, and the runtime has not polled since.
     spent: bool,
     /// The place of the guest whose turn it is; `None` if any guest may compute.
     next: Option<u64>,
@@ -104,7 +104,7 @@ impl State {
     }
 }
 
-/// Woken by the runtime when it has polled, or dropped by a runtime that ends.
+/// A waker that the runtime wakes when it has polled, or drops when it ends.
 struct RuntimePoll(Queue);
 
 impl Wake for RuntimePoll {
@@ -147,7 +147,7 @@ impl Signal {
         let turn = guest.poll_turn(&mut Context::from_waker(waker));
         let woken = self.state.swap(Self::IDLE, Ordering::SeqCst) == Self::WOKEN;
         if woken && turn.is_ready() {
-            cx.waker().wake_by_ref(); // It can continue later.
+            cx.waker().wake_by_ref(); // The guest can continue later.
         }
         let has_yielded = woken && turn.is_pending();
         (turn, has_yielded)

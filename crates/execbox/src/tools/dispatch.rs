@@ -51,7 +51,7 @@ pub(crate) struct ToolCalls {
 }
 
 impl ToolCalls {
-    /// No calls, and at most `max` at once. After the cancellation of the scope no call begins.
+    /// Creates an empty set that runs at most `max` calls at once. After the cancellation of the scope no call begins.
     pub(crate) fn new(scope: CallScope, max: usize) -> Self {
         Self { in_flight: InFlight::new(max), scope }
     }
@@ -66,7 +66,7 @@ impl ToolCalls {
         let provider = providers[provider].clone();
         let result = call_tool(provider.clone(), tool, id, input, self.scope.clone());
         let settled = result.map(move |result| {
-            drop(charge); // Its input is not kept any more.
+            drop(charge); // The input is no longer kept.
             (id, result.map_err(|error| error.with_cause(failed_call(id, &provider, tool))))
         });
         self.in_flight.begin(settled, cx)
@@ -115,7 +115,8 @@ impl Provider {
     /// is an omitted argument. Dropping the future cancels the call.
     ///
     /// # Errors
-    /// `tool_error` if there is no such tool, a policy does not allow the call, or it fails; `validation_error` if input or result do not match their schema.
+    /// `tool_error` if there is no such tool, a policy does not allow the call, or it fails; `validation_error` if input or
+    /// result do not match their schema.
     pub async fn call(&self, safe_name: &str, input: Option<Json>) -> Result<Json, ExecuteError> {
         let Some(tool) = self.index_of(safe_name) else {
             return Err(ExecuteError::tool(format!("{} has no tool {safe_name:?}", self.name())));

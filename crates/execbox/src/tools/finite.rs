@@ -6,8 +6,8 @@ use serde_value::Value as Tree;
 
 /// Converts a value to JSON. Fails if it has no form in JSON or contains a number that is not finite.
 ///
-/// Numbers are looked for only if there is a `null` that one could have become. Integers of 128 bits beside `null` fail, because
-/// `serde-value` does not have them.
+/// The value is searched for such numbers only if there is a `null` that one could have become. Integers of 128 bits beside
+/// `null` fail, because `serde-value` does not have them.
 pub(crate) fn to_json<T: Serialize>(value: &T) -> Result<Json, String> {
     let json = serde_json::to_value(value).map_err(|error| error.to_string())?;
     if has_null(&json) {

@@ -38,7 +38,7 @@ use crate::tools::tool::{HostFunction, Tool};
 #[derive(Clone)]
 pub struct Provider {
     inner: Arc<Inner>,
-    /// Each must allow a call.
+    /// The policies, all of which must allow a call.
     policies: Vec<Arc<Policy>>,
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct HostTool {
     pub(crate) input: Option<Arc<Schema>>,
     pub(crate) output: Option<Arc<Schema>>,
     pub(crate) function: Arc<HostFunction>,
-    /// For everything but the compiled schemas, which have their own.
+    /// Charged for everything but the compiled schemas, which have charges of their own.
     charge: Charge,
 }
 
@@ -85,17 +85,17 @@ pub enum ProviderError {
     /// The schema of a tool is not a JSON Schema.
     #[error("the {which} schema of tool {tool:?} is not a valid JSON Schema: {reason}")]
     Schema {
-        /// The tool's own name.
+        /// The original name of the tool.
         tool: String,
         /// `input` or `output`.
         which: &'static str,
-        /// What is wrong with it.
+        /// Why the schema is invalid.
         reason: SchemaError,
     },
     /// Values are not checked against a regular expression in a schema of the tool.
     #[error("{}", unchecked(.tool, .which, .pattern))]
     UncheckedPattern {
-        /// The tool's own name.
+        /// The original name of the tool.
         tool: String,
         /// `input` or `output`.
         which: &'static str,
@@ -105,19 +105,19 @@ pub enum ProviderError {
     /// The tools take more memory than the [budget](ProviderBuilder::budget).
     #[error("tool {tool:?} does not fit into the memory for the tools of provider {provider:?}: {reason}")]
     Budget {
-        /// The provider's name.
+        /// The name of the provider.
         provider: String,
-        /// The tool's own name.
+        /// The original name of the tool.
         tool: String,
-        /// What was used and requested.
+        /// The memory that was used and requested.
         reason: Refused,
     },
     /// Two tools have one name.
     #[error("duplicate tool {tool:?} in provider {provider:?}")]
     DuplicateTool {
-        /// The provider's name.
+        /// The name of the provider.
         provider: String,
-        /// The tools' own name.
+        /// The original name of the tools.
         tool: String,
     },
 }
@@ -136,7 +136,8 @@ impl Provider {
         ProviderBuilder { name: name.into(), description: None, tools: Vec::new(), budget: Budget::new(usize::MAX) }
     }
 
-    /// The same tools, whose calls the policy decides about. A provider can have several policies: each must allow a call.
+    /// Returns the same tools with a policy that decides about their calls. A provider can have several policies: each must
+    /// allow a call.
     #[must_use]
     pub fn with_policy(&self, policy: &Policy) -> Self {
         let mut provider = self.clone();
@@ -144,7 +145,7 @@ impl Provider {
         provider
     }
 
-    /// The guest-visible name.
+    /// The name in guest code.
     pub fn name(&self) -> &str {
         &self.inner.name
     }
@@ -366,7 +367,7 @@ impl<'a> Assembly<'a> {
     }
 }
 
-/// What a tool holds, without its schemas and declarations. The name and the description are in the manifest, too.
+/// The memory of a tool, in bytes, without its schemas and declarations. The name and the description are in the manifest, too.
 fn tool_bytes(tool: &Tool) -> usize {
     let texts = tool.name.len() + tool.description.as_ref().map_or(0, String::len);
     size_of::<HostTool>() + size_of::<ToolManifest>() + 4 * texts
@@ -385,12 +386,12 @@ fn manifest(name: &str, types: String, tools: &[HostTool]) -> ProviderManifest {
 #[derive(Default)]
 struct Schemas {
     by_text: HashMap<String, Arc<Schema>>,
-    /// Those that are one value in memory, which is kept here so that no other one gets its address.
+    /// Schemas that several tools share as one value in memory, which is kept here so that no other one gets its address.
     by_address: HashMap<*const Json, (Arc<Json>, Arc<Schema>)>,
 }
 
 impl Schemas {
-    /// What one more tool with this schema holds of it: nothing if another tool has the same value.
+    /// The memory that one more tool with this schema takes for it, in bytes: 0 if another tool has the same value.
     fn bytes(&self, schema: &Arc<Json>) -> usize {
         if self.by_address.contains_key(&Arc::as_ptr(schema)) { 0 } else { memory::of_json(schema) }
     }

@@ -43,7 +43,7 @@ pub enum AddressError {
 }
 
 impl Address {
-    /// The socket.
+    /// The socket to connect to or to listen on.
     pub fn socket(&self) -> &Socket {
         &self.socket
     }
@@ -54,7 +54,7 @@ impl Address {
     }
 }
 
-/// One message per line.
+/// An address with one message per line.
 impl From<Socket> for Address {
     fn from(socket: Socket) -> Self {
         Self { socket, framing: Framing::Lines }

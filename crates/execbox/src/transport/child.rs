@@ -22,7 +22,7 @@ pub(super) struct Process {
     id: u32,
     inner: Mutex<process::Child>,
     max_memory: u64,
-    /// Its handle was dropped, or its exit status is known.
+    /// Whether the handle was dropped, or the exit status is known.
     is_ended: AtomicBool,
     exceeded_memory: AtomicBool,
 }
@@ -63,7 +63,7 @@ impl Child {
         Some(status)
     }
 
-    /// Whether it was killed because it had more memory than it may have.
+    /// Whether the process was killed because it had more memory than it may have.
     pub(crate) fn exceeded_memory(&self) -> bool {
         self.process.exceeded_memory.load(Ordering::Acquire)
     }
@@ -85,7 +85,7 @@ impl Process {
     /// Kills the process, which exceeds a bound.
     pub(super) fn end(&self, exceeds_memory: bool) {
         self.exceeded_memory.fetch_or(exceeds_memory, Ordering::Release);
-        // Without effect on a process whose exit status is known, whose id may be another one's by now.
+        // Without effect if the exit status is known: the id may belong to another process by then.
         let _ = self.lock().kill();
     }
 

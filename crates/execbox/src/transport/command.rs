@@ -17,10 +17,10 @@ use super::child::Child;
 use super::pipe::{PipeReader, PipeWriter};
 use super::{OutOfMemory, Received, StreamTransport, Transport};
 
-/// How long the exit of a child is waited for when its output has ended. One that exits closes its output just before.
+/// How long to wait for the exit of a child after its output has ended: a child that exits closes its output just before.
 const EXIT_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// How often to look for it.
+/// How often to check for the exit.
 const EXIT_INTERVAL: Duration = Duration::from_millis(1);
 
 /// A [`Transport`] over the standard input and output of a child process, one message per line. Dropping it kills the
@@ -32,7 +32,7 @@ const EXIT_INTERVAL: Duration = Duration::from_millis(1);
 pub struct CommandTransport {
     stream: StreamTransport<PipeReader, PipeWriter>,
     child: Child,
-    /// The output has ended.
+    /// The wait for the exit, once the output has ended.
     ending: Option<Ending>,
 }
 
@@ -58,7 +58,7 @@ impl CommandTransport {
         Some(IdleCommand { child: self.child, stdin, stdout })
     }
 
-    /// Ready with the end of the output when it is known how the child has ended, or soon.
+    /// Ready with the end of the output when the exit status is known, or after [`EXIT_TIMEOUT`].
     fn poll_exit(&mut self, end: io::Result<Received>, cx: &mut Context<'_>) -> Poll<io::Result<Received>> {
         let ending = self.ending.get_or_insert_with(|| Ending {
             until: Instant::now() + EXIT_TIMEOUT,

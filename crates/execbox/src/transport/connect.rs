@@ -15,7 +15,7 @@ impl Address {
         }
         let mut transport = StreamTransport::over(stream);
         if let Some(token) = token {
-            transport.send(token.to_line())?; // The runner closes the connection if it is wrong.
+            transport.send(token.to_line())?; // The runner closes the connection if the token is wrong.
         }
         Ok(Box::new(transport))
     }

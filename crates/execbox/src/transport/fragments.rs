@@ -1,8 +1,9 @@
-//! The frames of a WebSocket on their way to its codec: charged as they arrive, and none of them long.
+//! The frames of a WebSocket before they reach its codec: charged as they arrive, and none of them long.
 //!
 //! The codec keeps what it receives of a message until the message is complete, and makes room for a whole frame as soon as it
-//! knows the frame's length. So each byte behind the first 16 KiB of a message is charged before the codec gets it, and longer frames are split into fragments of
-//! their message, which the codec puts together: it makes room for no more than a short frame in advance.
+//! knows the frame's length. So each byte after the first 16 KiB of a message is charged before the codec gets it, and longer
+//! frames are split into fragments of their message, which the codec joins: it makes room for no more than a short frame in
+//! advance.
 
 use std::io;
 use std::ops::Range;
@@ -18,7 +19,7 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::{Data, OpCode};
 /// byte of the mask.
 const MAX_FRAGMENT_BYTES: u64 = 16 << 10;
 
-/// How much of each message is not charged: where others have used up the budget of all connections, short messages arrive.
+/// How much of each message is not charged: short messages arrive even if others have used up the budget of all connections.
 const FREE_BYTES: usize = 16 << 10;
 
 /// The longest control frame (RFC 6455, section 5.5).
@@ -46,14 +47,14 @@ pub(super) struct Fragments<S> {
     max: u64,
     /// How many more bytes of the message are not charged.
     free: usize,
-    /// What else the codec has of messages that are not complete.
+    /// Charged for what else the codec keeps of incomplete messages.
     charge: Charge,
 }
 
 /// The head of a request or response, which ends with an empty line.
 #[derive(Debug)]
 struct Head {
-    /// The current line is empty so far.
+    /// Whether the current line is empty so far.
     is_at_line_start: bool,
 }
 
@@ -82,14 +83,14 @@ impl<S> Fragments<S> {
         }
     }
 
-    /// The handshake is over: frames follow.
+    /// Ends the handshake: frames follow.
     pub(super) fn established(&mut self) -> &mut S {
         self.handshake = None;
         &mut self.stream
     }
 
-    /// What incomplete messages are charged to. Shrink it when the codec has passed on a message: it keeps no more than a read
-    /// of the next ones.
+    /// The charge for incomplete messages. Shrink it when the codec has returned a message: of the next ones, the codec keeps
+    /// no more than one read.
     pub(super) fn charge(&mut self) -> &mut Charge {
         &mut self.charge
     }
@@ -103,7 +104,7 @@ impl<S> Fragments<S> {
         self.unread.start += len;
     }
 
-    /// Passes on what was read. Nothing if more must be read before.
+    /// Passes on what was read, or nothing if more must be read before.
     fn pass(&mut self, to: &mut ReadBuf<'_>) -> io::Result<()> {
         if let Some(head) = &mut self.handshake {
             let unread = &self.chunk[self.unread.clone()];
@@ -136,7 +137,7 @@ impl<S> Fragments<S> {
         Ok(())
     }
 
-    /// Whether the header of the next frame was read completely.
+    /// Reads the header of the next frame. Returns whether it was complete.
     fn begin_frame(&mut self) -> io::Result<bool> {
         let mut cursor = io::Cursor::new(self.unread());
         let Some((header, len)) = FrameHeader::parse(&mut cursor).map_err(invalid)? else { return Ok(false) };
@@ -267,7 +268,7 @@ mod tests {
         fragments
     }
 
-    /// What the codec makes of bytes that come in pieces of a size.
+    /// The messages that the codec returns for bytes that arrive in pieces of a size.
     async fn messages(bytes: &[u8], piece: usize, role: Role) -> Vec<Message> {
         let (mut peer, stream) = tokio::io::duplex(piece);
         let mut socket = WebSocketStream::from_raw_socket(established(stream), role, None).await;

@@ -60,8 +60,8 @@ impl Listener {
 }
 
 impl BoundListener {
-    /// Opens the socket at `address`, as [`Listener::bind`] does. Blocks while a name is looked up. The file of a Unix socket is
-    /// not removed: the next listener replaces it.
+    /// Opens the socket at `address`, as [`Listener::bind`] does. Blocks while a name is looked up. The file of a Unix socket
+    /// is not removed: the next listener replaces it.
     pub fn open(address: &Address, token: Option<Token>) -> Result<Self, ListenError> {
         let socket = address.socket.bind(token.as_ref())?;
         Ok(Self { socket, framing: address.framing.clone(), token })

@@ -53,8 +53,8 @@ pub trait Transport: Send {
     /// The transport is broken.
     fn send(&mut self, message: Vec<u8>) -> io::Result<()>;
 
-    /// Queues an attachment of the next message: raw bytes. Only if [`attaches`](Self::attaches); for the format see
-    /// [`execbox_core::protocol::Attachments`].
+    /// Queues an attachment of the next message: raw bytes. To be called only if [`attaches`](Self::attaches); for the format
+    /// see [`execbox_core::protocol::Attachments`].
     ///
     /// # Errors
     /// The transport is broken, or does not support attachments.
@@ -63,7 +63,7 @@ pub trait Transport: Send {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Whether it supports attachments, in both directions. Default: no.
+    /// Whether the transport supports attachments, in both directions. Default: no.
     fn attaches(&self) -> bool {
         false
     }
@@ -71,19 +71,20 @@ pub trait Transport: Send {
     /// Sends the queued messages. Ready when all are sent, or with an error when the transport is broken.
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 
-    /// Receives the next message. The end of the stream between two messages is [`Received::End`]; within a message, it
-    /// is the error `UnexpectedEof`. A thread that stays awake polls with a waker that does nothing; before it sleeps, it polls
-    /// again.
+    /// Receives the next message. The end of the stream between two messages is [`Received::End`]; within a message, it is the
+    /// error `UnexpectedEof`. A thread that busy-waits polls with a waker that does nothing; before it sleeps, it polls again
+    /// with its own.
     fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Received>>;
 
-    /// Charges what is received of messages and attachments that are not complete to `budget` from here on. One that it does
-    /// not cover breaks the transport. Default: nothing is charged.
+    /// Charges the received parts of incomplete messages and attachments to `budget` from now on. A message that the budget
+    /// does not cover breaks the transport. Default: nothing is charged.
     fn charge_to(&mut self, budget: &Budget) {
         let _ = budget;
     }
 
-    /// Reads what has arrived without waiting; [`poll_receive`](Self::poll_receive) receives it. Returns whether there was something;
-    /// the end of the stream does not count. `None` if it cannot read without waiting, which is the default.
+    /// Reads what has arrived without waiting; [`poll_receive`](Self::poll_receive) receives it. Returns whether there was
+    /// something; the end of the stream does not count. `None` if the transport cannot read without waiting, which is the
+    /// default.
     fn receive_now(&mut self) -> Option<bool> {
         None
     }
@@ -119,12 +120,12 @@ pub enum Received {
 #[error("the program exhausted the memory of the runner's process")]
 pub struct OutOfMemory;
 
-/// The waker of threads that stay awake: it does nothing. That a waker is this one can be found out, which is not certain for
-/// others of [`Waker::noop`].
+/// The waker of threads that busy-wait, which does nothing. A waker can be compared with this one; other results of
+/// [`Waker::noop`] may differ.
 pub(crate) static NOOP_WAKER: &Waker = Waker::noop();
 
 /// Wakes the task after the runtime has polled its timers and sockets and run other tasks. A task that wakes itself would run
-/// again before.
+/// again before that.
 pub(crate) fn wake_after_others(cx: &mut Context<'_>) {
     let _ = pin!(tokio::task::yield_now()).poll(cx);
 }

@@ -1,6 +1,6 @@
 //! A stream that its peer cannot keep busy: what a WebSocket is read from.
 //!
-//! The WebSocket codec reads until it has a message, and a peer can send any number of frames that are none. It also reads
+//! The WebSocket codec reads until it has a message, and a peer can send any number of frames without one. It also reads
 //! request headers of any length up to its own limit.
 
 use std::io;
@@ -21,7 +21,7 @@ pub(super) const MAX_HANDSHAKE_BYTES: usize = 4 << 10;
 #[derive(Debug)]
 pub(super) struct Paced<S> {
     stream: S,
-    /// How many bytes may be read before it yields.
+    /// How many bytes may be read before the stream yields.
     left: usize,
     /// The most bytes of the handshake, until it is over.
     handshake: Option<usize>,
@@ -32,7 +32,7 @@ impl<S> Paced<S> {
         Self { stream, left: max_handshake, handshake: Some(max_handshake) }
     }
 
-    /// The handshake is over.
+    /// Ends the handshake.
     pub(super) fn established(&mut self) {
         self.handshake = None;
     }

@@ -1,7 +1,7 @@
-//! Pipes that are read and written at once, and registered with the runtime only while something sleeps until they are ready.
+//! Pipes that are read and written directly, and registered with the runtime only while a task sleeps until they are ready.
 //!
-//! Registering takes system calls. Worse, a runtime of several threads has one of them wait for all that is registered: it
-//! would be woken by each message that another thread waits for awake.
+//! Registering takes system calls. Worse, a runtime of several threads has one of them wait for all that is registered: each
+//! message that another thread busy-waits for would wake it.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -26,11 +26,11 @@ pub(super) type PipeWriter = Pipe<pipe::Sender>;
 pub(super) enum Pipe<R> {
     Unregistered(OwnedFd),
     Registered(R),
-    /// The runtime could not register or deregister it.
+    /// A pipe that the runtime could not register or deregister.
     Lost,
 }
 
-/// A pipe in the care of the runtime.
+/// A pipe that is registered with the runtime.
 pub(super) trait Registered: AsFd + Sized {
     fn register(fd: OwnedFd) -> io::Result<Self>;
     fn deregister(self) -> io::Result<OwnedFd>;
@@ -83,7 +83,7 @@ impl<R: Registered> Pipe<R> {
         }
     }
 
-    /// Detaches it from the runtime, until something sleeps again.
+    /// Detaches the pipe from the runtime, until a task sleeps again.
     pub(super) fn deregister(&mut self) {
         *self = match std::mem::replace(self, Self::Lost) {
             Self::Registered(pipe) => pipe.deregister().map_or(Self::Lost, Self::Unregistered),
@@ -157,7 +157,7 @@ mod tests {
         polled.map(|result| result.map(|()| buffer.filled().len()).unwrap())
     }
 
-    /// There is no runtime that a pipe could be registered with.
+    /// The test has no runtime that a pipe could be registered with.
     #[test]
     fn pipes_are_not_registered_while_a_thread_stays_awake() {
         let (mut reader, mut writer) = pipe();
@@ -178,7 +178,7 @@ mod tests {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
             let mut read = vec![0; long.len()];
             let (sent, received) = runtime.block_on(async {
-                tokio::join!(writer.write_all(&long), reader.read_exact(&mut read)) // It is longer than the buffer of the pipe.
+                tokio::join!(writer.write_all(&long), reader.read_exact(&mut read)) // longer than the buffer of the pipe
             });
             sent.unwrap();
             assert_eq!((received.unwrap(), &read), (long.len(), &long));

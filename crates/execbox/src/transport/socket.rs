@@ -42,7 +42,7 @@ impl fmt::Debug for dyn ByteStream {
 pub struct SocketListener {
     inner: Inner,
     socket: Socket,
-    /// Removed with the listener.
+    /// The file of a Unix socket, which is removed with the listener.
     file: Option<SocketFile>,
 }
 
@@ -77,7 +77,7 @@ pub enum ListenError {
     Io {
         /// The requested socket.
         socket: Socket,
-        /// The error.
+        /// The error of the system.
         error: io::Error,
     },
 }
@@ -247,7 +247,7 @@ fn check_replaceable(path: &Path, user: u32) -> io::Result<()> {
     if !metadata.file_type().is_socket() {
         return Err(io::ErrorKind::AlreadyExists.into());
     }
-    // Without waiting: the queue of a process that listens may be full.
+    // The socket does not block, because the queue of a process that listens may be full.
     let socket = socket2::Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.set_nonblocking(true)?;
     match socket.connect(&SockAddr::unix(path)?).map_err(|error| (error.kind(), error)) {

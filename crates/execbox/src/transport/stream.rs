@@ -17,7 +17,7 @@ const READ_CHUNK: usize = 64 << 10;
 /// The most reads that may pass without a message before other tasks of the thread run.
 const MAX_READS: usize = 16;
 
-/// A larger buffer of sent messages is not kept for the next ones.
+/// The largest buffer of sent messages that is kept for the next ones, in bytes.
 const MAX_KEPT_BUFFER: usize = 64 << 10;
 
 /// A [`Transport`] over the two directions of a byte stream.
@@ -30,7 +30,7 @@ pub struct StreamTransport<R, W> {
     /// The queued lines, and how many of their bytes are written.
     out: Vec<u8>,
     written: usize,
-    /// Deregisters the reader, if it can be read without.
+    /// Deregisters the reader, if it can be read without a registration.
     deregister: Option<fn(&mut R)>,
 }
 
@@ -48,8 +48,8 @@ impl<R, W> StreamTransport<R, W> {
         }
     }
 
-    /// Charges messages and attachments that are not received completely to `budget`. One that it does not cover breaks the
-    /// transport.
+    /// Charges messages and attachments that are not received completely to `budget`. One that the budget does not cover breaks
+    /// the transport.
     #[must_use]
     pub fn charged_to(mut self, budget: &Budget) -> Self {
         self.lines.charge_to(budget);

@@ -1,7 +1,7 @@
 //! Watches the memory and the threads of child processes, and kills those that exceed their bounds.
 //!
 //! The limits that a child sets for itself do not count everything: not page tables, and not memory that is moved out of a
-//! stack. What the system says of a process counts that, and the process cannot change it.
+//! stack. The figures of the system count that, and the process cannot change them.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::child::Process;
 
-/// How often children are looked at. Nothing is done for an execution.
+/// How often children are checked, whether they execute programs or not.
 const INTERVAL: Duration = Duration::from_millis(50);
 
 /// What a child may have beyond its bound: what it starts with, and page tables.
@@ -20,7 +20,7 @@ const TOLERANCE: u64 = 128 << 20;
 /// The most threads of a child. Runners have about ten.
 const MAX_THREADS: u64 = 512;
 
-/// Longer than any `/proc/PID/status`.
+/// The most bytes that are read of `/proc/PID/status`, which is shorter.
 const MAX_STATUS: u64 = 16 << 10;
 
 /// Watches a child for as long as it exists. Without effect where the system has no `/proc`, or hides the process.
@@ -84,10 +84,10 @@ fn look_at(process: &Process) {
     }
 }
 
-/// What a process has.
+/// The memory and the threads of a process.
 #[derive(Debug, PartialEq, Eq)]
 struct Usage {
-    /// Memory that is not of files, in memory or swapped out, and page tables.
+    /// Memory that belongs to no file, resident or swapped out, and page tables.
     memory_bytes: u64,
     threads: u64,
 }

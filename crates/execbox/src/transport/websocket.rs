@@ -23,14 +23,14 @@ use super::fragments::Fragments;
 use super::paced::{MAX_HANDSHAKE_BYTES, Paced};
 use super::{MAX_MESSAGE_BYTES, Received, Token, Transport, wake_after_others};
 
-/// How often a runner sends a ping. A host from which nothing comes between two pings is gone.
+/// How often a runner sends a ping. A host that sends nothing between two pings counts as gone.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
 
 /// How many control frames are received before other tasks of the thread run, and how many pings before their pongs must be
-/// sent: a peer that does not read is not read.
+/// sent: nothing more is received from a peer that does not read.
 const MAX_CONTROL_FRAMES: usize = 64;
 
-/// A [`Transport`] over a WebSocket after its handshake. A message longer than [`MAX_ATTACHMENT_BYTES`] breaks it.
+/// A [`Transport`] over a WebSocket after its handshake. A message longer than [`MAX_ATTACHMENT_BYTES`] breaks the transport.
 #[derive(Debug)]
 pub struct WebSocketTransport<S> {
     socket: WebSocketStream<S>,
@@ -38,14 +38,14 @@ pub struct WebSocketTransport<S> {
     /// How many pongs may be unsent.
     pongs: usize,
     heartbeat: Option<Heartbeat>,
-    /// What incomplete messages are charged to, if the socket counts them.
+    /// The charge for incomplete messages, if the socket counts them.
     charge: Option<fn(&mut S) -> &mut Charge>,
 }
 
 #[derive(Debug)]
 struct Heartbeat {
     ticks: Interval,
-    /// Something was received since the last ping.
+    /// Whether something was received since the last ping.
     is_alive: bool,
 }
 
@@ -73,14 +73,14 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> WebSocketTransport<Counted<S>> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> WebSocketTransport<S> {
-    /// The codec has passed on a message.
+    /// Releases the charge of a message that the codec has returned.
     fn delivered(&mut self) {
         if let Some(charge) = self.charge {
             charge(self.socket.get_mut()).shrink_to(0);
         }
     }
 
-    /// Sends a ping if it is time. Fails if the peer is gone.
+    /// Sends a ping if one is due. Fails if the peer is gone.
     fn poll_heartbeat(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         while let Some(heartbeat) = &mut self.heartbeat
             && heartbeat.ticks.poll_tick(cx).is_ready()
@@ -215,8 +215,8 @@ pub(super) async fn connect<S: AsyncRead + AsyncWrite + Send + Unpin>(
     Ok(WebSocketTransport::counted(socket))
 }
 
-/// Performs the handshake of the runner. Messages that are not received completely are charged to `budget`. One that it does
-/// not cover breaks the transport.
+/// Performs the handshake of the runner. Messages that are not received completely are charged to `budget`. One that the budget
+/// does not cover breaks the transport.
 ///
 /// Rejects requests with an `Origin` header: they come from web pages, which can reach servers on the user's machine.
 pub(super) async fn accept<S: AsyncRead + AsyncWrite + Send + Unpin>(

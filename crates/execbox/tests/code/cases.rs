@@ -43,7 +43,7 @@ use crate::host::Host;
 /// The safety cap of a run that sets none.
 const CAP: Duration = Duration::from_mins(1);
 
-/// See the [module](self).
+/// A case in the format of this [module](self).
 #[derive(Debug, Clone)]
 pub(crate) struct Case {
     /// `FILE: TITLE`.

@@ -29,7 +29,7 @@ use execbox::{ExecuteResult, Limits, Provider, ScriptFunction, Tool, ToolError};
 use execbox_testkit::cases::{self, CaseFile};
 use serde_json::{Value as Json, json};
 
-/// See the [module](self).
+/// A case in the format of this [module](self).
 #[derive(Clone, Default)]
 pub(crate) struct Case {
     pub(crate) name: String,

@@ -1,8 +1,9 @@
 //! The executors under test: every kind, with QuickJS and with the scripted engine; or child processes of another runner.
 //!
 //! The environment variable `EXECBOX_TEST_RUNNER` names the command of that runner: its program and arguments, with spaces in
-//! between. A path is relative to the repository. Of a runner with `--engine NAME`, the tests expect what cases say
-//! of that engine, and otherwise what they say of QuickJS. For example, `EXECBOX_TEST_RUNNER='target/debug/execbox runner --engine v8'`.
+//! between. A path is relative to the repository. For a runner with `--engine NAME`, the tests expect what cases say about that
+//! engine, and otherwise what they say about QuickJS. An example:
+//! `EXECBOX_TEST_RUNNER='target/debug/execbox runner --engine v8'`.
 
 use std::env;
 use std::path::{Path, PathBuf};

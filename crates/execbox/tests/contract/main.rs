@@ -1,6 +1,6 @@
-//! The script contract on every executor: the cases in `*.cases`, one file per section of
-//! the runner specification, in `time.rs` tests that need a clock or a special host, in `approvals.rs` those of policies, and in
-//! `events.rs` those of observers.
+//! The script contract on every executor: the cases in `*.cases`, one file per section of the runner specification, in
+//! `time.rs` tests that need a clock or a special host, in `approvals.rs` those of policies, and in `events.rs` those of
+//! observers.
 //!
 //! Each case is a separate test on each executor: `cargo test --test contract -- worker` runs those of
 //! the worker executor.

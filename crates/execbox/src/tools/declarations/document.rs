@@ -18,7 +18,7 @@ pub(super) struct Document {
 /// What a `$ref` points to.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct Definition {
-    /// The preferred name.
+    /// The preferred name, without a number.
     pub(super) base_name: String,
     /// Lines of its doc comment, safe to print.
     pub(super) doc: Vec<String>,
@@ -86,8 +86,8 @@ impl Document {
         if self.needs_nothing(&self.root, &mut HashMap::new()) { "?" } else { "" }
     }
 
-    /// Whether `ty` admits an object without properties. Answers are kept per name, for names can be mentioned by
-    /// more paths than anybody can walk.
+    /// Whether `ty` admits an object without properties. Answers are kept per name, because the number of paths to a name can
+    /// grow exponentially.
     fn needs_nothing(&self, ty: &Type, known: &mut HashMap<Pointer, bool>) -> bool {
         match ty {
             Type::Object(object) => object.members.iter().all(|member| member.optional),

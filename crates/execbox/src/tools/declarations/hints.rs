@@ -54,7 +54,7 @@ fn description(name: &str, sources: &[&Map<String, Value>]) -> Vec<String> {
     if let Some(description) = text("description") {
         return prose(description);
     }
-    // Generators make titles out of names ("Max Results" of max_results): those tell nothing new.
+    // Generators make titles out of names ("Max Results" of max_results): those add nothing.
     let title = sources.first().and_then(|schema| schema.get("title")?.as_str());
     title.filter(|title| letters(title) != letters(name)).map(prose).unwrap_or_default()
 }
@@ -116,7 +116,7 @@ fn short_text(text: &str) -> Option<String> {
     short.then(|| prose_line(text)).filter(|text| !text.is_empty())
 }
 
-/// Generators bound every integer by what a double holds exactly: that tells nothing.
+/// Whether a bound is beyond what a double holds exactly: generators add such bounds to every integer.
 fn is_limit_of_numbers(value: &Value) -> bool {
     const LIMIT: f64 = 9_007_199_254_740_991.0;
     value.as_f64().is_none_or(|number| number.abs() >= LIMIT)

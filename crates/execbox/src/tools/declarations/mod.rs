@@ -49,13 +49,13 @@ use print::Printer;
 /// What the generator needs of one tool.
 #[derive(Debug, Clone, Copy)]
 pub struct ToolSignature<'a> {
-    /// The name guest code calls: an identifier already.
+    /// The name that guest code calls. It must be an identifier.
     pub safe_name: &'a str,
     /// What the tool does, in its author's words.
     pub description: Option<&'a str>,
     /// The JSON Schema of the tool's one argument.
     pub input: Option<&'a Value>,
-    /// The JSON Schema of what the tool answers.
+    /// The JSON Schema of the tool's result.
     pub output: Option<&'a Value>,
 }
 
@@ -102,8 +102,8 @@ pub fn signature(tool: &ToolSignature<'_>) -> String {
 pub struct Signatures(Names);
 
 impl Signatures {
-    /// The signature of one more tool, as [`signature`] has it, but for the types that are there already. `None` if it
-    /// has more than `room` bytes; then it is as if it had never been added.
+    /// The signature of one more tool, as [`signature`] returns it, without the types that are declared already. `None` if it
+    /// has more than `room` bytes; the tool is not added then.
     pub fn add(&mut self, tool: &ToolSignature<'_>, room: usize) -> Option<String> {
         let mut names = self.0.clone();
         let mut text = tool_declarations(tool, &mut names, 0);

@@ -26,7 +26,7 @@ impl<'a> Printer<'a> {
         format!("{doc}{pad}type {name} = {};\n", self.type_text(&definition.body, indent))
     }
 
-    /// A type whose first line is already indented; its further lines are, by `indent`.
+    /// A type as text. The caller indents the first line; further lines are indented by `indent`.
     pub(super) fn type_text(&self, ty: &Type, indent: usize) -> String {
         match ty {
             Type::Keyword(keyword) => (*keyword).to_owned(),
@@ -50,7 +50,7 @@ impl<'a> Printer<'a> {
         self.names.get(pointer).map_or("unknown", String::as_str)
     }
 
-    /// A type that something binds to: `[]`, `?` or `&`.
+    /// A type as the operand of `[]`, `?` or `&`, in parentheses if necessary.
     fn operand(&self, ty: &Type, indent: usize) -> String {
         let text = self.type_text(ty, indent);
         if matches!(ty, Type::Union(_) | Type::Intersection(_) | Type::Cut { .. }) { format!("({text})") } else { text }

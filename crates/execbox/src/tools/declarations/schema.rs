@@ -43,7 +43,7 @@ impl<'a> Reader<'a> {
         Self::new(root, Refs::Named { seen: HashSet::new(), waiting: VecDeque::new() })
     }
 
-    /// A reader who follows references.
+    /// A reader that follows references.
     pub(super) fn inlining(root: &'a Value) -> Self {
         Self::new(root, Refs::Inlined(Vec::new()))
     }
@@ -133,14 +133,14 @@ impl<'a> Reader<'a> {
             return UNKNOWN;
         };
         let (mut members, omitted) = self.each(alternatives, depth);
-        // Only when something was kept is it worth saying that the rest is missing.
+        // A note about missing members helps only if something was kept.
         if omitted > 0 && !members.contains(&UNKNOWN) {
             members.push(Type::Cut { keyword: "unknown", omitted });
         }
         union(members)
     }
 
-    /// Reads as many schemas as the limits allow; the second number is how many they do not.
+    /// Reads as many schemas as the limits allow. Also returns how many are left out.
     fn each(&mut self, schemas: &'a [Value], depth: usize) -> (Vec<Type>, usize) {
         let mut read = Vec::new();
         for schema in schemas.iter().take(MAX_MEMBERS) {
@@ -256,7 +256,7 @@ impl<'a> Reader<'a> {
     fn array(&mut self, schema: &'a Schema, depth: usize) -> Type {
         match (schema.get("prefixItems"), schema.get("items")) {
             (Some(Value::Array(prefix)), rest) => self.tuple(prefix, rest, schema, depth),
-            // Before 2020 the row stood in `items` and what follows it in `additionalItems`.
+            // Before 2020 the tuple was in `items`, and the schema of further items in `additionalItems`.
             (_, Some(Value::Array(prefix))) => self.tuple(prefix, schema.get("additionalItems"), schema, depth),
             (_, Some(Value::Bool(false))) => self.tuple(&[], None, schema, depth),
             (_, items) => {
@@ -325,7 +325,7 @@ impl<'a> Reader<'a> {
         Some(Member { doc, readonly, name: name.to_owned(), optional: !required, value })
     }
 
-    /// The type behind keys that are not described, if there may be any.
+    /// The type of values whose keys are not described, if there may be any.
     fn index(&mut self, schema: &'a Schema, depth: usize) -> Option<Type> {
         let additional = schema.get("additionalProperties").filter(|value| **value != Value::Bool(false));
         let patterns = schema.get("patternProperties").and_then(Value::as_object);
@@ -347,7 +347,8 @@ impl<'a> Reader<'a> {
         if left.is_some() { doc } else { Vec::new() }
     }
 
-    /// Pays for a name and the indentation in front of it.
+    /// Spends the cost of a name and the indentation in front of it. Returns false if the name is too long or the budget does
+    /// not cover it.
     fn pays_for(&mut self, name: &str, depth: usize) -> bool {
         name.len() <= MAX_LITERAL && self.spend(property_name(name).len() + COST + 2 * depth)
     }
@@ -360,7 +361,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The type that a schema without `type` means by its other keywords.
+/// The type that a schema without `type` implies by its other keywords.
 fn implied_type(schema: &Schema) -> Option<&'static str> {
     let has = |keys: &[&str]| keys.iter().any(|key| schema.contains_key(*key));
     if has(&["properties", "additionalProperties", "patternProperties"]) || !list(schema, "required").is_empty() {

@@ -1,5 +1,4 @@
-//! Whatever the schema: no panic, bounded text, nothing left open. What is printed for which schema stands as files
-//! in `tests/declarations`.
+//! For every schema: no panic, bounded text, nothing left open. The expected declarations are in files in `tests/declarations`.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};

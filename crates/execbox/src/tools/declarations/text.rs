@@ -1,8 +1,8 @@
-//! Outsiders' text, made safe to print: prose in comments, string literals, names.
+//! Untrusted text, made safe to print: prose in comments, string literals, names.
 //!
-//! Two promises. `*/` appears in the output only where a comment ends: in prose and in literals it is `*\/`. And no
-//! character appears that a person would not see: prose loses them but for those that ordinary text needs (`Keep::Joiners`), literals
-//! spell them out as escapes.
+//! Two guarantees. `*/` appears in the output only where a comment ends: in prose and in literals it is `*\/`. And no character
+//! appears that a person would not see: prose loses all of them except those that ordinary text needs (`Keep::Joiners`),
+//! literals contain them as escapes.
 
 use std::iter::Peekable;
 
@@ -60,7 +60,7 @@ fn capped(text: &str) -> String {
     kept
 }
 
-/// Must come last: dropping a character can bring `*` and `/` together.
+/// Replaces `*/` by `*\/`. Must come last: dropping a character can bring `*` and `/` together.
 fn unclosing(line: &str) -> String {
     line.replace("*/", "*\\/")
 }

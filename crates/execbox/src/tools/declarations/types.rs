@@ -12,7 +12,7 @@ pub(super) enum Type {
     Keyword(&'static str),
     /// A literal type as text, and the keyword type it belongs to.
     Literal { text: String, keyword: &'static str },
-    /// Stands for so many union members that were cut off.
+    /// A placeholder for `omitted` union members that were cut off.
     Cut { keyword: &'static str, omitted: usize },
     /// A definition, by its JSON pointer.
     Named(Pointer),
@@ -28,14 +28,14 @@ pub(super) enum Type {
     Intersection(Vec<Type>),
 }
 
-/// Where a definition stands in its document: a decoded JSON pointer.
+/// The position of a definition in its document: a decoded JSON pointer.
 pub(super) type Pointer = Rc<str>;
 
-/// The type of a fixed row of elements.
+/// The type of an array whose first elements have types of their own.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Tuple {
     pub(super) elements: Vec<Type>,
-    /// How many of the elements must be there.
+    /// How many of the elements must be present.
     pub(super) required: usize,
     pub(super) rest: Option<Box<Type>>,
 }
@@ -44,7 +44,7 @@ pub(super) struct Tuple {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(super) struct Object {
     pub(super) members: Vec<Member>,
-    /// The type behind every further key.
+    /// The type of the values of all other keys.
     pub(super) index: Option<Box<Type>>,
     /// How many members were cut off.
     pub(super) omitted: usize,
@@ -70,7 +70,7 @@ pub(super) fn record(value: Type) -> Type {
     Type::Object(Object { index: Some(Box::new(value)), ..Object::default() })
 }
 
-/// What is one of `parts`.
+/// The union of `parts`, simplified.
 pub(super) fn union(parts: impl IntoIterator<Item = Type>) -> Type {
     let mut members = Vec::new();
     for part in parts {
@@ -84,7 +84,7 @@ pub(super) fn union(parts: impl IntoIterator<Item = Type>) -> Type {
     only_or(members, NEVER, Type::Union)
 }
 
-/// What is all of `parts` at once.
+/// The intersection of `parts`, simplified.
 pub(super) fn intersection(parts: impl IntoIterator<Item = Type>) -> Type {
     let mut members = Vec::new();
     for part in parts {
@@ -181,7 +181,7 @@ fn widened(ty: &Type) -> Option<Type> {
     }
 }
 
-/// Beyond so many alternatives an index signature tells a reader nothing.
+/// The most alternatives in an index signature: more tell a reader nothing.
 const MAX_INDEX_MEMBERS: usize = 6;
 
 impl Type {
@@ -245,20 +245,20 @@ impl Type {
     }
 }
 
-/// How far a search for names looks into a type.
+/// How far a search for names goes into a type.
 #[derive(Clone, Copy)]
 enum Reach {
     /// Into every part.
     Everything,
-    /// Not behind properties and elements: TypeScript resolves those later.
+    /// Into every part but properties and elements: TypeScript resolves those later.
     Bare,
-    /// Not behind properties. An intersection multiplies out the unions in it, and looks into their arrays and
-    /// tuples meanwhile.
+    /// Into every part but properties. An intersection multiplies out the unions in it, and resolves their arrays and tuples
+    /// meanwhile.
     BareInIntersection,
 }
 
 impl Reach {
-    /// How far to look into the parts of `ty`, if at all.
+    /// How far to search the parts of `ty`, if at all.
     fn into_parts_of(self, ty: &Type) -> Option<Self> {
         match (self, ty) {
             (Reach::Everything, _) => Some(self),

@@ -1,7 +1,7 @@
 //! From a JSON Schema to nodes, without recursion and on a meter.
 //!
-//! All drafts since 4 are understood together: a keyword means what the draft means that has it. What no tool needs is not
-//! supported: `format` and `content…` are not checked, and vocabularies are not read.
+//! All drafts since 4 are supported together: a keyword has the meaning of the draft that defines it. Features that no tool
+//! needs are not supported: `format` and `content…` are not checked, and vocabularies are not read.
 
 use std::collections::HashMap;
 use std::mem::size_of;
@@ -21,7 +21,7 @@ use super::show::{list, shown};
 /// A compiled schema.
 #[derive(Debug)]
 pub(super) struct Compiled {
-    /// The first one is the schema as a whole.
+    /// The nodes, of which the first is the schema as a whole.
     pub(super) nodes: Vec<Node>,
     /// Patterns that are not checked.
     pub(super) unchecked: Vec<String>,
@@ -61,7 +61,7 @@ struct Compiler<'a, 'b, 'm> {
 type Schema = Map<String, Json>;
 
 impl<'a> Compiler<'a, '_, '_> {
-    /// The node of a schema, which is made later.
+    /// The number of the node of a schema, which is compiled later.
     fn subschema(&mut self, schema: &'a Json, outer: Scope) -> Result<NodeId, SchemaError> {
         let scope = self.documents.scope_of(schema, outer, self.meter)?;
         if let Some(known) = self.known.get(&(ptr::from_ref(schema), scope)) {
@@ -246,7 +246,7 @@ impl<'a> Compiler<'a, '_, '_> {
         if schema.get("uniqueItems") == Some(&Json::Bool(true)) {
             keywords.push(Keyword::UniqueItems);
         }
-        // Before 2020 the first items stood in `items`, and what follows them in `additionalItems`.
+        // Before 2020 the first items were in `items`, and the schema of further ones in `additionalItems`.
         let (prefix, rest) = match (schema.get("prefixItems"), schema.get("items")) {
             (None, Some(prefix @ Json::Array(_))) => (Some(prefix), schema.get("additionalItems")),
             (prefix, rest) => (prefix, rest),
@@ -330,13 +330,13 @@ fn number(value: &Json) -> Option<&Number> {
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the range is checked")]
 fn count(value: &Json) -> Option<u64> {
-    // Written as `2.0` by some generators.
+    // Some generators write `2.0`.
     let whole = |number: f64| (number.fract() == 0.0 && (0.0..9e15).contains(&number)).then_some(number as u64);
     value.as_u64().or_else(|| whole(value.as_f64()?))
 }
 
-/// Checks what a single value can cost. Schemas that apply to the same value are its schema's references and combinators:
-/// each path through them is walked, so that a chain must be short, a cycle is an error, and paths must not multiply.
+/// Checks what a single value can cost. The schemas that apply to the same value are found through references and combinators.
+/// Each path through them is walked, so a chain must be short, a cycle is an error, and paths must not multiply.
 fn check_in_place(nodes: &[Node]) -> Result<(), SchemaError> {
     let mut costs: Vec<Option<Cost>> = vec![None; nodes.len()];
     for start in 0..nodes.len() {
@@ -359,10 +359,10 @@ fn check_in_place(nodes: &[Node]) -> Result<(), SchemaError> {
     Ok(())
 }
 
-/// What the schemas cost that apply to one value.
+/// The cost of the schemas that apply to one value.
 #[derive(Clone, Copy)]
 enum Cost {
-    /// Being computed.
+    /// The cost that is being computed.
     Open,
     Known {
         depth: usize,

@@ -1,8 +1,8 @@
 //! JSON Schemas, and validation errors that a model can act on.
 //!
-//! A schema can come from anybody, and so can the values: the owner of a schema chooses how much work each value is. So
-//! schemas are compiled and values are checked on a [`Meter`], which no validator that we know allows: they run until
-//! they are done. A check that takes long continues on a thread that may block ([`Schema::check_input`]).
+//! Schemas and values are untrusted: the author of a schema chooses how much work each value is. So schemas are compiled and
+//! values are checked on a [`Meter`], which no validator that we know allows: they run until they are done. A check that takes
+//! long continues on a thread that may block ([`Schema::check_input`]).
 //!
 //! | module | purpose |
 //! |---|---|
@@ -69,9 +69,9 @@ pub enum SchemaError {
     Keyword {
         /// The keyword, or `schema`.
         keyword: &'static str,
-        /// Its value as JSON, truncated.
+        /// The value of the keyword as JSON, truncated.
         value: String,
-        /// What it should be.
+        /// The values that the keyword accepts.
         expected: &'static str,
     },
     /// A `pattern` is not a regular expression of ECMAScript.
@@ -80,7 +80,7 @@ pub enum SchemaError {
     /// A `$ref` does not lead to a schema in the same document. Nothing is fetched.
     #[error("unknown $ref {0:?}: expected a reference to a schema in the same document; nothing is fetched")]
     Reference(String),
-    /// A schema applies to a value only if it applies to that value.
+    /// References lead back to a schema without a property or item between.
     #[error("a $ref leads back to itself without a property or item between")]
     Cycle,
     /// Too many references in a chain.
@@ -114,7 +114,7 @@ pub enum ValidationError {
     Violations {
         /// The first 8 violations.
         violations: Vec<Violation>,
-        /// The number of others.
+        /// The number of further violations.
         more: usize,
     },
     /// Checking the value takes too many steps.

@@ -33,7 +33,7 @@ impl Pattern {
         COST + text.len().min(MAX_PATTERN) * escapes.min(MAX_PATTERN)
     }
 
-    /// Whether values are checked against it.
+    /// Whether values are checked against the pattern.
     pub(super) fn is_checked(&self) -> bool {
         self.compiled.is_some()
     }

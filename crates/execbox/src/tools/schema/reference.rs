@@ -14,11 +14,11 @@ use super::SchemaError;
 /// The number of a resource: a schema with an `$id` of its own, or the whole document. References are relative to it.
 type ResourceId = usize;
 
-/// Where a schema is reached.
+/// The resources through which a schema is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Scope {
     resource: ResourceId,
-    /// The index of the dynamic anchors that the resources on the way have.
+    /// The index of the dynamic anchors of the resources that were entered.
     dynamic: usize,
 }
 
@@ -65,7 +65,7 @@ impl Dialect {
 }
 
 impl Scope {
-    /// Of the document as a whole.
+    /// The scope of the document as a whole.
     pub(super) const ROOT: Self = Self { resource: 0, dynamic: 0 };
 }
 
@@ -140,7 +140,7 @@ impl<'a> Documents<'a> {
         Ok(resource)
     }
 
-    /// Forgets the dynamic anchors that only one resource has: whatever was entered, they lead there.
+    /// Removes the dynamic anchors that only one resource has: they lead there, whatever was entered.
     fn keep_ambiguous_anchors(&mut self) {
         let mut resources = HashMap::<&str, usize>::new();
         for names in self.dynamic.values_mut() {

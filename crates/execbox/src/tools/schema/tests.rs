@@ -1,4 +1,4 @@
-//! Schemas against the validator of another author, and schemas and values that would take for ever.
+//! Comparison with the validator of another author, and schemas and values that would take forever.
 
 use futures_util::FutureExt as _;
 use proptest::prelude::*;
@@ -159,7 +159,7 @@ fn names_of_resources_depend_on_the_draft() {
         assert!(!admits(&schema(draft, id), &json!(["a"])), "{draft} {id}");
     }
     assert!(matches!(refused(&schema("7", "id")), SchemaError::Reference(_)));
-    // Beside `$ref` it names nothing before 2019.
+    // Beside `$ref`, `$id` names nothing before 2019.
     let beside = |draft: &str| {
         json!({
             "$schema": draft, "$id": "http://e/a/",

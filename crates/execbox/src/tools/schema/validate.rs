@@ -1,7 +1,7 @@
 //! Checks a value against a compiled schema, step by step on a meter.
 //!
 //! Every keyword that is applied to a value is a step, and every few bytes of a text that is read are one. So the work is
-//! bounded whatever schema and value are, and the clock is looked at between any two steps.
+//! bounded for every schema and value, and the check can be stopped between any two steps.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher as _, Hash as _, Hasher, RandomState};
@@ -62,7 +62,7 @@ struct Seen<'a> {
     properties: HashSet<&'a str>,
     all_properties: bool,
     items: HashSet<usize>,
-    /// All items before this one.
+    /// The index before which all items are described.
     items_before: usize,
 }
 
@@ -533,7 +533,7 @@ impl<'s, 'v, 'm> Check<'s, 'v, 'm> {
         Ok(valid)
     }
 
-    /// The names are not part of the value as JSON: each is checked as a value of its own.
+    /// Checks each property name as a value of its own: it is not part of the value as JSON.
     fn property_names(&mut self, schema: NodeId, members: &Map<String, Json>) -> Checked {
         let mut valid = true;
         for name in members.keys() {
