@@ -1,6 +1,6 @@
 //! The database connection, on an OS thread of its own that runs one operation after the other.
 //!
-//! It neither blocks nor needs the caller's runtime. The schema is in `schema/`.
+//! Operations do not block the caller's runtime, and work with any runtime. The schema is in `schema/`.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;

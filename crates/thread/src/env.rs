@@ -10,7 +10,7 @@ use crate::rows::{check_name, check_size, from_db, row_cost, to_db};
 use crate::state::ThreadState;
 
 impl ThreadState {
-    /// Returns an environment value, or `None` if it is not set. It is independent of the environment of the process.
+    /// Returns an environment value, or `None` if it is not set. Values are independent of the environment of the process.
     pub async fn get_env(&self, name: &str) -> Result<Option<String>, ThreadError> {
         check_name(Named::Env, name)?;
         let name = name.to_owned();

@@ -35,7 +35,7 @@ pub enum ThreadError {
     TooLarge {
         /// The kind of value.
         what: Stored,
-        /// Its size, in bytes.
+        /// The size of the value, in bytes.
         size: u64,
         /// The limit, in bytes.
         limit: u64,
@@ -195,7 +195,7 @@ impl fmt::Display for Stored {
 }
 
 impl ThreadError {
-    /// For content that this crate does not write.
+    /// The error for stored content that this crate never writes.
     pub(crate) fn damaged(source: impl Into<Cause>) -> Self {
         Self::Damaged { source: source.into() }
     }

@@ -12,7 +12,7 @@ use crate::origin::Origin;
 use crate::rows::{PageBudget, check_name, check_size, from_db, json_text, page_rows, row_cost, stored_json, to_db};
 use crate::state::{ThreadRow, ThreadState};
 
-/// An event.
+/// An entry of a thread's event log.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadEvent {
@@ -20,11 +20,11 @@ pub struct ThreadEvent {
     pub seq: u64,
     /// The name, as chosen by the emitter.
     pub name: String,
-    /// The payload.
+    /// The payload. `null` if a guest emitted the event without data.
     pub data: Json,
-    /// Who emitted it.
+    /// The emitter: the application or guest code.
     pub origin: Origin,
-    /// When it was emitted, in milliseconds since 1970.
+    /// The time of emission, in milliseconds since 1970.
     pub created_at: u64,
 }
 
@@ -90,7 +90,7 @@ impl ThreadState {
         .await
     }
 
-    /// Deletes the events up to and including `up_to`. Returns their number.
+    /// Deletes the events up to and including `up_to`. Returns how many were deleted.
     pub async fn delete_events(&self, up_to: u64) -> Result<u64, ThreadError> {
         self.write(Origin::Host, move |transaction, row| row.delete_up_to(transaction, "events", up_to)).await
     }

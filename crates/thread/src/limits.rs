@@ -8,7 +8,7 @@ pub(crate) const PATH_BYTES: usize = 1_024;
 pub(crate) const NAME_BYTES: usize = 256;
 /// Bounds on the content of each thread of a store, in bytes.
 ///
-/// They apply to writes: a store that is opened with smaller limits keeps its content.
+/// All but `page_bytes` apply to writes: a store that is opened with smaller limits keeps its content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ThreadLimits {
     /// The whole thread. Each file, message, event and environment value counts its name, its content and 256 bytes.

@@ -9,7 +9,7 @@ use crate::origin::Origin;
 use crate::rows::{PageBudget, check_name, check_size, from_db, json_text, page_rows, row_cost, stored_json, to_db};
 use crate::state::{ThreadRow, ThreadState};
 
-/// A message.
+/// A message of a thread.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Message {
@@ -17,9 +17,9 @@ pub struct Message {
     pub seq: u64,
     /// The role, as chosen by the application: `user`, `assistant` …
     pub role: String,
-    /// The content.
+    /// The content: any JSON value.
     pub content: Json,
-    /// When it was added, in milliseconds since 1970.
+    /// The time of insertion, in milliseconds since 1970.
     pub created_at: u64,
 }
 
@@ -37,7 +37,7 @@ pub struct MessageQuery {
 }
 
 impl ThreadState {
-    /// Adds a message.
+    /// Appends a message and returns it with its number.
     ///
     /// # Errors
     /// A role is 1 to 256 bytes without control characters; content is bounded by
@@ -98,7 +98,7 @@ impl ThreadState {
         .await
     }
 
-    /// Deletes the messages up to and including `up_to`. Returns their number.
+    /// Deletes the messages up to and including `up_to`. Returns how many were deleted.
     pub async fn delete_messages(&self, up_to: u64) -> Result<u64, ThreadError> {
         self.write(Origin::Host, move |transaction, row| row.delete_up_to(transaction, "messages", up_to)).await
     }

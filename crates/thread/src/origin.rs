@@ -1,8 +1,8 @@
-//! Who changed a thread.
+//! The origin of changes of a thread.
 
 use serde::Serialize;
 
-/// Who made a change. Guest code cannot forge it.
+/// The side that made a change: the application or guest code. Guest code cannot forge it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Origin {

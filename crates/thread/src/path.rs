@@ -1,6 +1,6 @@
 //! The paths of a thread's files: virtual, absolute and normalized.
 //!
-//! They name rows of the database, never files of the host. Directories do not exist on their own; they are prefixes of
+//! Paths name rows of the database, never files of the host. Directories do not exist on their own; they are prefixes of
 //! paths.
 
 use std::fmt;
@@ -35,7 +35,7 @@ impl FilePath {
 }
 
 impl Scope {
-    /// All paths.
+    /// The scope of all paths.
     pub(crate) fn everything() -> Self {
         Self { folder: "/".to_owned(), with_itself: false }
     }
@@ -89,7 +89,7 @@ impl fmt::Display for Scope {
 struct Normalized {
     /// `/` or `/a/b`.
     path: String,
-    /// Whether it is written as a directory: it ends with `/` or `.`, or is the root.
+    /// Whether the path is written as a directory: its last segment is empty or `.`.
     names_folder: bool,
 }
 
@@ -99,7 +99,7 @@ fn normalize(path: &str) -> Result<Normalized, PathError> {
         return reject(PathProblem::Empty);
     }
     if path.len() >= PATH_BYTES {
-        return reject(PathProblem::TooLong(path.len())); // not equal, because a first `/` may be added
+        return reject(PathProblem::TooLong(path.len())); // also at equal length, because a first `/` may be added
     }
     if path.contains(char::is_control) {
         return reject(PathProblem::ControlCharacter);
@@ -207,7 +207,7 @@ mod tests {
             };
             let itself = scope.itself() == Some(path.as_str());
             prop_assert_eq!(scope.contains(&path), below(scope.folder()) || itself);
-            // The same by comparing strings, as the database does.
+            // The database compares strings instead; the result is the same.
             let in_range = *path.as_str() > *scope.folder() && *path.as_str() < *scope.end();
             prop_assert_eq!(scope.contains(&path), in_range || itself);
         }

@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 use crate::error::{NameProblem, Named, Stored, ThreadError};
 use crate::limits::{NAME_BYTES, ThreadLimits};
 
-/// What each row counts in addition to its own bytes, which bounds the number of rows.
+/// The bytes that each row counts in addition to its names and content, so that the number of rows is bounded.
 pub(crate) const ROW_BYTES: u64 = 256;
 /// The default and the largest number of rows of a page.
 pub(crate) const PAGE_ROWS: u32 = 100;

@@ -41,8 +41,8 @@ impl ThreadState {
         executor.run_code(source, options)
     }
 
-    /// Applies `change` in one transaction and creates the thread if it does not exist. The limit depends on `origin`:
-    /// guests reach theirs first.
+    /// Applies `change` in one transaction and creates the thread if it does not exist. The limit on its size depends on
+    /// `origin`: it can be lower for guests.
     pub(crate) async fn write<T: Send + 'static>(
         &self,
         origin: Origin,
@@ -131,7 +131,7 @@ impl ThreadRow {
         Ok(())
     }
 
-    /// Deletes the rows of `table` (`messages` or `events`) up to and including number `seq`. Returns their number.
+    /// Deletes the rows of `table` (`messages` or `events`) up to and including number `seq`. Returns how many were deleted.
     pub(crate) fn delete_up_to(
         &mut self,
         transaction: &Transaction<'_>,

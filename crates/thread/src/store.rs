@@ -56,7 +56,7 @@ pub struct ThreadQuery {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadInfo {
-    /// The id.
+    /// The id, as passed to [`ThreadStore::thread`].
     pub id: String,
     /// The time of the first write, in milliseconds since 1970.
     pub created_at: u64,
@@ -160,8 +160,8 @@ impl ThreadStoreBuilder {
         self
     }
 
-    /// Sets the longest row, with its names and its content, in bytes. Longer ones are neither written nor read:
-    /// an operation that meets one, which another program may have written, fails. Default: the limits of SQLite, about 1 GB.
+    /// Sets the longest row, with its names and its content, in bytes. An operation that would write or read a longer row
+    /// fails. Default: the limits of SQLite, about 1 GB.
     pub fn max_row_bytes(mut self, bytes: usize) -> Self {
         self.max_row_bytes = Some(bytes);
         self

@@ -37,14 +37,14 @@ async fn run_raw(thread: &ThreadState, bridge: Bridge, source: &str) -> CodeExec
     thread.run_code(&InlineExecutor::new().unwrap(), source, options).await
 }
 
-/// The default export of a program.
+/// Runs a program and returns its default export.
 async fn run(thread: &ThreadState, bridge: Bridge, source: &str) -> Value {
     let result = run_raw(thread, bridge, source).await;
     assert!(result.error.is_none(), "{:?}", result.error);
     result.to_json().unwrap()["result"].clone()
 }
 
-/// The result of each expression: its value, or its error as a string.
+/// Evaluates expressions. Returns the value of each, or its error as a string.
 async fn evaluate(thread: &ThreadState, bridge: Bridge, expressions: &[&str]) -> Vec<Value> {
     let list = format!("async () => {}", expressions.join(", async () => "));
     let source = format!(

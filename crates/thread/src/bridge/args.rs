@@ -6,7 +6,8 @@ use execbox::code::{Args, Datum, Graph, HostError, Node, Primitive};
 use execbox::core::text::cut;
 use serde_json::Value as Json;
 
-/// The host memory that one argument can take as JSON, roughly. An object that is referenced twice counts twice.
+/// The approximate limit on the host memory of one argument as JSON, in bytes. An object that is referenced twice counts
+/// twice.
 const JSON_BYTES: usize = 16 << 20;
 
 /// The result type of `readFile`.
@@ -126,7 +127,7 @@ impl<'a> Options<'a> {
         }
     }
 
-    /// The option `limit`.
+    /// The option `limit`, at most `u32::MAX`.
     pub(super) fn limit(&self) -> Result<Option<u32>, HostError> {
         Ok(self.number("limit")?.map(|limit| u32::try_from(limit).unwrap_or(u32::MAX)))
     }

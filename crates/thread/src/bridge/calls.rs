@@ -25,7 +25,7 @@ use crate::state::ThreadState;
 /// read them.
 const MAX_CONCURRENT: usize = 8;
 
-/// The calls of one run.
+/// The thread and the call limits of one run.
 pub(super) struct Calls {
     thread: ThreadState,
     max: u32,
@@ -204,7 +204,7 @@ fn guest_error(error: &ThreadError) -> HostError {
     match error {
         ThreadError::Path(_) | ThreadError::Name { .. } | ThreadError::Json(_) => type_error(error.to_string()),
         ThreadError::TooLarge { .. } => HostError::named("RangeError", error.to_string()),
-        // The sizes of the thread are not granted.
+        // Guests cannot learn the size of the thread.
         ThreadError::Full { .. } => HostError::named("RangeError", "thread storage is full"),
         ThreadError::NoSuchFile { .. } => HostError::new(error.to_string()),
         // Details of the host's storage are hidden from guests.

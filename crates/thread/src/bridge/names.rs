@@ -15,7 +15,7 @@ impl Names {
         matches!(self, Self::Only(names) if names.is_empty())
     }
 
-    /// Adds names.
+    /// Adds names. Has no effect if all names are granted.
     pub(super) fn extend<N: Into<String>>(&mut self, more: impl IntoIterator<Item = N>) {
         if let Self::Only(names) = self {
             names.extend(more.into_iter().map(Into::into));
