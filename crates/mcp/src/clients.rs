@@ -1,4 +1,4 @@
-//! The clients of a gateway, as servers upstream see them: what they offer, and which one a call belongs to.
+//! The clients of a gateway, as upstream servers see them: their capabilities, and the client that a call belongs to.
 
 use std::fmt;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -15,8 +15,9 @@ use rmcp::service::{OriginatingRequestId, Peer, PeerRequestOptions, RoleServer, 
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
-/// The clients of a gateway. Servers upstream may ask them for what they offer: input of their users, answers of their models,
-/// directories. Cheap to clone; clones share the clients. Default: none, servers are offered nothing.
+/// The clients of a gateway. Upstream servers may send them requests: for input of users (elicitation), answers of models
+/// (sampling) and directories (roots). Cheap to clone; clones share the clients. Default: no clients, so that servers are
+/// offered no capabilities.
 #[derive(Clone, Default)]
 pub struct Clients(Kind);
 
@@ -28,17 +29,17 @@ enum Kind {
     Many,
 }
 
-/// What is known of the only client.
+/// The capabilities of the only client, and a handle for requests to it.
 #[derive(Clone)]
 struct KnownClient {
     capabilities: ClientCapabilities,
-    /// `None` if nothing can be asked of it.
+    /// `None` if the client cannot receive requests.
     peer: Option<Peer<RoleServer>>,
 }
 
 impl Clients {
-    /// One client, over a stream. Servers are offered what it offers: those that connect before it is known wait for it, at most
-    /// 2 s.
+    /// One client, over a stream. Servers are offered its capabilities; a server that connects before the client waits for it
+    /// for at most 2 s.
     pub fn one() -> Self {
         Self(Kind::One(Arc::new(watch::Sender::new(None))))
     }
@@ -48,12 +49,12 @@ impl Clients {
         Self(Kind::Many)
     }
 
-    /// The only client offers nothing, or there will be none.
+    /// Records that the only client has no capabilities, or that no client will connect.
     pub fn set_absent(&self) {
         self.set(KnownClient { capabilities: ClientCapabilities::default(), peer: None });
     }
 
-    /// The only client has introduced itself.
+    /// Records the capabilities of the only client, which has introduced itself.
     pub(crate) fn set_client(&self, capabilities: ClientCapabilities, peer: Peer<RoleServer>) {
         self.set(KnownClient { capabilities, peer: Some(peer) });
     }
@@ -64,7 +65,7 @@ impl Clients {
         }
     }
 
-    /// What servers are offered.
+    /// The capabilities that servers are offered.
     pub(crate) async fn offered(&self) -> ClientCapabilities {
         let mut offered = ClientCapabilities::default();
         match &self.0 {
@@ -79,7 +80,7 @@ impl Clients {
                     offered.elicitation.clone_from(&capabilities.elicitation);
                     offered.sampling.clone_from(&capabilities.sampling);
                     offered.roots.clone_from(&capabilities.roots);
-                    // Its changes are not forwarded.
+                    // Changes of the roots are not forwarded.
                     offered.roots.iter_mut().for_each(|roots| roots.list_changed = None);
                 }
             }
@@ -107,14 +108,14 @@ impl fmt::Debug for Clients {
 /// Identifies a client of a gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Client {
-    /// That of a connection or a session.
+    /// The client of one connection or session.
     Connected(u64),
-    /// Those that state one name and version, as a hash.
+    /// All clients that state the same name and version, as a hash.
     Named(u64),
 }
 
 impl Client {
-    /// One that was not seen before.
+    /// Creates the identity of a new client.
     pub(crate) fn new() -> Self {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         Self::Connected(COUNT.fetch_add(1, Ordering::Relaxed))
@@ -131,18 +132,18 @@ impl Client {
 #[derive(Clone)]
 pub(crate) struct Origin {
     pub(crate) peer: Peer<RoleServer>,
-    /// Its request that the program runs for: over HTTP, what is asked during it takes the same way.
+    /// The client's request that runs the program. Over HTTP, requests to the client are sent in its response stream.
     pub(crate) request: RequestId,
     pub(crate) client: Client,
-    /// How long its user may take for an answer.
+    /// How long the user of the client may take for an answer.
     pub(crate) timeout: Duration,
     /// Fires when the program ends.
     pub(crate) ended: CancellationToken,
 }
 
 impl Origin {
-    /// Sends a request to the client, as part of its own. Dropping the future withdraws the request: its user sees no question that
-    /// nobody waits for.
+    /// Sends a request to the client, as part of the client's own request. Dropping the future cancels the request, so that
+    /// the user sees no question whose answer is ignored.
     pub(crate) async fn ask(&self, mut request: ServerRequest) -> Result<ClientResult, ServiceError> {
         request.extensions_mut().insert(OriginatingRequestId(self.request.clone()));
         let sent = self.peer.send_cancellable_request(request, PeerRequestOptions::no_options()).await?;
@@ -155,7 +156,7 @@ impl Origin {
 
 struct OpenRequest<'a> {
     peer: &'a Peer<RoleServer>,
-    /// `None` if it is answered.
+    /// `None` after the answer.
     id: Option<RequestId>,
 }
 
@@ -169,5 +170,5 @@ impl Drop for OpenRequest<'_> {
     }
 }
 
-/// For how long servers wait for the only client.
+/// How long servers wait for the only client to introduce itself.
 const INTRODUCTION: Duration = Duration::from_secs(2);

@@ -1,10 +1,10 @@
-//! Which tools of a server can be called.
+//! Filters of the tools of a server: which can be called, and which need approval.
 
 use execbox::Effect;
 use execbox::core::names::SafeNames;
 pub use execbox::policy::Pattern;
 
-/// Selects the tools of one server by their names, and by what the server states that they do. By default, every tool passes.
+/// Selects the tools of one server by their names, and by the effects that the server states. By default, every tool passes.
 ///
 /// A tool that does not pass is not imported: it can be neither found nor called.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub struct ToolFilter {
     pub allow: Vec<Pattern>,
     /// Tools that match one of these patterns do not pass; overrides `allow`.
     pub deny: Vec<Pattern>,
-    /// Only tools pass whose server states that they change nothing. It may state what is wrong.
+    /// Only tools pass whose server states that they change nothing. The statement is not verified.
     pub read_only: bool,
 }
 
@@ -34,25 +34,25 @@ impl ToolFilter {
     }
 }
 
-/// Selects the tools whose calls are put to a person. By default, none is.
+/// Selects the tools whose calls a person must approve. By default, no tool is selected.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AskFilter {
-    /// By what the server states that calls do.
+    /// Tools with these effects, as their servers state them.
     pub effect: Option<AskEffect>,
     /// Tools that match one of these patterns.
     pub tools: Vec<Pattern>,
-    /// Tools that match one of these patterns are never asked for; overrides the others.
+    /// Tools that match one of these patterns need no approval; overrides the other fields.
     pub never: Vec<Pattern>,
 }
 
-/// For which effects a person is asked.
+/// The effects of calls that a person must approve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AskEffect {
-    /// Those that may remove or overwrite something: also of tools whose servers do not state what they do.
+    /// Calls that may remove or overwrite something, and all calls of tools whose servers state no effect.
     Destructive,
-    /// All but those of tools whose servers state that they change nothing.
+    /// All calls except those of tools whose servers state that they change nothing.
     Writes,
-    /// All.
+    /// All calls.
     All,
 }
 
@@ -77,7 +77,7 @@ impl AskEffect {
 }
 
 impl AskFilter {
-    /// Adds what a name of an effect or a pattern selects.
+    /// Adds the name of an effect ([`AskEffect::named`]) or a pattern to the selection.
     pub fn add(&mut self, text: &str) {
         match AskEffect::named(text) {
             Some(effect) => self.effect = self.effect.max(Some(effect)),

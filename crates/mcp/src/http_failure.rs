@@ -1,4 +1,4 @@
-//! Failures of HTTP requests in words, without the URLs and addresses that their errors contain.
+//! Descriptions of failed HTTP requests, without the URLs and addresses that their errors contain.
 
 use std::error::Error;
 

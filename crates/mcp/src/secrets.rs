@@ -1,4 +1,4 @@
-//! Secrets from the configuration of servers, which are not shown to anyone else.
+//! Redaction of the secrets of servers: values of the configuration, and tokens.
 
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 /// Values that are redacted from everything a server sends: results, errors, descriptions and standard error.
 ///
 /// Each occurrence is replaced by the name of the secret, as `${NAME}`. Only the value itself is found, not encodings of
-/// it (base64, a hash, parts). Cheap to clone. Equal if the secrets of the configuration are.
+/// it (base64, a hash, parts). Cheap to clone. Equality compares the secrets of the configuration only.
 #[derive(Clone, Default)]
 pub struct Secrets {
     configured: Arc<[Secret]>,
@@ -41,7 +41,7 @@ impl Secrets {
         Self { configured: secrets.into(), tokens: Arc::default() }
     }
 
-    /// Adds a token to this and all its clones. The oldest of more than [`MAX_TOKENS`] is dropped.
+    /// Adds a token to this and all its clones. If there are [`MAX_TOKENS`] already, the oldest is dropped.
     pub(crate) fn add_token(&self, name: &str, value: &str) {
         let is_known = |tokens: &[Secret]| tokens.iter().any(|token| token.value == value);
         if value.len() < Self::MIN_LENGTH || is_known(&self.tokens()) {
@@ -107,7 +107,7 @@ impl fmt::Debug for Secrets {
     }
 }
 
-/// How many tokens are kept: those before the current ones may still be in a message.
+/// The maximum number of tokens. Earlier tokens are kept because messages may still contain them.
 const MAX_TOKENS: usize = 12;
 
 #[cfg(test)]

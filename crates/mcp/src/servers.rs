@@ -32,10 +32,10 @@ use crate::{AskFilter, Pattern};
 pub struct Servers(Arc<Inner>);
 
 struct Inner {
-    /// In the order of the configuration.
+    /// The servers, in the order of the configuration.
     members: Mutex<Vec<Arc<Member>>>,
-    /// For each server, unless its configuration overrides them. `changes` is notified whenever a server becomes ready,
-    /// fails, is added or is removed.
+    /// The options of each server, unless its configuration overrides them. `changes` is notified whenever a server becomes
+    /// ready, fails, is added or is removed.
     options: UpstreamOptions,
     on_stderr: Option<LineSink>,
     closing: CancellationToken,
@@ -97,7 +97,7 @@ pub enum ServerState {
     },
     /// The connection failed, and is tried again after a pause; or the server has no valid login any more.
     Failed {
-        /// Why, as a clause without a subject: `failed to start: program not found: …`.
+        /// The reason, as a clause without a subject: `failed to start: program not found: …`.
         reason: String,
     },
     /// [`Servers::close`] was called.
@@ -138,9 +138,9 @@ impl Servers {
         servers
     }
 
-    /// Replaces the configuration. Servers with the same namespace and an equal configuration stay as they are, with their
-    /// connection. Others are closed, once no provider of theirs is in use any more, and what is new is started in the
-    /// background. Does nothing after [`close`](Self::close).
+    /// Replaces the configuration. Servers with the same namespace and an equal configuration keep their connection. Others are
+    /// closed when their providers are no longer in use, and new servers are started in the background. Does nothing after
+    /// [`close`](Self::close).
     ///
     /// A [`CodeServer`](crate::server::CodeServer) uses the providers that it read last:
     /// [`refresh`](crate::server::CodeServer::refresh) releases those of servers that are no longer configured.
@@ -188,7 +188,7 @@ impl Servers {
         let mut changes = self.0.options.changes.subscribe();
         let starts = |member: &Member| matches!(*member.lock(), State::Connecting { failed: None, .. });
         while self.members().iter().any(|member| is_needed(&member.namespace) && starts(member)) {
-            // The sender lives as long as `self`.
+            // The sender is not dropped before `self`.
             let _ = changes.changed().await;
         }
     }
@@ -224,7 +224,7 @@ impl Servers {
         self.members().iter().map(|member| member.status()).collect()
     }
 
-    /// The servers whose tools are not available, and why, in words for models: without paths and addresses of the host.
+    /// The servers whose tools are not available, with reasons for models: without paths and addresses of the host.
     pub fn unavailable(&self) -> Vec<UnavailableNamespace> {
         let missing = self.status().into_iter().filter_map(|Status { namespace: name, state, .. }| {
             let reason = match state {
@@ -247,7 +247,7 @@ impl Servers {
         filtered.iter().any(|name| name == tool || SafeNames::default().assign(name) == tool)
     }
 
-    /// For which tools of a server a person is asked before each call.
+    /// The filter for the calls of a server that a person must approve.
     pub fn ask_filter(&self, namespace: &str) -> AskFilter {
         let members = self.members();
         let member = members.iter().find(|member| member.namespace == namespace);
@@ -273,7 +273,7 @@ impl Servers {
         self.0.members.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// A server that is starting.
+    /// Creates a server, and starts to connect to it.
     fn add(&self, config: ServerConfig, namespace: String) -> Arc<Member> {
         let options = UpstreamOptions {
             results: config.results,
@@ -397,7 +397,7 @@ impl fmt::Debug for Servers {
     }
 }
 
-/// The namespaces of servers with these names: identifiers, made as those of tools, and numbered where they collide
+/// The namespaces of servers with these names: identifiers, made like those of tools, and numbered where they collide
 /// (`my-server` and `my.server` become `my_server` and `my_server__2`). A name that a JavaScript global has gets the
 /// suffix `_server`.
 pub fn namespaces<'a>(names: impl IntoIterator<Item = &'a str>) -> Vec<String> {

@@ -1,4 +1,4 @@
-//! Texts for people and models: hidden characters escaped, strings truncated, JSON measured, names in code found.
+//! Functions for texts: escape hidden characters, truncate strings, measure JSON, and find names in code.
 
 use std::borrow::Cow;
 
@@ -38,8 +38,8 @@ pub(crate) fn make_visible(text: &mut String) {
     }
 }
 
-/// Escapes the hidden characters in all strings and keys of a value. Its shape stays: a key that then equals another one gets
-/// an underscore.
+/// Escapes the hidden characters in all strings and keys of a value. No member is lost: a key that then equals another one
+/// gets an underscore.
 pub(crate) fn make_json_visible(value: &mut Json) {
     let mut waiting = vec![value];
     while let Some(value) = waiting.pop() {

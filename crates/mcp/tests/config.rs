@@ -1,11 +1,11 @@
 //! Reads every configuration in `tests/config` and compares the result with the expected one.
 //!
-//! A case is a title, a configuration, and after `---` its servers, the skipped servers and the ignored keys, or the error if it is
-//! invalid.
+//! A case is a title, a configuration, and after `---` its servers, the skipped servers and the ignored keys, or the error if
+//! the configuration is invalid.
 //! `UPDATE=1 cargo test --workspace --test config` rewrites the expected results; review the difference.
-//! The environment has `TOKEN` (`ghp_A1b2C3d4`), `PROJECT` (`/work/shop`), `MODE` (`production`) and `EMPTY`. The workspace folder
-//! is `/work/shop`, the home directory `/srv/ann`. In the workspace folder are the files of [`ENV_FILES`]. The value of every
-//! input is `answer to ID`, except that the input `none` has none.
+//! The environment has `TOKEN` (`ghp_A1b2C3d4`), `PROJECT` (`/work/shop`), `MODE` (`production`) and `EMPTY`. The workspace
+//! folder is `/work/shop`, the home directory `/srv/ann`. In the workspace folder are the files of [`ENV_FILES`]. The value of
+//! every input is `answer to ID`, except that the input `none` has none.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
@@ -40,7 +40,7 @@ fn actual(Case { title, head, .. }: &Case) -> String {
     format!("=== {title}\n{head}\n---\n{}", read(head))
 }
 
-/// What the cases are read with.
+/// The context in which the cases are read.
 struct Shop;
 
 impl Context for Shop {

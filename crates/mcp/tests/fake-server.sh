@@ -1,8 +1,9 @@
 # An MCP server in shell, for tests. Run as `sh fake-server.sh [NAME]`.
 #
-# It says the value of TOKEN wherever a server can: in its instructions, descriptions, schemas, results, errors and on
-# standard error. `hello` answers with NAME, `env` with all of its environment, `fail` with a failure, `refuse` with an
-# error, `slow` never, and `die` ends it. With NAME `silent` it does not answer at all, with `rude` it refuses to begin.
+# The server sends the value of TOKEN wherever it can: in instructions, descriptions, schemas, results, errors and on
+# standard error. `hello` answers with NAME, `env` with the whole environment, `fail` with a failure, `refuse` with an
+# error, `slow` never, and `die` ends the server. With NAME `silent` the server answers nothing, with `rude` it rejects the
+# handshake.
 echo "started with $TOKEN" >&2
 text() { printf '{"content":[{"type":"text","text":"%s"}]%s}' "$1" "$2"; }
 tool() { printf '{"name":"%s","description":"%s with %s","inputSchema":{"type":"object","description":"%s","properties":{"%s":{}}}}' "$1" "$1" "$TOKEN" "$TOKEN" "key_$TOKEN"; }

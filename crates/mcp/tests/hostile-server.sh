@@ -11,7 +11,7 @@
 #   notifications  10 000 log messages
 #   changes        10 000 notifications of changed tools
 #   pings          10 000 pings, whose answers it does not read for a while
-#   unasked        10 000 answers that nobody waits for
+#   unasked        10 000 answers that no request waits for
 # in answers to calls:
 #   zeros          7 000 000 zeros
 #   text           15 000 000 characters

@@ -1,11 +1,11 @@
-//! What a configuration is read with.
+//! The context in which a configuration is read.
 
 use std::path::{Path, PathBuf};
 
 use super::Input;
 
 /// The environment, the files and the user, for [`Config::read`](super::Config::read), which does no I/O itself. One context
-/// serves one file. By default there is nothing but variables.
+/// serves one file. By default, only variables are available.
 pub trait Context {
     /// The value of an environment variable, if it is set.
     fn variable(&self, name: &str) -> Option<String>;

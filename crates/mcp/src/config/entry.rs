@@ -256,7 +256,7 @@ fn strings<'a>(node: &Node<'a>) -> Result<Vec<(&'a str, Node<'a>)>, ConfigError>
 fn results(node: &Node<'_>) -> Result<ResultFormat, ConfigError> {
     match node.string()? {
         "envelope" => Ok(ResultFormat::Envelope),
-        "data" | "unwrapped" => Ok(ResultFormat::Data), // its old name
+        "data" | "unwrapped" => Ok(ResultFormat::Data), // the old name of "data"
         _ => Err(node.error(Problem::InvalidValue { expected: "\"data\" or \"envelope\"" })),
     }
 }

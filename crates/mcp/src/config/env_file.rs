@@ -9,14 +9,14 @@ use std::collections::HashSet;
 
 use super::MAX_ENV_FILE;
 
-/// Why a file is not in the format. Contains nothing of the file.
+/// Why a file is not in the format. Contains no text of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EnvFileProblem {
     /// A line without `=`.
     #[error("expected NAME=VALUE")]
     MissingEquals,
-    /// A name with other characters.
+    /// A name with characters that are not allowed, or with a digit at its start.
     #[error("invalid name: expected letters, digits, `_`, `.` and `-`, not starting with a digit")]
     InvalidName,
     /// A quoted value that does not end.
@@ -25,7 +25,7 @@ pub enum EnvFileProblem {
     /// Something other than a comment after a quoted value.
     #[error("unexpected text after the closing quote")]
     TextAfterQuote,
-    /// Environment variables cannot contain it.
+    /// A NUL character, which environment variables cannot contain.
     #[error("unexpected NUL character")]
     Nul,
     /// More than [`MAX_ENV_FILE`] bytes.
@@ -61,7 +61,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<(String, String)>, (usize, EnvFile
 
 type Assignment<'a> = (Option<(&'a str, String)>, &'a str);
 
-/// Reads `NAME=VALUE`, and returns what follows.
+/// Reads `NAME=VALUE`, and returns the text after it.
 fn assignment(text: &str) -> Result<Assignment<'_>, EnvFileProblem> {
     let line = text.split('\n').next().unwrap_or_default();
     let (name, _) = line.split_once('=').ok_or(EnvFileProblem::MissingEquals)?;

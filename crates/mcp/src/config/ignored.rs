@@ -7,20 +7,20 @@ use execbox::core::hint::near;
 use super::ConfigError;
 use super::node::Node;
 
-/// A key of an entry that has no effect, and where it is.
+/// A key of an entry that has no effect, with its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IgnoredKey {
     /// The key of the entry.
     pub server: String,
     /// The path of keys to the ignored key, which is its last part.
     pub path: String,
-    /// From 1.
+    /// The line, from 1.
     pub line: usize,
-    /// In characters, from 1.
+    /// The column in characters, from 1.
     pub column: usize,
     /// The key itself.
     pub key: String,
-    /// Why it has no effect.
+    /// Why the key has no effect.
     pub reason: IgnoreReason,
 }
 
@@ -35,19 +35,19 @@ impl fmt::Display for IgnoredKey {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum IgnoreReason {
-    /// Similar to a known key.
+    /// An unknown key that is similar to a known one.
     #[error("unknown key; did you mean {suggestion:?}?")]
     Misspelt {
         /// The known key.
         suggestion: &'static str,
     },
-    /// Neither known nor similar to a known key.
+    /// A key that is neither known nor similar to a known one.
     #[error("unknown key")]
     Unknown,
-    /// Other clients define it.
+    /// A key that only other clients define.
     #[error("has no effect in execbox")]
     OtherClient,
-    /// Belongs to the other transport.
+    /// A key of the other transport.
     #[error("has no effect with `{with}`")]
     OtherTransport {
         /// The key that selects the transport.
@@ -83,7 +83,7 @@ pub(super) fn ignored_keys(server: &str, entry: &Node<'_>) -> Result<Vec<Ignored
     Ok(ignored)
 }
 
-/// Why a key has no effect, if it has none. `url` is the key that selects HTTP, if there is one.
+/// Why a key has no effect; `None` if it has one. `url` is the key that selects HTTP, if there is one.
 fn reason(key: &str, value: &Node<'_>, url: Option<&'static str>) -> Option<IgnoreReason> {
     if !KNOWN.contains(&key) {
         return Some(unknown(key, KNOWN, OF_CLIENTS));

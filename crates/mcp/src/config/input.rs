@@ -6,11 +6,11 @@ use super::{ConfigError, Problem};
 /// A value that a user is asked for, which `${input:ID}` refers to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Input {
-    /// Its name.
+    /// The `ID` in `${input:ID}`.
     pub id: String,
-    /// What to ask for.
+    /// The text that describes the value to the user.
     pub description: Option<String>,
-    /// How to ask.
+    /// The kind of question.
     pub kind: InputKind,
     /// The value of an empty answer.
     pub default: Option<String>,
@@ -32,14 +32,15 @@ pub enum InputKind {
 /// An option of `pickString`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InputOption {
-    /// What the user sees.
+    /// The text that the user sees.
     pub label: String,
-    /// What the input is then.
+    /// The value of the input if the user picks this option.
     pub value: String,
 }
 
 impl Input {
-    /// Whether the input can have this value: one of the options, or any text that is not empty unless `default` is.
+    /// Whether the input can have this value: one of the options, or any text. Empty text is accepted only if `default` is
+    /// empty text.
     pub fn accepts(&self, value: &str) -> bool {
         match &self.kind {
             InputKind::Prompt { .. } => !value.is_empty() || self.default.as_deref() == Some(""),
@@ -97,7 +98,7 @@ fn item(node: &Node<'_>) -> Result<Item, ConfigError> {
     Ok(Item::Input(Input { id, description, kind, default }))
 }
 
-/// A string, or `{ "label": …, "value": … }`.
+/// Reads an option: a string, or `{ "label": …, "value": … }`.
 fn option(node: &Node<'_>) -> Result<InputOption, ConfigError> {
     if node.is_string() {
         let value = node.string()?;

@@ -15,15 +15,16 @@
 //! - **Client files** are accepted unchanged: `mcpServers` (Claude Desktop, Claude Code, Cursor, Windsurf and others),
 //!   `servers` and `mcp.servers` (VS Code), with comments and trailing commas. `disabled`, `enabled`, `includeTools`,
 //!   `excludeTools` and similar keys have the meaning that clients give them.
-//! - **Keys without effect** are listed ([`IgnoredKey`]): unknown keys, those of clients only, and a numeric `timeout`,
+//! - **Keys without effect** are listed ([`IgnoredKey`]): unknown keys, keys of other clients, and a numeric `timeout`,
 //!   because clients disagree on its unit.
-//! - **Keys of execbox**: `allow`, `deny` and `readOnly` ([`ToolFilter`]), `ask` and `alwaysAllow` ([`AskFilter`]), `timeout` of each call as text with a unit, `results`
-//!   ([`ResultFormat`]).
-//! - **OAuth**: `oauth` has the client for logging in ([`OAuthClient`]): `clientId`, `clientSecret`, `scopes` (an array, or a string with
-//!   spaces) and `callbackPort`. Without it, the client registers itself.
-//! - **Transports over HTTP**: `type` `http` is streamable HTTP, `sse` the older transport. Without it, the server is asked.
-//! - **Variables**: `${NAME}` and `${NAME:-default}` are expanded in `command`, `args`, `env`, `envFile`, `cwd`, `url`, `headers`
-//!   and `oauth`; `$${` is a literal `${`. `${workspaceFolder}`, `${workspaceFolderBasename}`, `${userHome}`,
+//! - **Keys of execbox**: `allow`, `deny` and `readOnly` ([`ToolFilter`]), `ask` and `alwaysAllow` ([`AskFilter`]), `timeout`
+//!   of each call as text with a unit, `results` ([`ResultFormat`]).
+//! - **OAuth**: `oauth` has the client for logging in ([`OAuthClient`]): `clientId`, `clientSecret`, `scopes` (an array, or a
+//!   string with spaces) and `callbackPort`. Without it, the client registers itself.
+//! - **Transports over HTTP**: `type` `http` is streamable HTTP, `sse` the older transport. Without it, the transport is
+//!   detected.
+//! - **Variables**: `${NAME}` and `${NAME:-default}` are expanded in `command`, `args`, `env`, `envFile`, `cwd`, `url`,
+//!   `headers` and `oauth`; `$${` is a literal `${`. `${workspaceFolder}`, `${workspaceFolderBasename}`, `${userHome}`,
 //!   `${pathSeparator}` and `${/}` have the meaning that VS Code and Cursor give them.
 //! - **Inputs**: `${input:ID}` is the value of an item of `inputs` ([`Input`]), which the [`Context`] asks a user for.
 //! - **`envFile`** names a file with more variables of a child process, in the format `.env`: `NAME=VALUE` lines, `export`,
@@ -32,11 +33,11 @@
 //!   the wrong type is an error of the whole file ([`ConfigError`]), with its position.
 //!
 //! # What is a secret
-//! Candidates are the variables and inputs that an entry uses, the values of `env`, `envFile` and `headers`, the values of arguments such as
-//! `--api-key`, passwords and keys in URLs, and `clientSecret`. A candidate is redacted ([`Secrets`]) if its name contains `auth`,
-//! `cookie`, `credential`, `key`, `pass`, `private`, `pwd`, `secret` or `token`, or if its value does not look plain.
-//! Plain values are numbers of up to eight digits, words, lists and names made of words, paths, and web addresses without
-//! a password or a query. An input with `password` is always redacted.
+//! Candidates are the variables and inputs that an entry uses, the values of `env`, `envFile` and `headers`, the values of
+//! arguments such as `--api-key`, passwords and keys in URLs, and `clientSecret`. A candidate is redacted ([`Secrets`]) if
+//! its name contains `auth`, `cookie`, `credential`, `key`, `pass`, `private`, `pwd`, `secret` or `token`, or if its value
+//! does not look plain. Plain values are numbers of up to eight digits, words, lists and names made of words, paths, and web
+//! addresses without a password or a query. An input with `password` is always redacted.
 
 mod context;
 mod entry;
@@ -63,7 +64,7 @@ use crate::upstream::{HttpProtocol, ResultFormat};
 /// The servers of one or more files.
 #[derive(Debug, Default)]
 pub struct Config {
-    /// In the order of their files.
+    /// The servers, in the order of their files.
     pub servers: Vec<ServerConfig>,
     /// Entries that are not used.
     pub skipped: Vec<Skipped>,
@@ -74,9 +75,9 @@ pub struct Config {
 /// One MCP server: how to connect to it, and which of its tools to import.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerConfig {
-    /// The key of its entry.
+    /// The key of the server's entry.
     pub name: String,
-    /// How to connect to it.
+    /// How to connect to the server.
     pub transport: Transport,
     /// Which tools are imported. Default: all.
     pub filter: ToolFilter,
@@ -96,16 +97,16 @@ pub struct ServerConfig {
 pub enum Transport {
     /// A child process with MCP on its standard streams.
     Stdio {
-        /// The program.
+        /// The program to start.
         command: String,
-        /// Its arguments.
+        /// The arguments of the program.
         args: Vec<String>,
         /// Environment variables, in addition to those that every server gets.
         env: Vec<(String, String)>,
         /// The working directory. Default: that of this process.
         directory: Option<PathBuf>,
     },
-    /// A URL.
+    /// A server at a URL.
     Http {
         /// An `http` or `https` URL.
         url: String,
@@ -133,7 +134,7 @@ impl fmt::Debug for Transport {
 pub struct Skipped {
     /// The key of the entry.
     pub name: String,
-    /// Why it is not used.
+    /// Why the entry is not used.
     pub reason: SkipReason,
 }
 
@@ -144,13 +145,13 @@ pub enum SkipReason {
     /// `disabled` is true or `enabled` is false.
     #[error("disabled in the configuration")]
     Disabled,
-    /// It would start `execbox mcp` again, without end.
+    /// The entry starts `execbox mcp`, which would recurse without end.
     #[error("starts execbox itself")]
     SelfReference,
     /// An earlier entry has the same name and content.
     #[error("duplicate of an earlier entry")]
     Duplicate,
-    /// Not an `http` or `https` URL with a host.
+    /// A URL that is not an `http` or `https` URL with a host.
     #[error("invalid {key}: expected `https://HOST/PATH`")]
     InvalidUrl {
         /// The path of keys.
@@ -161,7 +162,7 @@ pub enum SkipReason {
     UnsetVariable {
         /// The path of keys.
         key: String,
-        /// The variable.
+        /// The name of the variable.
         name: String,
     },
     /// A folder that is not known, or whose path is not UTF-8.
@@ -169,7 +170,7 @@ pub enum SkipReason {
     UnknownFolder {
         /// The path of keys.
         key: String,
-        /// The variable.
+        /// The name of the variable.
         name: String,
     },
     /// An input that is not in `inputs`.
@@ -197,7 +198,7 @@ pub enum SkipReason {
         key: String,
         /// The id of the input.
         id: String,
-        /// Why there is none.
+        /// Why the input has no value.
         reason: Unavailable,
     },
     /// An `envFile` that cannot be read.
@@ -207,7 +208,7 @@ pub enum SkipReason {
         key: String,
         /// The value of the key, with its variables.
         file: String,
-        /// Why it cannot be read.
+        /// Why the file cannot be read.
         reason: Unavailable,
     },
     /// An `envFile` that is not in the format.
@@ -217,9 +218,9 @@ pub enum SkipReason {
         key: String,
         /// The value of the key, with its variables.
         file: String,
-        /// From 1.
+        /// The line, from 1.
         line: usize,
-        /// What is wrong there.
+        /// What is wrong in this line.
         problem: EnvFileProblem,
     },
     /// `${` without a valid name.
@@ -244,9 +245,9 @@ impl SkipReason {
 pub struct ConfigError {
     /// The path of keys; empty for the file as a whole.
     pub path: String,
-    /// From 1.
+    /// The line, from 1.
     pub line: usize,
-    /// In characters, from 1.
+    /// The column in characters, from 1.
     pub column: usize,
     /// What is wrong at this position.
     pub problem: Problem,
@@ -272,7 +273,7 @@ pub enum Problem {
     /// Not JSON (with comments and trailing commas).
     #[error("invalid JSON: {0}")]
     Syntax(String),
-    /// No value at all.
+    /// The file contains no value.
     #[error("the file is empty: expected {EXAMPLE}")]
     Empty,
     /// No `mcpServers`, `servers` or `mcp.servers`.
@@ -284,7 +285,7 @@ pub enum Problem {
          file"
     )]
     ProjectsOnly,
-    /// A value of another type.
+    /// A value of the wrong type.
     #[error("invalid type: expected {expected}, got {found}")]
     WrongType {
         /// The type of the value, with its article.

@@ -14,7 +14,7 @@ pub(super) struct Node<'a> {
     value: &'a Value<'a>,
     /// The path of keys to the value.
     path: String,
-    /// Where its key starts, in bytes; the value itself if it has no key.
+    /// The offset of the value's key in the file, in bytes; of the value itself if it has no key.
     key: usize,
     /// The whole file.
     text: &'a str,
@@ -84,7 +84,7 @@ impl<'a> Node<'a> {
         self.string().unwrap_or_default()
     }
 
-    /// The items of an array. `expected` is for the error if it is something else.
+    /// The items of an array. `expected` describes the array in the error for a value of another type.
     pub(super) fn items(&self, expected: &str) -> Result<Vec<Node<'a>>, ConfigError> {
         let Value::Array(array) = self.value else { return Err(self.wrong_type(expected)) };
         let items = array.elements.iter().enumerate().map(|(at, value)| {

@@ -18,7 +18,7 @@ impl Candidates {
         }
     }
 
-    /// Adds a value that is a secret whatever it looks like.
+    /// Adds a value that is always a secret.
     pub(super) fn add_secret(&mut self, name: &str, value: &str) {
         self.0.push((name.to_owned(), value.to_owned()));
     }
@@ -67,7 +67,7 @@ fn names_a_secret(name: &str) -> bool {
     SECRET_NAMES.iter().any(|part| name.contains(part))
 }
 
-/// Whether a value looks like ordinary text: redacting it would damage other text, and secrets do not look so.
+/// Whether a value looks like ordinary text, unlike a secret. Redacting such a value would damage other text.
 fn is_plain(value: &str) -> bool {
     is_path(value) || is_bare_url(value) || value.split([' ', ',', ';', ':', '-', '_', '.', '/']).all(is_word)
 }
@@ -102,7 +102,7 @@ fn password(value: &str) -> Option<&str> {
     Some(user.split_once(':').map_or(user, |(_, password)| password))
 }
 
-/// A value is a secret if its name contains one of these.
+/// Parts of names whose values are secrets.
 const SECRET_NAMES: &[&str] = &["auth", "cookie", "credential", "key", "pass", "private", "pwd", "secret", "token"];
 
 /// Authentication schemes, which precede the secret in a header.

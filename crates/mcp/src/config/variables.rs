@@ -5,7 +5,7 @@ use std::path::{MAIN_SEPARATOR, PathBuf};
 use super::input::Item;
 use super::{Context, SkipReason};
 
-/// What references are resolved with.
+/// The context and the inputs that references are resolved with.
 #[derive(Clone, Copy)]
 pub(super) struct Scope<'a> {
     pub(super) context: &'a dyn Context,
@@ -17,7 +17,7 @@ pub(super) struct Scope<'a> {
 pub(super) struct Used {
     pub(super) name: String,
     pub(super) value: String,
-    /// Whether it is a secret whatever it looks like.
+    /// Whether the value is always a secret.
     pub(super) is_password: bool,
 }
 

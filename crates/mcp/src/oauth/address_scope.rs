@@ -1,18 +1,19 @@
-//! Where a URL leads: a server elsewhere must not lead a login to this computer or its network.
+//! The scope of the address in a URL. A remote server must not direct a login to this computer or its network.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use reqwest::Url;
 
-/// Where a URL leads, as far as it says. What is greater must not be reached on behalf of what is less.
+/// The scope of the host in a URL; names are not resolved. A server must not direct requests to a greater scope than its own.
 ///
-/// A name is public, whatever it resolves to: requests to names are encrypted, so what answers must have a certificate for the name.
+/// A name is public, whatever it resolves to: requests to names are encrypted, so the host must have a certificate for the
+/// name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum AddressScope {
     Public,
     /// An address of a private network or of a link.
     Network,
-    /// This computer.
+    /// An address of this computer.
     Loopback,
 }
 
@@ -34,7 +35,7 @@ impl AddressScope {
         let [first, second, ..] = address.octets();
         let is_shared = first == 100 && second & 0xc0 == 64; // RFC 6598
         if address.is_loopback() || first == 0 {
-            Self::Loopback // The system takes the address 0.0.0.0 for itself.
+            Self::Loopback // The system connects to itself at 0.0.0.0.
         } else if address.is_private() || address.is_link_local() || is_shared || first >= 224 {
             Self::Network
         } else {

@@ -22,25 +22,25 @@ pub(crate) struct Authorization {
     server: String,
     url: String,
     http: OAuthHttp,
-    /// Get the tokens, so that they are redacted.
+    /// Receives the tokens, so that they are redacted.
     secrets: Secrets,
     /// Held while the tokens are renewed: concurrent requests renew them once.
     renewing: Mutex<()>,
     /// Why the last request had no valid token.
     problem: RwLock<Option<Unauthorized>>,
-    /// Notified when that changes.
+    /// Notified when `problem` changes.
     changes: Changes,
 }
 
-/// Why there is no token.
+/// Why a request has no valid token.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Unauthorized {
-    /// Has the name of the server, as an argument.
+    /// The user must log in. Contains the name of the server, as an argument of a command.
     #[error("needs login: run `execbox login {0}`")]
     NeedsLogin(String),
     #[error("login cannot be renewed: {reason}; if that persists, run `execbox login {server}`")]
     Renewal { reason: String, server: String },
-    /// Why is not said: guests read this.
+    /// The store failed. The reason is omitted, because guests can read the message.
     #[error("login unknown: the stored logins cannot be read; run `execbox login` to see why")]
     Store,
 }
@@ -84,7 +84,8 @@ impl Authorization {
         }
     }
 
-    /// Another token than `rejected`. Continues if the caller stops waiting: a token that is lost cannot be renewed again.
+    /// Returns another token than `rejected`. The renewal completes even if the future is dropped: if the new tokens were
+    /// lost, they could not be renewed again.
     pub(crate) async fn renew(self: &Arc<Self>, rejected: String) -> Result<String, Unauthorized> {
         let this = Arc::clone(self);
         let renewed = tokio::spawn(async move { this.renew_once(&rejected).await }).await;
@@ -110,7 +111,7 @@ impl Authorization {
         let _lock = self.lock().await?;
         let Some(credentials) = self.load().await? else { return Err(self.needs_login()) };
         if credentials.access_token != rejected && credentials.is_fresh() {
-            return Ok(credentials.access_token); // Somebody else has renewed it.
+            return Ok(credentials.access_token); // Another task or process has renewed it.
         }
         if credentials.refresh_token.is_none() {
             return Err(self.needs_login());
@@ -129,7 +130,7 @@ impl Authorization {
         }
     }
 
-    /// Waits for other processes that renew the tokens.
+    /// Waits until no other process renews the tokens, and takes the lock of the store.
     async fn lock(&self) -> Result<Box<dyn Send>, Unauthorized> {
         for _ in 0..LOCK_ATTEMPTS {
             if let Some(lock) = self.blocking(|store, server, url| store.try_lock(server, url)).await? {
@@ -177,7 +178,7 @@ impl Authorization {
 enum RenewalError {
     /// The refresh token is not valid any more.
     Rejected,
-    /// As a clause without URLs.
+    /// Another failure, as a clause without URLs.
     Failed(String),
 }
 
@@ -226,6 +227,6 @@ async fn request_tokens(credentials: &Credentials, http: &OAuthHttp) -> Result<J
     serde_json::to_value(response).map_err(|error| AuthError::InternalError(error.to_string()))
 }
 
-/// How often, and how many times, a lock that another process has is tried.
+/// The pause between attempts to take a lock that another process holds, and the maximum number of attempts.
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
 const LOCK_ATTEMPTS: usize = 600;

@@ -1,7 +1,7 @@
 //! The page on a loopback port to which the authorization server sends the browser.
 //!
 //! Any program and any web page on this computer can send requests to the port. A request without the state of this login
-//! gets an error and ends nothing.
+//! gets an error and has no other effect.
 
 use std::convert::Infallible;
 use std::future;
@@ -20,18 +20,18 @@ use tokio::task::JoinSet;
 
 use super::LoginError;
 
-/// A port that waits for the browser.
+/// A loopback port that the browser returns to.
 pub(super) struct Callback {
     listener: TcpListener,
     port: u16,
 }
 
-/// What the authorization server has answered.
+/// The answer of the authorization server.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     Code {
         code: String,
-        /// Who answers, if the server says so.
+        /// The issuer, if the server states it.
         issuer: Option<String>,
     },
     /// The error code and its description.
@@ -91,10 +91,10 @@ async fn serve(stream: TcpStream, state: &str, answers: &mpsc::Sender<Answer>) {
     });
     let mut http = http1::Builder::new();
     http.keep_alive(false).max_buf_size(MAX_HEAD).timer(TokioTimer::new()).header_read_timeout(TIMEOUT);
-    // An error of the connection is one of the client.
+    // Errors of the connection are caused by the client, and ignored.
     let _ = tokio::time::timeout(2 * TIMEOUT, http.serve_connection(TokioIo::new(stream), service)).await;
     if let Some(answer) = found.into_inner() {
-        // After the page, as other connections end now. Of two answers, the first one counts.
+        // The answer is sent after the page, because it ends all connections. Of two answers, the first one counts.
         let _ = answers.try_send(answer);
     }
 }
@@ -123,7 +123,7 @@ fn read<B>(request: &Request<B>, state: &str) -> Result<Answer, StatusCode> {
     let url = Url::parse(&format!("http://127.0.0.1{target}")).map_err(|_| StatusCode::BAD_REQUEST)?;
     let value = |wanted: &str| {
         let mut values = url.query_pairs().filter(|(name, _)| name == wanted);
-        // Which of two values counts is not defined.
+        // A parameter that occurs twice is ambiguous, and counts as missing.
         values.next().filter(|_| values.next().is_none()).map(|(_, value)| value.into_owned())
     };
     if value("state").as_deref() != Some(state) {
@@ -188,7 +188,7 @@ mod tests {
         }
     }
 
-    /// What the port answers to `request`, until it closes the connection.
+    /// Sends `request`. Returns everything that the port answers until it closes the connection.
     async fn send(port: u16, request: &str) -> String {
         let mut stream = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
         // Fails if the answer came before.
@@ -198,7 +198,7 @@ mod tests {
 
     async fn read_all(mut stream: TcpStream) -> String {
         let mut answer = Vec::new();
-        // A connection that is closed with something unread is reset.
+        // A connection that is closed with unread data is reset.
         let _ = stream.read_to_end(&mut answer).await;
         String::from_utf8(answer).unwrap()
     }
@@ -242,7 +242,7 @@ mod tests {
         }
         let request = "GET /callback?code=c&state=s1 HTTP/1.1\r\nHost: x\r\n\r\n";
         assert_eq!(send(port, request).await, "", "all places are taken");
-        tokio::time::pause(); // From now on, the clock moves when nothing else does.
+        tokio::time::pause(); // From now on, the clock advances when all tasks are idle.
         for stream in slow {
             let page = read_all(stream).await;
             assert!(!page.contains("200 OK"), "{page}");

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Why logging in fails. Texts of servers in it are on one line, and short.
+/// Why a login failed. Texts of servers in it are on one line, and shortened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoginError {
@@ -12,17 +12,17 @@ pub enum LoginError {
     /// A URL that tokens would be sent to unencrypted.
     #[error("{what} is not encrypted ({origin}): OAuth needs https, except on this computer (127.0.0.1, localhost)")]
     Insecure {
-        /// What has the URL.
+        /// What the URL belongs to, such as `the token endpoint`.
         what: &'static str,
-        /// Its scheme, host and port.
+        /// The scheme, host and port of the URL.
         origin: String,
     },
     /// A URL on this computer or in its network, from a server that is elsewhere.
     #[error("{what} is on this computer or in a private network ({origin}), but the server is not")]
     Local {
-        /// What has the URL.
+        /// What the URL belongs to, such as `the token endpoint`.
         what: &'static str,
-        /// Its scheme, host and port.
+        /// The scheme, host and port of the URL.
         origin: String,
     },
     /// The server publishes no metadata of OAuth.
@@ -92,7 +92,7 @@ pub enum LoginError {
     Tls,
 }
 
-/// A request that failed, and where to.
+/// A request that failed, with the origin of its URL.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{origin}: {problem}")]
 pub struct RequestError {
@@ -106,7 +106,7 @@ pub struct RequestError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RequestProblem {
-    /// A redirect, which is not followed: to this origin.
+    /// A redirect to this origin, which is not followed.
     Redirect(String),
     /// The response is longer than 256 KiB.
     TooLong,
@@ -116,7 +116,7 @@ pub enum RequestProblem {
     Insecure,
     /// The URL is on this computer or in its network, and the server that has chosen it is not.
     Local,
-    /// No connection, or one that was lost.
+    /// The connection failed or was lost: the reason, as a clause.
     Connection(String),
 }
 

@@ -1,5 +1,5 @@
-//! The requests of OAuth: within limits of size and time, encrypted or on this computer, and without redirects. A server elsewhere
-//! leads none to this computer or its network.
+//! The requests of OAuth: within limits of size and time, encrypted or on this computer, and without redirects. A remote
+//! server cannot direct them to this computer or its network.
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,16 +18,17 @@ use crate::http_failure::http_failure;
 #[derive(Clone)]
 pub(super) struct OAuthHttp {
     client: reqwest::Client,
-    /// Where the MCP server is, which chooses the URLs.
+    /// The scope of the MCP server, which chooses the URLs.
     server: AddressScope,
     /// The time limit of a request with its response.
     timeout: Duration,
-    /// The request that failed last: rmcp does not pass on why.
+    /// The error of the last failed request, which rmcp does not pass on.
     failed: Arc<Mutex<Option<RequestError>>>,
 }
 
 impl OAuthHttp {
-    /// Requests on behalf of the MCP server at `server`. `certificates` are trusted in addition to those of the system (PEM).
+    /// Creates a client for requests on behalf of the MCP server at `server`. `certificates` (PEM) are trusted in addition to
+    /// those of the system.
     pub(super) fn new(server: &Url, certificates: &str, timeout: Duration) -> Result<Self, LoginError> {
         // Has no effect if the application has installed a provider before.
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -47,7 +48,8 @@ impl OAuthHttp {
         AddressScope::of(url) <= self.server
     }
 
-    /// Sends a request. Fails if its URL is not encrypted or leads closer than the MCP server, on a redirect, and if a limit is exceeded.
+    /// Sends a request. Fails if its URL is not encrypted or has a greater scope than the MCP server, on a redirect, and if a
+    /// limit is exceeded.
     pub(super) async fn send(&self, request: reqwest::Request) -> Result<http::Response<Vec<u8>>, RequestError> {
         let origin = origin(request.url());
         let sent = match tokio::time::timeout(self.timeout, self.exchange(request)).await {
@@ -76,7 +78,7 @@ impl OAuthHttp {
             let target = url.join(header(http::header::LOCATION));
             return Err(RequestProblem::Redirect(target.map_or_else(|_| "nowhere".to_owned(), |url| origin(&url))));
         }
-        // An older MCP server answers a GET with a stream without an end.
+        // An older MCP server answers a GET with an endless stream, which is not read.
         let is_stream = header(http::header::CONTENT_TYPE).starts_with("text/event-stream");
         let mut answer = http::Response::new(Vec::new());
         *answer.status_mut() = response.status();
@@ -96,14 +98,14 @@ impl OAuthHttp {
         self.client.request(method, url)
     }
 
-    /// The request that failed since the last call.
+    /// Takes the error of the last request that failed since the previous call.
     pub(super) fn take_failed(&self) -> Option<RequestError> {
         self.failed.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
 impl OAuthHttpClient for OAuthHttp {
-    /// Ignores the redirect policy: nothing is followed.
+    /// Ignores the redirect policy: redirects are never followed.
     fn execute(&self, request: OAuthHttpRequest) -> OAuthHttpClientFuture<'_> {
         Box::pin(async move { Ok(self.send(reqwest::Request::try_from(request.request)?).await?) })
     }
@@ -130,7 +132,7 @@ pub(super) const MAX_BODY: usize = 256 << 10;
 mod tests {
     use super::*;
 
-    /// A server elsewhere could have this computer send a request to a program on it, at a path of its choice.
+    /// Without the check, a remote server could make this computer send requests to its own programs, at any path.
     #[tokio::test]
     async fn a_server_elsewhere_leads_no_request_to_this_computer() {
         let local = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -144,7 +146,7 @@ mod tests {
                 let request = http.request(http::Method::POST, url("http", host)).build().unwrap();
                 let sending = http.send(request);
                 if is_local {
-                    // It arrives, and is not answered.
+                    // The request arrives, and is not answered.
                     let (sent, ()) = tokio::join!(sending, async { drop(local.accept().await.unwrap()) });
                     assert!(matches!(sent.unwrap_err().problem, RequestProblem::Connection(_)));
                 } else {

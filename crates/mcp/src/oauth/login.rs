@@ -23,16 +23,16 @@ pub struct Login {
     callback: Callback,
     url: String,
     state: String,
-    /// Without tokens.
+    /// The credentials, still without tokens.
     credentials: Credentials,
 }
 
 /// Whether a server accepts requests without a login.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LoginState {
-    /// It rejects them with HTTP 401.
+    /// The server rejects such requests with HTTP 401.
     Needed,
-    /// It accepts them, or rejects them for another reason.
+    /// The server accepts such requests, or rejects them for another reason.
     NotNeeded,
 }
 
@@ -78,7 +78,7 @@ impl Login {
         let url = manager.get_authorization_url(&scopes).await.map_err(|error| explain(&error, &http))?;
         let parameter = |name: &str| {
             let url = Url::parse(&url).ok()?;
-            // The last one: the endpoint may have parameters of its own.
+            // The last parameter of this name: the endpoint may have others.
             url.query_pairs().filter(|(key, _)| key == name).last().map(|(_, value)| value.into_owned())
         };
         let state = parameter("state").ok_or(LoginError::Metadata("no state".to_owned()))?;
@@ -107,7 +107,7 @@ impl Login {
     }
 }
 
-/// Sends a request without a token, as if to connect.
+/// Checks whether a server needs a login: sends the first request of MCP without a token.
 pub async fn login_state(url: &str, certificates: &str, timeout: Duration) -> Result<LoginState, LoginError> {
     let server = parse("the server", url)?;
     let http = OAuthHttp::new(&server, certificates, timeout)?;
@@ -140,11 +140,11 @@ pub async fn revoke(credentials: &Credentials, certificates: &str, timeout: Dura
     }
 }
 
-/// The URL of a server as it is named to others: passwords and keys stay here.
+/// The URL of a server as it is sent to other servers: without its query and password, which may be secret.
 fn canonical(mut url: Url) -> Url {
     url.set_query(None);
     url.set_fragment(None);
-    // These fail for URLs without a host only.
+    // Both calls fail for URLs without a host only.
     let _ = url.set_username("");
     let _ = url.set_password(None);
     url
@@ -158,7 +158,7 @@ async fn challenge(server: &Url, http: &OAuthHttp) -> Result<Option<String>, Log
     Ok(challenges.find(|challenge| challenge.to_ascii_lowercase().contains("resource_metadata")))
 }
 
-/// Fails if there are metadata for another URL at the well-known place: rmcp ignores them.
+/// Fails if the metadata at the well-known path are for another URL: rmcp ignores such metadata.
 async fn check_resource(server: &Url, http: &OAuthHttp) -> Result<(), LoginError> {
     let mut place = server.clone();
     place.set_path(&format!("/.well-known/oauth-protected-resource{}", server.path().trim_end_matches('/')));
@@ -175,7 +175,7 @@ async fn check_resource(server: &Url, http: &OAuthHttp) -> Result<(), LoginError
     Err(LoginError::ResourceMismatch { expected: bare(server), found: line(found) })
 }
 
-/// Sends the first message of MCP.
+/// Sends an `initialize` request without a token.
 async fn probe(server: &Url, http: &OAuthHttp) -> Result<http::Response<Vec<u8>>, LoginError> {
     let initialize = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
         "protocolVersion": "2025-11-25", "capabilities": {},
@@ -233,7 +233,7 @@ fn without_tokens(
     }
 }
 
-/// Fails unless everything that gets a code, a token or the user is encrypted and no closer than the server.
+/// Fails unless all endpoints are encrypted and in no greater scope than the server.
 fn check_endpoints(metadata: &AuthorizationMetadata, http: &OAuthHttp) -> Result<(), LoginError> {
     chosen("the authorization endpoint", &metadata.authorization_endpoint, http)?;
     chosen("the token endpoint", &metadata.token_endpoint, http)?;
@@ -241,20 +241,20 @@ fn check_endpoints(metadata: &AuthorizationMetadata, http: &OAuthHttp) -> Result
     registration.try_for_each(|url| chosen("the registration endpoint", url, http).map(drop))
 }
 
-/// A URL in metadata that tokens may be sent to.
+/// Parses a URL in metadata. Fails unless tokens may be sent to it on behalf of the server.
 fn chosen(what: &'static str, url: &str, http: &OAuthHttp) -> Result<Url, LoginError> {
     let url = parse(what, url)?;
     if http.may_reach(&url) { Ok(url) } else { Err(LoginError::Local { what, origin: origin(&url) }) }
 }
 
-/// A URL that tokens may be sent to.
+/// Parses a URL. Fails unless tokens may be sent to it.
 fn parse(what: &'static str, url: &str) -> Result<Url, LoginError> {
     let url = Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
     let url = url.ok_or(LoginError::Url)?;
     if is_secure(&url) { Ok(url) } else { Err(LoginError::Insecure { what, origin: origin(&url) }) }
 }
 
-/// Why rmcp failed. A request that failed is the reason for everything after it.
+/// Converts an error of rmcp. If a request failed, its error is the cause.
 fn explain(error: &AuthError, http: &OAuthHttp) -> LoginError {
     if let Some(failed) = http.take_failed() {
         return failed.into();
@@ -295,7 +295,7 @@ fn line(text: &str) -> String {
     cut(&words.collect::<Vec<_>>().join(" "), MAX_TEXT)
 }
 
-/// Fields in the format of forms.
+/// Encodes fields as `application/x-www-form-urlencoded`.
 fn form(mut url: Url, fields: &[(&str, &str)]) -> String {
     url.set_query(None);
     url.query_pairs_mut().extend_pairs(fields);

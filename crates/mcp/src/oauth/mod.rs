@@ -9,7 +9,7 @@
 //! | `login` | [`Login`]: discovery, registration, PKCE, the code, the tokens; rmcp implements the protocol |
 //! | `callback` | the page on a loopback port to which the browser returns |
 //! | `authorization` | the token of a connection: renewed when it expires or is rejected |
-//! | `http`, `place` | the requests, within limits of size and time, without redirects, to no closer place than the server's |
+//! | `http`, `address_scope` | the requests: limited in size and time, without redirects, in no greater scope than the server |
 //! | `error` | why a login fails |
 //!
 //! An authorization server is as untrusted as the MCP server that names it: it gets no credentials but its own.
@@ -53,7 +53,7 @@ impl fmt::Debug for OAuthClient {
     }
 }
 
-/// What a login leaves behind: the tokens, and what is needed to renew and to revoke them.
+/// The result of a login: the tokens, and the data that is needed to renew and to revoke them.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Credentials {
@@ -65,7 +65,7 @@ pub struct Credentials {
     secret_in_body: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     issuer: Option<String>,
-    /// The URL of the server as the tokens name it.
+    /// The URL of the server that the tokens were requested for.
     resource: String,
     token_endpoint: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -75,7 +75,7 @@ pub struct Credentials {
     refresh_token: Option<String>,
     #[serde(default)]
     scopes: Vec<String>,
-    /// From when on the access token is renewed before it is used, in seconds since 1970.
+    /// The time from which the access token is renewed before it is used, in seconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     renew_at: Option<u64>,
 }
@@ -86,7 +86,7 @@ impl Credentials {
         self.renew_at.is_none_or(|at| now() < at)
     }
 
-    /// Whether the tokens can be used, as far as is known here: the server may have revoked them.
+    /// Whether the access token is valid or can be renewed. The server may have revoked the tokens.
     pub fn is_usable(&self) -> bool {
         self.is_fresh() || self.refresh_token.is_some()
     }
@@ -99,7 +99,7 @@ impl Credentials {
             return Err(LoginError::TokenType);
         }
         self.access_token = text("access_token").filter(|token| is_token(token)).ok_or(LoginError::InvalidToken)?;
-        // A server that sends no new one expects the old one again.
+        // If the server sends no new refresh token, the old one stays valid.
         if let Some(token) = text("refresh_token") {
             self.refresh_token = Some(Some(token).filter(|token| is_token(token)).ok_or(LoginError::InvalidToken)?);
         }
@@ -120,8 +120,8 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// Keeps the credentials of servers. Those of a server belong to its name and its URL: a server with another URL does not
-/// get them. The functions may block.
+/// Keeps the credentials of servers. Credentials belong to the name and the URL of a server: a server with another URL does
+/// not get them. The functions may block.
 pub trait TokenStore: fmt::Debug + Send + Sync {
     /// The credentials of a server.
     fn load(&self, server: &str, url: &str) -> Result<Option<Credentials>, StoreError>;
@@ -130,7 +130,7 @@ pub trait TokenStore: fmt::Debug + Send + Sync {
     fn save(&self, server: &str, url: &str, credentials: Option<&Credentials>) -> Result<(), StoreError>;
 
     /// Keeps other processes from renewing the tokens of a server until the result is dropped. `None` while another
-    /// process does. Default: there are no other processes.
+    /// process holds the lock. Default: always succeeds, for stores that no other process uses.
     fn try_lock(&self, _server: &str, _url: &str) -> Result<Option<Box<dyn Send>>, StoreError> {
         Ok(Some(Box::new(())))
     }
@@ -153,5 +153,5 @@ fn now() -> u64 {
 /// The maximum length of a token, in bytes.
 const MAX_TOKEN: usize = 16 << 10;
 
-/// How long before its end a token is renewed, in seconds; at most half of its lifetime.
+/// How long before its expiry a token is renewed, in seconds; at most half of its lifetime.
 const RENEW_BEFORE: u64 = 30;

@@ -1,4 +1,4 @@
-//! Puts calls to the user of the client: by elicitation, where the client supports it, else by another approver.
+//! Approval of calls by the user of the client: by elicitation if the client supports it, else by another approver.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::clients::Origin;
 /// Asks the user of one client about calls of one program.
 pub(super) struct ClientUser {
     pub(super) origin: Origin,
-    /// For clients that cannot ask their user.
+    /// The approver for clients that cannot ask their user.
     pub(super) fallback: Option<Arc<dyn Approver>>,
 }
 
@@ -42,7 +42,7 @@ impl ClientUser {
         let reader = self.fallback.as_deref().and_then(|approver| Some((approver, approver.command()?)));
         let answered = match reader.filter(|_| !question.is_whole) {
             None => self.elicit(&call, question.text).await,
-            // The call also waits where all of it can be read.
+            // The other approver can show the whole call, and is asked at the same time.
             Some((approver, command)) => {
                 let text = format!("{}\n\nAll of it: {command}", question.text);
                 tokio::select! {
@@ -57,7 +57,7 @@ impl ClientUser {
         }
     }
 
-    /// `None` if the client fails.
+    /// Asks the user by elicitation. Returns `None` if the client fails.
     async fn elicit(&self, call: &ProposedCall<'_>, text: String) -> Option<Answer> {
         match self.origin.ask(ServerRequest::ElicitRequest(Request::new(form(call, text)))).await {
             Ok(ClientResult::ElicitResult(result)) => Some(answer(result)),
@@ -97,7 +97,7 @@ fn form(call: &ProposedCall<'_>, message: String) -> ElicitRequestParams {
     ElicitRequestParams::FormElicitationParams { meta: None, message, requested_schema }
 }
 
-/// What the user has answered. Everything but a form with an approval is a refusal.
+/// The answer of the user. Everything but a form with an approval is a refusal.
 fn answer(result: ElicitResult) -> Answer {
     let form = result.content.filter(|_| result.action == ElicitationAction::Accept).unwrap_or_default();
     let refused = || "the user refused the call".to_owned();

@@ -81,18 +81,18 @@ pub struct UnknownTool {
 /// A tool on a [`Page`].
 #[derive(Debug, Serialize)]
 pub struct FoundTool {
-    /// The name of its provider.
+    /// The name of the tool's provider.
     pub namespace: String,
-    /// Its name in guest code.
+    /// The name of the tool in guest code.
     pub name: String,
-    /// Its description: in a search the first sentence, of at most 160 characters.
+    /// The description: in a search the first sentence, of at most 160 characters.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// `readOnly` or `destructive`, if its author says so.
+    /// `readOnly` or `destructive`, if the author of the tool states it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub effect: Option<&'static str>,
-    /// Its TypeScript signature: in a search on one line, with `…` in place of what is long; else with all types that are
-    /// not declared earlier on the page.
+    /// The TypeScript signature: in a search on one line, with `…` in place of long parts; else with all types that are not
+    /// declared earlier on the page.
     pub signature: String,
 }
 
@@ -103,9 +103,9 @@ pub struct Catalog {
     index: Index,
     /// The provider and the number of each tool of the index.
     locations: Vec<(usize, usize)>,
-    /// What calls of each tool of the index do.
+    /// The effect of each tool of the index.
     effects: Vec<Effect>,
-    /// The outlines of each tool that were shown, by [`OUTLINES`]: the schemas of servers can make them slow to write.
+    /// A cache of the outlines of each tool, by position in [`OUTLINES`]: large schemas make them slow to write.
     outlines: Vec<[OnceLock<String>; OUTLINES.len()]>,
 }
 
@@ -140,9 +140,9 @@ impl Catalog {
         self.locations.len()
     }
 
-    /// Whether it was built from exactly these providers.
+    /// Whether the catalog was built from exactly these providers.
     pub(super) fn is_built_from(&self, providers: &[Provider]) -> bool {
-        // The catalog keeps its manifests alive, so that equal addresses mean equal providers.
+        // The catalog holds its manifests, so that equal addresses mean equal providers.
         let same = |(a, b): (&Provider, &Provider)| std::ptr::eq(a.manifest(), b.manifest());
         self.providers.len() == providers.len() && self.providers.iter().zip(providers).all(same)
     }
@@ -152,13 +152,13 @@ impl Catalog {
         self.query_with(None, query)
     }
 
-    /// The same, in the tools of another catalog, too, whose namespaces are different.
+    /// Searches or describes tools of this catalog and of `other`, whose namespaces are different.
     pub(super) fn query_with(&self, other: Option<&Self>, query: &Query) -> Page {
         let all = Catalogs { first: self, second: other };
         if query.describe.is_empty() { all.search(query) } else { all.describe(&query.describe) }
     }
 
-    /// The tools that a query finds and does not exclude, with their scores. Words are as rare as in both catalogs.
+    /// The tools that match a query and its filters, with their scores. The rarity of words is that in both catalogs.
     fn scored(&self, other: Option<&Self>, query: &Query) -> Vec<(f32, &Self, usize)> {
         let found = self.index.scored(&query.text, other.map(|other| &other.index)).into_iter();
         let is_named = |tool: usize| {
@@ -280,7 +280,7 @@ impl<'a> Catalogs<'a> {
 
 /// How the tools of a page are shown.
 enum Format {
-    /// On a line each, with signatures of this size: the position in [`OUTLINES`].
+    /// On a line each, with signatures of the length at this position in [`OUTLINES`].
     Short { outline: usize },
     /// In full. Each type is declared once.
     Full(Signatures),
@@ -310,7 +310,7 @@ impl Instructions {
     }
 }
 
-/// What is unknown, and the remedy.
+/// The unknown name, and the remedy.
 impl fmt::Display for UnknownTool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.did_you_mean {
@@ -375,21 +375,21 @@ const MAX_PARAMETERS: usize = 64;
 /// The maximum length of a description in a search, in characters.
 const MAX_SUMMARY: usize = 160;
 
-/// The length of all signatures of a page of a search, and the maximum lengths of each, in bytes: the longest that fits is
-/// used. A page of five tools has at most about 4 000 characters.
+/// The maximum length of all signatures on a page of a search, and the maximum lengths of one, in bytes: the greatest that
+/// fits is used. A page of five tools has at most about 4 000 characters.
 const MAX_SIGNATURES: usize = 2_000;
 const OUTLINES: [usize; 3] = [400, 200, 120];
 
-/// The maximum length of a page of a search with instructions, and what is reserved of it for their head and for namespaces that
-/// are not available, in characters.
+/// The maximum length of a page of a search with instructions, and the part of it that is reserved for their head and for
+/// unavailable namespaces, in characters.
 const MAX_PAGE: usize = 4_000;
 const RESERVED: usize = 700;
 
-/// The maximum length of instructions in a search, and beside full descriptions, and the length below which none are shown, in
-/// characters.
+/// The maximum length of instructions in a search and beside full descriptions, and the length below which they are
+/// omitted, in characters.
 const MAX_SHORT_INSTRUCTIONS: usize = 600;
 const MAX_INSTRUCTIONS: usize = 2_000;
 const MIN_INSTRUCTIONS: usize = 80;
 
-/// The maximum number of namespaces whose instructions stand beside full descriptions.
+/// The maximum number of namespaces whose instructions are shown beside full descriptions.
 const MAX_INSTRUCTED: usize = 3;

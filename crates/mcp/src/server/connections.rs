@@ -1,4 +1,4 @@
-//! The connections of an HTTP server: a limited number, of which those without a complete request give way to new ones.
+//! The connections of an HTTP server: a limited number. A further one evicts a connection that serves no request.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -28,27 +28,27 @@ pub(super) struct Connection {
     _permit: OwnedSemaphorePermit,
 }
 
-/// What a connection does. Those that do what is first in this list give way first.
+/// The activity of a connection. Connections in an earlier phase of this list are evicted first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Phase {
-    /// It has sent neither a complete request nor a token.
+    /// Neither a complete request nor a token was received.
     New,
-    /// It sends the body of its first request with a token, or of a further request.
+    /// The body of a request with a token, or of a further request, is being received.
     Receiving,
-    /// It sends nothing, or a head.
+    /// A request was served; nothing, or the head of a further request, is being received.
     Idle,
-    /// It waits for messages of the server, and can connect again.
+    /// A stream waits for messages of the server. The client can open it again.
     Streaming,
-    /// A request is handled, or its response is sent. It does not give way.
+    /// A request is handled, or its response is sent. The connection cannot be evicted.
     Serving,
 }
 
-/// The connections there are, and which of them gives way to a further one. Time is an argument.
+/// The open connections, and the choice of the one to evict. Time is an argument.
 #[derive(Default)]
 struct Table {
     entries: BTreeMap<u64, Entry>,
     count: u64,
-    /// Whether a connection waits that found none to give way.
+    /// Whether a new connection waits because none could be evicted.
     is_wanted: bool,
 }
 
@@ -75,8 +75,8 @@ impl Table {
         }
     }
 
-    /// Chooses the connection that gives way: by what it does, then of the client with the most connections, then the one that has
-    /// done it for longest.
+    /// Evicts a connection in the earliest phase; among those, one of the client with the most connections; among those, the
+    /// one that has been in the phase for longest.
     fn evict(&mut self) {
         let mut counts = HashMap::<_, usize>::new();
         for entry in self.entries.values() {
@@ -97,7 +97,7 @@ impl Connections {
         Self { permits: Arc::new(Semaphore::new(max.max(1))), table: Arc::default() }
     }
 
-    /// Waits for room. If there is none, a connection without a complete request gives way.
+    /// Waits for room. If there is none, evicts a connection that is not [`Serving`](Phase::Serving).
     pub(super) async fn admit(&self, client: Option<IpAddr>) -> Option<Connection> {
         if self.permits.available_permits() == 0 {
             self.table().evict();
@@ -123,20 +123,21 @@ impl Connection {
         self.all.table().set(self.id, phase, Instant::now());
     }
 
-    /// The head of a request was accepted; its body follows. `has_token` says whether it had a token that others do not have.
+    /// Records that the head of a request was accepted; its body follows. `has_token` says whether the request had the token of
+    /// the server.
     pub(super) fn receive(&self, has_token: bool) {
         if has_token || self.phase() != Phase::New {
             self.set(Phase::Receiving);
         }
     }
 
-    /// A request has come whole. It is served until the returned value is dropped.
+    /// Records that a whole request was received. It is served until the returned value is dropped.
     pub(super) fn serve(self: &Arc<Self>, is_stream: bool) -> Serving {
         self.set(if is_stream { Phase::Streaming } else { Phase::Serving });
         Serving(Arc::clone(self))
     }
 
-    /// Waits until the connection must give way to another one. Returns what it does.
+    /// Waits until the connection is evicted. Returns its phase.
     pub(super) async fn evicted(&self) -> Phase {
         self.evicted.cancelled().await;
         self.phase()
@@ -212,7 +213,7 @@ mod tests {
 
     use super::*;
 
-    /// A table, and the order in which its connections give way.
+    /// Evicts all connections, and returns them in the order of eviction.
     fn order(mut table: Table) -> Vec<u64> {
         let mut order = Vec::new();
         while !std::mem::take(&mut table.is_wanted) {
@@ -249,7 +250,7 @@ mod tests {
         let connections = Connections::new(2);
         let admit = || async { Arc::new(connections.admit(None).await.unwrap()) };
         let [first, second] = [admit().await, admit().await];
-        first.receive(false); // Its body does not come.
+        first.receive(false); // The body is not sent.
         let served = second.serve(false);
         let third = tokio::spawn({
             let connections = connections.clone();

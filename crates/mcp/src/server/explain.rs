@@ -1,5 +1,4 @@
-//! Explains the error of a program by what the gateway knows and an executor does not: why a name is missing, and where a call
-//! failed.
+//! Adds to the error of a program what only the gateway knows: why a name is missing, and where a call failed.
 
 use std::fmt;
 
@@ -8,12 +7,12 @@ use execbox::{Cause, ErrorCode, ExecuteError, MemberPath, Provider};
 
 use super::{CodeServer, state};
 
-/// What a program was run with.
+/// The providers and snippets that a program was run with.
 pub(super) struct Explainer<'a> {
     pub(super) server: &'a CodeServer,
     /// The providers of servers.
     pub(super) granted: &'a [Provider],
-    /// The program could call snippets.
+    /// Whether the program could call snippets.
     pub(super) has_snippets: bool,
 }
 
@@ -25,7 +24,7 @@ enum Absence {
     Newer,
     /// The configuration does not allow the tool.
     Denied,
-    /// There is no such snippet.
+    /// No snippet of this name was saved when the program started.
     Unsaved,
 }
 

@@ -11,10 +11,10 @@ use super::catalog::{Catalog, FoundTool, Page, Query};
 /// The name of the namespace.
 pub(super) const NAMESPACE: &str = "tools";
 
-/// What a client can search.
+/// The catalogs that a client can search.
 pub(super) struct Searched {
     pub(super) tools: Arc<Catalog>,
-    /// The snippets that are saved for it.
+    /// The snippets that are saved for the client.
     pub(super) snippets: Option<Arc<Catalog>>,
 }
 
@@ -24,7 +24,7 @@ impl Searched {
     }
 }
 
-/// A provider that searches, with `turns` for each call; none if a provider has its name.
+/// A provider that searches. Each call takes one of `turns`. `None` if a provider of the catalog has its name.
 pub(super) fn provider(searched: Searched, turns: &Arc<Semaphore>) -> Option<Provider> {
     if searched.tools.providers().iter().any(|provider| provider.name() == NAMESPACE) {
         return None;
@@ -52,8 +52,8 @@ pub(super) fn provider(searched: Searched, turns: &Arc<Semaphore>) -> Option<Pro
     Provider::builder(NAMESPACE).tool(search).tool(describe).build().ok()
 }
 
-/// A tool over `data`. It works beside the reactor, and few calls at a time: how long one takes is up to the schemas of servers or
-/// to the size of results, and how many there are is up to guests.
+/// A tool over `data`. Its calls run on blocking threads, with one of `turns` each: their duration depends on the schemas
+/// of servers or the size of results, and guests choose their number.
 pub(super) fn tool<T: Send + Sync + 'static>(
     name: &str,
     data: &Arc<T>,

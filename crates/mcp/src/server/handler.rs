@@ -1,4 +1,4 @@
-//! The requests of clients: the two tools, and what every MCP server answers.
+//! The requests of clients: calls of the tools, and the requests that every MCP server answers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -70,7 +70,7 @@ impl ServerHandler for CodeServer {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        self.inner.options.clients.set_absent(); // Without `initialize`, it cannot be asked for anything.
+        self.inner.options.clients.set_absent(); // Without `initialize`, the client cannot receive requests.
         let ServerOptions { layout, search_name, execute_name, code_name, .. } = &self.inner.options;
         let (split, single) = (*layout != Layout::Single, *layout != Layout::Split);
         let (name, arguments) = (&*request.name, request.arguments.unwrap_or_default());
@@ -99,7 +99,7 @@ struct Code {
     timeout_ms: Option<u64>,
 }
 
-/// What one program is run with.
+/// The providers and snippets that one program is run with.
 struct GrantedProviders {
     catalog: Arc<Catalog>,
     /// The search, earlier results, and the state.
@@ -133,7 +133,7 @@ impl CodeServer {
         Searched { tools, snippets: library.and_then(|library| library.catalog().cloned()) }
     }
 
-    /// The missing namespaces, with short reasons: a model reads the first with each search.
+    /// The unavailable namespaces, with shortened reasons, because the page of each search lists the first of them.
     pub(super) fn unavailable(&self) -> Vec<UnavailableNamespace> {
         let all = self.inner.source.unavailable().into_iter();
         all.map(|UnavailableNamespace { name, reason }| UnavailableNamespace { name, reason: cut(&reason, MAX_REASON) })
@@ -162,7 +162,7 @@ impl CodeServer {
         self.run_blocking(|server| run::tool_result(result, server.inner.options.max_text, &server.inner.results)).await
     }
 
-    /// What a program is run with. May block.
+    /// Collects the providers and snippets that a program is run with. May block.
     fn grant(&self, code: &str, state: &State) -> GrantedProviders {
         let CatalogCache { catalog, results, finder } = self.catalog();
         let snippets = state.snippets(catalog.providers());
@@ -180,7 +180,7 @@ impl CodeServer {
     }
 }
 
-/// A result as clients get it: every text of it passes here, and hidden characters are escaped.
+/// Escapes hidden characters in all texts of a result.
 fn visible(mut result: CallToolResult) -> CallToolResult {
     for block in &mut result.content {
         if let ContentBlock::Text(content) = block {
@@ -191,6 +191,6 @@ fn visible(mut result: CallToolResult) -> CallToolResult {
     result
 }
 
-/// The maximum number of missing namespaces that a search shows, and the maximum length of each reason, in characters.
+/// The maximum number of unavailable namespaces that a search shows, and the maximum length of each reason, in characters.
 const MAX_UNAVAILABLE: usize = 3;
 const MAX_REASON: usize = 60;

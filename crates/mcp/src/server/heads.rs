@@ -1,9 +1,10 @@
-//! The heads of the requests of a connection, which are looked at before hyper reads them.
+//! Checks the heads of the requests of a connection before hyper reads them.
 //!
-//! A request that two programs can read differently lets one of them, such as a proxy, take a part of it for another request, or for
-//! one to another host. hyper accepts some of them and hides what was ambiguous: it drops `Content-Length` beside
-//! `Transfer-Encoding`, and accepts lines that end with LF. [`Heads`] finds them in the bytes, which it does not change. Where the
-//! next head begins is certain: bodies have one length, and a request with a chunked body is the last one of its connection.
+//! Two programs can read an ambiguous request differently: a proxy may take a part of it for another request, or for one to
+//! another host. hyper accepts some ambiguous requests and hides the ambiguity: it drops `Content-Length` beside
+//! `Transfer-Encoding`, and accepts lines that end with LF. [`Heads`] finds them in the bytes, which it does not change. The
+//! start of the next head is certain: bodies have one length, and a request with a chunked body is the last one of its
+//! connection.
 
 use std::fmt;
 use std::io;
@@ -18,15 +19,15 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 pub(super) enum Ambiguity {
     /// A line that does not end with CR LF, or CR elsewhere.
     LineEnd,
-    /// A line that is no field: without a colon, with a space before it or at its beginning, as a folded one.
+    /// A line that is not a field: it has no colon, a space before the colon, or a space at its beginning (a folded line).
     Field,
     /// Not exactly one `Host`.
     Host,
-    /// More than one `Content-Length`, or one that is no number.
+    /// More than one `Content-Length`, or one that is not a number.
     ContentLength,
     /// `Transfer-Encoding` other than one `chunked`, or beside `Content-Length`.
     TransferEncoding,
-    /// The head is too long to be looked at.
+    /// The head is longer than the limit.
     TooLong,
 }
 
@@ -45,7 +46,7 @@ impl fmt::Display for Ambiguity {
     }
 }
 
-/// A stream that looks at the heads in what is read from it.
+/// A stream that checks the heads in the bytes that are read from it.
 pub(super) struct CheckedStream<S> {
     inner: S,
     heads: Heads,
@@ -53,7 +54,7 @@ pub(super) struct CheckedStream<S> {
 }
 
 impl<S> CheckedStream<S> {
-    /// Looks for heads of at most `max` bytes. `found` is set when one is ambiguous, before its bytes are passed on.
+    /// Checks heads of at most `max` bytes. `found` is set when one is ambiguous, before its bytes are passed on.
     pub(super) fn new(inner: S, max: usize, found: Arc<OnceLock<Ambiguity>>) -> Self {
         Self { inner, heads: Heads::new(max), found }
     }
@@ -93,11 +94,11 @@ pub(super) struct Heads {
 
 #[derive(Debug)]
 enum State {
-    /// What has come of a head, and where its last line begins.
+    /// The received part of a head, and the offset of its last line.
     Head { bytes: Vec<u8>, line: usize },
-    /// In a body, of which so many bytes are left.
+    /// A body, with the number of bytes that are left of it.
     Body(u64),
-    /// Nothing more is looked at: the connection ends with the request.
+    /// The last request of the connection: nothing more is checked.
     Last,
 }
 
@@ -108,12 +109,12 @@ impl State {
 }
 
 impl Heads {
-    /// Heads of at most `max` bytes.
+    /// Creates a reader of heads of at most `max` bytes.
     pub(super) fn new(max: usize) -> Self {
         Self { state: State::head(), max }
     }
 
-    /// Reads on.
+    /// Reads the next bytes of the connection. Fails if they make a head ambiguous.
     pub(super) fn read(&mut self, mut bytes: &[u8]) -> Result<(), Ambiguity> {
         while !bytes.is_empty() {
             match &mut self.state {
@@ -147,7 +148,7 @@ impl Heads {
     }
 }
 
-/// What comes after a head whose last line begins at `line`; `None` if it goes on.
+/// The state after a head whose last line begins at `line`; `None` if the head is incomplete.
 fn next(head: &[u8], line: usize, max: usize) -> Result<Option<State>, Ambiguity> {
     match &head[line..] {
         _ if head.len() > max => Err(Ambiguity::TooLong),
@@ -159,7 +160,7 @@ fn next(head: &[u8], line: usize, max: usize) -> Result<Option<State>, Ambiguity
     }
 }
 
-/// What comes after a head, which ends before its empty line.
+/// The state after a complete head, which is passed without its empty line.
 fn after(head: &[u8]) -> Result<State, Ambiguity> {
     let mut lines = head.strip_suffix(b"\n").unwrap_or(head).split(|byte| *byte == b'\n');
     let mut lines = std::iter::from_fn(|| lines.next().map(|line| line.strip_suffix(b"\r").unwrap_or(line)));

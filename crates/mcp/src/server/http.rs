@@ -49,11 +49,12 @@ pub struct HttpOptions {
     pub origins: Vec<String>,
     /// The maximum length of the body of a request, in bytes. Default: 1 MiB.
     pub max_body: usize,
-    /// The maximum number of connections. A further one closes a connection that has no complete request; it waits if there is none.
-    /// Default: 128.
+    /// The maximum number of connections. A further one closes a connection that serves no request or only a stream of
+    /// messages; it waits if there is none. Default: 128.
     pub max_connections: usize,
-    /// The maximum number of sessions. A further one closes a session that is not in use: one without a call of a tool, or without a
-    /// message for a minute (ten minutes if it keeps values or snippets). If there is none, it is refused. Default: 128.
+    /// The maximum number of sessions. A further one closes a session that is not in use: one without a call of a tool, or
+    /// without a message for a minute (ten minutes if it keeps values or snippets). If there is none, it is refused. Default:
+    /// 128.
     pub max_sessions: usize,
     /// The time after which a session without messages ends. Default: 30 minutes.
     pub idle: Duration,
@@ -194,7 +195,7 @@ async fn serve(
         _ = serving.as_mut() => return,
         () = unauthorized(&client) => return,
         phase = client.connection.evicted() => match phase {
-            // The end of its last response may be on its way.
+            // The end of its last response may not be sent yet.
             Phase::Idle => EVICTION_GRACE,
             _ => return,
         },
@@ -228,7 +229,7 @@ struct Service {
     token: Option<Token>,
     max_body: usize,
     sessions: Arc<Sessions>,
-    /// For requests and responses in memory.
+    /// The memory budget of requests and responses.
     held: Budget,
     mcp: StreamableHttpService<CodeServer, Sessions>,
 }
@@ -259,7 +260,7 @@ impl Service {
         if let Some(ambiguity) = client.ambiguity.get() {
             return closing(error(StatusCode::BAD_REQUEST, &format!("Ambiguous request: {ambiguity}.\n")));
         }
-        // A body in chunks is the last thing that is read: see `heads`.
+        // A request with a chunked body is the last one of its connection: see `heads`.
         let is_last = request.headers().contains_key(TRANSFER_ENCODING);
         let response = self.respond_to(request, client).await;
         if is_last { closing(response) } else { response }
@@ -353,12 +354,12 @@ impl From<Exhausted> for BodyError {
     }
 }
 
-/// A part of a body, for which its memory is charged and its connection is kept.
+/// Returns a part of a body. The reference makes the caller's closure own the memory charge and the connection.
 fn kept_for(frame: Frame<Bytes>, _: &(Charge, Serving)) -> Frame<Bytes> {
     frame
 }
 
-/// Whether the URL names the host of the header, if it names one.
+/// Whether the URL has no host, or that of the `Host` field.
 fn has_one_host(request: &Request<Incoming>) -> bool {
     let host = request.headers().get(HOST).and_then(|host| host.to_str().ok());
     request.uri().authority().is_none_or(|url| host.is_some_and(|host| url.as_str().eq_ignore_ascii_case(host)))
@@ -397,7 +398,7 @@ const READ_TIMEOUT: Duration = Duration::from_secs(15);
 /// The maximum length of the head of a request, in bytes.
 const MAX_HEADERS: usize = 16 << 10;
 
-/// The maximum duration of the first head of a connection, with the token.
+/// The time within which a connection must send a first head with the token.
 const ACCEPT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long a client may read nothing of a response.
@@ -406,10 +407,10 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 /// How much memory the requests and responses of all clients may take at once, in bytes.
 const MAX_HELD: usize = 256 << 20;
 
-/// How long the last response of a connection that gives way may take.
+/// How long the last response of an evicted connection may take.
 const EVICTION_GRACE: Duration = Duration::from_millis(250);
 
-/// After how many seconds clients that are refused may try again.
+/// The number of seconds after which refused clients may try again.
 const RETRY_SECONDS: &str = "5";
 
 /// How long connections may take to close after `stop`.

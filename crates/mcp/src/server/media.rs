@@ -1,4 +1,4 @@
-//! Images and audio in the results of programs: clients get them as content blocks, and models see them, not their base64.
+//! Images and audio in the results of programs: clients get them as content blocks, so that models see them, not base64.
 
 use rmcp::model::ContentBlock;
 use serde_json::{Map, Value as Json};
@@ -62,7 +62,7 @@ impl Media {
         is_valid.then(|| Self { kind, data: data.to_owned(), mime_type: mime_type.to_owned() })
     }
 
-    /// What stands in its place. `number` counts the blocks that are shown.
+    /// The line that replaces the block. `number` counts the blocks that are shown; `None` if the block is not shown.
     fn line(&self, number: Option<usize>) -> String {
         let name = match self.kind {
             Kind::Image => "image",

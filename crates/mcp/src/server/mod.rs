@@ -74,11 +74,11 @@ struct Inner {
     executor: Arc<dyn Executor>,
     source: Box<dyn ProviderSource>,
     options: ServerOptions,
-    /// When it was created or refreshed.
+    /// When the server was created or last refreshed.
     since: Mutex<Instant>,
-    /// For the current providers.
+    /// The catalog of the current providers.
     cache: Mutex<CatalogCache>,
-    /// For work on the catalog, which would delay other tasks: few pieces at a time.
+    /// Limits concurrent work on the catalog, which runs on blocking threads.
     turns: Arc<Semaphore>,
     programs: Programs,
     /// Results that were too large to show.
@@ -86,13 +86,13 @@ struct Inner {
     states: States,
 }
 
-/// What is made of the current providers.
+/// Data that is derived from the current providers.
 #[derive(Clone)]
 struct CatalogCache {
     catalog: Arc<Catalog>,
-    /// For code: earlier results.
+    /// The provider by which code reads earlier results.
     results: Option<Provider>,
-    /// For code: the search of these tools.
+    /// The provider by which code searches these tools.
     finder: Option<Provider>,
 }
 
@@ -106,7 +106,7 @@ impl CatalogCache {
 }
 
 impl CodeServer {
-    /// Creates a server. `source` is asked for every request, so that its answers may change; a running execution keeps the
+    /// Creates a server. `source` is called for every request, so that its providers may change; a running execution keeps the
     /// providers that it started with.
     pub fn new(executor: Arc<dyn Executor>, source: impl ProviderSource + 'static, options: ServerOptions) -> Self {
         let turns = Arc::new(Semaphore::new(MAX_CONCURRENT));
@@ -120,7 +120,7 @@ impl CodeServer {
         Self { inner: Arc::new(inner), session }
     }
 
-    /// The same server for the same client.
+    /// Another handle for the same client.
     fn for_same_client(&self) -> Self {
         Self { inner: Arc::clone(&self.inner), session: self.session.clone() }
     }
@@ -130,7 +130,7 @@ impl CodeServer {
         self.tools_for(true)
     }
 
-    /// `has_state` says whether something is kept for the client.
+    /// `has_state` says whether values and snippets can be kept for the client.
     fn tools_for(&self, has_state: bool) -> Vec<Tool> {
         let (options, catalog) = (&self.inner.options, self.catalog().catalog);
         let execute = || descriptions::execute_tool(options, &catalog, has_state);
@@ -177,7 +177,7 @@ impl CodeServer {
         working.await.map_err(|_| "internal error: the catalog could not be read".to_owned())
     }
 
-    /// Waits for the namespaces that are starting and `is_needed` selects, for a limited time.
+    /// Waits, for a limited time, until none of the namespaces that `is_needed` selects is starting.
     async fn settled(&self, is_needed: impl Fn(&str) -> bool) {
         let since = *self.inner.since.lock().unwrap_or_else(PoisonError::into_inner);
         let left = self.inner.options.start_timeout.saturating_sub(since.elapsed());

@@ -34,33 +34,37 @@ pub struct ServerOptions {
     pub execute_name: String,
     /// The name of the tool that runs code and describes the types. Default: `mcp_code`.
     pub code_name: String,
-    /// The maximum length of a result, in characters; of a longer one, models get an outline and a handle, by which later
-    /// code reads it. Default: 24 000.
+    /// The maximum length of a result, in characters. For a longer one, models get an outline, and a handle by which later
+    /// code reads the result. Default: 24 000.
     pub max_text: usize,
     /// The maximum length of the description with the types, in characters. If the types do not fit, it lists
     /// parameters or names only. Default: 3 500; 20 000 in the single layout, which has no search.
     pub max_types: Option<usize>,
     /// The limits of every execution. Default: those of [`Limits`].
     pub limits: Limits,
-    /// The longest timeout that a model may ask for with `timeoutMs`, if it is longer than that of `limits`. Default: 5 minutes.
+    /// The longest timeout that a model may request with `timeoutMs`, if it is longer than that of `limits`. Default: 5
+    /// minutes.
     pub max_timeout: Duration,
-    /// How many programs run at once; further ones wait. A client with many programs does not keep others waiting. Default: 128.
+    /// How many programs run at once; further ones wait, and the client with the fewest running programs is next. Default:
+    /// 128.
     pub max_programs: usize,
-    /// For how long after the creation of the server, and after [`CodeServer::refresh`](super::CodeServer::refresh), requests wait for namespaces that are starting. Default: 10 s.
+    /// How long after the creation of the server, and after [`CodeServer::refresh`](super::CodeServer::refresh), requests wait
+    /// for namespaces that are starting. Default: 10 s.
     pub start_timeout: Duration,
-    /// Decides about the calls of programs. It asks the user of the client by elicitation where the client supports it, and its own
-    /// approver otherwise. Default: none, everything is allowed.
+    /// Decides about the calls of programs. Approval is requested from the user of the client by elicitation if the client
+    /// supports it, else from the approver of the policy. Default: none, everything is allowed.
     pub policy: Option<Policy>,
     /// How long a person may take to approve a call. Default: 10 minutes.
     pub approval_timeout: Duration,
-    /// Observes the programs of all clients. Default: nobody does.
+    /// Observes the programs of all clients. Default: none.
     pub observer: Option<Observer>,
-    /// The clients of this server, for the servers upstream that its providers call: the same as in
-    /// [`UpstreamOptions::clients`](crate::upstream::UpstreamOptions::clients). Default: servers are offered nothing.
+    /// The clients of this server, for the upstream servers that its providers call: the same as in
+    /// [`UpstreamOptions::clients`](crate::upstream::UpstreamOptions::clients). Default: none, servers are offered no
+    /// capabilities.
     pub clients: Clients,
     /// Notifies the server that providers may have changed; it then notifies its clients. Default: never.
     pub changes: Changes,
-    /// Where programs keep values and code for later programs. Default: for each session on its own, and no code.
+    /// Where programs keep values and code for later programs. Default: values only, for each session separately.
     pub state: StateOptions,
 }
 
@@ -99,10 +103,10 @@ impl ServerOptions {
     }
 }
 
-/// Where a [`CodeServer`](super::CodeServer) gets its tools: a function that returns the current providers, or a type that also knows which
-/// ones are missing.
+/// Where a [`CodeServer`](super::CodeServer) gets its tools: a function that returns the current providers, or a type that
+/// also knows which ones are missing.
 pub trait ProviderSource: Send + Sync {
-    /// The providers whose tools can be called now. Asked for every request, so that the answer may change.
+    /// The providers whose tools can be called now. Called for every request, so that they may change.
     fn providers(&self) -> Vec<Provider>;
 
     /// The namespaces that are expected, but have no tools now. Searches list them, and code that names one fails with the
@@ -111,13 +115,13 @@ pub trait ProviderSource: Send + Sync {
         Vec::new()
     }
 
-    /// Waits until none of these namespaces is starting. Searches wait for it, and code that names such a namespace does, at
-    /// most [`ServerOptions::start_timeout`]. Default: does not wait.
+    /// Waits until none of these namespaces is starting. Searches, and code that names such a namespace, wait for it at most
+    /// [`ServerOptions::start_timeout`]. Default: does not wait.
     fn settled<'a>(&'a self, _namespaces: &'a [String]) -> BoxFuture<'a, ()> {
         Box::pin(std::future::ready(()))
     }
 
-    /// Whether a tool exists that must not be called. Code that calls it fails with that reason. Default: no.
+    /// Whether a tool exists but must not be called. Code that calls it fails with that reason. Default: no.
     fn is_denied(&self, _namespace: &str, _tool: &str) -> bool {
         false
     }
@@ -133,8 +137,8 @@ impl<F: Fn() -> Vec<Provider> + Send + Sync> ProviderSource for F {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UnavailableNamespace {
-    /// Its name.
+    /// The name of the namespace.
     pub name: String,
-    /// Why, as a clause without a subject: `is starting`, `failed to start: …`.
+    /// The reason, as a clause without a subject: `is starting`, `failed to start: …`.
     pub reason: String,
 }

@@ -1,4 +1,4 @@
-//! Whose process is at the other end of a connection.
+//! The user of the process at the other end of a connection.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -12,17 +12,17 @@ pub(super) struct Peer {
     pub(super) local_port: u16,
 }
 
-/// Who opens sessions, as far as can be told.
+/// The user or address that opens a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Owner {
     /// A user of this machine, by id.
     User(u32),
-    /// Somebody at an address.
+    /// An address, where the user is not known.
     Address(IpAddr),
 }
 
 impl Peer {
-    /// The user if the connection is from this machine and the system tells (on Linux), the address otherwise.
+    /// The user if the connection is from this machine and the system reports it (on Linux), the address otherwise.
     pub(super) async fn owner(self) -> Owner {
         let address = self.remote.ip().to_canonical();
         let user = async {
@@ -32,7 +32,7 @@ impl Peer {
         user.await.map_or(Owner::Address(address), Owner::User)
     }
 
-    /// Looks for the socket of the peer among those of the system. An IPv6 socket can have an IPv4 address, too.
+    /// Searches the tables of the system for the socket of the peer. An IPv6 socket can have an IPv4 address, too.
     fn user(self) -> Option<u32> {
         let local_port = format!(":{:04X}", self.local_port);
         let user = |table: &str, address: IpAddr| {
@@ -56,7 +56,7 @@ fn user_of(line: &str, from: &str, to_port: &str) -> Option<u32> {
     if is_it { fields.nth(3)?.parse().ok() } else { None }
 }
 
-/// An address as in the table: words of 32 bits in the order of the machine.
+/// An address in the format of the table: 32-bit words in native byte order.
 fn hex(address: SocketAddr) -> String {
     let mut text = String::new();
     let mut add = |bytes: &[u8]| {
@@ -72,7 +72,7 @@ fn hex(address: SocketAddr) -> String {
     text + &format!(":{:04X}", address.port())
 }
 
-/// A state in the table. A socket that is closing belongs to nobody.
+/// The state of established connections in the table. A socket that is closing has no owner.
 const ESTABLISHED: &str = "01";
 
 /// How much of the table is read, in bytes: about 25 000 sockets.

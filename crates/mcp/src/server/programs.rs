@@ -1,4 +1,4 @@
-//! Permits for programs: how many run at once, and whose turn it is.
+//! Permits for programs: how many run at once, and which client is next.
 //!
 //! A client that starts many programs must not keep others waiting. Whenever a permit is free, it goes to the client that
 //! has the fewest programs running, and over HTTP the last permits are only for clients that have none.
@@ -16,13 +16,13 @@ pub(super) struct Programs(Arc<Mutex<State>>);
 
 struct State {
     free: usize,
-    /// How many of the permits are only for clients without a running program, if there may be others.
+    /// How many of the permits are only for clients without a running program, if clients share the permits.
     reserve: usize,
     /// The clients with running programs, and how many.
     running: HashMap<Client, usize>,
-    /// Those that wait, in order, by client.
+    /// The waiters, in order, by client.
     waiting: BTreeMap<Client, VecDeque<Waiting>>,
-    /// How many have waited so far.
+    /// The number of waiters so far.
     waited: u64,
 }
 
@@ -34,12 +34,12 @@ struct Waiting {
 
 /// A permit for one program, until it is dropped.
 pub(super) struct Permit {
-    /// `None` if it was given back.
+    /// `None` if the permit was given back.
     programs: Option<Programs>,
     client: Client,
 }
 
-/// Waits for a permit; dropped before, it stops waiting.
+/// A waiter. Dropping it removes it from the queue.
 struct Turn {
     programs: Programs,
     client: Client,
@@ -48,14 +48,15 @@ struct Turn {
 }
 
 impl Programs {
-    /// At least one permit.
+    /// Creates this number of permits, but at least one.
     pub(super) fn new(permits: usize) -> Self {
         let free = permits.max(1);
         let (running, waiting) = (HashMap::new(), BTreeMap::new());
         Self(Arc::new(Mutex::new(State { free, reserve: free / RESERVED_PART, running, waiting, waited: 0 })))
     }
 
-    /// Waits for a permit; `None` if the one who gives it has panicked. `is_shared` says whether other clients may need one, too.
+    /// Waits for a permit; `None` only after a panic of a task that gives permits. `is_shared` says whether other clients
+    /// may need one, too.
     pub(super) async fn permit(&self, client: Client, is_shared: bool) -> Option<Permit> {
         let mut turn = self.queue(client, is_shared);
         self.fill();
@@ -71,12 +72,12 @@ impl Programs {
         Turn { programs: self.clone(), client, number, permitted }
     }
 
-    /// Gives free permits to those that wait.
+    /// Gives free permits to waiters.
     fn fill(&self) {
         loop {
             let Some((client, waiting)) = self.lock().next() else { return };
             if let Err(mut permit) = waiting.permit.send(Permit { programs: Some(self.clone()), client }) {
-                permit.programs = None; // It has just stopped waiting. Its permit is given away here, as this must not recurse.
+                permit.programs = None; // The waiter was just dropped. The loop gives its permit away, without recursion.
                 self.lock().release(client);
             }
         }
@@ -88,7 +89,7 @@ impl Programs {
 }
 
 impl State {
-    /// Takes the next one that may start, and a permit for it.
+    /// Takes the next waiter that may start, and a permit for it.
     fn next(&mut self) -> Option<(Client, Waiting)> {
         let running = |client: &Client| self.running.get(client).copied().unwrap_or_default();
         let may_start = |client: &Client, first: &Waiting| {
@@ -108,7 +109,7 @@ impl State {
         Some((client, next))
     }
 
-    /// Removes one that does not wait any more, if it is still there.
+    /// Removes a waiter that was dropped, if it is still in the queue.
     fn forget(&mut self, client: Client, number: u64) {
         let Some(waiting) = self.waiting.get_mut(&client) else { return };
         if let Ok(at) = waiting.binary_search_by_key(&number, |waiting| waiting.number) {
@@ -145,7 +146,7 @@ impl Drop for Turn {
     }
 }
 
-/// Which part of the permits is only for clients without a running program.
+/// One in this many permits is only for clients without a running program.
 const RESERVED_PART: usize = 8;
 
 #[cfg(test)]
@@ -207,7 +208,7 @@ mod tests {
         drop(turns);
         assert_eq!(programs.lock().waiting[&client].len(), 2);
         drop(running);
-        drop(granted); // It has a permit that it never took.
+        drop(granted); // The waiter has a permit that it never took.
         drop(last.now_or_never().unwrap());
         let state = programs.lock();
         assert!(state.free == 1 && state.running.is_empty() && state.waiting.is_empty());

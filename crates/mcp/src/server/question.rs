@@ -1,8 +1,9 @@
 //! Calls as text for a person who decides about them.
 //!
-//! The person sees the whole call, or what is missing: every key, the beginning and the end of each text that is cut, and how
-//! much is between them. Texts of the program stand in quotes, and what is outside of quotes is not of the program: no value looks like a
-//! remark about another one. Hidden characters are escaped, and runs of one character counted: `" " × 4200`.
+//! The person sees the whole call, or how much is missing: every key is shown, and of each long text the beginning, the end
+//! and the number of characters between them. Texts of the program are in quotes, and remarks are outside of quotes, so that
+//! no value looks like a remark about another one. Hidden characters are escaped, and runs of one character are counted:
+//! `" " × 4200`.
 
 use std::fmt::Write as _;
 use std::iter::Peekable;
@@ -14,7 +15,7 @@ use serde_json::{Map, Value as Json};
 
 use crate::text::json_exceeds;
 
-/// A call as text.
+/// A call as text for a person.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Question {
@@ -28,25 +29,25 @@ pub struct Question {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UnshowableCall {
-    /// Too many keys and items.
+    /// The arguments have too many keys and items.
     #[error(
         "its arguments cannot be shown to a person: with every text cut, their keys and items need more than {max} characters; \
          make calls with fewer of them"
     )]
     TooMany {
-        /// The permitted length.
+        /// The permitted length, in characters.
         max: usize,
     },
-    /// Too long, even where everything is shown.
+    /// The arguments are too long even for [`whole_question`].
     #[error("its arguments cannot be shown to a person: they have more than {max} bytes; make smaller calls")]
     TooLong {
-        /// The permitted length.
+        /// The permitted length as JSON, in bytes.
         max: usize,
     },
 }
 
-/// A call as text for a person, with arguments of at most 8 000 characters. Of longer ones, texts and lists are cut, and
-/// the text says where.
+/// A call as text for a person, with arguments of at most 8 000 characters. If they are longer, texts and lists are
+/// shortened, and the text says where.
 pub fn question(call: &ProposedCall<'_>) -> Result<Question, UnshowableCall> {
     check_length(call)?;
     for level in &LEVELS {
@@ -99,7 +100,7 @@ fn with_arguments(call: &ProposedCall<'_>, arguments: &str) -> String {
     text
 }
 
-/// How much is shown of each text, key and list.
+/// How much is shown of each text and key, in characters, and of each list, in items.
 struct Level {
     text: usize,
     key: usize,
@@ -115,10 +116,10 @@ const LEVELS: [Level; 6] = [
     Level { text: 50, key: 30, items: 6 },
 ];
 
-/// Arguments as text. Its functions return `None` if there is no room.
+/// Arguments as text. The functions return `None` if there is no room.
 struct Arguments<'a> {
     text: String,
-    /// How many more characters there is room for.
+    /// The number of characters that are left.
     room: usize,
     level: &'a Level,
     is_whole: bool,
@@ -151,7 +152,7 @@ impl Arguments<'_> {
         self.push("}")
     }
 
-    /// Items that contain others are all shown: they may have keys.
+    /// Shows all items if any of them is a list or an object, which may have keys.
     fn items(&mut self, items: &[Json], depth: usize) -> Option<()> {
         self.push("[")?;
         if items.iter().any(|item| item.is_array() || item.is_object()) {
@@ -250,7 +251,7 @@ fn quoted(text: &str, max: usize) -> Option<String> {
     (quoted.chars().count() <= max).then_some(quoted)
 }
 
-/// Characters, and how often each follows itself.
+/// The runs of equal characters: each character with its count.
 struct Runs<I: Iterator<Item = char>>(Peekable<I>);
 
 impl<I: Iterator<Item = char>> Iterator for Runs<I> {
@@ -266,7 +267,7 @@ impl<I: Iterator<Item = char>> Iterator for Runs<I> {
     }
 }
 
-/// From how many on a character is counted.
+/// The length from which a run of a character is shown as a count.
 fn longest_run(c: char) -> usize {
     if is_blank(c) || c == ' ' { 9 } else { 33 }
 }
@@ -299,15 +300,15 @@ fn length_within(characters: impl Iterator<Item = char>, max: usize) -> usize {
     characters.take_while(fits).count()
 }
 
-/// The most characters of the arguments of a question, and the most bytes of JSON that can be shown at all.
+/// The maximum length of the arguments of a question, in characters, and of those of a whole question as JSON, in bytes.
 const MAX_QUESTION: usize = 8000;
 const MAX_WHOLE: usize = 8 << 20;
 
-/// The most characters of a line, and the most lines that a question shows.
+/// The maximum length of a line, in characters, and the maximum number of lines that a question shows.
 const MAX_LINE: usize = 200;
 const MAX_LINES: usize = 3;
 
-/// The deepest indentation.
+/// The maximum depth that is indented.
 const MAX_INDENT: usize = 16;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! Results that are too large for a model: it reads an outline, and later programs read the whole by its handle.
+//! Results that are too large for a model: the model reads an outline, and later programs read the whole by its handle.
 //!
-//! `await results.get("r…")` returns it, `await results.get({ handle, path: "items.3", offset: 100, limit: 50 })` a part.
-//! Handles are 128 random bits, and cannot be guessed: clients share the store, and each reads only what it was given.
+//! `await results.get("r…")` returns the whole, `await results.get({ handle, path: "items.3", offset: 100, limit: 50 })` a
+//! part. Clients share the store. Handles are 128 random bits and cannot be guessed: a client reads only its own results.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,7 +24,7 @@ pub(super) struct Results(Mutex<Kept>);
 
 #[derive(Default)]
 struct Kept {
-    /// The oldest first.
+    /// The results, oldest first.
     results: VecDeque<KeptResult>,
     bytes: usize,
 }
@@ -36,7 +36,7 @@ struct KeptResult {
 }
 
 impl Results {
-    /// Keeps a result, and returns its handle; `None` if it is too large to keep, or there are no random numbers.
+    /// Keeps a result, and returns its handle; `None` if it is too large to keep, or the system provides no random numbers.
     pub(super) fn keep(&self, value: Json) -> Option<String> {
         let bytes = memory::of_json(&value);
         if bytes > MAX_BYTES {
@@ -62,7 +62,7 @@ impl Results {
         Some(Arc::clone(&found.value))
     }
 
-    /// A provider that reads the results, with `turns` for each call; none if one of `providers` has its name.
+    /// A provider that reads the results. Each call takes one of `turns`. `None` if one of `providers` has its name.
     pub(super) fn provider(self: &Arc<Self>, providers: &[Provider], turns: &Arc<Semaphore>) -> Option<Provider> {
         if providers.iter().any(|provider| provider.name() == NAMESPACE) {
             return None;
@@ -94,7 +94,7 @@ struct Request {
     limit: Option<usize>,
 }
 
-/// What a request selects: of a list, items from `offset`; of a text, characters.
+/// The part that a request selects: of a list, items from `offset`; of a text, characters.
 fn part(results: &Results, input: Json) -> Result<Json, ToolError> {
     let request = match input {
         Json::String(handle) => Request { handle, path: None, offset: 0, limit: None },
@@ -120,8 +120,8 @@ fn part(results: &Results, input: Json) -> Result<Json, ToolError> {
     })
 }
 
-/// `value` with the first items of long lists, the first members of large objects and the beginnings of long texts, and what is
-/// missing: of at most `max` characters as JSON, if that is possible.
+/// `value` as JSON, with the first items of long lists, the first members of large objects and the beginnings of long texts,
+/// and how much is missing. Has at most `max` characters, if that is possible.
 pub(super) fn outline(value: &Json, max: usize) -> String {
     let mut text = String::new();
     for level in &LEVELS {
@@ -209,7 +209,7 @@ impl Outline<'_> {
     }
 }
 
-/// How much memory the results take together, in bytes.
+/// The maximum memory of all results together, in bytes.
 const MAX_BYTES: usize = 64 << 20;
 
 #[cfg(test)]

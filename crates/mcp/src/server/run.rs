@@ -25,7 +25,7 @@ use crate::text::{make_visible, shown, truncate};
 /// A program of a client.
 pub(super) struct Program<'a> {
     pub(super) code: &'a str,
-    /// The snippets that it names.
+    /// The snippets that the code names.
     pub(super) functions: Vec<ScriptFunction>,
     pub(super) limits: Limits,
     /// Providers whose calls the policy decides about.
@@ -35,7 +35,7 @@ pub(super) struct Program<'a> {
 }
 
 impl Program<'_> {
-    /// The request. Its calls are put to the user of the client where the policy of the server says so.
+    /// The request. The user of the client is asked to approve its calls if the policy of the server requires it.
     fn request(self, server: &CodeServer, context: &RequestContext<RoleServer>) -> ExecuteRequest {
         let options = &server.inner.options;
         let origin = Origin {
@@ -63,8 +63,8 @@ impl Program<'_> {
     }
 }
 
-/// Executes the program. Sends log lines, tool calls and their progress as progress if the client has requested progress. Cancellation
-/// by the client cancels the guest and its tool calls.
+/// Executes the program. Sends log lines, tool calls and their progress as progress if the client has requested progress.
+/// Cancellation by the client cancels the guest and its tool calls.
 pub(super) async fn run(
     server: &CodeServer,
     program: Program<'_>,
@@ -87,7 +87,7 @@ pub(super) async fn run(
         ended.cancel();
         result
     };
-    // No line is dropped while it is being sent: the result would overtake it.
+    // The last line is sent before this returns: otherwise, the result would overtake it.
     tokio::join!(running, progress.follow(&has_permit, &ended)).0
 }
 
@@ -103,7 +103,7 @@ async fn execute(
     let client = stated.map_or(server.session.client, |stated| Client::named(&stated.name, &stated.version));
     let permit = context.ct.run_until_cancelled(server.inner.programs.permit(client, http.is_some())).await.flatten();
     has_permit.store(true, Ordering::Relaxed);
-    let result = server.inner.executor.execute(execution).await; // A cancelled one ends at once.
+    let result = server.inner.executor.execute(execution).await; // A cancelled execution ends at once.
     drop(permit);
     result
 }
@@ -115,10 +115,10 @@ pub(super) fn is_sessionless(context: &RequestContext<RoleServer>) -> bool {
 }
 
 /// The header with which clients of older protocols name their session, which has a server of its own. Other clients are
-/// known by what they state in each request.
+/// identified by the name and version that they state in each request.
 const SESSION_ID: &str = "mcp-session-id";
 
-/// An event as a line for the client, if it is one that people follow.
+/// The progress line of an event; `None` if the event is not shown.
 fn progress_line(event: &EventKind<'_>) -> Option<String> {
     Some(match event {
         EventKind::Log(LogEntry::Line(line)) => truncate(line.text.clone(), MAX_LINE),
@@ -139,7 +139,7 @@ fn progress_text(call: &CallInfo<'_>, progress: &ToolProgress) -> String {
     truncate(text, MAX_LINE)
 }
 
-/// Sends lines to a client. A client that does not read them loses lines and delays nothing.
+/// Sends lines to a client. If the client does not read them, lines are dropped, and the program is not delayed.
 struct Progress<'a> {
     peer: &'a Peer<RoleServer>,
     token: ProgressToken,
@@ -148,8 +148,8 @@ struct Progress<'a> {
 }
 
 impl Progress<'_> {
-    /// Sends lines as they come, until the execution has ended and all its lines are sent. In a longer pause, sends what the
-    /// program does since its call.
+    /// Sends lines as they come, until the execution has ended and all its lines are sent. After each pause of [`HEARTBEAT`],
+    /// sends whether the program runs or waits, and for how long.
     async fn follow(&mut self, has_permit: &AtomicBool, ended: &CancellationToken) {
         let began = Instant::now();
         loop {
@@ -167,7 +167,7 @@ impl Progress<'_> {
         }
     }
 
-    /// Every text of progress passes here.
+    /// Sends a line, made visible and truncated. All texts of progress are sent by this function.
     async fn send(&mut self, line: String) {
         self.sent += 1;
         let line = shown(line, MAX_LINE);
@@ -177,8 +177,8 @@ impl Progress<'_> {
 }
 
 /// The result of the tool: text for models, images and audio as blocks of their own, and the other data as structured content.
-/// Of a result that is longer than `max` characters, an outline of half of that is shown, and the result is kept in `results`. What the execution used is for programs, not
-/// for models: it is in `_meta`.
+/// If the result is longer than `max` characters, an outline of half that length is shown, and the result is kept in
+/// `results`. The usage of the execution is for programs, not for models: it is in `_meta`.
 pub(super) fn tool_result(mut result: ExecuteResult, max: usize, results: &Results) -> CallToolResult {
     let media = match &mut result.outcome {
         Ok(Some(value)) => media::extract(value),
@@ -201,13 +201,13 @@ pub(super) fn tool_result(mut result: ExecuteResult, max: usize, results: &Resul
 /// A result as a model reads it.
 struct Shown {
     text: String,
-    /// What the structured content has in place of what is not shown: `truncated` and `droppedLines`.
+    /// The members of the structured content that describe omitted parts: `truncated` and `droppedLines`.
     omitted: Map<String, Json>,
 }
 
 impl Shown {
-    /// The result, and then the log, of which at least a quarter of `max` characters is kept. Removes from `result` what is not
-    /// shown.
+    /// Shows the result and then the log, of which at least a quarter of `max` characters is kept. Removes omitted parts from
+    /// `result`.
     fn new(result: &mut ExecuteResult, max: usize, results: &Results) -> Self {
         let mut omitted = Map::new();
         result.logs.iter_mut().for_each(make_visible);
@@ -249,7 +249,8 @@ impl Shown {
     }
 }
 
-/// The text of a result that is too large to show, and what the structured content has in its place. The result is kept.
+/// The text for a result that is too large to show, and its replacement in the structured content. Keeps the result in
+/// `results`.
 fn too_large(value: Json, text: String, max: usize, results: &Results) -> (String, Json) {
     let characters = text.chars().count();
     let outline = match &value {
@@ -267,8 +268,8 @@ fn too_large(value: Json, text: String, max: usize, results: &Results) -> (Strin
     (text, json!({ "characters": characters, "outline": outline, "handle": handle }))
 }
 
-/// Keeps the first lines, of at most `max` characters together, and the beginning of the next one. Returns how many lines are
-/// dropped.
+/// Keeps the first lines, of at most `max` characters together, and at least the beginning of the first one. Returns how
+/// many lines are dropped.
 fn keep_lines(lines: &mut Vec<String>, max: usize) -> usize {
     let mut room = max;
     let whole = lines.iter().take_while(|line| {
@@ -293,7 +294,7 @@ fn keep_lines(lines: &mut Vec<String>, max: usize) -> usize {
 /// The key of [`ExecuteResult::usage`] in `_meta`.
 const USAGE: &str = "execbox/usage";
 
-/// The longest pause between two progress notifications: clients that wait for a limited time since the last one go on waiting.
+/// The longest pause between two progress notifications: clients with a timeout since the last one keep waiting.
 const HEARTBEAT: Duration = Duration::from_secs(5);
 
 /// The maximum number of queued lines, and the maximum length of each, in characters.

@@ -21,11 +21,11 @@ pub struct Document<'a> {
     pub namespace: &'a str,
     /// The safe name and the original name of the tool.
     pub names: [&'a str; 2],
-    /// The description.
+    /// The description of the tool.
     pub description: &'a str,
-    /// The names of its parameters.
+    /// The names of the tool's parameters.
     pub parameters: Vec<&'a str>,
-    /// What calls do.
+    /// The effect of calls of the tool.
     pub effect: Effect,
 }
 
@@ -47,7 +47,7 @@ struct Posting {
     weight: f32,
 }
 
-/// How well a tool matches a word of a query; not at all by default.
+/// How well a tool matches a word of a query. Default: no match.
 #[derive(Debug, Clone, Copy, Default)]
 struct Match {
     score: f32,
@@ -99,7 +99,8 @@ impl Index {
         self.scored(query, None).into_iter().map(|(document, _)| document).collect()
     }
 
-    /// The same with their scores, which can be compared with those of `other`: words are as rare as in both indexes together.
+    /// Returns the result of [`search`](Self::search) with scores, which can be compared with those of `other`: the rarity of
+    /// words is that in both indexes together.
     pub(super) fn scored(&self, query: &str, other: Option<&Self>) -> Vec<(usize, f32)> {
         let query: String = query.chars().take(MAX_QUERY).collect();
         let is_known =
@@ -129,7 +130,7 @@ impl Index {
         found.into_iter().map(|document| (document, scores[document])).collect()
     }
 
-    /// The tools of namespaces all of whose words are wanted.
+    /// The tools of the namespaces whose words are all in the query.
     fn named(&self, wanted: &[Wanted]) -> impl Iterator<Item = usize> {
         let is_wanted = |word: &String| wanted.iter().any(|wanted| wanted.word == *word);
         let named = self.namespaces.iter().filter(move |(words, _)| !words.is_empty() && words.iter().all(is_wanted));
@@ -183,8 +184,8 @@ impl Wanted {
     }
 }
 
-/// The words of a query that are searched: those that count, or all if none does; and two words as one (`to do` is
-/// `todo`), if that means something.
+/// The words of a query that are searched: all but ignored words, or all if there are no others; and two words as one
+/// (`to do` is `todo`), if a tool or the vocabulary has that word.
 fn wanted(query: &str, is_known: impl Fn(&str) -> bool) -> Vec<Wanted> {
     let vocabulary = &*VOCABULARY;
     let words = words(query);
@@ -236,10 +237,10 @@ fn number(count: usize) -> f32 {
 /// The number of fields of a tool: names, namespace, summary, the rest of the description, parameters.
 const FIELDS: usize = 5;
 
-/// The words of a tool by field, without those that do not count.
+/// The words of a tool by field, without ignored words.
 fn fields(document: &Document<'_>) -> [Vec<String>; FIELDS] {
     let namespace = stems(document.namespace);
-    // A word of both names counts once, and as that of the namespace if it is one: `git.git_log`.
+    // A word of both names counts once. Words of the namespace do not count in names with other words: `git.git_log`.
     let mut names: Vec<String> = document.names.iter().flat_map(|name| stems(name)).collect();
     names.sort_unstable();
     names.dedup();
@@ -252,7 +253,7 @@ fn fields(document: &Document<'_>) -> [Vec<String>; FIELDS] {
     for field in &mut fields {
         field.retain(|word| !VOCABULARY.ignored.contains(word));
     }
-    // They match names that are written without separators, and queries that have words without meaning only.
+    // Joined names match queries without separators, and queries that consist of ignored words only.
     let whole: HashSet<String> = document.names.iter().map(|name| joined(name)).collect();
     fields[0].extend(whole);
     fields
@@ -353,7 +354,7 @@ const NAMED_NAMESPACE: f32 = 4.0;
 const SYNONYM_FACTOR: f32 = 0.6;
 const DEPRECATED_FACTOR: f32 = 0.3;
 
-/// The maximum length of what stands before and in the word `deprecated`, in characters.
+/// The length of the beginning of a description that is searched for the word `deprecated`, in characters.
 const MAX_DEPRECATION: usize = 24;
 
 /// The factor for matching a prefix, the minimum length of a prefix in characters, and the maximum number of words that

@@ -1,4 +1,4 @@
-//! What a server keeps for the client of one connection or session.
+//! The data of a server for the client of one connection or session.
 
 use std::sync::{Arc, OnceLock};
 
@@ -11,20 +11,20 @@ use super::state::{self, Checker, Means, State, StateOptions, StateStore};
 use super::{CodeServer, MAX_CONCURRENT, run};
 use crate::clients::Client;
 
-/// What a server has for the client of one connection or session.
+/// The identity and the state of the client of one connection or session.
 #[derive(Clone)]
 pub(super) struct Session {
     pub(super) client: Client,
-    /// Created when it is needed. Shared by all, if one state is.
+    /// Created when it is needed. Shared by all sessions if [`StateOptions::shared`] is set.
     state: Arc<OnceLock<Arc<State>>>,
 }
 
 /// The states of all clients.
 pub(super) struct States {
     shared: Option<Arc<OnceLock<Arc<State>>>>,
-    /// That of clients without a session, if none is shared.
+    /// The state of clients without a session, if no state is shared.
     none: Arc<State>,
-    /// For all that are in memory.
+    /// The memory budget of all states in memory.
     budget: Budget,
     means: Means,
 }
@@ -46,7 +46,7 @@ impl States {
 }
 
 impl CodeServer {
-    /// Whether programs of the client have kept something that ends with its session, now and later.
+    /// Returns a function that says whether programs of the client have kept something that ends with its session.
     pub(super) fn keeps_state(&self) -> impl Fn() -> bool + Send + Sync + use<> {
         let state = Arc::downgrade(&self.session.state);
         move || state.upgrade().is_some_and(|state| state.get().is_some_and(|state| state.is_kept_in_memory()))

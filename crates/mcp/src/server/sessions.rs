@@ -1,7 +1,8 @@
 //! Sessions of clients over streamable HTTP, for the protocols that have them (2025-11-25 and older).
 //!
-//! rmcp manages sessions. This module limits their number, and cancels calls that no client waits for. Anybody who can connect can
-//! open sessions, so a further one ends an earlier one only by the rules of [`Table`], and is refused otherwise.
+//! rmcp manages sessions. This module limits their number, and cancels calls that no client waits for. Every client that can
+//! connect can open sessions, so a further one displaces an earlier one only by the rules of [`Table`], and is refused
+//! otherwise.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,7 +22,7 @@ use tokio::time::Instant;
 
 use super::peers::{Owner, Peer};
 
-/// Whether a session keeps something that its client would lose.
+/// Returns whether a session keeps values or snippets that its client would lose.
 type KeepsState = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// A limited number of sessions.
@@ -32,7 +33,7 @@ struct Inner {
     table: Mutex<Table>,
 }
 
-/// What a request brings to a session that it opens.
+/// The data of a request for the session that it opens.
 pub(super) struct Opener {
     peer: Option<Peer>,
     keeps_state: Mutex<Option<KeepsState>>,
@@ -40,7 +41,7 @@ pub(super) struct Opener {
 }
 
 tokio::task_local! {
-    /// That of the request that is handled.
+    /// The opener of the request that is handled.
     static OPENER: Arc<Opener>;
 }
 
@@ -60,17 +61,17 @@ impl Opener {
     }
 }
 
-/// States whether the session that the current request opens keeps something, now and later.
+/// Sets the function that says whether the session that the current request opens keeps something.
 pub(super) fn set_state(keeps_state: impl Fn() -> bool + Send + Sync + 'static) {
     let _ = OPENER.try_with(|opener| {
         *opener.keeps_state.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(keeps_state));
     });
 }
 
-/// The open sessions, and which of them gives way to a further one. Time is an argument.
+/// The open sessions, and the choice of the one that a further one displaces. Time is an argument.
 struct Table {
     max: usize,
-    /// How many are being opened.
+    /// The number of sessions that are being opened.
     opening: usize,
     open: Vec<Session>,
 }
@@ -86,14 +87,14 @@ struct Session {
     last_use: Instant,
 }
 
-/// What ending a session costs its client. What costs least gives way first.
+/// The cost of a session's end for its client. Sessions of the lowest cost are displaced first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Worth {
-    /// Nothing was called. It gives way at any time.
+    /// No tool was called. The session can be displaced at any time.
     Unused,
-    /// The client has to open another one.
+    /// The client has to open another session.
     Used,
-    /// What programs have stored is lost.
+    /// Values or snippets of programs are lost.
     KeepsState,
 }
 
@@ -123,10 +124,10 @@ impl Table {
         Self { max: max.max(1), opening: 0, open: Vec::new() }
     }
 
-    /// Makes room for a further session. Returns the one that gives way, if one has to; fails if all are in use.
+    /// Makes room for a further session. Returns the displaced session, if there is one; fails if all are in use.
     ///
-    /// A session with pending calls does not give way, and one in [use](Worth::in_use) only to an owner with fewer sessions. First
-    /// those that cost least, then those of the owner with the most sessions, then the one without a message for longest.
+    /// A session with pending calls is never displaced, and one in [use](Worth::in_use) only for an owner with fewer sessions.
+    /// The choice is by lowest cost, then by the owner with the most sessions, then by the longest time without a message.
     fn admit(&mut self, owner: Option<Owner>, now: Instant) -> Result<Option<Session>, SessionsError> {
         let displaced = if self.open.len() + self.opening < self.max { None } else { Some(self.displace(owner, now)?) };
         self.opening += 1;
@@ -245,7 +246,7 @@ impl Inner {
         }
         let (displaced, opening) = (admitted?, Opening(self));
         if let Some(session) = displaced {
-            // It ends even if the client that displaces it goes away.
+            // The displaced session ends even if the client of the new one disconnects.
             let inner = Arc::clone(self);
             let _ = tokio::spawn(async move { inner.end(session).await }).await;
         }
@@ -409,7 +410,7 @@ mod tests {
             self.now += time;
         }
 
-        /// Opens a session. Returns its id, and that of the session that gives way.
+        /// Opens a session. Returns its id, and that of the displaced session.
         fn open(&mut self, owner: Option<Owner>) -> Result<(SessionId, Option<SessionId>), SessionsError> {
             self.pass(Duration::from_millis(1));
             let displaced = self.table.admit(owner, self.now)?.map(|session| session.id);

@@ -1,7 +1,7 @@
 //! Words that mean about the same in the names of tools, and words that mean nothing in a search.
 
-/// Groups of words, each of which also finds the others of its groups. A word that is in many groups is in those of its
-/// meanings. Verbs first, then nouns.
+/// Groups of synonyms: each word also finds the other words of its groups. A word with several meanings is in several groups.
+/// Verbs first, then nouns.
 pub(super) const GROUPS: &[&[&str]] = &[
     // Reading.
     &[

@@ -1,4 +1,4 @@
-//! What the answers of a server hold, from their arrival until their calls have converted them.
+//! The memory of the answers of a server, from their arrival until their calls have converted them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,24 +13,24 @@ pub(super) struct Answers(Arc<Inner>);
 
 struct Inner {
     budget: Budget,
-    /// Those without an answer, and those whose answer is being converted.
+    /// The requests without an answer, and those whose answer is being converted.
     requests: Mutex<HashMap<RequestId, Expected>>,
 }
 
 struct Expected {
     kind: Kind,
     is_answered: bool,
-    /// For the answer.
+    /// The charge for the answer.
     _charge: Charge,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// It calls a tool. Its sender says when the answer is converted.
+    /// A call of a tool. The sender reports when the answer is converted.
     Call,
-    /// It reads or lists resources for a call. Its sender says when the answer is converted.
+    /// A request that reads or lists resources for a call. The sender reports when the answer is converted.
     Resources,
-    /// Its answer is converted at once.
+    /// Any other request. The answer is converted at once.
     Other,
 }
 
@@ -58,17 +58,17 @@ impl Answers {
         self.0.budget.charge(bytes)
     }
 
-    /// A charge for what arrives later.
+    /// An empty charge, for data that arrives later.
     pub(super) fn nothing(&self) -> Charge {
         self.charge(0).unwrap_or_default()
     }
 
-    /// What the answers and their conversion are charged to.
+    /// The budget of the answers and their conversion.
     pub(super) fn budget(&self) -> &Budget {
         &self.0.budget
     }
 
-    /// A message is sent: a request is expected to be answered from now on, and a cancelled one no longer.
+    /// Records that a message is sent: a request is expected to be answered from now on, and a cancelled one no longer.
     pub(super) fn sent(&self, message: &TxJsonRpcMessage<RoleClient>) {
         match message {
             JsonRpcMessage::Request(request) => {
@@ -87,8 +87,8 @@ impl Answers {
         }
     }
 
-    /// The id of the request that has no answer yet and is answered by a message with the id `answered`: some servers make a
-    /// text of a number.
+    /// The id of the unanswered request that a message with the id `answered` belongs to. Some servers return numeric ids as
+    /// strings.
     pub(super) fn expected(&self, answered: &RequestId) -> Option<RequestId> {
         let requests = self.requests();
         let is_expected = |id: &RequestId| requests.get(id).is_some_and(|expected| !expected.is_answered);
@@ -104,8 +104,7 @@ impl Answers {
         self.requests().get(request).is_some_and(|expected| expected.kind == Kind::Call)
     }
 
-    /// A request is answered. Keeps what is charged for the answer until the request ends, or returns it if the answer is
-    /// converted at once.
+    /// Records an answer. Keeps its charge until the request ends, or returns the charge if the answer is converted at once.
     pub(super) fn answered(&self, request: &RequestId, charge: Charge) -> Charge {
         let mut requests = self.requests();
         match requests.get_mut(request) {
@@ -120,7 +119,7 @@ impl Answers {
         }
     }
 
-    /// The request has ended.
+    /// Records that a request has ended, and releases the charge for its answer.
     pub(super) fn forget(&self, request: &RequestId) {
         self.requests().remove(request);
     }

@@ -1,8 +1,8 @@
 //! Child processes that are MCP servers on their standard streams.
 //!
 //! Each child leads its own process group, so that its descendants end with it (`npx` starts `node`). A child is ended
-//! by closing its standard input, then by SIGTERM, then by SIGKILL. If this process is killed, only the end of its input
-//! tells a child.
+//! by closing its standard input, then by SIGTERM, then by SIGKILL. If this process is killed, a child notices it only by
+//! the end of its input.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -27,21 +27,21 @@ use crate::text::truncate;
 
 /// A child process that is an MCP server on its standard streams.
 ///
-/// It inherits a few environment variables that most programs need (`PATH`, `HOME`, `LANG`, `TMPDIR` and others), and
-/// gets those of `env`. Other variables, which may be secrets, are not inherited, and neither are descriptors: starting a
+/// The process inherits a few environment variables that most programs need (`PATH`, `HOME`, `LANG`, `TMPDIR` and others),
+/// and gets those of `env`. Other variables, which may be secrets, are not inherited, and neither are descriptors: starting a
 /// child marks all descriptors of this process but the standard ones as close-on-exec.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ChildCommand {
-    /// The program.
+    /// The program to start.
     pub program: OsString,
-    /// Its arguments.
+    /// The arguments of the program.
     pub args: Vec<OsString>,
     /// Environment variables, in addition to the inherited ones.
     pub env: Vec<(OsString, OsString)>,
     /// The working directory. Default: that of this process.
     pub directory: Option<PathBuf>,
-    /// Receives the lines of its standard error. Default: none; the last lines are part of the error if it fails to
-    /// start.
+    /// Receives the lines of the program's standard error. Default: none; the last lines are part of the error if the program
+    /// fails to start.
     pub on_stderr: Option<LineSink>,
 }
 
@@ -101,7 +101,7 @@ impl ChildCommand {
         if let Some(directory) = &self.directory {
             command.current_dir(directory);
         }
-        // Whoever started this process may have left descriptors open that a program would inherit.
+        // The parent of this process may have left descriptors open that a program would inherit.
         close_fds::set_fds_cloexec(3, &[]);
         let mut process = command.spawn()?;
         let group = Group::led_by(&process)?;
@@ -132,7 +132,7 @@ impl Child {
         self.gone.cancelled().await;
     }
 
-    /// The last lines of its standard error. Waits up to [`LINGER`] for the process and its output to end.
+    /// The last lines of standard error. Waits up to [`LINGER`] for the process and its output to end.
     pub(super) async fn stderr_tail(&self) -> Vec<String> {
         let end = async {
             self.gone().await;
@@ -145,8 +145,8 @@ impl Child {
 
 /// The process group of a child. Killed when dropped.
 ///
-/// The id is in use while the group has members. Afterwards it could only be reused if the system had gone through all
-/// other ids before the next signal.
+/// The id is in use while the group has members. Afterwards it could only be reused if the system assigned all other ids
+/// before the next signal.
 struct Group(Pid);
 
 impl Group {
@@ -178,7 +178,7 @@ async fn supervise(mut process: Process, group: Group, disconnect: Disconnect, g
     }
     drop(group);
     drop(gone);
-    // A process that has left the group may keep the output open for ever.
+    // A process that has left the group may keep the output open indefinitely.
     tokio::time::sleep(LINGER).await;
     disconnect.trigger();
 }
@@ -240,8 +240,8 @@ impl StderrTail {
 /// The environment variables that every child inherits.
 const INHERITED: &[&str] = &["HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER"];
 
-/// How long a child may take to end after its input is closed, and again after SIGTERM: together less than the second within which
-/// a gateway ends.
+/// How long a child may take to end after its input is closed, and again after SIGTERM: together less than the second within
+/// which a gateway ends.
 const GRACE: Duration = Duration::from_millis(300);
 
 /// How long output may remain open after the process has ended.

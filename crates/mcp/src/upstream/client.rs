@@ -1,4 +1,5 @@
-//! Our side of a connection: what servers are offered, and how their requests and notifications are handled.
+//! The client side of a connection: the capabilities that servers are offered, and the handling of their requests and
+//! notifications.
 
 #![allow(deprecated)] // Sampling and roots: servers use them.
 
@@ -15,7 +16,7 @@ use tokio::sync::Notify;
 use super::progress::CallsInProgress;
 use super::requests::Forwarding;
 
-/// Offers what the client of the gateway does.
+/// The MCP client of one connection. Offers the capabilities of the client of the gateway.
 #[derive(Debug, Clone)]
 pub(super) struct Client {
     pub(super) capabilities: ClientCapabilities,
@@ -54,7 +55,7 @@ impl ClientHandler for Client {
         self.tools_changed.notify_one();
     }
 
-    /// The server may have its first resources.
+    /// Lists the tools again: the first resource of a server adds tools.
     async fn on_resource_list_changed(&self, _: NotificationContext<RoleClient>) {
         self.tools_changed.notify_one();
     }

@@ -24,7 +24,7 @@ use super::{HttpProtocol, MAX_MESSAGE, Route, UpstreamOptions, no_response, tran
 use crate::Secrets;
 use crate::text::truncate;
 
-/// Where a server is. Can be connected to any number of times.
+/// A server to connect to, any number of times.
 pub(super) enum Endpoint {
     Child(ChildCommand),
     Http(HttpEndpoint),
@@ -53,11 +53,11 @@ pub(super) struct ConnectError {
     alternative: Option<Alternative>,
     /// Whether the connection was lost during the handshake.
     is_lost: bool,
-    /// Whether the server has opened a stream of that transport.
+    /// Whether the server has opened a stream of the older transport.
     is_sse: bool,
 }
 
-/// How else to connect to a server that has rejected the first message.
+/// Another way to connect to a server that has rejected the first message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Alternative {
     /// The protocol of 2026-07-28, without the handshake.
@@ -67,8 +67,9 @@ enum Alternative {
 }
 
 impl Endpoint {
-    /// Connects. A server that rejects the `initialize` handshake is tried with the protocol of 2026-07-28, which has
-    /// none, and one over HTTP that rejects the first message with the older transport. `tools_changed` is notified when the server reports a change of its tools.
+    /// Connects. If the server rejects the `initialize` handshake, tries the protocol of 2026-07-28, which has no handshake.
+    /// If a server over HTTP rejects the first message, tries the older transport. `tools_changed` is notified when the
+    /// server reports a change of its tools.
     pub(super) async fn connect(
         &self,
         tools_changed: &Arc<Notify>,
@@ -231,7 +232,7 @@ impl ConnectError {
     }
 }
 
-/// Everything that is known, for the operator of the server.
+/// The reason, the path and the last lines of standard error, for the operator of the server.
 impl fmt::Display for ConnectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.reason)?;

@@ -100,8 +100,8 @@ impl Upstream {
         self.imported().rejected
     }
 
-    /// Why the server cannot be called as it is, as a clause: its last request had no valid token of OAuth (`needs login: run …`), or
-    /// it was disconnected because of what it sent.
+    /// Why the server cannot be called, as a clause: the last request had no valid token of OAuth (`needs login: run …`), or
+    /// the server was disconnected because it sent too many unrequested messages.
     pub(crate) fn problem(&self) -> Option<String> {
         self.catalog.connection.login_problem().or_else(|| self.catalog.connection.flood())
     }
@@ -116,7 +116,7 @@ impl Upstream {
         self.catalog.connection.close().await;
     }
 
-    /// Drops the provider. The connection remains open for those that still use it.
+    /// Drops the provider. The connection remains open for executions that still use it.
     pub(crate) fn retire(self) -> Retired {
         Retired { connection: Arc::clone(&self.catalog.connection), unused: self.catalog.unused.clone() }
     }
@@ -125,7 +125,7 @@ impl Upstream {
 /// A server over HTTP.
 #[derive(Clone, Copy)]
 pub(crate) struct Remote<'a> {
-    /// Its name in the configuration, for which its tokens are kept.
+    /// The name of the server in the configuration, by which its tokens are stored.
     pub(crate) server: &'a str,
     pub(crate) url: &'a str,
     pub(crate) headers: &'a [(String, String)],
@@ -139,7 +139,7 @@ pub(crate) struct Retired {
 }
 
 impl Retired {
-    /// Waits until every clone of its providers is dropped, too: those of running executions.
+    /// Waits until all clones of the providers are dropped, including those of running executions.
     pub(crate) async fn unused(&self) {
         self.unused.cancelled().await;
     }
@@ -162,7 +162,7 @@ impl fmt::Debug for Upstream {
     }
 }
 
-/// What the server has listed last. Tools refer to the connection only, so that there is no reference cycle.
+/// The tools that the server has listed last. Tools refer to the connection only, so that there is no reference cycle.
 struct Catalog {
     connection: Arc<Reconnecting>,
     imported: RwLock<Imported>,
@@ -229,7 +229,7 @@ async fn follow(catalog: Weak<Catalog>, tools_changed: Arc<Notify>) {
     }
 }
 
-/// The pause between two listings: this many times what the last one took, within these bounds.
+/// The pause between two listings: this many times the duration of the last one, within these bounds.
 const PAUSE_FACTOR: u32 = 4;
 const MIN_LIST_PAUSE: Duration = Duration::from_millis(50);
 const MAX_LIST_PAUSE: Duration = Duration::from_mins(1);

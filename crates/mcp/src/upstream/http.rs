@@ -1,6 +1,6 @@
 //! MCP servers over HTTP.
 //!
-//! rmcp implements streamable HTTP: sessions, and streams that are continued. `http_client` makes the requests, and `received`
+//! rmcp implements streamable HTTP: sessions, and streams that are resumed. `http_client` makes the requests, and `received`
 //! reads the responses within limits. This module configures them and describes failures. `sse` has the older transport.
 
 use std::collections::HashMap;
@@ -67,18 +67,18 @@ impl HttpEndpoint {
         self.protocol
     }
 
-    /// Streamable HTTP. What arrives is checked and charged by `received`.
+    /// Creates a transport of streamable HTTP. `received` checks and charges the responses.
     pub(super) fn transport(&self, received: &Received) -> StreamableHttpClientTransport<HttpClient> {
         let mut config = StreamableHttpClientTransportConfig::with_uri(self.url.as_str())
             .custom_headers(self.headers.clone())
             .max_concurrent_requests(MAX_REQUESTS)
             .max_sse_event_size(MAX_MESSAGE_BYTES);
-        config.channel_buffer_capacity = 1; // What waits there is not charged any more.
+        config.channel_buffer_capacity = 1; // Messages in the channel are not charged any more.
         StreamableHttpClientTransport::with_client(self.client.over(received), config)
     }
 
-    /// Opens a stream of the older transport. Returns what is received and what is to be sent, as lines. A failure to send
-    /// triggers the `disconnect` of `received`.
+    /// Opens a stream of the older transport. Returns a reader of received lines and a writer of lines to send. A failure to
+    /// send triggers the `disconnect` of `received`.
     pub(super) async fn open_sse(&self, received: &Received, secrets: &Secrets) -> Result<SseStream, String> {
         sse::open(&self.client.over(received), &self.url, &self.headers, secrets).await
     }
@@ -96,7 +96,7 @@ fn header((name, value): &(String, String)) -> Result<(HeaderName, HeaderValue),
     }
 }
 
-/// Trusts the root certificates of the system and of the options.
+/// Creates a client that trusts the root certificates of the system and of the options.
 fn client(options: &UpstreamOptions, redirects: Policy) -> reqwest::Result<reqwest::Client> {
     // Has no effect if the application has installed a provider before.
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -125,7 +125,7 @@ pub(super) fn reason(error: &(dyn Error + Send + Sync + 'static), secrets: &Secr
     Some(reason_of(error.downcast_ref()?, secrets))
 }
 
-/// Whether a server rejects the first message as one that supports the older transport only.
+/// Whether a server rejects the first message with a status that servers of the older transport use.
 pub(super) fn may_be_sse(error: &(dyn Error + Send + Sync + 'static)) -> bool {
     let Some(StreamableHttpError::Client(RequestError::Refused { status, .. })) = error.downcast_ref::<Failure>()
     else {
@@ -159,7 +159,7 @@ pub(super) fn reason_of(error: &Failure, secrets: &Secrets) -> String {
     }
 }
 
-/// The reason for a response without an end: rmcp does not distinguish the two.
+/// The reason for a response that is incomplete or too long: rmcp does not distinguish the two.
 pub(super) fn incomplete() -> String {
     format!("response incomplete or longer than {MAX_MESSAGE_BYTES} bytes")
 }

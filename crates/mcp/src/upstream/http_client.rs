@@ -1,7 +1,7 @@
 //! The requests of streamable HTTP, with the tokens of OAuth. Their responses are read by [`Received`].
 //!
-//! Two kinds of answers are corrected: an error without an id, as some servers send it, is given the id of the request that it
-//! answers, as the call would otherwise wait for its timeout; and the results of calls are read as such (`misread`).
+//! Two kinds of answers are corrected. An error without an id, which some servers send, gets the id of its request: the call
+//! would otherwise wait for its timeout. The results of calls are read as such (`misread`).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,10 +25,10 @@ use crate::oauth::{Authorization, Unauthorized};
 
 pub(super) type Failure = StreamableHttpError<RequestError>;
 
-/// What a request fails with, beside what rmcp knows.
+/// Errors of requests, in addition to those of rmcp.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RequestError {
-    /// There is no response, or its body breaks off.
+    /// There is no response, or its body is incomplete.
     #[error(transparent)]
     Http(#[from] reqwest::Error),
     /// The server refuses the request with this status.
@@ -36,7 +36,7 @@ pub(super) enum RequestError {
     Refused { status: StatusCode, body: String },
 }
 
-/// For `map_err`.
+/// Converts an error of reqwest.
 pub(super) fn lost(error: reqwest::Error) -> Failure {
     StreamableHttpError::Client(error.into())
 }
@@ -67,7 +67,7 @@ impl HttpClient {
         Self { client, tokens, received: Received::default() }
     }
 
-    /// The same for one connection, what arrives over which is read by `received`.
+    /// A clone for one connection, whose responses are read by `received`.
     pub(super) fn over(&self, received: &Received) -> Self {
         Self { received: received.clone(), ..self.clone() }
     }
@@ -90,7 +90,7 @@ impl HttpClient {
         Ok(self.received.events(self.authorized(get).await?, max))
     }
 
-    /// Posts a message of the older transport. The answer arrives elsewhere.
+    /// Posts a message of the older transport. The answer arrives on the stream of events.
     pub(super) async fn post_line(&self, url: &Url, line: Bytes, headers: &Headers) -> Result<(), Failure> {
         let post = |client: reqwest::Client, token: Option<String>| {
             let request = client.post(url.clone()).headers(headers.iter().map(cloned).collect()).body(line.clone());
@@ -107,7 +107,7 @@ impl HttpClient {
         self.authorized(post).await
     }
 
-    /// Sends a request with the token of the server, if there is one. One that is rejected is renewed once.
+    /// Sends a request with the token of the server, if there is one. A token that is rejected is renewed once.
     async fn authorized<T>(
         &self,
         request: impl Fn(reqwest::Client, Option<String>) -> BoxFuture<'static, Result<T, Failure>> + Send + Sync,
@@ -131,7 +131,7 @@ impl HttpClient {
         }
     }
 
-    /// `None` if there is no token. An answer may be that the token is rejected.
+    /// Sends a request with the token; `None` if there is none. The answer may be that the renewed token is rejected, too.
     async fn with_token<T>(
         client: &reqwest::Client,
         authorization: &Arc<Authorization>,
@@ -252,7 +252,7 @@ impl Posted {
                 let answer = self.received.json(response, MAX_MESSAGE_BYTES, request).await?;
                 Ok(StreamableHttpPostResponse::Json(answer, session))
             }
-            // Some servers have something to say, or send an empty body.
+            // Some servers respond with JSON, or with an empty body.
             None if kind.starts_with(JSON) || response.content_length() == Some(0) => {
                 Ok(StreamableHttpPostResponse::Accepted)
             }
@@ -285,7 +285,7 @@ impl Posted {
         let text = String::from_utf8_lossy(&body);
         let discovery = self.request.as_ref().filter(|request| request.is_discovery && !self.has_session);
         if let Some(request) = discovery.filter(|_| status.is_client_error() && !is_refused) {
-            // An older server may reject what it does not know in its own way. The connection is tried without it.
+            // Older servers reject the unknown request in different ways. The connection is then tried without discovery.
             let answer = self.error(&body).unwrap_or_else(|| {
                 let error =
                     ErrorData::invalid_request(format!("server/discover rejected with HTTP {status}: {text}"), None);
@@ -304,7 +304,7 @@ impl Posted {
     }
 }
 
-/// An error with the id of the request, whatever id the server has given it.
+/// Replaces the id of an error by that of the request.
 fn with_own_id(mut answer: ServerJsonRpcMessage, request: &Request) -> ServerJsonRpcMessage {
     if let JsonRpcMessage::Error(error) = &mut answer {
         error.id = Some(request.id.clone());
@@ -312,7 +312,7 @@ fn with_own_id(mut answer: ServerJsonRpcMessage, request: &Request) -> ServerJso
     answer
 }
 
-/// What is known of a response whose body is not read: the server has failed, or is asked too often.
+/// The error of a response with the status 429 or 5xx: the server has failed, or gets too many requests.
 fn unavailable(response: &Response) -> Option<HttpStatusError> {
     let status = response.status();
     let is_unavailable = status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error();

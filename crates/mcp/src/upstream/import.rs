@@ -47,7 +47,7 @@ pub enum Warning {
         bytes_text(*.limit as u64)
     )]
     LeftOut {
-        /// Their number.
+        /// The number of tools that are left out.
         tools: usize,
         /// The limit, in bytes.
         limit: usize,
@@ -66,9 +66,9 @@ pub enum Warning {
 /// A tool that is not imported because it is invalid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RejectedTool {
-    /// Its name on the server, truncated if it is too long.
+    /// The name of the tool on the server, truncated if it is too long.
     pub name: String,
-    /// Why, as a clause.
+    /// The reason, as a clause.
     pub reason: String,
 }
 
@@ -94,7 +94,7 @@ pub(super) async fn import_over(
     listing.read(peer).await.map_err(|error| failed(reason(&error, disconnect, &options.secrets)))?;
     let own = if has_resources(route).await { listing.tools_for_resources() } else { Vec::new() };
     let Listing { tools, mut rejected, filtered, unmatched, mut excess, .. } = listing;
-    // Each tool holds what is charged for the provider.
+    // Each tool holds the charge for the provider.
     let held = Arc::new(OnceLock::new());
     let resources = resources::tools(&router, options, &held).into_iter().filter(|(name, _)| own.contains(name));
     let resources: Vec<_> = resources.map(|(_, tool)| tool).collect();
@@ -104,7 +104,7 @@ pub(super) async fn import_over(
     let mut builder = Provider::builder(name).tools(tools).budget(budget.clone());
     let instructions = peer.peer_info().and_then(|info| info.instructions.clone());
     let instructions = instructions.map(|text| truncate(options.secrets.redact(text), options.max_description));
-    // They are in the provider and in its declarations.
+    // The instructions are in the provider and in its declarations, and count twice.
     if let Some(instructions) = instructions.filter(|text| budget.spend(2 * text.len()).is_ok()) {
         builder = builder.description(instructions);
     }
@@ -144,7 +144,7 @@ struct Listing<'a> {
     rejected: Vec<RejectedTool>,
     filtered: Vec<String>,
     unmatched: UnmatchedPatterns<'a>,
-    /// For the tools that are kept.
+    /// The budget of the tools that are kept.
     budget: Budget,
     /// The number of tools that the budget does not cover.
     excess: usize,
@@ -205,7 +205,7 @@ impl<'a> Listing<'a> {
         }
     }
 
-    /// The names of the tools for the server's resources. A tool of its own with such a name comes first.
+    /// The names of the tools for the server's resources. A tool of the server with such a name takes precedence.
     fn tools_for_resources(&mut self) -> Vec<&'static str> {
         let mut names = vec![resources::LIST, resources::READ];
         names.retain(|name| self.tools.iter().all(|tool| tool.name != *name));
@@ -231,7 +231,7 @@ impl<'a> Listing<'a> {
     }
 }
 
-/// Whether a server has resources or templates of them. Many servers say so and have none.
+/// Whether a server has resources or templates of them. Many servers declare the capability and have none.
 async fn has_resources(route: &Route) -> bool {
     if route.peer.peer_info().is_none_or(|info| info.capabilities.resources.is_none()) {
         return false;
@@ -256,7 +256,7 @@ async fn is_listed(route: &Route, request: ClientRequest) -> bool {
     }
 }
 
-/// Gives back what is charged for the answer to a request.
+/// Releases the charge for the answer to a request when dropped.
 struct Ended<'a>(&'a Answers, RequestId);
 
 impl Drop for Ended<'_> {
@@ -294,7 +294,7 @@ fn checked(mut tool: Tool, options: &UpstreamOptions) -> Result<Tool, RejectedTo
     Ok(tool)
 }
 
-/// What a tool holds.
+/// The memory that a tool takes, in bytes.
 fn tool_bytes(tool: &Tool) -> usize {
     let schemas = [Some(&tool.input_schema), tool.output_schema.as_ref()].into_iter().flatten();
     let members = schemas.flat_map(|schema| schema.iter()).map(|(name, member)| name.len() + memory::of_json(member));
@@ -313,7 +313,7 @@ fn redacted(secrets: &Secrets, schema: Arc<JsonObject>) -> Arc<JsonObject> {
     }
 }
 
-/// How long a server may take to say whether it has resources.
+/// How long a server may take to list its resources and templates.
 const RESOURCES_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The maximum length of the name of a tool, in bytes.

@@ -1,7 +1,7 @@
-//! Lines of limited length from an untrusted peer, and what they will hold when they are parsed.
+//! Lines of limited length from an untrusted peer, and the memory that they will take when they are parsed.
 //!
-//! The rest of a line that exceeds a limit is discarded as it arrives. Its id is found nevertheless, so that the request
-//! fails at once. What is discarded counts as [unasked](Unasked), because a line may have no end.
+//! The rest of a line that exceeds a limit is discarded as it arrives. The id of the line is still found, so that the request
+//! fails at once. Discarded bytes count as [unasked](Unasked), because a line may be endless.
 
 use std::io;
 
@@ -27,9 +27,9 @@ pub(super) struct Lines<R> {
 /// The limits of a line.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LineLimits {
-    /// Its length, in bytes.
+    /// The maximum length, in bytes.
     pub(super) bytes: usize,
-    /// The memory that it takes when it is parsed, in bytes.
+    /// The maximum memory of the parsed line, in bytes.
     pub(super) memory: usize,
 }
 
@@ -38,11 +38,11 @@ pub(super) struct LineLimits {
 pub(super) struct Line {
     /// The text, unless it exceeds a limit.
     pub(super) text: Result<Vec<u8>, Excess>,
-    /// The id of the request that it answers, if it is a response.
+    /// The id of the request that the line answers, if it is a response.
     pub(super) answers: Option<RequestId>,
-    /// Its length in bytes, with what was discarded.
+    /// The length in bytes, including discarded bytes.
     pub(super) length: usize,
-    /// About how much memory it takes when it is parsed, in bytes.
+    /// The approximate memory of the parsed line, in bytes.
     pub(super) memory: usize,
 }
 
@@ -59,8 +59,8 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         Self { inner, limits, unasked, chunk: Box::new([0; CHUNK]), unread: 0..0, line, length: 0, scanner }
     }
 
-    /// The next line; `None` at the end, which discards an incomplete line. Can be cancelled: no byte is lost. Fails if more was
-    /// discarded than is allowed.
+    /// The next line; `None` at the end, which discards an incomplete line. Cancel safe. Fails if more bytes were discarded
+    /// than are allowed.
     pub(super) async fn next(&mut self) -> io::Result<Option<Line>> {
         loop {
             if self.unread.is_empty() {
@@ -118,12 +118,12 @@ impl<R: AsyncRead + Unpin> Lines<R> {
     }
 }
 
-/// About how much memory a message takes when it is parsed, in bytes.
+/// The approximate memory of a parsed message, in bytes.
 pub(crate) fn memory_of(message: &[u8]) -> usize {
     measure(message).1
 }
 
-/// The id of the request that a message answers, if it is a response, and about how much memory it takes when it is parsed.
+/// The id of the request that a message answers, if it is a response, and the approximate memory of the parsed message.
 pub(super) fn measure(message: &[u8]) -> (Option<RequestId>, usize) {
     let mut scanner = Scanner::default();
     for &byte in message {
@@ -187,7 +187,7 @@ impl Scanner {
     }
 }
 
-/// What a value takes while a message is parsed, in bytes: rmcp reads it twice.
+/// The memory of a value while a message is parsed, in bytes: rmcp reads it twice.
 const VALUE_BYTES: usize = 192;
 
 /// The size of a read, and the maximum length of a member, in bytes.

@@ -1,13 +1,13 @@
 //! Results of calls that rmcp takes for results of other requests.
 //!
-//! It knows a result by its members: `{ "content": […], "tools": [] }`, as a published server answers calls, is a list of tools
-//! to it. Such an answer is read again, as what was asked for.
+//! rmcp recognizes a result by its members: it reads `{ "content": […], "tools": [] }`, which a published server returns for
+//! calls, as a list of tools. Such an answer is read again, as the result of a call.
 
 use rmcp::model::{CallToolResult, JsonRpcMessage, ServerJsonRpcMessage, ServerResult};
 use serde::Deserialize;
 use serde_json::Value as Json;
 
-/// The answer to a call, whose text is `text`.
+/// Corrects the answer to a call. `text` is the answer as text.
 pub(super) fn as_call_result(mut answer: ServerJsonRpcMessage, text: &[u8]) -> ServerJsonRpcMessage {
     if let JsonRpcMessage::Response(response) = &mut answer
         && !is_of_call(&response.result)
@@ -18,7 +18,7 @@ pub(super) fn as_call_result(mut answer: ServerJsonRpcMessage, text: &[u8]) -> S
     answer
 }
 
-/// Whether it was read as an answer that a call can have.
+/// Whether a result is of a kind that answers a call.
 fn is_of_call(result: &ServerResult) -> bool {
     use ServerResult::{CallToolResult, CreateTaskResult, InputRequiredResult};
     matches!(result, CallToolResult(_) | InputRequiredResult(_) | CreateTaskResult(_))

@@ -9,15 +9,15 @@
 //! | module | purpose |
 //! |---|---|
 //! | `handle` | [`Upstream`]: the current provider, and when its tools are listed again |
-//! | `reconnect` | the connection behind it, restored when it is lost |
+//! | `reconnect` | the connection of an [`Upstream`], restored when it is lost |
 //! | `endpoint` | connecting to a child process (`child`), a URL (`http`, `http_client`, `sse`) or a byte stream |
 //! | `pipe`, `lines` | MCP over byte streams, with limits |
 //! | `received` | the same limits for streamable HTTP |
-//! | `answers`, `unanswered`, `unasked`, `misread` | what both know of requests in both directions, and of the rest |
+//! | `answers`, `unanswered`, `unasked`, `misread` | for both: requests in each direction, unrequested messages, corrections |
 //! | `import`, `tool`, `progress` | tools of MCP as tools of a provider |
 //! | `resources` | resources of MCP as two more tools |
 //!
-//! Servers are offered no capabilities (sampling, roots, elicitation). Prompts are ignored.
+//! Servers are offered the capabilities of [`UpstreamOptions::clients`] (sampling, roots, elicitation). Prompts are ignored.
 
 mod answers;
 mod child;
@@ -68,7 +68,7 @@ use progress::CallsInProgress;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum UpstreamError {
-    /// Guest code could not call a provider by this name.
+    /// A name by which guest code cannot call a provider.
     #[error(transparent)]
     Name(#[from] ProviderNameError),
     /// A header that cannot be sent.
@@ -77,7 +77,7 @@ pub enum UpstreamError {
     /// A header that MCP itself sends.
     #[error("header {0:?} is reserved by MCP")]
     ReservedHeader(String),
-    /// Not an `http` or `https` URL.
+    /// A URL that is not an `http` or `https` URL.
     #[error("invalid URL {0:?}: expected `https://HOST/PATH` or `http://HOST/PATH`")]
     Url(String),
     /// Connecting failed.
@@ -119,7 +119,7 @@ trait Router: Send + Sync {
 /// A connection for calls.
 struct Route {
     peer: Peer<RoleClient>,
-    /// Set when the connection is lost, if that can be noticed without a call.
+    /// Triggered when the connection is lost, if that can be detected without a call.
     disconnect: Disconnect,
     answers: Answers,
     progress: CallsInProgress,
@@ -139,8 +139,7 @@ impl Router for Peer<RoleClient> {
     }
 }
 
-/// What failed, as a clause. Guests read it: messages of the system, which may contain paths and addresses, are not
-/// part of it.
+/// What failed, as a clause. Guests can read it: it contains no messages of the system, which may have paths and addresses.
 fn reason(error: &ServiceError, disconnect: &Disconnect, secrets: &Secrets) -> String {
     match error {
         ServiceError::McpError(error) => truncate(secrets.redact(error.message.to_string()), MAX_MESSAGE),

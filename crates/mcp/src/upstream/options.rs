@@ -39,8 +39,8 @@ pub struct UpstreamOptions {
     pub max_result_bytes: usize,
     /// Root certificates (PEM) that are trusted in addition to those of the system. Default: none.
     pub certificates: String,
-    /// The clients that answer what the server requests during calls (sampling, elicitation). Default: none, the server is
-    /// offered nothing.
+    /// The clients that answer requests of the server during calls (sampling, elicitation). Default: none, the server is
+    /// offered no capabilities.
     pub clients: Clients,
     /// Notified when the tools of an [`Upstream`](super::Upstream) may have changed. Default: no subscribers.
     pub changes: Changes,

@@ -38,7 +38,7 @@ struct Reason {
 }
 
 impl Disconnect {
-    /// Its reason is `otherwise` unless another one is set.
+    /// Creates a signal whose reason is `otherwise` unless another one is set.
     pub(super) fn otherwise(otherwise: String) -> Self {
         let reason = Reason { otherwise: Some(otherwise), ..Reason::default() };
         Self { reason: Arc::new(reason), ..Self::default() }
@@ -75,11 +75,11 @@ impl Disconnect {
 /// The transport of a connection over byte streams.
 pub(super) struct Pipe<R: AsyncRead + Unpin, W: AsyncWrite> {
     lines: Lines<R>,
-    /// Only writes.
+    /// Used for writing only.
     writer: AsyncRwTransport<RoleClient, Empty, W>,
     answers: Answers,
     disconnect: Disconnect,
-    /// Cancelled when the process at the other end is gone, if there is one.
+    /// Cancelled when the process at the other end has ended, if there is one.
     gone: Option<CancellationToken>,
     unanswered: Unanswered,
     unasked: Unasked,
@@ -107,7 +107,7 @@ impl<R: AsyncRead + Send + Unpin, W: AsyncWrite + Send + Unpin + 'static> Pipe<R
         }
     }
 
-    /// The next valid message; `None` at the end, or if the peer sends too much that nobody asked for. A request with the id of
+    /// The next valid message; `None` at the end, or if the peer sends too many unrequested messages. A request with the id of
     /// an unanswered one is ignored.
     async fn read(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         loop {
@@ -137,7 +137,7 @@ impl<R: AsyncRead + Send + Unpin, W: AsyncWrite + Send + Unpin + 'static> Pipe<R
         let Line { text, answers, length, memory } = line;
         let request = answers.as_ref().and_then(|id| self.answers.expected(id));
         if request.is_none() {
-            // What is beyond the longest line counts when it is discarded.
+            // Bytes beyond the maximum length were counted when they were discarded.
             self.unasked.spend(1, length.min(MAX_MESSAGE_BYTES))?;
         }
         if answers.is_some() && request.is_none() {
@@ -175,12 +175,12 @@ impl<R: AsyncRead + Send + Unpin, W: AsyncWrite + Send + Unpin + 'static> Pipe<R
     }
 }
 
-/// Why an answer is not read that would take more memory than one may.
+/// The reason for not reading an answer that would take more memory than one answer may.
 pub(super) fn too_many_values() -> String {
     format!("response with so many values that it takes more than {}", bytes_text(LINE_LIMITS.memory as u64))
 }
 
-/// Why an answer is not read that would take more memory than is left for all.
+/// The reason for not reading an answer that would take more memory than is left for all answers.
 pub(super) fn too_many_answers(exhausted: Exhausted) -> String {
     format!("too many large responses at once: {exhausted}")
 }
@@ -237,7 +237,7 @@ impl<R: AsyncRead + Send + Unpin, W: AsyncWrite + Send + Unpin + 'static> Transp
 /// The limits of a message.
 pub(super) const LINE_LIMITS: LineLimits = LineLimits { bytes: MAX_MESSAGE_BYTES, memory: 192 << 20 };
 
-/// The maximum delay of the failure of pending calls, in which the exit status of the process becomes known.
+/// How long the failure of pending calls is delayed at most, to wait for the exit status of the process.
 const EXIT_STATUS_WAIT: Duration = Duration::from_millis(250);
 
 #[cfg(test)]
@@ -248,7 +248,7 @@ mod tests {
     use super::*;
     use crate::upstream::unanswered::MAX_UNANSWERED;
 
-    /// Requests were received faster than they were answered, and filled the memory of the host.
+    /// Without the limit, requests that are received faster than they are answered fill the memory of the host.
     #[tokio::test]
     async fn nothing_is_read_while_many_requests_are_unanswered() {
         let (near, mut far) = tokio::io::duplex(1 << 20);
@@ -256,7 +256,7 @@ mod tests {
         let mut pipe =
             Pipe::new(reader, writer, &Answers::default(), &Unasked::default(), &Disconnect::default(), None);
         let ping = |id: usize| format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"ping\"}}\n");
-        // The second one has an id that is in use.
+        // The second request has an id that is in use.
         for id in [0, 0].into_iter().chain(1..MAX_UNANSWERED + 2) {
             far.write_all(ping(id).as_bytes()).await.unwrap();
         }

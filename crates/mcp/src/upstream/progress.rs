@@ -1,4 +1,4 @@
-//! The calls in progress over a connection: the progress that servers report of them, and which client they are of.
+//! The calls in progress over a connection: the progress that servers report, and the clients of the calls.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -24,7 +24,7 @@ struct Reported {
     last: Option<Instant>,
 }
 
-/// The calls of one client, which wait for a person as long as this lives.
+/// The calls of one client. Marks them as waiting for a person until it is dropped.
 pub(super) struct Waiting {
     pub(super) origin: Origin,
     /// The name of the server in code.
@@ -33,22 +33,22 @@ pub(super) struct Waiting {
     _calls: Vec<WaitForPerson>,
 }
 
-/// A call is registered as long as this is kept.
+/// The registration of a call, which ends when it is dropped.
 pub(super) struct InProgress {
     calls: CallsInProgress,
     token: ProgressToken,
 }
 
 impl CallsInProgress {
-    /// Reports the progress of a call that was just sent. What the server has reported before is lost.
+    /// Registers a call that was just sent, so that its progress is reported. Earlier reports of the server are lost.
     pub(super) fn register(&self, token: ProgressToken, context: ToolContext, secrets: &Secrets) -> InProgress {
         let call = Reported { context, secrets: secrets.clone(), last: None };
         self.lock().insert(token.clone(), call);
         InProgress { calls: self.clone(), token }
     }
 
-    /// Reports what a server says of a call that is registered. Reports of one call that follow one another too quickly are
-    /// dropped.
+    /// Passes on a report of a server about a registered call. A report that follows another one of the same call too
+    /// quickly is dropped.
     pub(super) fn report(&self, progress: ProgressNotificationParam) {
         let now = Instant::now();
         let (context, secrets) = {
@@ -64,7 +64,7 @@ impl CallsInProgress {
         context.report(&ToolProgress { done: progress.progress, total: progress.total, message });
     }
 
-    /// The calls, if there are any, and all are of one client: a server does not say during which call it asks.
+    /// The calls, if there are any and all are of one client: a request of a server does not name the call that it belongs to.
     pub(super) fn waiting(&self) -> Option<Waiting> {
         let calls = self.lock();
         let origin = |call: &Reported| call.context.attached::<Origin>().cloned();

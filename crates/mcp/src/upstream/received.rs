@@ -1,7 +1,8 @@
-//! What a server over HTTP sends, read within the limits of a [`Pipe`](super::pipe::Pipe).
+//! Reads the responses of a server over HTTP within the limits of a [`Pipe`](super::pipe::Pipe).
 //!
-//! Bodies and events are charged as they arrive, and what they take when they are parsed is charged before rmcp parses them. The
-//! charge for the answer to a call stays until the call has converted it; that for another event until rmcp asks for the next one.
+//! Bodies and events are charged as they arrive, and the memory for parsing them is charged before rmcp parses them. The
+//! charge for the answer to a call is held until the call has converted it, the charge for another event until rmcp requests
+//! the next one.
 
 use std::io;
 
@@ -22,7 +23,7 @@ use super::unasked::{Flood, Unasked};
 
 pub(super) type Events = BoxStream<'static, Result<Sse, SseError>>;
 
-/// Reads what arrives over one connection. Clones share it.
+/// The reader of the responses of one connection. Clones share its state.
 #[derive(Clone, Default)]
 pub(super) struct Received {
     pub(super) answers: Answers,
@@ -31,12 +32,12 @@ pub(super) struct Received {
     pub(super) disconnect: Disconnect,
 }
 
-/// What a response belongs to.
+/// The request that a response belongs to.
 #[derive(Clone)]
 pub(super) struct Request {
     pub(super) id: RequestId,
     is_call: bool,
-    /// It asks a server of the newest protocol who it is.
+    /// Whether the request is `server/discover`, the first one of the newest protocol.
     pub(super) is_discovery: bool,
 }
 
@@ -62,7 +63,7 @@ impl Received {
         Self { answers, unasked, disconnect, unanswered: Unanswered::default() }
     }
 
-    /// Counts what nobody asked for. Disconnects a server that sends too much.
+    /// Counts unrequested messages and bytes. Disconnects a server that sends too many.
     pub(super) fn spend(&self, messages: u64, bytes: usize) -> Result<(), Flood> {
         self.unasked.spend(messages, bytes).inspect_err(|flood| {
             self.disconnect.set_reason(flood.to_string());
@@ -70,7 +71,7 @@ impl Received {
         })
     }
 
-    /// A body of at most `max` bytes.
+    /// Reads a body of at most `max` bytes.
     pub(super) async fn body(
         &self,
         response: reqwest::Response,
@@ -87,7 +88,7 @@ impl Received {
             if chunk.len() > max - body.len() {
                 return Err(too_large());
             }
-            // A vector has at most twice the room that it needs.
+            // The capacity of a vector is at most twice its length.
             if let Err(exhausted) = charge.add(2 * chunk.len()) {
                 return Ok(Err(exhausted));
             }
@@ -96,7 +97,7 @@ impl Received {
         Ok(Ok((body, charge)))
     }
 
-    /// The answer to a request in a body of JSON. One that exceeds a limit becomes an error of the request.
+    /// The answer to a request in a body of JSON. An answer that exceeds a limit becomes an error of the request.
     pub(super) async fn json(
         &self,
         response: reqwest::Response,
@@ -123,7 +124,7 @@ impl Received {
         Ok(request.with_id(answer))
     }
 
-    /// The error in a short body, if it is one of JSON-RPC.
+    /// The JSON-RPC error in a short body, if there is one.
     pub(super) fn error(&self, body: &[u8], request: Option<&Request>) -> Option<ServerJsonRpcMessage> {
         let _charge = self.answers.charge(measure(body).1).ok()?;
         let message =
@@ -154,7 +155,7 @@ impl Received {
         SseStream::from_bytes_stream(bytes).boxed()
     }
 
-    /// Events of which rmcp may parse the data. `request` is what they answer, if they are the response to one.
+    /// Checks events before rmcp parses their data. `request` is the request that they respond to, if there is one.
     pub(super) fn checked(self, events: Events, request: Option<Request>) -> Events {
         let checked = stream::unfold((events, Charge::none()), move |(mut events, previous)| {
             let (received, request) = (self.clone(), request.clone());
@@ -170,7 +171,7 @@ impl Received {
         checked.boxed()
     }
 
-    /// The event without data that rmcp must not parse, and the charge for parsing it.
+    /// The event without data that rmcp must not parse, and the charge for parsing the event.
     fn check(&self, mut event: Sse, request: Option<&Request>) -> Result<(Sse, Charge), Flood> {
         event.retry = event.retry.map(|millis| millis.max(MIN_RETRY_MILLIS));
         let is_message = matches!(event.event.as_deref(), None | Some("" | "message"));
@@ -196,7 +197,7 @@ impl Received {
         Ok((event, charge))
     }
 
-    /// The text of an answer. One that exceeds a limit becomes an error of its request.
+    /// The text of an answer. An answer that exceeds a limit becomes an error of its request.
     fn answer(&self, data: String, memory: usize, id: &RequestId, request: Option<&Request>) -> (String, Charge) {
         let failed = |reason| (serde_json::to_string(&self.fail(id, reason)).unwrap_or_default(), Charge::none());
         if memory > LINE_LIMITS.memory {
@@ -223,7 +224,7 @@ impl Received {
     }
 }
 
-/// An answer that rmcp would take for something else, as text.
+/// Corrects an answer that rmcp would misread. Returns its text.
 fn corrected(data: &str, is_call: bool, request: Option<&Request>) -> Option<String> {
     let answer = serde_json::from_str(data).ok()?;
     let answer = if is_call { as_call_result(answer, data.as_bytes()) } else { answer };
@@ -240,13 +241,13 @@ fn of_flood(flood: Flood) -> SseError {
     SseError::Body(Box::new(io::Error::other(flood)))
 }
 
-/// Why a stream ended, if the server sent too much that nobody asked for.
+/// Why a stream ended, if the server sent too many unrequested messages.
 pub(super) fn flood_in(error: &SseError) -> Option<&Flood> {
     let SseError::Body(error) = error else { return None };
     error.downcast_ref::<io::Error>()?.get_ref()?.downcast_ref()
 }
 
-/// rmcp describes invalid bodies in such an error.
+/// The error that rmcp uses for invalid bodies.
 fn not_mcp() -> Failure {
     StreamableHttpError::UnexpectedServerResponse("not a message".into())
 }
@@ -255,18 +256,18 @@ fn not_mcp() -> Failure {
 struct EventSize {
     received: Received,
     max: usize,
-    /// The complete lines of the event.
+    /// The length of the complete lines of the event.
     event: usize,
-    /// The current line.
+    /// The length of the current line.
     line: usize,
     is_comment: bool,
-    /// The last byte was a carriage return, which ends a line, as does a line feed after it.
+    /// Whether the last byte was a carriage return, which ends a line together with a line feed after it.
     after_cr: bool,
     charge: Charge,
 }
 
 impl EventSize {
-    /// Adds bytes. Charges the incomplete event, and counts comments and empty lines, which are no part of one.
+    /// Adds bytes. Charges the incomplete event, and counts comments and empty lines, which are not part of an event.
     fn add(&mut self, chunk: &[u8]) -> io::Result<()> {
         let (mut lines, mut bytes) = (0, 0);
         for &byte in chunk {
@@ -301,17 +302,17 @@ impl EventSize {
     }
 }
 
-/// The members by which other results than those of calls are known.
+/// The members by which rmcp recognizes results of other requests than calls.
 const MISLEADING: [&str; 6] =
     ["\"tools\"", "\"prompts\"", "\"contents\"", "\"resources\"", "\"resourceTemplates\"", "\"messages\""];
 
-/// Longer events are not taken for errors.
+/// The maximum length of an event that may be an error, in bytes.
 const MAX_ERROR_BYTES: usize = 64 << 10;
 
 /// How much memory a request or a notification may take when it is parsed, in bytes. Some of them wait in queues of rmcp.
 const MAX_UNASKED_MEMORY: usize = 8 << 20;
 
-/// The shortest time until a stream is continued that a server can ask for.
+/// The minimum delay before a stream is resumed that a server can request, in milliseconds.
 const MIN_RETRY_MILLIS: u64 = 1_000;
 
 #[cfg(test)]
@@ -320,7 +321,7 @@ mod tests {
 
     use super::*;
 
-    /// What is received after calls with these ids were sent.
+    /// The reader of a connection over which calls with these ids were sent.
     fn calling(ids: &[i64]) -> Received {
         let received = Received::default();
         for id in ids {

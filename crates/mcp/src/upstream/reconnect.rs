@@ -20,17 +20,17 @@ use super::unasked::Unasked;
 use super::{Route, Router, UpstreamError, UpstreamOptions, no_response};
 use crate::backoff::Backoff;
 
-/// The connection behind all tools of a server. It is restored by the first call after it was lost.
+/// The connection of all tools of a server. The first call after a loss restores it.
 pub(super) struct Reconnecting {
     name: String,
     endpoint: Endpoint,
     options: UpstreamOptions,
     /// Notified when the tools of the server may have changed.
     tools_changed: Arc<Notify>,
-    /// What the server may send that nobody asked for, over all connections.
+    /// The limit on unrequested messages of the server, over all connections.
     unasked: Unasked,
     backoff: Backoff,
-    /// For the lists of tools that are in use: the current one, the next one, and earlier ones in running executions.
+    /// The budget of the lists of tools in use: the current one, the next one, and earlier ones in running executions.
     catalogs: Budget,
     /// Whether the last call was lost.
     was_lost: AtomicBool,
@@ -80,7 +80,7 @@ impl Reconnecting {
         if let Endpoint::Http(endpoint) = &self.endpoint { endpoint.login_problem() } else { None }
     }
 
-    /// Why the server was disconnected, if it sent too much that nobody asked for and is not connected again.
+    /// Why the server was disconnected, if it sent too many unrequested messages and is not connected again.
     pub(super) fn flood(&self) -> Option<String> {
         self.unasked.exceeded().map(|flood| flood.to_string())
     }
@@ -211,5 +211,5 @@ const SUBSCRIBE_PAUSE: Duration = Duration::from_secs(5);
 /// The maximum duration of closing a connection.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How many lists of tools of the largest size are in use at once.
+/// How many lists of tools of the maximum size can be in use at once.
 const CATALOGS: usize = 3;

@@ -1,5 +1,5 @@
-//! What a server asks of its client during a call: input of the user, an answer of the model, directories. It is forwarded to the
-//! client whose program makes the call, and never answered in its place.
+//! Requests of a server during a call: for input of the user, an answer of the model, or directories. They are forwarded to
+//! the client whose program makes the call, and never answered in its place.
 
 #![allow(deprecated)] // Sampling and roots: servers use them.
 
@@ -34,7 +34,8 @@ impl Forwarding {
         Self { calls, clients, places: Arc::new(Semaphore::new(MAX_FORWARDED)) }
     }
 
-    /// The user sees which server asks: no server can pretend to be another, or the gateway.
+    /// Forwards a request for input. The message names the server, so that no server can pretend to be another one, or the
+    /// gateway.
     pub(super) async fn elicit(&self, mut request: ElicitRequestParams) -> Result<ElicitResult, ErrorData> {
         let waiting = self.waiting()?;
         let mode = match &request {
@@ -82,7 +83,7 @@ impl Forwarding {
         }
     }
 
-    /// Servers ask for directories at any time, so only those of the only client can be meant.
+    /// Forwards a request for directories. Servers send it at any time, so that it is forwarded only if there is one client.
     pub(super) async fn roots(&self) -> Result<ListRootsResult, ErrorData> {
         let client = self.clients.only().filter(|client| offers(client, |capabilities| capabilities.roots.is_some()));
         let client = client.ok_or_else(|| failed("the client has no roots"))?;
@@ -110,8 +111,8 @@ impl Forwarding {
     }
 }
 
-/// A form whose texts have no hidden characters and no secrets. `None` if there are hidden characters in names or values, which
-/// the server expects in the answer as they are.
+/// A form whose texts have no hidden characters and no secrets. `None` if there are hidden characters in names or values,
+/// which the server expects unchanged in the answer.
 fn visible_form(form: &ElicitationSchema, secrets: &Secrets) -> Option<ElicitationSchema> {
     let mut form = serde_json::to_value(form).ok()?;
     let mut waiting = vec![&mut form];
@@ -149,7 +150,7 @@ fn has_hidden(text: &str) -> bool {
     matches!(escape(text, Keep::Lines), Cow::Owned(_))
 }
 
-/// Whether a client has stated what `has` looks for.
+/// Whether a client has stated the capability that `has` checks.
 fn offers(client: &Peer<RoleServer>, has: impl Fn(&ClientCapabilities) -> bool) -> bool {
     client.peer_info().is_some_and(|info| has(&info.capabilities))
 }

@@ -16,7 +16,7 @@ use super::tool::{send, text_data, unexpected};
 use super::{Router, UpstreamOptions};
 use crate::text::json_exceeds;
 
-/// The tools, with their names. They hold `catalog`.
+/// The tools, with their names. Each holds `catalog`, the charge for the list of tools.
 pub(super) fn tools(
     router: &Arc<dyn Router>,
     options: &UpstreamOptions,
@@ -73,7 +73,7 @@ struct Resources {
 }
 
 impl Resources {
-    /// A page of resources. The first one has the templates, too.
+    /// A page of resources. The first page has the templates, too.
     async fn list(&self, input: &Json, context: ToolContext) -> Result<Json, ToolError> {
         let cursor = input["cursor"].as_str().map(str::to_owned);
         let is_first = cursor.is_none();
@@ -98,7 +98,7 @@ impl Resources {
                 ServerResult::ListResourceTemplatesResult(list) => self.json(&list.resource_templates),
                 _ => Err(unexpected()),
             });
-            // Servers without templates need not know the request.
+            // Servers without templates need not support the request.
             listed["templates"] = templates.await.unwrap_or_else(|_| json!([]));
         }
         Ok(listed)
@@ -126,7 +126,7 @@ impl Resources {
         Ok(value)
     }
 
-    /// The only content as a text, as JSON, or as a block that models can see; else the list of contents.
+    /// The contents as data: a single one as text, as JSON, or as a block that models can see; otherwise the list of contents.
     fn data(&self, mut result: ReadResourceResult, answers: &Answers) -> Result<Json, ToolError> {
         if result.contents.len() != 1 || json_exceeds(&result, self.options.max_result_bytes) {
             return self.json(&result.contents);

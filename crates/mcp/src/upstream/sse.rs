@@ -23,7 +23,7 @@ use super::pipe::Disconnect;
 use super::received::{Events, Received};
 use crate::Secrets;
 
-/// What is received, and where to write what is to be sent.
+/// A reader of received lines, and a writer of lines to send.
 pub(super) type SseStream = (StreamReader<BoxStream<'static, io::Result<Bytes>>, Bytes>, DuplexStream);
 
 /// Opens a stream. Fails with a reason as a clause. A failure afterwards triggers `disconnect`.
@@ -49,7 +49,7 @@ pub(super) async fn open(
     Ok((StreamReader::new(lines(events, client.received.clone())), near))
 }
 
-/// The URL of the first event. It must have the origin of the server, as it gets the credentials.
+/// The URL of the first event. It must have the origin of the server, because the credentials are sent to it.
 async fn endpoint(events: &mut Events, url: &Url) -> Result<Url, String> {
     let event = match events.next().await {
         Some(Ok(event)) if event.event.as_deref() == Some("endpoint") => event,
@@ -75,7 +75,7 @@ fn lines(events: Events, received: Received) -> BoxStream<'static, io::Result<By
     let messages = events.try_filter_map(move |event: Sse| {
         let is_message = event.event.as_deref().is_none_or(|kind| kind == "message");
         let line = match event.data.filter(|_| is_message) {
-            // A line feed is white space there: in the strings of JSON, it is escaped.
+            // A line feed in JSON is white space; in strings, it is escaped.
             Some(data) => Ok(Some(Bytes::from(data.replace(['\n', '\r'], " ") + "\n"))),
             None => received.spend(1, 0).map(|()| None).map_err(io::Error::other),
         };
@@ -84,7 +84,7 @@ fn lines(events: Events, received: Received) -> BoxStream<'static, io::Result<By
     messages.boxed()
 }
 
-/// Posts what is written.
+/// Posts the lines that are written to a stream.
 struct Outgoing {
     client: HttpClient,
     target: Url,
@@ -127,7 +127,7 @@ impl Outgoing {
     }
 }
 
-/// Whether this message of ours has an id and a method.
+/// Whether a message has an id and a method.
 fn is_request(line: &[u8]) -> bool {
     #[derive(serde::Deserialize)]
     struct Message {
@@ -137,7 +137,7 @@ fn is_request(line: &[u8]) -> bool {
     serde_json::from_slice::<Message>(line).is_ok_and(|message| message.id.is_some() && message.method.is_some())
 }
 
-/// How much is written before it is posted, in bytes.
+/// The size of the buffer of lines that are not posted yet, in bytes.
 const WRITE_BUFFER: usize = 64 << 10;
 
 /// The maximum number of messages that are posted at once.

@@ -20,7 +20,7 @@ use super::{MAX_MESSAGE, ResultFormat, Route, Router, UpstreamOptions, no_respon
 use crate::Secrets;
 use crate::text::{json_exceeds, truncate};
 
-/// The tool holds `catalog`.
+/// Converts a tool. It holds `catalog`, the charge for the list of tools.
 pub(super) fn import(
     tool: model::Tool,
     router: &Arc<dyn Router>,
@@ -61,7 +61,7 @@ pub(super) fn import(
     }
 }
 
-/// What the server states that calls do. MCP takes a tool without annotations for destructive, which says nothing.
+/// The effect that the server states. A tool without annotations states none, although MCP's default is destructive.
 pub(super) fn effect(annotations: Option<&ToolAnnotations>) -> Effect {
     match annotations.map(|annotations| (annotations.read_only_hint, annotations.destructive_hint)) {
         Some((Some(true), _)) => Effect::ReadOnly,
@@ -130,14 +130,14 @@ pub(super) async fn send(
     }
 }
 
-/// A request, until its answer is formatted. Dropped before the answer has arrived, it is cancelled on the server.
+/// A request, until its answer is formatted. Dropping it before the answer arrives cancels the request on the server.
 struct UpstreamRequest<'a> {
     router: &'a dyn Router,
     route: &'a Route,
     context: &'a ToolContext,
     /// The id of the request, once it is sent.
     id: Option<RequestId>,
-    /// While it is registered, progress is reported.
+    /// The registration of the request, which reports its progress.
     in_progress: Option<InProgress>,
     /// Whether it was answered, or its connection is lost.
     is_answered: bool,
@@ -229,13 +229,13 @@ fn data(result: CallToolResult, has_output: bool, answers: &Answers) -> Result<J
     }
 }
 
-/// A text as JSON. It stays a text if it is none, or if its values would take too much memory.
+/// Parses a text as JSON. Returns the text as a string if it is not JSON, or if its values would take too much memory.
 pub(super) fn text_data(text: &str, answers: &Answers) -> Json {
     let mut meter = Meter::new(answers.budget(), MAX_TEXT_VALUES, &|| false);
     parse_json(text, &mut meter).unwrap_or_else(|_| text.into())
 }
 
-/// How much memory the values in a text may take, in bytes.
+/// The maximum memory of the values in a text, in bytes.
 const MAX_TEXT_VALUES: usize = 64 << 20;
 
 fn envelope(result: CallToolResult) -> Result<Json, ToolError> {

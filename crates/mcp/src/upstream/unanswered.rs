@@ -8,8 +8,8 @@ use rmcp::model::{JsonRpcMessage, RequestId, ServerNotification};
 use rmcp::service::{RoleClient, RxJsonRpcMessage, TxJsonRpcMessage};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The requests of the peer that are not answered yet. Each has a permit, which its answer keeps until it is written. Clones
-/// share them.
+/// The requests of the peer that are not answered yet. Each has a permit, which is held until its answer is written. Clones
+/// share the requests.
 #[derive(Clone)]
 pub(super) struct Unanswered {
     room: Arc<Semaphore>,
@@ -28,8 +28,8 @@ impl Unanswered {
         let _ = self.room.acquire().await;
     }
 
-    /// Records a request, or that one was cancelled. Returns whether the message is handled: there must be no other unanswered
-    /// request with its id, and room for it.
+    /// Records a request, or the cancellation of one. Returns false for a request that must be ignored: another unanswered one
+    /// has its id, or there is no room.
     pub(super) fn record(&self, message: &RxJsonRpcMessage<RoleClient>) -> bool {
         let mut permits = self.permits.lock().unwrap_or_else(PoisonError::into_inner);
         match message {

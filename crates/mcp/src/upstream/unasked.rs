@@ -1,7 +1,7 @@
-//! How much a server may send that nobody asked for: notifications, requests, answers to no request, comments and empty lines.
+//! The limit on unrequested messages of a server: notifications, requests, answers to no request, comments and empty lines.
 //!
-//! Each is handled or ignored at once and holds no memory, but takes processor time. A server that sends more than the allowance is
-//! disconnected. Answers to requests do not count.
+//! Such messages are handled or ignored at once and hold no memory, but take processor time. A server that sends more than
+//! the allowance is disconnected. Answers to requests do not count.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -20,7 +20,7 @@ struct Inner {
     allowance: Option<Allowance>,
     /// Whether a connection was ended, and there is no new one yet.
     is_exceeded: bool,
-    /// Notified when that changes.
+    /// Notified when `is_exceeded` changes.
     changes: Changes,
 }
 
@@ -51,12 +51,12 @@ impl Unasked {
         spent
     }
 
-    /// There is a new connection.
+    /// Records that there is a new connection.
     pub(super) fn connected(&self) {
         self.lock().set_exceeded(false);
     }
 
-    /// Why the connection was ended, if it was, and there is no new one yet.
+    /// Why the connection was ended; `None` if it was not, or there is a new one.
     pub(super) fn exceeded(&self) -> Option<Flood> {
         self.lock().is_exceeded.then_some(Flood)
     }
@@ -74,12 +74,12 @@ impl Inner {
     }
 }
 
-/// What may be sent now. It grows with time, up to what may be sent at once.
+/// The messages and bytes that may be sent now. Both grow with time, up to the maximum that may be sent at once.
 #[derive(Debug)]
 struct Allowance {
     messages: u64,
     bytes: u64,
-    /// Up to when it has grown.
+    /// The time up to which the allowance has grown.
     at: Instant,
 }
 
@@ -91,7 +91,7 @@ impl Allowance {
     fn spend(&mut self, messages: u64, bytes: u64, now: Instant) -> Result<(), Flood> {
         let passed = now.saturating_duration_since(self.at).as_millis();
         let millis = u64::try_from(passed).unwrap_or(u64::MAX);
-        // Less than a message would be lost.
+        // In shorter steps, growth by less than a message would be lost.
         if millis >= GROWS_EVERY_MILLIS {
             let grown =
                 |left: u64, rate: u64, max: u64| left.saturating_add(rate.saturating_mul(millis) / 1000).min(max);
@@ -105,11 +105,11 @@ impl Allowance {
     }
 }
 
-/// How many messages, and bytes of them, may be sent at once.
+/// The maximum number of messages, and of their bytes, that may be sent at once.
 const MAX_MESSAGES: u64 = 20_000;
 const MAX_BYTES: u64 = 128 << 20;
 
-/// How many may be sent on average.
+/// The number of messages and bytes that may be sent on average.
 const MESSAGES_PER_SECOND: u64 = 1_000;
 const BYTES_PER_SECOND: u64 = 8 << 20;
 

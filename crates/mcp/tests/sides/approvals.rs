@@ -1,4 +1,4 @@
-//! Calls that need approval: by elicitation, by another approver, and by nobody.
+//! Calls that need approval: by elicitation, by another approver, and without any approver.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -88,7 +88,7 @@ async fn connect(server: CodeServer, user: &User) -> RunningService<RoleClient, 
     user.clone().serve(near).await.unwrap()
 }
 
-/// Deletes the orders 1 to 3, and returns what became of each.
+/// Deletes the orders 1 to 3, and returns the result of each call.
 const DELETE_THREE: &str = "
     const results = [await shop.get({})];
     for (const id of [1, 2, 3]) {
@@ -148,7 +148,7 @@ async fn an_answer_can_hold_for_the_rest_of_the_program() {
     }
 }
 
-/// Also a form without the field, or with another value.
+/// Forms without the field, or with another value, are refusals, too.
 #[tokio::test]
 async fn everything_but_an_approval_is_a_refusal() {
     let (server, deleted) = shop();
@@ -178,7 +178,7 @@ async fn a_user_who_does_not_answer_refuses() {
     assert!(deleted.lock().unwrap().is_empty());
 }
 
-/// Approves everything; the user of a gateway with `execbox approvals`.
+/// An approver that approves everything, as a user of `execbox approvals` does.
 struct Operator;
 
 impl Approver for Operator {
@@ -228,7 +228,7 @@ async fn a_cancelled_program_withdraws_its_question() {
     crate::fake::until(|| *records.lock().unwrap() == ["Abandoned"]).await;
 }
 
-/// Text that looks like another question, or that a terminal would act on, is shown as it is: escaped, runs counted.
+/// Text that looks like another question, or that controls a terminal, is escaped, and its runs are counted.
 #[tokio::test]
 async fn hostile_arguments_are_shown_escaped() {
     let (server, _) = shop();
@@ -243,7 +243,7 @@ async fn hostile_arguments_are_shown_escaped() {
     assert!(questions[0].chars().count() < 5000);
 }
 
-/// The only question about a program, and its result.
+/// Runs a program. Returns the only question about it, if there is one, and its result.
 async fn asked_about(code: &str) -> (Option<String>, String) {
     let (server, deleted) = shop();
     let user = User::new([]);
@@ -290,7 +290,7 @@ async fn a_call_that_cannot_be_shown_is_refused() {
     }
 }
 
-/// Shows whole calls, and approves them at once.
+/// An approver that shows whole calls, and approves them at once.
 struct Reader;
 
 impl Approver for Reader {

@@ -196,7 +196,7 @@ async fn a_response_that_is_too_long_fails_only_its_call() {
     assert!(message.ends_with("result longer than 10 bytes"), "{message}");
 }
 
-/// They kept a core busy.
+/// Without the limit, such a child keeps a processor core busy.
 #[tokio::test]
 async fn a_child_that_sends_without_an_end_is_disconnected() {
     let notification = |method: &str| format!(r#"{{"jsonrpc":"2.0","method":"notifications/{method}"}}"#);
@@ -261,7 +261,7 @@ async fn a_child_that_does_not_answer_pings_is_restarted() {
 async fn a_child_inherits_no_descriptors() {
     let mark = std::env::temp_dir().join(format!("execbox-{}-inherited", std::process::id()));
     let inherited = std::fs::File::create(&mark).unwrap();
-    // As a shell leaves descriptors open for what it starts.
+    // A shell leaves descriptors open for its child processes like this.
     nix::fcntl::fcntl(&inherited, nix::fcntl::FcntlArg::F_SETFD(nix::fcntl::FdFlag::empty())).unwrap();
     let lines = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&lines);

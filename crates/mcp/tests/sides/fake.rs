@@ -30,7 +30,8 @@ pub(crate) fn tool(name: &str, description: &str, input: Json) -> Tool {
 }
 
 /// A server. `echo` returns its arguments as structured content, `fail` fails, `slow` waits until it is cancelled, `import`
-/// reports progress until it is heard, `die` closes the connection, `media` returns content other than text, every other tool returns a text.
+/// reports progress until `heard` is notified, `die` closes the connection, `media` returns content other than text, every
+/// other tool returns a text.
 #[derive(Clone, Default)]
 pub(crate) struct Fake {
     pub(crate) tools: Arc<Mutex<Vec<Tool>>>,
@@ -44,11 +45,11 @@ pub(crate) struct Fake {
     pub(crate) heard: Arc<Notify>,
     pub(crate) kill: Arc<Notify>,
     pub(crate) peer: Arc<Mutex<Option<Peer<RoleServer>>>>,
-    /// Whether it has resources.
+    /// Whether the server has resources.
     pub(crate) has_resources: bool,
-    /// They are not there yet.
+    /// Whether the list of resources is still empty.
     pub(crate) has_no_resources_yet: Arc<AtomicBool>,
-    /// Whether it supports protocol 2026-07-28 only.
+    /// Whether the server supports protocol 2026-07-28 only.
     pub(crate) newest: bool,
     /// Notified by the test when tools changed, for protocol 2026-07-28.
     pub(crate) news: Arc<Notify>,
@@ -239,7 +240,7 @@ impl ServerHandler for Fake {
 pub(crate) struct Listener {
     pub(crate) progress: Arc<Mutex<Vec<String>>>,
     pub(crate) changes: Arc<AtomicUsize>,
-    /// What the client calls itself.
+    /// The name that the client states.
     pub(crate) name: &'static str,
 }
 
@@ -286,7 +287,7 @@ pub(crate) async fn code_server_with(fake: &Fake, options: ServerOptions) -> Cod
     CodeServer::new(executor, move || vec![upstream.provider()], ServerOptions { limits, ..options })
 }
 
-/// Waits until the condition holds. Fails instead of waiting for ever.
+/// Waits until the condition holds. Fails after two minutes.
 pub(crate) async fn until(condition: impl Fn() -> bool) {
     let started = Instant::now();
     while !condition() {

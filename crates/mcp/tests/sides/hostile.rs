@@ -218,7 +218,7 @@ async fn misbehaving(mode: &str, options: UpstreamOptions) -> Result<Upstream, U
     Upstream::open_child("api", ChildCommand { program: "sh".into(), args, ..ChildCommand::default() }, options).await
 }
 
-/// What a call says.
+/// Calls the tool. Returns its text, or the message of its error.
 async fn said(upstream: &Upstream) -> String {
     let limits = Limits { timeout: Duration::from_mins(10), ..Limits::default() };
     let code = "await api.call({}).catch(error => error.message)";

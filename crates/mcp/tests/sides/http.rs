@@ -141,8 +141,7 @@ async fn clients_of_both_generations_search_run_code_and_receive_progress() {
     }
 }
 
-/// The last lines of progress were overtaken by the result where the server was busy, and clients ignore progress of a call that
-/// has ended.
+/// Clients ignore progress of a call that has ended. On a busy server, the result could overtake the last lines of progress.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn progress_precedes_the_result() {
     let served = serve(&Fake::standard(), HttpOptions::default()).await;
@@ -161,7 +160,7 @@ async fn progress_precedes_the_result() {
     }
 }
 
-/// A second client is served although the first one has started more programs than there are places.
+/// A second client is served although the first one has started more programs than there are permits.
 #[tokio::test]
 async fn a_client_with_many_programs_does_not_keep_others_waiting() {
     for lifecycle in both_generations() {
@@ -180,7 +179,7 @@ async fn a_client_with_many_programs_does_not_keep_others_waiting() {
         let (modest, _) = connect_as("modest", served.address, lifecycle).await;
         assert_eq!(text(&call(&modest, "mcp_execute_code", json!({ "code": "1" })).await), "1");
         assert_eq!(fake.running.load(Ordering::SeqCst), 7, "the last place is not for a client with running programs");
-        calls.pop().unwrap().cancel(None).await.unwrap(); // It waits, and leaves the queue.
+        calls.pop().unwrap().cancel(None).await.unwrap(); // The call waits, and leaves the queue.
         calls.remove(0).cancel(None).await.unwrap();
         until(|| fake.running.load(Ordering::SeqCst) == 8).await;
     }
@@ -396,7 +395,7 @@ async fn a_further_session_closes_one_that_is_not_in_use_or_is_refused() {
     served.session("2025-06-18").await;
 }
 
-/// Anybody who can connect can open sessions.
+/// Every client that can connect can open sessions.
 #[tokio::test]
 async fn a_flood_of_sessions_ends_no_session_in_use_and_loses_no_state() {
     let served = serve(&Fake::standard(), HttpOptions::default()).await;
@@ -462,7 +461,7 @@ async fn connections_above_the_limit_wait_for_one_that_is_not_served() {
     assert!(rest.ends_with(b"\r\n0\r\n\r\n"), "its response is whole: {}", String::from_utf8_lossy(&rest));
 }
 
-/// Bodies that never end must not take the places of others, whatever came before them.
+/// Bodies that never end must not block other connections, whatever was sent before them.
 #[tokio::test]
 async fn connections_with_an_incomplete_request_give_way() {
     let served = serve(&Fake::standard(), HttpOptions { max_connections: 8, ..HttpOptions::default() }).await;
@@ -489,7 +488,7 @@ async fn connections_with_an_incomplete_request_give_way() {
         }
         let answer = served.raw(&served.post(&session, &run(3, "6 * 7"))).await;
         assert!(answer.status == 200 && answer.body.contains(r#""text":"42""#), "{attack:?}: {answer:?}");
-        // Others did not wait until the connections of the flood timed out: the last one has not.
+        // The request did not wait until the connections of the flood timed out: the last one is still open.
         let mut rest = vec![0; 1 << 16];
         let last = flood.last().unwrap();
         while let Ok(read) = last.try_read(&mut rest) {
@@ -523,7 +522,7 @@ async fn streams_of_messages_give_way() {
     );
 }
 
-/// Two programs could read these differently: a proxy before the server, and the server.
+/// A proxy before the server and the server could read such requests differently.
 #[tokio::test]
 async fn ambiguous_requests_are_rejected() {
     let served = serve(&Fake::standard(), HttpOptions::default()).await;
@@ -579,7 +578,7 @@ async fn ambiguous_requests_are_rejected() {
         let body = answer.body.to_lowercase();
         assert!(answer.status == 400 && !body.contains(&no_session.to_lowercase()), "{ambiguous:?}: {answer:?}");
     }
-    // After a request as well, and nothing of what follows a body in chunks is a request.
+    // An ambiguous request after another one is rejected, too, and data after a chunked body is not read as a request.
     let two = by_length(&host) + &by_length(&format!("{host}{host}"));
     let mut stream = TcpStream::connect(served.address).await.unwrap();
     stream.write_all(two.as_bytes()).await.unwrap();
@@ -603,7 +602,7 @@ async fn connections_without_a_token_give_way_to_those_that_have_one() {
     let (most, rest) = request.split_at(request.len() - 1);
     let mut slow = TcpStream::connect(served.address).await.unwrap();
     slow.write_all(most.as_bytes()).await.unwrap();
-    // The server has received its head when a connection that came later is answered.
+    // The server has received the head on `slow` when a later connection is answered.
     assert_eq!(served.raw(&served.head("GET /mcp", &authorization)).await.status, 406);
     let mut idle = Vec::new();
     for _ in 0..20 {

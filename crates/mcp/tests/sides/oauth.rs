@@ -56,7 +56,7 @@ struct State {
     metadata: Json,
     /// Members of the responses with tokens that differ.
     tokens: Json,
-    /// The scheme in the challenge of the MCP server.
+    /// Whether the challenge of the MCP server has no URL of metadata.
     without_challenge: bool,
     /// The PKCE challenge of each code.
     codes: HashMap<String, String>,
@@ -80,7 +80,7 @@ impl Site {
         self.state.lock().unwrap()
     }
 
-    /// How many requests begin so.
+    /// The number of requests that begin with `start`.
     fn count(&self, start: &str) -> usize {
         self.state().requests.iter().filter(|(head, _)| head.starts_with(start)).count()
     }
@@ -231,7 +231,7 @@ fn with(mut object: Json, others: &Json) -> Json {
     object
 }
 
-/// What a browser does: it follows redirects. Returns the last page.
+/// Opens a URL as a browser does, which follows redirects. Returns the last page.
 async fn browse(url: &str) -> String {
     let page = reqwest::Client::builder().tls_certs_only([]).build().unwrap().get(url).send().await;
     page.unwrap().text().await.unwrap()
@@ -295,14 +295,14 @@ async fn a_token_that_is_rejected_or_expired_is_renewed_once() {
     let site = Site::new().await;
     let store = site.logged_in().await;
     let upstream = site.open(&store).await.unwrap();
-    // Rejected before its time: ten calls find out at once.
+    // The token is rejected before it expires: ten calls detect it at once.
     site.state().valid = None;
     let calls = "(await Promise.all(Array.from({ length: 10 }, () => far.ask({})))).join()";
     assert_eq!(run(&upstream, calls).await.outcome, Ok(Some(json!(["fine"; 10].join(",")))));
     assert_eq!((site.count("POST /token"), site.state().issued), (2, 2));
     let kept = store.load("far", &site.url).unwrap().unwrap();
     assert_eq!(serde_json::to_value(&kept).unwrap()["refreshToken"], "refresh-2", "the new one is kept");
-    // Expired: it is not sent any more.
+    // An expired token is not sent any more.
     let mut expired = serde_json::to_value(&kept).unwrap();
     expired["renewAt"] = json!(1);
     store.save("far", &site.url, Some(&serde_json::from_value(expired).unwrap())).unwrap();
@@ -329,7 +329,7 @@ async fn a_login_that_is_revoked_must_be_repeated_and_takes_effect_at_once() {
     assert_eq!(store.load("far", &site.url).unwrap(), None);
     store.save("far", &site.url, Some(&site.log_in().await)).unwrap();
     assert_eq!(run(&upstream, "await far.ask({})").await.outcome, Ok(Some(json!("fine"))));
-    // A failure that may pass is none of the login.
+    // A failure that may be temporary does not end the login.
     site.state().valid = None;
     site.state().instead.insert("POST /token", (503, String::new(), String::new()));
     let message = failure(&upstream, "await far.ask({})").await;

@@ -159,7 +159,7 @@ async fn failures_to_connect_have_a_reason() {
     let limited = canned(|_, _| (429, "Retry-After: 30\r\n".to_owned(), String::new()));
     let until = canned(|_, _| (503, "Retry-After: Wed, 21 Oct 2026 07:28:00 GMT\r\n".to_owned(), String::new()));
     let long = canned(|_, _| (400, String::new(), format!("too\n\n{}", "long ".repeat(1000))));
-    // Bound, so that no other test gets its port, and not listening.
+    // The socket is bound, so that no other test gets its port, and does not listen.
     let closed = TcpSocket::new_v4().unwrap();
     closed.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let reasons = [
@@ -219,13 +219,13 @@ async fn calls_fail_while_a_server_is_down_and_work_when_it_returns() {
         let before = lists.load(Ordering::SeqCst);
         assert!(run(&upstream, "await far.ask({})").await.is_ok());
         while lists.load(Ordering::SeqCst) == before {
-            tokio::time::sleep(Duration::from_millis(5)).await; // It may have other tools now.
+            tokio::time::sleep(Duration::from_millis(5)).await; // The server may have other tools now.
         }
     }
 }
 
-/// Without a correction, a call whose error has no id waits for its timeout, here an hour, and a result with members of others
-/// fails.
+/// Without a correction, a call whose error has no id waits for its timeout, here an hour, and a result with members of other
+/// results fails.
 #[tokio::test]
 async fn errors_without_an_id_and_results_with_odd_members_are_corrected() {
     let url = canned(|_, body| {
@@ -305,7 +305,7 @@ fn a_call_in_flight_fails_when_its_server_dies_and_the_next_one_finds_the_new_se
             let execution = ExecuteRequest::new("await far.ask({})").provider(upstream.provider()).limits(limits);
             let call = tokio::spawn(async move { InlineExecutor::new().unwrap().execute(execution).await });
             received.notified().await;
-            // Its sockets are closed when this returns.
+            // The sockets of the first server are closed when this returns.
             tokio::task::spawn_blocking(move || first.shutdown_timeout(Duration::from_mins(1))).await.unwrap();
             let message = call.await.unwrap().outcome.unwrap_err().message;
             assert!(message.contains("the MCP server failed"), "{message}");
@@ -329,7 +329,7 @@ async fn an_expired_session_is_renewed() {
         let http = HttpServer::bind("127.0.0.1:0", options).await.unwrap();
         let url = http.url();
         tokio::spawn(http.serve(code_server(&Fake::standard()).await, CancellationToken::new()));
-        // There is one session. Who has called nothing gives way.
+        // There is room for one session, and a session without calls is displaced.
         let one = open(&url, UpstreamOptions::default()).await.unwrap();
         let _two = open(&url, UpstreamOptions::default()).await.unwrap();
         for _ in 0..2 {
@@ -391,7 +391,7 @@ async fn certificates_are_trusted_only_by_a_trusted_authority() {
     assert!(error.ends_with("certificate not trusted"), "{error}");
 }
 
-/// The values of an answer took up to seventy times the memory of its text.
+/// Without the limit, the values of an answer take up to seventy times the memory of its text.
 #[tokio::test]
 async fn answers_of_very_many_values_fail_alone() {
     let zeros = format!("{{\"tools\":[],\"a\":[{}0]}}", "0,".repeat(1_100_000));

@@ -1,4 +1,5 @@
-//! What servers upstream ask for during calls: it reaches the client whose program makes the call, and nobody answers in its place.
+//! Requests of upstream servers during calls: they reach the client whose program makes the call, and are never answered in
+//! its place.
 
 #![allow(deprecated)] // Sampling and roots.
 
@@ -27,7 +28,7 @@ use crate::fake::{begin, call, tool, until};
 /// A server that asks its client: `ask` the user, `think` the model, `look` for directories.
 #[derive(Clone, Default)]
 struct Asking {
-    /// What the client offers.
+    /// The capabilities that the client offers.
     offered: Arc<Mutex<Option<ClientCapabilities>>>,
 }
 
@@ -74,14 +75,14 @@ async fn ask(peer: &Peer<RoleServer>) -> Result<Json, rmcp::ServiceError> {
     peer.create_elicitation(form).await.map(|answer| json!(answer))
 }
 
-/// A client that can be asked for all, or for nothing.
+/// A client that offers all capabilities, or none.
 #[derive(Clone, Default)]
 struct Asked {
     offers: bool,
     questions: Arc<Mutex<Vec<String>>>,
-    /// The forms of the questions, and what the model was asked.
+    /// The forms of the questions, and the requests for the model.
     shown: Arc<Mutex<Vec<Json>>>,
-    /// The user does not answer before this.
+    /// The user does not answer before this is notified.
     answer: Option<Arc<Notify>>,
     withdrawn: Arc<Notify>,
 }
@@ -149,7 +150,7 @@ impl Gateway {
         Self { server, asking: Asking::default(), upstream, clients }
     }
 
-    /// Connects to the server upstream, whose calls may take 1 s.
+    /// Connects to the upstream server, whose calls may take 1 s.
     async fn open(&self) {
         let asking = self.asking.clone();
         let connect = move || {
@@ -178,7 +179,7 @@ impl Gateway {
 /// A gateway for one client, over a stream.
 async fn one(client: &Asked, limits: Limits) -> (Gateway, RunningService<RoleClient, Asked>) {
     let gateway = Gateway::new(Clients::one(), limits);
-    // The server starts before the client is there.
+    // The server starts before the client has connected.
     let ((), connected) = tokio::join!(Box::pin(gateway.open()), Box::pin(gateway.connect(client)));
     (gateway, connected)
 }
@@ -228,7 +229,7 @@ async fn servers_do_not_wait_for_a_client_that_is_absent() {
     assert_eq!(*gateway.asking.offered.lock().unwrap(), Some(ClientCapabilities::default()));
 }
 
-/// Neither the timeout of the call nor that of the program ends it, while the user thinks.
+/// While the user is asked, neither the timeout of the call nor that of the program ends the call.
 #[tokio::test]
 async fn time_in_which_a_user_is_asked_does_not_count() {
     let answer = Arc::new(Notify::new());
@@ -251,7 +252,7 @@ async fn the_end_of_a_program_withdraws_what_its_servers_ask() {
     client.withdrawn.notified().await;
 }
 
-/// A server does not say during which call it asks.
+/// A request of a server does not name the call that it belongs to.
 #[tokio::test]
 async fn over_http_a_server_reaches_the_client_whose_calls_alone_are_in_progress() {
     rustls::crypto::ring::default_provider().install_default().ok();

@@ -97,7 +97,7 @@ async fn a_tool_of_the_server_comes_before_that_for_resources() {
     assert_eq!(result(&answer), "called read_resource");
 }
 
-/// Many servers say that they have resources, and list none.
+/// Many servers declare the capability `resources`, and list none.
 #[tokio::test]
 async fn the_tools_are_there_when_the_server_has_its_first_resource() {
     let fake = with_resources();

@@ -186,7 +186,7 @@ async fn a_server_that_becomes_available_while_a_program_runs_is_not_said_not_to
     assert_eq!(text(&call(&client, "mcp_execute_code", code).await), "1");
 }
 
-/// The first program ends when the client has received this of itself, or of the second one.
+/// The first program ends when the client has received this progress, of the first program or of the second one.
 #[tokio::test(start_paused = true)]
 async fn clients_are_notified_while_programs_wait() {
     for (max_programs, expected) in [(1, "waiting for other programs for "), (2, "running for ")] {

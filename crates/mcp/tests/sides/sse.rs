@@ -19,11 +19,11 @@ use crate::remote::{fine, one_tool, run};
 #[derive(Clone)]
 struct Older {
     url: String,
-    /// What the first event has.
+    /// The data of the first event.
     endpoint: Arc<Mutex<String>>,
     /// The status of messages that are posted.
     status: Arc<Mutex<u16>>,
-    /// Where the events of the last stream go: whole events, or the end.
+    /// Sends whole events over the last stream; dropping it ends the stream.
     stream: Arc<Mutex<Option<mpsc::UnboundedSender<String>>>>,
     /// The heads of requests.
     heads: Arc<Mutex<Vec<String>>>,
@@ -176,7 +176,7 @@ async fn messages_are_posted_to_the_origin_of_the_server_only() {
     for endpoint in [elsewhere.as_str(), "http://[", "//far.example/x", "file:///etc/passwd"] {
         *older.endpoint.lock().unwrap() = endpoint.to_owned();
         let error = older.open().await.unwrap_err();
-        // What the server has answered to the first message counts: it has no older transport that can be used.
+        // The answer to the first message is reported: the server has no older transport that can be used.
         assert_eq!(error, "MCP server \"far\": HTTP 404 Not Found: Accepted", "{endpoint}");
         let error = open_sse(&older).await;
         assert!(error.contains("another origin") || error.contains("no valid URL"), "{endpoint}: {error}");
@@ -186,7 +186,7 @@ async fn messages_are_posted_to_the_origin_of_the_server_only() {
     assert!(older.open().await.is_ok(), "an absolute URL");
 }
 
-/// Why a server fails that is configured with this transport.
+/// The error of a server that is configured with this transport.
 async fn open_sse(older: &Older) -> String {
     let mut config = Config::default();
     let text = json!({ "mcpServers": { "far": { "type": "sse", "url": older.url } } }).to_string();
@@ -235,7 +235,7 @@ async fn a_stream_that_ends_or_exceeds_a_limit_fails_its_calls_and_the_next_one_
     assert!(message.contains("HTTP 503 Service Unavailable"), "{message}");
 }
 
-/// The result of a call, when the pause before connecting again is over.
+/// Calls until the pause before connecting again is over. Returns the result.
 async fn connected_again(upstream: &Upstream) -> Json {
     loop {
         if let Ok(result) = run(upstream, "await far.ask({})").await.outcome {

@@ -1,4 +1,4 @@
-//! What programs keep for later ones: the namespaces `store` and `snippets`.
+//! State that programs keep for later programs: the namespaces `store` and `snippets`.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -141,7 +141,7 @@ async fn keys_of_one_session_are_not_those_of_another_one() {
 async fn sessions_over_http_have_a_state_that_ends_with_them() {
     let served = serve_code(server(), HttpOptions::default()).await;
     let [sessions, sessionless] = both_generations();
-    // The same name and version: clients are not told apart by what they state.
+    // The same name and version: clients with sessions are not identified by what they state.
     let (one, _) = connect_as("same", served.address, sessions.clone()).await;
     let (two, _) = connect_as("same", served.address, sessions.clone()).await;
     result(&one, "await store.set({ key: 'mine', value: 1 }); await snippets.save({ name: 'f', code: '7', description: 'Seven' })").await;
@@ -182,7 +182,7 @@ async fn a_shared_state_is_that_of_all_clients() {
         }
         assert_eq!(result(&client, "await snippets.half(14)").await, 7);
     }
-    // Deleted by its user: the next program does not have it.
+    // The snippet is deleted outside of the gateway: the next program does not have it.
     shared.delete(StateArea::Snippets, "half").unwrap();
     let client = client_of(server_with(Vec::new(), Some(shared))).await;
     assert!(message(&client, "await snippets.half(14)").await.contains("snippets.half is not a function"));
@@ -371,7 +371,7 @@ async fn snippets_have_the_limits_and_the_tools_of_the_program() {
         result(&client, "const secret = 1; await snippets.closed()").await,
         "undefinedfunctionfunctionundefined"
     );
-    // A snippet counts to the calls and the time of the program.
+    // The calls and the time of a snippet count as those of the program.
     save("many", "for (let i = 0; i < 10; i++) await api.echo(i); return 'done'").await;
     let usage = run(&client, "await snippets.many(); await snippets.many()").await.meta.unwrap();
     assert_eq!(usage["execbox/usage"]["calls"], 20);
@@ -440,7 +440,7 @@ async fn many_keys_and_snippets_stay_within_their_limits() {
     assert!(result(&client, code).await.as_str().unwrap().contains("delete what is not needed"));
 }
 
-/// Eight sessions with 16 MB each are what the gateway keeps. Ended sessions give it back.
+/// The gateway has room for eight sessions with 16 MB each. Ended sessions release their memory.
 #[tokio::test]
 async fn all_sessions_together_are_bounded_and_ended_ones_do_not_count() {
     let served = serve_code(server(), HttpOptions::default()).await;
@@ -613,7 +613,7 @@ async fn programs_cannot_replace_or_close_snippets() {
     assert_eq!(run(&client, closing).await.structured_content.unwrap()["error"]["name"], "SyntaxError");
 }
 
-/// A state of an application.
+/// A state store of an application.
 #[derive(Default)]
 struct Texts(Mutex<BTreeMap<(bool, String), String>>);
 

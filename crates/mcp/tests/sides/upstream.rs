@@ -206,14 +206,15 @@ async fn a_crash_fails_its_calls_and_the_next_call_connects_again() {
     assert_eq!(value(upstream.provider(), echo).await, json!({ "n": 1 }));
     assert_eq!(fake.connections.load(Ordering::SeqCst), 2);
     assert_eq!(value(other.provider(), &echo.replace("api", "other")).await, json!({ "n": 1 }));
-    // Lost again: the second attempt is delayed, and the error states the delay.
+    // The connection is lost again: the second attempt is delayed, and the error states the delay.
     let code = "try { await api.die({}) } catch {}\n await api.echo({})";
     let error = run(upstream.provider(), code).await.outcome.unwrap_err();
     assert!(error.message.contains("next attempt in"), "{error}");
     upstream.close().await;
 }
 
-/// A server as a shell script: `env` returns two variables, `exit` ends the process, `odd` answers with members of other results.
+/// A server as a shell script: `env` returns two variables, `exit` ends the process, `odd` answers with members of other
+/// results.
 const SHELL_SERVER: &str = r#"
 while read -r line; do
   id=$(printf %s "$line" | sed 's/.*"id":\([0-9]*\).*/\1/')

@@ -1,7 +1,7 @@
 //! Compiling snippets with the engine, which rejects code that the front end accepts, such as `return super.x`.
 //!
-//! A [`Checker`] executes a program without tools that has the snippet as a function and reads it: that fails if the snippet
-//! cannot be compiled, and runs nothing of it.
+//! A [`Checker`] executes a program without tools that has the snippet as a function, and reads the function without calling
+//! it. This fails if the snippet cannot be compiled.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
@@ -13,13 +13,13 @@ use tokio::sync::Semaphore;
 
 use super::snippets::{MAX_COMPILE_TIME, NAMESPACE};
 
-/// Knows which snippets the engine compiles.
+/// Checks whether the engine compiles snippets, and caches the results.
 pub(in super::super) struct Checker {
     executor: Arc<dyn Executor>,
-    /// One check at a time: programs that wait for theirs must not take all places of the executor.
+    /// Limits checks to one at a time, so that they do not occupy the whole executor.
     turn: Semaphore,
     hasher: RandomState,
-    /// What was found, by the hash of the code.
+    /// The results, by the hash of the code.
     known: Mutex<HashMap<u64, Result<(), String>>>,
 }
 
@@ -29,7 +29,7 @@ impl Checker {
         Self { executor: Arc::clone(executor), turn, hasher: RandomState::new(), known }
     }
 
-    /// Fails with the reason if the engine rejects a snippet. Succeeds if that cannot be found out.
+    /// Fails with the reason if the engine rejects a snippet. Succeeds if the check cannot be completed.
     pub(super) async fn check(&self, code: &str) -> Result<(), String> {
         let key = self.hasher.hash_one(code);
         if let Some(found) = self.known().get(&key) {
@@ -50,7 +50,7 @@ impl Checker {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// `None` if the executor could not tell.
+    /// Compiles a snippet. `None` if the executor failed for another reason.
     async fn compile(&self, code: &str) -> Option<Result<(), String>> {
         let [namespace, name] = [NAMESPACE, "snippet"].map(str::to_owned);
         let program = ExecuteRequest::new(format!("void {namespace}.{name}"));
@@ -71,6 +71,6 @@ impl Checker {
     }
 }
 
-/// How many verdicts are kept, and the maximum length of a reason, in characters.
+/// The maximum number of cached results, and the maximum length of a reason, in characters.
 const MAX_KNOWN: usize = 4_096;
 const MAX_MESSAGE: usize = 200;

@@ -9,7 +9,7 @@ use execbox::core::budget::{Budget, Charge, Exhausted};
 use super::snippets::{MAX_SNIPPETS_BYTES, SNIPPET_BYTES};
 use super::{ENTRY_BYTES, MAX_STATE_BYTES, StateArea, StateEntry, StateError, StateStore};
 
-/// The state of one session. Everything that it keeps is charged to a budget of its own, which is a part of that of all sessions.
+/// The state of one session. Entries are charged to budgets of the session, which are parts of the budget of all sessions.
 pub(super) struct MemoryState {
     values: Mutex<Entries>,
     snippets: Mutex<Entries>,
@@ -17,10 +17,10 @@ pub(super) struct MemoryState {
 
 struct Entries {
     budget: Budget,
-    /// What an entry counts in addition to its key and its text.
+    /// The bytes that an entry counts in addition to its key and its text.
     entry_bytes: usize,
     kept: BTreeMap<String, Kept>,
-    /// How often something was kept.
+    /// Increased by each write.
     revision: u64,
 }
 
@@ -108,7 +108,7 @@ fn full(own: &Budget, error: Exhausted) -> StateError {
     StateError::Full { limit: error.limit as u64, left: left as u64, needed: error.requested as u64 }
 }
 
-/// How much the states of all sessions take together, in bytes.
+/// The maximum size of the states of all sessions together, in bytes.
 pub(in super::super) const MAX_TOTAL_BYTES: usize = 128 << 20;
 
 #[cfg(test)]

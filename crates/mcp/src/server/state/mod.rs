@@ -1,4 +1,4 @@
-//! What programs keep for later ones: values in the namespace `store`, and code in `snippets`.
+//! State that programs keep for later programs: values in the namespace `store`, and code in `snippets`.
 //!
 //! | file | contents |
 //! |---|---|
@@ -33,7 +33,7 @@ pub(super) use memory::MAX_TOTAL_BYTES;
 pub(super) use named::named as named_snippets;
 pub(super) use snippets::{NAMESPACE as SNIPPETS, Snippets};
 
-/// Where programs keep values and code for later programs, and what reads the code.
+/// Where programs keep values and code for later programs, and the language of the code.
 #[derive(Clone, Default)]
 pub struct StateOptions {
     /// One state for all clients, such as a file. Default: a state in memory for each session, which ends with the session.
@@ -58,7 +58,7 @@ pub trait StateStore: Send + Sync {
     /// The text of a key, if there is one.
     fn get(&self, area: StateArea, key: &str) -> Result<Option<String>, StateError>;
 
-    /// Keeps a text, in place of an earlier one. It is kept when this returns.
+    /// Stores a text in place of an earlier one. The text is stored when this returns.
     ///
     /// # Errors
     /// [`StateError::Full`] if it does not fit; an earlier text is kept then.
@@ -80,38 +80,38 @@ pub enum StateArea {
     Snippets,
 }
 
-/// An entry of a list.
+/// An entry of an area, without its text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StateEntry {
-    /// The key.
+    /// The key of the entry.
     pub key: String,
     /// The length of the text, in bytes.
     pub bytes: u64,
-    /// Another number after every change of the text, such as the time of it.
+    /// A number that is different after every change of the text, such as the time of the change.
     pub revision: u64,
 }
 
-/// Why a [`StateStore`] does not do what it is asked for.
+/// Why an operation of a [`StateStore`] failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StateError {
-    /// It does not fit.
+    /// The entry does not fit.
     #[error("{} of {limit} bytes are used, and {needed} more are needed: delete what is not needed any more", limit.saturating_sub(*left))]
     Full {
-        /// The most that may be kept, in bytes.
+        /// The maximum size of the state, in bytes.
         limit: u64,
-        /// How much of it is left.
+        /// How many bytes of the limit are left.
         left: u64,
-        /// How much more is needed.
+        /// How many more bytes are needed.
         needed: u64,
     },
     /// The states of all sessions together are full.
     #[error("the gateway keeps {limit} bytes for all its clients together, and has no room left: try again later")]
     AllFull {
-        /// The most that may be kept for all sessions, in bytes.
+        /// The maximum size of the states of all sessions together, in bytes.
         limit: u64,
     },
-    /// The client has no session that could keep it.
+    /// The client has no session, so that nothing can be kept for it.
     #[error(
         "this client has no session, so that nothing is kept for it: start the gateway with a shared state \
          (`execbox mcp --state FILE`)"
@@ -125,7 +125,7 @@ pub enum StateError {
 /// A saved snippet.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Snippet {
-    /// What it does, for models and people.
+    /// What the snippet does, for models and people.
     #[serde(default)]
     pub description: String,
     /// The body of an async function with the parameter `input`, or one function, in JavaScript or TypeScript.
@@ -138,16 +138,16 @@ pub const MAX_KEY_BYTES: usize = 200;
 /// The longest text of an entry, in bytes: it fits into one message to every executor.
 pub const MAX_ENTRY_BYTES: usize = 8 << 20;
 
-/// The most that the values of a state take, in bytes: each counts its key, its text and 256 bytes.
+/// The maximum size of the values of a state, in bytes: each counts its key, its text and 256 bytes.
 pub const MAX_STATE_BYTES: usize = 16 << 20;
 
-/// What an entry counts in addition to its key and its text, in bytes.
+/// The bytes that an entry counts in addition to its key and its text.
 const ENTRY_BYTES: usize = 256;
 
-/// What the tools of a state work with.
+/// The resources that the tools of all states share.
 #[derive(Clone)]
 pub(super) struct Means {
-    /// For work beside the reactor: few pieces at a time.
+    /// Limits concurrent work on blocking threads.
     pub(super) turns: Arc<Semaphore>,
     pub(super) checker: Arc<Checker>,
 }
@@ -158,7 +158,7 @@ pub(super) struct State {
     snippets: Option<Snippets>,
     /// The namespace `store`.
     values: Option<Provider>,
-    /// What is lost with it.
+    /// The entries that are lost with the state; `None` if they are not in memory.
     memory: Option<Arc<MemoryState>>,
 }
 
@@ -175,13 +175,13 @@ impl State {
         Self { memory: Some(memory), ..Self::new(&store, options, means) }
     }
 
-    /// The state of a client that has none: every call fails with the reason.
+    /// The state of clients without a session: every call fails with [`StateError::NoSession`].
     pub(super) fn none(options: &StateOptions, means: &Means) -> Self {
         let store: Arc<dyn StateStore> = Arc::new(NoState);
         Self::new(&store, options, means)
     }
 
-    /// Whether something is kept in it that is lost with it.
+    /// Whether the state has entries that are lost with it.
     pub(super) fn is_kept_in_memory(&self) -> bool {
         self.memory.as_ref().is_some_and(|memory| memory.is_in_use())
     }
@@ -197,7 +197,7 @@ impl State {
     }
 }
 
-/// Which of the namespaces `store` and `snippets` no provider has.
+/// Whether programs have the namespaces `store` and `snippets`: a provider with such a name takes precedence.
 pub(super) fn offered(providers: &[Provider], options: &StateOptions) -> (bool, bool) {
     let snippets = options.language.is_some() && !has(providers, snippets::NAMESPACE);
     (!has(providers, values::NAMESPACE), snippets)
@@ -207,7 +207,7 @@ fn has(providers: &[Provider], name: &str) -> bool {
     providers.iter().any(|provider| provider.name() == name)
 }
 
-/// That of clients without a session.
+/// The store of clients without a session.
 struct NoState;
 
 impl StateStore for NoState {

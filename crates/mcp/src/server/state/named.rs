@@ -1,7 +1,7 @@
 //! The snippets that a program names, as functions of it.
 //!
-//! Their limits, tools and permissions are those of the program. What is named is seen in the text alone: a snippet too many
-//! does no harm.
+//! Snippets have the limits, tools and permissions of the program. Names are searched in the text, without parsing it: a
+//! snippet that is found by mistake does no harm.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -60,7 +60,7 @@ fn names_in(text: &str) -> Vec<&str> {
     members
 }
 
-/// The name of the member at the beginning of what follows an object.
+/// The name of the member access at the beginning of a text that follows an object.
 fn member(text: &str) -> Option<&str> {
     if let Some(computed) = text.strip_prefix('[') {
         let computed = computed.trim_start();

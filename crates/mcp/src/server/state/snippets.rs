@@ -1,8 +1,8 @@
 //! The namespace `snippets`: code that later programs call by its name.
 //!
-//! `await snippets.save({ name, code, description })` checks and keeps it, `await snippets.NAME(input)` calls it; there are
-//! `list`, `get` and `delete`, too. A program has the snippets that it [names](super::named) as functions.
-//! Searches find snippets as tools of this namespace. Their descriptions are shown as those of servers are.
+//! `await snippets.save({ name, code, description })` checks and keeps a snippet, `await snippets.NAME(input)` calls it; there
+//! are `list`, `get` and `delete`, too. A program has the snippets that it [names](super::named) as functions.
+//! Searches find snippets as tools of this namespace. Their descriptions are shown like those of servers.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,11 +29,11 @@ const TOOLS: [&str; 4] = ["save", "list", "get", "delete"];
 pub(in super::super) struct Snippets {
     saved: Arc<Saved>,
     means: Means,
-    /// What was made of the snippets when they were listed last.
+    /// The library of the snippets that were listed last.
     library: Mutex<Arc<Library>>,
 }
 
-/// What the tools of the namespace use.
+/// The store and the language, which the tools of the namespace share.
 struct Saved {
     store: Arc<dyn StateStore>,
     language: Arc<dyn Language>,
@@ -44,13 +44,13 @@ struct Saved {
 /// The snippets that can be called, without their code.
 #[derive(Default)]
 pub(in super::super) struct Library {
-    /// What it was made of.
+    /// The entries that the library was built from.
     listed: Vec<StateEntry>,
-    /// Those that can be read, by name, with their descriptions.
+    /// The snippets that can be read, by name, with their descriptions.
     snippets: BTreeMap<String, (StateEntry, Arc<str>)>,
-    /// For searches; `None` without snippets.
+    /// The catalog for searches; `None` without snippets.
     catalog: Option<Arc<Catalog>>,
-    /// For programs.
+    /// The provider for programs.
     provider: Option<Provider>,
 }
 
@@ -79,7 +79,7 @@ impl Snippets {
         Self { saved, means: means.clone(), library: Mutex::default() }
     }
 
-    /// What is saved now. Reads what has changed since the last time, also by others; may block.
+    /// The library of the snippets that are saved now. Reads those that have changed since the last call. May block.
     pub(in super::super) fn library(&self) -> Arc<Library> {
         let listed = self.saved.store.list(StateArea::Snippets, "");
         let mut library = self.library.lock().unwrap_or_else(PoisonError::into_inner);
@@ -209,7 +209,7 @@ impl Saved {
         for StateEntry { key, .. } in entries {
             let description = match this.read(&key) {
                 Ok(Some(snippet)) => snippet.description,
-                Ok(None) => continue, // It was deleted in between.
+                Ok(None) => continue, // The snippet was deleted in between.
                 Err(error) => format!("({error})"),
             };
             snippets.push(json!({ "name": key, "description": description }));
@@ -281,14 +281,14 @@ fn invalid_code(name: &str, error: &str) -> ToolError {
     ToolError::invalid(format!("the code of {name:?} is invalid: {error}"))
 }
 
-/// The tool of a snippet. It is what searches find. Programs that name the snippet have its function in place of the tool.
+/// The tool of a snippet, which searches find. Programs that name the snippet have its function in place of the tool.
 fn by_name(name: &str, description: &str) -> Tool {
     let message = format!("write the name of a snippet into the code: `await {NAMESPACE}.{name}(input)`");
     let tool = Tool::new(name, move |_, _| std::future::ready(Err(ToolError::invalid(message.clone()))));
     if description.is_empty() { tool } else { tool.description(description) }
 }
 
-/// A name is one that code can write after a dot, and no name of a tool of the namespace.
+/// Fails unless code can write the name after a dot, and no tool of the namespace has it.
 fn check_name(name: &str) -> Result<(), ToolError> {
     let is_name = name.len() <= MAX_NAME && SafeNames::default().assign(name) == name;
     if is_name && !TOOLS.contains(&name) {
@@ -302,7 +302,7 @@ fn check_name(name: &str) -> Result<(), ToolError> {
     )))
 }
 
-/// The entries that can be snippets, within the limits. Somebody else may have written others.
+/// The entries that can be snippets, within the limits. Other programs may have written invalid ones.
 fn usable(mut entries: Vec<StateEntry>) -> Vec<StateEntry> {
     let mut left = MAX_ALL_BYTES as u64;
     entries.retain(|entry| {
@@ -314,7 +314,7 @@ fn usable(mut entries: Vec<StateEntry>) -> Vec<StateEntry> {
     entries
 }
 
-/// The most snippets of a state.
+/// The maximum number of snippets of a state.
 const MAX_SNIPPETS: usize = 500;
 
 /// The longest name, in bytes.
@@ -323,17 +323,17 @@ const MAX_NAME: usize = 64;
 /// The longest description, in characters. Longer ones are cut.
 const MAX_DESCRIPTION: usize = 500;
 
-/// The longest code, and the longest text that it may have with a description as JSON. In bytes.
+/// The maximum length of the code, and of the code with a description as JSON, in bytes.
 const MAX_CODE_BYTES: usize = 64 << 10;
 const MAX_TEXT_BYTES: usize = 6 * MAX_CODE_BYTES + (16 << 10);
 
-/// The texts of all snippets of a state, in bytes.
+/// The maximum size of the texts of all snippets of a state, in bytes.
 const MAX_ALL_BYTES: usize = 4 << 20;
 
-/// What a snippet takes beside its text, with its tools and its part of the catalog. In bytes.
+/// The memory of a snippet in addition to its text, for its tools and its part of the catalog, in bytes.
 pub(super) const SNIPPET_BYTES: usize = 8 << 10;
 
-/// What all snippets of a session take, in bytes.
+/// The maximum memory of all snippets of a session, in bytes.
 pub(super) const MAX_SNIPPETS_BYTES: usize = MAX_SNIPPETS * (SNIPPET_BYTES + MAX_NAME) + MAX_ALL_BYTES;
 
 /// How long compiling a snippet may take.

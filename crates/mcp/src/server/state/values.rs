@@ -21,7 +21,7 @@ pub(super) const NAMESPACE: &str = "store";
 
 type Store = Arc<dyn StateStore>;
 
-/// The namespace, with `turns` for each call.
+/// The provider of the namespace. Each call takes one of `turns`.
 pub(super) fn provider(store: &Store, turns: &Arc<Semaphore>) -> Option<Provider> {
     let store = &Arc::new(Arc::clone(store));
     let by_key = || {
@@ -87,7 +87,7 @@ struct Selection {
 fn get(store: &Store, input: Json) -> Result<Json, ToolError> {
     let key = key(input)?;
     let Some(text) = store.get(StateArea::Values, &key).map_err(failed)? else { return Ok(Json::Null) };
-    // A file may have been written by somebody else.
+    // Another program may have written the state.
     let mut meter = Meter::alone(MAX_PARSED_BYTES);
     parse_json(&text, &mut meter)
         .map_err(|error| ToolError::new(format!("the value of {key:?} cannot be read: {error}")))
@@ -114,7 +114,7 @@ fn text(value: &Json) -> Result<String, ToolError> {
     String::from_utf8(text.0).map_err(|error| ToolError::new(error.to_string()))
 }
 
-/// Takes at most [`MAX_ENTRY_BYTES`].
+/// A writer that fails after [`MAX_ENTRY_BYTES`].
 struct Bounded(Vec<u8>);
 
 impl io::Write for Bounded {
@@ -176,6 +176,6 @@ fn failed(error: StateError) -> ToolError {
     }
 }
 
-/// How much memory a value may take, and how much when it is read, which is counted in more detail. In bytes.
+/// The maximum memory of a value that is stored, and of one that is read, which is counted in more detail, in bytes.
 const MAX_VALUE_BYTES: usize = 32 << 20;
 const MAX_PARSED_BYTES: usize = 4 * MAX_VALUE_BYTES;
