@@ -15,7 +15,7 @@
 
   // ---- Globals -----------------------------------------------------------------------------------------------------
 
-  // As in the bootstrap.js of the crate execbox-quickjs; the host adds `console`, `structuredClone` and `queueMicrotask`.
+  // The same globals as in execbox-quickjs's bootstrap.js; the host adds `console`, `structuredClone` and `queueMicrotask`.
   const kept = new Set(`
     AggregateError Array ArrayBuffer AsyncDisposableStack BigInt BigInt64Array BigUint64Array Boolean DataView Date
     DisposableStack Error EvalError FinalizationRegistry Float16Array Float32Array Float64Array Function Infinity
@@ -42,7 +42,7 @@
 
   const compiling = [() => {}, async () => {}, function* () {}, async function* () {}].map(getPrototypeOf);
 
-  // `functions` are those of the host that take the place of the constructors, in this order. The first is that of `Function`.
+  // `functions` are functions of the host that replace the constructors, in this order. The first replaces `Function`.
   const replaceConstructors = (functions) => {
     for (let i = 0; i < 4; i++) {
       const [prototype, replacement] = [compiling[i], functions[i]];
@@ -62,7 +62,7 @@
   const NativeError = globalThis.Error;
   const Error = new Proxy(NativeError, {
     defineProperty(target, key, descriptor) {
-      setPrototypeOf(descriptor, null); // what it inherits is no part of it
+      setPrototypeOf(descriptor, null); // inherited properties are not part of the descriptor
       const { value } = descriptor;
       if (key === "stackTraceLimit" && typeof value === "number") {
         descriptor.value = value >= 0 ? min(trunc(value), 1e5) : 0;
@@ -118,9 +118,9 @@
       for (let i = 0; i < 8; i++) if (apply(flags[i][1], regExp, [])) text += flags[i][0];
       return text;
     },
-    // Of a resizable buffer; undefined for others.
+    // The maximum length of a resizable buffer; undefined for others.
     maxByteLength: (buffer) => apply(resizable, buffer, []) ? apply(maxByteLength, buffer, []) : undefined,
-    // Of an object for a primitive other than a symbol.
+    // The primitive of a wrapper object of any kind but symbols.
     unboxed(object) {
       for (let i = 0; i < 3; i++) {
         try { return apply(valuesOf[i], object, []); } catch { /* another primitive */ }

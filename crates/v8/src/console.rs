@@ -15,7 +15,7 @@ const LEVELS: [(&str, LogLevel); 5] = [
     ("debug", LogLevel::Debug),
 ];
 
-/// Makes the console.
+/// Makes the `console` object.
 pub(crate) fn new<'s>(scope: &mut PinScope<'s, '_>) -> Local<'s, Object> {
     let console = Object::new(scope);
     for (number, (name, _)) in LEVELS.into_iter().enumerate() {
@@ -30,7 +30,7 @@ pub(crate) fn new<'s>(scope: &mut PinScope<'s, '_>) -> Local<'s, Object> {
     console
 }
 
-/// Adds it to the globals.
+/// Adds `console` to the globals.
 pub(crate) fn add(scope: &mut PinScope<'_, '_>, run: &Run, global: Local<'_, Object>) {
     let name = symbol(scope, "console");
     let console = Local::new(scope, &run.realm.console);
@@ -41,7 +41,7 @@ pub(crate) fn add(scope: &mut PinScope<'_, '_>, run: &Run, global: Local<'_, Obj
 fn log(scope: &mut PinScope<'_, '_>, args: FunctionCallbackArguments<'_>, _: ReturnValue<'_, Value>) {
     let run = Run::of(scope);
     if run.log_units.get() == 0 {
-        return; // the host keeps no more
+        return; // the host keeps no further logs
     }
     let level = args.data().uint32_value(scope).and_then(|number| LEVELS.get(number as usize));
     let mut line = Vec::new();
@@ -63,10 +63,10 @@ fn log(scope: &mut PinScope<'_, '_>, args: FunctionCallbackArguments<'_>, _: Ret
     }
 }
 
-/// Strings as they are, `undefined` by name, other values as JSON where possible, and else as a string. Errors and numbers are
-/// strings too, instead of the `{}` and `null` of JSON.
+/// Appends the text of a logged value: strings as they are, `undefined` by name, other values as JSON where possible, and else
+/// as a string. Errors and numbers are strings too, instead of the `{}` and `null` of JSON.
 fn put(scope: &mut PinScope<'_, '_>, run: &Run, value: Local<'_, Value>, line: &mut Vec<u8>) {
-    // One unit more than the host keeps, so that it can tell that it must cut.
+    // One unit more than the host keeps, so that the host can detect that it must cut.
     let max_units = run.log_units.get().saturating_add(1);
     v8::tc_scope!(let scope, scope);
     if let Ok(text) = value.try_cast::<v8::String>() {

@@ -6,13 +6,13 @@ use v8::{
 
 use crate::text::{string, symbol, text_of};
 
-/// In the order of bootstrap.js, which gives them their places.
+/// The names of the constructors, in the order in which bootstrap.js replaces them.
 const NAMES: [&str; 4] = ["Function", "AsyncFunction", "GeneratorFunction", "AsyncGeneratorFunction"];
 
 /// The text of the only function that `Function` makes: libraries find the global object by it.
 const RETURN_THIS: &str = "return this";
 
-/// Makes them. `return_this` is the function that `Function("return this")` returns.
+/// Makes the replacements. `return_this` is the function that `Function("return this")` returns.
 pub(crate) fn new<'s>(scope: &mut PinScope<'s, '_>, return_this: Global<Function>) -> Option<[Local<'s, Value>; 4]> {
     let return_this = Local::new(scope, return_this);
     let mut made = [v8::undefined(scope).into(); 4];

@@ -87,7 +87,7 @@ impl<'s> Decoder<'_, 's> {
     fn empty(&self, scope: &mut PinScope<'s, '_>, node: &Node) -> Result<Local<'s, Value>, Failed> {
         Ok(match node {
             Node::Array(items) => {
-                // Its items are own properties from the beginning: setting them runs no setters of prototypes.
+                // The items are own properties from the beginning: setting them runs no setters of prototypes.
                 let undefined = v8::undefined(scope).into();
                 Array::new_with_elements(scope, &vec![undefined; items.len()]).into()
             }
@@ -176,7 +176,7 @@ impl<'s> Decoder<'_, 's> {
                 hidden(scope, made, "name", name.into());
             }
         }
-        // Of the host, with its stack or none: not with the place where it was decoded.
+        // The error has the stack that the host gave it or none, not the place where it was decoded.
         let stack = error.stack.as_deref().unwrap_or_default();
         stack::set(scope, self.run, made, stack);
         let text = match &error.stack {
@@ -263,7 +263,7 @@ fn primitive<'s>(scope: &mut PinScope<'s, '_>, value: &Primitive) -> Result<Loca
     })
 }
 
-/// From two's complement to sign and magnitude.
+/// Converts a BigInt from two's complement to sign and magnitude.
 fn bigint<'s>(scope: &mut PinScope<'s, '_>, bytes: &[u8]) -> Result<Local<'s, Value>, Failed> {
     let is_negative = bytes.last().is_some_and(|last| last & 0x80 != 0);
     let extension = if is_negative { 0xff } else { 0 };

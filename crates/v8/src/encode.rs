@@ -18,14 +18,14 @@ use crate::run::Run;
 use crate::text::{push_utf8, string, symbol, text_of};
 use crate::{functions, stack};
 
-/// What becomes of values that cannot be copied.
+/// How to treat values that cannot be copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// For scripts: they are written as [`Foreign`], which the host rejects; so is all that JSON cannot hold.
+    /// For scripts: written as [`Foreign`], which the host rejects. Applies to all values that JSON cannot hold.
     Json,
-    /// For modules: they throw a `SerializationError`.
+    /// For modules: reported by a thrown `SerializationError`.
     Graph,
-    /// For logs of modules: they are described by a string.
+    /// For logs of modules: replaced by a string that describes the value.
     Log,
 }
 
@@ -70,7 +70,7 @@ struct Encoder<'r> {
     out: Vec<u8>,
     /// The first object that was written, and its number.
     first: Option<(Global<Object>, u32)>,
-    /// The further ones, and their numbers. Made for the first of them.
+    /// The further objects, and their numbers. Made for the first of them.
     seen: Option<Global<Map>>,
     /// How many objects have a number.
     numbered: u32,
@@ -167,7 +167,7 @@ impl<'r> Encoder<'r> {
         Some(())
     }
 
-    /// A string with its length first.
+    /// Writes a string, with its length first.
     fn text(&mut self, scope: &mut PinScope<'_, '_>, text: Local<'_, v8::String>, max_units: usize) -> Option<()> {
         if self.out.len() + text.length().min(max_units) > self.run.max_message {
             self.run.stop_out_of_memory(scope);
@@ -396,7 +396,7 @@ impl<'r> Encoder<'r> {
         let flags = call(scope, &self.run.realm.regexp_flags, object)?.to_string(scope)?;
         let source = object.cast::<v8::RegExp>().get_source(scope);
         self.out.push(wire::REGEXP);
-        // V8 keeps the source as a literal: an empty one would be a comment.
+        // V8 represents an empty source as `(?:)`, because `//` would be a comment.
         if source.length() == 4 && text_of(scope, source, 4) == "(?:)" {
             wire::put_string(&mut self.out, "");
         } else {
@@ -432,7 +432,7 @@ impl<'r> Encoder<'r> {
         self.object(scope, buffer.into()) // recurses once: a buffer has no parts
     }
 
-    /// Of a resizable buffer; `None` for others.
+    /// The maximum length of a resizable buffer; `None` for others.
     fn max_byte_length(&self, scope: &mut PinScope<'_, '_>, buffer: Local<'_, v8::ArrayBuffer>) -> Option<Option<u32>> {
         let max = call(scope, &self.run.realm.max_byte_length, buffer.into())?;
         Some(if max.is_undefined() { None } else { Some(max.uint32_value(scope)?) })
@@ -554,7 +554,7 @@ impl<'r> Encoder<'r> {
         self.one(scope, value)
     }
 
-    /// A key is its text the first time, and its number after that.
+    /// Writes the text of a key the first time, and its number after that.
     fn key(&mut self, scope: &mut PinScope<'_, '_>, name: Local<'_, v8::Name>) {
         let Ok(name) = name.try_cast::<v8::String>() else { return };
         let mut text = Vec::with_capacity(name.length());
@@ -702,7 +702,7 @@ fn call<'s>(
 const MAX_NAME: usize = 256;
 
 fn push_text(scope: &mut PinScope<'_, '_>, out: &mut Vec<u8>, text: Local<'_, v8::String>, max_units: usize) {
-    // Nearly every string is ASCII, whose length is known before.
+    // Nearly every string is ASCII, whose length in bytes is known before.
     let (start, units) = (out.len(), text.length().min(max_units));
     wire::put_varint(out, units as u32);
     let content = out.len();
@@ -770,7 +770,7 @@ fn describe(scope: &mut PinScope<'_, '_>, kind: Foreign, object: Option<Local<'_
     text
 }
 
-/// Throws an Error of this name.
+/// Throws an `Error` with this name and message.
 pub(crate) fn throw_named(scope: &mut PinScope<'_, '_>, name: &'static str, message: &str) {
     let Some(message) = string(scope, message) else { return };
     let error = v8::Exception::error(scope, message);
@@ -857,7 +857,7 @@ fn view_kind(view: Local<'_, Value>) -> ViewKind {
     kinds.into_iter().find(|(is, _)| is(&view)).map_or(ViewKind::DataView, |(_, kind)| kind)
 }
 
-/// Whether the length of a view is that of its resizable buffer. Only V8's own format for copies tells.
+/// Whether the length of a view is that of its resizable buffer. Only V8's serialization format has this flag.
 fn follows_buffer(
     scope: &mut PinScope<'_, '_>,
     view: Local<'_, v8::ArrayBufferView>,
@@ -872,7 +872,7 @@ fn follows_buffer(
     Some(flags.is_some_and(|flags| flags & FOLLOWS != 0))
 }
 
-/// What V8 asks when it writes a value in its own format: nothing, for views.
+/// A delegate for the serialization of views, for which V8 calls none of its methods.
 struct OnlyViews;
 
 impl ValueSerializerImpl for OnlyViews {
@@ -910,7 +910,7 @@ fn is_dense(scope: &mut PinScope<'_, '_>, array: Local<'_, Array>) -> Option<boo
     Some(own_names(scope, array.into(), IndexFilter::IncludeIndices)?.length() == array.length())
 }
 
-/// The own data property of that name; runs no guest code.
+/// The own data property with this name; runs no guest code.
 pub(crate) fn own_data<'s>(
     scope: &mut PinScope<'s, '_>,
     object: Local<'_, Object>,

@@ -33,7 +33,7 @@ pub struct V8 {
     max_guests: usize,
 }
 
-/// The engine cannot be loaded.
+/// The error of an engine that cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot load the V8 engine: {0}")]
 pub struct LoadError(String);
@@ -45,22 +45,22 @@ impl V8 {
     }
 }
 
-/// What the engine opens in a process that can open no files later.
+/// Resources that the engine opens before the process is locked and can open no files.
 pub struct Prepared {
     resident: Option<Resident>,
 }
 
 impl Prepared {
-    /// Opens the file from which the engine learns how much memory the process has. A system without it has no bound for what
-    /// a program takes in a single step of native code.
+    /// Opens the file that reports how much memory the process uses. On a system without it, the memory that a program takes in
+    /// a single step of native code is not bounded.
     #[allow(clippy::new_without_default)] // it opens a file
     pub fn new() -> Self {
         Self { resident: Resident::open() }
     }
 
-    /// Starts V8 and the threads of the engine. Threads cannot be started later in a process that is locked.
+    /// Starts V8 and the threads of the engine. A locked process cannot start threads later.
     ///
-    /// It sets the time zone of the process to UTC and its locale to American English, so it is to be called before the process
+    /// This function sets the time zone of the process to UTC and its locale to American English. Call it before the process
     /// has threads that read the environment.
     pub fn start(self, options: &Options) -> Result<V8, LoadError> {
         initialize();
@@ -79,12 +79,12 @@ impl std::fmt::Debug for Prepared {
     }
 }
 
-/// Stacks are as deep as in Node, in KiB. Programs are short, so new objects have as much room at first as they get at most, in
-/// MiB: see [`memory::YOUNG_BYTES`](crate::memory::YOUNG_BYTES). Where V8 unrolls a loop inside of a loop, such as that of
-/// `new Array(1000)`, it drops the check of the outer one, too, which then cannot be interrupted.
+/// Flags of V8. Stacks are as deep as in Node, in KiB. Programs are short, so the space for new objects begins at its maximum,
+/// in MiB: see [`memory::YOUNG_BYTES`](crate::memory::YOUNG_BYTES). Where V8 unrolls a loop inside of a loop, such as that of
+/// `new Array(1000)`, it also drops the interrupt check of the outer loop, which then cannot be interrupted.
 const FLAGS: &str = "--stack-size=984 --min-semi-space-size=8 --no-turboshaft-loop-unrolling";
 
-/// Once for each process: V8 cannot be stopped and started again.
+/// Initializes V8, once for each process: V8 cannot be stopped and started again.
 fn initialize() {
     static INITIALIZED: Once = Once::new();
     INITIALIZED.call_once(|| {
@@ -97,7 +97,7 @@ fn initialize() {
     });
 }
 
-/// Guests are in UTC and speak American English wherever they run. V8 takes both from the environment.
+/// Sets UTC and American English for guests, wherever they run. V8 takes both from the environment.
 fn fix_place() {
     // SAFETY: no other thread reads the environment at the same time: see `Prepared::start`.
     unsafe {
@@ -106,8 +106,8 @@ fn fix_place() {
     }
 }
 
-/// Fills `bytes` with random numbers: the seeds of hash tables and of `Math.random`. A process that is sealed has no random
-/// device, from which V8 would read them.
+/// Fills `bytes` with random numbers: the seeds of hash tables and of `Math.random`. V8 would read them from the random device,
+/// which a locked process cannot open.
 fn entropy(bytes: &mut [u8]) -> bool {
     getrandom::fill(bytes).is_ok()
 }

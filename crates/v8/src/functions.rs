@@ -28,7 +28,7 @@ pub(crate) struct Slots {
 
 struct Call {
     resolver: Global<PromiseResolver>,
-    /// The caller.
+    /// The stack of the call.
     trace: Option<Global<StackTrace>>,
 }
 
@@ -55,13 +55,13 @@ impl Slots {
 #[derive(Clone)]
 pub(crate) struct NumberedNamespace {
     namespace: Arc<Namespace>,
-    /// The number of its first host function.
+    /// The number of the first host function of the namespace.
     first: u32,
-    /// The number of its first own function.
+    /// The number of the first own function of the namespace.
     first_own: u32,
 }
 
-/// Adds the namespaces as globals. Programs are given many functions and use few: a namespace is made when it is first read.
+/// Adds the namespaces as globals. Programs are given many functions and use few, so a namespace is made when it is first read.
 pub(crate) fn add_namespaces(
     scope: &mut PinScope<'_, '_>,
     run: &Run,
@@ -81,7 +81,7 @@ pub(crate) fn add_namespaces(
     Some(())
 }
 
-/// A property that looks like one with a value.
+/// Configures a getter as a read-only property, which looks to guest code like one with a value.
 fn read_only<'s>(getter: impl v8::MapFnTo<AccessorNameGetterCallback>) -> AccessorConfiguration<'s> {
     AccessorConfiguration::new(getter).property_attribute(PropertyAttribute::READ_ONLY | PropertyAttribute::DONT_DELETE)
 }
@@ -113,7 +113,7 @@ fn namespace_object<'s>(scope: &mut PinScope<'s, '_>, numbered: &NumberedNamespa
     for (number, name) in (*first..).zip(&namespace.functions) {
         let number = v8::Integer::new_from_unsigned(scope, number);
         let name = string(scope, name)?;
-        // Of a template, as V8 makes other functions anew whenever one is in a stack.
+        // Made from a template: V8 makes other functions anew whenever one is in a stack.
         let template = FunctionTemplate::builder(call_tool).data(number.into()).length(1);
         let template = template.constructor_behavior(ConstructorBehavior::Throw).build(scope);
         let function = template.get_function(scope)?;
@@ -154,7 +154,7 @@ fn make_own<'s>(
     }
 }
 
-/// The functions of all namespaces, distinguished by their number. Only the first argument crosses.
+/// Implements the functions of all namespaces, distinguished by their number. Only the first argument crosses.
 #[allow(clippy::needless_pass_by_value)] // V8's signature
 fn call_tool<'s>(
     scope: &mut PinScope<'s, '_>,
@@ -169,7 +169,7 @@ fn call_tool<'s>(
     }
 }
 
-/// The promise of a call. It is rejected where the input throws.
+/// Starts a call and returns its promise, which is rejected if reading the input throws.
 fn called<'s>(
     scope: &mut PinScope<'s, '_>,
     run: &Run,
@@ -208,7 +208,7 @@ pub(crate) struct Bridged {
 
 const KINDS: [FunctionKind; 4] = [FunctionKind::Async, FunctionKind::Sync, FunctionKind::Notify, FunctionKind::Log];
 
-/// Makes one.
+/// Makes the guest's function for a function of the host.
 pub(crate) fn bridged<'s>(
     scope: &mut PinScope<'s, '_>,
     number: u32,
@@ -226,7 +226,7 @@ pub(crate) fn bridged<'s>(
     Some(function)
 }
 
-/// Which function of the host it is, if it is one.
+/// The function of the host that `function` stands for; `None` for functions of the guest.
 pub(crate) fn of(scope: &mut PinScope<'_, '_>, run: &Run, function: Local<'_, Object>) -> Option<Bridged> {
     let private = Local::new(scope, &run.realm.bridged);
     let data = function.get_private(scope, private)?;
@@ -238,7 +238,7 @@ fn bridged_by(data: Local<'_, Value>) -> Option<Bridged> {
     Some(Bridged { number: u32::try_from(data / 4).ok()?, kind: KINDS[(data % 4) as usize] })
 }
 
-/// All arguments cross.
+/// Calls a function of the host in a value. All arguments cross.
 #[allow(clippy::needless_pass_by_value)] // V8's signature
 fn call_bridged<'s>(
     scope: &mut PinScope<'s, '_>,
@@ -270,7 +270,7 @@ fn call_bridged<'s>(
         }
         FunctionKind::Log => {
             if run.log_units.get() == 0 {
-                return; // the host keeps no more
+                return; // the host keeps no further logs
             }
             let Some(input) = encode_args(scope, &run, &args, Mode::Log) else { return };
             // A getter may have logged meanwhile.

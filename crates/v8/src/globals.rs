@@ -11,7 +11,7 @@ use crate::run::Run;
 use crate::text::{string, symbol, text_of};
 use crate::{console, stack};
 
-/// Adds them.
+/// Adds these functions to the globals.
 pub(crate) fn add(scope: &mut PinScope<'_, '_>, global: Local<'_, Object>) {
     add_function(scope, global, "structuredClone", structured_clone);
     add_function(scope, global, "queueMicrotask", queue_microtask);
@@ -47,7 +47,7 @@ fn queue_microtask<'s>(scope: &mut PinScope<'s, '_>, args: FunctionCallbackArgum
     }
 }
 
-/// Calls the function of a microtask, and logs what it throws: V8 itself would not know where.
+/// Calls the function of a microtask and logs what it throws. V8 itself reports it without the place.
 #[allow(clippy::needless_pass_by_value)] // V8's signature
 fn run_microtask<'s>(scope: &mut PinScope<'s, '_>, args: FunctionCallbackArguments<'s>, _: ReturnValue<'_, Value>) {
     let Ok(function) = args.data().try_cast::<Function>() else { return };
@@ -64,7 +64,8 @@ fn run_microtask<'s>(scope: &mut PinScope<'s, '_>, args: FunctionCallbackArgumen
     }
 }
 
-/// The second argument is ignored: nothing is transferred. Functions of the host and promises are not cloned.
+/// Implements `structuredClone`. The second argument is ignored: nothing is transferred. Functions of the host and promises are
+/// not cloned.
 #[allow(clippy::needless_pass_by_value)] // V8's signature
 fn structured_clone<'s>(
     scope: &mut PinScope<'s, '_>,
@@ -80,7 +81,7 @@ fn structured_clone<'s>(
     let serializer = ValueSerializer::new(scope, Box::new(Clone));
     serializer.write_header();
     if serializer.write_value(context, value) != Some(true) {
-        return; // it has thrown
+        return; // the function has thrown
     }
     let bytes = serializer.release();
     let deserializer = ValueDeserializer::new(scope, Box::new(Clone), &bytes);
@@ -91,7 +92,7 @@ fn structured_clone<'s>(
     }
 }
 
-/// Has no objects of its own.
+/// A delegate of V8's serializer and deserializer that supports no host objects.
 struct Clone;
 
 impl ValueSerializerImpl for Clone {

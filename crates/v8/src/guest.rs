@@ -15,7 +15,7 @@ pub(crate) struct V8Guest {
     pool: Arc<Pool>,
     shared: Arc<Shared>,
     interrupt: Interrupt,
-    /// Until it is started.
+    /// The program, until it is started.
     program: Option<Program>,
     awake: Awake,
 }
@@ -41,7 +41,7 @@ impl Guest for V8Guest {
             self.pool.wake_ticker();
             state = self.shared.wait_briefly(&mut self.awake);
         }
-        // When a synchronous call is answered, the guest goes on, and then takes in what was settled before.
+        // After the answer to a synchronous call, the guest resumes, and then takes the settlements that arrived before.
         while state.can_go_on() {
             self.shared.resume(state);
             self.pool.wake_ticker();

@@ -11,14 +11,14 @@ use crate::{console, globals, modules, program, rejections, stack};
 
 /// An isolate that belongs to the thread that made it.
 pub(crate) struct Isolate {
-    /// Dropped before the isolate.
+    /// The context and its intrinsics. Dropped before the isolate.
     pub(crate) parts: Option<(Global<Context>, Realm)>,
     pub(crate) v8: OwnedIsolate,
-    /// Dropped after the isolate, which refers to it.
+    /// The memory account. Dropped after the isolate, which refers to it.
     pub(crate) memory: Arc<Memory>,
 }
 
-/// The frames of a stack that V8 records for an error.
+/// The maximum number of frames that V8 records for an error.
 const MAX_FRAMES: i32 = 64;
 
 impl Isolate {
@@ -48,11 +48,11 @@ impl Isolate {
     }
 }
 
-/// Without a listener, V8 writes what is thrown without being caught to standard output, which carries the protocol.
+/// Ignores messages. Without a listener, V8 writes uncaught exceptions to standard output, which carries the protocol.
 unsafe extern "C" fn ignore(_: Local<'_, Message>, _: Local<'_, Value>) {}
 
-/// The realm that the snapshot holds, with the globals of the host and without those that V8 has added. `None` if the snapshot is
-/// not ours.
+/// The realm of the snapshot, with the globals of the host and without those that V8 adds. `None` if the snapshot was not made
+/// by [`Snapshot`](crate::snapshot::Snapshot).
 fn hardened(isolate: &mut OwnedIsolate) -> Option<(Global<Context>, Realm)> {
     v8::scope!(let scope, isolate);
     let context = Context::new(scope, v8::ContextOptions::default());

@@ -1,7 +1,7 @@
 //! The V8 engine of Execbox: one isolate per program, for child processes only.
 //!
-//! V8 compiles programs to machine code, so they compute many times faster than in QuickJS; in return, starting one takes
-//! longer, and V8 ends its process where it cannot go on without memory. So it runs in a process of its own:
+//! V8 compiles programs to machine code, so they compute many times faster than in QuickJS. In return, starting one takes
+//! longer, and V8 ends its process where it cannot continue without memory. So it runs in a process of its own:
 //! `execbox runner --engine v8`.
 //!
 //! ```text
@@ -13,12 +13,12 @@
 //!
 //! - `V8` is the engine.
 //! - `guest`: the guest; `shared`: what it shares with its thread; `pool`: the threads.
-//! - `snapshot`, `isolate`, `memory`, `resident`, `ticker`: isolates, their limits, and the thread that looks at them.
-//! - `program`: a program from start to end, with `modules`, `outcome`, and the state that callbacks `run` with.
-//! - `realm`, `globals`, `constructors`, `console`, `functions`: what a program finds; `rejections`, `stack`: what it throws.
-//! - `encode`, `decode`, `text`: values that cross.
+//! - `snapshot`, `isolate`, `memory`, `resident`, `ticker`: isolates, their limits, and the thread that checks them.
+//! - `program`: a program from start to end, with `modules`, `outcome`, and `run`, the state of its callbacks.
+//! - `realm`, `globals`, `constructors`, `console`, `functions`: what programs can use; `rejections`, `stack`: thrown values.
+//! - `encode`, `decode`, `text`: values that cross between host and guest.
 //!
-//! Without the feature `v8`, this crate is empty, so that nobody downloads V8 who does not ask for it.
+//! Without the feature `v8`, this crate is empty, so that V8 is downloaded only where it is needed.
 #![cfg(feature = "v8")]
 // V8 calls back through C, with pointers that the compiler cannot check. Each such place says why it is sound.
 #![allow(unsafe_code)]
@@ -53,7 +53,7 @@ mod ticker;
 
 pub use engine::{LoadError, Options, Prepared, V8};
 
-/// The version of V8, as V8 reports it: `MAJOR.MINOR.BUILD.PATCH`, with a suffix of who built it.
+/// The version of V8, as V8 reports it: `MAJOR.MINOR.BUILD.PATCH`, with a suffix that identifies the build.
 pub fn version() -> &'static str {
     v8::V8::get_version()
 }

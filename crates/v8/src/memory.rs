@@ -1,12 +1,12 @@
-//! The memory of one isolate: what V8 has, what the program may use of it, and what happens beyond.
+//! The memory of one isolate: how it is measured, limited, and what happens beyond the limit.
 //!
-//! Three places look at it. V8 itself calls [`near_limit`] before its heap is exhausted; every allocation of an `ArrayBuffer`
-//! comes through [`VTABLE`], as their content is outside V8's heap; and each tick compares what is in use with the limit.
-//! Whichever finds that the limit is exceeded terminates the program. Where V8 cannot go on even so, it ends the process, and
-//! [`handle_exhaustion`] gives that its exit status.
+//! Three places enforce the limit. V8 itself calls [`near_limit`] before its heap is exhausted. Every allocation of an
+//! `ArrayBuffer` uses [`VTABLE`], because its content is outside V8's heap. Each tick compares the memory in use with the
+//! limit. The first of them that finds the limit exceeded terminates the program. Where V8 cannot continue even so, it ends the
+//! process, with the exit status that [`handle_exhaustion`] sets up.
 //!
-//! In a single step of native code, V8 allocates one large object whatever the limit, and looks for no interrupt. So the ticker's
-//! thread compares the memory of the whole process with what its programs may make it, and [ends](Memory::end) them.
+//! In a single step of native code, V8 allocates one large object whatever the limit, and serves no interrupt. So the ticker's
+//! thread compares the memory of the whole process with the sum that its programs may use, and [ends](Memory::end) them.
 
 use std::alloc::{Layout, alloc, alloc_zeroed, dealloc};
 use std::ffi::{c_char, c_void};
@@ -17,21 +17,22 @@ use std::sync::{Arc, OnceLock};
 use execbox_core::engine::MEMORY_LIMIT_EXIT_CODE;
 use v8::{Isolate, IsolateHandle, OomDetails, RustAllocatorVtable};
 
-/// The heap of a spare isolate at most, and so of a program until it first needs more: the limit of most programs, and what
-/// V8 takes at first.
+/// The maximum heap of a spare isolate, in bytes, and so of a program until it first needs more: the limit of most programs,
+/// and what V8 takes at first.
 pub(crate) const HEAP_BYTES: usize = 72 << 20;
 
-/// The new objects that V8 keeps apart at most, in bytes: three semi-spaces.
+/// The maximum size of the space for new objects, in bytes: three semi-spaces.
 pub(crate) const YOUNG_BYTES: usize = 24 << 20;
 
-/// What V8 gets beyond the limit at least to come to an end after it was exceeded; else half of the limit.
+/// The minimum that V8 gets beyond an exceeded limit to terminate the program, in bytes; half of the limit if that is more.
 const SLACK_BYTES: usize = 16 << 20;
 
-/// What the process may have beyond one and a half times the limits of its programs: new objects and garbage, machine code, and
-/// copies of values that cross.
+/// The memory that the process may have beyond one and a half times the limits of its programs, in bytes: new objects and
+/// garbage, machine code, and copies of values that cross.
 const PROCESS_BYTES: usize = 64 << 20;
 
-/// What any program uses: the realm of a spare isolate has about as much garbage, which a collection removes.
+/// The minimum that is reported for a program, in bytes: the realm of a spare isolate has about as much garbage, which a
+/// collection removes.
 const PROGRAM_BYTES: usize = 8 << 10;
 
 /// How often V8 asks for an `ArrayBuffer` again, after collections, before it gives up.
@@ -40,15 +41,15 @@ const ATTEMPTS: usize = 4;
 #[derive(Default)]
 pub(crate) struct Memory {
     isolate: OnceLock<IsolateHandle>,
-    /// What the program may use.
+    /// The maximum memory of the program, in bytes.
     limit: AtomicUsize,
-    /// What the heap had before the program.
+    /// The size of the heap before the program started, in bytes.
     base: AtomicUsize,
-    /// The content of `ArrayBuffer`s.
+    /// The content of all `ArrayBuffer`s, in bytes.
     buffers: AtomicUsize,
-    /// Allocations of an `ArrayBuffer` that were refused, one after another.
+    /// The number of consecutive allocations of an `ArrayBuffer` that were refused.
     refused: AtomicUsize,
-    /// What was live after the last collection that a tick asked for.
+    /// The memory that was live after the last collection that a tick asked for, in bytes.
     collected: AtomicUsize,
     peak: AtomicUsize,
     exceeded: AtomicBool,
@@ -57,12 +58,12 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// Without a limit.
+    /// Makes an account without a limit.
     pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self { limit: AtomicUsize::new(usize::MAX), ..Self::default() })
     }
 
-    /// What the heap has now does not count.
+    /// Begins to count: what the heap has now is not counted.
     pub(crate) fn begin(&self, isolate: &mut Isolate) {
         let _ = self.isolate.set(isolate.thread_safe_handle());
         self.base.store(isolate.get_heap_statistics().used_heap_size(), Ordering::Relaxed);
@@ -78,17 +79,17 @@ impl Memory {
         self.exceeded.load(Ordering::SeqCst)
     }
 
-    /// Whether the limit allows for a value of this length at all. One that is used up at once would never be seen by a tick.
+    /// Whether the limit allows for a value of this length. A tick would never see a value that is freed before it.
     pub(crate) fn has_room_for(&self, len: usize) -> bool {
         len <= self.limit.load(Ordering::Relaxed)
     }
 
-    /// The most that the program has used, of what ticks have seen.
+    /// The maximum memory of the program that was measured, in bytes.
     pub(crate) fn peak(&self) -> u64 {
         self.peak.load(Ordering::Relaxed) as u64
     }
 
-    /// What the program uses now, with garbage.
+    /// The memory that the program uses now, with garbage, in bytes.
     fn used(&self, isolate: &mut Isolate) -> usize {
         let heap = isolate.get_heap_statistics().used_heap_size();
         let heap = heap.saturating_sub(self.base.load(Ordering::Relaxed)).max(PROGRAM_BYTES);
@@ -159,7 +160,7 @@ impl Memory {
     }
 }
 
-/// Of a buffer; `None` if it is too long for any address space.
+/// The layout of the content of a buffer; `None` if it is too long for any address space.
 fn layout(len: usize) -> Option<Layout> {
     Layout::from_size_align(len.max(1), 16).ok()
 }
@@ -201,35 +202,37 @@ pub(crate) unsafe extern "C" fn near_limit(memory: *mut c_void, current: usize, 
     memory.peak.store(limit, Ordering::Relaxed);
     let is_first = !memory.is_exceeded();
     memory.exceed();
-    // Native code that does not look whether it is terminated gets no more than this: V8 then ends the process.
+    // Native code that does not check for termination gets no further memory: V8 then ends the process.
     if is_first { current + SLACK_BYTES.max(limit / 2) } else { current }
 }
 
-// ---- Where V8 cannot go on -------------------------------------------------------------------------------------------
+// ---- Where V8 cannot continue ----------------------------------------------------------------------------------------
 
-/// Called by V8 when an isolate cannot go on: ends the process, which can do nothing else. The host finds the reason in the status.
+/// Called by V8 when an isolate is out of memory: ends the process, as V8 requires. The host finds the reason in the exit
+/// status.
 pub(crate) unsafe extern "C" fn exhausted(_location: *const c_char, _details: &OomDetails) {
     exit();
 }
 
 unsafe extern "C" {
-    /// `v8::base::SetPrintStackTrace`, which the crate `v8` does not bind: what V8 calls just before it ends the process.
+    /// `v8::base::SetPrintStackTrace`, which the crate `v8` does not bind: sets a function that V8 calls just before it ends
+    /// the process.
     #[link_name = "_ZN2v84base18SetPrintStackTraceEPFvvE"]
     fn set_before_abort(function: unsafe extern "C" fn());
 
-    /// `std::set_new_handler`: what C++ calls when an allocation has failed.
+    /// `std::set_new_handler`: sets a function that C++ calls when an allocation has failed.
     #[link_name = "_ZSt15set_new_handlerPFvvE"]
     fn set_new_handler(function: unsafe extern "C" fn()) -> *mut c_void;
 }
 
-/// V8 has found a fault of its own.
+/// Set when V8 has found a fault of its own.
 static IS_FAULTY: AtomicBool = AtomicBool::new(false);
 
-/// The programs that have an isolate, in the whole process.
+/// The number of programs that have an isolate, in the whole process.
 static PROGRAMS: AtomicUsize = AtomicUsize::new(0);
 
-/// A program that has an isolate, as long as it is not dropped. Where there is none, the process ends for want of memory because
-/// it has too little for V8, and not because of a program.
+/// Counts a program that has an isolate, until it is dropped. Without such a program, the process itself has too little memory
+/// for V8, so no program has caused its end.
 pub(crate) struct HasProgram;
 
 impl HasProgram {
@@ -245,8 +248,8 @@ impl Drop for HasProgram {
     }
 }
 
-/// Makes the process end as in [`exhausted`] also where no isolate is at hand, such as while one is made, in a thread of V8 or
-/// in the C++ library, and where a single object would be larger than V8 can make it. To be called when V8 has been started.
+/// Ends the process as [`exhausted`] does in the cases that V8 does not report for an isolate: while one is made, in a thread
+/// of V8 or in the C++ library, and where a single object would be larger than V8 can make it. Call it after V8 was started.
 pub(crate) fn handle_exhaustion() {
     v8::V8::set_fatal_error_handler(|_: &str, _: i32, _: &str| IS_FAULTY.store(true, Ordering::SeqCst));
     // SAFETY: the functions take a pointer to a function without arguments, which they keep. V8 has set its own before.
@@ -256,15 +259,15 @@ pub(crate) fn handle_exhaustion() {
     }
 }
 
-/// V8 ends the process for a check that failed, and has then called the handler of fatal errors before; or for want of memory and
-/// for sizes that it does not support, where it calls nothing else.
+/// V8 ends the process for one of two reasons. For a check that failed, it has called the handler of fatal errors before. For
+/// want of memory and for sizes that it does not support, it calls nothing else.
 unsafe extern "C" fn before_abort() {
     if !IS_FAULTY.load(Ordering::SeqCst) && PROGRAMS.load(Ordering::SeqCst) > 0 {
         exit();
     }
 }
 
-/// Does not return: C++ would try again.
+/// Handles a failed allocation of C++. Does not return: C++ would try again.
 unsafe extern "C" fn out_of_memory() {
     if PROGRAMS.load(Ordering::SeqCst) > 0 {
         exit();
@@ -273,6 +276,6 @@ unsafe extern "C" fn out_of_memory() {
 }
 
 fn exit() -> ! {
-    // SAFETY: it has no conditions. `exit` would run the handlers of libraries while other threads use them.
+    // SAFETY: `_exit` has no preconditions. `exit` would run the handlers of libraries while other threads use them.
     unsafe { libc::_exit(MEMORY_LIMIT_EXIT_CODE) }
 }

@@ -30,19 +30,19 @@ pub(crate) struct Graph {
 
 struct Entry {
     name: Arc<str>,
-    /// Until it is compiled.
+    /// The content, until the module is compiled.
     body: Option<ModuleBody>,
     importable: bool,
     compiled: Option<Global<v8::Module>>,
     /// The exports of a synthetic module, until it is evaluated.
     exports: Option<Global<Object>>,
-    /// All modules that it imports are compiled.
+    /// Set when all modules that this one imports are compiled.
     complete: bool,
 }
 
 /// Why a module cannot be imported.
 pub(crate) enum Unlinked {
-    /// For `import` declarations.
+    /// The module, or one that it imports, cannot be linked.
     Link(ModuleError),
     /// V8 threw this value.
     Threw(Global<Value>),
@@ -71,7 +71,7 @@ impl Graph {
     }
 }
 
-/// The compiled module.
+/// The compiled form of the module at `index`.
 pub(crate) fn compiled<'s>(scope: &mut PinScope<'s, '_>, run: &Run, index: usize) -> Option<Local<'s, v8::Module>> {
     run.graph.borrow().modules.get(index)?.compiled.as_ref().map(|module| Local::new(scope, module))
 }
@@ -98,7 +98,7 @@ pub(crate) fn compile(scope: &mut PinScope<'_, '_>, run: &Run, first: usize) -> 
             match imported {
                 Ok(imported) => found.push(imported),
                 Err(error) => {
-                    // The next attempt fails again.
+                    // All of them are incomplete again, so that the next attempt fails again.
                     for index in found {
                         run.graph.borrow_mut().modules[index].complete = false;
                     }
@@ -308,7 +308,7 @@ pub(crate) fn import<'s>(
             let trace = stack::current(scope, stack::DEFAULT_FRAMES);
             let (importer, resolver) = (Arc::from(importer), Global::new(scope, resolver));
             run.imports.borrow_mut().push(Import { index, importer, trace, resolver });
-            // Not now: the module may be one that is being evaluated, and imports itself.
+            // The import begins later, in a microtask: the module may be being evaluated, and import itself.
             let data = v8::Integer::new(scope, number as i32);
             let begin = v8::Function::builder(begin_import).data(data.into()).build(scope)?;
             scope.enqueue_microtask(begin);
@@ -476,7 +476,7 @@ fn push_parts<'a>(parts: &mut Vec<&'a str>, path: &'a str) -> bool {
     true
 }
 
-/// Whether it is `.` or `..`, or begins with `./` or `../`.
+/// Whether a specifier is `.` or `..`, or begins with `./` or `../`.
 fn is_relative(specifier: &str) -> bool {
     matches!(specifier.split('/').next(), Some("." | ".."))
 }

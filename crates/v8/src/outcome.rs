@@ -13,7 +13,7 @@ use crate::{console, rejections, stack};
 /// The most UTF-16 units of a message.
 const MAX_MESSAGE: usize = 16 << 10;
 
-/// The program returned this value.
+/// The outcome of a program that returned this value.
 pub(crate) fn returned(scope: &mut PinScope<'_, '_>, run: &Run, value: Local<'_, Value>) -> Outcome {
     v8::tc_scope!(let caught, scope);
     let mode = if run.has_modules { Mode::Graph } else { Mode::Json };
@@ -30,7 +30,7 @@ pub(crate) fn returned(scope: &mut PinScope<'_, '_>, run: &Run, value: Local<'_,
     }
 }
 
-/// The program threw this value; `None` if it was terminated.
+/// The outcome of a program that threw this value; `None` if it was terminated.
 pub(crate) fn threw(scope: &mut PinScope<'_, '_>, run: &Run, thrown: Option<Local<'_, Value>>) -> Outcome {
     let Some(thrown) = thrown else { return Outcome::Interrupted };
     let frames = run.files.frames(&stack::of_thrown(scope, run, thrown));
@@ -104,7 +104,8 @@ fn text_property(
     Some(text_of(scope, text, max))
 }
 
-/// The error that V8 throws with this name and message: it shows no other sign. A guest can throw one with the same message.
+/// The kind of an error that V8 throws, by its name and message, because V8 marks it in no other way. A guest can throw an
+/// error with the same message.
 fn native_error(name: &str, message: &str) -> Option<NativeError> {
     match name {
         "TypeError" if message.ends_with(" is not a function") => Some(NativeError::NotAFunction),

@@ -3,9 +3,9 @@
 //! All threads start with the engine: a process that is locked later starts no more. A thread makes an isolate ahead while
 //! fewer than the configured number are spare, runs one program in it, and disposes of it.
 //!
-//! Making an isolate takes longer than most programs, slows down what runs beside it, and V8 ends the process if there is no room
-//! for one, such as beside a program that takes much in a single step. So the next one is made when all programs have ended or
-//! only wait.
+//! Making an isolate takes longer than most programs and slows down programs that run at the same time. V8 ends the process if
+//! there is no memory for an isolate, such as while a program takes much in a single step. So the next isolate is made when all
+//! programs have ended or only wait.
 
 use std::collections::VecDeque;
 use std::io;
@@ -60,7 +60,7 @@ impl Pool {
                 drop(running);
                 serve(&work);
             })?;
-            // A process that is locked after this does not allow what starting a thread takes.
+            // A process that is locked afterwards cannot start threads.
             let _ = runs.recv();
         }
         Ok(pool)
@@ -81,7 +81,7 @@ impl Pool {
         self.work.queue.add(program, shared);
     }
 
-    /// A guest is about to compute.
+    /// Wakes the ticker for a guest that is about to compute.
     pub(crate) fn wake_ticker(&self) {
         self.work.ticker.wake();
     }
@@ -93,7 +93,7 @@ impl Drop for Pool {
     }
 }
 
-/// The stack of a thread that runs guests. V8's own limit is about half of it; the rest is for native code.
+/// The stack of a thread that runs guests, in bytes. V8's own limit is about half of it; the rest is for native code.
 pub(crate) const STACK_BYTES: usize = 4 << 20;
 
 /// Runs programs until the pool is closed.
@@ -110,7 +110,7 @@ fn serve(work: &Arc<Work>) {
             Next::Close => return,
         };
         let isolate = spare.take().unwrap_or_else(|| Isolate::new(&work.snapshot));
-        // A bug of this crate ends the program, and neither the thread nor the wait of the driver.
+        // A panic, which is a bug of this crate, ends the program. The thread continues, and the driver gets an outcome.
         let ran = catch_unwind(AssertUnwindSafe(|| program::run(isolate, *program, &shared, &work.ticker)));
         if ran.is_err() {
             shared.end(Outcome::Fault("a thread of the engine panicked".to_owned()), Duration::ZERO, 0);
@@ -121,39 +121,39 @@ fn serve(work: &Arc<Work>) {
 
 // ---- Programs that wait, and spare isolates ------------------------------------------------------------------------------
 
-/// The ticks that must see no program compute before an isolate is made beside one that has begun: the first may have looked
-/// before it began.
+/// The number of ticks without a computing program before an isolate is made while a program runs. One tick is not enough: it
+/// may have checked before the program began.
 const QUIET_TICKS: u32 = 2;
 
-/// Where threads wait for programs, and programs for threads.
+/// A queue where threads wait for programs, and programs for threads.
 #[derive(Default)]
 struct Queue {
     spares_wanted: usize,
     state: Mutex<State>,
-    /// For threads that have a spare isolate.
+    /// Wakes threads that have a spare isolate.
     to_ready: Condvar,
-    /// For the others.
+    /// Wakes the other threads.
     to_idle: Condvar,
 }
 
 #[derive(Default)]
 struct State {
     programs: VecDeque<(Box<Program>, Arc<Shared>)>,
-    /// Isolates that are spare or being made ahead. Each takes one of the programs that wait.
+    /// The number of isolates that are spare or being made ahead. Each takes one of the programs that wait.
     spares: usize,
-    /// Threads that wait with a spare isolate.
+    /// The number of threads that wait with a spare isolate.
     ready: usize,
-    /// Programs that have begun and not ended.
+    /// The number of programs that have begun and not ended.
     running: usize,
-    /// No isolate is made ahead before that many ticks see no program compute.
+    /// The number of ticks without a computing program that must pass before an isolate is made ahead.
     ticks_to_wait: u32,
     closed: bool,
 }
 
-/// What a thread is to do.
+/// The next task of a thread.
 enum Next {
     Run(Box<Program>, Arc<Shared>),
-    /// Make an isolate ahead, and say so by [`Queue::made`].
+    /// Make an isolate ahead, then call [`Queue::made`].
     Make,
     Close,
 }
@@ -176,7 +176,7 @@ impl Queue {
         }
     }
 
-    /// Waits until there is something to do.
+    /// Waits for the next task of a thread.
     fn next(&self, has_spare: bool) -> Next {
         let mut state = self.lock();
         loop {
@@ -203,12 +203,12 @@ impl Queue {
         }
     }
 
-    /// The isolate that was to be made ahead is there.
+    /// Notes that the isolate that a thread made ahead is ready.
     fn made(&self) {
         self.lock().ready += 1;
     }
 
-    /// A program has ended. The thread that ran it asks for the next one.
+    /// Notes that a program has ended. The thread that ran it asks for the next task.
     fn ended(&self) {
         let mut state = self.lock();
         state.running -= 1;

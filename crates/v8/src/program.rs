@@ -63,7 +63,7 @@ fn drive(
     (run.stopped().unwrap_or(outcome), Some(run))
 }
 
-/// What the program's end waits for.
+/// A promise that the program waits for before it continues or ends.
 enum Step {
     /// The promise of a script.
     Script(Global<Promise>),
@@ -88,7 +88,7 @@ struct Selected {
     args: Global<v8::Array>,
 }
 
-/// The program ends, or goes on.
+/// The next step of the program, or its outcome.
 type Next = Result<Step, Box<Outcome>>;
 
 /// Starts the program, and lets it compute and wait until it ends.
@@ -133,7 +133,7 @@ fn start(scope: &mut PinScope<'_, '_>, run: &Run, program: Program) -> Next {
 
 // ---- Scripts ----------------------------------------------------------------------------------------------------------
 
-/// A text that is compiled as the body of an async function, and nothing else.
+/// A text that must be exactly the body of an async function.
 struct Body<'a> {
     file: &'a str,
     code: &'a Code,
@@ -143,21 +143,22 @@ struct Body<'a> {
     before_check: &'a str,
 }
 
-/// Around a script.
+/// The text before a script.
 const BEFORE: &str = "(async () => {\n";
 const AFTER: &str = "\n})";
 const BEFORE_CHECK: &str = "async function body() {\n";
 const AFTER_CHECK: &str = "\n}";
 
-/// Around a function.
+/// The text before a function.
 const BEFORE_OWN: &str = "(async (input) => {\n";
 const BEFORE_OWN_CHECK: &str = "async function body(input) {\n";
 
 impl Body<'_> {
-    /// `None` with an exception pending.
+    /// Compiles the body. `None` with an exception pending.
     ///
-    /// What closes the arrow function is followed by `)` or `,`, what closes the declaration by a statement, and no text is
-    /// both: so a body that compiles in both closes neither. A body without `}` closes nothing.
+    /// A text could close the function around it and go on with other code. So a text with `}` is compiled in an arrow function
+    /// and in a declaration. After the closing brace, the first needs `)` or `,` and the second a statement, and no text is
+    /// both: a body that compiles in both closes neither.
     fn compile<'s>(&self, scope: &mut PinScope<'s, '_>) -> Option<Local<'s, Script>> {
         let text = self.code.text.as_str();
         if text.contains('}') {
@@ -182,7 +183,7 @@ impl Body<'_> {
             modules::position(caught, run, self.file, message).unwrap_or(Position { line: 1, column: 1 });
         let end = end_of(&self.code.text);
         if position.line > end.line {
-            // V8 found it in the text after the body, which the source does not have.
+            // V8 found the error in the text after the body, which the source does not have.
             position = end;
             "Unexpected end of input".clone_into(&mut thrown.message);
         }
@@ -235,7 +236,7 @@ pub(crate) fn compile_own<'s>(
     None
 }
 
-/// Runs a script that has no effect: what V8 does lazily, or for the first time, is done when the first program comes.
+/// Runs a script that has no effect, so that work that V8 does lazily or only once is done before the first program comes.
 pub(crate) fn warm_up(scope: &mut PinScope<'_, '_>) {
     let script = compile(scope, "", &[BEFORE, "return 0", AFTER]);
     let function =
@@ -253,7 +254,7 @@ fn compile<'s>(scope: &mut PinScope<'s, '_>, name: &str, parts: &[&str]) -> Opti
     Script::compile(scope, text, Some(&origin))
 }
 
-/// The position after the last character.
+/// The position after the last character of `text`.
 fn end_of(text: &str) -> Position {
     let lines = text.split(['\n', '\u{2028}', '\u{2029}']).count() as u32;
     let last = text.rsplit(['\n', '\u{2028}', '\u{2029}']).next().unwrap_or_default();
@@ -324,7 +325,7 @@ fn run_export(scope: &mut PinScope<'_, '_>, run: &Run, selected: &Selected) -> N
     }
 }
 
-/// `None` with an exception pending.
+/// Calls the selected export. `None` with an exception pending.
 fn call_export<'s>(
     scope: &mut PinScope<'s, '_>,
     run: &Run,
@@ -356,7 +357,7 @@ fn call_export<'s>(
     Ok(Some(value))
 }
 
-/// Awaits a value as the next step; ends with it if it is not an object.
+/// Makes the wait for a value the next step; returns the value as the outcome if it is not an object.
 fn await_value(scope: &mut PinScope<'_, '_>, run: &Run, value: Local<'_, Value>) -> Next {
     if !value.is_object() {
         return Err(outcome::returned(scope, run, value).into());
@@ -371,7 +372,7 @@ fn await_value(scope: &mut PinScope<'_, '_>, run: &Run, value: Local<'_, Value>)
 
 // ---- Steps ------------------------------------------------------------------------------------------------------------
 
-/// Lets microtasks run until the program waits or has ended.
+/// Runs microtasks until the program waits or has ended.
 fn advance(scope: &mut PinScope<'_, '_>, run: &Run, mut step: Step) -> Next {
     loop {
         scope.perform_microtask_checkpoint();
@@ -384,7 +385,7 @@ fn advance(scope: &mut PinScope<'_, '_>, run: &Run, mut step: Step) -> Next {
         let promise = Local::new(scope, step.promise());
         match promise.state() {
             PromiseState::Pending => {
-                // Work that V8 has put off, such as the callbacks of a FinalizationRegistry.
+                // V8 defers some work, such as the callbacks of a FinalizationRegistry.
                 let platform = v8::V8::get_current_platform();
                 if !Platform::pump_message_loop(&platform, scope, false) {
                     return Ok(step);

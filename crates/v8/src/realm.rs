@@ -6,7 +6,7 @@ use crate::constructors;
 use crate::snapshot::INTRINSICS;
 use crate::text::{string, symbol};
 
-/// See bootstrap.js, which made the functions.
+/// Handles to intrinsics and private names of a realm. bootstrap.js made the functions.
 pub(crate) struct Realm {
     /// The `console` of scripts.
     pub(crate) console: Global<Object>,
@@ -31,7 +31,7 @@ pub(crate) struct Realm {
 }
 
 impl Realm {
-    /// Of a context that was made from the snapshot, which it hardens. `None` if it was not.
+    /// Hardens the realm of a context that was made from the snapshot. `None` if the context was not.
     pub(crate) fn harden(scope: &mut PinScope<'_, '_, Context>, console: Local<'_, Object>) -> Option<Self> {
         let intrinsics: Local<'_, Object> = scope.get_context_data_from_snapshot_once(INTRINSICS).ok()?;
         let private = |scope: &mut PinScope<'_, '_>, name: &str| {
@@ -74,7 +74,7 @@ impl Realm {
     }
 }
 
-/// A member of an object of ours.
+/// A member of an object that bootstrap.js made.
 fn get<'s, T>(scope: &mut PinScope<'s, '_>, from: Local<'_, Object>, name: &'static str) -> Option<Global<T>>
 where
     Local<'s, T>: TryFrom<Local<'s, Value>>,

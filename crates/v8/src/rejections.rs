@@ -1,22 +1,22 @@
-//! Rejected promises that nobody handles: they are logged at the end of a script.
+//! Rejected promises without a handler: they are logged at the end of a script.
 
 use v8::{Global, Promise, PromiseRejectEvent, PromiseRejectMessage};
 
 use crate::run::Run;
 use crate::{console, stack};
 
-/// The most that are remembered one by one.
+/// The maximum number of rejections that are kept one by one.
 const MAX: usize = 32;
 
 #[derive(Default)]
 pub(crate) struct Rejections {
     promises: Vec<Global<Promise>>,
-    /// The number of those that do not fit.
+    /// The number of rejections beyond [`MAX`].
     more: u32,
     closed: bool,
 }
 
-/// Called by V8 when a promise without a handler is rejected, and when a rejected promise gets its first.
+/// Called by V8 when a promise without a handler is rejected, and when a rejected promise gets its first handler.
 pub(crate) unsafe extern "C" fn track(message: PromiseRejectMessage<'_>) {
     v8::callback_scope!(unsafe scope, &message);
     let run = Run::of(scope);

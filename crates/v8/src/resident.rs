@@ -1,18 +1,18 @@
-//! How much memory this process has, as the system counts it.
+//! The memory of this process, as the system counts it.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 
 use nix::unistd::{SysconfVar, sysconf};
 
-/// A file that tells it at any time, also when the process can open no more files.
+/// An open file that reports the memory, so that it can be read when the process can open no more files.
 pub(crate) struct Resident {
     statm: File,
     page_bytes: usize,
 }
 
 impl Resident {
-    /// `None` where the system has no such file: it is one of Linux.
+    /// Opens `/proc/self/statm`; `None` where the system has no such file: only Linux has it.
     pub(crate) fn open() -> Option<Self> {
         let statm = File::open("/proc/self/statm").ok()?;
         let page_bytes = sysconf(SysconfVar::PAGE_SIZE).ok()??.try_into().ok()?;
@@ -20,7 +20,7 @@ impl Resident {
         resident.private_bytes().map(|_| resident)
     }
 
-    /// The memory that is not of files. `None` if the system refuses to tell.
+    /// The resident memory that is not mapped from files, in bytes. `None` if the file cannot be read.
     pub(crate) fn private_bytes(&self) -> Option<usize> {
         let mut text = [0; 128];
         let len = self.statm.read_at(&mut text, 0).ok()?;

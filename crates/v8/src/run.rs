@@ -1,4 +1,4 @@
-//! What the callbacks of an isolate share while its program runs.
+//! The state that the callbacks of an isolate share while its program runs.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -29,12 +29,12 @@ pub(crate) struct Run {
     pub(crate) realm: Realm,
     pub(crate) files: Files,
     shifts: HashMap<String, Vec<Shift>>,
-    /// The program is made of modules: values of every kind cross, and there is no built-in console.
+    /// Whether the program consists of modules: values of every kind cross, and there is no built-in console.
     pub(crate) has_modules: bool,
-    /// How many more units of logs the host keeps.
+    /// The number of UTF-16 units of logs that the host still keeps.
     pub(crate) log_units: Cell<usize>,
     pub(crate) slots: RefCell<Slots>,
-    /// The namespaces of a script, and those that were read.
+    /// The namespaces of a script.
     pub(crate) namespaces: RefCell<Vec<NumberedNamespace>>,
     pub(crate) made_namespaces: RefCell<HashMap<u32, Global<Object>>>,
     /// The functions of a script that were read, by their number.
@@ -46,12 +46,12 @@ pub(crate) struct Run {
     pub(crate) last_thrown: RefCell<Option<(Global<Value>, String)>>,
     pub(crate) graph: RefCell<Graph>,
     pub(crate) imports: RefCell<Vec<Import>>,
-    /// The current step of the program is settled.
+    /// Set when the promise of the current step is settled.
     pub(crate) settled: Cell<bool>,
     end: RefCell<Option<Outcome>>,
     /// The CPU time of this thread when the program began.
     began: Duration,
-    /// The most bytes of one message to the host.
+    /// The maximum size of one message to the host, in bytes.
     pub(crate) max_message: usize,
 }
 
@@ -109,7 +109,7 @@ impl Run {
         Rc::clone(isolate.get_slot::<Rc<Self>>().expect("the state is there while the program runs"))
     }
 
-    /// Ends the program with this outcome. Nothing more of it runs.
+    /// Ends the program with this outcome. No more of its code runs.
     pub(crate) fn stop(&self, isolate: &Isolate, outcome: Outcome) {
         self.end.borrow_mut().get_or_insert(outcome);
         isolate.terminate_execution();
@@ -120,7 +120,7 @@ impl Run {
         self.stop(isolate, Outcome::OutOfMemory);
     }
 
-    /// Why the program was ended from outside or by [`stop`](Self::stop).
+    /// The outcome of a program that was ended from outside or by [`stop`](Self::stop).
     pub(crate) fn stopped(&self) -> Option<Outcome> {
         if self.memory.is_exceeded() {
             return Some(Outcome::OutOfMemory);
@@ -129,7 +129,7 @@ impl Run {
         end.or_else(|| self.shared.is_stopped().then_some(Outcome::Interrupted))
     }
 
-    /// The CPU time that the program has computed.
+    /// The CPU time that the program has used.
     pub(crate) fn cpu_time(&self) -> Duration {
         thread_cpu_time().saturating_sub(self.began)
     }
@@ -150,7 +150,7 @@ pub(crate) unsafe extern "C" fn on_tick(mut isolate: UnsafeRawIsolatePtr, _: *mu
     run.shared.note(run.cpu_time(), run.memory.peak());
 }
 
-/// Zero where the system cannot tell.
+/// The CPU time of this thread; zero where the system does not report it.
 fn thread_cpu_time() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map(Duration::from).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! What the thread of a guest and its driver share.
+//! The state that the thread of a guest and its driver share.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -14,50 +14,50 @@ use execbox_core::mailbox::Mailbox;
 use execbox_core::program::Program;
 use v8::IsolateHandle;
 
-/// A guest, seen from both sides.
+/// A guest, as its thread and its driver share it.
 pub(crate) struct Shared {
     state: Mutex<State>,
-    /// There is something for the guest's thread.
+    /// Wakes the guest's thread.
     to_guest: Condvar,
-    /// The guest no longer computes, for a driver that sleeps.
+    /// Wakes a driver that sleeps when the guest no longer computes.
     to_driver: Condvar,
-    /// The phase is `Computing`, for a driver that is awake.
+    /// Whether the phase is `Computing`, for a driver that polls without sleeping.
     computes: AtomicBool,
-    /// The guest is to end: it was interrupted or dropped.
+    /// Set when the guest must end because it was interrupted or dropped.
     stopped: AtomicBool,
 }
 
 pub(crate) struct State {
     pub(crate) mailbox: Mailbox,
     pub(crate) phase: Phase,
-    /// Settlements that the guest has not taken in.
+    /// Settlements that the guest has not taken.
     inbox: VecDeque<(Settled, Settlement)>,
     inbox_bytes: usize,
     /// The answer to the synchronous call that blocks the guest.
     answer: Option<Settlement>,
     pub(crate) waker: Option<Waker>,
-    /// The driver waits for the guest, asleep.
+    /// Whether the driver sleeps until the guest no longer computes.
     driver_sleeps: bool,
-    /// Of the isolate that runs the program.
+    /// The isolate that runs the program.
     isolate: Option<IsolateHandle>,
     pub(crate) cpu_time: Duration,
     pub(crate) peak_memory_bytes: u64,
 }
 
-/// What the guest does.
+/// The current activity of a guest.
 #[derive(Debug)]
 pub(crate) enum Phase {
-    /// It has not begun, or computes.
+    /// The guest has not begun, or computes.
     Computing,
-    /// It waits for settlements.
+    /// The guest waits for settlements.
     Waiting,
-    /// It is inside a synchronous call.
+    /// The guest waits for the answer to a synchronous call.
     Blocked,
-    /// It has ended; the outcome is taken once.
+    /// The guest has ended. The outcome is taken once.
     Done(Option<Outcome>),
 }
 
-/// What a settlement settles.
+/// The target of a settlement.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Settled {
     /// The call in this slot.
@@ -66,7 +66,7 @@ pub(crate) enum Settled {
     Promise(u32),
 }
 
-/// The program was interrupted or dropped.
+/// The error of a program that was interrupted or dropped.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Stopped;
 
@@ -96,14 +96,14 @@ impl Shared {
         })
     }
 
-    /// Code that holds this lock leaves the state consistent even if it panics, so a poisoned lock is usable.
+    /// Locks the state. Code that holds this lock leaves the state consistent even if it panics, so a poisoned lock is usable.
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     // ---- The driver's side ----------------------------------------------------------------------------------------
 
-    /// Adds a settlement, which takes effect when the guest is [woken](Self::wake_guest).
+    /// Adds a settlement, which takes effect when the guest is [resumed](Self::resume).
     pub(crate) fn settle(&self, settled: Settled, settlement: Settlement) {
         let mut state = self.lock();
         if matches!(settled, Settled::Call(SYNC_CALL)) {
@@ -119,7 +119,7 @@ impl Shared {
         state.inbox_bytes + state.answer.as_ref().map_or(0, Settlement::bytes)
     }
 
-    /// Lets the guest take in what was settled.
+    /// Resumes a guest that waits, which then takes its settlements.
     pub(crate) fn resume(&self, mut state: MutexGuard<'_, State>) {
         state.phase = Phase::Computing;
         self.computes.store(true, Ordering::SeqCst);
@@ -145,7 +145,7 @@ impl Shared {
         state
     }
 
-    /// Ends the guest wherever it is.
+    /// Ends the guest in any phase.
     pub(crate) fn stop(&self) {
         self.stopped.store(true, Ordering::SeqCst);
         let state = self.lock();
@@ -162,9 +162,9 @@ impl Shared {
         self.stopped.load(Ordering::SeqCst)
     }
 
-    /// The program runs in this isolate from now on, unless it was stopped before.
+    /// Notes that the program runs in this isolate from now on. Fails if the program was stopped before.
     pub(crate) fn begin(&self, isolate: IsolateHandle) -> Result<(), Stopped> {
-        // `stop` looks for the isolate after it has said so: either it finds this one, or this sees that it was called.
+        // `stop` sets `stopped` before it reads the isolate: either it finds this isolate, or the check below sees `stopped`.
         self.lock().isolate = Some(isolate);
         if self.is_stopped() { Err(Stopped) } else { Ok(()) }
     }
@@ -205,7 +205,7 @@ impl Shared {
         self.lock()
     }
 
-    /// The guest has computed for this long, and goes on.
+    /// Notes the CPU time and memory of a guest that continues to compute.
     pub(crate) fn note(&self, cpu_time: Duration, memory_bytes: u64) {
         let mut state = self.lock();
         state.cpu_time = cpu_time;
@@ -213,7 +213,7 @@ impl Shared {
         self.wake_driver(state);
     }
 
-    /// The program has ended.
+    /// Notes that the program has ended.
     pub(crate) fn end(&self, outcome: Outcome, cpu_time: Duration, memory_bytes: u64) {
         let mut state = self.lock();
         state.isolate = None;
@@ -232,24 +232,26 @@ impl Shared {
         }
     }
 
-    /// Waits until the driver has dropped the guest, which it does when it has passed the outcome on.
+    /// Waits until the driver has dropped the guest, which it does after it has passed the outcome on.
     pub(crate) fn wait_for_drop(&self) {
         let state = self.lock();
         let _ = self.to_guest.wait_timeout_while(state, MAX_WAIT_FOR_DROP, |_| !self.is_stopped());
     }
 }
 
-/// How long the driver stays awake for a guest: waking it takes longer than most guests compute.
+/// How long the driver polls for a guest without sleeping: waking it takes longer than most guests compute.
 const AWAKE: Duration = Duration::from_micros(50);
 
-/// How long the driver waits on its own thread for a guest that was started or resumed. That is how long most compute, and waking a
-/// thread that waits takes less than waking its runtime. Guests on other engines compute on that thread for longer.
+/// How long the driver waits on its own thread for a guest that was started or resumed. Most guests compute for a shorter time,
+/// and waking a thread that waits takes less time than waking its runtime. Guests on other engines compute on that thread for
+/// longer.
 const BRIEFLY: Duration = Duration::from_millis(5);
 
-/// A driver that keeps the guest for longer does not keep its memory.
+/// The maximum time that a guest's thread waits for its driver to drop it. A driver that keeps the guest for longer does not
+/// keep its memory.
 const MAX_WAIT_FOR_DROP: Duration = Duration::from_millis(20);
 
-/// Wakes the driver, which finds the state unlocked.
+/// Wakes the driver after unlocking the state.
 fn wake(mut state: MutexGuard<'_, State>) {
     let waker = state.waker.take();
     drop(state);
@@ -259,7 +261,7 @@ fn wake(mut state: MutexGuard<'_, State>) {
 }
 
 impl State {
-    /// Whether there is something that a guest in this phase waits for.
+    /// Whether a guest that waits can continue: what it waits for has arrived.
     pub(crate) fn can_go_on(&self) -> bool {
         match self.phase {
             Phase::Waiting => !self.inbox.is_empty(),

@@ -8,10 +8,10 @@ use v8::{
 
 const BOOTSTRAP: &str = include_str!("bootstrap.js");
 
-/// The index of the realm's intrinsics, what bootstrap.js returns, in the data of the context.
+/// The index of the realm's intrinsics (the result of bootstrap.js) in the data of the context.
 pub(crate) const INTRINSICS: usize = 0;
 
-/// Lives as long as the process, as V8 does.
+/// The snapshot. It lives as long as the process, as V8 does.
 #[derive(Clone, Copy)]
 pub(crate) struct Snapshot(&'static [u8]);
 
@@ -27,8 +27,8 @@ impl Snapshot {
         Ok(snapshot)
     }
 
-    /// Makes an isolate that is never used and never disposed of. V8 shares the read-only part of heaps between isolates, and
-    /// loads it again, which takes a fifth of the time of a new isolate, if there is no other isolate.
+    /// Makes an isolate that is never used and never disposed of. V8 shares the read-only part of heaps between isolates. If
+    /// there is no other isolate, it loads that part again, which takes a fifth of the time of a new isolate.
     fn keep_shared_heap(self) {
         let isolate = Isolate::new(CreateParams::default().snapshot_blob(self.blob()));
         // SAFETY: the isolate was entered by `new` on this thread, as the last one.

@@ -9,7 +9,7 @@ use crate::decode::hidden;
 use crate::run::Run;
 use crate::text::{string, symbol, text_of};
 
-/// The frames of a stack that the engine reports by default.
+/// The number of frames of a stack that the engine reports by default.
 pub(crate) const DEFAULT_FRAMES: usize = 10;
 
 /// The most UTF-16 units of a function's name.
@@ -38,7 +38,7 @@ fn stack_text(scope: &mut PinScope<'_, '_>, run: &Run, trace: Local<'_, StackTra
     text
 }
 
-/// Control characters in the name are replaced: a frame is one line.
+/// Appends one frame as one line: control characters in the name are replaced.
 fn put_frame(scope: &mut PinScope<'_, '_>, run: &Run, frame: Local<'_, StackFrame>, text: &mut String) {
     let name = frame.get_function_name(scope).map(|name| text_of(scope, name, MAX_NAME)).unwrap_or_default();
     let name = name.replace(|c: char| c < ' ', " ");
@@ -67,14 +67,14 @@ pub(crate) fn of_error(scope: &mut PinScope<'_, '_>, run: &Run, error: Local<'_,
     Some(stack_text(scope, run, trace, DEFAULT_FRAMES))
 }
 
-/// Gives an error from the host its stack.
+/// Sets the stack of an error from the host.
 pub(crate) fn set(scope: &mut PinScope<'_, '_>, run: &Run, error: Local<'_, Object>, stack: &str) {
     let private = Local::new(scope, &run.realm.stack);
     let Some(text) = string(scope, stack) else { return };
     error.set_private(scope, private, text.into());
 }
 
-/// Gives an error that the engine makes its frames, also in its property `stack`.
+/// Sets the frames of an error that the engine makes, also in its property `stack`.
 pub(crate) fn give(scope: &mut PinScope<'_, '_>, run: &Run, error: Local<'_, Object>, frames: &str) {
     set(scope, run, error, frames);
     let head = Local::<Value>::from(error).to_string(scope).map(|head| text_of(scope, head, MAX_STACK));
@@ -97,7 +97,7 @@ pub(crate) fn of_thrown(scope: &mut PinScope<'_, '_>, run: &Run, thrown: Local<'
     }
 }
 
-/// Notes where a value that is not an error was thrown.
+/// Records where a value that is not an error was thrown.
 pub(crate) fn note_thrown(scope: &mut PinScope<'_, '_>, run: &Run, thrown: Local<'_, Value>) {
     if thrown.is_native_error() {
         return;
@@ -118,7 +118,7 @@ pub(crate) fn note_thrown(scope: &mut PinScope<'_, '_>, run: &Run, thrown: Local
     }
 }
 
-/// Notes where a value that is not an error was thrown, by V8's message of it.
+/// Records where a value that is not an error was thrown, by V8's message of it.
 pub(crate) fn note_message(
     scope: &mut PinScope<'_, '_>,
     run: &Run,
@@ -141,8 +141,8 @@ fn place_of(scope: &mut PinScope<'_, '_>, run: &Run, message: Local<'_, v8::Mess
     run.files.find(&file).map(|file| format!("    at {file}:{}:{}\n", at.line, at.column))
 }
 
-/// Called by V8 when the property `stack` of an error is first read: the error as a string, then its frames in the terms of the
-/// source.
+/// Called by V8 when the property `stack` of an error is first read. Returns the error as a string, then its frames with
+/// positions in the source.
 pub(crate) fn prepare<'s>(
     scope: &mut PinScope<'s, '_, Context>,
     error: Local<'s, Value>,

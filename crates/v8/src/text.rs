@@ -2,12 +2,12 @@
 
 use v8::{Isolate, Local, NewStringType, PinScope, String as JsString, ValueView, ValueViewData};
 
-/// A string of V8; `None` if it is too long for one.
+/// Makes a string of V8; `None` if it is too long for one.
 pub(crate) fn string<'s>(scope: &mut PinScope<'s, '_>, text: &str) -> Option<Local<'s, JsString>> {
     JsString::new(scope, text)
 }
 
-/// The name of a property that the engine knows by name.
+/// An internalized string for a property name that the engine uses.
 pub(crate) fn symbol<'s>(scope: &mut PinScope<'s, '_>, name: &'static str) -> Local<'s, JsString> {
     JsString::new_from_utf8(scope, name.as_bytes(), NewStringType::Internalized).expect("the name is short")
 }

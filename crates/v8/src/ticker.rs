@@ -1,7 +1,7 @@
-//! The thread that looks at computing guests every [`TICK`].
+//! The thread that checks computing guests every [`TICK`].
 //!
-//! It interrupts V8 in their isolates, on whose threads [`on_tick`](crate::run::on_tick) then reads the clock and the memory,
-//! and wakes the driver. While no guest computes, it sleeps.
+//! The ticker interrupts V8 in the isolates of these guests, on whose threads [`on_tick`](crate::run::on_tick) then reads the
+//! clock and the memory, and wakes the driver. While no guest computes, the ticker sleeps.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -14,41 +14,41 @@ use v8::{IsolateHandle, UnsafeRawIsolatePtr};
 use crate::memory::Memory;
 use crate::resident::Resident;
 
-/// What V8 calls on the thread of a guest.
+/// The callback of an interrupt, which V8 calls on the thread of a guest.
 pub(crate) type OnTick = unsafe extern "C" fn(UnsafeRawIsolatePtr, *mut std::ffi::c_void);
 
 const TICK: Duration = Duration::from_millis(2);
 
-/// How many ticks without a computing guest before the thread sleeps. Waking it costs a guest more than a few idle ticks.
+/// The number of ticks without a computing guest before the thread sleeps. Waking it costs a guest more than a few idle ticks.
 const LINGER: u32 = 50;
 
 pub(crate) struct Ticker {
     watched: Mutex<Vec<Arc<Watched>>>,
     /// The number of guests that compute.
     computing: AtomicUsize,
-    /// A guest has begun to compute since the last tick.
+    /// Whether a guest has begun to compute since the last tick.
     has_computed: AtomicBool,
     asleep: AtomicBool,
-    /// A guest is about to compute.
+    /// Set when a guest is about to compute.
     woken: AtomicBool,
     thread: OnceLock<Thread>,
-    /// The memory of the process, where the system tells it, and what it was when there was no guest.
+    /// The memory of the process, where the system reports it, and `base`, its value without guests.
     resident: Option<Resident>,
     base: AtomicUsize,
 }
 
-/// A guest that the ticker looks at while it computes.
+/// A guest that the ticker checks while it computes.
 struct Watched {
     isolate: IsolateHandle,
     memory: Arc<Memory>,
     computes: AtomicBool,
-    /// It was interrupted, and has not looked yet: V8 would keep any number of requests.
+    /// Whether an interrupt was requested and not served. Prevents further requests, of which V8 would keep any number.
     is_due: AtomicBool,
 }
 
 impl Ticker {
-    /// Starts the thread, which runs as long as the process. It also calls `at_tick`, and tells it whether a guest has computed
-    /// since the last tick.
+    /// Starts the thread, which runs as long as the process. At each tick, the thread calls `at_tick` with whether a guest has
+    /// computed since the last tick.
     pub(crate) fn start(
         resident: Option<Resident>,
         on_tick: OnTick,
@@ -74,12 +74,12 @@ impl Ticker {
         };
         let handle = thread::Builder::new().name("execbox-ticker".to_owned()).spawn(run)?;
         let _ = ticker.thread.set(handle.thread().clone());
-        // A process that is locked after this does not allow what starting a thread takes.
+        // A process that is locked afterwards cannot start threads.
         let _ = runs.recv();
         Ok(ticker)
     }
 
-    /// Looks at this isolate until the guard is dropped.
+    /// Checks this isolate at each tick until the guard is dropped.
     pub(crate) fn watch(self: &Arc<Self>, isolate: IsolateHandle, memory: Arc<Memory>) -> Watch {
         let (computes, is_due) = (AtomicBool::new(false), AtomicBool::new(false));
         let watched = Arc::new(Watched { isolate, memory, computes, is_due });
@@ -96,7 +96,7 @@ impl Ticker {
         self.resident.as_ref()?.private_bytes()
     }
 
-    /// Whether the process has more memory than it may have for its guests.
+    /// Whether the process uses more memory than its guests may use together.
     fn is_over_limit(&self, guests: &[Arc<Watched>]) -> bool {
         let Some(now) = self.private_bytes() else { return false };
         let allowed = guests.iter().fold(0_usize, |sum, guest| sum.saturating_add(guest.memory.max_process_bytes()));
@@ -133,7 +133,7 @@ impl Ticker {
         self.asleep.store(false, Ordering::SeqCst);
     }
 
-    /// Wakes the thread, for a guest that is about to compute: the guest's own thread has more urgent things to do.
+    /// Wakes the thread, for a guest that is about to compute.
     pub(crate) fn wake(&self) {
         if self.asleep.load(Ordering::SeqCst)
             && let Some(thread) = self.thread.get()
@@ -144,14 +144,14 @@ impl Ticker {
     }
 }
 
-/// An isolate that the ticker looks at. Dropped at its end.
+/// An isolate that the ticker checks until this guard is dropped.
 pub(crate) struct Watch {
     ticker: Arc<Ticker>,
     watched: Arc<Watched>,
 }
 
 impl Watch {
-    /// A tick has come.
+    /// Notes that the interrupt of a tick was served.
     pub(crate) fn served(&self) {
         self.watched.is_due.store(false, Ordering::SeqCst);
     }
@@ -160,7 +160,7 @@ impl Watch {
     pub(crate) fn computing<R>(&self, compute: impl FnOnce() -> R) -> R {
         self.watched.computes.store(true, Ordering::SeqCst);
         self.ticker.has_computed.store(true, Ordering::SeqCst);
-        // Sequentially consistent, as in `work`: either the thread sees this guest, or this guest sees the thread asleep.
+        // Sequentially consistent, as in `work`: either the thread sees this guest, or this guest sees that the thread sleeps.
         self.ticker.computing.fetch_add(1, Ordering::SeqCst);
         self.ticker.wake();
         let result = compute();

@@ -1,4 +1,4 @@
-//! Isolates, their threads and their realm: what the contract tests, which run on this engine too, do not see.
+//! Isolates, their threads and their realm: what the contract tests, which run on this engine too, do not cover.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
@@ -17,7 +17,7 @@ const MAX_GUESTS: usize = 3;
 static ENGINE: LazyLock<V8> =
     LazyLock::new(|| V8::new(&Options { spare_isolates: 1, max_guests: MAX_GUESTS }).expect("V8 starts"));
 
-/// One test at a time: they count guests.
+/// Lets one test run at a time, because they count guests.
 static TURN: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
 struct Unpark(Thread);
@@ -116,7 +116,7 @@ fn a_computing_guest_yields_and_its_cpu_time_grows_until_it_is_interrupted() {
 #[test]
 fn dropped_guests_leave_their_threads() {
     let _alone = alone();
-    // Each would keep a thread for ever.
+    // A guest that did not end would keep its thread for ever.
     for code in ["for (;;);", "await tools.echo(1)", "await new Promise(() => {})", "for (;;) await 0"] {
         for _ in 0..2 * MAX_GUESTS {
             let mut guest = start(code);
