@@ -39,7 +39,7 @@ pub(crate) struct Member {
     /// The whole name, with brackets if it has them.
     pub(crate) start: u32,
     pub(crate) end: u32,
-    /// The name or string in it.
+    /// The start and end of the name or string, without brackets.
     pub(crate) key: (u32, u32),
     /// The constant of the initializer, if known, and the end of the initializer.
     pub(crate) value: Option<(Option<u32>, u32)>,
@@ -160,7 +160,7 @@ pub(crate) struct Lowered {
     pub(crate) namespaces: Vec<NamespaceItem>,
     pub(crate) aliases: Vec<AliasItem>,
     pub(crate) constants: Vec<Constant>,
-    /// Operators that wait for their right operands, with their left ones, of all sums that are read.
+    /// Pending operators with their left operands, of all sums that are being read.
     waiting: Vec<(Option<u32>, Operator)>,
     /// The capacity of the lists of members.
     members: usize,
@@ -240,5 +240,5 @@ impl Lowered {
     }
 }
 
-/// The number of operators that wait outside of a sum.
+/// The number of pending operators outside of a sum.
 pub(crate) struct Sum(usize);

@@ -24,7 +24,8 @@ pub(crate) struct Costs<'b> {
 }
 
 impl<'b> Costs<'b> {
-    /// For a source of `length` bytes. The work may be that of reading every byte as a token 16 times.
+    /// Begins the costs of a source of `length` bytes. The work is limited to 4 Mi units, plus about that of reading every byte
+    /// as a token 16 times.
     pub(crate) fn new(length: usize, reading: &CompileLimits<'b>) -> Parse<Self> {
         let limit = (4 << 20) + 16 * TOKEN * length;
         Ok(Self {
@@ -35,7 +36,7 @@ impl<'b> Costs<'b> {
         })
     }
 
-    /// Counts a token that is looked at, with the bytes that were read for it, from byte `at` on.
+    /// Counts the reading of a token, with the bytes that were read for it, from byte `at` on.
     #[inline]
     pub(crate) fn look(&mut self, bytes: usize, at: u32) -> Parse<()> {
         self.work.spend(TOKEN + bytes).map_err(|refused| halt(refused, at))

@@ -18,7 +18,7 @@ struct Edit {
 enum Change {
     /// Spaces, with `first` and `last` in place of the first and last character, which are ASCII.
     Blank { first: u8, last: u8 },
-    /// This text, followed by the line ends of the range.
+    /// The given text, followed by the line ends of the range.
     Replace(Box<str>),
 }
 

@@ -296,7 +296,7 @@ impl<'s> Lexer<'s> {
         if self.at == start { Err(self.unexpected_character()) } else { Ok(escaped) }
     }
 
-    /// Accepts more than valid numbers; the engine reports the others.
+    /// Reads a number. Accepts some invalid numbers, which the engine reports.
     fn number(&mut self) -> Result<Kind, Fault> {
         let start = self.at;
         let digits = |lexer: &mut Self| {

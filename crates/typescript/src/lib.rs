@@ -35,9 +35,9 @@
 //!
 //! # What this crate does not do
 //!
-//! It does not check types, does not compile newer JavaScript into older, and does not report errors that the engine
-//! reports: it accepts all valid source, and some that is invalid. `execbox_core::link` resolves specifiers. The crate does
-//! no I/O and knows no engine.
+//! The crate does not check types, does not compile newer JavaScript into older, and does not report errors that the engine
+//! reports: it accepts all valid source, and some that is invalid. `execbox_core::link` resolves specifiers. The crate does no
+//! I/O and depends on no engine.
 //!
 //! # Untrusted source
 //!
@@ -126,7 +126,7 @@ enum ParseError<F = Fault> {
     Exhausted(Exhausted),
     /// The caller stopped the parser.
     Stopped,
-    /// The source has to be read again, and names to be recorded. No error of a source.
+    /// The source must be parsed again with names recorded. This is not an error of the source.
     NamesNeeded,
 }
 

@@ -185,7 +185,7 @@ struct Lowering<'p, 's> {
     options: Options,
     scopes: &'p Scopes<'s>,
     lowered: &'p Lowered,
-    /// Those that are evaluated.
+    /// The constants to evaluate: none if the source has no enums.
     constants: &'p [Constant],
     merged: &'p Merged,
     /// The parameter of the function that each body becomes.
@@ -312,7 +312,7 @@ impl<'p, 's> Lowering<'p, 's> {
         Ok(uses)
     }
 
-    // ---- what is known of values
+    // ---- static values
 
     /// Evaluates every constant, each after its parts.
     fn evaluate(&mut self, costs: &mut Costs<'_>) -> Parse<()> {
@@ -475,7 +475,8 @@ impl<'p, 's> Lowering<'p, 's> {
         first.is_none_or(|first| self.scopes.declarations()[*first].binding == binding)
     }
 
-    /// The declaration of the variable, if it is the first of its name, and what takes the place of `export`.
+    /// The declaration of the variable, if it is the first of its name. Erases the `export` before the construct unless it
+    /// remains.
     fn opening(
         &self,
         is_first: bool,

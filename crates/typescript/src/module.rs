@@ -35,7 +35,7 @@ pub(crate) fn compile(
 ) -> Result<Module, ParseError<SyntaxError>> {
     let (module, language) = read(source, source.dialect == Dialect::TypeScript, reading);
     let module = match (module, source.dialect) {
-        // As JavaScript, it has the same fault.
+        // The source has the same fault when it is read as JavaScript.
         (Err(ParseError::Fault(fault)), Dialect::TypeScript) if language == SourceLanguage::Either => {
             Err(ParseError::Fault(fault))
         }
@@ -56,7 +56,7 @@ pub(crate) fn compile(
     module.map_err(|halt| halt.map(|fault| fault.within(source.text)))
 }
 
-/// Compiles `source` in one language, and returns what it says about its language.
+/// Compiles `source` in one language. Also returns what was recorded about its language.
 fn read(source: ModuleSource<'_>, typescript: bool, reading: &CompileLimits<'_>) -> (Parse<Module>, SourceLanguage) {
     let options = Options { typescript, script: false, scopes: true };
     match Parser::new(source.text, options, reading) {
@@ -87,7 +87,7 @@ fn compile_with(parser: &mut Parser<'_, '_>, source: ModuleSource<'_>) -> Parse<
     Ok(module)
 }
 
-/// Charges what is made of the imports, exports and outermost declarations: the records, and the sets to make them with.
+/// Charges the records of the imports, exports and outermost declarations, and the sets from which they are made.
 fn charge_items(parser: &mut Parser<'_, '_>) -> Parse<()> {
     const SET_ENTRY: usize = 64;
     let ModuleItems { imports, names, exports, types, .. } = &parser.record.items;

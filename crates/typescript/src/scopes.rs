@@ -145,7 +145,7 @@ pub(crate) struct Declaration {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Use {
     Value,
-    /// In an object literal or pattern, for property and value at once.
+    /// A name in an object literal or pattern, for property and value at once.
     Shorthand,
     Type,
     /// A value in the place of a type: `typeof x`.
@@ -172,12 +172,12 @@ enum Event {
 #[derive(Debug, Default)]
 pub(crate) struct Scopes<'s> {
     pub(crate) names: Names<'s>,
-    /// Without names, there is only the outermost scope, and nothing is declared in it.
+    /// Whether names are recorded. Otherwise, there is only the outermost scope, and nothing is declared in it.
     with_names: bool,
     list: Vec<Scope>,
     declarations: Vec<Declaration>,
     events: Vec<Event>,
-    /// `None` is the outermost.
+    /// The current scope; `None` stands for the outermost.
     current: Option<ScopeId>,
 }
 
@@ -191,7 +191,7 @@ pub(crate) struct Mark {
 }
 
 impl Scopes<'_> {
-    /// The outermost scope. Scopes, declarations and references are recorded if `with_names`.
+    /// Makes the outermost scope. Scopes, declarations and references are recorded if `with_names`.
     #[inline]
     pub(crate) fn new(with_names: bool) -> Self {
         let mut scopes = Self { with_names, ..Self::default() };

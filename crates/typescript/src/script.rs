@@ -13,8 +13,8 @@
 //!
 //! # Languages
 //!
-//! What is JavaScript is compiled as JavaScript, and everything else as TypeScript. The source is parsed as TypeScript, and
-//! the parser records whether JavaScript reads it in the same way ([`SourceLanguage`]). It is parsed again only
+//! A source that is JavaScript is compiled as JavaScript, and every other source as TypeScript. The source is parsed as
+//! TypeScript, and the parser records whether JavaScript reads it in the same way ([`SourceLanguage`]). It is parsed again only
 //!
 //! - as JavaScript if it is ambiguous, as in `a<b>(c)`, which compares or calls;
 //! - as JavaScript for an error: of the faults in both languages, the one further on is reported;
@@ -33,7 +33,8 @@ use crate::parser::{
 use crate::scopes::unescaped;
 use crate::{Fault, ParseError, fences, lower, module};
 
-/// Compiles `source`. A function that is called gets `arguments`; with arguments, one that is not async is called, too.
+/// Compiles `source`. A function that is called gets `arguments`. If there are arguments, a function that is not async is
+/// called, too.
 pub(crate) fn compile(
     source: &str,
     arguments: &str,
@@ -88,7 +89,7 @@ fn compile_text(text: &str, arguments: &str, reading: &CompileLimits<'_>) -> Par
 fn begins_with_brace(text: &str) -> bool {
     match text.trim_start().as_bytes().first() {
         Some(b'{') => true,
-        // After a comment, a hashbang or another blank.
+        // The brace may follow a comment, a hashbang or another blank.
         Some(b'/' | b'#' | 0x80..) => Lexer::new(text, true).next().is_ok_and(|token| token.kind == Kind::BraceOpen),
         _ => false,
     }
@@ -100,7 +101,7 @@ struct Script<'r, 'b> {
     reading: &'r CompileLimits<'b>,
 }
 
-/// What a text is read as.
+/// The form that a text is parsed as.
 #[derive(Debug, Clone, Copy)]
 enum Shape {
     /// One object literal.
@@ -108,7 +109,7 @@ enum Shape {
     Statements,
 }
 
-/// An attempt to read a text, which is no JavaScript in this shape.
+/// An attempt to parse a text, which is not JavaScript in this shape.
 struct Attempt {
     shape: Shape,
     /// The fault as JavaScript, if known.
@@ -135,7 +136,8 @@ impl Script<'_, '_> {
         Ok(ControlFlow::Continue(Attempt { shape, javascript, typescript }))
     }
 
-    /// The faults of the text in one shape, as JavaScript and as TypeScript. Fails with what the text is if it is valid.
+    /// The faults of the text in one shape, as JavaScript and as TypeScript. Fails with the code, if the text is valid, or with
+    /// an error that is not a fault.
     fn faults(&self, attempt: Attempt) -> Result<[Fault; 2], Parse<Code>> {
         let fault = |code| match code {
             Err(ParseError::Fault(fault)) => Ok(fault),
@@ -146,7 +148,7 @@ impl Script<'_, '_> {
         Ok([javascript, typescript])
     }
 
-    /// Reads the text in one shape and language, and returns what it says about its language.
+    /// Parses the text in one shape and language. Also returns what was recorded about its language.
     fn read(&self, shape: Shape, typescript: bool) -> (Parse<Code>, SourceLanguage) {
         let options = Options { typescript, script: true, scopes: false };
         let mut parser = match Parser::new(self.text, options, self.reading) {

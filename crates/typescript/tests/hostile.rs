@@ -1,5 +1,5 @@
-//! Source that tries to overflow the stack of the host, or to keep its parser busy: compiling ends in time, with code or
-//! an error.
+//! Source that tries to overflow the stack of the host, or to keep its parser busy. Compiling it ends in time, with code or an
+//! error.
 //!
 //! All of it runs in threads with one megabyte of stack. A stack overflow would end the process, and
 //! so the test.
@@ -32,7 +32,7 @@ fn compiles_or_not(source: &str) -> Result<String, CompileError> {
     compiled.map(|code| code.text)
 }
 
-/// The same for a module in both dialects.
+/// Compiles `text` as a module in both dialects. The cost is limited in tokens.
 fn compiles_or_not_as_module(text: &str) -> [Result<Module, CompileError>; 2] {
     let globals = BTreeSet::from(["a", "x"].map(str::to_owned));
     [Dialect::TypeScript, Dialect::JavaScript].map(|dialect| {
@@ -500,7 +500,7 @@ fn module_pieces() -> impl Strategy<Value = String> {
 fn is_valid(source: &str, language: SourceType) -> bool {
     const DIFFERENT: &[&str] =
         &["@", "import", "export", "accessor", "```", "~~~", "<!--", "-->", "#!", "defer", "source"];
-    /// As TypeScript only: what is also valid JavaScript is read as that.
+    /// Texts that are skipped as TypeScript only: source that is also valid JavaScript is read as JavaScript.
     const DIFFERENT_TYPES: &[&str] = &["global {", "class {", "let <T", "<T>let", ">/", "super"];
     let types = if language.is_typescript() { DIFFERENT_TYPES } else { &[] };
     if DIFFERENT.iter().chain(types).any(|text| source.contains(text)) {

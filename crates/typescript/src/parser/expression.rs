@@ -12,11 +12,11 @@ pub(super) const PHASE: &str = "`import defer` and `import source` are not suppo
 /// The parameters of the grammar for an expression: they restrict its syntax where it stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct GrammarFlags {
-    /// The head of a `for`, where `in` is not an operator.
+    /// Whether the expression is in the head of a `for`, where `in` is not an operator.
     no_in: bool,
-    /// Between `?` and `:`, where an arrow function with a return type needs a second `:` after it.
+    /// Whether it is between `?` and `:`, where an arrow function with a return type needs a second `:` after it.
     in_conditional: bool,
-    /// Before the `:` of a `case`.
+    /// Whether it is before the `:` of a `case`.
     in_case: bool,
 }
 
@@ -635,7 +635,7 @@ impl Parser<'_, '_> {
         Expression { start, end: self.before(), kind: ExpressionKind::Other, constant: None }
     }
 
-    /// The same fault; if the `<` at `less` looks as if it began JSX or an HTML comment, said so.
+    /// The same fault, with an explanation if the `<` at `less` looks like the beginning of JSX or an HTML comment.
     fn explain_less(&self, halt: crate::ParseError, less: u32) -> crate::ParseError {
         let rest = &self.text()[less as usize + 1..];
         if rest.starts_with("!--") {
@@ -656,7 +656,7 @@ impl Parser<'_, '_> {
 }
 
 impl Expression {
-    /// The same, as the end of an expression that begins at `start`.
+    /// Makes this expression the end of one that begins at `start`.
     fn within(self, start: u32) -> Self {
         Self { start, kind: ExpressionKind::Other, constant: None, ..self }
     }

@@ -6,7 +6,7 @@ use crate::Parse;
 use crate::lexer::{Kind, Token};
 use crate::scopes::{Binding, ScopeKind, Use};
 
-/// Whether an arrow function begins here, judged by the first tokens.
+/// Whether an arrow function begins here, as the first tokens suggest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Guess {
     No,
@@ -74,7 +74,7 @@ impl Parser<'_, '_> {
         self.arrow_body(start, outer, flags).map(Some)
     }
 
-    /// Judges by the tokens after `(`.
+    /// Guesses whether an arrow function begins here by the tokens after `(`.
     fn guess_arrow(&mut self) -> Parse<Guess> {
         let typescript = self.options.typescript;
         let second = self.peek()?;

@@ -1,14 +1,14 @@
 //! A parser that reads a source once, in order, and builds no tree.
 //!
-//! It follows the grammar as far as necessary to classify tokens, and tells the [`Recorder`]: the TypeScript to erase
-//! ([`Edits`](crate::edits::Edits)), the names ([`Scopes`]), the constructs to lower (enums, namespaces, parameter properties), the
-//! possible results of a script ([`Tail`]), and the imports and exports of a module. It accepts all valid source and much that
-//! is invalid: the engine parses the result again and checks every rule.
+//! The parser follows the grammar as far as necessary to classify tokens. The [`Recorder`] keeps the TypeScript to erase
+//! ([`Edits`](crate::edits::Edits)), the names ([`Scopes`]), the constructs to lower (enums, namespaces, parameter properties),
+//! the possible results of a script ([`Tail`]), and the imports and exports of a module. The parser accepts all valid source
+//! and much that is invalid: the engine parses the result again and checks every rule.
 //!
 //! # Languages
 //!
-//! Where TypeScript is accepted that is no JavaScript, a rule asks [`Parser::typescript`], or tells the recorder whether
-//! JavaScript may read the same text in another way. So the first such place is known, and a source without one is
+//! Where TypeScript is accepted that is not valid JavaScript, a rule asks [`Parser::typescript`], or notes in the recorder
+//! whether JavaScript may read the same text in another way. So the first such place is known, and a source without one is
 //! JavaScript.
 //!
 //! # Untrusted source
@@ -16,7 +16,8 @@
 //! The parser recurses with the nesting of the source. [`Parser::nested`] counts the levels, fails above [`MAX_DEPTH`], and
 //! continues on a new segment of stack when the current one is nearly used up. Where one token of lookahead is not enough
 //! (arrow functions, type arguments), the parser tries one reading and backtracks if it fails. [`Tokens`] counts every token
-//! that is read, for the first time or again, with its length, and charges what is recorded: no rule does ([`Costs`]).
+//! that is read, for the first time or again, with its length, and charges the records, so that no rule needs to do so
+//! ([`Costs`]).
 
 mod class;
 mod expression;
@@ -68,7 +69,7 @@ pub(crate) struct Expression {
     pub(crate) start: u32,
     pub(crate) end: u32,
     pub(crate) kind: ExpressionKind,
-    /// Its constant, if constants are recorded here.
+    /// The constant of the expression, if constants are recorded here.
     constant: Option<u32>,
 }
 
@@ -116,23 +117,23 @@ pub(crate) struct Parser<'s, 'b> {
     depth: u32,
 }
 
-/// What is around the current token.
+/// The context of the current token.
 #[allow(clippy::struct_excessive_bools)] // independent properties
 #[derive(Debug, Clone, Copy)]
 struct Context {
-    /// `await` is an operator.
+    /// Whether `await` is an operator.
     is_async: bool,
-    /// `yield` is an operator.
+    /// Whether `yield` is an operator.
     is_generator: bool,
-    /// It is the source itself: the last statement has a value.
+    /// Whether the statements are those of the source itself, whose last one has a value.
     is_outermost: bool,
-    /// Inside a namespace, not counting functions in it: exports are its members.
+    /// The enclosing namespace, whose members the exports are; `None` inside of functions.
     namespace: Option<u32>,
-    /// In an ambient declaration, which is erased.
+    /// Whether the token is in an ambient declaration, which is erased.
     is_ambient: bool,
-    /// Values are recorded as [`Constant`]s.
+    /// Whether values are recorded as [`Constant`]s.
     constants_wanted: bool,
-    /// In an [`attempt`](Parser::attempt).
+    /// Whether an [`attempt`](Parser::attempt) is running.
     is_attempt: bool,
 }
 
@@ -155,7 +156,7 @@ impl<'s, 'b> Parser<'s, 'b> {
         Self::begin(text, options, costs)
     }
 
-    /// The same parser at the start of the source, with names. What the source has cost is not given back.
+    /// The same parser at the start of the source, with names. The costs so far remain charged.
     pub(crate) fn with_names(self) -> Parse<Self> {
         Self::begin(self.text(), Options { scopes: true, ..self.options }, self.tokens.costs)
     }
@@ -475,11 +476,11 @@ impl<'s, 'b> Parser<'s, 'b> {
 #[derive(Debug, Clone, Copy)]
 struct Declare {
     binding: Binding,
-    /// In the enclosing function, as `var` does.
+    /// Whether the name is declared in the enclosing function, as by `var`.
     hoisted: bool,
-    /// By the enclosing namespace.
+    /// Whether the enclosing namespace exports the name.
     exported: bool,
-    /// A variable: one that a namespace exports is only a member of the namespace.
+    /// Whether the name is a variable: one that a namespace exports is only a member of the namespace.
     is_variable: bool,
 }
 

@@ -57,7 +57,7 @@ pub(super) struct ItemsMark {
     default: Option<ExportDefault>,
 }
 
-/// What an allocation for a string takes beside its bytes.
+/// The size of an allocation for a string beside its bytes.
 const STRING: usize = 24;
 
 /// `import … from "specifier"` or `export … from "specifier"`.
@@ -73,7 +73,7 @@ pub(crate) struct ImportDeclaration {
 /// One name that an import declaration binds.
 #[derive(Debug)]
 pub(crate) struct ImportedName {
-    /// Which of [`ModuleItems::imports`] it belongs to.
+    /// The index of the import declaration in [`ModuleItems::imports`].
     pub(crate) import: usize,
     /// The name in the other module; `None` is its namespace.
     pub(crate) imported: Option<String>,
@@ -88,7 +88,7 @@ pub(crate) struct ImportedName {
 /// One export.
 #[derive(Debug)]
 pub(crate) enum ExportItem {
-    /// Of a declaration or an expression.
+    /// The export of a declaration or an expression.
     Local {
         name: String,
         local: String,
@@ -130,9 +130,9 @@ pub(crate) struct ExportDefault {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Call {
     Always,
-    /// Decided at run time.
+    /// Called if the export is a function, which is checked at run time.
     IfFunction,
-    /// Classes and generator functions are not.
+    /// Never called, as classes and generator functions.
     Never,
 }
 

@@ -27,21 +27,21 @@ pub(crate) struct Recorder<'s> {
     /// The offset where the name of a function is missing, which is allowed if it is the only statement of a script.
     pub(crate) nameless_function: Option<u32>,
     pub(crate) language: SourceLanguage,
-    /// Offsets of `(` and `<` where an attempt has failed that was part of another. It fails again, so they remain when the
-    /// parser goes back.
+    /// Offsets of `(` and `<` where an attempt has failed that was part of another one. The attempt would fail again, so the
+    /// offsets remain when the parser backtracks.
     refuted: HashSet<u32>,
-    /// The last of the other ones.
+    /// The offset where the last other attempt has failed.
     last_refuted: Option<u32>,
 }
 
-/// What the records say about the language of the source so far, if it is read as TypeScript.
+/// What the records show about the language of the source so far, if it is read as TypeScript.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SourceLanguage {
-    /// As JavaScript, it would be read in the same way.
+    /// JavaScript reads the source in the same way.
     Either,
-    /// It is not valid JavaScript.
+    /// The source is not valid JavaScript.
     TypeScript,
-    /// As JavaScript, it may mean something else.
+    /// JavaScript may read the source in another way.
     Ambiguous,
 }
 
@@ -113,21 +113,21 @@ impl<'s> Recorder<'s> {
         self.tails.truncate(mark.tails);
         self.items.rewind(mark.items);
         self.properties.truncate(mark.properties);
-        // As JavaScript, the attempt may succeed if something in it is ambiguous.
+        // The attempt may succeed as JavaScript if something in it is ambiguous.
         if self.language != SourceLanguage::Ambiguous {
             self.language = mark.language;
         }
     }
 
-    /// Records that something was read that JavaScript does not read in the same way. Only the first one counts: behind it,
-    /// JavaScript would be somewhere else.
+    /// Records that something was read that JavaScript does not read in the same way. Only the first note counts: after it, a
+    /// parser of JavaScript could be in another state.
     pub(super) fn note(&mut self, language: SourceLanguage) {
         if self.language == SourceLanguage::Either {
             self.language = language;
         }
     }
 
-    /// Records that the attempt at `start` has failed. `in_attempt`: it was part of another one.
+    /// Records that the attempt at `start` has failed. `in_attempt` means that it was part of another one.
     pub(super) fn refute(&mut self, start: u32, in_attempt: bool) {
         if in_attempt {
             self.refuted.insert(start);

@@ -283,7 +283,7 @@ impl Parser<'_, '_> {
         Ok(StatementKind::Nothing)
     }
 
-    /// One name of `A.B`, with whose body the context begins.
+    /// Reads one name of `A.B`, and makes its body the context.
     fn namespace_name(&mut self, start: u32, exported: Exported, is_inner: bool) -> Parse<()> {
         let number = self.record.lowered.namespaces.len() as u32;
         let scope = self.record.scopes.current();
