@@ -26,15 +26,15 @@ use crate::watch::Lines;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct WaitingApproval {
-    /// Unique among all gateways of the machine: the process id of the gateway, and a number.
+    /// The id of the call, unique among all gateways of the machine: the process id of the gateway, and a number.
     pub(crate) id: String,
-    /// `shop.delete_order`.
+    /// The tool with its namespace: `shop.delete_order`.
     pub(crate) tool: String,
-    /// The beginning of its arguments, as JSON.
+    /// The beginning of the arguments, as JSON.
     pub(crate) arguments: String,
     /// The call as text for a person. Long arguments are cut.
     pub(crate) question: String,
-    /// In milliseconds since 1970.
+    /// The time of the call, in milliseconds since 1970.
     pub(crate) since_ms: u64,
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct WaitingApproval {
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Request {
     List,
-    /// Shows all of a call.
+    /// Shows a call as a whole.
     Show {
         id: String,
     },
@@ -57,7 +57,7 @@ pub(crate) enum Request {
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Response {
     Pending(Vec<WaitingApproval>),
-    /// All of a call as text for a person.
+    /// A whole call as text for a person.
     Call(String),
     Decided,
     /// No call with this id waits.
@@ -67,7 +67,8 @@ pub(crate) enum Response {
 /// The calls that wait for approval, and the lines that announce them.
 pub(crate) struct Approvals {
     waiting: Mutex<BTreeMap<u64, Waiting>>,
-    /// How many calls have waited. Numbers are not used twice: an answer is for the call that its author has seen.
+    /// The number of calls so far. Numbers are never used again, so that an answer reaches only the call that its author has
+    /// seen.
     count: AtomicU64,
     lines: Lines,
 }
@@ -75,7 +76,7 @@ pub(crate) struct Approvals {
 struct Waiting {
     call: WaitingApproval,
     answer: oneshot::Sender<Approval>,
-    /// Takes requests for all of the call: its arguments are not kept twice.
+    /// Takes requests for the text of the whole call, so that its arguments are not stored twice.
     readers: mpsc::Sender<oneshot::Sender<String>>,
 }
 
@@ -84,10 +85,10 @@ impl Approvals {
         Arc::new(Self { waiting: Mutex::default(), count: AtomicU64::new(0), lines })
     }
 
-    /// Answers `execbox approvals` until the task is dropped.
+    /// Serves `execbox approvals` until the task is dropped.
     pub(crate) async fn serve(self: Arc<Self>) -> io::Result<()> {
         let path = gateways::approvals_socket(std::process::id())?;
-        let _ = fs::remove_file(&path); // Of a gateway that had this process id.
+        let _ = fs::remove_file(&path); // The socket of an earlier gateway with this process id.
         let listener = UnixListener::bind(path)?;
         let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         loop {
@@ -124,7 +125,7 @@ impl Approvals {
         let Some(decided) = number.and_then(|number| waiting.remove(&number)) else { return Response::Unknown };
         match decided.answer.send(refused.map_or(Approval::Approved, Approval::Refused)) {
             Ok(()) => Response::Decided,
-            Err(_) => Response::Unknown, // Its program has ended.
+            Err(_) => Response::Unknown, // The program of the call has ended.
         }
     }
 
@@ -132,7 +133,7 @@ impl Approvals {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a call. It is removed when the returned value is dropped.
+    /// Adds a call, which is removed when the returned [`Listed`] is dropped.
     fn add(&self, call: &ProposedCall<'_>) -> (Listed<'_>, Requests) {
         let ((answer, answered), (readers, shown)) = (oneshot::channel(), mpsc::channel(1));
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -175,7 +176,7 @@ impl Approver for Approvals {
     }
 }
 
-/// What is requested of a call that waits.
+/// The receivers of requests for a call that waits.
 struct Requests {
     answered: oneshot::Receiver<Approval>,
     shown: mpsc::Receiver<oneshot::Sender<String>>,
@@ -214,7 +215,7 @@ fn to_line(message: &impl Serialize) -> io::Result<Vec<u8>> {
     Ok(line)
 }
 
-/// The most characters of arguments outside of the question.
+/// The maximum number of characters of arguments outside of the question.
 const MAX_ARGUMENTS: usize = 200;
 
 /// How long an exchange may take.

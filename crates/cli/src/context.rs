@@ -1,4 +1,4 @@
-//! What the configuration of a file is read with: the environment, its files, and values of inputs that are stored or asked for.
+//! The environment, files and values of inputs with which a configuration is read. Values of inputs are stored, or asked for.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -32,7 +32,7 @@ const EDITOR_DIRECTORIES: [&str; 2] = [".vscode", ".cursor"];
 pub(crate) struct FileContext<'a> {
     file: &'a Path,
     attended: Attended,
-    /// Whether Ctrl-C was pressed at a question. Nothing else is asked then.
+    /// Whether Ctrl-C was pressed at a question. Further questions are not asked then.
     interrupted: Cell<bool>,
     /// The inputs that were looked up, each of which is asked for once.
     inputs: RefCell<HashMap<String, Result<String, Unavailable>>>,
@@ -46,7 +46,7 @@ impl<'a> FileContext<'a> {
         Self { file, attended, interrupted, inputs, files: RefCell::new(files) }
     }
 
-    /// The files, and those of each `envFile`.
+    /// The files that were read, including those of `envFile`.
     pub(crate) fn into_files(self) -> Files {
         self.files.into_inner()
     }
@@ -102,7 +102,7 @@ impl Context for FileContext<'_> {
         let file = std::path::absolute(self.file).ok()?;
         let directory = file.parent()?;
         let is_editor = |path: &Path| EDITOR_DIRECTORIES.iter().any(|name| path.file_name() == Some(name.as_ref()));
-        // As it is written, or without links and `..`.
+        // The directory as it is written, and without links and `..`.
         let directories = [Some(directory.to_owned()), fs::canonicalize(directory).ok()];
         let editor = directories.into_iter().flatten().find(|path| is_editor(path));
         match editor.as_deref().and_then(Path::parent) {

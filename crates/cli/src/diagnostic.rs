@@ -9,11 +9,11 @@ use crate::terminal::{safe, safe_line};
 /// An error. Its control characters are escaped by [`Diagnostic::text`].
 #[derive(Debug)]
 pub(crate) struct Diagnostic<'a> {
-    /// Printed as `error[CODE]`.
+    /// The code, printed as `error[CODE]`.
     pub(crate) code: Option<&'a str>,
     pub(crate) message: &'a str,
     pub(crate) place: Option<SourceLocation<'a>>,
-    /// Innermost first.
+    /// The stack frames, innermost first.
     pub(crate) stack: Vec<StackFrame>,
 }
 
@@ -27,7 +27,7 @@ pub(crate) struct SourceLocation<'a> {
 }
 
 impl Diagnostic<'_> {
-    /// One or more lines. Omits the innermost frame if its source is shown.
+    /// The error as one or more lines. Omits the innermost frame if its source is shown.
     pub(crate) fn text(&self, colored: bool) -> String {
         let message = safe(self.message);
         let mut title = Level::ERROR.primary_title(&*message);
@@ -63,7 +63,7 @@ fn snippet<'a>(frame: &'a Frame, name: &str, function: Option<&str>) -> Snippet<
         .annotation(AnnotationKind::Primary.span(frame.span.clone()).label(label))
 }
 
-/// The function of a frame, if it is at that place.
+/// The function of a frame, if the frame is at that place.
 fn function<'a>(stack_frame: &'a StackFrame, place: &SourceLocation<'_>) -> Option<&'a str> {
     let is_there = stack_frame.file == place.name && stack_frame.position() == place.position;
     stack_frame.function.as_deref().filter(|_| is_there)

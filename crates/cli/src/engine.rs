@@ -1,4 +1,4 @@
-//! `--engine` and `--warm`: what runs programs.
+//! `--engine` and `--warm`: the engine that runs programs.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,7 +11,7 @@ use execbox::{Runner, RunnerCommand};
 use crate::error::{CliError, SystemError};
 use crate::units::Time;
 
-/// What runs the programs of a command.
+/// The options that choose the engine of a command's programs.
 #[derive(Debug, Args)]
 pub(crate) struct EngineArguments {
     /// Run programs with ENGINE: `quickjs`; `v8`, in child processes, for programs that compute for long; or `auto`: QuickJS,
@@ -25,7 +25,7 @@ pub(crate) struct EngineArguments {
 }
 
 impl EngineArguments {
-    /// What was chosen.
+    /// The chosen engine; `None` if the option is not given.
     pub(crate) fn choice(&self) -> Result<Option<EngineChoice>, EngineError> {
         match (self.engine, self.auto_cpu) {
             (Some(EngineChoice::Auto(_)), Some(Time(budget))) => Ok(Some(EngineChoice::Auto(budget))),
@@ -77,13 +77,13 @@ pub(crate) enum Engine {
 }
 
 impl Engine {
-    /// Those that this binary has.
+    /// The engines that are built into this binary.
     pub(crate) fn built_in() -> &'static [Self] {
         if cfg!(feature = "v8") { &[Self::QuickJs, Self::V8] } else { &[Self::QuickJs] }
     }
 
-    /// The version of its source; `None` for an engine that is not built in.
-    #[cfg_attr(feature = "v8", allow(clippy::unnecessary_wraps))] // then all are built in
+    /// The version of the engine's source; `None` for an engine that is not built in.
+    #[cfg_attr(feature = "v8", allow(clippy::unnecessary_wraps))] // all are built in then
     pub(crate) fn version(self) -> Option<&'static str> {
         match self {
             Self::QuickJs => Some(QUICKJS_VERSION),
@@ -138,21 +138,21 @@ pub(crate) enum EngineError {
 
 impl CliError for EngineError {}
 
-/// The engine of a runner process, which this binary has.
+/// The engine of a runner process, which is built into this binary.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum RunnerEngine {
     QuickJs,
     V8(V8),
 }
 
-/// V8, if it is built in.
+/// The options of V8. Made only if V8 is built in.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct V8 {
     spare_isolates: usize,
 }
 
 impl RunnerEngine {
-    /// `warm`: how many isolates of V8 are made ahead.
+    /// Checks that the engine is built in. `warm` is the number of isolates of V8 that are made ahead.
     pub(crate) fn new(engine: Engine, warm: Option<usize>) -> Result<Self, EngineError> {
         match (engine, warm) {
             (Engine::QuickJs, None) => Ok(Self::QuickJs),
@@ -167,13 +167,13 @@ impl RunnerEngine {
         matches!(self, Self::V8(_))
     }
 
-    /// Whether it compiles programs to machine code while they run.
+    /// Whether the engine compiles programs to machine code while they run.
     pub(crate) fn compiles_programs(self) -> bool {
         matches!(self, Self::V8(_))
     }
 
-    /// What it maps beside the memory of guests, for [`RunnerCommand::memory_of_guests`]: for each isolate of V8, room for
-    /// machine code.
+    /// The address space that the engine maps beside the memory of guests, in bytes, for [`RunnerCommand::memory_of_guests`]:
+    /// for each isolate of V8, room for machine code.
     pub(crate) fn own_memory(self) -> u64 {
         const CODE_RANGE: u64 = 128 << 20;
         match self {
@@ -182,7 +182,7 @@ impl RunnerEngine {
         }
     }
 
-    /// The command of a runner that has this engine.
+    /// Adds the options for this engine to the command of a runner.
     pub(crate) fn add_to(self, command: RunnerCommand) -> RunnerCommand {
         match self {
             Self::QuickJs => command,
@@ -193,24 +193,24 @@ impl RunnerEngine {
     }
 }
 
-/// This binary, as a runner process.
+/// The command that starts this binary as a runner process.
 pub(crate) fn own_runner() -> io::Result<RunnerCommand> {
-    // The allocator would reserve a gigabyte, which the limit on the memory of a process could not tell from use.
+    // By default, the allocator would reserve a gigabyte, which the limit on the memory of a process would count.
     Ok(RunnerCommand::new(env::current_exe()?).arg("runner").env("MIMALLOC_ARENA_RESERVE", "32MiB"))
 }
 
-/// The most guests of a process that serves one host: one, and one that is being cleared away.
+/// The maximum number of guests of a process that serves one host: one that runs, and one that is being disposed of.
 const MAX_GUESTS: usize = 2;
 
 #[cfg(feature = "v8")]
 impl V8 {
-    /// Opens what the engine needs, in a process that can open no files later.
+    /// Opens the resources of the engine before the process is locked and can open no files.
     #[allow(clippy::unused_self, clippy::unnecessary_wraps)] // as without the feature
     pub(crate) fn prepare(self) -> Result<execbox_v8::Prepared, EngineError> {
         Ok(execbox_v8::Prepared::new())
     }
 
-    /// A runner for a process that serves one host.
+    /// Makes the runner of a process that serves one host.
     pub(crate) fn runner(self, prepared: execbox_v8::Prepared) -> Result<Runner, SystemError> {
         let options = execbox_v8::Options { spare_isolates: self.spare_isolates, max_guests: MAX_GUESTS };
         let engine = prepared.start(&options).map_err(|error| SystemError::Engine(error.to_string()))?;

@@ -1,6 +1,6 @@
-//! What the errors of all commands have in common: a message of one line, and an exit code.
+//! The interface of all errors of commands: a message of one line, and an exit code.
 //!
-//! Each command and each group of options has its own errors, where they occur. A command returns any of them, as a [`CommandError`].
+//! Each command and each group of options defines its own errors. A command returns any of them as a [`CommandError`].
 
 use std::error::Error;
 use std::io;
@@ -9,9 +9,9 @@ use execbox::transport::ListenError;
 
 use crate::exit::Exit;
 
-/// Why a command fails, other than by the outcome of a program.
+/// An error of a command, other than the outcome of a program.
 pub(crate) trait CliError: Error + Send + Sync {
-    /// The exit code: that of bad usage and bad input, where an error has no other.
+    /// The exit code. The default is that of bad usage and bad input.
     fn exit(&self) -> Exit {
         Exit::BadInput
     }
@@ -26,12 +26,12 @@ impl<E: CliError + 'static> From<E> for CommandError {
     }
 }
 
-/// What can fail in any command.
+/// Errors that every command can have.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SystemError {
     #[error("interrupted")]
     Interrupted,
-    /// The engine does not start.
+    /// The engine cannot be started.
     #[error("{0}")]
     Engine(String),
     #[error("cannot start: {}", reason(.0))]
@@ -55,7 +55,7 @@ impl From<io::Error> for CommandError {
     }
 }
 
-/// An error of the operating system without its number.
+/// The message of an error of the operating system, without its number.
 pub(crate) fn reason(error: &io::Error) -> String {
     let text = error.to_string();
     match text.split_once(" (os error") {

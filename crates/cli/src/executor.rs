@@ -1,4 +1,4 @@
-//! `--executor`, `--engine`, `--token-file` and `--jail`: where programs run, and what runs them.
+//! `--executor`, `--engine`, `--token-file` and `--jail`: the executor and the engine of programs.
 
 use std::fmt;
 use std::num::NonZero;
@@ -97,26 +97,27 @@ pub(crate) enum ExecutorError {
 
 impl CliError for ExecutorError {}
 
-/// The grace period of a cancelled runner. Longer than the default: its last message has the peak memory, which is
-/// printed, and on a busy machine it takes longer.
+/// The grace period of a cancelled runner. Longer than the default: its last message contains the peak memory, which is
+/// printed, and takes longer on a busy machine.
 const CANCEL_GRACE: Duration = Duration::from_millis(250);
 
-/// An executor that can be made.
+/// The configuration of an executor.
 pub(crate) struct ExecutorConfig {
     kind: ExecutorKind,
-    /// Of a process.
+    /// The engine of child processes.
     engine: RunnerEngine,
     fallback: Option<Fallback>,
-    /// For a remote runner.
+    /// The token for a remote runner.
     token: Option<Token>,
     jail: Mode,
-    /// The memory limit of the programs.
+    /// The memory limit of the programs, in bytes.
     memory_bytes: u64,
-    /// How many programs run at once on workers or in processes. Default: as many as there are cores, at most 4.
+    /// The number of programs that run at once on workers or in processes. Default: the number of cores, at most 4.
     max_programs: Option<usize>,
 }
 
-/// Where programs are started again that have computed for the budget before their first call: in child processes.
+/// The engine of the child processes that start a program again. A program is started again if it has computed for the budget
+/// before its first call.
 struct Fallback {
     engine: RunnerEngine,
     budget: Duration,
@@ -131,7 +132,7 @@ impl ExecutorConfig {
         Self::new(arguments.executor.clone().unwrap_or(default), engine, token, arguments.jail, limits)
     }
 
-    /// Reads the token only for a remote runner.
+    /// Checks that the options fit together. The token is read for a remote runner only.
     pub(crate) fn new(
         kind: ExecutorKind,
         engine: Option<EngineChoice>,
@@ -158,7 +159,7 @@ impl ExecutorConfig {
         Ok(Self { kind, engine, fallback, token, jail, memory_bytes: limits.memory_bytes, max_programs: None })
     }
 
-    /// Runs this many programs at once on workers or in processes: one that waits for a call takes a place, too.
+    /// Sets the number of programs that run at once on workers or in processes. A program that waits for a call counts.
     pub(crate) fn with_max_programs(self, max: usize) -> Self {
         Self { max_programs: Some(max), ..self }
     }
@@ -203,7 +204,7 @@ impl ExecutorConfig {
         Ok(Arc::new(ProcessExecutor::builder(command).options(options()).pool(self.pool()).build()))
     }
 
-    /// Runs `work` with an executor on a new runtime. `has_io`: whether `work` itself does I/O.
+    /// Runs `work` with an executor on a new runtime. `has_io` states whether `work` itself does I/O.
     pub(crate) fn run<T>(&self, has_io: bool, work: impl AsyncFnOnce(&dyn Executor) -> T) -> Result<T, ExecuteError> {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         let needs_time_only = self.kind == ExecutorKind::Inline && self.fallback.is_none() && !has_io;
@@ -222,7 +223,7 @@ fn internal(error: &dyn std::error::Error) -> ExecuteError {
     ExecuteError::internal(error.to_string())
 }
 
-/// Where the token for a remote runner is.
+/// The source of the token for a remote runner.
 pub(crate) fn token_source<'a>(option: &'static str, file: Option<&'a Path>) -> TokenSource<'a> {
     TokenSource { role: Role::Remote, option, file }
 }

@@ -12,12 +12,12 @@ pub(crate) enum Exit {
     BadInput = 2,
     LimitReached = 3,
     ExecboxFailed = 4,
-    /// 128 + SIGINT, as in shells.
+    /// Interrupted by Ctrl-C: 128 + SIGINT, as in shells.
     Interrupted = 130,
 }
 
 impl Exit {
-    /// After `execbox run`.
+    /// The exit code of `execbox run`.
     pub(crate) fn of_script(result: &ExecuteResult) -> Self {
         match result.error().map(|error| error.code) {
             None => Self::Success,
@@ -32,7 +32,7 @@ impl Exit {
         }
     }
 
-    /// After `execbox run-code`.
+    /// The exit code of `execbox run-code`.
     pub(crate) fn of_module(result: &CodeExecutionResult) -> Self {
         // A link error that is a `TypeError` is about the options; link errors of programs have other names.
         let is_of_options = |error: &CodeExecutionError| error.name == "TypeError";

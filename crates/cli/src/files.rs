@@ -5,21 +5,22 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// Files that are read, each with the stamp that it had.
+/// The files that were read, each with its stamp at that time.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub(crate) struct Files {
     stamps: Vec<(PathBuf, FileStamp)>,
     /// The texts of pipes, which can be read only once.
     pipes: Vec<(PathBuf, String)>,
-    /// What a user has answered and is not stored: the configuration, the id of the input, and its value.
+    /// Values that a user has entered and that could not be stored: the configuration, the id of the input, and the value.
     answers: Vec<(PathBuf, String, String)>,
 }
 
-/// What differs after a change of a file, or why nothing is known about it. Symbolic links are followed.
+/// Metadata that changes when a file is written or replaced, or the kind of the error of reading it. Symbolic links are
+/// followed.
 type FileStamp = Result<[i64; 7], io::ErrorKind>;
 
 impl Files {
-    /// No files yet, with the pipes and answers of an earlier reading.
+    /// An empty list of files, with the pipes and answers of an earlier reading.
     pub(crate) fn after(earlier: &Self) -> Self {
         Self { stamps: Vec::new(), ..earlier.clone() }
     }
@@ -49,7 +50,7 @@ impl Files {
         self.stamps.is_empty()
     }
 
-    /// The same files with their present stamps. May block, where a file system does.
+    /// The same files with their present stamps. Blocks while the file system does not answer.
     pub(crate) fn now(mut self) -> Self {
         for (path, known) in &mut self.stamps {
             *known = stamp(path);

@@ -18,7 +18,7 @@ pub(crate) struct Frame {
     pub(crate) first_line: usize,
     /// The lines, safe to print.
     pub(crate) text: String,
-    /// In bytes of `text`.
+    /// The span of the error, in bytes of `text`.
     pub(crate) span: Range<usize>,
 }
 

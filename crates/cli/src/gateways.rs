@@ -1,7 +1,7 @@
-//! The running gateways (`execbox mcp`) of this user: each publishes its state in a file, and locks another one until it ends.
+//! The running gateways (`execbox mcp`) of this user. Each publishes its state in a file, and locks another file until it ends.
 //!
-//! A gateway that can ask for approvals has a socket beside them. The files are in a directory that only this user can read: `$XDG_RUNTIME_DIR/execbox`, or `execbox-UID` below the
-//! directory for temporary files.
+//! A gateway that can ask for approvals has a socket beside them. The files are in a directory that only this user can read:
+//! `$XDG_RUNTIME_DIR/execbox`, or `execbox-UID` below the directory for temporary files.
 
 use std::fs::{self, DirBuilder, DirEntry, File, TryLockError};
 use std::io;
@@ -17,14 +17,14 @@ use crate::error::{CliError, reason};
 use crate::exit::Exit;
 use crate::{ownership, private};
 
-/// What a gateway publishes. The reasons are for its operator: they name programs and paths.
+/// The published state of a gateway. The reasons are for its operator: they name programs and paths.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Gateway {
     pub(crate) pid: u32,
-    /// In milliseconds since 1970.
+    /// The start of the gateway, in milliseconds since 1970.
     pub(crate) started_ms: u64,
-    /// Where clients are served: a URL, or `standard input and output`.
+    /// The address of the gateway: a URL, or `standard input and output`.
     pub(crate) serves: String,
     /// Why the configuration that was read last is not in use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -77,18 +77,18 @@ impl From<Status> for Server {
     }
 }
 
-/// Publishes the state of this process until it is dropped.
+/// Publishes the state of this process. Dropping it removes the published state.
 pub(crate) struct Publisher {
     directory: PathBuf,
     serves: String,
     started_ms: u64,
-    /// Locked, so that others see that this process is alive.
+    /// A lock that shows other processes that this one runs.
     _lock: File,
 }
 
 impl Publisher {
     pub(crate) fn new(serves: String) -> io::Result<Self> {
-        running()?; // Removes what others have left behind.
+        running()?; // Removes the files of gateways that have ended.
         let directory = directory()?;
         let lock = lock(&lock_file(&directory, pid()))?;
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -109,7 +109,7 @@ impl Drop for Publisher {
     }
 }
 
-/// Why the running gateways cannot be listed, or one of them cannot be asked.
+/// The error of listing the running gateways, or of a request to one of them.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot read the state of the running gateways: {}", reason(.0))]
 pub(crate) struct GatewaysError(pub(crate) io::Error);
@@ -120,7 +120,7 @@ impl CliError for GatewaysError {
     }
 }
 
-/// The running gateways, by process id. Removes what others have left behind.
+/// The running gateways, by process id. Removes the files of gateways that have ended.
 pub(crate) fn list() -> Result<Vec<Gateway>, GatewaysError> {
     running().map_err(GatewaysError)
 }
@@ -146,7 +146,7 @@ fn running() -> io::Result<Vec<Gateway>> {
     Ok(gateways)
 }
 
-/// Creates and locks a file. Another process may have removed it in between, before it was locked.
+/// Creates and locks a file. Another process may remove the file before it is locked; then it is created again.
 fn lock(path: &Path) -> io::Result<File> {
     loop {
         let file = File::options().write(true).create(true).truncate(false).mode(0o600).open(path)?;
@@ -157,7 +157,7 @@ fn lock(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Removes the files of a process, and last its lock, which all others are found by.
+/// Removes the files of a process, and last its lock, by which all others are found.
 fn remove(directory: &Path, pid: u32) {
     let (lock, prefix) = (lock_file(directory, pid), format!("mcp-{pid}."));
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
@@ -189,7 +189,8 @@ fn lock_file(directory: &Path, pid: u32) -> PathBuf {
     directory.join(format!("mcp-{pid}.lock"))
 }
 
-/// The directory, created if it is missing. Others must not be able to write to it: they could invent gateways.
+/// The directory, created if it is missing. Other users must not be able to write to it: they could add files of gateways that
+/// do not exist.
 fn directory() -> io::Result<PathBuf> {
     let user = Uid::effective();
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").filter(|path| Path::new(path).is_absolute());

@@ -1,4 +1,4 @@
-//! Standard input, with a signal of its end.
+//! Standard input that signals its end.
 
 use std::io;
 use std::pin::Pin;

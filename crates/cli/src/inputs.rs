@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::private::{PrivateError, PrivateFile};
 
-/// By the path of the configuration, then by the id of the input.
+/// The values by the path of the configuration, then by the id of the input.
 type Values = BTreeMap<String, BTreeMap<String, String>>;
 
 /// The file of values.

@@ -13,7 +13,7 @@ use crate::exit::Exit;
 use crate::report;
 use crate::units::Size;
 
-/// Of the process that is a runner.
+/// The jail options of a process that is a runner.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Jail")]
 pub(crate) struct RunnerJailArguments {
@@ -40,7 +40,7 @@ impl CliError for Incomplete {
     }
 }
 
-/// Names the layers that child processes lack, once in a process. Costs next to nothing where nothing is missing.
+/// Prints the layers that child processes lack, once in a process. On a system that has all of them, the check is cheap.
 pub(crate) fn note_missing_layers(command: &RunnerCommand) {
     static NOTED: Once = Once::new();
     NOTED.call_once(|| {
@@ -70,7 +70,7 @@ impl RunnerJailArguments {
         }
     }
 
-    /// This binary as a runner process with the same jail.
+    /// The command that starts this binary as a runner process with the same jail.
     pub(crate) fn command(&self) -> io::Result<RunnerCommand> {
         let command = own_runner()?.jail(self.jail);
         Ok(match self.jail_memory {
@@ -83,7 +83,7 @@ impl RunnerJailArguments {
         self.jail
     }
 
-    /// Prints the report if it was asked for, and otherwise what is missing.
+    /// Prints the report with `--verbose`, otherwise the missing layers.
     pub(crate) fn print(&self, jail: &Report) {
         if self.verbose {
             report::note(&format_args!("the jail of this process:\n{jail}"));

@@ -1,4 +1,4 @@
-//! The options that set limits, made of the table of limits.
+//! The options that set limits, generated from the table of limits.
 
 use std::marker::PhantomData;
 
@@ -17,10 +17,10 @@ pub(crate) trait LimitOptions {
     /// The name of the option without dashes; `None` if there is none.
     fn option(limit: &Limit) -> Option<String>;
 
-    /// The limits without options.
+    /// The limits if no option is given.
     fn defaults() -> Limits;
 
-    /// Further rules of an option.
+    /// Adds further rules to an option.
     fn refine(arg: Arg) -> Arg {
         arg
     }
@@ -43,7 +43,7 @@ impl LimitOptions for OfProgram {
     }
 }
 
-/// The limits of a listening runner on those that hosts ask for.
+/// The maximum limits that hosts can set on a listening runner.
 #[derive(Debug)]
 pub(crate) struct OfHosts;
 
@@ -73,7 +73,7 @@ pub(crate) struct LimitArguments<O = OfProgram> {
 }
 
 impl<O: LimitOptions> LimitArguments<O> {
-    /// Those of the options, or else of `base`.
+    /// The limits that the options set, and those of `base` for the others.
     pub(crate) fn limits(&self, base: Limits) -> Limits {
         let mut limits = base;
         for (limit, amount) in &self.given {

@@ -8,7 +8,7 @@ use execbox_mcp::oauth::{Credentials, StoreError, TokenStore};
 
 use crate::private::{Lock, PrivateError, PrivateFile};
 
-/// By the URL of the server, then by its name.
+/// The logins by the URL of the server, then by its name.
 type Logins = BTreeMap<String, BTreeMap<String, Credentials>>;
 
 /// The file of tokens.
@@ -25,7 +25,8 @@ impl LoginStore {
         self.0.path()
     }
 
-    /// Replaces the credentials of a server, once nobody renews them: what is renewed is stored afterwards.
+    /// Replaces the credentials of a server, after waiting for a renewal that is running: its result would be stored
+    /// afterwards.
     pub(crate) fn replace(&self, server: &str, url: &str, new: Option<&Credentials>) -> Result<(), StoreError> {
         let _lock = self.lock(server, url).and_then(Lock::wait)?;
         self.save(server, url, new)
@@ -34,7 +35,7 @@ impl LoginStore {
     fn lock(&self, server: &str, url: &str) -> Result<Lock, PrivateError> {
         let mut hasher = DefaultHasher::new();
         (server, url).hash(&mut hasher);
-        // Few locks for any number of servers.
+        // A fixed number of locks serves any number of servers.
         self.0.lock(&format!("{}.lock", hasher.finish() % LOCKS))
     }
 }
@@ -69,5 +70,5 @@ impl From<PrivateError> for StoreError {
     }
 }
 
-/// The number of locks: servers that share one wait for one another.
+/// The number of locks. Servers that share a lock wait for one another.
 const LOCKS: u64 = 16;

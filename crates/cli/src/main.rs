@@ -1,18 +1,19 @@
 //! The binary `execbox`: runs code written by language models from the command line.
 //!
 //! - [`commands`]: one module per command, with its arguments, its help and its function.
-//! - [`error`]: what the errors of commands have in common. [`exit`]: the exit codes.
+//! - [`error`]: the interface of the errors of commands. [`exit`]: the exit codes.
 //! - Groups of options that several commands share, each with the function that reads them: [`source`] (the program),
-//!   [`engine`], [`executor`], [`jail`], [`limits`], [`servers`] (MCP servers), [`stub`] (stub tools), [`policy`] (approvals and their records), [`token`]. [`units`]: durations and sizes.
-//! - What the configuration of servers is read with: [`context`], which uses [`inputs`] (stored values) and [`prompt`] (the terminal).
-//!   [`reload`] reads it again when one of its [`files`] changes. Tokens of servers are in [`logins`]. Both stores are files of [`private`].
-//! - Running gateways: [`gateways`] (their state), [`approvals`] (their calls that wait), [`watch`] (what they report).
+//!   [`engine`], [`executor`], [`jail`], [`limits`], [`servers`] (MCP servers), [`stub`] (stub tools), [`policy`] (approvals
+//!   and their records), [`token`]. [`units`]: durations and sizes.
+//! - Reading the configuration of servers: [`context`], which uses [`inputs`] (stored values) and [`prompt`] (the terminal).
+//!   [`reload`] reads it again when one of its [`files`] changes. Tokens of servers are in [`logins`]. Both stores are files of
+//!   [`private`].
+//! - Running gateways: [`gateways`] (their state), [`approvals`] (their calls that wait), [`watch`] (their reports).
 //! - [`state`]: the file of `--state`.
 //! - Output: [`report`] (results, logs, errors), [`diagnostic`] and [`frame`] (errors with their source), [`terminal`] (text
 //!   that is safe to show), [`progress`]. [`interrupt`]: Ctrl-C and SIGTERM. [`secrecy`]: processes that hold secrets.
 //!
-//! The crate has no rules of its own: what a program may do, what a limit means and what an error is called is decided by the
-//! library.
+//! The crate has no rules of its own: the library decides what a program may do, what a limit means, and the names of errors.
 //!
 //! # Exit codes
 //! | code | meaning |

@@ -1,12 +1,13 @@
 //! Files that only this user can change, wherever their paths lead.
 //!
-//! A file with secrets, or with code that will be executed, is no safer than the directories on the way to it and the files beside it:
-//! who can rename a directory, replace a symbolic link or create a journal beside a database chooses what is read. So every directory
-//! of a path must belong to this user or to root, and be writable by nobody else. In a shared directory such as `/tmp`, where only the
-//! owner of an entry can rename it (the sticky bit), the next entry of the path must be this user's, or root's.
+//! A file with secrets, or with code that will be executed, is no safer than the directories on the way to it and the files
+//! beside it. A user who can rename a directory, replace a symbolic link or create a journal beside a database chooses what is
+//! read. So every directory of a path must belong to this user or to root, and be writable by no other user. In a shared
+//! directory such as `/tmp`, where only the owner of an entry can rename it (the sticky bit), the next entry of the path must
+//! belong to this user or to root.
 //!
-//! What was found stays as it was found, as nobody else can change it: directories are checked from the root on, and an entry is
-//! looked at when its directory is known to be safe.
+//! Directories are checked from the root on, and an entry is read when its directory is known to be safe. So no other user can
+//! change afterwards what was checked.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, Metadata};
@@ -18,7 +19,7 @@ use nix::unistd::Uid;
 
 use crate::error::reason;
 
-/// What other users can change on the way to a file, or in it.
+/// A part of the path or the file that other users can change.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OwnershipError {
     #[error("{}: {}", path.display(), reason(.error))]
@@ -40,12 +41,12 @@ pub(crate) enum OwnershipError {
     NotRegular { path: PathBuf },
 }
 
-/// What a file is for.
+/// The access of other users that a file must not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// Other users can neither read nor change it.
+    /// Other users can neither read nor change the file.
     Private,
-    /// Other users cannot change it.
+    /// Other users cannot change the file.
     Unchangeable,
 }
 
@@ -73,8 +74,8 @@ impl Access {
     }
 }
 
-/// The path of a file without symbolic links. Its directory exists, and other users can create and change nothing in it. The file
-/// itself may be missing, and is [not checked](check_file).
+/// The path of a file without symbolic links. Its directory exists, and other users can create and change nothing in it. The
+/// file itself may be missing, and is [not checked](check_file).
 pub(crate) fn resolve_file(path: &Path) -> Result<PathBuf, OwnershipError> {
     let mut walk = Walk::new(path)?;
     while let Some(name) = walk.left.pop() {
@@ -120,10 +121,10 @@ pub(crate) fn check_file(path: &Path, shown: &Path, access: Access) -> Result<()
 /// A path that is followed from the root on.
 struct Walk {
     user: u32,
-    /// The components that are left, the next one last.
+    /// The remaining components, the next one last.
     left: Vec<OsString>,
     links: usize,
-    /// The directory that was reached, without symbolic links, and what is known of it.
+    /// The directory that was reached, without symbolic links, and its metadata.
     directory: PathBuf,
     found: Metadata,
 }
@@ -138,7 +139,7 @@ impl Walk {
         if walk.is_trusted(&walk.found) { Ok(walk) } else { Err(OwnershipError::ForeignDirectory { path: root }) }
     }
 
-    /// Adds the components of a path before those that are left.
+    /// Adds the components of a path before the remaining ones.
     fn push(&mut self, path: &Path) {
         self.left.extend(path.components().rev().filter_map(|component| match component {
             Component::Normal(name) => Some(name.to_owned()),
@@ -147,7 +148,7 @@ impl Walk {
         }));
     }
 
-    /// Goes on to an entry of the directory.
+    /// Follows one entry of the directory.
     fn step(&mut self, name: &OsStr) -> Result<(), OwnershipError> {
         if name == ".." {
             return self.leave();
@@ -158,7 +159,7 @@ impl Walk {
         if found.is_symlink() { self.follow(&path) } else { self.enter(path, found) }
     }
 
-    /// Checks that nobody else can replace an entry of the directory; without one, that nobody else can create any.
+    /// Checks that no other user can replace an entry of the directory; without an entry, that no other user can create one.
     fn check_entry(&self, entry: Option<&Metadata>) -> Result<(), OwnershipError> {
         let (mode, path) = (self.found.mode(), || self.directory.clone());
         let is_kept = entry.is_some_and(|entry| self.is_trusted(entry));
@@ -181,7 +182,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Goes back to the parent, which was checked on the way.
+    /// Returns to the parent, which was checked before.
     fn leave(&mut self) -> Result<(), OwnershipError> {
         self.directory.pop();
         let found = fs::symlink_metadata(&self.directory);
@@ -286,7 +287,7 @@ mod tests {
         }
     }
 
-    /// As in `/tmp`: others can create files beside a file, but cannot rename a directory of this user.
+    /// In a directory like `/tmp`, other users can create files beside a file, but cannot rename a directory of this user.
     #[test]
     fn shared_directories_may_lead_to_an_own_directory_but_contain_no_file() {
         let place = Place::new("shared");
@@ -348,7 +349,7 @@ mod tests {
         assert!(check(&link, Access::Private).unwrap_err().contains("is not a regular file"));
     }
 
-    /// Only root can create what belongs to others.
+    /// The test needs root, which can create files of other users.
     #[test]
     fn directories_and_files_of_other_users_are_refused() {
         if !Uid::effective().is_root() {

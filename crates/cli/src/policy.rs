@@ -1,4 +1,4 @@
-//! `--ask`, `--always-allow` and `--audit-log`: which calls are put to a person, and where decisions are recorded.
+//! `--ask`, `--always-allow` and `--audit-log`: the calls that a person must approve, and the record of decisions.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -53,9 +53,9 @@ pub(crate) enum PolicyError {
 
 impl CliError for PolicyError {}
 
-/// What the arguments say.
+/// The policy that the arguments describe.
 pub(crate) struct PolicySource {
-    /// Patterns match `namespace.tool`.
+    /// The calls that need approval. Patterns match `namespace.tool`.
     ask: AskFilter,
     audit: Option<Arc<AuditLog>>,
 }
@@ -77,7 +77,7 @@ impl PolicySource {
         Ok(Self { ask, audit: audit.map(Arc::new) })
     }
 
-    /// The providers, whose calls the user of the terminal is asked about.
+    /// The providers, with approvals by the user of the terminal.
     pub(crate) fn attended(&self, providers: Vec<Provider>, servers: &Servers) -> Vec<Provider> {
         let policy = self.policy(servers).approver(Arc::new(Questions::new(TerminalUser)));
         providers.into_iter().map(|provider| provider.with_policy(&policy)).collect()
@@ -109,14 +109,15 @@ impl Ask for TerminalUser {
             };
             let whole = (!question.is_whole).then(|| whole_question(&call).unwrap_or_default());
             let (tool, (sender, answer)) = (call.name(), oneshot::channel());
-            // Not a blocking task: the process must be able to end while somebody is being asked.
+            // A thread of its own instead of a blocking task, for whose end the runtime would wait: the process must be able to
+            // end during a question.
             std::thread::spawn(move || sender.send(ask(&question.text, whole.as_deref(), &tool)));
             answer.await.unwrap_or_else(|_| Answer::Refuse("the question has failed".to_owned()))
         })
     }
 }
 
-/// `whole` is the whole call, if `text` is not.
+/// Asks about a call. `whole` is the text of the whole call if `text` is shortened.
 fn ask(text: &str, whole: Option<&str>, tool: &str) -> Answer {
     let Some(mut terminal) = Terminal::open(Attended::InputOrError) else {
         return Answer::RefuseAll("there is no terminal to ask at".to_owned());
@@ -147,7 +148,7 @@ fn asks(call: &ProposedCall<'_>, options: &AskFilter, servers: &Servers) -> bool
         && !configured.exempts(&own)
 }
 
-/// The names by which options can name servers.
+/// The names by which options refer to servers.
 struct Names {
     /// Names in the configuration, with their namespaces.
     servers: Vec<(String, String)>,
@@ -163,7 +164,7 @@ impl Names {
         Self { servers, namespaces: stubs.chain(of_servers).collect() }
     }
 
-    /// `SERVER.TOOL`, where the server is named as in the configuration or as in code, or is `*`.
+    /// Parses `SERVER.TOOL`, where the server is named as in the configuration or as in code, or is `*`.
     fn pattern(&self, option: &'static str, text: &str) -> Result<Pattern, PolicyError> {
         let named = |name: &str| text.strip_prefix(name)?.strip_prefix('.');
         if let Some((_, namespace, tool)) =
@@ -179,11 +180,12 @@ impl Names {
     }
 }
 
-/// A file with a line of JSON for each decision, in which hidden characters are escaped. It does not grow beyond [`MAX_LOG`]: calls are not made then.
+/// A file with a line of JSON for each decision, in which hidden characters are escaped. At [`MAX_LOG`], calls are refused
+/// because they cannot be recorded.
 struct AuditLog(Mutex<File>);
 
 impl AuditLog {
-    /// Nobody else can change the file. It may be readable by others, if its user wants that.
+    /// Opens the file. Other users cannot change it, but can read it if its user permits that.
     fn open(path: &Path) -> Result<Self, PolicyError> {
         if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
             return Err(io::Error::other("not a file").into()); // Opening a pipe would wait for its reader.
@@ -252,5 +254,5 @@ fn effect(effect: Effect) -> &'static str {
 /// The maximum length of an audit log, in bytes.
 const MAX_LOG: u64 = 1 << 30;
 
-/// The longest arguments that are recorded, in bytes of JSON. Of longer ones, the length is recorded.
+/// The maximum length of arguments that are recorded, in bytes of JSON. Of longer ones, only the length is recorded.
 const MAX_ARGUMENTS: usize = 16 << 10;

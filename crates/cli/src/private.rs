@@ -16,7 +16,7 @@ use crate::error::reason;
 use crate::ownership::{self, Access, OwnershipError};
 use crate::source;
 
-/// Why a private file cannot be read or written. Contains no values.
+/// The error of reading or writing a private file. Contains no values.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PrivateError {
     #[error("neither XDG_CONFIG_HOME nor HOME is an absolute path")]
@@ -39,7 +39,7 @@ pub(crate) enum PrivateError {
 #[derive(Debug)]
 pub(crate) struct PrivateFile<T> {
     path: PathBuf,
-    /// What an error says about the format.
+    /// The description of the expected content, for errors.
     expected: &'static str,
     value: PhantomData<fn() -> T>,
 }
@@ -114,7 +114,7 @@ impl<T: Default + Serialize + DeserializeOwned> PrivateFile<T> {
     }
 }
 
-/// A file that is locked while this is held, if the functions have locked it.
+/// A file that is locked until this is dropped, once [`wait`](Self::wait) or [`try_lock`](Self::try_lock) has locked it.
 #[derive(Debug)]
 pub(crate) struct Lock {
     file: File,
@@ -122,13 +122,13 @@ pub(crate) struct Lock {
 }
 
 impl Lock {
-    /// Waits until no other process holds it.
+    /// Locks the file, and waits until no other process has locked it.
     pub(crate) fn wait(self) -> Result<Self, PrivateError> {
         self.file.lock().map_err(|error| failed(&self.path, error))?;
         Ok(self)
     }
 
-    /// `None` while another process holds it.
+    /// Locks the file; `None` while another process has locked it.
     pub(crate) fn try_lock(self) -> Result<Option<Self>, PrivateError> {
         match self.file.try_lock() {
             Ok(()) => Ok(Some(self)),
@@ -138,8 +138,8 @@ impl Lock {
     }
 }
 
-/// Replaces a file as a whole by one that only its owner can read. The new file, whose name begins with that of the old one, is
-/// removed if it cannot take its place; a process that is killed meanwhile leaves it.
+/// Replaces a file as a whole by one that only its owner can read. The text is written to a new file, whose name begins with
+/// that of the old one. The new file is removed if it cannot replace the old one, but remains if the process is killed.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let name = path.file_name().unwrap_or_default();
     let mut file = tempfile::Builder::new().prefix(name).tempfile_in(path.parent().unwrap_or(path))?;
@@ -153,7 +153,7 @@ fn failed(path: &Path, error: io::Error) -> PrivateError {
     PrivateError::Io { path: path.display().to_string(), error }
 }
 
-/// How much of the file is read, in bytes.
+/// The maximum number of bytes of the file that are read.
 const MAX_FILE: u64 = 1 << 20;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Progress of a command that takes long, on a terminal.
+//! The progress of a long command, on a terminal.
 
 use std::io::{self, IsTerminal as _, Write as _};
 
@@ -12,7 +12,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Of `all` steps.
+    /// Begins a command of `all` steps.
     pub(crate) fn new(all: usize) -> Self {
         let is_shown = io::stderr().is_terminal();
         Self { is_shown, done: 0, all }

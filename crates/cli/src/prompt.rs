@@ -20,7 +20,7 @@ pub(crate) enum PromptError {
     Io(#[from] io::Error),
 }
 
-/// Which standard stream must be a terminal. The controlling terminal alone is not enough: it may belong to a client with a
+/// The standard stream that must be a terminal. The controlling terminal alone is not enough: it may belong to a client with a
 /// user interface of its own, which has started this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Attended {
@@ -28,7 +28,7 @@ pub(crate) enum Attended {
     Input,
     /// Standard input or standard error.
     InputOrError,
-    /// None is enough: nobody is asked.
+    /// No stream is enough: questions are not asked.
     Never,
 }
 
@@ -36,7 +36,7 @@ pub(crate) enum Attended {
 pub(crate) struct Terminal(File);
 
 impl Terminal {
-    /// The terminal, if a user is there to answer: this process is in its foreground, and the streams are as required.
+    /// Opens the terminal if a user can answer: this process is in its foreground, and the streams are as required.
     pub(crate) fn open(attended: Attended) -> Option<Self> {
         let is_attended = match attended {
             Attended::Input => io::stdin().is_terminal(),
@@ -53,7 +53,7 @@ impl Terminal {
         self.0.write_all(format!("{}\n", safe_line(text)).as_bytes())
     }
 
-    /// Asks for the value of an input of the configuration `file`. An invalid answer is asked for again.
+    /// Asks for the value of an input of the configuration `file`. The question is repeated after an invalid answer.
     pub(crate) fn ask(&mut self, input: &Input, file: &str) -> Result<String, PromptError> {
         self.note(&format!("execbox: {file} needs a value for the input {:?}", input.id))?;
         if let InputKind::Pick(options) = &input.kind {
@@ -75,7 +75,7 @@ impl Terminal {
         Err(PromptError::NoAnswer)
     }
 
-    /// Prints text and asks for one of the letters `letters`, until it is one of them.
+    /// Prints text and asks for one of `letters`, until one of them is typed.
     pub(crate) fn choose(&mut self, text: &str, question: &str, letters: &str) -> Result<char, PromptError> {
         for line in text.lines() {
             self.note(line)?;
@@ -101,7 +101,8 @@ impl Terminal {
         }
     }
 
-    /// Reads a line without echo, which is off before the question appears. Keys that would stop this process arrive as characters, so that the terminal is restored.
+    /// Reads a line without echo, which is off before the question appears. Keys that would stop this process arrive as
+    /// characters, so that the terminal is restored.
     fn read_hidden(&mut self, question: &str) -> Result<String, PromptError> {
         let saved = termios::tcgetattr(&self.0).map_err(io::Error::from)?;
         let mut raw = saved.clone();
@@ -155,7 +156,7 @@ impl Drop for Restored<'_> {
     }
 }
 
-/// A line that is typed.
+/// A line that is being typed.
 #[derive(Default)]
 struct Line(Vec<u8>);
 
@@ -197,13 +198,13 @@ fn value(input: &Input, answer: String) -> Option<String> {
     input.accepts(&answer).then_some(answer)
 }
 
-/// How often a question is asked.
+/// The maximum number of times that a question is asked.
 const MAX_ATTEMPTS: usize = 3;
 
-/// The longest answer, in bytes; the rest is ignored.
+/// The maximum length of an answer, in bytes; the rest is ignored.
 const MAX_ANSWER: usize = 64 << 10;
 
-/// What keys send: Ctrl-C, Ctrl-\, Ctrl-Z, Ctrl-D, Backspace (two of them) and Ctrl-U.
+/// The characters of Ctrl-C, Ctrl-\, Ctrl-Z, Ctrl-D, Backspace (two of them) and Ctrl-U.
 const INTERRUPT: u8 = 0x03;
 const QUIT: u8 = 0x1c;
 const SUSPEND: u8 = 0x1a;

@@ -1,7 +1,7 @@
 //! Reads the configuration of a gateway again when its files change, and on SIGHUP.
 //!
-//! The files are looked at every second. A change is read once the files have not changed for [`SETTLE`], so that a file is not
-//! read while it is written. A configuration with a mistake changes nothing.
+//! The metadata of the files is read every second. A change is applied once the files have not changed for [`SETTLE`], so that
+//! a file is not read while it is written. A configuration with a mistake changes nothing.
 
 use std::fs::File;
 use std::io;
@@ -19,13 +19,13 @@ use crate::files::Files;
 use crate::servers::{self, Loaded, ServerArguments, ServersError};
 use crate::watch::Lines;
 
-/// What a configuration is made of, apart from its files.
+/// The sources of a configuration, apart from its files.
 pub(crate) struct Sources {
     pub(crate) arguments: ServerArguments,
     pub(crate) stubs: Vec<Provider>,
 }
 
-/// SIGHUP, which ends this process no longer, unless its terminal is closed.
+/// SIGHUP. It no longer ends this process, unless the terminal is closed.
 pub(crate) struct Hangup {
     signal: Signal,
     has_terminal: bool,
@@ -50,7 +50,7 @@ fn has_terminal() -> bool {
     File::open("/dev/tty").is_ok()
 }
 
-/// What a configuration is reloaded into.
+/// Replaces the configuration of a running gateway.
 pub(crate) struct Reloader {
     pub(crate) sources: Arc<Sources>,
     /// The configuration that is in use.
@@ -63,7 +63,7 @@ pub(crate) struct Reloader {
 }
 
 impl Reloader {
-    /// Reloads on every change and signal. Runs until it is dropped.
+    /// Reloads on every change and signal. Runs until the future is dropped.
     pub(crate) async fn run(mut self, mut hangup: Hangup, stop: CancellationToken) {
         loop {
             let is_requested = tokio::select! {
@@ -101,7 +101,7 @@ impl Reloader {
         self.code_server.refresh().await;
     }
 
-    /// Reports entries that are not used, and keys without effect, unless they were there before.
+    /// Reports unused entries and keys without effect, unless they were reported before.
     fn report_new(&self, loaded: &Loaded) {
         let before = servers::skipped_lines(&self.loaded.config);
         for (line, is_failure) in servers::skipped_lines(&loaded.config) {
@@ -114,7 +114,7 @@ impl Reloader {
         }
     }
 
-    /// Reports a mistake once, and whenever somebody asks to reload.
+    /// Reports a mistake once, and whenever a reload is requested.
     fn reject(&mut self, error: &ServersError, is_requested: bool) {
         let error = error.to_string();
         let is_known = self.error.borrow().as_ref() == Some(&error);
@@ -136,7 +136,7 @@ fn summary(update: &Update) -> String {
     format!("configuration reloaded: {text}")
 }
 
-/// Waits until a file looks different.
+/// Waits until the stamp of a file changes.
 async fn changed(files: &Files) {
     if files.is_empty() {
         std::future::pending::<()>().await;
@@ -162,14 +162,14 @@ async fn settled(files: &Files) {
     }
 }
 
-/// The files as they look now.
+/// The files with their present stamps.
 async fn now(files: &Files) -> Files {
     let files = files.clone();
     // A network file system may not answer.
     tokio::task::spawn_blocking(move || files.now()).await.unwrap_or_default()
 }
 
-/// How often the files are looked at.
+/// The time between two checks of the files.
 const POLL: Duration = Duration::from_secs(1);
 
 /// How long files must have been unchanged before they are read.

@@ -51,7 +51,7 @@ pub(crate) fn note(text: &impl Display) {
     write_error(&format!("execbox: {}\n", lines.join("\n    ")));
 }
 
-/// Prints what an execution used, in one line.
+/// Prints the resources that an execution used, in one line.
 pub(crate) fn print_usage(usage: &Usage, duration: Duration) {
     let colored = colors(io::stderr().is_terminal());
     let text = usage_text(usage, duration);
@@ -103,14 +103,14 @@ fn print_value(value: &Json) -> io::Result<()> {
     print(&json)
 }
 
-/// On a terminal, explains why nothing is printed.
+/// On a terminal, explains why no result is printed.
 pub(crate) fn hint_at_undefined(instead: &str) {
     if io::stdout().is_terminal() && io::stderr().is_terminal() {
         write_error(&format!("(undefined: {instead} to print something)\n"));
     }
 }
 
-/// An error, its place in the source, and its stack, where the program has the name that the user gave.
+/// An error as text, with its place in the source, and its stack. The program has the name that the user gave.
 fn error_text(error: &ExecuteError, source: &Source, colored: bool) -> String {
     let message = render(error.name.as_deref(), &error.message, []);
     let place = error.position.map(|position| SourceLocation { name: &source.name, code: &source.code, position });
@@ -126,7 +126,7 @@ pub(crate) fn print(line: &str) -> io::Result<()> {
     written.or_else(|error| if error.kind() == io::ErrorKind::BrokenPipe { Ok(()) } else { Err(error) })
 }
 
-/// Prints text of any length and a line break, as it is written.
+/// Prints text of any length and a line break, without keeping the text.
 pub(crate) fn print_parts(write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>) -> io::Result<()> {
     let stdout = io::stdout().lock();
     let escape: fn(&str) -> Cow<'_, str> = if stdout.is_terminal() { safe_json } else { |text| Cow::Borrowed(text) };
@@ -135,7 +135,8 @@ pub(crate) fn print_parts(write: impl FnOnce(&mut dyn io::Write) -> io::Result<(
     written.or_else(|error| if error.kind() == io::ErrorKind::BrokenPipe { Ok(()) } else { Err(error) })
 }
 
-/// Writes a title and one line of any length to standard error, as it is written. Ignores failures, which cannot be reported.
+/// Writes a title and one line of any length to standard error, without keeping the text. Ignores failures, which cannot be
+/// reported.
 pub(crate) fn write_error_parts(title: &str, write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>) {
     let mut stderr = io::stderr().lock();
     let _ = stderr.write_all(title.as_bytes());
@@ -145,8 +146,8 @@ pub(crate) fn write_error_parts(title: &str, write: impl FnOnce(&mut dyn io::Wri
     let _ = stderr.write_all(b"\n");
 }
 
-/// Escapes what is written. Each write is whole characters: a buffer before it does not split what fits into it, and longer text
-/// comes in the writes of its parts.
+/// Escapes text as it is written. Each write must contain whole characters: a buffer before this writer does not split what
+/// fits into it, and longer text arrives in the writes of its parts.
 struct Escaped<W> {
     to: W,
     escape: fn(&str) -> Cow<'_, str>,

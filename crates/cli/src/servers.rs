@@ -1,4 +1,4 @@
-//! `--config`, `--server`, `--allow` and `--deny`: the MCP servers and which of their tools are used. Their state is printed to
+//! `--config`, `--server`, `--allow` and `--deny`: the MCP servers and the selection of their tools. Their state is printed to
 //! standard error.
 
 use std::env;
@@ -101,14 +101,15 @@ fn known_servers(servers: &[String]) -> String {
     }
 }
 
-/// What a configuration is read for.
+/// The purpose for which a configuration is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// A command that uses the servers once. Prints keys that look misspelt; may ask for inputs on the terminal.
     Once,
-    /// `execbox mcp`. Prints all keys without effect, or only those that look misspelt if `quiet`; asks only if no client is on standard input.
+    /// `execbox mcp`. Prints all keys without effect, or only those that look misspelt if `quiet`; asks only if standard input
+    /// is a terminal.
     Gateway { quiet: bool },
-    /// A gateway that runs. Prints nothing, and asks for nothing.
+    /// A running gateway. Prints nothing, and asks for nothing.
     Reload { quiet: bool },
 }
 
@@ -121,7 +122,7 @@ impl Purpose {
         }
     }
 
-    /// Whether a key without effect is mentioned.
+    /// Whether a key without effect is reported.
     fn mentions(self, key: &IgnoredKey) -> bool {
         match self {
             Self::Gateway { quiet: false } | Self::Reload { quiet: false } => true,
@@ -130,7 +131,7 @@ impl Purpose {
     }
 }
 
-/// A configuration, and what it was read from.
+/// A configuration, and the files from which it was read.
 #[derive(Default)]
 pub(crate) struct Loaded {
     pub(crate) config: Config,
@@ -145,8 +146,9 @@ pub(crate) fn read(arguments: &ServerArguments, stubs: &[Provider], purpose: Pur
     read_into(&mut loaded, arguments, stubs, purpose).map(|()| loaded)
 }
 
-/// Reads the configuration again. Pipes among its files are those of `before`. The second part of the result is why it is not
-/// valid; of the first, only the files count then, so that their next change is noticed.
+/// Reads the configuration again. Pipes among its files keep the text that was read before. The second part of the result is
+/// the error of an invalid configuration. In that case, only the files of the first part are valid, so that their next change
+/// is noticed.
 pub(crate) fn read_again(
     arguments: &ServerArguments,
     stubs: &[Provider],
@@ -235,7 +237,7 @@ fn read_text(files: &mut Files, path: &Path) -> Result<String, TextError> {
     Ok(text)
 }
 
-/// Lines about keys without effect: about those that a user should change one by one, about the others of a server together.
+/// Lines about keys without effect. Each key that a user should change has its own line, and the others of a server share one.
 fn ignored_lines(file: &str, keys: &[IgnoredKey], purpose: Purpose) -> Vec<String> {
     let mut lines = Vec::new();
     for keys in keys.chunk_by(|a, b| a.server == b.server) {
@@ -252,7 +254,7 @@ fn ignored_lines(file: &str, keys: &[IgnoredKey], purpose: Purpose) -> Vec<Strin
     lines
 }
 
-/// `NAME=COMMAND WITH ARGUMENTS` or `NAME=URL`.
+/// Parses `NAME=COMMAND WITH ARGUMENTS` or `NAME=URL`.
 fn server(text: &str) -> Result<ServerConfig, ServersError> {
     let named = text.split_once('=').filter(|(name, rest)| !name.trim().is_empty() && !rest.trim().is_empty());
     let (name, rest) = named.ok_or_else(|| ServersError::NoName(text.to_owned()))?;
@@ -302,22 +304,22 @@ pub(crate) fn find<'a>(config: &'a Config, name: &str) -> Result<&'a ServerConfi
     })
 }
 
-/// Starts the servers, for clients that they may ask. `changes` is notified when their tools change; `on_stderr` receives what they
-/// write to standard error.
+/// Starts the servers. `clients` are the clients of whom they may make requests, `changes` is notified when their tools change,
+/// and `on_stderr` receives what they write to standard error.
 pub(crate) fn start(config: &Config, clients: Clients, changes: Changes, on_stderr: Option<&LineSink>) -> Servers {
     let tokens = LoginStore::of_user().ok().map(|store| Arc::new(store) as Arc<dyn TokenStore>);
     let options = UpstreamOptions { clients, changes, tokens, ..UpstreamOptions::default() };
     Servers::start(with_depth(config), &options, on_stderr)
 }
 
-/// Replaces the configuration of servers that are started, and connects to failed ones again: somebody may have logged in.
+/// Replaces the configuration of started servers, and connects to failed ones again: the user may have logged in since.
 pub(crate) fn update(servers: &Servers, config: &Config) -> Update {
     let update = servers.update(with_depth(config));
     servers.retry_failed();
     update
 }
 
-/// The servers, whose processes get the [`DEPTH`].
+/// The configurations of the servers, with [`DEPTH`] in their environments.
 fn with_depth(config: &Config) -> Vec<ServerConfig> {
     let mut configs = config.servers.clone();
     for config in &mut configs {
@@ -328,7 +330,7 @@ fn with_depth(config: &Config) -> Vec<ServerConfig> {
     configs
 }
 
-/// The number of execbox processes that started one another, down to this one.
+/// The number of execbox processes that started one another, including this one.
 pub(crate) fn depth() -> usize {
     env::var(DEPTH).ok().and_then(|depth| depth.parse().ok()).unwrap_or_default()
 }
@@ -344,7 +346,7 @@ pub(crate) async fn settled(servers: &Servers) {
     }
 }
 
-/// Prints the servers that failed, and how many tools are left out. Returns whether any server failed.
+/// Prints the servers that failed, and the number of tools that are not used. Returns whether any server failed.
 pub(crate) fn print_failures(config: &Config, servers: &Servers) -> bool {
     let states = servers.status();
     let lines = skipped_lines(config).into_iter().chain(states.iter().flat_map(state_lines));
@@ -355,14 +357,14 @@ pub(crate) fn print_failures(config: &Config, servers: &Servers) -> bool {
     config.skipped.iter().any(|skipped| skipped.reason.is_failure()) || states.iter().any(is_failure)
 }
 
-/// What is said about the entries that are not used, and whether each is a failure.
+/// The lines about entries that are not used, and whether each is a failure.
 pub(crate) fn skipped_lines(config: &Config) -> Vec<(String, bool)> {
     let line = |Skipped { name, reason }: &Skipped| (format!("server {name:?} skipped: {reason}"), reason.is_failure());
     config.skipped.iter().map(line).collect()
 }
 
-/// What is said about the state of a server, and whether each line is about a failure. One may include the stderr tail of the
-/// server, on lines of its own.
+/// The lines about the state of a server, and whether each is about a failure. A text may include the stderr tail of the
+/// server, on further lines.
 pub(crate) fn state_lines(status: &Status) -> Vec<(String, bool)> {
     let mut lines = vec![(line(status), matches!(status.state, ServerState::Failed { .. }))];
     let ServerState::Ready { rejected, unmatched_patterns, warnings, .. } = &status.state else { return lines };
@@ -382,7 +384,7 @@ pub(crate) fn state_lines(status: &Status) -> Vec<(String, bool)> {
     lines
 }
 
-/// One server in one line.
+/// The state of a server in one line.
 fn line(Status { name, namespace, state }: &Status) -> String {
     let mut line = format!("server {name:?}");
     if name != namespace && !matches!(state, ServerState::Failed { .. }) {
@@ -409,16 +411,16 @@ pub(crate) fn all_providers(stubs: &[Provider], servers: &Servers) -> Vec<Provid
     stubs.iter().cloned().chain(servers.providers()).collect()
 }
 
-/// The environment variable with the [`depth`] of a started server: a configuration may start execbox recursively in ways that
+/// The environment variable with the [`depth`] of a started server. A configuration may start execbox recursively in ways that
 /// reading it does not show.
 const DEPTH: &str = "EXECBOX_DEPTH";
 
-/// Where MCP clients keep their configurations.
+/// The places where MCP clients keep their configurations.
 const PLACES: &str = "MCP clients use ~/.cursor/mcp.json (Cursor), ~/.claude.json and .mcp.json (Claude Code), \
     claude_desktop_config.json (Claude Desktop: Settings, Developer), .vscode/mcp.json (VS Code)";
 
-/// How long servers may take to start before a line is printed.
+/// The time that servers have to start before a line is printed.
 const QUIET_WAIT: Duration = Duration::from_secs(3);
 
-/// How many rejected tools of a server are printed one by one.
+/// The maximum number of rejected tools of a server that are printed one by one.
 const MAX_REJECTED: usize = 20;

@@ -1,6 +1,6 @@
 //! The program: read from a file, from standard input, or from the command line.
 //!
-//! Checks that it is UTF-8 text; the library parses it.
+//! The module checks that the program is UTF-8 text; the library parses it.
 
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Read};
@@ -23,14 +23,14 @@ pub(crate) struct ProgramArguments {
     pub(crate) eval: Option<String>,
 }
 
-/// Reading stops beyond it, so that an endless input is rejected. Far above the default of `--max-source`, which the library
-/// checks.
+/// The number of bytes after which reading stops, so that an endless input is rejected. Far above the default of
+/// `--max-source`, which the library checks.
 const MAX_BYTES: u64 = 16 << 20;
 
 /// A program's text.
 #[derive(Debug)]
 pub(crate) struct Source {
-    /// Its path as given, `<stdin>` or `<eval>`.
+    /// The path as given, `<stdin>` or `<eval>`.
     pub(crate) name: String,
     pub(crate) code: String,
 }
@@ -91,8 +91,8 @@ pub(crate) fn read_file(path: &Path) -> Result<String, TextError> {
     }
 }
 
-/// Opens a regular file, or a descriptor that the caller has opened (`/dev/fd/3`, as the shell passes `<(command)`). Anything
-/// else might never end, or wait for ever for somebody to open the other end: the inner error says what it is.
+/// Opens a regular file, or a descriptor that the caller has opened (`/dev/fd/3`, as the shell passes `<(command)`). Other
+/// files might never end, or opening them might block for ever: the inner error names the kind of the file.
 pub(crate) fn open(path: &Path) -> io::Result<Result<File, &'static str>> {
     if is_descriptor(path) { File::open(path).map(Ok) } else { open_regular(path) }
 }
@@ -102,7 +102,7 @@ pub(crate) fn is_descriptor(path: &Path) -> bool {
     DESCRIPTORS.iter().any(|descriptor| path.starts_with(descriptor))
 }
 
-/// Opens a regular file. The inner error says what else it is.
+/// Opens a regular file. The inner error names the kind of another file.
 pub(crate) fn open_regular(path: &Path) -> io::Result<Result<File, &'static str>> {
     // Opening a FIFO waits for its writer, unless it is opened without waiting.
     let file = File::options().read(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(path)?;
@@ -115,7 +115,7 @@ pub(crate) fn open_regular(path: &Path) -> io::Result<Result<File, &'static str>
     })
 }
 
-/// Why a small file cannot be read. The path is left to the caller.
+/// The error of reading a small file. The caller adds the path.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RegularFileError {
     #[error("{}", reason(.0))]
@@ -145,7 +145,7 @@ pub(crate) fn read_regular(path: &Path, max: usize) -> Result<String, RegularFil
 /// The paths of descriptors.
 const DESCRIPTORS: [&str; 3] = ["/dev/fd", "/dev/stdin", "/proc/self/fd"];
 
-/// Reads to the end, without a byte order mark.
+/// Reads text to the end. A byte order mark is removed.
 fn read_text(reader: impl Read, name: &str) -> Result<String, TextError> {
     let mut bytes = Vec::new();
     let read = reader.take(MAX_BYTES + 1).read_to_end(&mut bytes);
@@ -174,7 +174,7 @@ fn not_utf8(name: &str, error: &std::string::FromUtf8Error) -> TextError {
     TextError::NotUtf8 { name: name.to_owned(), byte: valid + 1, line }
 }
 
-/// For code in the place of a file name.
+/// The hint for code that was given as a file name.
 fn hint_for_code(name: &str) -> &'static str {
     if name.contains([' ', '(', '+', ';', '=', '"', '\'']) { " (use `-e CODE` for code)" } else { "" }
 }

@@ -1,7 +1,7 @@
-//! The file of `--state`: what programs keep for later ones, for all clients and across gateways.
+//! The file of `--state`, in which programs store data for later programs, for all clients and across gateways.
 //!
-//! It is a [thread store](execbox_thread) with two threads, one for each area of the state. An entry is a file of its thread,
-//! whose path is the key in hexadecimal digits, so that paths are sorted as keys are.
+//! The file is a [thread store](execbox_thread) with two threads, one for each area of the state. An entry is a file of its
+//! thread, whose path is the key in hexadecimal digits, so that paths are sorted as keys are.
 
 use std::future::Future;
 use std::io;
@@ -66,7 +66,7 @@ impl StateOptionError {
 
 impl CliError for StateOptionError {}
 
-/// An open file.
+/// An open state file.
 pub(crate) struct StateFile {
     store: ThreadStore,
     values: ThreadState,
@@ -90,7 +90,8 @@ impl StateFile {
         Ok(Self { store, values, snippets, runtime: Handle::current() })
     }
 
-    /// Closes the file after all earlier operations. What is written is safe without it; the write-ahead log stays then.
+    /// Closes the file after all earlier operations. Data that was written is safe without it, but the write-ahead log remains
+    /// then.
     pub(crate) async fn close(&self) {
         self.store.close().await;
     }
@@ -102,14 +103,14 @@ impl StateFile {
         }
     }
 
-    /// Waits for the thread of the database. Callers are on threads for blocking work.
+    /// Blocks until the thread of the database has finished. Callers are on threads for blocking work.
     fn wait<T>(&self, work: impl Future<Output = Result<T, ThreadError>>) -> Result<T, StateError> {
         self.runtime.block_on(work).map_err(state_error)
     }
 
     async fn entries(&self, area: StateArea, prefix: &str) -> Result<Vec<StateEntry>, ThreadError> {
         let (thread, prefix) = (self.thread(area), path(prefix));
-        // The page after the path of the prefix does not contain this path.
+        // The listing begins after a path, and so would not include the path of the prefix itself.
         let first = match &*prefix {
             "/" => Vec::new(),
             path => thread.list_files(FileQuery { under: Some(path.to_owned()), limit: Some(1), after: None }).await?,
@@ -158,8 +159,8 @@ impl StateStore for StateFile {
     }
 }
 
-/// Others must not read the file, which may contain secrets, nor change it, because the snippets in it are executed. The same goes for
-/// the files beside it, from which SQLite restores changes. Returns the path without symbolic links.
+/// Checks that other users can neither read the file, which may contain secrets, nor change it, because the snippets in it are
+/// executed. The files beside it, from which SQLite restores changes, are checked too. Returns the path without symbolic links.
 fn check_access(path: &Path) -> Result<PathBuf, StateFileError> {
     let resolved = match ownership::resolve_file(path) {
         Err(OwnershipError::Io { error, .. }) if error.kind() == io::ErrorKind::NotFound => {
@@ -178,14 +179,14 @@ fn check_access(path: &Path) -> Result<PathBuf, StateFileError> {
     Ok(resolved)
 }
 
-/// The path of a key.
+/// The path of the entry with this key.
 fn path(key: &str) -> String {
     let digits = key.bytes().flat_map(|byte| [byte >> 4, byte & 15]);
     let digits = digits.filter_map(|digit| char::from_digit(digit.into(), 16));
     std::iter::once('/').chain(digits).collect()
 }
 
-/// The entry of a file; `None` for paths that are no keys.
+/// The entry of a file; `None` if the path is not that of a key.
 fn entry(file: &FileInfo) -> Option<StateEntry> {
     let digits = file.path.strip_prefix('/')?.as_bytes();
     let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
@@ -203,16 +204,17 @@ fn state_error(error: ThreadError) -> StateError {
     }
 }
 
-/// The threads of the two areas.
+/// The names of the threads of the two areas.
 const VALUES: &str = "execbox mcp: store";
 const SNIPPETS: &str = "execbox mcp: snippets";
 
 /// How long an operation waits for another process that writes.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The longest row that is read, in bytes: an entry with its key.
+/// The maximum length of a row that is read, in bytes: an entry with its key.
 const MAX_ROW_BYTES: usize = MAX_ENTRY_BYTES + (64 << 10);
 
-/// Entries on a page, and the most that are listed of a file that somebody else wrote. The limit of bytes allows fewer.
+/// The number of entries on a page, and the maximum number that is listed of a file that another program wrote. The limit of
+/// bytes allows fewer.
 const PAGE: u32 = 1_000;
 const MAX_ENTRIES: usize = MAX_STATE_BYTES / 256;

@@ -1,30 +1,30 @@
 //! Text that is safe to print, and colors.
 //!
-//! Logs, results and error messages come from hostile code. Their hidden characters ([`is_hidden`]) are escaped before they reach
-//! a terminal: commands (ESC, C1), what a reader does not see, and what misleads him (bidirectional controls, a carriage return
-//! that overwrites its line). Those that ordinary text needs stay: see [`Keep`].
+//! Logs, results and error messages come from hostile code. Their hidden characters ([`is_hidden`]) are escaped before they
+//! reach a terminal: commands (ESC, C1), characters that a reader does not see, and characters that mislead a reader
+//! (bidirectional controls, a carriage return that overwrites its line). Those that ordinary text needs remain: see [`Keep`].
 
 use std::borrow::Cow;
 use std::env;
 
 use execbox::core::text::{Keep, escape, escape_json, is_hidden};
 
-/// Text of several lines.
+/// Escapes text of several lines.
 pub(crate) fn safe(text: &str) -> Cow<'_, str> {
     escape(text, Keep::Lines)
 }
 
-/// Text that stays one line.
+/// Escapes text so that it remains one line.
 pub(crate) fn safe_line(text: &str) -> Cow<'_, str> {
     escape(text, Keep::Joiners)
 }
 
-/// JSON text, whose value stays the same.
+/// Escapes JSON text, whose value remains the same.
 pub(crate) fn safe_json(json: &str) -> Cow<'_, str> {
     escape_json(json, Keep::Joiners)
 }
 
-/// Replaces every hidden character but the tab by one character, so that columns stay.
+/// Replaces every hidden character but the tab by one character, so that columns do not change.
 pub(crate) fn safe_source(line: &str) -> String {
     line.chars()
         .map(|character| if is_hidden(character) && character != '\t' { '\u{fffd}' } else { character })

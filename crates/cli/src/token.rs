@@ -1,4 +1,4 @@
-//! Tokens, read from a file or from the environment. They are never given on the command line, which other users of the
+//! Tokens, read from a file or from the environment. Tokens are never given on the command line, which other users of the
 //! machine can read.
 
 use std::env;
@@ -11,18 +11,18 @@ use crate::error::{CliError, reason};
 use crate::secrecy;
 use crate::source;
 
-/// Read if the variable of the role is not set.
+/// The variable that is read if the variable of the role is not set.
 const SHARED_VARIABLE: &str = "EXECBOX_TOKEN";
 
-/// How much of a file is read, in bytes: far more than a token has.
+/// The maximum number of bytes that are read of a file: far more than a token has.
 const MAX_FILE: u64 = 64 << 10;
 
-/// What a token is for.
+/// The purpose of a token.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Role {
-    /// A server requires it of those who connect.
+    /// A token that clients or hosts present to this process.
     Listen,
-    /// It is presented to a remote runner.
+    /// A token that this process presents to a remote runner.
     Remote,
 }
 
@@ -35,7 +35,7 @@ impl Role {
     }
 }
 
-/// Where to look for a token.
+/// The places where a token can be.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TokenSource<'a> {
     pub(crate) role: Role,
@@ -60,7 +60,7 @@ pub(crate) enum TokenSourceError {
 impl CliError for TokenSourceError {}
 
 impl TokenSource<'_> {
-    /// The token in the file if one is named, otherwise in the environment. Protects this process if there is one.
+    /// The token in the file if one is named, otherwise in the environment. Protects this process if there is a token.
     pub(crate) fn read(self) -> Result<Option<Token>, TokenSourceError> {
         let token = self.find()?;
         if token.is_some() {
@@ -82,7 +82,7 @@ impl TokenSource<'_> {
         Token::new(&text).map(Some).map_err(|error| failed(error.to_string()))
     }
 
-    /// Fails if both would read the variable that names no role.
+    /// Fails if both sources would read [`SHARED_VARIABLE`].
     pub(crate) fn check_distinct(self, other: Self) -> Result<(), TokenSourceError> {
         let is_shared = |source: Self| {
             source.file.is_none() && source.variable().is_some_and(|(variable, _)| variable == SHARED_VARIABLE)

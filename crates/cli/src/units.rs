@@ -1,4 +1,4 @@
-//! Durations and sizes, as options and files write them.
+//! Durations and sizes, in the notation of options and files.
 
 use std::fmt;
 use std::str::FromStr;

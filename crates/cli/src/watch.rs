@@ -16,10 +16,10 @@ use crate::gateways::{Publisher, Server};
 use crate::terminal::safe_line;
 use crate::{report, servers};
 
-/// Where lines about servers go.
+/// The destinations of lines about servers.
 #[derive(Clone)]
 pub(crate) struct Lines {
-    /// Whether only failures are printed. The log file has everything.
+    /// Whether only failures are printed. The log file receives all lines.
     pub(crate) quiet: bool,
     pub(crate) log: Option<Arc<LogFile>>,
 }
@@ -35,8 +35,8 @@ impl Lines {
     }
 }
 
-/// A log file with a line for each event: its time, and what happened. A file that becomes longer than [`MAX_LOG`] is
-/// renamed, and replaces the one that was renamed before.
+/// A log file with a line for each event: its time, and its text. A file that becomes longer than [`MAX_LOG`] is renamed, and
+/// replaces the one that was renamed before.
 pub(crate) struct LogFile {
     path: PathBuf,
     open: Mutex<(File, u64)>,
@@ -49,7 +49,7 @@ impl LogFile {
         Ok(Self { path: path.to_owned(), open: Mutex::new((file, length)) })
     }
 
-    /// Adds a line. One that cannot be written is lost: a full disk must not stop the gateway.
+    /// Adds a line. A line that cannot be written is lost: a full disk must not stop the gateway.
     pub(crate) fn add(&self, line: &str) {
         let time = humantime::format_rfc3339_seconds(SystemTime::now());
         let lines: Vec<_> = line.lines().map(safe_line).collect();
@@ -70,9 +70,9 @@ impl LogFile {
     }
 }
 
-/// What `execbox status` shows.
+/// The state that `execbox status` shows.
 pub(crate) struct Published {
-    /// `None` where publishing is not possible.
+    /// The publisher of the state; `None` where publishing is not possible.
     pub(crate) publisher: Option<Publisher>,
     /// Why the configuration that was read last is not in use.
     pub(crate) reload_error: watch::Receiver<Option<String>>,
@@ -88,7 +88,8 @@ impl Published {
 }
 
 /// Reports the states of `servers`: all of them when they have started, or after [`START_TIMEOUT`], and then each that changes.
-/// `changes` is notified when one may have changed, and `reported` after the first report. Runs until it is dropped.
+/// `changes` is notified when a state may have changed, and `reported` after the first report. Runs until the future is
+/// dropped.
 pub(crate) async fn follow(
     servers: Servers,
     mut changes: watch::Receiver<()>,
@@ -125,7 +126,7 @@ pub(crate) async fn follow(
     }
 }
 
-/// Waits for a notification; for ever, if there will be none.
+/// Waits for a notification; for ever, if the sender was dropped.
 async fn changed<T>(receiver: &mut watch::Receiver<T>) {
     if receiver.changed().await.is_err() {
         std::future::pending::<()>().await;
@@ -142,7 +143,7 @@ fn report_state(status: &Status, lines: &Lines) {
     }
 }
 
-/// For how long servers that are starting are waited for before the first report.
+/// The maximum time that the first report waits for servers that are starting.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The maximum length of a log file, in bytes.

@@ -32,20 +32,20 @@ fn approvals(dir: &Path, arguments: &[&str]) -> Output {
     command.arg("approvals").args(arguments).env("XDG_RUNTIME_DIR", dir).output().unwrap()
 }
 
-/// The calls that wait.
+/// The calls that wait for approval.
 fn pending(dir: &Path) -> Vec<Json> {
     let output = approvals(dir, &["--json"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// The id of the only call that waits, as soon as there is one.
+/// The id of the only call that waits for approval, as soon as there is one.
 fn only_pending(dir: &Path) -> String {
     wait_until("a call waits", || pending(dir).len() == 1);
     pending(dir)[0]["id"].as_str().unwrap().to_owned()
 }
 
-/// Has the approvals decided while a program runs.
+/// Runs a program, and calls `decide` on another thread meanwhile.
 async fn run_with(session: &Session, code: &str, decide: impl FnOnce() + Send + 'static) -> Json {
     let (result, decided) = tokio::join!(session.run(code), tokio::task::spawn_blocking(decide));
     decided.unwrap();
@@ -126,7 +126,7 @@ async fn configurations_select_tools_and_a_program_that_ends_withdraws_its_quest
     assert_eq!(session.end().await.1, Some(0));
 }
 
-/// Requests to the socket that are endless, slow, or no requests.
+/// Some requests to the socket are endless, slow, or invalid.
 #[tokio::test]
 async fn hostile_requests_do_not_keep_others_from_deciding() {
     let dir = shop("approvals-hostile", json!({ "ask": ["all"] }));
@@ -151,7 +151,7 @@ async fn hostile_requests_do_not_keep_others_from_deciding() {
     assert_eq!(session.end().await.1, Some(0));
 }
 
-/// `execbox run` with this as its controlling terminal.
+/// Starts `execbox run` with a terminal that is its controlling terminal.
 fn run_on_terminal(dir: &Path, code: &str) -> (PtyMaster, std::process::Child) {
     let (terminal, input) = support::terminal();
     let mut command = Command::new("setsid");
@@ -240,12 +240,12 @@ async fn all_of_a_call_is_shown_and_hidden_characters_are_escaped() {
     assert_eq!(session.end().await.1, Some(0));
 }
 
-/// A full disk, or a log that has reached its limit.
+/// The record fails on a full disk, and in a log that has reached its limit.
 #[test]
 fn a_call_that_cannot_be_recorded_is_not_made() {
     let dir = shop("approvals-full", json!({}));
     let log = File::create(dir.join("audit.jsonl")).unwrap();
-    log.set_len(1 << 30).unwrap(); // A sparse file.
+    log.set_len(1 << 30).unwrap(); // a sparse file
     let mut command = Command::new(BINARY);
     command.args(["run", "--config", "servers.json", "-e", "await one.hello()", "--audit-log", "audit.jsonl"]);
     let output = command.current_dir(&dir).stdin(Stdio::null()).output().unwrap();

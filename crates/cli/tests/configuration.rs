@@ -136,7 +136,7 @@ struct OnTerminal {
     slave: OwnedFd,
     printed: Receiver<Vec<u8>>,
     seen: String,
-    /// How much of `seen` was waited for, in bytes.
+    /// The number of bytes of `seen` that were waited for.
     waited_for: usize,
 }
 
@@ -161,7 +161,7 @@ impl OnTerminal {
         Self { child, master, slave: terminal.slave, printed, seen: String::new(), waited_for: 0 }
     }
 
-    /// Waits until the program has printed a text after what was waited for before.
+    /// Waits until the program has printed a text after the one that was waited for before.
     fn wait_for(&mut self, expected: &str) -> &mut Self {
         loop {
             if let Some(at) = self.seen[self.waited_for..].find(expected) {
@@ -185,7 +185,7 @@ impl OnTerminal {
         flags.contains(LocalFlags::ECHO | LocalFlags::ICANON | LocalFlags::ISIG)
     }
 
-    /// Waits for the end of the program. Returns all that was printed, the exit code, and whether the terminal echoes.
+    /// Waits for the end of the program. Returns all of its output, the exit code, and whether the terminal echoes.
     fn end(mut self) -> (String, Option<i32>, bool) {
         let code = self.child.wait().unwrap().code();
         let echoes = self.echoes();
@@ -257,7 +257,7 @@ fn inputs_are_asked_for_once_and_stored() {
     let mode = |path: &str| fs::metadata(dir.join(path)).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode("home/execbox/inputs.json"), mode("home/execbox")), (0o600, 0o700));
 
-    // Neither asked for again nor shown.
+    // The values are neither asked for again nor shown.
     let output = command(&dir, RUN).output().unwrap();
     let printed = text(output.stdout.clone());
     assert!(printed.contains("hello from Ann in us") && printed.contains("VALUE=${api-key}"), "{}", stderr(&output));

@@ -1,4 +1,4 @@
-//! `--engine`: what is refused, and why.
+//! `--engine`: the combinations that are rejected, and the reasons.
 
 mod support;
 
@@ -24,7 +24,7 @@ fn an_engine_that_is_not_built_in_names_its_feature() {
     insta::assert_snapshot!(transcript(&directory("engine"), &commands));
 }
 
-/// Returns the engine's own message.
+/// A program that returns the message of an error that the engine throws. The message shows which engine ran it.
 #[cfg(feature = "v8")]
 const QUICK: &str = "console.log('once'); try { null.a } catch (error) { error.message }";
 
@@ -43,7 +43,7 @@ fn v8_runs_in_child_processes() {
         Typed::new(&["run", "--engine", "v8", "--jail", "required", "-e", "console.log('up'); 6 * 7"]),
         Typed::new(&["run", "--engine", "v8", "--timeout", "60s", "--json", "-e", GROWS]),
         Typed::new(&["run-code", "--engine", "v8", "-e", "export default new Map([[1, { two: 3n }]])"]),
-        // The lines of the first attempt are not shown. The engine shows in the message.
+        // Lines of the first attempt are not shown. The message shows the engine.
         Typed::new(&["run", "--engine", "auto", "-e", QUICK]),
         Typed::new(&["run", "--engine", "auto", "--auto-cpu", "50ms", "-e", COMPUTES]),
         Typed::new(&["run", "--engine", "auto", "--executor", "process", "--auto-cpu", "50ms", "-e", COMPUTES]),
@@ -51,7 +51,7 @@ fn v8_runs_in_child_processes() {
     insta::assert_snapshot!(transcript(&directory("v8"), &commands));
 }
 
-/// What a program ends as in a child with V8: its error code, or `ok`.
+/// The outcome of a program in a child with V8: its error code, or `ok`.
 #[cfg(feature = "v8")]
 fn end_on_v8(memory: &str, code: &str) -> String {
     let limits = ["--memory", memory, "--timeout", "60s"];
@@ -61,7 +61,7 @@ fn end_on_v8(memory: &str, code: &str) -> String {
     result["error"]["code"].as_str().unwrap_or("ok").to_owned()
 }
 
-/// Each needs more memory in one step than its child may have, or an object that is larger than V8 can make it.
+/// Each program needs more memory in one step than its child may have, or an object that is larger than V8 can make.
 #[test]
 #[cfg(feature = "v8")]
 fn a_native_step_that_exhausts_the_child_is_a_memory_limit() {

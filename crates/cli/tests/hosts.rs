@@ -1,4 +1,4 @@
-//! Hostile hosts of a listening runner: what they make it keep, and what that does to other hosts.
+//! Hostile hosts of a listening runner: the memory that they make it keep, and the effect on other hosts.
 
 mod support;
 
@@ -17,15 +17,15 @@ use serde_json::json;
 
 use support::wait_until;
 
-/// How many hostile connections there are beside an honest one.
+/// The number of hostile connections beside an honest one.
 const HOSTILE: usize = 3;
 
-/// What a runner may keep for them, beyond what it takes by itself, in KiB: a third more than their budgets, for what the
-/// allocator has not given back.
+/// The memory that a runner may keep for the hostile connections, beyond its own, in KiB: a third more than their budgets, for
+/// memory that the allocator has not given back.
 const MAX_GROWTH_KIB: u64 = HOSTILE as u64 * (128 << 10) / 3 * 4;
 
-/// How long the honest host may wait for one result. It takes milliseconds; without fairness, the hostile ones delay it without
-/// a bound.
+/// The maximum time that the honest host waits for one result. A result takes milliseconds; without fairness, the hostile hosts
+/// delay it without a bound.
 const MAX_LATENCY: Duration = Duration::from_secs(40);
 
 struct Listening {
@@ -53,7 +53,7 @@ impl Drop for Listening {
 }
 
 impl Listening {
-    /// A line of the process's status, in KiB.
+    /// A line of the status of the process, in KiB.
     fn status(&self, name: &str) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
@@ -74,7 +74,7 @@ impl Listening {
     }
 }
 
-/// Runs `1+1` again and again, and returns how long the slowest and the median took.
+/// Runs `1+1` repeatedly. Returns the maximum and the median of the durations.
 async fn latency(executor: &RemoteExecutor, executions: usize) -> (Duration, Duration) {
     let mut times = Vec::new();
     for _ in 0..executions {
@@ -97,7 +97,7 @@ async fn a_flood_neither_fills_the_memory_nor_stops_other_hosts() {
             let executor = runner.executor(None);
             let (quiet, _) = latency(&executor, 20).await;
             let before = runner.resident_kib();
-            // More than a runner on a small machine has threads.
+            // More floods than a runner on a small machine has threads.
             let floods = [(); HOSTILE].map(|()| Flooding::start(&runner.address, None, flood).unwrap());
             let sent = || floods.iter().map(Flooding::sent).sum::<u64>();
             wait_until("the flood has begun", || sent() > 0);
@@ -124,7 +124,6 @@ async fn a_flood_neither_fills_the_memory_nor_stops_other_hosts() {
     assert!(failures.is_empty(), "{failures:?}");
 }
 
-/// The path of a file with the token `s3cret`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn as_many_hosts_as_there_are_places_may_connect_at_once() {
     let runner = listen("tcp:127.0.0.1:0", &[]);
@@ -154,7 +153,7 @@ async fn connections_before_their_handshake_take_little_memory_and_no_place() {
     for address in ADDRESSES {
         let runner = listen(address, &["--max-connections", "1", "--token-file", file.to_str().unwrap()]);
         let executor = runner.executor(Some("s3cret"));
-        // The memory of executions on each thread is not that of the connections.
+        // The memory that executions use on each thread must not count as that of the connections.
         latency(&executor, 50).await;
         let before = runner.resident_kib();
         let begin = if address.starts_with("ws") { "GET / HTTP/1.1\r\n" } else { "{\"type\":\"authenticate\"," };
@@ -168,7 +167,7 @@ async fn connections_before_their_handshake_take_little_memory_and_no_place() {
         let grown = runner.peak_kib().saturating_sub(before);
         println!("{address}: {grown} KiB for 200 connections");
         assert!(grown < 4 << 10, "{address}: {grown} KiB");
-        // The oldest are closed for newer ones, and the others when their time is up.
+        // The oldest connections are closed for newer ones, and the others at the end of their time.
         for host in &mut hosts {
             host.set_timeout(Some(Duration::from_mins(2))).unwrap();
             assert!(host.is_closed(), "{address}");
@@ -196,7 +195,7 @@ fn a_long_handshake_ends_the_connection_at_once() {
     fs::remove_file(file).unwrap();
 }
 
-/// The beginnings of a message of which `len` bytes come and the end does not, by how it is cut.
+/// Beginnings of a message, by the way it is cut: `len` bytes arrive, and the end does not.
 fn incomplete(address: &str, len: usize) -> Vec<(&'static str, Vec<u8>)> {
     if address.starts_with("tcp") {
         return vec![("a line", vec![b'x'; len])];
@@ -224,12 +223,12 @@ async fn incomplete_messages_of_all_hosts_together_are_bounded() {
             let mut hosts: Vec<_> = (0..40).map(|_| Connection::connect(&runner.address, None).unwrap()).collect();
             for host in &mut hosts {
                 host.set_timeout(Some(Duration::from_secs(10))).unwrap();
-                let _ = host.send_bytes(&bytes); // The runner may close the connection meanwhile.
+                let _ = host.send_bytes(&bytes); // the runner may close the connection meanwhile
             }
             latency(&executor, 10).await;
             let grown = runner.peak_kib().saturating_sub(before);
             println!("{address} {shape}: {grown} KiB for 40 hosts with {} KiB each", bytes.len() >> 10);
-            // Several times: a buffer that grows is copied, and the allocator keeps what was freed.
+            // The bound is several times the budget: a buffer that grows is copied, and the allocator keeps freed memory.
             assert!(grown < (4 * TOTAL) >> 10, "{address} {shape}: {grown} KiB");
         }
     }

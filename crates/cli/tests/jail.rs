@@ -25,7 +25,7 @@ const BINARY: &str = env!("CARGO_BIN_EXE_execbox");
 /// The engines that are built in.
 const ENGINES: &[&str] = if cfg!(feature = "v8") { &["quickjs", "v8"] } else { &["quickjs"] };
 
-/// What the kernel says of a process.
+/// A field of the status of a process.
 fn state(process: u32, field: &str) -> String {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let value = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
@@ -54,7 +54,7 @@ fn execute(runner: &mut Child, code: &str) -> Json {
     done
 }
 
-/// Runs `work` on a thread on which these system calls fail with EPERM, also in processes that it starts.
+/// Runs `work` on a thread on which these system calls fail with EPERM, also in processes that the thread starts.
 fn without<T: Send + 'static>(calls: &[i64], work: impl FnOnce() -> T + Send + 'static) -> T {
     let rules = calls.iter().map(|call| (*call, Vec::new())).collect();
     let arch = TargetArch::try_from(std::env::consts::ARCH).unwrap();
@@ -68,7 +68,7 @@ fn without<T: Send + 'static>(calls: &[i64], work: impl FnOnce() -> T + Send + '
     thread::spawn(refused).join().unwrap()
 }
 
-/// A machine without user namespaces and Landlock, as many containers are.
+/// Runs `work` as on a machine without user namespaces and Landlock, such as in many containers.
 fn in_a_container<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     without(&[libc::SYS_unshare, libc::SYS_landlock_create_ruleset], work)
 }
@@ -117,7 +117,7 @@ fn a_signal_drains_a_locked_runner() {
     assert!(runner.wait().unwrap().success());
 }
 
-/// Reading and writing is all that it may do with the socket.
+/// The runner can only read from and write to the socket.
 #[test]
 fn a_locked_runner_talks_over_a_socket() {
     let (ours, theirs) = UnixStream::pair().unwrap();
@@ -215,7 +215,7 @@ fn a_listening_runner_is_locked_as_far_as_it_can_be() {
     assert_eq!(text(&executors.stdout), "42\n");
     send(Signal::SIGTERM, runner.id());
     assert!(runner.wait().unwrap().success());
-    // It cannot remove files. The next start replaces the file.
+    // The runner cannot remove files. The next start replaces the file.
     assert!(socket.exists());
     let again = listen_at(&address);
     assert_eq!(state(again.id(), "Seccomp"), "2");
@@ -232,7 +232,7 @@ fn a_listening_runner_is_locked_as_far_as_it_can_be() {
     );
 }
 
-/// A runner that listens at that address, when it does.
+/// Starts a runner that listens at that address, and waits until it does.
 fn listen_at(address: &str) -> Child {
     let mut runner = start(&["runner", "--listen", address]);
     let mut line = String::new();
@@ -302,7 +302,7 @@ fn other_executors_cannot_be_locked() {
 
 #[tokio::test]
 async fn memory_of_a_child_is_bounded_beside_the_memory_limit_of_the_guest() {
-    // The guest may use 2 GiB, its process 256 MiB. At the end the process has none left for an answer, or just enough.
+    // The guest may use 2 GiB, its process 256 MiB. When that is exhausted, the process has little or no memory for an answer.
     let executor = ProcessExecutor::new(runner().env("MIMALLOC_ARENA_RESERVE", "32MiB").jail_memory(256 << 20));
     let limits = Limits { memory_bytes: 2 << 30, timeout: Duration::from_mins(10), ..Limits::default() };
     let code = "const all = []; for (;;) all.push(new Array(10_000).fill(all.length))";
@@ -313,7 +313,7 @@ async fn memory_of_a_child_is_bounded_beside_the_memory_limit_of_the_guest() {
     executor.dispose().await;
 }
 
-/// The shell sets itself no limits, as a child that was taken over may have memory that its limits do not count.
+/// The shell has no limits of its own. A child that was taken over may likewise have memory that its limits do not count.
 #[tokio::test]
 async fn a_child_that_has_more_memory_than_it_may_have_is_ended() {
     let grow = "read request; x=$(head -c 400000000 /dev/zero | tr '\\0' x); sleep 600";
@@ -333,7 +333,7 @@ fn missing_layers_are_named_once_where_programs_run() {
     for arguments in [
         &["run", "--executor", "process", "-e", "6 * 7"][..],
         &["run-code", "--executor", "process", "-e", "export default 6 * 7"],
-        // The server ends at once.
+        // The server of this gateway ends at once.
         &["mcp", "--server", "ended=true"],
     ] {
         let output = in_a_container(move || run_without_input(arguments));

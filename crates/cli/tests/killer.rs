@@ -25,7 +25,7 @@ async fn every_execution_completes_once_while_children_are_killed_at_random() {
     let killing = std::thread::spawn(move || {
         let mut killed = Vec::new();
         while seen.load(Ordering::Relaxed) < 200 {
-            // Times and children that are independent of the executions, with pauses so that a slow machine makes progress.
+            // The times and the children are independent of the executions. Pauses let a slow machine make progress.
             let before = seen.load(Ordering::Relaxed);
             while (before..(before + 4).min(200)).contains(&seen.load(Ordering::Relaxed)) {
                 std::thread::sleep(Duration::from_millis(1));

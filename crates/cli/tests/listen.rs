@@ -1,4 +1,4 @@
-//! `execbox runner --listen`: connections of hosts, with and without tokens, and the signals that stop it.
+//! `execbox runner --listen`: connections of hosts, with and without tokens, and the signals that stop the runner.
 
 mod support;
 
@@ -199,7 +199,7 @@ async fn sigterm_lets_running_programs_finish_and_starts_no_more() {
         called.notified().await;
         send(Signal::SIGTERM, runner.runner.id());
         let refused = loop {
-            let result = run(&executor, "1").await; // The signal is delivered asynchronously.
+            let result = run(&executor, "1").await; // the signal is delivered asynchronously
             if let Err(error) = result.outcome {
                 break error;
             }

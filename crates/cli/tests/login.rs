@@ -1,4 +1,4 @@
-//! `execbox login` and `execbox logout`, with a server that requires OAuth. The tests are the browser.
+//! `execbox login` and `execbox logout`, with a server that requires OAuth. The tests act as the browser.
 
 mod support;
 
@@ -18,7 +18,7 @@ use support::{Signal, send};
 
 const TOKEN: &str = "access-A1b2C3d4";
 
-/// An MCP server with the tool `ask`, and its authorization server. Both are at the address that is returned. Tokens are valid
+/// Serves an MCP server with the tool `ask`, and its authorization server, at the address that is returned. Tokens are valid
 /// after a login, until they are revoked.
 fn serve() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -133,13 +133,14 @@ fn run(dir: &Path, arguments: &[&str]) -> Output {
     command(dir, arguments).output().unwrap()
 }
 
-/// What is printed, and the exit code.
+/// Runs a command. Returns its output, and the exit code.
 fn shown(dir: &Path, arguments: &[&str]) -> (String, Option<i32>) {
     let output = run(dir, arguments);
     (text(output.stdout) + &text(output.stderr), output.status.code())
 }
 
-/// A login that waits for the browser, the address that it has printed, and the rest of its standard error.
+/// Starts a login that waits for the browser. Returns it with the address that it has printed, and the rest of its standard
+/// error.
 fn start_login(command: &mut Command) -> (Child, String, BufReader<ChildStderr>) {
     let mut login = command.stderr(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(login.stderr.take().unwrap());
@@ -245,7 +246,7 @@ fn the_browser_gets_the_address_as_one_argument() {
     assert_eq!(fs::read_to_string(dir.join("opened")).unwrap(), format!("1 {url}\n"));
     send(Signal::SIGINT, login.id());
     assert_eq!(login.wait().unwrap().code(), Some(130));
-    // Without a browser, the address is printed nevertheless.
+    // Without a browser, the address is still printed.
     let (mut login, url, mut rest) = start_login(command(&dir, &["login", "wiki"]).env("PATH", "/nonexistent"));
     browse(&url);
     let mut said = String::new();

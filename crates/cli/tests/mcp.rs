@@ -183,7 +183,7 @@ async fn a_client_searches_and_runs_code_over_two_servers() {
     assert_eq!(result["result"], json!(["hello from one", "hello from two", "undefined", "undefined"]));
     let result = session.run("await one.refuse()").await;
     assert_eq!(result["error"]["code"], "validation_error");
-    // Standard error from the start to the end.
+    // The transcript has standard error from the start to the end.
     let code = "[await one.env(), await one.fail(), await one.refuse().catch(String)]";
     let mut said = format!("{tools:?}{found}{result}{}", session.run(code).await);
     assert!(said.contains("failed with ${TOKEN}") && said.contains("refused with ${TOKEN}"), "{said}");
@@ -262,7 +262,7 @@ async fn a_server_that_does_not_answer_delays_searches_by_a_limited_time() {
     let servers = ["silent=sh fake.sh silent", "gone=/no/such/program", "it=sh fake.sh it"];
     let mut session = Session::start(&dir, &servers.map(|server| ["--server", server]).concat()).await;
     assert_eq!(session.run("await it.hello()").await["result"], "hello from it");
-    // Models get the reasons, without paths of the host.
+    // Models get the reasons without paths of the host.
     let found = session.call("mcp_search_tools", json!({ "query": "hello" })).await;
     assert_eq!(
         found.structured_content.as_ref().unwrap()["unavailable"],
@@ -329,7 +329,7 @@ async fn the_state_of_running_gateways_is_shown_and_logged() {
     assert!(!stderr.contains("6 tools"), "quiet: {stderr}");
     assert_eq!(status(&["--json"]).0, "[]\n");
 
-    // One that is killed removes nothing, not even a file that it was writing.
+    // A killed gateway removes no file, not even one that it was writing.
     let mut session = Session::start(&dir, &["--config", "servers.json"]).await;
     wait_until("the state is published", || !status(&[]).0.is_empty());
     fs::write(dir.join(format!("execbox/mcp-{}.json5Yq3", session.process.id().unwrap())), "{").unwrap();
@@ -338,7 +338,7 @@ async fn the_state_of_running_gateways_is_shown_and_logged() {
     assert_eq!(fs::read_dir(dir.join("execbox")).unwrap().count(), 0);
 }
 
-/// More of them than there are places by default in an executor: at most four.
+/// There are more programs than an executor runs at once by default, which is at most four.
 #[tokio::test]
 async fn programs_that_wait_leave_room_for_others() {
     let arguments = ["--server", "it=sh fake.sh it", "--timeout", "10m"];
@@ -353,7 +353,7 @@ async fn programs_that_wait_leave_room_for_others() {
     }
     let processes = || children(session.process.id().unwrap()).len();
     while processes() <= waiting.len() {
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await; // Each has one, beside the server.
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await; // each has one, beside the server
     }
     assert_eq!(session.run("1 + 1").await["result"], 2);
     assert_eq!(session.end().await.1, Some(0), "although programs are running");
@@ -428,7 +428,7 @@ async fn clients_connect_over_http() {
     assert_eq!(process.wait().await.unwrap().code(), Some(0));
 }
 
-/// Reading the configuration does not show the recursion.
+/// The recursion cannot be detected by reading the configuration.
 #[test]
 fn a_recursive_configuration_is_rejected() {
     let dir = directory("mcp-itself");
@@ -463,7 +463,7 @@ fn configurations_that_are_not_regular_files_are_an_error_at_once() {
     }
 }
 
-/// An ordinary user, if this process is root.
+/// The id of an ordinary user, if this process is root.
 fn nobody() -> Option<u32> {
     use std::os::unix::fs::MetadataExt as _;
     (fs::metadata("/proc/self").unwrap().uid() == 0).then_some(65_534)
@@ -486,11 +486,12 @@ async fn a_process_with_secrets_cannot_be_read_by_other_processes_of_its_user() 
             break;
         }
     }
-    // What belongs to root instead of its user is closed to the user.
+    // Files of a process in `/proc` that belong to root instead of its user cannot be read by the user.
     let pid = child.id().unwrap();
     assert_eq!(fs::metadata(format!("/proc/{pid}/environ")).unwrap().uid(), 0);
     assert_eq!(fs::metadata(format!("/proc/{pid}/mem")).unwrap().uid(), 0);
-    // Its children do not have the token. Until a new process runs its program, it has the memory of this one.
+    // Children of the gateway do not have the token. Until a new process executes its program, it shares the memory of the
+    // gateway.
     let program = |id: u32| fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
     let started = || children(pid).into_iter().filter(|&child| program(child) != program(pid)).collect::<Vec<_>>();
     let servers = || started().into_iter().filter(|&child| program(child).starts_with(b"sh\0")).count();

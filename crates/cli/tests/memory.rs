@@ -1,5 +1,5 @@
-//! Memory of parent and child over many executions of one pooled child, and of results as JSON. In a separate test binary, so that other
-//! tests do not affect the measurement.
+//! Memory of parent and child over many executions of one pooled child, and of results as JSON. A separate test binary, so that
+//! other tests do not affect the measurement.
 
 mod support;
 
@@ -11,7 +11,7 @@ use serde_json::{Value as Json, json};
 
 use support::{children, processes};
 
-/// Held by each test: one looks for its only child among those of this process.
+/// A lock that each test holds, because one of them identifies its only child among those of this process.
 static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 /// A line of a process's status, in KiB.
@@ -58,7 +58,7 @@ async fn memory_of_parent_and_child_does_not_grow_over_ten_thousand_executions()
     }
 }
 
-/// What a run returns and reports takes little in JSON beyond what it takes in the host anyway. The tree of each of these values
+/// The result and reports of a run take little memory in JSON beyond their memory in the host. The tree of each of these values
 /// would take hundreds of MiB.
 #[test]
 fn results_of_runs_are_written_as_json_without_a_tree() {
@@ -100,8 +100,8 @@ fn results_of_runs_are_written_as_text_as_they_are_printed() {
     }
 }
 
-/// The beginning of what `run-code` prints, and how much memory it has taken until then, in MiB. A text or a tree would be
-/// complete before: the pipe holds the process up.
+/// The beginning of the output of `run-code`, and the memory that the process has used until then, in MiB. A text or a tree
+/// would be complete by then: the process blocks at the full pipe.
 fn printed(options: &[&str], source: &str) -> ([u8; 20], u64) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_execbox"));
     command.args(["run-code", "--memory", "32MiB", "--timeout", "10m"]).args(options).args(["-e", source]);

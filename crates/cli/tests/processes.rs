@@ -1,4 +1,4 @@
-//! Runner processes: their environment, how they end, and how a pool handles those that misbehave.
+//! Runner processes: their environment, their end, and the treatment of misbehaving ones by a pool.
 
 mod support;
 
@@ -18,7 +18,7 @@ use serde_json::{Value as Json, json};
 
 use support::{Signal, children, exists, processes, send, wait_until};
 
-/// A tool that inspects the child that calls it.
+/// A tool that calls `at` while the child that calls the tool waits.
 fn inspect(at: impl Fn() + Send + Sync + 'static) -> Provider {
     let inspect = Tool::new("inspect", move |_: Json, _| {
         at();
@@ -159,7 +159,7 @@ async fn a_command_that_is_not_a_runner_fails_every_execution() {
 #[tokio::test]
 async fn a_child_has_no_environment_and_no_descriptor_of_its_parent() {
     let _alone = ALONE.lock().await;
-    // A descriptor that stays open across exec, as a C library might hold.
+    // A descriptor that stays open across exec, such as one of a C library.
     let file = tempfile("secret");
     let flags = nix::fcntl::OFlag::O_RDONLY;
     let leaked = nix::fcntl::open(&file, flags, nix::sys::stat::Mode::empty()).unwrap();
@@ -176,7 +176,7 @@ async fn a_child_has_no_environment_and_no_descriptor_of_its_parent() {
     assert!(executor.execute(ExecuteRequest::new("await tools.inspect()").provider(tools)).await.is_ok());
     let (environment, descriptors) = found.lock().unwrap().clone();
     assert_eq!(environment, b"");
-    // Its pipes, and the descriptors of its runtime and engine.
+    // The descriptors of a runner: its pipes, and those of its runtime and engine.
     let own = |target: &std::path::PathBuf| {
         let target = target.to_string_lossy();
         let kinds = ["pipe:", "anon_inode:", "socket:", "/dev/null", "/memfd:wasm"];
@@ -233,7 +233,7 @@ async fn ctrl_c_reaches_the_host_and_not_its_children() {
     assert_eq!((&result["error"]["message"], &result["logs"]), (&json!("Execution was cancelled"), &json!(["ran"])));
 }
 
-/// Pools outlive runtimes: a child is registered with the runtime of each execution.
+/// Pools live longer than runtimes: a child is registered with the runtime of each execution.
 #[test]
 fn an_executor_serves_several_runtimes() {
     let alone = ALONE.blocking_lock();
@@ -247,7 +247,7 @@ fn an_executor_serves_several_runtimes() {
     drop(alone);
 }
 
-/// Limits of programs that log and read much, for the slowest machine.
+/// Limits of programs that log and read large texts, for the slowest machine.
 fn large_limits() -> Limits {
     Limits { memory_bytes: 256 << 20, max_log_lines: 100_000, max_log_chars: 100 << 20, ..generous_limits() }
 }

@@ -146,7 +146,7 @@ async fn a_mistake_changes_nothing_and_is_reported_once() {
     gateway.wait_for(line);
     wait_until("the mistake is published", || gateway.status().contains(line));
     assert_eq!(gateway.hello("one").await, "hello");
-    // The same mistake in another file, which is read: a signal that is sent later is handled later.
+    // The test waits for the effect of another file with the same mistake: a signal that is sent later is handled later.
     fs::write(gateway.dir.join("servers.json"), format!("{mistake}\n\n")).unwrap();
     send(Signal::SIGHUP, gateway.pid());
     wait_until("the signal is answered", || reports(&gateway) == 2);
@@ -213,7 +213,7 @@ async fn files_that_cannot_be_read_change_nothing() {
     assert_eq!(gateway.session.end().await.1, Some(0));
 }
 
-/// The last of many changes counts, and few of the others are read.
+/// The last of many changes is applied, and few of the others are read.
 #[tokio::test]
 async fn a_file_that_changes_all_the_time_does_not_start_servers_in_a_loop() {
     let gateway = Gateway::start("reload-flood", &json!({ "one": fake("one") })).await;
@@ -243,7 +243,7 @@ async fn a_file_that_changes_all_the_time_does_not_start_servers_in_a_loop() {
     assert_eq!(gateway.session.end().await.1, Some(0));
 }
 
-/// SIGHUP is also what the system sends then.
+/// The system sends SIGHUP in this case, too.
 #[test]
 fn a_gateway_ends_when_its_terminal_is_closed() {
     let dir = directory("reload-terminal");

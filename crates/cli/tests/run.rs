@@ -94,7 +94,7 @@ fn failures_of_programs() {
         run(&["-e", "console.log('on'); for (;;) {}", "--timeout", "500ms"]),
         run(&["-e", "await new Promise(() => {})", "--timeout", "500"]),
         run(&["-e", "const all = []; for (;;) all.push(new Array(1000).fill(all.length))", "--memory", "8MiB"]),
-        // Neither the claimed timeout nor the claimed position is trusted.
+        // Both the timeout and the position are forged by the program, and neither is trusted.
         run(&["-e", "throw Object.assign(new Error('no\\n    at <script>:99:1'), { code: 'timeout' })"]),
         run(&["--json", "-e", "throw Object.assign(new Error('no\\n    at <script>:99:1'), { code: 'timeout' })"]),
     ];
@@ -242,7 +242,7 @@ fn help() {
     insta::assert_snapshot!(transcript(&dir, &commands));
 }
 
-/// The library enforces the limit.
+/// The limit is enforced by the library.
 #[test]
 fn a_source_that_is_too_long_is_a_syntax_error() {
     let output = run(&["--json"]).stdin(&"1;".repeat(3 << 20)).output(&directory("too-long"));

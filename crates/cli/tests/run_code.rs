@@ -58,7 +58,7 @@ fn reports_and_logs() {
         run_code(&["--json", "-e", code]),
         run_code(&["--quiet", "-e", code]),
         run_code(&["--max-log-lines", "2", "--max-log-bytes", "30", "-e", code]),
-        // The former name.
+        // The option has a former name.
         run_code(&["--max-log-lines", "2", "--max-log-chars", "30", "-e", code]),
         run_code(&["--global", "report=7", "--quiet", "-e", "export default report"]),
         run_code(&["--global", "console={}", "-e", own]),
@@ -202,7 +202,7 @@ fn failures_of_programs() {
         code("throw new Error()"),
         code("export default await fetch('https://example.com')"),
         code("eval('1')"),
-        // Neither the claimed failure of execbox nor the claimed position is trusted.
+        // Both the failure of execbox and the position are forged by the program, and neither is trusted.
         code("throw Object.assign(new Error('no\\n    at ./x.ts:99:1'), { name: 'InternalError' })"),
         run_code(&["-e", "console.log('on'); for (;;) {}", "--timeout", "500ms"]),
         run_code(&["-e", "await new Promise(() => {})", "--timeout", "500"]),

@@ -66,7 +66,7 @@ impl Runner {
     }
 }
 
-/// A line with its duration set to 3, as in the specification's transcript, which has no usage.
+/// A line with its duration set to 3, as in the transcript of the specification, which has no usage.
 fn without_duration(line: &str) -> String {
     let (before, rest) = line.split_once("\"durationMs\":").unwrap();
     let (_, after) = rest.split_once(',').unwrap();

@@ -1,4 +1,4 @@
-//! What programs keep in a file: `execbox mcp --state` and `execbox snippets`, with the real binary.
+//! Data that programs store in a file: `execbox mcp --state` and `execbox snippets`, with the real binary.
 
 mod support;
 
@@ -66,7 +66,7 @@ async fn snippets_are_listed_shown_and_deleted() {
     let shown = tokio::task::block_in_place(|| transcript(&dir, &commands));
     insta::assert_snapshot!(shown);
     assert!(!dir.join("missing.db").exists());
-    // The running gateway no longer has it; values are not concerned.
+    // The running gateway no longer has the snippet; stored values do not change.
     let gone = session.run("await snippets.openOrders()").await["error"]["message"].to_string();
     assert!(gone.contains("snippets.openOrders is not a function"), "{gone}");
     assert_eq!(result(&session, "await store.get('openOrders')").await, 1);
@@ -85,7 +85,7 @@ async fn files_that_cannot_be_used_are_rejected_with_a_reason() {
         fs::write(dir.join(name), bytes).unwrap();
         fs::set_permissions(dir.join(name), Permissions::from_mode(mode)).unwrap();
     };
-    // The application and the version are in the header of the file.
+    // The header of the file contains the application and the version.
     let with = |offset: usize, bytes: [u8; 4]| {
         let mut all = good.clone();
         all[offset..offset + 4].copy_from_slice(&bytes);
@@ -105,7 +105,7 @@ async fn files_that_cannot_be_used_are_rejected_with_a_reason() {
     insta::assert_snapshot!(shown);
 }
 
-/// SQLite applies the journals that it finds beside a file, also those that another user wrote: their pages replace those of the file.
+/// SQLite applies the journals beside a file, even if another user wrote them: their pages replace those of the file.
 #[tokio::test]
 async fn files_beside_those_of_others_and_in_directories_of_others_are_rejected() {
     let dir = place("state-ownership");
@@ -124,7 +124,7 @@ async fn files_beside_those_of_others_and_in_directories_of_others_are_rejected(
         assert_eq!(output.status.code(), Some(2), "{path}: {error}");
         error
     };
-    // What another user would leave there: pages in a format that the gateway would apply.
+    // The files that another user would create there have pages in a format that the gateway would apply.
     for suffix in ["-wal", "-shm", "-journal"] {
         let (name, path) = (format!("own/state.db{suffix}"), dir.join(format!("own/state.db{suffix}")));
         for mode in [0o644, 0o606, 0o660] {
@@ -146,7 +146,7 @@ async fn files_beside_those_of_others_and_in_directories_of_others_are_rejected(
         assert!(rejected("own/state.db").contains("is not a regular file"));
         fs::remove_file(&path).unwrap();
     }
-    // A directory for all, as `/tmp`: for new files and for files that exist.
+    // A directory that all users can write to, such as `/tmp`, for new files and for files that exist.
     private("shared", 0o1777);
     fs::copy(dir.join("own/state.db"), dir.join("shared/state.db")).unwrap();
     for name in ["shared/state.db", "shared/new.db"] {
@@ -167,7 +167,7 @@ async fn files_beside_those_of_others_and_in_directories_of_others_are_rejected(
     assert_eq!(result(&session, "await snippets.total()").await, 1);
 }
 
-/// Others must not be able to change what is recorded, nor to have it recorded in a file of theirs.
+/// Other users must not be able to change the record, nor to have it written to a file of theirs.
 #[test]
 fn audit_logs_that_others_can_change_are_rejected() {
     let dir = place("state-audit");
@@ -192,7 +192,7 @@ fn audit_logs_that_others_can_change_are_rejected() {
     assert_eq!(output.status.code(), Some(0), "others may read it");
 }
 
-/// The program that saves a snippet takes the only place for programs while the engine compiles the snippet.
+/// The program that saves a snippet uses the only place for programs while the engine compiles the snippet.
 #[tokio::test]
 async fn snippets_are_compiled_while_all_places_are_taken() {
     let dir = place("state-compiled");
@@ -277,7 +277,7 @@ async fn a_full_file_says_so() {
     result(&session, "await store.delete('3'); await store.set({ key: 'a', value: 'x'.repeat(1e6) })").await;
 }
 
-/// Its entries may be anything, and longer than what execbox would write.
+/// Entries of such a file may have any content, and be longer than execbox would write.
 #[tokio::test]
 async fn files_that_somebody_else_wrote_are_read_within_the_limits() {
     let dir = place("state-hostile");

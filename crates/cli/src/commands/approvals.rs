@@ -53,7 +53,7 @@ enum Command {
     },
 }
 
-/// No call waits that has this id.
+/// The error for an id that no waiting call has.
 #[derive(Debug, thiserror::Error)]
 #[error("no call with the id {0:?} waits for approval; `execbox approvals` lists those that do")]
 struct UnknownApproval(String);
@@ -113,14 +113,14 @@ fn of_gateway(id: &str, request: &Request) -> Result<Response, CommandError> {
         .map_err(|error| if is_gone(&error) { unknown().into() } else { GatewaysError(error).into() })
 }
 
-/// The calls of all gateways.
+/// The calls of all gateways that wait for approval.
 fn pending() -> Result<Vec<WaitingApproval>, CommandError> {
     let mut calls = Vec::new();
     for gateway in gateways::list()? {
         match approvals::request(gateway.pid, &Request::List) {
             Ok(Response::Pending(pending)) => calls.extend(pending),
             Ok(_) => {}
-            Err(error) if is_gone(&error) => {} // It asks for nothing, or has ended.
+            Err(error) if is_gone(&error) => {} // The gateway has no socket, or has ended.
             Err(error) => return Err(GatewaysError(error).into()),
         }
     }
@@ -131,7 +131,7 @@ fn is_gone(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
 }
 
-/// `4711.3  shop.delete_order  12s  {"order_id":"A17"}`.
+/// A line of the list: `4711.3  shop.delete_order  12s  {"order_id":"A17"}`.
 fn line(call: &WaitingApproval) -> String {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let age = humantime::format_duration(Duration::from_secs(now.as_secs().saturating_sub(call.since_ms / 1000)));
@@ -139,7 +139,7 @@ fn line(call: &WaitingApproval) -> String {
     escape(&line, Keep::Nothing).into_owned()
 }
 
-/// The most characters of arguments in a line.
+/// The maximum number of characters of arguments in a line.
 const MAX_ARGUMENTS: usize = 100;
 
 const EXIT_CODES: &str = "\

@@ -63,7 +63,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
 /// An executor to be tested.
 type Subject = (&'static str, Engine, Box<dyn Executor>);
 
-/// `execbox runner --self-test`.
+/// Implements `execbox runner --self-test`.
 pub(crate) fn test_runner(command: RunnerCommand, engine: Engine, mode: Mode) -> Result<Exit, CommandError> {
     let executors: [Subject; 1] = [("process", engine, Box::new(ProcessExecutor::new(command)))];
     print(&test(&executors, mode)?, false)
@@ -97,7 +97,7 @@ fn table(diagnosis: &Diagnosis) -> String {
     let mut lines = vec![format!("Engines: {}", diagnosis.engines.join(", ")), "System".to_owned()];
     lines.extend(diagnosis.kernel.iter().map(|feature| format!("  {}: {}", feature.name, feature.value)));
     for Tested { executor, engine, report } in &diagnosis.executors {
-        // QuickJS is the engine of all others.
+        // QuickJS, the engine of all other executors, is not mentioned.
         let engine = if *engine == Engine::QuickJs.to_string() { String::new() } else { format!(" ({engine})") };
         lines.push(format!("Executor: {executor}{engine}"));
         lines.extend(report.checks.iter().map(check_line));

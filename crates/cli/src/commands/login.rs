@@ -85,7 +85,7 @@ impl CliError for LoginFailure {
     }
 }
 
-/// The configuration of the servers. Prints which entries are not used.
+/// Reads the configuration of the servers, and prints which entries are not used.
 pub(super) fn load(arguments: &ServerArguments) -> Result<Config, CommandError> {
     let config = servers::read(arguments, &[], Purpose::Once)?.config;
     if config.servers.is_empty() && config.skipped.is_empty() {
@@ -191,7 +191,7 @@ pub(super) fn store() -> Result<LoginStore, LoginFailure> {
     LoginStore::of_user().map_err(LoginFailure::logins)
 }
 
-/// Opens a page, without a shell. Returns whether a program for that was started.
+/// Opens a page in a browser, without a shell. Returns whether a program for that was started.
 fn open_browser(url: &str) -> bool {
     if !url.starts_with("https://") && !url.starts_with("http://") {
         return false;
@@ -199,7 +199,7 @@ fn open_browser(url: &str) -> bool {
     let mut command = Command::new(if cfg!(target_os = "macos") { "open" } else { "xdg-open" });
     let command = command.arg(url).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let Ok(mut browser) = command.spawn() else { return false };
-    // It may run as long as the browser does.
+    // The program may run as long as the browser does.
     std::thread::spawn(move || browser.wait());
     true
 }
@@ -210,7 +210,7 @@ const TIMEOUT: Duration = Duration::from_mins(5);
 /// The time limit of each request to a server.
 pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// The widest first column, in characters.
+/// The maximum width of the first column, in characters.
 const MAX_NAME: usize = 40;
 
 const EXAMPLES: &str = "\

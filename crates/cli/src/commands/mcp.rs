@@ -1,6 +1,6 @@
 //! `execbox mcp`: serves the tools of MCP servers to a client as one MCP server that runs code.
 //!
-//! On standard input and output, standard output carries the protocol and nothing else. Over HTTP it carries nothing.
+//! On standard input and output, standard output carries the protocol and nothing else. Over HTTP, nothing is written to it.
 
 use std::io;
 use std::num::NonZero;
@@ -161,22 +161,22 @@ impl From<Layout> for server::Layout {
     }
 }
 
-/// Longer than that of other commands, because tools may be remote.
+/// The default of `--timeout`. Longer than that of other commands, because tools may be remote.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How much time models may ask for.
+/// The default of `--max-timeout`.
 const MAX_TIMEOUT: Duration = Duration::from_mins(5);
 
-/// How long a person may take to approve a call.
+/// The default of `--approval-timeout`.
 const APPROVAL_TIMEOUT: Duration = Duration::from_mins(10);
 
-/// Most programs wait for tools most of the time. Those that compute share the cores.
+/// The default of `--max-programs`. Most programs wait for tools most of the time, and programs that compute share the cores.
 const MAX_PROGRAMS: NonZero<usize> = NonZero::new(128).unwrap();
 
-/// For how long programs run on after the end of input, and how long the file of `--state` may take to close.
+/// The time for running programs after the end of input, and for closing the file of `--state`.
 const LAST_ANSWERS: Duration = Duration::from_millis(300);
 
-/// The most execbox processes that start one another.
+/// The maximum number of execbox processes that start one another.
 const MAX_DEPTH: usize = 2;
 
 /// Why nothing is served.
@@ -250,7 +250,7 @@ impl Job {
             arguments.jail,
             &options.limits,
         )?
-        // One more for checks of snippets, which programs wait for.
+        // One more program for checks of snippets, for which programs wait.
         .with_max_programs(arguments.max_programs.get().saturating_add(1));
         let stubs = stub::load(&arguments.tools)?;
         let loaded = servers::read(&arguments.servers, &stubs, Purpose::Gateway { quiet: arguments.quiet })?;
@@ -282,7 +282,8 @@ impl Job {
             self.lines.add(&line, is_failure);
         }
         let executor = self.executor.executor().map_err(|error| SystemError::Engine(error.message))?;
-        // Before anything is started: the file may be another one's, and the address in use.
+        // The file and the address are opened before servers start: another user may own the file, and the address may be in
+        // use.
         let state = self.open_state().await?;
         self.options.state.shared = state.clone().map(|file| file as Arc<dyn StateStore>);
         let http = match &self.http {
@@ -301,7 +302,7 @@ impl Job {
         let following = watch::follow(servers.clone(), subscription, lines, published, reported.clone());
         let following = tokio::spawn(following);
         let warm = Arc::clone(&executor);
-        // The first program then finds a runner process.
+        // Starts a runner process in advance for the first program.
         tokio::spawn(async move { warm.prewarm(1).await });
         let approvals = Approvals::new(self.lines.clone());
         let serving_approvals = tokio::spawn(serve_approvals(Arc::clone(&approvals)));
@@ -331,14 +332,14 @@ impl Job {
         };
         clients.set_absent();
         let served = match served {
-            // Somebody looks at what is configured: `execbox mcp --config FILE < /dev/null`.
+            // Without a client, a person reads the report of the servers: `execbox mcp --config FILE < /dev/null`.
             Ok(Client::Absent) => Ok(_ = stop.run_until_cancelled(reported.cancelled()).await),
             served => served.map(drop),
         };
         reloading.abort();
         serving_approvals.abort();
         following.abort();
-        let _ = following.await; // That servers are closed now is neither printed nor published.
+        let _ = following.await; // The states after closing the servers are neither printed nor published.
         tokio::join!(servers.close(), executor.dispose());
         if let Some(state) = state {
             let _ = tokio::time::timeout(LAST_ANSWERS, state.close()).await;
@@ -353,7 +354,7 @@ impl Job {
         Ok(Some(Arc::new(opened)))
     }
 
-    /// Where the lines go that servers write to standard error.
+    /// The sink of the lines that servers write to standard error; `None` if no one reads them.
     fn on_stderr(&self) -> Option<LineSink> {
         let (log, verbose) = (self.lines.log.clone(), self.verbose);
         (verbose || log.is_some()).then(|| {
@@ -369,7 +370,7 @@ impl Job {
     }
 }
 
-/// Publishes the state for `execbox status`, where that is possible.
+/// Makes the publisher of the state for `execbox status`. `None`, with a message, if that fails.
 fn publisher(place: String) -> Option<Publisher> {
     let publisher = Publisher::new(place);
     let failed = |error: &io::Error| {
@@ -378,7 +379,7 @@ fn publisher(place: String) -> Option<Publisher> {
     publisher.inspect_err(failed).ok()
 }
 
-/// Lets `execbox approvals` list and decide calls, where that is possible.
+/// Serves `execbox approvals`. Prints a message if that fails.
 async fn serve_approvals(approvals: Arc<Approvals>) {
     if let Err(error) = approvals.serve().await {
         report::note(&format_args!("`execbox approvals` cannot reach this gateway: {}", reason(&error)));
@@ -409,13 +410,14 @@ impl ProviderSource for Source {
     }
 }
 
-/// Whether there was a client.
+/// Whether a client was served.
 enum Client {
     Served,
     Absent,
 }
 
-/// Serves until the client closes the connection, or `stop`. Requests that are pending at the end of input have [`LAST_ANSWERS`].
+/// Serves until the client closes the connection, or until `stop`. Requests that are pending at the end of input have
+/// [`LAST_ANSWERS`].
 async fn serve(server: CodeServer, stop: CancellationToken) -> io::Result<Client> {
     let ended = CancellationToken::new();
     let input = Input { reader: tokio::io::stdin(), ended: ended.clone() };

@@ -96,7 +96,7 @@ impl Job {
         let stubs = stub::load(&arguments.tools)?;
         let config = servers::read(&arguments.servers, &stubs, Purpose::Once)?.config;
         let policy = PolicySource::read(&arguments.policy, &config, &stubs)?;
-        // Last: the program may be typed by hand, which would be lost if anything else is wrong.
+        // The program is read last: it may be typed by hand, which would be lost if another argument is invalid.
         let source = Source::read(arguments.program)?;
         let Arguments { json, usage, quiet, .. } = arguments;
         Ok(Self { source, stubs, config, policy, limits, executor, json, usage, quiet })

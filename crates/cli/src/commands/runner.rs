@@ -85,7 +85,7 @@ pub(crate) struct Arguments {
 
 const DRAIN: Duration = Duration::from_secs(5);
 
-/// Why a runner serves nobody, or no more.
+/// The reason why a runner does not start, or stops.
 #[derive(Debug, thiserror::Error)]
 enum RunnerError {
     #[error("--listen: {}", listen_reason(.0))]
@@ -129,7 +129,7 @@ fn serve_stdio(arguments: &Arguments, engine: RunnerEngine) -> Result<Exit, Comm
             let runner = Runner::single().map_err(|error| SystemError::Engine(error.to_string()))?;
             (runner, process.confine(&TypeScript))
         }
-        // It starts threads.
+        // V8 starts threads, so its runner is made after `confine`.
         RunnerEngine::V8(v8) => {
             let prepared = v8.prepare()?;
             let process = process.confine(&TypeScript);
@@ -144,12 +144,12 @@ fn serve_stdio(arguments: &Arguments, engine: RunnerEngine) -> Result<Exit, Comm
         arguments.jail.print(process.report());
         if let Err(incomplete) = process.check() {
             report::print_error(&incomplete);
-            // The host learns it, too: as the result of what it asks for.
+            // The host receives the error, too, as the result of each request.
             let _ = process.serve(&runner).await;
             return Ok(Exit::ExecboxFailed);
         }
         match process.serve(&runner).await {
-            // The host has closed its end.
+            // The host has closed its end of the connection.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(Exit::Success),
             served => served.map(|()| Exit::Success).map_err(|error| RunnerError::Host(error).into()),
         }
@@ -163,7 +163,7 @@ fn listen(arguments: &Arguments, address: &Address) -> Result<Exit, CommandError
     let file = arguments.token_file.as_deref();
     let token = TokenSource { role: Role::Listen, option: "--token-file", file }.read()?;
     let listener = BoundListener::open(address, token).map_err(RunnerError::Listen)?;
-    // Looked up before the files about it are out of reach.
+    // The number is read before the process can no longer open files.
     let threads = available_parallelism().map_or(1, NonZero::get);
     let jail = arguments.jail.options(RunnerEngine::QuickJs);
     let process = RunnerProcess::prepare_listening(jail, &listener, arguments.max_connections);
@@ -192,7 +192,7 @@ fn listen(arguments: &Arguments, address: &Address) -> Result<Exit, CommandError
     served.map(|()| Exit::Success)
 }
 
-/// A runtime whose threads all run: a process that is locked starts none.
+/// Makes a runtime and waits until its threads run: a process that is locked cannot start any.
 fn runtime_of_running_threads(threads: usize) -> io::Result<Runtime> {
     let (started, starts) = mpsc::channel();
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -202,12 +202,12 @@ fn runtime_of_running_threads(threads: usize) -> io::Result<Runtime> {
         })
         .enable_all()
         .build()?;
-    // A thread that is starting makes system calls that it does not make later.
+    // A starting thread makes system calls that are refused later.
     starts.iter().take(threads).for_each(drop);
     Ok(runtime)
 }
 
-/// The most guests of a listening runner at once, each of which reserves address space.
+/// The maximum number of guests of a listening runner at once, each of which reserves address space.
 const MAX_GUESTS: u32 = 500;
 
 const EXAMPLES: &str = "\

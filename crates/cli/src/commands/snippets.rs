@@ -85,7 +85,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     Ok(Exit::Success)
 }
 
-/// A line for each snippet.
+/// The list: a line for each snippet.
 fn list(file: &StateFile, is_json: bool) -> Result<Option<String>, CommandError> {
     let mut snippets = Vec::new();
     for entry in file.list(StateArea::Snippets, "")? {
@@ -125,7 +125,7 @@ fn show(file: &StateFile, path: &Path, name: &str, is_json: bool) -> Result<Opti
     }))
 }
 
-/// A snippet; `None` if there is none, or what is there is none.
+/// Reads a snippet; `None` if there is none with this name, or its entry is not a valid snippet.
 fn read(file: &StateFile, name: &str) -> Result<Option<Snippet>, StateError> {
     let text = file.get(StateArea::Snippets, name)?;
     Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
@@ -135,7 +135,7 @@ fn unknown(path: &Path, name: &str) -> SnippetsError {
     SnippetsError::Unknown { name: cut(name, MAX_NAME), path: path.display().to_string() }
 }
 
-/// The longest name, and the widest columns, in characters.
+/// The maximum widths of columns, and the maximum length of a name in errors, in characters.
 const MAX_NAME: usize = 64;
 const MAX_DESCRIPTION: usize = 120;
 

@@ -34,7 +34,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     Ok(Exit::Success)
 }
 
-/// A gateway and a line for each of its servers.
+/// The text about a gateway, with a line for each of its servers.
 fn table(gateway: &Gateway) -> String {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let age = Duration::from_secs(now.as_secs().saturating_sub(gateway.started_ms / 1000));
@@ -55,7 +55,7 @@ fn table(gateway: &Gateway) -> String {
     lines.join("\n")
 }
 
-/// The widest first column, in characters.
+/// The maximum width of the first column, in characters.
 const MAX_NAME: usize = 40;
 
 const EXIT_CODES: &str = "\

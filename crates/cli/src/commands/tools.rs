@@ -59,7 +59,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
     Ok(loaded.exit())
 }
 
-/// The tools of the servers and of the stub files. The servers are closed: the tools cannot be called.
+/// The tools of the servers and of the stub files. The servers are closed, so the tools cannot be called.
 pub(super) struct Loaded {
     pub(super) providers: Vec<Provider>,
     has_failures: bool,
@@ -79,7 +79,7 @@ impl Loaded {
     }
 }
 
-/// No provider has the name that was given.
+/// The error for a name that no provider has.
 #[derive(Debug, thiserror::Error)]
 #[error("unknown namespace {name:?}: expected {}", one_of(.known))]
 pub(super) struct UnknownNamespace {
@@ -121,7 +121,7 @@ pub(super) fn load(arguments: &ServerArguments, stubs: &[PathBuf]) -> Result<Loa
     loaded
 }
 
-/// Collects the pages of the catalog.
+/// Finds tools, and collects all pages of the catalog.
 fn find(arguments: &Arguments, providers: &[Provider]) -> Vec<FoundTool> {
     let limit = arguments.limit.unwrap_or(usize::MAX);
     let catalog = Catalog::new(providers.to_vec());
@@ -146,7 +146,7 @@ fn find(arguments: &Arguments, providers: &[Provider]) -> Vec<FoundTool> {
     }
 }
 
-/// Replaces the descriptions and signatures of the pages, which are cut and share their types, by complete ones.
+/// Prints tools as JSON. Complete descriptions and signatures replace those of the pages, which are cut and share their types.
 fn print_json(mut found: Vec<FoundTool>, providers: &[Provider]) -> io::Result<()> {
     for tool in &mut found {
         let provider = providers.iter().find(|provider| provider.name() == tool.namespace);
@@ -176,10 +176,10 @@ fn print_table(found: &[FoundTool]) -> io::Result<()> {
     report::print(&lines.join("\n"))
 }
 
-/// The most tools of one page of the catalog.
+/// The maximum number of tools of one page of the catalog.
 const PAGE: usize = 50;
 
-/// The widest columns of the table, in characters.
+/// The maximum widths of the columns of the table, in characters.
 const MAX_NAME: usize = 48;
 const MAX_SUMMARY: usize = 100;
 

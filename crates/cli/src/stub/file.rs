@@ -48,14 +48,14 @@ pub(super) struct ToolEntry {
     #[serde(rename = "$comment", default)]
     _comment: IgnoredAny,
     pub(super) description: Option<String>,
-    /// JSON Schema.
+    /// The JSON Schema of inputs.
     #[serde(default, deserialize_with = "present")]
     pub(super) input: Option<Json>,
-    /// JSON Schema.
+    /// The JSON Schema of results.
     #[serde(default, deserialize_with = "present")]
     pub(super) output: Option<Json>,
     pub(super) answers: Vec<AnswerEntry>,
-    /// Before every answer; a duration as in `--timeout`.
+    /// The time before every answer; a duration as in `--timeout`.
     pub(super) delay: Option<String>,
 }
 

@@ -19,7 +19,7 @@ use crate::error::CliError;
 use crate::source::{self, TextError};
 use crate::units::{Time, UnitError};
 
-/// The most characters of a value in an error message.
+/// The maximum number of characters of a value in an error message.
 const MAX_CHARS: usize = 200;
 
 #[derive(Debug, thiserror::Error)]

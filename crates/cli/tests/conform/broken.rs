@@ -1,4 +1,4 @@
-//! Runners that each violate one rule: our own, behind a proxy that changes messages.
+//! Runners that each violate one rule: the runner of execbox, behind a proxy that changes messages.
 
 use std::io;
 use std::process::Command;
@@ -187,7 +187,7 @@ impl Proxy {
         Some(())
     }
 
-    /// Returns whether to forward the message.
+    /// Changes a message of the host. Returns whether to forward it.
     fn pass_to_runner(&mut self, message: &mut Json, host: &mut Vec<u8>) -> bool {
         let kind = message["type"].as_str().unwrap_or_default().to_owned();
         match (kind.as_str(), self.fault) {
@@ -235,7 +235,7 @@ impl Proxy {
         true
     }
 
-    /// Returns whether to forward the message; `None` closes the connection.
+    /// Changes a message of the runner. Returns whether to forward it; `None` closes the connection.
     fn pass_to_host(&mut self, message: &mut Json, host: &mut Vec<u8>) -> Option<bool> {
         let kind = message["type"].as_str().unwrap_or_default().to_owned();
         match kind.as_str() {

@@ -1,5 +1,5 @@
-//! `execbox conform`, with the real binary: our runner passes every case, and each broken runner fails exactly the cases about its
-//! fault.
+//! `execbox conform`, with the real binary: the runner of execbox passes every case, and each broken runner fails exactly the
+//! cases about its fault.
 
 mod broken;
 
@@ -18,7 +18,7 @@ fn conform(arguments: &[&str]) -> Output {
     output
 }
 
-/// Standard output, standard error and the exit code.
+/// Runs a command. Returns standard output, standard error and the exit code.
 fn transcript(arguments: &[&str]) -> String {
     let output = conform(arguments);
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();

@@ -36,12 +36,12 @@ fn rows() -> Vec<(String, String)> {
     table.map(cells).collect()
 }
 
-/// How a test is run: an environment variable (`NAME=VALUE`) or a command of the binary.
+/// Whether a name describes how a test is run: an environment variable (`NAME=VALUE`) or a command of the binary.
 fn is_setting(name: &str) -> bool {
     name.contains('=') || name.starts_with("execbox ")
 }
 
-/// A file or directory of tests, or a function in one of the sources that is marked as a test.
+/// Whether a name is that of a file or directory of tests, or of a function in one of the sources that is marked as a test.
 fn is_test(name: &str, sources: &[String]) -> bool {
     if name.contains('/') {
         return root().join(name).exists();

@@ -24,7 +24,7 @@ fn every_command_prints_what_the_page_shows() {
     assert_eq!(not_run, NOT_RUN, "blocks that are not run");
 }
 
-/// Checks the blocks of a page. Returns the number of those that are not run.
+/// Checks the blocks of a page. Returns the number of blocks that are not run.
 fn check(page: &Page, failures: &mut Vec<String>) -> usize {
     let directory = directory(&page.path);
     let mut not_run = 0;
@@ -81,10 +81,10 @@ background() { "$@" > background.log 2>&1 & while ! [ -s background.log ]; do sl
 trap 'for job in $(jobs -p); do kill "$job"; done' EXIT
 "#;
 
-/// A line that separates what commands print; it holds their exit code.
+/// The beginning of the line that separates the outputs of commands. The line ends with the exit code of a command.
 const MARK: &str = "-- end of a command:";
 
-/// Runs the commands of a block in one shell. Returns those that do not print what is below them.
+/// Runs the commands of a block in one shell. Returns the commands whose output differs from the text below them.
 fn run(block: &Block, directory: &Path) -> Vec<String> {
     let mut script = PRELUDE.to_owned();
     let mut expected = Vec::<(&str, Vec<&str>)>::new();

@@ -15,7 +15,7 @@ fn rows() -> Vec<Vec<String>> {
     rows.map(|row| row.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect()).collect()
 }
 
-/// A default as the page writes it.
+/// A default in the notation of the page.
 fn default_text(limit: &Limit) -> String {
     match limit.get(&Limits::default()) {
         _ if limit.field == "host_memory_bytes" => "as much as `memory_bytes`".to_owned(),
@@ -46,7 +46,7 @@ fn each_limit_has_its_option() {
         let help = Command::new(env!("CARGO_BIN_EXE_execbox")).args([command, "--help"]).output().unwrap();
         let help = String::from_utf8(help.stdout).unwrap();
         for limit in Limits::TABLE {
-            // A captured console is measured in bytes.
+            // `run-code` measures a captured console in bytes.
             let option =
                 if command == "run-code" { limit.option.replace("-chars", "-bytes") } else { limit.option.into() };
             assert!(help.contains(&format!("--{option} <")), "{command} has no --{option}");
@@ -58,7 +58,7 @@ fn each_limit_has_its_option() {
 fn each_limit_beyond_the_specification_is_described() {
     let page = Page::read("conformance/README.md");
     for limit in Limits::TABLE {
-        // The others are in the specification.
+        // The other names are in the specification.
         if let Wire::IfSet(name) = limit.wire {
             assert!(page.code.iter().any(|code| code == name), "{name} is not described");
         }

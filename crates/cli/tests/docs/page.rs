@@ -13,12 +13,12 @@ pub(crate) fn root() -> PathBuf {
 /// One page.
 #[derive(Debug, Default)]
 pub(crate) struct Page {
-    /// Its path below [`root`].
+    /// The path below [`root`].
     pub(crate) path: String,
     pub(crate) blocks: Vec<Block>,
     /// Targets of links, as written.
     pub(crate) links: Vec<String>,
-    /// The anchors of its headings.
+    /// The anchors of the headings.
     pub(crate) anchors: Vec<String>,
     /// Texts in backticks.
     pub(crate) code: Vec<String>,
@@ -33,7 +33,7 @@ pub(crate) struct Block {
 }
 
 impl Page {
-    /// Every page of these directories, not including those below them.
+    /// Every page of these directories, without subdirectories.
     pub(crate) fn all(directories: &[&str]) -> Vec<Page> {
         let mut pages = Vec::new();
         for directory in directories {

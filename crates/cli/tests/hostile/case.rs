@@ -33,10 +33,10 @@ pub(crate) fn is_v8() -> bool {
 
 #[derive(Debug, Clone)]
 pub(crate) struct Case {
-    /// `GROUP/FILE: TITLE`.
+    /// The name of the case: `GROUP/FILE: TITLE`.
     pub(crate) name: String,
     pub(crate) is_module: bool,
-    /// Whether the provider `many` is granted, too.
+    /// Whether the provider `many` is granted in addition.
     pub(crate) has_many: bool,
     pub(crate) limits: Limits,
     pub(crate) bounds: Bounds,
@@ -46,7 +46,7 @@ pub(crate) struct Case {
     pub(crate) connections: usize,
     /// Further arguments of the process that is attacked.
     pub(crate) arguments: Vec<String>,
-    /// How a server over HTTP sends its hostile answer, and to which method. Others are processes.
+    /// The form in which a server over HTTP sends its hostile answer, and the method that it answers. `None` for processes.
     pub(crate) over: Option<String>,
     /// The program that a host executes while its peer is hostile.
     pub(crate) code: Option<String>,
@@ -54,10 +54,10 @@ pub(crate) struct Case {
     pub(crate) sources: Vec<(String, String)>,
 }
 
-/// How a case is to end.
+/// The expected end of a case.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Expected {
-    /// The classes that are right.
+    /// The classes of ends that are correct.
     pub(crate) ends: Vec<String>,
     /// A part of the message, if it matters.
     pub(crate) message: String,
@@ -65,7 +65,7 @@ pub(crate) struct Expected {
     pub(crate) result: Option<Json>,
 }
 
-/// Where a case is: its file and its number in it.
+/// The position of a case: its file and its number in the file.
 #[derive(Debug, Clone)]
 pub(crate) struct Place {
     pub(crate) path: PathBuf,
@@ -90,17 +90,19 @@ pub(crate) fn files(group: &str) -> Vec<CaseFile> {
     CaseFile::read_all(Path::new(CORPUS).join(group))
 }
 
-/// The size of the longest message: a host holds the text of one and what it is read to, before the guest's limits apply.
+/// The maximum length of a message, in bytes. A host keeps the text of a message and its parsed form before the guest's limits
+/// apply.
 const MESSAGE: u64 = 16 << 20;
 
-/// What a process with V8 may take beyond others until it is noticed: the memory of the process is read every 2 ms.
+/// The additional memory that a process with V8 may take before this is noticed, in bytes: the memory of the process is read
+/// every 2 ms.
 const V8_UNNOTICED: u64 = 32 << 20;
 
 fn executors() -> Vec<&'static str> {
     if is_v8() { vec!["process"] } else { EXECUTORS.to_vec() }
 }
 
-/// Reads the case there.
+/// Reads the case at that position.
 pub(crate) fn read(group: &str, file: &CaseFile, text: &cases::Case) -> Case {
     let name = format!("{group}/{}: {}", file.name(), text.title);
     // A gateway and a listening runner have budgets of their own, in proportion to the default limits.
@@ -132,12 +134,12 @@ pub(crate) fn read(group: &str, file: &CaseFile, text: &cases::Case) -> Case {
     let is_stopped = expected.ends.iter().any(|class| class == "timeout" || class == "terminated");
     let time = match (given, is_stopped) {
         (true, _) => limits.timeout,
-        // A peer attacks for as long as this.
+        // A peer attacks for this time.
         (false, _) if is_of_a_peer => Duration::from_millis(1500),
         (false, true) => Duration::from_millis(200),
         (false, false) => Duration::from_secs(1),
     };
-    // What is not to be stopped must not be stopped on a busy machine either.
+    // A program that does not have to be stopped must not be stopped on a busy machine either.
     limits.timeout = if is_stopped || is_of_a_peer { time } else { Duration::from_mins(1) };
     let mut bounds = Bounds::new(time, limits.memory_bytes);
     if is_v8() {
@@ -153,7 +155,7 @@ pub(crate) fn read(group: &str, file: &CaseFile, text: &cases::Case) -> Case {
     Case { name, is_module, has_many, limits, bounds, executors, expected, connections, arguments, over, code, sources }
 }
 
-/// Sets the given limits; whether the timeout is among them.
+/// Sets the given limits. Returns whether the timeout is among them.
 pub(crate) fn set_limits(limits: &mut Limits, given: &Json) -> bool {
     for (key, value) in given.as_object().expect("limits are an object") {
         let value = value.as_u64().expect("a limit is a number");
@@ -175,7 +177,7 @@ fn json(name: &str, text: &str) -> Json {
 }
 
 impl Expected {
-    /// What is different from what was expected.
+    /// The differences between the expected end and this one.
     pub(crate) fn differences(&self, ended: &Json) -> Vec<String> {
         let mut differences = Vec::new();
         let class = ended["class"].as_str().unwrap_or_default();

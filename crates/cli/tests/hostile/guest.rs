@@ -13,7 +13,7 @@ use crate::host;
 use crate::measure::Watch;
 use crate::report::{Bounds, Figures};
 
-/// A line that the host process must write within this time, unless it is under attack.
+/// The time within which the host process must write a line, unless it is under attack.
 const STEP: Duration = Duration::from_mins(2);
 
 /// A host process that executes one case.
@@ -42,7 +42,7 @@ impl Host {
 
 impl Drop for Host {
     fn drop(&mut self) {
-        // A runner that listens does not notice the end of its host.
+        // A listening runner does not notice the end of its host.
         Watch::start(self.process.id(), None).kill();
         let _ = self.process.kill();
         let _ = self.process.wait();
@@ -77,7 +77,7 @@ pub(crate) fn run(group: &str, place: &Place, case: &Case, executor: &str) -> En
     (figures, failed)
 }
 
-/// Waits until the case has ended, and ends the host if it takes too much.
+/// Waits until the case has ended, and ends the host if it exceeds its bounds by far.
 fn attacked(host: &Host, watch: &mut Watch<'_>, bounds: Bounds) -> Result<Json, String> {
     let started = Instant::now();
     loop {

@@ -1,7 +1,7 @@
 //! A host in a process of its own: executes one case on one executor, and `1 + 1` before and after it.
 //!
-//! Standard output says `ready`, how the case ended, and how `1 + 1` ended. Each step waits for a line on standard input, so
-//! that the test can measure in between.
+//! Standard output has the lines `ready`, the end of the case, and the end of `1 + 1`. Each step waits for a line on standard
+//! input, so that the test can measure between the steps.
 
 use std::io::BufRead as _;
 use std::process::{Child, Command, Stdio};
@@ -22,7 +22,7 @@ use crate::case::{self, Case};
 /// The first argument of a process that is a host.
 pub(crate) const HOST: &str = "be-a-hostile-host";
 
-/// `HOST EXECUTOR GROUP FILE NUMBER`; the executor is a name or the address of a runner.
+/// Runs a host with the arguments `HOST EXECUTOR GROUP FILE NUMBER`; the executor is a name or the address of a runner.
 pub(crate) fn main(arguments: &[String]) {
     let [executor, group, path, number] = arguments else { panic!("{arguments:?}") };
     let file = CaseFile::read(path);
@@ -30,7 +30,7 @@ pub(crate) fn main(arguments: &[String]) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let _entered = runtime.enter();
     let (attacked, _runner) = executor_of(executor);
-    // A hostile runner executes nothing, but the host that it attacked still does.
+    // A hostile runner executes nothing, but the host that it attacked must still execute programs.
     let checked = if group == "runners" { executor_of("inline").0 } else { Arc::clone(&attacked) };
     println!("{}", if runtime.block_on(works(&*checked)) { "ready" } else { "it does not work" });
     wait();
@@ -126,7 +126,7 @@ async fn execute(executor: &dyn Executor, case: &Case) -> Json {
         }
     };
     ended["wallMs"] = json!(u64::try_from(started.elapsed().as_millis()).unwrap());
-    // What a hostile guest returns is not needed beyond this, and may be large.
+    // A large result of a hostile guest is not needed by the test.
     if is_large(&ended["result"]) {
         ended["result"] = json!("large");
     }
@@ -136,7 +136,8 @@ async fn execute(executor: &dyn Executor, case: &Case) -> Json {
     ended
 }
 
-/// Whether the JSON is longer than about 10 000 bytes. It is not written for that: its time would count as that of the attack.
+/// Whether the JSON is longer than about 10 000 bytes. The value is not written for this, because the time would count as that
+/// of the attack.
 fn is_large(json: &Json) -> bool {
     let (mut len, mut rest) = (0, vec![json]);
     while let Some(json) = rest.pop() {

@@ -26,7 +26,7 @@ const EXECBOX: &str = env!("CARGO_BIN_EXE_execbox");
 /// The directories with hostile guests.
 const GUESTS: [&str; 6] = ["realm", "limits", "forged-trust", "floods", "amplification", "source"];
 
-/// What an attack took, and what it violated.
+/// The resources that an attack used, and the bounds and expectations that it violated.
 type Ended = (Figures, Vec<String>);
 
 fn main() {
@@ -39,9 +39,9 @@ fn main() {
         return peers::server_main(&arguments[1..]);
     }
     let mut arguments = Arguments::from_args();
-    // Most attacks wait for a timeout or for another process. What they take is measured of their own processes.
+    // Most attacks wait for a timeout or for another process. Each measures its own processes only.
     arguments.test_threads.get_or_insert(execbox_testkit::threads(2));
-    // Peers attack what is the same with each engine.
+    // The parts that peers attack are the same with each engine.
     let peers: &[_] = if case::is_v8() { &[] } else { &case::PEERS };
     let trials: Vec<Trial> = GUESTS.iter().chain(peers).flat_map(|group| trials(group)).collect();
     let conclusion = libtest_mimic::run(&arguments, trials);
@@ -64,13 +64,13 @@ fn trials(group: &'static str) -> Vec<Trial> {
     trials
 }
 
-/// Runs an attack. One that violates something must do so twice: measurements are noisy on a busy machine.
+/// Runs an attack. A violation counts only if it occurs twice, because measurements are noisy on a busy machine.
 fn measured(attack: impl Fn() -> Ended) -> Ended {
     let first = attack();
     if first.1.is_empty() { first } else { attack() }
 }
 
-/// Runs a case wherever it is to run.
+/// Runs a case on each executor, or against the binary.
 fn test(group: &'static str, place: &Place, case: &Case) -> Result<(), Failed> {
     let runs: Vec<_> = if case::PEERS.contains(&group) {
         vec![(group, measured(|| peers::run(group, place, case)))]

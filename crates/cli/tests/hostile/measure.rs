@@ -8,19 +8,19 @@ use std::time::Duration;
 use crate::report::Figures;
 use crate::support::{Signal, send};
 
-/// What a tree of processes used during an attack.
+/// The resources that a tree of processes used during an attack.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Used {
-    /// How much the resident memory of the process grew at most, in bytes, over what it had before the attack.
+    /// The maximum growth of the resident memory of the process since the start of the attack, in bytes.
     pub(crate) root: u64,
-    /// The same of the child that grew most.
+    /// The maximum growth of the resident memory of one child, in bytes.
     pub(crate) child: u64,
     /// User and system time of all processes together.
     pub(crate) cpu: Duration,
 }
 
 impl Used {
-    /// With the time that it took.
+    /// Adds the elapsed time.
     pub(crate) fn figures(self, wall: Duration) -> Figures {
         Figures { host: self.root, child: self.child, cpu: self.cpu, wall }
     }
@@ -40,11 +40,11 @@ struct Seen {
 }
 
 impl<'a> Watch<'a> {
-    /// Takes what the processes have now as the baseline.
+    /// Takes the present memory and processor time of the processes as the baseline.
     pub(crate) fn start(root: u32, excluded: Option<&'a Path>) -> Self {
         let mut watch = Self { root, excluded, seen: BTreeMap::new(), cpu_before: Duration::ZERO };
         for process in watch.processes() {
-            // Resets the peak to what is resident now (proc(5)).
+            // The peak is reset to the memory that is resident now (proc(5)).
             let _ = fs::write(format!("/proc/{process}/clear_refs"), "5");
         }
         watch.sample();
@@ -62,7 +62,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// What was used since the start.
+    /// The resources that were used since the start.
     pub(crate) fn used(&self) -> Used {
         let mut used = Used { cpu: self.cpu().saturating_sub(self.cpu_before), ..Used::default() };
         for (process, seen) in &self.seen {
@@ -90,7 +90,7 @@ impl<'a> Watch<'a> {
     }
 
     fn cpu(&self) -> Duration {
-        // What was excluded has mostly ended by then, and cannot be told from other children that have.
+        // Excluded children have mostly ended by then, and cannot be distinguished from other ended children.
         let of_ended = |of_children| if self.excluded.is_some() { 0 } else { of_children };
         let of_root = ticks(self.root).map_or(0, |[own, of_children]| own + of_ended(of_children));
         let children = self.processes().into_iter().skip(1);

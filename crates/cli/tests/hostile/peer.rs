@@ -1,4 +1,5 @@
-//! Scripts of hostile peers: what one sends, and what it waits for. `tests/hostile/README.md` documents the steps.
+//! Scripts of hostile peers: the messages that one sends, and those that it waits for. `tests/hostile/README.md` documents the
+//! steps.
 
 use std::io::{self, BufRead as _, BufReader, Read, Write};
 use std::time::{Duration, Instant};
@@ -24,7 +25,7 @@ enum Step {
     Close,
 }
 
-/// What a script sends and waits for.
+/// The steps of a script.
 #[derive(Debug, Clone)]
 pub(crate) struct Script(Vec<Step>);
 
@@ -75,7 +76,7 @@ fn steps(line: &str) -> Vec<Step> {
 
 const INITIALIZED: &str = r#"{"protocolVersion":"2025-06-18","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"evil","version":"1"}}"#;
 
-/// `\r`, `\n` and `\xHH`: bytes up to 0xff, kept as characters until they are sent.
+/// Replaces `\r`, `\n` and `\xHH`: bytes up to 0xff, kept as characters until they are sent.
 fn unescape(text: &str) -> String {
     let mut unescaped = String::with_capacity(text.len());
     let mut rest = text;
@@ -105,7 +106,7 @@ pub(crate) struct Peer<R, W> {
 }
 
 impl<R: Read, W: Write> Peer<R, W> {
-    /// A peer that plays until then. Reads and writes of its connection time out, so that it can look at the clock.
+    /// A peer that plays until that time. Reads and writes of its connection must time out, so that it can read the clock.
     pub(crate) fn new(reader: R, writer: W, until: Instant) -> Self {
         Self {
             reader: BufReader::new(reader),
@@ -140,7 +141,7 @@ impl<R: Read, W: Write> Peer<R, W> {
         Ok(())
     }
 
-    /// The text with what was received, if it refers to it.
+    /// The text with the values that were received last, if it refers to them.
     fn fill(&self, text: &str, number: u64) -> Option<String> {
         if !text.contains('$') && !text.contains("%n") {
             return None;
@@ -149,7 +150,7 @@ impl<R: Read, W: Write> Peer<R, W> {
         Some(text.replace("%n", &number.to_string()))
     }
 
-    /// Characters up to 0xff of a `raw` step are bytes; all else is UTF-8.
+    /// Sends text. Characters up to 0xff of a `raw` step are bytes; all others are UTF-8.
     fn send(&mut self, text: &str) -> io::Result<()> {
         let is_raw = !text.is_ascii() && text.chars().all(|character| u32::from(character) < 256);
         let bytes = if is_raw {
@@ -193,7 +194,7 @@ impl<R: Read, W: Write> Peer<R, W> {
         Ok(line)
     }
 
-    /// Whether an error is only a timeout of the socket, and there is time left.
+    /// Succeeds if an error is only a timeout of the socket, and there is time left.
     fn go_on(&self, error: io::Error) -> io::Result<()> {
         let is_timeout = matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut);
         if is_timeout && Instant::now() < self.until { Ok(()) } else { Err(error) }

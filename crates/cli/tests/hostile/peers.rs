@@ -39,7 +39,7 @@ pub(crate) fn run(group: &str, place: &Place, case: &Case) -> Ended {
     }
 }
 
-/// A hostile runner that a host connects to.
+/// Attacks a host that connects to a hostile runner.
 fn runner(place: &Place, case: &Case) -> Ended {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("tcp:{}", listener.local_addr().unwrap());
@@ -75,7 +75,7 @@ fn connect(address: &str, case: &Case, until: Instant) -> Vec<JoinHandle<()>> {
     (0..case.connections).map(connection).collect()
 }
 
-/// Watches an attack until its connections end, and asks meanwhile whether others are served.
+/// Watches an attack until its connections end. Checks meanwhile whether other clients are served.
 fn attack(case: &Case, address: &str, root: u32, served: impl Fn() -> bool) -> Ended {
     let mut failed = Vec::new();
     if !served() {
@@ -109,7 +109,7 @@ fn attack(case: &Case, address: &str, root: u32, served: impl Fn() -> bool) -> E
     (figures, failed)
 }
 
-/// Hostile hosts of a listening runner.
+/// Attacks a listening runner with hostile hosts.
 fn host(case: &Case) -> Ended {
     let runner = Listening::start(&case.arguments);
     let token = case.arguments.iter().any(|argument| argument == "--token-file");
@@ -150,7 +150,7 @@ impl Gateway {
         let _ = self.input.write_all(format!("{message}\n").as_bytes());
     }
 
-    /// The first line that contains this within the time.
+    /// The first line that contains this text, if it arrives within the time.
     fn line(&self, part: &str, time: Duration) -> Option<String> {
         let until = Instant::now() + time;
         loop {
@@ -170,7 +170,7 @@ impl Gateway {
     }
 
     fn run_code(&mut self, id: u32, code: &str, time: Duration) -> Option<String> {
-        let meta = json!({ "progressToken": id }); // What servers report is forwarded.
+        let meta = json!({ "progressToken": id }); // progress of servers is forwarded
         let params = json!({ "name": "mcp_execute_code", "arguments": { "code": code }, "_meta": meta });
         let answer = self.request(id, "tools/call", &params, time)?;
         Some(answer["result"]["content"][0]["text"].as_str().unwrap_or_default().to_owned())
@@ -193,7 +193,7 @@ pub(crate) fn server_main(arguments: &[String]) {
     let _ = Peer::new(std::io::stdin(), std::io::stdout(), until).play(&Script::parse(&case.sources[0].1));
 }
 
-/// A hostile MCP server behind the gateway.
+/// Attacks the gateway with a hostile MCP server behind it.
 fn server(place: &Place, case: &Case) -> Ended {
     let program = std::env::current_exe().unwrap();
     let evil = match &case.over {
@@ -252,7 +252,7 @@ fn quoted(path: &Path) -> String {
     format!("'{}'", path.display())
 }
 
-/// Hostile HTTP clients of the gateway.
+/// Attacks the gateway with hostile HTTP clients.
 fn client(case: &Case) -> Ended {
     let stub = std::env::temp_dir().join(format!(
         "execbox-hostile-{}-{:?}.json",

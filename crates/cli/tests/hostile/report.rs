@@ -5,39 +5,40 @@ use std::fmt::{self, Write as _};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// What an attack took.
+/// The resources that an attack used.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Figures {
-    /// Growth of the resident memory of the process under attack.
+    /// The growth of the resident memory of the process under attack, in bytes.
     pub(crate) host: u64,
-    /// The same of its child that grew most: a runner, with the guest's memory.
+    /// The growth of its child that grew most, in bytes: a runner, with the guest's memory.
     pub(crate) child: u64,
     pub(crate) cpu: Duration,
     pub(crate) wall: Duration,
 }
 
-/// What an attack may take.
+/// The resources that an attack may use.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bounds {
-    /// Growth of the process under attack: twice the memory limit and 64 MiB.
+    /// The growth of the process under attack, in bytes: twice the memory limit and 64 MiB.
     pub(crate) memory: u64,
-    /// Growth of each child: the same, and more on V8.
+    /// The growth of each child, in bytes: the same, and more on V8.
     pub(crate) child: u64,
-    /// Processor time of all processes: twice the timeout and 150 ms.
+    /// The processor time of all processes: twice the timeout and 150 ms.
     pub(crate) cpu: Duration,
-    /// Only catches what never ends: on a busy machine everything takes several times as long.
+    /// The elapsed time. This bound detects only attacks that never end: on a busy machine everything takes several times as
+    /// long.
     pub(crate) wall: Duration,
 }
 
 impl Bounds {
-    /// The bounds of work that is to end within `time` and `memory_bytes`.
+    /// The bounds of work that must end within `time` and `memory_bytes`.
     pub(crate) fn new(time: Duration, memory_bytes: u64) -> Self {
         let cpu = 2 * time + Duration::from_millis(150);
         let memory = memory_bytes.saturating_mul(2).saturating_add(64 << 20);
         Self { memory, child: memory, cpu, wall: 4 * cpu + Duration::from_secs(15) }
     }
 
-    /// Whether the machine is to be saved from it.
+    /// Whether the attack must be ended, because it would exhaust the machine.
     pub(crate) fn is_far_beyond(&self, figures: &Figures) -> bool {
         let is_beyond = |grown: u64, bound: u64| grown > bound.saturating_add(512 << 20);
         let memory = is_beyond(figures.host, self.memory) || is_beyond(figures.child, self.child);
@@ -46,7 +47,7 @@ impl Bounds {
 }
 
 impl Bounds {
-    /// A text for each bound that is exceeded.
+    /// The violations: a text for each bound that is exceeded.
     pub(crate) fn violations(&self, figures: &Figures) -> Vec<String> {
         let mut violations = Vec::new();
         for (whose, grown, bound) in
@@ -73,13 +74,13 @@ struct Row {
     runs: usize,
     passed: usize,
     worst: Figures,
-    /// The case that took the most memory of a process, in proportion to the bound.
+    /// The case that used the largest part of its memory bound.
     heaviest: Closest,
-    /// The same of processor time.
+    /// The case that used the largest part of its bound of processor time.
     longest: Closest,
 }
 
-/// The case that came closest to a bound, and what part of it was reached.
+/// The case that came closest to a bound, and the part of it that was reached.
 #[derive(Default)]
 struct Closest {
     part: f64,
@@ -104,7 +105,7 @@ impl fmt::Display for Closest {
 
 static ROWS: Mutex<BTreeMap<String, Row>> = Mutex::new(BTreeMap::new());
 
-/// Adds a case: its figures on each executor, and whether each passed.
+/// Adds a case: its figures on each executor, and whether each run passed.
 pub(crate) fn add(group: &str, name: &str, bounds: &Bounds, runs: &[(Figures, bool)]) {
     let mut rows = ROWS.lock().unwrap_or_else(PoisonError::into_inner);
     let row = rows.entry(group.to_owned()).or_default();

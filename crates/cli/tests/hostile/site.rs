@@ -20,7 +20,7 @@ enum Form {
     Endless,
 }
 
-/// What is sent to whom.
+/// A server with its hostile answer and the method that it applies to.
 struct Site {
     form: Form,
     method: String,

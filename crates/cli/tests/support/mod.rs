@@ -1,6 +1,6 @@
 //! Helpers for tests of the binary: [`transcript`], [`session`]s of MCP clients, processes, their children, and signals.
 
-#![allow(dead_code)] // each test crate uses its part
+#![allow(dead_code)] // each test crate uses a part of them
 
 pub(crate) mod session;
 pub(crate) mod transcript;
@@ -37,7 +37,7 @@ pub(crate) fn children(of: u32) -> Vec<u32> {
 /// The parent of a process; `None` if the process has ended.
 fn parent(id: u32) -> Option<u32> {
     let (state, parent) = state_and_parent(format!("/proc/{id}/stat"))?;
-    // The first thread may have ended while others are still ending.
+    // The first thread may have ended while others have not.
     let ended = state == 'Z' && fs::read_dir(format!("/proc/{id}/task")).ok()?.count() <= 1;
     if ended { None } else { Some(parent) }
 }
@@ -68,7 +68,8 @@ pub(crate) fn send(signal: Signal, to: u32) {
     let _ = nix::sys::signal::kill(Pid::from_raw(to.try_into().unwrap()), signal);
 }
 
-/// A terminal for processes: our side, and theirs. Others that the tests start do not keep it open.
+/// A terminal for processes: the side of the test, and that of the processes. Other processes that the tests start do not keep
+/// it open.
 pub(crate) fn terminal() -> (PtyMaster, File) {
     let terminal = posix_openpt(OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC).unwrap();
     grantpt(&terminal).unwrap();

@@ -1,4 +1,4 @@
-//! `execbox mcp` with a client.
+//! A running `execbox mcp` with a client.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -11,7 +11,7 @@ use tokio::process::{Child, Command};
 
 use super::transcript::{BINARY, text};
 
-/// `execbox mcp` and an MCP client.
+/// A running `execbox mcp` and an MCP client of it.
 pub(crate) struct Session {
     pub(crate) client: RunningService<RoleClient, ()>,
     pub(crate) process: Child,

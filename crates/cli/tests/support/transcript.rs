@@ -44,7 +44,7 @@ impl Typed {
         child.wait_with_output().unwrap()
     }
 
-    /// The output on a terminal, by standard output and standard error, without colors, and the exit code.
+    /// Runs the command on a terminal. Returns what it prints, without colors, and the exit code.
     pub(crate) fn on_a_terminal(&self, dir: &Path) -> (String, Option<i32>) {
         let terminal = nix::pty::openpty(None, None).unwrap();
         let end = || Stdio::from(terminal.slave.try_clone().unwrap());
@@ -53,7 +53,7 @@ impl Typed {
         let mut child = command.stdin(Stdio::null()).stdout(end()).stderr(end()).spawn().unwrap();
         drop((command, terminal.slave));
         let mut seen = Vec::new();
-        // Once the child is gone, reading is an error on Linux, and the end elsewhere.
+        // After the end of the child, reading fails on Linux, and reports the end of the file elsewhere.
         let _ = fs::File::from(terminal.master).read_to_end(&mut seen);
         let code = child.wait().unwrap().code();
         (text(seen).replace("\r\n", "\n"), code)
@@ -82,7 +82,7 @@ fn quoted(argument: &str) -> String {
     }
 }
 
-/// Each command with its standard error, standard output and exit code.
+/// The transcript: each command with its standard error, standard output and exit code.
 pub(crate) fn transcript(dir: &Path, commands: &[Typed]) -> String {
     let mut transcript = String::new();
     for command in commands {

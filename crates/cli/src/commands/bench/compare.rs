@@ -11,7 +11,7 @@ use super::report::{Measured, Report};
 pub(super) struct Comparison {
     /// The median of the earlier report.
     pub(super) before: f64,
-    /// The median now, divided by that; `null` if that is 0.
+    /// The median of this report, divided by `before`; `null` if `before` is 0.
     pub(super) ratio: Option<f64>,
     /// The change that the noise of both reports can explain: 0.1 for a ratio between 1/1.1 and 1.1.
     pub(super) noise: f64,
@@ -27,11 +27,11 @@ pub(super) enum Verdict {
     Worse,
 }
 
-/// The least noise: two runs of the same binary differ that much although the samples of each agree.
+/// The minimum noise: two runs of the same binary differ by this much even if the samples of each agree.
 const LEAST_NOISE: f64 = 0.02;
 
 impl Comparison {
-    /// Compares the row with the same row of an earlier report, if that has it.
+    /// Compares the row with the same row of an earlier report; `None` if that report does not have it.
     pub(super) fn find(now: &Measured, earlier: &Report) -> Option<Self> {
         earlier.rows.iter().find(|before| before.is_same(now)).map(|before| Self::new(before, now))
     }
@@ -50,7 +50,7 @@ impl Comparison {
 }
 
 impl Verdict {
-    /// The word for the table.
+    /// The word in the table.
     pub(super) fn word(self, unit: Unit) -> &'static str {
         match (self, unit) {
             (Self::Noise, _) => "noise",
@@ -62,7 +62,7 @@ impl Verdict {
     }
 }
 
-/// What makes the figures of two reports differ apart from a change of execbox, one line for each.
+/// Differences between the conditions of two reports that can change their figures, one line for each.
 pub(super) fn differences(file: &str, before: &Head, now: &Head) -> Vec<String> {
     let mut lines = Vec::new();
     if before.machine != now.machine {

@@ -1,4 +1,4 @@
-//! The measurement of rows: how often, and what is done once.
+//! The measurement of rows.
 
 use std::process::Stdio;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use super::rows::{AFTER_PAUSE, Measure, Row};
 use super::subject::Subject;
 use crate::error::CommandError;
 
-/// How often a row is measured.
+/// The number of samples of a row, and the time for them, without `--quick`.
 pub(super) const FULL: Budget = Budget { time: Duration::from_secs(1), least: 10, most: 10_000 };
 pub(super) const QUICK: Budget = Budget { time: Duration::from_millis(50), least: 5, most: 1_000 };
 
@@ -93,7 +93,8 @@ impl Bench {
         let endless = Prepared::new(&programs::ENDLESS_LOOP, &self.tools).timeout(STOPPED_AFTER);
         let before = Prepared::new(&programs::ONE_PLUS_ONE, &self.tools);
         let once = async || {
-            // What runs a program that is stopped is replaced, which takes longer than to stop it.
+            // The pool replaces the runner of a program that is stopped, which takes longer than the stop. This program waits
+            // for that.
             before.execute(&*self.executor, &self.tools).await?;
             endless.execute(&*self.executor, &self.tools).await.map(milliseconds)
         };

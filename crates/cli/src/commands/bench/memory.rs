@@ -1,5 +1,5 @@
-//! The memory of runners and of waiting guests, measured in a process of its own for each sample: memory that earlier programs
-//! have used is used again.
+//! The memory of runners and of waiting guests. Each sample is measured in a new process, because a process reuses the memory
+//! of earlier programs.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -29,7 +29,8 @@ impl Held {
         }
     }
 
-    /// The memory of all `count`, in bytes, measured by another process of this binary. Fails with the reason.
+    /// The memory of all `count` runners or guests, in bytes, measured by another process of this binary. Fails with the
+    /// reason.
     pub(super) async fn measure(self, subject: Subject, count: usize) -> Result<f64, String> {
         let binary = std::env::current_exe().map_err(|error| error.to_string())?;
         let held = self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
@@ -37,8 +38,8 @@ impl Held {
     }
 }
 
-/// Measures in this process: the memory of this process and its children after `count` more runners or guests, less that
-/// before. One program has been executed before.
+/// Measures, in this process, the growth of the memory of this process and its children by `count` more runners or guests. One
+/// program is executed before.
 pub(super) async fn probe(held: Held, subject: Subject, count: usize) -> Result<u64, CommandError> {
     let executor = subject.start(Some(count + 1))?;
     let failed = |reason| SystemError::Engine(reason);

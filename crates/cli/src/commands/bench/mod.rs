@@ -167,7 +167,7 @@ fn head(arguments: &Arguments) -> Head {
     head
 }
 
-/// Those whose name or title contains one of the words. Without words, all.
+/// The rows whose name or title contains one of the words. Without words, all.
 fn select(words: &[String]) -> Result<Vec<&'static Row>, BenchError> {
     if let Some(word) = words.iter().find(|word| !ROWS.iter().any(|row| row.contains(word))) {
         let known = ROWS.iter().flat_map(|row| row.id.split('-').chain([row.id]));
@@ -177,7 +177,7 @@ fn select(words: &[String]) -> Result<Vec<&'static Row>, BenchError> {
     Ok(ROWS.iter().filter(is_selected).collect())
 }
 
-/// The rows of an executor.
+/// The rows to measure for each executor.
 type Work = Vec<(Subject, Vec<&'static Row>)>;
 
 fn work(rows: &[&'static Row], subjects: &[Subject]) -> Result<Work, BenchError> {
@@ -218,7 +218,7 @@ fn block_on<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -
         tokio::select! {
             done = &mut work => done.map_err(|error| SystemError::Engine(error.to_string()).into()),
             () = stop.cancelled() => {
-                // Ended before the message, so that the line of its progress is gone.
+                // Ends the task before the message, so that the line of its progress is removed.
                 work.abort();
                 let _ = work.await;
                 Err(SystemError::Interrupted.into())
@@ -253,7 +253,7 @@ fn print(report: &Report, earlier: Option<&Report>, json: bool) -> Result<(), Co
     Ok(output::print(&text).map_err(SystemError::Output)?)
 }
 
-/// The report; with an earlier one, each row that is in both has a field `compared`.
+/// The report as JSON. With an earlier report, each row that is in both has a field `compared`.
 fn to_json(report: &Report, earlier: Option<&Report>) -> serde_json::Result<Json> {
     let mut json = serde_json::to_value(report)?;
     if let (Some(earlier), Some(rows)) = (earlier, json["rows"].as_array_mut()) {

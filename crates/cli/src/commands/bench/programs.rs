@@ -14,20 +14,20 @@ pub(super) struct Program {
     result: Expected,
 }
 
-/// A correct result.
+/// The expected result of a program.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Expected {
     Number(f64),
-    /// [`items`].
+    /// The result of [`items`].
     Items,
     /// An error with this code.
     Error(&'static str),
 }
 
-/// How many calls the program of the row `calls-in-sequence` makes.
+/// The number of calls that the program of the row `calls-in-sequence` makes.
 pub(super) const CALLS: u32 = 201;
 
-/// How many items have 1 MB as JSON.
+/// The number of items that have 1 MB as JSON.
 const ITEMS: u32 = 14_300;
 
 pub(super) const ONE_PLUS_ONE: Program = Program { code: || "1+1".to_owned(), result: Expected::Number(2.0) };
@@ -59,7 +59,7 @@ pub(super) const TOOL_RESULT: Program = Program {
 pub(super) const TOOL_INPUT: Program =
     Program { code: || format!("{BUILD_ITEMS}; await tools.count(a)"), result: Expected::Number(ITEMS as f64) };
 
-/// What [`items`] returns.
+/// The code that builds [`items`].
 const BUILD_ITEMS: &str = "const a = []; for (let i = 0; i < 14300; i++) \
     a.push({ id: i, name: 'item ' + i, ok: true, tags: ['a', 'b'], v: i + 0.5 })";
 
@@ -94,7 +94,7 @@ fn items() -> Json {
 pub(super) struct Tools {
     provider: Provider,
     items: Json,
-    /// The next result of `items`, made in advance: building it is no work of the executor.
+    /// The next result of `items`, made in advance, so that the time of building it is not measured.
     stock: Arc<Mutex<Option<Json>>>,
 }
 
@@ -151,7 +151,7 @@ impl Prepared {
         Self { request: self.request.timeout(timeout), ..self }
     }
 
-    /// The duration of an execution whose result is correct; otherwise the reason.
+    /// Executes the program. Returns the duration if the result is correct; otherwise the reason.
     pub(super) async fn execute(&self, executor: &dyn Executor, tools: &Tools) -> Result<Duration, String> {
         tools.refill();
         let request = self.request.clone();

@@ -31,12 +31,12 @@ pub(super) struct Measured {
     pub(super) unit: Unit,
     pub(super) samples: usize,
     pub(super) p50: f64,
-    /// Of times.
+    /// The 95th percentile. Only for rows that measure times.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) p95: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) p99: Option<f64>,
-    /// [`Samples::noise`].
+    /// The noise, by [`Samples::noise`].
     pub(super) noise: f64,
 }
 
@@ -57,7 +57,7 @@ impl Measured {
         }
     }
 
-    /// Whether it is the same row on the same executor and engine.
+    /// Whether `other` is the same row on the same executor and engine.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         (&self.row, &self.executor, &self.engine, self.unit) == (&other.row, &other.executor, &other.engine, other.unit)
     }
@@ -76,7 +76,7 @@ pub(crate) enum ReportFileError {
     Unwritable { file: String, error: io::Error },
 }
 
-/// What a file of any format has.
+/// The part of a report file that every format has.
 #[derive(Deserialize)]
 struct Formatted {
     format: u64,
@@ -108,7 +108,7 @@ impl Report {
     }
 }
 
-/// Checks that a report can be saved, before it is measured. A file that exists is left as it is.
+/// Checks that a report can be saved before anything is measured. An existing file is not changed.
 pub(super) fn check_writable(path: &Path) -> Result<(), ReportFileError> {
     let is_new = !path.exists();
     File::options().append(true).create(true).open(path).map_err(|error| unwritable(path, error))?;

@@ -10,7 +10,7 @@ use super::subject::ExecutorName;
 
 /// A row of the report.
 pub(super) struct Row {
-    /// What files and arguments name it by. Stable.
+    /// The stable name in files and arguments.
     pub(super) id: &'static str,
     pub(super) title: &'static str,
     pub(super) measure: Measure,
@@ -23,11 +23,12 @@ pub(super) enum Measure {
     Memory(Held),
     /// The time of a program.
     Program(&'static Program),
-    /// The time of a program, [`AFTER_PAUSE`] after the one before: threads sleep then, and what is made ahead is made.
+    /// The time of a program that starts [`AFTER_PAUSE`] after the one before, when threads sleep and everything that is made
+    /// in advance is ready.
     ProgramAfterPause(&'static Program),
     /// The time of each call after the first of a program that makes [`programs::CALLS`] in sequence.
     FurtherCall,
-    /// Programs per second, with that many at once.
+    /// The number of programs per second, with this many at once.
     Throughput(usize),
     /// The time from the timeout of an endless loop to its result.
     Stop,
@@ -79,7 +80,7 @@ impl Row {
         }
     }
 
-    /// Whether there is something to measure: the inline executor has no runners.
+    /// Whether the row can be measured on an executor: the inline executor has no runners.
     pub(super) fn applies_to(&self, executor: ExecutorName) -> bool {
         !(matches!(self.measure, Measure::Memory(Held::Warm)) && executor == ExecutorName::Inline)
     }

@@ -43,7 +43,7 @@ pub(super) struct Subject {
 }
 
 impl Subject {
-    /// The chosen ones that this binary has. Without a choice, all.
+    /// The chosen executors with the engines of this binary. Without a choice, all.
     pub(super) fn choose(executors: &[ExecutorName], engine: Option<Engine>) -> Result<Vec<Self>, CommandError> {
         if let Some(engine) = engine {
             RunnerEngine::new(engine, None)?;
@@ -67,8 +67,8 @@ impl Subject {
         self.engine == Engine::QuickJs || self.executor == ExecutorName::Process
     }
 
-    /// Makes the executor as `execbox run` does. `max_programs`: how many programs it runs at once; by default as many as
-    /// there are cores, at most 4, or inline, a thousand.
+    /// Makes the executor as `execbox run` does. `max_programs` is the number of programs that it runs at once; the default is
+    /// the number of cores, at most 4, or a thousand for the inline executor.
     pub(super) fn start(self, max_programs: Option<usize>) -> Result<Arc<dyn Executor>, CommandError> {
         if let (ExecutorName::Inline, Some(max)) = (self.executor, max_programs) {
             let executor = InlineExecutor::with_max_guests(u32::try_from(max).unwrap_or(u32::MAX));
@@ -91,7 +91,7 @@ impl fmt::Display for Subject {
     }
 }
 
-/// The text of a subject: QuickJS is the engine of all executors but one, and is not named.
+/// The name of a subject in the table: QuickJS, the engine of all executors but one, is not mentioned.
 pub(super) fn text(executor: &str, engine: &str) -> String {
     if engine == Engine::QuickJs.to_string() { executor.to_owned() } else { format!("{executor} ({engine})") }
 }

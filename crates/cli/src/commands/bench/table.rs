@@ -9,7 +9,7 @@ use super::report::{Measured, Report};
 use super::rows::ROWS;
 use super::subject;
 
-/// A table with a line for each row and executor. `earlier`: the report to compare with.
+/// A table with a line for each row and executor, compared with `earlier` if it is given.
 pub(super) fn text(report: &Report, earlier: Option<&Report>) -> String {
     let mut text = format!("{}\n\n", report.head);
     let columns = ["p50", "p95", "p99", "samples", "noise"].map(|name| format!("{name:>10}")).concat();
@@ -25,7 +25,7 @@ pub(super) fn text(report: &Report, earlier: Option<&Report>) -> String {
     text
 }
 
-/// The rows with their titles, in the order in which the report has each first.
+/// The rows with their titles, in the order of their first occurrence in the report.
 fn by_row(report: &Report) -> Vec<(String, Vec<&Measured>)> {
     let mut rows: Vec<(String, Vec<&Measured>)> = Vec::new();
     for row in &report.rows {

@@ -8,9 +8,9 @@ use super::pattern::Expected;
 /// One behavior of a runner, as an exchange of messages.
 #[derive(Debug)]
 pub(crate) struct Case {
-    /// `section/name`: its path without the extension.
+    /// The path without the extension: `section/name`.
     pub(crate) name: String,
-    /// The path of its file, for reports.
+    /// The path of the file, for reports.
     pub(crate) file: String,
     /// The behavior in a sentence.
     pub(crate) title: String,
@@ -21,7 +21,7 @@ pub(crate) struct Case {
 }
 
 impl Case {
-    /// Its directory, named after a section of the specification.
+    /// The directory of the case, named after a section of the specification.
     pub(crate) fn section(&self) -> &str {
         self.name.split_once('/').map_or("", |(section, _)| section)
     }
@@ -31,11 +31,11 @@ impl Case {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Level {
-    /// The specification requires it, or it follows from a requirement.
+    /// The specification requires the behavior, or the behavior follows from a requirement.
     Must,
-    /// The specification recommends it, or robustness does.
+    /// The specification recommends the behavior, or the behavior is robust.
     Should,
-    /// Execbox does it beyond the specification.
+    /// Execbox has the behavior beyond the specification.
     Extension,
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct Step {
     pub(crate) action: Action,
 }
 
-/// What the player does as the host.
+/// The action of the player, which is the host.
 #[derive(Debug)]
 pub(crate) enum Action {
     /// Sends bytes.
@@ -67,14 +67,14 @@ pub(crate) enum Action {
     Close,
     /// Receives one message.
     Receive(Receive),
-    /// Receives all of these, in any order. Each has its own line.
+    /// Receives all of these messages, in any order. Each has its own line.
     ReceiveAll {
         group: Vec<(usize, Expected)>,
         within: Option<Duration>,
     },
-    /// Accepts a message at any time from here on, once.
+    /// Accepts a message at any time from this step on, once.
     Allow(Expected),
-    /// Receives nothing for that long; the end of the stream is accepted.
+    /// Receives nothing for this long; the end of the stream is accepted.
     ReceiveNothing(Duration),
     /// Receives the end of the stream.
     ReceiveEnd {
@@ -89,7 +89,7 @@ pub(crate) enum Action {
 pub(crate) struct Receive {
     pub(crate) expected: Expected,
     pub(crate) within: Option<Duration>,
-    /// Skips tool calls that arrive before it.
+    /// Whether tool calls that arrive before the message are skipped.
     pub(crate) eventually: bool,
 }
 

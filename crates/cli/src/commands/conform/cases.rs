@@ -62,7 +62,7 @@ pub(crate) fn select(mut cases: Vec<Case>, only: &[String], extensions: bool) ->
     Ok(cases)
 }
 
-/// `section/name`, on every system.
+/// The name of a case, `section/name` on every system.
 fn name_of(path: &Path) -> String {
     let path = path.with_extension("");
     let parts: Vec<_> = path.iter().map(|part| part.to_string_lossy()).collect();

@@ -15,16 +15,16 @@ use tokio::time::timeout;
 
 use super::peer::{Peer, Stderr};
 
-/// The longest line that is read.
+/// The maximum length of a line, in bytes.
 const MAX_LINE_BYTES: usize = 64 << 20;
 
-/// How much is read at once.
+/// The number of bytes that are read at once.
 const READ_CHUNK: usize = 64 << 10;
 
 #[derive(Debug)]
 pub(crate) enum Inbound {
     Message(Map<String, Json>),
-    /// A line that is not a JSON object: the error and its text.
+    /// A line that is not a JSON object: the error and the text of the line.
     InvalidFrame(String, String),
     /// The end of the stream.
     End,

@@ -2,10 +2,10 @@
 
 use serde_json::{Map, Value as Json, json};
 
-/// The types that a host sends.
+/// The types of messages from a host.
 pub(crate) const FROM_HOST: [&str; 3] = ["execute", "tool_result", "cancel"];
 
-/// The types that a runner sends.
+/// The types of messages from a runner.
 pub(crate) const FROM_RUNNER: [&str; 4] = ["started", "tool_call", "log", "done"];
 
 /// A message of a host; `None` for an unknown type.

@@ -137,7 +137,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Exit, CommandError> {
 }
 
 struct Job {
-    /// `None` for a list.
+    /// The runner under test; `None` if the cases are only listed.
     target: Option<Target>,
     cases: Vec<Case>,
     known: ExpectedFailures,

@@ -11,10 +11,10 @@ use super::message;
 use super::pattern::{Expected, PatternError};
 use crate::units::{Time, UnitError};
 
-/// The most steps of a case with its loops unrolled.
+/// The maximum number of steps of a case with its loops unrolled.
 const MAX_STEPS: usize = 20_000;
 
-/// The most bytes that one step sends.
+/// The maximum number of bytes that one step sends.
 const MAX_BYTES: usize = 256 << 20;
 
 /// The indentation of code relative to its `> execute`.
@@ -96,7 +96,7 @@ type Result<T, E = (usize, Fault)> = std::result::Result<T, E>;
 struct Line {
     number: usize,
     indent: usize,
-    /// Trimmed.
+    /// The text of the line, trimmed.
     text: String,
 }
 
@@ -425,7 +425,7 @@ mod tests {
         parse("section/name", "case", &format!("# title\n{text}")).unwrap_or_else(|error| panic!("{error}")).steps
     }
 
-    /// What a case sends, as text; `<…>` stands for the id of a call.
+    /// The bytes that a case sends, as text; `<…>` stands for the id of a call.
     fn sent(text: &str) -> String {
         let mut sent = String::new();
         for step in steps(text) {

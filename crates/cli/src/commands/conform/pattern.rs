@@ -1,7 +1,7 @@
 //! Expected messages of a runner: JSON with matchers, and the comparison.
 //!
-//! What the specification leaves to the runner is never compared: the form of a `callId`, the duration of an execution, and the
-//! message of the error that ends it (`conformance/README.md`, "What is not compared").
+//! Choices of the runner are never compared: the form of a `callId`, the duration of an execution, and the message of the error
+//! that ends it (`conformance/README.md`, "What is not compared").
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use serde_json::{Map, Value as Json};
 /// An expected message.
 #[derive(Debug, Clone)]
 pub(crate) struct Expected {
-    /// As JSON, including defaults.
+    /// The message as JSON, including defaults.
     pub(crate) text: String,
     /// The name of a tool call in the case.
     pub(crate) call: Option<String>,
@@ -65,18 +65,18 @@ enum Pattern {
     String,
     Number,
     Boolean,
-    /// This number, string or boolean, or null.
+    /// A number, string or boolean with this value, or null.
     Literal(Json),
     Array(Vec<Pattern>),
     Object(Vec<(String, Pattern)>),
-    /// At least these fields.
+    /// An object with at least these fields.
     ObjectWith(Vec<(String, Pattern)>),
     OneOf(Vec<Pattern>),
-    /// An array of these in any order.
+    /// An array of values that match these patterns in any order.
     AnyOrder(Vec<Pattern>),
-    /// A string of that many UTF-16 units, or an array of that many elements.
+    /// A string of this many UTF-16 units, or an array of this many elements.
     Length(usize),
-    /// A number of at least this.
+    /// A number that is at least this one.
     Min(f64),
     Contains(String),
 }
@@ -271,7 +271,7 @@ fn is_same(expected: &Json, json: &Json) -> bool {
     }
 }
 
-/// Whether each item matches a pattern of its own: the first that matches and is not taken.
+/// Whether each item matches a pattern of its own: the first free one that matches.
 fn are_in_any_order(patterns: &[Pattern], items: &[Json]) -> bool {
     let mut left: Vec<_> = patterns.iter().collect();
     patterns.len() == items.len()

@@ -12,12 +12,12 @@ use tokio::io::{
 };
 use tokio::process::{Child, Command};
 
-/// The most bytes of a stderr tail.
+/// The maximum length of a stderr tail, in bytes.
 const MAX_STDERR: usize = 4 << 10;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Target {
-    /// A program and its arguments. It uses standard input and output.
+    /// A program and its arguments. The runner uses its standard input and output.
     Command(Vec<OsString>),
     Address(Address, Option<Token>),
 }
@@ -68,7 +68,8 @@ fn bridge(mut transport: Box<dyn Transport>) -> DuplexStream {
                 read = reader.read_until(b'\n', &mut line) => {
                     read?;
                     if line.pop_if(|end| *end == b'\n').is_none() {
-                        // The end. Between two lines, with a close handshake; within a line, without.
+                        // The end of the stream. Between two lines, the transport is closed with a handshake; within a line,
+                        // without.
                         if line.is_empty() {
                             poll_fn(|cx| transport.poll_close(cx)).await?;
                         }
@@ -87,7 +88,7 @@ fn bridge(mut transport: Box<dyn Transport>) -> DuplexStream {
     here
 }
 
-/// The command or the address.
+/// Shows the command or the address.
 impl std::fmt::Display for Target {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

@@ -24,10 +24,10 @@ const STARTED_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long to read after the last step.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(250);
 
-/// The last lines of the exchange that a failure shows.
+/// The maximum number of lines of the exchange that a failure shows.
 const MAX_LINES: usize = 12;
 
-/// The most characters of such a line.
+/// The maximum number of characters of a line of the exchange.
 const MAX_CHARS: usize = 300;
 
 /// How a runner failed a case.
@@ -37,7 +37,7 @@ pub(crate) struct Failure {
     pub(crate) line: usize,
     pub(crate) expected: String,
     pub(crate) came: String,
-    /// How `came` differs, if the expected message has its type.
+    /// The difference of `came`, if it has the type of the expected message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) because: Option<String>,
     /// The last lines of the exchange.
@@ -76,7 +76,7 @@ pub(crate) async fn play(case: &Case, target: &Target, time_factor: f64) -> Resu
     match player.play(case).await {
         Ok(()) => Ok(()),
         Err(fault) => {
-            player.lines.wait(Duration::from_millis(20)).await; // For the rest of its standard error.
+            player.lines.wait(Duration::from_millis(20)).await; // Waits for the rest of standard error.
             Err(failed(fault, player.exchange, player.lines.stderr().text()))
         }
     }
@@ -97,7 +97,7 @@ struct Player {
 }
 
 struct Fault {
-    /// In a group; otherwise that of the step.
+    /// The line of a message in a group; `None` for the line of the step.
     line: Option<usize>,
     expected: String,
     came: String,

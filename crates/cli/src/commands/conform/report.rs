@@ -12,7 +12,7 @@ use crate::exit::Exit;
 use crate::report::print;
 use crate::terminal::{colors, safe, safe_line};
 
-/// The most lines of a stderr tail that are printed.
+/// The maximum number of lines of a stderr tail that are printed.
 const STDERR_LINES: usize = 8;
 
 /// Prints the name, level and title of each case.
@@ -66,7 +66,7 @@ impl Report {
         })
     }
 
-    /// Each section with the cases that did not pass, and the summary.
+    /// The report as text: each section with the cases that did not pass, and the summary.
     fn text(&self) -> String {
         let paint = Paint(colors(io::stdout().is_terminal()));
         let mut text = String::new();
@@ -103,7 +103,7 @@ impl Report {
     }
 }
 
-/// The text about a case; none if it passed as expected.
+/// The text about a case; `None` if it passed as expected.
 fn played_text(played: &Played, paint: Paint) -> Option<String> {
     let Played { case, verdict, failure, reason } = played;
     let (name, title) = (safe_line(&case.name), safe_line(&case.title));
@@ -158,7 +158,7 @@ fn played_json(played: &Played) -> Json {
     json
 }
 
-/// Colors, if enabled.
+/// Adds colors to text, if they are enabled.
 #[derive(Clone, Copy)]
 struct Paint(bool);
 

@@ -9,7 +9,7 @@ pub(super) struct Played {
     pub(super) case: Case,
     pub(super) verdict: Verdict,
     pub(super) failure: Option<Failure>,
-    /// From the list of known failures.
+    /// The reason in the list of known failures.
     pub(super) reason: Option<String>,
 }
 
@@ -20,9 +20,9 @@ pub(super) enum Verdict {
     Failed,
     /// A case that is not `must` failed, without `--strict`.
     FellShort,
-    /// It failed and is in the list of known failures.
+    /// A case failed that is in the list of known failures.
     KnownFailure,
-    /// It passed and is in the list of known failures.
+    /// A case passed that is in the list of known failures.
     UnexpectedPass,
 }
 
@@ -41,7 +41,7 @@ impl Played {
 }
 
 impl Verdict {
-    /// Whether it makes the run fail.
+    /// Whether the verdict makes the run fail.
     pub(super) fn fails(self) -> bool {
         matches!(self, Self::Failed | Self::UnexpectedPass)
     }

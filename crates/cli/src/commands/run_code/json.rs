@@ -22,21 +22,21 @@ pub(super) enum OptionsFileError {
     NoJson { option: String, text: String, error: serde_json::Error },
     #[error("invalid --args: expected a JSON array of arguments, such as [1,\"two\"]")]
     NoArray,
-    /// In the options of the command line.
+    /// An error of a value on the command line.
     #[error("{0}")]
     Value(OptionsError),
 }
 
 impl CliError for OptionsFileError {}
 
-/// `NAME=JSON`, or `NAME=@FILE`.
+/// Parses `NAME=JSON`, or `NAME=@FILE`.
 pub(super) fn named_value<'a>(option: &'static str, text: &'a str) -> Result<(&'a str, Json), OptionsFileError> {
     let no_value = || OptionsFileError::NoValue { option, text: text.to_owned() };
     let (name, json) = text.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(no_value)?;
     Ok((name, value(&format!("{option} {name}"), json)?))
 }
 
-/// JSON, or `@FILE`, which JSON cannot begin with.
+/// Parses JSON, or `@FILE`, with which JSON cannot begin.
 pub(super) fn value(option: &str, text: &str) -> Result<Json, OptionsFileError> {
     if let Some(file) = text.strip_prefix('@') {
         return read_json(&PathBuf::from(file));
@@ -53,7 +53,7 @@ pub(super) fn read_json(path: &Path) -> Result<Json, OptionsFileError> {
     serde_json::from_str(&text).map_err(|error| OptionsFileError::File { file: path.display().to_string(), error })
 }
 
-/// For a word in the place of a string in quotes.
+/// The hint for a word without the quotes of a string.
 fn quotes_hint(text: &str) -> &'static str {
     let looks_like_words = text.starts_with(char::is_alphabetic);
     if looks_like_words { r#" (strings are in double quotes: '"text"')"# } else { "" }

@@ -13,10 +13,10 @@ use execbox::core::link::{MAX_MODULES, MAX_SOURCES_BYTES};
 use crate::error::{CliError, reason};
 use crate::source::{self, TextError};
 
-/// The extensions of modules.
+/// The file extensions of modules.
 const EXTENSIONS: [&str; 4] = ["js", "ts", "mjs", "mts"];
 
-/// The most files and directories that are visited, so that a wrong directory fails early.
+/// The maximum number of files and directories that are visited, so that a wrong directory fails early.
 const MAX_ENTRIES: usize = 100_000;
 
 /// The modules of a directory.
@@ -24,7 +24,7 @@ const MAX_ENTRIES: usize = 100_000;
 pub(super) struct Modules {
     /// The path and the text of each module, by specifier.
     pub(super) files: BTreeMap<String, (PathBuf, String)>,
-    /// The specifier of the program if it is in the directory. It is not in `files`.
+    /// The specifier of the program if it is in the directory. The program is not in `files`.
     pub(super) program: Option<String>,
 }
 
@@ -106,7 +106,7 @@ fn walk(dir: &Path) -> Result<Vec<PathBuf>, ModulesError> {
     Ok(found)
 }
 
-/// Hidden files and dependencies.
+/// Whether an entry is a hidden file or a directory of dependencies.
 fn is_skipped(entry: &DirEntry) -> bool {
     let name = entry.file_name();
     name.as_encoded_bytes().starts_with(b".") || name == "node_modules"

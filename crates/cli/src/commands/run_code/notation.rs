@@ -16,10 +16,10 @@ use serde_json::Number;
 
 use crate::terminal::safe_line;
 
-/// The most elements of bytes and typed arrays that are printed.
+/// The maximum number of elements of bytes and typed arrays that are printed.
 const MAX_ELEMENTS: usize = 100;
 
-/// 2^53: beyond it, not every integer is a number.
+/// 2^53: above it, not every integer is a number.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// The last millisecond of the year 9999.
@@ -42,25 +42,25 @@ pub(super) fn line(graph: &Graph, value: &Datum) -> String {
     String::from_utf8(text).unwrap_or_default()
 }
 
-/// Recurses at most [`MAX_JSON_DEPTH`] levels. A value is printed twice: which objects come again is known only after the first
-/// time, of which no text is kept.
+/// Prints a value. Recursion is limited to [`MAX_JSON_DEPTH`] levels. Each value is printed twice: the first time, without
+/// output, finds the objects that occur again.
 struct Printer<'g> {
     graph: &'g Graph,
     is_block: bool,
     depth: usize,
-    /// The objects that have begun, by their numbers in the order of their beginnings.
+    /// The numbers of the objects that have begun, in the order of their beginnings.
     begun: HashMap<NodeId, usize>,
-    /// Of the objects that come again.
+    /// The objects that occur again, by those numbers.
     repeated: HashSet<NodeId>,
     marks: HashMap<NodeId, usize>,
     text: Text<'g>,
 }
 
-/// What is printed.
+/// The destination of the text.
 struct Text<'w> {
-    /// `None` the first time.
+    /// `None` the first time, when no text is kept.
     to: Option<&'w mut dyn io::Write>,
-    /// The first error.
+    /// The result of writing: the first error.
     written: io::Result<()>,
 }
 
@@ -406,7 +406,7 @@ mod tests {
         assert_eq!(shown(&cycle), r#"<ref *1> {"self":<ref *1>,"one":<ref *2> [],"two":<ref *2>}"#);
     }
 
-    /// Each of thirty arrays holds the one before twice.
+    /// Each of thirty arrays contains the one before twice.
     #[test]
     fn sharing_does_not_make_a_text_long() {
         let mut graph = Graph::default();

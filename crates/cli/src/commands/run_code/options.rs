@@ -1,7 +1,7 @@
 //! The options of a run: those of the options file, overridden by those of the command line.
 //!
-//! They are merged into one JSON object with the keys of the specification, which the library reads; its errors are shown
-//! unchanged.
+//! The options are merged into one JSON object with the keys of the specification, which the library reads; its errors are
+//! shown unchanged.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -26,7 +26,7 @@ pub(super) struct Sources {
 }
 
 impl Sources {
-    /// The source with this name in the program. Its own `name` is its path.
+    /// The source with this name in the program. The `name` of the source is its path.
     pub(super) fn get(&self, filename: &str) -> Option<&Source> {
         if filename == self.filename { Some(&self.entry) } else { self.modules.get(filename) }
     }
@@ -39,8 +39,8 @@ pub(super) struct Options {
     pub(super) has_report: bool,
 }
 
-/// Reads the program last: it may be typed by hand, which would be lost if anything else is wrong. `limits` apply where the
-/// options file sets none.
+/// Reads the options and the program. The program is read last: it may be typed by hand, which would be lost if an option is
+/// invalid. `limits` apply where the options file sets none.
 pub(super) fn read(arguments: Arguments, limits: Limits) -> Result<(Sources, Options), CommandError> {
     let mut options = arguments.options.as_deref().map_or_else(|| Ok(Map::new()), read_file)?;
     merge_cli(&mut options, &arguments)?;

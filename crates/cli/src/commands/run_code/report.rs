@@ -40,7 +40,7 @@ pub(super) fn log_sink(silent: bool) -> impl Fn(&CodeExecutionLog) + Send + Sync
     }
 }
 
-/// The result, or a failure if its value nests too deep for JSON.
+/// The result, or a failure if the value nests too deep for JSON.
 pub(super) fn as_json_allows(result: CodeExecutionResult) -> CodeExecutionResult {
     let json = result.as_json();
     let written = serde_json::to_writer(io::sink(), &json);
@@ -50,7 +50,7 @@ pub(super) fn as_json_allows(result: CodeExecutionResult) -> CodeExecutionResult
     failed
 }
 
-/// Prints the whole result as one line of JSON. Nothing of the text is kept.
+/// Prints the whole result as one line of JSON, without keeping its text.
 pub(super) fn print_json(result: &CodeExecutionResult) -> io::Result<()> {
     print_parts(|stdout| Ok(serde_json::to_writer(stdout, &result.as_json())?))
 }
@@ -86,12 +86,12 @@ fn error_text(status: Status, error: &CodeExecutionError, sources: &Sources, col
     });
     let message = render(Some(&error.name), &error.message, []);
     let stack = error.stack.iter().map(|frame| with_path(frame, sources)).collect();
-    // `error[error]` would repeat itself.
+    // `error[error]` would be a repetition.
     let code = (status != Status::Error).then(|| status.as_str());
     Diagnostic { code, message: &message, place, stack }.text(colored)
 }
 
-/// The frame with the path of its file in place of its name in the program.
+/// The frame with the path of its file instead of the file's name in the program.
 fn with_path(frame: &StackFrame, sources: &Sources) -> StackFrame {
     let file = sources.get(&frame.file).map_or(&frame.file, |source| &source.name);
     StackFrame { file: file.clone(), ..frame.clone() }
