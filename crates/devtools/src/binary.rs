@@ -1,4 +1,4 @@
-//! The binary `execbox`, whose processes run programs.
+//! The binary `execbox`, which runs programs in its processes.
 
 use std::io::{self, BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ impl Engine {
 pub(crate) struct Binary(PathBuf);
 
 impl Binary {
-    /// Fails if there is no such file.
+    /// Fails if the file does not exist.
     pub(crate) fn new(path: PathBuf) -> Result<Self, ToolError> {
         if path.is_file() { Ok(Self(path)) } else { Err(ToolError::NoExecbox(path)) }
     }
@@ -42,7 +42,7 @@ impl Binary {
         &self.0
     }
 
-    /// What a report of the binary begins with, among it the engines that it has.
+    /// The head of a report of the binary, which names the engines that are built into it.
     pub(crate) fn head(&self) -> Result<Head, ToolError> {
         let mut command = Command::new(&self.0);
         command.args(["bench", "1+1", "--executor", "process", "--quick", "--json"]).stdin(Stdio::null());
@@ -51,7 +51,7 @@ impl Binary {
         serde_json::from_slice(&output.stdout).map_err(invalid)
     }
 
-    /// The engines that it has.
+    /// Fails if the engine is not built into the binary.
     pub(crate) fn check(&self, engine: Engine) -> Result<(), ToolError> {
         let has = engine == Engine::QuickJs || self.head()?.execbox.engines.contains_key(engine.name());
         if has { Ok(()) } else { Err(ToolError::NoEngine { path: self.0.clone(), engine: engine.name().to_owned() }) }
@@ -73,7 +73,7 @@ impl Binary {
         let mut line = String::new();
         errors.read_line(&mut line)?;
         let address = line.trim().rsplit(' ').next().and_then(|address| address.parse().ok());
-        // A pipe that nobody reads would block the runner.
+        // The runner would block if its standard error was not read.
         std::thread::spawn(move || io::copy(&mut errors, &mut io::sink()));
         Ok((runner, address.ok_or_else(|| io::Error::other("the runner did not start"))?))
     }
@@ -83,7 +83,7 @@ impl Binary {
 pub(crate) struct ListeningRunner(Child);
 
 impl ListeningRunner {
-    /// The id of its process.
+    /// The id of the runner's process.
     pub(crate) fn process(&self) -> u32 {
         self.0.id()
     }

@@ -1,4 +1,4 @@
-//! What programs run on.
+//! The executors and engines of programs.
 
 use std::fmt;
 use std::num::NonZero;
@@ -41,14 +41,14 @@ pub(crate) struct Subject {
 }
 
 impl Subject {
-    /// Those of the kinds that can have one of the engines. V8 runs in child processes only.
+    /// The executors with their engines. V8 runs in child processes only.
     pub(crate) fn all(kinds: &[Kind], engines: &[Engine]) -> Vec<Self> {
         let pairs = kinds.iter().flat_map(|kind| engines.iter().map(|engine| Self { kind: *kind, engine: *engine }));
         pairs.filter(|subject| subject.engine == Engine::QuickJs || subject.kind == Kind::Process).collect()
     }
 
-    /// `max_programs`: how many programs it runs at once; by default as many as there are cores, at most 4, or inline, a
-    /// thousand.
+    /// Makes the executor. `max_programs` is the number of programs that it runs at once; the default is the number of cores,
+    /// at most 4, or a thousand for the inline executor.
     pub(crate) fn start(self, binary: &Binary, max_programs: Option<usize>) -> Result<Started, ToolError> {
         let failed = |error: LoadError| ToolError::Start(error.to_string());
         let pool = PoolOptions::for_cores(available_parallelism().map_or(1, NonZero::get));
@@ -75,7 +75,7 @@ impl Subject {
     }
 }
 
-/// QuickJS is the engine of all executors but one, and is not named.
+/// Shows the executor, and the engine unless it is QuickJS, the engine of all executors but one.
 impl fmt::Display for Subject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.engine {
@@ -85,7 +85,7 @@ impl fmt::Display for Subject {
     }
 }
 
-/// An executor that runs, and the runner that the remote one connects to.
+/// A running executor, and the runner to which the remote executor connects.
 pub(crate) struct Started {
     pub(crate) subject: Subject,
     pub(crate) executor: Arc<dyn Executor>,
@@ -93,7 +93,7 @@ pub(crate) struct Started {
 }
 
 impl Started {
-    /// The process of the runner that listens.
+    /// The id of the process of the listening runner.
     pub(crate) fn listening(&self) -> Option<u32> {
         self.listening.as_ref().map(ListeningRunner::process)
     }

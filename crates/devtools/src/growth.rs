@@ -1,4 +1,4 @@
-//! `devtools growth`: what programs cost against the size of something, and whether that grows worse than linearly.
+//! `devtools growth`: measures the costs of programs against a size, and reports costs that grow worse than linearly.
 
 use std::fmt::Write as _;
 use std::io;
@@ -70,7 +70,7 @@ enum Curve {
 }
 
 impl Curve {
-    /// What arguments and reports name it by. Stable.
+    /// The stable name in arguments and reports.
     fn id(self) -> &'static str {
         match self {
             Self::Tools => "tools",
@@ -99,7 +99,7 @@ impl Curve {
         if self == Self::GuestMemory { Unit::Bytes } else { Unit::Milliseconds }
     }
 
-    /// The executors that it is measured on.
+    /// The executors on which the curve is measured.
     fn kinds(self) -> &'static [Kind] {
         match self {
             Self::Connections => &[Kind::Remote],
@@ -107,8 +107,8 @@ impl Curve {
         }
     }
 
-    /// The sizes that are measured, in order; for sources, groups of declarations with some 600 bytes each. A guest takes a
-    /// thread of a worker, or a process.
+    /// The sizes that are measured, in order. For sources, a size is a number of groups of declarations with some 600 bytes
+    /// each. Each guest takes a thread of a worker, or a process.
     fn sizes(self, kind: Kind) -> &'static [usize] {
         match (self, kind) {
             (Self::Tools, _) => &[1, 10, 100, 1_000, 5_000],
@@ -123,7 +123,7 @@ impl Curve {
     }
 }
 
-/// What `--json` prints.
+/// The report that `--json` prints.
 #[derive(Serialize)]
 struct Growth {
     #[serde(flatten)]
@@ -141,7 +141,7 @@ struct Measured {
     unit: Unit,
     points: Vec<Point>,
     worse_than_linear: bool,
-    /// Why larger sizes were not measured.
+    /// The reason why larger sizes were not measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     limit: Option<String>,
     #[serde(skip)]
@@ -153,7 +153,7 @@ struct Measured {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 struct Point {
     size: usize,
-    /// The least of the samples, which is least affected by the load of the machine.
+    /// The least of the samples, on which the load of the machine has the least effect.
     cost: f64,
     /// The slope since the previous point on logarithmic scales: 1 is linear, 2 quadratic.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -163,11 +163,11 @@ struct Point {
 /// Costs that grow with a larger exponent are reported as worse than linear.
 const MAX_EXPONENT: f64 = 1.15;
 
-/// How often each point is measured.
+/// The number of samples of each point, and the time for them, without `--quick`.
 const FULL: Budget = Budget { time: Duration::from_millis(300), least: 3, most: 200 };
 const QUICK: Budget = Budget { time: Duration::from_millis(20), least: 2, most: 20 };
 
-/// How many sizes `--quick` measures.
+/// The number of sizes that `--quick` measures.
 const QUICK_SIZES: usize = 3;
 
 pub(crate) async fn run(arguments: &Arguments, binary: &Binary) -> Result<ExitCode, ToolError> {
@@ -186,7 +186,7 @@ pub(crate) async fn run(arguments: &Arguments, binary: &Binary) -> Result<ExitCo
     Ok(ExitCode::SUCCESS)
 }
 
-/// The chosen curves, each on the chosen executors and engines that it has.
+/// The chosen curves, each with the chosen executors and engines on which it is measured.
 fn work(arguments: &Arguments, head: &Head, binary: &Binary) -> Result<Vec<(Curve, Subject)>, ToolError> {
     let has = |engine: &Engine| head.execbox.engines.contains_key(engine.name());
     let engines: Vec<Engine> = match arguments.engine {
@@ -207,7 +207,7 @@ fn work(arguments: &Arguments, head: &Head, binary: &Binary) -> Result<Vec<(Curv
     if work.is_empty() { Err(ToolError::NothingChosen) } else { Ok(work) }
 }
 
-/// A failure at the first size is an error; at a later one it is the limit of the curve.
+/// Measures a curve. A failure at the first size is an error; at a later one, it is the limit of the curve.
 async fn measure_curve(curve: Curve, subject: Subject, quick: bool, binary: &Binary) -> Result<Measured, ToolError> {
     let (mut costs, mut limit) = (Vec::new(), None);
     let sizes = curve.sizes(subject.kind);
@@ -231,7 +231,7 @@ async fn measure_curve(curve: Curve, subject: Subject, quick: bool, binary: &Bin
     Ok(Measured { curve: curve.id(), executor, engine, unit, points, worse_than_linear, limit, title, subject })
 }
 
-/// How often a cost that grows worse than linearly is measured again: another program may have slowed it down.
+/// The number of measurements of a cost that grows worse than linearly: another program may have slowed down the first.
 const CONFIRMATIONS: usize = 3;
 
 /// Measures a point, and again while it grows worse than linearly since the point `before`. Returns the least cost.
@@ -276,7 +276,7 @@ impl Point {
     }
 }
 
-/// The size and its cost; or the reason why it cannot be measured.
+/// Measures one point. Returns the size and its cost, or the reason why it cannot be measured.
 async fn measure_point(
     curve: Curve,
     subject: Subject,
@@ -315,7 +315,7 @@ async fn meet(executor: &Arc<dyn Executor>, count: usize) -> Result<f64, String>
     Ok(milliseconds(started.elapsed()))
 }
 
-/// A program of a size.
+/// A program whose cost depends on a size.
 struct Program {
     request: ExecuteRequest,
     size: usize,
@@ -355,7 +355,7 @@ impl Program {
         })
     }
 
-    /// The time of an execution, in milliseconds, or the reason of its failure.
+    /// Executes the program. Returns the time in milliseconds, or the reason of the failure.
     async fn execute(&self, executor: &dyn Executor) -> Result<f64, String> {
         let (elapsed, result) = timed(executor, self.request.clone()).await;
         let lines = result.logs.len();

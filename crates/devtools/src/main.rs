@@ -1,8 +1,8 @@
-//! The project's own tools, which users of `execbox` do not need.
+//! The tools for the development of Execbox, which its users do not need.
 //!
 //! - [`soak`]: executes good and hostile programs for a long time, and fails on growth
-//! - [`growth`]: measures what programs cost against the size of something
-//! - [`executors`]: what programs run on; [`binary`]: the binary whose processes run them
+//! - [`growth`]: measures the costs of programs against a size
+//! - [`executors`]: the executors and engines of programs; [`binary`]: the binary whose processes run them
 
 mod binary;
 mod executors;

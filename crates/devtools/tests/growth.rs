@@ -1,4 +1,4 @@
-//! `devtools growth`: the shapes of its output. No test depends on how long anything takes.
+//! `devtools growth`: the form of its output. No test depends on durations.
 
 use std::process::{Command, Stdio};
 

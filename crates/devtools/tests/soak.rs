@@ -1,4 +1,4 @@
-//! `devtools soak`: a short one on every executor, and its report. With `EXECBOX_TEST_ENGINE=v8`, one of V8.
+//! `devtools soak`: a short soak on every executor, and its report. With `EXECBOX_TEST_ENGINE=v8`, a soak of V8.
 //!
 //! The binary is `execbox` beside `devtools`: `cargo test --workspace` builds it, and so does `cargo build`.
 

@@ -1,6 +1,6 @@
 //! `devtools soak`: executes good and hostile programs for a long time and fails on growth.
 //!
-//! - [`work`]: the programs, and how each may end
+//! - [`work`]: the programs, and the expected ends of each
 //! - [`sample`]: memory, descriptors, threads, children and latency between two batches
 //! - [`verdict`]: growth over the samples, and the report
 
@@ -66,10 +66,10 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-/// How many samples a soak by count has.
+/// The number of samples of a soak by count.
 const SAMPLES: u64 = 60;
 
-/// How many programs a batch of a soak by time has.
+/// The number of programs in a batch of a soak by time.
 const BATCH: u64 = 200;
 
 pub(crate) async fn run(arguments: &Arguments, binary: &Binary) -> Result<ExitCode, ToolError> {
@@ -86,7 +86,7 @@ pub(crate) async fn run(arguments: &Arguments, binary: &Binary) -> Result<ExitCo
     Ok(if report.is_fine() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The first Ctrl-C or SIGTERM ends the soak, whose report is still printed; the second ends the process.
+/// Cancels `stop` at the first Ctrl-C or SIGTERM, so that the soak ends and prints its report. The second ends the process.
 fn stop_on_signal(stop: CancellationToken) -> io::Result<()> {
     let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     tokio::spawn(async move {
@@ -113,7 +113,7 @@ async fn soak(
 ) -> Result<Report, ToolError> {
     let jobs = usize::try_from(arguments.jobs.get()).unwrap_or(usize::MAX);
     let start = |subject: &Subject| {
-        // The engine of this process has room for many.
+        // The inline executor, in this process, has enough guests by default.
         let max_programs = (subject.kind != Kind::Inline).then_some(jobs);
         subject.start(binary, max_programs).map(Arc::new)
     };

@@ -1,4 +1,4 @@
-//! What this process and its children hold, read from `/proc`.
+//! The resources of this process and its children, read from `/proc`.
 
 use std::fmt;
 use std::fs;
@@ -11,14 +11,15 @@ use serde::Serialize;
 
 use crate::executors::Started;
 
-/// What is held between two batches, when nothing is executed.
+/// The resources in use between two batches, when no program is executed.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Sample {
     pub(super) executions: u64,
     /// Resident memory of this process, in bytes.
     pub(super) host_bytes: u64,
-    /// Resident memory of the listening runner; 0 without one. Runner processes are replaced all the time.
+    /// Resident memory of the listening runner, in bytes; 0 without one. Runner processes are not measured, because they are
+    /// replaced all the time.
     pub(super) runner_bytes: u64,
     pub(super) descriptors: u64,
     pub(super) runner_descriptors: u64,
@@ -28,7 +29,8 @@ pub(super) struct Sample {
     pub(super) latency_micros: f64,
 }
 
-/// How many `1 + 1` a sample executes on each executor. The shortest one is least affected by the load of the machine.
+/// The number of executions of `1 + 1` on each executor for a sample. The load of the machine has the least effect on the
+/// shortest.
 const PROBES: u32 = 30;
 
 impl Sample {
@@ -44,7 +46,7 @@ impl Sample {
             }
             latency += shortest;
         }
-        // Connections and children that have been given up end in the background.
+        // Discarded connections and children end in the background.
         tokio::time::sleep(Duration::from_millis(50)).await;
         let own = std::process::id();
         let runner = executors.iter().find_map(|started| started.listening());

@@ -11,7 +11,7 @@ use super::work::RequestEnd;
 /// How many executions of each program ended in each way, on each executor.
 pub(super) type Counts = BTreeMap<(&'static str, &'static str), BTreeMap<RequestEnd, u64>>;
 
-/// A soak.
+/// The report of a soak.
 #[derive(Default)]
 pub(super) struct Report {
     pub(super) executions: u64,
@@ -22,11 +22,11 @@ pub(super) struct Report {
     counts: Counts,
 }
 
-/// Something that must not grow.
+/// A value that must not grow.
 struct Measure {
     name: &'static str,
     value: fn(&Sample) -> f64,
-    /// The growth that is no leak, in proportion and absolutely: allocators and a busy machine vary.
+    /// The growth that is not a leak, as a factor and as `slack`: allocators and a busy machine vary.
     factor: f64,
     slack: f64,
 }
@@ -44,10 +44,11 @@ const MEASURES: [Measure; 7] = [
     Measure { name: "latency of 1 + 1, µs", value: |s| s.latency_micros, factor: 2.0, slack: 1000.0 },
 ];
 
-/// The least number of samples that show growth: three for each third.
+/// The minimum number of samples that show growth: three for each third.
 const FEWEST_SAMPLES: usize = 9;
 
-/// The least of a measure over a third of the samples: a leak raises it, a busy moment does not. The first third is the warm-up.
+/// The minimum of a measure over each third of the samples: a leak raises it, a busy moment does not. The first third is the
+/// warm-up.
 struct Trend {
     name: &'static str,
     warm_up: f64,
@@ -83,7 +84,7 @@ impl Report {
         MEASURES.iter().map(|measure| measure.trend(&self.samples)).collect()
     }
 
-    /// Executions that ended in a way in which they may not.
+    /// Executions that ended in an unexpected way.
     fn unexpected(&self) -> Vec<String> {
         let mut unexpected = Vec::new();
         for ((executor, work), ends) in &self.counts {
@@ -96,12 +97,12 @@ impl Report {
         unexpected
     }
 
-    /// Whether nothing grew, and every program ended as it may.
+    /// Whether nothing grew, and every program ended in an expected way.
     pub(super) fn is_fine(&self) -> bool {
         self.unexpected().is_empty() && !self.trends().iter().any(|trend| trend.grows)
     }
 
-    /// Executions by executor: all, and those whose runner was killed.
+    /// The numbers of executions by executor: of all, and of those whose runner was killed.
     fn by_executor(&self) -> BTreeMap<&'static str, (u64, u64)> {
         let mut rows = BTreeMap::<_, (u64, u64)>::new();
         for ((executor, _), ends) in &self.counts {

@@ -1,4 +1,4 @@
-//! Programs, good and hostile, and how each may end.
+//! Good and hostile programs, and the expected ends of each.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use serde_json::{Value as Json, json};
 /// A program of the mix.
 pub(super) struct Work {
     pub(super) name: &'static str,
-    /// How often it is chosen, in relation to the others.
+    /// The relative frequency of the program.
     weight: u64,
     is_module: bool,
     source: &'static str,
     may_end: &'static [&'static str],
-    /// In milliseconds. Short for programs that are to be stopped.
+    /// The timeout in milliseconds. Short for programs that must be stopped.
     timeout: u64,
 }
 
@@ -90,7 +90,7 @@ const WORK: &[Work] = &[
 ];
 
 impl Work {
-    /// One of the programs.
+    /// Chooses one of the programs at random.
     pub(super) fn choose(random: &mut Random) -> &'static Self {
         let mut at = random.next() % WORK.iter().map(|work| work.weight).sum::<u64>();
         let chosen = WORK.iter().find(|work| {
@@ -101,7 +101,7 @@ impl Work {
         chosen.unwrap_or(&WORK[0])
     }
 
-    /// Executes it. With `may_be_killed`, an internal error is what a killed runner process leads to.
+    /// Executes the program. With `may_be_killed`, an internal error counts as the effect of a killed runner process.
     pub(super) async fn execute(&self, executor: &dyn Executor, may_be_killed: bool) -> RequestEnd {
         let limits =
             Limits { timeout: Duration::from_millis(self.timeout), memory_bytes: 16 << 20, ..Limits::default() };
@@ -146,7 +146,7 @@ fn tools() -> Provider {
     TOOLS.clone()
 }
 
-/// Pseudo-random numbers (SplitMix64): a soak is repeated by its seed.
+/// Pseudo-random numbers (SplitMix64): a soak with the same seed chooses the same programs.
 pub(super) struct Random(pub(super) u64);
 
 impl Random {
