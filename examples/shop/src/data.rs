@@ -82,7 +82,7 @@ impl Opening<'_> {
         Ok(())
     }
 
-    /// An order, and what became of it.
+    /// Makes an order with its lines, shipment, returns and reviews.
     fn order(&mut self, number: u32, products: &[Product]) -> Result<()> {
         let (id, age) = (FIRST_ORDER + number, DAYS - DAYS * number / ORDERS);
         let placed = -i64::from(age);
@@ -122,7 +122,7 @@ impl Opening<'_> {
         }
     }
 
-    /// One to four products, mostly one of each.
+    /// Makes the lines of an order: one to four products, mostly one of each.
     fn lines(&mut self, products: &[Product]) -> Vec<Line> {
         let mut lines: Vec<Line> = Vec::new();
         for _ in 0..=self.dice.weighted([30, 35, 25, 10, 0]) {
@@ -144,7 +144,7 @@ impl Opening<'_> {
         Ok(())
     }
 
-    /// What customers do with what they got: they send it back, or review it.
+    /// Makes returns and reviews of a delivered order.
     fn afterwards(&mut self, order: u32, customer: &str, lines: &[Line], delivered: i64) -> Result<()> {
         for Line { product, quantity } in lines {
             let later = (delivered + 1 + self.dice.days(12)).min(0);
@@ -218,7 +218,7 @@ impl Dice {
         self.below(end).into()
     }
 
-    /// A place in `percents`, which are 100 together.
+    /// A random index into `percents`, whose sum is 100.
     fn weighted(&mut self, percents: [u32; 5]) -> u32 {
         let mut draw = self.below(100);
         let mut place = 0;
@@ -238,5 +238,5 @@ const CUSTOMERS: u32 = 140;
 const ORDERS: u32 = 640;
 const FIRST_ORDER: u32 = 1_001;
 
-/// How many days of orders there are.
+/// The number of days in which the orders were placed.
 const DAYS: u32 = 150;

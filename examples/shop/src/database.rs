@@ -127,22 +127,22 @@ pub(crate) fn check_date(db: &Connection, name: &str, date: Option<&str>) -> Res
     Err(ShopError::Invalid(format!("invalid {name}: expected a date such as {}, got {date:?}", terms::TODAY)))
 }
 
-/// Why a tool fails.
+/// The error of a tool that fails.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ShopError {
     /// Invalid arguments, with the remedy.
     #[error("{0}")]
     Invalid(String),
-    /// The database failed. A bug.
+    /// The database failed, which is a bug.
     #[error("the database failed: {0}")]
     Database(#[from] rusqlite::Error),
-    /// A row does not match its record. A bug.
+    /// A row does not match its record, which is a bug.
     #[error("invalid row in the database: {0}")]
     Record(#[from] serde_json::Error),
 }
 
-/// The text of a result with `isError`.
+/// The error message as the text of a result with `isError`.
 impl IntoContents for ShopError {
     fn into_contents(self) -> Vec<ContentBlock> {
         vec![ContentBlock::text(self.to_string())]

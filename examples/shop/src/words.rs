@@ -1,4 +1,4 @@
-//! The words that customers, parcels and reviews are made of.
+//! The texts from which customers, parcels and reviews are made.
 
 pub(crate) const FIRST_NAMES: [&str; 32] = [
     "Anna", "Ben", "Carla", "David", "Elena", "Felix", "Greta", "Hugo", "Ines", "Jonas", "Klara", "Leo", "Marta",
@@ -40,7 +40,7 @@ pub(crate) const CARRIERS: [&str; 3] = ["Parcelline", "Nordpost", "Velox"];
 pub(crate) const RETURN_REASONS: [&str; 5] =
     ["too small", "too big", "damaged in transit", "not as described", "changed my mind"];
 
-/// What reviews with one to five stars begin with: a title, and one of these sentences.
+/// The beginnings of reviews with one to five stars: a title, and one of these sentences.
 pub(crate) const VERDICTS: [(&str, [&str; 3]); 5] = [
     (
         "Not again",

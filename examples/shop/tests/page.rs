@@ -36,12 +36,12 @@ fn the_page_shows_the_program_and_its_answer_as_they_are() {
     assert!(page.replace('\n', " ").contains(&sentence), "{sentence}");
 }
 
-/// What `execbox run --config examples/shop/mcp.json examples/shop/late-orders.ts` prints.
+/// The program prints this answer with `execbox run --config examples/shop/mcp.json examples/shop/late-orders.ts`.
 #[tokio::test]
 async fn late_orders_come_out_of_the_server_as_a_program() {
     let command = ChildCommand { program: env!("CARGO_BIN_EXE_shop").into(), ..ChildCommand::default() };
     let upstream = Upstream::open_child("shop", command, UpstreamOptions::default()).await.unwrap();
-    // A busy machine must not change what comes out.
+    // The timeout is long: a busy machine must not change the result.
     let limits = Limits { timeout: Duration::from_mins(2), ..Limits::default() };
     let execution = ExecuteRequest::new(include_str!("../late-orders.ts")).provider(upstream.provider()).limits(limits);
     let result = InlineExecutor::new().unwrap().execute(execution).await;

@@ -32,7 +32,7 @@ fn text(result: &CallToolResult) -> &str {
     &result.content[0].as_text().unwrap().text
 }
 
-/// One call of each tool, and more where there are more kinds of results.
+/// One call of each tool, and more calls of tools with several kinds of results.
 fn calls() -> Vec<(&'static str, Json)> {
     vec![
         ("shop_info", json!({})),

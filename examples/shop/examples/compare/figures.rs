@@ -4,7 +4,7 @@ use serde_json::Value as Json;
 
 use crate::play::{self, Tally};
 
-/// A task that was done both ways.
+/// A task that was done in both ways.
 pub(crate) struct Played {
     pub(crate) question: &'static str,
     pub(crate) by_calls: (Json, Tally),
@@ -20,7 +20,7 @@ pub(crate) async fn play() -> Vec<Played> {
     played
 }
 
-/// The page with these figures in the place of those that it has.
+/// The page with these figures in place of the present ones.
 pub(crate) fn set(page: &str, played: &[Played]) -> String {
     let (before, rest) = page.split_once(BEGIN).expect("a place for the figures");
     let (_, after) = rest.split_once(END).expect("an end of that place");
@@ -47,7 +47,7 @@ fn row(way: &str, tally: &Tally) -> String {
     format!("| {way} | {tools} | {search} | {results} | **{read}** | {written} | {calls} | {turns} |\n")
 }
 
-/// With a space before every three digits.
+/// The digits of a number, in groups of three.
 fn number(number: usize) -> String {
     let digits = number.to_string();
     let groups: Vec<&str> = digits.as_bytes().rchunks(3).rev().map(|group| str::from_utf8(group).unwrap()).collect();

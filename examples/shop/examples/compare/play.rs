@@ -1,4 +1,4 @@
-//! The tasks of the page, done both ways: by tool calls, as a careful model would, and by code.
+//! The tasks of the page, done in both ways: by tool calls, as a careful model would do them, and by code.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -14,12 +14,12 @@ use futures_util::future::{BoxFuture, join_all};
 use serde_json::{Value as Json, json};
 use shop::Shop;
 
-/// A task, and how it is done.
+/// A task, and both ways to do it.
 pub(crate) struct Task {
     pub(crate) question: &'static str,
-    /// What the model calls, and what it concludes. Here that is computed; a model has it in its head.
+    /// The calls that a model makes, and its conclusion, which a function computes here.
     by_calls: fn(&mut Model) -> BoxFuture<'_, Json>,
-    /// What it searches for, and the code that it writes then.
+    /// The query of the model's search, and the code that it writes afterwards.
     by_code: (&'static str, &'static str),
 }
 
@@ -51,14 +51,15 @@ pub(crate) const TASKS: [Task; 4] = [
     },
 ];
 
-/// Does a task by tool calls: what the model concludes, and what that took.
+/// Does a task by tool calls. Returns the conclusion of the model, and its costs.
 pub(crate) async fn by_calls(task: &Task) -> (Json, Tally) {
     let mut model = Model::with(Shop::open().expect("a shop")).await;
     let answer = (task.by_calls)(&mut model).await;
     (answer, model.tally)
 }
 
-/// Does a task by code: a search, a look at what the search cuts short or misses, and a program.
+/// Does a task by code: a search, requests for what the search cuts short or misses, and a program. Returns the result and the
+/// costs.
 pub(crate) async fn by_code(task: &Task) -> (Json, Tally) {
     let mut model = Model::with(code_server().await).await;
     let (query, code) = task.by_code;
@@ -72,19 +73,19 @@ pub(crate) async fn by_code(task: &Task) -> (Json, Tally) {
     (answer, model.tally)
 }
 
-/// The tools that code names.
+/// The names of the tools that code calls.
 fn tools_of(code: &str) -> BTreeSet<&str> {
     let is_name = |c: char| c.is_alphanumeric() || c == '_' || c == '.';
     code.split(|c| !is_name(c)).filter(|word| word.starts_with("shop.")).collect()
 }
 
-/// Whether the answer to a search has all of a tool.
+/// Whether the answer to a search has the whole entry of a tool.
 fn is_whole(found: &str, tool: &str) -> bool {
     let hit = found.split("\n## ").find(|hit| hit.split_whitespace().next() == Some(tool));
     hit.is_some_and(|hit| !hit.contains('…'))
 }
 
-/// What `execbox mcp` serves, with the shop behind it.
+/// The server of `execbox mcp` over the shop.
 async fn code_server() -> CodeServer {
     let connect = || {
         let (near, far) = tokio::io::duplex(1 << 16);
@@ -94,7 +95,7 @@ async fn code_server() -> CodeServer {
     };
     let upstream = Upstream::open_stream("shop", connect, UpstreamOptions::default()).await.expect("a catalog");
     let executor = Arc::new(InlineExecutor::new().expect("an engine"));
-    // A busy machine must not change what comes out.
+    // The timeout is long: a busy machine must not change the result.
     let limits = Limits { timeout: Duration::from_mins(2), ..Limits::default() };
     let state = StateOptions { language: Some(Arc::new(TypeScript)), ..StateOptions::default() };
     let options = ServerOptions { limits, layout: Layout::Split, state, ..ServerOptions::default() };
@@ -184,14 +185,14 @@ fn number(value: &Json) -> u64 {
     value.as_u64().expect("a whole number")
 }
 
-/// What a model reads and writes for a task, in bytes, and how often it does.
+/// The texts that a model reads and writes for a task, in bytes, and the numbers of its calls and turns.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     /// Names, descriptions and input schemas of the tools.
     pub(crate) tools: usize,
-    /// What a search finds.
+    /// The answers to searches.
     pub(crate) search: usize,
-    /// What else tools answer.
+    /// The other answers of tools.
     pub(crate) results: usize,
     pub(crate) written: usize,
     pub(crate) calls: usize,
@@ -211,7 +212,7 @@ pub(crate) struct Model {
 }
 
 impl Model {
-    /// It reads of each tool what models are shown: name, description and input schema.
+    /// Connects the model, which reads the name, description and input schema of each tool.
     async fn with(server: impl ServerHandler) -> Self {
         let (near, far) = tokio::io::duplex(1 << 16);
         tokio::spawn(async move { server.serve(far).await.expect("a handshake").waiting().await });
@@ -225,7 +226,7 @@ impl Model {
         Self { client, tally }
     }
 
-    /// One turn: calls that do not depend on each other. It writes names and arguments, and reads texts.
+    /// Makes one turn: calls that do not depend on each other. The model writes names and arguments, and reads texts.
     async fn turn(&mut self, calls: Vec<(&'static str, Json)>) -> Vec<String> {
         self.tally.turns += 1;
         self.tally.calls += calls.len();
@@ -244,13 +245,13 @@ impl Model {
         texts
     }
 
-    /// A turn with tools that answer in JSON.
+    /// Makes a turn with tools that answer in JSON.
     async fn ask(&mut self, calls: Vec<(&'static str, Json)>) -> Vec<Json> {
         let texts = self.turn(calls).await;
         texts.iter().map(|text| serde_json::from_str(text).expect("JSON")).collect()
     }
 
-    /// Lists with all their pages, one turn for a page of each.
+    /// Reads lists with all their pages, in turns that read one page of each.
     async fn lists(&mut self, mut calls: Vec<(&'static str, Json)>) -> Vec<Vec<Json>> {
         let mut lists = vec![Vec::new(); calls.len()];
         let mut open: Vec<usize> = (0..calls.len()).collect();

@@ -1,4 +1,4 @@
-//! What can be done in the shop.
+//! The tools of the shop.
 
 mod customers;
 mod orders;
@@ -13,14 +13,14 @@ use rmcp::{ServerHandler, tool_handler};
 
 use crate::database::{Database, ShopError};
 
-/// The shop as an MCP server. Clones are the same shop.
+/// The shop as an MCP server. Clones share its database.
 #[derive(Clone)]
 pub struct Shop {
     database: Arc<Database>,
 }
 
 impl Shop {
-    /// A new one, as it is every morning.
+    /// Opens a new shop with the initial data.
     pub fn open() -> Result<Self, ShopError> {
         Ok(Self { database: Arc::new(Database::open()?) })
     }

@@ -1,4 +1,4 @@
-//! Orders: what was bought, where it is, and what was given back.
+//! Orders: their lines, shipments, returns and refunds.
 
 use rmcp::handler::server::wrapper::{Json, Parameters};
 use rmcp::{tool, tool_router};
@@ -255,7 +255,7 @@ impl Shop {
     }
 }
 
-/// Everything about an order.
+/// Reads all parts of an order.
 fn order(db: &Connection, id: u32) -> Result<OrderDetails, ShopError> {
     let missing = || format!("unknown order {id}; find it with list_orders");
     let address = "SELECT name, street, postcode, city, country

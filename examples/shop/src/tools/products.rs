@@ -1,4 +1,4 @@
-//! Products, and what customers say about them.
+//! Products and their reviews.
 
 use rmcp::handler::server::wrapper::{Json, Parameters};
 use rmcp::{tool, tool_router};

@@ -1,4 +1,4 @@
-//! The shop as a whole.
+//! The terms and the sales of the shop.
 
 use rmcp::handler::server::wrapper::{Json, Parameters};
 use rmcp::{tool, tool_router};

@@ -1,4 +1,4 @@
-//! What is in the warehouses.
+//! The stock of the warehouses.
 
 use rmcp::handler::server::wrapper::{Json, Parameters};
 use rmcp::{tool, tool_router};
