@@ -1,4 +1,4 @@
-//! Where the time of `1+1` and of a tool call goes: each step alone, and the inline executor, which takes them all.
+//! The parts of the time of `1+1` and of a tool call: each step alone, and the inline executor, which takes all of them.
 //!
 //! `cargo bench --bench budget` prints the table of docs/performance.md: medians, and the part of the whole.
 
@@ -129,7 +129,7 @@ fn poll(guest: &mut dyn Guest) -> Turn {
     }
 }
 
-/// The times of the steps of one thing.
+/// The times of the steps of one operation.
 struct Steps<const N: usize> {
     names: [&'static str; N],
     times: [Vec<Duration>; N],
@@ -165,7 +165,7 @@ impl<const N: usize> Steps<N> {
 }
 
 impl<const N: usize> Round<'_, N> {
-    /// The step is over.
+    /// Ends the current step, and begins the next one.
     fn next(&mut self) {
         let now = Instant::now();
         self.steps.times[self.step].push(now - self.begun);

@@ -34,7 +34,7 @@ fn main() {
     }
 }
 
-/// An executor under test. The goals apply to the inline one.
+/// An executor under test. The goals apply to the inline executor.
 struct Subject {
     name: &'static str,
     executor: Arc<dyn Executor>,
@@ -69,8 +69,7 @@ const SYNC: &str =
 const ASYNC: &str = "import { addLater } from 'host'; let s = 0; for (let i = 0; i < N; i++) s = await addLater(s, i); export default s;";
 
 impl Bench<'_> {
-    /// Measures runs, which must succeed, in milliseconds.
-    /// They run on a task of the runtime, as in a server.
+    /// Measures runs, which must succeed, in milliseconds. The runs are on a task of the runtime, as in a server.
     fn times(&self, count: usize, source: &str, options: fn() -> CodeExecutionOptions) -> Samples {
         let (executor, source) = (Arc::clone(&self.subject.executor), source.to_owned());
         let task = self.runtime.spawn(async move {

@@ -1,5 +1,5 @@
 //! The cost of transports, of stopping programs, and growth of the memory of child processes, beside the project's goals.
-//! `execbox bench` measures the inline, worker and process executors, and what a program costs.
+//! `execbox bench` measures the inline, worker and process executors, and the costs of programs.
 //!
 //! `cargo bench --bench executors` prints a table; `-- --json` one JSON object per line; `-- WORD…` only the rows whose
 //! name contains a word. Machines are shared and noisy: compare runs that were made together.
@@ -130,7 +130,7 @@ impl Bench {
         (started.elapsed().as_secs_f64() - 0.1) * 1e3
     }
 
-    /// Ten thousand executions over one child: the growth of parent and child after the first thousand.
+    /// Measures ten thousand executions over one child: the growth of parent and child after the first thousand.
     fn memory(&self, report: &Report) {
         let executor = process(1);
         let run_times = |count| {

@@ -1,5 +1,5 @@
-//! What guests on the inline executor do to their process: the delay of timers, and growth of memory, beside the project's goals.
-//! `execbox bench` measures the time of programs.
+//! The effect of guests on the process of the inline executor: the delay of timers, and growth of memory, beside the project's
+//! goals. `execbox bench` measures the time of programs.
 //!
 //! `cargo bench --bench inline` prints a table; `-- --json` one JSON object per line; `-- WORD…` only the rows whose
 //! name contains a word. Machines are shared and noisy: compare runs that were made together.
@@ -40,7 +40,7 @@ impl Bench {
         self.runtime.block_on(run(&self.executor, &self.tools, code));
     }
 
-    /// The delay of a timer of one millisecond on a thread on which guests compute.
+    /// Measures the delay of a timer of one millisecond on a thread on which guests compute.
     fn delay(&self, report: &Report) {
         for guests in [1, 4, 16] {
             let name = format!("delay of a timer beside {guests} guests");
@@ -74,7 +74,7 @@ impl Bench {
         })
     }
 
-    /// Resident memory over 10 000 executions: the growth after the first 1000, in KiB per execution.
+    /// Measures resident memory over 10 000 executions: the growth after the first 1000, in KiB per execution.
     fn memory(&self, report: &Report) {
         report.row_of("growth over 10 000 executions", "KiB", 0.1, || {
             let run_times = |count| {

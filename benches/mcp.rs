@@ -47,7 +47,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// The start, until the first answer that a client waits for.
+    /// Measures the start, until the first answer that a client waits for.
     fn start(&self, report: &Report) {
         let server = ThousandTools::new();
         report.row("1 000 tools: listed by a bare client", f64::NAN, || {
@@ -71,7 +71,7 @@ impl Bench {
         });
     }
 
-    /// What a client does before code is written: the list and the search.
+    /// Measures the requests of a client before code is written: the list and the search.
     fn search(&self, report: &Report) {
         let client = self.runtime.block_on(wrapped(&ThousandTools::new(), &inline()));
         report.row_of("1 000 tools: all three descriptions", "characters", 6_000.0, || {
@@ -96,7 +96,7 @@ impl Bench {
         }
     }
 
-    /// Code that calls tools: guest → execbox → server upstream, and back.
+    /// Measures code that calls tools: guest → execbox → server upstream, and back.
     fn calls(&self, report: &Report) {
         let server = ThousandTools::new();
         let bare = self.runtime.block_on(client(server.serve_one()));
@@ -125,7 +125,7 @@ impl Bench {
         }
     }
 
-    /// Measures something repeatedly; the first measurements are dropped.
+    /// Measures a function repeatedly; the first measurements are dropped.
     fn times(&self, count: usize, once: impl AsyncFn()) -> Samples {
         self.samples(count, async || {
             let started = Instant::now();
@@ -191,7 +191,7 @@ async fn execute(client: &Client, code: &str) {
     call(client, "mcp_execute_code", json!({ "code": code })).await;
 }
 
-/// Code that makes a number of sequential calls of a tool.
+/// Code that makes `count` sequential calls of a tool.
 fn calling(count: usize) -> String {
     format!("for (let i = 0; i < {count}; i++) await api.create_issue_0({})", arguments())
 }

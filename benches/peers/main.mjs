@@ -93,7 +93,7 @@ if (chosen) {
 console.error(`measured ${subjects.length} peers, ${work.length} programs and ${hostile.length} attacks in ${results.seconds} s`);
 process.exit(0);
 
-/** What `execbox bench` measures inside of its process, if this binary has that command. */
+/** The measurements of `execbox bench` inside of its process, if this binary has that command. */
 function inProcess() {
   try {
     const output = execFileSync(execbox, ["bench", "--executor", "inline", "--json", ...(options.quick ? ["--quick"] : [])], { encoding: "utf8", timeout: 120_000, stdio: ["ignore", "pipe", "ignore"] });

@@ -1,4 +1,4 @@
-//! What the benchmarks share: the table, a tool, one execution.
+//! The parts that the benchmarks share: the table, a tool, one execution.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use execbox_measure::processes;
 use execbox_measure::samples::Samples;
 use serde_json::{Value, json};
 
-/// `N` sequential calls.
+/// A program that makes `N` sequential calls.
 pub(crate) const ADD: &str = "let s = 0; for (let i = 0; i < N; i++) s += (await tools.add({ a: i, b: 1 })).sum; s";
 
 /// A tool that adds two numbers, with a schema for them.
@@ -33,7 +33,7 @@ pub(crate) async fn run(executor: &dyn Executor, tools: &Provider, code: &str) -
     elapsed
 }
 
-/// The resident memory of a process.
+/// The resident memory of a process, in KiB.
 pub(crate) fn resident_kib(process: u32) -> f64 {
     #[allow(clippy::cast_precision_loss)] // far below 2^52
     processes::resident_bytes(process).map_or(f64::NAN, |bytes| bytes as f64 / 1024.0)
@@ -44,14 +44,14 @@ pub(crate) fn samples(samples: Vec<f64>) -> Samples {
     Samples::new(samples).expect("at least one sample")
 }
 
-/// The table, or one JSON object per row.
+/// A report, as a table or as one JSON object per row.
 pub(crate) struct Report {
     json: bool,
     words: Vec<String>,
 }
 
 impl Report {
-    /// Reads `--json`, and words: only rows whose name contains one of them are measured.
+    /// Reads the arguments: `--json`, and words. Only rows whose name contains one of the words are measured.
     pub(crate) fn from_arguments() -> Self {
         let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
         let (flags, words): (Vec<String>, Vec<String>) = arguments.into_iter().partition(|a| a.starts_with("--"));

@@ -1,6 +1,6 @@
 // isolated-vm: an isolate of V8 of its own for each program, in this process.
 //
-// `timeout` ends code that runs without a pause; what comes after an `await` is ended by disposing of the isolate.
+// `timeout` ends code that runs without a pause; code after an `await` is ended by disposing of the isolate.
 import { createRequire } from "node:module";
 
 const require = createRequire(import.meta.url);

@@ -1,5 +1,5 @@
-// node:vm: a fresh context in this process. The documentation of node says that it is not a security mechanism; it stands here as
-// a reference. It has no limit of memory, and its `timeout` ends with the first `await`.
+// node:vm: a fresh context in this process, as a reference: node's documentation states that it is not a security mechanism. It
+// has no memory limit, and its `timeout` ends with the first `await`.
 import vm from "node:vm";
 
 export function create() {

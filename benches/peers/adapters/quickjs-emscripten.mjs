@@ -66,7 +66,7 @@ export function create() {
   };
 }
 
-/** Disposing of a runtime with live handles aborts debug builds only; what is left then stays in the WebAssembly instance. */
+/** Disposing of a runtime with live handles aborts debug builds only; their memory then stays in the WebAssembly instance. */
 function release(vm, runtime) {
   try {
     vm.dispose();

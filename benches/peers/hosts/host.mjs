@@ -2,8 +2,8 @@
 //
 //   node hosts/host.mjs ADAPTER [OPTION]
 //
-// Reads commands from standard input and writes replies to file descriptor 3, one JSON object per line. What a peer or a
-// guest writes to standard output is not read. A process of its own lets the benchmark survive what a guest does to its host.
+// Reads commands from standard input and writes replies to file descriptor 3, one JSON object per line. Text that a peer or a
+// guest writes to standard output is not read. The separate process lets the benchmark continue when a guest harms its host.
 import { writeSync } from "node:fs";
 import { performance } from "node:perf_hooks";
 import { createInterface } from "node:readline";
@@ -11,9 +11,9 @@ import { tools } from "./tools.mjs";
 
 const [name, option] = process.argv.slice(2);
 let adapter;
-let release; // lets programs that wait go on
-let arrived = 0; // programs that wait
-let announce; // called when one more of them waits
+let release; // resumes the programs that wait
+let arrived = 0; // the number of programs that wait
+let announce; // called when one more program waits
 
 const commands = {
   /** Makes the peer ready. */
@@ -34,7 +34,7 @@ const commands = {
     }
   },
 
-  /** Runs a program again and again, each time in a fresh sandbox. */
+  /** Runs a program repeatedly, each time in a fresh sandbox. */
   async count({ source, limits, seconds }) {
     const started = performance.now();
     let count = 0;
@@ -42,7 +42,7 @@ const commands = {
     return { perSecond: count / ((performance.now() - started) / 1000) };
   },
 
-  /** The time from nothing to the first result, for peers with a process of their own. */
+  /** The time from the start of a process to the first result, for peers with a process of their own. */
   async cold({ source, limits }) {
     const another = (await import(`../adapters/${name}.mjs`)).create(option);
     const started = performance.now();
@@ -77,7 +77,7 @@ const commands = {
   },
 };
 
-/** What a peer reports: its code or the name of its error, and the message. */
+/** The error of a peer: its code or the name of its error, and the message. */
 function describe(error) {
   const message = String(error?.message ?? error).split("\n")[0].slice(0, 200);
   const label = typeof error?.code === "string" ? error.code : String(error?.name ?? "Error");
@@ -89,9 +89,9 @@ function reply(value) {
   for (let at = 0; at < bytes.length; ) at += writeSync(3, bytes, at);
 }
 
-// Shows that this process is not blocked.
+// Beats show that this process is not blocked.
 let lastBeat = performance.now();
-let longestGap = 0; // between two of them, during a command
+let longestGap = 0; // between two beats, during a command
 function beat() {
   const now = performance.now();
   longestGap = Math.max(longestGap, now - lastBeat);

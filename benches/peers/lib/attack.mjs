@@ -1,11 +1,11 @@
-// What hostile programs do to each peer and its host: each program runs in a new host process.
+// The effects of hostile programs on each peer and its host: each program runs in a new host process.
 import { HostFailed, resident } from "./host.mjs";
 import { HOSTILE_PATIENCE_MS, hostile, hostileLimits, source, workLimits } from "./work.mjs";
 
 const BEAT_MS = 50;
 const SAMPLE_MS = 25;
-const BLOCKED_MS = 500; // a host that shows no sign for so long is blocked
-const MAX_GROWTH_MIB = 8192; // beyond that the host is killed at once, for the sake of this machine
+const BLOCKED_MS = 500; // a host without a beat for so long is blocked
+const MAX_GROWTH_MIB = 8192; // beyond that the host is killed at once, to protect this machine
 
 export async function attack(subjects, rows, { report }) {
   for (const { peer, launch } of subjects) {
@@ -19,7 +19,7 @@ export async function attack(subjects, rows, { report }) {
   }
 }
 
-/** The outcome of one program: what the host saw, how long it was blocked, and by how much its memory grew. */
+/** The outcome of one program: the host's reply, how long the host was blocked, and by how much its memory grew. */
 async function once(peer, launch, name) {
   const language = peer.runs ?? "js";
   let host;
@@ -71,7 +71,7 @@ async function judge(host, peer, name, language) {
   return error ? { outcome: "stopped", error: error.label, message: error.message, ms, gapMs } : { outcome: "ended", ms, gapMs };
 }
 
-/** Whether the next program works. Returns what does not. */
+/** Checks whether the next program works. Returns the failure, if any. */
 async function usable(host, language) {
   try {
     const { result } = await host.ask("run", { source: source("one-plus-one", language), limits: workLimits }, HOSTILE_PATIENCE_MS);

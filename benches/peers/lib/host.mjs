@@ -1,4 +1,5 @@
-// A process with a peer in it, as hosts/host.mjs or hosts/host.py is. It may block, die, or write anything: a command ends by then.
+// A process that runs hosts/host.mjs or hosts/host.py with a peer. The process may block, die, or write anything: a command
+// ends then.
 import { spawn } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 
@@ -6,7 +7,7 @@ const all = new Set();
 process.on("exit", () => all.forEach((host) => host.kill()));
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, () => process.exit(130));
 
-/** The process ended, or gave no answer in time. */
+/** The error of a process that ended, or did not answer in time. */
 export class HostFailed extends Error {
   constructor(kind, message) {
     super(message);
@@ -15,7 +16,7 @@ export class HostFailed extends Error {
 }
 
 export class Host {
-  /** Starts the process. `beatMs` makes it show every so often that it is not blocked. */
+  /** Starts the process. With `beatMs`, the process sends beats at this interval to show that it is not blocked. */
   constructor(command, args, { cwd, env, beatMs }) {
     const environment = { ...process.env, ...env, ...(beatMs ? { PEERS_BEAT: String(beatMs) } : {}) };
     this.child = spawn(command, args, { cwd, env: environment, detached: true, stdio: ["pipe", "ignore", "pipe", "pipe"] });
@@ -67,7 +68,7 @@ export class Host {
       try {
         message = JSON.parse(line);
       } catch {
-        continue; // a guest that has reached the descriptor
+        continue; // a guest has written to the descriptor
       }
       if (message?.beat) this.lastBeat = performance.now();
       else if (message?.id === this.id) this.#settle((settle) => settle.resolve(message));
@@ -105,7 +106,7 @@ export function resident(pid) {
   return tree(pid).reduce((sum, each) => sum + kilobytes(`/proc/${each}/status`, "VmRSS"), 0) / 1024;
 }
 
-/** The same, where pages that processes share count once. */
+/** The memory of a process and its descendants, in MiB, where pages that processes share count once. */
 export function proportional(pid) {
   return tree(pid).reduce((sum, each) => sum + kilobytes(`/proc/${each}/smaps_rollup`, "Pss"), 0) / 1024;
 }

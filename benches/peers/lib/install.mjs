@@ -1,4 +1,5 @@
-// Installs the peers below target/benches/peers: from npm what package-lock.json pins, from PyPI what requirements.txt pins.
+// Installs the peers below target/benches/peers: from npm as package-lock.json pins them, from PyPI as requirements.txt pins
+// them.
 import { execFileSync } from "node:child_process";
 import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -8,7 +9,7 @@ const here = fileURLToPath(new URL("..", import.meta.url));
 const target = process.env.CARGO_TARGET_DIR ?? join(here, "../../target");
 export const place = join(target, "benches/peers");
 
-/** Returns the commands that start hosts, and why what is missing could not be installed. */
+/** Returns the commands that start hosts, and the reasons why missing peers could not be installed. */
 export function install() {
   mkdirSync(place, { recursive: true });
   const npm = once("package-lock.json", () => {
@@ -23,7 +24,7 @@ export function install() {
     const options = ["--quiet", "--disable-pip-version-check", "--require-hashes", "--only-binary", ":all:"];
     command(join(place, "venv/bin/pip"), ["install", ...options, "-r", join(here, "requirements.txt")]);
   });
-  for (const part of ["hosts", "adapters"]) { // their packages are found there
+  for (const part of ["hosts", "adapters"]) { // the packages of their imports are found there
     rmSync(join(place, part), { recursive: true, force: true });
     cpSync(join(here, part), join(place, part), { recursive: true });
   }
@@ -31,7 +32,7 @@ export function install() {
   return { npm, pypi, node: existsSync(node) ? node : process.execPath, python: join(place, "venv/bin/python") };
 }
 
-/** Does something again only if a file has changed since. Returns why it failed. */
+/** Runs `act` only if a file has changed since the last time. Returns the reason of a failure. */
 function once(file, act) {
   const wanted = readFileSync(join(here, file), "utf8");
   const mark = join(place, `installed-${file}`);

@@ -2,14 +2,14 @@
 import { HostFailed, proportional } from "./host.mjs";
 import { expected, source, work, workLimits } from "./work.mjs";
 
-const WARM_UPS = 2; // not counted; results are verified in them, too
-const SLOW_MS = 2000; // what takes longer is measured once
-const PAUSE_MS = 20; // between programs, for what a peer makes ahead
-const SECONDS = 1; // of one after another, in each of THROUGHPUT_ROUNDS
+const WARM_UPS = 2; // not counted, but their results are verified, too
+const SLOW_MS = 2000; // a program that takes longer is measured once
+const PAUSE_MS = 20; // between programs, for work that a peer does in advance
+const SECONDS = 1; // of sequential runs, in each of THROUGHPUT_ROUNDS
 const THROUGHPUT_ROUNDS = 3;
 const COLD_STARTS = 5;
 const HELD = 9; // sandboxes at once
-const MAX_FAILURES = 3; // of its process: then a peer is not measured further
+const MAX_FAILURES = 3; // of the process of a peer, which is then not measured further
 
 export async function measure(subjects, rows, { rounds, report }) {
   const hosts = new Map();
@@ -33,7 +33,7 @@ export async function measure(subjects, rows, { rounds, report }) {
 
   const failures = new Map();
 
-  /** Sends a command to the host of a peer; starts another one after a failure. */
+  /** Sends a command to the host of a peer; starts another host after a failure. */
   const ask = async ({ peer, launch }, command, details, timeoutMs) => {
     if (failures.get(peer.name) >= MAX_FAILURES) throw new Error("given up: its process failed too often");
     try {

@@ -1,6 +1,6 @@
-// What is measured: one entry per row of the tables.
+// The peers that are measured: one entry per row of the tables.
 
-/** Adapters for Python run in hosts/host.py, the others in hosts/host.mjs. `compiles`: to machine code. */
+/** Adapters for Python run in hosts/host.py, others in hosts/host.mjs. `compiles` marks peers that compile to machine code. */
 export const peers = [
   { name: "execbox", label: "**Execbox**, QuickJS", adapter: "execbox", option: "quickjs", ownProcess: true, where: "jailed process" },
   { name: "execbox-v8", label: "**Execbox**, V8", adapter: "execbox", option: "v8", ownProcess: true, where: "jailed process" },
@@ -17,7 +17,7 @@ export const peers = [
   { name: "monty", label: "pydantic-monty (runs Python)", adapter: "monty", python: true, runs: "py", ownProcess: true, where: "process" },
 ];
 
-/** What was looked for and cannot be measured on one machine. */
+/** The peers that were considered and cannot be measured on one machine. */
 export const absent = [
   { label: "@vercel/sandbox", reason: "runs code in Vercel's cloud only; the package of theirs that runs code locally is `run`" },
 ];

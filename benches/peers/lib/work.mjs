@@ -1,4 +1,4 @@
-// The work: programs in programs/, with what they must return.
+// The work: programs in programs/, with their expected results.
 import { readFileSync } from "node:fs";
 import { tools } from "../hosts/tools.mjs";
 
@@ -30,7 +30,7 @@ export const hostile = [
 
 export const source = (name, language = "js") => readFileSync(new URL(`../programs/${name}.${language}`, import.meta.url), "utf8");
 
-/** What a program returns in this node, without a sandbox. */
+/** The result of a program in this node, without a sandbox. */
 export async function expected(name) {
   const AsyncFunction = (async () => {}).constructor;
   return await new AsyncFunction(...Object.keys(tools), source(name))(...Object.values(tools));
