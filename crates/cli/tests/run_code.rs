@@ -5,9 +5,11 @@
 mod support;
 
 use std::fs;
+use std::io::Read as _;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
+use support::status_kib;
 use support::transcript::{BINARY, Typed, directory, interrupt, stub_file, text, transcript, wait_for_line};
 
 /// The example, exactly as the README has it.
@@ -480,4 +482,61 @@ fn no_control_character_reaches_a_terminal() {
 /// `execbox run-code …`
 fn run_code(arguments: &[&str]) -> Typed {
     Typed::new(&[&["run-code"], arguments].concat())
+}
+
+/// The result and reports of a run take little memory in JSON beyond their memory in the host. The tree of each of these values
+/// would take hundreds of MiB.
+#[test]
+fn results_of_runs_are_written_as_json_without_a_tree() {
+    for source in [
+        "export default new Array(2e6).fill(undefined)",
+        "export default new Array(2e6).fill(NaN)",
+        "const one = {}; export default new Array(15e5).fill(one)",
+        "export default new Array(1e6).fill(5n)",
+        "export default new Array(1e6).fill(-0)",
+        "export default Array.from({ length: 1e5 }, (_, i) => ({ $a: undefined, b: -0 }))",
+        "export default new Map(Array.from({ length: 1e5 }, (_, i) => [i, undefined]))",
+        "export default new Set(Array.from({ length: 1e5 }, (_, i) => BigInt(i)))",
+        "export default '\\u0001'.repeat(15e6)",
+        "export default new Uint8Array(15e6)",
+        "report(new Array(1e6).fill(undefined)); export default 1",
+        "const one = {}; for (let i = 0; i < 50; i++) report(new Array(1e4).fill(one)); export default 1",
+        "export default new Array(5e4).fill(2n ** 2000n)",
+    ] {
+        let (first, peak) = printed(&["--json"], source);
+        assert_eq!(&first, br#"{"status":"success","#, "{source}");
+        assert!(peak < 32 + 128, "{peak} MiB: {source}");
+    }
+}
+
+#[test]
+fn results_of_runs_are_written_as_text_as_they_are_printed() {
+    for source in [
+        "export default '\\u0001'.repeat(25e6)",
+        "export default new Array(2e6).fill(NaN)",
+        "const one = {}; export default new Array(15e5).fill(one)",
+        "export default new Array(1e6).fill([1])",
+        "export default new Array(5e4).fill(2n ** 2000n)",
+        "report('\\u0001'.repeat(12e6)); export default new Array(1e6).fill(undefined)",
+    ] {
+        let (_, peak) = printed(&[], source);
+        assert!(peak < 32 + 128, "{peak} MiB: {source}");
+    }
+}
+
+/// The beginning of the output of `run-code`, and the memory that the process has used until then, in MiB. A text or a tree
+/// would be complete by then: the process blocks at the full pipe.
+fn printed(options: &[&str], source: &str) -> ([u8; 20], u64) {
+    let mut command = Command::new(BINARY);
+    command.args(["run-code", "--memory", "32MiB", "--timeout", "10m"]).args(options).args(["-e", source]);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut process = command.spawn().unwrap();
+    let mut stdout = process.stdout.take().unwrap();
+    let mut first = [0; 20];
+    stdout.read_exact(&mut first).unwrap();
+    let peak = status_kib(process.id(), "VmHWM") >> 10;
+    drop(stdout);
+    process.wait().unwrap();
+    println!("{peak} MiB: {source}");
+    (first, peak)
 }

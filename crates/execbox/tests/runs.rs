@@ -18,7 +18,7 @@ use execbox::{
     Runner, Tool, WorkerExecutor,
 };
 use futures_util::FutureExt as _;
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, join_all};
 use serde_json::{Value as Json, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, duplex, split};
 
@@ -285,7 +285,7 @@ async fn terminate_and_the_safety_cap_end_a_run_on_every_executor() {
 }
 
 #[tokio::test]
-async fn the_clock_of_a_run_stands_still_while_it_waits_for_a_person() {
+async fn the_clock_of_a_run_is_paused_while_it_waits_for_a_person() {
     struct Slow;
     impl Approver for Slow {
         fn approve<'a>(&'a self, _: ProposedCall<'a>) -> BoxFuture<'a, Approval> {
@@ -300,11 +300,12 @@ async fn the_clock_of_a_run_stands_still_while_it_waits_for_a_person() {
     let shop = Provider::builder("shop").tool(Tool::new("buy", async |_, _| Ok(json!("bought")))).build().unwrap();
     let shop = shop.with_policy(&policy);
     let source = "import { buy } from 'shop'; export default await buy({});";
-    for (name, executor) in executors() {
+    let runs = executors().into_iter().map(async |(name, executor)| {
         let options = CodeExecutionOptions::new().provider(shop.clone()).timeout(Duration::from_millis(1500));
         let result = executor.run_code(source, options).await;
         assert_eq!(result.to_json().unwrap()["result"], "bought", "{name}: {:?}", result.error);
-    }
+    });
+    join_all(runs).await;
 }
 
 /// A guest that calls in a loop is terminated during a call.

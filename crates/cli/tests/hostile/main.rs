@@ -40,7 +40,7 @@ fn main() {
     }
     let mut arguments = Arguments::from_args();
     // Most attacks wait for a timeout or for another process. Each measures its own processes only.
-    arguments.test_threads.get_or_insert(execbox_testkit::threads(2));
+    arguments.test_threads.get_or_insert(execbox_testkit::threads(3));
     // The parts that peers attack are the same with each engine.
     let peers: &[_] = if case::is_v8() { &[] } else { &case::PEERS };
     let trials: Vec<Trial> = GUESTS.iter().chain(peers).flat_map(|group| trials(group)).collect();

@@ -26,6 +26,13 @@ pub(crate) fn processes(max_size: usize) -> PooledBuilder<ProcessExecutor> {
     })
 }
 
+/// A line of a process's status, in KiB.
+pub(crate) fn status_kib(process: u32, name: &str) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+    line.trim_start_matches(':').trim().trim_end_matches(" kB").parse().unwrap()
+}
+
 /// The running children of a process, the youngest last.
 pub(crate) fn children(of: u32) -> Vec<u32> {
     let processes = fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());

@@ -1,18 +1,16 @@
 //! `--ask`: calls wait for `execbox approvals`, or for the user of a terminal, and decisions are recorded.
 
-mod support;
-
 use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use crate::support::session::Session;
+use crate::support::transcript::{BINARY, directory, text};
+use crate::support::wait_until;
 use nix::pty::PtyMaster;
 use serde_json::{Value as Json, json};
-use support::session::Session;
-use support::transcript::{BINARY, directory, text};
-use support::wait_until;
 
 const FAKE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../mcp/tests/fake-server.sh");
 
@@ -153,7 +151,7 @@ async fn hostile_requests_do_not_keep_others_from_deciding() {
 
 /// Starts `execbox run` with a terminal that is its controlling terminal.
 fn run_on_terminal(dir: &Path, code: &str) -> (PtyMaster, std::process::Child) {
-    let (terminal, input) = support::terminal();
+    let (terminal, input) = crate::support::terminal();
     let mut command = Command::new("setsid");
     command.args(["--ctty", BINARY, "run", "--config", "servers.json", "--ask", "all", "-e", code]).current_dir(dir);
     let child = command.stdin(input).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();

@@ -1,17 +1,15 @@
 //! `execbox mcp` reads its configuration again when the files change, and on SIGHUP.
 
-mod support;
-
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use crate::support::session::Session;
+use crate::support::transcript::{BINARY, directory, text};
+use crate::support::{Signal, children, exists, is_alive, send, wait_until};
 use serde_json::{Value as Json, json};
-use support::session::Session;
-use support::transcript::{BINARY, directory, text};
-use support::{Signal, children, exists, is_alive, send, wait_until};
 
 const FAKE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../mcp/tests/fake-server.sh");
 
@@ -247,7 +245,7 @@ async fn a_file_that_changes_all_the_time_does_not_start_servers_in_a_loop() {
 #[test]
 fn a_gateway_ends_when_its_terminal_is_closed() {
     let dir = directory("reload-terminal");
-    let (terminal, input) = support::terminal();
+    let (terminal, input) = crate::support::terminal();
     let mut command = Command::new("setsid");
     command.args(["--ctty", BINARY, "mcp", "--server", "a=true", "--http", "127.0.0.1:0", "--log-file", "log"]);
     command.current_dir(&dir).stdin(input).stdout(Stdio::null()).stderr(Stdio::null());

@@ -1,7 +1,5 @@
 //! `execbox login` and `execbox logout`, with a server that requires OAuth. The tests act as the browser.
 
-mod support;
-
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -11,10 +9,10 @@ use std::process::{Child, ChildStderr, Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+use crate::support::session::Session;
+use crate::support::transcript::{BINARY, directory, text};
+use crate::support::{Signal, send};
 use serde_json::{Value as Json, json};
-use support::session::Session;
-use support::transcript::{BINARY, directory, text};
-use support::{Signal, send};
 
 const TOKEN: &str = "access-A1b2C3d4";
 
@@ -211,7 +209,7 @@ async fn a_running_gateway_says_that_a_login_is_needed_and_uses_it() {
         let mut status = Command::new(BINARY);
         text(status.arg("status").env("XDG_RUNTIME_DIR", &dir).output().unwrap().stdout)
     };
-    support::wait_until("the status", || status().contains(&format!("wiki     failed    {needs}")));
+    crate::support::wait_until("the status", || status().contains(&format!("wiki     failed    {needs}")));
     let place = dir.clone();
     tokio::task::spawn_blocking(move || log_in(&place)).await.unwrap();
     loop {
@@ -224,7 +222,7 @@ async fn a_running_gateway_says_that_a_login_is_needed_and_uses_it() {
         assert!(is_expected, "{result}");
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
-    support::wait_until("the status", || status().contains("wiki     ready     1 tools"));
+    crate::support::wait_until("the status", || status().contains("wiki     ready     1 tools"));
     let (said, _) = session.end().await;
     let log = fs::read_to_string(dir.join("gateway.log")).unwrap();
     assert!(!said.contains("A1b2C3d4") && !log.contains("A1b2C3d4") && log.contains(needs), "{said}\n{log}");
@@ -242,7 +240,7 @@ fn the_browser_gets_the_address_as_one_argument() {
     }
     let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
     let (mut login, url, _) = start_login(command(&dir, &["login", "wiki"]).env("PATH", path));
-    support::wait_until("the browser", || dir.join("opened").exists());
+    crate::support::wait_until("the browser", || dir.join("opened").exists());
     assert_eq!(fs::read_to_string(dir.join("opened")).unwrap(), format!("1 {url}\n"));
     send(Signal::SIGINT, login.id());
     assert_eq!(login.wait().unwrap().code(), Some(130));

@@ -1,17 +1,15 @@
 //! `execbox mcp`, `tools` and `types`, with the real binary: transcripts, and sessions of an MCP client.
 
-mod support;
-
 use std::fs;
 use std::path::PathBuf;
 use std::process::Stdio;
 
+use crate::support::session::Session;
+use crate::support::transcript::{BINARY, Typed, directory, stub_file, text, transcript};
+use crate::support::{Signal, children, computes, exists, send, wait_until};
 use execbox_mcp::rmcp::model::{CallToolRequest, CallToolRequestParams, ClientRequest};
 use execbox_mcp::rmcp::service::PeerRequestOptions;
 use serde_json::{Value as Json, json};
-use support::session::Session;
-use support::transcript::{BINARY, Typed, directory, stub_file, text, transcript};
-use support::{Signal, children, computes, exists, send, wait_until};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Command;
 

@@ -1,8 +1,6 @@
 //! Configurations of MCP servers, with the real binary: keys without effect, `envFile`, variables of editors, and inputs, which
 //! are asked for on a pseudo-terminal.
 
-mod support;
-
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
 use std::os::fd::OwnedFd;
@@ -13,10 +11,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
+use crate::support::transcript::{BINARY, Typed, directory, text, transcript};
 use nix::sys::stat::Mode;
 use nix::sys::termios::{LocalFlags, tcgetattr};
 use serde_json::{Value as Json, json};
-use support::transcript::{BINARY, Typed, directory, text, transcript};
 
 const FAKE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../mcp/tests/fake-server.sh");
 

@@ -1,16 +1,14 @@
 //! Data that programs store in a file: `execbox mcp --state` and `execbox snippets`, with the real binary.
 
-mod support;
-
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
+use crate::support::session::Session;
+use crate::support::transcript::{Typed, directory, stub_file, transcript};
+use crate::support::{Signal, send};
 use execbox_thread::{ThreadLimits, ThreadStore};
 use serde_json::{Value as Json, json};
-use support::session::Session;
-use support::transcript::{Typed, directory, stub_file, transcript};
-use support::{Signal, send};
 
 /// A directory with a stub tool.
 fn place(name: &str) -> std::path::PathBuf {
