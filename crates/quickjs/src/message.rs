@@ -2,6 +2,8 @@
 //!
 //! Numbers are little-endian. Text has its length first, and ends with a NUL that the length does not count.
 
+use std::cell::RefCell;
+
 use execbox_core::engine::Settlement;
 use execbox_core::language::Code;
 use execbox_core::program::{Function, Module, ModuleBody, Modules, Namespace, Program, Source};
@@ -18,9 +20,7 @@ const SHIFT_LEN: usize = 12;
 /// The first message: limits, seed, code and namespaces. `None` if the source is of another kind.
 pub(crate) fn start(program: &Program, log_units: usize) -> Option<Vec<u8>> {
     let mut message = Vec::with_capacity(256 + source_len(&program.source));
-    // The seed of `Math.random`: it cannot be guessed from the numbers of other guests.
-    let seed = getrandom::u64().expect("the system has random numbers");
-    message.extend_from_slice(&seed.to_le_bytes());
+    message.extend_from_slice(&seed());
     put_u32(&mut message, u32::try_from(program.limits.memory_bytes).unwrap_or(u32::MAX).min(MAX_MEMORY));
     put_u32(&mut message, u32::try_from(log_units).unwrap_or(u32::MAX));
     match &program.source {
@@ -37,6 +37,22 @@ pub(crate) fn start(program: &Program, log_units: usize) -> Option<Vec<u8>> {
         _ => return None,
     }
     Some(message)
+}
+
+/// A seed of `Math.random`. It cannot be guessed from the numbers of other guests.
+fn seed() -> [u8; 8] {
+    thread_local! {
+        /// Seeds that are not used yet: one system call for many short programs.
+        static SEEDS: RefCell<Vec<[u8; 8]>> = const { RefCell::new(Vec::new()) };
+    }
+    SEEDS.with_borrow_mut(|seeds| {
+        seeds.pop().unwrap_or_else(|| {
+            let mut random = [[0; 8]; 32];
+            getrandom::fill(random.as_flattened_mut()).expect("the system has random numbers");
+            seeds.extend_from_slice(&random[1..]);
+            random[0]
+        })
+    })
 }
 
 fn source_len(source: &Source) -> usize {

@@ -267,12 +267,14 @@ where
             if self.cancellation.is_cancelled() {
                 return Err(Stop::Cancelled(None));
             }
-            let now = Instant::now();
-            if now > *slice_end.get_or_insert(now + SLICE) || self.is_full() {
+            if slice_end.is_some_and(|end| Instant::now() > end) || self.is_full() {
                 self.events.push_front(event);
                 return Ok(if self.is_full() { Handled::Full } else { yielded(cx) });
             }
             self.handle_event(event, cx)?;
+            if !self.events.is_empty() {
+                slice_end.get_or_insert_with(|| Instant::now() + SLICE);
+            }
         }
         Ok(Handled::All)
     }

@@ -63,11 +63,10 @@ impl ToolCalls {
             return None;
         }
         let ToolCall { id, provider, tool, input, charge } = call;
-        let provider = providers[provider].clone();
-        let result = call_tool(provider.clone(), tool, id, input, self.scope.clone());
+        let result = call_tool(providers[provider].clone(), tool, id, input, self.scope.clone());
         let settled = result.map(move |result| {
             drop(charge); // The input is no longer kept.
-            (id, result.map_err(|error| error.with_cause(failed_call(id, &provider, tool))))
+            (id, result)
         });
         self.in_flight.begin(settled, cx)
     }
@@ -102,12 +101,6 @@ impl Drop for ToolCalls {
     fn drop(&mut self) {
         self.scope.cancellation.cancel();
     }
-}
-
-/// The cause of a program that ends with the failure of this call.
-fn failed_call(call: CallId, provider: &Provider, tool: usize) -> Option<Cause> {
-    let tool = provider.tool(tool)?.safe_name.to_string();
-    Some(Cause::FailedCall { call, provider: provider.name().to_owned(), tool })
 }
 
 impl Provider {
@@ -157,7 +150,11 @@ pub(crate) async fn call_tool(
         Ok(output) => CallEnd::Returned { bytes: json_size(output) },
         Err(error) => CallEnd::Failed { code: error.code, message: &error.message },
     });
-    result.map(Some)
+    // The cause of a program that ends with the failure of this call.
+    result.map(Some).map_err(|error| {
+        let (provider, tool) = (provider.name().to_owned(), host_tool.safe_name.to_string());
+        error.with_cause(Some(Cause::FailedCall { call: id, provider, tool }))
+    })
 }
 
 /// Checks the input, asks the policies, calls the function and checks the result.
