@@ -24,7 +24,7 @@ use crate::token::{Role, TokenSource};
 
 #[derive(Debug, Args)]
 pub(crate) struct ExecutorArguments {
-    /// Run the program there: inline, worker, process or remote=ADDRESS [default: inline; process with `--engine v8`]
+    /// Run the program on this executor: inline, worker, process or remote=ADDRESS [default: inline; process with `--engine v8`]
     #[arg(long, value_name = "EXECUTOR")]
     executor: Option<ExecutorKind>,
 
@@ -35,7 +35,7 @@ pub(crate) struct ExecutorArguments {
     #[arg(long, value_name = "FILE", requires = "executor")]
     token_file: Option<PathBuf>,
 
-    /// Lock child processes: `required` fails if the system lacks a layer, `best-effort` takes what there is, `off`
+    /// Lock child processes: `required` fails if the system lacks a layer, `best-effort` uses the layers that the system has, `off` none
     #[arg(long, value_name = "MODE", default_value_t = Mode::default())]
     jail: Mode,
 }

@@ -104,9 +104,9 @@ fn known_servers(servers: &[String]) -> String {
 /// The purpose for which a configuration is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// A command that uses the servers once. Prints keys that look misspelt; may ask for inputs on the terminal.
+    /// A command that uses the servers once. Prints keys that look misspelled; may ask for inputs on the terminal.
     Once,
-    /// `execbox mcp`. Prints all keys without effect, or only those that look misspelt if `quiet`; asks only if standard input
+    /// `execbox mcp`. Prints all keys without effect, or only those that look misspelled if `quiet`; asks only if standard input
     /// is a terminal.
     Gateway { quiet: bool },
     /// A running gateway. Prints nothing, and asks for nothing.
@@ -126,7 +126,7 @@ impl Purpose {
     fn mentions(self, key: &IgnoredKey) -> bool {
         match self {
             Self::Gateway { quiet: false } | Self::Reload { quiet: false } => true,
-            _ => matches!(key.reason, IgnoreReason::Misspelt { .. }),
+            _ => matches!(key.reason, IgnoreReason::Misspelled { .. }),
         }
     }
 }
@@ -370,7 +370,7 @@ pub(crate) fn state_lines(status: &Status) -> Vec<(String, bool)> {
     let ServerState::Ready { rejected, unmatched_patterns, warnings, .. } = &status.state else { return lines };
     let mut add = |text: String, is_failure| lines.push((format!("{}: {text}", status.namespace), is_failure));
     for warning in warnings {
-        add(warning.to_string(), matches!(warning, Warning::LeftOut { .. }));
+        add(warning.to_string(), matches!(warning, Warning::NotImported { .. }));
     }
     for pattern in unmatched_patterns {
         add(format!("no tool matches {:?}", pattern.as_str()), false);

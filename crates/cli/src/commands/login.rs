@@ -34,7 +34,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     no_browser: bool,
 
-    /// Give up if nobody has logged in within TIME: `2m`; a plain number is milliseconds
+    /// Fail if the login is not complete within TIME: `2m`; a plain number is milliseconds
     #[arg(long, value_name = "TIME", allow_negative_numbers = true, default_value_t = Time(TIMEOUT))]
     timeout: Time,
 
@@ -64,7 +64,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Exit, CommandError> {
 pub(super) enum LoginFailure {
     #[error("cannot log in to {server:?}: {error}")]
     Login { server: String, error: LoginError },
-    #[error("cannot log in to {server:?}: nobody has logged in within {}", humantime::format_duration(*.limit))]
+    #[error("cannot log in to {server:?}: the login was not complete within {}", humantime::format_duration(*.limit))]
     Timeout { server: String, limit: Duration },
     #[error("the stored logins cannot be used: {0}")]
     Logins(Box<dyn Error + Send + Sync>),
@@ -181,7 +181,7 @@ async fn state(server: &ServerConfig, store: &LoginStore) -> Result<String, Comm
         return Ok("logged in".to_owned());
     }
     Ok(match login_state(url, "", REQUEST_TIMEOUT).await {
-        Ok(LoginState::Needed) => "needs login".to_owned(),
+        Ok(LoginState::Needed) => "login required".to_owned(),
         Ok(LoginState::NotNeeded) => "no login needed".to_owned(),
         Err(error) => error.to_string(),
     })

@@ -51,7 +51,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE")]
     tools: Vec<PathBuf>,
 
-    /// Run code there: process, worker, inline or remote=ADDRESS
+    /// Run code on this executor: process, worker, inline or remote=ADDRESS
     #[arg(long, value_name = "EXECUTOR", default_value_t = ExecutorKind::Process)]
     executor: ExecutorKind,
 
@@ -62,7 +62,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     engine: EngineArguments,
 
-    /// Lock child processes: `required` fails if the system lacks a layer, `best-effort` takes what there is, `off`
+    /// Lock child processes: `required` fails if the system lacks a layer, `best-effort` uses the layers that the system has, `off` none
     #[arg(long, value_name = "MODE", default_value_t = Mode::default())]
     jail: Mode,
 
@@ -88,7 +88,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     policy: PolicyArguments,
 
-    /// Refuse calls that nobody has approved after TIME; until then, the clock of the program is paused
+    /// Refuse calls that are not approved within TIME; until then, the clock of the program is paused
     #[arg(long, value_name = "TIME", help_heading = "Approvals", default_value_t = Time(APPROVAL_TIMEOUT))]
     approval_timeout: Time,
 
@@ -506,7 +506,7 @@ Configurations:
   `inputs` defines, as in VS Code (`promptString`, `pickString`): run `execbox tools --config FILE` in a terminal once
   to be asked. Answers are stored in ~/.config/execbox/inputs.json, which only you can read.
 
-  Keys without effect are printed at start: unknown and misspelt keys, and those that only other clients use.
+  Keys without effect are printed at start: unknown and misspelled keys, and those that only other clients use.
 
   Servers with `"disabled": true` and servers that are
   `execbox mcp` itself are skipped. Each server is a namespace: `my-server` becomes `my_server`; equal names are

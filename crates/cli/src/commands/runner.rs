@@ -56,7 +56,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "SIZE", allow_negative_numbers = true, requires = "listen", default_value_t = Size(ListenOptions::default().max_buffered_bytes as u64))]
     max_buffer: Size,
 
-    /// The same for all hosts together
+    /// Keep at most SIZE of incomplete messages of all hosts together; close the connection that exceeds it
     #[arg(long, value_name = "SIZE", allow_negative_numbers = true, requires = "listen", default_value_t = Size(ListenOptions::default().max_total_buffered_bytes as u64))]
     max_total_buffer: Size,
 

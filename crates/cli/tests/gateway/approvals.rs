@@ -119,7 +119,7 @@ async fn configurations_select_tools_and_a_program_that_ends_withdraws_its_quest
     let session = Session::start(&dir, &["--config", "servers.json", "--approval-timeout", "100ms"]).await;
     assert_eq!(session.run("await one.hello()").await["result"], "hello from one");
     let late = session.run("await one.fail()").await;
-    assert_eq!(late["error"]["message"], "one.fail failed (line 1): not approved: nobody answered within 100ms");
+    assert_eq!(late["error"]["message"], "one.fail failed (line 1): not approved: no answer within 100ms");
     assert!(pending(&dir).is_empty());
     assert_eq!(session.end().await.1, Some(0));
 }

@@ -167,9 +167,9 @@ fn list(dir: &Path) -> String {
 fn a_login_is_listed_kept_for_its_owner_used_and_revoked() {
     let dir = workspace("login-kept");
     let others = "program  no login: a program\nkeyed    no login: has the header `Authorization`\n";
-    assert_eq!(list(&dir), format!("wiki     needs login\n{others}"));
+    assert_eq!(list(&dir), format!("wiki     login required\n{others}"));
     let (said, code) = shown(&dir, &["tools"]);
-    assert!(said.contains("server \"wiki\": needs login: run `execbox login wiki`"), "{said}");
+    assert!(said.contains("server \"wiki\": login required: run `execbox login wiki`"), "{said}");
     assert_eq!(code, Some(1));
     let said = log_in(&dir);
     assert!(said.starts_with("execbox: logged in to \"wiki\"; the tokens are in ") && !said.contains(TOKEN), "{said}");
@@ -186,7 +186,7 @@ fn a_login_is_listed_kept_for_its_owner_used_and_revoked() {
     assert_eq!((said.as_str(), code), ("execbox: logged out of \"wiki\"; its tokens are revoked\n", Some(0)));
     assert!(!fs::read_to_string(&file).unwrap().contains("A1b2C3d4"));
     assert_eq!(shown(&dir, &["logout", "wiki"]).0, "execbox: not logged in to \"wiki\"\n");
-    assert_eq!(list(&dir), format!("wiki     needs login\n{others}"));
+    assert_eq!(list(&dir), format!("wiki     login required\n{others}"));
     fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
     let (said, code) = shown(&dir, &["login", "wiki"]);
     assert!(said.contains("the stored logins cannot be used: ") && said.contains("run `chmod 600 "), "{said}");
@@ -199,7 +199,7 @@ async fn a_running_gateway_says_that_a_login_is_needed_and_uses_it() {
     let arguments =
         ["--config", "servers.json", "--log-file", "gateway.log", "--timeout", "10m", "--executor", "inline"];
     let session = Session::start(&dir, &arguments).await;
-    let needs = "needs login: run `execbox login wiki`";
+    let needs = "login required: run `execbox login wiki`";
     let found = session.call("mcp_search_tools", json!({})).await;
     let found = serde_json::to_string(&found).unwrap();
     assert!(found.contains(needs), "{found}");
@@ -279,6 +279,6 @@ fn logins_that_are_not_possible() {
         assert_eq!(shown(&dir, arguments), expected, "{arguments:?}");
     }
     let (said, code) = shown(&dir, &["login", "wiki", "--no-browser", "--timeout", "1ms"]);
-    assert!(said.ends_with("cannot log in to \"wiki\": nobody has logged in within 1ms\n"), "{said}");
+    assert!(said.ends_with("cannot log in to \"wiki\": the login was not complete within 1ms\n"), "{said}");
     assert_eq!(code, Some(1));
 }

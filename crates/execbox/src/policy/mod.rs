@@ -203,7 +203,7 @@ impl Policy {
                         let _waits = call.context.waits.add(Awaited::Approval);
                         approver.approve(call).await
                     }
-                    None => Approval::Refused("nobody can be asked".to_owned()),
+                    None => Approval::Refused("no approver is set".to_owned()),
                 };
                 match approval {
                     Approval::Approved => record.write(Verdict::Approved),

@@ -37,7 +37,7 @@ impl fmt::Display for IgnoredKey {
 pub enum IgnoreReason {
     /// An unknown key that is similar to a known one.
     #[error("unknown key; did you mean {suggestion:?}?")]
-    Misspelt {
+    Misspelled {
         /// The known key.
         suggestion: &'static str,
     },
@@ -99,7 +99,7 @@ fn reason(key: &str, value: &Node<'_>, url: Option<&'static str>) -> Option<Igno
 fn unknown(key: &str, known: &'static [&'static str], of_clients: &[&str]) -> IgnoreReason {
     match near(key, known.iter().copied()) {
         _ if of_clients.contains(&key) => IgnoreReason::OtherClient,
-        Some(suggestion) => IgnoreReason::Misspelt { suggestion },
+        Some(suggestion) => IgnoreReason::Misspelled { suggestion },
         None => IgnoreReason::Unknown,
     }
 }

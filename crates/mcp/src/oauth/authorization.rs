@@ -36,7 +36,7 @@ pub(crate) struct Authorization {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Unauthorized {
     /// The user must log in. Contains the name of the server, as an argument of a command.
-    #[error("needs login: run `execbox login {0}`")]
+    #[error("login required: run `execbox login {0}`")]
     NeedsLogin(String),
     #[error("login cannot be renewed: {reason}; if that persists, run `execbox login {server}`")]
     Renewal { reason: String, server: String },

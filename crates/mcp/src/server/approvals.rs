@@ -25,7 +25,7 @@ impl Ask for ClientUser {
         Box::pin(async move {
             let asked = tokio::time::timeout(self.origin.timeout, self.put(call)).await;
             let time = humantime::format_duration(self.origin.timeout);
-            asked.unwrap_or_else(|_| Answer::Refuse(format!("nobody answered within {time}")))
+            asked.unwrap_or_else(|_| Answer::Refuse(format!("no answer within {time}")))
         })
     }
 }

@@ -345,7 +345,7 @@ impl Page {
             text += &format!("```ts\n{signature}\n```\n");
         }
         for Instructions { namespace, text: instructions } in &self.instructions {
-            text += &format!("\nThe server of `{namespace}` says:\n");
+            text += &format!("\nInstructions of the server of `{namespace}`:\n");
             instructions.lines().for_each(|line| text += &format!("> {line}\n"));
         }
         for UnavailableNamespace { name, reason } in &self.unavailable {

@@ -100,7 +100,7 @@ impl Upstream {
         self.imported().rejected
     }
 
-    /// Why the server cannot be called, as a clause: the last request had no valid token of OAuth (`needs login: run …`), or
+    /// Why the server cannot be called, as a clause: the last request had no valid token of OAuth (`login required: run …`), or
     /// the server was disconnected because it sent too many unrequested messages.
     pub(crate) fn problem(&self) -> Option<String> {
         self.catalog.connection.login_problem().or_else(|| self.catalog.connection.flood())

@@ -43,10 +43,10 @@ pub struct Imported {
 pub enum Warning {
     /// Tools do not fit into [`UpstreamOptions::max_catalog_bytes`].
     #[error(
-        "{tools} tools left out: the tools of a server may take {} of memory; hide tools with a filter",
+        "{tools} tools not imported: the tools of a server may take {} of memory; hide tools with a filter",
         bytes_text(*.limit as u64)
     )]
-    LeftOut {
+    NotImported {
         /// The number of tools that are left out.
         tools: usize,
         /// The limit, in bytes.
@@ -121,7 +121,7 @@ pub(super) async fn import_over(
             error => rejected.push(rejected_by(error)),
         }
     }
-    let left_out = Warning::LeftOut { tools: excess, limit: options.max_catalog_bytes };
+    let left_out = Warning::NotImported { tools: excess, limit: options.max_catalog_bytes };
     let left_out = (excess > 0).then_some(left_out);
     let unchecked = (unchecked > 0).then_some(Warning::UncheckedPatterns { schemas: unchecked });
     let warnings = left_out.into_iter().chain(unchecked).collect();

@@ -448,7 +448,7 @@ mod tests {
             let chunk = text.repeat(1_000);
             let added = (0..1_000).take_while(|_| event.add(chunk.as_bytes()).is_ok()).count();
             assert!((19..40).contains(&added), "{text:?}: {added}");
-            assert!(received.disconnect.is_triggered() && received.disconnect.reason().contains("nobody asked for"));
+            assert!(received.disconnect.is_triggered() && received.disconnect.reason().contains("without a request"));
         }
     }
 }

@@ -93,7 +93,7 @@ impl Forwarding {
 
     /// The calls in flight, if they are all of one client.
     fn waiting(&self) -> Result<Waiting, ErrorData> {
-        self.calls.waiting().ok_or_else(|| failed("no call of one client alone is in progress"))
+        self.calls.waiting().ok_or_else(|| failed("calls of several clients, or none, are in progress"))
     }
 
     async fn forward(&self, waiting: &Waiting, request: ServerRequest) -> Result<ClientResult, ErrorData> {

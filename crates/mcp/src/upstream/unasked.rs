@@ -27,7 +27,7 @@ struct Inner {
 /// A server has sent more than its allowance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "disconnected: it sent too much that nobody asked for; allowed are {MAX_MESSAGES} messages and {} at once, and {} messages and \
+    "disconnected: the server sent too much without a request; allowed are {MAX_MESSAGES} messages and {} at once, and {} messages and \
      {} per second",
     bytes_text(MAX_BYTES),
     MESSAGES_PER_SECOND,
@@ -157,7 +157,7 @@ mod tests {
         assert!(unasked.clone().spend(MAX_MESSAGES + 1, 0).is_err());
         assert_eq!(
             unasked.exceeded().unwrap().to_string(),
-            "disconnected: it sent too much that nobody asked for; allowed are 20000 messages and 128 MiB at once, and 1000 \
+            "disconnected: the server sent too much without a request; allowed are 20000 messages and 128 MiB at once, and 1000 \
              messages and 8 MiB per second"
         );
         unasked.connected();

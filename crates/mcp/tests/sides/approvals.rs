@@ -173,7 +173,7 @@ async fn a_user_who_does_not_answer_refuses() {
     let (server, deleted) = server(Policy::new(), Limits::default(), Duration::from_millis(50));
     let user = User { delay: Duration::from_hours(1), ..User::new([]) };
     let client = connect(server, &user).await;
-    let late = "not approved: nobody answered within 50ms";
+    let late = "not approved: no answer within 50ms";
     assert_eq!(delete_three(&client).await, json!(["an order", late, late, late]));
     assert!(deleted.lock().unwrap().is_empty());
 }

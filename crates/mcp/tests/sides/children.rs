@@ -218,7 +218,7 @@ async fn a_child_that_sends_without_an_end_is_disconnected() {
         let upstream = Upstream::open_child("sh", shell(&endless), options).await.unwrap();
         let child = pid(&upstream, "pid").await;
         let message = run(upstream.provider(), "await sh.hold()").await.outcome.unwrap_err().message;
-        assert!(message.contains("disconnected: it sent too much that nobody asked for"), "{line}: {message}");
+        assert!(message.contains("disconnected: the server sent too much without a request"), "{line}: {message}");
         upstream.close().await;
         assert!(!runs(&child));
     }
@@ -226,7 +226,7 @@ async fn a_child_that_sends_without_an_end_is_disconnected() {
     let options = UpstreamOptions { call_timeout: Duration::from_hours(1), ..UpstreamOptions::default() };
     let upstream = Upstream::open_child("sh", shell(&long), options).await.unwrap();
     let message = run(upstream.provider(), "await sh.hold()").await.outcome.unwrap_err().message;
-    assert!(message.contains("disconnected: it sent too much that nobody asked for"), "{message}");
+    assert!(message.contains("disconnected: the server sent too much without a request"), "{message}");
 }
 
 #[tokio::test]

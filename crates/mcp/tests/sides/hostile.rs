@@ -194,10 +194,12 @@ async fn tools_beyond_the_memory_of_a_catalog_are_left_out() {
     let names: Vec<&str> = imported.provider.manifest().tools.iter().map(|tool| tool.safe_name.as_str()).collect();
     assert!(names.len() < 20 && names.ends_with(&["good"]), "small tools still fit: {names:?}");
     let excess = 41 - names.len();
-    assert_eq!(imported.warnings, [Warning::LeftOut { tools: excess, limit: 8 << 20 }]);
+    assert_eq!(imported.warnings, [Warning::NotImported { tools: excess, limit: 8 << 20 }]);
     assert_eq!(
         imported.warnings[0].to_string(),
-        format!("{excess} tools left out: the tools of a server may take 8 MiB of memory; hide tools with a filter")
+        format!(
+            "{excess} tools not imported: the tools of a server may take 8 MiB of memory; hide tools with a filter"
+        )
     );
 }
 

@@ -203,7 +203,7 @@ async fn a_server_that_was_disconnected_for_what_it_sent_has_a_reason() {
     let servers =
         servers(&json!({ "mcpServers": { "evil": { "command": "sh", "args": [script, "lines"] }, "a": fake("a") } }))
             .await;
-    let flood = "disconnected: it sent too much that nobody asked for";
+    let flood = "disconnected: the server sent too much without a request";
     let limits = Limits { timeout: Duration::from_mins(10), ..Limits::default() };
     for _ in 0..2 {
         let execution = ExecuteRequest::new("await evil.call({})").providers(servers.providers()).limits(limits);

@@ -248,7 +248,7 @@ async fn a_client_registers_itself_logs_in_and_its_token_is_used() {
     assert_eq!(login_state(&site.url, "", Duration::from_mins(1)).await.unwrap(), LoginState::Needed);
     let store = Arc::new(Store::default());
     let error = site.open(&store).await.unwrap_err();
-    assert_eq!(error, "MCP server \"far\": needs login: run `execbox login far`");
+    assert_eq!(error, "MCP server \"far\": login required: run `execbox login far`");
     let credentials = site.log_in().await;
     assert!(credentials.is_usable());
     let shown =
@@ -323,7 +323,7 @@ async fn a_login_that_is_revoked_must_be_repeated_and_takes_effect_at_once() {
     (site.state().valid, site.state().refresh_is_valid) = (None, false);
     for _ in 0..2 {
         let message = failure(&upstream, "await far.ask({})").await;
-        assert!(message.contains("needs login: run `execbox login far`"), "{message}");
+        assert!(message.contains("login required: run `execbox login far`"), "{message}");
     }
     assert_eq!(site.count("POST /token"), 2, "the rejected refresh token is not sent again");
     assert_eq!(store.load("far", &site.url).unwrap(), None);
@@ -342,18 +342,18 @@ async fn a_login_that_is_revoked_must_be_repeated_and_takes_effect_at_once() {
     store.save("far", &site.url, Some(&serde_json::from_value(last).unwrap())).unwrap();
     site.state().valid = None;
     let message = failure(&upstream, "await far.ask({})").await;
-    assert!(message.contains("needs login: "), "{message}");
+    assert!(message.contains("login required: "), "{message}");
 }
 
 #[tokio::test]
 async fn a_token_belongs_to_the_name_and_the_url_of_its_server() {
     let (site, other) = (Site::new().await, Site::new().await);
     let store = site.logged_in().await;
-    assert!(other.open(&store).await.unwrap_err().contains("needs login"));
+    assert!(other.open(&store).await.unwrap_err().contains("login required"));
     let renamed = Upstream::open_http("near", &site.url, &[], options(&store)).await.unwrap_err().to_string();
-    assert_eq!(renamed, "MCP server \"near\": needs login: run `execbox login near`");
+    assert_eq!(renamed, "MCP server \"near\": login required: run `execbox login near`");
     let query = Upstream::open_http("far", &format!("{}?x=1", site.url), &[], options(&store)).await;
-    assert!(query.unwrap_err().to_string().contains("needs login"));
+    assert!(query.unwrap_err().to_string().contains("login required"));
     let sent = other.state().requests.iter().any(|(head, _)| head.contains("access-"));
     assert!(!sent);
     // A header of the configuration is sent instead.
@@ -598,7 +598,7 @@ async fn servers_that_need_a_login_say_so_and_connect_after_it() {
     let store = Arc::new(Store::default());
     let servers = Servers::start(config.servers, &options(&store), None);
     servers.settled().await;
-    let reason = "needs login: run `execbox login \"my wiki\"`";
+    let reason = "login required: run `execbox login \"my wiki\"`";
     assert_eq!(servers.status()[0].state, ServerState::Failed { reason: reason.to_owned() });
     let unavailable = servers.unavailable();
     assert_eq!((unavailable[0].name.as_str(), unavailable[0].reason.as_str()), ("my_wiki", reason));

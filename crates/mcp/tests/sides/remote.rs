@@ -462,7 +462,7 @@ async fn a_server_that_sends_events_without_an_end_is_disconnected() {
         };
         let upstream = open(&url.await, options).await.unwrap();
         let message = failure(&upstream, "await far.ask({ flood: true })").await;
-        assert!(message.contains("disconnected: it sent too much that nobody asked for"), "{event:?}: {message}");
+        assert!(message.contains("disconnected: the server sent too much without a request"), "{event:?}: {message}");
         assert!(run(&upstream, "await far.ask({})").await.is_ok(), "it is connected again");
     }
 }

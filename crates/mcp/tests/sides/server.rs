@@ -526,7 +526,7 @@ async fn instructions_of_a_server_are_shown_with_its_namespace_and_leave_the_fir
     assert!(page.structured_content.as_ref().unwrap().get("instructions").is_none(), "no namespace is named");
     let page = search(json!({ "namespace": "shop" })).await;
     let shown = text(&page);
-    assert!(shown.contains("The server of `shop` says:\n> First "), "{shown}");
+    assert!(shown.contains("Instructions of the server of `shop`:\n> First "), "{shown}");
     assert!(!shown.contains('\u{1b}') && shown.chars().count() <= 4_000, "{shown}");
     let content = page.structured_content.unwrap();
     assert!(content.to_string().chars().count() <= 4_000, "{content}");
@@ -540,8 +540,8 @@ async fn instructions_of_a_server_are_shown_with_its_namespace_and_leave_the_fir
     assert!((1_000..=2_000).contains(&said[0]["text"].as_str().unwrap().chars().count()), "{said}");
     assert_eq!(said.as_array().unwrap().len(), 2);
     // Every line is quoted, so that it does not look like a part of the page.
-    let quoted = text(&page).split_once("The server of `shop` says:\n").unwrap().1;
-    let quoted = quoted.split_once("\n\nThe server of `wiki`").unwrap().0;
+    let quoted = text(&page).split_once("Instructions of the server of `shop`:\n").unwrap().1;
+    let quoted = quoted.split_once("\n\nInstructions of the server of `wiki`").unwrap().0;
     assert!(quoted.lines().count() > 1 && quoted.lines().all(|line| line.starts_with("> ")), "{quoted}");
 }
 

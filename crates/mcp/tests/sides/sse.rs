@@ -138,7 +138,7 @@ async fn a_server_that_sends_without_an_end_is_disconnected() {
         until(|| requests() > before).await;
         older.send(&event.repeat(30_000));
         let message = call.await.unwrap().outcome.unwrap_err().message;
-        assert!(message.contains("disconnected: it sent too much that nobody asked for"), "{event:?}: {message}");
+        assert!(message.contains("disconnected: the server sent too much without a request"), "{event:?}: {message}");
         *older.status.lock().unwrap() = 202;
         until_async(async || run(&upstream, "await far.ask({})").await.is_ok()).await;
     }
