@@ -263,7 +263,7 @@ fn primitive<'s>(scope: &mut PinScope<'s, '_>, value: &Primitive) -> Result<Loca
     })
 }
 
-/// Converts a BigInt from two's complement to sign and magnitude.
+/// Converts a `BigInt` from two's complement to sign and magnitude.
 fn bigint<'s>(scope: &mut PinScope<'s, '_>, bytes: &[u8]) -> Result<Local<'s, Value>, Failed> {
     let is_negative = bytes.last().is_some_and(|last| last & 0x80 != 0);
     let extension = if is_negative { 0xff } else { 0 };
