@@ -63,10 +63,11 @@ impl ToolCalls {
             return None;
         }
         let ToolCall { id, provider, tool, input, charge } = call;
-        let result = call_tool(providers[provider].clone(), tool, id, input, self.scope.clone());
+        let provider = providers[provider].clone();
+        let result = call_tool(provider.clone(), tool, id, input, self.scope.clone());
         let settled = result.map(move |result| {
             drop(charge); // The input is no longer kept.
-            (id, result)
+            (id, result.map_err(|error| error.with_cause(failed_call(id, &provider, tool))))
         });
         self.in_flight.begin(settled, cx)
     }
@@ -101,6 +102,12 @@ impl Drop for ToolCalls {
     fn drop(&mut self) {
         self.scope.cancellation.cancel();
     }
+}
+
+/// The cause of a program that ends with the failure of this call.
+fn failed_call(call: CallId, provider: &Provider, tool: usize) -> Option<Cause> {
+    let tool = provider.tool(tool)?.safe_name.to_string();
+    Some(Cause::FailedCall { call, provider: provider.name().to_owned(), tool })
 }
 
 impl Provider {
@@ -150,11 +157,7 @@ pub(crate) async fn call_tool(
         Ok(output) => CallEnd::Returned { bytes: json_size(output) },
         Err(error) => CallEnd::Failed { code: error.code, message: &error.message },
     });
-    // The cause of a program that ends with the failure of this call.
-    result.map(Some).map_err(|error| {
-        let (provider, tool) = (provider.name().to_owned(), host_tool.safe_name.to_string());
-        error.with_cause(Some(Cause::FailedCall { call: id, provider, tool }))
-    })
+    result.map(Some)
 }
 
 /// Checks the input, asks the policies, calls the function and checks the result.

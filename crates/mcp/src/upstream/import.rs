@@ -121,10 +121,10 @@ pub(super) async fn import_over(
             error => rejected.push(rejected_by(error)),
         }
     }
-    let left_out = Warning::NotImported { tools: excess, limit: options.max_catalog_bytes };
-    let left_out = (excess > 0).then_some(left_out);
+    let not_imported = Warning::NotImported { tools: excess, limit: options.max_catalog_bytes };
+    let not_imported = (excess > 0).then_some(not_imported);
     let unchecked = (unchecked > 0).then_some(Warning::UncheckedPatterns { schemas: unchecked });
-    let warnings = left_out.into_iter().chain(unchecked).collect();
+    let warnings = not_imported.into_iter().chain(unchecked).collect();
     Ok(Imported { provider, rejected, filtered, unmatched_patterns: unmatched.into_patterns(), warnings })
 }
 
