@@ -431,7 +431,7 @@ impl Parser<'_, '_> {
                 self.advance()?;
                 self.typescript_statement(at, Some(start))?
             }
-            "var" | "let" | "const" | "function" | "async" | "class" => Some(self.statement()?),
+            "var" | "let" | "const" | "function" | "async" | "class" => self.declaration(word)?,
             _ if self.options.typescript => self.typescript_statement(at, Some(start))?,
             _ => None,
         };

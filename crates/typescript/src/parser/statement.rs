@@ -160,7 +160,7 @@ impl Parser<'_, '_> {
     }
 
     /// The declaration that `word`, the current token, begins, if it begins one.
-    fn declaration(&mut self, word: &str) -> Parse<Option<StatementKind>> {
+    pub(super) fn declaration(&mut self, word: &str) -> Parse<Option<StatementKind>> {
         let start = self.token().start;
         match word {
             "var" => self.variables()?,
