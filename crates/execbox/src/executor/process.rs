@@ -8,16 +8,15 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Read as _;
-use std::os::fd::AsFd as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::time::Duration;
 use std::{env, fmt, io};
 
 use execbox_jail::{Mode, Policy, Status};
 use futures_util::future::BoxFuture;
-use nix::poll::{PollFd, PollFlags, poll};
 
 use crate::executor::pooled::{Pooled, PooledBuilder, RunnerFactory, impl_executor};
 use crate::executor::self_test::{self, SelfTestCheck};
@@ -26,6 +25,7 @@ use crate::session::process::{self, Probe};
 use crate::transport::CommandTransport;
 use crate::transport::child::Child;
 use crate::transport::command::IdleCommand;
+use crate::transport::readiness::{PollFlags, wait};
 
 /// Runs guests in child processes, which are reused. Tools run in this process.
 ///
@@ -73,8 +73,8 @@ impl fmt::Debug for ProcessExecutor {
     }
 }
 
-/// How long a child may take to answer a probe, in milliseconds.
-const PROBE_TIMEOUT: u16 = 30_000;
+/// How long a child may take to answer a probe.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The longest answer to a probe, in bytes.
 const MAX_ANSWER: u64 = 64 << 10;
@@ -285,8 +285,7 @@ impl RunnerCommand {
         let (_child, stdin, stdout) = Child::spawn_watched(command.arg("--probe").arg(probe.name()), max_memory)?;
         let mut answer = String::new();
         let mut stdout = File::from(stdout).take(MAX_ANSWER);
-        let mut ready = [PollFd::new(stdout.get_ref().as_fd(), PollFlags::POLLIN)];
-        if poll(&mut ready, PROBE_TIMEOUT)? == 0 {
+        if !wait(stdout.get_ref(), PollFlags::POLLIN, Some(PROBE_TIMEOUT))? {
             return Err(io::ErrorKind::TimedOut.into());
         }
         stdout.read_to_string(&mut answer)?;

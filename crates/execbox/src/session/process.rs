@@ -2,7 +2,7 @@
 
 use std::io::{self, Write as _, stdin};
 use std::net::UdpSocket;
-use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::os::fd::AsRawFd as _;
 use std::str::FromStr;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -12,12 +12,12 @@ use execbox_core::engine::{Engine, Guest, StartError};
 use execbox_core::language::{CompileLimits, Language};
 use execbox_core::program::Program;
 use execbox_jail::{Confined, Incomplete, Jail, Mode, Policy, Prepared, Report, Sockets};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::events::Observation;
 use crate::request::ExecuteRequest;
 use crate::session::runner::Runner;
 use crate::session::script::execute_here;
+use crate::transport::readiness::{PollFlags, wait};
 use crate::transport::{BoundListener, Transport, stdio, stdio_needs_threads};
 
 /// The argument that starts a program as [its own runner](crate::RunnerCommand::this_program).
@@ -394,10 +394,8 @@ fn watch_host() {
     let (running, runs) = mpsc::channel::<()>();
     let watch = move || {
         drop(running);
-        let stdin = stdin();
-        let mut ends = [PollFd::new(stdin.as_fd(), PollFlags::empty())];
         // Only the end of the other side wakes this thread.
-        if poll(&mut ends, PollTimeout::NONE).is_ok() {
+        if wait(&stdin(), PollFlags::empty(), None).is_ok() {
             thread::sleep(ORPHAN_GRACE);
             process::exit(0);
         }

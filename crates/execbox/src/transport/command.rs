@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use execbox_core::budget::Budget;
 use execbox_core::engine::MEMORY_LIMIT_EXIT_CODE;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use tokio::time::{Instant, Sleep};
 
 use super::child::Child;
 use super::pipe::{PipeReader, PipeWriter};
+use super::readiness::{PollFlags, wait};
 use super::{OutOfMemory, Received, StreamTransport, Transport};
 
 /// How long to wait for the exit of a child after its output has ended: a child that exits closes its output just before.
@@ -132,8 +132,7 @@ impl IdleCommand {
 
     /// Opens the child again. Fails if it has exited or written unexpected output.
     pub(crate) fn reopen(self) -> io::Result<CommandTransport> {
-        let mut output = [PollFd::new(self.stdout.fd()?, PollFlags::POLLIN)];
-        if poll(&mut output, PollTimeout::ZERO)? > 0 {
+        if wait(&self.stdout.fd()?, PollFlags::POLLIN, Some(Duration::ZERO))? {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
         Ok(self.open())

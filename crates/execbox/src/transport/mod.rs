@@ -18,6 +18,7 @@ mod fragments;
 mod listen;
 mod paced;
 mod pipe;
+pub(crate) mod readiness;
 mod socket;
 mod stdio;
 mod stream;
