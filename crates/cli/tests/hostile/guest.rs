@@ -10,7 +10,7 @@ use serde_json::{Value as Json, json};
 use crate::Ended;
 use crate::case::{Case, Place};
 use crate::host;
-use crate::measure::Watch;
+use crate::measure::{INTERVAL, Watch};
 use crate::report::{Bounds, Figures};
 
 /// The time within which the host process must write a line, unless it is under attack.
@@ -82,7 +82,7 @@ fn attacked(host: &Host, watch: &mut Watch<'_>, bounds: Bounds) -> Result<Json, 
     let started = Instant::now();
     loop {
         watch.sample();
-        match host.lines.recv_timeout(Duration::from_millis(5)) {
+        match host.lines.recv_timeout(INTERVAL) {
             Ok(line) => {
                 watch.sample();
                 return Ok(serde_json::from_str(&line).unwrap_or_else(|_| json!({ "class": line })));

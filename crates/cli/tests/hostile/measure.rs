@@ -8,6 +8,9 @@ use std::time::Duration;
 use crate::report::Figures;
 use crate::support::{Signal, send};
 
+/// The time between two measurements. Each reads a dozen files of the kernel, which is work that the attacks compete with.
+pub(crate) const INTERVAL: Duration = Duration::from_millis(20);
+
 /// The resources that a tree of processes used during an attack.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Used {

@@ -18,7 +18,7 @@ use crate::Ended;
 use crate::case::{self, Case, Place};
 use crate::guest;
 use crate::host::{Listening, works};
-use crate::measure::Watch;
+use crate::measure::{INTERVAL, Watch};
 use crate::peer::{Peer, Script};
 use crate::site;
 
@@ -87,7 +87,7 @@ fn attack(case: &Case, address: &str, root: u32, served: impl Fn() -> bool) -> E
     let (mut asked, mut is_stopped) = (false, false);
     while !is_stopped && connections.iter().any(|connection| !connection.is_finished()) {
         watch.sample();
-        std::thread::sleep(Duration::from_millis(5));
+        std::thread::sleep(INTERVAL);
         if !asked && started.elapsed() > case.limits.timeout / 2 {
             asked = true;
             if !served() {
@@ -222,7 +222,7 @@ fn server(place: &Place, case: &Case) -> Ended {
     let mut failed = Vec::new();
     let text = loop {
         watch.sample();
-        if let Ok(ended) = ended.recv_timeout(Duration::from_millis(5)) {
+        if let Ok(ended) = ended.recv_timeout(INTERVAL) {
             break Some(ended);
         }
         if case.bounds.is_far_beyond(&watch.used().figures(started.elapsed())) {
