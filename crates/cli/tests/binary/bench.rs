@@ -1,14 +1,12 @@
 //! `execbox bench`: the shapes of its output, comparisons, and errors. No test depends on how long anything takes.
 
-mod support;
-
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
 
-use support::transcript::{Typed, directory, interrupt, text, transcript};
+use crate::support::transcript::{Typed, directory, interrupt, text, transcript};
 
 fn bench(arguments: &[&str]) -> Typed {
     Typed::new(&[&["bench"], arguments].concat())

@@ -1,8 +1,6 @@
 //! `--engine`: the combinations that are rejected, and the reasons.
 
-mod support;
-
-use support::transcript::{Typed, directory, transcript};
+use crate::support::transcript::{Typed, directory, transcript};
 
 #[test]
 fn engines_of_runners() {
@@ -21,7 +19,7 @@ fn an_engine_that_is_not_built_in_names_its_feature() {
         Typed::new(&["run", "--engine", "auto", "-e", "1"]),
         Typed::new(&["mcp", "--engine", "v8"]),
     ];
-    insta::assert_snapshot!(transcript(&directory("engine"), &commands));
+    insta::assert_snapshot!(transcript(&directory("engine-missing"), &commands));
 }
 
 /// A program that returns the message of an error that the engine throws. The message shows which engine ran it.
@@ -56,7 +54,7 @@ fn v8_runs_in_child_processes() {
 fn end_on_v8(memory: &str, code: &str) -> String {
     let limits = ["--memory", memory, "--timeout", "60s"];
     let command = Typed::new(&[&["run", "--engine", "v8", "--json"], &limits[..], &["-e", code]].concat());
-    let output = command.output(&directory("v8")).stdout;
+    let output = command.output(std::path::Path::new(".")).stdout;
     let result: serde_json::Value = serde_json::from_slice(&output).unwrap();
     result["error"]["code"].as_str().unwrap_or("ok").to_owned()
 }
@@ -87,7 +85,7 @@ fn a_native_step_that_exhausts_the_child_is_a_memory_limit() {
 #[cfg(feature = "v8")]
 fn an_engine_that_can_end_its_process_does_not_listen() {
     let commands = [Typed::new(&["runner", "--engine", "v8", "--listen", "tcp:127.0.0.1:0"])];
-    insta::assert_snapshot!(transcript(&directory("engine"), &commands));
+    insta::assert_snapshot!(transcript(&directory("engine-listens"), &commands));
 }
 
 #[test]
@@ -104,5 +102,5 @@ fn engines_of_executors() {
     commands.push(Typed::new(&["run", "-e", "1", "--engine", "spidermonkey"]));
     commands.push(Typed::new(&["run", "-e", "1", "--auto-cpu", "1s"]));
     commands.push(Typed::new(&["mcp", "--engine", "v8", "--executor", "worker", "--server", "a=b"]));
-    insta::assert_snapshot!(transcript(&directory("executors"), &commands));
+    insta::assert_snapshot!(transcript(&directory("engine-executors"), &commands));
 }

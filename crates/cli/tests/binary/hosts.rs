@@ -1,7 +1,5 @@
 //! Hostile hosts of a listening runner: the memory that they make it keep, and the effect on other hosts.
 
-mod support;
-
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
@@ -15,7 +13,7 @@ use execbox::{ExecuteRequest, Executor, Limits, RemoteExecutor};
 use execbox_testkit::hosts::{Connection, Flood, Flooding};
 use serde_json::json;
 
-use support::wait_until;
+use crate::support::wait_until;
 
 /// The number of hostile connections beside an honest one.
 const HOSTILE: usize = 3;

@@ -1,7 +1,5 @@
 //! The jail of runner processes, and self-tests.
 
-mod support;
-
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -18,7 +16,7 @@ use execbox::{
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch, apply_filter};
 use serde_json::{Value as Json, json};
 
-use support::{Signal, send};
+use crate::support::{Signal, send};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_execbox");
 

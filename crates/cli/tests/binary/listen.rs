@@ -1,7 +1,5 @@
 //! `execbox runner --listen`: connections of hosts, with and without tokens, and the signals that stop the runner.
 
-mod support;
-
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -18,7 +16,7 @@ use serde_json::{Value as Json, json};
 
 use tokio::sync::Notify;
 
-use support::{Signal, send};
+use crate::support::{Signal, send};
 
 struct Listening {
     runner: Child,

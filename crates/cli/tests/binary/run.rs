@@ -2,14 +2,12 @@
 //!
 //! Every snapshot is a transcript of commands.
 
-mod support;
-
 use std::fs;
 use std::io::Read as _;
 use std::path::Path;
 use std::process::Command;
 
-use support::transcript::{BINARY, Typed, directory, interrupt, stub_file, text, transcript, wait_for_line};
+use crate::support::transcript::{BINARY, Typed, directory, interrupt, stub_file, text, transcript, wait_for_line};
 
 /// The newcomer's first command, exactly as the README has it.
 #[test]

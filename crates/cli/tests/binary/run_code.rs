@@ -2,15 +2,13 @@
 //!
 //! Every snapshot is a transcript of commands.
 
-mod support;
-
 use std::fs;
 use std::io::Read as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use support::status_kib;
-use support::transcript::{BINARY, Typed, directory, interrupt, stub_file, text, transcript, wait_for_line};
+use crate::support::status_kib;
+use crate::support::transcript::{BINARY, Typed, directory, interrupt, stub_file, text, transcript, wait_for_line};
 
 /// The example, exactly as the README has it.
 #[test]

@@ -1,7 +1,5 @@
 //! A pool of two children, two hundred executions, and children that are killed at random.
 
-mod support;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -9,10 +7,12 @@ use std::time::Duration;
 use execbox::{ErrorCode, ExecuteRequest, Executor, Limits, Provider, Tool};
 use serde_json::{Value as Json, json};
 
-use support::{Signal, children, is_alive, processes, send, wait_until};
+use crate::ALONE;
+use crate::support::{Signal, children, is_alive, processes, send, wait_until};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_execution_completes_once_while_children_are_killed_at_random() {
+    let _alone = ALONE.lock().await;
     let executor = processes(2).build();
     let nap = Tool::new("nap", async |input: Json, _| {
         tokio::time::sleep(Duration::from_millis(2)).await;

@@ -43,7 +43,7 @@ fn check(page: &Page, failures: &mut Vec<String>) -> usize {
             _ if rest.starts_with("file:") => fs::write(directory.join(&rest["file:".len()..]), &block.text).unwrap(),
             _ if rest.starts_with("not-run: ") => not_run += 1,
             _ => failures.push(format!(
-                "{}: unknown info string {:?}; see crates/cli/tests/docs/main.rs",
+                "{}: unknown info string {:?}; see crates/cli/tests/binary/docs/mod.rs",
                 place(),
                 block.info
             )),

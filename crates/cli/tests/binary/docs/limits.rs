@@ -5,7 +5,7 @@ use std::process::Command;
 use execbox::Limits;
 use execbox::core::program::{Amount, Limit, Unit, Wire};
 
-use crate::page::{Page, root};
+use super::page::{Page, root};
 
 /// The cells of the rows that name a field of `Limits`, in the first table of the page.
 fn rows() -> Vec<Vec<String>> {

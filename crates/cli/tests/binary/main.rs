@@ -1,0 +1,20 @@
+//! The binary as users and other programs meet it: its commands, the gateway, runners that listen, the jail and the pages.
+//!
+//! `cargo test --workspace --test binary -- run_code::` runs the tests of one module. Most tests wait for processes, servers and
+//! files, and are one test binary, so that many run at once. Tests that count children of their own process, or measure memory,
+//! are test binaries of their own.
+
+mod bench;
+mod conform;
+mod docs;
+mod engines;
+mod gateway;
+mod hosts;
+mod jail;
+mod listen;
+mod messages;
+mod run;
+mod run_code;
+mod runner;
+#[path = "../support/mod.rs"]
+mod support;

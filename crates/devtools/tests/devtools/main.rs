@@ -1,0 +1,4 @@
+//! The tools as those who change Execbox use them.
+
+mod growth;
+mod soak;
