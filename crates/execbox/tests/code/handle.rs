@@ -456,7 +456,8 @@ fn tool(executor: &Arc<dyn Executor>) {
         const good = await tools.evaluate({ code: `import { readFile } from 'thread'; export default (await readFile('/a')) + '!'` });
         const bad = await tools.evaluate({ code: `export default missing` }).catch((error) => error.message);
         [good, bad]";
-    let result = RUNTIME.block_on(executor.execute(ExecuteRequest::new(script).provider(provider)));
+    let request = ExecuteRequest::new(script).provider(provider).timeout(Duration::from_mins(10));
+    let result = RUNTIME.block_on(executor.execute(request));
     let outcome = result.outcome.unwrap().unwrap();
     assert_eq!(outcome[0], json!("/a!"));
     assert!(outcome[1].as_str().unwrap().starts_with("missing is not defined"), "{outcome}");

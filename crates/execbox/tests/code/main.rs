@@ -45,7 +45,7 @@ fn main() {
         trials.extend(tests.iter().map(|(name, test)| trial(named, name, *test)));
     }
     let mut arguments = Arguments::from_args();
-    arguments.test_threads.get_or_insert(execbox_testkit::threads(4));
+    arguments.test_threads.get_or_insert(execbox_testkit::threads(8));
     libtest_mimic::run(&arguments, trials).exit();
 }
 

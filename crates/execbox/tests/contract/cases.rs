@@ -55,7 +55,7 @@ pub(crate) fn cases(engine: &str) -> Vec<Case> {
 
 fn parse(section: &str, text: &cases::Case, engine: &str) -> Case {
     let name = format!("{section}: {}", text.title);
-    let mut case = Case { name, code: text.body().to_owned(), ..Case::default() };
+    let mut case = Case { name, code: text.body().to_owned(), limits: generous_limits(), ..Case::default() };
     for (key, value) in text.fields_on(engine) {
         let json =
             || serde_json::from_str::<Json>(&value).unwrap_or_else(|error| panic!("{}: {value}: {error}", case.name));

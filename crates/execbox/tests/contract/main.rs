@@ -31,7 +31,7 @@ fn main() {
         assert!(trials.len() - before >= 10, "too few cases for {}", named.name);
     }
     let mut arguments = Arguments::from_args();
-    arguments.test_threads.get_or_insert(execbox_testkit::threads(4));
+    arguments.test_threads.get_or_insert(execbox_testkit::threads(8));
     libtest_mimic::run(&arguments, trials).exit();
 }
 
