@@ -1,4 +1,4 @@
-//! Hostile guests: each case on each executor, in a host process of its own.
+//! Hostile guests: each case in a host process of its own, on one executor after another.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -24,9 +24,9 @@ struct Host {
 }
 
 impl Host {
-    fn start(group: &str, place: &Place, executor: &str) -> Self {
+    fn start(group: &str, place: &Place, executors: &[&str]) -> Self {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args([host::HOST, executor, group]).arg(&place.path).arg(place.number.to_string());
+        command.args([host::HOST, &executors.join(","), group]).arg(&place.path).arg(place.number.to_string());
         command.env("RUST_BACKTRACE", "0"); // symbols of a debug build are large
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let output = BufReader::new(process.stdout.take().unwrap());
@@ -49,18 +49,26 @@ impl Drop for Host {
     }
 }
 
-/// Runs the case on an executor. An error describes each bound and expectation that it violates.
-pub(crate) fn run(group: &str, place: &Place, case: &Case, executor: &str) -> Ended {
-    let mut host = Host::start(group, place, executor);
+/// Runs the case on the executors. An error describes each bound and expectation that it violates.
+pub(crate) fn run(group: &str, place: &Place, case: &Case, executors: &[&str]) -> Vec<Ended> {
+    let mut host = Host::start(group, place, executors);
+    let mut baseline = None;
+    executors.iter().map(|_| attack(&mut host, case, &mut baseline)).collect()
+}
+
+/// Runs the case on the next executor. The growth of the host counts from the baseline, before the first attack: what an attack
+/// leaves behind counts for those after it, too.
+fn attack(host: &mut Host, case: &Case, baseline: &mut Option<u64>) -> Ended {
     let mut failed = Vec::new();
     if host.lines.recv_timeout(STEP).as_deref() != Ok("ready") {
         return (Figures::default(), vec!["1 + 1 does not work before the case".to_owned()]);
     }
     let bounds = case.bounds;
     let mut watch = Watch::start(host.process.id(), None);
+    watch.count_from(baseline);
     host.go_on();
     let started = Instant::now();
-    let ended = attacked(&host, &mut watch, bounds);
+    let ended = attacked(host, &mut watch, bounds);
     let wall = ended.as_ref().ok().and_then(|ended| ended["wallMs"].as_u64());
     let wall = wall.map_or(started.elapsed(), Duration::from_millis);
     let figures = watch.used().figures(wall);
@@ -74,6 +82,7 @@ pub(crate) fn run(group: &str, place: &Place, case: &Case, executor: &str) -> En
         Ok(line) if line == "true" => {}
         other => failed.push(format!("1 + 1 does not work after the case: {other:?}")),
     }
+    host.go_on();
     (figures, failed)
 }
 

@@ -1,7 +1,7 @@
-//! A host in a process of its own: executes one case on one executor, and `1 + 1` before and after it.
+//! A host in a process of its own: executes one case on one executor after another, and `1 + 1` before and after each.
 //!
-//! Standard output has the lines `ready`, the end of the case, and the end of `1 + 1`. Each step waits for a line on standard
-//! input, so that the test can measure between the steps.
+//! Standard output has for each executor the lines `ready`, the end of the case, and the end of `1 + 1`. Each step waits for a
+//! line on standard input, so that the test can measure between the steps.
 
 use std::io::BufRead as _;
 use std::process::{Child, Command, Stdio};
@@ -22,22 +22,25 @@ use crate::case::{self, Case};
 /// The first argument of a process that is a host.
 pub(crate) const HOST: &str = "be-a-hostile-host";
 
-/// Runs a host with the arguments `HOST EXECUTOR GROUP FILE NUMBER`; the executor is a name or the address of a runner.
+/// Runs a host with the arguments `HOST EXECUTORS GROUP FILE NUMBER`. The executors are names or the address of a runner,
+/// separated by commas.
 pub(crate) fn main(arguments: &[String]) {
-    let [executor, group, path, number] = arguments else { panic!("{arguments:?}") };
+    let [executors, group, path, number] = arguments else { panic!("{arguments:?}") };
     let file = CaseFile::read(path);
     let case = case::read(group, &file, &file.cases[number.parse::<usize>().unwrap()]);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let _entered = runtime.enter();
-    let (attacked, _runner) = executor_of(executor);
-    // A hostile runner executes nothing, but the host that it attacked must still execute programs.
-    let checked = if group == "runners" { executor_of("inline").0 } else { Arc::clone(&attacked) };
-    println!("{}", if runtime.block_on(works(&*checked)) { "ready" } else { "it does not work" });
-    wait();
-    println!("{}", runtime.block_on(execute(&*attacked, &case)));
-    wait();
-    println!("{}", runtime.block_on(works(&*checked)));
-    wait();
+    for executor in executors.split(',') {
+        let (attacked, _runner) = executor_of(executor);
+        // A hostile runner executes nothing, but the host that it attacked must still execute programs.
+        let checked = if group == "runners" { executor_of("inline").0 } else { Arc::clone(&attacked) };
+        println!("{}", if runtime.block_on(works(&*checked)) { "ready" } else { "it does not work" });
+        wait();
+        println!("{}", runtime.block_on(execute(&*attacked, &case)));
+        wait();
+        println!("{}", runtime.block_on(works(&*checked)));
+        wait();
+    }
 }
 
 /// Waits for a line.

@@ -50,7 +50,7 @@ fn runner(place: &Place, case: &Case) -> Ended {
             std::thread::spawn(move || play(&stream, &script, until));
         }
     });
-    guest::run("runners", place, case, &address)
+    guest::run("runners", place, case, &[&address]).remove(0)
 }
 
 /// Plays a script over a socket and keeps it open until the end.
