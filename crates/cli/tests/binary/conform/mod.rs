@@ -47,7 +47,7 @@ fn our_runner_passes_every_case() {
 #[test]
 fn broken_runners_fail_the_cases_about_their_fault() {
     let mut text = String::new();
-    for (fault, report) in broken::reports(&["--strict", "--jobs", "16", "--json"]) {
+    for (fault, report) in broken::reports(&["--strict", "--jobs", "5", "--json"]) {
         text += &format!("fault: {fault}\n{}\n", failures(&report));
     }
     insta::assert_snapshot!(text);
