@@ -55,10 +55,10 @@ impl<'a> Watch<'a> {
         watch
     }
 
-    /// Sets the resident memory from which the growth of the first process counts. Takes the present one if there is none.
+    /// Counts the growth of the first process from the baseline, unless less is resident now. Sets the baseline if there is none.
     pub(crate) fn count_from(&mut self, baseline: &mut Option<u64>) {
         let Some(root) = self.seen.get_mut(&self.root) else { return };
-        root.before = *baseline.get_or_insert(root.before);
+        root.before = root.before.min(*baseline.get_or_insert(root.before));
     }
 
     /// Reads the peaks. The kernel keeps the peak of a process as long as it lives, so that only the last moments of a child
