@@ -22,16 +22,24 @@ pub(crate) fn opening(source: &str) -> Result<Option<String>, Fault> {
         return Ok(None);
     }
     match blocks.next() {
-        Some(second) => Err(Fault::new("more than one fenced code block; write one script", second.fence)),
+        Some(second) => Err(more_than_one(&second)),
         None => Ok(Some(blank_outside(source, first.code))),
     }
 }
 
-/// The code of a source that is prose around exactly one closed block.
-pub(crate) fn amid_prose(source: &str) -> Option<String> {
+/// The code of a source that is prose around one closed block; `None` if it is not. `fault` is why the source is no code: the one
+/// that is returned for several blocks, if it is before them.
+pub(crate) fn amid_prose(source: &str, fault: &Fault) -> Result<Option<String>, Fault> {
     let mut blocks = Blocks::new(source);
-    let only = blocks.next().filter(|block| block.closed)?;
-    blocks.next().is_none().then(|| blank_outside(source, only.code))
+    match (blocks.next(), blocks.next()) {
+        (Some(only), None) if only.closed => Ok(Some(blank_outside(source, only.code))),
+        (Some(first), Some(second)) if fault.offset <= first.fence => Err(more_than_one(&second)),
+        _ => Ok(None),
+    }
+}
+
+fn more_than_one(second: &Block) -> Fault {
+    Fault::new("more than one fenced code block; write one script", second.fence)
 }
 
 /// The code in ```` ```js 1 + 1``` ````, all on one line.

@@ -48,9 +48,10 @@ pub(crate) fn compile(
         Err(fault) => Err(ParseError::Fault(fault.within(source))),
         Ok(Some(text)) => compile_text(&text, arguments, reading).map_err(within(&text)),
         Ok(None) => match compile_text(source, arguments, reading) {
-            Err(ParseError::Fault(fault)) => match fences::amid_prose(source) {
-                Some(text) => compile_text(&text, arguments, reading).map_err(within(&text)),
-                None => Err(ParseError::Fault(fault.within(source))),
+            Err(ParseError::Fault(fault)) => match fences::amid_prose(source, &fault) {
+                Ok(Some(text)) => compile_text(&text, arguments, reading).map_err(within(&text)),
+                Ok(None) => Err(ParseError::Fault(fault.within(source))),
+                Err(fault) => Err(ParseError::Fault(fault.within(source))),
             },
             other => other.map_err(within(source)),
         },

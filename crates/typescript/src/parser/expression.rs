@@ -256,10 +256,7 @@ impl Parser<'_, '_> {
                 }
                 Kind::ParenOpen => self.arguments()?,
                 Kind::Template | Kind::TemplateHead => {
-                    if expression.kind == ExpressionKind::Template && self.text().contains("```") {
-                        let message = "a template cannot be called; is this a Markdown fence?";
-                        return self.refuse(message, expression.start);
-                    }
+                    self.check_tag(&expression)?;
                     self.template().map(drop)?;
                 }
                 Kind::Not if !self.token().on_new_line && self.typescript(true) => {
@@ -277,6 +274,16 @@ impl Parser<'_, '_> {
             expression = self.other(start);
         }
         Ok(expression)
+    }
+
+    /// Fails if the template here, after `tag`, is a Markdown fence: of a template that is called with another one, or of an
+    /// empty template before another one.
+    fn check_tag(&self, tag: &Expression) -> Parse<()> {
+        let is_called = tag.kind == ExpressionKind::Template && self.text().contains("```");
+        if is_called || self.text()[self.token().start as usize..].starts_with("```") {
+            return self.refuse("a template cannot be called; is this a Markdown fence?", tag.start);
+        }
+        Ok(())
     }
 
     /// `?.` and what follows it.

@@ -1,0 +1,5 @@
+Solution:
+```ts
+let a: number = `1`.length; a
+```
+Done
