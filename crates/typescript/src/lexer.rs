@@ -279,12 +279,8 @@ impl<'s> Lexer<'s> {
                 }
                 0x80.. => {
                     let character = self.text[self.at..].chars().next().unwrap_or_default();
-                    let in_name = match self.at == start {
-                        true => unicode_ident::is_xid_start(character),
-                        false => {
-                            unicode_ident::is_xid_continue(character) || matches!(character, '\u{200c}' | '\u{200d}')
-                        }
-                    };
+                    let in_name =
+                        if self.at == start { may_start_name(character) } else { may_continue_name(character) };
                     if !in_name {
                         break;
                     }
@@ -436,6 +432,27 @@ impl<'s> Lexer<'s> {
 
 fn begins_name(byte: u8) -> bool {
     byte.is_ascii_alphabetic() || matches!(byte, b'_' | b'$' | b'\\' | 0x80..)
+}
+
+/// Whether a name may begin with `character`, as the Unicode property `ID_Start` tells.
+fn may_start_name(character: char) -> bool {
+    let only_at_the_start = matches!(character, '\u{e33}' | '\u{eb3}' | '\u{ff9e}' | '\u{ff9f}');
+    unicode_ident::is_xid_start(character) || only_at_the_start || changes_when_normalized(character)
+}
+
+/// Whether `character` may stand in a name, as the Unicode property `ID_Continue` tells, and the specification of the language
+/// (ECMA-262 §12.7).
+fn may_continue_name(character: char) -> bool {
+    unicode_ident::is_xid_continue(character)
+        || matches!(character, '\u{200c}' | '\u{200d}')
+        || changes_when_normalized(character)
+}
+
+/// The characters of names that the properties `XID_Start` and `XID_Continue` lack, because a name with one is no name when it
+/// is normalized.
+fn changes_when_normalized(character: char) -> bool {
+    matches!(character, '\u{37a}' | '\u{309b}' | '\u{309c}' | '\u{fc5e}'..='\u{fc63}' | '\u{fdfa}' | '\u{fdfb}')
+        || matches!(character, '\u{fe70}'..='\u{fe7e}') && u32::from(character).is_multiple_of(2)
 }
 
 /// The character of the `\uXXXX` or `\u{…}` at byte `at`, and where it ends.

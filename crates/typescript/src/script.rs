@@ -6,17 +6,17 @@
 //! | one async arrow or async function expression | the result of calling it |
 //! | one function declaration, with or without a name (not a generator) | the result of calling it |
 //! | a program with a default export | the export, or the result of calling it if it is a function |
-//! | anything else | the value of the last statement, if it is an expression |
+//! | anything else | the value of the last statement that is no declaration, if it is an expression |
 //!
-//! The last statement is searched for inside blocks, `if`, `try`, `catch` and labels; loops have no value. The keyword
-//! `export` is erased, because a script has no modules; imports of values are errors.
+//! The last statement is searched for inside blocks, `if`, `try`, `catch` and labels; loops have no value. Declarations after it
+//! run before the script returns. The keyword `export` is erased, because a script has no modules; imports of values are errors.
 //!
 //! # Languages
 //!
 //! A source that is JavaScript is compiled as JavaScript, and every other source as TypeScript. The source is parsed as
 //! TypeScript, and the parser records whether JavaScript reads it in the same way ([`SourceLanguage`]). It is parsed again only
 //!
-//! - as JavaScript if it is ambiguous, as in `a<b>(c)`, which compares or calls;
+//! - as JavaScript if it is ambiguous, as in `f(a < b, c > (d))`, which compares or calls. `f<T>(x)` is not: nobody compares so;
 //! - as JavaScript for an error: of the faults in both languages, the one further on is reported;
 //! - with names, from the first construct on that is lowered by them.
 
@@ -210,15 +210,34 @@ fn statements(parser: &mut Parser<'_, '_>, arguments: &str) -> Parse<Code> {
             }
         };
     }
-    for Tail { start, end, kind } in std::mem::take(&mut parser.record.tails) {
-        let is_called = matches!(only, Some(StatementKind::Expression))
+    let after = return_tails(parser, matches!(only, Some(StatementKind::Expression)), arguments);
+    finish(parser, &after)
+}
+
+/// Makes the script return its tails. Returns the text after it. A script that `is_expression` is called if it is a function.
+fn return_tails(parser: &mut Parser<'_, '_>, is_expression: bool, arguments: &str) -> String {
+    let tails = std::mem::take(&mut parser.record.tails);
+    let mut after = String::new();
+    let mut kept = String::new();
+    if tails.are_kept() {
+        let name = unused_name(parser.text());
+        after = format!("\nreturn {name};");
+        kept = format!("var {name} = (");
+    }
+    for (Tail { start, end, kind }, is_kept) in tails.into_iter() {
+        let is_called = is_expression
             && matches!(kind, ExpressionKind::Function { is_async, is_generator: false, .. } if is_async || !arguments.is_empty());
-        parser.record.edits.insert(start, if is_called { "return (" } else { "return " });
-        if is_called {
-            parser.record.edits.insert(end, format!(")({arguments})"));
+        let (before, behind) = match (is_called, is_kept) {
+            (true, _) => ("return (", format!(")({arguments})")),
+            (false, true) => (kept.as_str(), ")".to_owned()),
+            (false, false) => ("return ", String::new()),
+        };
+        parser.record.edits.insert(start, before);
+        if !behind.is_empty() {
+            parser.record.edits.insert(end, behind);
         }
     }
-    finish(parser, "")
+    after
 }
 
 /// The text after a script with a default export, which returns the export.

@@ -167,7 +167,7 @@ impl Parser<'_, '_> {
                 "static" => modifiers.is_static = true,
                 "async" => modifiers.is_async = true,
                 "get" | "set" => modifiers.is_accessor = true,
-                "accessor" => {
+                "accessor" if !self.context.is_ambient => {
                     let message = "`accessor` is not supported; write a getter and a setter";
                     return self.refuse(message, self.token().start);
                 }

@@ -265,7 +265,7 @@ impl Parser<'_, '_> {
                     continue;
                 }
                 Kind::Less | Kind::Operator if self.may_be_type_arguments() => {
-                    if self.type_arguments_in_expression()?.is_none() {
+                    if self.type_arguments_in_expression(false)?.is_none() {
                         break;
                     }
                 }
@@ -294,7 +294,7 @@ impl Parser<'_, '_> {
             Kind::BracketOpen => self.index(object).map(drop),
             Kind::Less | Kind::Operator if self.options.typescript => {
                 self.record.note(SourceLanguage::TypeScript);
-                match self.type_arguments_in_expression()? {
+                match self.type_arguments_in_expression(false)? {
                     Some(()) => Ok(()),
                     None => Err(self.unexpected("expected a name")),
                 }
@@ -510,7 +510,7 @@ impl Parser<'_, '_> {
                         parser.erase_token()?;
                     }
                     Kind::Less | Kind::Operator if parser.may_be_type_arguments() => {
-                        if parser.type_arguments_in_expression()?.is_none() {
+                        if parser.type_arguments_in_expression(true)?.is_none() {
                             break;
                         }
                     }

@@ -25,6 +25,7 @@ mod function;
 mod module;
 mod recorder;
 mod statement;
+mod tails;
 mod tokens;
 mod types;
 mod typescript;
@@ -41,6 +42,7 @@ use crate::{Fault, Parse, ParseError};
 use tokens::Tokens;
 
 pub(crate) use recorder::{Recorder, SourceLanguage};
+pub(crate) use tails::{Tail, Tails};
 
 pub(crate) use module::{Call, ExportDefault, ExportItem, ModuleItems, NO_MODULES};
 
@@ -84,19 +86,13 @@ pub(crate) enum ExpressionKind {
     Other,
 }
 
-/// A possible result of a script: the expression of a last statement.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Tail {
-    pub(crate) start: u32,
-    pub(crate) end: u32,
-    pub(crate) kind: ExpressionKind,
-}
-
 /// The kinds of statements that are distinguished.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StatementKind {
     /// An empty or erased statement.
     Nothing,
+    /// The erased declaration of a value, which makes a namespace around it an object.
+    Ambient,
     /// A function declaration.
     Function {
         name: Option<NameId>,
@@ -104,8 +100,22 @@ pub(crate) enum StatementKind {
         start: u32,
         end: u32,
     },
+    /// Another declaration.
+    Declaration,
     Expression,
     Other,
+}
+
+impl StatementKind {
+    /// Whether nothing of the statement remains.
+    pub(crate) fn is_erased(self) -> bool {
+        matches!(self, Self::Nothing | Self::Ambient)
+    }
+
+    /// The kind of a declaration that is erased.
+    fn ambient(self) -> Self {
+        if self == Self::Nothing { self } else { Self::Ambient }
+    }
 }
 
 /// The parser of one source in one language.
@@ -133,6 +143,8 @@ struct Context {
     is_ambient: bool,
     /// Whether values are recorded as [`Constant`]s.
     constants_wanted: bool,
+    /// Whether the type follows the `extends` of a conditional type, so that an `extends` in it constrains an `infer`.
+    in_extends: bool,
     /// Whether an [`attempt`](Parser::attempt) is running.
     is_attempt: bool,
 }
@@ -171,6 +183,7 @@ impl<'s, 'b> Parser<'s, 'b> {
             namespace: None,
             is_ambient: false,
             constants_wanted: false,
+            in_extends: false,
             is_attempt: false,
         };
         Ok(Self { tokens, record: Recorder::new(Scopes::new(options.scopes)), options, context, depth: 0 })
@@ -348,6 +361,14 @@ impl<'s, 'b> Parser<'s, 'b> {
         let outer = std::mem::replace(&mut self.context.constants_wanted, wanted);
         let result = read(self)?;
         self.context.constants_wanted = outer;
+        Ok(result)
+    }
+
+    /// Parses with `read` after the `extends` of a conditional type, or where no such `extends` is open.
+    fn with_extends<T>(&mut self, in_extends: bool, read: impl FnOnce(&mut Self) -> Parse<T>) -> Parse<T> {
+        let outer = std::mem::replace(&mut self.context.in_extends, in_extends);
+        let result = read(self)?;
+        self.context.in_extends = outer;
         Ok(result)
     }
 

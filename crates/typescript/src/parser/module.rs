@@ -316,12 +316,9 @@ impl Parser<'_, '_> {
         self.expect(Kind::Equals, "=")?;
         let is_require = self.is_word("require") && self.peek()?.kind == Kind::ParenOpen;
         if is_require {
-            if !is_type && self.options.script {
-                return self.refuse(NO_MODULES, start);
-            }
             if !is_type && !self.context.is_ambient {
-                return self
-                    .refuse("`import … = require(…)` is not supported in ES modules; use `import … from …`", start);
+                let message = "`import … = require(…)` is not supported in ES modules; use `import … from …`";
+                return self.refuse(if self.options.script { NO_MODULES } else { message }, start);
             }
             self.advance()?;
             self.arguments()?;
@@ -347,7 +344,7 @@ impl Parser<'_, '_> {
             end,
             statement: (start, self.before()),
         });
-        Ok(StatementKind::Other)
+        Ok(StatementKind::Declaration)
     }
 
     /// Erases the whole statement, which began at `start`.
@@ -424,7 +421,7 @@ impl Parser<'_, '_> {
         let first = self.record.scopes.declarations().len();
         if is_variable && in_namespace {
             self.exported_members(start)?;
-            return Ok(if self.context.is_ambient { StatementKind::Nothing } else { StatementKind::Other });
+            return Ok(if self.context.is_ambient { StatementKind::Ambient } else { StatementKind::Declaration });
         }
         let kind = match word {
             _ if is_enum => {
@@ -436,7 +433,7 @@ impl Parser<'_, '_> {
             _ => None,
         };
         let Some(kind) = kind else { return Err(self.unexpected("expected a declaration, `default`, `{` or `*`")) };
-        if kind == StatementKind::Nothing {
+        if kind.is_erased() {
             if matches!(word, "type" | "interface") {
                 self.export_type(first);
             }

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::Tail;
+use super::Tails;
 use super::module::{ItemsMark, ModuleItems, Specifier};
 use crate::constructs::{self, Lowered};
 use crate::edits::Edits;
@@ -17,7 +17,7 @@ pub(crate) struct Recorder<'s> {
     /// The constructs to lower.
     pub(crate) lowered: Lowered,
     /// The possible results of a script.
-    pub(crate) tails: Vec<Tail>,
+    pub(crate) tails: Tails,
     /// The imports and exports.
     pub(crate) items: ModuleItems,
     /// The names in the braces of the import or export that is read.
@@ -41,7 +41,7 @@ pub(crate) enum SourceLanguage {
     Either,
     /// The source is not valid JavaScript.
     TypeScript,
-    /// JavaScript may read the source in another way.
+    /// JavaScript may read the source in another way, which may be meant.
     Ambiguous,
 }
 
@@ -71,7 +71,7 @@ impl<'s> Recorder<'s> {
             edits: Edits::default(),
             scopes,
             lowered: Lowered::default(),
-            tails: Vec::new(),
+            tails: Tails::default(),
             items: ModuleItems::default(),
             specifiers: Vec::new(),
             properties: Vec::new(),
@@ -87,7 +87,7 @@ impl<'s> Recorder<'s> {
         self.edits.bytes()
             + self.scopes.bytes()
             + self.lowered.bytes()
-            + self.tails.capacity() * size_of::<Tail>()
+            + self.tails.bytes()
             + self.items.bytes()
             + self.specifiers.capacity() * size_of::<Specifier>()
             + self.properties.capacity() * size_of::<Token>()

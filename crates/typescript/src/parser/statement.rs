@@ -1,7 +1,7 @@
 //! Statements and declarations.
 
 use super::expression::GrammarFlags;
-use super::{Declare, ExpressionKind, Parser, SourceLanguage, StatementKind, Tail};
+use super::{Declare, Expression, ExpressionKind, Parser, SourceLanguage, StatementKind, Tail};
 use crate::Parse;
 use crate::lexer::{Kind, Token};
 use crate::scopes::Binding;
@@ -15,7 +15,7 @@ impl Parser<'_, '_> {
         let mut in_prologue = true;
         self.statement_list(Kind::End, true, |kind, is_string| {
             in_prologue &= is_string;
-            if !in_prologue && kind != StatementKind::Nothing && kinds.len() < 2 {
+            if !in_prologue && !kind.is_erased() && kinds.len() < 2 {
                 kinds.push(kind);
             }
         })?;
@@ -45,15 +45,18 @@ impl Parser<'_, '_> {
         Ok(left)
     }
 
-    /// Statements up to `close`. Only the tails of the last statement that is not empty are kept. `each` receives the
-    /// kind of each statement, and whether it is a string.
+    /// Statements up to `close`. Only the tails of the last statement that is neither empty nor a declaration are kept. `each`
+    /// receives the kind of each statement, and whether it is a string.
     fn statement_list(&mut self, close: Kind, are_items: bool, mut each: impl FnMut(StatementKind, bool)) -> Parse<()> {
         let first = self.record.tails.len();
         while !self.is(close) && !self.is(Kind::End) {
             let before = self.record.tails.len();
             let kind = self.nested(|parser| parser.statement_or_item(are_items))?;
-            if kind != StatementKind::Nothing {
-                self.record.tails.drain(first..before);
+            match kind {
+                StatementKind::Nothing | StatementKind::Ambient => {}
+                StatementKind::Function { .. } => self.record.tails.keep(first, false),
+                StatementKind::Declaration => self.record.tails.keep(first, true),
+                _ => self.record.tails.replace(first, before),
             }
             let is_string = self.record.tails.last().is_some_and(|tail| tail.kind == ExpressionKind::String);
             each(kind, kind == StatementKind::Expression && is_string);
@@ -210,7 +213,7 @@ impl Parser<'_, '_> {
             "class" => self.class_declaration()?,
             _ => return Ok(None),
         }
-        Ok(Some(StatementKind::Other))
+        Ok(Some(StatementKind::Declaration))
     }
 
     fn check_item(&self, may_be_item: bool) -> Parse<()> {
@@ -234,13 +237,15 @@ impl Parser<'_, '_> {
             self.advance()?;
             self.advance()?;
             return match self.statement()? {
-                StatementKind::Nothing => Ok(StatementKind::Nothing),
+                kind @ (StatementKind::Nothing | StatementKind::Ambient) => Ok(kind),
+                StatementKind::Function { .. } | StatementKind::Declaration => Ok(StatementKind::Declaration),
                 _ => Ok(StatementKind::Other),
             };
         }
         let found = self.expression(GrammarFlags::ANYWHERE)?;
         if self.context.is_outermost {
-            self.record.tails.push(Tail { start: found.start, end: found.end, kind: found.kind });
+            let Expression { start, end, kind, .. } = found;
+            self.record.tails.push(Tail { start, end, kind });
         }
         self.end_statement()?;
         Ok(StatementKind::Expression)
@@ -289,7 +294,8 @@ impl Parser<'_, '_> {
         let declares = match word {
             "var" | "const" => true,
             "let" => names && !self.token_is_word(next, "in") && !self.token_is_word(next, "of"),
-            "using" => next.kind == Kind::Name && !self.token_is_word(next, "of") && !self.token_is_word(next, "in"),
+            "using" if self.token_is_word(next, "of") => self.token_after(next)?.kind == Kind::Equals,
+            "using" => next.kind == Kind::Name && !self.token_is_word(next, "in"),
             "await" => self.token_is_word(next, "using"),
             _ => false,
         };
@@ -421,7 +427,7 @@ impl Parser<'_, '_> {
             return Err(self.unexpected("expected a name for the function"));
         }
         if !self.declared_function(start, is_async, is_generator)? {
-            return Ok(StatementKind::Nothing);
+            return Ok(StatementKind::Ambient);
         }
         Ok(StatementKind::Function { name, is_generator, start, end: self.before() })
     }

@@ -4,7 +4,7 @@ use super::expression::GrammarFlags;
 use super::{Declare, Parser, SourceLanguage};
 use crate::Parse;
 use crate::ParseError;
-use crate::lexer::Kind;
+use crate::lexer::{Kind, Token};
 use crate::scopes::{Binding, ScopeKind, Use};
 
 impl Parser<'_, '_> {
@@ -119,13 +119,15 @@ impl Parser<'_, '_> {
         Ok(())
     }
 
-    /// `<T, …>` after an operand, erased, unless the next token shows that it is a comparison.
-    pub(super) fn type_arguments_in_expression(&mut self) -> Parse<Option<()>> {
+    /// `<T, …>` after an operand, erased, unless the next token shows that it is a comparison. `is_constructor`: the operand is that
+    /// of `new`, which nobody compares.
+    pub(super) fn type_arguments_in_expression(&mut self, is_constructor: bool) -> Parse<Option<()>> {
         let start = self.token().start;
         if self.record.is_refuted(start) {
             return Ok(None);
         }
         let language = self.record.language;
+        let may_compare = !is_constructor && self.is_spaced_less();
         let found = self.attempt(|parser| {
             parser.listed_types()?;
             if !parser.is(Kind::Greater) || parser.text()[parser.token().end as usize..].starts_with(['>', '=']) {
@@ -142,12 +144,21 @@ impl Parser<'_, '_> {
             self.refute(start);
             return Ok(None);
         }
-        // In JavaScript, `a<b>(c)` compares and `a<b>()` is invalid, unless a `/` before it begins a regular expression there.
-        let is_call = self.is(Kind::ParenOpen) && self.peek()?.kind == Kind::ParenClose;
-        let has_slash = self.text()[start as usize..self.before() as usize].contains('/');
+        // In JavaScript, `a<b>(c)` compares, which nobody means, and `a < b, c > (d)` may compare twice.
         self.record.language = language;
-        self.record.note(SourceLanguage::typescript_unless(!is_call || has_slash));
+        if may_compare && has_separator(&self.text()[start as usize + 1..self.before() as usize - 1]) {
+            self.record.note(SourceLanguage::Ambiguous);
+        } else {
+            self.record.language = SourceLanguage::TypeScript;
+        }
         Ok(found)
+    }
+
+    /// Whether the current `<` has spaces on both sides, as comparisons have.
+    fn is_spaced_less(&self) -> bool {
+        let Token { start, end, .. } = self.token();
+        let (before, after) = (&self.text()[..start as usize], &self.text()[end as usize..]);
+        before.ends_with([' ', '\n']) && after.starts_with([' ', '\n'])
     }
 
     /// Whether type arguments may begin here in an expression. The bytes after most comparisons with words show that none do:
@@ -205,7 +216,7 @@ impl Parser<'_, '_> {
                 return Ok(());
             }
             self.union_type()?;
-            if !self.is_word("extends") || self.token().on_new_line {
+            if !self.is_word("extends") || self.token().on_new_line || self.context.in_extends {
                 return Ok(());
             }
             self.advance()?;
@@ -220,7 +231,9 @@ impl Parser<'_, '_> {
 
     /// The type after `extends`, in which a further `extends` can only belong to an `infer`.
     fn extends_type(&mut self) -> Parse<()> {
-        self.nested(|parser| if parser.function_type()? { Ok(()) } else { parser.union_type() })
+        self.nested(|parser| {
+            parser.with_extends(true, |parser| if parser.function_type()? { Ok(()) } else { parser.union_type() })
+        })
     }
 
     /// A function or constructor type, if one begins here.
@@ -254,6 +267,7 @@ impl Parser<'_, '_> {
         let second = self.peek()?;
         match second.kind {
             Kind::ParenClose | Kind::Ellipsis => Ok(true),
+            Kind::Name if super::is_reserved(self.text_of(second)) && !self.token_is_word(second, "this") => Ok(false),
             Kind::Name => {
                 let third = self.token_after(second)?;
                 Ok(match third.kind {
@@ -307,7 +321,7 @@ impl Parser<'_, '_> {
             }
             break;
         }
-        self.primary_type()?;
+        self.with_extends(false, Self::primary_type)?;
         loop {
             if self.token().on_new_line {
                 return Ok(());
@@ -339,7 +353,8 @@ impl Parser<'_, '_> {
         })
     }
 
-    /// `infer T`, perhaps with a constraint; what looks like one may be the next part of the conditional type.
+    /// `infer T`, perhaps with a constraint. Where a conditional type may begin, what looks like a constraint may be its
+    /// `extends`.
     fn infer_type(&mut self) -> Parse<()> {
         self.advance()?;
         self.binding_name(Declare::of(Binding::Type))?;
@@ -349,7 +364,7 @@ impl Parser<'_, '_> {
         self.attempt(|parser| {
             parser.advance()?;
             parser.extends_type()?;
-            Ok((!parser.is(Kind::Question)).then_some(()))
+            Ok((parser.context.in_extends || !parser.is(Kind::Question)).then_some(()))
         })?;
         Ok(())
     }
@@ -413,7 +428,7 @@ impl Parser<'_, '_> {
         while self.eat(Kind::Dot)? {
             self.expect(Kind::Name, "a name")?;
         }
-        if self.is(Kind::Less) && !self.token().on_new_line {
+        if self.begins_with_less() && !self.token().on_new_line {
             self.type_arguments_unerased()?;
         }
         Ok(())
@@ -560,8 +575,22 @@ impl Parser<'_, '_> {
         if !self.is(Kind::ParenOpen) {
             return Err(self.unexpected("expected `(`"));
         }
-        self.parameters(false)
+        self.with_extends(false, |parser| parser.parameters(false))
     }
+}
+
+/// Whether the text of type arguments has a `,`, `|` or `&` outside of brackets: as an expression, the text is not the operand
+/// of a comparison.
+fn has_separator(text: &str) -> bool {
+    let mut depth = 0_u32;
+    text.bytes().any(|byte| {
+        match byte {
+            b'(' | b'[' | b'{' | b'<' => depth += 1,
+            b')' | b']' | b'}' | b'>' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        depth == 0 && matches!(byte, b',' | b'|' | b'&')
+    })
 }
 
 /// Names of primitive types.

@@ -17,6 +17,7 @@ impl Parser<'_, '_> {
         if !self.begins_typescript_statement(word)? {
             return Ok(None);
         }
+        let mut kind = StatementKind::Nothing;
         match word {
             "enum" => return self.enum_declaration(start, export).map(Some),
             "type" => self.type_alias()?,
@@ -36,15 +37,15 @@ impl Parser<'_, '_> {
             "abstract" => {
                 self.erase_token()?;
                 self.class_declaration()?;
-                return Ok(Some(StatementKind::Other));
+                return Ok(Some(StatementKind::Declaration));
             }
             _ => {
                 self.advance()?;
-                self.ambient(|parser| parser.statement().map(drop))?;
+                kind = self.ambient(Self::statement)?.ambient();
             }
         }
         self.record.edits.erase_item(export.unwrap_or(start), self.before());
-        Ok(Some(StatementKind::Nothing))
+        Ok(Some(kind))
     }
 
     /// Whether `word`, the current token, begins a statement of TypeScript.
@@ -164,7 +165,7 @@ impl Parser<'_, '_> {
         self.context = outer;
         self.advance()?;
         let is_ambient = self.context.is_ambient;
-        Ok(if is_ambient { StatementKind::Nothing } else { StatementKind::Other })
+        Ok(if is_ambient { StatementKind::Ambient } else { StatementKind::Declaration })
     }
 
     /// The members of an enum, up to the `}`.
@@ -270,7 +271,7 @@ impl Parser<'_, '_> {
         (first..last).for_each(|_| self.record.scopes.leave());
         self.context = outer;
         if left != StatementKind::Nothing && !outer.is_ambient {
-            return Ok(StatementKind::Other);
+            return Ok(StatementKind::Declaration);
         }
         // A namespace with only types has no value at run time.
         for item in &mut self.record.lowered.namespaces[first..last] {
@@ -280,7 +281,7 @@ impl Parser<'_, '_> {
             }
         }
         self.record.edits.erase_item(export.unwrap_or(start), self.before());
-        Ok(StatementKind::Nothing)
+        Ok(left.ambient())
     }
 
     /// Reads one name of `A.B`, and makes its body the context.

@@ -1,0 +1,3 @@
+5
+enum A { B = 1 }
+export namespace C { export const d = 2 }

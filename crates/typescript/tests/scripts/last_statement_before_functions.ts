@@ -1,0 +1,6 @@
+main()
+
+async function main() { return 1; }
+function* other() {}
+interface Later {}
+declare const z: number;
