@@ -82,20 +82,20 @@ pub(crate) fn print_json(result: &ExecuteResult) -> io::Result<()> {
     print(&json)
 }
 
-/// Prints the value of a result, or its error.
+/// Prints the value of a result, or its error, and the calls that the program did not await.
 pub(crate) fn print_human(result: &ExecuteResult, source: &Source) -> io::Result<()> {
     match &result.outcome {
-        Ok(Some(value)) => print_value(value),
-        Ok(None) => {
-            hint_at_undefined("end the program with an expression or a `return`");
-            Ok(())
-        }
+        Ok(Some(value)) => print_value(value)?,
+        Ok(None) => hint_at_undefined("end the program with an expression or a `return`"),
         Err(error) => {
             let colored = colors(io::stderr().is_terminal());
             write_error(&error_text(error, source, colored));
-            Ok(())
         }
     }
+    if let Some(calls) = result.unawaited_text() {
+        note(&calls);
+    }
+    Ok(())
 }
 
 fn print_value(value: &Json) -> io::Result<()> {

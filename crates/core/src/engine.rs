@@ -186,6 +186,23 @@ pub enum Event {
     Call(Call),
     /// A call of a host function without a result: see [`FunctionKind`](crate::value::FunctionKind).
     Notify(Notification),
+    /// A call of a script that is unanswered when the result of the script is settled. Reported for at most [`MAX_UNAWAITED`] calls,
+    /// all at once.
+    Unawaited(UnawaitedCall),
+}
+
+/// The most calls that an engine reports as [unawaited](Event::Unawaited).
+pub const MAX_UNAWAITED: usize = 16;
+
+/// A call that a script has not awaited.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnawaitedCall {
+    /// The number of calls that are unanswered then.
+    pub count: u64,
+    /// The function that was called, as in [`Call::function`].
+    pub function: FunctionId,
+    /// Where the call was made, if the engine knows it.
+    pub frame: Option<Frame>,
 }
 
 /// A call without a result.

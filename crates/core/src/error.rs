@@ -11,6 +11,7 @@ use crate::language::Position;
 use crate::link::MAX_NAME_BYTES;
 use crate::pool::Rejected;
 use crate::text::{OneLine, cut};
+use crate::unawaited::UnawaitedCalls;
 use crate::usage::Usage;
 
 /// The closed set of error codes (runner specification, "Stable Error Codes").
@@ -252,13 +253,15 @@ pub(crate) fn bounded_stack(frames: impl Iterator<Item = StackFrame>) -> Vec<Sta
 // ---- Results ------------------------------------------------------------------------------------
 
 /// The result of an execution. Serializes as `ExecuteResult` of the runner specification:
-/// `{ok: true, durationMs, logs, result?}` or `{ok: false, durationMs, logs, error}`, with `usage`.
+/// `{ok: true, durationMs, logs, result?}` or `{ok: false, durationMs, logs, error}`, with `unawaited` and `usage`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ExecuteResult {
     /// The value of the script, `None` for `undefined`; or the error.
     pub outcome: Result<Option<Json>, ExecuteError>,
     /// The console lines, in order, cut to the log limits.
     pub logs: Vec<String>,
+    /// The calls that the script did not await, if there are any.
+    pub unawaited: Option<UnawaitedCalls>,
     /// Wall time from acceptance to result. Serialized in milliseconds, to the microsecond.
     pub duration: Duration,
     /// What the execution used. Serialized if something of it is known.
@@ -268,12 +271,24 @@ pub struct ExecuteResult {
 impl ExecuteResult {
     /// The result of an execution that failed before its script ran.
     pub fn failed(error: ExecuteError, duration: Duration) -> Self {
-        Self { outcome: Err(error), logs: Vec::new(), duration, usage: Usage::default() }
+        Self { outcome: Err(error), logs: Vec::new(), unawaited: None, duration, usage: Usage::default() }
     }
 
     /// Whether the execution succeeded.
     pub fn is_ok(&self) -> bool {
         self.outcome.is_ok()
+    }
+
+    /// A sentence for the author of the script about the calls that it did not await, with the remedy if the script returned.
+    /// `None` if there are none, or if the error describes them.
+    pub fn unawaited_text(&self) -> Option<String> {
+        let calls = self.unawaited.as_ref()?;
+        let Some(error) = self.error() else { return Some(format!("{calls}; {}", calls.remedy())) };
+        let is_described = match error.cause.as_deref() {
+            Some(Cause::Limit(limit)) => limit.calls.as_ref().is_some_and(|calls| calls.unanswered > 0),
+            _ => false,
+        };
+        (!is_described).then(|| calls.to_string())
     }
 
     /// The error of a failed execution.
@@ -294,6 +309,8 @@ struct WrittenResult<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'a ExecuteError>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    unawaited: Option<&'a UnawaitedCalls>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     usage: Option<&'a Usage>,
 }
 
@@ -309,6 +326,8 @@ struct ReadResult {
     #[serde(default)]
     error: Option<ExecuteError>,
     #[serde(default)]
+    unawaited: Option<UnawaitedCalls>,
+    #[serde(default)]
     usage: Usage,
 }
 
@@ -322,7 +341,8 @@ impl Serialize for ExecuteResult {
         let result = self.outcome.as_ref().ok().and_then(Option::as_ref);
         let duration_ms = self.duration.as_micros() as f64 / 1000.0;
         let (ok, logs, error) = (self.is_ok(), &self.logs, self.error());
-        WrittenResult { ok, duration_ms, logs, result, error, usage: self.usage.known() }.serialize(serializer)
+        let (unawaited, usage) = (self.unawaited.as_ref(), self.usage.known());
+        WrittenResult { ok, duration_ms, logs, result, error, unawaited, usage }.serialize(serializer)
     }
 }
 
@@ -338,7 +358,7 @@ impl<'de> Deserialize<'de> for ExecuteResult {
         };
         let duration = Duration::try_from_secs_f64(wire.duration_ms / 1000.0)
             .map_err(|_| D::Error::custom("invalid `durationMs`: expected a number that is not negative"))?;
-        Ok(Self { outcome, logs: wire.logs, duration, usage: wire.usage })
+        Ok(Self { outcome, logs: wire.logs, unawaited: wire.unawaited, duration, usage: wire.usage })
     }
 }
 

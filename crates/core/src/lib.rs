@@ -23,7 +23,7 @@
 //! | [`pool`] | pools of worker threads and runner processes, and their queues |
 //! | [`awake`] | whether a thread that waits stays awake for a moment |
 //! | [`mailbox`], [`stack`] | calls in flight and log limits, and the places of errors, for engines |
-//! | [`names`], [`manifest`], [`error`], [`cause`], [`text`] | names, manifests and errors, shared by all |
+//! | [`names`], [`manifest`], [`error`], [`cause`], [`unawaited`], [`text`] | names, manifests and errors, shared by all |
 //!
 //! Error codes and tool failures are decided by identity on the host, never by text from the guest: see [`contract::script`].
 //!
@@ -67,5 +67,6 @@ pub mod program;
 pub mod protocol;
 pub mod stack;
 pub mod text;
+pub mod unawaited;
 pub mod usage;
 pub mod value;

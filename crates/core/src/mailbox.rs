@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 
 use crate::budget::{Budget, Charge};
-use crate::engine::{Call, CallId, Event, FunctionId, LogLevel, NoRoom, Notification};
+use crate::engine::{Call, CallId, Event, FunctionId, LogLevel, NoRoom, Notification, UnawaitedCall};
 use crate::logs::LogLimiter;
 use crate::program::Limits;
 use crate::value::Value;
@@ -79,6 +79,11 @@ impl Mailbox {
         self.logs.units_left()
     }
 
+    /// Adds a call that is unanswered when the result of the script is settled.
+    pub fn unawaited(&mut self, call: UnawaitedCall) {
+        self.events.push(Event::Unawaited(call));
+    }
+
     /// How many more UTF-16 units of log lines will be kept.
     pub fn log_units_left(&self) -> usize {
         self.logs.units_left()
@@ -135,6 +140,7 @@ mod tests {
             Event::Log(_) => 0,
             Event::Call(call) => call.function.0,
             Event::Notify(notification) => notification.function.0,
+            Event::Unawaited(_) => 9,
         });
         assert_eq!(functions.collect::<Vec<_>>(), [0, 1, 2, 3]);
     }

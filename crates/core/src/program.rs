@@ -18,6 +18,9 @@ pub struct Program {
     pub source: Source,
     /// Global objects whose members are functions. Empty for modules, which import what they use.
     pub namespaces: Vec<Arc<Namespace>>,
+    /// Whether a script that has returned ends only when all its calls are answered and no microtask is left, as in other hosts of
+    /// JavaScript. The value is read at the end. Otherwise a script ends when its promise is settled. One that throws always does.
+    pub waits_for_calls: bool,
     /// The limits that the engine enforces.
     pub limits: Limits,
     /// The budget for what the host keeps for the guest: pending calls and notifications. As large as the limit on host memory.
@@ -25,9 +28,9 @@ pub struct Program {
 }
 
 impl Program {
-    /// A program with a budget of its own.
+    /// A program with a budget of its own, which does not wait for calls.
     pub fn new(source: Source, namespaces: Vec<Arc<Namespace>>, limits: Limits) -> Self {
-        Self { source, namespaces, limits, budget: Budget::new(limits.host_memory_len()) }
+        Self { source, namespaces, waits_for_calls: false, limits, budget: Budget::new(limits.host_memory_len()) }
     }
 }
 

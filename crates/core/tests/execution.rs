@@ -25,7 +25,13 @@ fn ms(ms: u64) -> Duration {
 fn request(limits: Limits) -> Request {
     let tool = ToolManifest { safe_name: "echo".into(), original_name: "echo".into(), description: None };
     let provider = ProviderManifest::new("tools", vec![tool], "");
-    Request { code: "return 1".into(), functions: Vec::new(), providers: vec![provider.into()], limits }
+    Request {
+        code: "return 1".into(),
+        functions: Vec::new(),
+        providers: vec![provider.into()],
+        waits_for_calls: false,
+        limits,
+    }
 }
 
 /// A program that was accepted at 10 ms.

@@ -123,6 +123,7 @@ fn run_modules(entry: &str, export: &str) -> (Outcome, Vec<String>) {
                 Event::Log(line) => notifications.push(line.text),
                 Event::Call(call) => guest.settle(Pending::Call(call.id), Settlement::Fulfilled(Value::undefined())),
                 Event::Notify(event) => notifications.push(format!("{}{:?}", event.function.0, event.args)),
+                Event::Unawaited(_) => panic!("only scripts have these"),
             }
         }
         if let Turn::Done(outcome) = turn {
@@ -173,7 +174,7 @@ fn manifest() -> ProviderManifest {
 
 fn script(moves: &str) -> (Box<dyn Guest>, Script) {
     let (code, providers) = (moves.replace("; ", "\n"), vec![Arc::new(manifest())]);
-    let request = Request { code, functions: Vec::new(), providers, limits: Limits::default() };
+    let request = Request { code, functions: Vec::new(), providers, waits_for_calls: false, limits: Limits::default() };
     let (program, script) = request.start(&Moves, &|| false).unwrap();
     (Scripted.start(program).unwrap(), script)
 }
@@ -184,7 +185,8 @@ fn function(namespace: &str, name: &str) -> ScriptFunction {
 
 fn with_functions(functions: Vec<ScriptFunction>) -> Result<(Program, Script), ExecuteError> {
     let providers = vec![Arc::new(manifest())];
-    let request = Request { code: "return 1".into(), functions, providers, limits: Limits::default() };
+    let request =
+        Request { code: "return 1".into(), functions, providers, waits_for_calls: false, limits: Limits::default() };
     request.start(&Moves, &|| false)
 }
 

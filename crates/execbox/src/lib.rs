@@ -76,6 +76,7 @@ pub use execbox_core::names::ProviderNameError;
 pub use execbox_core::pool::{PoolOptions, Rejected};
 pub use execbox_core::program::{Amount, Limits};
 pub use execbox_core::protocol::host::HostOptions;
+pub use execbox_core::unawaited::{CallPlace, UnawaitedCalls};
 pub use execbox_core::usage::{LimitError, Usage};
 #[cfg(feature = "standard")]
 pub use execbox_quickjs::LoadError;

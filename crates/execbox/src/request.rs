@@ -32,6 +32,7 @@ pub struct ExecuteRequest {
     pub(crate) code: Arc<str>,
     pub(crate) functions: Arc<Vec<ScriptFunction>>,
     pub(crate) providers: Vec<Provider>,
+    pub(crate) wait_for_calls: bool,
     pub(crate) limits: Limits,
     pub(crate) cancellation: Option<CancellationToken>,
     pub(crate) observers: Observers,
@@ -45,6 +46,7 @@ impl ExecuteRequest {
             code: code.into(),
             functions: Arc::default(),
             providers: Vec::new(),
+            wait_for_calls: true,
             limits: Limits::default(),
             cancellation: None,
             observers: Observers::default(),
@@ -78,6 +80,21 @@ impl ExecuteRequest {
     /// Grants the tools of several providers.
     pub fn providers(mut self, providers: impl IntoIterator<Item = Provider>) -> Self {
         self.providers.extend(providers);
+        self
+    }
+
+    /// Sets whether a script that has returned ends only when all calls that it did not await are answered, as `node` does. Its
+    /// value is read at the end, so that it contains what these calls have added. Default: true.
+    ///
+    /// If false, the script ends when its value is there, and calls without an answer are cancelled. A script that throws always
+    /// ends at once. [`ExecuteResult::unawaited`] reports the calls in each case. Runners that are not Execbox do not wait.
+    ///
+    /// ```
+    /// # use execbox::ExecuteRequest;
+    /// let request = ExecuteRequest::new("for (const id of [1, 2]) shop.close({ id })").wait_for_calls(false);
+    /// ```
+    pub fn wait_for_calls(mut self, wait: bool) -> Self {
+        self.wait_for_calls = wait;
         self
     }
 

@@ -21,6 +21,9 @@ enum { SETTLE_FAILED = 0, SETTLE_FULFILLED = 1, SETTLE_REJECTED = 2 };
 /* How a program ends: with a value, a thrown value, the failure of a tool, or a link error. */
 enum { END_VALUE = 0, END_THROWN = 1, END_FAILURE = 2, END_UNLINKED = 3 };
 
+/* The most calls that are reported as unawaited: `MAX_UNAWAITED` of execbox-core. */
+#define MAX_UNAWAITED 16
+
 /* The level of a console line. */
 enum { LEVEL_LOG = 0, LEVEL_INFO = 1, LEVEL_WARN = 2, LEVEL_ERROR = 3, LEVEL_DEBUG = 4 };
 

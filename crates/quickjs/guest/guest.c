@@ -2,7 +2,7 @@
  * The guest: QuickJS-ng and the code of Execbox around it, in one translation unit with encode.c, decode.c, stack.c,
  * modules.c and check.c. alloc.c is its malloc.
  *
- * The host drives it through these exports, and it calls the host through eight imports (both below). It does no I/O, has
+ * The host drives it through these exports, and it calls the host through nine imports (both below). It does no I/O, has
  * no clock, and does not depend on the contract: it evaluates one program, makes calls, receives answers, and ends once.
  *
  *   guest_init     at build time: creates the realm, runs bootstrap.js; its memory becomes the image of every guest
@@ -38,6 +38,8 @@ IMPORT(answer) extern void host_answer(uint8_t *room);
 IMPORT(notify) extern uint32_t host_notify(uint32_t target, uint32_t is_log, const uint8_t *input, size_t len);
 /* One console line of a LEVEL_*. Returns how many more UTF-16 units the host keeps; at 0 no more are sent. */
 IMPORT(log) extern uint32_t host_log(uint32_t level, const uint8_t *text, size_t len);
+/* A call of `target` is unanswered when the result of a script is settled, one of `count`. `frame` is its place, if not empty. */
+IMPORT(unawaited) extern void host_unawaited(uint32_t count, uint32_t target, const uint8_t *frame, size_t len);
 /* The program's end, exactly once. `kind` is an END_*. */
 IMPORT(done) extern void host_done(uint32_t kind, const uint8_t *message, size_t len);
 /* Microseconds since the Unix epoch. */
@@ -297,9 +299,10 @@ static void add_console(JSValueConst global) {
 
 /* ---- Calls to the host ------------------------------------------------------------------------------------------- */
 
-/* Pending calls, by slot; a free slot links to the next free one. `caller` and `pc` are the place of the call. */
-typedef struct { JSValue promise, caller; uint32_t pc, next_free; bool waits; } Slot;
+/* Pending calls of `target`, by slot; a free slot links to the next free one. `caller` and `pc` are the place of the call. */
+typedef struct { JSValue promise, caller; uint32_t pc, target, next_free; bool waits; } Slot;
 static Slot *slots; static uint32_t slot_count, first_free = UINT32_MAX;
+static uint32_t pending_calls;
 
 /* A property of the error that a failed call rejects with: [code, message, cause] from the host. Its name is private: guest code
    cannot see, copy or forge it, so an error that has it comes from the host. */
@@ -316,7 +319,7 @@ static JSValue new_promise(void) {
     return promise;
 }
 
-static uint32_t take_slot(JSValueConst promise) {
+static uint32_t take_slot(JSValueConst promise, uint32_t target) {
     if (first_free == UINT32_MAX) {
         uint32_t count = slot_count ? slot_count * 2 : 8;
         slots = js_realloc_rt(rt, slots, count * sizeof(Slot));
@@ -329,7 +332,9 @@ static uint32_t take_slot(JSValueConst promise) {
     uint32_t slot = first_free;
     first_free = slots[slot].next_free;
     slots[slot].promise = js_dup(promise);
+    slots[slot].target = target;
     slots[slot].waits = true;
+    pending_calls++;
     JSStackFrame *caller = rt->current_stack_frame->prev_frame; /* the frame on top is call_host's own */
     if (caller && js_class_has_bytecode(JS_VALUE_GET_OBJ(caller->cur_func)->class_id) && caller->cur_pc) {
         slots[slot].caller = js_dup(caller->cur_func);
@@ -344,6 +349,7 @@ static Slot free_slot(uint32_t slot) {
     Slot was = slots[slot];
     slots[slot] = (Slot){ .promise = JS_UNDEFINED, .caller = JS_UNDEFINED, .next_free = first_free };
     first_free = slot;
+    pending_calls--;
     return was;
 }
 
@@ -377,8 +383,8 @@ static JSValue call_host(JSContext *c, JSValueConst this_val, int argc, JSValueC
     JSValue promise = new_promise();
     Out input; out_init(&input);
     if (encode(&input, argc > 0 ? argv[0] : JS_UNDEFINED, MODE_JSON, "input") == 0) {
-        uint32_t slot = take_slot(promise);
-        host_call(host_function_number(number), slot, input.data, input.len);
+        uint32_t target = host_function_number(number), slot = take_slot(promise, target);
+        host_call(target, slot, input.data, input.len);
     } else {
         JS_FreeValue(ctx, promise);
         promise = rejected_promise();
@@ -452,7 +458,7 @@ static JSValue call_bridged(JSContext *c, JSValueConst this_val, int argc, JSVal
     Out input; out_init(&input);
     JSValue result = JS_UNDEFINED;
     if (encode_args(&input, argc, argv, kind == CALL_LOG ? MODE_LOG : MODE_GRAPH)) result = kind == CALL_ASYNC ? rejected_promise() : JS_EXCEPTION;
-    else if (kind == CALL_ASYNC) { result = new_promise(); host_call(target, take_slot(result), input.data, input.len); }
+    else if (kind == CALL_ASYNC) { result = new_promise(); host_call(target, take_slot(result, target), input.data, input.len); }
     else if (kind == CALL_SYNC) result = call_sync(target, &input);
     else if (kind == CALL_NOTIFY) host_notify(target, false, input.data, input.len);
     else if (log_units_left) log_units_left = host_notify(target, true, input.data, input.len); /* a getter may have logged meanwhile */
@@ -579,9 +585,33 @@ static void log_rejections(void) {
     log_units_left = host_log(LEVEL_ERROR, (const uint8_t *)text, len);
 }
 
+/* ---- Calls that a script did not await ---- */
+
+/* A script that has returned ends only when its calls are answered and no job is left. */
+static bool waits_for_calls;
+
+/* Reports the places of the first pending calls, once: when the result of the script is settled. */
+static void report_unawaited(void) {
+    static bool reported;
+    if (reported || has_modules) return;
+    reported = true;
+    uint32_t left = MAX_UNAWAITED;
+    for (uint32_t slot = 0; slot < slot_count && left; slot++) {
+        if (!slots[slot].waits) continue;
+        left--;
+        Out place; out_init(&place);
+        JSValue frame = frame_of(&slots[slot]);
+        if (JS_IsString(frame)) out_utf8(&place, JS_VALUE_GET_STRING(frame), UINT32_MAX);
+        host_unawaited(pending_calls, slots[slot].target, place.data, place.len);
+        out_free(&place);
+        JS_FreeValue(ctx, frame);
+    }
+}
+
 /* ---- Outcomes ---- */
 
 static void end(uint32_t kind, const Out *o) {
+    report_unawaited();
     if (!has_modules) log_rejections();
     ended = true;
     host_done(kind, o->data, o->len);
@@ -712,9 +742,12 @@ static void next_step(JSPromiseStateEnum state) {
 static void run_jobs(void) {
     while (!ended) {
         JSPromiseStateEnum state = JS_PromiseState(ctx, program);
-        if (state != JS_PROMISE_PENDING) { next_step(state); continue; }
+        bool drains = state == JS_PROMISE_FULFILLED && waits_for_calls;
+        if (drains) report_unawaited();
+        if (state != JS_PROMISE_PENDING && !drains) { next_step(state); continue; }
         JSContext *c;
         int ran = JS_ExecutePendingJob(rt, &c);
+        if (ran == 0 && drains && !pending_calls) { next_step(state); continue; }
         if (ran == 0) return;
         if (ran == 1) continue;
         JSValue thrown = JS_GetException(ctx); /* of a microtask */
@@ -873,6 +906,7 @@ static void start_script(Reader *r) {
     const char *name = read_text(r, &name_len), *code = read_text(r, &code_len);
     JS_SetHostPromiseRejectionTracker(rt, track_rejection, NULL);
     add_file(name, read_shifts(r));
+    waits_for_calls = read_u8(r);
     add_namespaces(r);
     JSValue function = compile_body(code, code_len, name, JS_ATOM_NULL);
     ctx->eval_internal = refuse_code;

@@ -76,6 +76,7 @@ impl From<Level> for LogLevel {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use execbox_core::engine::MAX_UNAWAITED;
     use execbox_core::value::{Foreign, FunctionKind};
 
     /// The constants of the header, by name.
@@ -117,6 +118,8 @@ mod tests {
             expected.push((constant("FOREIGN", &format!("{kind:?}")), kind as u32));
         }
         assert_eq!(header(), expected);
-        assert!(include_str!("../guest/boundary.h").contains(&format!("SHIFT_INSERTED {SHIFT_INSERTED:#x}u")));
+        let header = include_str!("../guest/boundary.h");
+        assert!(header.contains(&format!("SHIFT_INSERTED {SHIFT_INSERTED:#x}u")));
+        assert!(header.contains(&format!("MAX_UNAWAITED {MAX_UNAWAITED}\n")));
     }
 }

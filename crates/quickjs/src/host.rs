@@ -7,7 +7,7 @@ use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 
-use execbox_core::engine::{FunctionId, Interrupt, Outcome};
+use execbox_core::engine::{FunctionId, Interrupt, MAX_UNAWAITED, Outcome, UnawaitedCall};
 use execbox_core::mailbox::Mailbox;
 use execbox_core::program::{Limits, Program};
 use execbox_core::stack::Files;
@@ -56,6 +56,8 @@ pub(crate) struct Host {
     files: Files,
     /// The answer to a synchronous call, until the guest fetches it.
     answer: Vec<u8>,
+    /// The number of calls that the guest has reported as unawaited.
+    unawaited: usize,
     /// Set once, when the guest ends.
     pub(crate) outcome: Option<Outcome>,
 }
@@ -86,6 +88,7 @@ impl Host {
             memory_limiter: MemoryLimiter::new(&program.limits),
             files: Files::of(program),
             answer: Vec::new(),
+            unawaited: 0,
             outcome: None,
         }
     }
@@ -138,13 +141,14 @@ struct Ended;
 
 type Guest<'a> = Caller<'a, Host>;
 
-/// Defines the eight imports of guest.c.
+/// Defines the nine imports of guest.c.
 pub(crate) fn define_imports(linker: &mut Linker<Host>) -> wasmtime::Result<()> {
     linker.func_wrap("host", "call", call)?;
     linker.func_wrap_async("host", "call_now", |guest: Guest<'_>, args| Box::new(call_now(guest, args)))?;
     linker.func_wrap("host", "answer", answer)?;
     linker.func_wrap("host", "notify", notify)?;
     linker.func_wrap("host", "log", log)?;
+    linker.func_wrap("host", "unawaited", unawaited)?;
     linker.func_wrap("host", "done", done)?;
     linker.func_wrap("host", "memory_refused", memory_refused)?;
     linker.func_wrap("host", "now_us", |_: Guest<'_>| now_us())?;
@@ -217,6 +221,18 @@ fn log(mut guest: Guest<'_>, level: u32, at: u32, len: u32) -> wasmtime::Result<
     let level = Level::from_number(level).unwrap_or(Level::Log);
     let left = lock(&host.shared).mailbox.log(level.into(), text);
     Ok(u32::try_from(left).unwrap_or(u32::MAX))
+}
+
+/// A compromised guest can report a call as often as it likes: more than the first ones are ignored.
+fn unawaited(mut guest: Guest<'_>, count: u32, function: u32, at: u32, len: u32) -> wasmtime::Result<()> {
+    let (frame, host) = memory_and_host(&mut guest, at, len)?;
+    if host.unawaited < MAX_UNAWAITED {
+        host.unawaited += 1;
+        let frame = host.files.frames(&String::from_utf8_lossy(frame)).pop();
+        let call = UnawaitedCall { count: count.into(), function: FunctionId(function), frame };
+        lock(&host.shared).mailbox.unawaited(call);
+    }
+    Ok(())
 }
 
 fn done(mut guest: Guest<'_>, kind: u32, at: u32, len: u32) -> wasmtime::Result<()> {

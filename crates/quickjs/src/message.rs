@@ -28,6 +28,7 @@ pub(crate) fn start(program: &Program, log_units: usize) -> Option<Vec<u8>> {
             message.push(Start::Script as u8);
             put_text(&mut message, name);
             put_code(&mut message, code);
+            message.push(u8::from(program.waits_for_calls));
             put_namespaces(&mut message, &program.namespaces);
         }
         Source::Modules(modules) => {

@@ -244,9 +244,9 @@ fn notifications_and_calls_arrive_in_order() {
     let received: Vec<_> = events(&mut *guest)
         .into_iter()
         .map(|event| match event {
-            Event::Notify(Notification { function, args }) => json!([function.0, tagged(&args)]),
-            Event::Call(call) => json!([call.function.0, tagged(&call.input)]),
-            Event::Log(line) => panic!("{line:?}"),
+            Event::Notify(Notification { function, ref args }) => json!([function.0, tagged(args)]),
+            Event::Call(ref call) => json!([call.function.0, tagged(&call.input)]),
+            Event::Log(_) | Event::Unawaited(_) => panic!("{event:?}"),
         })
         .collect();
     assert_eq!(

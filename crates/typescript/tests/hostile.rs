@@ -779,6 +779,7 @@ fn compiling_many_short_functions_can_be_stopped() {
         code: "own.f0()".to_owned(),
         functions: (0..1000).map(function).collect(),
         providers: Vec::new(),
+        waits_for_calls: false,
         limits: Limits::default(),
     };
     let asked = Cell::new(0);

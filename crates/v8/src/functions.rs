@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use execbox_core::engine::{FunctionId, Outcome, Settlement};
+use execbox_core::engine::{FunctionId, MAX_UNAWAITED, Outcome, Settlement, UnawaitedCall};
 use execbox_core::error::ExecuteError;
 use execbox_core::program::Namespace;
 use execbox_core::value::FunctionKind;
@@ -27,6 +27,7 @@ pub(crate) struct Slots {
 }
 
 struct Call {
+    function: FunctionId,
     resolver: Global<PromiseResolver>,
     /// The stack of the call.
     trace: Option<Global<StackTrace>>,
@@ -42,10 +43,27 @@ impl Slots {
         self.slots.len() as u32 - 1
     }
 
+    /// The number of calls.
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
     fn release(&mut self, slot: u32) -> Option<Call> {
         let call = self.slots.get_mut(slot as usize)?.take();
         self.free.extend(call.is_some().then_some(slot));
         call
+    }
+}
+
+/// Reports the places of the first calls that are not settled.
+pub(crate) fn report_unawaited(scope: &mut PinScope<'_, '_>, run: &Run) {
+    let slots = run.slots.borrow();
+    for call in slots.slots.iter().flatten().take(MAX_UNAWAITED) {
+        let trace = call.trace.as_ref().map(|trace| Local::new(scope, trace));
+        let place = trace.map(|trace| stack::text(scope, run, trace)).unwrap_or_default();
+        let frame = run.files.frames(&place).into_iter().next();
+        let call = UnawaitedCall { count: slots.len() as u64, function: call.function, frame };
+        run.shared.lock().mailbox.unawaited(call);
     }
 }
 
@@ -188,9 +206,9 @@ fn called<'s>(
         resolver.reject(caught, thrown);
         return Some(promise);
     };
-    let trace = stack::current(caught, 1);
-    let slot = run.slots.borrow_mut().take(Call { resolver: Global::new(caught, resolver), trace });
-    let taken = run.shared.lock().mailbox.call(FunctionId(number), slot, &input, false);
+    let (function, trace) = (FunctionId(number), stack::current(caught, 1));
+    let slot = run.slots.borrow_mut().take(Call { function, resolver: Global::new(caught, resolver), trace });
+    let taken = run.shared.lock().mailbox.call(function, slot, &input, false);
     if let Err(full) = taken {
         run.stop(caught, Outcome::HostMemory(full));
     }

@@ -203,7 +203,7 @@ fn start_script(scope: &mut PinScope<'_, '_>, run: &Run, context: Local<'_, Cont
     let undefined: Local<'_, Value> = v8::undefined(caught).into();
     let promise = function.and_then(|function| function.call(caught, undefined, &[]));
     match promise.and_then(|promise| promise.try_cast::<Promise>().ok()) {
-        Some(promise) => Ok(Step::Script(last(caught, promise))),
+        Some(promise) => Ok(Step::Script(last_of_script(caught, run, promise))),
         None => {
             let thrown = caught.exception();
             caught.reset();
@@ -261,14 +261,46 @@ fn end_of(text: &str) -> Position {
     Position { line: lines, column: last.encode_utf16().count() as u32 + 1 }
 }
 
+/// Ends the script when its promise is settled, unless it waits for its calls. Reports the calls that it has not awaited.
+fn last_of_script(scope: &mut PinScope<'_, '_>, run: &Run, promise: Local<'_, Promise>) -> Global<Promise> {
+    let fulfilled =
+        if run.waits_for_calls { Function::new(scope, returned) } else { Function::new(scope, settled_script) };
+    let rejected = Function::new(scope, settled_script);
+    when_settled(scope, promise, fulfilled, rejected)
+}
+
 /// Ends the program when this promise is settled: other microtasks run no more.
 fn last(scope: &mut PinScope<'_, '_>, promise: Local<'_, Promise>) -> Global<Promise> {
-    if let Some(settled) = Function::new(scope, settled) {
+    let settled = Function::new(scope, settled);
+    when_settled(scope, promise, settled, settled)
+}
+
+fn when_settled(
+    scope: &mut PinScope<'_, '_>,
+    promise: Local<'_, Promise>,
+    fulfilled: Option<Local<'_, Function>>,
+    rejected: Option<Local<'_, Function>>,
+) -> Global<Promise> {
+    if let (Some(fulfilled), Some(rejected)) = (fulfilled, rejected) {
         // The promise that `then` returns is not used: guest code can choose its class.
         v8::tc_scope!(let scope, scope);
-        promise.then2(scope, settled, settled);
+        promise.then2(scope, fulfilled, rejected);
     }
     Global::new(scope, promise)
+}
+
+#[allow(clippy::needless_pass_by_value)] // V8's signature
+fn returned<'s>(scope: &mut PinScope<'s, '_>, _: FunctionCallbackArguments<'s>, _: ReturnValue<'_, Value>) {
+    functions::report_unawaited(scope, &Run::of(scope));
+}
+
+fn settled_script<'s>(
+    scope: &mut PinScope<'s, '_>,
+    args: FunctionCallbackArguments<'s>,
+    result: ReturnValue<'_, Value>,
+) {
+    functions::report_unawaited(scope, &Run::of(scope));
+    settled(scope, args, result);
 }
 
 #[allow(clippy::needless_pass_by_value)] // V8's signature
@@ -391,6 +423,7 @@ fn advance(scope: &mut PinScope<'_, '_>, run: &Run, mut step: Step) -> Next {
                     return Ok(step);
                 }
             }
+            PromiseState::Fulfilled if matches!(step, Step::Script(_)) && run.awaits_calls() => return Ok(step),
             PromiseState::Fulfilled => {
                 let value = promise.result(scope);
                 step = match step {

@@ -31,6 +31,8 @@ pub(crate) struct Run {
     shifts: HashMap<String, Vec<Shift>>,
     /// Whether the program consists of modules: values of every kind cross, and there is no built-in console.
     pub(crate) has_modules: bool,
+    /// See [`Program::waits_for_calls`].
+    pub(crate) waits_for_calls: bool,
     /// The number of UTF-16 units of logs that the host still keeps.
     pub(crate) log_units: Cell<usize>,
     pub(crate) slots: RefCell<Slots>,
@@ -87,6 +89,7 @@ impl Run {
             files: Files::of(program),
             shifts,
             has_modules: matches!(program.source, Source::Modules(_)),
+            waits_for_calls: program.waits_for_calls,
             log_units: Cell::new(log_units),
             slots: RefCell::default(),
             namespaces: RefCell::default(),
@@ -107,6 +110,11 @@ impl Run {
     /// The state of the program that runs in this isolate.
     pub(crate) fn of(isolate: &Isolate) -> Rc<Self> {
         Rc::clone(isolate.get_slot::<Rc<Self>>().expect("the state is there while the program runs"))
+    }
+
+    /// Whether a script that has returned waits for its calls.
+    pub(crate) fn awaits_calls(&self) -> bool {
+        self.waits_for_calls && self.slots.borrow().len() > 0
     }
 
     /// Ends the program with this outcome. No more of its code runs.

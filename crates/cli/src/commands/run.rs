@@ -49,6 +49,10 @@ pub(crate) struct Arguments {
     #[arg(short, long)]
     quiet: bool,
 
+    /// Cancel calls that the program did not await when it returns, instead of waiting for them
+    #[arg(long)]
+    cancel_unawaited: bool,
+
     #[command(flatten)]
     servers: ServerArguments,
 
@@ -87,6 +91,7 @@ struct Job {
     json: bool,
     usage: bool,
     quiet: bool,
+    cancel_unawaited: bool,
 }
 
 impl Job {
@@ -98,8 +103,8 @@ impl Job {
         let policy = PolicySource::read(&arguments.policy, &config, &stubs)?;
         // The program is read last: it may be typed by hand, which would be lost if another argument is invalid.
         let source = Source::read(arguments.program)?;
-        let Arguments { json, usage, quiet, .. } = arguments;
-        Ok(Self { source, stubs, config, policy, limits, executor, json, usage, quiet })
+        let Arguments { json, usage, quiet, cancel_unawaited, .. } = arguments;
+        Ok(Self { source, stubs, config, policy, limits, executor, json, usage, quiet, cancel_unawaited })
     }
 
     fn execute(&self, cancellation: CancellationToken) -> ExecuteResult {
@@ -123,6 +128,7 @@ impl Job {
     fn request(&self, providers: Vec<Provider>, cancellation: CancellationToken) -> ExecuteRequest {
         let request = ExecuteRequest::new(self.source.code.as_str())
             .providers(providers)
+            .wait_for_calls(!self.cancel_unawaited)
             .limits(self.limits)
             .cancellation(cancellation);
         if self.quiet { request } else { request.on_log(report::log_sink()) }

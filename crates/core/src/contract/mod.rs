@@ -3,9 +3,11 @@
 //! - [`script`]: a script calls tools of providers; values are JSON ([`ExecuteResult`](crate::error::ExecuteResult)).
 //! - [`module`]: `run_code`; ES modules use structured clones of values, functions and promises of the host.
 //! - [`stop`]: why a driver stopped a guest, and how each contract reports it.
+//! - `calls`: the calls of a script, for what results and errors say about them.
 //! - `functions`: the functions of a script, apart from its code.
 //! - `stack`, `explain`: the stack and the message of an uncaught error, for both.
 
+mod calls;
 mod explain;
 mod functions;
 pub mod module;

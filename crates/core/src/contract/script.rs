@@ -12,25 +12,25 @@
 //! - `serialization_error`: from the conversion of values in this module;
 //! - `runtime_error`: from everything that guest code throws, whatever its text is, and for code that would wait forever.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value as Json;
 
 use crate::budget::{Budget, Charge, Meter};
-use crate::cause::{CallsSoFar, Cause, ReachedLimit, Unanswered};
+use crate::cause::{Cause, ReachedLimit};
+use crate::contract::calls::Calls;
 use crate::contract::explain::{AvailableNames, Explained};
 use crate::contract::functions;
 use crate::contract::stack::{Uncaught, stack_frame, uncaught};
 use crate::contract::stop::Stop;
 use crate::contract::{self, Action, Contract};
-use crate::engine::{Call, CallId, Event, LogLine, NoRoom, Outcome, Pending, Settlement, Thrown};
+use crate::engine::{Call, CallId, Event, LogLine, NoRoom, Outcome, Pending, Settlement, Thrown, UnawaitedCall};
 use crate::error::{ErrorCode, ExecuteError, ExecuteResult, SCRIPT_NAME, bounded_stack};
 use crate::language::{CompileError, CompileLimits, Language, SyntaxError};
 use crate::mailbox::CALL_COST;
 use crate::manifest::ProviderManifest;
-use crate::program::{Limits, Namespace, Program, Source};
+use crate::program::{Limits, Program, Source};
 use crate::usage::{Usage, UsageLimiter};
 use crate::value::{Reason, Value, json_size};
 
@@ -42,31 +42,14 @@ pub struct Script {
     code: String,
     functions: Vec<ScriptFunction>,
     limits: Limits,
-    /// The namespaces of the providers.
-    namespaces: Vec<Arc<Namespace>>,
     /// For every host function of the program: the index of its provider, and that of the tool in the provider.
     targets: Vec<(usize, usize)>,
     logs: Vec<String>,
     keeps_log: bool,
+    waits_for_calls: bool,
     budget: Budget,
     usage: UsageLimiter,
     calls: Calls,
-}
-
-/// The calls of a program, for what errors say about them.
-#[derive(Debug, Default)]
-struct Calls {
-    /// The calls that are not answered.
-    pending: BTreeMap<CallId, UnansweredCall>,
-    answered: u64,
-}
-
-#[derive(Debug)]
-struct UnansweredCall {
-    provider: usize,
-    tool: usize,
-    /// When the call was made, as the time since the program was accepted.
-    made: Duration,
 }
 
 /// A call of a tool by the guest, with its input as JSON.
@@ -93,6 +76,8 @@ pub struct Request {
     pub functions: Vec<ScriptFunction>,
     /// The tools that the script may call: their names and descriptions only.
     pub providers: Vec<Arc<ProviderManifest>>,
+    /// Whether a script that returns ends only when its calls are answered: see [`Program::waits_for_calls`].
+    pub waits_for_calls: bool,
     /// What the script may use.
     pub limits: Limits,
 }
@@ -114,7 +99,7 @@ impl contract::Request for Request {
     /// `internal_error` for invalid or duplicate names of providers and functions.
     fn start(self, language: &dyn Language, should_stop: &dyn Fn() -> bool) -> Result<(Program, Script), ExecuteError> {
         let usage = UsageLimiter::new(&self.limits, self.source_bytes());
-        let Self { code, functions, providers, limits } = self;
+        let Self { code, functions, providers, waits_for_calls, limits } = self;
         let namespaces: Vec<_> = providers.iter().map(|provider| provider.namespace()).collect();
         functions::check_names(&namespaces, &functions)?;
         let reading = CompileLimits::new(&limits, should_stop);
@@ -123,18 +108,18 @@ impl contract::Request for Request {
         let own = functions::by_namespace(&functions);
         let targets = functions::targets(&namespaces, &own);
         let with_functions = functions::with_functions(&namespaces, own, language, &reading).map_err(compile_error)?;
-        let program = Program::new(source, with_functions, limits);
+        let program = Program { waits_for_calls, ..Program::new(source, with_functions, limits) };
         let script = Script {
             usage,
             code,
             functions,
             limits,
-            namespaces,
             targets,
             logs: Vec::new(),
             keeps_log: true,
+            waits_for_calls,
             budget: program.budget.clone(),
-            calls: Calls::default(),
+            calls: Calls::new(namespaces),
         };
         Ok((program, script))
     }
@@ -161,7 +146,6 @@ impl Script {
             let error = ExecuteError::internal("the guest called a function that it was not given");
             return Ok(Action::Settle(call.id, Settlement::Failed(error)));
         };
-        let pending = UnansweredCall { provider, tool, made };
         let limit = self.limits.host_memory_len();
         let is_only = self.budget.used() <= CALL_COST + call.input.as_bytes().len();
         let mut meter = Meter::new(&self.budget, limit, should_stop);
@@ -169,14 +153,14 @@ impl Script {
             Ok(input) => {
                 let charge = meter.finish();
                 self.usage.call(input.as_ref().map_or(0, json_size)).map_err(Stop::Limit)?;
-                self.calls.pending.insert(call.id, pending);
+                self.calls.begin(call.id, provider, tool, made);
                 return Ok(Action::Call(ToolCall { id: call.id, provider, tool, input, charge }));
             }
             Err(refusal) => refusal,
         };
         match refusal.reason {
             Reason::Stopped => {
-                self.calls.pending.insert(call.id, pending); // The driver is about to stop the program.
+                self.calls.begin(call.id, provider, tool, made); // The driver is about to stop the program.
                 return Ok(Action::Ignore);
             }
             Reason::Exhausted(_) if is_only => refusal.reason = Reason::TooLarge(limit),
@@ -209,7 +193,7 @@ impl Script {
     /// Whether a cause, which the guest has kept, is the failed call of a tool of this program.
     fn has_tool_of(&self, cause: &Cause) -> bool {
         let Cause::FailedCall { provider, tool, .. } = cause else { return false };
-        let mut named = self.namespaces.iter().filter(|namespace| namespace.name == *provider);
+        let mut named = self.calls.namespaces().iter().filter(|namespace| namespace.name == *provider);
         named.any(|namespace| namespace.functions.contains(tool))
     }
 
@@ -230,30 +214,16 @@ impl Script {
     fn stopped(&self, stop: &Stop, duration: Duration) -> ExecuteError {
         match stop {
             Stop::TimedOut => {
-                let calls = Some(self.calls_so_far(duration));
+                let calls = Some(self.calls.so_far(duration));
                 timed_out(ReachedLimit { calls, ..ReachedLimit::timeout(self.limits.timeout, Some(duration)) })
             }
             stop => stop.execute_error(&self.limits),
         }
     }
 
-    fn calls_so_far(&self, now: Duration) -> CallsSoFar {
-        let first = self.calls.pending.values().next().map(|call| {
-            let namespace = &self.namespaces[call.provider];
-            let ms = u64::try_from(now.saturating_sub(call.made).as_millis()).unwrap_or(u64::MAX);
-            Unanswered { provider: namespace.name.clone(), tool: namespace.functions[call.tool].clone(), ms }
-        });
-        CallsSoFar { answered: self.calls.answered, unanswered: self.calls.pending.len() as u64, first }
-    }
-
-    fn name(&self, call: &UnansweredCall) -> String {
-        let namespace = &self.namespaces[call.provider];
-        format!("{}.{}", namespace.name, namespace.functions[call.tool])
-    }
-
     /// How the result of a tool settles its call.
     pub(crate) fn settle(&mut self, call: CallId, result: Result<Value, ExecuteError>) -> (Pending, Settlement) {
-        self.calls.answered += u64::from(self.calls.pending.remove(&call).is_some());
+        self.calls.answer(call);
         (Pending::Call(call), result.map_or_else(Settlement::Failed, Settlement::Fulfilled))
     }
 
@@ -262,9 +232,9 @@ impl Script {
         let Explained { mut message, cause } = explained;
         // As of `shop.list().map(…)`.
         if thrown.name == "TypeError"
-            && let Some(call) = self.calls.pending.values().next()
+            && let Some(call) = self.calls.first_unanswered()
         {
-            message += &format!("; {} has not answered: is an `await` missing?", self.name(call));
+            message += &format!("; {call} has not answered: is an `await` missing?");
         }
         runtime_error(message).with_name(&thrown.name).with_stack(stack).with_cause(cause)
     }
@@ -280,7 +250,7 @@ impl Script {
 
     fn available<'a>(&'a self, names: Vec<&'a str>) -> AvailableNames<'a> {
         let mut functions = functions::by_namespace(&self.functions);
-        let providers = self.namespaces.iter().map(|provider| {
+        let providers = self.calls.namespaces().iter().map(|provider| {
             let own = functions.remove(provider.name.as_str()).unwrap_or_default();
             let tools = provider.functions.iter().map(String::as_str).filter(|name| !own.contains_key(name));
             (provider.name.as_str(), tools.chain(own.keys().copied()).collect())
@@ -325,6 +295,13 @@ impl Contract for Script {
                 Ok(Action::Notify(line))
             }
             Event::Call(call) => self.call(&call, elapsed, should_stop),
+            Event::Unawaited(UnawaitedCall { count, function, frame }) => {
+                if let Some(&(provider, tool)) = self.targets.get(function.0 as usize) {
+                    let at = bounded_stack(frame.iter().map(stack_frame)).pop();
+                    self.calls.leave(count, provider, tool, at);
+                }
+                Ok(Action::Ignore)
+            }
             Event::Notify(_) => Ok(Action::Ignore), // Scripts have no such functions.
         }
     }
@@ -334,16 +311,17 @@ impl Contract for Script {
     }
 
     fn stuck(&self) -> Option<Stop> {
-        self.calls.pending.is_empty().then_some(Stop::Stuck)
+        self.calls.are_answered().then_some(Stop::Stuck)
     }
 
     fn finish(&mut self, end: Result<Outcome, Stop>, duration: Duration) -> ExecuteResult {
+        let unawaited = self.calls.unawaited(&end, self.waits_for_calls);
         let outcome = match end {
             Ok(outcome) => self.ended(outcome),
             Err(stop) => Err(self.stopped(&stop, duration)),
         };
         let usage = Usage { peak_host_memory_bytes: Some(self.budget.peak() as u64), ..self.usage.usage() };
-        ExecuteResult { outcome, logs: std::mem::take(&mut self.logs), duration, usage }
+        ExecuteResult { outcome, logs: std::mem::take(&mut self.logs), unawaited, duration, usage }
     }
 }
 

@@ -157,6 +157,7 @@ mod tests {
     use crate::error::{ErrorCode, ExecuteError, ExecuteResult};
     use crate::manifest::{ProviderManifest, ToolManifest};
     use crate::program::Limits;
+    use crate::unawaited::UnawaitedCalls;
     use crate::usage::Usage;
     use crate::value::Value;
     use proptest::prelude::*;
@@ -471,7 +472,7 @@ mod tests {
             });
             let functions = functions.into_iter().map(|[namespace, name, code]| ScriptFunction { namespace, name, code });
             let provider = Arc::new(ProviderManifest::new(name, tools.collect(), code.clone()));
-            HostMessage::Execute(Execute { id, code, functions: functions.collect(), limits, providers: vec![provider], stream_logs })
+            HostMessage::Execute(Execute { id, code, functions: functions.collect(), limits, providers: vec![provider], stream_logs, wait_for_calls: !stream_logs })
         }
     }
 
@@ -503,7 +504,8 @@ mod tests {
             done.prop_map(|(id, outcome, logs, micros)| {
                 let duration = Duration::from_micros(micros);
                 let usage = Usage { calls: micros, cpu_time: Some(duration), ..Usage::default() };
-                let result = ExecuteResult { outcome, logs, duration, usage };
+                let unawaited = UnawaitedCalls::new(micros % 3, micros % 2, []);
+                let result = ExecuteResult { outcome, logs, unawaited, duration, usage };
                 RunnerMessage::Done(Done { id, result })
             }),
         ]

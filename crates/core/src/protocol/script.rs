@@ -39,6 +39,10 @@ pub struct Execute {
     /// Asks for a [`log`](WireLog) message for every log line when it is logged, in addition to `done`. On the wire
     /// `streamLogs`, left out if false. Not part of the specification: other runners ignore it.
     pub stream_logs: bool,
+    /// Asks that a script that has returned ends only when its calls are answered: see
+    /// [`Program::waits_for_calls`](crate::program::Program::waits_for_calls). On the wire `waitForCalls`, left out if false. Not
+    /// part of the specification: with other runners a script ends when its promise is settled.
+    pub wait_for_calls: bool,
 }
 
 impl Body for Execute {
@@ -58,7 +62,8 @@ impl Body for Execute {
             read_provider(&mut provider).map(Arc::new)
         });
         let providers = providers.collect::<Result<_, _>>()?;
-        Ok(Self { id, code, functions, limits, providers, stream_logs: fields.is_true("streamLogs") })
+        let (stream_logs, wait_for_calls) = (fields.is_true("streamLogs"), fields.is_true("waitForCalls"));
+        Ok(Self { id, code, functions, limits, providers, stream_logs, wait_for_calls })
     }
 
     fn write(&self, message: &mut Writer<'_>) {
@@ -70,6 +75,7 @@ impl Body for Execute {
         message.object("options", |options| write_options(options, &self.limits));
         message.objects("providers", &self.providers, |provider, manifest| write_provider(provider, manifest));
         message.flag("streamLogs", self.stream_logs);
+        message.flag("waitForCalls", self.wait_for_calls);
     }
 }
 
@@ -369,7 +375,8 @@ impl Body for Done {
         let logs = logs.map(|(number, line)| string(line).ok_or_else(|| wrong(format!("logs[{number}]"), A_STRING)));
         let logs = logs.collect::<Result<_, _>>()?;
         let usage = Usage::read(fields.object.remove("usage"));
-        Ok(Self { id, result: ExecuteResult { outcome, logs, duration, usage } })
+        let unawaited = fields.object.remove("unawaited").and_then(|calls| serde_json::from_value(calls).ok());
+        Ok(Self { id, result: ExecuteResult { outcome, logs, unawaited, duration, usage } })
     }
 
     fn write(&self, message: &mut Writer<'_>) {
@@ -378,6 +385,7 @@ impl Body for Done {
         message.duration("durationMs", self.result.duration);
         message.field("logs", &self.result.logs);
         write_outcome(message, &self.result.outcome);
+        message.optional("unawaited", self.result.unawaited.as_ref());
         message.optional("usage", self.result.usage.known());
     }
 }

@@ -57,7 +57,8 @@ fn call(call_id: &str, tool: &str) -> RunnerMessage {
 }
 
 fn done(id: &str, outcome: Result<Option<Json>, ExecuteError>) -> RunnerMessage {
-    let result = ExecuteResult { outcome, logs: vec!["line".into()], duration: ms(1), usage: Usage::default() };
+    let result =
+        ExecuteResult { outcome, logs: vec!["line".into()], unawaited: None, duration: ms(1), usage: Usage::default() };
     RunnerMessage::Done(Done { id: id.into(), result })
 }
 
@@ -77,6 +78,38 @@ fn a_runner_may_omit_or_repeat_started() {
         }
         host.handle_message(done("exec-1", Ok(None)), ms(2));
         assert_eq!(finished(&mut host).outcome, Ok(None));
+    }
+}
+
+#[test]
+fn unawaited_calls_are_those_that_can_be() {
+    let result = |unawaited: Json| {
+        let mut host = host();
+        ["call-1", "call-2"].iter().for_each(|id| host.handle_message(call(id, "tools.echo"), ms(1)));
+        outputs(&mut host);
+        let done = json!({"type": "done", "id": "exec-1", "ok": true, "durationMs": 1, "logs": [], "unawaited": unawaited});
+        host.handle_message(runner_says(done), ms(2));
+        finished(&mut host).unawaited
+    };
+    let place = |tool: &str, line: u64| {
+        json!({"provider": "tools", "tool": tool, "at": {"file": "<script>", "line": line, "column": 1}, "calls": 1})
+    };
+    let reported = result(json!({
+        "waitedFor": 1, "unanswered": 1,
+        "places": [place("echo", 1), place("forged", 1), place("echo", 99), json!({"provider": "tools", "tool": "echo", "calls": 9})]
+    }));
+    let places = json!([place("echo", 1), {"provider": "tools", "tool": "echo", "calls": 1}]);
+    assert_eq!(json!(reported), json!({"waitedFor": 1, "unanswered": 1, "places": places}));
+    let seen = json!({"waitedFor": 0, "unanswered": 2, "places": [{"provider": "tools", "tool": "echo", "calls": 2}]});
+    for impossible in [
+        Json::Null,
+        json!({"waitedFor": 3, "unanswered": 0, "places": []}),
+        json!({"waitedFor": u64::MAX, "unanswered": u64::MAX, "places": []}),
+        json!({"waitedFor": 0, "unanswered": 0, "places": []}),
+        json!({"waitedFor": -1, "unanswered": "all", "places": 7}),
+        json!([1, 2]),
+    ] {
+        assert_eq!(json!(result(impossible.clone())), seen, "{impossible}: this host has not answered two calls");
     }
 }
 
@@ -864,8 +897,13 @@ fn a_closed_transport_stops_the_guest_and_ends_the_session() {
 fn a_done_that_is_too_long_is_shortened_step_by_step() {
     let long = TooLong { len: 9, cap: 5 };
     let mut runner = runner();
-    let mut result =
-        ExecuteResult { outcome: Ok(Some(json!(1))), logs: vec!["a".into()], duration: ms(1), usage: Usage::default() };
+    let mut result = ExecuteResult {
+        outcome: Ok(Some(json!(1))),
+        logs: vec!["a".into()],
+        unawaited: None,
+        duration: ms(1),
+        usage: Usage::default(),
+    };
     let mut resend = |result: &ExecuteResult| {
         runner.handle_too_long(RunnerMessage::Done(Done { id: "e".into(), result: result.clone() }), long);
         runner_outputs(&mut runner).pop().map(|output| match output {

@@ -55,6 +55,7 @@ pub(crate) fn execute(id: &str, moves: &str) -> Execute {
         limits,
         providers,
         stream_logs: false,
+        wait_for_calls: false,
     }
 }
 

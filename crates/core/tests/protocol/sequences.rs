@@ -91,7 +91,7 @@ impl Random for ScriptHost {
         let done = (id(), outcome(), prop::collection::vec(text(), 0..6)).prop_map(|(id, outcome, logs)| {
             RunnerMessage::Done(Done {
                 id,
-                result: ExecuteResult { outcome, logs, duration: ms(1), usage: Usage::default() },
+                result: ExecuteResult { outcome, logs, unawaited: None, duration: ms(1), usage: Usage::default() },
             })
         });
         prop_oneof![6 => call, 6 => log, 1 => done].boxed()

@@ -13,6 +13,8 @@
 //! calls: [["tool", JSON], …]        the calls that reached the host, if they matter
 //! limits: {"maxLogLines": 2}        limits that differ from the default
 //! usage: {"calls": 2}               a part of the usage, if it matters
+//! unawaited: text | none            the sentence about the calls that were not awaited, if it matters
+//! waits: false                      the script does not wait for its calls
 //! functions: {"lib.f": "code"}      functions of the script
 //! moves: log log hi | return 1      the same program for the scripted engine, if it can express it
 //! ---
@@ -41,6 +43,8 @@ pub(crate) struct Case {
     logs: Option<Json>,
     calls: Option<Json>,
     usage: Option<Json>,
+    unawaited: Option<String>,
+    pub(crate) waits: bool,
     pub(crate) limits: Limits,
     pub(crate) functions: Vec<ScriptFunction>,
     pub(crate) moves: Option<String>,
@@ -55,7 +59,8 @@ pub(crate) fn cases(engine: &str) -> Vec<Case> {
 
 fn parse(section: &str, text: &cases::Case, engine: &str) -> Case {
     let name = format!("{section}: {}", text.title);
-    let mut case = Case { name, code: text.body().to_owned(), limits: generous_limits(), ..Case::default() };
+    let code = text.body().to_owned();
+    let mut case = Case { name, code, waits: true, limits: generous_limits(), ..Case::default() };
     for (key, value) in text.fields_on(engine) {
         let json =
             || serde_json::from_str::<Json>(&value).unwrap_or_else(|error| panic!("{}: {value}: {error}", case.name));
@@ -69,6 +74,8 @@ fn parse(section: &str, text: &cases::Case, engine: &str) -> Case {
             "calls" => case.calls = Some(json()),
             "limits" => case.limits = cases::limits(&json(), generous_limits()),
             "usage" => case.usage = Some(json()),
+            "unawaited" => case.unawaited = Some(value),
+            "waits" => case.waits = json() == json!(true),
             "functions" => case.functions = json().as_object().unwrap().iter().map(function).collect(),
             "moves" => case.moves = Some(value.replace(" | ", "\n")),
             _ => panic!("{}: no such key: {key}", case.name),
@@ -185,6 +192,10 @@ pub(crate) fn check(case: &Case, result: &ExecuteResult, calls: &Calls) -> Resul
     let usage = serde_json::to_value(result.usage).unwrap();
     if !case.usage.as_ref().is_none_or(|expected| is_part(expected, &usage)) {
         let _ = write!(differences, "\n  used {usage}");
+    }
+    let unawaited = result.unawaited_text().unwrap_or_else(|| "none".to_owned());
+    if case.unawaited.as_ref().is_some_and(|expected| *expected != unawaited) {
+        let _ = write!(differences, "\n  unawaited {unawaited}");
     }
     if differences.is_empty() { Ok(()) } else { Err(format!("{}{differences}", case.name)) }
 }

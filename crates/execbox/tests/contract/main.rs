@@ -60,7 +60,7 @@ fn trial(named: &NamedExecutor, case: &Case) -> Option<Trial> {
     let (named, case) = (named.clone(), case.clone());
     Some(Trial::test(format!("{} · {}", named.name, case.name), move || {
         let calls = Calls::default();
-        let execution = ExecuteRequest::new(code).functions(case.functions.clone());
+        let execution = ExecuteRequest::new(code).functions(case.functions.clone()).wait_for_calls(case.waits);
         let execution = execution.provider(tools(&calls)).limits(case.limits);
         let result = RUNTIME.block_on(named.executor.execute(execution));
         check(&case, &result, &calls).map_err(Into::into)

@@ -118,7 +118,11 @@ fn tools_are_cancelled(executor: &Arc<dyn Executor>, accepts: Accepts) {
         } else {
             generous_limits()
         };
-        let execution = ExecuteRequest::new(code).provider(provider).limits(limits).cancellation(token.clone());
+        let execution = ExecuteRequest::new(code)
+            .wait_for_calls(false)
+            .provider(provider)
+            .limits(limits)
+            .cancellation(token.clone());
         let executor = Arc::clone(executor);
         RUNTIME.block_on(async {
             let task = tokio::spawn(async move { executor.execute(execution).await });

@@ -193,6 +193,15 @@ fn tool_with_code(name: &str, description: String, options: &ServerOptions) -> T
                 "required": ["characters", "outline"]
             },
             "droppedLines": { "type": "integer" },
+            "unawaited": {
+                "type": "object",
+                "description": "Calls that the code did not await",
+                "properties": {
+                    "waitedFor": { "type": "integer" },
+                    "unanswered": { "type": "integer" },
+                    "places": { "type": "array", "items": { "type": "object" } }
+                }
+            },
             "error": {
                 "type": "object",
                 "properties": {

@@ -236,6 +236,9 @@ impl Shown {
                 truncate(error.to_string(), max)
             }
         };
+        if let Some(calls) = result.unawaited_text() {
+            text += &format!("\n\n({calls})");
+        }
         if !result.logs.is_empty() {
             let room = max.saturating_sub(text.chars().count()).max(max / 4);
             let dropped = keep_lines(&mut result.logs, room);

@@ -204,7 +204,7 @@ impl Contract for ModuleRun {
                 self.usage.output(notification.report_bytes()).map_err(Stop::Limit)?;
                 Action::Notify(notification)
             }
-            Event::Log(_) => Action::Ignore, // The console of modules notifies.
+            Event::Log(_) | Event::Unawaited(_) => Action::Ignore, // The console of modules notifies.
         })
     }
 

@@ -1,6 +1,6 @@
 //! What a host checks of every runner, under both contracts.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::Misbehavior;
@@ -23,7 +23,7 @@ pub(super) fn session_budget(limits: &Limits) -> Budget {
 /// bounded.
 #[derive(Debug)]
 pub(super) struct PendingCalls<T> {
-    calls: HashMap<CallId, HeldCall<T>>,
+    calls: BTreeMap<CallId, HeldCall<T>>,
     max_calls: usize,
     budget: Budget,
 }
@@ -38,7 +38,7 @@ impl<T> PendingCalls<T> {
     /// No calls. What is kept of calls is charged to `budget`.
     pub(super) fn new(limits: &Limits, budget: Budget) -> Self {
         // As many as fit into the guest's memory by the count of `Mailbox`; a minimum for runners that count otherwise.
-        Self { calls: HashMap::new(), max_calls: (limits.memory_len() / CALL_COST).max(1024), budget }
+        Self { calls: BTreeMap::new(), max_calls: (limits.memory_len() / CALL_COST).max(1024), budget }
     }
 
     pub(super) fn insert(&mut self, id: CallId, kept: T, input_bytes: usize) -> Result<(), Misbehavior> {
@@ -48,6 +48,15 @@ impl<T> PendingCalls<T> {
         let charge = self.budget.charge(CALL_COST + input_bytes).map_err(Misbehavior::TooMuchInput)?;
         self.calls.insert(id, HeldCall { kept, _charge: charge });
         Ok(())
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.calls.len()
+    }
+
+    /// What is kept of the calls, in their order.
+    pub(super) fn kept(&self) -> impl Iterator<Item = &T> {
+        self.calls.values().map(|call| &call.kept)
     }
 
     pub(super) fn remove(&mut self, id: CallId) -> Option<T> {

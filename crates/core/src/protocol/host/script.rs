@@ -17,12 +17,14 @@ use crate::contract::script::{ToolCall, source_bytes, tool_result};
 use crate::contract::stop::Stop;
 use crate::engine::{CallId, LogLevel, LogLine};
 use crate::error::{ErrorCode, ExecuteError, ExecuteResult, SCRIPT_NAME};
+use crate::language::Position;
 use crate::logs::LogLimiter;
 use crate::manifest::ProviderManifest;
 use crate::program::Limits;
 use crate::protocol::line::TooLong;
 use crate::protocol::message::{HostMessage, RunnerMessage};
 use crate::protocol::script::{self, Done, Execute, Started, ToolResult, WireCall, WireLog};
+use crate::unawaited::{CallPlace, UnawaitedCalls};
 use crate::usage::{LimitError, Usage, UsageLimiter};
 use crate::value::{Value, json_cost, json_size};
 
@@ -38,14 +40,22 @@ pub struct ScriptHost {
     lacks_functions: bool,
     /// How many tools were called.
     calls: u64,
-    /// The `callId`s of calls that are not answered, by the number that the driver knows them by.
-    pending: PendingCalls<String>,
+    /// The calls that are not answered, by the number that the driver knows them by.
+    pending: PendingCalls<PendingCall>,
     call_ids: CallIds,
     budget: Budget,
     usage: UsageLimiter,
     /// The codes of errors that this host answered calls with: an uncaught one may end the guest.
     failures: HashSet<ErrorCode>,
     log: Log,
+}
+
+/// A call that is not answered.
+#[derive(Debug)]
+struct PendingCall {
+    call_id: String,
+    /// The index of the provider in the request, and of the tool in the provider.
+    tool: (usize, usize),
 }
 
 impl HostSession<ScriptHost> {
@@ -112,7 +122,7 @@ impl HostContract for ScriptHost {
     }
 
     fn settle(&mut self, call: CallId, answer: Self::Answer) -> Result<Option<HostMessage>, LimitError> {
-        let Some(call_id) = self.pending.remove(call) else { return Ok(None) };
+        let Some(PendingCall { call_id, .. }) = self.pending.remove(call) else { return Ok(None) };
         self.call_ids.settle(call_id.clone());
         let result = answer.and_then(|result| tool_result(result.as_ref()));
         self.usage.answer(result.as_ref().map_or_else(|error| error.message.len(), |value| value.as_bytes().len()))?;
@@ -127,19 +137,22 @@ impl HostContract for ScriptHost {
     }
 
     fn finish(&mut self, end: End<Self>, elapsed: Duration) -> (Vec<LogLine>, ExecuteResult) {
-        let unknown = Usage::default();
-        let (outcome, logs, duration, reported) = match end {
-            End::Done(ExecuteResult { outcome, logs, duration, usage }) => {
-                (self.checked(outcome, elapsed), logs, duration.min(elapsed), usage)
-            }
+        let failed = |error| ExecuteResult::failed(error, elapsed);
+        let ExecuteResult { outcome, logs, unawaited, duration, usage: reported } = match end {
+            End::Done(result) => ExecuteResult {
+                outcome: self.checked(result.outcome, elapsed),
+                duration: result.duration.min(elapsed),
+                ..result
+            },
             // The runner may have begun late, so its time can be shorter than the timeout.
-            End::Stopped(stop, Some(ExecuteResult { logs, usage, .. })) => {
-                (Err(stop.execute_error(&self.limits)), logs, elapsed, usage)
+            End::Stopped(stop, Some(result)) => {
+                ExecuteResult { outcome: Err(stop.execute_error(&self.limits)), duration: elapsed, ..result }
             }
-            End::Stopped(stop, None) => (Err(stop.execute_error(&self.limits)), Vec::new(), elapsed, unknown),
-            End::OutOfMemory => (Err(Stop::OutOfMemory.execute_error(&self.limits)), Vec::new(), elapsed, unknown),
-            End::Failed(failure) => (Err(ExecuteError::internal(failure)), Vec::new(), elapsed, unknown),
+            End::Stopped(stop, None) => failed(stop.execute_error(&self.limits)),
+            End::OutOfMemory => failed(Stop::OutOfMemory.execute_error(&self.limits)),
+            End::Failed(failure) => failed(ExecuteError::internal(failure)),
         };
+        let unawaited = unawaited.and_then(|calls| self.checked_calls(calls)).or_else(|| self.unanswered());
         let peak_host_memory_bytes = Some(self.budget.peak() as u64);
         let usage = Usage { peak_host_memory_bytes, ..self.usage.usage() };
         let usage = usage.with_reported(&reported, &self.limits, elapsed);
@@ -150,7 +163,7 @@ impl HostContract for ScriptHost {
             let line = self.log.add(&LogLine { level: LogLevel::Log, text });
             notices.extend(line.filter(|_| self.log.is_streamed));
         }
-        (notices, ExecuteResult { outcome, logs: std::mem::take(&mut self.log.lines), duration, usage })
+        (notices, ExecuteResult { outcome, logs: std::mem::take(&mut self.log.lines), unawaited, duration, usage })
     }
 
     fn makes_runner_untrusted(result: &ExecuteResult) -> bool {
@@ -163,7 +176,7 @@ impl ScriptHost {
         if !self.call_ids.insert(call.call_id.clone()) {
             return Err(Misbehavior::DuplicateCall(call.call_id));
         }
-        let Some((provider, tool)) = self.find(&call) else {
+        let Some((provider, tool)) = self.index_of(&call.provider_name, &call.safe_tool_name) else {
             let WireCall { call_id, provider_name, safe_tool_name, .. } = call;
             let error = ExecuteError::internal(format!("unknown tool {provider_name}.{safe_tool_name}"));
             self.call_ids.settle(call_id.clone());
@@ -173,7 +186,8 @@ impl ScriptHost {
             return Ok(Received::Limit(error));
         }
         let id = CallId(self.calls + 1);
-        self.pending.insert(id, call.call_id, call.input.as_ref().map_or(0, json_cost))?;
+        let pending = PendingCall { call_id: call.call_id, tool: (provider, tool) };
+        self.pending.insert(id, pending, call.input.as_ref().map_or(0, json_cost))?;
         self.calls += 1;
         Ok(Received::Output(Output::Call(ToolCall { id, provider, tool, input: call.input, charge: Charge::none() })))
     }
@@ -188,11 +202,11 @@ impl ScriptHost {
         }
     }
 
-    /// The index of the provider that a call names, and of its tool.
-    fn find(&self, call: &WireCall) -> Option<(usize, usize)> {
-        let provider = self.providers.iter().position(|provider| provider.name == call.provider_name)?;
+    /// The index of the provider of that name, and of its tool.
+    fn index_of(&self, provider: &str, tool: &str) -> Option<(usize, usize)> {
+        let provider = self.providers.iter().position(|known| known.name == provider)?;
         let tools = &self.providers[provider].tools;
-        Some((provider, tools.iter().position(|tool| tool.safe_name == call.safe_tool_name)?))
+        Some((provider, tools.iter().position(|known| known.safe_name == tool)?))
     }
 
     fn answer(&mut self, call_id: String, result: Result<Value, ExecuteError>) -> HostMessage {
@@ -211,13 +225,40 @@ impl ScriptHost {
         sent.map(|()| result).map_err(|error| Stop::Limit(error).execute_error(&self.limits))
     }
 
+    /// What a runner reports of unawaited calls; `None` if it cannot be. Only tools of the script and places in it remain.
+    fn checked_calls(&self, calls: UnawaitedCalls) -> Option<UnawaitedCalls> {
+        let UnawaitedCalls { waited_for, unanswered, mut places } = calls;
+        if waited_for.checked_add(unanswered).is_none_or(|count| count > self.calls) {
+            return None;
+        }
+        places.retain(|place| self.index_of(&place.provider, &place.tool).is_some() && place.calls <= self.calls);
+        for place in &mut places {
+            place.at = place.at.take().filter(|at| self.contains(&at.file, at.position()));
+        }
+        UnawaitedCalls::new(waited_for, unanswered, places)
+    }
+
+    /// The calls that this host has not answered.
+    fn unanswered(&self) -> Option<UnawaitedCalls> {
+        let places = self.pending.kept().map(|call| {
+            let manifest = &self.providers[call.tool.0];
+            let (provider, tool) = (manifest.name.clone(), manifest.tools[call.tool.1].safe_name.clone());
+            CallPlace { provider, tool, at: None, calls: 1 }
+        });
+        UnawaitedCalls::new(0, self.pending.len() as u64, places)
+    }
+
+    /// Whether a file of the script has that position.
+    fn contains(&self, file: &str, at: Position) -> bool {
+        self.sources.get(file).is_some_and(|&len| can_contain(len, at))
+    }
+
     /// Only a call that this host failed can end a guest with the code of a failed tool, only a limit can end it with
     /// `timeout`, positions must be in the code, and the cause must be possible.
     fn checked_error(&self, mut error: ExecuteError, elapsed: Duration) -> ExecuteError {
         error.cause = error.cause.take().filter(|cause| self.is_possible(cause, error.code));
-        let contains = |file: &str, at| self.sources.get(file).is_some_and(|&len| can_contain(len, at));
-        error.position = error.position.filter(|at| contains(SCRIPT_NAME, *at));
-        error.stack.retain(|frame| contains(&frame.file, frame.position()));
+        error.position = error.position.filter(|at| self.contains(SCRIPT_NAME, *at));
+        error.stack.retain(|frame| self.contains(&frame.file, frame.position()));
         match error.code {
             ErrorCode::ToolError | ErrorCode::ValidationError if !self.failures.contains(&error.code) => {
                 ExecuteError { code: ErrorCode::RuntimeError, ..error }

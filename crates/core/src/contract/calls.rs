@@ -1,0 +1,103 @@
+//! The calls of a script, for what its result and its errors say about them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::cause::{CallsSoFar, Unanswered};
+use crate::contract::stop::Stop;
+use crate::engine::{CallId, MAX_UNAWAITED, Outcome};
+use crate::error::StackFrame;
+use crate::program::Namespace;
+use crate::unawaited::{CallPlace, UnawaitedCalls};
+
+/// The calls of one script.
+#[derive(Debug)]
+pub(super) struct Calls {
+    /// The namespaces of the providers.
+    namespaces: Vec<Arc<Namespace>>,
+    /// The calls that are not answered.
+    pending: BTreeMap<CallId, PendingCall>,
+    answered: u64,
+    /// The number of calls that were unanswered when the result of the script was settled.
+    left: u64,
+    /// Where the first of them were made.
+    places: Vec<CallPlace>,
+}
+
+#[derive(Debug)]
+struct PendingCall {
+    provider: usize,
+    tool: usize,
+    /// When the call was made, as the time since the program was accepted.
+    made: Duration,
+}
+
+impl Calls {
+    pub(super) fn new(namespaces: Vec<Arc<Namespace>>) -> Self {
+        Self { namespaces, pending: BTreeMap::new(), answered: 0, left: 0, places: Vec::new() }
+    }
+
+    /// The namespaces of the providers.
+    pub(super) fn namespaces(&self) -> &[Arc<Namespace>] {
+        &self.namespaces
+    }
+
+    pub(super) fn begin(&mut self, call: CallId, provider: usize, tool: usize, made: Duration) {
+        self.pending.insert(call, PendingCall { provider, tool, made });
+    }
+
+    pub(super) fn answer(&mut self, call: CallId) {
+        self.answered += u64::from(self.pending.remove(&call).is_some());
+    }
+
+    pub(super) fn are_answered(&self) -> bool {
+        self.pending.is_empty()
+    }
+
+    /// Records a call that is unanswered when the result of the script is settled, one of `count`.
+    pub(super) fn leave(&mut self, count: u64, provider: usize, tool: usize, at: Option<StackFrame>) {
+        self.left = count;
+        if self.places.len() < MAX_UNAWAITED {
+            self.places.push(CallPlace { at, ..self.place(provider, tool) });
+        }
+    }
+
+    /// The unawaited calls of a script that has ended. What the host has answered does not count, as the guest may not have seen it,
+    /// unless the host stopped the script.
+    pub(super) fn unawaited(&mut self, end: &Result<Outcome, Stop>, waits: bool) -> Option<UnawaitedCalls> {
+        let pending = self.pending.len() as u64;
+        let (waited_for, unanswered) = match end {
+            Ok(Outcome::Returned(_)) if waits => (self.left, 0),
+            Ok(_) => (0, self.left),
+            Err(_) => (self.left.saturating_sub(pending), pending),
+        };
+        let mut places = std::mem::take(&mut self.places);
+        if places.is_empty() {
+            places.extend(self.pending.values().map(|call| self.place(call.provider, call.tool)));
+        }
+        UnawaitedCalls::new(waited_for, unanswered, places)
+    }
+
+    /// The calls so far, for the error of a script that its timeout stops.
+    pub(super) fn so_far(&self, now: Duration) -> CallsSoFar {
+        let first = self.pending.values().next().map(|call| {
+            let CallPlace { provider, tool, .. } = self.place(call.provider, call.tool);
+            let ms = u64::try_from(now.saturating_sub(call.made).as_millis()).unwrap_or(u64::MAX);
+            Unanswered { provider, tool, ms }
+        });
+        CallsSoFar { answered: self.answered, unanswered: self.pending.len() as u64, first }
+    }
+
+    /// The name of the first call that is not answered, for example `shop.list`.
+    pub(super) fn first_unanswered(&self) -> Option<String> {
+        self.pending.values().next().map(|call| self.place(call.provider, call.tool).to_string())
+    }
+
+    /// A call of the tool, without its place.
+    fn place(&self, provider: usize, tool: usize) -> CallPlace {
+        let namespace = &self.namespaces[provider];
+        let (provider, tool) = (namespace.name.clone(), namespace.functions[tool].clone());
+        CallPlace { provider, tool, at: None, calls: 1 }
+    }
+}
