@@ -59,6 +59,25 @@ fn results_and_logs() {
 }
 
 #[test]
+fn calls_that_are_not_awaited() {
+    let dir = directory("unawaited");
+    let tools = r#"{ "close": { "answers": [{ "when": { "id": 9 }, "fails": "no such order" }, { "returns": "closed" }], "delay": "20ms" },
+        "hang": { "answers": [{ "returns": 1 }], "delay": "1h" } }"#;
+    fs::write(dir.join("tools.json"), stub_file("shop", tools)).unwrap();
+    let all = "const seen = [];\n[1, 2].forEach(async (id) => seen.push(await shop.close({ id })));\nseen";
+    let main = "main();\nasync function main() { await shop.close({ id: 1 }); return 5 }";
+    let commands = [
+        run(&["--tools", "tools.json", "-e", all]),
+        run(&["--tools", "tools.json", "--cancel-unawaited", "-e", all]),
+        run(&["--tools", "tools.json", "-e", main]),
+        run(&["--tools", "tools.json", "-e", "shop.close({ id: 9 }); 1"]),
+        run(&["--tools", "tools.json", "-e", "await Promise.all([shop.close({ id: 9 }), shop.hang({})])"]),
+        run(&["--tools", "tools.json", "--json", "--cancel-unawaited", "-e", "shop.hang({}); 1"]),
+    ];
+    insta::assert_snapshot!(transcript(&dir, &commands));
+}
+
+#[test]
 fn standard_input() {
     let dir = directory("stdin");
     let commands = [

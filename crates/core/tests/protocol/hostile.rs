@@ -87,13 +87,12 @@ fn unawaited_calls_are_those_that_can_be() {
         let mut host = host();
         ["call-1", "call-2"].iter().for_each(|id| host.handle_message(call(id, "tools.echo"), ms(1)));
         outputs(&mut host);
-        let done = json!({"type": "done", "id": "exec-1", "ok": true, "durationMs": 1, "logs": [], "unawaited": unawaited});
+        let done =
+            json!({"type": "done", "id": "exec-1", "ok": true, "durationMs": 1, "logs": [], "unawaited": unawaited});
         host.handle_message(runner_says(done), ms(2));
         finished(&mut host).unawaited
     };
-    let place = |tool: &str, line: u64| {
-        json!({"provider": "tools", "tool": tool, "at": {"file": "<script>", "line": line, "column": 1}, "calls": 1})
-    };
+    let place = |tool: &str, line: u64| json!({"provider": "tools", "tool": tool, "at": {"file": "<script>", "line": line, "column": 1}, "calls": 1});
     let reported = result(json!({
         "waitedFor": 1, "unanswered": 1,
         "places": [place("echo", 1), place("forged", 1), place("echo", 99), json!({"provider": "tools", "tool": "echo", "calls": 9})]

@@ -86,7 +86,12 @@ const WORK: &[Work] = &[
         "let a = 0; for (let i = 0; i < 5000; i++) a = [a]; await tools.echo(a)",
         &["serialization_error"],
     ),
-    script("pending calls at the end", 20, "for (let i = 0; i < 50; i++) tools.hang(i); 'over'", &["ok"]),
+    script(
+        "pending calls at the end",
+        20,
+        "for (let i = 0; i < 50; i++) tools.hang(i); throw 'over'",
+        &["runtime_error"],
+    ),
 ];
 
 impl Work {

@@ -38,6 +38,28 @@ async fn code_calls_tools_of_two_servers() {
 }
 
 #[tokio::test]
+async fn calls_that_code_does_not_await_are_named() {
+    let fake = Fake::standard();
+    let upstream = fake.open("api", UpstreamOptions::default()).await;
+    let (client, _) = client(move || vec![upstream.provider()], ServerOptions::default()).await;
+    let code = "let n = 0; const all = [];\n[1, 2].forEach(async (id) => { all.push((await api.echo({ id })).id); n++ });\nreturn { n, all }";
+    let result = call(&client, "mcp_execute_code", json!({ "code": code })).await;
+    let (value, sentence) = text(&result).split_once("\n\n").map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
+    assert_eq!(value, r#"{"all":[1,2],"n":0}"#);
+    assert_eq!(
+        sentence,
+        "(the script returned before 2 calls were answered, and waited: api.echo (line 2, 2 calls); `await` them to use \
+         the results and to see errors)"
+    );
+    let content = result.structured_content.unwrap();
+    assert_eq!((&content["unawaited"]["waitedFor"], &content["unawaited"]["unanswered"]), (&json!(2), &json!(0)));
+    let failing = "await Promise.all([\napi.fail({}),\napi.slow({})])";
+    let result = call(&client, "mcp_execute_code", json!({ "code": failing })).await;
+    let end = "(1 call was unanswered when the script ended, and cancelled: api.slow (line 3))";
+    assert!(text(&result).ends_with(end), "{}", text(&result));
+}
+
+#[tokio::test]
 async fn failures_are_errors_that_models_can_read() {
     let (client, _) = client(Vec::new, ServerOptions::default()).await;
     let result = call(&client, "mcp_execute_code", json!({ "code": "throw new TypeError('no')" })).await;
