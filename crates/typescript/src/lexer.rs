@@ -260,7 +260,15 @@ impl<'s> Lexer<'s> {
 
     fn unexpected_character(&self) -> Fault {
         let character = self.text[self.at..].chars().next().unwrap_or_default();
-        Fault::new(format!("unexpected character `{}`", character.escape_default()), self.at)
+        let message = match character {
+            '“' | '”' | '„' | '«' | '»' => {
+                format!("unexpected character `{character}`; write `\"` around strings")
+            }
+            '‘' | '’' | '‚' => format!("unexpected character `{character}`; write `'` around strings"),
+            '–' | '—' | '−' => format!("unexpected character `{character}`; write `-`"),
+            _ => format!("unexpected character `{}`", character.escape_debug()),
+        };
+        Fault::new(message, self.at)
     }
 
     /// Reads a name; true if it has escapes.

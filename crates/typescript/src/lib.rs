@@ -58,6 +58,7 @@ mod lower;
 mod module;
 mod parser;
 mod positions;
+mod python;
 mod scopes;
 mod script;
 mod strings;

@@ -31,7 +31,7 @@ use crate::parser::{
     Call, ExportDefault, ExpressionKind, NO_MODULES, Options, Parser, SourceLanguage, StatementKind, Tail,
 };
 use crate::scopes::unescaped;
-use crate::{Fault, ParseError, fences, lower, module};
+use crate::{Fault, ParseError, fences, lower, module, python};
 
 /// Compiles `source`. A function that is called gets `arguments`. If there are arguments, a function that is not async is
 /// called, too.
@@ -46,11 +46,13 @@ pub(crate) fn compile(
     };
     match fences::opening(source) {
         Err(fault) => Err(ParseError::Fault(fault.within(source))),
-        Ok(Some(text)) => compile_text(&text, arguments, reading).map_err(within(&text)),
+        Ok(Some(text)) => compile_text(&text, arguments, reading)
+            .map_err(|halt| halt.map(|fault| python::explain(&text, fault)))
+            .map_err(within(&text)),
         Ok(None) => match compile_text(source, arguments, reading) {
             Err(ParseError::Fault(fault)) => match fences::amid_prose(source, &fault) {
                 Ok(Some(text)) => compile_text(&text, arguments, reading).map_err(within(&text)),
-                Ok(None) => Err(ParseError::Fault(fault.within(source))),
+                Ok(None) => Err(ParseError::Fault(python::explain(source, fault).within(source))),
                 Err(fault) => Err(ParseError::Fault(fault.within(source))),
             },
             other => other.map_err(within(source)),
