@@ -177,7 +177,7 @@ static int resolve_imports(JSModuleDef *first) {
 
 /* Called by the engine for `import(…)` (see quickjs.patch). */
 static JSModuleDef *import_dynamically(const char *importer, const char *specifier, JSValueConst attributes) {
-    if (!has_modules) { JS_ThrowReferenceError(ctx, "could not load module '%s'", specifier); return NULL; }
+    if (!has_modules) { JS_ThrowReferenceError(ctx, "cannot import '%s': a script has no modules; write the code that it needs", specifier); return NULL; }
     JSAtom name = JS_NewAtom(ctx, specifier);
     JSModuleDef *def = import_module(JS_ATOM_NULL, importer, name, attributes, true);
     JS_FreeAtom(ctx, name);

@@ -299,7 +299,8 @@ pub(crate) fn import<'s>(
         find_importable(&run, &importer, &specifier, attributes.length() > 0)
             .map_err(|message| string(scope, &message).map(|message| Exception::type_error(scope, message)))
     } else {
-        let message = string(scope, &format!("could not load module '{specifier}'"));
+        let message = format!("cannot import '{specifier}': a script has no modules; write the code that it needs");
+        let message = string(scope, &message);
         Err(message.map(|message| Exception::reference_error(scope, message)))
     };
     match found {

@@ -29,6 +29,9 @@ pub(crate) const HOST_NAMES: &[&str] = &[
     "localStorage", "alert", "module", "exports", "__dirname", "__filename", "fs", "path",
 ];
 
+/// The [`HOST_NAMES`] of timers.
+const TIMERS: [&str; 5] = ["setTimeout", "setInterval", "setImmediate", "clearTimeout", "clearInterval"];
+
 /// The names that a program can use.
 #[derive(Debug, Default)]
 pub(crate) struct AvailableNames<'a> {
@@ -113,14 +116,30 @@ impl AvailableNames<'_> {
         let namespaces = || self.namespaces.iter().map(|(name, _)| *name);
         let hint = match near(path.base, namespaces().chain(self.names.iter().copied())) {
             Some(near) => format!("; did you mean {near}?"),
-            None if self.namespaces.is_empty() || !window.is_followed_by_a_member() => return None,
-            None => format!("; available: {}", first_names(namespaces())),
+            None if self.namespaces.is_empty() => return None,
+            None if window.is_followed_by('.') || window.is_followed_by('[') => {
+                format!("; available: {}", first_names(namespaces()))
+            }
+            None if window.is_followed_by('(') => self.example()?,
+            None => return None,
         };
         Some(format!("{message}{hint}"))
     }
 
+    /// How to call a tool, for `callTool("shop.list_orders", {})`.
+    fn example(&self) -> Option<String> {
+        let (name, function) = self.namespaces.iter().find_map(|(name, functions)| Some((name, functions.first()?)))?;
+        let namespaces = first_names(self.namespaces.iter().map(|(name, _)| *name));
+        Some(format!("; to call a tool, write {name}.{function}(…); available: {namespaces}"))
+    }
+
     /// The message for a missing global of another platform.
     fn not_here(&self, name: &str) -> String {
+        if TIMERS.contains(&name) {
+            return format!(
+                "{name} is not available in this sandbox, which has no timers: call tools one after another, with `await`"
+            );
+        }
         let mut text = format!("{name} is not available in this sandbox, which has the ECMAScript built-ins");
         if self.imports {
             return text + " and what the program imports";
@@ -275,8 +294,8 @@ impl<'a> Window<'a> {
         Some(Self { text: self.text, place: self.place + at })
     }
 
-    fn is_followed_by_a_member(&self) -> bool {
-        self.text[self.place..].trim_start_matches(is_identifier_part).starts_with(['.', '['])
+    fn is_followed_by(&self, character: char) -> bool {
+        self.text[self.place..].trim_start_matches(is_identifier_part).starts_with(character)
     }
 
     /// The end of the callee, if there are only names and members between `at` and the parenthesis of the call.
@@ -402,6 +421,10 @@ mod tests {
             let here = "is not available in this sandbox, which has the ECMAScript built-ins";
             let not_defined = NativeError::NotDefined((*name).to_owned());
             let in_script = explained(not_defined.clone(), &message, "", 1);
+            if TIMERS.contains(name) {
+                assert!(in_script.contains("no timers"), "{in_script}");
+                continue;
+            }
             assert_eq!(in_script, format!("{name} {here}, console, input, shop, empty"));
             let thrown = Thrown { message, native: Some(not_defined), ..Thrown::default() };
             let given = AvailableNames { imports: true, ..AvailableNames::default() };
@@ -505,6 +528,11 @@ mod tests {
         let database = |source| not_defined("database", source, 1);
         assert_eq!(database("database.query()"), "database is not defined; available: shop, empty");
         assert_eq!(database("database"), "database is not defined");
+        let available = "to call a tool, write shop.get_order(…); available: shop, empty";
+        assert_eq!(
+            not_defined("callTool", "callTool('shop.get', {})", 1),
+            format!("callTool is not defined; {available}")
+        );
     }
 
     #[test]
