@@ -14,11 +14,51 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 
-/// Each fault, and the cases that are played in addition to [`COMMON`].
-const FAULTS: &[(&str, &[&str])] = &[
+use super::spoil::{self, Limit, Spoiled};
+
+/// A fault of a runner.
+pub(crate) struct Fault {
+    pub(crate) name: String,
+    kind: Kind,
+    /// The cases that are played, by parts of their names.
+    cases: Vec<&'static str>,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    /// A fault that the proxy knows by its name.
+    Named,
+    Spoiled(Spoiled),
+    Limit(Limit),
+}
+
+static FAULTS: LazyLock<Vec<Fault>> = LazyLock::new(|| {
+    let named = NAMED.iter().map(|(name, cases)| Fault {
+        name: (*name).to_owned(),
+        kind: Kind::Named,
+        cases: COMMON.iter().chain(*cases).copied().collect(),
+    });
+    let spoiled = spoil::faults().into_iter().map(|(name, spoiled, cases)| Fault {
+        name,
+        kind: Kind::Spoiled(spoiled),
+        cases: cases.to_vec(),
+    });
+    let limits = spoil::LIMITS.iter().map(|(name, limit)| Fault {
+        name: (*name).to_owned(),
+        kind: Kind::Limit(*limit),
+        cases: vec!["truncation/"],
+    });
+    named.chain(spoiled).chain(limits).collect()
+});
+
+/// Each fault that the proxy knows by its name, and the cases that are played in addition to [`COMMON`].
+const NAMED: &[(&str, &[&str])] = &[
     ("none", &["cancellation-and-transport-failure/", "error-mapping-rules/", "logs/", "truncation/"]),
+    ("none: unknown fields", &["logs/", "tool-call-contract/a-failure"]),
     ("omits started", &["cancellation-and-transport-failure/"]),
     ("repeats started", &[]),
+    ("sends started before done", &[]),
+    ("sends started after done", &[]),
     ("sends done twice", &[]),
     ("sends done for another execution", &[]),
     ("continues after done", &[]),
@@ -48,7 +88,7 @@ const FAULTS: &[(&str, &[&str])] = &[
     ("replaces values that are not serializable by null", &["serialization-contract/"]),
 ];
 
-/// The cases that are played with every broken runner.
+/// The cases that are played with every fault that the proxy knows by its name.
 const COMMON: &[&str] = &[
     "session-model/",
     "state-machine/",
@@ -68,6 +108,9 @@ static RUNTIME: LazyLock<Runtime> =
     LazyLock::new(|| tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap());
 static RUNNER: LazyLock<Runner> = LazyLock::new(|| Runner::new().unwrap());
 
+/// The panics of proxies, which are no faults of runners.
+static PANICS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
 /// The reports on all broken runners.
 pub(crate) fn reports(arguments: &[&str]) -> Vec<(&'static str, Json)> {
     let next = AtomicUsize::new(0);
@@ -75,28 +118,38 @@ pub(crate) fn reports(arguments: &[&str]) -> Vec<(&'static str, Json)> {
     thread::scope(|scope| {
         for _ in 0..AT_ONCE {
             scope.spawn(|| {
-                while let Some((fault, more)) = FAULTS.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let only = COMMON.iter().chain(*more).flat_map(|text| ["--only", text]);
+                loop {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(fault) = FAULTS.get(at) else { return };
+                    let only = fault.cases.iter().flat_map(|text| ["--only", text]);
                     let arguments: Vec<_> = arguments.iter().copied().chain(only).collect();
-                    let report = report(fault, &arguments);
-                    reports.lock().unwrap().push((*fault, report));
+                    let report = report_on(fault, &arguments);
+                    reports.lock().unwrap().push((at, report));
                 }
             });
         }
     });
     let mut reports = reports.into_inner().unwrap();
-    reports.sort_by_key(|(fault, _)| FAULTS.iter().position(|(name, _)| name == fault));
-    reports
+    reports.sort_by_key(|(at, _)| *at);
+    reports.into_iter().map(|(at, report)| (FAULTS[at].name.as_str(), report)).collect()
 }
 
-/// The report on a runner with this fault.
-pub(crate) fn report(fault: &'static str, arguments: &[&str]) -> Json {
-    assert!(FAULTS.iter().any(|(name, _)| *name == fault), "{fault}");
+/// The report on the runner with the fault of this name.
+pub(crate) fn report(fault: &str, arguments: &[&str]) -> Json {
+    report_on(FAULTS.iter().find(|known| known.name == fault).unwrap(), arguments)
+}
+
+fn report_on(fault: &'static Fault, arguments: &[&str]) -> Json {
     let listener = RUNTIME.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
     let address = format!("tcp:{}", listener.local_addr().unwrap());
     let server = RUNTIME.spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            tokio::spawn(serve(fault, stream));
+            let proxy = tokio::spawn(serve(fault, stream));
+            tokio::spawn(async {
+                if let Err(error) = proxy.await {
+                    PANICS.lock().unwrap().push(error.to_string());
+                }
+            });
         }
     });
     let output = Command::new(env!("CARGO_BIN_EXE_execbox"))
@@ -105,6 +158,7 @@ pub(crate) fn report(fault: &'static str, arguments: &[&str]) -> Json {
         .output()
         .unwrap();
     server.abort();
+    assert_eq!(*PANICS.lock().unwrap(), [""; 0], "a proxy panicked");
     serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)))
 }
 
@@ -115,7 +169,7 @@ enum Side {
 }
 
 /// The proxy: messages of both sides go through [`Proxy::pass`].
-async fn serve(fault: &'static str, stream: TcpStream) -> io::Result<()> {
+async fn serve(fault: &'static Fault, stream: TcpStream) -> io::Result<()> {
     let (from_host, mut to_host) = stream.into_split();
     let (near, far) = tokio::io::duplex(1 << 20);
     let (from_runner, mut to_runner) = tokio::io::split(near);
@@ -125,10 +179,10 @@ async fn serve(fault: &'static str, stream: TcpStream) -> io::Result<()> {
     let (sender, mut receiver) = mpsc::unbounded_channel();
     tokio::spawn(listen(Side::Host, from_host, sender.clone()));
     tokio::spawn(listen(Side::Runner, from_runner, sender));
-    let mut proxy = Proxy { fault, ..Proxy::default() };
+    let mut proxy = Proxy { fault: &fault.name, kind: Some(fault.kind), ..Proxy::default() };
     while let Some((side, line)) = receiver.recv().await {
         let (mut host, mut runner) = (Vec::new(), Vec::new());
-        if line.is_empty() && side == Side::Host && fault == "survives its host" {
+        if line.is_empty() && side == Side::Host && fault.name == "survives its host" {
             continue;
         }
         if line.is_empty() && side == Side::Host {
@@ -161,12 +215,15 @@ async fn listen(side: Side, reader: impl AsyncRead + Unpin, sender: mpsc::Unboun
 #[derive(Default)]
 struct Proxy {
     fault: &'static str,
+    kind: Option<Kind>,
     /// The id of the running execution.
     active: Option<String>,
     /// The callIds of pending calls.
     pending: Vec<String>,
-    /// Delayed calls.
+    /// Delayed messages.
     delayed: Vec<Json>,
+    /// The limits of logs of the execution: lines and characters.
+    limits: (usize, usize),
 }
 
 impl Proxy {
@@ -180,11 +237,33 @@ impl Proxy {
             to.extend(line);
             return Some(());
         };
-        match side {
-            Side::Host => self.pass_to_runner(&mut message, host).then(|| put(runner, &message)),
-            Side::Runner => self.pass_to_host(&mut message, host)?.then(|| put(host, &message)),
+        let is_forwarded = match side {
+            Side::Host => self.pass_to_runner(&mut message, host),
+            Side::Runner => self.pass_to_host(&mut message, host)?,
         };
+        match self.kind {
+            Some(Kind::Spoiled(spoiled)) if message["type"] == spoiled.kind => spoiled.apply(&mut message),
+            Some(Kind::Limit(limit)) => self.misread_limits(&mut message, limit),
+            _ => {}
+        }
+        if is_forwarded {
+            put(if side == Side::Host { runner } else { host }, &message);
+        }
         Some(())
+    }
+
+    /// Gives the runner no limits of logs, and applies `limit` to its lines.
+    fn misread_limits(&mut self, message: &mut Json, limit: Limit) {
+        if message["type"] == "execute" {
+            let options = &mut message["options"];
+            let limits = ["maxLogLines", "maxLogChars"].map(|name| options[name].as_u64().unwrap().try_into().unwrap());
+            self.limits = limits.into();
+            options["maxLogLines"] = json!(1_000_000);
+            options["maxLogChars"] = json!(1_000_000);
+        } else if message["type"] == "done" {
+            let lines: Vec<String> = serde_json::from_value(message["logs"].take()).unwrap();
+            message["logs"] = json!(limit(&lines, self.limits.0, self.limits.1));
+        }
     }
 
     /// Changes a message of the host. Returns whether to forward it.
@@ -238,10 +317,20 @@ impl Proxy {
     /// Changes a message of the runner. Returns whether to forward it; `None` closes the connection.
     fn pass_to_host(&mut self, message: &mut Json, host: &mut Vec<u8>) -> Option<bool> {
         let kind = message["type"].as_str().unwrap_or_default().to_owned();
+        if self.fault == "none: unknown fields" {
+            message["traceId"] = json!("4bf92f35");
+            if let Some(error) = message.get_mut("error") {
+                error["retryable"] = json!(false);
+            }
+        }
         match kind.as_str() {
             "started" => match self.fault {
                 "omits started" => return Some(false),
                 "repeats started" => put(host, message),
+                "sends started before done" | "sends started after done" => {
+                    self.delayed.push(message.clone());
+                    return Some(false);
+                }
                 "writes to standard output" => host.extend(b"starting ...\n"),
                 _ => {}
             },
@@ -292,6 +381,11 @@ impl Proxy {
         let code = message["error"]["code"].as_str().unwrap_or_default().to_owned();
         let text = message["error"]["message"].as_str().unwrap_or_default().to_lowercase();
         match self.fault {
+            "sends started before done" => self.delayed.drain(..).for_each(|started| put(host, &started)),
+            "sends started after done" if !self.delayed.is_empty() => {
+                put(host, message);
+                *message = self.delayed.remove(0);
+            }
             "sends done twice" => put(host, message),
             "sends done for another execution" => message["id"] = json!("another"),
             "continues after done" => {

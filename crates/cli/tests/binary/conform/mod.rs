@@ -2,6 +2,7 @@
 //! cases about its fault.
 
 mod broken;
+mod spoil;
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -46,10 +47,15 @@ fn our_runner_passes_every_case() {
 
 #[test]
 fn broken_runners_fail_the_cases_about_their_fault() {
-    let mut text = String::new();
+    let (mut text, mut wrong) = (String::new(), Vec::new());
     for (fault, report) in broken::reports(&["--strict", "--jobs", "5", "--json"]) {
-        text += &format!("fault: {fault}\n{}\n", failures(&report));
+        let failures = failures(&report);
+        if failures.is_empty() != fault.starts_with("none") {
+            wrong.push(format!("{fault}: {failures}"));
+        }
+        text += &format!("fault: {fault}\n{failures}\n");
     }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     insta::assert_snapshot!(text);
 }
 
