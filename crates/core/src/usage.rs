@@ -201,6 +201,11 @@ impl UsageLimiter {
         Ok(())
     }
 
+    /// Counts the calls that are in flight: made, and not answered.
+    pub(crate) fn in_flight(&mut self, calls: usize) {
+        self.usage.peak_calls_in_flight = self.usage.peak_calls_in_flight.max(calls as u64);
+    }
+
     /// Counts an input, a notification or a result.
     ///
     /// # Errors

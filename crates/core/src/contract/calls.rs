@@ -47,12 +47,13 @@ impl Calls {
         self.pending.insert(call, PendingCall { provider, tool, made });
     }
 
-    pub(super) fn answer(&mut self, call: CallId) {
-        self.answered += u64::from(self.pending.remove(&call).is_some());
+    /// The number of calls that are not answered.
+    pub(super) fn in_flight(&self) -> usize {
+        self.pending.len()
     }
 
-    pub(super) fn are_answered(&self) -> bool {
-        self.pending.is_empty()
+    pub(super) fn answer(&mut self, call: CallId) {
+        self.answered += u64::from(self.pending.remove(&call).is_some());
     }
 
     /// Records a call that is unanswered when the result of the script is settled, one of `count`.
@@ -66,7 +67,7 @@ impl Calls {
     /// The unawaited calls of a script that has ended. What the host has answered does not count, as the guest may not have seen it,
     /// unless the host stopped the script.
     pub(super) fn unawaited(&mut self, end: &Result<Outcome, Stop>, waits: bool) -> Option<UnawaitedCalls> {
-        let pending = self.pending.len() as u64;
+        let pending = self.in_flight() as u64;
         let (waited_for, unanswered) = match end {
             Ok(Outcome::Returned(_)) if waits => (self.left, 0),
             Ok(_) => (0, self.left),
@@ -86,7 +87,7 @@ impl Calls {
             let ms = u64::try_from(now.saturating_sub(call.made).as_millis()).unwrap_or(u64::MAX);
             Unanswered { provider, tool, ms }
         });
-        CallsSoFar { answered: self.answered, unanswered: self.pending.len() as u64, first }
+        CallsSoFar { answered: self.answered, unanswered: self.in_flight() as u64, first }
     }
 
     /// The name of the first call that is not answered, for example `shop.list`.

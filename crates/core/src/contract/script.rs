@@ -154,6 +154,7 @@ impl Script {
                 let charge = meter.finish();
                 self.usage.call(input.as_ref().map_or(0, json_size)).map_err(Stop::Limit)?;
                 self.calls.begin(call.id, provider, tool, made);
+                self.usage.in_flight(self.calls.in_flight());
                 return Ok(Action::Call(ToolCall { id: call.id, provider, tool, input, charge }));
             }
             Err(refusal) => refusal,
@@ -311,7 +312,7 @@ impl Contract for Script {
     }
 
     fn stuck(&self) -> Option<Stop> {
-        self.calls.are_answered().then_some(Stop::Stuck)
+        (self.calls.in_flight() == 0).then_some(Stop::Stuck)
     }
 
     fn finish(&mut self, end: Result<Outcome, Stop>, duration: Duration) -> ExecuteResult {
