@@ -263,9 +263,10 @@ async fn values_too_deep_for_json_cross_without_attachments() {
 #[tokio::test]
 async fn terminate_and_the_safety_cap_end_a_run_on_every_executor() {
     for (name, executor) in executors() {
-        for source in ["for (;;);", "await new Promise(() => {})", "let n = 3n; for (;;) n *= n"] {
+        for source in ["for (;;);", "await never", "let n = 3n; for (;;) n *= n"] {
             let limits = Limits { memory_bytes: 1 << 30, ..CodeExecutionOptions::default_limits() };
-            let run = executor.run_code(source, CodeExecutionOptions::new().limits(limits));
+            let never = HostValue::promise(std::future::pending());
+            let run = executor.run_code(source, CodeExecutionOptions::new().limits(limits).global("never", never));
             tokio::time::sleep(Duration::from_millis(30)).await;
             assert!(run.running(), "{name}");
             run.terminate(Some("enough"));

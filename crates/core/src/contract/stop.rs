@@ -17,7 +17,7 @@ pub enum Stop {
     Cancelled(Option<String>),
     /// The timeout of an execution or the safety cap of a run (§6.4) passed.
     TimedOut,
-    /// The program waits, and no call is pending that could settle what it waits for: it would wait forever.
+    /// The program waits, and no call or promise of the host is pending that could settle what it waits for: it would wait forever.
     Stuck,
     /// The program has reached another limit on what it may use.
     Limit(LimitError),
@@ -59,7 +59,7 @@ impl Stop {
                 let limit = limits.timeout.as_secs_f64();
                 (Status::Terminated, TERMINATED, format!("The run was stopped by the safety cap of {limit} s"))
             }
-            Self::Stuck => (Status::Terminated, TERMINATED, STUCK.to_owned()),
+            Self::Stuck => (Status::Error, "Error", STUCK_RUN.to_owned()),
             Self::Limit(error) => (Status::Terminated, TERMINATED, format!("The run {error}")),
             Self::OutOfMemory => {
                 let limit = bytes_text(limits.memory_bytes);
@@ -94,6 +94,9 @@ const TERMINATED: &str = "TerminatedError";
 const MEMORY_LIMIT: &str = "MemoryLimitError";
 
 const STUCK: &str = "The program waits for a promise that nothing can settle: no tool call is pending";
+
+const STUCK_RUN: &str =
+    "The program waits for a promise that nothing can settle: no call and no promise of the host is pending";
 
 fn suffix(reason: Option<&str>) -> String {
     reason.map(|reason| format!(": {reason}")).unwrap_or_default()

@@ -79,10 +79,12 @@ mod error;
 mod graph;
 mod json;
 mod parse;
+mod promises;
 mod tagged;
 mod time;
 pub mod wire;
 
+use std::collections::HashSet;
 use std::fmt;
 
 use serde_json::Value as Json;
@@ -167,6 +169,12 @@ impl Value {
     /// Whether the value is `undefined`.
     pub fn is_undefined(&self) -> bool {
         *self.0 == [wire::UNDEFINED]
+    }
+
+    /// Adds the numbers of the host's promises in the value to `found`, up to `limit` numbers in all. Returns whether these
+    /// are all: not beyond the limit, or where the bytes are not in this format.
+    pub(crate) fn find_promises(&self, found: &mut HashSet<u32>, limit: usize) -> bool {
+        promises::find(&self.0, found, limit)
     }
 
     /// Decodes the whole value. `what` and `budget` as in [`to_json`](Self::to_json); no value takes more than some fifty

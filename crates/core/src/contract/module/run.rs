@@ -1,5 +1,6 @@
 //! The runner's side of a run: from its request to its outcome.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use crate::contract::module::{CodeExecutionError, Failure, Request, RunOutcome, 
 use crate::contract::stack::{Uncaught, stack_frame, uncaught};
 use crate::contract::stop::Stop;
 use crate::contract::{self, Action, Contract};
-use crate::engine::{Call, Event, Frame, ModuleError, Notification, Outcome, Pending, Settlement, Thrown};
+use crate::engine::{Call, CallId, Event, Frame, ModuleError, Notification, Outcome, Pending, Settlement, Thrown};
 use crate::error::StackFrame;
 use crate::language::{CompileLimits, GLOBALS_MODULE, Language};
 use crate::link::{self, LinkError, LinkFailure, Sources};
@@ -25,6 +26,38 @@ pub struct ModuleRun {
     limits: Limits,
     budget: Budget,
     usage: UsageLimiter,
+    unsettled: Unsettled,
+}
+
+/// How many promises of the host are followed: they take less than a megabyte, which is not charged.
+const MAX_PROMISES: usize = 1 << 16;
+
+/// What the host can still settle: a program that waits for something else waits forever.
+#[derive(Debug, Default)]
+struct Unsettled {
+    calls: HashSet<CallId>,
+    /// The promises that the host has given, in any value.
+    promises: HashSet<u32>,
+    /// The host has given promises that are not in `promises`.
+    has_others: bool,
+}
+
+impl Unsettled {
+    /// Notes the promises in a value that the guest receives.
+    fn give(&mut self, value: &Value) {
+        self.has_others |= !value.find_promises(&mut self.promises, MAX_PROMISES);
+    }
+
+    fn settle(&mut self, pending: Pending) {
+        match pending {
+            Pending::Call(call) => self.calls.remove(&call),
+            Pending::Promise(number) => self.promises.remove(&number),
+        };
+    }
+
+    fn is_empty(&self) -> bool {
+        self.calls.is_empty() && self.promises.is_empty() && !self.has_others
+    }
 }
 
 /// How a run ended.
@@ -55,6 +88,13 @@ impl contract::Request for Request {
     fn start(self, language: &dyn Language, should_stop: &dyn Fn() -> bool) -> Result<(Program, ModuleRun), Failure> {
         let usage = UsageLimiter::new(&self.limits, self.source_bytes());
         let Self { source, filename, language: dialect, modules, imports, globals, function, args, limits } = self;
+        let mut unsettled = Unsettled::default();
+        imports
+            .values()
+            .chain([&globals])
+            .map(|bridge| &bridge.value)
+            .chain([&args])
+            .for_each(|value| unsettled.give(value));
         let names = imports.iter().map(|(specifier, bridge)| (specifier.clone(), bridge.names.clone())).collect();
         let sources = Sources { entry: source, filename, dialect, modules, imports: names, globals: globals.names };
         let reading = CompileLimits::new(&limits, should_stop);
@@ -72,7 +112,7 @@ impl contract::Request for Request {
         let source = Source::Modules(Modules { entry, modules, export: function.clone(), args });
         let program = Program::new(source, Vec::new(), limits);
         let budget = program.budget.clone();
-        Ok((program, ModuleRun { sources, graph, function, limits, budget, usage }))
+        Ok((program, ModuleRun { sources, graph, function, limits, budget, usage, unsettled }))
     }
 
     fn stopped(stop: &Stop, limits: &Limits) -> Failure {
@@ -198,6 +238,8 @@ impl Contract for ModuleRun {
         Ok(match event {
             Event::Call(call) => {
                 self.usage.call(call.input.as_bytes().len()).map_err(Stop::Limit)?;
+                self.unsettled.calls.insert(call.id);
+                self.usage.in_flight(self.unsettled.calls.len());
                 Action::Call(call)
             }
             Event::Notify(notification) => {
@@ -210,12 +252,14 @@ impl Contract for ModuleRun {
 
     /// Always `Some`: the guest ignores what is not pending.
     fn settlement(&mut self, pending: Pending, answer: Self::Answer) -> Option<(Pending, Settlement)> {
+        self.unsettled.settle(pending);
+        let (Ok(value) | Err(value)) = &answer;
+        self.unsettled.give(value);
         Some((pending, answer.into()))
     }
 
-    /// Promises of the host may settle at any time.
     fn stuck(&self) -> Option<Stop> {
-        None
+        self.unsettled.is_empty().then_some(Stop::Stuck)
     }
 
     fn finish(&mut self, end: Result<Outcome, Stop>, _: Duration) -> RunEnd {

@@ -177,8 +177,8 @@ impl ModuleHost {
 fn is_possible(cause: &Cause, status: Status) -> bool {
     match cause {
         Cause::Limit(_) => matches!(status, Status::Terminated | Status::Memory),
-        Cause::Cancelled { .. } | Cause::Stuck => status == Status::Terminated,
-        Cause::NotDefined { .. } | Cause::NotAFunction { .. } | Cause::PropertyOfNothing { .. } => {
+        Cause::Cancelled { .. } => status == Status::Terminated,
+        Cause::Stuck | Cause::NotDefined { .. } | Cause::NotAFunction { .. } | Cause::PropertyOfNothing { .. } => {
             status == Status::Error
         }
         Cause::FailedCall { .. } => false,
