@@ -24,7 +24,7 @@ use execbox_core::language::{
 use crate::Parse;
 use crate::lower::{self, Uses};
 use crate::parser::{ExportItem, ModuleItems, Options, Parser, SourceLanguage};
-use crate::scopes::Binding;
+use crate::scopes::{Binding, ScopeId};
 
 use crate::{Fault, ParseError, positions};
 
@@ -70,6 +70,7 @@ fn compile_with(parser: &mut Parser<'_, '_>, source: ModuleSource<'_>) -> Parse<
     let uses = lower::lower(parser)?;
     charge_items(parser)?;
     let kept = keep_imports(parser, &uses);
+    check_imported_names(parser, &kept)?;
     let exports = keep_exports(parser)?;
     let mut module = records(parser, &kept, &exports);
     let globals: BTreeSet<&str> = uses
@@ -158,12 +159,42 @@ pub(crate) fn keep_imports(parser: &mut Parser<'_, '_>, uses: &Uses) -> Kept {
     Kept { imports, names }
 }
 
+/// Fails at the first name that is imported and declared again in the outermost scope. Imports and declarations that are
+/// erased do not count.
+fn check_imported_names(parser: &Parser<'_, '_>, kept: &Kept) -> Parse<()> {
+    let scopes = &parser.record.scopes;
+    let mut seen = BTreeMap::new();
+    for declaration in scopes.declarations().iter().filter(|declaration| declaration.scope == ScopeId::OUTERMOST) {
+        let is_import = match declaration.binding {
+            Binding::Import(number) if kept.names[number as usize] => true,
+            Binding::Import(_) | Binding::Alias(_) | Binding::Type | Binding::Ambient | Binding::Member(..) => continue,
+            Binding::Value
+            | Binding::Constant(_)
+            | Binding::Function
+            | Binding::Class
+            | Binding::Enum(_)
+            | Binding::Namespace(_) => false,
+        };
+        let was_import = seen.insert(declaration.name, is_import);
+        if was_import.is_some_and(|was_import| was_import || is_import) {
+            let name = scopes.names.text(declaration.name);
+            let fault = match (was_import, is_import) {
+                (Some(true), true) => "is imported twice",
+                _ => "is both imported and declared in this module",
+            };
+            return Err(ParseError::fault(format!("`{name}` {fault}"), declaration.start));
+        }
+    }
+    Ok(())
+}
+
 /// Erases the exports in braces that are types. Returns for every export whether it remains.
 fn keep_exports(parser: &mut Parser<'_, '_>) -> Parse<Vec<bool>> {
-    let outermost = crate::scopes::ScopeId::OUTERMOST;
     let mut values = BTreeSet::new();
     let (mut types, mut ambient) = (BTreeSet::new(), BTreeSet::new());
-    for declaration in parser.record.scopes.declarations().iter().filter(|declaration| declaration.scope == outermost) {
+    for declaration in
+        parser.record.scopes.declarations().iter().filter(|declaration| declaration.scope == ScopeId::OUTERMOST)
+    {
         if declaration.binding.is_value() {
             values.insert(declaration.name);
         } else {

@@ -134,6 +134,8 @@ impl Binding {
 pub(crate) struct Declaration {
     pub(crate) scope: ScopeId,
     pub(crate) name: NameId,
+    /// The offset of the name.
+    pub(crate) start: u32,
     pub(crate) binding: Binding,
     /// A variable that a namespace exports: a member of its object, and no variable.
     pub(crate) is_member: bool,

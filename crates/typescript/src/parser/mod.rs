@@ -427,7 +427,8 @@ impl<'s, 'b> Parser<'s, 'b> {
             binding => binding,
         };
         let is_member = how.exported && how.is_variable;
-        self.record.scopes.declare(Declaration { scope, name, binding, is_member, is_exported: how.exported });
+        let (start, is_exported) = (token.start, how.exported);
+        self.record.scopes.declare(Declaration { scope, name, start, binding, is_member, is_exported });
     }
 
     /// Records that a name is used.

@@ -203,6 +203,7 @@ impl Parser<'_, '_> {
                     self.record.scopes.declare(Declaration {
                         scope,
                         name,
+                        start: token.start,
                         binding,
                         is_member: false,
                         is_exported: true,
