@@ -18,8 +18,8 @@ use execbox_core::protocol::host::{
 };
 use execbox_core::protocol::runner::{Output as RunnerOutput, RunnerSession};
 use execbox_core::protocol::{
-    Attachments, Done, Execute, HostMessage, LineError, Message as _, RunnerMessage, Started, TooLong, ToolResult,
-    WireCall, decode_line,
+    Attachments, Cancel, Done, Execute, HostMessage, LineError, Message as _, RunnerMessage, Started, TooLong,
+    ToolResult, WireCall, decode_line,
 };
 use execbox_core::usage::Usage;
 use execbox_core::value::Value;
@@ -879,6 +879,19 @@ fn an_execution_can_start_after_another_was_cancelled() {
     assert!(matches!(runner_outputs(&mut runner)[0], RunnerOutput::StopGuest), "the first output");
     runner.handle_message(HostMessage::Execute(execute("exec-1", "return 1")), ms(20));
     assert_eq!((runner_outputs(&mut runner).len(), runner.next_timeout()), (2, Some(ms(1020))));
+}
+
+#[test]
+fn a_cancel_after_the_timeout_ends_with_the_timeout() {
+    for (now, expected) in [(999, "Execution was cancelled"), (1000, "Execution timed out after 1000 ms")] {
+        let mut runner = RunnerSession::new();
+        runner.handle_message(HostMessage::Execute(execute("exec-1", "call hang 1; await")), ms(0));
+        runner.handle_message(HostMessage::Cancel(Cancel { id: "exec-1".into() }), ms(now));
+        let done = runner_outputs(&mut runner).pop();
+        let Some(RunnerOutput::Send(RunnerMessage::Done(done))) = done else { panic!("{done:?}") };
+        let error = done.result.outcome.unwrap_err();
+        assert_eq!((error.code, error.message.as_str()), (ErrorCode::Timeout, expected));
+    }
 }
 
 #[test]

@@ -164,6 +164,7 @@ impl RunnerSession {
             HostMessage::Hello(_) => self.send(RunnerMessage::Hello(Hello { attachments: false })),
             HostMessage::Cancel(Cancel { id }) => {
                 if self.active_id() == Some(&id) {
+                    self.handle_timeout(now); // A host cancels at the timeout, too.
                     self.finish(Err(Stop::Cancelled(None)), now);
                 }
             }
