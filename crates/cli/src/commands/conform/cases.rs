@@ -27,10 +27,12 @@ pub(crate) enum CasesError {
 
 impl CliError for CasesError {}
 
-/// The built-in cases.
-pub(crate) fn builtin() -> Result<Vec<Case>, CasesError> {
-    let parsed =
-        BUILTIN.iter().map(|(path, text)| parse(&name_of(Path::new(path)), &format!("conformance/{path}"), text));
+/// The built-in cases whose names contain one of the texts, if there are any.
+pub(crate) fn builtin(only: &[String]) -> Result<Vec<Case>, CasesError> {
+    let named = BUILTIN.iter().map(|(path, text)| (name_of(Path::new(path)), path, text));
+    let parsed = named
+        .filter(|(name, ..)| is_selected(name, only))
+        .map(|(name, path, text)| parse(&name, &format!("conformance/{path}"), text));
     Ok(parsed.collect::<Result<_, _>>()?)
 }
 
@@ -51,15 +53,16 @@ pub(crate) fn of_directory(root: &Path) -> Result<Vec<Case>, CasesError> {
 
 /// Keeps the cases whose names contain one of the texts, if there are any; those of level `extension` only if `extensions`.
 pub(crate) fn select(mut cases: Vec<Case>, only: &[String], extensions: bool) -> Result<Vec<Case>, CasesError> {
-    cases.retain(|case| {
-        (only.is_empty() || only.iter().any(|text| case.name.contains(text)))
-            && (extensions || case.level != Level::Extension)
-    });
+    cases.retain(|case| is_selected(&case.name, only) && (extensions || case.level != Level::Extension));
     if cases.is_empty() {
         let texts: Vec<_> = only.iter().map(|text| format!("{text:?}")).collect();
         return Err(CasesError::NothingLeft(texts.join(" or ")));
     }
     Ok(cases)
+}
+
+fn is_selected(name: &str, only: &[String]) -> bool {
+    only.is_empty() || only.iter().any(|text| name.contains(text))
 }
 
 /// The name of a case, `section/name` on every system.
@@ -84,7 +87,7 @@ mod tests {
 
     #[test]
     fn the_built_in_cases_are_valid_and_sorted() {
-        let cases = builtin().unwrap();
+        let cases = builtin(&[]).unwrap();
         assert!(cases.is_sorted_by(|a, b| a.name < b.name));
     }
 }

@@ -157,7 +157,9 @@ impl Job {
             None if arguments.list => None,
             None => return Err(ConformError::NoRunner.into()),
         };
-        let cases = arguments.cases.as_deref().map_or_else(cases::builtin, cases::of_directory)?;
+        // A list of known failures may name each case.
+        let read = if arguments.known.is_some() { &[][..] } else { &arguments.only };
+        let cases = arguments.cases.as_deref().map_or_else(|| cases::builtin(read), cases::of_directory)?;
         let known = arguments
             .known
             .as_deref()
