@@ -24,6 +24,7 @@ use crate::{interrupt, report};
 /// Prints the result to standard output as JSON, and what the program logs to standard error as it runs, followed by
 /// its error if it fails. The program has no files, no network, no timers and no environment: it can call the tools
 /// that it is granted, and nothing else.
+#[allow(clippy::struct_excessive_bools)] // one per flag
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, after_long_help = LONG_HELP)]
 pub(crate) struct Arguments {
@@ -81,6 +82,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<Exit, CommandError> {
     })
 }
 
+#[allow(clippy::struct_excessive_bools)] // one per flag
 struct Job {
     source: Source,
     stubs: Vec<Provider>,

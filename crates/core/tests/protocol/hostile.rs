@@ -85,7 +85,9 @@ fn a_runner_may_omit_or_repeat_started() {
 fn unawaited_calls_are_those_that_can_be() {
     let result = |unawaited: Json| {
         let mut host = host();
-        ["call-1", "call-2"].iter().for_each(|id| host.handle_message(call(id, "tools.echo"), ms(1)));
+        for id in ["call-1", "call-2"] {
+            host.handle_message(call(id, "tools.echo"), ms(1));
+        }
         outputs(&mut host);
         let done =
             json!({"type": "done", "id": "exec-1", "ok": true, "durationMs": 1, "logs": [], "unawaited": unawaited});
