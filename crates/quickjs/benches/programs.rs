@@ -104,6 +104,36 @@ const PROGRAMS: &[(&str, usize, &str)] = &[
         "const m = new Map(); for (let i = 0; i < 2e5; i++) m.set('k' + i, { i }); for (const k of m.keys()) m.delete(k); return m.size",
     ),
     (
+        "map: 100 000 look-ups of 1 500 numbers",
+        5,
+        "const m = new Map(); for (let i = 0; i < 1500; i++) m.set(i, i); let n = 0; for (let i = 0; i < 1e5; i++) n += m.has(i % 3000); return n",
+    ),
+    (
+        "map: 100 000 objects, multiples of 1 024, bigints",
+        5,
+        "const m = new Map(); for (let i = 0; i < 1e5; i++) m.set({}, i).set(i * 1024, i).set(BigInt(i), i); return m.size",
+    ),
+    (
+        "array: 200 000 rows, spliced by 1 000",
+        5,
+        "const a = Array.from({ length: 2e5 }, (_, i) => i); let n = 0; while (a.length) n += a.splice(0, 1000).length; return n",
+    ),
+    (
+        "array: 10 000 elements, spliced in and out",
+        3,
+        "const a = Array.from({ length: 1e4 }, (_, i) => i); for (let i = 0; i < 1e4; i++) { a.splice(i, 0, i, i); a.splice(i + 1, 1) } return a.length",
+    ),
+    (
+        "array: 5 000 times unshift of 3",
+        3,
+        "const a = []; for (let i = 0; i < 5000; i++) a.unshift(i, i, i); return a.length",
+    ),
+    (
+        "string: 150 KB searched 100 times",
+        5,
+        "const s = 'abc'.repeat(5e4) + 'needle'; let n = 0; for (let i = 0; i < 100; i++) n += s.indexOf('needle') + s.includes('no'); return n",
+    ),
+    (
         "object: 100 000 keys",
         5,
         "const o = {}; for (let i = 0; i < 1e5; i++) o['k' + i] = i; return Object.keys(o).length",
