@@ -80,6 +80,31 @@ ${lines.join('\n')}
 ];`;
 }
 
+// Texts of dates as programs and people write them, some of them with a mistake.
+export function dateTexts(r) {
+  const two = (low, high) => String(r.int(low, high)).padStart(2, '0');
+  const year = () => r.pick(['2024', '1999', '2000', '1970', '24', '70', '49', '50']);
+  const name = () => r.pick(['Jan', 'Feb', 'Mar', 'Apr', 'May', 'Jun', 'Jul', 'Aug', 'Sep', 'Oct', 'Nov', 'Dec', 'january', 'SEPT', 'December']);
+  const day = () => r.pick(['Sun', 'Mon', 'Tue', 'Wednesday', 'Saturday']);
+  const zone = () => r.pick(['', '', 'Z', 'z', '+00:00', '-05:00', '+0530', '-05', '+2', ' GMT', ' UTC', ' EST', ' PDT', ' CET', ' GMT+2', ' GMT-0330', ' +0100', ' -08:00', ' (CET)']);
+  const seconds = () => `${two(0, 23)}:${two(0, 59)}${r.pick(['', `:${two(0, 59)}`, `:${two(0, 59)}`, `:${two(0, 59)}.${r.int(0, 999999)}`])}`;
+  const half = () => `${r.int(0, 13)}:${two(0, 59)}${r.pick([' AM', ' PM', 'am', 'pm', ' p.m.'])}`;
+  const form = () =>
+    r.pick([
+      `${r.pick(['2024', '1999'])}-${two(0, 13)}-${two(0, 32)}${r.pick(['T', 't', ' ', ' '])}${seconds()}${zone()}`, `2024-${two(1, 12)}-${two(1, 28)}${r.pick(['', 'T24:00', ' 24:00', 'T1:00', ',', ' x'])}`,
+      `${day()}, ${r.int(1, 31)} ${name()} ${year()} ${seconds()}${zone()}`, `${day()} ${name()} ${r.int(0, 32)} ${seconds()} ${year()}`, `${day()}, ${two(1, 28)}-${name()}-${year()} ${seconds()}${zone()}`,
+      `${two(1, 31)}/${name()}/${year()}${r.pick([':', ' '])}${seconds()}${zone()}`, `${r.int(0, 13)}/${r.int(0, 32)}/${year()}${r.pick(['', ', ', ' '])}${r.pick(['', half(), seconds()])}`,
+      `${name()} ${r.int(1, 32)}${r.pick([',', '', 'th', 'th,'])} ${year()} ${r.pick(['', half(), `at ${half()}`])}${zone()}`, `${r.int(1, 32)}.${r.int(1, 13)}.${year()}`, `${year()}/${r.int(0, 13)}/${r.int(0, 32)} ${seconds()}${zone()}`,
+    ]);
+  const mistake = (text) => {
+    const at = r.int(0, text.length);
+    return text.slice(0, at) + r.pick(['', '-', '+', ':', '.', '/', ' ', ',', '1', '09', 'T', 'Z', '(', ')', 'x', '\u202f']) + text.slice(at + r.int(0, 1));
+  };
+  const texts = r.list(16, 24, () => JSON.stringify(r.chance(0.3) ? mistake(form()) : form()));
+  return `const texts = [\n  ${texts.join(',\n  ')},\n];
+export default texts.map((text) => new Date(text)).map((date) => (isNaN(date) ? null : date.toISOString()));`;
+}
+
 export function dates(r) {
   const date = () => r.pick([`new Date(${r.int(-2e9, 4e9)} * 1000)`, `new Date(Date.UTC(${r.int(1900, 2100)}, ${r.int(-3, 15)}, ${r.int(-5, 35)}, ${r.int(0, 30)}, ${r.int(0, 70)}))`, `new Date('${r.int(1970, 2050)}-${String(r.int(1, 12)).padStart(2, '0')}-${String(r.int(1, 28)).padStart(2, '0')}')`, `new Date('${r.int(1970, 2050)}-06-15T${String(r.int(0, 23)).padStart(2, '0')}:30:00${r.pick(['Z', '+02:00', '-05:30', '.123Z'])}')`, 'new Date(0)', 'new Date(NaN)', 'new Date("bad")', `new Date(${r.int(1950, 2049)}, ${r.int(0, 11)}, ${r.int(1, 31)})`, `new Date('${r.pick(['Mar', 'Dec', 'Feb'])} ${r.int(1, 28)}, ${r.int(1990, 2030)} 10:00:00 GMT')`, `new Date('${r.pick(['Mon', 'Tue'])}, 05 Mar 2024 08:09:10 GMT')`]);
   const use = () => r.pick(['.toISOString()', '.getTime()', '.getUTCDay()', '.toJSON()', '.getUTCFullYear()', '.getUTCMonth()', '.getUTCDate()', '.getUTCHours()', '.getUTCMinutes()', '.getUTCSeconds()', '.getUTCMilliseconds()', '.toUTCString()', '.getDay()', '.getTimezoneOffset()', '.toString().slice(0, 15)', '.toDateString()', '.valueOf()', `.setUTCDate(${r.int(-40, 400)})`, `.setUTCMonth(${r.int(-20, 30)})`, `.setUTCFullYear(${r.int(1, 3000)}, ${r.int(0, 11)})`, `.setUTCHours(${r.int(-50, 50)}, ${r.int(-70, 70)})`, `.setTime(${r.int(0, 1e9)})`]);
