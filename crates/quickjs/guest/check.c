@@ -17,6 +17,7 @@ EXPORT(guest_check) size_t guest_check(void) {
     JS_FreeValue(ctx, last_thrown.value); JS_FreeValue(ctx, last_thrown.frames);
     JS_FreeValue(ctx, selected.args);
     JS_FreeValue(ctx, program); JS_FreeValue(ctx, return_this);
+    js_clear_kept_alive(rt);
     while (kept) {
         Kept *next = kept->next;
         js_free_rt(rt, kept);
