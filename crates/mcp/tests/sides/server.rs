@@ -44,8 +44,9 @@ async fn calls_that_code_does_not_await_are_named() {
     let (client, _) = client(move || vec![upstream.provider()], ServerOptions::default()).await;
     let code = "let n = 0; const all = [];\n[1, 2].forEach(async (id) => { all.push((await api.echo({ id })).id); n++ });\nreturn { n, all }";
     let result = call(&client, "mcp_execute_code", json!({ "code": code })).await;
-    let (value, sentence) = text(&result).split_once("\n\n").map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
-    assert_eq!(value, r#"{"all":[1,2],"n":0}"#);
+    let shown = text(&result);
+    let (value, sentence) = shown.split_once("\n\n").unwrap();
+    assert_eq!(serde_json::from_str::<Json>(value).unwrap(), json!({ "n": 0, "all": [1, 2] }));
     assert_eq!(
         sentence,
         "(the script returned before 2 calls were answered, and waited: api.echo (line 2, 2 calls); `await` them to use \
