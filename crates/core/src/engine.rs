@@ -91,6 +91,9 @@ pub trait Guest: Send {
     /// in a value.
     fn settle(&mut self, pending: Pending, settlement: Settlement);
 
+    /// Wakes the guest, whose [timer](Event::Timer) is due. Takes effect at the next poll.
+    fn wake(&mut self) {}
+
     /// How many bytes of settlements the guest has not taken in yet. A driver that has settled much lets the guest
     /// compute before it settles more.
     fn unread_bytes(&self) -> usize;
@@ -189,6 +192,9 @@ pub enum Event {
     /// A call of a script that is unanswered when the result of the script is settled. Reported for at most [`MAX_UNAWAITED`] calls,
     /// all at once.
     Unawaited(UnawaitedCall),
+    /// The guest asks to be woken after this time, by [`Guest::wake`], in place of what it asked before; `None` takes that
+    /// back. At most the last one since the last [`take_events`](Guest::take_events) is reported.
+    Timer(Option<Duration>),
 }
 
 /// The most calls that an engine reports as [unawaited](Event::Unawaited).

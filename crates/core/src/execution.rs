@@ -10,6 +10,7 @@
 //!   the host answered ──── handle_answer ─────► settlements; bytes received
 //!   the guest waits ────── handle_waiting ────► the beginning of a wait; stuck programs
 //!   time passed ────────── handle_timeout ────► timeout, limit on waiting
+//!                          take_timer ────────► the timer of the guest
 //! ```
 //!
 //! A method that fails with a [`Stop`] has decided that the program is over: the driver drops the guest and passes the stop
@@ -143,13 +144,15 @@ pub fn compile<R: Request>(
 #[derive(Debug)]
 pub struct Execution<C: Contract + ?Sized> {
     clock: Clock,
+    /// When the guest asked to be woken.
+    timer: Option<Duration>,
     contract: Box<C>,
 }
 
 impl<C: Contract + ?Sized> Execution<C> {
     /// A program that was started. Its clock began when it was accepted, as reading the source takes time, too.
     pub fn new(contract: Box<C>, clock: Clock) -> Self {
-        Self { clock, contract }
+        Self { clock, timer: None, contract }
     }
 
     pub(crate) fn contract_mut(&mut self) -> &mut C {
@@ -161,9 +164,9 @@ impl<C: Contract + ?Sized> Execution<C> {
         &self.clock
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is due, if nothing else happens before.
+    /// When [`handle_timeout`](Self::handle_timeout) and [`take_timer`](Self::take_timer) are due, if nothing else happens before.
     pub fn next_timeout(&self) -> Option<Duration> {
-        self.clock.deadline().into_iter().chain(self.wait_end()).min()
+        self.clock.deadline().into_iter().chain(self.wait_end()).chain(self.timer).min()
     }
 
     /// When the guest will have waited for as long as it may; `None` if it does not wait or has no limit, or during a pause.
@@ -198,6 +201,10 @@ impl<C: Contract + ?Sized> Execution<C> {
     ) -> Result<Action<C::Call, C::Notice>, Stop> {
         let now = clock();
         self.check_timeout(now)?;
+        if let Event::Timer(after) = event {
+            self.timer = after.and_then(|after| now.checked_add(after));
+            return Ok(Action::Ignore);
+        }
         let is_late = || self.clock.is_late(clock());
         self.contract.event(event, self.clock.elapsed(now), &is_late)
     }
@@ -234,6 +241,9 @@ impl<C: Contract + ?Sized> Execution<C> {
     /// The guest would wait forever.
     pub fn handle_waiting(&mut self, now: Duration) -> Result<(), Stop> {
         self.clock.begin_wait(now);
+        if self.timer.is_some() {
+            return Ok(());
+        }
         self.contract.stuck().map_or(Ok(()), Err)
     }
 
@@ -254,6 +264,12 @@ impl<C: Contract + ?Sized> Execution<C> {
     pub fn handle_timeout(&mut self, now: Duration) -> Result<(), Stop> {
         self.check_timeout(now)?;
         if self.wait_end().is_some_and(|end| now >= end) { self.end_wait(now) } else { Ok(()) }
+    }
+
+    /// Takes the timer of the guest if it is due. If it returns true, the guest is to be [woken](crate::engine::Guest::wake). To be
+    /// called after [`handle_timeout`](Self::handle_timeout).
+    pub fn take_timer(&mut self, now: Duration) -> bool {
+        self.timer.take_if(|due| now >= *due).is_some()
     }
 
     /// Handles the end of the program: the outcome of the guest, or why it was stopped.

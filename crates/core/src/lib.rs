@@ -55,6 +55,7 @@ pub mod error;
 pub mod execution;
 pub mod hint;
 pub mod language;
+pub mod libraries;
 mod limits;
 pub mod link;
 mod logs;

@@ -6,6 +6,7 @@
 //! program's [budget](crate::program::Program::budget) before they are stored.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use crate::budget::{Budget, Charge};
 use crate::engine::{Call, CallId, Event, FunctionId, LogLevel, NoRoom, Notification, UnawaitedCall};
@@ -25,6 +26,8 @@ pub struct Mailbox {
     calls: u64,
     budget: Budget,
     logs: LogLimiter,
+    /// What the guest has asked of its timer since the events were taken.
+    timer: Option<Option<Duration>>,
 }
 
 #[derive(Debug)]
@@ -37,7 +40,14 @@ struct Pending {
 impl Mailbox {
     /// An empty mailbox for a guest with these limits. What it stores is charged to `budget`.
     pub fn new(limits: &Limits, budget: Budget) -> Self {
-        Self { events: Vec::new(), pending: HashMap::new(), calls: 0, budget, logs: LogLimiter::new(limits) }
+        Self {
+            events: Vec::new(),
+            pending: HashMap::new(),
+            calls: 0,
+            budget,
+            logs: LogLimiter::new(limits),
+            timer: None,
+        }
     }
 
     /// Adds a call. `handle` is the engine's own identifier of the call, returned by [`settle`](Self::settle).
@@ -84,6 +94,11 @@ impl Mailbox {
         self.events.push(Event::Unawaited(call));
     }
 
+    /// Asks to wake the guest after this time, in place of what it asked before; `None` takes that back.
+    pub fn timer(&mut self, after: Option<Duration>) {
+        self.timer = Some(after);
+    }
+
     /// How many more UTF-16 units of log lines will be kept.
     pub fn log_units_left(&self) -> usize {
         self.logs.units_left()
@@ -94,9 +109,10 @@ impl Mailbox {
         self.pending.remove(&call).map(|pending| pending.handle)
     }
 
-    /// Moves everything added since the last time into `events`, in order.
+    /// Moves everything added since the last time into `events`, in order, and the timer last.
     pub fn take_events(&mut self, events: &mut Vec<Event>) {
         events.append(&mut self.events);
+        events.extend(self.timer.take().map(Event::Timer));
     }
 }
 
@@ -140,7 +156,7 @@ mod tests {
             Event::Log(_) => 0,
             Event::Call(call) => call.function.0,
             Event::Notify(notification) => notification.function.0,
-            Event::Unawaited(_) => 9,
+            Event::Unawaited(_) | Event::Timer(_) => 9,
         });
         assert_eq!(functions.collect::<Vec<_>>(), [0, 1, 2, 3]);
     }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::budget::Budget;
 use crate::language::Code;
+use crate::libraries::Globals;
 use crate::value::Value;
 
 pub use crate::limits::{Amount, CappedLimits, Limit, Limits, Unit, Wire};
@@ -21,6 +22,8 @@ pub struct Program {
     /// Whether a script that has returned ends only when all its calls are answered and no microtask is left, as in other hosts of
     /// JavaScript. The value is read at the end. Otherwise a script ends when its promise is settled. One that throws always does.
     pub waits_for_calls: bool,
+    /// The globals of a script that are not ECMAScript's.
+    pub globals: Globals,
     /// The limits that the engine enforces.
     pub limits: Limits,
     /// The budget for what the host keeps for the guest: pending calls and notifications. As large as the limit on host memory.
@@ -28,9 +31,16 @@ pub struct Program {
 }
 
 impl Program {
-    /// A program with a budget of its own, which does not wait for calls.
+    /// A program with a budget of its own, which does not wait for calls and has no globals beside those of every script.
     pub fn new(source: Source, namespaces: Vec<Arc<Namespace>>, limits: Limits) -> Self {
-        Self { source, namespaces, waits_for_calls: false, limits, budget: Budget::new(limits.host_memory_len()) }
+        Self {
+            source,
+            namespaces,
+            waits_for_calls: false,
+            globals: Globals::default(),
+            limits,
+            budget: Budget::new(limits.host_memory_len()),
+        }
     }
 }
 

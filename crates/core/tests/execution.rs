@@ -8,6 +8,7 @@ use execbox_core::contract::{Action, Request as _};
 use execbox_core::engine::{Call, CallId, Event, FunctionId, LogLevel, LogLine, NoRoom, Outcome, Pending};
 use execbox_core::error::ErrorCode;
 use execbox_core::execution::{Clock, CompileFailure, CompileTimer, Execution, MAX_PAUSE, compile};
+use execbox_core::libraries::Globals;
 use execbox_core::manifest::{ProviderManifest, ToolManifest};
 use execbox_core::program::Limits;
 use execbox_core::usage::LimitError;
@@ -30,6 +31,7 @@ fn request(limits: Limits) -> Request {
         functions: Vec::new(),
         providers: vec![provider.into()],
         waits_for_calls: false,
+        globals: Globals::default(),
         limits,
     }
 }

@@ -15,6 +15,7 @@ use execbox_core::engine::{
 };
 use execbox_core::error::{ErrorCode, ExecuteError, StackFrame};
 use execbox_core::language::Position;
+use execbox_core::libraries::Globals;
 use execbox_core::manifest::{ProviderManifest, ToolManifest};
 use execbox_core::program::{Limits, Module, Modules, Namespace, Program, Source};
 use execbox_core::value::Value;
@@ -174,7 +175,14 @@ fn manifest() -> ProviderManifest {
 
 fn script(moves: &str) -> (Box<dyn Guest>, Script) {
     let (code, providers) = (moves.replace("; ", "\n"), vec![Arc::new(manifest())]);
-    let request = Request { code, functions: Vec::new(), providers, waits_for_calls: false, limits: Limits::default() };
+    let request = Request {
+        code,
+        functions: Vec::new(),
+        providers,
+        waits_for_calls: false,
+        globals: Globals::default(),
+        limits: Limits::default(),
+    };
     let (program, script) = request.start(&Moves, &|| false).unwrap();
     (Scripted.start(program).unwrap(), script)
 }
@@ -185,8 +193,14 @@ fn function(namespace: &str, name: &str) -> ScriptFunction {
 
 fn with_functions(functions: Vec<ScriptFunction>) -> Result<(Program, Script), ExecuteError> {
     let providers = vec![Arc::new(manifest())];
-    let request =
-        Request { code: "return 1".into(), functions, providers, waits_for_calls: false, limits: Limits::default() };
+    let request = Request {
+        code: "return 1".into(),
+        functions,
+        providers,
+        waits_for_calls: false,
+        globals: Globals::default(),
+        limits: Limits::default(),
+    };
     request.start(&Moves, &|| false)
 }
 

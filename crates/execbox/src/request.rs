@@ -8,6 +8,7 @@ use std::time::Duration;
 use execbox_core::contract::script::ScriptFunction;
 use execbox_core::engine::LogLine;
 use execbox_core::error::ExecuteResult;
+use execbox_core::libraries::Globals;
 use execbox_core::program::Limits;
 use tokio_util::sync::CancellationToken;
 
@@ -33,6 +34,7 @@ pub struct ExecuteRequest {
     pub(crate) functions: Arc<Vec<ScriptFunction>>,
     pub(crate) providers: Vec<Provider>,
     pub(crate) wait_for_calls: bool,
+    pub(crate) globals: Globals,
     pub(crate) limits: Limits,
     pub(crate) cancellation: Option<CancellationToken>,
     pub(crate) observers: Observers,
@@ -47,6 +49,7 @@ impl ExecuteRequest {
             functions: Arc::default(),
             providers: Vec::new(),
             wait_for_calls: true,
+            globals: Globals { common: true, timers: false },
             limits: Limits::default(),
             cancellation: None,
             observers: Observers::default(),
@@ -95,6 +98,29 @@ impl ExecuteRequest {
     /// ```
     pub fn wait_for_calls(mut self, wait: bool) -> Self {
         self.wait_for_calls = wait;
+        self
+    }
+
+    /// Sets whether the script has globals that other hosts of JavaScript have in common and that give it no power: `Intl`,
+    /// `TextEncoder`, `TextDecoder`, `atob`, `btoa`, `self`, and an `eval` that throws. Default: true.
+    ///
+    /// Runners that are not Execbox decide themselves.
+    pub fn common_globals(mut self, has_them: bool) -> Self {
+        self.globals.common = has_them;
+        self
+    }
+
+    /// Sets whether the script has timers: `setTimeout`, `setInterval`, `setImmediate`, and the functions that clear them. They wait on
+    /// the clock of the host, within the limits. A timer that is not awaited does not keep a script from its end. Default: false.
+    ///
+    /// Runners that are not Execbox decide themselves.
+    ///
+    /// ```
+    /// # use execbox::ExecuteRequest;
+    /// let request = ExecuteRequest::new("await new Promise((done) => setTimeout(done, 100))").timers(true);
+    /// ```
+    pub fn timers(mut self, has_them: bool) -> Self {
+        self.globals.timers = has_them;
         self
     }
 

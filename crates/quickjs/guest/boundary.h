@@ -6,14 +6,21 @@
 /* What a program is, in the first message. */
 enum { START_SCRIPT = 0, START_MODULES = 1 };
 
+/* Flags of a script in the first message. */
+enum { SCRIPT_WAITS_FOR_CALLS = 1, SCRIPT_COMMON_GLOBALS = 2, SCRIPT_TIMERS = 4 };
+
+/* Libraries of the host. */
+enum { LIBRARY_TEXT = 0, LIBRARY_CONSOLE = 1, LIBRARY_TIMERS = 2 };
+#define LIBRARY_COUNT 3
+
 /* Flags of a module in the first message. */
 enum { MODULE_SYNTHETIC = 1, MODULE_IMPORTABLE = 2 };
 
 /* The bit of a shift's source column that marks inserted text. */
 #define SHIFT_INSERTED 0x80000000u
 
-/* What a settlement settles: a promise of the host by its number, or a call by its slot. */
-enum { SETTLES_PROMISE = 0, SETTLES_CALL = 1 };
+/* What a settlement settles: a promise of the host by its number, a call by its slot, or the timer. */
+enum { SETTLES_PROMISE = 0, SETTLES_CALL = 1, SETTLES_TIMER = 2 };
 
 /* How it is settled: with the code and message of a failed tool, with a value, or with a value that is thrown. */
 enum { SETTLE_FAILED = 0, SETTLE_FULFILLED = 1, SETTLE_REJECTED = 2 };

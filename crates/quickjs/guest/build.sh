@@ -34,7 +34,7 @@ rm -rf "$work/src" && mkdir -p "$work/src"
 cp "$(dirname "$crate")"/quickjs/*.{c,h} "$work/src/"
 cd "$work/src"
 GIT_CEILING_DIRECTORIES=$work git apply "$here/quickjs.patch"
-cp "$here"/{guest,encode,decode,stack,modules,check,alloc}.c "$here"/boundary.h .
+cp "$here"/{guest,encode,decode,stack,modules,libraries,check,alloc}.c "$here"/boundary.h .
 
 cc() {
   "$PYTHON" -m ziglang cc --target=wasm32-wasi -mexec-model=reactor -O2 -fno-sanitize=undefined -D_GNU_SOURCE -DNDEBUG \

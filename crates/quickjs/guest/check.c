@@ -15,6 +15,7 @@ EXPORT(guest_check) size_t guest_check(void) {
     if (module_numbers.slots != module_numbers.small) js_free_rt(rt, module_numbers.slots);
     for (uint32_t i = 0; i < rejected.count; i++) JS_FreeValue(ctx, rejected.promises[i]);
     JS_FreeValue(ctx, last_thrown.value); JS_FreeValue(ctx, last_thrown.frames);
+    for (int i = 0; i < LIBRARY_COUNT; i++) if (library_has_run[i]) JS_FreeValue(ctx, library_objects[i]);
     JS_FreeValue(ctx, selected.args);
     JS_FreeValue(ctx, program); JS_FreeValue(ctx, return_this);
     js_clear_kept_alive(rt);

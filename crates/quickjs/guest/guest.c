@@ -1,8 +1,8 @@
 /*
  * The guest: QuickJS-ng and the code of Execbox around it, in one translation unit with encode.c, decode.c, stack.c,
- * modules.c and check.c. alloc.c is its malloc.
+ * modules.c, libraries.c and check.c. alloc.c is its malloc.
  *
- * The host drives it through these exports, and it calls the host through nine imports (both below). It does no I/O, has
+ * The host drives it through these exports, and it calls the host through eleven imports (both below). It does no I/O, has
  * no clock, and does not depend on the contract: it evaluates one program, makes calls, receives answers, and ends once.
  *
  *   guest_init     at build time: creates the realm, runs bootstrap.js; its memory becomes the image of every guest
@@ -44,6 +44,10 @@ IMPORT(unawaited) extern void host_unawaited(uint32_t count, uint32_t target, co
 IMPORT(done) extern void host_done(uint32_t kind, const uint8_t *message, size_t len);
 /* Microseconds since the Unix epoch. */
 IMPORT(now_us) extern double host_now_us(void);
+/* Asks for a settlement of SETTLES_TIMER after so many milliseconds, in place of the last one that was asked for. Negative: none. */
+IMPORT(timer) extern void host_timer(double ms);
+/* The length of the source of a LIBRARY_*, which host_answer fetches. */
+IMPORT(library) extern size_t host_library(uint32_t library);
 /* The memory limit is exceeded. The host ends the run: this never returns. */
 IMPORT(memory_refused) extern void host_memory_refused(void) __attribute__((noreturn));
 
@@ -276,12 +280,59 @@ static void out_log_value(Out *o, JSValueConst v) {
     JS_FreeValue(ctx, text);
 }
 
+#include "libraries.c"
+
+static bool has_percent(JSValueConst text) {
+    JSValue flat = flat_string(text);
+    JSString *s = JS_VALUE_GET_STRING(flat);
+    uint32_t i = 0;
+    while (i < s->len && string_get(s, i) != '%') i++;
+    bool found = i < s->len;
+    JS_FreeValue(ctx, flat);
+    return found;
+}
+
+static bool is_collection(JSValueConst v) {
+    if (JS_VALUE_GET_TAG(v) != JS_TAG_OBJECT) return false;
+    uint16_t class_id = JS_VALUE_GET_OBJ(v)->class_id;
+    return class_id == JS_CLASS_MAP || class_id == JS_CLASS_SET;
+}
+
+/* Whether the library writes the line: with placeholders, maps or sets, and after any other function of it, as groups indent. */
+static bool is_for_library(int argc, JSValueConst *argv) {
+    if (library_has_run[LIBRARY_CONSOLE] || (argc > 1 && JS_IsString(argv[0]) && has_percent(argv[0]))) return true;
+    for (int i = 0; i < argc; i++) if (is_collection(argv[i])) return true;
+    return false;
+}
+
+/* Whether an object was written that is empty as JSON, as maps and sets in objects are. */
+static bool has_empty_object(const Out *line, int argc, JSValueConst *argv) {
+    int i = 0;
+    while (i < argc && JS_VALUE_GET_TAG(argv[i]) != JS_TAG_OBJECT) i++;
+    return i < argc && memmem(line->data, line->len, "{}", 2);
+}
+
+/* Writes the line with the library. False if that fails. */
+static bool library_line(Out *line, int argc, JSValueConst *argv) {
+    JSValue function = library_member(LIBRARY_CONSOLE, "line");
+    JSValue text = JS_IsException(function) ? function : JS_Call(ctx, function, JS_UNDEFINED, argc, argv);
+    JS_FreeValue(ctx, function);
+    if (JS_IsException(text)) { JS_FreeValue(ctx, JS_GetException(ctx)); return false; }
+    line->len = 0;
+    out_log_string(line, text);
+    JS_FreeValue(ctx, text);
+    return true;
+}
+
 static JSValue console_log(JSContext *c, JSValueConst this_val, int argc, JSValueConst *argv, int level) {
     if (!log_units_left) return JS_UNDEFINED; /* the host keeps no more */
     Out line; out_init(&line);
-    for (int i = 0; i < argc; i++) {
-        if (i) out_u8(&line, ' ');
-        out_log_value(&line, argv[i]);
+    if (!is_for_library(argc, argv) || !library_line(&line, argc, argv)) {
+        for (int i = 0; i < argc; i++) {
+            if (i) out_u8(&line, ' ');
+            out_log_value(&line, argv[i]);
+        }
+        if (has_empty_object(&line, argc, argv)) library_line(&line, argc, argv);
     }
     if (log_units_left) log_units_left = host_log(level, line.data, line.len); /* a getter may have logged meanwhile */
     out_free(&line);
@@ -423,9 +474,14 @@ static JSValue take_settlement(Reader *r, const Slot *call, bool *rejects) {
     return v;
 }
 
+/* The host has woken the program: timers are due. `is_woken`: none of them has been called yet. */
+static bool timers_are_due, is_woken;
+
 static void take_answer(Reader *r) {
-    bool is_call = read_u8(r) == SETTLES_CALL, rejects;
+    uint8_t settles = read_u8(r);
+    bool is_call = settles == SETTLES_CALL, rejects;
     uint32_t number = read_u32(r);
+    if (settles == SETTLES_TIMER) { timers_are_due = is_woken = true; return; }
     Slot call = { .promise = JS_UNDEFINED, .caller = JS_UNDEFINED };
     if (is_call) call = free_slot(number); else call.promise = take_host_promise(number);
     JSValue v = take_settlement(r, is_call ? &call : NULL, &rejects);
@@ -738,6 +794,19 @@ static void next_step(JSPromiseStateEnum state) {
     JS_FreeValue(ctx, settled);
 }
 
+/* Calls the first timer that is due. */
+static void fire_timer(void) {
+    JSValue fire = library_member(LIBRARY_TIMERS, "fire"), woken = JS_NewBool(ctx, is_woken);
+    is_woken = false;
+    JSValue more = JS_IsException(fire) ? fire : JS_Call(ctx, fire, JS_UNDEFINED, 1, vc(&woken));
+    JS_FreeValue(ctx, fire);
+    if (JS_IsException(more)) {
+        JSValue thrown = JS_GetException(ctx);
+        log_uncaught("Uncaught ", thrown);
+        JS_FreeValue(ctx, thrown);
+    } else timers_are_due = JS_ToBool(ctx, more);
+}
+
 /* Runs jobs until the program waits or has ended. */
 static void run_jobs(void) {
     while (!ended) {
@@ -748,8 +817,9 @@ static void run_jobs(void) {
         JSContext *c;
         int ran = JS_ExecutePendingJob(rt, &c);
         if (ran == 0 && drains && !pending_calls) { next_step(state); continue; }
-        if (ran == 0) return;
-        if (ran == 1) continue;
+        if (ran == 0 && !timers_are_due) return;
+        if (ran == 0) fire_timer();
+        if (ran >= 0) continue;
         JSValue thrown = JS_GetException(ctx); /* of a microtask */
         if (!has_modules) log_uncaught("Uncaught ", thrown);
         JS_FreeValue(ctx, thrown);
@@ -798,6 +868,7 @@ typedef struct { JSCFunctionListEntry entry; Reader members; uint32_t count, tar
 static JSValue make_host_property(const JSCFunctionListEntry *what) {
     if (what->def_type == HOST_FUNCTION) return new_host_function(call_host, what->name, 1, 0, what->u.i32);
     if (what->def_type == OWN_FUNCTION) return compile_own((const OwnFunction *)what);
+    if (what->def_type == LIBRARY_MEMBER) return library_member(what->u.i32, what->name);
     const Namespace *space = (const Namespace *)what;
     return new_namespace(space->members, space->count, space->target);
 }
@@ -906,8 +977,10 @@ static void start_script(Reader *r) {
     const char *name = read_text(r, &name_len), *code = read_text(r, &code_len);
     JS_SetHostPromiseRejectionTracker(rt, track_rejection, NULL);
     add_file(name, read_shifts(r));
-    waits_for_calls = read_u8(r);
+    uint8_t flags = read_u8(r);
+    waits_for_calls = flags & SCRIPT_WAITS_FOR_CALLS;
     add_namespaces(r);
+    add_globals(flags);
     JSValue function = compile_body(code, code_len, name, JS_ATOM_NULL);
     ctx->eval_internal = refuse_code;
     if (!JS_IsException(function)) {
@@ -1021,6 +1094,7 @@ EXPORT(guest_init) void guest_init(const char *source, size_t len) {
     JSValue warmed = JS_Eval(ctx, source, len, "bootstrap.js", JS_EVAL_TYPE_GLOBAL);
     if (JS_IsException(warmed)) __builtin_trap();
     JS_FreeValue(ctx, warmed);
+    add_console_members();
     return_this = JS_Eval(ctx, return_this_text, sizeof return_this_text - 1, "<input>", JS_EVAL_TYPE_GLOBAL | JS_EVAL_FLAG_COMPILE_ONLY);
     if (JS_IsException(return_this)) __builtin_trap();
     JSContext *c;

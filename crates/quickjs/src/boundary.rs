@@ -1,6 +1,7 @@
 //! The numbers that cross the boundary between host and guest, as in guest/boundary.h.
 
 use execbox_core::engine::LogLevel;
+use execbox_core::libraries::Library;
 
 /// Defines an enum with the numbers that cross.
 macro_rules! numbers {
@@ -34,13 +35,23 @@ numbers! {
 }
 
 numbers! {
+    /// Flags of a script.
+    ScriptFlag { WaitsForCalls = 1, CommonGlobals = 2, Timers = 4 }
+}
+
+numbers! {
+    /// A library of the host.
+    LibraryNumber { Text = 0, Console = 1, Timers = 2 }
+}
+
+numbers! {
     /// Flags of a module.
     ModuleFlag { Synthetic = 1, Importable = 2 }
 }
 
 numbers! {
     /// What a settlement settles.
-    Settles { Promise = 0, Call = 1 }
+    Settles { Promise = 0, Call = 1, Timer = 2 }
 }
 
 numbers! {
@@ -60,6 +71,16 @@ numbers! {
 
 /// The bit of a shift's source column that marks inserted text.
 pub(crate) const SHIFT_INSERTED: u32 = 0x8000_0000;
+
+impl From<LibraryNumber> for Library {
+    fn from(number: LibraryNumber) -> Self {
+        match number {
+            LibraryNumber::Text => Self::Text,
+            LibraryNumber::Console => Self::Console,
+            LibraryNumber::Timers => Self::Timers,
+        }
+    }
+}
 
 impl From<Level> for LogLevel {
     fn from(level: Level) -> Self {
@@ -103,6 +124,8 @@ mod tests {
         let mut expected = Vec::new();
         for (prefix, names) in [
             ("START", Start::NAMES),
+            ("SCRIPT", ScriptFlag::NAMES),
+            ("LIBRARY", LibraryNumber::NAMES),
             ("MODULE", ModuleFlag::NAMES),
             ("SETTLES", Settles::NAMES),
             ("SETTLE", Settle::NAMES),
@@ -121,5 +144,6 @@ mod tests {
         let header = include_str!("../guest/boundary.h");
         assert!(header.contains(&format!("SHIFT_INSERTED {SHIFT_INSERTED:#x}u")));
         assert!(header.contains(&format!("MAX_UNAWAITED {MAX_UNAWAITED}\n")));
+        assert!(header.contains(&format!("LIBRARY_COUNT {}\n", Library::COUNT)));
     }
 }

@@ -114,6 +114,10 @@ impl Guest for QuickJsGuest {
         message::put_settlement(&mut self.answers, &settlement);
     }
 
+    fn wake(&mut self) {
+        message::put_settled(&mut self.answers, Settled::Timer);
+    }
+
     fn unread_bytes(&self) -> usize {
         self.answers.len()
     }

@@ -6,15 +6,17 @@
 use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
+use std::time::Duration;
 
 use execbox_core::engine::{FunctionId, Interrupt, MAX_UNAWAITED, Outcome, UnawaitedCall};
+use execbox_core::libraries::Library;
 use execbox_core::mailbox::Mailbox;
 use execbox_core::program::{Limits, Program};
 use execbox_core::stack::Files;
 use execbox_core::value::Value;
 use wasmtime::{AsContext, AsContextMut, Caller, Linker, Memory, ResourceLimiter, Trap};
 
-use crate::boundary::{End, Level};
+use crate::boundary::{End, Level, LibraryNumber};
 use crate::outcome;
 
 /// State that the guest accesses while it is polled, and its driver between polls.
@@ -141,7 +143,7 @@ struct Ended;
 
 type Guest<'a> = Caller<'a, Host>;
 
-/// Defines the nine imports of guest.c.
+/// Defines the eleven imports of guest.c.
 pub(crate) fn define_imports(linker: &mut Linker<Host>) -> wasmtime::Result<()> {
     linker.func_wrap("host", "call", call)?;
     linker.func_wrap_async("host", "call_now", |guest: Guest<'_>, args| Box::new(call_now(guest, args)))?;
@@ -149,6 +151,8 @@ pub(crate) fn define_imports(linker: &mut Linker<Host>) -> wasmtime::Result<()> 
     linker.func_wrap("host", "notify", notify)?;
     linker.func_wrap("host", "log", log)?;
     linker.func_wrap("host", "unawaited", unawaited)?;
+    linker.func_wrap("host", "timer", timer)?;
+    linker.func_wrap("host", "library", library)?;
     linker.func_wrap("host", "done", done)?;
     linker.func_wrap("host", "memory_refused", memory_refused)?;
     linker.func_wrap("host", "now_us", |_: Guest<'_>| now_us())?;
@@ -194,7 +198,7 @@ fn take_answer(call: &mut SyncCall) -> Poll<Vec<u8>> {
     }
 }
 
-/// Writes an answer that was too long for the room of `call_now`.
+/// Writes an answer that was too long for the room of `call_now`, or the source of a library.
 fn answer(mut guest: Guest<'_>, room: u32) -> wasmtime::Result<()> {
     let answer = std::mem::take(&mut guest.data_mut().answer);
     write(&mut guest, room, &answer)
@@ -233,6 +237,18 @@ fn unawaited(mut guest: Guest<'_>, count: u32, function: u32, at: u32, len: u32)
         lock(&host.shared).mailbox.unawaited(call);
     }
     Ok(())
+}
+
+/// A delay that is no time, which only a compromised guest asks for, is none.
+fn timer(guest: Guest<'_>, milliseconds: f64) {
+    let after = Duration::try_from_secs_f64(milliseconds / 1e3).ok();
+    lock(&guest.data().shared).mailbox.timer(after);
+}
+
+fn library(mut guest: Guest<'_>, number: u32) -> wasmtime::Result<u32> {
+    let source = Library::from(LibraryNumber::from_number(number).ok_or(Ended)?).source();
+    guest.data_mut().answer = source.as_bytes().to_vec();
+    Ok(u32::try_from(source.len())?)
 }
 
 fn done(mut guest: Guest<'_>, kind: u32, at: u32, len: u32) -> wasmtime::Result<()> {

@@ -6,10 +6,11 @@ use std::cell::RefCell;
 
 use execbox_core::engine::Settlement;
 use execbox_core::language::Code;
+use execbox_core::libraries::Globals;
 use execbox_core::program::{Function, Module, ModuleBody, Modules, Namespace, Program, Source};
 use execbox_core::value::Value;
 
-use crate::boundary::{ModuleFlag, SHIFT_INSERTED, Settle, Settles, Start};
+use crate::boundary::{ModuleFlag, SHIFT_INSERTED, ScriptFlag, Settle, Settles, Start};
 
 /// The highest memory limit in bytes: what a guest can address, less room for its image.
 const MAX_MEMORY: u32 = 0xf000_0000;
@@ -28,7 +29,7 @@ pub(crate) fn start(program: &Program, log_units: usize) -> Option<Vec<u8>> {
             message.push(Start::Script as u8);
             put_text(&mut message, name);
             put_code(&mut message, code);
-            message.push(u8::from(program.waits_for_calls));
+            message.push(script_flags(program));
             put_namespaces(&mut message, &program.namespaces);
         }
         Source::Modules(modules) => {
@@ -38,6 +39,16 @@ pub(crate) fn start(program: &Program, log_units: usize) -> Option<Vec<u8>> {
         _ => return None,
     }
     Some(message)
+}
+
+fn script_flags(program: &Program) -> u8 {
+    let Globals { common, timers } = program.globals;
+    let flags = [
+        (program.waits_for_calls, ScriptFlag::WaitsForCalls),
+        (common, ScriptFlag::CommonGlobals),
+        (timers, ScriptFlag::Timers),
+    ];
+    flags.into_iter().filter(|(is_set, _)| *is_set).map(|(_, flag)| flag as u8).sum()
 }
 
 /// A seed of `Math.random`. It cannot be guessed from the numbers of other guests.
@@ -142,12 +153,15 @@ pub(crate) enum Settled {
     Call(u32),
     /// The promise of the host with this number.
     Promise(u32),
+    /// The timer.
+    Timer,
 }
 
 pub(crate) fn put_settled(message: &mut Vec<u8>, settled: Settled) {
     let (settles, number) = match settled {
         Settled::Call(slot) => (Settles::Call, slot),
         Settled::Promise(number) => (Settles::Promise, number),
+        Settled::Timer => (Settles::Timer, 0),
     };
     message.push(settles as u8);
     put_u32(message, number);

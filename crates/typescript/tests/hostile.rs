@@ -13,6 +13,7 @@ use execbox_core::contract::Request as _;
 use execbox_core::contract::script::{Request, ScriptFunction};
 use execbox_core::error::ErrorCode;
 use execbox_core::language::{CompileError, CompileLimits, Dialect, GLOBALS_MODULE, Language, Module, ModuleSource};
+use execbox_core::libraries::Globals;
 use execbox_core::program::Limits;
 use execbox_typescript::TypeScript;
 use oxc_allocator::Allocator;
@@ -780,6 +781,7 @@ fn compiling_many_short_functions_can_be_stopped() {
         functions: (0..1000).map(function).collect(),
         providers: Vec::new(),
         waits_for_calls: false,
+        globals: Globals::default(),
         limits: Limits::default(),
     };
     let asked = Cell::new(0);

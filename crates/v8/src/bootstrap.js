@@ -101,7 +101,10 @@
 
   return {
     returnThis,
+    // `Intl` of the realm, which scripts are given on request.
+    intl: undefined,
     harden(...functions) {
+      this.intl = Intl;
       removeGlobals();
       replaceConstructors(functions);
       fixStackTraceLimit();

@@ -1,11 +1,12 @@
 //! `console` of scripts (runner specification, "Logs").
 
 use execbox_core::engine::LogLevel;
+use execbox_core::libraries::Library;
 use v8::{FunctionCallbackArguments, Local, Object, PinScope, PropertyAttribute, ReturnValue, Value};
 
 use crate::run::Run;
-use crate::stack;
 use crate::text::{push_utf8, symbol};
+use crate::{libraries, stack};
 
 const LEVELS: [(&str, LogLevel); 5] = [
     ("log", LogLevel::Log),
@@ -27,6 +28,7 @@ pub(crate) fn new<'s>(scope: &mut PinScope<'s, '_>) -> Local<'s, Object> {
         function.set_name(name);
         console.create_data_property(scope, name.into(), function.into());
     }
+    libraries::add_members(scope, console, Library::Console, true);
     console
 }
 
@@ -44,6 +46,13 @@ fn log(scope: &mut PinScope<'_, '_>, args: FunctionCallbackArguments<'_>, _: Ret
         return; // the host keeps no further logs
     }
     let level = args.data().uint32_value(scope).and_then(|number| LEVELS.get(number as usize));
+    let level = level.map_or(LogLevel::Log, |(_, level)| *level);
+    if is_for_library(scope, &run, &args)
+        && let Some(line) = library_line(scope, &run, &args)
+    {
+        log_bytes(&run, level, &line);
+        return;
+    }
     let mut line = Vec::new();
     for index in 0..args.length() {
         if index > 0 {
@@ -55,12 +64,40 @@ fn log(scope: &mut PinScope<'_, '_>, args: FunctionCallbackArguments<'_>, _: Ret
             return;
         }
     }
-    // A getter may have logged meanwhile.
-    if run.log_units.get() > 0 {
-        let level = level.map_or(LogLevel::Log, |(_, level)| *level);
-        let left = run.shared.lock().mailbox.log(level, &line);
-        run.log_units.set(left);
+    // As maps and sets in objects are as JSON.
+    let has_empty_object =
+        line.windows(2).any(|two| two == b"{}") && (0..args.length()).any(|i| args.get(i).is_object());
+    if has_empty_object && let Some(with_collections) = library_line(scope, &run, &args) {
+        line = with_collections;
     }
+    log_bytes(&run, level, &line);
+}
+
+/// Whether the library writes the line: with placeholders, maps or sets, and after any other function of it, as groups indent.
+fn is_for_library(scope: &mut PinScope<'_, '_>, run: &Run, args: &FunctionCallbackArguments<'_>) -> bool {
+    if libraries::has_run(run, Library::Console) {
+        return true;
+    }
+    if (0..args.length()).any(|index| args.get(index).is_map() || args.get(index).is_set()) {
+        return true;
+    }
+    let format = args.get(0).try_cast::<v8::String>().ok().filter(|_| args.length() > 1);
+    format.is_some_and(|format| match v8::ValueView::new(scope, format).data() {
+        v8::ValueViewData::OneByte(units) => units.contains(&b'%'),
+        v8::ValueViewData::TwoByte(units) => units.contains(&u16::from(b'%')),
+    })
+}
+
+/// The line as the library writes it; `None` if that fails.
+fn library_line(scope: &mut PinScope<'_, '_>, run: &Run, args: &FunctionCallbackArguments<'_>) -> Option<Vec<u8>> {
+    v8::tc_scope!(let scope, scope);
+    let function = libraries::function(scope, run, Library::Console, "line")?;
+    let arguments: Vec<_> = (0..args.length()).map(|index| args.get(index)).collect();
+    let undefined = v8::undefined(scope).into();
+    let text = function.call(scope, undefined, &arguments)?.try_cast::<v8::String>().ok()?;
+    let mut line = Vec::new();
+    push_utf8(scope, &mut line, text, run.log_units.get().saturating_add(1));
+    Some(line)
 }
 
 /// Appends the text of a logged value: strings as they are, `undefined` by name, other values as JSON where possible, and else
@@ -117,17 +154,18 @@ pub(crate) fn log_uncaught(scope: &mut PinScope<'_, '_>, run: &Run, how: &str, t
         line.push(b'\n');
         line.extend_from_slice(frame.as_bytes());
     }
-    log_bytes(run, &line);
+    log_bytes(run, LogLevel::Error, &line);
 }
 
 /// Logs a line as an error.
 pub(crate) fn log_text(run: &Run, text: &str) {
-    log_bytes(run, text.as_bytes());
+    log_bytes(run, LogLevel::Error, text.as_bytes());
 }
 
-fn log_bytes(run: &Run, line: &[u8]) {
+/// Logs a line, unless the host keeps no further ones.
+pub(crate) fn log_bytes(run: &Run, level: LogLevel, line: &[u8]) {
     if run.log_units.get() > 0 {
-        let left = run.shared.lock().mailbox.log(LogLevel::Error, line);
+        let left = run.shared.lock().mailbox.log(level, line);
         run.log_units.set(left);
     }
 }

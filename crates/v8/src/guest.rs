@@ -73,6 +73,10 @@ impl Guest for V8Guest {
         self.shared.settle(settled, settlement);
     }
 
+    fn wake(&mut self) {
+        self.shared.wake_for_timer();
+    }
+
     fn unread_bytes(&self) -> usize {
         self.shared.unread_bytes()
     }

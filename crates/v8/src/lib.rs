@@ -36,6 +36,7 @@ mod functions;
 mod globals;
 mod guest;
 mod isolate;
+mod libraries;
 mod memory;
 mod modules;
 mod outcome;

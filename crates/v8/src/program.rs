@@ -7,6 +7,7 @@ use std::time::Duration;
 use execbox_core::engine::Frame;
 use execbox_core::engine::{ModuleError, Outcome, Thrown};
 use execbox_core::language::{Code, Position};
+use execbox_core::libraries::Library;
 use execbox_core::program::{Modules, Program, Source};
 use v8::{
     Context, ContextScope, Function, FunctionCallbackArguments, Global, Local, Object, PinScope, Platform, Promise,
@@ -16,11 +17,11 @@ use v8::{
 use crate::isolate::Isolate;
 use crate::memory::HasProgram;
 use crate::modules::{self, Graph, Unlinked};
-use crate::run::Run;
-use crate::shared::{Shared, Stopped};
+use crate::run::{Run, TimersDue};
+use crate::shared::{Resumed, Shared, Stopped};
 use crate::text::{string, text_of};
 use crate::ticker::Ticker;
-use crate::{console, functions, outcome, stack};
+use crate::{console, functions, libraries, outcome, stack};
 
 /// Runs a program to its end on this thread.
 pub(crate) fn run(isolate: Isolate, program: Program, shared: &Arc<Shared>, ticker: &Arc<Ticker>) {
@@ -102,14 +103,17 @@ fn steps(scope: &mut PinScope<'_, '_>, run: &Rc<Run>, program: Program) -> Outco
             Ok(step) => step,
             Err(outcome) => return *outcome,
         };
-        let settlements = match run.shared.wait(run.cpu_time()) {
-            Ok(settlements) => settlements,
+        let Resumed { settlements, is_woken } = match run.shared.wait(run.cpu_time()) {
+            Ok(resumed) => resumed,
             Err(Stopped) => return Outcome::Interrupted,
         };
         next = run.watch.computing(|| {
             v8::scope!(let scope, scope);
             for (settled, settlement) in settlements {
                 functions::settle(scope, run, settled, &settlement);
+            }
+            if is_woken {
+                run.timers.set(TimersDue::First);
             }
             advance(scope, run, step)
         });
@@ -124,6 +128,7 @@ fn start(scope: &mut PinScope<'_, '_>, run: &Run, program: Program) -> Next {
             console::add(scope, run, global);
             let added = functions::add_namespaces(scope, run, global, &program.namespaces);
             added.ok_or_else(|| run.stopped().unwrap_or(Outcome::Interrupted))?;
+            libraries::add_globals(scope, run, global, program.globals);
             start_script(scope, run, context, &name, &code)
         }
         Source::Modules(modules) => start_modules(scope, run, context, modules),
@@ -402,6 +407,33 @@ fn await_value(scope: &mut PinScope<'_, '_>, run: &Run, value: Local<'_, Value>)
     Ok(Step::Export(last(scope, promise)))
 }
 
+// ---- Timers -----------------------------------------------------------------------------------------------------------
+
+/// Calls the first timer that is due. Returns whether another one may be.
+fn fire_timer(scope: &mut PinScope<'_, '_>, run: &Run) -> bool {
+    let due = run.timers.take();
+    if due == TimersDue::None {
+        return false;
+    }
+    v8::tc_scope!(let caught, scope);
+    let woken = v8::Boolean::new(caught, due == TimersDue::First).into();
+    let undefined = v8::undefined(caught).into();
+    let fire = libraries::function(caught, run, Library::Timers, "fire");
+    let fired = fire.and_then(|fire| fire.call(caught, undefined, &[woken]));
+    let is_over = fire.is_none() || fired.is_some_and(|fired| fired.is_false());
+    if let (Some(thrown), Some(message)) = (caught.exception(), caught.message())
+        && !caught.has_terminated()
+    {
+        caught.reset();
+        stack::note_message(caught, run, thrown, message);
+        console::log_uncaught(caught, run, "Uncaught ", thrown);
+    }
+    if !is_over {
+        run.timers.set(TimersDue::More);
+    }
+    !is_over
+}
+
 // ---- Steps ------------------------------------------------------------------------------------------------------------
 
 /// Runs microtasks until the program waits or has ended.
@@ -419,11 +451,15 @@ fn advance(scope: &mut PinScope<'_, '_>, run: &Run, mut step: Step) -> Next {
             PromiseState::Pending => {
                 // V8 defers some work, such as the callbacks of a FinalizationRegistry.
                 let platform = v8::V8::get_current_platform();
-                if !Platform::pump_message_loop(&platform, scope, false) {
+                if !Platform::pump_message_loop(&platform, scope, false) && !fire_timer(scope, run) {
                     return Ok(step);
                 }
             }
-            PromiseState::Fulfilled if matches!(step, Step::Script(_)) && run.awaits_calls() => return Ok(step),
+            PromiseState::Fulfilled if matches!(step, Step::Script(_)) && run.awaits_calls() => {
+                if !fire_timer(scope, run) {
+                    return Ok(step);
+                }
+            }
             PromiseState::Fulfilled => {
                 let value = promise.result(scope);
                 step = match step {

@@ -12,6 +12,8 @@ pub(crate) struct Realm {
     pub(crate) console: Global<Object>,
     pub(crate) object_prototype: Global<Object>,
     pub(crate) error: Global<Object>,
+    /// `Intl`, which scripts are given on request.
+    pub(crate) intl: Global<Object>,
     errors: Global<Object>,
     pub(crate) regexp_flags: Global<Function>,
     pub(crate) max_byte_length: Global<Function>,
@@ -42,12 +44,12 @@ impl Realm {
         let harden: Global<Function> = get(scope, intrinsics, "harden")?;
         let return_this: Global<Function> = get(scope, intrinsics, "returnThis")?;
         let constructors = constructors::new(scope, return_this)?;
-        let undefined = v8::undefined(scope).into();
-        Local::new(scope, harden).call(scope, undefined, &constructors)?;
+        Local::new(scope, harden).call(scope, intrinsics.into(), &constructors)?;
         Some(Self {
             console: Global::new(scope, console),
             object_prototype: get(scope, intrinsics, "objectPrototype")?,
             error: get(scope, intrinsics, "error")?,
+            intl: get(scope, intrinsics, "intl")?,
             errors: get(scope, intrinsics, "errors")?,
             regexp_flags: get(scope, intrinsics, "regExpFlags")?,
             max_byte_length: get(scope, intrinsics, "maxByteLength")?,

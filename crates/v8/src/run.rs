@@ -14,12 +14,24 @@ use nix::time::{ClockId, clock_gettime};
 use v8::{Function, Global, Isolate, Object, PromiseResolver, UnsafeRawIsolatePtr, Value};
 
 use crate::functions::{NumberedNamespace, Slots};
+use crate::libraries::Objects;
 use crate::memory::Memory;
 use crate::modules::{Graph, Import};
 use crate::realm::Realm;
 use crate::rejections::Rejections;
 use crate::shared::Shared;
 use crate::ticker::Watch;
+
+/// Which timers are due.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum TimersDue {
+    #[default]
+    None,
+    /// The first one, as the host has woken the program.
+    First,
+    /// Perhaps further ones.
+    More,
+}
 
 /// The state of one program, in a slot of its isolate.
 pub(crate) struct Run {
@@ -36,6 +48,9 @@ pub(crate) struct Run {
     /// The number of UTF-16 units of logs that the host still keeps.
     pub(crate) log_units: Cell<usize>,
     pub(crate) slots: RefCell<Slots>,
+    pub(crate) libraries: RefCell<Objects>,
+    /// Timers are due: the host has woken the program, or not all have been called since.
+    pub(crate) timers: Cell<TimersDue>,
     /// The namespaces of a script.
     pub(crate) namespaces: RefCell<Vec<NumberedNamespace>>,
     pub(crate) made_namespaces: RefCell<HashMap<u32, Global<Object>>>,
@@ -92,6 +107,8 @@ impl Run {
             waits_for_calls: program.waits_for_calls,
             log_units: Cell::new(log_units),
             slots: RefCell::default(),
+            libraries: RefCell::default(),
+            timers: Cell::default(),
             namespaces: RefCell::default(),
             made_namespaces: RefCell::default(),
             made_functions: RefCell::default(),

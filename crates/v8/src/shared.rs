@@ -33,6 +33,8 @@ pub(crate) struct State {
     /// Settlements that the guest has not taken.
     inbox: VecDeque<(Settled, Settlement)>,
     inbox_bytes: usize,
+    /// Whether the timer of the guest is due.
+    is_woken: bool,
     /// The answer to the synchronous call that blocks the guest.
     answer: Option<Settlement>,
     pub(crate) waker: Option<Waker>,
@@ -66,6 +68,13 @@ pub(crate) enum Settled {
     Promise(u32),
 }
 
+/// What a guest that waited finds when it is resumed.
+pub(crate) struct Resumed {
+    pub(crate) settlements: VecDeque<(Settled, Settlement)>,
+    /// Whether the timer of the guest is due.
+    pub(crate) is_woken: bool,
+}
+
 /// The error of a program that was interrupted or dropped.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Stopped;
@@ -80,6 +89,7 @@ impl Shared {
             phase: Phase::Computing,
             inbox: VecDeque::new(),
             inbox_bytes: 0,
+            is_woken: false,
             answer: None,
             waker: None,
             driver_sleeps: false,
@@ -112,6 +122,11 @@ impl Shared {
         }
         state.inbox_bytes += settlement.bytes() + mem::size_of::<(Settled, Settlement)>();
         state.inbox.push_back((settled, settlement));
+    }
+
+    /// Wakes the guest for its timer, when it is [resumed](Self::resume).
+    pub(crate) fn wake_for_timer(&self) {
+        self.lock().is_woken = true;
     }
 
     pub(crate) fn unread_bytes(&self) -> usize {
@@ -170,12 +185,13 @@ impl Shared {
     }
 
     /// Waits for settlements, and takes them.
-    pub(crate) fn wait(&self, cpu_time: Duration) -> Result<VecDeque<(Settled, Settlement)>, Stopped> {
+    pub(crate) fn wait(&self, cpu_time: Duration) -> Result<Resumed, Stopped> {
         let mut state = self.pause(Phase::Waiting, cpu_time);
         while !self.is_stopped() {
             if !matches!(state.phase, Phase::Waiting) {
                 state.inbox_bytes = 0;
-                return Ok(mem::take(&mut state.inbox));
+                let settlements = mem::take(&mut state.inbox);
+                return Ok(Resumed { settlements, is_woken: mem::take(&mut state.is_woken) });
             }
             state = self.to_guest.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
@@ -264,7 +280,7 @@ impl State {
     /// Whether a guest that waits can continue: what it waits for has arrived.
     pub(crate) fn can_go_on(&self) -> bool {
         match self.phase {
-            Phase::Waiting => !self.inbox.is_empty(),
+            Phase::Waiting => self.is_woken || !self.inbox.is_empty(),
             Phase::Blocked => self.answer.is_some(),
             Phase::Computing | Phase::Done(_) => false,
         }

@@ -66,6 +66,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "MODE", default_value_t = Mode::default())]
     jail: Mode,
 
+    /// Give programs `setTimeout`, `setInterval` and `setImmediate`, which wait within the limits
+    #[arg(long)]
+    timers: bool,
+
     /// Print only failures to standard error
     #[arg(short, long)]
     quiet: bool,
@@ -453,6 +457,7 @@ fn server_options(arguments: &Arguments) -> Result<ServerOptions, McpError> {
         code_name,
         limits: arguments.limits.limits(Limits { timeout: arguments.timeout.0, ..Limits::default() }),
         max_timeout: arguments.max_timeout.0,
+        timers: arguments.timers,
         max_programs: arguments.max_programs.get(),
         approval_timeout: arguments.approval_timeout.0,
         state: StateOptions { shared: None, language: Some(Arc::new(TypeScript)) },

@@ -54,6 +54,14 @@ pub(crate) struct Arguments {
     #[arg(long)]
     cancel_unawaited: bool,
 
+    /// Give the program `setTimeout`, `setInterval` and `setImmediate`, which wait within the limits
+    #[arg(long)]
+    timers: bool,
+
+    /// Do not give the program `Intl`, `TextEncoder`, `TextDecoder`, `atob`, `btoa`, `self` and `eval`
+    #[arg(long)]
+    no_common_globals: bool,
+
     #[command(flatten)]
     servers: ServerArguments,
 
@@ -94,6 +102,8 @@ struct Job {
     usage: bool,
     quiet: bool,
     cancel_unawaited: bool,
+    timers: bool,
+    common_globals: bool,
 }
 
 impl Job {
@@ -105,8 +115,22 @@ impl Job {
         let policy = PolicySource::read(&arguments.policy, &config, &stubs)?;
         // The program is read last: it may be typed by hand, which would be lost if another argument is invalid.
         let source = Source::read(arguments.program)?;
-        let Arguments { json, usage, quiet, cancel_unawaited, .. } = arguments;
-        Ok(Self { source, stubs, config, policy, limits, executor, json, usage, quiet, cancel_unawaited })
+        let Arguments { json, usage, quiet, cancel_unawaited, timers, no_common_globals, .. } = arguments;
+        let common_globals = !no_common_globals;
+        Ok(Self {
+            source,
+            stubs,
+            config,
+            policy,
+            limits,
+            executor,
+            json,
+            usage,
+            quiet,
+            cancel_unawaited,
+            timers,
+            common_globals,
+        })
     }
 
     fn execute(&self, cancellation: CancellationToken) -> ExecuteResult {
@@ -131,6 +155,8 @@ impl Job {
         let request = ExecuteRequest::new(self.source.code.as_str())
             .providers(providers)
             .wait_for_calls(!self.cancel_unawaited)
+            .timers(self.timers)
+            .common_globals(self.common_globals)
             .limits(self.limits)
             .cancellation(cancellation);
         if self.quiet { request } else { request.on_log(report::log_sink()) }

@@ -28,6 +28,7 @@ use crate::contract::{self, Action, Contract};
 use crate::engine::{Call, CallId, Event, LogLine, NoRoom, Outcome, Pending, Settlement, Thrown, UnawaitedCall};
 use crate::error::{ErrorCode, ExecuteError, ExecuteResult, SCRIPT_NAME, bounded_stack};
 use crate::language::{CompileError, CompileLimits, Language, SyntaxError};
+use crate::libraries::Globals;
 use crate::mailbox::CALL_COST;
 use crate::manifest::ProviderManifest;
 use crate::program::{Limits, Program, Source};
@@ -78,6 +79,8 @@ pub struct Request {
     pub providers: Vec<Arc<ProviderManifest>>,
     /// Whether a script that returns ends only when its calls are answered: see [`Program::waits_for_calls`].
     pub waits_for_calls: bool,
+    /// The globals of the script that are not ECMAScript's.
+    pub globals: Globals,
     /// What the script may use.
     pub limits: Limits,
 }
@@ -99,7 +102,7 @@ impl contract::Request for Request {
     /// `internal_error` for invalid or duplicate names of providers and functions.
     fn start(self, language: &dyn Language, should_stop: &dyn Fn() -> bool) -> Result<(Program, Script), ExecuteError> {
         let usage = UsageLimiter::new(&self.limits, self.source_bytes());
-        let Self { code, functions, providers, waits_for_calls, limits } = self;
+        let Self { code, functions, providers, waits_for_calls, globals, limits } = self;
         let namespaces: Vec<_> = providers.iter().map(|provider| provider.namespace()).collect();
         functions::check_names(&namespaces, &functions)?;
         let reading = CompileLimits::new(&limits, should_stop);
@@ -108,7 +111,7 @@ impl contract::Request for Request {
         let own = functions::by_namespace(&functions);
         let targets = functions::targets(&namespaces, &own);
         let with_functions = functions::with_functions(&namespaces, own, language, &reading).map_err(compile_error)?;
-        let program = Program { waits_for_calls, ..Program::new(source, with_functions, limits) };
+        let program = Program { waits_for_calls, globals, ..Program::new(source, with_functions, limits) };
         let script = Script {
             usage,
             code,
@@ -303,7 +306,7 @@ impl Contract for Script {
                 }
                 Ok(Action::Ignore)
             }
-            Event::Notify(_) => Ok(Action::Ignore), // Scripts have no such functions.
+            Event::Notify(_) | Event::Timer(_) => Ok(Action::Ignore), // Scripts have no such functions; the execution has the timer.
         }
     }
 

@@ -155,6 +155,7 @@ mod tests {
     use crate::contract::script::ScriptFunction;
     use crate::engine::{LogLevel, LogLine};
     use crate::error::{ErrorCode, ExecuteError, ExecuteResult};
+    use crate::libraries::Globals;
     use crate::manifest::{ProviderManifest, ToolManifest};
     use crate::program::Limits;
     use crate::unawaited::UnawaitedCalls;
@@ -472,7 +473,7 @@ mod tests {
             });
             let functions = functions.into_iter().map(|[namespace, name, code]| ScriptFunction { namespace, name, code });
             let provider = Arc::new(ProviderManifest::new(name, tools.collect(), code.clone()));
-            HostMessage::Execute(Execute { id, code, functions: functions.collect(), limits, providers: vec![provider], stream_logs, wait_for_calls: !stream_logs })
+            HostMessage::Execute(Execute { id, code, functions: functions.collect(), limits, providers: vec![provider], stream_logs, wait_for_calls: !stream_logs, globals: Globals { common: stream_logs, timers: !stream_logs } })
         }
     }
 

@@ -15,6 +15,7 @@ use crate::contract::script::ScriptFunction;
 use crate::engine::{LogLevel, LogLine};
 use crate::error::{ErrorCode, ExecuteError, ExecuteResult};
 use crate::language::Position;
+use crate::libraries::Globals;
 use crate::manifest::{ProviderManifest, ToolManifest};
 use crate::program::{Amount, Limits, Unit, Wire};
 use crate::usage::Usage;
@@ -43,6 +44,9 @@ pub struct Execute {
     /// [`Program::waits_for_calls`](crate::program::Program::waits_for_calls). On the wire `waitForCalls`, left out if false. Not
     /// part of the specification: with other runners a script ends when its promise is settled.
     pub wait_for_calls: bool,
+    /// The globals of the script that are not ECMAScript's. On the wire `commonGlobals` and `timers`, left out if false. Not part of
+    /// the specification: with other runners a script has the globals that they give it.
+    pub globals: Globals,
 }
 
 impl Body for Execute {
@@ -63,7 +67,8 @@ impl Body for Execute {
         });
         let providers = providers.collect::<Result<_, _>>()?;
         let (stream_logs, wait_for_calls) = (fields.is_true("streamLogs"), fields.is_true("waitForCalls"));
-        Ok(Self { id, code, functions, limits, providers, stream_logs, wait_for_calls })
+        let globals = Globals { common: fields.is_true("commonGlobals"), timers: fields.is_true("timers") };
+        Ok(Self { id, code, functions, limits, providers, stream_logs, wait_for_calls, globals })
     }
 
     fn write(&self, message: &mut Writer<'_>) {
@@ -76,6 +81,8 @@ impl Body for Execute {
         message.objects("providers", &self.providers, |provider, manifest| write_provider(provider, manifest));
         message.flag("streamLogs", self.stream_logs);
         message.flag("waitForCalls", self.wait_for_calls);
+        message.flag("commonGlobals", self.globals.common);
+        message.flag("timers", self.globals.timers);
     }
 }
 

@@ -14,6 +14,7 @@ use execbox_core::contract::stop::Stop;
 use execbox_core::engine::{Call, CallId, Engine as _, Guest, LogLine, Notification, Pending};
 use execbox_core::error::{ErrorCode, ExecuteError, ExecuteResult};
 use execbox_core::language::Dialect;
+use execbox_core::libraries::Globals;
 use execbox_core::manifest::{ProviderManifest, ToolManifest};
 use execbox_core::program::Limits;
 use execbox_core::protocol::host::{
@@ -56,6 +57,7 @@ pub(crate) fn execute(id: &str, moves: &str) -> Execute {
         providers,
         stream_logs: false,
         wait_for_calls: false,
+        globals: Globals::default(),
     }
 }
 

@@ -120,6 +120,7 @@ where
         }
         // Timers round up to milliseconds: a deadline that has passed must not wait for one.
         driver.execution.handle_timeout(driver.now())?;
+        driver.wake_guest();
         if let Poll::Ready(outcome) = driver.poll(cx)? {
             return Poll::Ready(Ok(outcome));
         }
@@ -232,8 +233,20 @@ where
             if let Err(stop) = self.execution.handle_timeout(self.now()) {
                 return Poll::Ready(stop);
             }
+            if self.wake_guest() {
+                cx.waker().wake_by_ref(); // The guest is polled next.
+            }
         }
         Poll::Pending
+    }
+
+    /// Wakes the guest if its timer is due. Returns whether it was.
+    fn wake_guest(&mut self) -> bool {
+        let is_due = self.execution.take_timer(self.now());
+        if is_due {
+            self.guest.wake();
+        }
+        is_due
     }
 
     /// Whether many bytes of settlements wait for a guest that can process them.

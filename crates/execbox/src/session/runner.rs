@@ -475,6 +475,12 @@ impl<'a, L: MessageChannel<RunnerMessage, HostMessage>> Connection<'a, L> {
                         }
                     }
                 }
+                Output::WakeGuest => {
+                    if let Some(guest) = &mut self.guest {
+                        guest.wake();
+                        self.is_due = true;
+                    }
+                }
                 Output::StopGuest => self.drop_guest(),
             }
         }

@@ -41,6 +41,7 @@ pub(crate) async fn execute_here(
         functions: request.functions.to_vec(),
         providers: request.providers.iter().map(crate::Provider::shared_manifest).collect(),
         waits_for_calls: request.wait_for_calls,
+        globals: request.globals,
         limits: request.limits,
     };
     let mut tools = Tools::new(&request, &observation, &cancellation);
@@ -66,6 +67,7 @@ pub(crate) async fn execute(
         providers: request.providers.iter().map(crate::Provider::shared_manifest).collect(),
         // A log that may be long is streamed instead of sent in one message.
         wait_for_calls: request.wait_for_calls,
+        globals: request.globals,
         stream_logs: !request.observers.is_empty() || request.limits.max_log_chars > MAX_REPEATED_LOG_BYTES,
     };
     let mut host = Tools::new(request, observation, cancellation);

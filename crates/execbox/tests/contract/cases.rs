@@ -15,6 +15,8 @@
 //! usage: {"calls": 2}               a part of the usage, if it matters
 //! unawaited: text | none            the sentence about the calls that were not awaited, if it matters
 //! waits: false                      the script does not wait for its calls
+//! timers: true                      the script has timers
+//! globals: false                    the script has no common globals
 //! functions: {"lib.f": "code"}      functions of the script
 //! moves: log log hi | return 1      the same program for the scripted engine, if it can express it
 //! ---
@@ -45,6 +47,8 @@ pub(crate) struct Case {
     usage: Option<Json>,
     unawaited: Option<String>,
     pub(crate) waits: bool,
+    pub(crate) timers: bool,
+    pub(crate) globals: bool,
     pub(crate) limits: Limits,
     pub(crate) functions: Vec<ScriptFunction>,
     pub(crate) moves: Option<String>,
@@ -60,7 +64,7 @@ pub(crate) fn cases(engine: &str) -> Vec<Case> {
 fn parse(section: &str, text: &cases::Case, engine: &str) -> Case {
     let name = format!("{section}: {}", text.title);
     let code = text.body().to_owned();
-    let mut case = Case { name, code, waits: true, limits: generous_limits(), ..Case::default() };
+    let mut case = Case { name, code, waits: true, globals: true, limits: generous_limits(), ..Case::default() };
     for (key, value) in text.fields_on(engine) {
         let json =
             || serde_json::from_str::<Json>(&value).unwrap_or_else(|error| panic!("{}: {value}: {error}", case.name));
@@ -76,6 +80,8 @@ fn parse(section: &str, text: &cases::Case, engine: &str) -> Case {
             "usage" => case.usage = Some(json()),
             "unawaited" => case.unawaited = Some(value),
             "waits" => case.waits = json() == json!(true),
+            "timers" => case.timers = json() == json!(true),
+            "globals" => case.globals = json() == json!(true),
             "functions" => case.functions = json().as_object().unwrap().iter().map(function).collect(),
             "moves" => case.moves = Some(value.replace(" | ", "\n")),
             _ => panic!("{}: no such key: {key}", case.name),

@@ -61,6 +61,7 @@ fn trial(named: &NamedExecutor, case: &Case) -> Option<Trial> {
     Some(Trial::test(format!("{} · {}", named.name, case.name), move || {
         let calls = Calls::default();
         let execution = ExecuteRequest::new(code).functions(case.functions.clone()).wait_for_calls(case.waits);
+        let execution = execution.timers(case.timers).common_globals(case.globals);
         let execution = execution.provider(tools(&calls)).limits(case.limits);
         let result = RUNTIME.block_on(named.executor.execute(execution));
         check(&case, &result, &calls).map_err(Into::into)

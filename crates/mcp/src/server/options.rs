@@ -45,6 +45,8 @@ pub struct ServerOptions {
     /// The longest timeout that a model may request with `timeoutMs`, if it is longer than that of `limits`. Default: 5
     /// minutes.
     pub max_timeout: Duration,
+    /// Whether programs have timers: see [`ExecuteRequest::timers`](execbox::ExecuteRequest::timers). Default: false.
+    pub timers: bool,
     /// How many programs run at once; further ones wait, and the client with the fewest running programs is next. Default:
     /// 128.
     pub max_programs: usize,
@@ -79,6 +81,7 @@ impl Default for ServerOptions {
             max_types: None,
             limits: Limits::default(),
             max_timeout: Duration::from_mins(5),
+            timers: false,
             max_programs: 128,
             start_timeout: Duration::from_secs(10),
             policy: None,

@@ -58,7 +58,7 @@ impl Program<'_> {
             .providers(granted)
             .providers(self.own)
             .attach(origin);
-        let request = request.limits(self.limits).cancellation(context.ct.clone());
+        let request = request.limits(self.limits).timers(options.timers).cancellation(context.ct.clone());
         options.observer.iter().cloned().fold(request, ExecuteRequest::observer)
     }
 }

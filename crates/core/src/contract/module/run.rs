@@ -246,7 +246,7 @@ impl Contract for ModuleRun {
                 self.usage.output(notification.report_bytes()).map_err(Stop::Limit)?;
                 Action::Notify(notification)
             }
-            Event::Log(_) | Event::Unawaited(_) => Action::Ignore, // The console of modules notifies.
+            Event::Log(_) | Event::Unawaited(_) | Event::Timer(_) => Action::Ignore, // The console of modules notifies.
         })
     }
 

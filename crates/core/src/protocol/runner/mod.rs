@@ -56,6 +56,8 @@ pub enum Output {
     Start(Program),
     /// Settle this in the guest.
     Settle(Pending, Settlement),
+    /// [Wake](crate::engine::Guest::wake) the guest.
+    WakeGuest,
     /// Interrupt the guest and drop it, with all its events that were not handled.
     StopGuest,
 }
@@ -264,7 +266,7 @@ impl RunnerSession {
         self.handle_timeout(now);
         match turn {
             Poll::Ready(Turn::Waiting) => {
-                if !self.outputs.iter().any(|output| matches!(output, Output::Settle(..))) {
+                if !self.outputs.iter().any(|output| matches!(output, Output::Settle(..) | Output::WakeGuest)) {
                     self.with_execution(now, |execution| execution.handle_waiting(now));
                 }
             }
@@ -280,7 +282,7 @@ impl RunnerSession {
         self.finish(Ok(Outcome::Fault(error.to_string())), now);
     }
 
-    /// Stops the program if its deadline has passed, or the grace period of a draining runner.
+    /// Stops the program if its deadline has passed, or the grace period of a draining runner. Wakes a guest whose timer is due.
     pub fn handle_timeout(&mut self, now: Duration) {
         let timeout = match &mut self.state {
             State::Compiling(source) if source.accepted().clock.is_late(now) => Err(Stop::TimedOut),
@@ -290,6 +292,10 @@ impl RunnerSession {
         let drained = self.drained_by.filter(|end| now >= *end).map(|_| Stop::Failed(SHUTTING_DOWN.to_owned()));
         if let Some(stop) = timeout.err().or(drained) {
             self.finish(Err(stop), now);
+        } else if let State::Running(_, execution) = &mut self.state
+            && execution.take_timer(now)
+        {
+            self.outputs.push_back(Output::WakeGuest);
         }
     }
 

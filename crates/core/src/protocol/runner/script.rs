@@ -35,10 +35,11 @@ pub(super) struct ScriptWire {
 impl ScriptWire {
     /// The parts of an `execute` message. `calls` counts the calls of all scripts on the connection.
     pub(super) fn new(execute: Execute, calls: &Arc<AtomicU64>) -> (String, Self, Request) {
-        let Execute { id, code, functions, limits, providers, stream_logs: streams_logs, wait_for_calls } = execute;
+        let Execute { id, code, functions, limits, providers, stream_logs: streams_logs, wait_for_calls, globals } =
+            execute;
         let (calls, pending) = (Arc::clone(calls), HashMap::new());
         let wire = Self { providers: providers.clone(), pending, calls, streams_logs, streamed_bytes: 0 };
-        (id, wire, Request { code, functions, providers, waits_for_calls: wait_for_calls, limits })
+        (id, wire, Request { code, functions, providers, waits_for_calls: wait_for_calls, globals, limits })
     }
 }
 
