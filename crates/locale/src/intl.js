@@ -1,6 +1,7 @@
-// The objects of ECMA-402. `locale` is the native function that reaches `call`: strings, numbers, arrays and objects go in,
+// The objects of ECMA-402. `compareKnown(left, right)` compares texts by the default options of a collator, or returns undefined if that
+// needs more knowledge. `locale` is the native function that reaches `call`: strings, numbers, arrays and objects go in,
 // a value comes back, and what fails is a RangeError. Nothing here reads what a program may have changed.
-(locale) => {
+(locale, compareKnown) => {
   "use strict";
 
   const {
@@ -21,6 +22,7 @@
   const split = uncurry(String.prototype.split);
   const trim = uncurry(String.prototype.trim);
   const upper = uncurry(String.prototype.toUpperCase);
+  const lower = uncurry(String.prototype.toLowerCase);
   const includes = uncurry(String.prototype.includes);
   const test = uncurry(RegExp.prototype.exec);
   const getTime = uncurry(Date.prototype.getTime);
@@ -607,7 +609,15 @@
     return readCollator(locales, options);
   };
 
-  const compareTexts = (slots, left, right) => (left === right ? 0 : locale("compare", slots.tag, slots.order, left, right));
+  const isDefault = ({ sensitivity, ignorePunctuation, numeric, caseFirst }) =>
+    sensitivity === "variant" && !ignorePunctuation && !numeric && caseFirst === "false";
+
+  const compareTexts = (slots, left, right) => {
+    if (left === right) return 0;
+    slots.isDefault ??= isDefault(slots.order);
+    const result = slots.isDefault ? compareKnown(left, right) : undefined;
+    return result ?? locale("compare", slots.tag, slots.order, left, right);
+  };
 
   const Collator = service("Collator", 0, collatorSlots, (read) => ({
     resolvedOptions() {
@@ -840,6 +850,18 @@
     return isNaN(time) ? "Invalid Date" : formatDate(dateSlots(locales, options, required, defaults), time);
   };
 
+  // The case of letters depends on the locale in Turkish, Azerbaijani and Lithuanian alone.
+  const changeCase = (receiver, locales, change, name) => {
+    if (receiver === undefined || receiver === null) throw new TypeError(`String.prototype.${name} called on null or undefined`);
+    const text = `${receiver}`;
+    const tags = canonicalTags(locales);
+    const language = tags.length === 0 ? "en" : slice(tags[0], 0, 2);
+    if ((language === "tr" || language === "az" || language === "lt") && (tags[0].length === 2 || tags[0][2] === "-")) {
+      unavailable(`${name}("${tags[0]}")`, "write the rules of that language yourself");
+    }
+    return change(text);
+  };
+
   return {
     Intl,
     dateToLocaleString(locales, options) { return dateText(this, locales, options, "any", "all"); },
@@ -852,5 +874,7 @@
       const [left, right] = [`${this}`, `${that}`];
       return compareTexts(collatorSlots(locales, options), left, right);
     },
+    toLocaleUpperCase(locales) { return changeCase(this, locales, upper, "toLocaleUpperCase"); },
+    toLocaleLowerCase(locales) { return changeCase(this, locales, lower, "toLocaleLowerCase"); },
   };
 }

@@ -10,8 +10,8 @@ enum { START_SCRIPT = 0, START_MODULES = 1 };
 enum { SCRIPT_WAITS_FOR_CALLS = 1, SCRIPT_COMMON_GLOBALS = 2, SCRIPT_TIMERS = 4 };
 
 /* Libraries of the host. */
-enum { LIBRARY_TEXT = 0, LIBRARY_CONSOLE = 1, LIBRARY_TIMERS = 2 };
-#define LIBRARY_COUNT 3
+enum { LIBRARY_TEXT = 0, LIBRARY_CONSOLE = 1, LIBRARY_TIMERS = 2, LIBRARY_INTL = 3 };
+#define LIBRARY_COUNT 4
 
 /* Flags of a module in the first message. */
 enum { MODULE_SYNTHETIC = 1, MODULE_IMPORTABLE = 2 };

@@ -2,7 +2,7 @@
  * The guest: QuickJS-ng and the code of Execbox around it, in one translation unit with encode.c, decode.c, stack.c,
  * modules.c, libraries.c and check.c. alloc.c is its malloc.
  *
- * The host drives it through these exports, and it calls the host through eleven imports (both below). It does no I/O, has
+ * The host drives it through these exports, and it calls the host through twelve imports (both below). It does no I/O, has
  * no clock, and does not depend on the contract: it evaluates one program, makes calls, receives answers, and ends once.
  *
  *   guest_init     at build time: creates the realm, runs bootstrap.js; its memory becomes the image of every guest
@@ -48,6 +48,8 @@ IMPORT(now_us) extern double host_now_us(void);
 IMPORT(timer) extern void host_timer(double ms);
 /* The length of the source of a LIBRARY_*, which host_answer fetches. */
 IMPORT(library) extern size_t host_library(uint32_t library);
+/* Calls the pure function of the host that knows locales. Returns the length of its answer, which host_answer fetches: a value. */
+IMPORT(locale) extern size_t host_locale(const uint8_t *input, size_t len);
 /* The memory limit is exceeded. The host ends the run: this never returns. */
 IMPORT(memory_refused) extern void host_memory_refused(void) __attribute__((noreturn));
 
@@ -1090,6 +1092,7 @@ EXPORT(guest_init) void guest_init(const char *source, size_t len) {
     JSValue global = JS_GetGlobalObject(ctx);
     add_console(global);
     add_structured_clone(global);
+    add_localized();
     JS_FreeValue(ctx, global);
     JSValue warmed = JS_Eval(ctx, source, len, "bootstrap.js", JS_EVAL_TYPE_GLOBAL);
     if (JS_IsException(warmed)) __builtin_trap();

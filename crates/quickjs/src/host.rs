@@ -9,7 +9,6 @@ use std::task::Poll;
 use std::time::Duration;
 
 use execbox_core::engine::{FunctionId, Interrupt, MAX_UNAWAITED, Outcome, UnawaitedCall};
-use execbox_core::libraries::Library;
 use execbox_core::mailbox::Mailbox;
 use execbox_core::program::{Limits, Program};
 use execbox_core::stack::Files;
@@ -63,6 +62,11 @@ pub(crate) struct Host {
     /// Set once, when the guest ends.
     pub(crate) outcome: Option<Outcome>,
 }
+
+/// How many bytes a request about a locale may take as JSON: two texts of the greatest length, and options.
+const MAX_LOCALE_REQUEST: usize = 1 << 20;
+
+const TOO_LONG: &str = "the text is too long for a function that depends on a locale";
 
 /// The address where the guest keeps its peak memory, and the part of it that the image takes.
 const PEAK: usize = parse(env!("GUEST_PEAK"));
@@ -143,7 +147,7 @@ struct Ended;
 
 type Guest<'a> = Caller<'a, Host>;
 
-/// Defines the eleven imports of guest.c.
+/// Defines the twelve imports of guest.c.
 pub(crate) fn define_imports(linker: &mut Linker<Host>) -> wasmtime::Result<()> {
     linker.func_wrap("host", "call", call)?;
     linker.func_wrap_async("host", "call_now", |guest: Guest<'_>, args| Box::new(call_now(guest, args)))?;
@@ -153,6 +157,7 @@ pub(crate) fn define_imports(linker: &mut Linker<Host>) -> wasmtime::Result<()> 
     linker.func_wrap("host", "unawaited", unawaited)?;
     linker.func_wrap("host", "timer", timer)?;
     linker.func_wrap("host", "library", library)?;
+    linker.func_wrap("host", "locale", locale)?;
     linker.func_wrap("host", "done", done)?;
     linker.func_wrap("host", "memory_refused", memory_refused)?;
     linker.func_wrap("host", "now_us", |_: Guest<'_>| now_us())?;
@@ -198,7 +203,8 @@ fn take_answer(call: &mut SyncCall) -> Poll<Vec<u8>> {
     }
 }
 
-/// Writes an answer that was too long for the room of `call_now`, or the source of a library.
+/// Writes an answer that was too long for the room of `call_now`, or the source of a library, or what is known of a
+/// locale.
 fn answer(mut guest: Guest<'_>, room: u32) -> wasmtime::Result<()> {
     let answer = std::mem::take(&mut guest.data_mut().answer);
     write(&mut guest, room, &answer)
@@ -246,9 +252,21 @@ fn timer(guest: Guest<'_>, milliseconds: f64) {
 }
 
 fn library(mut guest: Guest<'_>, number: u32) -> wasmtime::Result<u32> {
-    let source = Library::from(LibraryNumber::from_number(number).ok_or(Ended)?).source();
+    let source = LibraryNumber::from_number(number).ok_or(Ended)?.source();
     guest.data_mut().answer = source.as_bytes().to_vec();
     Ok(u32::try_from(source.len())?)
+}
+
+/// Answers with an array of a value, or of a hole and the message of a `RangeError`.
+fn locale(mut guest: Guest<'_>, at: u32, len: u32) -> wasmtime::Result<u32> {
+    let (request, host) = memory_and_host(&mut guest, at, len)?;
+    let request = Value::from_bytes(request).to_json("request", MAX_LOCALE_REQUEST);
+    let answer = match request.map_err(|_| TOO_LONG.to_owned()).and_then(|request| execbox_locale::call(&request.unwrap_or_default())) {
+        Ok(value) => serde_json::json!([value]),
+        Err(message) => serde_json::json!([null, message]),
+    };
+    host.answer = Value::from_json(Some(&answer), "answer")?.as_bytes().to_vec();
+    Ok(u32::try_from(host.answer.len())?)
 }
 
 fn done(mut guest: Guest<'_>, kind: u32, at: u32, len: u32) -> wasmtime::Result<()> {
