@@ -35,7 +35,8 @@ function dates(locale, put) {
   }
   const { availableFormats, appendItems, intervalFormats } = calendar.dateTimeFormats;
   for (const [skeleton, pattern] of Object.entries(availableFormats)) {
-    if (!/-|W|w|Q/.test(skeleton)) put(`skeleton.${skeleton}`, plain(pattern));
+    // The pattern of the root for the hour and the zone is not in ICU.
+    if (!/-|W|w|Q/.test(skeleton) && !(skeleton === "Hv" && pattern === "HH'h' v")) put(`skeleton.${skeleton}`, plain(pattern));
   }
   for (const [field, pattern] of Object.entries(appendItems)) put(`append.${field}`, plain(pattern));
   put("interval", plain(intervalFormats.intervalFormatFallback));
@@ -63,7 +64,7 @@ function dates(locale, put) {
     return rule._at ? `${name} ${at(rule._at)} ${at(rule._at)}` : `${name} ${at(rule._from)} ${at(rule._before)}`;
   }).join("|"));
   const { fields } = main("cldr-dates-full", locale, "dateFields").dates;
-  for (const [field, name] of Object.entries({ Day: "day", Hour: "hour", Minute: "minute", Month: "month", Second: "second" })) {
+  for (const [field, name] of Object.entries({ Era: "era", Year: "year", "Day-Of-Week": "weekday", DayPeriod: "dayperiod", Timezone: "zone", Day: "day", Hour: "hour", Minute: "minute", Month: "month", Second: "second" })) {
     put(`field.${field}`, fields[name].displayName);
   }
   relative(fields, put);

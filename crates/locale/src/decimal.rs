@@ -89,6 +89,12 @@ impl Decimal {
         usize::try_from(index).ok().and_then(|index| self.digits.get(index)).copied().unwrap_or(0)
     }
 
+    /// The nearest binary number to the absolute value.
+    pub(crate) fn to_f64(&self) -> f64 {
+        let digits: String = self.digits.iter().map(|digit| char::from(b'0' + digit)).collect();
+        format!("0.{digits}e{}", self.point).parse().unwrap_or_default()
+    }
+
     /// The number of digits after the point.
     pub(crate) fn fraction_len(&self) -> i32 {
         (self.len() - self.point).max(0)

@@ -266,8 +266,8 @@
       digits.maximumFractionDigits = mostF;
     }
     if (increment !== 1) {
-      if (digits.roundingType !== "fractionDigits") throw new TypeError("roundingIncrement value is invalid.");
-      if (leastF !== mostF) throw new RangeError("roundingIncrement value is out of range.");
+      if (digits.roundingType !== "fractionDigits") throw new TypeError("RoundingType is not fractionDigits");
+      if (leastF !== mostF) throw new RangeError("maximumFractionDigits value is out of range.");
     }
     digits.roundingIncrement = increment;
   };
@@ -379,7 +379,10 @@
     resolvedOptions() {
       const { tag, digits } = read(this, "resolvedOptions");
       const entries = ["locale", tag, "numberingSystem", "latn"];
-      listed(digits, ["style", "currency", "currencyDisplay", "currencySign", "unit", "unitDisplay"], entries);
+      listed(digits, ["style", "currency", "currencyDisplay"], entries);
+      // As in V8: numbers without signs have no parentheses.
+      push(entries, "currencySign", digits.currencySign && digits.signDisplay === "never" ? "standard" : digits.currencySign);
+      listed(digits, ["unit", "unitDisplay"], entries);
       listed(digits, DIGITS, entries);
       push(entries, "useGrouping", digits.useGrouping === "never" ? false : digits.useGrouping);
       listed(digits, ["notation", "compactDisplay", "signDisplay"], entries);
@@ -517,13 +520,17 @@
 
   const formatDate = (slots, time) => locale("date", slots.tag, slots.pattern, slots.timeZone, time);
 
-  // The options that a pattern stands for.
+  // The options that a pattern stands for. As in V8, letters in literals count.
+  const named = (letter) => [[letter.repeat(5), "narrow"], [letter.repeat(4), "long"], [letter.repeat(3), "short"]];
   const FIELD_OPTIONS = [
-    ["weekday", /(?:E|c)+/, ["short", "short", "short", "long", "narrow"]], ["era", /G+/, ["short", "short", "short", "long", "narrow"]],
-    ["year", /y+/, ["numeric", "2-digit"]], ["month", /(?:M|L)+/, ["numeric", "2-digit", "short", "long", "narrow"]],
-    ["day", /d+/, ["numeric", "2-digit"]], ["dayPeriod", /B+/, ["short", "short", "short", "long", "narrow"]],
-    ["hour", /[hHkK]+/, ["numeric", "2-digit"]], ["minute", /m+/, ["numeric", "2-digit"]], ["second", /s+/, ["numeric", "2-digit"]],
-    ["fractionalSecondDigits", /S+/, [1, 2, 3]],
+    ["weekday", [...named("E"), ...named("c")]], ["era", named("G")], ["year", [["yy", "2-digit"], ["y", "numeric"]]],
+    ["month", [...named("M"), ["MM", "2-digit"], ["M", "numeric"], ...named("L"), ["LL", "2-digit"], ["L", "numeric"]]],
+    ["day", [["dd", "2-digit"], ["d", "numeric"]]],
+    ["dayPeriod", [["BBBBB", "narrow"], ["bbbbb", "narrow"], ["BBBB", "long"], ["bbbb", "long"], ["B", "short"], ["b", "short"]]],
+    ["hour", [["HH", "2-digit"], ["H", "numeric"], ["hh", "2-digit"], ["h", "numeric"], ["kk", "2-digit"], ["k", "numeric"], ["KK", "2-digit"], ["K", "numeric"]]],
+    ["minute", [["mm", "2-digit"], ["m", "numeric"]]], ["second", [["ss", "2-digit"], ["s", "numeric"]]],
+    ["fractionalSecondDigits", [["SSS", 3], ["SS", 2], ["S", 1]]],
+    ["timeZoneName", [["zzzz", "long"], ["z", "short"], ["OOOO", "longOffset"], ["O", "shortOffset"], ["vvvv", "longGeneric"], ["v", "shortGeneric"]]],
   ];
   const CYCLE_OF = record({ h: "h12", K: "h11", H: "h23", k: "h24" });
 
@@ -543,11 +550,15 @@
       push(entries, "hourCycle", cycle, "hour12", cycle === "h12" || cycle === "h11");
     }
     if (fields.dateStyle === undefined && fields.timeStyle === undefined) {
-      for (const [name, letter, widths] of FIELD_OPTIONS) {
-        const found = test(letter, letters);
-        if (found !== null) push(entries, name, widths[found[0].length - 1]);
+      for (const [name, letters] of FIELD_OPTIONS) {
+        if (name === "hour" && hour === null) continue;
+        for (const [text, value] of letters) {
+          if (includes(pattern, text)) {
+            push(entries, name, value);
+            break;
+          }
+        }
       }
-      push(entries, "timeZoneName", fields.timeZoneName);
     }
     return listed(fields, ["dateStyle", "timeStyle"], entries);
   };
@@ -703,15 +714,23 @@
     return parts;
   };
 
+  // Spanish writes e for y before the sound i, and u for o before the sound o.
+  const spanish = (pattern, next) => {
+    if (includes(pattern, " y ") && test(/^(?:i|hi(?![ae]))/i, next) !== null) return `${split(pattern, " y ")[0]} e {1}`;
+    if (includes(pattern, " o ") && test(/^(?:h?o|8|11(?: |$))/i, next) !== null) return `${split(pattern, " o ")[0]} u {1}`;
+    return pattern;
+  };
+
   const listParts = ({ tag, kind, style }, values) => {
     const pattern = (place) => locale("text", tag, `list.${kind}.${style}.${place}`);
     const { length } = values;
+    const joint = (text) => (slice(tag, 0, 2) === "es" ? spanish(text, values[length - 1]) : text);
     const element = (index) => ["element", values[index]];
     if (length === 0) return [];
     if (length === 1) return element(0);
-    if (length === 2) return fill(pattern("2"), element(0), element(1));
+    if (length === 2) return fill(joint(pattern("2")), element(0), element(1));
     let parts = element(0);
-    const [start, middle, end] = [pattern("start"), pattern("middle"), pattern("end")];
+    const [start, middle, end] = [pattern("start"), pattern("middle"), joint(pattern("end"))];
     for (let index = 1; index < length; index += 1) {
       const used = index === 1 ? start : index === length - 1 ? end : middle;
       // Every pattern has its first place before the second one, with nothing around them.
@@ -769,7 +788,7 @@
     if (!isFinite(value)) throw new RangeError(`Invalid time value`);
     const key = `relative.${unit}.${style}`;
     if (kind === "auto") {
-      const text = locale("text", tag, `${key}.${is(value, -0) ? "-0" : value}`);
+      const text = locale("text", tag, `${key}.${value}`);
       if (text !== null) return ["literal", text];
     }
     const past = value < 0 || is(value, -0);

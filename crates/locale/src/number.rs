@@ -121,10 +121,24 @@ pub fn format(locale: Locale, options: &NumberOptions, value: &str) -> Result<Pa
     let plural = if rounded.is_finite() { plural::select(locale, "cardinal", &operand) } else { "other" };
     let affixes = Affixes::new(locale, options, &rounded);
     let signed = affixes.apply(body, sign, rounded.is_finite());
-    match (options.style, options.currency_display) {
-        (Style::Currency, CurrencyDisplay::Name) => Ok(named_currency(locale, options, plural, signed)),
-        (Style::Unit, _) => unit(locale, options, plural, signed),
+    match options.style {
+        Style::Currency if options.currency_display == CurrencyDisplay::Name => {
+            Ok(named_currency(locale, options, plural, signed))
+        }
+        Style::Unit | Style::Percent if !options.has_percent_sign() => unit(locale, options, plural, signed),
         _ => Ok(signed),
+    }
+}
+
+impl NumberOptions {
+    /// Whether the number is written as a percentage by the pattern for these; with other options `percent` is a unit.
+    fn has_percent_sign(&self) -> bool {
+        let is_percent = match self.style {
+            Style::Percent => true,
+            Style::Unit => self.unit == "percent" && self.unit_display != UnitDisplay::Long,
+            Style::Decimal | Style::Currency => false,
+        };
+        is_percent && self.notation != Notation::Compact
     }
 }
 
@@ -205,7 +219,7 @@ fn integer(locale: Locale, options: &NumberOptions, rounded: &Rounded, parts: &m
         Grouping::Min2 => minimum_grouping(locale).max(2),
     };
     // Grouping depends on how many digits the number has, with those that are only zeros.
-    let grouped = rounded.exponent.is_none() && count >= least.saturating_add(primary);
+    let grouped = count >= least.saturating_add(primary);
     let mut digits = String::new();
     for power in (0..count).rev() {
         digits.push(char::from(b'0' + rounded.value.digit(power)));
@@ -245,7 +259,7 @@ fn unit(locale: Locale, options: &NumberOptions, plural: &str, number: Parts) ->
     };
     let get = |unit: &str, count: &str| locale.get(&format!("unit.{width}.{unit}.{count}"));
     let counted = |unit: &str, count: &str| get(unit, count).or_else(|| get(unit, "other"));
-    let unit = options.unit.as_str();
+    let unit = if options.style == Style::Percent { "percent" } else { options.unit.as_str() };
     let unknown = || format!("unknown unit {unit:?}");
     if let Some(pattern) = counted(unit, plural) {
         return Ok(wrap(pattern, "unit", number));

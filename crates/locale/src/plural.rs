@@ -43,40 +43,34 @@ fn relation_holds(relation: &str, operand: &Operand<'_>) -> bool {
         Some((name, modulus)) => (name, modulus.trim().parse().ok()),
         None => (left, None),
     };
-    let value = operand.get(name.trim(), modulus);
+    let value = operand.get(name.trim()).map(|value| modulus.map_or(value, |modulus: f64| value % modulus));
     let within = value.is_some_and(|value| {
-        right.trim().split(',').any(|range| match range.split_once("..") {
-            Some((low, high)) => {
-                low.parse().is_ok_and(|low: u64| low <= value) && high.parse().is_ok_and(|high: u64| value <= high)
-            }
-            None => range.parse() == Ok(value),
+        right.trim().split(',').any(|range| {
+            let (low, high) = range.split_once("..").unwrap_or((range, range));
+            low.parse().is_ok_and(|low: f64| low <= value) && high.parse().is_ok_and(|high: f64| value <= high)
         })
     });
     within == equal
 }
 
 impl Operand<'_> {
-    /// The operand `n`, `i`, `v`, `w`, `f`, `t`, `e` or `c`; nothing where it is no integer.
-    fn get(&self, name: &str, modulus: Option<u64>) -> Option<u64> {
+    /// The operand `n`, `i`, `v`, `w`, `f`, `t`, `e` or `c`. `n` is nothing for a number that is no integer.
+    fn get(&self, name: &str) -> Option<f64> {
         let fraction = self.value.fraction_len();
-        let integer = || self.digits(0, self.value.magnitude().max(0), modulus);
         match name {
             "n" if fraction > 0 => None,
-            "n" | "i" => Some(integer()),
-            "v" => u64::try_from(self.fraction).ok(),
-            "w" => u64::try_from(fraction).ok(),
-            "f" => Some(self.digits(-self.fraction, -1, modulus)),
-            "t" => Some(self.digits(-fraction, -1, modulus)),
-            _ => u64::try_from(self.exponent).ok(),
+            "n" => Some(self.value.to_f64()),
+            "i" => Some(self.digits(0, 17)),
+            "v" => Some(self.fraction.into()),
+            "w" => Some(fraction.into()),
+            "f" => Some(self.digits(-self.fraction, -1)),
+            "t" => Some(self.digits(-fraction, -1)),
+            _ => Some(self.exponent.into()),
         }
     }
 
-    /// The digits of these powers of ten as a number; more than 18 of them are reduced by the modulus, or kept as a large number.
-    fn digits(&self, low: i32, high: i32, modulus: Option<u64>) -> u64 {
-        let high = high.min(low + 5000);
-        (low..=high).rev().fold(0_u64, |value, power| {
-            let next = value.saturating_mul(10).saturating_add(self.value.digit(power).into());
-            modulus.map_or(next.min(1 << 60), |modulus| next % modulus)
-        })
+    /// The digits of these powers of ten as a number. As in ICU, only 18 of them count.
+    fn digits(&self, low: i32, high: i32) -> f64 {
+        (low..=high.min(low + 17)).rev().fold(0.0, |value, power| value * 10.0 + f64::from(self.value.digit(power)))
     }
 }

@@ -20,21 +20,7 @@ const DATE: u32 = (1 << DAY_PERIOD) - 1;
 
 /// The names of the fields in `append.*` and `field.*`.
 const NAMES: [&str; FIELDS] = [
-    "Era",
-    "Year",
-    "Quarter",
-    "Month",
-    "Week",
-    "Week",
-    "Day-Of-Week",
-    "Day",
-    "Day",
-    "Day",
-    "Day",
-    "Hour",
-    "Minute",
-    "Second",
-    "Second",
+    "Era", "Year", "Quarter", "Month", "Week", "F5", "Day-Of-Week", "F7", "F8", "Day", "DayPeriod", "Hour", "Minute", "Second", "F14",
     "Timezone",
 ];
 
@@ -167,8 +153,9 @@ impl Generator {
         }
         let nearest = self.nearest(wanted, mask);
         let mut pattern = self.adjust(&nearest.candidate.pattern, wanted, nearest.candidate, false);
-        let mut missing = nearest.missing;
-        while missing != 0 {
+        let (mut missing, mut before) = (nearest.missing, 0);
+        // As in ICU, what is still missing after a field was appended is left out.
+        while missing != 0 && missing != before {
             const BOTH: u32 = (1 << SECOND) | (1 << FRACTION);
             if missing & BOTH == 1 << FRACTION && mask & BOTH == BOTH {
                 pattern = self.adjust(&pattern, wanted, nearest.candidate, true);
@@ -178,14 +165,12 @@ impl Generator {
             let next = self.nearest(wanted, missing);
             let more = self.adjust(&next.candidate.pattern, wanted, next.candidate, false);
             let found = missing & !next.missing;
-            if found == 0 {
-                break;
-            }
-            let name = NAMES[found.ilog2() as usize];
-            let format = self.locale.get(&format!("append.{name}")).unwrap_or("{0} {1}");
-            let title = format!("'{}'", self.locale.text(&format!("field.{name}")));
+            let name = NAMES[found.checked_ilog2().unwrap_or(0) as usize];
+            let format = self.locale.get(&format!("append.{name}")).unwrap_or("{0} ├{2}: {1}┤");
+            let title = format!("'{}'", self.locale.get(&format!("field.{name}")).unwrap_or(name));
             pattern = join(format, &pattern, &more).replace("{2}", &title);
             missing = next.missing;
+            before = missing;
         }
         Some(pattern)
     }
@@ -225,11 +210,8 @@ impl Generator {
         let stated = candidate.skeleton.0[index];
         let wide = if asked.letter == 'E' { asked.width.max(3) } else { asked.width };
         let is_matched = stated.width == asked.width || (found.kind > 0) != (stated.kind > 0);
-        let width = if candidate.specified && is_matched || matches!(index, MINUTE | SECOND) && found.width > wide {
-            found.width
-        } else {
-            wide
-        };
+        let is_kept = matches!(index, MINUTE | SECOND) || candidate.specified && is_matched;
+        let width = if is_kept { found.width } else { wide };
         let letter = match index {
             HOUR if asked.letter == self.hour => self.hour,
             HOUR | MONTH | WEEKDAY | YEAR => found.letter,

@@ -5,6 +5,10 @@ use jiff::tz::TimeZone;
 
 use crate::table::{COMMON, Locale};
 
+/// The span in which CLDR knows the names of zones: from 1970 to 9999.
+const FIRST_NAMED: i64 = 0;
+const LAST_NAMED: i64 = 253_402_300_740_000;
+
 /// A time zone by name or with a fixed offset.
 #[derive(Clone, Debug)]
 pub struct Zone {
@@ -113,8 +117,8 @@ impl Zone {
         spans.split('|').find_map(|span| {
             let mut fields = span.split(',');
             let name = fields.next()?;
-            let from = fields.next().and_then(parse_instant).unwrap_or(i64::MIN);
-            let to = fields.next().and_then(parse_instant).unwrap_or(i64::MAX);
+            let from = fields.next().and_then(parse_instant).unwrap_or(FIRST_NAMED);
+            let to = fields.next().and_then(parse_instant).unwrap_or(LAST_NAMED);
             (from <= ms && ms < to).then_some(name)
         })
     }

@@ -13,23 +13,26 @@ pub(crate) struct Affixes {
     /// What is directly around the digits: the power of ten of the compact notation.
     inner: (&'static str, &'static str),
     currency: String,
+    /// The kind of the part that is a percent sign.
+    percent: &'static str,
 }
 
 impl Affixes {
     pub(crate) fn new(locale: Locale, options: &NumberOptions, rounded: &Rounded) -> Affixes {
         let named = options.currency_display == CurrencyDisplay::Name;
         let pattern = match options.style {
-            Style::Percent => locale.text("number.percent"),
+            _ if options.has_percent_sign() => locale.text("number.percent"),
             Style::Currency if named => "0",
             Style::Currency if options.currency_sign == CurrencySign::Accounting => locale.text("number.accounting"),
             Style::Currency => locale.text("number.standard"),
-            Style::Decimal | Style::Unit => "0",
+            Style::Decimal | Style::Percent | Style::Unit => "0",
         };
         let mut subpatterns = pattern.split(';').map(split);
         let mut affixes = Affixes {
             locale,
             positive: subpatterns.next().unwrap_or_default(),
             negative: subpatterns.next(),
+            percent: if options.style == Style::Unit { "unit" } else { "percentSign" },
             inner: rounded.pattern.map(split).unwrap_or_default(),
             currency: if options.style == Style::Currency { currency(locale, options) } else { String::new() },
         };
@@ -80,7 +83,7 @@ impl Affixes {
                     continue;
                 }
                 '¤' if !quoted => ("currency", self.currency.as_str()),
-                '%' if !quoted => ("percentSign", self.locale.text("symbol.percentSign")),
+                '%' if !quoted => (self.percent, self.locale.text("symbol.percentSign")),
                 '-' if !quoted => ("minusSign", self.locale.text("symbol.minusSign")),
                 char => {
                     run.push(char);

@@ -59,7 +59,7 @@ pub(crate) fn round(locale: Locale, options: &NumberOptions, number: &Number) ->
 
 fn compact(locale: Locale, options: &NumberOptions, decimal: &Decimal) -> Rounded {
     let key = match (options.style, options.compact_display) {
-        (Style::Currency, CompactDisplay::Short) if options.currency_display != super::CurrencyDisplay::Name => {
+        (Style::Currency, _) if options.currency_display != super::CurrencyDisplay::Name => {
             "compact.currency"
         }
         (_, CompactDisplay::Short) => "compact.short",
