@@ -1,6 +1,6 @@
 // Writes the tables of this folder from the packages of CLDR: `node generate.mjs FOLDER`, where FOLDER has
 // cldr-bcp47, cldr-core, cldr-dates-full, cldr-localenames-full, cldr-misc-full, cldr-numbers-full and cldr-units-full of npm,
-// unpacked, in the version that node's ICU has (`process.versions.cldr`). A table is a list of lines `key=value` in the order of their bytes. The table of a locale other than
+// unpacked, in version 48.2.0, which is what node's ICU 78.3 has. A table is a list of lines `key=value` in the order of their bytes. The table of a locale other than
 // `en` has only the lines that differ from those of `en`; an empty value removes a line.
 import { readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -35,8 +35,8 @@ function dates(locale, put) {
   }
   const { availableFormats, appendItems, intervalFormats } = calendar.dateTimeFormats;
   for (const [skeleton, pattern] of Object.entries(availableFormats)) {
-    // The pattern of the root for the hour and the zone is not in ICU.
-    if (!/-|W|w|Q/.test(skeleton) && !(skeleton === "Hv" && pattern === "HH'h' v")) put(`skeleton.${skeleton}`, plain(pattern));
+    // ICU has another pattern of the root for the hour and the zone.
+    if (!/-|W|w|Q/.test(skeleton)) put(`skeleton.${skeleton}`, pattern === "HH'h' v" ? "HH v" : plain(pattern));
   }
   for (const [field, pattern] of Object.entries(appendItems)) put(`append.${field}`, plain(pattern));
   put("interval", plain(intervalFormats.intervalFormatFallback));

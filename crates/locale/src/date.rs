@@ -75,31 +75,27 @@ pub fn format(locale: Locale, pattern: &str, zone: &Zone, ms: i64) -> Result<Par
     Ok(parts)
 }
 
-/// The pattern of styles, such as `full` and `short`.
+/// The pattern of styles, such as `full` and `short`. With another hour than the locale's, the fields of that pattern.
 fn styled(locale: Locale, options: &DateOptions, hour: Option<char>) -> String {
-    let date = options.date_style.as_ref().map(|style| locale.text(&format!("date.{style}")).to_owned());
-    let time = options.time_style.as_ref().map(|style| {
-        let pattern = locale.text(&format!("time.{style}"));
-        match hour {
-            Some(hour) if is_12(hour) != is_12(default_hour(locale)) => {
-                let letters: String = elements(pattern)
-                    .filter_map(|element| match element {
-                        Element::Field('a' | 'B' | 'b', _) | Element::Literal(_) => None,
-                        Element::Field('h' | 'H' | 'k' | 'K', width) => Some(hour.to_string().repeat(width)),
-                        Element::Field(letter, width) => Some(letter.to_string().repeat(width)),
-                    })
-                    .collect();
-                Generator::new(locale).best(&letters)
-            }
-            _ => pattern.to_owned(),
-        }
-    });
-    match (date, time) {
+    let date = options.date_style.as_ref().map(|style| locale.text(&format!("date.{style}")));
+    let time = options.time_style.as_ref().map(|style| locale.text(&format!("time.{style}")));
+    let pattern = match (date, time) {
         (Some(date), Some(time)) => {
             let style = options.date_style.as_deref().unwrap_or("short");
-            join(locale.text(&format!("glue.{style}")), &time, &date)
+            join(locale.text(&format!("glue.{style}")), time, date)
         }
-        (date, time) => date.or(time).unwrap_or_default(),
+        (date, time) => date.or(time).unwrap_or_default().to_owned(),
+    };
+    match hour {
+        Some(hour) if time.is_some() && is_12(hour) != is_12(default_hour(locale)) => {
+            let letters = elements(&pattern).filter_map(|element| match element {
+                Element::Field('a' | 'B' | 'b', _) | Element::Literal(_) => None,
+                Element::Field('h' | 'H' | 'k' | 'K', width) => Some(hour.to_string().repeat(width)),
+                Element::Field(letter, width) => Some(letter.to_string().repeat(width)),
+            });
+            Generator::new(locale).best(&letters.collect::<String>())
+        }
+        _ => pattern,
     }
 }
 

@@ -67,6 +67,10 @@ impl Decimal {
         Ok(Decimal { negative, digits, point }.normalized())
     }
 
+    pub(crate) fn one() -> Decimal {
+        Decimal { negative: false, digits: vec![1], point: 1 }
+    }
+
     pub(crate) fn is_zero(&self) -> bool {
         self.digits.is_empty()
     }

@@ -386,7 +386,11 @@
       listed(digits, DIGITS, entries);
       push(entries, "useGrouping", digits.useGrouping === "never" ? false : digits.useGrouping);
       listed(digits, ["notation", "compactDisplay", "signDisplay"], entries);
-      return plain(listed(digits, ROUNDING, entries));
+      listed(digits, ["roundingIncrement", "roundingMode"], entries);
+      // As in V8, which reads both from one word of a skeleton of ICU.
+      const stripped = digits.trailingZeroDisplay === "stripIfInteger" && digits.roundingPriority === "morePrecision";
+      push(entries, "roundingPriority", stripped ? "auto" : digits.roundingPriority);
+      return plain(listed(digits, ["trailingZeroDisplay"], entries));
     },
     formatToParts(value) {
       const slots = read(this, "formatToParts");
@@ -551,7 +555,6 @@
     }
     if (fields.dateStyle === undefined && fields.timeStyle === undefined) {
       for (const [name, letters] of FIELD_OPTIONS) {
-        if (name === "hour" && hour === null) continue;
         for (const [text, value] of letters) {
           if (includes(pattern, text)) {
             push(entries, name, value);

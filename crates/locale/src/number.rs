@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::decimal::{Decimal, RoundingMode};
 use crate::parts::Parts;
-use crate::plural::{self, Operand};
+use crate::plural;
 use crate::skeleton::join;
 use crate::table::{COMMON, Locale};
 use affix::{Affixes, wrap};
@@ -117,8 +117,7 @@ pub fn format(locale: Locale, options: &NumberOptions, value: &str) -> Result<Pa
     let rounded = round::round(locale, options, &number);
     let sign = sign(options.sign_display, &number, &rounded);
     let body = body(locale, options, &rounded);
-    let operand = Operand { value: &rounded.value, fraction: rounded.fraction, exponent: rounded.compact };
-    let plural = if rounded.is_finite() { plural::select(locale, "cardinal", &operand) } else { "other" };
+    let plural = if rounded.is_finite() { plural::select(locale, "cardinal", &rounded.operand()) } else { "other" };
     let affixes = Affixes::new(locale, options, &rounded);
     let signed = affixes.apply(body, sign, rounded.is_finite());
     match options.style {
@@ -135,7 +134,7 @@ impl NumberOptions {
     fn has_percent_sign(&self) -> bool {
         let is_percent = match self.style {
             Style::Percent => true,
-            Style::Unit => self.unit == "percent" && self.unit_display != UnitDisplay::Long,
+            Style::Unit => (self.unit == "percent" || self.unit.starts_with("percent-per-")) && self.unit_display != UnitDisplay::Long,
             Style::Decimal | Style::Currency => false,
         };
         is_percent && self.notation != Notation::Compact
@@ -150,8 +149,7 @@ impl NumberOptions {
 pub fn plural(locale: Locale, kind: &str, options: &NumberOptions, value: &str) -> Result<&'static str, String> {
     let number = parse(value)?;
     let rounded = round::round(locale, options, &number);
-    let operand = Operand { value: &rounded.value, fraction: rounded.fraction, exponent: rounded.compact };
-    Ok(if rounded.is_finite() { plural::select(locale, kind, &operand) } else { "other" })
+    Ok(if rounded.is_finite() { plural::select(locale, kind, &rounded.operand()) } else { "other" })
 }
 
 /// The number of digits after the point that amounts of a currency have.
@@ -211,12 +209,12 @@ fn body(locale: Locale, options: &NumberOptions, rounded: &Rounded) -> Parts {
 
 fn integer(locale: Locale, options: &NumberOptions, rounded: &Rounded, parts: &mut Parts) {
     let count = (rounded.value.magnitude() + 1).max(options.minimum_integer_digits).max(1);
-    let (primary, secondary) = group_sizes(locale);
+    let (primary, secondary) = group_sizes(locale, options);
     let least = match options.use_grouping {
         Grouping::Never => i32::MAX,
         Grouping::Always => 1,
-        Grouping::Auto => minimum_grouping(locale),
-        Grouping::Min2 => minimum_grouping(locale).max(2),
+        Grouping::Auto if options.notation != Notation::Compact => minimum_grouping(locale),
+        Grouping::Auto | Grouping::Min2 => minimum_grouping(locale).max(2),
     };
     // Grouping depends on how many digits the number has, with those that are only zeros.
     let grouped = count >= least.saturating_add(primary);
@@ -235,12 +233,17 @@ fn minimum_grouping(locale: Locale) -> i32 {
     locale.text("number.grouping").parse().unwrap_or(1)
 }
 
-/// The number of digits in the last group, and in those before it.
-fn group_sizes(locale: Locale) -> (i32, i32) {
-    let pattern = locale.text("number.decimal").split('.').next().unwrap_or_default();
-    let sizes: Vec<i32> = pattern.rsplit(',').map(|group| i32::try_from(group.len()).unwrap_or(3)).collect();
-    let primary = sizes.first().copied().unwrap_or(3);
-    (primary, if sizes.len() > 2 { sizes[1] } else { primary })
+/// The number of digits in the last group, and in those before it, as the pattern for the style has them.
+fn group_sizes(locale: Locale, options: &NumberOptions) -> (i32, i32) {
+    let pattern = affix::pattern(locale, options).split(['.', ';']).next().unwrap_or_default();
+    let is_digit = |char: &char| matches!(char, '#' | '0' | ',');
+    let digits: String = pattern.chars().filter(is_digit).collect();
+    let sizes: Vec<i32> = digits.rsplit(',').map(|group| i32::try_from(group.len()).unwrap_or(3)).collect();
+    match sizes.as_slice() {
+        [primary, secondary, _, ..] => (*primary, *secondary),
+        [primary, _] => (*primary, *primary),
+        _ => (3, 3),
+    }
 }
 
 fn named_currency(locale: Locale, options: &NumberOptions, plural: &str, number: Parts) -> Parts {

@@ -3,17 +3,18 @@
 use crate::decimal::Decimal;
 use crate::table::Locale;
 
-const CATEGORIES: [&str; 5] = ["zero", "one", "two", "few", "many"];
+/// The categories in the order in which ICU looks at their rules.
+const CATEGORIES: [&str; 5] = ["few", "many", "one", "two", "zero"];
 
-/// A number as it is written: its value and how many digits follow its point.
-pub(crate) struct Operand<'a> {
-    pub(crate) value: &'a Decimal,
-    pub(crate) fraction: i32,
-    pub(crate) exponent: i32,
+/// A number as it is written: its value, how many digits follow its point, and the power of ten that is written as a word.
+pub(crate) struct Operand {
+    value: Decimal,
+    fraction: i32,
+    exponent: i32,
 }
 
 /// The category of a number: `one`, `other`, …; `kind` is `cardinal` or `ordinal`.
-pub(crate) fn select(locale: Locale, kind: &str, operand: &Operand<'_>) -> &'static str {
+pub(crate) fn select(locale: Locale, kind: &str, operand: &Operand) -> &'static str {
     CATEGORIES
         .into_iter()
         .find(|name| locale.get(&format!("plural.{kind}.{name}")).is_some_and(|rule| holds(rule, operand)))
@@ -26,12 +27,12 @@ pub(crate) fn categories(locale: Locale, kind: &str) -> Vec<&'static str> {
     found.chain(["other"]).collect()
 }
 
-fn holds(rule: &str, operand: &Operand<'_>) -> bool {
+fn holds(rule: &str, operand: &Operand) -> bool {
     rule.split(" or ").any(|all| all.split(" and ").all(|relation| relation_holds(relation, operand)))
 }
 
 /// A relation such as `n % 10 = 2..4` or `i != 0,1`.
-fn relation_holds(relation: &str, operand: &Operand<'_>) -> bool {
+fn relation_holds(relation: &str, operand: &Operand) -> bool {
     let (left, right, equal) = match relation.split_once(" != ") {
         Some((left, right)) => (left, right, false),
         None => match relation.split_once(" = ") {
@@ -53,7 +54,14 @@ fn relation_holds(relation: &str, operand: &Operand<'_>) -> bool {
     within == equal
 }
 
-impl Operand<'_> {
+impl Operand {
+    /// The operands of `mantissa × 10^exponent`, where `fraction` digits of the mantissa are written.
+    pub(crate) fn new(mantissa: &Decimal, fraction: i32, exponent: i32) -> Operand {
+        let mut value = mantissa.clone();
+        value.shift(exponent);
+        Operand { value, fraction: (fraction - exponent).max(0), exponent }
+    }
+
     /// The operand `n`, `i`, `v`, `w`, `f`, `t`, `e` or `c`. `n` is nothing for a number that is no integer.
     fn get(&self, name: &str) -> Option<f64> {
         let fraction = self.value.fraction_len();

@@ -9,6 +9,16 @@ use crate::table::{COMMON, Locale};
 const FIRST_NAMED: i64 = 0;
 const LAST_NAMED: i64 = 253_402_300_740_000;
 
+/// Where CLDR's names suppose another daylight saving time than the rules state, such as Ireland, whose winter time has a
+/// negative offset there: the zone, the span in seconds of the epoch, and the offset of what is called daylight saving time.
+const EXCEPTIONS: &[(&str, i64, i64, i32)] = &[
+    ("Africa/Casablanca", 1_540_692_000, i64::MAX, 3600),
+    ("Africa/El_Aaiun", 1_540_692_000, i64::MAX, 3600),
+    ("Africa/Windhoek", 764_200_800, 1_508_803_200, 7200),
+    ("America/Vancouver", 1_793_523_600, i64::MAX, -25_200),
+    ("Europe/Dublin", -36_000_000, i64::MAX, 3600),
+];
+
 /// A time zone by name or with a fixed offset.
 #[derive(Clone, Debug)]
 pub struct Zone {
@@ -69,12 +79,8 @@ impl Zone {
                 let second = if bounded < ms.div_euclid(1000) { cycle(ms.div_euclid(1000)) } else { bounded };
                 let info = zone.to_offset_info(Timestamp::from_second(second).unwrap_or(Timestamp::UNIX_EPOCH));
                 let seconds = info.offset().seconds();
-                // Ireland's winter time is daylight saving time with a negative offset there, and not in CLDR.
-                let daylight = if self.name == "Europe/Dublin" && second > -36_000_000 {
-                    seconds == 3600
-                } else {
-                    info.dst().is_dst()
-                };
+                let exception = EXCEPTIONS.iter().find(|(name, from, to, _)| *name == self.name && (*from..*to).contains(&second));
+                let daylight = exception.map_or(info.dst().is_dst(), |(.., offset)| *offset == seconds);
                 Offset { seconds, daylight }
             }
         }

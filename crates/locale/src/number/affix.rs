@@ -12,6 +12,8 @@ pub(crate) struct Affixes {
     negative: Option<(&'static str, &'static str)>,
     /// What is directly around the digits: the power of ten of the compact notation.
     inner: (&'static str, &'static str),
+    /// Whether that stands for the digits, too: French `mille`.
+    is_word: bool,
     currency: String,
     /// The kind of the part that is a percent sign.
     percent: &'static str,
@@ -19,20 +21,13 @@ pub(crate) struct Affixes {
 
 impl Affixes {
     pub(crate) fn new(locale: Locale, options: &NumberOptions, rounded: &Rounded) -> Affixes {
-        let named = options.currency_display == CurrencyDisplay::Name;
-        let pattern = match options.style {
-            _ if options.has_percent_sign() => locale.text("number.percent"),
-            Style::Currency if named => "0",
-            Style::Currency if options.currency_sign == CurrencySign::Accounting => locale.text("number.accounting"),
-            Style::Currency => locale.text("number.standard"),
-            Style::Decimal | Style::Percent | Style::Unit => "0",
-        };
-        let mut subpatterns = pattern.split(';').map(split);
+        let mut subpatterns = pattern(locale, options).split(';').map(split);
         let mut affixes = Affixes {
             locale,
             positive: subpatterns.next().unwrap_or_default(),
             negative: subpatterns.next(),
             percent: if options.style == Style::Unit { "unit" } else { "percentSign" },
+            is_word: rounded.pattern.is_some_and(|pattern| !pattern.contains('0')),
             inner: rounded.pattern.map(split).unwrap_or_default(),
             currency: if options.style == Style::Currency { currency(locale, options) } else { String::new() },
         };
@@ -48,7 +43,9 @@ impl Affixes {
     pub(crate) fn apply(&self, body: Parts, sign: Option<char>, finite: bool) -> Parts {
         let mut inner = Parts::default();
         self.push(&mut inner, self.inner.0, "compact");
-        inner.append(body);
+        if !self.is_word {
+            inner.append(body);
+        }
         self.push(&mut inner, self.inner.1, "compact");
         let mut parts = Parts::default();
         let (prefix, suffix) = if let (Some('-'), Some(negative)) = (sign, self.negative) {
@@ -95,6 +92,18 @@ impl Affixes {
         }
         push_run(parts, &run, kind);
     }
+}
+
+/// The pattern of a style. A number with the name of its currency or unit has that of decimal numbers.
+pub(crate) fn pattern(locale: Locale, options: &NumberOptions) -> &'static str {
+    let is_accounting = options.currency_sign == CurrencySign::Accounting;
+    locale.text(match options.style {
+        _ if options.has_percent_sign() => "number.percent",
+        Style::Currency if options.currency_display == CurrencyDisplay::Name => "number.decimal",
+        Style::Currency if is_accounting => "number.accounting",
+        Style::Currency => "number.standard",
+        Style::Decimal | Style::Percent | Style::Unit => "number.decimal",
+    })
 }
 
 /// Puts a number in the place of `{0}`; what is around it is of a kind, except for spaces.

@@ -25,6 +25,11 @@ impl Rounded {
         self.special.is_none()
     }
 
+    /// What plural rules see.
+    pub(crate) fn operand(&self) -> Operand {
+        Operand::new(&self.value, self.fraction, self.exponent.unwrap_or(self.compact))
+    }
+
     fn special(kind: &'static str) -> Rounded {
         Rounded {
             value: Decimal::default(),
@@ -75,10 +80,14 @@ fn compact(locale: Locale, options: &NumberOptions, decimal: &Decimal) -> Rounde
         pattern(magnitude, "other").map_or(0, |pattern| magnitude.min(14) + 1 - zeros(pattern))
     };
     let rounded = scaled(options, decimal, &power);
-    let operand = Operand { value: &rounded.value, fraction: rounded.fraction, exponent: rounded.compact };
-    let plural = plural::select(locale, "cardinal", &operand);
+    let is_one = rounded.value == Decimal::one();
+    let plural = plural::select(locale, "cardinal", &rounded.operand());
     let magnitude = rounded.value.magnitude() + rounded.compact;
-    let pattern = if rounded.value.is_zero() { None } else { pattern(magnitude, plural) };
+    let pattern = match decimal.is_zero() {
+        true => None,
+        false if is_one => pattern(magnitude, "1").filter(|pattern| !pattern.contains('0')).or_else(|| pattern(magnitude, plural)),
+        false => pattern(magnitude, plural),
+    };
     Rounded { pattern, ..rounded }
 }
 
