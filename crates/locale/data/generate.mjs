@@ -38,6 +38,13 @@ function dates(locale, put) {
     // ICU has another pattern of the root for the hour and the zone.
     if (!/-|W|w|Q/.test(skeleton)) put(`skeleton.${skeleton}`, pattern === "HH'h' v" ? "HH v" : plain(pattern));
   }
+  // ICU looks at the patterns of the locale before those of its parent, and takes the first of those that are equally near.
+  const { parentLocale } = supplemental("parentLocales").parentLocales;
+  if (parentLocale[locale] === "en-001") {
+    const parent = main("cldr-dates-full", "en-001", "ca-gregorian").dates.calendars.gregorian.dateTimeFormats.availableFormats;
+    const own = Object.keys(availableFormats).filter((key) => !/-|W|w|Q/.test(key) && availableFormats[key] !== parent[key]);
+    put("skeletons", own.join("|"));
+  }
   for (const [field, pattern] of Object.entries(appendItems)) put(`append.${field}`, plain(pattern));
   put("interval", plain(intervalFormats.intervalFormatFallback));
   for (const [skeleton, patterns] of Object.entries(intervalFormats)) {
@@ -243,6 +250,10 @@ function writeCommon() {
     }
   };
   spans("", metaZones.metazoneInfo.timezone);
+  // Morocco left its own time in 2026, which ICU knows and this version of the packages does not.
+  for (const zone of ["Africa/Casablanca", "Africa/El_Aaiun"]) {
+    lines.set(`metazone.${zone}`, `${lines.get(`metazone.${zone}`)}|Europe_Western,2026-09-20 01:00,`);
+  }
   for (const { mapZone } of metaZones.metazones) {
     if (mapZone._territory === "001") lines.set(`golden.${mapZone._other}`, mapZone._type);
     else lines.set(`golden.${mapZone._other}.${mapZone._territory}`, mapZone._type);

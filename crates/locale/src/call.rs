@@ -8,7 +8,7 @@ use crate::date::{self, DateOptions};
 use crate::number::{self, NumberOptions};
 use crate::plural;
 use crate::table::{COMMON, Locale};
-use crate::zone::{self, Zone};
+use crate::zone::Zone;
 
 /// Calls a function with arguments: an array of its name and what it takes. `src/intl.js` is the caller.
 ///
@@ -20,11 +20,7 @@ pub fn call(request: &Value) -> Result<Value, String> {
     match arguments.text(0)? {
         "tag" => tag(arguments.text(1)?),
         "locales" => Ok(Locale::tags().collect()),
-        "zone" => {
-            let name = arguments.text(1)?;
-            let zone = Zone::find(name).ok_or_else(|| format!("Invalid time zone specified: {name}"))?;
-            Ok(zone.name.into())
-        }
+        "zone" => Ok(zone(arguments.text(1)?)?.name.into()),
         "datePattern" => Ok(date::pattern(arguments.locale(1)?, &arguments.options::<DateOptions>(2)?).into()),
         "date" => Ok(date(&arguments)?.text().into()),
         "dateParts" => Ok(date(&arguments)?.to_value()),
@@ -95,10 +91,20 @@ fn tag(text: &str) -> Result<Value, String> {
     Ok(json!({ "tag": locale.to_string(), "name": name, "found": found, "keywords": keywords }))
 }
 
+/// The text of an instant by a pattern, or by the fields for which a pattern is found.
 fn date(arguments: &Arguments<'_>) -> Result<crate::Parts, String> {
-    let name = arguments.text(3)?;
-    let zone = Zone::find(name).ok_or_else(|| format!("Invalid time zone specified: {name}"))?;
-    date::format(arguments.locale(1)?, arguments.text(2)?, &zone, arguments.integer(4)?)
+    let locale = arguments.locale(1)?;
+    let zone = zone(arguments.text(3)?)?;
+    let time = arguments.integer(4)?;
+    match arguments.text(2) {
+        Ok(pattern) => date::format(locale, pattern, &zone, time),
+        Err(_) => date::format(locale, &date::pattern(locale, &arguments.options::<DateOptions>(2)?), &zone, time),
+    }
+}
+
+fn zone(name: &str) -> Result<Zone, String> {
+    let shown = || name.chars().take(100).collect::<String>();
+    Zone::find(name).ok_or_else(|| format!("Invalid time zone specified: {}", shown()))
 }
 
 fn number(arguments: &Arguments<'_>) -> Result<crate::Parts, String> {
@@ -108,7 +114,7 @@ fn number(arguments: &Arguments<'_>) -> Result<crate::Parts, String> {
 /// Names for `supportedValuesOf`.
 fn names(kind: &str) -> Value {
     match kind {
-        "timeZone" => zone::names().into(),
+        "timeZone" => crate::zone::names().into(),
         "currencyDigits" => COMMON.all("digits.").map(|(code, digits)| json!([code, digits])).collect(),
         _ => Value::Null,
     }

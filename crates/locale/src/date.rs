@@ -64,7 +64,8 @@ pub fn format(locale: Locale, pattern: &str, zone: &Zone, ms: i64) -> Result<Par
     }
     let offset = zone.offset(ms);
     let civil = Civil::at(ms + i64::from(offset.seconds) * 1000);
-    let writer = Writer { locale, zone, ms, civil, has_minutes: pattern.contains('m') };
+    let writer =
+        Writer { locale, zone, ms, civil, has_minutes: pattern.contains('m'), has_seconds: pattern.contains('s') };
     let mut parts = Parts::default();
     for element in elements(pattern) {
         match element {
@@ -165,6 +166,7 @@ struct Writer<'a> {
     ms: i64,
     civil: Civil,
     has_minutes: bool,
+    has_seconds: bool,
 }
 
 impl Writer<'_> {
@@ -214,7 +216,7 @@ impl Writer<'_> {
     /// The part of the day, such as `in the morning`; `noon` and `midnight` only at the full hour.
     fn period(&self, width: &str) -> &'static str {
         let hour = u32::from(self.civil.hour);
-        let exact = !self.has_minutes || self.civil.minute == 0 && self.civil.second == 0;
+        let exact = (!self.has_minutes || self.civil.minute == 0) && (!self.has_seconds || self.civil.second == 0);
         let rules = self.locale.text("periods").split('|').filter_map(|rule| {
             let mut fields = rule.split(' ');
             let name = fields.next()?;

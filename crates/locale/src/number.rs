@@ -134,7 +134,10 @@ impl NumberOptions {
     fn has_percent_sign(&self) -> bool {
         let is_percent = match self.style {
             Style::Percent => true,
-            Style::Unit => (self.unit == "percent" || self.unit.starts_with("percent-per-")) && self.unit_display != UnitDisplay::Long,
+            Style::Unit => {
+                (self.unit == "percent" || self.unit.starts_with("percent-per-"))
+                    && self.unit_display != UnitDisplay::Long
+            }
             Style::Decimal | Style::Currency => false,
         };
         is_percent && self.notation != Notation::Compact

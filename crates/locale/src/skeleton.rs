@@ -20,7 +20,21 @@ const DATE: u32 = (1 << DAY_PERIOD) - 1;
 
 /// The names of the fields in `append.*` and `field.*`.
 const NAMES: [&str; FIELDS] = [
-    "Era", "Year", "Quarter", "Month", "Week", "F5", "Day-Of-Week", "F7", "F8", "Day", "DayPeriod", "Hour", "Minute", "Second", "F14",
+    "Era",
+    "Year",
+    "Quarter",
+    "Month",
+    "Week",
+    "F5",
+    "Day-Of-Week",
+    "F7",
+    "F8",
+    "Day",
+    "DayPeriod",
+    "Hour",
+    "Minute",
+    "Second",
+    "F14",
     "Timezone",
 ];
 
@@ -86,7 +100,11 @@ impl Generator {
                 generator.add(pattern, pattern, false);
             }
         }
-        for (skeleton, pattern) in locale.all("skeleton.") {
+        let (first, others): (Vec<_>, Vec<_>) = locale
+            .all("skeleton.")
+            .into_iter()
+            .partition(|(skeleton, _)| locale.text("skeletons").split('|').any(|own| own == *skeleton));
+        for (skeleton, pattern) in first.into_iter().chain(others) {
             generator.add(skeleton, pattern, true);
         }
         generator.candidates.sort_by_key(|candidate| candidate.skeleton.first());

@@ -15,8 +15,9 @@ const EXCEPTIONS: &[(&str, i64, i64, i32)] = &[
     ("Africa/Casablanca", 1_540_692_000, i64::MAX, 3600),
     ("Africa/El_Aaiun", 1_540_692_000, i64::MAX, 3600),
     ("Africa/Windhoek", 764_200_800, 1_508_803_200, 7200),
+    ("America/Edmonton", 1_793_520_000, i64::MAX, -21_600),
     ("America/Vancouver", 1_793_523_600, i64::MAX, -25_200),
-    ("Europe/Dublin", -36_000_000, i64::MAX, 3600),
+    ("Europe/Dublin", 57_722_400, i64::MAX, 3600),
 ];
 
 /// A time zone by name or with a fixed offset.
@@ -79,7 +80,8 @@ impl Zone {
                 let second = if bounded < ms.div_euclid(1000) { cycle(ms.div_euclid(1000)) } else { bounded };
                 let info = zone.to_offset_info(Timestamp::from_second(second).unwrap_or(Timestamp::UNIX_EPOCH));
                 let seconds = info.offset().seconds();
-                let exception = EXCEPTIONS.iter().find(|(name, from, to, _)| *name == self.name && (*from..*to).contains(&second));
+                let exception =
+                    EXCEPTIONS.iter().find(|(name, from, to, _)| *name == self.name && (*from..*to).contains(&second));
                 let daylight = exception.map_or(info.dst().is_dst(), |(.., offset)| *offset == seconds);
                 Offset { seconds, daylight }
             }

@@ -64,9 +64,7 @@ pub(crate) fn round(locale: Locale, options: &NumberOptions, number: &Number) ->
 
 fn compact(locale: Locale, options: &NumberOptions, decimal: &Decimal) -> Rounded {
     let key = match (options.style, options.compact_display) {
-        (Style::Currency, _) if options.currency_display != super::CurrencyDisplay::Name => {
-            "compact.currency"
-        }
+        (Style::Currency, _) if options.currency_display != super::CurrencyDisplay::Name => "compact.currency",
         (_, CompactDisplay::Short) => "compact.short",
         (_, CompactDisplay::Long) => "compact.long",
     };
@@ -81,11 +79,13 @@ fn compact(locale: Locale, options: &NumberOptions, decimal: &Decimal) -> Rounde
     };
     let rounded = scaled(options, decimal, &power);
     let is_one = rounded.value == Decimal::one();
-    let plural = plural::select(locale, "cardinal", &rounded.operand());
+    let plural = plural::select(locale, "cardinal", &Operand::new(&rounded.value, rounded.fraction, 0));
     let magnitude = rounded.value.magnitude() + rounded.compact;
     let pattern = match decimal.is_zero() {
         true => None,
-        false if is_one => pattern(magnitude, "1").filter(|pattern| !pattern.contains('0')).or_else(|| pattern(magnitude, plural)),
+        false if is_one => {
+            pattern(magnitude, "1").filter(|pattern| !pattern.contains('0')).or_else(|| pattern(magnitude, plural))
+        }
         false => pattern(magnitude, plural),
     };
     Rounded { pattern, ..rounded }
