@@ -1,4 +1,4 @@
-// Writes the tables of this folder from the packages of CLDR: `node generate.mjs FOLDER`, where FOLDER has
+// Writes the tables of this folder from the packages of CLDR: `node generate.mjs FOLDER` with node 26, where FOLDER has
 // cldr-bcp47, cldr-core, cldr-dates-full, cldr-localenames-full, cldr-misc-full, cldr-numbers-full and cldr-units-full of npm,
 // unpacked, in version 48.2.0, which is what node's ICU 78.3 has. A table is a list of lines `key=value` in the order of their bytes. The table of a locale other than
 // `en` has only the lines that differ from those of `en`; an empty value removes a line.
@@ -265,6 +265,8 @@ function writeCommon() {
     const primary = count.get(territory) === 1 || primaryZones[territory] === zone;
     lines.set(`territory.${zone}`, primary ? territory : `${territory}*`);
   }
+  lines.set("currencies", Intl.supportedValuesOf("currency").join("|"));
+  lines.set("timezones", Intl.supportedValuesOf("timeZone").join("|"));
   write("common", lines);
 }
 

@@ -111,11 +111,8 @@ fn number(arguments: &Arguments<'_>) -> Result<crate::Parts, String> {
     number::format(arguments.locale(1)?, &arguments.options::<NumberOptions>(2)?, arguments.text(3)?)
 }
 
-/// Names for `supportedValuesOf`.
+/// Names for `supportedValuesOf`: `currencies` or `timezones`.
 fn names(kind: &str) -> Value {
-    match kind {
-        "timeZone" => crate::zone::names().into(),
-        "currencyDigits" => COMMON.all("digits.").map(|(code, digits)| json!([code, digits])).collect(),
-        _ => Value::Null,
-    }
+    let known = matches!(kind, "currencies" | "timezones");
+    COMMON.get(kind).filter(|_| known).map_or(Value::Null, |names| names.split('|').collect())
 }

@@ -5,16 +5,14 @@
   "use strict";
 
   const {
-    Array, BigInt, Boolean, Date, Error, Map, Number, Object, Promise, RangeError, Reflect, String, Symbol, TypeError, WeakMap,
+    Array, BigInt, Boolean, Date, Function, Map, Math, Number, Object, RangeError, Reflect, RegExp, String, Symbol, TypeError, WeakMap,
   } = globalThis;
   const { apply, construct, ownKeys } = Reflect;
   const { create, defineProperty, freeze, getOwnPropertyDescriptor, is } = Object;
   const uncurry = (method) => (receiver, ...values) => apply(method, receiver, values);
-  const { isArray } = Array;
   const { floor, min, max, trunc } = Math;
   const { isFinite, isNaN } = Number;
-  const { iterator, toStringTag } = Symbol;
-  const bind = uncurry(Function.prototype.bind);
+  const { iterator, toPrimitive: toPrimitiveKey, toStringTag } = Symbol;
   const push = uncurry(Array.prototype.push);
   const join = uncurry(Array.prototype.join);
   const indexOf = uncurry(Array.prototype.indexOf);
@@ -37,10 +35,19 @@
   const weakSet = uncurry(WeakMap.prototype.set);
   const now = Date.now;
 
-  // An object or array of ours has no prototype that a program can change.
+  // Calls a function for each element of an array of ours, without the iterator that a program can change.
+  const each = (list, visit) => {
+    for (let index = 0; index < list.length; index += 1) visit(list[index]);
+  };
+
+  const some = (list, holds) => {
+    for (let index = 0; index < list.length; index += 1) if (holds(list[index])) return true;
+    return false;
+  };
+
   const record = (properties) => {
     const result = create(null);
-    for (const key of ownKeys(properties)) result[key] = properties[key];
+    each(ownKeys(properties), (key) => (result[key] = properties[key]));
     return result;
   };
 
@@ -51,10 +58,10 @@
   // Results that depend on texts alone, by these texts.
   const cached = (compute) => {
     const known = new Map();
-    return (key, ...values) => {
+    return (key, one, two, three) => {
       let result = mapGet(known, key);
       if (result === undefined) {
-        result = compute(key, ...values);
+        result = compute(key, one, two, three);
         if (mapSize(known) >= 100) mapClear(known);
         mapSet(known, key, result);
       }
@@ -114,7 +121,7 @@
     const tags = canonicalTags(locales);
     getOption(coerce(options, "Intl"), "localeMatcher", "string", ["lookup", "best fit"], "best fit", "Intl");
     const supported = [];
-    for (const tag of tags) if (parseTag(tag).found) push(supported, tag);
+    each(tags, (tag) => parseTag(tag).found && push(supported, tag));
     return supported;
   };
 
@@ -187,9 +194,7 @@
 
   // Defines methods and getters that are not enumerable.
   const hide = (target, methods) => {
-    for (const key of ownKeys(methods)) {
-      defineProperty(target, key, { ...getOwnPropertyDescriptor(methods, key), enumerable: false });
-    }
+    each(ownKeys(methods), (key) => defineProperty(target, key, { ...getOwnPropertyDescriptor(methods, key), enumerable: false }));
   };
 
   const describe = (value) => {
@@ -250,7 +255,9 @@
     }
     digits.roundingPriority = priority;
     if (!needS && !needF) {
-      [leastF, mostF, leastS, mostS] = [0, 0, 1, 2];
+      leastF = mostF = 0;
+      leastS = 1;
+      mostS = 2;
       digits.roundingType = digits.roundingPriority = "morePrecision";
     } else if (priority !== "auto") {
       digits.roundingType = priority;
@@ -274,9 +281,7 @@
 
   const isUnit = (unit) => {
     const parts = split(unit, "-per-");
-    if (parts.length > 2) return false;
-    for (const part of parts) if (indexOf(UNITS, part) < 0) return false;
-    return true;
+    return parts.length <= 2 && !some(parts, (part) => indexOf(UNITS, part) < 0);
   };
 
   const readGrouping = (options, fallback) => {
@@ -327,7 +332,8 @@
     const digits = create(null);
     readUnits(digits, options);
     digits.notation = getOption(options, "notation", "string", ["standard", "scientific", "engineering", "compact"], "standard", NUMBER);
-    let [least, most] = [0, digits.style === "percent" ? 0 : 3];
+    let least = 0;
+    let most = digits.style === "percent" ? 0 : 3;
     if (digits.style === "currency" && digits.notation === "standard") least = most = currencyDigits(digits.currency);
     readDigits(digits, options, least, most, digits.notation, NUMBER);
     const compactDisplay = getOption(options, "compactDisplay", "string", ["short", "long"], "short", NUMBER);
@@ -359,7 +365,7 @@
   };
 
   const toPrimitive = (value) => {
-    const convert = value[Symbol.toPrimitive];
+    const convert = value[toPrimitiveKey];
     if (convert !== undefined && convert !== null) return apply(convert, value, ["number"]);
     const primitive = value.valueOf();
     return typeof primitive === "object" && primitive !== null || typeof primitive === "function" ? value.toString() : primitive;
@@ -371,7 +377,7 @@
   const ROUNDING = ["roundingIncrement", "roundingMode", "roundingPriority", "trailingZeroDisplay"];
 
   const listed = (source, keys, entries) => {
-    for (const key of keys) push(entries, key, source[key]);
+    each(keys, (key) => push(entries, key, source[key]));
     return entries;
   };
 
@@ -455,25 +461,25 @@
     if (hour12 !== undefined) fields.hour12 = hour12;
     if (hourCycle !== undefined) fields.hourCycle = hourCycle;
     let key = parsed.found;
-    for (const name of ownKeys(fields)) key += `;${name}=${fields[name]}`;
+    each(ownKeys(fields), (name) => (key += `;${name}=${fields[name]}`));
     return { tag: parsed.found, timeZone, fields, pattern: datePattern(key, parsed.found, fields) };
   };
 
   const readFields = (fields, options) => {
-    for (const [name, values] of FIELDS) {
-      const value = getOption(options, name, "string", values, undefined, DATE);
-      if (value !== undefined) fields[name] = value;
-    }
+    each(FIELDS, (field) => {
+      const value = getOption(options, field[0], "string", field[1], undefined, DATE);
+      if (value !== undefined) fields[field[0]] = value;
+    });
     const digits = getNumber(options, "fractionalSecondDigits", 1, 3, undefined);
     if (digits !== undefined) fields.fractionalSecondDigits = digits;
     const zoneName = getOption(options, "timeZoneName", "string", ZONE_NAMES, undefined, DATE);
     if (zoneName !== undefined) fields.timeZoneName = zoneName;
     getOption(options, "formatMatcher", "string", ["basic", "best fit"], "best fit", DATE);
     const explicit = ownKeys(fields).length > 0;
-    for (const name of ["dateStyle", "timeStyle"]) {
+    each(["dateStyle", "timeStyle"], (name) => {
       const value = getOption(options, name, "string", STYLES, undefined, DATE);
       if (value !== undefined) fields[name] = value;
-    }
+    });
     if (explicit && (fields.dateStyle !== undefined || fields.timeStyle !== undefined)) {
       throw new TypeError("Invalid option : option");
     }
@@ -483,10 +489,7 @@
   const TIME_FIELDS = ["dayPeriod", "hour", "minute", "second", "fractionalSecondDigits"];
 
   const addDefaults = (fields, required, defaults) => {
-    const has = (names) => {
-      for (const name of names) if (fields[name] !== undefined) return true;
-      return false;
-    };
+    const has = (names) => some(names, (name) => fields[name] !== undefined);
     if (fields.dateStyle !== undefined || fields.timeStyle !== undefined) {
       if (required === "date" && fields.timeStyle !== undefined) throw new TypeError("Invalid option : timeStyle");
       if (required === "time" && fields.dateStyle !== undefined) throw new TypeError("Invalid option : dateStyle");
@@ -525,15 +528,22 @@
   const formatDate = (slots, time) => locale("date", slots.tag, slots.pattern, slots.timeZone, time);
 
   // The options that a pattern stands for. As in V8, letters in literals count.
-  const named = (letter) => [[letter.repeat(5), "narrow"], [letter.repeat(4), "long"], [letter.repeat(3), "short"]];
+  const named = (letter) => {
+    const short = letter + letter + letter;
+    return [[short + letter + letter, "narrow"], [short + letter, "long"], [short, "short"]];
+  };
+  const digited = (letter) => [[letter + letter, "2-digit"], [letter, "numeric"]];
+  const both = (first, second) => {
+    each(second, (value) => push(first, value));
+    return first;
+  };
   const FIELD_OPTIONS = [
-    ["weekday", [...named("E"), ...named("c")]], ["era", named("G")], ["year", [["yy", "2-digit"], ["y", "numeric"]]],
-    ["month", [...named("M"), ["MM", "2-digit"], ["M", "numeric"], ...named("L"), ["LL", "2-digit"], ["L", "numeric"]]],
-    ["day", [["dd", "2-digit"], ["d", "numeric"]]],
+    ["weekday", both(named("E"), named("c"))], ["era", named("G")], ["year", digited("y")],
+    ["month", both(both(named("M"), digited("M")), both(named("L"), digited("L")))],
+    ["day", digited("d")],
     ["dayPeriod", [["BBBBB", "narrow"], ["bbbbb", "narrow"], ["BBBB", "long"], ["bbbb", "long"], ["B", "short"], ["b", "short"]]],
-    ["hour", [["HH", "2-digit"], ["H", "numeric"], ["hh", "2-digit"], ["h", "numeric"], ["kk", "2-digit"], ["k", "numeric"], ["KK", "2-digit"], ["K", "numeric"]]],
-    ["minute", [["mm", "2-digit"], ["m", "numeric"]]], ["second", [["ss", "2-digit"], ["s", "numeric"]]],
-    ["fractionalSecondDigits", [["SSS", 3], ["SS", 2], ["S", 1]]],
+    ["hour", both(both(digited("H"), digited("h")), both(digited("k"), digited("K")))],
+    ["minute", digited("m")], ["second", digited("s")], ["fractionalSecondDigits", []],
     ["timeZoneName", [["zzzz", "long"], ["z", "short"], ["OOOO", "longOffset"], ["O", "shortOffset"], ["vvvv", "longGeneric"], ["v", "shortGeneric"]]],
   ];
   const CYCLE_OF = record({ h: "h12", K: "h11", H: "h23", k: "h24" });
@@ -554,14 +564,10 @@
       push(entries, "hourCycle", cycle, "hour12", cycle === "h12" || cycle === "h11");
     }
     if (fields.dateStyle === undefined && fields.timeStyle === undefined) {
-      for (const [name, letters] of FIELD_OPTIONS) {
-        for (const [text, value] of letters) {
-          if (includes(pattern, text)) {
-            push(entries, name, value);
-            break;
-          }
-        }
-      }
+      each(FIELD_OPTIONS, (field) => {
+        if (field[0] === "fractionalSecondDigits") return push(entries, field[0], split(pattern, "S").length - 1 || undefined);
+        return some(field[1], (option) => includes(pattern, option[0]) && push(entries, field[0], option[1]));
+      });
     }
     return listed(fields, ["dateStyle", "timeStyle"], entries);
   };
@@ -667,7 +673,7 @@
   const PluralRules = service("PluralRules", 0, readPlural, (read) => ({
     resolvedOptions() {
       const { tag, type, digits } = read(this, "resolvedOptions");
-      const entries = listed(digits, ["notation", "compactDisplay", ...DIGITS], ["locale", tag, "type", type]);
+      const entries = listed(digits, both(["notation", "compactDisplay"], DIGITS), ["locale", tag, "type", type]);
       push(entries, "pluralCategories", locale("pluralCategories", tag, type));
       return plain(listed(digits, ROUNDING, entries));
     },
@@ -707,10 +713,10 @@
   const fill = (pattern, first, second) => {
     const parts = [];
     let rest = pattern;
-    for (const _ of [0, 1]) {
+    for (let place = 0; place < 2; place += 1) {
       const at = test(/^([^]*?)\{([01])\}([^]*)$/, rest);
       if (at[1] !== "") push(parts, "literal", at[1]);
-      push(parts, ...(at[2] === "0" ? first : second));
+      both(parts, at[2] === "0" ? first : second);
       rest = at[3];
     }
     if (rest !== "") push(parts, "literal", rest);
@@ -733,11 +739,13 @@
     if (length === 1) return element(0);
     if (length === 2) return fill(joint(pattern("2")), element(0), element(1));
     let parts = element(0);
-    const [start, middle, end] = [pattern("start"), pattern("middle"), joint(pattern("end"))];
+    const start = pattern("start");
+    const middle = pattern("middle");
+    const end = joint(pattern("end"));
     for (let index = 1; index < length; index += 1) {
       const used = index === 1 ? start : index === length - 1 ? end : middle;
       // Every pattern has its first place before the second one, with nothing around them.
-      const [, between] = test(/^\{0\}([^]*)\{1\}$/, used);
+      const between = test(/^\{0\}([^]*)\{1\}$/, used)[1];
       push(parts, "literal", between, "element", values[index]);
     }
     return parts;
@@ -799,10 +807,10 @@
     const plural = locale("plural", tag, "cardinal", relativeDigits, digits);
     const direction = `${key}.${past ? "past" : "future"}`;
     const pattern = locale("text", tag, `${direction}.${plural}`) ?? locale("text", tag, `${direction}.other`);
-    const [before, after] = split(pattern, "{0}");
-    const parts = before === "" ? [] : ["literal", before];
-    push(parts, ...locale("numberParts", tag, relativeDigits, digits));
-    if (after !== "") push(parts, "literal", after);
+    const around = split(pattern, "{0}");
+    const parts = around[0] === "" ? [] : ["literal", around[0]];
+    both(parts, locale("numberParts", tag, relativeDigits, digits));
+    if (around[1] !== "") push(parts, "literal", around[1]);
     return parts;
   };
 
@@ -828,7 +836,7 @@
       const slots = read(this, "formatToParts");
       const singular = timeUnit(unit, "formatToParts");
       const parts = toParts(relativeParts(slots, Number(value), singular));
-      for (const part of parts) if (part.type !== "literal") part.unit = singular;
+      each(parts, (part) => part.type !== "literal" && (part.unit = singular));
       return parts;
     },
   }));
@@ -845,9 +853,9 @@
       case "calendar": return ["gregory"];
       case "collation": return ["default"];
       case "numberingSystem": return ["latn"];
-      case "timeZone": return locale("names", "timeZone");
-      case "currency": return locale("names", "currency");
-      case "unit": return [...UNITS];
+      case "timeZone": return locale("names", "timezones");
+      case "currency": return locale("names", "currencies");
+      case "unit": return both([], UNITS);
       default: throw new RangeError(`Invalid key : ${text}`);
     }
   };
@@ -893,7 +901,8 @@
     bigintToLocaleString(locales, options) { return formatNumber(numberSlots(locales, options), bigintValue(this)); },
     localeCompare(that, locales, options) {
       if (this === undefined || this === null) throw new TypeError("String.prototype.localeCompare called on null or undefined");
-      const [left, right] = [`${this}`, `${that}`];
+      const left = `${this}`;
+      const right = `${that}`;
       return compareTexts(collatorSlots(locales, options), left, right);
     },
     toLocaleUpperCase(locales) { return changeCase(this, locales, upper, "toLocaleUpperCase"); },

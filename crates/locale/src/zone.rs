@@ -185,15 +185,6 @@ impl Zone {
     }
 }
 
-/// The canonical names of all zones.
-pub(crate) fn names() -> Vec<&'static str> {
-    let mut names: Vec<_> =
-        COMMON.all("territory.").map(|(name, _)| name).filter(|name| !name.starts_with("Etc/U")).collect();
-    names.push("UTC");
-    names.sort_unstable();
-    names
-}
-
 /// The offset of a localized GMT format: `GMT+5:30`, or `GMT+05:30`.
 fn gmt(locale: Locale, seconds: i32, long: bool) -> String {
     let (hours, minutes, rest) = (seconds.abs() / 3600, seconds.abs() / 60 % 60, seconds.abs() % 60);
