@@ -109,6 +109,11 @@ impl Mailbox {
         self.pending.remove(&call).map(|pending| pending.handle)
     }
 
+    /// Whether something was added that [`take_events`](Self::take_events) has not taken.
+    pub fn has_events(&self) -> bool {
+        !self.events.is_empty() || self.timer.is_some()
+    }
+
     /// Moves everything added since the last time into `events`, in order, and the timer last.
     pub fn take_events(&mut self, events: &mut Vec<Event>) {
         events.append(&mut self.events);
@@ -151,7 +156,9 @@ mod tests {
         mailbox.log_record(FunctionId(2), &[0]);
         mailbox.notify(FunctionId(3), &[0]).unwrap();
         let mut events = Vec::new();
+        assert!(mailbox.has_events());
         mailbox.take_events(&mut events);
+        assert!(!mailbox.has_events());
         let functions = events.iter().map(|event| match event {
             Event::Log(_) => 0,
             Event::Call(call) => call.function.0,

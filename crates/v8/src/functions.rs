@@ -307,7 +307,7 @@ fn call_sync<'s>(scope: &mut PinScope<'s, '_>, run: &Run, number: u32, input: &[
         run.stop(scope, Outcome::HostMemory(full));
         return None;
     }
-    let Ok(answer) = run.shared.wait_for_answer(run.cpu_time()) else {
+    let Ok(answer) = run.shared.wait_for_answer(run.used(scope)) else {
         scope.terminate_execution();
         return None;
     };

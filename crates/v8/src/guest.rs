@@ -31,7 +31,7 @@ impl V8Guest {
 
 impl Guest for V8Guest {
     fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Turn> {
-        let mut state = self.shared.lock();
+        let mut state = self.shared.state();
         if self.interrupt.is_triggered() {
             state.phase = Phase::Done(None);
         }
@@ -41,6 +41,7 @@ impl Guest for V8Guest {
             self.pool.wake_ticker();
             state = self.shared.wait_briefly(&mut self.awake);
         }
+        state = self.shared.gather(state);
         // After the answer to a synchronous call, the guest resumes, and then takes the settlements that arrived before.
         while state.can_go_on() {
             self.shared.resume(state);
@@ -58,14 +59,14 @@ impl Guest for V8Guest {
     }
 
     fn take_events(&mut self, events: &mut Vec<Event>) {
-        self.shared.lock().mailbox.take_events(events);
+        self.shared.take_events(events);
     }
 
     fn settle(&mut self, pending: Pending, settlement: Settlement) {
         let settled = match pending {
             Pending::Promise(number) => Settled::Promise(number),
             Pending::Call(call) => {
-                let slot = self.shared.lock().mailbox.settle(call);
+                let slot = self.shared.state().mailbox.settle(call);
                 let Some(slot) = slot else { return };
                 Settled::Call(slot)
             }
@@ -86,11 +87,11 @@ impl Guest for V8Guest {
     }
 
     fn peak_memory_bytes(&mut self) -> Option<u64> {
-        Some(self.shared.lock().peak_memory_bytes)
+        Some(self.shared.state().used.peak_memory_bytes)
     }
 
     fn cpu_time(&mut self) -> Option<Duration> {
-        Some(self.shared.lock().cpu_time)
+        Some(self.shared.state().used.cpu_time)
     }
 }
 

@@ -89,8 +89,8 @@ impl Memory {
         self.peak.load(Ordering::Relaxed) as u64
     }
 
-    /// The memory that the program uses now, with garbage, in bytes.
-    fn used(&self, isolate: &mut Isolate) -> usize {
+    /// The memory that the program uses now, with garbage, in bytes. Counts for the [peak](Self::peak).
+    pub(crate) fn measure(&self, isolate: &mut Isolate) -> usize {
         let heap = isolate.get_heap_statistics().used_heap_size();
         let heap = heap.saturating_sub(self.base.load(Ordering::Relaxed)).max(PROGRAM_BYTES);
         let used = heap + self.buffers.load(Ordering::Relaxed);
@@ -100,7 +100,7 @@ impl Memory {
 
     /// Terminates the program if what it uses exceeds the limit even after a collection.
     pub(crate) fn check(&self, isolate: &mut Isolate) {
-        let (used, limit) = (self.used(isolate), self.limit.load(Ordering::Relaxed));
+        let (used, limit) = (self.measure(isolate), self.limit.load(Ordering::Relaxed));
         // Garbage counts until it is collected. One collection for each half of the limit bounds their cost.
         // V8 collects before its heap is larger than this, so garbage is not the reason.
         if used > limit.max(HEAP_BYTES).saturating_add(YOUNG_BYTES + SLACK_BYTES) {
@@ -111,7 +111,7 @@ impl Memory {
             return;
         }
         isolate.low_memory_notification();
-        let live = self.used(isolate);
+        let live = self.measure(isolate);
         self.collected.store(live, Ordering::Relaxed);
         if live > limit {
             self.exceed();

@@ -13,14 +13,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
-use std::time::Duration;
 
 use execbox_core::engine::Outcome;
 use execbox_core::program::Program;
 
 use crate::isolate::Isolate;
 use crate::resident::Resident;
-use crate::shared::Shared;
+use crate::shared::{Shared, Used};
 use crate::snapshot::Snapshot;
 use crate::ticker::Ticker;
 use crate::{program, run};
@@ -113,7 +112,7 @@ fn serve(work: &Arc<Work>) {
         // A panic, which is a bug of this crate, ends the program. The thread continues, and the driver gets an outcome.
         let ran = catch_unwind(AssertUnwindSafe(|| program::run(isolate, *program, &shared, &work.ticker)));
         if ran.is_err() {
-            shared.end(Outcome::Fault("a thread of the engine panicked".to_owned()), Duration::ZERO, 0);
+            shared.end(Outcome::Fault("a thread of the engine panicked".to_owned()), Used::default());
         }
         work.queue.ended();
     }

@@ -2,7 +2,6 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 use execbox_core::engine::Frame;
 use execbox_core::engine::{ModuleError, Outcome, Thrown};
@@ -18,7 +17,7 @@ use crate::isolate::Isolate;
 use crate::memory::HasProgram;
 use crate::modules::{self, Graph, Unlinked};
 use crate::run::{Run, TimersDue};
-use crate::shared::{Resumed, Shared, Stopped};
+use crate::shared::{Resumed, Shared, Stopped, Used};
 use crate::text::{string, text_of};
 use crate::ticker::Ticker;
 use crate::{console, functions, libraries, outcome, stack};
@@ -31,7 +30,7 @@ pub(crate) fn run(isolate: Isolate, program: Program, shared: &Arc<Shared>, tick
     memory.limit(program.limits.memory_len());
     let handle = isolate.v8.thread_safe_handle();
     if shared.begin(handle.clone()).is_err() {
-        shared.end(Outcome::Interrupted, Duration::ZERO, 0);
+        shared.end(Outcome::Interrupted, Used::default());
         return;
     }
     let watch = ticker.watch(handle, Arc::clone(&memory));
@@ -39,7 +38,7 @@ pub(crate) fn run(isolate: Isolate, program: Program, shared: &Arc<Shared>, tick
     let cpu_time = run.as_ref().map(|run| run.cpu_time()).unwrap_or_default();
     memory.check(&mut isolate.v8);
     let outcome = if memory.is_exceeded() { Outcome::OutOfMemory } else { outcome };
-    shared.end(outcome, cpu_time, memory.peak());
+    shared.end(outcome, Used { cpu_time, peak_memory_bytes: memory.peak() });
     // Disposing of the isolate takes as long as passing the outcome on, which may wait for this processor.
     shared.wait_for_drop();
     isolate.v8.remove_slot::<Rc<Run>>();
@@ -103,7 +102,7 @@ fn steps(scope: &mut PinScope<'_, '_>, run: &Rc<Run>, program: Program) -> Outco
             Ok(step) => step,
             Err(outcome) => return *outcome,
         };
-        let Resumed { settlements, is_woken } = match run.shared.wait(run.cpu_time()) {
+        let Resumed { settlements, is_woken } = match run.shared.wait(run.used(scope)) {
             Ok(resumed) => resumed,
             Err(Stopped) => return Outcome::Interrupted,
         };

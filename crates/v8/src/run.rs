@@ -19,7 +19,7 @@ use crate::memory::Memory;
 use crate::modules::{Graph, Import};
 use crate::realm::Realm;
 use crate::rejections::Rejections;
-use crate::shared::Shared;
+use crate::shared::{Shared, Used};
 use crate::ticker::Watch;
 
 /// Which timers are due.
@@ -159,6 +159,12 @@ impl Run {
         thread_cpu_time().saturating_sub(self.began)
     }
 
+    /// What the program has used, for one that is about to wait: it may be ended there.
+    pub(crate) fn used(&self, isolate: &mut Isolate) -> Used {
+        self.memory.measure(isolate);
+        Used { cpu_time: self.cpu_time(), peak_memory_bytes: self.memory.peak() }
+    }
+
     /// The position in the source that corresponds to a position in the code of a file.
     pub(crate) fn source_position(&self, file: &str, at: Position) -> Position {
         self.shifts.get(file).map_or(at, |shifts| Code::position_by(shifts, at))
@@ -172,7 +178,8 @@ pub(crate) unsafe extern "C" fn on_tick(mut isolate: UnsafeRawIsolatePtr, _: *mu
     let Some(run) = isolate.get_slot::<Rc<Run>>().cloned() else { return };
     run.watch.served();
     run.memory.check(isolate);
-    run.shared.note(run.cpu_time(), run.memory.peak());
+    let peak_memory_bytes = run.memory.peak();
+    run.shared.note(Used { cpu_time: run.cpu_time(), peak_memory_bytes });
 }
 
 /// The CPU time of this thread; zero where the system does not report it.

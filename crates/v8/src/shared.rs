@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::mem;
+use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
@@ -9,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use execbox_core::awake::Awake;
-use execbox_core::engine::{Outcome, Settlement};
+use execbox_core::engine::{Event, Outcome, Settlement};
 use execbox_core::mailbox::Mailbox;
 use execbox_core::program::Program;
 use v8::IsolateHandle;
@@ -19,7 +20,7 @@ pub(crate) struct Shared {
     state: Mutex<State>,
     /// Wakes the guest's thread.
     to_guest: Condvar,
-    /// Wakes a driver that sleeps when the guest no longer computes.
+    /// Wakes a driver that sleeps, for events or when the guest no longer computes.
     to_driver: Condvar,
     /// Whether the phase is `Computing`, for a driver that polls without sleeping.
     computes: AtomicBool,
@@ -38,12 +39,30 @@ pub(crate) struct State {
     /// The answer to the synchronous call that blocks the guest.
     answer: Option<Settlement>,
     pub(crate) waker: Option<Waker>,
-    /// Whether the driver sleeps until the guest no longer computes.
+    /// Whether the driver sleeps until it is notified.
     driver_sleeps: bool,
+    /// When the driver has taken events the last time; `None` if there were none. Events that follow soon are taken together.
+    events_taken: Option<Instant>,
+    /// Whether the driver sleeps so that events gather.
+    events_gather: bool,
     /// The isolate that runs the program.
     isolate: Option<IsolateHandle>,
+    pub(crate) used: Used,
+}
+
+/// What a program has used so far.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Used {
     pub(crate) cpu_time: Duration,
     pub(crate) peak_memory_bytes: u64,
+}
+
+impl Used {
+    /// Replaces this by what was measured later. Neither decreases.
+    fn add(&mut self, later: Self) {
+        self.cpu_time = self.cpu_time.max(later.cpu_time);
+        self.peak_memory_bytes = self.peak_memory_bytes.max(later.peak_memory_bytes);
+    }
 }
 
 /// The current activity of a guest.
@@ -93,9 +112,10 @@ impl Shared {
             answer: None,
             waker: None,
             driver_sleeps: false,
+            events_taken: None,
+            events_gather: false,
             isolate: None,
-            cpu_time: Duration::ZERO,
-            peak_memory_bytes: 0,
+            used: Used::default(),
         };
         Arc::new(Self {
             state: Mutex::new(state),
@@ -106,8 +126,14 @@ impl Shared {
         })
     }
 
+    /// Locks the state for what the guest does. Unlocking wakes the driver if there are events that it has not taken: the guest
+    /// may compute for long after it.
+    pub(crate) fn lock(&self) -> Locked<'_> {
+        Locked { state: self.state(), wake: DriverWake::none(self) }
+    }
+
     /// Locks the state. Code that holds this lock leaves the state consistent even if it panics, so a poisoned lock is usable.
-    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -115,7 +141,7 @@ impl Shared {
 
     /// Adds a settlement, which takes effect when the guest is [resumed](Self::resume).
     pub(crate) fn settle(&self, settled: Settled, settlement: Settlement) {
-        let mut state = self.lock();
+        let mut state = self.state();
         if matches!(settled, Settled::Call(SYNC_CALL)) {
             state.answer = Some(settlement);
             return;
@@ -126,11 +152,11 @@ impl Shared {
 
     /// Wakes the guest for its timer, when it is [resumed](Self::resume).
     pub(crate) fn wake_for_timer(&self) {
-        self.lock().is_woken = true;
+        self.state().is_woken = true;
     }
 
     pub(crate) fn unread_bytes(&self) -> usize {
-        let state = self.lock();
+        let state = self.state();
         state.inbox_bytes + state.answer.as_ref().map_or(0, Settlement::bytes)
     }
 
@@ -142,7 +168,7 @@ impl Shared {
         self.to_guest.notify_one();
     }
 
-    /// Waits for a guest that computes, for at most [`BRIEFLY`].
+    /// Waits for a guest that computes until it pauses or there are events, for at most [`BRIEFLY`].
     pub(crate) fn wait_briefly(&self, awake: &mut Awake) -> MutexGuard<'_, State> {
         if awake.begin() {
             let since = Instant::now();
@@ -151,8 +177,8 @@ impl Shared {
             }
             awake.end(since.elapsed(), AWAKE);
         }
-        let mut state = self.lock();
-        if matches!(state.phase, Phase::Computing) {
+        let mut state = self.state();
+        if matches!(state.phase, Phase::Computing) && !state.mailbox.has_events() {
             state.driver_sleeps = true;
             state = self.to_driver.wait_timeout(state, BRIEFLY).unwrap_or_else(PoisonError::into_inner).0;
             state.driver_sleeps = false;
@@ -160,14 +186,34 @@ impl Shared {
         state
     }
 
+    /// Waits for a guest that computes until it pauses, if the driver has taken events less than [`GATHER`] ago.
+    pub(crate) fn gather<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        let left = state.events_taken.map_or(Duration::ZERO, |taken| GATHER.saturating_sub(taken.elapsed()));
+        if matches!(state.phase, Phase::Computing) && !left.is_zero() {
+            (state.driver_sleeps, state.events_gather) = (true, true);
+            state = self.to_driver.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            (state.driver_sleeps, state.events_gather) = (false, false);
+        }
+        state
+    }
+
+    /// Takes the events of the guest.
+    pub(crate) fn take_events(&self, events: &mut Vec<Event>) {
+        let mut state = self.state();
+        if state.mailbox.has_events() {
+            state.events_taken = Some(Instant::now());
+            state.mailbox.take_events(events);
+        }
+    }
+
     /// Ends the guest in any phase.
     pub(crate) fn stop(&self) {
         self.stopped.store(true, Ordering::SeqCst);
-        let state = self.lock();
+        let state = self.state();
         if let Some(isolate) = &state.isolate {
             isolate.terminate_execution();
         }
-        wake(state);
+        self.wake_driver(state);
         self.to_guest.notify_one();
     }
 
@@ -180,13 +226,13 @@ impl Shared {
     /// Notes that the program runs in this isolate from now on. Fails if the program was stopped before.
     pub(crate) fn begin(&self, isolate: IsolateHandle) -> Result<(), Stopped> {
         // `stop` sets `stopped` before it reads the isolate: either it finds this isolate, or the check below sees `stopped`.
-        self.lock().isolate = Some(isolate);
+        self.state().isolate = Some(isolate);
         if self.is_stopped() { Err(Stopped) } else { Ok(()) }
     }
 
     /// Waits for settlements, and takes them.
-    pub(crate) fn wait(&self, cpu_time: Duration) -> Result<Resumed, Stopped> {
-        let mut state = self.pause(Phase::Waiting, cpu_time);
+    pub(crate) fn wait(&self, used: Used) -> Result<Resumed, Stopped> {
+        let mut state = self.pause(Phase::Waiting, used);
         while !self.is_stopped() {
             if !matches!(state.phase, Phase::Waiting) {
                 state.inbox_bytes = 0;
@@ -199,8 +245,8 @@ impl Shared {
     }
 
     /// Waits for the answer to a synchronous call.
-    pub(crate) fn wait_for_answer(&self, cpu_time: Duration) -> Result<Settlement, Stopped> {
-        let mut state = self.pause(Phase::Blocked, cpu_time);
+    pub(crate) fn wait_for_answer(&self, used: Used) -> Result<Settlement, Stopped> {
+        let mut state = self.pause(Phase::Blocked, used);
         while !self.is_stopped() {
             if !matches!(state.phase, Phase::Blocked)
                 && let Some(answer) = state.answer.take()
@@ -212,45 +258,42 @@ impl Shared {
         Err(Stopped)
     }
 
-    fn pause(&self, phase: Phase, cpu_time: Duration) -> MutexGuard<'_, State> {
-        let mut state = self.lock();
+    fn pause(&self, phase: Phase, used: Used) -> MutexGuard<'_, State> {
+        let mut state = self.state();
         state.phase = phase;
-        state.cpu_time = cpu_time;
+        state.used.add(used);
         self.wake_driver(state);
         self.computes.store(false, Ordering::SeqCst);
-        self.lock()
+        self.state()
     }
 
-    /// Notes the CPU time and memory of a guest that continues to compute.
-    pub(crate) fn note(&self, cpu_time: Duration, memory_bytes: u64) {
-        let mut state = self.lock();
-        state.cpu_time = cpu_time;
-        state.peak_memory_bytes = state.peak_memory_bytes.max(memory_bytes);
+    /// Notes what a guest that continues to compute has used.
+    pub(crate) fn note(&self, used: Used) {
+        let mut state = self.state();
+        state.used.add(used);
         self.wake_driver(state);
     }
 
     /// Notes that the program has ended.
-    pub(crate) fn end(&self, outcome: Outcome, cpu_time: Duration, memory_bytes: u64) {
-        let mut state = self.lock();
+    pub(crate) fn end(&self, outcome: Outcome, used: Used) {
+        let mut state = self.state();
         state.isolate = None;
         state.phase = Phase::Done(Some(outcome));
-        state.cpu_time = cpu_time;
-        state.peak_memory_bytes = state.peak_memory_bytes.max(memory_bytes);
+        state.used.add(used);
         self.wake_driver(state);
         self.computes.store(false, Ordering::SeqCst);
     }
 
-    fn wake_driver(&self, state: MutexGuard<'_, State>) {
-        let sleeps = state.driver_sleeps;
-        wake(state);
-        if sleeps {
-            self.to_driver.notify_one();
-        }
+    /// Wakes the driver after unlocking the state.
+    fn wake_driver(&self, mut state: MutexGuard<'_, State>) {
+        let wake = state.wake_driver(self);
+        drop(state);
+        drop(wake);
     }
 
     /// Waits until the driver has dropped the guest, which it does after it has passed the outcome on.
     pub(crate) fn wait_for_drop(&self) {
-        let state = self.lock();
+        let state = self.state();
         let _ = self.to_guest.wait_timeout_while(state, MAX_WAIT_FOR_DROP, |_| !self.is_stopped());
     }
 }
@@ -263,20 +306,72 @@ const AWAKE: Duration = Duration::from_micros(50);
 /// longer.
 const BRIEFLY: Duration = Duration::from_millis(5);
 
+/// The minimum time between two wakes of the driver for events: a program may log thousands of lines in it.
+const GATHER: Duration = Duration::from_millis(1);
+
 /// The maximum time that a guest's thread waits for its driver to drop it. A driver that keeps the guest for longer does not
 /// keep its memory.
 const MAX_WAIT_FOR_DROP: Duration = Duration::from_millis(20);
 
-/// Wakes the driver after unlocking the state.
-fn wake(mut state: MutexGuard<'_, State>) {
-    let waker = state.waker.take();
-    drop(state);
-    if let Some(waker) = waker {
-        waker.wake();
+/// The state, as the guest's thread has [locked](Shared::lock) it.
+pub(crate) struct Locked<'a> {
+    state: MutexGuard<'a, State>,
+    /// Dropped after the state is unlocked.
+    wake: DriverWake<'a>,
+}
+
+impl Deref for Locked<'_> {
+    type Target = State;
+
+    fn deref(&self) -> &State {
+        &self.state
+    }
+}
+
+impl DerefMut for Locked<'_> {
+    fn deref_mut(&mut self) -> &mut State {
+        &mut self.state
+    }
+}
+
+impl Drop for Locked<'_> {
+    fn drop(&mut self) {
+        if self.state.mailbox.has_events() && !self.state.events_gather {
+            self.wake = self.state.wake_driver(self.wake.shared);
+        }
+    }
+}
+
+/// Wakes the driver when it is dropped. Waking runs foreign code, which may drop the guest and so lock the state.
+struct DriverWake<'a> {
+    shared: &'a Shared,
+    waker: Option<Waker>,
+    sleeps: bool,
+}
+
+impl<'a> DriverWake<'a> {
+    fn none(shared: &'a Shared) -> Self {
+        Self { shared, waker: None, sleeps: false }
+    }
+}
+
+impl Drop for DriverWake<'_> {
+    fn drop(&mut self) {
+        if let Some(waker) = self.waker.take() {
+            waker.wake();
+        }
+        if self.sleeps {
+            self.shared.to_driver.notify_one();
+        }
     }
 }
 
 impl State {
+    /// Takes what wakes the driver, so that it is woken once until it polls the guest again.
+    fn wake_driver<'a>(&mut self, shared: &'a Shared) -> DriverWake<'a> {
+        DriverWake { shared, waker: self.waker.take(), sleeps: mem::take(&mut self.driver_sleeps) }
+    }
+
     /// Whether a guest that waits can continue: what it waits for has arrived.
     pub(crate) fn can_go_on(&self) -> bool {
         match self.phase {

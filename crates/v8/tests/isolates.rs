@@ -145,6 +145,44 @@ fn waiting_does_not_count_as_cpu_time() {
 }
 
 #[test]
+fn a_guest_that_waits_has_reported_its_memory() {
+    let _alone = alone();
+    // The buffer is made too soon for a check of the ticker.
+    let mut guest = start("const kept = new ArrayBuffer(1 << 20); await tools.echo(1); return kept.byteLength");
+    assert_eq!(turn(&mut *guest, |_| {}), Turn::Waiting);
+    assert!(guest.peak_memory_bytes() >= Some(1 << 20), "{:?}", guest.peak_memory_bytes());
+}
+
+/// Sorts numbers in one step of native code, in which V8 serves no interrupt. The first interrupt after it comes after the second
+/// line. The loop before takes longer than the driver waits on its thread.
+const LOGS_AND_SORTS: &str = "
+    const numbers = new Float64Array(1e7);
+    for (let n = 1, i = 0; i < numbers.length; i++) numbers[i] = n = n * 48271 % 2147483647;
+    console.log('now');
+    tools.echo(1);
+    numbers.sort();
+    console.log('sorted');
+";
+
+#[test]
+fn events_wake_the_driver_before_a_long_step_of_native_code() {
+    let _alone = alone();
+    let mut guest =
+        ENGINE.start(script(LOGS_AND_SORTS, Limits { memory_bytes: 1 << 30, ..Limits::default() })).unwrap();
+    let mut events = Vec::new();
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    while events.len() < 2 {
+        let turn = guest.poll_turn(&mut Context::from_waker(&waker));
+        assert_eq!(turn, Poll::Pending, "the guest ended before its driver was woken: {events:?}");
+        guest.take_events(&mut events);
+        if events.len() < 2 {
+            thread::park();
+        }
+    }
+    assert!(matches!(&events[..], [Event::Log(_), Event::Call(_)]), "{events:?}");
+}
+
+#[test]
 fn temporal_cannot_be_reached() {
     let _alone = alone();
     assert_eq!(json("return typeof new Date(0).toTemporalInstant"), "undefined");
